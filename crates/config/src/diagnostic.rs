@@ -1,21 +1,23 @@
-//! What is wrong with a configuration, where, and the way out.
+//! Diagnostics: what is wrong with a configuration, where, and how to fix it.
 //!
-//! All of a load's diagnostics are gathered, put in the order of the sources and shown together,
-//! each with its line and carets under the cause. The one difficulty is that file contents are not
-//! trusted to a terminal: control characters are replaced and long lines are cut to a window round
-//! the cause. No codes: the sentence is the message.
+//! Called by: the native front end and the Apache front end. All diagnostics of a load are
+//! collected, sorted by source position and shown together, each with its line and a marker under
+//! the cause.
+//! Caveat: file contents are not trusted on a terminal; control characters are replaced, and long
+//! lines are cut to a window around the cause.
+//! Out of scope: error codes; the sentence is the message.
 
-use crate::{model::Origin, source::At};
+use crate::{origin::Origin, source::Location};
 use std::fmt;
 
-/// Characters of a source line that are shown.
+/// Maximum number of characters shown of a source line.
 const SHOWN_MAX: usize = 140;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     Error,
     Warning,
-    /// Worth knowing, nothing to be put right.
+    /// Information; nothing to fix.
     Note,
 }
 
@@ -23,10 +25,10 @@ pub enum Severity {
 pub struct Diagnostic {
     pub severity: Severity,
     pub origin: Origin,
-    /// Characters from the origin's column on that are the cause.
+    /// Number of characters of the cause, from the origin's column.
     pub length: u32,
     pub message: String,
-    /// The way out.
+    /// How to fix it.
     pub help: Option<String>,
     source_line: String,
     order: usize,
@@ -35,7 +37,7 @@ pub struct Diagnostic {
 impl Diagnostic {
     pub(crate) fn new(
         severity: Severity,
-        at: &At,
+        at: &Location,
         message: String,
         help: Option<String>,
     ) -> Diagnostic {
@@ -51,8 +53,7 @@ impl Diagnostic {
         }
     }
 
-    /// For a front-end with sources of its own, which also sees to the order; `line` is the line as
-    /// shown.
+    /// For a front end with its own sources, which also sorts; `line` is the line as shown.
     pub fn with_line(
         severity: Severity,
         origin: Origin,
@@ -72,7 +73,7 @@ impl Diagnostic {
         }
     }
 
-    /// For what has no place in a file, such as a file that can't be read.
+    /// For problems without a location in a file, such as an unreadable file.
     pub fn without_source(origin: Origin, message: String) -> Diagnostic {
         Diagnostic {
             severity: Severity::Error,
@@ -89,7 +90,7 @@ impl Diagnostic {
         self.severity == Severity::Error
     }
 
-    /// The rendering with terminal colours.
+    /// Renders with terminal colors.
     pub fn coloured(&self) -> impl fmt::Display + '_ {
         Rendered {
             diagnostic: self,
@@ -102,8 +103,8 @@ impl Diagnostic {
     }
 }
 
-/// Everything that a refused configuration has against it, warnings included, in source order.
-/// Never empty of errors.
+/// All diagnostics of a refused configuration, warnings included, in source order. Contains at
+/// least one error.
 #[derive(Clone, Debug)]
 pub struct Diagnostics(pub Vec<Diagnostic>);
 
@@ -112,7 +113,7 @@ impl Diagnostics {
         self.0.iter()
     }
 
-    /// The rendering with terminal colours.
+    /// Renders with terminal colors.
     pub fn coloured(&self) -> impl fmt::Display + '_ {
         AllRendered {
             diagnostics: &self.0,
@@ -263,7 +264,7 @@ impl Rendered<'_> {
     }
 }
 
-/// What is shown of a line, and how many characters of it stand before the cause.
+/// The part of a line to show, and the number of its characters before the cause.
 fn window(line: &str, column: usize) -> (String, usize) {
     let skip = if column + 20 > SHOWN_MAX {
         column - 20
@@ -291,7 +292,7 @@ fn visible(c: char) -> char {
     }
 }
 
-/// Text of a file inside a message: quoted, escaped, cut short.
+/// Quotes, escapes and shortens text of a file for a message.
 pub(crate) fn quoted(text: &str) -> String {
     const MAX: usize = 60;
     let escaped: String = text
@@ -317,7 +318,7 @@ mod tests {
         let source = Arc::new(Source::new("saker.toml", PathBuf::new(), text.into(), 0));
         Diagnostic::new(
             Severity::Error,
-            &At { source, span },
+            &Location { source, span },
             "wrong".into(),
             Some("do right".into()),
         )

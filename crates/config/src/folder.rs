@@ -1,9 +1,10 @@
-//! Folders that a configuration names, without `..` and `.` in them.
+//! Directories named by a configuration, without `..` and `.`.
 //!
-//! Called by: the rows that name roots. Caveat: programs are told names of files below a root, and
-//! PHP-FPM takes a name with `..` for none. Symbolic links stay as they are written, as in Apache;
-//! only where `..` follows a link to another folder, that folder is named as the system sees it.
-//! Out of scope: names out of requests, which are judged when they are opened.
+//! Called by: the rows of document roots.
+//! Caveat: programs are told file names below a root, and PHP-FPM refuses names with `..`. Symbolic
+//! links stay as written, as in Apache; only if `..` follows a link to another directory, the
+//! resolved directory is used.
+//! Out of scope: names in requests, which are checked when they are opened.
 
 use std::{
     fs,
@@ -11,7 +12,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// The same folder without `..`.
+/// Returns the same directory without `..`.
 pub fn without_parents(path: PathBuf) -> PathBuf {
     if !path
         .components()
@@ -23,7 +24,7 @@ pub fn without_parents(path: PathBuf) -> PathBuf {
     let mut short = PathBuf::new();
     for component in absolute.components() {
         match component {
-            // Of the root itself it is the root.
+            // The parent of the root is the root.
             Component::ParentDir => drop(short.pop()),
             other => short.push(other),
         }
@@ -73,7 +74,7 @@ mod tests {
             ),
             (root.join("app/public"), root.join("app/public")),
             (PathBuf::from("/../../srv"), PathBuf::from("/srv")),
-            // The link leads elsewhere, and so does what is above it.
+            // The link leads elsewhere, and so does its parent.
             (
                 root.join("app/linked/../public"),
                 real.join("elsewhere/deep/public"),

@@ -1,8 +1,8 @@
-//! From listener and host to site, in time that does not grow with the number of sites.
+//! Site lookup by listener and host, in time independent of the number of sites.
 //!
-//! Called by: routing, with the host of a request, and TLS, with the server name of a handshake: so
-//! that both mean the same site. Order, as everywhere: exact name, then the longest wildcard, then
-//! the catch-all, then the first site of that listener.
+//! Called by: routing, with the host of a request, and TLS, with the server name of a handshake, so
+//! that both choose the same site. Order: exact name, longest wildcard, catch-all, first site of
+//! the listener.
 
 use crate::model::{Address, Model, Site, SiteName};
 use hashbrown::HashMap;
@@ -20,13 +20,13 @@ struct Hosts {
     exact: Names,
     /// By the part after `*.`.
     wildcard: Names,
-    /// Names with wildcards of other forms.
+    /// Names with other forms of wildcards.
     patterns: Vec<(Box<[u8]>, usize)>,
     catch_all: Option<usize>,
     first: Option<usize>,
-    /// Of sites that take requests without a host by their path.
+    /// Sites that serve requests without a host, by path.
     legacy: Vec<(Box<[u8]>, usize)>,
-    /// The first site that has a name for the host, however exact it is.
+    /// The first site with a name that matches, however specific.
     in_order: bool,
 }
 
@@ -45,9 +45,9 @@ impl fmt::Display for Choice {
         f.write_str(match self {
             Choice::Exact => "is a name of this site",
             Choice::Wildcard => "is covered by a wildcard name of this site",
-            Choice::CatchAll => "is claimed by no site, and this one takes every name (`*`)",
-            Choice::Path => "is not named, and the path is this site's (ServerPath)",
-            Choice::FirstSite => "is claimed by no site; this is the first one of the listener",
+            Choice::CatchAll => "matches no other site, and this one takes every name (`*`)",
+            Choice::Path => "matches no name, but the path is this site's (ServerPath)",
+            Choice::FirstSite => "matches no site; this is the first site of the listener",
         })
     }
 }
@@ -57,11 +57,11 @@ pub struct HostTable {
     by_listener: Vec<(Address, Listening)>,
 }
 
-/// Sites on one listener.
+/// The sites of one listener.
 #[derive(Debug)]
 struct Listening {
-    /// Of sites that are for certain addresses of this machine, by these: who connects to one of
-    /// them finds no others.
+    /// Sites for certain local addresses, by address: connections to one of them reach no other
+    /// sites.
     by_local: HashMap<IpAddr, Hosts, foldhash::fast::RandomState>,
     any: Hosts,
 }
@@ -122,8 +122,8 @@ impl HostTable {
         }
     }
 
-    /// Index of the site in `model.sites`; `None` where the listener has no site at all. `host` is
-    /// canonical (lower case, no port).
+    /// Returns the index of the site in `model.sites`; `None` if the listener has no site. `host`
+    /// is normalized (lowercase, no port).
     pub fn select(
         &self,
         listener: &Address,
@@ -138,8 +138,8 @@ impl HostTable {
             .select(host)
     }
 
-    /// The same by the server name of a TLS handshake, which is normalized as a host is. Without a
-    /// name: as a request without a host.
+    /// The same by the server name of a TLS handshake, normalized like a host. Without a name: as
+    /// for a request without a host.
     pub fn select_by_server_name(
         &self,
         listener: &Address,
@@ -153,14 +153,14 @@ impl HostTable {
         )
     }
 
-    /// Whether the listener leads to the site, by whatever name.
+    /// Returns whether the site can be reached through the listener, by any name.
     pub fn leads_to(listener: &Address, site: &Site) -> bool {
         let at_port = |local: &SocketAddr| port(listener) == local.port() || local.port() == 0;
         listens(site, listener)
             && (site.local_addresses.is_empty() || site.local_addresses.iter().any(at_port))
     }
 
-    /// The same for a request that names no host (httpd 2.4, core, `ServerPath`).
+    /// The same for a request without a host (httpd 2.4, core, `ServerPath`).
     pub fn select_by_path(
         &self,
         listener: &Address,
@@ -184,7 +184,7 @@ impl HostTable {
         legacy.or_else(|| hosts.select(b""))
     }
 
-    /// Whether the address that a client has connected to counts for the choice, and not only the
+    /// Returns whether the choice depends on the local address of the connection, not only on the
     /// listener.
     pub fn depends_on_local(&self, listener: &Address) -> bool {
         self.on(listener)
@@ -254,7 +254,7 @@ impl Hosts {
             .or(self.first.map(|index| (index, Choice::FirstSite)))
     }
 
-    /// One probe per label, longest suffix first.
+    /// One lookup per label, longest suffix first.
     fn wildcard_of(&self, host: &[u8]) -> Option<usize> {
         self.wildcards_of(host).next()
     }
@@ -270,7 +270,7 @@ impl Hosts {
             .filter_map(|suffix| self.wildcard.get(suffix).copied())
     }
 
-    /// Only patterns of odd forms are looked at one by one.
+    /// Only names with other forms of wildcards are compared one by one.
     fn first_of_all(&self, host: &[u8]) -> Option<(usize, Choice)> {
         let exact = self.exact.get(host).map(|index| (*index, Choice::Exact));
         let wildcard = self
@@ -290,8 +290,8 @@ impl Hosts {
     }
 }
 
-/// `*` is any number of bytes, `?` one. Goes back to the last star only, so that time stays
-/// bounded.
+/// Matches `*` (any number of bytes) and `?` (one byte). Backtracks to the last star only, so that
+/// time stays bounded.
 fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut from, mut star) = (0, 0, None);
     while at < text.len() {

@@ -1,8 +1,8 @@
-//! Which files an `include` pattern stands for.
+//! Files matched by an `include` pattern.
 //!
-//! `*` and `?` stand for parts of one name, never for a slash; names that begin with a dot match
-//! only a pattern that does. Files come sorted by name. A pattern without stars must name a file;
-//! one with stars may find nothing.
+//! `*` and `?` match parts of one name, never a slash; names that start with a dot are matched only
+//! by a pattern that does. Files are sorted by name. A pattern without wildcards must name a file;
+//! one with wildcards may match nothing.
 
 use saker_net::privileged;
 use std::{
@@ -10,7 +10,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// The files, relative to `base` as the pattern is.
+/// Returns the files, relative to `base` like the pattern.
 pub fn expand(base: &Path, pattern: &str) -> Vec<PathBuf> {
     if !is_wild(pattern) {
         return vec![PathBuf::from(pattern)];
@@ -66,7 +66,7 @@ fn name_matches(pattern: &str, name: &OsStr) -> bool {
     (name.first() != Some(&'.') || pattern.first() == Some(&'.')) && glob(&pattern, &name)
 }
 
-/// Goes back only to the last star, so that no pattern takes longer than length times length.
+/// Backtracks to the last star only, so that the time is at most pattern length times name length.
 fn glob(pattern: &[char], name: &[char]) -> bool {
     let (mut p, mut n) = (0, 0);
     let mut last_star = None;

@@ -1,37 +1,45 @@
 //! The typed configuration model, its native TOML form, and the table of directives.
 //!
-//! Floor 2: knows no consumer. Text becomes types here, before the first request (STYLE.md rule 8);
-//! everything after reads [`model::Model`]. A feature's rows, its kinds of values and its merge
-//! rule stand together in `directives/<feature>.rs`; reading, checks, the JSON Schema and the
-//! reference page derive from the rows.
+//! Called by: the command line and the server, which load a configuration; every feature, which
+//! reads [`model::Model`].
+//! Text becomes types here, before the first request. A feature's rows, grammars and merge rule
+//! stand together in `directives/<feature>.rs`; reading, checks, the JSON Schema and the reference
+//! page derive from the rows.
+//! Out of scope: Apache's configuration language, whose front end makes the same model.
 
 pub mod host_table;
 pub mod model;
 pub mod modsecurity;
+pub mod units;
 
 mod check;
+mod configuration;
+mod context;
 mod diagnostic;
 mod directives;
 mod folder;
 mod include;
+mod kind;
 mod load;
+mod origin;
 mod reader;
 mod reference;
+mod report;
+mod resolve;
 mod row;
 mod schema;
 mod serve;
 mod source;
 mod suggest;
-pub mod units;
+mod unknown_key;
 mod value;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
-pub use directives::{php::parse_use as parse_php_use, rows};
+pub use directives::php::parse_use as parse_php_use;
 pub use host_table::HostTable;
 pub use load::{Loaded, load, parse};
 pub use model::Model;
 pub use reference::reference_markdown;
-pub use row::{CONTEXTS, ContextRow, Contexts, KeyKind, Kind, Row, TableKind, Word};
 pub use schema::json_schema;
 pub use serve::ServeOptions;
 pub use suggest::nearest;

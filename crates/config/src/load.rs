@@ -1,24 +1,23 @@
-//! A configuration from its files: parse, read, follow includes, check the whole, build the model
-//! or refuse it.
+//! Loads a configuration: parses, reads, follows includes, checks the whole, and builds the model.
 //!
-//! Syntax errors and everything else are reported in one run: the parser recovers, and what it
-//! recovered is read as far as it goes. Order of the model: a file's own listeners and sites, then
+//! Called by: the command line and reloads.
+//! Caveat: syntax errors and all others are reported in one run: the parser recovers, and what it
+//! recovered is read as far as possible. Order of the model: a file's own listeners and sites, then
 //! those of its includes.
 
 use crate::{
     check,
+    configuration::Configuration,
+    context::{FILE, LISTENER, SITE, UPSTREAM},
     diagnostic::{Diagnostic, Diagnostics, Severity},
-    directives::{self, FileDraft, SiteDraft},
+    directives::{self, file::FileDraft},
     include,
-    model::{
-        Acme, CacheStore, Hosts, Limits, Listener, Model, NamedLog, NamedSocket, Origin, Php,
-        PhpPools, Server, ServerGuard, ServerTls, Upstream,
-    },
+    model::{Model, NamedLog, NamedSocket, Origin, Server},
     reader::{Node, Reader},
-    row::{FILE, LISTENER, SITE, UPSTREAM},
-    source::{At, Source},
+    report::Report,
+    resolve,
+    source::{Location, Source},
 };
-use saker_ipset::{AddressList, GeoDatabase};
 use saker_net::privileged;
 use saker_telemetry::error_log::ErrorLogTarget;
 use std::{
@@ -29,20 +28,20 @@ use std::{
 };
 use toml::de::{DeTable, DeValue};
 
-/// A configuration that may be put in force.
+/// A valid configuration.
 #[derive(Debug)]
 pub struct Loaded {
     pub model: Model,
     pub warnings: Vec<Diagnostic>,
 }
 
-/// Larger files are no configurations.
+/// Maximum size of a file.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Reads a file and what it includes.
 pub fn load(path: &Path) -> Result<Loaded, Diagnostics> {
     let name = path.display().to_string();
-    // What it says of folders is to hold wherever the server stands.
+    // Directories in it stay valid when the server changes its working directory.
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     match read_file(path) {
         Ok(text) => Loader::run(
@@ -59,51 +58,25 @@ pub fn load(path: &Path) -> Result<Loaded, Diagnostics> {
             };
             Err(Diagnostics(vec![Diagnostic::without_source(
                 origin,
-                format!("this file can't be read: {reason}"),
+                format!("cannot read this file: {reason}"),
             )]))
         }
     }
 }
 
-/// Reads a text as if it stood in `base`/`file_name`.
+/// Reads a text as if it were in `base`/`file_name`.
 pub fn parse(text: &str, file_name: &str, base: &Path) -> Result<Loaded, Diagnostics> {
     let file = Path::new(file_name).file_name().unwrap_or_default();
     Loader::run(text.to_owned(), file_name, base, &base.join(file))
 }
 
-/// What the files said so far.
+/// Reads files into a configuration.
 #[derive(Default)]
-pub(crate) struct Loader {
-    pub diagnostics: Vec<Diagnostic>,
-    pub server: Option<(Server, At)>,
-    pub named_logs: Vec<NamedLog>,
-    pub named_sockets: Vec<NamedSocket>,
-    pub limits: Option<(Limits, At)>,
-    pub tls: Option<(ServerTls, At)>,
-    pub acme: Option<(Acme, At)>,
-    pub php: Option<(Php, At)>,
-    pub cache: Option<(CacheStore, At)>,
-    pub guard: Option<(ServerGuard, At)>,
-    /// Of addresses, each file once.
-    pub lists: Vec<Arc<AddressList>>,
-    pub hosts: Option<(Hosts, At)>,
-    pub databases: Vec<Arc<GeoDatabase>>,
-    pub listeners: Vec<(Listener, At)>,
-    pub sites: Vec<SiteDraft>,
-    /// With their names; `None` where one is broken.
-    pub upstreams: Vec<(String, Option<Upstream>, At)>,
-    /// What became of them, and of those that routes name by URL.
-    pub resolved: Vec<Arc<Upstream>>,
-    /// Syntax errors may hide what seems to be missing.
-    pub has_syntax_errors: bool,
-    /// Whether there is a listener, a site, be it as broken as it may.
-    pub has_listeners: bool,
-    pub has_sites: bool,
-    pub meant: check::Meant,
-    sources: Vec<PathBuf>,
-    /// Of `sources`, without links and dots.
+struct Loader {
+    configuration: Configuration,
+    /// Resolved paths of the files read.
     canonical: Vec<PathBuf>,
-    /// Of `canonical`, those whose includes are being read.
+    /// Those of `canonical` whose includes are being read.
     open: Vec<PathBuf>,
 }
 
@@ -111,26 +84,30 @@ impl Loader {
     fn run(text: String, name: &str, base: &Path, path: &Path) -> Result<Loaded, Diagnostics> {
         let mut loader = Loader::default();
         let top = loader.file(text, name, base, path);
-        directives::upstream::resolve(&mut loader);
-        directives::guard::finish(&mut loader);
-        directives::modsecurity::finish(&mut loader);
-        check::whole(&mut loader, &top);
-        loader.diagnostics.sort_by_key(Diagnostic::sort_key);
-        if loader.diagnostics.iter().any(Diagnostic::is_error) {
-            return Err(Diagnostics(loader.diagnostics));
+        let mut configuration = loader.configuration;
+        resolve::all(&mut configuration);
+        check::whole(&mut configuration, &top);
+        let mut diagnostics = std::mem::take(&mut configuration.diagnostics);
+        diagnostics.sort_by_key(Diagnostic::sort_key);
+        if diagnostics.iter().any(Diagnostic::is_error) {
+            return Err(Diagnostics(diagnostics));
         }
-        let warnings = std::mem::take(&mut loader.diagnostics);
         Ok(Loaded {
-            model: loader.model(),
-            warnings,
+            model: configuration.model(),
+            warnings: diagnostics,
         })
     }
 
-    /// Reads one file and its includes; answers where its beginning is.
-    fn file(&mut self, text: String, name: &str, base: &Path, path: &Path) -> At {
-        let source = Arc::new(Source::new(name, base.to_owned(), text, self.sources.len()));
+    /// Reads one file and its includes. Returns the location of its start.
+    fn file(&mut self, text: String, name: &str, base: &Path, path: &Path) -> Location {
+        let source = Arc::new(Source::new(
+            name,
+            base.to_owned(),
+            text,
+            self.configuration.sources.len(),
+        ));
         let canonical = canonical(path);
-        self.sources.push(path.to_owned());
+        self.configuration.sources.push(path.to_owned());
         self.canonical.push(canonical.clone());
         self.open.push(canonical);
         let include = self.text(&source);
@@ -138,98 +115,39 @@ impl Loader {
             self.include(&pattern, &at);
         }
         self.open.pop();
-        At { source, span: 0..0 }
+        Location { source, span: 0..0 }
     }
 
-    /// Reads the text of one file; answers its includes.
-    fn text(&mut self, source: &Arc<Source>) -> Vec<(String, At)> {
+    /// Reads the text of one file. Returns its includes.
+    fn text(&mut self, source: &Arc<Source>) -> Vec<(String, Location)> {
         let (document, errors) = DeTable::parse_recoverable(&source.text);
-        self.has_syntax_errors |= !errors.is_empty();
         let broken_lines = self.syntax_errors(source, &errors);
         let table = document.get_ref();
-        self.has_listeners |= table.contains_key("listener");
-        self.has_sites |= table.contains_key("site");
-        self.meant.note(table);
-        let mut reader = Reader::new(source.clone(), &mut self.diagnostics);
-        reader.broken_lines = broken_lines;
+        let configuration = &mut self.configuration;
+        configuration.has_syntax_errors |= !errors.is_empty();
+        configuration.has_listeners |= table.contains_key("listener");
+        configuration.has_sites |= table.contains_key("site");
+        configuration.mentions.note(table);
+        let mut diagnostics = Vec::new();
+        let report = Report::new(source.clone(), &mut diagnostics, broken_lines);
+        let mut reader = Reader::new(report, directives::catalog());
         let mut draft = FileDraft::default();
-        reader.fill(
-            table,
-            FILE,
-            &At {
-                source: source.clone(),
-                span: 0..0,
-            },
-            &mut draft,
-        );
-        for (listener, at) in reader.sections(table, "listener", LISTENER) {
-            self.listeners
-                .extend(directives::listener::read(&mut reader, listener, &at));
-        }
-        for (upstream, at) in reader.sections(table, "upstream", UPSTREAM) {
-            self.upstreams
-                .extend(directives::upstream::read(&mut reader, upstream, &at));
-        }
-        for (site, at) in reader.sections(table, "site", SITE) {
-            self.sites
-                .push(directives::site::read(&mut reader, site, at));
-        }
-        let acme = directives::acme::finish(&mut reader, draft.acme);
-        let place = |key: &str| {
-            table.get(key).map(|node| At {
-                source: source.clone(),
-                span: node.span(),
-            })
+        let top = Location {
+            source: source.clone(),
+            span: 0..0,
         };
-        note_sockets(source, table, &mut self.named_sockets);
-        self.named_logs
-            .extend(note_places(source, table, &mut draft.server));
-        once(
-            &mut reader,
-            &mut self.server,
-            "[server]",
-            draft.server,
-            place("server"),
-        );
-        once(
-            &mut reader,
-            &mut self.limits,
-            "[limits]",
-            draft.limits,
-            place("limits"),
-        );
-        once(&mut reader, &mut self.tls, "[tls]", draft.tls, place("tls"));
-        once(&mut reader, &mut self.acme, "[acme]", acme, place("acme"));
-        let php_at = place("php");
-        draft.php.origin = php_at.as_ref().map_or(draft.php.origin, At::origin);
-        once(&mut reader, &mut self.php, "[php]", draft.php, php_at);
-        once(
-            &mut reader,
-            &mut self.cache,
-            "[cache]",
-            draft.cache,
-            place("cache"),
-        );
-        once(
-            &mut reader,
-            &mut self.guard,
-            "[guard]",
-            draft.guard,
-            place("guard"),
-        );
-        let hosts_at = place("hosts");
-        draft.hosts.origin = hosts_at.as_ref().map_or(draft.hosts.origin, At::origin);
-        once(
-            &mut reader,
-            &mut self.hosts,
-            "[hosts]",
-            draft.hosts,
-            hosts_at,
-        );
-        draft.include
+        reader.fill(table, FILE, &top, &mut draft);
+        read_sections(configuration, &mut reader, table);
+        note_sockets(source, table, &mut configuration.named_sockets);
+        let error_log = note_identity(source, table, &mut draft.server);
+        configuration.named_logs.extend(error_log);
+        let include = std::mem::take(&mut draft.include);
+        read_tables(configuration, &mut reader, table, draft);
+        configuration.diagnostics.append(&mut diagnostics);
+        include
     }
 
-    /// Reports the first of each line, as the others there follow from it; answers the lines.
+    /// Reports the first error of each line, as others there follow from it. Returns the lines.
     fn syntax_errors(
         &mut self,
         source: &Arc<Source>,
@@ -240,27 +158,27 @@ impl Loader {
             let diagnostic = syntax_error(source, error);
             let line = (diagnostic.origin.line as usize).saturating_sub(1);
             if lines.insert(line) {
-                self.diagnostics.push(diagnostic);
+                self.configuration.diagnostics.push(diagnostic);
             }
         }
         lines
     }
 
-    fn include(&mut self, pattern: &str, at: &At) {
+    fn include(&mut self, pattern: &str, at: &Location) {
         let base = at.source.base.clone();
         let files = include::expand(&base, pattern);
         if files.is_empty() {
-            self.report(
+            self.configuration.report(
                 Severity::Warning,
                 at,
-                "no file is included: none matches".into(),
+                "no file matches this include pattern".into(),
                 None,
             );
         }
         files.iter().for_each(|file| self.include_file(file, at));
     }
 
-    fn include_file(&mut self, file: &Path, at: &At) {
+    fn include_file(&mut self, file: &Path, at: &Location) {
         let path = at.source.base.join(file);
         let name = Path::new(&*at.source.name)
             .parent()
@@ -273,19 +191,19 @@ impl Loader {
             let message = if first + 1 == self.open.len() {
                 "includes itself"
             } else {
-                "is included by a file that it includes"
+                "includes a file that includes it"
             };
-            self.report(
+            self.configuration.report(
                 Severity::Error,
                 at,
                 format!("{name} {message}"),
-                Some("a circle of includes has no end: break it".into()),
+                Some("remove one include of the cycle".into()),
             );
         } else if self.canonical.contains(&canonical) {
-            self.report(
+            self.configuration.report(
                 Severity::Error,
                 at,
-                format!("{name} is included already"),
+                format!("{name} is already included"),
                 Some("include each file once".into()),
             );
         } else {
@@ -293,71 +211,83 @@ impl Loader {
                 Ok(text) => {
                     self.file(text, &name, path.parent().unwrap_or(Path::new("")), &path);
                 }
-                Err(reason) => self.report(
+                Err(reason) => self.configuration.report(
                     Severity::Error,
                     at,
-                    format!("{name} can't be read: {reason}"),
+                    format!("cannot read {name}: {reason}"),
                     None,
                 ),
             }
         }
     }
+}
 
-    pub fn report(&mut self, severity: Severity, at: &At, message: String, help: Option<String>) {
-        self.diagnostics
-            .push(Diagnostic::new(severity, at, message, help));
+/// Reads the tables that may appear any number of times.
+fn read_sections(configuration: &mut Configuration, reader: &mut Reader<'_>, table: &DeTable<'_>) {
+    for (listener, at) in reader.sections(table, "listener", LISTENER) {
+        let listeners = directives::listener::read(reader, listener, &at);
+        configuration.listeners.extend(listeners);
     }
-
-    fn model(self) -> Model {
-        let listeners: Vec<Listener> = self
-            .listeners
-            .into_iter()
-            .map(|(listener, _)| listener)
-            .collect();
-        let acme = self.acme.map_or_else(Acme::default, |(acme, _)| acme);
-        Model {
-            server: self
-                .server
-                .map_or_else(Server::default, |(server, _)| server),
-            limits: self
-                .limits
-                .map_or_else(Limits::default, |(limits, _)| limits),
-            tls: ServerTls {
-                acme,
-                ..self.tls.map_or_else(ServerTls::default, |(tls, _)| tls)
-            },
-            php: self.php.map_or_else(Php::default, |(php, _)| php),
-            cache: self
-                .cache
-                .map_or_else(CacheStore::default, |(cache, _)| cache),
-            guard: self
-                .guard
-                .map_or_else(ServerGuard::default, |(guard, _)| guard),
-            address_lists: self.lists,
-            hosts: self.hosts.map_or_else(Hosts::default, |(hosts, _)| hosts),
-            geo_databases: self.databases,
-            php_pools: PhpPools::default(),
-            php_sets: Vec::new(),
-            upstreams: self.resolved,
-            sites: self
-                .sites
-                .into_iter()
-                .map(|site| Arc::new(site.site(&listeners)))
-                .collect(),
-            listeners,
-            named_logs: self.named_logs,
-            named_sockets: self.named_sockets,
-            sources: self.sources,
-        }
+    for (upstream, at) in reader.sections(table, "upstream", UPSTREAM) {
+        let upstream = directives::upstream::read(reader, upstream, &at);
+        configuration.upstreams.extend(upstream);
+    }
+    for (site, at) in reader.sections(table, "site", SITE) {
+        let site = directives::site::read(reader, site, at);
+        configuration.sites.push(site);
     }
 }
 
-/// Notes where [server] names its user and group; answers its error log.
-fn note_places(source: &Arc<Source>, table: &DeTable<'_>, server: &mut Server) -> Option<NamedLog> {
-    let place = |key: &str| {
+/// Takes over the tables that may appear in one file only.
+fn read_tables(
+    configuration: &mut Configuration,
+    reader: &mut Reader<'_>,
+    table: &DeTable<'_>,
+    mut draft: FileDraft,
+) {
+    let location = |reader: &Reader<'_>, key: &str| {
+        let node = reader.node(table, key, FILE)?;
+        Some(reader.at(node.span()))
+    };
+    let acme = directives::acme::finish(reader, draft.acme);
+    for (origin, key) in [
+        (&mut draft.php.origin, "php"),
+        (&mut draft.dynamic_vhosts.origin, "dynamic_vhosts"),
+    ] {
+        if let Some(at) = location(reader, key) {
+            *origin = at.origin();
+        }
+    }
+    macro_rules! once {
+        ($($slot:ident $value:expr;)*) => {
+            $({
+                let at = location(reader, stringify!($slot));
+                once(reader, &mut configuration.$slot, stringify!($slot), $value, at);
+            })*
+        };
+    }
+    once! {
+        server draft.server;
+        limits draft.limits;
+        tls draft.tls;
+        acme acme;
+        php draft.php;
+        cache draft.cache;
+        abuse draft.abuse;
+        dynamic_vhosts draft.dynamic_vhosts;
+    }
+}
+
+/// Notes where [server] names its user and group. Returns its error log.
+fn note_identity(
+    source: &Arc<Source>,
+    table: &DeTable<'_>,
+    server: &mut Server,
+) -> Option<NamedLog> {
+    let origin_of = |key: &str| {
         let node = table.get("server")?.get_ref().as_table()?.get(key)?;
         Some(
-            At {
+            Location {
                 source: source.clone(),
                 span: node.span(),
             }
@@ -368,13 +298,13 @@ fn note_places(source: &Arc<Source>, table: &DeTable<'_>, server: &mut Server) -
         .into_iter()
         .zip(&mut server.identity_origins)
     {
-        *origin = place(key).unwrap_or_else(Origin::built_in);
+        *origin = origin_of(key).unwrap_or_else(Origin::built_in);
     }
     match &server.error_log.target {
         ErrorLogTarget::File(path) => Some(NamedLog {
             kind: "error log",
             path: path.clone(),
-            origin: place("error_log")?,
+            origin: origin_of("error_log")?,
         }),
         _ => None,
     }
@@ -408,7 +338,7 @@ fn note_sockets_in(source: &Arc<Source>, node: &Node<'_>, found: &mut Vec<NamedS
             {
                 found.push(NamedSocket {
                     path: path.into(),
-                    origin: At {
+                    origin: Location {
                         source: source.clone(),
                         span: node.span(),
                     }
@@ -423,17 +353,17 @@ fn note_sockets_in(source: &Arc<Source>, node: &Node<'_>, found: &mut Vec<NamedS
 /// A table that may stand in one file only.
 fn once<T>(
     reader: &mut Reader<'_>,
-    slot: &mut Option<(T, At)>,
-    header: &str,
+    slot: &mut Option<(T, Location)>,
+    table: &str,
     value: T,
-    at: Option<At>,
+    at: Option<Location>,
 ) {
     match (&slot, at) {
         (_, None) => {}
         (Some((_, first)), Some(at)) => {
             reader.error(
                 &at,
-                format!("{header} is given twice"),
+                format!("duplicate [{table}]"),
                 Some(format!("the first is at {}", first.origin())),
             );
         }
@@ -443,12 +373,12 @@ fn once<T>(
 
 fn syntax_error(source: &Arc<Source>, error: &toml::de::Error) -> Diagnostic {
     let span = error.span().unwrap_or(0..0);
-    let at = At {
+    let at = Location {
         source: source.clone(),
         span: floor(&source.text, span.start)..floor(&source.text, span.end),
     };
     let message = match error.message() {
-        "duplicate key" => format!("`{}` is given twice", source.slice(at.span.clone())),
+        "duplicate key" => format!("duplicate key `{}`", source.slice(at.span.clone())),
         message => message.to_owned(),
     };
     Diagnostic::new(Severity::Error, &at, message, None)
@@ -457,10 +387,10 @@ fn syntax_error(source: &Arc<Source>, error: &toml::de::Error) -> Diagnostic {
 fn read_file(path: &Path) -> Result<String, String> {
     let metadata = privileged::metadata(path).map_err(|error| error.to_string())?;
     if !metadata.is_file() {
-        return Err("it is not a file".into());
+        return Err("not a regular file".into());
     }
     if metadata.len() > FILE_BYTES_MAX {
-        return Err(format!("it is larger than {FILE_BYTES_MAX} bytes"));
+        return Err(format!("larger than {FILE_BYTES_MAX} bytes"));
     }
     let bytes = privileged::read(path).map_err(|error| error.to_string())?;
     String::from_utf8(bytes).map_err(|error| {
@@ -472,7 +402,7 @@ fn read_file(path: &Path) -> Result<String, String> {
             .filter(|byte| **byte == b'\n')
             .count()
             + 1;
-        format!("line {line} is not UTF-8, as TOML is")
+        format!("line {line} is not valid UTF-8")
     })
 }
 

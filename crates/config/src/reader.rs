@@ -1,36 +1,32 @@
 //! Tables and values of a file, checked against the rows.
 //!
-//! [`Reader::fill`] walks a table in the order of the text, finds each key's row, reads the value
-//! as the row's kind and hands it to the row's setter. Nothing is skipped silently and nothing
-//! stops at the first mistake. The difficulty is to complain once per mistake: where the parser has
-//! already reported a line, what it recovered there is not judged again.
+//! [`Reader::fill`] reads a table in the order of the text: it finds each key's row, reads the
+//! value as the row's kind, and hands all values to the draft. Nothing is skipped silently, and
+//! reading goes on after a mistake.
+//! Caveat: a mistake is reported once. What the TOML parser recovered on a line that it has
+//! complained about is not judged again.
+//! Out of scope: what values mean together; the directives and `check` judge that.
 
 use crate::{
-    diagnostic::{Diagnostic, Severity, quoted},
-    directives::row_for,
-    row::{Contexts, FILE, Fault, KeyKind, Kind, Row, Shape, Target, Word},
-    source::{At, Source},
-    suggest, units,
-    value::{Given, Value},
+    context::{Contexts, FILE},
+    diagnostic::quoted,
+    kind::{KeyKind, Kind, Shape, Word},
+    report::Report,
+    row::{Catalog, Directive, Draft},
+    source::{Location, Source},
+    suggest, units, unknown_key,
+    value::{Fields, Key, Spanned, Value, ValueError},
 };
-use std::{
-    collections::{HashMap, HashSet},
-    ops::Range,
-    sync::Arc,
-};
-use toml::{
-    Spanned,
-    de::{DeArray, DeInteger, DeString, DeTable, DeValue},
-};
+use std::{collections::HashMap, ops::Range, sync::Arc};
+use toml::de::{DeArray, DeInteger, DeString, DeTable, DeValue};
 
 pub(crate) type Table<'t> = DeTable<'t>;
-pub(crate) type Node<'t> = Spanned<DeValue<'t>>;
+pub(crate) type Node<'t> = toml::Spanned<DeValue<'t>>;
+type KeyNode<'t> = toml::Spanned<DeString<'t>>;
 
 pub(crate) struct Reader<'r> {
-    pub source: Arc<Source>,
-    pub diagnostics: &'r mut Vec<Diagnostic>,
-    /// Lines with syntax errors.
-    pub broken_lines: HashSet<usize>,
+    pub report: Report<'r>,
+    catalog: Catalog,
     /// What messages call the value being read.
     subject: String,
     /// The table that it stands in.
@@ -38,89 +34,96 @@ pub(crate) struct Reader<'r> {
 }
 
 impl<'r> Reader<'r> {
-    pub fn new(source: Arc<Source>, diagnostics: &'r mut Vec<Diagnostic>) -> Self {
+    pub fn new(report: Report<'r>, catalog: Catalog) -> Self {
         Reader {
-            source,
-            diagnostics,
-            broken_lines: HashSet::new(),
+            report,
+            catalog,
             subject: String::new(),
             context: FILE,
         }
     }
 
-    pub fn at(&self, span: Range<usize>) -> At {
-        At {
-            source: self.source.clone(),
-            span,
-        }
+    pub fn source(&self) -> &Arc<Source> {
+        &self.report.source
     }
 
-    pub fn error(&mut self, at: &At, message: impl Into<String>, help: Option<String>) {
-        self.report(Severity::Error, at, message.into(), help);
+    pub fn at(&self, span: Range<usize>) -> Location {
+        self.report.location(span)
     }
 
-    pub fn warning(&mut self, at: &At, message: impl Into<String>, help: Option<String>) {
-        self.report(Severity::Warning, at, message.into(), help);
+    pub fn error(&mut self, at: &Location, message: impl Into<String>, help: Option<String>) {
+        self.report.error(at, message, help);
     }
 
-    fn report(&mut self, severity: Severity, at: &At, message: String, help: Option<String>) {
-        if !self
-            .broken_lines
-            .contains(&self.source.line_of(at.span.start))
-        {
-            self.diagnostics
-                .push(Diagnostic::new(severity, at, message, help));
-        }
+    pub fn warning(&mut self, at: &Location, message: impl Into<String>, help: Option<String>) {
+        self.report.warning(at, message, help);
     }
 
     /// Reads a table into `target`. `header` is where a missing key is reported. `[[tables]]` are
     /// left to the caller.
-    pub fn fill<T: Target>(
+    pub fn fill<T: Draft>(
         &mut self,
         table: &Table<'_>,
         context: Contexts,
-        header: &At,
+        header: &Location,
         target: &mut T,
     ) {
+        target.fill(&self.fields(table, context, header));
+    }
+
+    /// The values of a table and of its sections.
+    fn fields(&mut self, table: &Table<'_>, context: Contexts, header: &Location) -> Fields {
         let around = std::mem::replace(&mut self.context, context);
+        let mut fields = Fields {
+            values: Vec::new(),
+            written: Vec::new(),
+            has_unknown: false,
+            at: header.clone(),
+        };
         for (key, node) in in_order(table) {
-            match row_for(key.get_ref(), context) {
-                Some(Row {
-                    kind: Kind::Sections(_),
-                    ..
-                }) => {}
-                Some(Row {
-                    kind: Kind::Section(inner),
-                    ..
-                }) => self.fill_section(key, node, *inner, target),
-                Some(row) => {
-                    self.subject = format!("`{}`", row.name);
-                    if let Some(given) = self.read(&row.kind, node) {
-                        target.take(&row.set, given);
+            fields.written.push(key.get_ref().to_string());
+            let Some(directive) = self.catalog.find(key.get_ref(), context) else {
+                fields.has_unknown = true;
+                self.unknown_key(key, context);
+                continue;
+            };
+            if directive.name != key.get_ref() {
+                self.deprecated_key(key, directive, table);
+            }
+            match directive.kind {
+                Kind::Sections(_) => {}
+                Kind::Section(inner) => {
+                    let section = self.section_fields(key, node, *inner);
+                    fields.values.extend(section);
+                }
+                kind => {
+                    self.subject = format!("`{}`", key.get_ref());
+                    if let Some(given) = self.read(kind, node) {
+                        let name = directive.name;
+                        fields.values.push((Key { context, name }, given));
                     }
                 }
-                None => self.unknown_key(key, context),
             }
         }
         self.context = around;
         self.missing_keys(table, context, header);
+        fields
     }
 
-    fn fill_section<T: Target>(
+    fn section_fields(
         &mut self,
-        key: &Spanned<DeString<'_>>,
+        key: &KeyNode<'_>,
         node: &Node<'_>,
         context: Contexts,
-        target: &mut T,
-    ) {
+    ) -> Vec<(Key, Spanned)> {
         let at = self.at(node.span());
         match node.get_ref() {
-            DeValue::Table(table) => self.fill(table, context, &at, target),
+            DeValue::Table(table) => return self.fields(table, context, &at).values,
             _ if is_hole(node) => {}
             DeValue::Array(array) if array.iter().all(|element| element.get_ref().is_table()) => {
                 self.error(
                     &at,
-                    format!("`{}` is one table, not many", key.get_ref()),
+                    format!("`{}` must be a single table, not a list", key.get_ref()),
                     Some(format!("write [{}]", key.get_ref())),
                 );
             }
@@ -129,9 +132,28 @@ impl<'r> Reader<'r> {
                 self.error(
                     &at,
                     message,
-                    Some(format!("its keys go under {}", context.described().header)),
+                    Some(format!("its keys belong in {}", context.described().header)),
                 );
             }
+        }
+        Vec::new()
+    }
+
+    /// A spelling of an earlier version works for one release, with a warning.
+    fn deprecated_key(&mut self, key: &KeyNode<'_>, directive: &Directive, table: &Table<'_>) {
+        let (at, old, new) = (self.at(key.span()), key.get_ref(), directive.name);
+        if table.contains_key(new) {
+            self.error(
+                &at,
+                format!("`{old}` and `{new}` are the same setting"),
+                Some(format!("remove `{old}`, the deprecated spelling")),
+            );
+        } else {
+            self.warning(
+                &at,
+                format!("`{old}` is deprecated: use `{new}`"),
+                Some("the old spelling works for one release".into()),
+            );
         }
     }
 
@@ -142,7 +164,7 @@ impl<'r> Reader<'r> {
         table: &'n Table<'t>,
         key: &str,
         context: Contexts,
-    ) -> Vec<(&'n Table<'t>, At)> {
+    ) -> Vec<(&'n Table<'t>, Location)> {
         let Some(node) = table.get(key) else {
             return Vec::new();
         };
@@ -151,7 +173,7 @@ impl<'r> Reader<'r> {
             DeValue::Table(single) => {
                 let at = self.at(node.span());
                 let message =
-                    format!("`{key}` may be given many times, so its header has double brackets");
+                    format!("`{key}` is a list of tables, so its header has double brackets");
                 self.error(&at, message, Some(format!("write {header}")));
                 vec![(single, at)]
             }
@@ -165,7 +187,7 @@ impl<'r> Reader<'r> {
                 self.error(
                     &self.at(node.span()),
                     message,
-                    Some(format!("write {header}, and its keys below")),
+                    Some(format!("write {header}, with its keys below")),
                 );
                 Vec::new()
             }
@@ -177,7 +199,7 @@ impl<'r> Reader<'r> {
         key: &str,
         header: &str,
         element: &'n Node<'t>,
-    ) -> Option<(&'n Table<'t>, At)> {
+    ) -> Option<(&'n Table<'t>, Location)> {
         let at = self.at(element.span());
         if let DeValue::Table(table) = element.get_ref() {
             return Some((table, at));
@@ -190,17 +212,17 @@ impl<'r> Reader<'r> {
             self.error(
                 &at,
                 message,
-                Some(format!("write {header}, and its keys below")),
+                Some(format!("write {header}, with its keys below")),
             );
         }
         None
     }
 
-    fn missing_keys(&mut self, table: &Table<'_>, context: Contexts, header: &At) {
-        for row in crate::directives::rows_in(context) {
-            if row.required && !is_meant(table, row.name, context) {
+    fn missing_keys(&mut self, table: &Table<'_>, context: Contexts, header: &Location) {
+        for row in self.catalog.within(context) {
+            if row.required && !self.is_mentioned(table, row.name, context) {
                 let example = row.example.unwrap_or("...");
-                let message = format!("`{}` is missing {}", row.name, context.place());
+                let message = format!("missing `{}` {}", row.name, context.location());
                 self.error(
                     header,
                     message,
@@ -211,7 +233,7 @@ impl<'r> Reader<'r> {
     }
 
     /// A value as the kind, or a complaint.
-    pub fn read(&mut self, kind: &Kind, node: &Node<'_>) -> Option<Given> {
+    pub fn read(&mut self, kind: &Kind, node: &Node<'_>) -> Option<Spanned> {
         if is_hole(node) {
             return None;
         }
@@ -228,21 +250,21 @@ impl<'r> Reader<'r> {
             DeValue::Table(table) => self.read_table(kind, table, &at),
             DeValue::Float(_) | DeValue::Datetime(_) => None,
         }?;
-        Some(Given { value, at })
+        Some(Spanned { value, at })
     }
 
-    fn wrong_type(&mut self, kind: &Kind, value: &DeValue<'_>, at: &At) {
+    fn wrong_type(&mut self, kind: &Kind, value: &DeValue<'_>, at: &Location) {
         let message = format!(
             "{} must be {}, not {}",
             self.subject,
             kind.expects(),
             found(value)
         );
-        let help = type_help(kind, value, self.source.slice(at.span.clone()));
+        let help = type_help(kind, value, self.report.source.slice(at.span.clone()));
         self.error(at, message, help);
     }
 
-    fn read_integer(&mut self, kind: &Kind, value: &DeInteger<'_>, at: &At) -> Option<Value> {
+    fn read_integer(&mut self, kind: &Kind, value: &DeInteger<'_>, at: &Location) -> Option<Value> {
         let number = i128::from_str_radix(value.as_str(), value.radix()).ok();
         let kind = narrow(kind, |kind| kind.accepts(Shape::Integer));
         let (min, max) = match kind {
@@ -259,7 +281,7 @@ impl<'r> Reader<'r> {
                     "{} must be {}, not {}",
                     self.subject,
                     kind.expects(),
-                    self.source.slice(at.span.clone())
+                    self.report.source.slice(at.span.clone())
                 );
                 self.error(at, message, None);
                 None
@@ -267,28 +289,32 @@ impl<'r> Reader<'r> {
         }
     }
 
-    fn read_text(&mut self, kind: &Kind, text: &str, at: &At) -> Option<Value> {
+    fn read_text(&mut self, kind: &Kind, text: &str, at: &Location) -> Option<Value> {
         let read = match narrow_text(kind, text) {
             Kind::Choice(words) => choose(words, text),
             Kind::Text => plain_text(text).map(Value::Text),
             Kind::PathOrProgram if text.starts_with('|') => program(text),
             Kind::Path | Kind::PathOrProgram => {
-                plain_text(text).map(|text| Value::Path(self.source.base.join(text)))
+                plain_text(text).map(|text| Value::Path(self.report.source.base.join(text)))
             }
             Kind::Word(Word { read, .. }) => read(text),
             Kind::Bytes { min, max } => measure(units::parse_size(text), *min, *max),
             Kind::Duration { min_ms, max_ms } => {
                 measure(units::parse_duration_ms(text), *min_ms, *max_ms)
             }
-            _ => Err(Fault::plain(None)),
+            _ => Err(ValueError::plain(None)),
         };
         read.map_err(|fault| self.refuse(kind, text, at, fault))
             .ok()
     }
 
-    fn refuse(&mut self, kind: &Kind, text: &str, at: &At, fault: Fault) {
+    fn refuse(&mut self, kind: &Kind, text: &str, at: &Location, fault: ValueError) {
         let message = match fault.message {
-            Some(message) => format!("{} can't be {}: {message}", self.subject, quoted(text)),
+            Some(message) => format!(
+                "invalid value {} for {}: {message}",
+                quoted(text),
+                self.subject
+            ),
             None => format!(
                 "{} must be {}, not {}",
                 self.subject,
@@ -317,10 +343,13 @@ impl<'r> Reader<'r> {
         complete.then_some(Value::List(list))
     }
 
-    fn read_table(&mut self, kind: &Kind, table: &Table<'_>, at: &At) -> Option<Value> {
+    fn read_table(&mut self, kind: &Kind, table: &Table<'_>, at: &Location) -> Option<Value> {
         match narrow(kind, |kind| kind.accepts(Shape::Table)) {
             Kind::MapOf(key, value) => Some(self.read_map(key, value, table)),
-            Kind::Table(kind) => (kind.read)(self, table, at.clone()),
+            Kind::Table(kind) => {
+                let fields = self.fields(table, kind.context, at);
+                (kind.read)(&mut self.report, &fields)
+            }
             _ => None,
         }
     }
@@ -332,12 +361,12 @@ impl<'r> Reader<'r> {
             if let Some(header) = self.strayed_below(key) {
                 let table = self.context.described().header;
                 let message = format!(
-                    "`{}` is a key of {table}, and stands below {header}, where keys are {}",
+                    "`{}` is a key of {table}, but appears below {header}, where keys are {}",
                     key.get_ref(),
                     key_kind.expects
                 );
                 let help = format!(
-                    "move it above `{header}`; in quotes, \"{}\", it is meant as it stands",
+                    "move it above `{header}`; to keep it there, put it in quotes: \"{}\"",
                     key.get_ref()
                 );
                 self.error(&at, message, Some(help));
@@ -349,7 +378,7 @@ impl<'r> Reader<'r> {
                     if let Some(first) = seen.insert(name.to_ascii_lowercase(), at.clone()) {
                         self.error(
                             &at,
-                            format!("`{}` is given twice", key.get_ref()),
+                            format!("duplicate key `{}`", key.get_ref()),
                             Some(format!("the first is at {}", first.origin())),
                         );
                     }
@@ -359,10 +388,10 @@ impl<'r> Reader<'r> {
                     self.subject = "this key".into();
                     let message = match fault.message {
                         Some(message) => {
-                            format!("the key {} is no good: {message}", quoted(key.get_ref()))
+                            format!("invalid key {}: {message}", quoted(key.get_ref()))
                         }
                         None => format!(
-                            "keys here must be {}, not {}",
+                            "keys must be {}, not {}",
                             key_kind.expects,
                             quoted(key.get_ref())
                         ),
@@ -377,9 +406,14 @@ impl<'r> Reader<'r> {
     /// The header below which a key stands that belongs to the table around, as TOML has it: a
     /// table goes on to the next header, whatever the author meant. Keys in quotes, dotted keys and
     /// inline tables are meant as they stand.
-    fn strayed_below(&self, key: &Spanned<DeString<'_>>) -> Option<String> {
-        row_for(key.get_ref(), self.context)?;
-        let (before, line) = self.source.text.get(..key.span().end)?.rsplit_once('\n')?;
+    fn strayed_below(&self, key: &KeyNode<'_>) -> Option<String> {
+        self.catalog.find(key.get_ref(), self.context)?;
+        let (before, line) = self
+            .report
+            .source
+            .text
+            .get(..key.span().end)?
+            .rsplit_once('\n')?;
         let is_bare = line.trim_start() == key.get_ref().as_ref();
         let header = before
             .lines()
@@ -390,27 +424,38 @@ impl<'r> Reader<'r> {
         (is_bare && !header.starts_with("[[")).then(|| header.to_owned())
     }
 
-    fn unknown_key(&mut self, key: &Spanned<DeString<'_>>, context: Contexts) {
-        let (message, help) = crate::directives::unknown::explain(key.get_ref(), context);
+    /// The node of a key, by its name or a deprecated spelling.
+    pub fn node<'n, 't>(
+        &self,
+        table: &'n Table<'t>,
+        name: &str,
+        context: Contexts,
+    ) -> Option<&'n Node<'t>> {
+        let directive = self.catalog.find(name, context)?;
+        std::iter::once(&directive.name)
+            .chain(directive.deprecated)
+            .find_map(|name| table.get(*name))
+    }
+
+    /// Whether a key is given, or an unknown key that seems to stand for it.
+    pub fn is_mentioned(&self, table: &Table<'_>, name: &str, context: Contexts) -> bool {
+        self.node(table, name, context).is_some()
+            || table
+                .keys()
+                .any(|key| unknown_key::stands_for(self.catalog, key.get_ref(), name, context))
+    }
+
+    fn unknown_key(&mut self, key: &KeyNode<'_>, context: Contexts) {
+        let (message, help) = unknown_key::explain(self.catalog, key.get_ref(), context);
         self.error(&self.at(key.span()), message, help);
     }
 }
 
 /// The entries of a table as they are in the text.
-pub(crate) fn in_order<'n, 't>(
-    table: &'n Table<'t>,
-) -> Vec<(&'n Spanned<DeString<'t>>, &'n Node<'t>)> {
+pub(crate) fn in_order<'n, 't>(table: &'n Table<'t>) -> Vec<(&'n KeyNode<'t>, &'n Node<'t>)> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
     entries
-}
-
-/// Whether a key is given, or an unknown key that seems to stand for it.
-pub(crate) fn is_meant(table: &Table<'_>, name: &str, context: Contexts) -> bool {
-    table.contains_key(name)
-        || table
-            .keys()
-            .any(|key| crate::directives::unknown::stands_for(key.get_ref(), name, context))
 }
 
 /// The table under a key.
@@ -460,7 +505,7 @@ fn type_help(kind: &Kind, value: &DeValue<'_>, written: &str) -> Option<String> 
             Some(format!("write {text}, without quotes"))
         }
         (Kind::Duration { .. }, DeValue::Integer(number)) => Some(format!(
-            "a duration has a unit: write \"{number}s\" for seconds"
+            "a duration needs a unit: write \"{number}s\" for seconds"
         )),
         (Kind::ListOf(element), scalar)
             if element.accepts(shape(scalar)) && !written.contains('\n') =>
@@ -495,40 +540,40 @@ fn narrow_text<'k>(kind: &'k Kind, text: &str) -> &'k Kind {
         .unwrap_or(kind)
 }
 
-fn choose(words: &'static [&'static str], text: &str) -> Result<Value, Fault> {
+fn choose(words: &'static [&'static str], text: &str) -> Result<Value, ValueError> {
     match words.contains(&text) {
         true => Ok(Value::Text(text.to_owned())),
-        false => Err(Fault::plain(
+        false => Err(ValueError::plain(
             suggest::nearest(text, words.iter().copied())
                 .map(|word| format!("did you mean {}?", quoted(word))),
         )),
     }
 }
 
-fn program(text: &str) -> Result<Value, Fault> {
+fn program(text: &str) -> Result<Value, ValueError> {
     match text
         .strip_prefix('|')
         .is_some_and(|command| command.trim().is_empty())
     {
-        true => Err(Fault::new("the command is missing")),
+        true => Err(ValueError::new("missing command")),
         false => plain_text(text).map(Value::Text),
     }
 }
 
-fn plain_text(text: &str) -> Result<String, Fault> {
+fn plain_text(text: &str) -> Result<String, ValueError> {
     if text.is_empty() {
-        return Err(Fault::new("it is empty"));
+        return Err(ValueError::new("it must not be empty"));
     }
     match text.chars().any(char::is_control) {
-        true => Err(Fault::new("it has control characters")),
+        true => Err(ValueError::new("control characters are not allowed")),
         false => Ok(text.to_owned()),
     }
 }
 
-fn measure(parsed: Result<u64, Option<String>>, min: u64, max: u64) -> Result<Value, Fault> {
+fn measure(parsed: Result<u64, Option<String>>, min: u64, max: u64) -> Result<Value, ValueError> {
     match parsed {
         Ok(number) if (min..=max).contains(&number) => Ok(Value::Number(number)),
-        Ok(_) => Err(Fault::plain(None)),
-        Err(help) => Err(Fault::plain(help)),
+        Ok(_) => Err(ValueError::plain(None)),
+        Err(help) => Err(ValueError::plain(help)),
     }
 }

@@ -1,24 +1,27 @@
-//! The reference page, from the rows.
+//! The reference page of the configuration, generated from the rows.
+//!
+//! Called by: `cargo xtask docs`, and the test that keeps the page fresh.
 
 use crate::{
-    directives::{rows, rows_in},
-    row::{CONTEXTS, ContextRow, Row},
+    context::{CONTEXTS, ContextRow},
+    directives::catalog,
+    row::Directive,
 };
 use std::fmt::Write as _;
 
 const INTRODUCTION: &str = "# Configuration reference
 
-<!-- Made from the table of directives (crates/config/src/directives); edit the rows, not this page. -->
+<!-- Generated from the table of directives (crates/config/src/directives): edit the rows, not this page. -->
 
-A configuration is one TOML file, `saker.toml`, and the files that it includes. `saker check -c saker.toml` shows everything
-that is wrong with it at once. [saker.example.toml](saker.example.toml) has every table in use.
+A configuration is one TOML file, `saker.toml`, and the files it includes. `saker check -c saker.toml` reports all errors at
+once. [saker.example.toml](saker.example.toml) shows every table in use.
 
-Sizes are numbers of bytes, or strings with a unit: `\"64KiB\"` (1024), `\"1MB\"` (1,000,000). Durations have a unit: `\"500ms\"`,
-`\"30s\"`, `\"2m\"`, `\"1h\"`, `\"1d\"`. Paths are relative to the file in which they stand. What a route sets is laid over what its
-site sets: single values and lists replace, tables (`headers`, `types`, `error_pages`) are merged key by key.
+Sizes are numbers of bytes, or strings with a unit: `\"64KiB\"` (1024), `\"1MB\"` (1,000,000). Durations need a unit: `\"500ms\"`,
+`\"30s\"`, `\"2m\"`, `\"1h\"`, `\"1d\"`. Paths are relative to the file that contains them. Settings of a route override those of its
+site: single values and lists replace, tables (`headers`, `types`, `error_pages`) are merged key by key.
 ";
 
-/// The page, as Markdown.
+/// Returns the page as Markdown.
 pub fn reference_markdown() -> String {
     let mut page = INTRODUCTION.to_owned();
     for context in CONTEXTS {
@@ -35,7 +38,7 @@ fn section(page: &mut String, context: &ContextRow) {
         title(context.header),
         context.summary
     );
-    for row in rows_in(context.context) {
+    for row in catalog().within(context.context) {
         directive(page, row);
     }
 }
@@ -48,7 +51,7 @@ fn title(header: &str) -> String {
     }
 }
 
-fn directive(page: &mut String, row: &Row) {
+fn directive(page: &mut String, row: &Directive) {
     let _ = writeln!(page, "\n### `{}`\n\n{}\n", row.name, row.summary);
     let mut value = sentence(&row.kind.expects());
     if let Some(unit) = row.unit {
@@ -80,6 +83,14 @@ fn directive(page: &mut String, row: &Row) {
                 .join(", ")
         );
     }
+    if !row.deprecated.is_empty() {
+        let old: Vec<String> = row
+            .deprecated
+            .iter()
+            .map(|name| format!("`{name}`"))
+            .collect();
+        let _ = writeln!(page, "- Deprecated spelling: {}", old.join(", "));
+    }
     let _ = writeln!(page, "- Since: {}", row.since);
 }
 
@@ -88,17 +99,17 @@ fn sentence(phrase: &str) -> String {
 }
 
 fn apache(page: &mut String) {
-    let mut pairs: Vec<(&str, &Row)> = rows()
+    let mut pairs: Vec<(&str, &Directive)> = catalog()
         .iter()
         .flat_map(|row| {
             row.apache
                 .into_iter()
                 .flat_map(|names| names.split(", "))
-                .map(|name| (name, *row))
+                .map(move |name| (name, row))
         })
         .collect();
     pairs.sort_by_key(|(name, _)| name.to_ascii_lowercase());
-    page.push_str("\n## From Apache's words\n\n| Apache | here |\n| --- | --- |\n");
+    page.push_str("\n## Apache directives\n\n| Apache | Saker |\n| --- | --- |\n");
     for (name, row) in pairs {
         let home = row
             .contexts

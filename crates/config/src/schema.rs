@@ -1,17 +1,19 @@
-//! The JSON Schema (draft 2020-12) of `saker.toml`, from the rows. Editors that know TOML complete
-//! and check with it.
+//! The JSON Schema (draft 2020-12) of `saker.toml`, made from the rows, for completion and checks
+//! in editors.
 //!
-//! It says what can be said about one value at a time; what `saker check` knows beyond (names
-//! twice, `$N` without a star) it leaves out.
+//! Out of scope: rules about several values (duplicate names, `$N` without a star), which only
+//! `saker check` knows.
 
 use crate::{
-    directives::rows_in,
-    row::{CONTEXTS, Contexts, FILE, Kind, Row, TableKind},
+    context::{CONTEXTS, Contexts, FILE},
+    directives::catalog,
+    kind::{Kind, TableKind},
+    row::Directive,
     units::{DURATION_PATTERN, SIZE_PATTERN},
 };
 use serde_json::{Map, Value, json};
 
-/// The schema as a text.
+/// Returns the schema as text.
 pub fn json_schema() -> String {
     let definitions: Map<String, Value> = CONTEXTS
         .iter()
@@ -31,10 +33,15 @@ pub fn json_schema() -> String {
 }
 
 fn table(context: Contexts) -> Value {
-    let properties: Map<String, Value> = rows_in(context)
-        .map(|row| (row.name.to_owned(), property(row)))
-        .collect();
-    let required: Vec<&str> = rows_in(context)
+    let mut properties = Map::new();
+    for directive in catalog().within(context) {
+        properties.insert(directive.name.to_owned(), property(directive));
+        for old in directive.deprecated {
+            properties.insert((*old).to_owned(), deprecated(directive));
+        }
+    }
+    let required: Vec<&str> = catalog()
+        .within(context)
         .filter(|row| row.required)
         .map(|row| row.name)
         .collect();
@@ -42,13 +49,24 @@ fn table(context: Contexts) -> Value {
     json!({ "type": "object", "description": description, "properties": properties, "required": required, "additionalProperties": false })
 }
 
-fn property(row: &Row) -> Value {
-    let mut schema = kind(&row.kind);
+fn property(row: &Directive) -> Value {
+    let mut schema = kind(row.kind);
     if let Some(object) = schema.as_object_mut() {
         object.insert("description".into(), row.summary.into());
         if let Some(default) = row.default.and_then(json_of) {
             object.insert("default".into(), default);
         }
+    }
+    schema
+}
+
+/// A deprecated spelling.
+fn deprecated(directive: &Directive) -> Value {
+    let mut schema = kind(directive.kind);
+    if let Some(object) = schema.as_object_mut() {
+        let description = format!("Deprecated: use `{}`.", directive.name);
+        object.insert("description".into(), description.into());
+        object.insert("deprecated".into(), true.into());
     }
     schema
 }
@@ -81,7 +99,7 @@ fn reference(context: Contexts) -> Value {
     json!({ "$ref": format!("#/$defs/{}", context.described().id) })
 }
 
-/// A row's default, which is TOML, as JSON.
+/// Converts a row's default from TOML to JSON.
 fn json_of(default: &str) -> Option<Value> {
     let table: toml::Table = toml::from_str(&format!("value = {default}")).ok()?;
     serde_json::to_value(table.get("value")?).ok()

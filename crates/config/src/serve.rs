@@ -1,7 +1,7 @@
 //! The configuration of `saker serve DIR`: one site, one root, no file.
 //!
-//! It speaks HTTPS as well: with the files that are named, with automatic certificates for the
-//! names that are given, or else with a certificate signed by this machine's own authority.
+//! HTTPS works with certificate files, with automatic certificates for given names, or else with a
+//! certificate signed by a CA of this machine.
 
 use crate::model::{
     AccessLog, AccessLogTarget, Acme, Address, Automatic, CacheStore, CacheUse, CertificateFiles,
@@ -10,44 +10,44 @@ use crate::model::{
 };
 use std::{net::Ipv4Addr, path::PathBuf, sync::Arc};
 
-/// What the command line may say.
+/// Options of the command line.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
     pub root: PathBuf,
-    /// Neither `http` nor `https`: [`ServeOptions::HTTP`] and [`ServeOptions::HTTPS`] of this
-    /// machine. Only one of them: only that.
+    /// Listening addresses. Without any: [`ServeOptions::HTTP`] and [`ServeOptions::HTTPS`] of this
+    /// machine; with one kind, only that.
     pub http: Vec<Address>,
     pub https: Vec<Address>,
     pub certificate: Option<CertificateFiles>,
-    /// Names for automatic certificates, where there are no files.
+    /// Names for automatic certificates, without certificate files.
     pub domains: Vec<String>,
-    /// Where they come from, and where they are kept.
+    /// ACME settings: authority and storage.
     pub acme: Acme,
     pub workers: Workers,
     /// `None`: no log. The format is `combined`.
     pub access_log: Option<AccessLogTarget>,
-    /// `None`: the built-in one.
+    /// `None`: the default.
     pub state_dir: Option<PathBuf>,
     pub listing: bool,
     pub php: PhpUse,
-    /// Which PHP is run, and as whom; only root can choose the latter.
+    /// PHP program, and the user it runs as; the latter requires root.
     pub php_program: PhpProgram,
     pub php_user: Option<String>,
-    /// What the page cache does.
+    /// Rules of the page cache.
     pub cache: CacheUse,
-    /// Where it is; `None`: below the state directory.
+    /// Directory of the page cache; `None`: below the state directory.
     pub cache_folder: Option<PathBuf>,
 }
 
 impl ServeOptions {
-    /// The ports where no address is named.
+    /// Default ports.
     pub const HTTP: u16 = 8080;
     pub const HTTPS: u16 = 8443;
-    /// The ports where a domain is named: those that an authority, and everybody, asks.
+    /// Default ports with a domain: those that certificate authorities and clients connect to.
     pub const HTTP_PUBLIC: u16 = 80;
     pub const HTTPS_PUBLIC: u16 = 443;
 
-    /// Where it listens, with what stands for nothing said.
+    /// Returns the addresses to listen on, with defaults applied.
     pub fn addresses(&self) -> (Vec<Address>, Vec<Address>) {
         let local = |port: u16| vec![Address::Tcp((Ipv4Addr::LOCALHOST, port).into())];
         let public = |port: u16| Address::parse_all(&format!(":{port}")).unwrap_or_default();
@@ -77,7 +77,7 @@ impl ServeOptions {
         }
     }
 
-    /// The names that a certificate may be for, and everything else.
+    /// Returns the names for certificates, and a catch-all.
     fn names(&self) -> Vec<SiteName> {
         let domain =
             |name: &String| SiteName::Exact(name.trim_end_matches('.').to_ascii_lowercase());

@@ -1,20 +1,20 @@
-//! The text of one configuration file, and places in it.
+//! The text of one configuration file, and locations in it.
 //!
-//! Everything read from a file carries an [`At`] until it is checked against everything else, so
-//! that a complaint found late (two sites with one name, in two files) still shows the line. An
-//! `At` is a reference count and two offsets; lines and columns are computed when somebody asks.
+//! Every value read from a file carries a [`Location`] until the whole configuration is checked, so
+//! that a late diagnostic (duplicate names in two files) still shows the line. A `Location` is a
+//! reference count and two offsets; line and column are computed on demand.
 
-use crate::model::Origin;
+use crate::origin::Origin;
 use std::{ops::Range, path::PathBuf, sync::Arc};
 
 #[derive(Debug)]
 pub struct Source {
     /// As shown to the user.
     pub name: Arc<str>,
-    /// What relative paths in it are relative to.
+    /// Directory that relative paths are relative to.
     pub base: PathBuf,
     pub text: String,
-    /// Position among the files of this load: diagnostics come in this order.
+    /// Position among the files of this load; diagnostics are sorted by it.
     pub order: usize,
     line_starts: Vec<usize>,
 }
@@ -33,14 +33,14 @@ impl Source {
         }
     }
 
-    /// Line (from 0) of an offset.
+    /// Returns the line (from 0) of an offset.
     pub fn line_of(&self, offset: usize) -> usize {
         self.line_starts
             .partition_point(|start| *start <= offset)
             .saturating_sub(1)
     }
 
-    /// The text of a line without its end.
+    /// Returns the text of a line without its end.
     pub fn line(&self, line: usize) -> &str {
         let start = self
             .line_starts
@@ -58,20 +58,20 @@ impl Source {
             .trim_end_matches(['\n', '\r'])
     }
 
-    /// Text between two offsets; empty where they cut a character.
+    /// Returns the text between two offsets; empty if they split a character.
     pub fn slice(&self, span: Range<usize>) -> &str {
         self.text.get(span).unwrap_or_default()
     }
 }
 
-/// A piece of a source.
+/// A range of bytes of a source.
 #[derive(Clone, Debug)]
-pub struct At {
+pub struct Location {
     pub source: Arc<Source>,
     pub span: Range<usize>,
 }
 
-impl At {
+impl Location {
     pub fn origin(&self) -> Origin {
         let (line, column) = self.line_and_column();
         Origin {
@@ -81,7 +81,7 @@ impl At {
         }
     }
 
-    /// Characters of the piece that are on its first line; at least one.
+    /// Returns the number of characters of the range on its first line; at least one.
     pub fn length(&self) -> u32 {
         let text = self.source.slice(self.span.clone());
         let first = text.split(['\n', '\r']).next().unwrap_or_default();
@@ -114,19 +114,22 @@ mod tests {
             "x = 1\r\nö = \"é\" # y\n".into(),
             0,
         ));
-        let at = At {
+        let at = Location {
             source: source.clone(),
             span: 12..16,
         };
         assert_eq!(at.origin().to_string(), "a.toml:2:5");
         assert_eq!(at.length(), 3);
         assert_eq!(at.line_text(), "ö = \"é\" # y");
-        assert_eq!(At { source, span: 0..0 }.length(), 1);
+        assert_eq!(Location { source, span: 0..0 }.length(), 1);
     }
 
     #[test]
     fn the_end_of_the_text_is_a_place() {
         let source = Arc::new(Source::new("a.toml", PathBuf::new(), "x".into(), 0));
-        assert_eq!(At { source, span: 1..1 }.origin().to_string(), "a.toml:1:2");
+        assert_eq!(
+            Location { source, span: 1..1 }.origin().to_string(),
+            "a.toml:1:2"
+        );
     }
 }

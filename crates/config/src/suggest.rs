@@ -1,6 +1,9 @@
 //! "Did you mean": the nearest known word.
+//!
+//! Called by: messages about unknown keys and words, also of other crates.
+//! Caveat: quadratic in the length of the words, which are cut at 64 characters.
 
-/// The candidate nearest to `word`, if it is near enough to be what was meant.
+/// Returns the candidate nearest to `word`, if it is near enough.
 pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let folded = fold(word);
     let limit = 1 + folded.chars().count() / 4;
@@ -13,7 +16,7 @@ pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// Whether two words differ only in case and separators, as `KeepAlive-Timeout` and
+/// Returns whether two words differ only in case and separators, like `KeepAlive-Timeout` and
 /// `keepalive_timeout`.
 pub fn same_word(a: &str, b: &str) -> bool {
     fold(a) == fold(b)
@@ -27,8 +30,8 @@ fn fold(word: &str) -> String {
         .collect()
 }
 
-/// Edits (insert, delete, replace, swap neighbours) from one word to the other; anything over
-/// `limit` may be reported as `limit + 1`.
+/// Returns the number of edits (insert, delete, replace, transpose) between two words; above
+/// `limit`, it may return `limit + 1`.
 fn distance(a: &str, b: &str, limit: usize) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     if a.len().abs_diff(b.len()) > limit {

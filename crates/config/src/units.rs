@@ -1,8 +1,8 @@
-//! Sizes, durations and rates as people write them.
+//! Parses and formats sizes, durations and rates.
 //!
-//! Decimal and binary prefixes are told apart (`1MB` is 1,000,000, `1MiB` is 1,048,576); one-letter
-//! prefixes, which mean one thing to nginx and another to disks, are refused with the two ways out.
-//! A duration always has its unit.
+//! Decimal and binary prefixes are distinct (`1MB` is 1,000,000, `1MiB` is 1,048,576). One-letter
+//! prefixes are ambiguous (nginx and disk vendors differ) and refused with a suggestion of both. A
+//! duration always has a unit.
 
 const SIZE_UNITS: &[(&str, u64)] = &[
     ("TiB", 1 << 40),
@@ -24,11 +24,11 @@ const DURATION_UNITS: &[(&str, u64)] = &[
     ("ms", 1),
 ];
 
-/// Patterns of the same, for the JSON Schema.
+/// Their patterns for the JSON Schema.
 pub const SIZE_PATTERN: &str = "^[0-9]+ ?([kKmMgGtT][iI]?)?[bB]$";
 pub const DURATION_PATTERN: &str = "^[0-9]+ ?(ms|s|m|h|d)$";
 
-/// `64KiB`, `1MB`, `512B`. The error is a help text.
+/// Parses `64KiB`, `1MB`, `512B`. The error is a help text.
 pub fn parse_size(text: &str) -> Result<u64, Option<String>> {
     let (number, unit) = split(text).ok_or(None)?;
     let factor = SIZE_UNITS
@@ -41,19 +41,19 @@ pub fn parse_size(text: &str) -> Result<u64, Option<String>> {
     }
 }
 
-/// `30s`, `500ms`, `2m`, in milliseconds.
+/// Parses `30s`, `500ms`, `2m`, in milliseconds.
 pub fn parse_duration_ms(text: &str) -> Result<u64, Option<String>> {
     let (number, unit) = split(text).ok_or(None)?;
     match DURATION_UNITS.iter().find(|(name, _)| *name == unit) {
         Some((_, factor)) => number.checked_mul(*factor).ok_or(None),
         None if unit.is_empty() => Err(Some(format!(
-            "a duration has a unit: write \"{number}s\" for seconds"
+            "a duration needs a unit: write \"{number}s\" for seconds"
         ))),
         None => Err(Some("the units are ms, s, m, h and d".into())),
     }
 }
 
-/// The largest unit that says it exactly.
+/// Formats in the largest unit that is exact.
 pub fn show_size(bytes: u64) -> String {
     let exact = SIZE_UNITS
         .iter()
@@ -74,7 +74,7 @@ pub fn show_duration(ms: u64) -> String {
     }
 }
 
-/// `1MB/s` in bytes per second.
+/// Parses `1MB/s`, in bytes per second.
 pub fn parse_bandwidth(text: &str) -> Result<u64, Option<String>> {
     let help = || Some("write bytes per second, such as \"500kB/s\" or \"1MiB/s\"".to_owned());
     let amount = text.trim_end().strip_suffix("/s").ok_or_else(help)?;
@@ -85,8 +85,8 @@ pub fn parse_bandwidth(text: &str) -> Result<u64, Option<String>> {
     }
 }
 
-/// `100/s`, `30/m` as requests in 1000 seconds, rounded up so that a small rate does not become
-/// none.
+/// Parses `100/s`, `30/m`, in requests per 1000 seconds, rounded up so that a low rate does not
+/// become zero.
 pub fn parse_request_rate(text: &str) -> Result<u64, Option<String>> {
     let help =
         || Some("write requests per second or minute, such as \"100/s\" or \"30/m\"".to_owned());
@@ -108,7 +108,7 @@ pub fn parse_request_rate(text: &str) -> Result<u64, Option<String>> {
     }
 }
 
-/// Leading digits, and what follows them without a space.
+/// Splits leading digits from what follows them without a space.
 fn split(text: &str) -> Option<(u64, &str)> {
     let text = text.trim();
     let digits = text

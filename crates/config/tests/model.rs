@@ -223,14 +223,14 @@ fn a_file_that_cannot_be_read_is_a_diagnostic() {
         .unwrap_err()
         .to_string();
     assert!(
-        shown.starts_with("/no/such/saker.toml: error: this file can't be read: "),
+        shown.starts_with("/no/such/saker.toml: error: cannot read this file: "),
         "{shown}"
     );
     assert!(
         saker_config::load(Path::new("/"))
             .unwrap_err()
             .to_string()
-            .contains("not a file")
+            .contains("not a regular file")
     );
 }
 

@@ -36,6 +36,7 @@ fn violation(root: &Value, schema: &Value, value: &Value, at: &str) -> Option<St
 }
 
 const KEYWORDS: &[&str] = &[
+    "deprecated",
     "$schema",
     "$defs",
     "$ref",

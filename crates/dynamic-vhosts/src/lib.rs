@@ -1,4 +1,4 @@
-//! Hosts that a database knows (`[hosts]`), for all workers.
+//! Hosts that a database knows (`[dynamic_vhosts]`), for all workers.
 //!
 //! Place in the walk: `select_host` asks [`Hosts::find`] for sites with `lookup`. What is kept
 //! answers at once; else a question goes to the database's thread, once however many requests wait
@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// an answer.
 const PAUSE_MS: u64 = 1000;
 
-/// One `[hosts]` of a configuration; reloads that don't change it keep it, with all that is known.
+/// One `[dynamic_vhosts]` of a configuration; reloads that don't change it keep it, with all that is known.
 #[derive(Debug)]
 pub struct Hosts {
     settings: Settings,

@@ -215,7 +215,7 @@ fn explain_says_which_rule_and_which_file() {
         ),
         (
             &["http://a.example/ping"],
-            &["a fixed answer (200)", "saker.toml:16:1", "200 OK"],
+            &["a fixed response (200)", "saker.toml:16:1", "200 OK"],
         ),
         (
             &["http://a.example/none"],

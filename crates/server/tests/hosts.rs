@@ -580,26 +580,26 @@ fn what_is_wrong_is_said() {
     dir.write("saker.toml", "").unwrap();
     let path = dir.join("saker.toml");
     let rows = [
-        ("[hosts]\nquery = \"SELECT 1\"\n", "there is no `database`"),
+        ("[hosts]\nquery = \"SELECT 1\"\n", "missing `database`"),
         (
             "[hosts]\ndatabase = \"oracle://x\"\nquery = \"?\"\nroots = [\"/srv\"]\n",
-            "none of the databases that are known",
+            "unsupported database",
         ),
         (
             "[hosts]\ndatabase = \"sqlite:///x\"\nquery = \"SELECT 1\"\nroots = [\"/srv\"]\n",
-            "does not ask for a host",
+            "has no placeholder for the host name",
         ),
         (
             "[hosts]\ndatabase = \"sqlite:///x\"\nquery = \"?\"\n",
-            "no folder in `roots`",
+            "missing `roots`",
         ),
         (
             "[hosts]\ndatabase = \"ldap://x\"\nquery = \"(cn=?)\"\nroots = [\"/srv\"]\n",
-            "there is no `ldap_base`",
+            "missing `ldap_base`",
         ),
         (
             "[hosts]\ndatabase = \"ldaps://x\"\nquery = \"(cn=?)\"\nroots = [\"/srv\"]\n",
-            "there is no `ldap_base`",
+            "missing `ldap_base`",
         ),
         (
             "[hosts]\nldap_base = \"o=x\"\ndatabase = \"ldap://x\"\nquery = \"(&(objectClass=webHost)(cn=?)\"\nroots = [\"/srv\"]\n",
@@ -617,7 +617,7 @@ fn what_is_wrong_is_said() {
             "[hosts]\nldap_base = \"o=x\"\ndatabase = \"ldap://x?sslmode=require\"\nquery = \"(cn=?)\"\nroots = [\"/srv\"]\n",
             "saker.toml:3:12: error: the URL (ldap://x): `ssl-mode` is",
         ),
-        ("", "there is no [hosts]"),
+        ("", "`lookup` without [dynamic_vhosts]"),
     ];
     for (hosts, message) in rows {
         fs::write(

@@ -639,7 +639,7 @@ fn wrong_usage_of_sign_url_says_why() {
             ],
             "not below /b/",
         ),
-        (&["--form", "saker", "/a"], "without a secret"),
+        (&["--form", "saker", "/a"], "missing `secret`"),
         (&["--form", "apache", "--secret", "x", "/a"], "must be"),
         (
             &["--form", "saker", "--secret", "x", "--for", "1", "/a"],

@@ -571,7 +571,7 @@ fn broken_rules_are_told_of_and_change_nothing() {
     );
     // No rules at all; and none unless they are asked for.
     rewrite(&saker, &configuration("modsecurity = \"on\"\n"));
-    assert!(stderr(&operate::saker(["check", "-c", &file])).contains("there are no rules"));
+    assert!(stderr(&operate::saker(["check", "-c", &file])).contains("no rules: set"));
     rewrite(
         &saker,
         &configuration("modsecurity_rules_file = \"{dir}/rules.conf\"\n"),
@@ -611,8 +611,8 @@ fn an_audit_log_is_written_or_said_to_be_impossible() {
     });
     let missing = saker.dir.join("none/audit.log");
     for (named, why) in [
-        (&missing, "there is no folder"),
-        (&saker.dir.join("www"), "it is a folder"),
+        (&missing, "no such directory"),
+        (&saker.dir.join("www"), "it is a directory"),
     ] {
         saker
             .dir
@@ -622,7 +622,7 @@ fn an_audit_log_is_written_or_said_to_be_impossible() {
             let said = stderr(&output);
             assert!(
                 !output.status.success()
-                    && said.contains("rules.conf:4:1: error: the audit log")
+                    && said.contains("rules.conf:4:1: error: cannot write the audit log")
                     && said.contains(why),
                 "{said}"
             );

@@ -174,7 +174,7 @@ fn root_is_no_user_to_run_as() {
         let why = if user == "0" {
             "from 1 to"
         } else {
-            "the server does not run as root"
+            "the server must not run as root"
         };
         assert!(
             said.contains("saker.toml:") && said.contains("user = ") && said.contains(why),

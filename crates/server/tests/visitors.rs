@@ -350,12 +350,12 @@ fn the_page_may_be_the_sites_own() {
     );
     // What it is replaced by is looked at before it is in force.
     for (bytes, complaint) in [
-        (&b"<p>nothing</p>"[..], "this page has no {challenge}"),
+        (&b"<p>nothing</p>"[..], "the page has no {challenge}"),
         (
             b"{challenge}{challenge}",
-            "this page has {challenge} 2 times",
+            "the page has {challenge} 2 times",
         ),
-        (b"\xff{challenge}", "this page is not in UTF-8"),
+        (b"\xff{challenge}", "the page is not valid UTF-8"),
     ] {
         saker.dir.write("challenge.html", bytes).unwrap();
         let refused = operate::reload(&saker);

@@ -1,40 +1,39 @@
-//! Checks that need the whole configuration: what is there twice, what is missing, what refers to
-//! nothing.
+//! Checks that need the whole configuration: duplicates, missing items, references to nothing.
+//!
+//! Called by: `load`, after `resolve`.
 
-mod hosts;
+mod dynamic_vhosts;
 mod routes;
 mod tls;
 
-pub(crate) use tls::Meant;
-
 use crate::{
+    configuration::Configuration,
     diagnostic::Severity,
-    directives::SiteDraft,
-    load::Loader,
+    directives::site::SiteDraft,
     model::{Address, ProgramUser, SiteName},
-    source::At,
+    source::Location,
 };
 use saker_net::process::Identity;
 use std::collections::{HashMap, HashSet};
 
-/// `top` is the beginning of the first file.
-pub(crate) fn whole(loader: &mut Loader, top: &At) {
-    if !loader.has_syntax_errors {
-        something_to_do(loader, top);
+/// Runs all checks. `top` is the start of the first file.
+pub(crate) fn whole(configuration: &mut Configuration, top: &Location) {
+    if !configuration.has_syntax_errors {
+        something_to_do(configuration, top);
     }
-    listeners_once(loader);
-    site_listeners(loader);
-    names_once(loader);
-    routes::reachable(loader);
-    program_users(loader);
-    hosts::whole(loader);
-    tls::whole(loader);
+    listeners_once(configuration);
+    site_listeners(configuration);
+    names_once(configuration);
+    routes::reachable(configuration);
+    program_users(configuration);
+    dynamic_vhosts::whole(configuration);
+    tls::whole(configuration);
 }
 
-/// As Apache: who is to be run as has to be somebody, and not root.
-fn program_users(loader: &mut Loader) {
+/// The user of PHP and programs must exist and must not be root, as in Apache.
+fn program_users(configuration: &mut Configuration) {
     let mut wrong = Vec::new();
-    for site in &loader.sites {
+    for site in &configuration.sites {
         let of_routes = site.routes.iter().map(|route| &*route.settings);
         let mut users = std::iter::once(&site.settings)
             .chain(of_routes)
@@ -47,60 +46,60 @@ fn program_users(loader: &mut Loader) {
     }
     wrong
         .into_iter()
-        .for_each(|(at, message)| loader.report(Severity::Error, &at, message, None));
+        .for_each(|(at, message)| configuration.report(Severity::Error, &at, message, None));
 }
 
 fn complaint(user: &ProgramUser) -> Option<String> {
     if user.user.is_empty() {
-        return Some("`group` goes with `user`, and there is none".into());
+        return Some("`group` without `user`".into());
     }
     match Identity::look_up(&user.user, user.group.as_deref()) {
-        Ok(identity) if identity.uid() == 0 => Some("programs and PHP are not run as root".into()),
+        Ok(identity) if identity.uid() == 0 => Some("programs and PHP must not run as root".into()),
         Ok(_) => None,
         Err(error) => Some(format!("`user`: {error}")),
     }
 }
 
-fn something_to_do(loader: &mut Loader, top: &At) {
-    if !loader.has_listeners {
+fn something_to_do(configuration: &mut Configuration, top: &Location) {
+    if !configuration.has_listeners {
         let help = "add [[listener]] with address = \":80\"";
-        loader.report(
+        configuration.report(
             Severity::Error,
             top,
-            "there is no [[listener]]".into(),
+            "missing [[listener]]".into(),
             Some(help.into()),
         );
     }
-    if !loader.has_sites {
+    if !configuration.has_sites {
         let help = "add [[site]] with root = \"/srv/www\"";
-        loader.report(
+        configuration.report(
             Severity::Error,
             top,
-            "there is no [[site]]".into(),
+            "missing [[site]]".into(),
             Some(help.into()),
         );
     }
 }
 
-/// Port 0 is any free port, and may be given many times.
-fn listeners_once(loader: &mut Loader) {
-    let mut seen: HashMap<&Address, &At> = HashMap::new();
+/// Port 0 is any free port, and may be used many times.
+fn listeners_once(configuration: &mut Configuration) {
+    let mut seen: HashMap<&Address, &Location> = HashMap::new();
     let mut twice = Vec::new();
-    for (listener, at) in &loader.listeners {
+    for (listener, at) in &configuration.listeners {
         if matches!(listener.address, Address::Tcp(address) if address.port() == 0) {
             continue;
         }
         match seen.get(&listener.address) {
             Some(first) => twice.push((
                 at.clone(),
-                format!("{} is listened on twice", listener.address),
+                format!("duplicate listener address {}", listener.address),
                 first.origin(),
             )),
             None => drop(seen.insert(&listener.address, at)),
         }
     }
     for (at, message, first) in twice {
-        loader.report(
+        configuration.report(
             Severity::Error,
             &at,
             message,
@@ -109,67 +108,69 @@ fn listeners_once(loader: &mut Loader) {
     }
 }
 
-fn site_listeners(loader: &mut Loader) {
-    let known: HashSet<&Address> = loader
+fn site_listeners(configuration: &mut Configuration) {
+    let known: HashSet<&Address> = configuration
         .listeners
         .iter()
         .map(|(listener, _)| &listener.address)
         .collect();
     let mut unknown = Vec::new();
-    for (address, at) in loader.sites.iter().flat_map(|site| &site.listeners) {
+    for (address, at) in configuration.sites.iter().flat_map(|site| &site.listeners) {
         if !known.contains(address) {
-            unknown.push((
-                at.clone(),
-                format!("no [[listener]] has the address {address}"),
-            ));
+            unknown.push((at.clone(), format!("no [[listener]] has address {address}")));
         }
     }
     let mut all: Vec<String> = known.iter().map(ToString::to_string).collect();
     all.sort();
-    let help = (!all.is_empty()).then(|| format!("there are {}", all.join(", ")));
+    let help = (!all.is_empty()).then(|| format!("addresses of listeners: {}", all.join(", ")));
     for (at, message) in unknown {
-        loader.report(Severity::Error, &at, message, help.clone());
+        configuration.report(Severity::Error, &at, message, help.clone());
     }
-    idle_listeners(loader);
+    idle_listeners(configuration);
 }
 
-fn idle_listeners(loader: &mut Loader) {
-    if loader.sites.is_empty() || loader.sites.iter().any(|site| site.listeners.is_empty()) {
+fn idle_listeners(configuration: &mut Configuration) {
+    if configuration.sites.is_empty()
+        || configuration
+            .sites
+            .iter()
+            .any(|site| site.listeners.is_empty())
+    {
         return;
     }
-    let used: HashSet<&Address> = loader
+    let used: HashSet<&Address> = configuration
         .sites
         .iter()
         .flat_map(|site| &site.listeners)
         .map(|(address, _)| address)
         .collect();
-    let idle: Vec<(At, String)> = loader
+    let idle: Vec<(Location, String)> = configuration
         .listeners
         .iter()
         .filter(|(listener, _)| !used.contains(&listener.address))
         .map(|(listener, at)| {
             (
                 at.clone(),
-                format!("no site is found on {}", listener.address),
+                format!("no site uses the listener {}", listener.address),
             )
         })
         .collect();
     for (at, message) in idle {
         let help = "add it to the `listeners` of a site";
-        loader.report(Severity::Warning, &at, message, Some(help.into()));
+        configuration.report(Severity::Warning, &at, message, Some(help.into()));
     }
 }
 
-/// A name may be claimed once per listener.
-fn names_once(loader: &mut Loader) {
-    let mut claims: HashMap<SiteName, Vec<(usize, At)>> = HashMap::new();
+/// A name must be unique per listener.
+fn names_once(configuration: &mut Configuration) {
+    let mut claims: HashMap<SiteName, Vec<(usize, Location)>> = HashMap::new();
     let mut twice = Vec::new();
-    for (index, site) in loader.sites.iter().enumerate() {
+    for (index, site) in configuration.sites.iter().enumerate() {
         let any = [(SiteName::Any, site.at.clone())];
         for (name, at) in site.names.as_deref().unwrap_or(&any) {
             let earlier = claims.entry(name.clone()).or_default();
             match earlier.iter().find(|(other, _)| {
-                loader
+                configuration
                     .sites
                     .get(*other)
                     .is_some_and(|other| meet(other, site))
@@ -183,13 +184,13 @@ fn names_once(loader: &mut Loader) {
     }
     for (at, name, first, same_site) in twice {
         let message = match same_site {
-            true => format!("the name {} is given twice", shown(&name)),
+            true => format!("duplicate name {}", shown(&name)),
             false => format!(
                 "two sites have the name {} on the same listener",
                 shown(&name)
             ),
         };
-        loader.report(
+        configuration.report(
             Severity::Error,
             &at,
             message,
@@ -198,7 +199,7 @@ fn names_once(loader: &mut Loader) {
     }
 }
 
-/// Whether a connection may reach both.
+/// Returns whether a connection may reach both sites.
 fn meet(a: &SiteDraft, b: &SiteDraft) -> bool {
     a.listeners.is_empty() || a.listeners.iter().any(|(address, _)| b.is_on(address))
 }
@@ -207,6 +208,6 @@ fn shown(name: &SiteName) -> String {
     match name {
         SiteName::Exact(name) => format!("\"{name}\""),
         SiteName::Wildcard(name) => format!("\"*.{name}\""),
-        SiteName::Any => "\"*\" (which a site without `names` has)".into(),
+        SiteName::Any => "\"*\" (the default of `names`)".into(),
     }
 }

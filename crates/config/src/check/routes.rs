@@ -1,18 +1,19 @@
-//! Routes that no request reaches, because an earlier route of the site takes all of theirs.
+//! Finds routes that are unreachable because an earlier route matches all of their paths.
 //!
-//! Called by: `whole`. Caveat: a route that several others take away together is not found.
+//! Called by: `whole`.
+//! Caveat: a route that several others cover only together is not found.
 
 use crate::{
+    configuration::Configuration,
     diagnostic::{Diagnostic, Severity},
-    load::Loader,
     model::{PathPattern, Route},
 };
 
 /// Stands for a star: only a star matches it.
 const STAR: &str = "\0";
 
-pub(super) fn reachable(loader: &mut Loader) {
-    let shadowed = loader.sites.iter().flat_map(|site| {
+pub(super) fn reachable(configuration: &mut Configuration) {
+    let shadowed = configuration.sites.iter().flat_map(|site| {
         site.routes.iter().enumerate().filter_map(|(index, route)| {
             let earlier = site
                 .routes
@@ -23,29 +24,29 @@ pub(super) fn reachable(loader: &mut Loader) {
         })
     });
     let shadowed: Vec<Diagnostic> = shadowed.collect();
-    loader.diagnostics.extend(shadowed);
+    configuration.diagnostics.extend(shadowed);
 }
 
 fn warning(route: &Route, earlier: &Route) -> Diagnostic {
     let message = format!(
-        "no request reaches the route of {}: the one of {} at {} comes before it and takes them all",
+        "route {} is unreachable: route {} at {} comes first and matches all of its paths",
         route.pattern, earlier.pattern, earlier.origin
     );
     let mut warning = Diagnostic::without_source(route.origin.clone(), message);
     (warning.severity, warning.help) = (
         Severity::Warning,
-        Some("the first route that matches wins: put the narrower one first".into()),
+        Some("the first route that matches wins: move the more specific one up".into()),
     );
     warning
 }
 
-/// Whether `wide` matches every path that `narrow` matches.
+/// Returns whether `wide` matches every path that `narrow` matches.
 fn covers(wide: &PathPattern, narrow: &PathPattern) -> bool {
     let text = narrow.to_string().replace('*', STAR);
     let matches = |text: &str| wide.captures(text.as_bytes()).is_some();
     match text.strip_prefix(STAR) {
         None => matches(&text),
-        // A path begins with a slash: the star's, or that of what follows an empty star.
+        // A path starts with a slash: the star's, or the first character after an empty star.
         Some(rest) => matches(&format!("/{text}")) && (!rest.starts_with('/') || matches(rest)),
     }
 }

@@ -1,87 +1,60 @@
 //! Checks of TLS and automatic certificates that need the whole configuration: listeners against
 //! sites, sites against `[acme]`.
 //!
-//! What seems to be missing is not complained about where it is there but broken, which has been
-//! reported: hence [`Meant`].
+//! Caveat: an item that is present but broken has been reported and must not be reported as
+//! missing; see [`Mentions`](crate::configuration::Mentions).
 
 use crate::{
+    configuration::Configuration,
     diagnostic::Severity,
-    directives::SiteDraft,
-    load::Loader,
+    directives::site::SiteDraft,
     model::{Acme, AcmeChallenge, Address, Automatic, SiteName},
-    reader::table_in,
-    source::At,
+    source::Location,
 };
-use toml::de::{DeTable, DeValue};
 
-/// What the files mean to say, be it as broken as it may.
-#[derive(Debug, Default)]
-pub(crate) struct Meant {
-    tls_listener: bool,
-    material: bool,
-    dns_command: bool,
-    ask: bool,
-}
+/// Severity, location, message and help.
+type Complaint = (Severity, Location, String, &'static str);
 
-impl Meant {
-    /// Adds what one file says.
-    pub fn note(&mut self, file: &DeTable<'_>) {
-        let has = |table: &str, key: &str| {
-            table_in(file, table).is_some_and(|table| table.contains_key(key))
-        };
-        self.dns_command |= has("acme", "dns_command");
-        self.ask |= has("acme", "ask");
-        self.tls_listener |= tables(file, "listener").any(|listener| {
-            listener
-                .get("tls")
-                .is_some_and(|tls| !is_false(tls.get_ref()))
-        });
-        self.material |= tables(file, "site").any(|site| site.contains_key("tls"));
-    }
-}
-
-/// `problem`, where, and the way out.
-type Complaint = (Severity, At, String, &'static str);
-
-pub(super) fn whole(loader: &mut Loader) {
-    if loader.has_syntax_errors {
+pub(super) fn whole(configuration: &mut Configuration) {
+    if configuration.has_syntax_errors {
         return;
     }
-    let mut complaints = bare_listeners(loader);
+    let mut complaints = bare_listeners(configuration);
     complaints.extend(
-        loader
+        configuration
             .sites
             .iter()
-            .flat_map(|site| site_alone(loader, site)),
+            .flat_map(|site| site_alone(configuration, site)),
     );
     for (severity, at, message, help) in complaints {
-        loader.report(severity, &at, message, Some(help.into()));
+        configuration.report(severity, &at, message, Some(help.into()));
     }
 }
 
-/// TLS listeners on which no site has a certificate.
-fn bare_listeners(loader: &Loader) -> Vec<Complaint> {
+/// TLS listeners for which no site has a certificate.
+fn bare_listeners(configuration: &Configuration) -> Vec<Complaint> {
     let has_certificate = |site: &&SiteDraft| site.tls.material().is_some();
-    let listeners = loader
+    let listeners = configuration
         .listeners
         .iter()
         .filter(|(listener, _)| listener.tls.is_some());
     let bare = listeners.filter(|(listener, _)| {
-        !loader
+        !configuration
             .sites
             .iter()
             .filter(has_certificate)
             .any(|site| site.is_on(&listener.address))
     });
-    let help = match loader.meant.material {
-        true => "add `certificate` or `automatic` to [site.tls] of a site that is found on it",
+    let help = match configuration.mentions.material {
+        true => "add `certificate` or `automatic` to [site.tls] of a site on this listener",
         false => {
-            "add to a site [site.tls] with certificate = \"chain.pem\" and key = \"key.pem\", or with automatic = true"
+            "add [site.tls] to a site, with certificate = \"chain.pem\" and key = \"key.pem\", or \
+             with automatic = true"
         }
     };
     let mut complaints: Vec<Complaint> = Vec::new();
     for (listener, at) in bare {
-        // `:443` is two addresses of one place.
+        // `:443` is two addresses at one location.
         if complaints.last().is_none_or(|(_, last, ..)| {
             last.span != at.span || last.source.order != at.source.order
         }) {
@@ -92,19 +65,20 @@ fn bare_listeners(loader: &Loader) -> Vec<Complaint> {
     complaints
 }
 
-fn site_alone(loader: &Loader, site: &SiteDraft) -> Vec<Complaint> {
+fn site_alone(configuration: &Configuration, site: &SiteDraft) -> Vec<Complaint> {
     let mut complaints = Vec::new();
-    if !is_encrypted(loader, site) && !loader.listeners.is_empty() {
-        complaints.extend(unused(loader, site));
+    if !is_encrypted(configuration, site) && !configuration.listeners.is_empty() {
+        complaints.extend(unused(configuration, site));
     }
     match &site.tls.automatic {
-        Some((Automatic::On, at)) => complaints.extend(automatic(loader, site, at)),
-        Some((Automatic::OnDemand, at)) if !loader.meant.ask && !site.is_looked_up => {
-            let help = "add ask = \"http://...\" to [acme]: else anyone could have certificates made without end, against the authority's limits";
+        Some((Automatic::On, at)) => complaints.extend(automatic(configuration, site, at)),
+        Some((Automatic::OnDemand, at)) if !configuration.mentions.ask && !site.is_looked_up => {
+            let help = "add ask = \"http://...\" to [acme]: otherwise anyone could order \
+                        certificates until the authority's rate limit is reached";
             complaints.push((
                 Severity::Error,
                 at.clone(),
-                "certificates on demand need a rule for which names".into(),
+                "on-demand certificates require `ask`, which decides on names".into(),
                 help,
             ));
         }
@@ -112,53 +86,53 @@ fn site_alone(loader: &Loader, site: &SiteDraft) -> Vec<Complaint> {
     }
     match &site.tls.automatic {
         Some((Automatic::On | Automatic::OnDemand, at)) if complaints.is_empty() => {
-            complaints.extend(out_of_reach(loader, at))
+            complaints.extend(out_of_reach(configuration, at))
         }
         _ => {}
     }
     complaints
 }
 
-fn is_encrypted(loader: &Loader, site: &SiteDraft) -> bool {
-    loader
+fn is_encrypted(configuration: &Configuration, site: &SiteDraft) -> bool {
+    configuration
         .listeners
         .iter()
         .any(|(listener, _)| listener.tls.is_some() && site.is_on(&listener.address))
 }
 
-/// What a site says about TLS that it never speaks.
-fn unused(loader: &Loader, site: &SiteDraft) -> Vec<Complaint> {
-    if loader.meant.tls_listener
-        && loader
+/// TLS settings of a site without a TLS listener.
+fn unused(configuration: &Configuration, site: &SiteDraft) -> Vec<Complaint> {
+    if configuration.mentions.tls_listener
+        && configuration
             .listeners
             .iter()
             .all(|(listener, _)| listener.tls.is_none())
     {
         return Vec::new();
     }
-    let help =
-        "add tls = true to a [[listener]] on which the site is found, such as that of \":443\"";
+    let help = "add tls = true to a [[listener]] of the site, such as the one on \":443\"";
     let idle = site.tls.material().map(|at| {
-        let message = "this site has certificates, but no listener for TLS".to_owned();
+        let message = "this site has certificates, but no listener with TLS".to_owned();
         (Severity::Warning, at.clone(), message, help)
     });
     let nowhere = site.https_redirect.as_ref().map(|(_, at)| {
-        let message = "`https_redirect` leads nowhere: the site has no listener for TLS".to_owned();
+        let message =
+            "`https_redirect` has no target: the site has no listener with TLS".to_owned();
         (Severity::Error, at.clone(), message, help)
     });
     idle.into_iter().chain(nowhere).collect()
 }
 
-/// Authorities look at two ports, whatever a listener's is. Something in front may bring them here,
-/// hence no error.
-fn out_of_reach(loader: &Loader, at: &At) -> Option<Complaint> {
+/// Certificate authorities connect to two fixed ports. Something in front of the server may forward
+/// them, so this is only a warning.
+fn out_of_reach(configuration: &Configuration, at: &Location) -> Option<Complaint> {
     let usual = Acme::default();
-    let challenges = loader
+    let challenges = configuration
         .acme
         .as_ref()
         .map_or(&usual.challenges, |(acme, _)| &acme.challenges);
     let has_listener = |port: u16, tls: bool| {
-        loader
+        configuration
             .listeners
             .iter()
             .filter(|(listener, _)| listener.tls.is_some() == tls)
@@ -172,85 +146,72 @@ fn out_of_reach(loader: &Loader, at: &At) -> Option<Complaint> {
         AcmeChallenge::TlsAlpn01 => has_listener(443, true),
         AcmeChallenge::Dns01 => true,
     };
-    if loader.listeners.is_empty() || challenges.is_empty() || challenges.iter().any(is_found) {
+    if configuration.listeners.is_empty()
+        || challenges.is_empty()
+        || challenges.iter().any(is_found)
+    {
         return None;
     }
     let (message, help) = match challenges.as_slice() {
         [AcmeChallenge::Http01] => (
-            "no listener on port 80, where an authority looks (http-01)",
+            "no listener on port 80, which the authority connects to (http-01)",
             "add a [[listener]] with address = \":80\"",
         ),
         [AcmeChallenge::TlsAlpn01] => (
-            "no TLS listener on port 443, where an authority looks (tls-alpn-01)",
+            "no TLS listener on port 443, which the authority connects to (tls-alpn-01)",
             "add a [[listener]] with address = \":443\" and tls = true",
         ),
         _ => (
-            "no listener on port 80 and none for TLS on port 443, where an authority looks",
+            "no listener on port 80 and no TLS listener on port 443, which the authority connects \
+             to",
             "add a [[listener]] with address = \":80\", unless one of those ports is forwarded to a listener",
         ),
     };
     Some((Severity::Warning, at.clone(), message.into(), help))
 }
 
-fn automatic(loader: &Loader, site: &SiteDraft, at: &At) -> Vec<Complaint> {
+fn automatic(configuration: &Configuration, site: &SiteDraft, at: &Location) -> Vec<Complaint> {
     let names = site.names.as_deref().unwrap_or_default();
     if !names.is_empty() && names.iter().all(|(name, _)| *name == SiteName::Any)
         || site.names.is_none()
     {
-        let help = "give the site `names`, such as [\"example.org\", \"www.example.org\"], or write automatic = \"on-demand\"";
+        let help = "add `names` to the site, such as [\"example.org\", \"www.example.org\"], or \
+                    set automatic = \"on-demand\"";
         return vec![(
             Severity::Error,
             at.clone(),
-            "there is no certificate for \"*\"".into(),
+            "cannot order a certificate for \"*\"".into(),
             help,
         )];
     }
-    let by_record = loader
+    let by_record = configuration
         .acme
         .as_ref()
         .is_some_and(|(acme, _)| acme.challenges.contains(&AcmeChallenge::Dns01));
     let wildcard = names
         .iter()
         .find(|(name, _)| matches!(name, SiteName::Wildcard(_)));
-    let help = match loader.meant.dns_command {
+    let help = match configuration.mentions.dns_command {
         true => "add \"dns-01\" to `challenges` of [acme]",
         false => {
-            "add dns_command = \"/path/of/program\" to [acme], or name each host, or write automatic = \"on-demand\""
+            "add dns_command = \"/path/of/program\" to [acme], or list each host name, or set \
+             automatic = \"on-demand\""
         }
     };
     let complaint = wildcard
-        .filter(|_| !by_record && !dns_is_broken(loader))
+        .filter(|_| !by_record && !dns_is_broken(configuration))
         .map(|(_, at)| {
-            let message = "a certificate for this needs a record in the zone (dns-01)".to_owned();
+            let message = "a wildcard certificate requires the dns-01 challenge".to_owned();
             (Severity::Error, at.clone(), message, help)
         });
     complaint.into_iter().collect()
 }
 
-/// A command that is meant and could not be read.
-fn dns_is_broken(loader: &Loader) -> bool {
-    loader.meant.dns_command
-        && loader
+/// Returns whether `dns_command` is mentioned but broken.
+fn dns_is_broken(configuration: &Configuration) -> bool {
+    configuration.mentions.dns_command
+        && configuration
             .acme
             .as_ref()
             .is_none_or(|(acme, _)| acme.dns_command.is_none())
-}
-
-/// The tables of `[[key]]`.
-fn tables<'n, 't>(file: &'n DeTable<'t>, key: &str) -> impl Iterator<Item = &'n DeTable<'t>> {
-    let array = match file.get(key).map(|node| node.get_ref()) {
-        Some(DeValue::Array(array)) => Some(array),
-        _ => None,
-    };
-    array
-        .into_iter()
-        .flat_map(|array| array.iter())
-        .filter_map(|element| match element.get_ref() {
-            DeValue::Table(table) => Some(table),
-            _ => None,
-        })
-}
-
-fn is_false(value: &DeValue<'_>) -> bool {
-    matches!(value, DeValue::Boolean(false))
 }

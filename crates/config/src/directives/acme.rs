@@ -1,19 +1,23 @@
-//! `[acme]`: where automatic certificates come from, and how control over a name is proved.
+//! `[acme]`: certificate authorities and challenges for automatic certificates.
 //!
-//! Which sites get them is said in `[site.tls]`; that names, challenges and commands fit together
-//! is checked when all files have been read (`check`).
+//! Out of scope: which sites get them (`[site.tls]`); whether names, challenges and commands fit
+//! together, which is checked when all files have been read (`check`).
 
 use crate::{
+    context::{ACME, ACME_DIRECTORY},
     diagnostic::quoted,
+    kind::{Kind, TableKind, Word},
     model::{Acme, AcmeChallenge, AcmeDirectory, ExternalAccount},
-    reader::{Reader, Table},
-    row::{ACME, ACME_DIRECTORY, Fault, Kind, ROW, Row, Set, TableKind, Word},
-    source::At,
-    value::{Given, Value},
+    reader::Reader,
+    report::Report,
+    row::{Draft, Row, Rows},
+    source::Location,
+    value::{Fields, Spanned, Value, ValueError},
 };
 
 static DIRECTORY: Word = Word {
-    expects: "\"letsencrypt\", \"letsencrypt-staging\", \"zerossl\" or the URL of a directory (\"https://...\")",
+    expects: "\"letsencrypt\", \"letsencrypt-staging\", \"zerossl\" or the URL of an ACME \
+              directory (\"https://...\")",
     pattern: "^(letsencrypt|letsencrypt-staging|zerossl|https://.+)$",
     read: |text| read_directory(text).map(|url| Value::Text(url.to_owned())),
 };
@@ -25,7 +29,7 @@ static ASK: Word = Word {
 };
 
 static EMAIL: Word = Word {
-    expects: "a mail address",
+    expects: "an email address",
     pattern: "^[^@ ]+@[^@ ]+$",
     read: read_email,
 };
@@ -33,7 +37,7 @@ static EMAIL: Word = Word {
 static HMAC_KEY: Word = Word {
     expects: "a key in base64url",
     pattern: "^[A-Za-z0-9_+/-]+=*$",
-    read: |text| base64url(text).map(Value::Octets),
+    read: |text| base64url(text).map(Value::parsed),
 };
 
 const DIRECTORY_TABLE: Kind = Kind::Table(&TableKind {
@@ -45,22 +49,32 @@ const ONE_DIRECTORY: Kind = Kind::OneOf(&[Kind::Word(&DIRECTORY), DIRECTORY_TABL
 #[derive(Debug, Default)]
 pub struct DirectoryDraft {
     url: Option<String>,
-    key_id: Option<(String, At)>,
-    hmac_key: Option<(Vec<u8>, At)>,
+    key_id: Option<(String, Location)>,
+    hmac_key: Option<(Vec<u8>, Location)>,
 }
 
-target!(DirectoryDraft AcmeDirectory);
+impl Draft for DirectoryDraft {
+    fn rows() -> Rows<Self> {
+        &[DIRECTORY_ROWS]
+    }
+}
 
-/// `[acme]` on its way into the model.
+/// `[acme]` while it is read.
 #[derive(Debug, Default)]
 pub struct AcmeDraft {
     pub acme: Acme,
     has_challenges: bool,
-    challenges_at: Option<At>,
-    without_account: Option<At>,
+    challenges_at: Option<Location>,
+    without_account: Option<Location>,
 }
 
-pub static ROWS: &[Row] = &[
+impl Draft for AcmeDraft {
+    fn rows() -> Rows<Self> {
+        &[ACME_ROWS]
+    }
+}
+
+pub const ACME_ROWS: &[Row<AcmeDraft>] = &[
     Row {
         name: "directory",
         contexts: ACME,
@@ -73,47 +87,50 @@ pub static ROWS: &[Row] = &[
         example: Some(
             "[\"letsencrypt\", { url = \"zerossl\", key_id = \"abc\", hmac_key = \"c2VjcmV0\" }]",
         ),
-        summary: "The authority: `letsencrypt`, `letsencrypt-staging` (for trials), `zerossl`, or the URL of its directory. Of a list, the next is \
-                  asked when one fails.",
+        summary: "Certificate authority: `letsencrypt`, `letsencrypt-staging` (for tests), \
+                  `zerossl`, or the URL of an ACME directory. With a list, the next one is tried \
+                  when one fails.",
         apache: Some("MDCertificateAuthority"),
         aliases: &["acme_ca", "ca", "directories", "server", "directory_url"],
-        set: Set::Acme(set_directories),
-        ..ROW
+        set: set_directories,
+        ..Row::BASE
     },
     Row {
         name: "email",
         contexts: ACME,
         kind: Kind::Word(&EMAIL),
         example: Some("\"webmaster@example.org\""),
-        summary: "Where the authority may write to.",
+        summary: "Contact address for the certificate authority.",
         apache: Some("MDContactEmail"),
         aliases: &["contact", "mail"],
-        set: Set::Acme(|draft, given| draft.acme.email = Some(given.text())),
-        ..ROW
+        set: |draft, given| draft.acme.email = Some(given.text()),
+        ..Row::BASE
     },
     Row {
         name: "challenges",
         contexts: ACME,
         kind: Kind::ListOf(&Kind::Choice(&["http-01", "tls-alpn-01", "dns-01"])),
         example: Some("[\"tls-alpn-01\", \"http-01\"]"),
-        summary: "How to prove that a name is ours, the preferred way first: `http-01` (asked on port 80), `tls-alpn-01` (on port 443), `dns-01` \
-                  (with `dns_command`; the only one for `*.` names). Without it: dns-01 if there is a `dns_command`, then tls-alpn-01, then http-01.",
+        summary: "Challenge types, in order of preference: `http-01` (on port 80), `tls-alpn-01` \
+                  (on port 443), `dns-01` (requires `dns_command`; the only type for `*.` names). \
+                  Default: dns-01 if `dns_command` is set, then tls-alpn-01, then http-01.",
         apache: Some("MDCAChallenges"),
         aliases: &["challenge"],
-        set: Set::Acme(set_challenges),
-        ..ROW
+        set: set_challenges,
+        ..Row::BASE
     },
     Row {
         name: "dns_command",
         contexts: ACME,
         kind: Kind::Text,
         example: Some("\"/usr/local/bin/zone-record\""),
-        summary: "Program for dns-01, with its arguments. It is called with three more: `set` or `clear`, the name of a TXT record \
-                  (`_acme-challenge.example.org`), and its value. It must end with status 0 within two minutes.",
+        summary: "Program for dns-01, with its arguments. Three more are appended: `set` or \
+                  `clear`, the name of a TXT record (`_acme-challenge.example.org`), and its \
+                  value. It must exit with status 0 within two minutes.",
         apache: Some("MDChallengeDns01"),
         aliases: &["acme_dns", "dns", "dns_hook"],
-        set: Set::Acme(|draft, given| draft.acme.dns_command = Some(given.text())),
-        ..ROW
+        set: |draft, given| draft.acme.dns_command = Some(given.text()),
+        ..Row::BASE
     },
     Row {
         name: "dns_wait",
@@ -123,33 +140,40 @@ pub static ROWS: &[Row] = &[
             max_ms: 3_600_000,
         },
         default: Some("\"30s\""),
-        summary: "Time for a record to reach all servers of the zone, from the end of `dns_command` to the authority's look.",
+        summary: "Time to wait for a record to propagate, between `dns_command` and the \
+                  authority's check.",
         aliases: &["propagation_delay", "dns_delay"],
-        set: Set::Acme(|draft, given| draft.acme.dns_wait_ms = given.number()),
-        ..ROW
+        set: |draft, given| draft.acme.dns_wait_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "ask",
         contexts: ACME,
         kind: Kind::Word(&ASK),
         example: Some("\"http://127.0.0.1:9000/may-have-certificate\""),
-        summary: "For sites with automatic = \"on-demand\": asked with `?domain=NAME` before a certificate is ordered for a name; the status 200 \
-                  allows it, any other forbids it. Of a site with `lookup` the database has to know the name, with or without `ask`.",
+        summary: "For sites with `automatic = \"on-demand\"`: URL that is requested with \
+                  `?domain=NAME` before a certificate is ordered; status 200 allows it, any other \
+                  refuses. For a site with `lookup` the database must know the name as well, with \
+                  or without `ask`.",
         aliases: &["on_demand_tls", "permission"],
-        set: Set::Acme(|draft, given| draft.acme.ask = Some(given.text())),
-        ..ROW
+        set: |draft, given| draft.acme.ask = Some(given.text()),
+        ..Row::BASE
     },
     Row {
         name: "directory_ca",
         contexts: ACME,
         kind: Kind::Path,
         example: Some("\"/etc/ssl/own-authority.pem\""),
-        summary: "Authorities (PEM) that vouch for the directory's own certificate, beside the system's.",
+        summary: "CA certificates (PEM) to trust for the ACME directory, in addition to the \
+                  system's.",
         apache: Some("MDCACertificateFile"),
         aliases: &["acme_ca_root", "ca_root"],
-        set: Set::Acme(|draft, given| draft.acme.directory_ca = Some(given.path())),
-        ..ROW
+        set: |draft, given| draft.acme.directory_ca = Some(given.path()),
+        ..Row::BASE
     },
+];
+
+pub const DIRECTORY_ROWS: &[Row<DirectoryDraft>] = &[
     Row {
         name: "url",
         contexts: ACME_DIRECTORY,
@@ -159,55 +183,50 @@ pub static ROWS: &[Row] = &[
         summary: "As `directory`.",
         apache: Some("MDCertificateAuthority"),
         aliases: &["directory"],
-        set: Set::AcmeDirectory(|draft, given| draft.url = Some(given.text())),
-        ..ROW
+        set: |draft, given| draft.url = Some(given.text()),
+        ..Row::BASE
     },
     Row {
         name: "key_id",
         contexts: ACME_DIRECTORY,
         kind: Kind::Text,
         example: Some("\"abc\""),
-        summary: "An account that the authority knows already (external account binding): its identifier.",
+        summary: "Key identifier of an existing account (external account binding).",
         apache: Some("MDExternalAccountBinding"),
         aliases: &["kid", "eab_kid", "acme_eab"],
-        set: Set::AcmeDirectory(|draft, given| {
+        set: |draft, given| {
             let at = given.at.clone();
             draft.key_id = Some((given.text(), at));
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "hmac_key",
         contexts: ACME_DIRECTORY,
         kind: Kind::Word(&HMAC_KEY),
         example: Some("\"c2VjcmV0\""),
-        summary: "The key of that account, in base64url.",
+        summary: "HMAC key of that account, in base64url.",
         apache: Some("MDExternalAccountBinding"),
         aliases: &["hmac", "mac_key", "eab_hmac_key"],
-        set: Set::AcmeDirectory(|draft, given| {
-            if let Value::Octets(key) = given.value {
-                draft.hmac_key = Some((key, given.at));
-            }
-        }),
-        ..ROW
+        set: |draft, given| {
+            let at = given.at.clone();
+            draft.hmac_key = Some((given.parsed::<Vec<u8>>(), at));
+        },
+        ..Row::BASE
     },
 ];
 
-fn set_directories(draft: &mut AcmeDraft, given: Given) {
-    let all = match given.value {
-        Value::List(list) => list,
-        _ => vec![given],
-    };
-    let directory = |given: &Given| match &given.value {
-        Value::Directory(directory) => Some(directory.clone()),
+fn set_directories(draft: &mut AcmeDraft, given: Spanned) {
+    let all = given.one_or_many();
+    let directory = |given: &Spanned| match &given.value {
         Value::Text(url) => Some(AcmeDirectory {
             url: url.clone(),
             external_account: None,
         }),
-        _ => None,
+        value => value.parsed_as(),
     };
     let is_bare =
-        |given: &&Given| matches!(&given.value, Value::Text(url) if url == Acme::ZERO_SSL);
+        |given: &&Spanned| matches!(&given.value, Value::Text(url) if url == Acme::ZERO_SSL);
     draft.without_account = all.iter().find(is_bare).map(|given| given.at.clone());
     let directories: Vec<AcmeDirectory> = all.iter().filter_map(directory).collect();
     if !directories.is_empty() {
@@ -215,7 +234,7 @@ fn set_directories(draft: &mut AcmeDraft, given: Given) {
     }
 }
 
-fn set_challenges(draft: &mut AcmeDraft, given: Given) {
+fn set_challenges(draft: &mut AcmeDraft, given: Spanned) {
     draft.challenges_at = Some(given.at.clone());
     draft.has_challenges = true;
     draft.acme.challenges = given.texts().iter().map(|word| challenge(word)).collect();
@@ -229,10 +248,10 @@ fn challenge(word: &str) -> AcmeChallenge {
     }
 }
 
-/// What the whole table says.
+/// Checks the table and completes its settings.
 pub fn finish(reader: &mut Reader<'_>, draft: AcmeDraft) -> Acme {
     if let Some(at) = &draft.without_account {
-        wants_account(reader, at);
+        wants_account(&mut reader.report, at);
     }
     let AcmeDraft {
         mut acme,
@@ -244,8 +263,8 @@ pub fn finish(reader: &mut Reader<'_>, draft: AcmeDraft) -> Acme {
         (Some(at), _) if acme.challenges.is_empty() => {
             reader.error(
                 at,
-                "without a challenge there are no certificates",
-                Some("take `challenges` away".into()),
+                "`challenges` is empty: certificates require at least one",
+                Some("remove `challenges` for the default".into()),
             );
         }
         (Some(at), None) if acme.challenges.contains(&AcmeChallenge::Dns01) => {
@@ -263,54 +282,54 @@ pub fn finish(reader: &mut Reader<'_>, draft: AcmeDraft) -> Acme {
     acme
 }
 
-fn wants_account(reader: &mut Reader<'_>, at: &At) {
+fn wants_account(report: &mut Report<'_>, at: &Location) {
     let help =
         "ZeroSSL's console shows one: { url = \"zerossl\", key_id = \"...\", hmac_key = \"...\" }";
-    reader.error(
+    report.error(
         at,
         "ZeroSSL wants an account (`key_id` and `hmac_key`)",
         Some(help.into()),
     );
 }
 
-fn read_directory_table(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value> {
+fn read_directory_table(report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
     let mut draft = DirectoryDraft::default();
-    reader.fill(table, ACME_DIRECTORY, &at, &mut draft);
+    draft.fill(fields);
     let external_account = match (draft.key_id, draft.hmac_key) {
         (Some((key_id, _)), Some((hmac_key, _))) => Some(ExternalAccount { key_id, hmac_key }),
-        (Some((_, at)), None) if !table.contains_key("hmac_key") => {
-            reader.error(
+        (Some((_, at)), None) if !fields.has("hmac_key") => {
+            report.error(
                 &at,
                 "`key_id` without `hmac_key`",
-                Some("the authority gives both together".into()),
+                Some("the authority issues both together".into()),
             );
             None
         }
-        (None, Some((_, at))) if !table.contains_key("key_id") => {
-            reader.error(
+        (None, Some((_, at))) if !fields.has("key_id") => {
+            report.error(
                 &at,
                 "`hmac_key` without `key_id`",
-                Some("the authority gives both together".into()),
+                Some("the authority issues both together".into()),
             );
             None
         }
         (None, None)
             if draft.url.as_deref() == Some(Acme::ZERO_SSL)
-                && !table.contains_key("key_id")
-                && !table.contains_key("hmac_key") =>
+                && !fields.has("key_id")
+                && !fields.has("hmac_key") =>
         {
-            wants_account(reader, &at);
+            wants_account(report, &fields.at);
             None
         }
         _ => None,
     };
-    Some(Value::Directory(AcmeDirectory {
+    Some(Value::parsed(AcmeDirectory {
         url: draft.url?,
         external_account,
     }))
 }
 
-fn read_directory(text: &str) -> Result<&str, Fault> {
+fn read_directory(text: &str) -> Result<&str, ValueError> {
     match (Acme::directory_of(text), text) {
         (Some(directory), _) => Ok(directory),
         (None, url) if !is_url(url, &["https"]) => {
@@ -318,11 +337,11 @@ fn read_directory(text: &str) -> Result<&str, Fault> {
                 crate::suggest::nearest(text, ["letsencrypt", "letsencrypt-staging", "zerossl"]);
             let insecure = text.strip_prefix("http://").map(|rest| {
                 format!(
-                    "directories speak HTTPS: {}",
+                    "ACME directories require HTTPS: {}",
                     quoted(&format!("https://{rest}"))
                 )
             });
-            Err(Fault::plain(insecure.or_else(|| {
+            Err(ValueError::plain(insecure.or_else(|| {
                 near.map(|name| format!("did you mean \"{name}\"?"))
             })))
         }
@@ -330,11 +349,11 @@ fn read_directory(text: &str) -> Result<&str, Fault> {
     }
 }
 
-fn read_ask(text: &str) -> Result<String, Fault> {
+fn read_ask(text: &str) -> Result<String, ValueError> {
     match is_url(text, &["http", "https"]) {
-        true if text.contains('#') => Err(Fault::new("a URL that is asked has no fragment")),
+        true if text.contains('#') => Err(ValueError::new("the URL must not have a fragment")),
         true => Ok(text.to_owned()),
-        false => Err(Fault::plain(None)),
+        false => Err(ValueError::plain(None)),
     }
 }
 
@@ -348,9 +367,9 @@ fn is_url(text: &str, schemes: &[&str]) -> bool {
         && rest.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-fn read_email(text: &str) -> Result<Value, Fault> {
+fn read_email(text: &str) -> Result<Value, ValueError> {
     let text = text.strip_prefix("mailto:").unwrap_or(text);
-    let (user, host) = text.split_once('@').ok_or(Fault::plain(None))?;
+    let (user, host) = text.split_once('@').ok_or(ValueError::plain(None))?;
     let is_plain = |part: &str| {
         !part.is_empty()
             && !part.contains(|c: char| c == '@' || c == ',' || c.is_whitespace() || c.is_control())
@@ -358,20 +377,20 @@ fn read_email(text: &str) -> Result<Value, Fault> {
     if is_plain(user) && is_plain(host) {
         Ok(Value::Text(text.to_owned()))
     } else {
-        Err(Fault::plain(None))
+        Err(ValueError::plain(None))
     }
 }
 
-/// Base64url without padding (RFC 4648 section 5), as authorities hand out keys; padding and plain
-/// base64 are let pass.
-fn base64url(text: &str) -> Result<Vec<u8>, Fault> {
+/// Decodes base64url without padding (RFC 4648 section 5), as authorities issue keys; padding and
+/// plain base64 are accepted.
+fn base64url(text: &str) -> Result<Vec<u8>, ValueError> {
     let sextet = |byte: u8| match byte {
         b'A'..=b'Z' => Ok(byte - b'A'),
         b'a'..=b'z' => Ok(byte - b'a' + 26),
         b'0'..=b'9' => Ok(byte - b'0' + 52),
         b'-' | b'+' => Ok(62),
         b'_' | b'/' => Ok(63),
-        _ => Err(Fault::plain(None)),
+        _ => Err(ValueError::plain(None)),
     };
     let sextets: Vec<u8> = text
         .trim_end_matches('=')
@@ -379,7 +398,7 @@ fn base64url(text: &str) -> Result<Vec<u8>, Fault> {
         .map(sextet)
         .collect::<Result<_, _>>()?;
     if sextets.is_empty() || sextets.len() % 4 == 1 {
-        return Err(Fault::new("it is cut short"));
+        return Err(ValueError::new("it is truncated"));
     }
     let octets = |four: &[u8]| {
         let bits = four.iter().enumerate().fold(0_u32, |bits, (at, sextet)| {

@@ -1,11 +1,16 @@
-//! `authorize`: requests that pass only when somebody else says so (nginx's auth_request, Caddy's
-//! and Traefik's forward auth, FastCGI's authorizers).
+//! `authorize`: requests that an authorization server must allow (nginx's auth_request, forward
+//! auth of Caddy and Traefik, FastCGI authorizers).
+//!
+//! Called by: `settings`, for sites and routes.
+//! Out of scope: the upstream that is named, which `resolve/upstreams` looks up.
 
 use super::upstream::PROXY;
 use crate::{
+    context::{ROUTE, SITE},
+    kind::{Kind, Word},
     model::{Authorize, Settings},
-    row::{Fault, Kind, ROUTE, ROW, Row, SITE, Set, Word},
-    value::Value,
+    row::Row,
+    value::{Value, ValueError},
 };
 use std::sync::Arc;
 
@@ -22,7 +27,7 @@ static ASKED: Word = Word {
 };
 
 static TARGET: Word = Word {
-    expects: "a path, with a query if need be, such as \"/api/verify?rd=1\"",
+    expects: "a path, optionally with a query, such as \"/api/verify?rd=1\"",
     pattern: "^/[!-~]*$",
     read: |text| {
         let is_target = text.starts_with('/')
@@ -32,7 +37,7 @@ static TARGET: Word = Word {
         if is_target {
             Ok(Value::Text(text.to_owned()))
         } else {
-            Err(Fault::plain(None))
+            Err(ValueError::plain(None))
         }
     },
 };
@@ -42,43 +47,47 @@ static FIELD_NAME: Word = Word {
     pattern: "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$",
     read: |text| match !text.is_empty() && text.bytes().all(saker_http::chars::is_token_char) {
         true => Ok(Value::Text(text.to_owned())),
-        false => Err(Fault::plain(None)),
+        false => Err(ValueError::plain(None)),
     },
 };
 
-pub static ROWS: &[Row] = &[
+pub const ROWS: &[Row<Settings>] = &[
     Row {
         name: "authorize",
         contexts: SITE.or(ROUTE),
         kind: Kind::Word(&ASKED),
         default: Some("\"off\""),
         example: Some("\"http://127.0.0.1:9091\""),
-        summary: "Who is asked before each request, by GET, with its fields and without its content: an answer of 2xx lets it pass, one of 3xx or 4xx \
-                  goes to the client as it is, everything else is 503. A FastCGI program is asked in the role of authorizer: 200 lets pass, and \
-                  what it says by `Variable-NAME` are variables for programs and logs. Servers are told X-Original-Method, X-Original-URI, \
-                  X-Original-URL, X-Forwarded-Method, -URI, -Proto, -Host and -For by us; what clients say by these names is left out.",
+        summary: "Authorization server to ask before each request, with a GET request that has the \
+                  client's header fields and no body: status 2xx lets the request pass, 3xx and \
+                  4xx go to the client unchanged, anything else is answered with 503. A FastCGI \
+                  program is asked in the authorizer role: 200 lets the request pass, and its \
+                  `Variable-NAME` fields become variables for programs and logs. The server adds \
+                  X-Original-Method, X-Original-URI, X-Original-URL and X-Forwarded-Method, -URI, \
+                  -Proto, -Host and -For; fields of these names from the client are dropped.",
         apache: Some("AuthnzFcgiDefineProvider"),
         aliases: &["auth_request", "forward_auth", "authorizer"],
-        set: Set::Settings(|settings, given| {
+        set: |settings, given| {
             let origin = given.origin();
             let said = Some(given.text()).filter(|said| said != "off");
             if said.is_none() && settings.authorize.is_none() {
                 return;
             }
-            let authorize = of(settings);
+            let authorize = authorize(settings);
             (authorize.said, authorize.origin) = (said.map(Into::into), origin);
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "authorize_path",
         contexts: SITE.or(ROUTE),
         kind: Kind::Word(&TARGET),
         example: Some("\"/api/verify\""),
-        summary: "What the server of `authorize` is asked for; the request's own path and query where nothing is said.",
+        summary: "Path and query to request from the server of `authorize`. Default: those of the \
+                  client's request.",
         aliases: &["auth_request_uri"],
-        set: Set::Settings(|settings, given| of(settings).target = Some(given.text().into())),
-        ..ROW
+        set: |settings, given| authorize(settings).target = Some(given.text().into()),
+        ..Row::BASE
     },
     Row {
         name: "authorize_fields",
@@ -86,18 +95,20 @@ pub static ROWS: &[Row] = &[
         kind: Kind::ListOf(&Kind::Word(&FIELD_NAME)),
         default: Some("[]"),
         example: Some("[\"Remote-User\", \"Remote-Groups\"]"),
-        summary: "Fields that programs and servers are told as the answer of `authorize` has them. What the client says by these names, or by others that programs can't tell from them (`Remote_User`), is never passed on.",
+        summary: "Response fields of `authorize` to pass on to programs and upstreams. Fields of \
+                  these names from the client, or of names that programs can't tell from them \
+                  (`Remote_User`), are never passed on.",
         aliases: &["auth_response_headers", "copy_headers", "auth_request_set"],
-        set: Set::Settings(|settings, given| {
+        set: |settings, given| {
             let fields: Vec<Box<str>> = given.texts().into_iter().map(Into::into).collect();
             if !fields.is_empty() || settings.authorize.is_some() {
-                of(settings).fields = fields;
+                authorize(settings).fields = fields;
             }
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
 ];
 
-fn of(settings: &mut Settings) -> &mut Authorize {
+fn authorize(settings: &mut Settings) -> &mut Authorize {
     Arc::make_mut(settings.authorize.get_or_insert_default())
 }

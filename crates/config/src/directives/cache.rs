@@ -1,19 +1,23 @@
-//! `[cache]`: where the page cache keeps its entries, how many, and who may purge them.
+//! `[cache]`: location and limits of the page cache, and addresses that may purge it.
+//!
+//! Called by: `file`.
+//! Out of scope: what is cached, which is set per site (`cache_use`).
 
 use super::listener::NETWORK;
 use crate::{
+    context::{CACHE_STORE, FILE},
+    kind::{Kind, Word},
     model::CacheStore,
-    row::{CACHE_STORE, FILE, Fault, Kind, ROW, Row, Set, Word},
-    value::{Given, Value},
+    row::{Draft, Row, Rows},
+    value::{Spanned, Value, ValueError},
 };
-use saker_net::Network;
 
 static SITEMAP: Word = Word {
     expects: "the URL of a sitemap, such as \"https://shop.example/sitemap.xml\"",
     pattern: "^https?://",
     read: |text| match text.starts_with("http://") || text.starts_with("https://") {
         true => Ok(Value::Text(text.to_owned())),
-        false => Err(Fault::plain(None)),
+        false => Err(ValueError::plain(None)),
     },
 };
 
@@ -26,14 +30,14 @@ const COUNT: Kind = Kind::Integer {
     max: 1_000_000_000,
 };
 
-/// A bound that any store has.
+/// A row of a limit of the store.
 const fn bound(
     name: &'static str,
     kind: Kind,
     default: &'static str,
     summary: &'static str,
-    set: fn(&mut CacheStore, Given),
-) -> Row {
+    set: fn(&mut CacheStore, Spanned),
+) -> Row<CacheStore> {
     Row {
         name,
         contexts: CACHE_STORE,
@@ -41,26 +45,33 @@ const fn bound(
         default: Some(default),
         summary,
         since: "0.5",
-        set: Set::CacheStore(set),
-        ..ROW
+        set: set,
+        ..Row::BASE
     }
 }
 
-pub static ROWS: &[Row] = &[
+impl Draft for CacheStore {
+    fn rows() -> Rows<Self> {
+        &[ROWS]
+    }
+}
+
+pub const ROWS: &[Row<CacheStore>] = &[
     Row {
         name: "cache",
         contexts: FILE,
         kind: Kind::Section(CACHE_STORE),
-        summary: "Where the page cache is. What it does is said by sites.",
+        summary: "Storage of the page cache. What is cached is set per site.",
         since: "0.5",
-        ..ROW
+        ..Row::BASE
     },
     Row {
         name: "folder",
         contexts: CACHE_STORE,
         kind: Kind::Path,
         example: Some("\"/var/cache/saker\""),
-        summary: "Folder of the entries, which is nobody else's; without it, `cache` below the state directory. Changes with the next start, as sizes do.",
+        summary: "Directory of the cache entries, used by the cache alone. Default: `cache` below \
+                  `state_dir`. Changes of this key and of the sizes take effect at the next start.",
         apache: Some("CacheRoot"),
         aliases: &[
             "path",
@@ -70,8 +81,8 @@ pub static ROWS: &[Row] = &[
             "storagePath",
         ],
         since: "0.5",
-        set: Set::CacheStore(|cache, given| cache.folder = Some(given.path())),
-        ..ROW
+        set: |cache, given| cache.folder = Some(given.path()),
+        ..Row::BASE
     },
     Row {
         unit: Some("bytes"),
@@ -80,7 +91,8 @@ pub static ROWS: &[Row] = &[
             "size",
             SIZE,
             "\"10GiB\"",
-            "Of all entries, as they lie on the disk; what was not asked for goes first. 0: no limit.",
+            "Maximum disk space of all entries; the least recently used are evicted first. 0: no \
+             limit.",
             |cache, given| {
                 cache.bytes_max = given.number();
             },
@@ -90,7 +102,7 @@ pub static ROWS: &[Row] = &[
         "entries",
         COUNT,
         "2000000",
-        "Entries in all; each takes some 100 bytes of memory. 0: no limit.",
+        "Maximum number of entries; each takes about 100 bytes of memory. 0: no limit.",
         |cache, given| {
             cache.entries_max = given.number();
         },
@@ -101,7 +113,8 @@ pub static ROWS: &[Row] = &[
             "site_size",
             SIZE,
             "0",
-            "Of the entries of one site, so that it leaves room to the others. 0: no limit.",
+            "Maximum disk space of the entries of one site, so that no site displaces the others. \
+             0: no limit.",
             |cache, given| {
                 cache.site_bytes_max = given.number();
             },
@@ -111,7 +124,7 @@ pub static ROWS: &[Row] = &[
         "site_entries",
         COUNT,
         "0",
-        "Entries of one site. 0: no limit.",
+        "Maximum number of entries per site. 0: no limit.",
         |cache, given| cache.site_entries_max = given.number(),
     ),
     Row {
@@ -121,7 +134,7 @@ pub static ROWS: &[Row] = &[
             "memory",
             SIZE,
             "\"64MiB\"",
-            "Of what is asked for most, kept in memory by all workers together.",
+            "Memory for the most requested entries, shared by all workers.",
             |cache, given| {
                 cache.memory_bytes_max = given.number();
             },
@@ -135,7 +148,7 @@ pub static ROWS: &[Row] = &[
             "entry_size",
             SIZE,
             "\"64MiB\"",
-            "Responses with more content are not kept.",
+            "Maximum size of a cached response; larger ones are not stored.",
             |cache, given| cache.entry_bytes_max = given.number(),
         )
     },
@@ -145,11 +158,12 @@ pub static ROWS: &[Row] = &[
         kind: SIZE,
         unit: Some("bytes"),
         example: Some("\"5GB\""),
-        summary: "Room on the disk that is left to others: with less, pages are answered without being kept. Without it: 1 GiB, or a twentieth of a smaller disk. 0: none.",
+        summary: "Disk space to leave free: with less, responses are served without being stored. \
+                  Default: 1 GiB, or a twentieth of a smaller disk. 0: none.",
         aliases: &["min_free"],
         since: "0.10",
-        set: Set::CacheStore(|cache, given| cache.disk_reserve_bytes = Some(given.number())),
-        ..ROW
+        set: |cache, given| cache.disk_reserve_bytes = Some(given.number()),
+        ..Row::BASE
     },
     Row {
         name: "warm",
@@ -157,11 +171,12 @@ pub static ROWS: &[Row] = &[
         kind: Kind::ListOf(&Kind::Word(&SITEMAP)),
         default: Some("[]"),
         example: Some("[\"https://shop.example/sitemap.xml\"]"),
-        summary: "Sitemaps whose pages are made when the server has started, as `saker cache warm` does.",
+        summary: "Sitemaps whose pages are fetched into the cache after the server starts, as by \
+                  `saker cache warm`.",
         aliases: &["sitemap", "sitemaps", "crawler"],
         since: "0.6",
-        set: Set::CacheStore(|cache, given| cache.warmed = given.texts()),
-        ..ROW
+        set: |cache, given| cache.warmed = given.texts(),
+        ..Row::BASE
     },
     Row {
         name: "warm_every",
@@ -172,28 +187,21 @@ pub static ROWS: &[Row] = &[
         },
         default: Some("\"0s\""),
         example: Some("\"6h\""),
-        summary: "So long after its beginning it is done again. 0: once.",
+        summary: "Interval between warm-ups, from start to start. 0: only once.",
         since: "0.6",
-        set: Set::CacheStore(|cache, given| cache.warmed_every_s = given.number() / 1000),
-        ..ROW
+        set: |cache, given| cache.warmed_every_s = given.number() / 1000,
+        ..Row::BASE
     },
     Row {
         name: "purge_from",
         contexts: CACHE_STORE,
         kind: Kind::ListOf(&Kind::Word(&NETWORK)),
         default: Some("[\"127.0.0.0/8\", \"::1\"]"),
-        summary: "Who may purge entries of any site by requests (PURGE, REFRESH, BAN).",
+        summary: "Client addresses that may purge entries of any site by request (PURGE, REFRESH, \
+                  BAN).",
         aliases: &["purgers", "acl_purge", "acl"],
         since: "0.5",
-        set: Set::CacheStore(|cache, given| cache.purgers = networks(given)),
-        ..ROW
+        set: |cache, given| cache.purgers = given.parsed_list(),
+        ..Row::BASE
     },
 ];
-
-pub(super) fn networks(given: Given) -> Vec<Network> {
-    let network = |one: Given| match one.value {
-        Value::Network(network) => Some(network),
-        _ => None,
-    };
-    given.list().into_iter().filter_map(network).collect()
-}

@@ -1,17 +1,16 @@
-//! `[site.cache]`: what the page cache does for a site, or for a route of it. `cache = true` is a
-//! table with nothing in it.
+//! `[site.cache]`: caching rules of a site or route. `cache = true` is the same as an empty table.
 //!
-//! The difficulty is the short form: a value that is either a word or a table is read before it is
-//! known what it is laid over. So the table's values are collected with their setters, and set when
-//! the whole is.
+//! Caveat: a route's keys override the site's, so the table's fields are kept and set when the
+//! route's settings are known.
 
-use super::{cache::networks, listener::NETWORK};
+use super::listener::NETWORK;
 use crate::{
+    context::{CACHE, ROUTE, SITE},
+    kind::{Kind, TableKind, Word},
     model::{CacheOffer, CacheUse, Settings},
-    reader::{Reader, Table},
-    row::{CACHE, Fault, Kind, ROUTE, ROW, Row, SITE, Set, TableKind, Target, Word},
-    source::At,
-    value::{Given, Value},
+    report::Report,
+    row::{Draft, Row, Rows},
+    value::{Fields, Spanned, Value, ValueError},
 };
 use std::sync::Arc;
 
@@ -26,19 +25,20 @@ const SIZE: Kind = Kind::Bytes {
 };
 
 static PARAMETER: Word = Word {
-    expects: "the name of a parameter, the beginning of names (\"utm_*\"), or \"tracking\"",
+    expects: "the name of a parameter, a prefix (\"utm_*\"), or \"tracking\"",
     pattern: "^[^*&=# ]*[*]?$",
     read: |text| name(text, "&=# "),
 };
 
 static COOKIE: Word = Word {
-    expects: "the name of a cookie, or the beginning of names (\"wordpress_logged_in_*\")",
+    expects: "the name of a cookie, or a prefix (\"wordpress_logged_in_*\")",
     pattern: "^[^*=;, ]*[*]?$",
     read: |text| name(text, "=;, "),
 };
 
 static SESSION: Word = Word {
-    expects: "the name of a cookie, or its beginning (\"wordpress_logged_in_*\"), end or middle (\"*sess*\")",
+    expects: "the name of a cookie, or a prefix (\"wordpress_logged_in_*\"), suffix or substring \
+              (\"*sess*\")",
     pattern: "^[*]?[^*=;, ]*[*]?$",
     read: |text| {
         name(
@@ -69,7 +69,7 @@ static PURGE_PATH: Word = Word {
         if text.starts_with('/') {
             Ok(Value::Text(text.to_owned()))
         } else {
-            Err(Fault::plain(None))
+            Err(ValueError::plain(None))
         }
     },
 };
@@ -79,39 +79,27 @@ const COOKIES: Kind = Kind::ListOf(&Kind::Word(&COOKIE));
 const SESSIONS: Kind = Kind::ListOf(&Kind::Word(&SESSION));
 const FIELDS: Kind = Kind::ListOf(&Kind::Word(&FIELD));
 
-/// The values of one table, to be set in its order.
-#[derive(Clone, Debug, Default)]
-pub struct CacheDraft(Vec<(Setter, Given)>);
+type Setter = fn(&mut CacheUse, Spanned);
 
-type Setter = fn(&mut CacheUse, Given);
-
-impl Target for CacheDraft {
-    fn take(&mut self, set: &Set, given: Given) {
-        match set {
-            Set::CacheUse(set) => self.0.push((*set, given)),
-            _ => debug_assert!(false, "not a setter for a use of the cache: {set:?}"),
-        }
+impl Draft for CacheUse {
+    fn rows() -> Rows<Self> {
+        &[USE_ROWS]
     }
 }
 
-fn read_table(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value> {
-    let mut draft = CacheDraft::default();
-    reader.fill(table, CACHE, &at, &mut draft);
-    Some(Value::Cache(draft))
+/// Keeps the fields, as the settings that they override are known only when the value is set.
+fn read_table(_: &mut Report<'_>, fields: &Fields) -> Option<Value> {
+    Some(Value::parsed(fields.clone()))
 }
 
-/// Whoever writes a table wants the cache, unless it says otherwise.
-fn set(settings: &mut Settings, given: Given) {
+/// A table enables the cache, unless it has `enabled = false`.
+fn set(settings: &mut Settings, given: Spanned) {
     let cache = Arc::make_mut(&mut settings.cache);
-    match given.value {
-        Value::Boolean(is_on) => switch(cache, is_on),
-        Value::Cache(CacheDraft(values)) => {
-            switch(cache, true);
-            values
-                .into_iter()
-                .for_each(|(set, given)| set(cache, given));
-        }
-        other => debug_assert!(false, "neither a word nor a table: {other:?}"),
+    if let Some(fields) = given.parsed_as::<Fields>() {
+        switch(cache, true);
+        cache.fill(&fields);
+    } else {
+        switch(cache, given.boolean());
     }
 }
 
@@ -126,10 +114,10 @@ fn switch(cache: &mut CacheUse, is_on: bool) {
     cache.is_on = is_on;
 }
 
-const BASE: Row = Row {
+const BASE: Row<CacheUse> = Row {
     contexts: CACHE,
     since: "0.5",
-    ..ROW
+    ..Row::BASE
 };
 
 const fn flag(
@@ -137,13 +125,13 @@ const fn flag(
     default: &'static str,
     summary: &'static str,
     set: Setter,
-) -> Row {
+) -> Row<CacheUse> {
     Row {
         name,
         kind: Kind::Boolean,
         default: Some(default),
         summary,
-        set: Set::CacheUse(set),
+        set,
         ..BASE
     }
 }
@@ -153,61 +141,63 @@ const fn time(
     default: &'static str,
     summary: &'static str,
     set: Setter,
-) -> Row {
+) -> Row<CacheUse> {
     Row {
         name,
         kind: TIME,
         default: Some(default),
         summary,
-        set: Set::CacheUse(set),
+        set,
         ..BASE
     }
 }
 
-const fn list(name: &'static str, kind: Kind, summary: &'static str, set: Setter) -> Row {
+const fn list(name: &'static str, kind: Kind, summary: &'static str, set: Setter) -> Row<CacheUse> {
     Row {
         name,
         kind,
         default: Some("[]"),
         summary,
-        set: Set::CacheUse(set),
+        set,
         ..BASE
     }
 }
 
-pub static ROWS: &[Row] = &[
-    Row {
-        name: "cache",
-        contexts: SITE.or(ROUTE),
-        kind: Kind::OneOf(&[
-            Kind::Boolean,
-            Kind::Table(&TableKind {
-                context: CACHE,
-                read: read_table,
-            }),
-        ]),
-        default: Some("false"),
-        example: Some("true"),
-        summary: "Keep pages, and answer from them? `true` obeys what responses say; a table says more, and is `true`, too.",
-        apache: Some("CacheEnable, CacheLookup"),
-        aliases: &[
-            "proxy_cache",
-            "fastcgi_cache",
-            "page_cache",
-            "lscache",
-            "varnish",
-        ],
-        since: "0.5",
-        set: Set::Settings(set),
-        ..ROW
-    },
+pub const SETTINGS_ROWS: &[Row<Settings>] = &[Row {
+    name: "cache",
+    contexts: SITE.or(ROUTE),
+    kind: Kind::OneOf(&[
+        Kind::Boolean,
+        Kind::Table(&TableKind {
+            context: CACHE,
+            read: read_table,
+        }),
+    ]),
+    default: Some("false"),
+    example: Some("true"),
+    summary: "Enable the page cache? `true` follows the cache directives of responses; a table \
+              enables it too and has further settings.",
+    apache: Some("CacheEnable, CacheLookup"),
+    aliases: &[
+        "proxy_cache",
+        "fastcgi_cache",
+        "page_cache",
+        "lscache",
+        "varnish",
+    ],
+    since: "0.5",
+    set,
+    ..Row::BASE
+}];
+
+pub const USE_ROWS: &[Row<CacheUse>] = &[
     Row {
         apache: Some("CacheDisable, CacheEngine"),
         aliases: &["on", "pass", "proxy_no_cache"],
         ..flag(
             "enabled",
             "true",
-            "`false`: requests pass by, though there is a table.",
+            "`false` bypasses the cache, although the table is there.",
             |cache, given| switch(cache, given.boolean()),
         )
     },
@@ -215,19 +205,20 @@ pub static ROWS: &[Row] = &[
         name: "obey",
         kind: Kind::ListOf(&Kind::Choice(&["http", "lscache"])),
         default: Some("[\"http\", \"lscache\"]"),
-        summary: "Whose words in responses count: HTTP's own (Cache-Control, Expires, CDN-Cache-Control...), and LSCache's \
-                  (X-LiteSpeed-Cache-Control...), which come first.",
+        summary: "Cache directives to follow: HTTP's (Cache-Control, Expires, \
+                  CDN-Cache-Control...), and LSCache's (X-LiteSpeed-Cache-Control...), which take \
+                  precedence.",
         apache: Some("CacheIgnoreCacheControl"),
         aliases: &[
             "proxy_ignore_headers",
             "fastcgi_ignore_headers",
             "ignoreRespCacheCtrl",
         ],
-        set: Set::CacheUse(|cache, given| {
+        set: |cache, given| {
             let words = given.texts();
             cache.obeys_http = words.iter().any(|word| word == "http");
             cache.obeys_lscache = words.iter().any(|word| word == "lscache");
-        }),
+        },
         ..BASE
     },
     Row {
@@ -237,7 +228,7 @@ pub static ROWS: &[Row] = &[
         ..time(
             "ttl",
             "\"0s\"",
-            "How long a response is fresh that says nothing about it. 0: such responses are not kept.",
+            "Freshness lifetime of responses without cache directives. 0: they are not stored.",
             |cache, given| cache.ttl_default_s = some_seconds(given),
         )
     },
@@ -247,7 +238,8 @@ pub static ROWS: &[Row] = &[
         ..time(
             "force_ttl",
             "\"0s\"",
-            "How long every response is fresh, whatever it says, and for everybody: only where no page is somebody's own. 0: as it says.",
+            "Freshness lifetime of all responses, shared by all clients, whatever their \
+             directives: only where no page is personal. 0: as the response says.",
             |cache, given| cache.ttl_override_s = some_seconds(given),
         )
     },
@@ -256,7 +248,7 @@ pub static ROWS: &[Row] = &[
         ..time(
             "max_ttl",
             "\"0s\"",
-            "No response is fresh for longer. 0: no bound.",
+            "Maximum freshness lifetime. 0: no limit.",
             |cache, given| cache.ttl_max_s = some_seconds(given),
         )
     },
@@ -265,7 +257,7 @@ pub static ROWS: &[Row] = &[
         ..time(
             "min_ttl",
             "\"0s\"",
-            "What was guessed of how long a response is fresh is at least this.",
+            "Minimum heuristic freshness lifetime.",
             |cache, given| cache.ttl_min_s = seconds(given),
         )
     },
@@ -273,9 +265,10 @@ pub static ROWS: &[Row] = &[
         name: "last_modified_percent",
         kind: Kind::Integer { min: 0, max: 100 },
         default: Some("0"),
-        summary: "A response without a word but with a Last-Modified is fresh for that part of its age. 0: that is nothing to go by.",
+        summary: "Heuristic freshness of responses with Last-Modified and no cache directives, in \
+                  percent of their age. 0: none.",
         apache: Some("CacheLastModifiedFactor"),
-        set: Set::CacheUse(|cache, given| cache.heuristic_percent = given.number()),
+        set: |cache, given| cache.heuristic_percent = given.number(),
         ..BASE
     },
     Row {
@@ -283,7 +276,7 @@ pub static ROWS: &[Row] = &[
         ..time(
             "lscache_ttl",
             "\"1h\"",
-            "How long an LSCache entry for all is fresh that says nothing about it.",
+            "Freshness lifetime of public LSCache entries without one of their own.",
             |cache, given| cache.lscache_ttl_s.0 = seconds(given),
         )
     },
@@ -292,7 +285,7 @@ pub static ROWS: &[Row] = &[
         ..time(
             "lscache_private_ttl",
             "\"1h\"",
-            "How long one for a single visitor is.",
+            "Freshness lifetime of private LSCache entries without one of their own.",
             |cache, given| cache.lscache_ttl_s.1 = seconds(given),
         )
     },
@@ -306,7 +299,7 @@ pub static ROWS: &[Row] = &[
         ..time(
             "grace",
             "\"10s\"",
-            "How long after its end a page is served while a new one is made.",
+            "How long an expired entry is served while it is refreshed in the background.",
             |cache, given| cache.grace_s = seconds(given),
         )
     },
@@ -316,7 +309,7 @@ pub static ROWS: &[Row] = &[
         ..time(
             "stale_if_error",
             "\"0s\"",
-            "How long after its end a page is served when a new one can't be had.",
+            "How long an expired entry is served if refreshing it fails.",
             |cache, given| cache.stale_if_error_s = seconds(given),
         )
     },
@@ -325,20 +318,17 @@ pub static ROWS: &[Row] = &[
         ..flag(
             "obey_client",
             "false",
-            "Does a client's reload (Cache-Control, Pragma) make a new page?",
+            "Refetch when a client forces a reload (Cache-Control, Pragma)?",
             |cache, given| cache.honours_client = given.boolean(),
         )
     },
-    flag(
-        "public",
-        "true",
-        "Keep pages that are for all?",
-        |cache, given| cache.public = given.boolean(),
-    ),
+    flag("public", "true", "Store shared pages?", |cache, given| {
+        cache.public = given.boolean()
+    }),
     flag(
         "private",
         "true",
-        "Keep pages of LSCache that are for one visitor, for him alone?",
+        "Store private LSCache pages, each for one client only?",
         |cache, given| cache.private = given.boolean(),
     ),
     Row {
@@ -353,8 +343,9 @@ pub static ROWS: &[Row] = &[
         ..list(
             "ignore_parameters",
             PARAMETERS,
-            "Parameters of the query that make no other page; `tracking` stands for those of well-known advertising and statistics (utm_*, gclid, \
-             fbclid...), `*` for all. The application gets them all the same.",
+            "Query parameters that are not part of the cache key; `tracking` stands for those of \
+             well-known advertising and analytics services (utm_*, gclid, fbclid...), `*` for all. \
+             The application still receives them.",
             |cache, given| cache.ignored_parameters = parameters(given),
         )
     },
@@ -375,7 +366,7 @@ pub static ROWS: &[Row] = &[
         ..flag(
             "with_query",
             "true",
-            "Keep pages whose URL has a query?",
+            "Cache URLs with a query?",
             |cache, given| cache.with_query = given.boolean(),
         )
     },
@@ -384,7 +375,7 @@ pub static ROWS: &[Row] = &[
         ..flag(
             "with_cookies",
             "true",
-            "Answer requests with cookies from the cache?",
+            "Serve requests with cookies from the cache?",
             |cache, given| cache.with_cookies = given.boolean(),
         )
     },
@@ -400,8 +391,9 @@ pub static ROWS: &[Row] = &[
         ..list(
             "session_cookies",
             SESSIONS,
-            "Requests with such a cookie are answered by the application, and its answers are kept only where they say that they are for all. `*` \
-             stands for any text at either end of a name. Without it: cookies that are called as sessions usually are (see cache.md). Empty: none.",
+            "Requests with such a cookie go to the application, and responses to them are stored \
+             only if marked as shared. `*` matches any text at either end of a name. Default: the \
+             usual names of session cookies (see cache.md). Empty: none.",
             |cache, given| cache.session_cookies = Some(given.texts()),
         )
     },
@@ -411,7 +403,7 @@ pub static ROWS: &[Row] = &[
         ..list(
             "ignore_cookies",
             COOKIES,
-            "Cookies that are as good as not sent. The application gets them all the same.",
+            "Cookies that the cache ignores. The application still receives them.",
             |cache, given| {
                 cache.ignored_cookies = given.texts();
             },
@@ -423,7 +415,7 @@ pub static ROWS: &[Row] = &[
         ..list(
             "vary_cookies",
             COOKIES,
-            "Cookies whose values make another page.",
+            "Cookies whose values are part of the cache key.",
             |cache, given| cache.vary_cookies = given.texts(),
         )
     },
@@ -433,7 +425,7 @@ pub static ROWS: &[Row] = &[
         ..list(
             "vary_headers",
             FIELDS,
-            "Request fields beyond HTTP's own that Vary may name in a response of LSCache.",
+            "Additional request fields that Vary may name in LSCache responses.",
             |cache, given| {
                 cache.vary_fields = given
                     .texts()
@@ -448,26 +440,31 @@ pub static ROWS: &[Row] = &[
         ..flag(
             "no_vary",
             "false",
-            "Leave LSCache's vary string out?",
+            "Ignore LSCache's vary string?",
             |cache, given| cache.no_vary = given.boolean(),
         )
     },
-    flag(
-        "visitor_by_address",
-        "false",
-        "Must a client that has private pages (by a session cookie, credentials or a certificate) have the same address, too, to get them again?",
-        |cache, given| {
-            cache.identity_by_address = given.boolean();
-        },
-    ),
+    Row {
+        deprecated: &["visitor_by_address"],
+        ..flag(
+            "private_by_address",
+            "false",
+            "Must a client with private pages (identified by session cookie, credentials or \
+             certificate) also keep its address to get them?",
+            |cache, given| {
+                cache.identity_by_address = given.boolean();
+            },
+        )
+    },
     Row {
         name: "include_hosts",
         kind: Kind::ListOf(&Kind::Text),
         default: Some("[]"),
         example: Some("[\"parts.internal\"]"),
-        summary: "Hosts of this server that pages may include parts of (ESI) though they are reached by another listener than the client's only.",
+        summary: "Hosts of this server that ESI includes may refer to even if they are reachable \
+                  only through another listener than the client's.",
         since: "0.10",
-        set: Set::CacheUse(|cache, given| cache.include_hosts = given.texts()),
+        set: |cache, given| cache.include_hosts = given.texts(),
         ..BASE
     },
     Row {
@@ -475,10 +472,10 @@ pub static ROWS: &[Row] = &[
         kind: Kind::ListOf(&Kind::Text),
         default: Some("[]"),
         example: Some("[\"/checkout\", \"/wp-admin/\"]"),
-        summary: "Paths that are left alone, by what they contain.",
+        summary: "Paths to bypass, by substrings.",
         apache: Some("CacheDisable"),
         aliases: &["noCacheUrl", "no_cache"],
-        set: Set::CacheUse(|cache, given| cache.excluded_paths = given.texts()),
+        set: |cache, given| cache.excluded_paths = given.texts(),
         ..BASE
     },
     Row {
@@ -486,9 +483,9 @@ pub static ROWS: &[Row] = &[
         kind: SIZE,
         default: Some("0"),
         unit: Some("bytes"),
-        summary: "Responses with less content are not kept.",
+        summary: "Minimum size of stored responses.",
         apache: Some("CacheMinFileSize"),
-        set: Set::CacheUse(|cache, given| cache.entry_bytes_min = given.number()),
+        set: |cache, given| cache.entry_bytes_min = given.number(),
         ..BASE
     },
     Row {
@@ -496,10 +493,11 @@ pub static ROWS: &[Row] = &[
         kind: SIZE,
         example: Some("\"1MB\""),
         unit: Some("bytes"),
-        summary: "Nor those with more; `entry_size` of [cache] bounds all.",
+        summary: "Maximum size of stored responses; `entry_size` of [cache] is the limit for all \
+                  sites.",
         apache: Some("CacheMaxFileSize, CacheSocacheMaxSize"),
         aliases: &["maxCacheObjSize"],
-        set: Set::CacheUse(|cache, given| cache.entry_bytes_max = Some(given.number())),
+        set: |cache, given| cache.entry_bytes_max = Some(given.number()),
         ..BASE
     },
     Row {
@@ -507,7 +505,7 @@ pub static ROWS: &[Row] = &[
         ..flag(
             "status_header",
             "false",
-            "Tell clients what the cache did, by Cache-Status (RFC 9211)?",
+            "Send the Cache-Status field (RFC 9211) to clients?",
             |cache, given| cache.tells_status = given.boolean(),
         )
     },
@@ -515,11 +513,12 @@ pub static ROWS: &[Row] = &[
         name: "result_header",
         kind: Kind::Word(&RESULT_FIELD),
         example: Some("\"X-Cache\""),
-        summary: "A field that tells clients in one word what the cache did: HIT, STALE, MISS, EXPIRED, REVALIDATED or BYPASS. Without it, none.",
+        summary: "Name of a response field with the cache result in one word: HIT, STALE, MISS, \
+                  EXPIRED, REVALIDATED or BYPASS. Default: none.",
         apache: Some("CacheHeader"),
         aliases: &["x_cache", "upstream_cache_status", "header"],
         since: "0.6",
-        set: Set::CacheUse(|cache, given| cache.result_field = Some(given.text())),
+        set: |cache, given| cache.result_field = Some(given.text()),
         ..BASE
     },
     Row {
@@ -528,7 +527,8 @@ pub static ROWS: &[Row] = &[
         ..flag(
             "vary_on_device",
             "false",
-            "Do phones, tablets and other browsers get pages of their own? The application is told which by X-UA-Device (mobile, tablet, desktop).",
+            "Store separate pages for phones, tablets and other browsers? The application learns \
+             the class from X-UA-Device (mobile, tablet, desktop).",
             |cache, given| cache.varies_by_device = given.boolean(),
         )
     },
@@ -540,12 +540,13 @@ pub static ROWS: &[Row] = &[
         },
         default: Some("0"),
         example: Some("100"),
-        summary: "So many pages are made again by themselves after they were purged, those first that are asked for most. 0: when somebody asks.",
+        summary: "Number of purged pages that are refetched automatically, the most requested \
+                  first. 0: pages are fetched on the next request.",
         aliases: &["recrawl", "refetch_after_purge"],
         since: "0.6",
-        set: Set::CacheUse(|cache, given| {
+        set: |cache, given| {
             cache.refetched_max = usize::try_from(given.number()).unwrap_or(usize::MAX)
-        }),
+        },
         ..BASE
     },
     Row {
@@ -554,10 +555,11 @@ pub static ROWS: &[Row] = &[
         default: Some("0"),
         example: Some("10"),
         unit: Some("percent"),
-        summary: "A page in demand is made anew while that part of its life is left, so that nobody meets its end. 0: when it is over.",
+        summary: "Refresh frequently requested pages in the background when this percentage of \
+                  their lifetime is left. 0: off.",
         aliases: &["prefetch", "prefresh"],
         since: "0.6",
-        set: Set::CacheUse(|cache, given| cache.refresh_ahead_percent = given.number()),
+        set: |cache, given| cache.refresh_ahead_percent = given.number(),
         ..BASE
     },
     Row {
@@ -567,7 +569,7 @@ pub static ROWS: &[Row] = &[
         ..list(
             "ignore_headers",
             FIELDS,
-            "Response fields that are not kept.",
+            "Response fields that are not stored.",
             |cache, given| cache.ignored_fields = given.texts(),
         )
     },
@@ -576,7 +578,7 @@ pub static ROWS: &[Row] = &[
         ..flag(
             "store_private",
             "false",
-            "Keep for all what the response says is private?",
+            "Store responses marked as private, and share them?",
             |cache, given| cache.stores_private = given.boolean(),
         )
     },
@@ -585,7 +587,7 @@ pub static ROWS: &[Row] = &[
         ..flag(
             "store_no_store",
             "false",
-            "Keep what is not to be stored?",
+            "Store responses marked no-store?",
             |cache, given| cache.stores_no_store = given.boolean(),
         )
     },
@@ -594,7 +596,7 @@ pub static ROWS: &[Row] = &[
         ..flag(
             "store_expired",
             "false",
-            "Keep what is stale already, to ask whether it has changed?",
+            "Store responses that are already stale, for revalidation?",
             |cache, given| cache.stores_expired = given.boolean(),
         )
     },
@@ -603,27 +605,30 @@ pub static ROWS: &[Row] = &[
         kind: Kind::ListOf(&Kind::Word(&NETWORK)),
         default: Some("[]"),
         example: Some("[\"10.0.0.0/8\"]"),
-        summary: "Who else may purge the site's entries by requests (PURGE, REFRESH, BAN), as Magento, Drupal and others do that are set to Varnish.",
+        summary: "Further client addresses that may purge the site's entries by request (PURGE, \
+                  REFRESH, BAN), as Magento, Drupal and others do when set up for Varnish.",
         aliases: &["purgers", "acl_purge"],
-        set: Set::CacheUse(|cache, given| cache.purgers = networks(given)),
+        set: |cache, given| cache.purgers = given.parsed_list(),
         ..BASE
     },
     Row {
         name: "purge_path",
         kind: Kind::Word(&PURGE_PATH),
         example: Some("\"/purge\""),
-        summary: "Where X-LiteSpeed-Purge of a request is carried out, from whoever may purge.",
+        summary: "Path at which X-LiteSpeed-Purge in a request is honored, from clients that may \
+                  purge.",
         aliases: &["purgeUri"],
-        set: Set::CacheUse(|cache, given| cache.purge_path = Some(given.text())),
+        set: |cache, given| cache.purge_path = Some(given.text()),
         ..BASE
     },
     Row {
         name: "announce",
         kind: Kind::ListOf(&Kind::Choice(&["pages", "crawler", "esi", "litemage"])),
         default: Some("[\"pages\", \"crawler\", \"esi\", \"litemage\"]"),
-        summary: "What applications are told that there is (X-LSCACHE, X-LITEMAGE), so that their LiteSpeed plugins use it. Empty: nothing.",
+        summary: "LSCache features announced to applications (X-LSCACHE, X-LITEMAGE), so that \
+                  their LiteSpeed plugins use them. Empty: none.",
         apache: Some("CacheEngine, LiteMage"),
-        set: Set::CacheUse(|cache, given| {
+        set: |cache, given| {
             let words = given.texts();
             let has = |word: &str| words.iter().any(|known| known == word);
             cache.offer = CacheOffer {
@@ -632,20 +637,20 @@ pub static ROWS: &[Row] = &[
                 esi: has("esi"),
                 litemage: has("litemage"),
             };
-        }),
+        },
         ..BASE
     },
 ];
 
-fn seconds(given: Given) -> u64 {
+fn seconds(given: Spanned) -> u64 {
     given.number().div_ceil(1000)
 }
 
-fn some_seconds(given: Given) -> Option<u64> {
+fn some_seconds(given: Spanned) -> Option<u64> {
     Some(seconds(given)).filter(|seconds| *seconds > 0)
 }
 
-fn parameters(given: Given) -> Vec<String> {
+fn parameters(given: Spanned) -> Vec<String> {
     let expand = |word: String| match word.as_str() {
         "tracking" => CacheUse::TRACKING
             .iter()
@@ -656,13 +661,13 @@ fn parameters(given: Given) -> Vec<String> {
     given.texts().into_iter().flat_map(expand).collect()
 }
 
-/// A star stands for the rest, and so at the end only.
-fn name(text: &str, forbidden: &str) -> Result<Value, Fault> {
+/// A name, or a prefix: `*` is allowed at the end only.
+fn name(text: &str, forbidden: &str) -> Result<Value, ValueError> {
     let fixed = text.strip_suffix('*').unwrap_or(text);
     if fixed.contains('*') {
-        return Err(Fault::with_help(
-            "a star stands for any ending",
-            "write it at the end",
+        return Err(ValueError::with_help(
+            "`*` is only allowed at the end",
+            "move it to the end",
         ));
     }
     let is_name = !text.is_empty()
@@ -672,15 +677,15 @@ fn name(text: &str, forbidden: &str) -> Result<Value, Fault> {
     if is_name {
         Ok(Value::Text(text.to_owned()))
     } else {
-        Err(Fault::plain(None))
+        Err(ValueError::plain(None))
     }
 }
 
-fn field(text: &str) -> Result<Value, Fault> {
+fn field(text: &str) -> Result<Value, ValueError> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if !text.is_empty() && text.bytes().all(is_token) {
         Ok(Value::Text(text.to_owned()))
     } else {
-        Err(Fault::plain(None))
+        Err(ValueError::plain(None))
     }
 }

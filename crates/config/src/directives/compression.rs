@@ -1,33 +1,39 @@
-//! `[site.compression]`: compression on the fly.
+//! `[site.compression]`: dynamic compression.
+//!
+//! Called by: `settings`, for sites and routes.
+//! Out of scope: files that are compressed already (`precompressed` in `files`).
 
 use super::files::MEDIA_TYPE;
 use crate::{
-    model::CompressionCoding,
-    row::{COMPRESSION, Kind, ROUTE, ROW, Row, SITE, Set},
+    context::{COMPRESSION, ROUTE, SITE},
+    kind::Kind,
+    model::{CompressionCoding, Settings},
+    row::Row,
 };
 
-pub static ROWS: &[Row] = &[
+pub const ROWS: &[Row<Settings>] = &[
     Row {
         name: "compression",
         contexts: SITE.or(ROUTE),
         kind: Kind::Section(COMPRESSION),
-        summary: "Compression on the fly.",
+        summary: "Dynamic compression.",
         apache: Some("mod_deflate, mod_brotli"),
         aliases: &["gzip", "brotli", "zstd", "deflate", "encode"],
-        ..ROW
+        ..Row::BASE
     },
     Row {
         name: "codings",
         contexts: COMPRESSION,
         kind: Kind::ListOf(&Kind::Choice(&["br", "zstd", "gzip"])),
         default: Some("[\"br\", \"zstd\", \"gzip\"]"),
-        summary: "Codings by preference, where the client likes several equally. Empty: no compression.",
+        summary: "Codings in order of preference, among those that the client accepts equally. \
+                  Empty: no compression.",
         apache: Some("SetOutputFilter, AddOutputFilterByType"),
         aliases: &["encodings", "algorithms"],
-        set: Set::Settings(|settings, given| {
+        set: |settings, given| {
             settings.compression.codings = given.texts().iter().map(|word| coding(word)).collect()
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "min",
@@ -38,10 +44,10 @@ pub static ROWS: &[Row] = &[
         },
         default: Some("\"1KiB\""),
         unit: Some("bytes"),
-        summary: "Smaller bodies go out as they are.",
+        summary: "Smaller bodies are not compressed.",
         aliases: &["gzip_min_length", "min_length"],
-        set: Set::Settings(|settings, given| settings.compression.min_bytes = given.number()),
-        ..ROW
+        set: |settings, given| settings.compression.min_bytes = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "max",
@@ -52,47 +58,41 @@ pub static ROWS: &[Row] = &[
         },
         default: Some("\"4MiB\""),
         unit: Some("bytes"),
-        summary: "Larger bodies go out as they are.",
-        set: Set::Settings(|settings, given| settings.compression.max_bytes = given.number()),
-        ..ROW
+        summary: "Larger bodies are not compressed.",
+        set: |settings, given| settings.compression.max_bytes = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "gzip_level",
         contexts: COMPRESSION,
         kind: Kind::Integer { min: 1, max: 9 },
         default: Some("6"),
-        summary: "1 is fast, 9 is small.",
+        summary: "gzip level: 1 is fastest, 9 is smallest.",
         apache: Some("DeflateCompressionLevel"),
         aliases: &["gzip_comp_level", "level"],
-        set: Set::Settings(|settings, given| {
-            settings.compression.gzip_level = given.number() as u32
-        }),
-        ..ROW
+        set: |settings, given| settings.compression.gzip_level = given.number() as u32,
+        ..Row::BASE
     },
     Row {
         name: "brotli_quality",
         contexts: COMPRESSION,
         kind: Kind::Integer { min: 0, max: 11 },
         default: Some("5"),
-        summary: "0 is fast, 11 is small.",
+        summary: "Brotli quality: 0 is fastest, 11 is smallest.",
         apache: Some("BrotliCompressionQuality"),
         aliases: &["brotli_comp_level", "brotli_level"],
-        set: Set::Settings(|settings, given| {
-            settings.compression.brotli_quality = given.number() as u32
-        }),
-        ..ROW
+        set: |settings, given| settings.compression.brotli_quality = given.number() as u32,
+        ..Row::BASE
     },
     Row {
         name: "zstd_level",
         contexts: COMPRESSION,
         kind: Kind::Integer { min: 1, max: 19 },
         default: Some("6"),
-        summary: "1 is fast, 19 is small.",
+        summary: "zstd level: 1 is fastest, 19 is smallest.",
         aliases: &["zstd_comp_level"],
-        set: Set::Settings(|settings, given| {
-            settings.compression.zstd_level = given.number() as u32
-        }),
-        ..ROW
+        set: |settings, given| settings.compression.zstd_level = given.number() as u32,
+        ..Row::BASE
     },
     Row {
         name: "types",
@@ -100,11 +100,12 @@ pub static ROWS: &[Row] = &[
         kind: Kind::ListOf(&Kind::Word(&MEDIA_TYPE)),
         default: Some("[]"),
         example: Some("[\"application/x-tar\"]"),
-        summary: "Media types to compress beyond those that are known to shrink (text, scripts, JSON, XML, SVG and their kind).",
+        summary: "Media types to compress, in addition to those known to compress well (text, \
+                  scripts, JSON, XML, SVG and the like).",
         apache: Some("AddOutputFilterByType"),
         aliases: &["gzip_types"],
-        set: Set::Settings(|settings, given| settings.compression.types = given.texts()),
-        ..ROW
+        set: |settings, given| settings.compression.types = given.texts(),
+        ..Row::BASE
     },
 ];
 

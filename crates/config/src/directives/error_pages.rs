@@ -1,9 +1,14 @@
-//! `[site.error_pages]`: answers of the site's own for statuses.
+//! `[site.error_pages]`: error documents of a site.
+//!
+//! Called by: `settings`, for sites and routes.
+//! Caveat: a class (`4xx`) is stored as its single statuses.
 
 use crate::{
+    context::{ROUTE, SITE},
+    kind::{KeyKind, Kind, Word},
     model::{ErrorPage, Settings},
-    row::{Fault, KeyKind, Kind, ROUTE, ROW, Row, SITE, Set, Word},
-    value::{Given, Value},
+    row::Row,
+    value::{Spanned, Value, ValueError},
 };
 
 static STATUS: KeyKind = KeyKind {
@@ -15,31 +20,32 @@ static STATUS: KeyKind = KeyKind {
 static PAGE: Word = Word {
     expects: "a path (\"/404.html\"), a text (\"text:...\") or a URL (\"https://...\")",
     pattern: "^(/|text:|https?://)",
-    read: |text| read_page(text).map(Value::ErrorPage),
+    read: |text| read_page(text).map(Value::parsed),
 };
 
-pub static ROWS: &[Row] = &[Row {
+pub const ROWS: &[Row<Settings>] = &[Row {
     name: "error_pages",
     contexts: SITE.or(ROUTE),
     kind: Kind::MapOf(&STATUS, &Kind::Word(&PAGE)),
     default: Some("{}"),
     example: Some("{ 404 = \"/404.html\", 5xx = \"text:Please come back later.\" }"),
-    summary: "By status or class (`4xx`, `5xx`; a status goes before its class): a path of the site, `text:` and what to say (HTML where it \
-              begins with `<`), or a URL to redirect to.",
+    summary: "Error documents by status or class (`4xx`, `5xx`; a status takes precedence over its \
+              class): a path of the site, `text:` and a text (HTML if it starts with `<`), or a \
+              URL to redirect to.",
     apache: Some("ErrorDocument"),
     aliases: &["error_page", "handle_errors"],
-    set: Set::Settings(lay_over),
-    ..ROW
+    set: merge,
+    ..Row::BASE
 }];
 
-/// Classes first, so that a status of its own goes before its class in whatever order they stand.
-fn lay_over(settings: &mut Settings, given: Given) {
+/// Classes first, so that a status takes precedence over its class in any order of the file.
+fn merge(settings: &mut Settings, given: Spanned) {
     let (classes, statuses): (Vec<_>, Vec<_>) = given
         .map()
         .into_iter()
         .partition(|(key, _)| key.ends_with("xx"));
     for (key, one) in classes.into_iter().chain(statuses) {
-        let Value::ErrorPage(page) = one.value else {
+        let Some(page) = one.parsed_as::<ErrorPage>() else {
             continue;
         };
         settings
@@ -56,7 +62,7 @@ fn statuses_of(key: &str) -> std::ops::RangeInclusive<u16> {
     }
 }
 
-fn read_status(text: &str) -> Result<String, Fault> {
+fn read_status(text: &str) -> Result<String, ValueError> {
     let lower = text.to_ascii_lowercase();
     let is_status = text.len() == 3
         && text
@@ -64,24 +70,24 @@ fn read_status(text: &str) -> Result<String, Fault> {
             .is_ok_and(|status| (400..=599).contains(&status));
     match is_status || lower == "4xx" || lower == "5xx" {
         true => Ok(lower),
-        false => Err(Fault::plain(None)),
+        false => Err(ValueError::plain(None)),
     }
 }
 
-fn read_page(text: &str) -> Result<ErrorPage, Fault> {
+fn read_page(text: &str) -> Result<ErrorPage, ValueError> {
     if let Some(text) = text.strip_prefix("text:") {
         return Ok(ErrorPage::Text(text.to_owned()));
     }
     if text.chars().any(char::is_control) {
-        return Err(Fault::new("it has control characters"));
+        return Err(ValueError::new("control characters are not allowed"));
     }
     if text.starts_with('/') {
         return Ok(ErrorPage::Path(text.to_owned()));
     }
     match text.starts_with("http://") || text.starts_with("https://") {
         true => Ok(ErrorPage::Redirect(text.to_owned())),
-        false => Err(Fault::plain(Some(format!(
-            "write {} for a page of the site",
+        false => Err(ValueError::plain(Some(format!(
+            "for a page of the site, write {}",
             crate::diagnostic::quoted(&format!("/{text}"))
         )))),
     }

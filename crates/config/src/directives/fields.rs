@@ -1,14 +1,14 @@
-//! `[site.headers]`: edits of the response fields.
+//! `[site.headers]`: edits of response fields.
 //!
-//! A route's edit of a name takes the place of the site's edit of that name; the others stay.
+//! A route's edit of a field replaces the site's edit of that field; the others stay.
 
-use super::row_for;
 use crate::{
-    model::{FieldEdit, FieldEditAction},
-    reader::{Reader, Table},
-    row::{FIELD, Fault, KeyKind, Kind, ROUTE, ROW, Row, SITE, Set, TableKind, Word},
-    source::At,
-    value::{Given, Value},
+    context::{FIELD, ROUTE, SITE},
+    kind::{KeyKind, Kind, TableKind, Word},
+    model::{FieldEdit, FieldEditAction, Settings},
+    report::Report,
+    row::{Draft, Row, Rows},
+    value::{Fields, Spanned, Value, ValueError},
 };
 use saker_http::chars;
 
@@ -24,8 +24,8 @@ static FIELD_NAME: KeyKind = KeyKind {
     read: read_name,
 };
 
-/// The engine writes these itself: framing and connection (RFC 9110 sections 7.6.1 and 8.6, RFC
-/// 9112 section 6), and the clock.
+/// Fields that the engine sets itself: framing and connection (RFC 9110 sections 7.6.1 and 8.6, RFC
+/// 9112 section 6), and Date.
 const OWNED: &[&str] = &[
     "connection",
     "content-length",
@@ -49,7 +49,7 @@ const EDIT: Kind = Kind::OneOf(&[
 static SET_VALUE: Word = Word {
     expects: "a string",
     pattern: "^([^\\x00-\\x1f\\x7f]|\\t)*$",
-    read: |text| value(text).map(|value| Value::Field(FieldEditAction::Set(value), false)),
+    read: |text| value(text).map(|value| Value::parsed((FieldEditAction::Set(value), false))),
 };
 
 #[derive(Debug, Default)]
@@ -58,91 +58,96 @@ pub struct FieldDraft {
     always: bool,
 }
 
-target!(FieldDraft Field);
+impl Draft for FieldDraft {
+    fn rows() -> Rows<Self> {
+        &[FIELD_ROWS]
+    }
+}
 
-pub static ROWS: &[Row] = &[
-    Row {
-        name: "headers",
-        contexts: SITE.or(ROUTE),
-        kind: Kind::MapOf(&FIELD_NAME, &EDIT),
-        default: Some("{}"),
-        example: Some("{ \"X-Frame-Options\" = \"DENY\" }"),
-        summary: "Response fields to set (a string), or to edit (a table).",
-        apache: Some("Header"),
-        aliases: &["add_header", "header", "fields"],
-        set: Set::Settings(|settings, given| lay_over(&mut settings.fields, given)),
-        ..ROW
-    },
+pub const SETTINGS_ROWS: &[Row<Settings>] = &[Row {
+    name: "headers",
+    contexts: SITE.or(ROUTE),
+    kind: Kind::MapOf(&FIELD_NAME, &EDIT),
+    default: Some("{}"),
+    example: Some("{ \"X-Frame-Options\" = \"DENY\" }"),
+    summary: "Response fields to set (a string), or to edit (a table).",
+    apache: Some("Header"),
+    aliases: &["add_header", "header", "fields"],
+    set: |settings, given| merge(&mut settings.fields, given),
+    ..Row::BASE
+}];
+
+pub const FIELD_ROWS: &[Row<FieldDraft>] = &[
     Row {
         name: "set",
         contexts: FIELD,
         kind: Kind::Word(&FIELD_VALUE),
         example: Some("\"DENY\""),
-        summary: "The field has this value, whatever the response had.",
+        summary: "Set the field to this value, replacing what the response has.",
         apache: Some("Header set"),
-        set: Set::Field(|field, given| field.actions.push(FieldEditAction::Set(given.text()))),
-        ..ROW
+        set: |field, given| field.actions.push(FieldEditAction::Set(given.text())),
+        ..Row::BASE
     },
     Row {
         name: "append",
         contexts: FIELD,
         kind: Kind::Word(&FIELD_VALUE),
         example: Some("\"Accept-Language\""),
-        summary: "One more line of the field.",
+        summary: "Append another line of the field.",
         apache: Some("Header add"),
         aliases: &["add"],
-        set: Set::Field(|field, given| field.actions.push(FieldEditAction::Append(given.text()))),
-        ..ROW
+        set: |field, given| field.actions.push(FieldEditAction::Append(given.text())),
+        ..Row::BASE
     },
     Row {
         name: "if_absent",
         contexts: FIELD,
         kind: Kind::Word(&FIELD_VALUE),
         example: Some("\"max-age=3600\""),
-        summary: "Only where the response has no such field.",
+        summary: "Set the field only if the response does not have it.",
         apache: Some("Header setifempty"),
-        set: Set::Field(|field, given| {
+        set: |field, given| {
             field
                 .actions
                 .push(FieldEditAction::SetIfAbsent(given.text()))
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "remove",
         contexts: FIELD,
         kind: Kind::Boolean,
         example: Some("true"),
-        summary: "The field is taken out.",
+        summary: "Remove the field.",
         apache: Some("Header unset"),
         aliases: &["unset", "delete"],
-        set: Set::Field(|field, given| {
+        set: |field, given| {
             field
                 .actions
                 .extend(given.boolean().then_some(FieldEditAction::Remove))
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "always",
         contexts: FIELD,
         kind: Kind::Boolean,
         default: Some("false"),
-        summary: "On error responses too?",
+        summary: "Apply to error responses too?",
         apache: Some("Header always"),
-        set: Set::Field(|field, given| field.always = given.boolean()),
-        ..ROW
+        set: |field, given| field.always = given.boolean(),
+        ..Row::BASE
     },
 ];
 
-fn lay_over(fields: &mut Vec<FieldEdit>, given: Given) {
+fn merge(edits: &mut Vec<FieldEdit>, given: Spanned) {
     for (name, one) in given.map() {
         let origin = one.origin();
-        let Value::Field(action, always) = one.value else {
+        let Some((action, always)) = one.parsed_as::<(FieldEditAction, bool)>() else {
             continue;
         };
-        fields.retain(|field| !field.name.eq_ignore_ascii_case(&name));
-        fields.push(FieldEdit {
+        edits.retain(|field| !field.name.eq_ignore_ascii_case(&name));
+        edits.push(FieldEdit {
             name,
             action,
             always,
@@ -151,43 +156,37 @@ fn lay_over(fields: &mut Vec<FieldEdit>, given: Given) {
     }
 }
 
-fn read_edit(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value> {
+fn read_edit(report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
     let mut draft = FieldDraft::default();
-    reader.fill(table, FIELD, &at, &mut draft);
+    draft.fill(fields);
     let given = ["set", "append", "if_absent", "remove"]
         .iter()
-        .filter(|key| table.contains_key(**key))
+        .filter(|key| fields.has(*key))
         .count();
     match (given, draft.actions.pop()) {
-        (1, Some(action)) => Some(Value::Field(action, draft.always)),
+        (1, Some(action)) => Some(Value::parsed((action, draft.always))),
         (1, None) => {
-            let removal = table
-                .get("remove")
-                .is_some_and(|node| node.get_ref().as_bool() == Some(false));
+            let removal = matches!(fields.value("remove"), Some(Value::Boolean(false)));
             if removal {
-                reader.error(
-                    &at,
+                report.error(
+                    &fields.at,
                     "`remove = false` does nothing",
-                    Some("take the key out".into()),
+                    Some("remove the key".into()),
                 );
             }
             None
         }
         _ => {
-            if given == 0
-                && table
-                    .keys()
-                    .any(|key| row_for(key.get_ref(), FIELD).is_none())
-            {
+            if given == 0 && fields.has_unknown {
                 return None;
             }
             let help = "write one of `set`, `append`, `if_absent`, `remove`";
-            reader.error(
-                &at,
+            report.error(
+                &fields.at,
                 if given == 0 {
-                    "this edit does nothing"
+                    "this edit has no effect"
                 } else {
-                    "this edit does several things"
+                    "this edit has several actions"
                 },
                 Some(help.into()),
             );
@@ -196,38 +195,38 @@ fn read_edit(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value
     }
 }
 
-fn read_name(text: &str) -> Result<String, Fault> {
+fn read_name(text: &str) -> Result<String, ValueError> {
     if !chars::is_token(text.as_bytes()) {
-        return Err(Fault::with_help(
-            "it is not a token",
-            "names of fields have letters, digits and !#$%&'*+-.^_`|~",
+        return Err(ValueError::with_help(
+            "it is not a token (RFC 9110, section 5.6.2)",
+            "field names consist of letters, digits and !#$%&'*+-.^_`|~",
         ));
     }
     let lower = text.to_ascii_lowercase();
     match OWNED.contains(&lower.as_str()) {
-        true => Err(Fault::with_help(
-            "the server writes this field itself",
-            "take it out",
+        true => Err(ValueError::with_help(
+            "the server sets this field itself",
+            "remove it",
         )),
         false => Ok(text.to_owned()),
     }
 }
 
-fn read_value(text: &str) -> Result<Value, Fault> {
+fn read_value(text: &str) -> Result<Value, ValueError> {
     value(text).map(Value::Text)
 }
 
 /// RFC 9110 section 5.5.
-fn value(text: &str) -> Result<String, Fault> {
+fn value(text: &str) -> Result<String, ValueError> {
     if text.chars().any(|c| c.is_control() && c != '\t') {
-        return Err(Fault::with_help(
-            "it has control characters",
-            "a value is one line",
+        return Err(ValueError::with_help(
+            "control characters are not allowed",
+            "a field value is one line",
         ));
     }
     match text.starts_with([' ', '\t']) || text.ends_with([' ', '\t']) {
-        true => Err(Fault::new(
-            "it begins or ends with white space, which is not part of a value",
+        true => Err(ValueError::new(
+            "leading and trailing whitespace is not part of a field value",
         )),
         false => Ok(text.to_owned()),
     }

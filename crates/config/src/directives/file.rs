@@ -1,17 +1,19 @@
-//! The top of a file: its tables, and the files that it includes.
+//! The top level of a file: its tables and includes.
+//!
+//! Called by: `load`, once per file.
+//! Out of scope: `[[listener]]`, `[[upstream]]` and `[[site]]`, which have drafts of their own.
 
+use super::acme::AcmeDraft;
 use crate::{
-    directives::AcmeDraft,
+    context::{ACME, FILE, LIMITS, LISTENER, PHP, SERVER, SITE, TLS, UPSTREAM},
+    kind::Kind,
     model::{CacheStore, Hosts, Limits, Php, Server, ServerGuard, ServerTls},
-    row::{
-        ACME, FILE, Kind, LIMITS, LISTENER, PHP, ROW, Row, SERVER, SITE, Set, TLS, Target, UPSTREAM,
-    },
-    source::At,
-    value::Given,
+    row::{self, Draft, Row, Rows},
+    source::Location,
+    value::{Key, Spanned},
 };
 
-/// What `[server]`, `[limits]`, `[tls]`, `[acme]`, `[php]`, `[cache]`, `[hosts]`, `[guard]` and
-/// `include` of one file say.
+/// The tables of one file that may appear once, and its includes.
 #[derive(Debug, Default)]
 pub struct FileDraft {
     pub server: Server,
@@ -20,107 +22,109 @@ pub struct FileDraft {
     pub acme: AcmeDraft,
     pub php: Php,
     pub cache: CacheStore,
-    pub guard: ServerGuard,
-    pub hosts: Hosts,
+    pub abuse: ServerGuard,
+    pub dynamic_vhosts: Hosts,
     /// Patterns as written.
-    pub include: Vec<(String, At)>,
+    pub include: Vec<(String, Location)>,
 }
 
-impl Target for FileDraft {
-    fn take(&mut self, set: &Set, given: Given) {
-        match set {
-            Set::File(set) => set(self, given),
-            Set::Server(set) => set(&mut self.server, given),
-            Set::Limits(set) => set(&mut self.limits, given),
-            Set::Tls(set) => set(&mut self.tls, given),
-            Set::Acme(set) => set(&mut self.acme, given),
-            Set::Php(set) => set(&mut self.php, given),
-            Set::CacheStore(set) => set(&mut self.cache, given),
-            Set::Guard(set) => set(&mut self.guard, given),
-            Set::Hosts(set) => set(&mut self.hosts, given),
-            _ => debug_assert!(false, "not a setter for a file: {set:?}"),
-        }
+impl Draft for FileDraft {
+    fn rows() -> Rows<Self> {
+        &[ROWS]
+    }
+
+    fn set(&mut self, key: Key, given: Spanned) -> Option<Spanned> {
+        let given = row::set_own(self, key, given)?;
+        let given = self.server.set(key, given)?;
+        let given = self.limits.set(key, given)?;
+        let given = self.tls.set(key, given)?;
+        let given = self.acme.set(key, given)?;
+        let given = self.php.set(key, given)?;
+        let given = self.cache.set(key, given)?;
+        let given = self.abuse.set(key, given)?;
+        self.dynamic_vhosts.set(key, given)
     }
 }
 
-pub static ROWS: &[Row] = &[
+pub const ROWS: &[Row<FileDraft>] = &[
     Row {
         name: "include",
         contexts: FILE,
         kind: Kind::ListOf(&Kind::Text),
         example: Some("[\"sites/*.toml\"]"),
-        summary: "More files, relative to this one; `*` and `?` stand for parts of names. Their listeners and sites come after this file's, \
-                  in the order of the list, then of the names.",
+        summary: "Further configuration files, relative to this one; `*` and `?` match parts of a \
+                  file name. Their listeners and sites follow those of this file, in the order of \
+                  the list and then by name.",
         apache: Some("Include, IncludeOptional"),
-        set: Set::File(|file, given| {
+        set: |file, given| {
             file.include = given
                 .list()
                 .into_iter()
                 .map(|one| (one.clone().text(), one.at))
                 .collect()
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "server",
         contexts: FILE,
         kind: Kind::Section(SERVER),
-        summary: "The process.",
-        ..ROW
+        summary: "Settings of the server process.",
+        ..Row::BASE
     },
     Row {
         name: "limits",
         contexts: FILE,
         kind: Kind::Section(LIMITS),
-        summary: "Bounds on what clients may cost.",
-        ..ROW
+        summary: "Limits on clients.",
+        ..Row::BASE
     },
     Row {
         name: "tls",
         contexts: FILE,
         kind: Kind::Section(TLS),
-        summary: "TLS of the whole process.",
-        ..ROW
+        summary: "TLS settings of the whole process.",
+        ..Row::BASE
     },
     Row {
         name: "acme",
         contexts: FILE,
         kind: Kind::Section(ACME),
-        summary: "Automatic certificates.",
-        ..ROW
+        summary: "Automatic certificates (ACME).",
+        ..Row::BASE
     },
     Row {
         name: "php",
         contexts: FILE,
         kind: Kind::Section(PHP),
-        summary: "PHP that the server runs itself.",
+        summary: "PHP processes managed by the server.",
         since: "0.4",
-        ..ROW
+        ..Row::BASE
     },
     Row {
         name: "listener",
         contexts: FILE,
         kind: Kind::Sections(LISTENER),
-        summary: "Where connections come in.",
+        summary: "Addresses to listen on.",
         apache: Some("Listen"),
-        ..ROW
+        ..Row::BASE
     },
     Row {
         name: "upstream",
         contexts: FILE,
         kind: Kind::Sections(UPSTREAM),
-        summary: "Programs and servers that answer in our place.",
+        summary: "Application servers and backends.",
         apache: Some("<Proxy balancer://...>, ProxySet"),
         aliases: &["upstreams", "backend"],
-        ..ROW
+        ..Row::BASE
     },
     Row {
         name: "site",
         contexts: FILE,
         kind: Kind::Sections(SITE),
-        summary: "Hosts and what they serve.",
+        summary: "Host names and what they serve.",
         apache: Some("<VirtualHost>, VirtualHost"),
         aliases: &["vhost", "virtual_host", "sites"],
-        ..ROW
+        ..Row::BASE
     },
 ];

@@ -1,16 +1,21 @@
-//! How files are served.
+//! Static files: index files, listings, symbolic links, entity tags, media types.
+//!
+//! Called by: `settings`, for sites and routes.
+//! Out of scope: audio and video (`media`).
 
 use crate::{
+    context::{ROUTE, SITE},
     diagnostic::quoted,
-    model::{EntityTagParts, SendFiles, SymlinkPolicy},
-    row::{Fault, KeyKind, Kind, ROUTE, ROW, Row, SITE, Set, Word},
-    value::{Given, Value},
+    kind::{KeyKind, Kind, Word},
+    model::{EntityTagParts, SendFiles, Settings, SymlinkPolicy},
+    row::Row,
+    value::{Spanned, Value, ValueError},
 };
 use saker_http::chars;
 use std::sync::Arc;
 
 static FILE_NAME: Word = Word {
-    expects: "the name of a file, without folders",
+    expects: "the name of a file, without directories",
     pattern: "^[^/]+$",
     read: read_file_name,
 };
@@ -45,82 +50,83 @@ static EXTENSION: KeyKind = KeyKind {
     read: read_extension,
 };
 
-const EVERYWHERE: crate::row::Contexts = SITE.or(ROUTE);
+const EVERYWHERE: crate::context::Contexts = SITE.or(ROUTE);
 
-pub static ROWS: &[Row] = &[
+pub const ROWS: &[Row<Settings>] = &[
     Row {
         name: "index",
         contexts: EVERYWHERE,
         kind: Kind::ListOf(&Kind::Word(&FILE_NAME)),
         default: Some("[\"index.html\", \"index.htm\"]"),
-        summary: "Files that answer for their folder, the first that exists. Empty: none.",
+        summary: "Index files of a directory; the first that exists is served. Empty: none.",
         apache: Some("DirectoryIndex"),
-        set: Set::Settings(|settings, given| settings.files.index = given.texts()),
-        ..ROW
+        set: |settings, given| settings.files.index = given.texts(),
+        ..Row::BASE
     },
     Row {
         name: "listing",
         contexts: EVERYWHERE,
         kind: Kind::Boolean,
         default: Some("false"),
-        summary: "Show what is in folders that have no index file?",
+        summary: "List the contents of directories without an index file?",
         apache: Some("Options Indexes"),
         aliases: &["autoindex", "directory_listing", "browse"],
-        set: Set::Settings(|settings, given| settings.files.listing = given.boolean()),
-        ..ROW
+        set: |settings, given| settings.files.listing = given.boolean(),
+        ..Row::BASE
     },
     Row {
         name: "hidden",
         contexts: EVERYWHERE,
         kind: Kind::Boolean,
         default: Some("false"),
-        summary: "Serve names that begin with a dot, and backup files? `/.well-known/` always is.",
+        summary: "Serve dotfiles and backup files? `/.well-known/` always is.",
         aliases: &["dotfiles"],
-        set: Set::Settings(|settings, given| settings.files.hidden = given.boolean()),
-        ..ROW
+        set: |settings, given| settings.files.hidden = given.boolean(),
+        ..Row::BASE
     },
     Row {
         name: "symlinks",
         contexts: EVERYWHERE,
         kind: Kind::Choice(&["inside", "follow", "owner", "never"]),
         default: Some("\"inside\""),
-        summary: "Symbolic links to follow: those that stay inside the root, all, those whose owner owns the target, or none.",
+        summary: "Symbolic links to follow: those that stay inside the root, all, those whose \
+                  owner owns the target, or none.",
         apache: Some("Options FollowSymLinks, Options SymLinksIfOwnerMatch"),
         aliases: &["disable_symlinks", "follow_symlink"],
-        set: Set::Settings(|settings, given| settings.files.symlinks = symlinks(&given.text())),
-        ..ROW
+        set: |settings, given| settings.files.symlinks = symlinks(&given.text()),
+        ..Row::BASE
     },
     Row {
         name: "etag",
         contexts: EVERYWHERE,
         kind: Kind::ListOf(&Kind::Choice(&["mtime", "size", "inode"])),
         default: Some("[\"mtime\", \"size\"]"),
-        summary: "What entity tags are made of. Empty: no ETag. Leave `inode` out where several machines serve the same files.",
+        summary: "Components of the ETag. Empty: no ETag. Omit `inode` if several machines serve \
+                  the same files.",
         apache: Some("FileETag"),
-        set: Set::Settings(|settings, given| {
-            settings.files.entity_tag = entity_tag(&given.texts())
-        }),
-        ..ROW
+        set: |settings, given| settings.files.entity_tag = entity_tag(&given.texts()),
+        ..Row::BASE
     },
     Row {
         name: "precompressed",
         contexts: EVERYWHERE,
         kind: Kind::Boolean,
         default: Some("true"),
-        summary: "Answer with the `.br`, `.zst` or `.gz` file beside the one asked for, where the client takes it?",
+        summary: "Serve the `.br`, `.zst` or `.gz` file next to the requested one, if the client \
+                  accepts it?",
         aliases: &["gzip_static", "brotli_static"],
-        set: Set::Settings(|settings, given| settings.files.precompressed = given.boolean()),
-        ..ROW
+        set: |settings, given| settings.files.precompressed = given.boolean(),
+        ..Row::BASE
     },
     Row {
         name: "charset",
         contexts: EVERYWHERE,
         kind: Kind::Word(&CHARSET),
         default: Some("\"utf-8\""),
-        summary: "Charset that is added to text types. Empty: none.",
+        summary: "Charset added to text types. Empty: none.",
         apache: Some("AddDefaultCharset"),
-        set: Set::Settings(|settings, given| settings.files.charset = given.text()),
-        ..ROW
+        set: |settings, given| settings.files.charset = given.text(),
+        ..Row::BASE
     },
     Row {
         name: "types",
@@ -128,26 +134,26 @@ pub static ROWS: &[Row] = &[
         kind: Kind::MapOf(&EXTENSION, &Kind::Word(&MEDIA_TYPE)),
         default: Some("{}"),
         example: Some("{ gpx = \"application/gpx+xml\" }"),
-        summary: "Media types by file extension, over the built-in table.",
+        summary: "Media types by file extension, overriding the built-in table.",
         apache: Some("AddType"),
         aliases: &["mime_types", "mimetypes"],
-        set: Set::Settings(|settings, given| {
+        set: |settings, given| {
             settings
                 .files
                 .types
                 .extend(given.map().into_iter().map(|(key, one)| (key, one.text())))
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "default_type",
         contexts: EVERYWHERE,
         kind: Kind::Word(&MEDIA_TYPE_OR_NONE),
         default: Some("\"application/octet-stream\""),
-        summary: "Media type of files whose extension says nothing. Empty: no Content-Type.",
+        summary: "Media type of files with an unknown extension. Empty: no Content-Type.",
         apache: Some("ForceType, DefaultType"),
-        set: Set::Settings(|settings, given| settings.files.default_type = given.text()),
-        ..ROW
+        set: |settings, given| settings.files.default_type = given.text(),
+        ..Row::BASE
     },
     Row {
         name: "send_files",
@@ -155,40 +161,43 @@ pub static ROWS: &[Row] = &[
         kind: Kind::ListOf(&Kind::Path),
         default: Some("[]"),
         example: Some("[\"/srv/protected\"]"),
-        summary: "Folders whose files a program may have sent in place of its own content, by `X-Sendfile: /srv/protected/file`; names without a \
-                  slash at the beginning are looked for below each. Of a server behind `proxy` this is only believed with `internal_redirects`.",
+        summary: "Directories of files that a program may have sent instead of its own response \
+                  body, by `X-Sendfile: /srv/protected/file`; relative names are looked up in \
+                  each. Responses of a server behind `proxy` are honored only with \
+                  `internal_redirects`.",
         apache: Some("XSendFile, XSendFilePath"),
         aliases: &["x_sendfile", "xsendfile", "sendfile_roots"],
         since: "0.4",
-        set: Set::Settings(|settings, given| {
+        set: |settings, given| {
             let roots = given
                 .list()
                 .into_iter()
-                .map(Given::path)
+                .map(Spanned::path)
                 .collect::<Vec<_>>();
             let files = SendFiles {
                 roots,
                 ..SendFiles::default()
             };
             settings.send_files = (!files.roots.is_empty()).then(|| Arc::new(files));
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "ranges_max",
         contexts: EVERYWHERE,
         kind: Kind::Integer { min: 0, max: 1000 },
         default: Some("16"),
-        summary: "Ranges of one request that are answered in parts; more are answered with the whole file. 0: Range is not answered.",
+        summary: "Maximum number of ranges in a request; with more, the whole file is sent. 0: \
+                  Range is ignored.",
         apache: Some("MaxRanges"),
         aliases: &["max_ranges"],
-        set: Set::Settings(|settings, given| settings.files.ranges_max = given.number() as u32),
-        ..ROW
+        set: |settings, given| settings.files.ranges_max = given.number() as u32,
+        ..Row::BASE
     },
 ];
 
 /// RFC 9110 section 8.3.1: token "/" token, and parameters.
-pub fn media_type(text: &str) -> Result<String, Fault> {
+pub fn media_type(text: &str) -> Result<String, ValueError> {
     let (essence, parameters) = text.split_once(';').unwrap_or((text, ""));
     let names = essence.trim_end().split_once('/');
     let good = names.is_some_and(|(kind, subtype)| {
@@ -196,30 +205,30 @@ pub fn media_type(text: &str) -> Result<String, Fault> {
     });
     match good && !parameters.chars().any(char::is_control) {
         true => Ok(text.to_owned()),
-        false => Err(Fault::plain(None)),
+        false => Err(ValueError::plain(None)),
     }
 }
 
-fn read_file_name(text: &str) -> Result<Value, Fault> {
+fn read_file_name(text: &str) -> Result<Value, ValueError> {
     match text.is_empty() || text == "." || text == ".." || text.contains(['/', '\0']) {
-        true => Err(Fault::plain(None)),
+        true => Err(ValueError::plain(None)),
         false => Ok(Value::Text(text.to_owned())),
     }
 }
 
-fn read_charset(text: &str) -> Result<Value, Fault> {
+fn read_charset(text: &str) -> Result<Value, ValueError> {
     match text.is_empty() || chars::is_token(text.as_bytes()) {
         true => Ok(Value::Text(text.to_owned())),
-        false => Err(Fault::plain(None)),
+        false => Err(ValueError::plain(None)),
     }
 }
 
-fn read_extension(text: &str) -> Result<String, Fault> {
+fn read_extension(text: &str) -> Result<String, ValueError> {
     if let Some(rest) = text.strip_prefix("*.").or_else(|| text.strip_prefix('.')) {
-        return Err(Fault::plain(Some(format!("write {}", quoted(rest)))));
+        return Err(ValueError::plain(Some(format!("write {}", quoted(rest)))));
     }
     match text.is_empty() || text.contains(['/', '\0']) {
-        true => Err(Fault::plain(None)),
+        true => Err(ValueError::plain(None)),
         false => Ok(text.to_ascii_lowercase()),
     }
 }

@@ -1,10 +1,24 @@
-//! `[limits]`.
+//! `[limits]`: limits on clients.
+//!
+//! Called by: `file`.
+//! Out of scope: limits per client address that lead to bans (`abuse`), and rates (`throttle`).
 
-use crate::row::{Kind, LIMITS, ROW, Row, Set};
+use crate::{
+    context::LIMITS,
+    kind::Kind,
+    model::Limits,
+    row::{Draft, Row, Rows},
+};
 
 const DAY_MS: u64 = 86_400_000;
 
-pub static ROWS: &[Row] = &[
+impl Draft for Limits {
+    fn rows() -> Rows<Self> {
+        &[ROWS]
+    }
+}
+
+pub const ROWS: &[Row<Limits>] = &[
     Row {
         name: "connections",
         contexts: LIMITS,
@@ -13,11 +27,12 @@ pub static ROWS: &[Row] = &[
             max: 100_000_000,
         },
         default: Some("65536"),
-        summary: "Connections of all workers together. At the limit accepting pauses.",
+        summary: "Maximum number of connections of all workers together. At the limit the server \
+                  stops accepting until a connection closes.",
         apache: Some("MaxRequestWorkers, ServerLimit"),
         aliases: &["worker_connections", "max_clients"],
-        set: Set::Limits(|limits, given| limits.connections_max = given.number()),
-        ..ROW
+        set: |limits, given| limits.connections_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "connections_per_address",
@@ -27,10 +42,11 @@ pub static ROWS: &[Row] = &[
             max: 100_000_000,
         },
         default: Some("0"),
-        summary: "Connections of one client address; further ones are closed at once. 0: no limit.",
+        summary: "Maximum number of connections per client address; further ones are closed at \
+                  once. 0: no limit.",
         aliases: &["limit_conn"],
-        set: Set::Limits(|limits, given| limits.connections_per_address_max = given.number()),
-        ..ROW
+        set: |limits, given| limits.connections_per_address_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "requests_per_connection",
@@ -40,11 +56,12 @@ pub static ROWS: &[Row] = &[
             max: 1_000_000_000,
         },
         default: Some("0"),
-        summary: "Requests on one connection; the last answer closes it. 0: no limit.",
+        summary: "Maximum number of requests per connection; the last response closes it. 0: no \
+                  limit.",
         apache: Some("MaxKeepAliveRequests"),
         aliases: &["keepalive_requests"],
-        set: Set::Limits(|limits, given| limits.requests_per_connection_max = given.number()),
-        ..ROW
+        set: |limits, given| limits.requests_per_connection_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "head_size",
@@ -55,25 +72,26 @@ pub static ROWS: &[Row] = &[
         },
         default: Some("\"32KiB\""),
         unit: Some("bytes"),
-        summary: "Request line and header fields together; more is answered with 431, a longer request line with 414.",
+        summary: "Maximum size of the request line and header fields together; larger requests get \
+                  431, a longer request line 414.",
         apache: Some("LimitRequestLine, LimitRequestFieldSize"),
         aliases: &[
             "large_client_header_buffers",
             "client_header_buffer_size",
             "header_size",
         ],
-        set: Set::Limits(|limits, given| limits.head_bytes_max = given.number()),
-        ..ROW
+        set: |limits, given| limits.head_bytes_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "header_count",
         contexts: LIMITS,
         kind: Kind::Integer { min: 1, max: 1000 },
         default: Some("100"),
-        summary: "Header fields of a request; more are answered with 431.",
+        summary: "Maximum number of header fields in a request; more get 431.",
         apache: Some("LimitRequestFields"),
-        set: Set::Limits(|limits, given| limits.header_count_max = given.number()),
-        ..ROW
+        set: |limits, given| limits.header_count_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "body_size",
@@ -84,11 +102,12 @@ pub static ROWS: &[Row] = &[
         },
         default: Some("\"1GiB\""),
         unit: Some("bytes"),
-        summary: "Body of a request; more is answered with 413. 0: no limit. A site or route may set its own.",
+        summary: "Maximum size of a request body; larger ones get 413. 0: no limit. Sites and \
+                  routes may override it.",
         apache: Some("LimitRequestBody"),
         aliases: &["client_max_body_size", "max_body_size"],
-        set: Set::Limits(|limits, given| limits.body_bytes_max = given.number()),
-        ..ROW
+        set: |limits, given| limits.body_bytes_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "buffer_files",
@@ -99,13 +118,15 @@ pub static ROWS: &[Row] = &[
         },
         default: Some("\"2GiB\""),
         unit: Some("bytes"),
-        summary: "On disk (in files without a name in the folder for temporary files) for clients that are slower than programs: responses \
-                  beyond `buffer` of an upstream, requests that are read ahead. At the limit, or where the disk is nearly full, programs \
-                  wait for their clients, and content of unknown length that a program needs whole is answered with 503. Requests get half of it; \
-                  one of unknown length that is longer is answered with 411. 0: nothing.",
+        summary: "Disk space (unnamed files in the directory for temporary files) for buffering \
+                  between slow clients and backends: responses beyond `buffer` of an upstream, and \
+                  request bodies that are read in advance. At the limit, or when the disk is \
+                  nearly full, backends wait for their clients, and a request body of unknown \
+                  length that a program needs as a whole gets 503. Request bodies may use half of \
+                  the space; one of unknown length that exceeds this gets 411. 0: none.",
         since: "0.9",
-        set: Set::Limits(|limits, given| limits.buffer_file_bytes_max = given.number()),
-        ..ROW
+        set: |limits, given| limits.buffer_file_bytes_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "buffer_files_per_address",
@@ -116,10 +137,10 @@ pub static ROWS: &[Row] = &[
         },
         default: Some("\"64MiB\""),
         unit: Some("bytes"),
-        summary: "The same of responses for one client address (IPv6: /64).",
+        summary: "Limit of `buffer_files` for the responses to one client address (IPv6: /64).",
         since: "0.9",
-        set: Set::Limits(|limits, given| limits.buffer_file_bytes_per_address_max = given.number()),
-        ..ROW
+        set: |limits, given| limits.buffer_file_bytes_per_address_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "head_timeout",
@@ -129,11 +150,12 @@ pub static ROWS: &[Row] = &[
             max_ms: DAY_MS,
         },
         default: Some("\"15s\""),
-        summary: "From the first byte of a request to the end of its head; then 408.",
+        summary: "Maximum time from the first byte of a request to the end of its header; then \
+                  408.",
         apache: Some("RequestReadTimeout"),
         aliases: &["client_header_timeout"],
-        set: Set::Limits(|limits, given| limits.head_timeout_ms = given.number()),
-        ..ROW
+        set: |limits, given| limits.head_timeout_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "body_timeout",
@@ -143,11 +165,11 @@ pub static ROWS: &[Row] = &[
             max_ms: DAY_MS,
         },
         default: Some("\"1m\""),
-        summary: "Between two pieces of a request body; then 408.",
+        summary: "Maximum time between two reads of a request body; then 408.",
         apache: Some("Timeout"),
         aliases: &["client_body_timeout"],
-        set: Set::Limits(|limits, given| limits.body_timeout_ms = given.number()),
-        ..ROW
+        set: |limits, given| limits.body_timeout_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "keep_alive_timeout",
@@ -157,10 +179,10 @@ pub static ROWS: &[Row] = &[
             max_ms: DAY_MS,
         },
         default: Some("\"30s\""),
-        summary: "Between two requests of a connection, and before its first.",
+        summary: "Maximum idle time between two requests on a connection, and before the first.",
         apache: Some("KeepAliveTimeout"),
-        set: Set::Limits(|limits, given| limits.keep_alive_timeout_ms = given.number()),
-        ..ROW
+        set: |limits, given| limits.keep_alive_timeout_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "write_timeout",
@@ -170,11 +192,11 @@ pub static ROWS: &[Row] = &[
             max_ms: DAY_MS,
         },
         default: Some("\"1m\""),
-        summary: "Between two moments at which the client takes part of a response.",
+        summary: "Maximum time between two successful writes to the client.",
         apache: Some("Timeout"),
         aliases: &["send_timeout"],
-        set: Set::Limits(|limits, given| limits.write_timeout_ms = given.number()),
-        ..ROW
+        set: |limits, given| limits.write_timeout_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "tls_handshake_timeout",
@@ -184,11 +206,12 @@ pub static ROWS: &[Row] = &[
             max_ms: DAY_MS,
         },
         default: Some("\"10s\""),
-        summary: "From the first byte of a TLS connection to the end of its handshake; then it is closed.",
+        summary: "Maximum time from the first byte of a TLS connection to the end of the \
+                  handshake; then the connection is closed.",
         apache: Some("RequestReadTimeout"),
         aliases: &["handshake_timeout", "ssl_handshake_timeout"],
-        set: Set::Limits(|limits, given| limits.tls_handshake_timeout_ms = given.number()),
-        ..ROW
+        set: |limits, given| limits.tls_handshake_timeout_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "http2_streams",
@@ -198,15 +221,16 @@ pub static ROWS: &[Row] = &[
             max: 10_000,
         },
         default: Some("100"),
-        summary: "Requests that run at the same time on one HTTP/2 or HTTP/3 connection; further ones are refused, to be tried again, or wait.",
+        summary: "Maximum number of concurrent streams on an HTTP/2 or HTTP/3 connection; further \
+                  requests are refused (the client may retry) or wait.",
         apache: Some("H2MaxSessionStreams"),
         aliases: &[
             "http2_max_concurrent_streams",
             "max_concurrent_streams",
             "http2_streams_max",
         ],
-        set: Set::Limits(|limits, given| limits.http2_streams_max = given.number()),
-        ..ROW
+        set: |limits, given| limits.http2_streams_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "http2_resets",
@@ -216,10 +240,11 @@ pub static ROWS: &[Row] = &[
             max: 1_000_000,
         },
         default: Some("1000"),
-        summary: "Requests that a client may take back in ten seconds on one HTTP/2 connection; with more the connection ends.",
+        summary: "Maximum number of streams that a client may reset within ten seconds on an \
+                  HTTP/2 connection; more close the connection.",
         aliases: &["http2_resets_max", "http2_max_resets"],
-        set: Set::Limits(|limits, given| limits.http2_resets_max = given.number()),
-        ..ROW
+        set: |limits, given| limits.http2_resets_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "http2_pings",
@@ -229,10 +254,11 @@ pub static ROWS: &[Row] = &[
             max: 1_000_000,
         },
         default: Some("100"),
-        summary: "PING frames from a client in ten seconds on one connection; with more the connection ends.",
+        summary: "Maximum number of PING frames from a client within ten seconds on a connection; \
+                  more close the connection.",
         aliases: &["http2_pings_max", "http2_max_pings"],
-        set: Set::Limits(|limits, given| limits.http2_pings_max = given.number()),
-        ..ROW
+        set: |limits, given| limits.http2_pings_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "http2_settings",
@@ -242,10 +268,11 @@ pub static ROWS: &[Row] = &[
             max: 1_000_000,
         },
         default: Some("20"),
-        summary: "SETTINGS frames from a client in ten seconds on one connection; with more the connection ends.",
+        summary: "Maximum number of SETTINGS frames from a client within ten seconds on a \
+                  connection; more close the connection.",
         aliases: &["http2_settings_max", "http2_max_settings"],
-        set: Set::Limits(|limits, given| limits.http2_settings_max = given.number()),
-        ..ROW
+        set: |limits, given| limits.http2_settings_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "http2_continuations",
@@ -255,10 +282,10 @@ pub static ROWS: &[Row] = &[
             max: 10_000,
         },
         default: Some("16"),
-        summary: "CONTINUATION frames of one request's header fields; with more the connection ends. The fields themselves are bounded by \
-                  `head_size` and `header_count`.",
+        summary: "Maximum number of CONTINUATION frames per request; more close the connection. \
+                  The header fields themselves are limited by `head_size` and `header_count`.",
         aliases: &["http2_continuations_max"],
-        set: Set::Limits(|limits, given| limits.http2_continuations_max = given.number()),
-        ..ROW
+        set: |limits, given| limits.http2_continuations_max = given.number(),
+        ..Row::BASE
     },
 ];

@@ -1,11 +1,16 @@
-//! `[[listener]]`.
+//! `[[listener]]`: addresses, TLS, and the HTTP versions of a listener.
+//!
+//! Called by: `load`, for each `[[listener]]`.
+//! Caveat: one table may have several addresses, and each becomes a listener.
 
 use crate::{
+    context::LISTENER,
+    kind::{Kind, Word},
     model::{Address, Congestion, Http3, Listener, ListenerTls},
-    reader::{Reader, Table, is_meant},
-    row::{Fault, Kind, LISTENER, ROW, Row, Set, Word},
-    source::At,
-    value::{Given, Value},
+    reader::{Reader, Table},
+    row::{Draft, Row, Rows},
+    source::Location,
+    value::{Spanned, Value, ValueError},
 };
 use saker_net::Network;
 
@@ -14,8 +19,8 @@ pub static ADDRESS: Word = Word {
     pattern: "^(unix:/.+|(\\[[0-9a-fA-F:.]+\\]|[0-9.]+)?:[0-9]+)$",
     read: |text| {
         Address::parse_all(text)
-            .map(Value::Addresses)
-            .map_err(Fault::plain)
+            .map(Value::parsed)
+            .map_err(ValueError::plain)
     },
 };
 
@@ -24,8 +29,8 @@ pub static NETWORK: Word = Word {
     pattern: "^[0-9a-fA-F:.]+(/[0-9]+)?$",
     read: |text| {
         text.parse::<Network>()
-            .map(Value::Network)
-            .map_err(|()| Fault::plain(None))
+            .map(Value::parsed)
+            .map_err(|()| ValueError::plain(None))
     },
 };
 
@@ -37,32 +42,37 @@ static MODE: Word = Word {
 
 #[derive(Debug, Default)]
 pub struct ListenerDraft {
-    addresses: Vec<(Address, At)>,
-    both_forms: Option<At>,
+    addresses: Vec<(Address, Location)>,
+    both_forms: Option<Location>,
     proxy_protocol_from: Vec<Network>,
     backlog: Option<u32>,
-    mode: Option<(u32, At)>,
+    mode: Option<(u32, Location)>,
     tls: bool,
-    strict_sni: Option<(bool, At)>,
+    strict_sni: Option<(bool, Location)>,
     http2: Option<bool>,
     http2_websockets: Option<bool>,
-    http3: Option<(bool, At)>,
+    http3: Option<(bool, Location)>,
     terms: Http3,
 }
 
-target!(ListenerDraft Listener);
+impl Draft for ListenerDraft {
+    fn rows() -> Rows<Self> {
+        &[ROWS]
+    }
+}
 
-pub static ROWS: &[Row] = &[
+pub const ROWS: &[Row<ListenerDraft>] = &[
     Row {
         name: "address",
         contexts: LISTENER,
         kind: Kind::Word(&ADDRESS),
         example: Some("\":80\""),
-        summary: "Where to listen: `127.0.0.1:8080`, `[::]:80` (IPv6 alone), `:80` (IPv4 and IPv6), `unix:/path`.",
+        summary: "Address to listen on: `127.0.0.1:8080`, `[::]:80` (IPv6 only), `:80` (IPv4 and \
+                  IPv6), `unix:/path`.",
         apache: Some("Listen"),
         aliases: &["port", "bind"],
-        set: Set::Listener(|listener, given| listener.add(given)),
-        ..ROW
+        set: |listener, given| listener.add(given),
+        ..Row::BASE
     },
     Row {
         name: "addresses",
@@ -71,10 +81,8 @@ pub static ROWS: &[Row] = &[
         example: Some("[\"192.0.2.1:80\", \"[2001:db8::1]:80\"]"),
         summary: "Several addresses with the same options.",
         aliases: &["binds"],
-        set: Set::Listener(|listener, given| {
-            given.list().into_iter().for_each(|one| listener.add(one))
-        }),
-        ..ROW
+        set: |listener, given| given.list().into_iter().for_each(|one| listener.add(one)),
+        ..Row::BASE
     },
     Row {
         name: "proxy_protocol_from",
@@ -82,11 +90,12 @@ pub static ROWS: &[Row] = &[
         kind: Kind::ListOf(&Kind::Word(&NETWORK)),
         default: Some("[]"),
         example: Some("[\"10.0.0.0/8\"]"),
-        summary: "Networks whose connections begin with a PROXY preface (version 1 or 2) that names the client. Others must not send one.",
+        summary: "Networks whose connections start with a PROXY protocol header (version 1 or 2) \
+                  that names the client. Others must not send one.",
         apache: Some("RemoteIPProxyProtocol"),
         aliases: &["proxy_protocol", "set_real_ip_from"],
-        set: Set::Listener(|listener, given| listener.proxy_protocol_from = networks(given)),
-        ..ROW
+        set: |listener, given| listener.proxy_protocol_from = given.parsed_list(),
+        ..Row::BASE
     },
     Row {
         name: "backlog",
@@ -96,22 +105,23 @@ pub static ROWS: &[Row] = &[
             max: 65_535,
         },
         default: Some("4096"),
-        summary: "Connections that the kernel holds until they are accepted; net.core.somaxconn bounds it.",
+        summary: "Length of the kernel's queue of unaccepted connections, limited by \
+                  net.core.somaxconn.",
         apache: Some("ListenBacklog"),
-        set: Set::Listener(|listener, given| listener.backlog = Some(given.number() as u32)),
-        ..ROW
+        set: |listener, given| listener.backlog = Some(given.number() as u32),
+        ..Row::BASE
     },
     Row {
         name: "mode",
         contexts: LISTENER,
         kind: Kind::Word(&MODE),
         example: Some("\"0660\""),
-        summary: "Permissions of a Unix socket, in octal. Without it, as the process' umask has it.",
-        set: Set::Listener(|listener, given| {
+        summary: "Permissions of a Unix socket, in octal. Default: by the umask of the process.",
+        set: |listener, given| {
             let at = given.at.clone();
             listener.mode = Some((given.number() as u32, at));
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "tls",
@@ -119,25 +129,27 @@ pub static ROWS: &[Row] = &[
         kind: Kind::Boolean,
         default: Some("false"),
         example: Some("true"),
-        summary: "Connections are encrypted (HTTPS). The certificates stand in the sites, under [site.tls].",
+        summary: "Connections use TLS (HTTPS). Certificates are configured per site, in \
+                  [site.tls].",
         apache: Some("SSLEngine"),
         aliases: &["ssl", "https", "ssl.engine"],
-        set: Set::Listener(|listener, given| listener.tls = given.boolean()),
-        ..ROW
+        set: |listener, given| listener.tls = given.boolean(),
+        ..Row::BASE
     },
     Row {
         name: "strict_sni",
         contexts: LISTENER,
         kind: Kind::Boolean,
         default: Some("false"),
-        summary: "Refuse handshakes that name no host, or one that no site here has? Otherwise they see the certificate of the first site.",
+        summary: "Refuse TLS handshakes without a server name, or with one that no site on this \
+                  listener has? Otherwise such clients get the certificate of the first site.",
         apache: Some("SSLStrictSNIVHostCheck, SSLVHostSNIPolicy"),
         aliases: &["ssl_reject_handshake", "sni_strict"],
-        set: Set::Listener(|listener, given| {
+        set: |listener, given| {
             let at = given.at.clone();
             listener.strict_sni = Some((given.boolean(), at));
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "http2",
@@ -145,11 +157,12 @@ pub static ROWS: &[Row] = &[
         kind: Kind::Boolean,
         default: Some("true"),
         example: Some("false"),
-        summary: "HTTP/2 too: over TLS as clients choose (ALPN), without TLS for those that begin with it or upgrade to it (h2c).",
+        summary: "Enable HTTP/2: over TLS by ALPN, without TLS for clients that start with it or \
+                  upgrade to it (h2c).",
         apache: Some("Protocols, H2Direct, H2Upgrade"),
         aliases: &["h2", "h2c", "protocols"],
-        set: Set::Listener(|listener, given| listener.http2 = Some(given.boolean())),
-        ..ROW
+        set: |listener, given| listener.http2 = Some(given.boolean()),
+        ..Row::BASE
     },
     Row {
         name: "http2_websockets",
@@ -157,25 +170,27 @@ pub static ROWS: &[Row] = &[
         kind: Kind::Boolean,
         default: Some("true"),
         example: Some("false"),
-        summary: "WebSockets, and whatever else is asked for by `Upgrade` in HTTP/1.1, over HTTP/2 too (RFC 8441)?",
+        summary: "Enable WebSockets, and other protocols that HTTP/1.1 uses `Upgrade` for, over \
+                  HTTP/2 (RFC 8441)?",
         apache: Some("H2WebSockets"),
         aliases: &["h2_websockets", "extended_connect"],
-        set: Set::Listener(|listener, given| listener.http2_websockets = Some(given.boolean())),
-        ..ROW
+        set: |listener, given| listener.http2_websockets = Some(given.boolean()),
+        ..Row::BASE
     },
     Row {
         name: "http3",
         contexts: LISTENER,
         kind: Kind::Boolean,
         example: Some("false"),
-        summary: "HTTP/3 too; without a word where `tls` is on: over UDP (QUIC) on the same port, which a firewall has to let through.",
+        summary: "Enable HTTP/3 (default with `tls`): over UDP (QUIC) on the same port, which \
+                  firewalls must let through.",
         apache: Some("Protocols"),
         aliases: &["h3", "quic"],
-        set: Set::Listener(|listener, given| {
+        set: |listener, given| {
             let at = given.at.clone();
             listener.http3 = Some((given.boolean(), at));
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "http3_congestion",
@@ -183,16 +198,17 @@ pub static ROWS: &[Row] = &[
         kind: Kind::Choice(&["cubic", "bbr", "newreno"]),
         default: Some("\"cubic\""),
         example: Some("\"bbr\""),
-        summary: "How senders of HTTP/3 find out what a path carries: by loss (cubic, newreno), or by measured bandwidth and delay (bbr).",
+        summary: "Congestion control of HTTP/3: based on loss (cubic, newreno), or on measured \
+                  bandwidth and delay (bbr).",
         aliases: &["quic_congestion", "congestion_control"],
-        set: Set::Listener(|listener, given| {
+        set: |listener, given| {
             listener.terms.congestion = match given.text().as_str() {
                 "bbr" => Congestion::Bbr,
                 "newreno" => Congestion::NewReno,
                 _ => Congestion::Cubic,
             };
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "http3_early_data",
@@ -200,11 +216,12 @@ pub static ROWS: &[Row] = &[
         kind: Kind::Boolean,
         default: Some("true"),
         example: Some("false"),
-        summary: "May clients that come back ask before the handshake is over (0-RTT)? Only requests that change nothing (GET, HEAD) are \
-                  answered so early, and each session may be used once.",
+        summary: "Accept 0-RTT data from returning clients? Only safe requests (GET, HEAD) are \
+                  answered before the handshake completes, and each session can be resumed this \
+                  way once.",
         aliases: &["early_data", "ssl_early_data", "0rtt", "zero_rtt"],
-        set: Set::Listener(|listener, given| listener.terms.early_data = given.boolean()),
-        ..ROW
+        set: |listener, given| listener.terms.early_data = given.boolean(),
+        ..Row::BASE
     },
     Row {
         name: "http3_advertise",
@@ -212,35 +229,44 @@ pub static ROWS: &[Row] = &[
         kind: Kind::Boolean,
         default: Some("true"),
         example: Some("false"),
-        summary: "Tell clients of HTTP/1 and HTTP/2 that HTTP/3 is here (`Alt-Svc`, for a day)? A site's own `Alt-Svc` comes first.",
+        summary: "Advertise HTTP/3 to HTTP/1 and HTTP/2 clients (`Alt-Svc`, valid for one day)? An \
+                  `Alt-Svc` field of the site takes precedence.",
         aliases: &["alt_svc"],
-        set: Set::Listener(|listener, given| {
+        set: |listener, given| {
             listener.terms.advertised_s = given.boolean().then_some(Http3::ADVERTISED_S)
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "http3_qlog",
         contexts: LISTENER,
         kind: Kind::Path,
         example: Some("\"/var/log/saker/qlog\""),
-        summary: "A directory in which new HTTP/3 connections are recorded (qlog 0.3, a file each): to find out why they are slow. At most 5 MB \
-                  each, and no more while 100 files are there. The server's user has to be able to write into it.",
+        summary: "Directory for qlog traces (version 0.3, one file per connection) of new HTTP/3 \
+                  connections, to analyze performance problems. At most 5 MB each; recording \
+                  pauses at 100 files. The server's user needs write permission.",
         aliases: &["qlog", "quic_qlog"],
-        set: Set::Listener(|listener, given| {
+        set: |listener, given| {
             if let Value::Path(path) = given.value {
                 listener.terms.qlog = Some(path);
             }
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
 ];
 
-/// Reads one `[[listener]]`: a listener per address, with where the address stands.
-pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: &At) -> Vec<(Listener, At)> {
+/// Reads one `[[listener]]`. Returns a listener per address, with the address's location.
+pub fn read(
+    reader: &mut Reader<'_>,
+    table: &Table<'_>,
+    header: &Location,
+) -> Vec<(Listener, Location)> {
     let mut draft = ListenerDraft::default();
     reader.fill(table, LISTENER, header, &mut draft);
-    if !is_meant(table, "address", LISTENER) && !is_meant(table, "addresses", LISTENER) {
+    if !["address", "addresses"]
+        .iter()
+        .any(|key| reader.is_mentioned(table, key, LISTENER))
+    {
         reader.error(
             header,
             "this listener has no address",
@@ -255,10 +281,10 @@ pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: &At) -> Vec<(Lis
         reader.error(
             &at,
             "`address` and `addresses` exclude each other",
-            Some("put all into `addresses`".into()),
+            Some("list all in `addresses`".into()),
         );
     }
-    let is_unix = |(address, _): &(Address, At)| matches!(address, Address::Unix(_));
+    let is_unix = |(address, _): &(Address, Location)| matches!(address, Address::Unix(_));
     if let Some((_, at)) = draft
         .mode
         .as_ref()
@@ -267,39 +293,39 @@ pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: &At) -> Vec<(Lis
         reader.error(
             at,
             "`mode` is for Unix sockets",
-            Some("take it away, or listen on \"unix:/path\"".into()),
+            Some("remove it, or listen on \"unix:/path\"".into()),
         );
     }
     if let Some((true, at)) = draft.strict_sni.as_ref().filter(|_| !draft.tls) {
         reader.error(
             at,
             "`strict_sni` without `tls`",
-            Some("add tls = true, or take it away".into()),
+            Some("add tls = true, or remove it".into()),
         );
     }
     if let Some((true, at)) = draft.http3.as_ref().filter(|_| !draft.tls) {
         reader.error(
             at,
             "`http3` without `tls`",
-            Some("add tls = true, or take it away: HTTP/3 is always encrypted".into()),
+            Some("add tls = true, or remove it: HTTP/3 is always encrypted".into()),
         );
     }
     draft.listeners()
 }
 
 impl ListenerDraft {
-    fn add(&mut self, given: Given) {
+    fn add(&mut self, given: Spanned) {
         let at = given.at.clone();
         self.addresses.extend(
             given
-                .addresses()
+                .parsed::<Vec<Address>>()
                 .into_iter()
                 .map(|address| (address, at.clone())),
         );
         self.both_forms = Some(at);
     }
 
-    fn listeners(self) -> Vec<(Listener, At)> {
+    fn listeners(self) -> Vec<(Listener, Location)> {
         let ListenerDraft {
             addresses,
             proxy_protocol_from,
@@ -315,7 +341,7 @@ impl ListenerDraft {
         } = self;
         let has_http3 = http3.is_none_or(|(wanted, _)| wanted);
         let strict_sni = strict_sni.is_some_and(|(strict, _)| strict);
-        let listener = |(address, at): (Address, At)| {
+        let listener = |(address, at): (Address, Location)| {
             let mut listener = Listener::new(address, at.origin());
             listener.proxy_protocol_from = proxy_protocol_from.clone();
             listener.backlog = backlog.unwrap_or(listener.backlog);
@@ -335,15 +361,7 @@ impl ListenerDraft {
     }
 }
 
-fn networks(given: Given) -> Vec<Network> {
-    let network = |one: Given| match one.value {
-        Value::Network(network) => Some(network),
-        _ => None,
-    };
-    given.list().into_iter().filter_map(network).collect()
-}
-
-fn read_mode(text: &str) -> Result<Value, Fault> {
+fn read_mode(text: &str) -> Result<Value, ValueError> {
     let digits = text
         .strip_prefix('0')
         .filter(|rest| rest.len() == 3)
@@ -352,6 +370,6 @@ fn read_mode(text: &str) -> Result<Value, Fault> {
         Ok(mode) if digits.len() == 3 && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
             Ok(Value::Number(mode.into()))
         }
-        _ => Err(Fault::plain(None)),
+        _ => Err(ValueError::plain(None)),
     }
 }

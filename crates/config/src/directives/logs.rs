@@ -1,12 +1,15 @@
 //! Logs: `access_log` of a site, `error_log` and `log_level` of the server.
+//!
+//! Called by: `server` and `site`.
+//! Caveat: sites that name the same file share it.
 
-use super::site::SiteDraft;
 use crate::{
-    model::{AccessLog, AccessLogTarget, LogLevel},
-    reader::{Reader, Table},
-    row::{ACCESS_LOG, Fault, Kind, ROW, Row, SERVER, SITE, Set, TableKind, Word},
-    source::At,
-    value::{Given, Value},
+    context::{ACCESS_LOG, SERVER, SITE},
+    kind::{Kind, TableKind, Word},
+    model::{AccessLog, AccessLogTarget, LogLevel, Server},
+    report::Report,
+    row::{Draft, Row, Rows},
+    value::{Fields, Spanned, Value, ValueError},
 };
 use saker_telemetry::{
     access_log::{Format, FormatError, by_host},
@@ -23,7 +26,8 @@ const TABLE: Kind = Kind::Table(&TableKind {
 const ONE: Kind = Kind::OneOf(&[Kind::Choice(&["stdout"]), Kind::PathOrProgram, TABLE]);
 
 static FORMAT: Word = Word {
-    expects: "\"common\", \"combined\", \"vhost_combined\", \"json\" or a format of Apache's LogFormat, such as \"%h %t \\\"%r\\\" %>s %b\"",
+    expects: "\"common\", \"combined\", \"vhost_combined\", \"json\" or a format as in Apache's \
+              LogFormat, such as \"%h %t \\\"%r\\\" %>s %b\"",
     pattern: "",
     read: read_format,
 };
@@ -34,50 +38,66 @@ pub struct AccessLogDraft {
     format: Option<String>,
 }
 
-target!(AccessLogDraft AccessLog);
+impl Draft for AccessLogDraft {
+    fn rows() -> Rows<Self> {
+        &[ACCESS_LOG_ROWS]
+    }
+}
 
-pub static ROWS: &[Row] = &[
+/// The access logs of a site.
+impl Draft for Vec<AccessLog> {
+    fn rows() -> Rows<Self> {
+        &[SITE_ROWS]
+    }
+}
+
+pub const LOG_ROWS: &[Row<Server>] = &[
     Row {
         name: "error_log",
         contexts: SERVER,
         kind: Kind::OneOf(&[Kind::Choice(&["stderr"]), Kind::Path]),
         default: Some("\"stderr\""),
-        summary: "File of the server's own messages, or `stderr`.",
+        summary: "File of the error log, or `stderr`.",
         apache: Some("ErrorLog"),
-        set: Set::Server(|server, given| {
+        set: |server, given| {
             server.error_log.target =
                 path_unless_word(given).map_or(ErrorLogTarget::Stderr, ErrorLogTarget::File)
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "log_level",
         contexts: SERVER,
         kind: Kind::Choice(&["error", "warn", "notice", "info", "debug"]),
         default: Some("\"notice\""),
-        summary: "The least important messages that are written.",
+        summary: "Least severe level that is logged.",
         apache: Some("LogLevel"),
-        set: Set::Server(|server, given| server.error_log.level = level(&given.text())),
-        ..ROW
+        set: |server, given| server.error_log.level = level(&given.text()),
+        ..Row::BASE
     },
-    Row {
-        name: "access_log",
-        contexts: SITE,
-        kind: Kind::OneOf(&[
-            Kind::Choice(&["off", "stdout"]),
-            Kind::PathOrProgram,
-            TABLE,
-            Kind::ListOf(&ONE),
-        ]),
-        default: Some("\"off\""),
-        example: Some("{ path = \"access.log\", format = \"json\" }"),
-        summary: "A file, `stdout`, `off`, a program behind a `|`, a table with a format, or a list of these. Sites may share a file. With \
-                  `%{host}` in its path there is a file for each host, of which few are open at a time; names that are no host of the site share `_`.",
-        apache: Some("CustomLog, TransferLog"),
-        aliases: &["log"],
-        set: Set::Site(set_access_logs),
-        ..ROW
-    },
+];
+
+pub const SITE_ROWS: &[Row<Vec<AccessLog>>] = &[Row {
+    name: "access_log",
+    contexts: SITE,
+    kind: Kind::OneOf(&[
+        Kind::Choice(&["off", "stdout"]),
+        Kind::PathOrProgram,
+        TABLE,
+        Kind::ListOf(&ONE),
+    ]),
+    default: Some("\"off\""),
+    example: Some("{ path = \"access.log\", format = \"json\" }"),
+    summary: "A file, `stdout`, `off`, a program after `|`, a table with a format, or a list of \
+              these. Sites may share a file. `%{host}` in the path writes a file per host name, \
+              with few open at a time; names that are not a host of the site share `_`.",
+    apache: Some("CustomLog, TransferLog"),
+    aliases: &["log"],
+    set: set_access_logs,
+    ..Row::BASE
+}];
+
+pub const ACCESS_LOG_ROWS: &[Row<AccessLogDraft>] = &[
     Row {
         name: "path",
         contexts: ACCESS_LOG,
@@ -86,36 +106,34 @@ pub static ROWS: &[Row] = &[
         required: true,
         summary: "A file, `stdout`, or `|` and a program that reads lines from its standard input.",
         aliases: &["file", "target"],
-        set: Set::AccessLog(|log, given| log.target = target(given.value)),
-        ..ROW
+        set: |log, given| log.target = target(given.value),
+        ..Row::BASE
     },
     Row {
         name: "format",
         contexts: ACCESS_LOG,
         kind: Kind::Word(&FORMAT),
         default: Some("\"combined\""),
-        summary: "`common`, `combined`, `vhost_combined`, `json`, or a format string as of Apache's LogFormat.",
+        summary: "`common`, `combined`, `vhost_combined`, `json`, or a format string as in \
+                  Apache's LogFormat.",
         apache: Some("LogFormat"),
         aliases: &["log_format"],
-        set: Set::AccessLog(|log, given| log.format = Some(given.text())),
-        ..ROW
+        set: |log, given| log.format = Some(given.text()),
+        ..Row::BASE
     },
 ];
 
-fn set_access_logs(site: &mut SiteDraft, given: Given) {
-    let all = match given.value {
-        Value::List(list) => list,
-        _ => vec![given],
-    };
-    site.access_logs = all.into_iter().filter_map(access_log).collect();
+fn set_access_logs(logs: &mut Vec<AccessLog>, given: Spanned) {
+    let all = given.one_or_many().into_iter();
+    *logs = all.filter_map(access_log).collect();
 }
 
-fn access_log(given: Given) -> Option<AccessLog> {
+fn access_log(given: Spanned) -> Option<AccessLog> {
     let origin = given.origin();
-    let target = match given.value {
-        Value::AccessLog(log) => return Some(log),
-        value => target(value)?,
-    };
+    if let Some(log) = given.parsed_as() {
+        return Some(log);
+    }
+    let target = target(given.value)?;
     Some(AccessLog {
         target,
         format: DEFAULT_FORMAT.into(),
@@ -125,16 +143,16 @@ fn access_log(given: Given) -> Option<AccessLog> {
     })
 }
 
-fn read_table(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value> {
+fn read_table(_report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
     let mut draft = AccessLogDraft::default();
-    reader.fill(table, ACCESS_LOG, &at, &mut draft);
+    draft.fill(fields);
     let format = draft.format.as_deref().unwrap_or(DEFAULT_FORMAT).into();
-    Some(Value::AccessLog(AccessLog {
+    Some(Value::parsed(AccessLog {
         target: draft.target?,
         format,
         is_items: false,
         condition: None,
-        origin: at.origin(),
+        origin: fields.at.origin(),
     }))
 }
 
@@ -157,7 +175,7 @@ fn target(value: Value) -> Option<AccessLogTarget> {
     }
 }
 
-fn path_unless_word(given: Given) -> Option<PathBuf> {
+fn path_unless_word(given: Spanned) -> Option<PathBuf> {
     match given.value {
         Value::Path(path) => Some(path),
         _ => None,
@@ -174,19 +192,19 @@ fn level(word: &str) -> LogLevel {
     }
 }
 
-fn read_format(text: &str) -> Result<Value, Fault> {
+fn read_format(text: &str) -> Result<Value, ValueError> {
     const NAMES: [&str; 4] = ["common", "combined", "vhost_combined", "json"];
     let Err(FormatError { offset, message }) = Format::parse(text) else {
         return Ok(Value::Text(text.to_owned()));
     };
     if !text.contains('%') {
         let near = crate::suggest::nearest(text, NAMES);
-        return Err(Fault::plain(
+        return Err(ValueError::plain(
             near.map(|name| format!("did you mean \"{name}\"?")),
         ));
     }
     let before = text.get(..offset).unwrap_or_default().chars().count();
-    Err(Fault::new(format!(
+    Err(ValueError::new(format!(
         "{message} (at character {})",
         before + 1
     )))

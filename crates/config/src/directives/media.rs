@@ -1,58 +1,64 @@
-//! Audio and video: seeking in FLV and MP4 files, HLS from MP4 files, and sending them as fast as
-//! they are played.
+//! Audio and video: seeking in FLV and MP4 files, HLS from MP4 files, and rate limits by playback
+//! speed.
+//!
+//! Called by: `settings`, for sites and routes.
 
 use crate::{
-    model::FlvStart,
-    row::{Fault, Kind, ROUTE, ROW, Row, SITE, Set, Word},
-    value::Value,
+    context::{ROUTE, SITE},
+    kind::{Kind, Word},
+    model::{FlvStart, Settings},
+    row::Row,
+    value::{Value, ValueError},
 };
 
-const EVERYWHERE: crate::row::Contexts = SITE.or(ROUTE);
+const EVERYWHERE: crate::context::Contexts = SITE.or(ROUTE);
 
 const YEAR_MS: u64 = 365 * 24 * 3_600_000;
 
 static FACTOR: Word = Word {
-    expects: "how many times as fast as it is played, from \"0.1\" to \"100\", or \"off\"",
+    expects: "a multiple of the playback speed, from \"0.1\" to \"100\", or \"off\"",
     pattern: "^(off|[0-9]+(\\.[0-9]{1,2})?)$",
     read: |text| factor(text).map(|percent| Value::Number(percent.unwrap_or(0))),
 };
 
-pub static ROWS: &[Row] = &[
+pub const ROWS: &[Row<Settings>] = &[
     Row {
         name: "media",
         contexts: EVERYWHERE,
         kind: Kind::ListOf(&Kind::Choice(&["flv", "mp4", "hls"])),
         default: Some("[]"),
         example: Some("[\"flv\", \"mp4\", \"hls\"]"),
-        summary: "What players may ask for of audio and video files. `flv`: FLV files from `?start=` on. `mp4`: MP4, M4V, M4A, MOV and 3GP files from \
-                  `?start=` to `?end=`, in seconds, beginning at a key frame. `hls`: the same files as HLS, at `/film.mp4/index.m3u8` and \
+        summary: "Streaming of audio and video files. `flv`: FLV files from `?start=`. `mp4`: MP4, \
+                  M4V, M4A, MOV and 3GP files from `?start=` to `?end=`, in seconds, beginning at \
+                  a key frame. `hls`: the same files as HLS, at `/film.mp4/index.m3u8` and \
                   `/film.mp4/master.m3u8`.",
         since: "0.4",
         apache: Some("AddHandler flv-stream, AddHandler h264-streaming.extensions"),
         aliases: &["flv", "mp4", "hls", "flv-streaming.extensions", "vod"],
-        set: Set::Settings(|settings, given| {
+        set: |settings, given| {
             let uses = given.texts();
             let has = |name: &str| uses.iter().any(|used| used == name);
             (settings.media.flv, settings.media.mp4, settings.media.hls) =
                 (has("flv"), has("mp4"), has("hls"));
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "flv_start",
         contexts: EVERYWHERE,
         kind: Kind::Choice(&["bytes", "seconds"]),
         default: Some("\"bytes\""),
-        summary: "What `?start=` and `?end=` of FLV files count: bytes of the file, as with most servers and players, or seconds.",
+        summary: "Unit of `?start=` and `?end=` for FLV files: bytes of the file, as most servers \
+                  and players have it, or seconds.",
         since: "0.4",
-        set: Set::Settings(|settings, given| {
+        set: |settings, given| {
             settings.media.flv_start = if given.text() == "seconds" {
                 FlvStart::Seconds
             } else {
                 FlvStart::Bytes
             };
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "media_index_max",
@@ -63,12 +69,12 @@ pub static ROWS: &[Row] = &[
         },
         default: Some("\"16MiB\""),
         unit: Some("bytes"),
-        summary: "The index of an MP4 file (its `moov` box) may have so many bytes; of files with larger ones, what `media` allows is answered 500. \
-                  An hour takes about 2 MiB.",
+        summary: "Maximum size of the index (`moov` box) of an MP4 file; requests that need a \
+                  larger one get 500. One hour takes about 2 MiB.",
         since: "0.4",
         aliases: &["mp4_max_buffer_size"],
-        set: Set::Settings(|settings, given| settings.media.index_bytes_max = given.number()),
-        ..ROW
+        set: |settings, given| settings.media.index_bytes_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "media_rate",
@@ -76,14 +82,15 @@ pub static ROWS: &[Row] = &[
         kind: Kind::Word(&FACTOR),
         default: Some("\"off\""),
         example: Some("\"1.5\""),
-        summary: "Sends FLV and MP4 files only so many times as fast as they are played, once `media_head_start` of them is there. By the file's size \
-                  and duration; files that don't tell theirs are sent as fast as it goes.",
+        summary: "Send FLV and MP4 files at this multiple of their playback speed, after \
+                  `media_head_start`. The speed is computed from file size and duration; files \
+                  without a known duration are not limited.",
         since: "0.4",
         aliases: &["mp4_limit_rate"],
-        set: Set::Settings(|settings, given| {
+        set: |settings, given| {
             settings.media.rate_percent = Some(given.number()).filter(|percent| *percent > 0)
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "media_head_start",
@@ -93,11 +100,11 @@ pub static ROWS: &[Row] = &[
             max_ms: 24 * 3_600_000,
         },
         default: Some("\"10s\""),
-        summary: "With `media_rate`: so much of the playing time is sent as fast as it goes.",
+        summary: "With `media_rate`: playing time that is sent at full speed first.",
         since: "0.4",
         aliases: &["mp4_limit_rate_after"],
-        set: Set::Settings(|settings, given| settings.media.head_start_ms = given.number()),
-        ..ROW
+        set: |settings, given| settings.media.head_start_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "hls_fragment",
@@ -107,11 +114,11 @@ pub static ROWS: &[Row] = &[
             max_ms: 60_000,
         },
         default: Some("\"6s\""),
-        summary: "About how long fragments of HLS are: each begins at the key frame that is nearest to it.",
+        summary: "Approximate duration of HLS segments; each starts at the nearest key frame.",
         since: "0.4",
         aliases: &["hls_fragment_length", "vod_segment_duration"],
-        set: Set::Settings(|settings, given| settings.media.hls_fragment_ms = given.number()),
-        ..ROW
+        set: |settings, given| settings.media.hls_fragment_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "hls_max_age",
@@ -121,16 +128,17 @@ pub static ROWS: &[Row] = &[
             max_ms: YEAR_MS,
         },
         default: Some("\"1h\""),
-        summary: "How long clients and caches may keep playlists and fragments of HLS (Cache-Control: max-age).",
+        summary: "How long clients and caches may keep HLS playlists and segments (Cache-Control: \
+                  max-age).",
         since: "0.4",
         aliases: &["hls_cache_control"],
-        set: Set::Settings(|settings, given| settings.media.hls_max_age_s = given.number() / 1000),
-        ..ROW
+        set: |settings, given| settings.media.hls_max_age_s = given.number() / 1000,
+        ..Row::BASE
     },
 ];
 
 /// In percent; `None`: off.
-fn factor(text: &str) -> Result<Option<u64>, Fault> {
+fn factor(text: &str) -> Result<Option<u64>, ValueError> {
     if text == "off" {
         return Ok(None);
     }
@@ -152,7 +160,7 @@ fn factor(text: &str) -> Result<Option<u64>, Fault> {
         {
             Ok(Some(whole * 100 + hundredths))
         }
-        _ => Err(Fault::plain(None)),
+        _ => Err(ValueError::plain(None)),
     }
 }
 

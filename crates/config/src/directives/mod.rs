@@ -1,116 +1,107 @@
-//! The table of directives: one file per feature, with its rows, its own kinds of values, and how
-//! its values are laid over others. The order here is the order of the reference page.
+//! The table of directives: one file per feature, with its rows, grammars and merge rule.
+//!
+//! Called by: `load`, which gives the catalog to the reader; the JSON Schema and the reference
+//! page. The order of the catalog is the order of the reference page.
 
-/// A table whose rows all have one kind of setter.
-macro_rules! target {
-    ($draft:ident $variant:ident) => {
-        impl crate::row::Target for $draft {
-            fn take(&mut self, set: &crate::row::Set, given: crate::value::Given) {
-                match set {
-                    crate::row::Set::$variant(set) => set(self, given),
-                    _ => debug_assert!(false, "not a setter for this table: {set:?}"),
-                }
-            }
-        }
-    };
-}
-
+pub(crate) mod abuse;
+pub(crate) mod access;
 pub(crate) mod acme;
 pub(crate) mod authorize;
+pub(crate) mod bot_verification;
 pub(crate) mod cache;
 pub(crate) mod cache_use;
+pub(crate) mod challenge;
 pub(crate) mod compression;
+pub(crate) mod dynamic_vhosts;
 pub(crate) mod error_pages;
 pub(crate) mod fields;
 pub(crate) mod file;
 pub(crate) mod files;
-pub(crate) mod guard;
-pub(crate) mod hosts;
+pub(crate) mod hotlink;
 pub(crate) mod limits;
-pub(crate) mod links;
 pub(crate) mod listener;
+pub(crate) mod logins;
 pub(crate) mod logs;
 pub(crate) mod media;
 pub(crate) mod modsecurity;
+pub(crate) mod path_pattern;
 pub(crate) mod php;
 pub(crate) mod redirect;
+pub(crate) mod refusal;
 pub(crate) mod route;
 pub(crate) mod server;
+pub(crate) mod settings;
+pub(crate) mod signed_urls;
 pub(crate) mod site;
 pub(crate) mod throttle;
 pub(crate) mod tls;
-pub(crate) mod unknown;
+pub(crate) mod trigger;
 pub(crate) mod upstream;
 pub(crate) mod upstream_health;
 pub(crate) mod upstream_server;
-pub(crate) mod visitors;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use acme::{AcmeDraft, DirectoryDraft};
-pub(crate) use fields::FieldDraft;
-pub(crate) use file::FileDraft;
-pub(crate) use links::{ReferrersDraft, SignedDraft, TriggerDraft};
-pub(crate) use listener::ListenerDraft;
-pub(crate) use logs::AccessLogDraft;
-pub(crate) use route::RouteDraft;
-pub(crate) use site::SiteDraft;
-pub(crate) use throttle::{RateDraft, RequestRateDraft};
-pub(crate) use tls::{CertificateDraft, SiteTlsDraft};
-pub(crate) use upstream::UpstreamDraft;
-pub(crate) use upstream_server::ServerDraft;
-pub(crate) use visitors::ChallengeDraft;
-
-use crate::row::{Contexts, Row};
+use crate::row::{Catalog, Directive, directives};
 use std::sync::LazyLock;
 
-static ROWS: LazyLock<Vec<&'static Row>> = LazyLock::new(|| {
-    let features = [
-        file::ROWS,
-        server::ROWS,
-        limits::ROWS,
-        listener::ROWS,
-        site::ROWS,
-        tls::ROWS,
-        acme::ROWS,
-        files::ROWS,
-        media::ROWS,
-        php::ROWS,
-        hosts::ROWS,
-        route::ROWS,
-        redirect::ROWS,
-        authorize::ROWS,
-        upstream::ROWS,
-        upstream_health::ROWS,
-        upstream_server::ROWS,
-        compression::ROWS,
-        cache::ROWS,
-        cache_use::ROWS,
-        fields::ROWS,
-        error_pages::ROWS,
-        throttle::ROWS,
-        guard::ROWS,
-        links::ROWS,
-        visitors::ROWS,
-        modsecurity::ROWS,
-        logs::ROWS,
-    ];
-    features.into_iter().flatten().collect()
+static DIRECTIVES: LazyLock<Vec<Directive>> = LazyLock::new(|| {
+    let mut all = Vec::new();
+    all.extend(directives(file::ROWS));
+    all.extend(directives(server::ROWS));
+    all.extend(directives(limits::ROWS));
+    all.extend(directives(listener::ROWS));
+    all.extend(directives(site::ROWS));
+    all.extend(directives(settings::ROWS));
+    all.extend(directives(tls::SITE_TLS_ROWS));
+    all.extend(directives(tls::CERTIFICATE_ROWS));
+    all.extend(directives(tls::TLS_ROWS));
+    all.extend(directives(acme::ACME_ROWS));
+    all.extend(directives(acme::DIRECTORY_ROWS));
+    all.extend(directives(files::ROWS));
+    all.extend(directives(media::ROWS));
+    all.extend(directives(php::PHP_ROWS));
+    all.extend(directives(php::SETTINGS_ROWS));
+    all.extend(directives(dynamic_vhosts::ROWS));
+    all.extend(directives(route::ROWS));
+    all.extend(directives(redirect::ROWS));
+    all.extend(directives(authorize::ROWS));
+    all.extend(directives(upstream::ROWS));
+    all.extend(directives(upstream_health::ROWS));
+    all.extend(directives(upstream_server::ROWS));
+    all.extend(directives(compression::ROWS));
+    all.extend(directives(cache::ROWS));
+    all.extend(directives(cache_use::SETTINGS_ROWS));
+    all.extend(directives(cache_use::USE_ROWS));
+    all.extend(directives(fields::SETTINGS_ROWS));
+    all.extend(directives(fields::FIELD_ROWS));
+    all.extend(directives(error_pages::ROWS));
+    all.extend(directives(throttle::SETTINGS_ROWS));
+    all.extend(directives(throttle::RATE_ROWS));
+    all.extend(directives(throttle::REQUEST_RATE_ROWS));
+    all.extend(directives(abuse::ABUSE_ROWS));
+    all.extend(directives(access::ROWS));
+    all.extend(directives(hotlink::ROWS));
+    all.extend(directives(signed_urls::ROWS));
+    all.extend(directives(trigger::ROWS));
+    all.extend(directives(hotlink::HOTLINK_ROWS));
+    all.extend(directives(signed_urls::SIGNED_ROWS));
+    all.extend(directives(trigger::TRIGGER_ROWS));
+    all.extend(directives(challenge::ROWS));
+    all.extend(directives(logins::ROWS));
+    all.extend(directives(bot_verification::ROWS));
+    all.extend(directives(challenge::CHALLENGE_ROWS));
+    all.extend(directives(logins::LOGIN_ROWS));
+    all.extend(directives(bot_verification::BOT_ROWS));
+    all.extend(directives(modsecurity::ROWS));
+    all.extend(directives(logs::LOG_ROWS));
+    all.extend(directives(logs::SITE_ROWS));
+    all.extend(directives(logs::ACCESS_LOG_ROWS));
+    all
 });
 
-/// Every key there is.
-pub fn rows() -> &'static [&'static Row] {
-    &ROWS
-}
-
-pub(crate) fn rows_in(context: Contexts) -> impl Iterator<Item = &'static Row> {
-    rows()
-        .iter()
-        .copied()
-        .filter(move |row| row.contexts.includes(context))
-}
-
-pub(crate) fn row_for(name: &str, context: Contexts) -> Option<&'static Row> {
-    rows_in(context).find(|row| row.name == name)
+/// Returns all directives.
+pub(crate) fn catalog() -> Catalog {
+    Catalog(&DIRECTIVES)
 }

@@ -1,13 +1,17 @@
-//! `[php]`: PHP that the server runs itself; and `php` of sites and routes, which says who runs a
-//! site's PHP files.
+//! `[php]`: PHP processes managed by the server; and `php` of sites and routes.
+//!
+//! Called by: `file` and `settings`; `parse_use` also by dynamic virtual hosts.
+//! Out of scope: looking for installed PHP programs.
 
 use crate::{
+    context::{PHP, ROUTE, SITE},
+    kind::{Kind, Word},
     model::{
-        Backend, BackendAddress, HostPattern, Member, PhpKind, PhpProgram, PhpUse, ProgramUser,
-        Protocol, Tuning, Upstream,
+        Backend, BackendAddress, HostPattern, Member, Php, PhpKind, PhpProgram, PhpUse,
+        ProgramUser, Protocol, Settings, Tuning, Upstream,
     },
-    row::{Fault, Kind, PHP, ROUTE, ROW, Row, SITE, Set, Word},
-    value::{Given, Value},
+    row::{Draft, Row, Rows},
+    value::{Spanned, Value, ValueError},
 };
 use std::sync::Arc;
 
@@ -17,7 +21,7 @@ static USE: Word = Word {
     read: |text| {
         parse_use(text)
             .map(|_| Value::Text(text.to_owned()))
-            .map_err(Fault::new)
+            .map_err(ValueError::new)
     },
 };
 
@@ -27,25 +31,29 @@ static PROGRAM: Word = Word {
     read: |text| {
         program(text)
             .map(|_| Value::Text(text.to_owned()))
-            .ok_or_else(|| Fault::new("it is none of them"))
+            .ok_or_else(|| ValueError::new("it is none of these programs"))
     },
 };
 
-pub static ROWS: &[Row] = &[
+impl Draft for Php {
+    fn rows() -> Rows<Self> {
+        &[PHP_ROWS]
+    }
+}
+
+pub const PHP_ROWS: &[Row<Php>] = &[
     Row {
         name: "program",
         contexts: PHP,
         kind: Kind::Word(&PROGRAM),
         default: Some("\"auto\""),
-        summary: "Which PHP is run. `auto`: the first kind that is installed of lsphp, php-fpm and php-cgi, and of that the newest. A path says its \
-                  kind by its name.",
+        summary: "PHP program to run. `auto`: the first type installed of lsphp, php-fpm and \
+                  php-cgi, in its newest version. For a path, the file name tells the type.",
         apache: Some("FcgidWrapper"),
         aliases: &["binary", "command", "path"],
         since: "0.4",
-        set: Set::Php(|php, given| {
-            php.program = program(&given.text()).unwrap_or(PhpProgram::Auto)
-        }),
-        ..ROW
+        set: |php, given| php.program = program(&given.text()).unwrap_or(PhpProgram::Auto),
+        ..Row::BASE
     },
     Row {
         name: "processes",
@@ -55,13 +63,13 @@ pub static ROWS: &[Row] = &[
             max: 10_000,
         },
         example: Some("20"),
-        summary: "Processes at most, and so requests at a time; rounded up so that each worker has as many. Without it: by the memory of the \
-                  machine, 4 to 40.",
+        summary: "Maximum number of PHP processes, and so of concurrent requests; rounded up to a \
+                  multiple of the number of workers. Default: 4 to 40, by the machine's memory.",
         apache: Some("FcgidMaxProcesses"),
         aliases: &["max_children", "children", "workers", "max_processes"],
         since: "0.4",
-        set: Set::Php(|php, given| php.processes_max = Some(given.number() as usize)),
-        ..ROW
+        set: |php, given| php.processes_max = Some(given.number() as usize),
+        ..Row::BASE
     },
     Row {
         name: "memory",
@@ -72,12 +80,13 @@ pub static ROWS: &[Row] = &[
         },
         default: Some("0"),
         unit: Some("bytes"),
-        summary: "Address space of one process, enforced by the kernel. 0: none; memory_limit of php.ini holds in any case.",
+        summary: "Address-space limit per process, enforced by the kernel. 0: none; `memory_limit` \
+                  of php.ini applies in any case.",
         apache: Some("RLimitMEM"),
         aliases: &["memory_max", "rlimit_as"],
         since: "0.4",
-        set: Set::Php(|php, given| php.memory_bytes_max = given.number()),
-        ..ROW
+        set: |php, given| php.memory_bytes_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "run_time",
@@ -87,12 +96,13 @@ pub static ROWS: &[Row] = &[
             max_ms: 86_400_000,
         },
         default: Some("\"0s\""),
-        summary: "A script that runs longer than this is ended. \"0s\": never; max_execution_time of php.ini counts processor time alone.",
+        summary: "Maximum run time of a script; then its process is terminated. \"0s\": no limit; \
+                  `max_execution_time` of php.ini counts CPU time only.",
         apache: Some("FcgidIOTimeout"),
         aliases: &["request_terminate_timeout", "max_process_time"],
         since: "0.4",
-        set: Set::Php(|php, given| php.run_time_ms = given.number()),
-        ..ROW
+        set: |php, given| php.run_time_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "queue",
@@ -102,11 +112,11 @@ pub static ROWS: &[Row] = &[
             max: 1_000_000,
         },
         default: Some("1024"),
-        summary: "Requests that may wait while all processes are busy; more are answered 503.",
+        summary: "Maximum number of requests that wait while all processes are busy; more get 503.",
         aliases: &["queue_max", "backlog"],
         since: "0.4",
-        set: Set::Php(|php, given| php.queue_max = given.number() as usize),
-        ..ROW
+        set: |php, given| php.queue_max = given.number() as usize,
+        ..Row::BASE
     },
     Row {
         name: "queue_timeout",
@@ -116,10 +126,10 @@ pub static ROWS: &[Row] = &[
             max_ms: 3_600_000,
         },
         default: Some("\"30s\""),
-        summary: "How long they wait before they are answered 503.",
+        summary: "Maximum time a request waits for a process; then 503.",
         since: "0.4",
-        set: Set::Php(|php, given| php.queue_timeout_ms = given.number()),
-        ..ROW
+        set: |php, given| php.queue_timeout_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "pool_idle_timeout",
@@ -129,11 +139,12 @@ pub static ROWS: &[Row] = &[
             max_ms: 86_400_000 * 7,
         },
         default: Some("\"5m\""),
-        summary: "A pool that nobody has asked for so long ends with all its processes; the next request starts it again. \"0s\": never. With a \
-                  pool for each user this is what keeps thousands of sites on one machine.",
+        summary: "Idle time after which a pool is stopped with all its processes; the next request \
+                  starts it again. \"0s\": never. With one pool per user, this allows thousands of \
+                  sites on one machine.",
         since: "0.4",
-        set: Set::Php(|php, given| php.pool_idle_timeout_ms = given.number()),
-        ..ROW
+        set: |php, given| php.pool_idle_timeout_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "requests",
@@ -143,12 +154,12 @@ pub static ROWS: &[Row] = &[
             max: 1_000_000_000,
         },
         default: Some("10000"),
-        summary: "A process that has answered so many requests is replaced. 0: never.",
+        summary: "Number of requests after which a process is replaced. 0: never.",
         apache: Some("FcgidMaxRequestsPerProcess"),
         aliases: &["max_requests"],
         since: "0.4",
-        set: Set::Php(|php, given| php.requests_max = given.number()),
-        ..ROW
+        set: |php, given| php.requests_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "idle_timeout",
@@ -158,72 +169,78 @@ pub static ROWS: &[Row] = &[
             max_ms: 86_400_000,
         },
         default: Some("\"10s\""),
-        summary: "A process without work leaves after this (php-fpm, lsphp).",
+        summary: "Idle time after which a process exits (php-fpm, lsphp).",
         apache: Some("FcgidIdleTimeout"),
         aliases: &["process_idle_timeout", "max_idle"],
         since: "0.4",
-        set: Set::Php(|php, given| php.idle_timeout_ms = given.number()),
-        ..ROW
+        set: |php, given| php.idle_timeout_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "user",
         contexts: PHP,
         kind: Kind::Text,
         example: Some("\"www-data\""),
-        summary: "User that PHP runs as; the server has to be started as root. Without it: `saker-php` where there is such a user, else the server's, and \
-                  `www-data` or `nobody` instead of root.",
+        summary: "User that PHP runs as; requires the server to be started as root. Default: \
+                  `saker-php` if that user exists, else the server's user, and `www-data` or \
+                  `nobody` instead of root.",
         apache: Some("SuexecUserGroup"),
         since: "0.4",
-        set: Set::Php(|php, given| php.user = Some(given.text())),
-        ..ROW
+        set: |php, given| php.user = Some(given.text()),
+        ..Row::BASE
     },
     Row {
         name: "group",
         contexts: PHP,
         kind: Kind::Text,
         example: Some("\"www-data\""),
-        summary: "Group that PHP runs as. Without it: the user's own.",
+        summary: "Group that PHP runs as. Default: the user's primary group.",
         apache: Some("SuexecUserGroup"),
         since: "0.4",
-        set: Set::Php(|php, given| php.group = Some(given.text())),
-        ..ROW
+        set: |php, given| php.group = Some(given.text()),
+        ..Row::BASE
     },
     Row {
         name: "ini",
         contexts: PHP,
         kind: Kind::Path,
         example: Some("\"/etc/php/8.2/fpm/php.ini\""),
-        summary: "php.ini, or its folder. Without it: PHP's own.",
+        summary: "Path of php.ini, or of its directory. Default: PHP's built-in path.",
         apache: Some("PHPIniDir"),
         aliases: &["php_ini", "phprc"],
         since: "0.4",
-        set: Set::Php(|php, given| php.ini = Some(given.path())),
-        ..ROW
+        set: |php, given| php.ini = Some(given.path()),
+        ..Row::BASE
     },
+];
+
+pub const SETTINGS_ROWS: &[Row<Settings>] = &[
     Row {
         name: "user",
         contexts: SITE.or(ROUTE),
         kind: Kind::Text,
         example: Some("\"alice\""),
-        summary: "User that PHP (`php = \"auto\"`) and programs (`cgi`) of this site run as, in a pool of their own; the server has to be started as \
-                  root. Scripts of `cgi` and their folders have to be the user's alone, as suEXEC wants it. Without it: whom [php] and [server] name.",
+        summary: "User that PHP (`php = \"auto\"`) and programs (`cgi`) of this site run as, in a \
+                  separate pool; requires the server to be started as root. `cgi` scripts and \
+                  their directories must pass the checks of suEXEC: owned by the user and writable \
+                  by nobody else. Default: the users of [php] and [server].",
         apache: Some("SuexecUserGroup, AssignUserID"),
         aliases: &["run_as", "uid"],
         since: "0.4",
-        set: Set::Settings(|settings, given| set_user(&mut settings.program_user, given.text())),
-        ..ROW
+        set: |settings, given| set_user(&mut settings.program_user, given.text()),
+        ..Row::BASE
     },
     Row {
         name: "group",
         contexts: SITE.or(ROUTE),
         kind: Kind::Text,
         example: Some("\"alice\""),
-        summary: "Group that goes with `user`. Without it: the user's own.",
+        summary: "Group that goes with `user`. Default: the user's primary group.",
         apache: Some("SuexecUserGroup, AssignUserID"),
         aliases: &["gid"],
         since: "0.4",
-        set: Set::Settings(|settings, given| set_group(&mut settings.program_user, given.text())),
-        ..ROW
+        set: |settings, given| set_group(&mut settings.program_user, given.text()),
+        ..Row::BASE
     },
     Row {
         name: "cgi",
@@ -231,31 +248,32 @@ pub static ROWS: &[Row] = &[
         kind: Kind::ListOf(&Kind::Text),
         default: Some("[]"),
         example: Some("[\"*.cgi\", \"*.pl\"]"),
-        summary: "Files that are programs, by name, `*` for any part: they are executed for each request and say its answer (CGI/1.1). What is called \
-                  so is never sent as a file. At most 256 run at a time.",
+        summary: "CGI programs, by file name; `*` matches any part. They are executed for each \
+                  request (CGI/1.1). Matching files are never sent as files. At most 256 run at a \
+                  time.",
         apache: Some("AddHandler cgi-script, ScriptAlias"),
         aliases: &["cgi_bin", "cgi_pattern"],
         since: "0.4",
-        set: Set::Settings(|settings, given| settings.cgi = given.texts()),
-        ..ROW
+        set: |settings, given| settings.cgi = given.texts(),
+        ..Row::BASE
     },
     Row {
         name: "php",
         contexts: SITE.or(ROUTE),
         kind: Kind::Word(&USE),
         default: Some("\"off\""),
-        summary: "Who runs PHP files: `auto` the server's own PHP (see [php]), `unix:/path` or `host:port` a php-fpm that runs already (parts of the host's \
-                  name may stand in the path, as in `root`), `off` nobody. \
-                  Their sources are shown in no case.",
+        summary: "PHP: `auto` uses the server's own PHP processes (see [php]), `unix:/path` or \
+                  `host:port` a running php-fpm (the path may contain parts of the host name, as \
+                  in `root`), `off` disables PHP. The source of PHP files is never sent.",
         apache: Some("SetHandler, AddHandler"),
         aliases: &["fastcgi_pass", "php_fastcgi"],
         since: "0.4",
-        set: Set::Settings(|settings, given| settings.php = use_of(given)),
-        ..ROW
+        set: |settings, given| settings.php = use_of(given),
+        ..Row::BASE
     },
 ];
 
-/// User and group come in any order; a group alone is nobody.
+/// User and group may come in any order; `check` reports a group without a user.
 fn set_user(slot: &mut Option<ProgramUser>, user: String) {
     slot.get_or_insert_default().user = user;
 }
@@ -264,7 +282,7 @@ fn set_group(slot: &mut Option<ProgramUser>, group: String) {
     slot.get_or_insert_default().group = Some(group);
 }
 
-/// `auto`, a kind, or a path; `None`: none of them.
+/// Parses `auto`, a type, or a path; `None`: neither.
 pub fn program(text: &str) -> Option<PhpProgram> {
     let kind = |text: &str| PhpKind::ALL.into_iter().find(|kind| kind.name() == text);
     match text {
@@ -274,11 +292,11 @@ pub fn program(text: &str) -> Option<PhpProgram> {
     }
 }
 
-fn use_of(given: Given) -> PhpUse {
+fn use_of(given: Spanned) -> PhpUse {
     parse_use(&given.text()).unwrap_or_default()
 }
 
-/// `auto`, `off`, `unix:PATH`, `HOST:PORT`. The error says why it is none.
+/// Parses `auto`, `off`, `unix:PATH`, `HOST:PORT`. The error says what is wrong.
 pub fn parse_use(text: &str) -> Result<PhpUse, String> {
     match text {
         "auto" => return Ok(PhpUse::Managed),
@@ -286,17 +304,16 @@ pub fn parse_use(text: &str) -> Result<PhpUse, String> {
         _ => {}
     }
     if text.starts_with("unix:/") && text.contains('%') {
-        let pattern = HostPattern::parse(text)
-            .ok_or("what follows a percent sign is no part of a host's name")?;
+        let pattern = HostPattern::parse(text).ok_or("invalid placeholder after `%`")?;
         return Ok(PhpUse::ByHost(pattern));
     }
     let address = match text.strip_prefix("unix:") {
         Some(path) if path.starts_with('/') => BackendAddress::Unix(path.into()),
-        Some(_) => return Err("the path of a socket begins with \"/\"".into()),
-        None => tcp(text).ok_or("it has to be auto, off, unix:PATH or HOST:PORT")?,
+        Some(_) => return Err("the path of a socket starts with \"/\"".into()),
+        None => tcp(text).ok_or("must be auto, off, unix:PATH or HOST:PORT")?,
     };
-    // As mod_proxy_fcgi does: whoever is at the other end may have few processes, and a kept
-    // connection holds one.
+    // As in mod_proxy_fcgi: an external php-fpm may have few processes, and a kept connection
+    // occupies one.
     let tuning = Tuning {
         kept_max: 0,
         request_ahead_bytes: u64::MAX,

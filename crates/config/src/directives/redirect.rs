@@ -1,26 +1,51 @@
-//! `[[site.redirect]]`: a route that redirects, in fewer words.
+//! `[[site.redirect]]`: the short form of a route that redirects.
+//!
+//! Called by: `site`.
+//! Caveat: redirects and routes of a site are matched in the order of the file.
 
-use super::route::{self, PATTERN, REDIRECT_TO, RouteDraft, text_at};
+use super::{
+    path_pattern::PATTERN,
+    route::{self, REDIRECT_TO, RouteDraft},
+};
 use crate::{
+    context::REDIRECT,
+    kind::Kind,
     model::{Route, Settings},
     reader::{Reader, Table},
-    row::{Kind, REDIRECT, ROW, Row, Set},
-    source::At,
+    row::{self, Draft, Row, Rows},
+    source::Location,
+    value::{Key, Spanned},
 };
 use std::sync::Arc;
 
-pub static ROWS: &[Row] = &[
+/// A redirect while it is read: a route with different keys.
+#[derive(Debug)]
+pub struct RedirectDraft(RouteDraft);
+
+impl Draft for RedirectDraft {
+    fn rows() -> Rows<Self> {
+        &[ROWS]
+    }
+
+    fn set(&mut self, key: Key, given: Spanned) -> Option<Spanned> {
+        let given = row::set_own(self, key, given)?;
+        self.0.set(key, given)
+    }
+}
+
+pub const ROWS: &[Row<RedirectDraft>] = &[
     Row {
         name: "from",
         contexts: REDIRECT,
         kind: Kind::Word(&PATTERN),
         example: Some("\"/old/*\""),
         required: true,
-        summary: "Paths (decoded) that have moved. A `*` stands for anything, slashes included.",
+        summary: "Pattern of decoded paths that have moved. `*` matches anything, including \
+                  slashes.",
         apache: Some("Redirect, RedirectMatch"),
         aliases: &["path"],
-        set: Set::Route(|route, given| route.set_pattern(given)),
-        ..ROW
+        set: |redirect, given| redirect.0.set_pattern(given),
+        ..Row::BASE
     },
     Row {
         name: "to",
@@ -28,25 +53,26 @@ pub static ROWS: &[Row] = &[
         kind: Kind::Word(&REDIRECT_TO),
         example: Some("\"/new/$1\""),
         required: true,
-        summary: "Where to, as in `redirect` of a route.",
+        summary: "Target, as in `redirect` of a route.",
         aliases: &["redirect", "target"],
-        set: Set::Route(|route, given| route.redirect = Some(text_at(given))),
-        ..ROW
+        set: |redirect, given| redirect.0.redirect = Some(given.located_text()),
+        ..Row::BASE
     },
 ];
 
-/// Reads one `[[site.redirect]]`. `None` where something is missing, which has been reported.
+/// Reads one `[[site.redirect]]`. Returns `None` if something is missing, which has been reported.
 pub fn read(
     reader: &mut Reader<'_>,
     table: &Table<'_>,
-    header: At,
+    header: Location,
     site: &Arc<Settings>,
 ) -> Option<Route> {
-    let mut draft = RouteDraft {
+    let mut redirect = RedirectDraft(RouteDraft {
         settings: Settings::clone(site),
         ..RouteDraft::default()
-    };
-    reader.fill(table, REDIRECT, &header, &mut draft);
+    });
+    reader.fill(table, REDIRECT, &header, &mut redirect);
+    let RedirectDraft(mut draft) = redirect;
     if draft.redirect.is_none() {
         draft.status = None;
     }

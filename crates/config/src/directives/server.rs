@@ -1,50 +1,63 @@
-//! `[server]`, without its logs (see `logs`).
+//! `[server]`: process settings; its logs are in `logs`.
+//!
+//! Called by: `file`.
+//! Out of scope: `error_log` and `log_level` (`logs`).
 
-use super::fields::FIELD_VALUE;
+use super::{fields::FIELD_VALUE, logs};
 use crate::{
-    model::{Affinity, Workers},
-    row::{Fault, Kind, ROW, Row, SERVER, Set, Word},
-    value::{Given, Value},
+    context::SERVER,
+    kind::{Kind, Word},
+    model::{Affinity, Server, Workers},
+    row::{Draft, Row, Rows},
+    value::{Spanned, Value, ValueError},
 };
 use saker_net::process::user_id;
 
 const CORE: Kind = Kind::Integer { min: 0, max: 4095 };
 
-/// Whoever it is has to exist where the server starts; root is refused wherever the text is read.
+/// Whether the user exists is checked at the start of the server; root is refused here.
 static USER: Word = Word {
-    expects: "the name of a user",
+    expects: "a user name",
     pattern: "",
     read: |text| match user_id(text) {
-        _ if text.is_empty() => Err(Fault::new("it is empty")),
-        Ok(Some(0)) => Err(Fault::with_help(
-            "the server does not run as root",
+        _ if text.is_empty() => Err(ValueError::new("it must not be empty")),
+        Ok(Some(0)) => Err(ValueError::with_help(
+            "the server must not run as root",
             "name another user, such as \"www-data\"",
         )),
         _ => Ok(Value::Text(text.to_owned())),
     },
 };
 
-pub static ROWS: &[Row] = &[
+impl Draft for Server {
+    fn rows() -> Rows<Self> {
+        &[ROWS, logs::LOG_ROWS]
+    }
+}
+
+pub const ROWS: &[Row<Server>] = &[
     Row {
         name: "workers",
         contexts: SERVER,
         kind: Kind::OneOf(&[Kind::Choice(&["auto"]), Kind::Integer { min: 1, max: 1024 }]),
         default: Some("\"auto\""),
-        summary: "Threads that serve, each with its own connections. `auto`: one per core that the process may run on.",
+        summary: "Number of worker threads, each with its own connections. `auto`: one per CPU \
+                  core available to the process.",
         apache: Some("StartServers, ThreadsPerChild"),
         aliases: &["worker_processes", "threads"],
-        set: Set::Server(|server, given| server.workers = workers(given)),
-        ..ROW
+        set: |server, given| server.workers = workers(given),
+        ..Row::BASE
     },
     Row {
         name: "affinity",
         contexts: SERVER,
         kind: Kind::OneOf(&[Kind::Choice(&["off", "auto"]), Kind::ListOf(&CORE)]),
         default: Some("\"off\""),
-        summary: "Ties workers to cores: `auto` the nth worker to the nth core, a list to the cores of the list.",
+        summary: "CPU affinity of workers: `auto` pins the nth worker to the nth core, a list pins \
+                  workers to the listed cores.",
         aliases: &["worker_cpu_affinity", "cpu_affinity"],
-        set: Set::Server(|server, given| server.affinity = affinity(given)),
-        ..ROW
+        set: |server, given| server.affinity = affinity(given),
+        ..Row::BASE
     },
     Row {
         name: "user",
@@ -57,10 +70,11 @@ pub static ROWS: &[Row] = &[
             },
         ]),
         example: Some("\"www-data\""),
-        summary: "User (name or number) to become after binding, when started as root. It can't be root.",
+        summary: "User (name or number) to switch to after binding, when started as root. Must not \
+                  be root.",
         apache: Some("User"),
-        set: Set::Server(|server, given| server.user = Some(name_or_number(given))),
-        ..ROW
+        set: |server, given| server.user = Some(name_or_number(given)),
+        ..Row::BASE
     },
     Row {
         name: "group",
@@ -73,21 +87,23 @@ pub static ROWS: &[Row] = &[
             },
         ]),
         example: Some("\"www-data\""),
-        summary: "Group to become after binding, when started as root. Without it, the user's own.",
+        summary: "Group to switch to after binding, when started as root. Default: the user's \
+                  primary group.",
         apache: Some("Group"),
-        set: Set::Server(|server, given| server.group = Some(name_or_number(given))),
-        ..ROW
+        set: |server, given| server.group = Some(name_or_number(given)),
+        ..Row::BASE
     },
     Row {
         name: "state_dir",
         contexts: SERVER,
         kind: Kind::Path,
         default: Some("\"/var/lib/saker\""),
-        summary: "Folder of the control socket, the process id and what must survive a restart.",
+        summary: "Directory of the control socket, the process ID and everything that must survive \
+                  a restart.",
         apache: Some("DefaultRuntimeDir, PidFile"),
         aliases: &["pid"],
-        set: Set::Server(|server, given| server.state_dir = given.path()),
-        ..ROW
+        set: |server, given| server.state_dir = given.path(),
+        ..Row::BASE
     },
     Row {
         name: "control_users",
@@ -95,22 +111,23 @@ pub static ROWS: &[Row] = &[
         kind: Kind::ListOf(&Kind::Word(&USER)),
         default: Some("[]"),
         example: Some("[\"deploy\"]"),
-        summary: "Users who may ask the running server (`saker status`, `reload`, `stop`, `purge`, `ban` …) besides root, and besides the user that \
-                  started it. The user that the server becomes is none of them.",
+        summary: "Users allowed to control the running server (`saker status`, `reload`, `stop`, \
+                  `purge`, `ban` …), besides root and the user who started it. The user that the \
+                  server switches to is not among them.",
         since: "0.9",
-        set: Set::Server(|server, given| server.control_users = given.texts()),
-        ..ROW
+        set: |server, given| server.control_users = given.texts(),
+        ..Row::BASE
     },
     Row {
         name: "server_field",
         contexts: SERVER,
         kind: Kind::Word(&FIELD_VALUE),
         default: Some("\"Saker\""),
-        summary: "The Server field of responses; \"\" sends none.",
+        summary: "Value of the `Server` response field; \"\" sends none.",
         apache: Some("ServerTokens"),
         aliases: &["server_tokens", "server_name_header"],
-        set: Set::Server(|server, given| server.server_field = given.text()),
-        ..ROW
+        set: |server, given| server.server_field = given.text(),
+        ..Row::BASE
     },
     Row {
         name: "resource_memory",
@@ -121,10 +138,10 @@ pub static ROWS: &[Row] = &[
         },
         default: Some("\"64MiB\""),
         unit: Some("bytes"),
-        summary: "Memory for resolved resources of all workers, bodies of small files included.",
+        summary: "Memory for the route caches of all workers, including the bodies of small files.",
         apache: Some("CacheSize"),
-        set: Set::Server(|server, given| server.resource_memory_bytes_max = given.number()),
-        ..ROW
+        set: |server, given| server.resource_memory_bytes_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "resource_entries",
@@ -134,10 +151,10 @@ pub static ROWS: &[Row] = &[
             max: 100_000_000,
         },
         default: Some("65536"),
-        summary: "Resolved resources that are kept. 0 keeps none.",
+        summary: "Maximum number of entries in the route cache. 0 disables it.",
         aliases: &["open_file_cache"],
-        set: Set::Server(|server, given| server.resource_entries_max = given.number()),
-        ..ROW
+        set: |server, given| server.resource_entries_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "resource_file_max",
@@ -148,9 +165,10 @@ pub static ROWS: &[Row] = &[
         },
         default: Some("\"16KiB\""),
         unit: Some("bytes"),
-        summary: "Files up to this size are kept in memory whole; larger ones are sent from the page cache.",
-        set: Set::Server(|server, given| server.resource_file_bytes_max = given.number()),
-        ..ROW
+        summary: "Files up to this size are kept in memory; larger ones are sent with sendfile \
+                  from the kernel's page cache.",
+        set: |server, given| server.resource_file_bytes_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "shutdown_timeout",
@@ -160,22 +178,23 @@ pub static ROWS: &[Row] = &[
             max_ms: 86_400_000,
         },
         default: Some("\"30s\""),
-        summary: "How long running requests may take to finish when the server stops or is replaced.",
+        summary: "Maximum time for running requests to finish when the server stops or is \
+                  replaced.",
         apache: Some("GracefulShutdownTimeout"),
         aliases: &["worker_shutdown_timeout"],
-        set: Set::Server(|server, given| server.shutdown_timeout_ms = given.number()),
-        ..ROW
+        set: |server, given| server.shutdown_timeout_ms = given.number(),
+        ..Row::BASE
     },
 ];
 
-fn workers(given: Given) -> Workers {
+fn workers(given: Spanned) -> Workers {
     match given.value {
         Value::Number(count) => Workers::Count(count as usize),
         _ => Workers::Auto,
     }
 }
 
-fn affinity(given: Given) -> Affinity {
+fn affinity(given: Spanned) -> Affinity {
     match given.value {
         Value::List(cores) if !cores.is_empty() => Affinity::Cores(
             cores
@@ -188,7 +207,7 @@ fn affinity(given: Given) -> Affinity {
     }
 }
 
-fn name_or_number(given: Given) -> String {
+fn name_or_number(given: Spanned) -> String {
     match given.value {
         Value::Number(number) => number.to_string(),
         _ => given.text(),

@@ -1,19 +1,23 @@
-//! `[[site]]`: names, root, listeners, redirection to HTTPS; and what of it may differ by route
-//! (`trace`, `body_size`).
+//! `[[site]]`: names, root, listeners, redirects to HTTPS.
 //!
-//! The routes are read after everything else of the site, whatever stands first in the file: each
-//! starts from a copy of the site's settings.
+//! Caveat: routes are read after all other keys of the site, in any order of the file: each starts
+//! with a copy of the site's settings.
 
-use super::{SiteTlsDraft, listener, redirect, route, tls};
+use super::{
+    listener, redirect, route, signed_urls,
+    tls::{self, SiteTlsDraft},
+};
 use crate::{
+    context::{REDIRECT, ROUTE, SITE},
+    kind::{Kind, Word},
     model::{
         AccessLog, Action, Address, ByHost, CanonicalPort, HostPattern, HttpsRedirect, Listener,
-        PathPattern, PhpUse, Route, Settings, Site, SiteName, SiteTls, Underscores,
+        PathPattern, PhpUse, Route, Settings, Site, SiteName, SiteTls,
     },
-    reader::{Reader, Table, is_meant, table_in},
-    row::{Fault, Kind, REDIRECT, ROUTE, ROW, Row, SITE, Set, Target, Word},
-    source::At,
-    value::{Given, Value},
+    reader::{Reader, Table, table_in},
+    row::{self, Draft, Row, Rows},
+    source::Location,
+    value::{Key, Spanned, Value, ValueError},
 };
 use saker_http::Status;
 use std::{
@@ -25,64 +29,70 @@ use std::{
 static NAME: Word = Word {
     expects: "a host name, such as \"example.org\" or \"*.example.org\", or \"*\" for all",
     pattern: "^[^/ :]+$|^\\[[0-9a-fA-F:.]+\\]$",
-    read: |text| read_name(text).map(Value::Name),
+    read: |text| read_name(text).map(Value::parsed),
 };
 
-/// A site on its way into the model; what must be compared with other sites keeps its place.
+/// A site while it is read; items that are compared with other sites keep their locations.
 #[derive(Debug)]
 pub struct SiteDraft {
-    pub names: Option<Vec<(SiteName, At)>>,
-    pub listeners: Vec<(Address, At)>,
-    pub root: Option<(PathBuf, At)>,
-    /// The database of `[hosts]` is asked.
+    pub names: Option<Vec<(SiteName, Location)>>,
+    pub listeners: Vec<(Address, Location)>,
+    pub root: Option<(PathBuf, Location)>,
+    /// The database of `[dynamic_vhosts]` is queried.
     pub is_looked_up: bool,
     pub access_logs: Vec<AccessLog>,
     pub tls: SiteTlsDraft,
-    /// What `tls` comes to.
+    /// The settings made from `tls`.
     pub site_tls: SiteTls,
-    pub https_redirect: Option<(Status, At)>,
+    pub https_redirect: Option<(Status, Location)>,
     pub settings: Settings,
     pub routes: Vec<Route>,
-    pub at: At,
+    pub at: Location,
 }
 
-impl Target for SiteDraft {
-    fn take(&mut self, set: &Set, given: Given) {
-        match set {
-            Set::Site(set) => set(self, given),
-            Set::Settings(set) => set(&mut self.settings, given),
-            _ => debug_assert!(false, "not a setter for a site: {set:?}"),
-        }
+impl Draft for SiteDraft {
+    fn rows() -> Rows<Self> {
+        &[ROWS]
+    }
+
+    fn set(&mut self, key: Key, given: Spanned) -> Option<Spanned> {
+        let given = row::set_own(self, key, given)?;
+        let given = self.tls.set(key, given)?;
+        let given = self.access_logs.set(key, given)?;
+        self.settings.set(key, given)
     }
 }
 
-pub static ROWS: &[Row] = &[
+pub const ROWS: &[Row<SiteDraft>] = &[
     Row {
         name: "names",
         contexts: SITE,
         kind: Kind::ListOf(&Kind::Word(&NAME)),
         default: Some("[\"*\"]"),
-        summary: "Hosts that the site answers to: exact, `*.example.org` (any number of labels before it), or `*` for all others.",
+        summary: "Host names of the site: exact, `*.example.org` (one or more labels), or `*` for \
+                  all others.",
         apache: Some("ServerName, ServerAlias"),
         aliases: &["name", "host", "hosts", "server_name"],
-        set: Set::Site(|site, given| site.names = Some(names(given))),
-        ..ROW
+        set: |site, given| site.names = Some(names(given)),
+        ..Row::BASE
     },
     Row {
         name: "root",
         contexts: SITE,
         kind: Kind::Path,
         example: Some("\"/srv/www\""),
-        summary: "Folder that is served, relative to the file of the configuration. Parts of the host's name may stand in it: `%0` all of it, `%2` its \
-                  second part, `%-1` its last, `%2+` the second and all that follow, `%1.1` the first letter of the first; `_` where it has no such \
-                  part, `%%` a percent sign. Only a site whose routes answer everything, or one with `lookup`, can do without.",
+        summary: "Document root, relative to the configuration file. It may contain parts of the \
+                  host name: `%0` is the whole name, `%2` its second label, `%-1` the last, `%2+` \
+                  the second and all following, `%1.1` the first letter of the first; `_` where \
+                  the name has no such part, `%%` a percent sign. Required unless the site's \
+                  routes answer every request or `lookup` is on.",
         apache: Some("DocumentRoot, VirtualDocumentRoot"),
         aliases: &["document_root", "alias"],
-        set: Set::Site(|site, given| {
+        set: |site, given| {
             let at = given.at.clone();
             site.root = Some((crate::folder::without_parents(given.path()), at));
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "lookup",
@@ -90,10 +100,11 @@ pub static ROWS: &[Row] = &[
         kind: Kind::Boolean,
         default: Some("false"),
         since: "0.9",
-        summary: "Ask the database of [hosts] for the document root and more of each name that comes to this site?",
+        summary: "Look up the document root and other settings of each host name in the database \
+                  of [dynamic_vhosts]?",
         aliases: &["from_database", "dynamic", "mass_vhost"],
-        set: Set::Site(|site, given| site.is_looked_up = given.boolean()),
-        ..ROW
+        set: |site, given| site.is_looked_up = given.boolean(),
+        ..Row::BASE
     },
     Row {
         name: "listeners",
@@ -101,19 +112,19 @@ pub static ROWS: &[Row] = &[
         kind: Kind::ListOf(&Kind::Word(&listener::ADDRESS)),
         default: Some("[]"),
         example: Some("[\"127.0.0.1:8080\"]"),
-        summary: "Addresses of the listeners on which the site is found. Empty: on all.",
+        summary: "Addresses of the listeners that serve the site. Empty: all.",
         aliases: &["listen"],
-        set: Set::Site(|site, given| site.listeners = listeners(given)),
-        ..ROW
+        set: |site, given| site.listeners = listeners(given),
+        ..Row::BASE
     },
     Row {
         name: "route",
         contexts: SITE,
         kind: Kind::Sections(ROUTE),
-        summary: "Other ways for some paths.",
+        summary: "Different behavior for some paths.",
         apache: Some("<Location>"),
         aliases: &["location", "routes"],
-        ..ROW
+        ..Row::BASE
     },
     Row {
         name: "redirect",
@@ -122,7 +133,7 @@ pub static ROWS: &[Row] = &[
         summary: "Paths that have moved.",
         apache: Some("Redirect, RedirectMatch"),
         aliases: &["redirects"],
-        ..ROW
+        ..Row::BASE
     },
     Row {
         name: "https_redirect",
@@ -130,8 +141,9 @@ pub static ROWS: &[Row] = &[
         kind: Kind::OneOf(&[Kind::Boolean, Kind::Integer { min: 301, max: 308 }]),
         default: Some("false"),
         example: Some("true"),
-        summary: "Send requests over plain HTTP to HTTPS, with the same host, path and query? `true` is with the status 308; 301, 302, 303 and 307 \
-                  may be written instead. What authorities of certificates ask for (`/.well-known/acme-challenge/`) is answered all the same.",
+        summary: "Redirect plain HTTP requests to HTTPS, with the same host, path and query? \
+                  `true` uses status 308; 301, 302, 303 or 307 may be given instead. ACME \
+                  challenges (`/.well-known/acme-challenge/`) are still answered.",
         apache: Some("MDRequireHttps"),
         aliases: &[
             "redirect_https",
@@ -139,57 +151,13 @@ pub static ROWS: &[Row] = &[
             "https_only",
             "require_https",
         ],
-        set: Set::Site(set_https_redirect),
-        ..ROW
-    },
-    Row {
-        name: "trace",
-        contexts: SITE.or(ROUTE),
-        kind: Kind::Boolean,
-        default: Some("false"),
-        summary: "Answer TRACE with the request as it arrived?",
-        apache: Some("TraceEnable"),
-        set: Set::Settings(|settings, given| settings.trace = given.boolean()),
-        ..ROW
-    },
-    Row {
-        name: "body_size",
-        contexts: SITE.or(ROUTE),
-        kind: Kind::Bytes {
-            min: 0,
-            max: 1 << 50,
-        },
-        example: Some("\"20MB\""),
-        unit: Some("bytes"),
-        summary: "Instead of the `body_size` of [limits]. 0: no limit.",
-        apache: Some("LimitRequestBody"),
-        aliases: &["client_max_body_size"],
-        set: Set::Settings(|settings, given| settings.body_bytes_max = Some(given.number())),
-        ..ROW
-    },
-    Row {
-        name: "underscores",
-        contexts: SITE.or(ROUTE),
-        kind: Kind::Choice(&["drop", "pass"]),
-        default: Some("\"drop\""),
-        summary: "Request fields whose names have anything but letters, digits and hyphens, such as `X_User`: programs can't tell them from \
-                  `X-User`, so they are dropped on the way to programs, servers and `authorize`. `pass` passes them on, unless the request has \
-                  the plain name as well; for applications and gRPC services whose own fields are named so.",
-        aliases: &["underscores_in_headers", "ignore_invalid_headers"],
-        since: "0.10",
-        set: Set::Settings(|settings, given| {
-            settings.underscores = if given.text() == "pass" {
-                Underscores::Pass
-            } else {
-                Underscores::Drop
-            };
-        }),
-        ..ROW
+        set: set_https_redirect,
+        ..Row::BASE
     },
 ];
 
 /// Reads one `[[site]]` with its routes.
-pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: At) -> SiteDraft {
+pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: Location) -> SiteDraft {
     let mut site = SiteDraft::new(header);
     let at = site.at.clone();
     reader.fill(table, SITE, &at, &mut site);
@@ -204,7 +172,7 @@ pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: At) -> SiteDraft
     let mut all: Vec<_> = routes.collect();
     all.extend(redirects);
     all.sort_by_key(|(_, at, _)| at.span.start);
-    super::links::settle_prefix(&mut site.settings.links.signed, None);
+    signed_urls::apply_default_prefix(&mut site.settings.links.signed, None);
     let settings = Arc::new(site.settings.clone());
     for (table, at, context) in all {
         let route = if context == ROUTE {
@@ -224,26 +192,30 @@ fn check(reader: &mut Reader<'_>, table: &Table<'_>, site: &SiteDraft) {
         Some((root, at))
             if pattern_of(root).is_none_or(|pattern| pattern.is_none()) && has_pattern(root) =>
         {
-            let help = "write %0, %1, %-1, %2+, %1.1 and the like, %p for the port, or %% for a percent sign";
+            let help = "use %0, %1, %-1, %2+, %1.1 and the like, %p for the port, or %% for a \
+                        percent sign";
             reader.error(
                 at,
-                "what follows a percent sign in `root` is no part of a host's name",
+                "invalid placeholder after `%` in `root`",
                 Some(help.into()),
             );
         }
         Some((root, at)) if !root.is_dir() && !has_pattern(root) => {
-            let written = reader.source.slice(at.span.clone()).to_owned();
+            let written = reader.source().slice(at.span.clone()).to_owned();
             reader.warning(
                 at,
-                format!("the root {written} is not a folder"),
-                Some("until there is one, the site answers 404".into()),
+                format!("the root {written} is not a directory"),
+                Some("until it exists, requests get 404".into()),
             );
         }
-        None if !is_meant(table, "root", SITE) && !site.is_looked_up && needs_root(site) => {
+        None if !reader.is_mentioned(table, "root", SITE)
+            && !site.is_looked_up
+            && needs_root(site) =>
+        {
             let help = "add root = \"/srv/www\", or a route that answers path = \"*\"";
             reader.error(
                 &site.at,
-                "this site has no `root`, and its routes don't answer everything",
+                "missing `root`, and the routes of the site don't answer every request",
                 Some(help.into()),
             );
         }
@@ -252,7 +224,7 @@ fn check(reader: &mut Reader<'_>, table: &Table<'_>, site: &SiteDraft) {
     if site.names.as_ref().is_some_and(Vec::is_empty) {
         reader.error(
             &site.at,
-            "this site has no names",
+            "`names` is empty",
             Some("write names = [\"*\"] for all hosts".into()),
         );
     }
@@ -261,10 +233,11 @@ fn check(reader: &mut Reader<'_>, table: &Table<'_>, site: &SiteDraft) {
         .as_ref()
         .filter(|(status, _)| !matches!(status.0, 301..=303 | 307 | 308))
     {
-        let help = "301 and 308 are for good, 302 and 307 for now, 303 turns any method into GET; 307 and 308 keep the method";
+        let help = "301 and 308 are permanent, 302 and 307 temporary, 303 changes any method to \
+                    GET; 307 and 308 keep the method";
         reader.error(
             at,
-            format!("{} is not a status of a redirect", status.0),
+            format!("invalid redirect status {}", status.0),
             Some(help.into()),
         );
     }
@@ -274,16 +247,15 @@ fn has_pattern(root: &Path) -> bool {
     root.as_os_str().as_bytes().contains(&b'%')
 }
 
-/// The outer `None`: it is no text. The inner one: what follows a percent sign is no part of a
-/// name.
+/// Outer `None`: no pattern. Inner `None`: an invalid placeholder.
 fn pattern_of(root: &Path) -> Option<Option<HostPattern>> {
     root.to_str()
         .filter(|_| has_pattern(root))
         .map(HostPattern::parse)
 }
 
-/// Whether some request may end up at the files: a route serves them, or no route before the end
-/// answers everything.
+/// Returns whether some request may be served from files: by a route, or because no route before
+/// the end matches everything.
 fn needs_root(site: &SiteDraft) -> bool {
     let everything = |pattern: &PathPattern| matches!(pattern, PathPattern::Prefix(prefix) if prefix.is_empty() || prefix == "/");
     for route in &site.routes {
@@ -298,7 +270,7 @@ fn needs_root(site: &SiteDraft) -> bool {
 }
 
 impl SiteDraft {
-    fn new(at: At) -> SiteDraft {
+    fn new(at: Location) -> SiteDraft {
         SiteDraft {
             names: None,
             listeners: Vec::new(),
@@ -314,12 +286,12 @@ impl SiteDraft {
         }
     }
 
-    /// Whether it is found on this listener.
+    /// Returns whether the site is on this listener.
     pub fn is_on(&self, address: &Address) -> bool {
         self.listeners.is_empty() || self.listeners.iter().any(|(own, _)| own == address)
     }
 
-    /// `all`: the listeners of the whole configuration.
+    /// Builds the site. `all`: the listeners of the whole configuration.
     pub fn site(self, all: &[Listener]) -> Site {
         let https_redirect = self
             .https_redirect
@@ -369,7 +341,7 @@ impl SiteDraft {
         }
     }
 
-    /// Of 443 and other ports on which it speaks TLS, the first choice.
+    /// The port for HTTPS redirects: 443 if the site has it, else another TLS port.
     fn https_port(&self, all: &[Listener]) -> u16 {
         let found_on = all
             .iter()
@@ -384,7 +356,7 @@ impl SiteDraft {
     }
 }
 
-fn set_https_redirect(site: &mut SiteDraft, given: Given) {
+fn set_https_redirect(site: &mut SiteDraft, given: Spanned) {
     let status = match given.value {
         Value::Number(status) => Some(Status(status as u16)),
         Value::Boolean(true) => Some(Status::PERMANENT_REDIRECT),
@@ -393,27 +365,23 @@ fn set_https_redirect(site: &mut SiteDraft, given: Given) {
     site.https_redirect = status.map(|status| (status, given.at));
 }
 
-fn names(given: Given) -> Vec<(SiteName, At)> {
-    let name = |one: Given| match one.value {
-        Value::Name(name) => Some((name, one.at)),
-        _ => None,
-    };
+fn names(given: Spanned) -> Vec<(SiteName, Location)> {
+    let name = |one: Spanned| Some((one.parsed_as()?, one.at));
     given.list().into_iter().filter_map(name).collect()
 }
 
-fn listeners(given: Given) -> Vec<(Address, At)> {
-    let each = |one: Given| {
+fn listeners(given: Spanned) -> Vec<(Address, Location)> {
+    let each = |one: Spanned| {
         let at = one.at.clone();
-        one.addresses()
+        one.parsed::<Vec<Address>>()
             .into_iter()
             .map(move |address| (address, at.clone()))
     };
     given.list().into_iter().flat_map(each).collect()
 }
 
-/// Host names as they arrive in requests: letters, digits, `-`, `_` (in use, though RFC 1123 has
-/// none) and dots.
-fn read_name(text: &str) -> Result<SiteName, Fault> {
+/// Host names as in requests: letters, digits, `-`, `_` (in use, though not in RFC 1123) and dots.
+fn read_name(text: &str) -> Result<SiteName, ValueError> {
     let lower = text.to_ascii_lowercase();
     let name = lower.strip_suffix('.').unwrap_or(&lower);
     if name == "*" {
@@ -425,7 +393,7 @@ fn read_name(text: &str) -> Result<SiteName, Fault> {
     {
         let address: std::net::Ipv6Addr = address
             .parse()
-            .map_err(|_| Fault::new("what is in the brackets is no IPv6 address"))?;
+            .map_err(|_| ValueError::new("invalid IPv6 address in brackets"))?;
         return Ok(SiteName::Exact(format!("[{address}]")));
     }
     match name.strip_prefix("*.") {
@@ -434,16 +402,16 @@ fn read_name(text: &str) -> Result<SiteName, Fault> {
     }
 }
 
-fn host(name: &str) -> Result<(), Fault> {
+fn host(name: &str) -> Result<(), ValueError> {
     if !name.is_ascii() {
-        return Err(Fault::with_help(
-            "it has letters outside ASCII",
-            "write the name as DNS has it: \"xn--...\"",
+        return Err(ValueError::with_help(
+            "non-ASCII letters are not allowed",
+            "write the name in its DNS form: \"xn--...\"",
         ));
     }
     if name.contains('*') {
-        return Err(Fault::with_help(
-            "a star stands only for whole labels in front",
+        return Err(ValueError::with_help(
+            "`*` stands for whole labels at the start only",
             "write \"*.example.org\", or \"*\" for all hosts",
         ));
     }
@@ -451,8 +419,8 @@ fn host(name: &str) -> Result<(), Fault> {
         .split_once(':')
         .filter(|(_, port)| port.parse::<u16>().is_ok())
     {
-        return Err(Fault::with_help(
-            "names have no port",
+        return Err(ValueError::with_help(
+            "a name has no port",
             format!(
                 "write {}, and the port in `address` of [[listener]] (here: \":{port}\")",
                 crate::diagnostic::quoted(host)
@@ -467,7 +435,7 @@ fn host(name: &str) -> Result<(), Fault> {
     };
     match name.len() <= 253 && name.split('.').all(is_label) {
         true => Ok(()),
-        false => Err(Fault::plain(None)),
+        false => Err(ValueError::plain(None)),
     }
 }
 

@@ -1,15 +1,15 @@
-//! Properties that every row has.
+//! Properties of all rows.
 
 use super::*;
 use crate::{
-    Kind,
+    context::{self, Contexts},
+    kind::Kind,
     load::parse,
-    row::{self, Set},
 };
-use std::{collections::HashSet, path::Path};
+use std::{collections::HashSet, fs, path::Path};
 
-/// A configuration that says `key = value` in a table of the context, beside what the table must
-/// have.
+/// A configuration with `key = value` in a table of the context, and the required keys of that
+/// table.
 fn file_with(context: Contexts, key: &str, value: &str) -> String {
     let given = (key, value);
     let block = |header: &str, base: &[(&str, &str)]| {
@@ -30,46 +30,51 @@ fn file_with(context: Contexts, key: &str, value: &str) -> String {
         &[],
     );
     match context {
-        row::FILE => parts[0] = block("", none),
-        row::SERVER | row::LIMITS | row::TLS | row::ACME | row::PHP | row::CACHE_STORE => {
-            parts[0] = block(context.described().header, none)
-        }
-        row::LISTENER => {
+        context::FILE => parts[0] = block("", none),
+        context::SERVER
+        | context::LIMITS
+        | context::TLS
+        | context::ACME
+        | context::PHP
+        | context::CACHE_STORE => parts[0] = block(context.described().header, none),
+        context::LISTENER => {
             parts[1] = block(
                 "[[listener]]",
                 if key == "addresses" { none } else { &listener },
             )
         }
-        row::SITE => parts[2] = block("[[site]]", &site),
-        row::ROUTE => parts[3] = block("[[site.route]]", &[("path", "\"/\"")]),
-        row::REDIRECT => {
+        context::SITE => parts[2] = block("[[site]]", &site),
+        context::ROUTE => parts[3] = block("[[site.route]]", &[("path", "\"/\"")]),
+        context::REDIRECT => {
             parts[3] = block("[[site.redirect]]", &[("from", "\"/\""), ("to", "\"/\"")])
         }
-        row::CERTIFICATE => {
+        context::CERTIFICATE => {
             parts[3] = block("[[site.tls.certificate]]", &[("certificate", "\"a\"")])
         }
-        row::ACME_DIRECTORY => {
+        context::ACME_DIRECTORY => {
             parts[0] = format!(
                 "[acme]\n{}",
                 inline("directory", &[("url", "\"letsencrypt\"")])
             )
         }
-        row::UPSTREAM => {
+        context::UPSTREAM => {
             parts[3] = block(
                 "[[upstream]]",
                 &[("name", "\"a\""), ("servers", "[\"http://a\"]")],
             )
         }
-        row::UPSTREAM_SERVER => {
+        context::UPSTREAM_SERVER => {
             parts[3] = format!(
                 "[[upstream]]\nname = \"a\"\nservers = [{{ {} }}]\n",
                 lines(&[("address", "\"http://a\"")], given).join(", ")
             )
         }
-        row::ACCESS_LOG => parts[3] = inline("access_log", &[("path", "\"a\"")]),
-        row::RATE => parts[3] = inline("throttle.out_per_site", &[("rate", "\"1B/s\"")]),
-        row::REQUEST_RATE => parts[3] = inline("throttle.requests_static", &[("rate", "\"1/s\"")]),
-        row::FIELD => parts[3] = inline("headers.A", none),
+        context::ACCESS_LOG => parts[3] = inline("access_log", &[("path", "\"a\"")]),
+        context::RATE => parts[3] = inline("throttle.out_per_site", &[("rate", "\"1B/s\"")]),
+        context::REQUEST_RATE => {
+            parts[3] = inline("throttle.requests_static", &[("rate", "\"1/s\"")])
+        }
+        context::FIELD => parts[3] = inline("headers.A", none),
         _ => parts[3] = block(context.described().header, none),
     }
     parts.join("\n")
@@ -93,14 +98,14 @@ fn lines(base: &[(&str, &str)], given: (&str, &str)) -> Vec<String> {
         .collect()
 }
 
-/// What the row itself has against a value; not what the rest of the file then lacks.
-fn complaint(context: Contexts, row: &Row, value: &str) -> Option<String> {
+/// The diagnostic about the row's own value, not about what the rest of the file lacks.
+fn complaint(context: Contexts, row: &Directive, value: &str) -> Option<String> {
     let text = file_with(context, row.name, value);
     let diagnostics = parse(&text, "test.toml", Path::new("/")).err()?;
     let about_value = |message: &str| {
         message.starts_with("unknown key")
             || message.contains("must be")
-            || message.contains("can't be")
+            || message.starts_with("invalid value")
     };
     diagnostics
         .iter()
@@ -110,7 +115,7 @@ fn complaint(context: Contexts, row: &Row, value: &str) -> Option<String> {
 
 #[test]
 fn examples_and_defaults_pass_their_own_row() {
-    for row in rows() {
+    for row in catalog().iter() {
         for context in row.contexts.each() {
             for value in row.default.iter().chain(&row.example) {
                 assert_eq!(
@@ -127,10 +132,10 @@ fn examples_and_defaults_pass_their_own_row() {
 
 #[test]
 fn a_value_of_a_wrong_type_is_refused() {
-    for row in rows() {
+    for row in catalog().iter() {
         for context in row.contexts.each() {
             let refused = complaint(context.context, row, "2020-01-01").is_some();
-            let is_table = matches!(row.kind, Kind::Section(_) | Kind::Sections(_));
+            let is_table = matches!(*row.kind, Kind::Section(_) | Kind::Sections(_));
             assert!(
                 refused || is_table,
                 "{} in {} takes a date",
@@ -141,7 +146,7 @@ fn a_value_of_a_wrong_type_is_refused() {
     }
 }
 
-/// Writing the default out must change nothing.
+/// Writing out a default must change nothing.
 #[test]
 fn documented_defaults_are_the_defaults() {
     let shown = |text: &str| {
@@ -171,22 +176,22 @@ fn documented_defaults_are_the_defaults() {
                 .collect::<Vec<_>>()
         )
     };
-    let plain = shown(&file_with(row::SITE, "trace", "false"));
-    for row in rows() {
+    let plain = shown(&file_with(context::SITE, "trace", "false"));
+    for row in catalog().iter() {
         let Some(default) = row.default else { continue };
         for context in row.contexts.each() {
             let tables = [
-                row::FILE,
-                row::SERVER,
-                row::LIMITS,
-                row::TLS,
-                row::ACME,
-                row::LISTENER,
-                row::SITE,
-                row::SITE_TLS,
+                context::FILE,
+                context::SERVER,
+                context::LIMITS,
+                context::TLS,
+                context::ACME,
+                context::LISTENER,
+                context::SITE,
+                context::SITE_TLS,
             ];
             if tables.contains(&context.context)
-                || [row::COMPRESSION, row::THROTTLE].contains(&context.context)
+                || [context::COMPRESSION, context::THROTTLE].contains(&context.context)
             {
                 assert_eq!(
                     shown(&file_with(context.context, row.name, default)),
@@ -202,7 +207,7 @@ fn documented_defaults_are_the_defaults() {
 #[test]
 fn rows_are_whole() {
     let mut seen = HashSet::new();
-    for row in rows() {
+    for row in catalog().iter() {
         assert!(
             !row.summary.is_empty() && row.summary.ends_with(['.', '?'])
                 || row.summary.ends_with("always is."),
@@ -217,8 +222,7 @@ fn rows_are_whole() {
                 context.header
             );
         }
-        let is_table = matches!(row.kind, Kind::Section(_) | Kind::Sections(_));
-        assert_eq!(is_table, matches!(row.set, Set::Nothing), "{}", row.name);
+        let is_table = matches!(*row.kind, Kind::Section(_) | Kind::Sections(_));
         assert!(
             is_table || row.default.is_some() || row.example.is_some(),
             "{} has neither default nor example",
@@ -229,8 +233,8 @@ fn rows_are_whole() {
 
 #[test]
 fn numbers_have_both_edges() {
-    for row in rows() {
-        let (Kind::Integer { min, max } | Kind::Bytes { min, max }) = row.kind else {
+    for row in catalog().iter() {
+        let (Kind::Integer { min, max } | Kind::Bytes { min, max }) = *row.kind else {
             continue;
         };
         for context in row.contexts.each().map(|context| context.context) {
@@ -245,6 +249,46 @@ fn numbers_have_both_edges() {
                 "{} beyond its edges",
                 row.name
             );
+        }
+    }
+}
+
+/// A group that the catalog does not have could not be read.
+#[test]
+fn all_rows_are_in_the_catalog() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/directives");
+    let catalog = fs::read_to_string(folder.join("mod.rs")).unwrap();
+    let mut groups = 0;
+    for file in fs::read_dir(&folder).unwrap() {
+        let file = file.unwrap().path();
+        let module = file.file_stem().unwrap().to_str().unwrap().to_owned();
+        for line in fs::read_to_string(&file).unwrap().lines() {
+            let group = line
+                .strip_prefix("pub const ")
+                .and_then(|rest| rest.split_once(':'));
+            let Some((group, _)) = group.filter(|(name, _)| name.ends_with("ROWS")) else {
+                continue;
+            };
+            groups += 1;
+            assert!(
+                catalog.contains(&format!("directives({module}::{group})")),
+                "{module}::{group} is not in the catalog"
+            );
+        }
+    }
+    assert!(groups > 40, "{groups} groups");
+}
+
+#[test]
+fn deprecated_spellings_are_no_other_keys() {
+    for row in catalog().iter() {
+        for old in row.deprecated {
+            for context in row.contexts.each() {
+                let is_taken = catalog()
+                    .within(context.context)
+                    .any(|row| row.name == *old);
+                assert!(!is_taken, "{old} is a key of {}", context.header);
+            }
         }
     }
 }

@@ -1,20 +1,26 @@
-//! `[site.throttle]`: bandwidth and request rates.
+//! `[site.throttle]`: bandwidth limits, request rate limits and concurrency limits.
+//!
+//! Called by: `settings`, for sites and routes.
+//! Out of scope: connection limits (`limits`) and bans (`abuse`).
 
 use crate::{
-    model::{Excess, Rate, RequestRate},
-    reader::{Reader, Table},
-    row::{Fault, Kind, RATE, REQUEST_RATE, ROUTE, ROW, Row, SITE, Set, THROTTLE, TableKind, Word},
-    source::At,
+    context::{RATE, REQUEST_RATE, ROUTE, SITE, THROTTLE},
+    kind::{Kind, TableKind, Word},
+    model::{Excess, Rate, RequestRate, Settings},
+    report::Report,
+    row::{Draft, Row, Rows},
+    source::Location,
     units,
-    value::Value,
+    value::{Fields, Spanned, Value, ValueError},
 };
 
 static BANDWIDTH: Word = Word {
     expects: "a bandwidth, such as \"1MB/s\", or \"off\"",
     pattern: "^([0-9]+ ?([kKmMgGtT][iI]?)?[bB] ?/s|off)$",
     read: |text| {
-        read_off(text, Value::Rate(None), |text| {
-            units::parse_bandwidth(text).map(|rate| Value::Rate(Some(bandwidth(rate))))
+        read_off(text, Value::parsed::<Option<Rate>>(None), |text| {
+            units::parse_bandwidth(text)
+                .map(|rate| Value::parsed::<Option<Rate>>(Some(bandwidth(rate))))
         })
     },
 };
@@ -24,9 +30,10 @@ static REQUESTS: Word = Word {
     pattern: "^([0-9]+ ?/ ?[sm]|off)$",
     read: |text| {
         let read = |text: &str| {
-            units::parse_request_rate(text).map(|rate| Value::RequestRate(Some(requests(rate))))
+            units::parse_request_rate(text)
+                .map(|rate| Value::parsed::<Option<RequestRate>>(Some(requests(rate))))
         };
-        read_off(text, Value::RequestRate(None), read)
+        read_off(text, Value::parsed::<Option<RequestRate>>(None), read)
     },
 };
 
@@ -36,7 +43,7 @@ static BARE_BANDWIDTH: Word = Word {
     read: |text| {
         units::parse_bandwidth(text)
             .map(Value::Number)
-            .map_err(Fault::plain)
+            .map_err(ValueError::plain)
     },
 };
 
@@ -46,7 +53,7 @@ static BARE_REQUESTS: Word = Word {
     read: |text| {
         units::parse_request_rate(text)
             .map(Value::Number)
-            .map_err(Fault::plain)
+            .map_err(ValueError::plain)
     },
 };
 
@@ -77,20 +84,28 @@ pub struct RequestRateDraft {
     rate: Option<u64>,
     burst: Option<u64>,
     delay: bool,
-    delay_max_ms: Option<(u64, At)>,
+    delay_max_ms: Option<(u64, Location)>,
 }
 
-target!(RateDraft Rate);
+impl Draft for RateDraft {
+    fn rows() -> Rows<Self> {
+        &[RATE_ROWS]
+    }
+}
 
-target!(RequestRateDraft RequestRate);
+impl Draft for RequestRateDraft {
+    fn rows() -> Rows<Self> {
+        &[REQUEST_RATE_ROWS]
+    }
+}
 
-/// A row of bandwidth, which differ in nothing but what they bound.
+/// A bandwidth row.
 const fn bandwidth_row(
     name: &'static str,
     summary: &'static str,
     apache: Option<&'static str>,
-    set: Set,
-) -> Row {
+    set: fn(&mut Settings, Spanned),
+) -> Row<Settings> {
     Row {
         name,
         contexts: THROTTLE,
@@ -101,11 +116,15 @@ const fn bandwidth_row(
         apache,
         aliases: &["limit_rate", "limit_rate_after"],
         set,
-        ..ROW
+        ..Row::BASE
     }
 }
 
-const fn requests_row(name: &'static str, summary: &'static str, set: Set) -> Row {
+const fn requests_row(
+    name: &'static str,
+    summary: &'static str,
+    set: fn(&mut Settings, Spanned),
+) -> Row<Settings> {
     Row {
         name,
         contexts: THROTTLE,
@@ -115,17 +134,17 @@ const fn requests_row(name: &'static str, summary: &'static str, set: Set) -> Ro
         summary,
         aliases: &["limit_req", "rate_limit"],
         set,
-        ..ROW
+        ..Row::BASE
     }
 }
 
-/// A row of requests at a time.
-const fn at_a_time_row(
+/// A concurrency row.
+const fn concurrency_row(
     name: &'static str,
     summary: &'static str,
     apache: Option<&'static str>,
-    set: Set,
-) -> Row {
+    set: fn(&mut Settings, Spanned),
+) -> Row<Settings> {
     Row {
         name,
         contexts: THROTTLE,
@@ -139,101 +158,109 @@ const fn at_a_time_row(
         aliases: &["limit_conn"],
         since: "0.9",
         set,
-        ..ROW
+        ..Row::BASE
     }
 }
 
 const RATE_LIMIT: Option<&str> = Some("SetOutputFilter RATE_LIMIT");
 
-pub static ROWS: &[Row] = &[
+pub const SETTINGS_ROWS: &[Row<Settings>] = &[
     Row {
         name: "throttle",
         contexts: SITE.or(ROUTE),
         kind: Kind::Section(THROTTLE),
-        summary: "Bandwidth and request rates.",
-        ..ROW
+        summary: "Bandwidth limits and request rate limits.",
+        ..Row::BASE
     },
     bandwidth_row(
         "out_per_connection",
-        "Responses on one connection.",
+        "Bandwidth of responses per connection.",
         RATE_LIMIT,
-        Set::Settings(|s, given| s.throttle.out_connection = given.rate()),
+        |s, given| s.throttle.out_connection = given.parsed(),
     ),
     bandwidth_row(
         "out_per_address",
-        "Responses to one client address.",
+        "Bandwidth of responses per client address.",
         None,
-        Set::Settings(|s, given| s.throttle.out_address = given.rate()),
+        |s, given| s.throttle.out_address = given.parsed(),
     ),
     bandwidth_row(
         "out_per_site",
-        "Responses of the site.",
+        "Bandwidth of responses of the whole site.",
         None,
-        Set::Settings(|s, given| s.throttle.out_site = given.rate()),
+        |s, given| s.throttle.out_site = given.parsed(),
     ),
     bandwidth_row(
         "in_per_connection",
-        "Request bodies on one connection.",
+        "Bandwidth of request bodies per connection.",
         None,
-        Set::Settings(|s, given| s.throttle.in_connection = given.rate()),
+        |s, given| s.throttle.in_connection = given.parsed(),
     ),
     bandwidth_row(
         "in_per_address",
-        "Request bodies from one client address.",
+        "Bandwidth of request bodies per client address.",
         None,
-        Set::Settings(|s, given| s.throttle.in_address = given.rate()),
+        |s, given| s.throttle.in_address = given.parsed(),
     ),
     bandwidth_row(
         "in_per_site",
-        "Request bodies to the site.",
+        "Bandwidth of request bodies to the whole site.",
         None,
-        Set::Settings(|s, given| s.throttle.in_site = given.rate()),
+        |s, given| s.throttle.in_site = given.parsed(),
     ),
     requests_row(
         "requests_static",
-        "Requests of one client address that are answered from files or by fixed rules.",
-        Set::Settings(|s, given| s.throttle.static_requests = given.request_rate()),
+        "Rate of requests per client address that are answered from files or by fixed rules.",
+        |s, given| s.throttle.static_requests = given.parsed(),
     ),
     requests_row(
         "requests_dynamic",
-        "Requests of one client address that a program answers.",
-        Set::Settings(|s, given| s.throttle.dynamic_requests = given.request_rate()),
+        "Rate of requests per client address that a program or upstream answers.",
+        |s, given| s.throttle.dynamic_requests = given.parsed(),
     ),
     requests_row(
         "requests_per_site",
-        "Requests of all clients together. Those over it are answered with 503.",
-        Set::Settings(|s, given| s.throttle.site_requests = given.request_rate()),
+        "Rate of requests of all clients together. Excess requests get 503.",
+        |s, given| s.throttle.site_requests = given.parsed(),
     ),
-    at_a_time_row(
-        "at_a_time_per_address",
-        "Requests of one client address that are being answered at the same time, downloads among them. 0: no limit.",
-        Some("MaxConnPerIP"),
-        Set::Settings(|s, given| s.throttle.at_a_time_address = given.number()),
-    ),
-    at_a_time_row(
-        "at_a_time_per_site",
-        "Requests of all clients that are being answered at the same time; more are answered with 503. 0: no limit.",
-        None,
-        Set::Settings(|s, given| s.throttle.at_a_time_site = given.number()),
-    ),
-    at_a_time_row(
+    Row {
+        deprecated: &["at_a_time_per_address"],
+        ..concurrency_row(
+            "concurrent_per_address",
+            "Maximum number of concurrent requests per client address, including downloads. 0: no \
+             limit.",
+            Some("MaxConnPerIP"),
+            |s, given| s.throttle.at_a_time_address = given.number(),
+        )
+    },
+    Row {
+        deprecated: &["at_a_time_per_site"],
+        ..concurrency_row(
+            "concurrent_per_site",
+            "Maximum number of concurrent requests of all clients; more get 503. 0: no limit.",
+            None,
+            |s, given| s.throttle.at_a_time_site = given.number(),
+        )
+    },
+    concurrency_row(
         "dynamic_per_address",
-        "Requests of one client address that programs (PHP, a proxied server) answer at the same time. 0: no limit.",
+        "Maximum number of concurrent requests per client address that programs (PHP, upstreams) \
+         answer. 0: no limit.",
         None,
-        Set::Settings(|s, given| s.throttle.dynamic_at_a_time_address = given.number()),
+        |s, given| s.throttle.dynamic_at_a_time_address = given.number(),
     ),
-    at_a_time_row(
+    concurrency_row(
         "dynamic_per_site",
-        "Requests of all clients that programs answer at the same time. 0: no limit.",
+        "Maximum number of concurrent requests of all clients that programs answer. 0: no limit.",
         None,
-        Set::Settings(|s, given| s.throttle.dynamic_at_a_time_site = given.number()),
+        |s, given| s.throttle.dynamic_at_a_time_site = given.number(),
     ),
-    at_a_time_row(
+    concurrency_row(
         "dynamic_queue",
-        "Requests for programs over `dynamic_per_address` or `dynamic_per_site` that wait for their turn; more are answered at once with 429 or \
-         503. 0: none wait.",
+        "Maximum number of requests beyond `dynamic_per_address` or `dynamic_per_site` that wait; \
+         more get 429 or 503 at once. 0: none wait.",
         None,
-        Set::Settings(|s, given| s.throttle.dynamic_queue_max = given.number()),
+        |s, given| s.throttle.dynamic_queue_max = given.number(),
     ),
     Row {
         name: "dynamic_queue_time",
@@ -243,25 +270,28 @@ pub static ROWS: &[Row] = &[
             max_ms: 3_600_000,
         },
         example: Some("\"10s\""),
-        summary: "How long a request waits for its turn; then it is answered with 503. Without it 10 seconds.",
+        summary: "Maximum time a request waits in the queue; then 503. Default: 10 seconds.",
         since: "0.9",
-        set: Set::Settings(|s, given| s.throttle.dynamic_queue_ms = given.number()),
-        ..ROW
+        set: |s, given| s.throttle.dynamic_queue_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "over",
         contexts: THROTTLE,
         kind: Kind::Choice(&["403", "429", "503", "drop", "challenge"]),
         example: Some("\"503\""),
-        summary: "What requests over a limit meet: an answer with this status (with `Retry-After`), the end of the connection without one, or the \
-                  page of `challenge`. Without it 429 where the client is over its limit, 503 where the site is.",
+        summary: "Action on requests that exceed a limit: respond with this status (with \
+                  `Retry-After`), close the connection without a response (`drop`), or send the \
+                  page of `challenge`. Default: 429 if the client exceeds its limit, 503 if the \
+                  site does.",
         aliases: &["limit_req_status", "limit_conn_status"],
         since: "0.9",
-        set: Set::Settings(|s, given| {
-            s.throttle.over = Some(super::guard::consequence(&given.text()))
-        }),
-        ..ROW
+        set: |s, given| s.throttle.over = Some(super::access::consequence(&given.text())),
+        ..Row::BASE
     },
+];
+
+pub const RATE_ROWS: &[Row<RateDraft>] = &[
     Row {
         name: "rate",
         contexts: RATE,
@@ -269,8 +299,8 @@ pub static ROWS: &[Row] = &[
         example: Some("\"1MB/s\""),
         required: true,
         summary: "Bytes per second.",
-        set: Set::Rate(|draft, given| draft.rate = Some(given.number())),
-        ..ROW
+        set: |draft, given| draft.rate = Some(given.number()),
+        ..Row::BASE
     },
     Row {
         name: "burst",
@@ -281,9 +311,10 @@ pub static ROWS: &[Row] = &[
         },
         example: Some("\"4MB\""),
         unit: Some("bytes"),
-        summary: "What may pass at once after a pause. Without it, what the rate gives in one second.",
-        set: Set::Rate(|draft, given| draft.burst = Some(given.number())),
-        ..ROW
+        summary: "Bytes that may pass at once after a pause. Default: what the rate allows in one \
+                  second.",
+        set: |draft, given| draft.burst = Some(given.number()),
+        ..Row::BASE
     },
     Row {
         name: "after",
@@ -295,10 +326,13 @@ pub static ROWS: &[Row] = &[
         default: Some("0"),
         example: Some("\"10MB\""),
         unit: Some("bytes"),
-        summary: "So much of each response or request body is not counted.",
-        set: Set::Rate(|draft, given| draft.after = given.number()),
-        ..ROW
+        summary: "Bytes at the start of each response or request body that are not limited.",
+        set: |draft, given| draft.after = given.number(),
+        ..Row::BASE
     },
+];
+
+pub const REQUEST_RATE_ROWS: &[Row<RequestRateDraft>] = &[
     Row {
         name: "rate",
         contexts: REQUEST_RATE,
@@ -306,8 +340,8 @@ pub static ROWS: &[Row] = &[
         example: Some("\"30/m\""),
         required: true,
         summary: "Requests per second (`/s`) or minute (`/m`).",
-        set: Set::RequestRate(|draft, given| draft.rate = Some(given.number())),
-        ..ROW
+        set: |draft, given| draft.rate = Some(given.number()),
+        ..Row::BASE
     },
     Row {
         name: "burst",
@@ -317,18 +351,19 @@ pub static ROWS: &[Row] = &[
             max: 1_000_000_000,
         },
         example: Some("20"),
-        summary: "Requests that may come at once after a pause. Without it, what the rate gives in one second, at least 1.",
-        set: Set::RequestRate(|draft, given| draft.burst = Some(given.number())),
-        ..ROW
+        summary: "Requests that may arrive at once after a pause. Default: what the rate allows in \
+                  one second, at least 1.",
+        set: |draft, given| draft.burst = Some(given.number()),
+        ..Row::BASE
     },
     Row {
         name: "excess",
         contexts: REQUEST_RATE,
         kind: Kind::Choice(&["refuse", "delay"]),
         default: Some("\"refuse\""),
-        summary: "Further requests are refused (429 with Retry-After), or wait.",
-        set: Set::RequestRate(|draft, given| draft.delay = given.text() == "delay"),
-        ..ROW
+        summary: "Refuse excess requests (429 with Retry-After), or delay them.",
+        set: |draft, given| draft.delay = given.text() == "delay",
+        ..Row::BASE
     },
     Row {
         name: "delay_max",
@@ -339,11 +374,11 @@ pub static ROWS: &[Row] = &[
         },
         default: Some("\"5s\""),
         summary: "With `excess = \"delay\"`: requests that would have to wait longer are refused.",
-        set: Set::RequestRate(|draft, given| {
+        set: |draft, given| {
             let at = given.at.clone();
             draft.delay_max_ms = Some((given.number(), at));
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
 ];
 
@@ -351,11 +386,11 @@ fn read_off(
     text: &str,
     off: Value,
     read: impl Fn(&str) -> Result<Value, Option<String>>,
-) -> Result<Value, Fault> {
+) -> Result<Value, ValueError> {
     if text == "off" {
         Ok(off)
     } else {
-        read(text).map_err(Fault::plain)
+        read(text).map_err(ValueError::plain)
     }
 }
 
@@ -375,18 +410,18 @@ fn requests(per_1000_s: u64) -> RequestRate {
     }
 }
 
-fn read_rate(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value> {
+fn read_rate(_report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
     let mut draft = RateDraft::default();
-    reader.fill(table, RATE, &at, &mut draft);
+    draft.fill(fields);
     let mut rate = bandwidth(draft.rate?);
     rate.burst_bytes = draft.burst.unwrap_or(rate.burst_bytes);
     rate.after_bytes = draft.after;
-    Some(Value::Rate(Some(rate)))
+    Some(Value::parsed(Some(rate)))
 }
 
-fn read_requests(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value> {
+fn read_requests(report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
     let mut draft = RequestRateDraft::default();
-    reader.fill(table, REQUEST_RATE, &at, &mut draft);
+    draft.fill(fields);
     let mut rate = requests(draft.rate?);
     rate.burst = draft.burst.unwrap_or(rate.burst);
     match (draft.delay, draft.delay_max_ms) {
@@ -396,7 +431,7 @@ fn read_requests(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<V
             }
         }
         (false, Some((_, at))) => {
-            reader.warning(
+            report.warning(
                 &at,
                 "`delay_max` without `excess = \"delay\"` does nothing",
                 Some("add excess = \"delay\"".into()),
@@ -404,5 +439,5 @@ fn read_requests(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<V
         }
         (false, None) => {}
     }
-    Some(Value::RequestRate(Some(rate)))
+    Some(Value::parsed(Some(rate)))
 }

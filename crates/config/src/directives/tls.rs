@@ -1,20 +1,24 @@
 //! `[site.tls]` (certificates, versions, client certificates), `[[site.tls.certificate]]`, and
 //! `[tls]` for the process.
 //!
-//! What certificates and keys hold is not looked at here: files change while the server runs, and
-//! the reader of certificates has to refuse them then anyway. Difficulty: `certificate` is a path
-//! with `key` beside it, or tables with both; what stands beside what is judged when the whole
-//! table has been read.
+//! Caveat: `certificate` is a path with `key` beside it, or tables with both; their combination is
+//! checked when the whole table has been read.
+//! Out of scope: the contents of certificates and keys. Files change while the server runs, so the
+//! TLS layer checks them.
 
 use crate::{
+    context::{CERTIFICATE, SITE, SITE_TLS, TLS},
+    kind::{Kind, TableKind, Word},
     model::{
-        Automatic, CertificateFiles, CipherSuite, ClientCertificates, Group, SiteTls, TlsVersion,
+        Automatic, CertificateFiles, CipherSuite, ClientCertificates, Group, ServerTls, SiteTls,
+        TlsVersion,
     },
-    reader::{Reader, Table, is_meant},
-    row::{CERTIFICATE, Fault, Kind, ROW, Row, SITE, SITE_TLS, Set, TLS, TableKind, Word},
-    source::At,
+    reader::{Reader, Table},
+    report::Report,
+    row::{Draft, Row, Rows},
+    source::Location,
     suggest,
-    value::{Given, Value},
+    value::{Fields, Spanned, Value, ValueError},
 };
 use std::path::PathBuf;
 
@@ -36,7 +40,7 @@ static GROUP: Word = Word {
     read: read_group,
 };
 
-/// Suites by their IANA and OpenSSL names, in the order of preference.
+/// Suites with their IANA and OpenSSL names, in order of preference.
 const CIPHERS: [(CipherSuite, &str, &str); 9] = [
     (
         CipherSuite::Tls13Aes128Gcm,
@@ -85,7 +89,7 @@ const CIPHERS: [(CipherSuite, &str, &str); 9] = [
     ),
 ];
 
-/// Groups by their names in RFC 8446, at NIST and in OpenSSL.
+/// Groups with their names in RFC 8446, at NIST and in OpenSSL.
 const GROUPS: [(Group, [&str; 3]); 4] = [
     (
         Group::X25519MlKem768,
@@ -96,18 +100,18 @@ const GROUPS: [(Group, [&str; 3]); 4] = [
     (Group::Secp384r1, ["secp384r1", "P-384", "secp384r1"]),
 ];
 
-/// `[site.tls]` on its way into the model.
+/// `[site.tls]` while it is read.
 #[derive(Debug, Default)]
 pub struct SiteTlsDraft {
-    certificate: Vec<Given>,
-    key: Option<(PathBuf, At)>,
-    ocsp: Option<(PathBuf, At)>,
-    pub automatic: Option<(Automatic, At)>,
-    client_certificates: Option<(ClientCertificates, At)>,
-    client_ca: Option<(PathBuf, At)>,
-    client_crl: Option<(Vec<PathBuf>, At)>,
+    certificate: Vec<Spanned>,
+    key: Option<(PathBuf, Location)>,
+    ocsp: Option<(PathBuf, Location)>,
+    pub automatic: Option<(Automatic, Location)>,
+    client_certificates: Option<(ClientCertificates, Location)>,
+    client_ca: Option<(PathBuf, Location)>,
+    client_crl: Option<(Vec<PathBuf>, Location)>,
     minimum_version: TlsVersion,
-    ciphers: Option<(Vec<CipherSuite>, At)>,
+    ciphers: Option<(Vec<CipherSuite>, Location)>,
     groups: Vec<Group>,
 }
 
@@ -118,23 +122,34 @@ pub struct CertificateDraft {
     ocsp: Option<PathBuf>,
 }
 
-target!(CertificateDraft Certificate);
+impl Draft for CertificateDraft {
+    fn rows() -> Rows<Self> {
+        &[CERTIFICATE_ROWS]
+    }
+}
 
-pub static ROWS: &[Row] = &[
+impl Draft for SiteTlsDraft {
+    fn rows() -> Rows<Self> {
+        &[SITE_TLS_ROWS]
+    }
+}
+
+pub const SITE_TLS_ROWS: &[Row<SiteTlsDraft>] = &[
     Row {
         name: "tls",
         contexts: SITE,
         kind: Kind::Section(SITE_TLS),
-        summary: "The site over TLS.",
-        ..ROW
+        summary: "TLS settings of the site.",
+        ..Row::BASE
     },
     Row {
         name: "certificate",
         contexts: SITE_TLS,
         kind: Kind::OneOf(&[Kind::Path, Kind::ListOf(&ONE_CERTIFICATE)]),
         example: Some("\"/etc/ssl/example.org.pem\""),
-        summary: "Certificate chain (PEM, the site's own first). RSA and ECDSA side by side, and other pairs: a list, or tables \
-                  `[[site.tls.certificate]]`. Files that change are read again.",
+        summary: "Certificate chain (PEM, the site's own certificate first). For several, such as \
+                  RSA and ECDSA: a list, or tables `[[site.tls.certificate]]`. Changed files are \
+                  reloaded.",
         apache: Some("SSLCertificateFile, SSLCertificateChainFile"),
         aliases: &[
             "ssl_certificate",
@@ -144,20 +159,20 @@ pub static ROWS: &[Row] = &[
             "ssl.pemfile",
             "pemfile",
         ],
-        set: Set::Site(|site, given| {
-            site.tls.certificate = match given.value {
+        set: |tls, given| {
+            tls.certificate = match given.value {
                 Value::List(list) => list,
                 _ => vec![given],
             }
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "key",
         contexts: SITE_TLS,
         kind: Kind::Path,
         example: Some("\"/etc/ssl/example.org.key\""),
-        summary: "Private key (PEM) of the one certificate. Without it, the certificate's file holds the key too.",
+        summary: "Private key (PEM) of the only certificate. Default: in the certificate file.",
         apache: Some("SSLCertificateKeyFile"),
         aliases: &[
             "ssl_certificate_key",
@@ -167,15 +182,15 @@ pub static ROWS: &[Row] = &[
             "ssl.privkey",
             "privkey",
         ],
-        set: Set::Site(|site, given| site.tls.key = Some(path_at(given))),
-        ..ROW
+        set: |tls, given| tls.key = Some(given.located_path()),
+        ..Row::BASE
     },
     Row {
         name: "ocsp",
         contexts: SITE_TLS,
         kind: Kind::Path,
         example: Some("\"/var/lib/ocsp/example.org.der\""),
-        summary: "OCSP response (DER) to staple to the one certificate.",
+        summary: "OCSP response (DER) to staple to the only certificate.",
         apache: Some("SSLUseStapling"),
         aliases: &[
             "ssl_stapling_file",
@@ -183,8 +198,8 @@ pub static ROWS: &[Row] = &[
             "ssl_stapling",
             "ssl.stapling-file",
         ],
-        set: Set::Site(|site, given| site.tls.ocsp = Some(path_at(given))),
-        ..ROW
+        set: |tls, given| tls.ocsp = Some(given.located_path()),
+        ..Row::BASE
     },
     Row {
         name: "automatic",
@@ -192,20 +207,22 @@ pub static ROWS: &[Row] = &[
         kind: Kind::OneOf(&[Kind::Boolean, Kind::Choice(&["on-demand", "local"])]),
         default: Some("false"),
         example: Some("true"),
-        summary: "Certificates without files. `true`: from the authority of `[acme]`, for all names of the site, renewed in time; whoever \
-                  writes it agrees to the authority's terms. `on-demand`: the same, at the first handshake for a name, if `ask` of `[acme]` \
-                  allows it. `local`: signed by an authority of this machine, whose certificate stands in the state folder.",
+        summary: "Certificates without files. `true`: from the authority of `[acme]`, for all \
+                  names of the site, renewed in time; by setting it you agree to the authority's \
+                  terms of service. `on-demand`: the same, at the first handshake for a name, if \
+                  `ask` of `[acme]` allows it. `local`: signed by a CA of this machine, whose \
+                  certificate is in `state_dir`.",
         apache: Some("MDomain, MDMember"),
         aliases: &["acme", "auto", "letsencrypt", "on_demand"],
-        set: Set::Site(|site, given| site.tls.automatic = Some(automatic(given))),
-        ..ROW
+        set: |tls, given| tls.automatic = Some(automatic(given)),
+        ..Row::BASE
     },
     Row {
         name: "minimum_version",
         contexts: SITE_TLS,
         kind: Kind::Choice(&["1.2", "1.3"]),
         default: Some("\"1.2\""),
-        summary: "The oldest version of TLS that is spoken. Versions before 1.2 never are.",
+        summary: "Minimum TLS version. Versions before 1.2 are not supported.",
         apache: Some("SSLProtocol"),
         aliases: &[
             "ssl_protocols",
@@ -213,15 +230,15 @@ pub static ROWS: &[Row] = &[
             "min_version",
             "tls_min_version",
         ],
-        set: Set::Site(|site, given| {
+        set: |tls, given| {
             let word = given.text();
-            site.tls.minimum_version = if word == "1.3" {
+            tls.minimum_version = if word == "1.3" {
                 TlsVersion::Tls13
             } else {
                 TlsVersion::Tls12
             };
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "ciphers",
@@ -229,14 +246,15 @@ pub static ROWS: &[Row] = &[
         kind: Kind::ListOf(&Kind::Word(&CIPHER)),
         default: Some("[]"),
         example: Some("[\"TLS_AES_256_GCM_SHA384\", \"ECDHE-ECDSA-AES256-GCM-SHA384\"]"),
-        summary: "Cipher suites by their IANA or OpenSSL names, the preferred first. Where none of a version is named, its usual ones are used.",
+        summary: "Cipher suites by IANA or OpenSSL name, in order of preference. A version without \
+                  any suite in the list keeps its defaults.",
         apache: Some("SSLCipherSuite"),
         aliases: &["ssl_ciphers", "cipher_suites", "ssl.cipher-list"],
-        set: Set::Site(|site, given| {
+        set: |tls, given| {
             let at = given.at.clone();
-            site.tls.ciphers = Some((each(given, cipher), at));
-        }),
-        ..ROW
+            tls.ciphers = Some((given.parsed_list(), at));
+        },
+        ..Row::BASE
     },
     Row {
         name: "groups",
@@ -244,19 +262,22 @@ pub static ROWS: &[Row] = &[
         kind: Kind::ListOf(&Kind::Word(&GROUP)),
         default: Some("[]"),
         example: Some("[\"X25519MLKEM768\", \"X25519\", \"P-256\"]"),
-        summary: "Groups for the key exchange, the preferred first. Empty: X25519MLKEM768, X25519, P-256, P-384.",
+        summary: "Key exchange groups, in order of preference. Empty: X25519MLKEM768, X25519, \
+                  P-256, P-384.",
         apache: Some("SSLOpenSSLConfCmd"),
         aliases: &["ssl_ecdh_curve", "curves", "ecdh_curve"],
-        set: Set::Site(|site, given| site.tls.groups = each(given, group)),
-        ..ROW
+        set: |tls, given| tls.groups = given.parsed_list(),
+        ..Row::BASE
     },
     Row {
         name: "client_certificates",
         contexts: SITE_TLS,
         kind: Kind::Choice(&["off", "optional", "required"]),
         default: Some("\"off\""),
-        summary: "Ask clients for a certificate? `optional`: one that is shown must be good. `required`: without one there is no connection. \
-                  Sites that differ in this must not share a connection: a request for another host than the handshake's is answered with 421.",
+        summary: "Request a certificate from clients? `optional`: a certificate is verified if \
+                  sent. `required`: the handshake fails without one. Sites with different policies \
+                  must not share a connection: a request for another host than the handshake's \
+                  gets 421.",
         apache: Some("SSLVerifyClient"),
         aliases: &[
             "ssl_verify_client",
@@ -264,18 +285,18 @@ pub static ROWS: &[Row] = &[
             "client_auth",
             "ssl.verifyclient.activate",
         ],
-        set: Set::Site(|site, given| {
+        set: |tls, given| {
             let at = given.at.clone();
-            site.tls.client_certificates = Some((client_certificates(&given.text()), at));
-        }),
-        ..ROW
+            tls.client_certificates = Some((client_certificates(&given.text()), at));
+        },
+        ..Row::BASE
     },
     Row {
         name: "client_ca",
         contexts: SITE_TLS,
         kind: Kind::Path,
         example: Some("\"/etc/ssl/clients.pem\""),
-        summary: "Authorities (PEM) that may have signed the certificates of clients.",
+        summary: "CA certificates (PEM) that client certificates are verified with.",
         apache: Some("SSLCACertificateFile, SSLCACertificatePath"),
         aliases: &[
             "ssl_client_certificate",
@@ -283,8 +304,8 @@ pub static ROWS: &[Row] = &[
             "ca_file",
             "ssl.ca-file",
         ],
-        set: Set::Site(|site, given| site.tls.client_ca = Some(path_at(given))),
-        ..ROW
+        set: |tls, given| tls.client_ca = Some(given.located_path()),
+        ..Row::BASE
     },
     Row {
         name: "client_crl",
@@ -292,48 +313,61 @@ pub static ROWS: &[Row] = &[
         kind: Kind::OneOf(&[Kind::Path, Kind::ListOf(&Kind::Path)]),
         default: Some("[]"),
         example: Some("\"/etc/ssl/clients.crl\""),
-        summary: "Revocation lists (PEM) of those authorities.",
+        summary: "Certificate revocation lists (PEM) of those CAs.",
         apache: Some("SSLCARevocationFile, SSLCARevocationPath"),
         aliases: &["ssl_crl", "crl", "ssl.ca-crl-file"],
-        set: Set::Site(|site, given| {
+        set: |tls, given| {
             let at = given.at.clone();
-            site.tls.client_crl = Some((paths(given), at)).filter(|(paths, _)| !paths.is_empty());
-        }),
-        ..ROW
+            tls.client_crl = Some((given.paths(), at)).filter(|(paths, _)| !paths.is_empty());
+        },
+        ..Row::BASE
     },
+];
+
+pub const CERTIFICATE_ROWS: &[Row<CertificateDraft>] = &[
     certificate_row(
         "certificate",
         true,
         "\"rsa.pem\"",
-        "Certificate chain (PEM, the site's own first).",
-        Set::Certificate(|one, given| one.certificate = Some(given.path())),
+        "Certificate chain (PEM, the site's own certificate first).",
+        |one, given| one.certificate = Some(given.path()),
     ),
     certificate_row(
         "key",
         false,
         "\"rsa.key\"",
-        "Its private key (PEM). Without it, the certificate's file holds the key too.",
-        Set::Certificate(|one, given| one.key = Some(given.path())),
+        "Private key (PEM). Default: in the certificate file.",
+        |one, given| one.key = Some(given.path()),
     ),
     certificate_row(
         "ocsp",
         false,
         "\"rsa.der\"",
-        "OCSP response (DER) to staple to it.",
-        Set::Certificate(|one, given| one.ocsp = Some(given.path())),
+        "OCSP response (DER) to staple.",
+        |one, given| one.ocsp = Some(given.path()),
     ),
+];
+
+impl Draft for ServerTls {
+    fn rows() -> Rows<Self> {
+        &[TLS_ROWS]
+    }
+}
+
+pub const TLS_ROWS: &[Row<ServerTls>] = &[
     Row {
         name: "ticket_keys",
         contexts: TLS,
         kind: Kind::OneOf(&[Kind::Path, Kind::ListOf(&Kind::Path)]),
         default: Some("[]"),
         example: Some("[\"/etc/saker/ticket-today.key\", \"/etc/saker/ticket-yesterday.key\"]"),
-        summary: "Session ticket keys (files of 48 or 80 random bytes) that several machines share: the first makes tickets, all open them; \
-                  files that change are read again. Empty: keys of this process, changed as `ticket_rotation` says.",
+        summary: "Files with session ticket keys (48 or 80 random bytes each) shared by several \
+                  machines: the first encrypts tickets, all decrypt them; changed files are \
+                  reloaded. Empty: random keys of this process, rotated every `ticket_rotation`.",
         apache: Some("SSLSessionTicketKeyFile"),
         aliases: &["ssl_session_ticket_key", "session_ticket_key", "ticket_key"],
-        set: Set::Tls(|tls, given| tls.ticket_keys = paths(given)),
-        ..ROW
+        set: |tls, given| tls.ticket_keys = given.paths(),
+        ..Row::BASE
     },
     Row {
         name: "ticket_rotation",
@@ -343,11 +377,12 @@ pub static ROWS: &[Row] = &[
             max_ms: 7 * 86_400_000,
         },
         default: Some("\"12h\""),
-        summary: "How often the server's own ticket keys change. The last one is kept as long again to open tickets.",
+        summary: "Rotation interval of the process's own ticket keys. The previous key still \
+                  decrypts tickets for one more interval.",
         apache: Some("SSLSessionCacheTimeout"),
         aliases: &["ssl_session_timeout", "session_timeout"],
-        set: Set::Tls(|tls, given| tls.ticket_rotation_ms = given.number()),
-        ..ROW
+        set: |tls, given| tls.ticket_rotation_ms = given.number(),
+        ..Row::BASE
     },
 ];
 
@@ -357,8 +392,8 @@ const fn certificate_row(
     required: bool,
     example: &'static str,
     summary: &'static str,
-    set: Set,
-) -> Row {
+    set: fn(&mut CertificateDraft, Spanned),
+) -> Row<CertificateDraft> {
     Row {
         name,
         contexts: CERTIFICATE,
@@ -367,24 +402,26 @@ const fn certificate_row(
         example: Some(example),
         summary,
         set,
-        ..ROW
+        ..Row::BASE
     }
 }
 
-fn read_certificate(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value> {
+fn read_certificate(_report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
     let mut draft = CertificateDraft::default();
-    reader.fill(table, CERTIFICATE, &at, &mut draft);
+    draft.fill(fields);
     let certificate = draft.certificate?;
     let key = draft.key.unwrap_or_else(|| certificate.clone());
-    Some(Value::Certificate(CertificateFiles {
+    Some(Value::parsed(CertificateFiles {
         ocsp: draft.ocsp,
-        ..CertificateFiles::new(certificate, key, at.origin())
+        ..CertificateFiles::new(certificate, key, fields.at.origin())
     }))
 }
 
-/// What the whole table says; complaints about what doesn't fit together.
+/// Builds the settings of the whole table, and reports keys that don't fit together.
 pub fn finish(reader: &mut Reader<'_>, draft: &SiteTlsDraft, table: Option<&Table<'_>>) -> SiteTls {
-    let is_given = |key: &str| table.is_some_and(|table| is_meant(table, key, SITE_TLS));
+    let mut given = vec!["certificate", "client_ca", "client_certificates"];
+    given.retain(|key| table.is_some_and(|table| reader.is_mentioned(table, key, SITE_TLS)));
+    let is_given = |key: &str| given.contains(&key);
     material_once(reader, draft);
     client_side(reader, draft, is_given);
     beside_certificate(reader, draft, is_given);
@@ -416,8 +453,8 @@ pub fn finish(reader: &mut Reader<'_>, draft: &SiteTlsDraft, table: Option<&Tabl
 }
 
 impl SiteTlsDraft {
-    /// Where it says that there are certificates.
-    pub fn material(&self) -> Option<&At> {
+    /// Returns the location of its certificates, if any.
+    pub fn material(&self) -> Option<&Location> {
         let automatic = self
             .automatic
             .as_ref()
@@ -436,7 +473,7 @@ fn material_once(reader: &mut Reader<'_>, draft: &SiteTlsDraft) {
         .as_ref()
         .filter(|(automatic, _)| *automatic != Automatic::Off);
     if let (Some((_, at)), true) = (automatic, !draft.certificate.is_empty()) {
-        let help = "keep one: files, or certificates without files";
+        let help = "keep one of them";
         reader.error(
             at,
             "`automatic` and `certificate` exclude each other",
@@ -445,7 +482,7 @@ fn material_once(reader: &mut Reader<'_>, draft: &SiteTlsDraft) {
     }
 }
 
-/// `key` and `ocsp` without something that they belong to.
+/// Reports `key` and `ocsp` without a certificate that they belong to.
 fn beside_certificate(
     reader: &mut Reader<'_>,
     draft: &SiteTlsDraft,
@@ -455,22 +492,38 @@ fn beside_certificate(
         .into_iter()
         .filter_map(|(name, path)| path.as_ref().map(|(_, at)| (name, at)));
     match draft.certificate.as_slice() {
-        [Given { value: Value::Path(_), .. }] => {}
+        [
+            Spanned {
+                value: Value::Path(_),
+                ..
+            },
+        ] => {}
         [] if is_given("certificate") => {}
         [] => beside.for_each(|(name, at)| {
-            reader.error(at, format!("`{name}` without `certificate`"), Some("add certificate = \"chain.pem\"".into()));
+            reader.error(
+                at,
+                format!("`{name}` without `certificate`"),
+                Some("add certificate = \"chain.pem\"".into()),
+            );
         }),
         _ => beside.for_each(|(name, at)| {
-            let help = "write [[site.tls.certificate]] for each, with `certificate`, `key` and `ocsp` of its own";
-            reader.error(at, format!("`{name}` goes with one `certificate`, and there are several"), Some(help.into()));
+            let help = "write one [[site.tls.certificate]] for each, with its own `certificate`, \
+                        `key` and `ocsp`";
+            reader.error(
+                at,
+                format!(
+                    "`{name}` is for a single `certificate`, but there are \
+                                      several"
+                ),
+                Some(help.into()),
+            );
         }),
     }
 }
 
-fn certificate(draft: &SiteTlsDraft, given: &Given) -> Option<CertificateFiles> {
-    let beside = |path: &Option<(PathBuf, At)>| path.as_ref().map(|(path, _)| path.clone());
+fn certificate(draft: &SiteTlsDraft, given: &Spanned) -> Option<CertificateFiles> {
+    let beside = |path: &Option<(PathBuf, Location)>| path.as_ref().map(|(path, _)| path.clone());
     match &given.value {
-        Value::Certificate(files) => Some(files.clone()),
         Value::Path(path) => {
             let key = beside(&draft.key).unwrap_or_else(|| path.clone());
             Some(CertificateFiles {
@@ -478,7 +531,7 @@ fn certificate(draft: &SiteTlsDraft, given: &Given) -> Option<CertificateFiles> 
                 ..CertificateFiles::new(path.clone(), key, given.origin())
             })
         }
-        _ => None,
+        value => value.parsed_as(),
     }
 }
 
@@ -488,8 +541,8 @@ fn client_side(reader: &mut Reader<'_>, draft: &SiteTlsDraft, is_given: impl Fn(
         .as_ref()
         .filter(|(when, _)| *when != ClientCertificates::Off);
     if let (Some((_, at)), false) = (asked, is_given("client_ca")) {
-        let help =
-            "add client_ca = \"authorities.pem\", with the authorities that may have signed them";
+        let help = "add client_ca = \"authorities.pem\", the CAs that client certificates are verified \
+             with";
         reader.error(
             at,
             "`client_certificates` without `client_ca`",
@@ -503,7 +556,7 @@ fn client_side(reader: &mut Reader<'_>, draft: &SiteTlsDraft, is_given: impl Fn(
     ];
     for (name, at) in idle.into_iter().filter(|_| asked.is_none() && !is_broken) {
         if let Some(at) = at {
-            let help = "nobody would be asked: add client_certificates = \"required\" (or \"optional\"), or take it away";
+            let help = "add client_certificates = \"required\" (or \"optional\"), or remove it";
             reader.error(
                 at,
                 format!("`{name}` without `client_certificates`"),
@@ -513,7 +566,7 @@ fn client_side(reader: &mut Reader<'_>, draft: &SiteTlsDraft, is_given: impl Fn(
     }
 }
 
-/// The named suites, with the usual ones of a version of which none is named.
+/// The listed suites, and the defaults of a version without any in the list.
 fn ciphers(reader: &mut Reader<'_>, draft: &SiteTlsDraft) -> Vec<CipherSuite> {
     let Some((named, at)) = draft
         .ciphers
@@ -524,10 +577,10 @@ fn ciphers(reader: &mut Reader<'_>, draft: &SiteTlsDraft) -> Vec<CipherSuite> {
     };
     let is_named = |version| named.iter().any(|suite| suite.version() == version);
     if draft.minimum_version == TlsVersion::Tls13 && !is_named(TlsVersion::Tls13) {
-        let help = "name a suite of TLS 1.3, or take `ciphers` away";
+        let help = "add a TLS 1.3 suite, or remove `ciphers`";
         reader.warning(
             at,
-            "these are suites of TLS 1.2, which `minimum_version` rules out",
+            "all of these suites are for TLS 1.2, which `minimum_version` disables",
             Some(help.into()),
         );
     }
@@ -540,41 +593,7 @@ fn ciphers(reader: &mut Reader<'_>, draft: &SiteTlsDraft) -> Vec<CipherSuite> {
         .collect()
 }
 
-fn path_at(given: Given) -> (PathBuf, At) {
-    let at = given.at.clone();
-    (given.path(), at)
-}
-
-fn paths(given: Given) -> Vec<PathBuf> {
-    match given.value {
-        Value::List(list) => list.into_iter().map(Given::path).collect(),
-        _ => vec![given.path()],
-    }
-}
-
-fn each<T>(given: Given, one: fn(&Value) -> Option<T>) -> Vec<T> {
-    given
-        .list()
-        .iter()
-        .filter_map(|given| one(&given.value))
-        .collect()
-}
-
-fn cipher(value: &Value) -> Option<CipherSuite> {
-    match value {
-        Value::Cipher(suite) => Some(*suite),
-        _ => None,
-    }
-}
-
-fn group(value: &Value) -> Option<Group> {
-    match value {
-        Value::Group(group) => Some(*group),
-        _ => None,
-    }
-}
-
-fn automatic(given: Given) -> (Automatic, At) {
+fn automatic(given: Spanned) -> (Automatic, Location) {
     let automatic = match given.value {
         Value::Boolean(true) => Automatic::On,
         Value::Text(word) if word == "on-demand" => Automatic::OnDemand,
@@ -592,19 +611,19 @@ fn client_certificates(word: &str) -> ClientCertificates {
     }
 }
 
-fn read_cipher(text: &str) -> Result<Value, Fault> {
+fn read_cipher(text: &str) -> Result<Value, ValueError> {
     let found = CIPHERS.iter().find(|(_, iana, openssl)| {
         iana.eq_ignore_ascii_case(text) || openssl.eq_ignore_ascii_case(text)
     });
     if let Some((suite, ..)) = found {
-        return Ok(Value::Cipher(*suite));
+        return Ok(Value::parsed(*suite));
     }
     if text.contains([':', '!', '+', '@'])
         || ["HIGH", "MEDIUM", "LOW", "ALL", "DEFAULT"].contains(&text)
     {
-        return Err(Fault::with_help(
-            "suites are named one by one",
-            "without `ciphers`, only good ones are used",
+        return Err(ValueError::with_help(
+            "cipher strings are not supported: list suites one by one",
+            "the defaults, used without `ciphers`, are all secure",
         ));
     }
     let near = suggest::nearest(
@@ -614,22 +633,19 @@ fn read_cipher(text: &str) -> Result<Value, Fault> {
             .flat_map(|(_, iana, openssl)| [*iana, *openssl]),
     );
     let help = near.map_or_else(
-        || "there are AES-128-GCM, AES-256-GCM and ChaCha20-Poly1305, over ECDHE".to_owned(),
+        || "supported: AES-128-GCM, AES-256-GCM and ChaCha20-Poly1305, with ECDHE".to_owned(),
         |name| format!("did you mean \"{name}\"?"),
     );
-    Err(Fault::with_help(
-        "it is not a suite that is spoken here",
-        help,
-    ))
+    Err(ValueError::with_help("unsupported cipher suite", help))
 }
 
-fn read_group(text: &str) -> Result<Value, Fault> {
+fn read_group(text: &str) -> Result<Value, ValueError> {
     let found = GROUPS
         .iter()
         .find(|(_, names)| names.iter().any(|name| suggest::same_word(name, text)));
     found
-        .map(|(group, _)| Value::Group(*group))
-        .ok_or_else(|| Fault::plain(None))
+        .map(|(group, _)| Value::parsed(*group))
+        .ok_or_else(|| ValueError::plain(None))
 }
 
 #[cfg(test)]
@@ -641,7 +657,7 @@ mod tests {
         for (suite, iana, openssl) in CIPHERS {
             for name in [iana, openssl] {
                 assert!(
-                    matches!(read_cipher(name), Ok(Value::Cipher(found)) if found == suite),
+                    read_cipher(name).is_ok_and(|value| value.parsed_as() == Some(suite)),
                     "{name}"
                 );
             }
@@ -669,7 +685,7 @@ mod tests {
             ("x25519mlkem768", Group::X25519MlKem768),
         ] {
             assert!(
-                matches!(read_group(name), Ok(Value::Group(found)) if found == group),
+                read_group(name).is_ok_and(|value| value.parsed_as() == Some(group)),
                 "{name}"
             );
         }

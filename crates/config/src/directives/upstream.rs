@@ -1,54 +1,57 @@
-//! `[[upstream]]`: programs and servers that answer in our place, and `proxy` of routes, which
-//! sends requests to them.
+//! `[[upstream]]`: application servers and backends, and `proxy` of routes, which forwards requests
+//! to them.
 //!
-//! Difficulty: a route may name an upstream that another file defines, so names become upstreams
-//! when all files have been read ([`resolve`]). A route that gives a URL gets an upstream of its
-//! own.
+//! Out of scope: names of upstreams, which are resolved when all files have been read
+//! (`resolve/upstreams`).
 
 use super::{
     upstream_health::HealthDraft,
-    upstream_server::{ONE_SERVER, ServerSaid, read_server},
+    upstream_server::{ONE_SERVER, ParsedServer, read_server},
 };
 use crate::{
-    diagnostic::{Diagnostic, Severity, quoted},
-    load::Loader,
-    model::{
-        Action, Authorize, Balance, Member, Origin, Protocol, Proxy, Sticky, Tuning, Upstream,
-    },
+    context::UPSTREAM,
+    kind::{Kind, Word},
+    model::{Balance, Member, Protocol, Proxy, Sticky, Tuning, Upstream},
     reader::{Reader, Table},
-    row::{Fault, Kind, ROW, Row, Set, UPSTREAM, Word},
-    source::At,
-    value::Value,
+    row::{self, Draft, Row, Rows},
+    source::Location,
+    value::{Key, Spanned, Value, ValueError},
 };
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
-/// An upstream on its way into the model.
+/// An upstream while it is read.
 #[derive(Debug, Default)]
 pub struct UpstreamDraft {
-    pub(super) health: HealthDraft,
-    pub(super) slow_start_ms: u64,
-    pub(super) failures_max: Option<u32>,
-    pub(super) breaks: bool,
-    name: Option<(String, At)>,
-    servers: Vec<ServerSaid>,
+    health: HealthDraft,
+    name: Option<(String, Location)>,
+    servers: Vec<ParsedServer>,
     balance: Balance,
-    pub(super) tuning: Tuning,
+    tuning: Tuning,
     sticky_cookie: Option<String>,
     failure_statuses: Vec<u16>,
     attempts_max: Option<usize>,
     internal_redirects: Option<bool>,
 }
 
-target!(UpstreamDraft Upstream);
+impl Draft for UpstreamDraft {
+    fn rows() -> Rows<Self> {
+        &[ROWS]
+    }
 
-/// The same, or a name.
+    fn set(&mut self, key: Key, given: Spanned) -> Option<Spanned> {
+        let given = row::set_own(self, key, given)?;
+        self.health.set(key, given)
+    }
+}
+
+/// The URL of a server, or the name of an upstream.
 pub static PROXY: Word = Word {
     expects: "the URL of a server, such as \"http://127.0.0.1:3000\", or the name of an [[upstream]]",
     pattern: "",
     read: |text| match text.contains(':') {
         true => read_server(text).map(|_| Value::Text(text.to_owned())),
         false if is_name(text) => Ok(Value::Text(text.to_owned())),
-        false => Err(Fault::plain(None)),
+        false => Err(ValueError::plain(None)),
     },
 };
 
@@ -59,7 +62,7 @@ static NAME: Word = Word {
         if is_name(text) {
             Ok(Value::Text(text.to_owned()))
         } else {
-            Err(Fault::plain(None))
+            Err(ValueError::plain(None))
         }
     },
 };
@@ -81,19 +84,19 @@ const BALANCES: &[&str] = &[
     "target",
 ];
 
-pub static ROWS: &[Row] = &[
+pub const ROWS: &[Row<UpstreamDraft>] = &[
     Row {
         name: "name",
         contexts: UPSTREAM,
         kind: Kind::Word(&NAME),
         example: Some("\"app\""),
         required: true,
-        summary: "What routes call it.",
-        set: Set::Upstream(|upstream, given| {
+        summary: "Name that routes refer to.",
+        set: |upstream, given| {
             let at = given.at.clone();
             upstream.name = Some((given.text(), at));
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "servers",
@@ -103,45 +106,41 @@ pub static ROWS: &[Row] = &[
             "[\"http://10.0.0.1:8080\", { address = \"http://10.0.0.2:8080\", weight = 3 }]",
         ),
         required: true,
-        summary: "Where they are: `http://`, `https://`, `h2c://` and `h2://` (HTTP/2 without and with TLS; `grpc://` and `grpcs://` are the same), `fcgi://`, `scgi://`, `uwsgi://`, `lsapi://`, `ajp://` with host and port, or with \
-                  `+unix:` and the path of a socket. A path behind the port goes before the request's.",
+        summary: "Servers of the upstream: `http://`, `https://`, `h2c://` and `h2://` (HTTP/2 \
+                  without and with TLS; `grpc://` and `grpcs://` are synonyms), `fcgi://`, \
+                  `scgi://`, `uwsgi://`, `lsapi://`, `ajp://` with host and port, or with `+unix:` \
+                  and the path of a socket. A path after the port is prepended to the request's \
+                  path.",
         apache: Some("BalancerMember"),
         aliases: &["server", "members", "backends"],
-        set: Set::Upstream(|upstream, given| {
-            let servers = given.list().into_iter();
-            upstream.servers = servers
-                .filter_map(|one| {
-                    if let Value::Server(server) = one.value {
-                        Some(server)
-                    } else {
-                        None
-                    }
-                })
-                .collect();
-        }),
-        ..ROW
+        set: |upstream, given| {
+            upstream.servers = given.parsed_list();
+        },
+        ..Row::BASE
     },
     Row {
         name: "balance",
         contexts: UPSTREAM,
         kind: Kind::Choice(BALANCES),
         default: Some("\"round-robin\""),
-        summary: "Who is asked next: each in turn by weight, the one with the fewest requests under way, the one with the fewest bytes so far, the \
-                  less busy of two at random, always the same for a client's address, always the same for a path and query.",
+        summary: "Load balancing: weighted round robin, fewest active requests, fewest bytes \
+                  transferred, the less loaded of two at random, by client address, or by path and \
+                  query.",
         apache: Some("lbmethod of ProxySet"),
         aliases: &["lb_method", "policy", "method"],
-        set: Set::Upstream(|upstream, given| upstream.balance = balance(&given.text())),
-        ..ROW
+        set: |upstream, given| upstream.balance = balance(&given.text()),
+        ..Row::BASE
     },
     Row {
         name: "sticky_cookie",
         contexts: UPSTREAM,
         kind: Kind::Text,
         example: Some("\"JSESSIONID\""),
-        summary: "A session whose cookie of that name ends in `.route` stays with the server of that `route`.",
+        summary: "Session cookie for sticky sessions: if its value ends in `.route`, requests go \
+                  to the server with that `route`.",
         apache: Some("stickysession of ProxySet"),
-        set: Set::Upstream(|upstream, given| upstream.sticky_cookie = Some(given.text())),
-        ..ROW
+        set: |upstream, given| upstream.sticky_cookie = Some(given.text()),
+        ..Row::BASE
     },
     Row {
         name: "keep",
@@ -149,12 +148,13 @@ pub static ROWS: &[Row] = &[
         kind: COUNT,
         default: Some("32"),
         unit: Some("connections"),
-        summary: "Idle connections to each server that a worker keeps; 0: one connection per request. For FastCGI no more than the program has \
-                  processes to spare, since each kept one holds a process.",
+        summary: "Maximum number of idle connections to each server, per worker; 0: one connection \
+                  per request. For FastCGI, at most the number of spare processes, as each \
+                  connection occupies one.",
         apache: Some("enablereuse, max of ProxyPass"),
         aliases: &["keepalive", "keep_alive"],
-        set: Set::Upstream(|upstream, given| upstream.tuning.kept_max = given.number() as usize),
-        ..ROW
+        set: |upstream, given| upstream.tuning.kept_max = given.number() as usize,
+        ..Row::BASE
     },
     Row {
         name: "keep_for",
@@ -162,10 +162,10 @@ pub static ROWS: &[Row] = &[
         kind: DURATION,
         default: Some("\"30s\""),
         unit: Some("milliseconds"),
-        summary: "After this an idle connection is closed.",
+        summary: "Idle time after which a connection is closed.",
         apache: Some("ttl of ProxyPass"),
-        set: Set::Upstream(|upstream, given| upstream.tuning.kept_ms = given.number()),
-        ..ROW
+        set: |upstream, given| upstream.tuning.kept_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "connections",
@@ -173,13 +173,12 @@ pub static ROWS: &[Row] = &[
         kind: COUNT,
         default: Some("0"),
         unit: Some("connections"),
-        summary: "To each server, of the whole process; further requests wait. 0: no limit.",
+        summary: "Maximum number of connections to each server, for the whole process; further \
+                  requests wait. 0: no limit.",
         apache: Some("max of ProxyPass"),
         aliases: &["max_connections", "max_conns"],
-        set: Set::Upstream(|upstream, given| {
-            upstream.tuning.connections_max = given.number() as usize
-        }),
-        ..ROW
+        set: |upstream, given| upstream.tuning.connections_max = given.number() as usize,
+        ..Row::BASE
     },
     Row {
         name: "queue",
@@ -187,9 +186,10 @@ pub static ROWS: &[Row] = &[
         kind: COUNT,
         default: Some("1024"),
         unit: Some("requests"),
-        summary: "That may wait for a connection; further ones are answered 503 at once.",
-        set: Set::Upstream(|upstream, given| upstream.tuning.queue_max = given.number() as usize),
-        ..ROW
+        summary: "Maximum number of requests that wait for a connection; further ones get 503 at \
+                  once.",
+        set: |upstream, given| upstream.tuning.queue_max = given.number() as usize,
+        ..Row::BASE
     },
     Row {
         name: "queue_timeout",
@@ -197,10 +197,10 @@ pub static ROWS: &[Row] = &[
         kind: DURATION,
         default: Some("\"30s\""),
         unit: Some("milliseconds"),
-        summary: "After this a request that waits is answered 503.",
+        summary: "Maximum time a request waits for a connection; then 503.",
         apache: Some("acquire of ProxyPass"),
-        set: Set::Upstream(|upstream, given| upstream.tuning.queue_timeout_ms = given.number()),
-        ..ROW
+        set: |upstream, given| upstream.tuning.queue_timeout_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "connect_timeout",
@@ -208,11 +208,12 @@ pub static ROWS: &[Row] = &[
         kind: DURATION,
         default: Some("\"10s\""),
         unit: Some("milliseconds"),
-        summary: "For making a connection; then the next server is asked, and the last one answered for with 504.",
+        summary: "Timeout for connecting; then the next server is tried, and after the last one \
+                  the client gets 504.",
         apache: Some("connectiontimeout of ProxyPass"),
         aliases: &["proxy_connect_timeout"],
-        set: Set::Upstream(|upstream, given| upstream.tuning.connect_timeout_ms = given.number()),
-        ..ROW
+        set: |upstream, given| upstream.tuning.connect_timeout_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "timeout",
@@ -220,11 +221,12 @@ pub static ROWS: &[Row] = &[
         kind: DURATION,
         default: Some("\"60s\""),
         unit: Some("milliseconds"),
-        summary: "Without a byte in either direction: 504, or a response that is seen to break off.",
+        summary: "Maximum time without a byte in either direction; then 504, or an aborted \
+                  response.",
         apache: Some("ProxyTimeout"),
         aliases: &["read_timeout", "proxy_read_timeout"],
-        set: Set::Upstream(|upstream, given| upstream.tuning.timeout_ms = given.number()),
-        ..ROW
+        set: |upstream, given| upstream.tuning.timeout_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "retry_after",
@@ -232,27 +234,28 @@ pub static ROWS: &[Row] = &[
         kind: DURATION,
         default: Some("\"10s\""),
         unit: Some("milliseconds"),
-        summary: "A server that failed is left alone for this long, as long as there is another.",
+        summary: "How long a failed server is not used while there is another.",
         apache: Some("retry of ProxyPass"),
         aliases: &["fail_timeout", "retry"],
-        set: Set::Upstream(|upstream, given| upstream.tuning.retry_ms = given.number()),
-        ..ROW
+        set: |upstream, given| upstream.tuning.retry_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "failures",
         contexts: UPSTREAM,
         kind: Kind::ListOf(&Kind::Integer { min: 400, max: 599 }),
         example: Some("[500, 503]"),
-        summary: "Statuses that count as failures of the server that sent them; the response goes out all the same.",
+        summary: "Statuses that count as failures of the server; the response still goes to the \
+                  client.",
         apache: Some("failonstatus of ProxySet"),
-        set: Set::Upstream(|upstream, given| {
+        set: |upstream, given| {
             upstream.failure_statuses = given
                 .list()
                 .into_iter()
                 .map(|one| one.number() as u16)
                 .collect();
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "attempts",
@@ -260,25 +263,25 @@ pub static ROWS: &[Row] = &[
         kind: Kind::Integer { min: 1, max: 1000 },
         example: Some("2"),
         unit: Some("servers"),
-        summary: "That are asked for one request where the first can't be reached; without it all.",
+        summary: "Maximum number of servers tried per request when connecting fails. Default: all.",
         apache: Some("maxattempts of ProxySet"),
         aliases: &["tries"],
-        set: Set::Upstream(|upstream, given| {
-            upstream.attempts_max = Some(given.number() as usize - 1)
-        }),
-        ..ROW
+        set: |upstream, given| upstream.attempts_max = Some(given.number() as usize - 1),
+        ..Row::BASE
     },
     Row {
         name: "internal_redirects",
         contexts: UPSTREAM,
         kind: Kind::Boolean,
         example: Some("true"),
-        summary: "May responses lead to another path of the site, by X-Accel-Redirect or X-LiteSpeed-Location, or to a file (see `send_files`)? \
-                  Such fields never go to the client. Without it: programs (`fcgi`, `scgi`, `uwsgi`, `lsapi`) may, servers (`http`, `ajp`) may not.",
+        summary: "Allow responses to redirect internally to another path of the site, by \
+                  X-Accel-Redirect or X-LiteSpeed-Location, or to a file (see `send_files`)? These \
+                  fields never reach the client. Default: allowed for programs (`fcgi`, `scgi`, \
+                  `uwsgi`, `lsapi`), not for servers (`http`, `ajp`).",
         aliases: &["x_accel_redirect", "x_accel"],
         since: "0.4",
-        set: Set::Upstream(|upstream, given| upstream.internal_redirects = Some(given.boolean())),
-        ..ROW
+        set: |upstream, given| upstream.internal_redirects = Some(given.boolean()),
+        ..Row::BASE
     },
     Row {
         name: "request_buffer",
@@ -290,12 +293,14 @@ pub static ROWS: &[Row] = &[
         default: Some("0"),
         example: Some("\"1GiB\""),
         unit: Some("bytes"),
-        summary: "Content of a request that is no longer is all here (in memory, beyond 256 KiB in a file without a name) before a server is asked, so \
-                  that a slow upload holds none of its processes; what is longer goes on as it comes. The server's own PHP gets all of it so.",
+        summary: "Request bodies up to this size are buffered completely (in memory up to 256 KiB, \
+                  then in an unnamed file) before a server is used, so that slow uploads occupy no \
+                  backend process; longer ones are streamed. The server's own PHP always gets \
+                  buffered bodies.",
         aliases: &["proxy_request_buffering", "fastcgi_request_buffering"],
         since: "0.4",
-        set: Set::Upstream(|upstream, given| upstream.tuning.request_ahead_bytes = given.number()),
-        ..ROW
+        set: |upstream, given| upstream.tuning.request_ahead_bytes = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "buffer",
@@ -306,12 +311,11 @@ pub static ROWS: &[Row] = &[
         },
         default: Some("\"256KiB\""),
         unit: Some("bytes"),
-        summary: "Of a response that is kept in memory for a client that takes it slowly, so that the server is free again.",
+        summary: "Part of a response that is buffered in memory for a slow client, so that the \
+                  server is free again.",
         aliases: &["proxy_buffers"],
-        set: Set::Upstream(|upstream, given| {
-            upstream.tuning.buffer_memory_bytes = given.number() as usize
-        }),
-        ..ROW
+        set: |upstream, given| upstream.tuning.buffer_memory_bytes = given.number() as usize,
+        ..Row::BASE
     },
     Row {
         name: "buffer_file",
@@ -322,21 +326,21 @@ pub static ROWS: &[Row] = &[
         },
         default: Some("\"1GiB\""),
         unit: Some("bytes"),
-        summary: "What is kept on disk of one response beyond `buffer`; beyond both, and beyond `buffer_files` in `[limits]`, the server has to wait. \
-                  0: nothing.",
+        summary: "Part of a response that is buffered on disk beyond `buffer`; beyond both, and \
+                  beyond `buffer_files` of `[limits]`, the server has to wait. 0: none.",
         aliases: &["proxy_max_temp_file_size"],
-        set: Set::Upstream(|upstream, given| upstream.tuning.buffer_disk_bytes = given.number()),
-        ..ROW
+        set: |upstream, given| upstream.tuning.buffer_disk_bytes = given.number(),
+        ..Row::BASE
     },
 ];
 
-/// Reads one `[[upstream]]`: its name, and what it is; `None` where its servers are missing, which
-/// has been reported.
+/// Reads one `[[upstream]]`. Returns its name and the upstream; `None` if its servers are missing,
+/// which has been reported.
 pub fn read(
     reader: &mut Reader<'_>,
     table: &Table<'_>,
-    at: &At,
-) -> Option<(String, Option<Upstream>, At)> {
+    at: &Location,
+) -> Option<(String, Option<Upstream>, Location)> {
     let mut draft = UpstreamDraft {
         tuning: Tuning::default(),
         ..UpstreamDraft::default()
@@ -351,7 +355,7 @@ pub fn read(
         {
             reader.error(
                 at,
-                "this upstream has no server",
+                "`servers` is empty",
                 Some("write servers = [\"http://127.0.0.1:3000\"]".into()),
             );
         }
@@ -363,9 +367,13 @@ pub fn read(
 
 impl UpstreamDraft {
     fn upstream(self, name: &str) -> Upstream {
-        let tuning = Arc::new(self.tuning);
+        let mut tuning = self.tuning;
+        if let Some(address_ttl_ms) = self.health.address_ttl_ms {
+            tuning.address_ttl_ms = address_ttl_ms;
+        }
+        let tuning = Arc::new(tuning);
         let health = self.health.check().map(Arc::new);
-        let member = |server: ServerSaid| Member {
+        let member = |server: ParsedServer| Member {
             health: health.clone(),
             ..server.member(&tuning)
         };
@@ -382,95 +390,16 @@ impl UpstreamDraft {
             failure_statuses: self.failure_statuses,
             attempts_max: self.attempts_max,
             internal_redirects: self.internal_redirects,
-            slow_start_ms: self.slow_start_ms,
-            failures_max: self.failures_max.unwrap_or(1),
-            breaks: self.breaks,
+            slow_start_ms: self.health.slow_start_ms,
+            failures_max: self.health.failures_max.unwrap_or(1),
+            breaks: self.health.breaks,
             ..Upstream::new(name, members)
         }
     }
 }
 
-/// Names that routes give become upstreams, and URLs upstreams of one server.
-pub(crate) fn resolve(loader: &mut Loader) {
-    let mut known: HashMap<String, Arc<Upstream>> = HashMap::new();
-    for (name, upstream, at) in std::mem::take(&mut loader.upstreams) {
-        let said_twice = format!("there are two upstreams {}", quoted(&name));
-        // One that is broken is there all the same, for those who name it.
-        let upstream = upstream.unwrap_or_else(|| Upstream::new(&name, Vec::new()));
-        if known.insert(name, Arc::new(upstream)).is_some() {
-            loader.report(
-                Severity::Error,
-                &at,
-                said_twice,
-                Some("give each a name of its own".into()),
-            );
-        }
-    }
-    let mut all: Vec<Arc<Upstream>> = known.values().map(Arc::clone).collect();
-    all.sort_by(|one, other| one.name.cmp(&other.name));
-    let diagnostics = &mut loader.diagnostics;
-    let mut find = |said: &str, origin: &Origin| {
-        if let Some(upstream) = known.get(said) {
-            return Some(Arc::clone(upstream));
-        }
-        let Some(upstream) = of_url(said) else {
-            let near = crate::suggest::nearest(said, known.keys().map(String::as_str));
-            let help = near.map_or_else(
-                || "add [[upstream]] with that name".to_owned(),
-                |name| format!("did you mean \"{name}\"?"),
-            );
-            diagnostics.push(Diagnostic::without_source(
-                origin.clone(),
-                format!("there is no upstream {} ({help})", quoted(said)),
-            ));
-            return None;
-        };
-        all.push(Arc::clone(&upstream));
-        known.insert(said.to_owned(), Arc::clone(&upstream));
-        Some(upstream)
-    };
-    for site in &mut loader.sites {
-        authorized(&mut site.settings.authorize, &mut find);
-        for route in &mut site.routes {
-            if route.settings.authorize.is_some() {
-                authorized(&mut Arc::make_mut(&mut route.settings).authorize, &mut find);
-            }
-            if let Action::Proxy(proxy) = &mut route.action
-                && let Some(upstream) = find(&proxy.said, &route.origin)
-            {
-                proxy.upstream = upstream;
-            }
-        }
-    }
-    loader.resolved = all;
-}
-
-/// The name of who is asked becomes an upstream.
-fn authorized(
-    authorize: &mut Option<Arc<Authorize>>,
-    find: &mut impl FnMut(&str, &Origin) -> Option<Arc<Upstream>>,
-) {
-    let Some(authorize) = authorize.as_mut().map(Arc::make_mut) else {
-        return;
-    };
-    authorize.upstream = authorize
-        .said
-        .as_deref()
-        .and_then(|said| find(said, &authorize.origin));
-}
-
-/// The upstream of one server that a URL stands for.
-fn of_url(said: &str) -> Option<Arc<Upstream>> {
-    let server = read_server(said).ok().filter(|_| said.contains(':'))?;
-    let tuning = Arc::new(Tuning {
-        kept_max: default_kept(server.backend.protocol),
-        ..Tuning::default()
-    });
-    Some(Arc::new(Upstream::new(said, vec![server.member(&tuning)])))
-}
-
-/// A kept connection holds a process of a program; of a server it costs next to nothing.
-fn default_kept(protocol: Protocol) -> usize {
+/// A kept connection occupies a process of a program; for an HTTP server it costs next to nothing.
+pub(crate) fn default_kept(protocol: Protocol) -> usize {
     if protocol.takes_variables() {
         0
     } else {
@@ -496,7 +425,7 @@ fn is_name(text: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
 }
 
-/// `proxy` of a route, before its name has become an upstream.
+/// `proxy` of a route, before its upstream is resolved.
 pub fn proxy(said: String, preserves_host: bool, tells_scheme: bool) -> Proxy {
     Proxy {
         upstream: Arc::new(Upstream::new(&said, Vec::new())),

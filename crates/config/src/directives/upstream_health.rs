@@ -1,15 +1,16 @@
-//! How the servers of an `[[upstream]]` are looked after: health checks, and what follows from
-//! failures.
+//! Health checks and failure handling of the servers of an `[[upstream]]`.
 //!
-//! Checks are made where a path or an interval is given; nothing else of them alone asks for any.
+//! Caveat: checks run only if a path or an interval is set; the other keys don't enable them.
 
 use crate::{
+    context::UPSTREAM,
+    kind::{Kind, Word},
     model::{HealthCheck, HealthMethod},
-    row::{Fault, Kind, ROW, Row, Set, UPSTREAM, Word},
-    value::Value,
+    row::{Draft, Row, Rows},
+    value::{Value, ValueError},
 };
 
-/// What was said of checks.
+/// Settings of health checks and failures.
 #[derive(Debug, Default)]
 pub struct HealthDraft {
     path: Option<String>,
@@ -19,10 +20,14 @@ pub struct HealthDraft {
     fall: Option<u32>,
     statuses: Vec<u16>,
     content: Option<String>,
+    pub slow_start_ms: u64,
+    pub failures_max: Option<u32>,
+    pub breaks: bool,
+    pub address_ttl_ms: Option<u64>,
 }
 
 impl HealthDraft {
-    pub fn check(self) -> Option<HealthCheck> {
+    pub fn check(&self) -> Option<HealthCheck> {
         if self.path.is_none() && self.interval_ms.is_none() {
             return None;
         }
@@ -39,7 +44,7 @@ impl HealthDraft {
             .collect();
         Some(HealthCheck {
             method,
-            target: self.path.map_or(usual.target, Into::into),
+            target: self.path.as_deref().map_or(usual.target, Into::into),
             interval_ms: self.interval_ms.unwrap_or(usual.interval_ms),
             timeout_ms: self.timeout_ms.unwrap_or(usual.timeout_ms),
             passes: self.rise.unwrap_or(RISE),
@@ -49,7 +54,7 @@ impl HealthDraft {
             } else {
                 statuses
             },
-            content: self.content.map(Into::into),
+            content: self.content.as_deref().map(Into::into),
             judge: None,
         })
     }
@@ -71,22 +76,29 @@ static TARGET: Word = Word {
             .all(|byte| byte.is_ascii_graphic() && byte != b'#')
     {
         true => Ok(Value::Text(text.to_owned())),
-        false => Err(Fault::plain(None)),
+        false => Err(ValueError::plain(None)),
     },
 };
 
-pub static ROWS: &[Row] = &[
+impl Draft for HealthDraft {
+    fn rows() -> Rows<Self> {
+        &[ROWS]
+    }
+}
+
+pub const ROWS: &[Row<HealthDraft>] = &[
     Row {
         name: "health_path",
         contexts: UPSTREAM,
         kind: Kind::Word(&TARGET),
         example: Some("\"/health\""),
-        summary: "Each server is asked for it again and again, without waiting for a request to fail; one that does not answer as it should is not \
-                  asked by anybody. Programs (`fcgi://` and its like) have to take a connection only.",
+        summary: "Path for active health checks: each server is checked periodically, and one that \
+                  fails is not used. For programs (`fcgi://` and the like) accepting a connection \
+                  is enough.",
         apache: Some("hcuri of BalancerMember"),
         aliases: &["health_check", "health_uri", "health"],
-        set: Set::Upstream(|upstream, given| upstream.health.path = Some(given.text())),
-        ..ROW
+        set: |health, given| health.path = Some(given.text()),
+        ..Row::BASE
     },
     Row {
         name: "health_interval",
@@ -97,10 +109,11 @@ pub static ROWS: &[Row] = &[
         },
         example: Some("\"5s\""),
         unit: Some("milliseconds"),
-        summary: "Between two checks; 5 seconds where only `health_path` is given. Without a path servers have to take a connection.",
+        summary: "Interval of health checks; 5 seconds if only `health_path` is set. Without a \
+                  path, accepting a connection is enough.",
         apache: Some("hcinterval of BalancerMember"),
-        set: Set::Upstream(|upstream, given| upstream.health.interval_ms = Some(given.number())),
-        ..ROW
+        set: |health, given| health.interval_ms = Some(given.number()),
+        ..Row::BASE
     },
     Row {
         name: "health_timeout",
@@ -108,9 +121,9 @@ pub static ROWS: &[Row] = &[
         kind: DURATION,
         default: Some("\"5s\""),
         unit: Some("milliseconds"),
-        summary: "For the whole of one check.",
-        set: Set::Upstream(|upstream, given| upstream.health.timeout_ms = Some(given.number())),
-        ..ROW
+        summary: "Timeout of one health check.",
+        set: |health, given| health.timeout_ms = Some(given.number()),
+        ..Row::BASE
     },
     Row {
         name: "health_rise",
@@ -118,11 +131,11 @@ pub static ROWS: &[Row] = &[
         kind: Kind::Integer { min: 1, max: 1000 },
         default: Some("2"),
         unit: Some("checks"),
-        summary: "That have to go well in a row to bring a server back.",
+        summary: "Number of consecutive successful checks before a server is used again.",
         apache: Some("hcpasses of BalancerMember"),
         aliases: &["rise", "passes"],
-        set: Set::Upstream(|upstream, given| upstream.health.rise = Some(given.number() as u32)),
-        ..ROW
+        set: |health, given| health.rise = Some(given.number() as u32),
+        ..Row::BASE
     },
     Row {
         name: "health_fall",
@@ -130,38 +143,38 @@ pub static ROWS: &[Row] = &[
         kind: Kind::Integer { min: 1, max: 1000 },
         default: Some("3"),
         unit: Some("checks"),
-        summary: "That have to fail in a row to take a server away.",
+        summary: "Number of consecutive failed checks before a server is taken out.",
         apache: Some("hcfails of BalancerMember"),
         aliases: &["fall"],
-        set: Set::Upstream(|upstream, given| upstream.health.fall = Some(given.number() as u32)),
-        ..ROW
+        set: |health, given| health.fall = Some(given.number() as u32),
+        ..Row::BASE
     },
     Row {
         name: "health_statuses",
         contexts: UPSTREAM,
         kind: Kind::ListOf(&Kind::Integer { min: 100, max: 599 }),
         example: Some("[200, 204]"),
-        summary: "Of a server that is well; without it 200 to 399.",
+        summary: "Statuses of a healthy server. Default: 200 to 399.",
         apache: Some("hcexpr of BalancerMember"),
-        set: Set::Upstream(|upstream, given| {
-            upstream.health.statuses = given
+        set: |health, given| {
+            health.statuses = given
                 .list()
                 .into_iter()
                 .map(|one| one.number() as u16)
                 .collect();
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "health_content",
         contexts: UPSTREAM,
         kind: Kind::Text,
         example: Some("\"ok\""),
-        summary: "What its answer has to have in it (of the first 64 KiB).",
+        summary: "Text that the response must contain (within its first 64 KiB).",
         apache: Some("hcexpr of BalancerMember"),
         aliases: &["health_body"],
-        set: Set::Upstream(|upstream, given| upstream.health.content = Some(given.text())),
-        ..ROW
+        set: |health, given| health.content = Some(given.text()),
+        ..Row::BASE
     },
     Row {
         name: "slow_start",
@@ -172,10 +185,10 @@ pub static ROWS: &[Row] = &[
         },
         default: Some("\"0s\""),
         unit: Some("milliseconds"),
-        summary: "A server that comes back gets its share little by little, the whole of it after this time.",
+        summary: "Time over which a recovered server's share grows to its full weight.",
         aliases: &["slowstart"],
-        set: Set::Upstream(|upstream, given| upstream.slow_start_ms = given.number()),
-        ..ROW
+        set: |health, given| health.slow_start_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "failures_in_a_row",
@@ -186,20 +199,22 @@ pub static ROWS: &[Row] = &[
         },
         default: Some("1"),
         unit: Some("requests"),
-        summary: "After which a server is left alone for `retry_after`.",
+        summary: "Number of consecutive failures after which a server is not used for \
+                  `retry_after`.",
         aliases: &["max_fails"],
-        set: Set::Upstream(|upstream, given| upstream.failures_max = Some(given.number() as u32)),
-        ..ROW
+        set: |health, given| health.failures_max = Some(given.number() as u32),
+        ..Row::BASE
     },
     Row {
         name: "circuit_breaker",
         contexts: UPSTREAM,
         kind: Kind::Boolean,
         default: Some("false"),
-        summary: "While every server is left alone requests are answered 503 at once, with Retry-After, instead of trying one all the same.",
+        summary: "While no server is available, answer with 503 and Retry-After at once instead of \
+                  trying one anyway.",
         aliases: &["breaker"],
-        set: Set::Upstream(|upstream, given| upstream.breaks = given.boolean()),
-        ..ROW
+        set: |health, given| health.breaks = given.boolean(),
+        ..Row::BASE
     },
     Row {
         name: "resolve_every",
@@ -207,10 +222,11 @@ pub static ROWS: &[Row] = &[
         kind: DURATION,
         default: Some("\"10s\""),
         unit: Some("milliseconds"),
-        summary: "Names are looked up again after this, while what is known of them goes on being used; a name's addresses are used in turn.",
+        summary: "Interval of DNS lookups, while the known addresses stay in use; the addresses of \
+                  a name are used in turn.",
         apache: Some("addressttl of ProxyPass"),
         aliases: &["resolver", "dns_ttl"],
-        set: Set::Upstream(|upstream, given| upstream.tuning.address_ttl_ms = given.number()),
-        ..ROW
+        set: |health, given| health.address_ttl_ms = Some(given.number()),
+        ..Row::BASE
     },
 ];

@@ -1,18 +1,22 @@
-//! A server of an upstream: its URL, or a table with its share and its role.
+//! A server of an upstream: a URL, or a table with its weight and role.
+//!
+//! Called by: `upstream`; `resolve/upstreams`, for URLs in routes.
+//! Caveat: the path of a URL is prepended to the paths of requests.
 
 use crate::{
+    context::UPSTREAM_SERVER,
     diagnostic::quoted,
+    kind::{Kind, TableKind, Word},
     model::{Backend, BackendAddress, BackendTls, Member, Protocol, Tuning},
-    reader::{Reader, Table},
-    row::{Fault, Kind, ROW, Row, Set, TableKind, UPSTREAM_SERVER, Word},
-    source::At,
-    value::Value,
+    report::Report,
+    row::{Draft, Row, Rows},
+    value::{Fields, Value, ValueError},
 };
 use std::sync::Arc;
 
 /// One server of an upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerSaid {
+pub struct ParsedServer {
     pub backend: Backend,
     pub path: Box<str>,
     pub weight: u32,
@@ -22,18 +26,22 @@ pub struct ServerSaid {
 
 #[derive(Debug, Default)]
 pub struct ServerDraft {
-    address: Option<ServerSaid>,
+    address: Option<ParsedServer>,
     weight: Option<u32>,
     route: Option<String>,
     is_standby: bool,
 }
 
-target!(ServerDraft UpstreamServer);
+impl Draft for ServerDraft {
+    fn rows() -> Rows<Self> {
+        &[ROWS]
+    }
+}
 
 static SERVER: Word = Word {
     expects: "a URL, such as \"http://127.0.0.1:3000\", \"fcgi://127.0.0.1:9000\" or \"http+unix:/run/app.sock\"",
     pattern: "^[a-z0-9]+(://|\\+unix:/)",
-    read: |text| read_server(text).map(Value::Server),
+    read: |text| read_server(text).map(Value::parsed),
 };
 
 const SERVER_TABLE: Kind = Kind::Table(&TableKind {
@@ -41,21 +49,19 @@ const SERVER_TABLE: Kind = Kind::Table(&TableKind {
     read: read_server_table,
 });
 pub const ONE_SERVER: Kind = Kind::OneOf(&[Kind::Word(&SERVER), SERVER_TABLE]);
-pub static ROWS: &[Row] = &[
+pub const ROWS: &[Row<ServerDraft>] = &[
     Row {
         name: "address",
         contexts: UPSTREAM_SERVER,
         kind: Kind::Word(&SERVER),
         example: Some("\"http://10.0.0.2:8080\""),
         required: true,
-        summary: "Its URL.",
+        summary: "URL of the server.",
         aliases: &["url", "server"],
-        set: Set::UpstreamServer(|server, given| {
-            if let Value::Server(said) = given.value {
-                server.address = Some(said);
-            }
-        }),
-        ..ROW
+        set: |server, given| {
+            server.address = given.parsed_as();
+        },
+        ..Row::BASE
     },
     Row {
         name: "weight",
@@ -65,35 +71,35 @@ pub static ROWS: &[Row] = &[
             max: 10_000,
         },
         default: Some("1"),
-        summary: "Its share.",
+        summary: "Weight for load balancing.",
         apache: Some("loadfactor of BalancerMember"),
-        set: Set::UpstreamServer(|server, given| server.weight = Some(given.number() as u32)),
-        ..ROW
+        set: |server, given| server.weight = Some(given.number() as u32),
+        ..Row::BASE
     },
     Row {
         name: "route",
         contexts: UPSTREAM_SERVER,
         kind: Kind::Text,
         example: Some("\"a\""),
-        summary: "What sessions name it by; see `sticky_cookie`.",
+        summary: "Name of the server in session cookies; see `sticky_cookie`.",
         apache: Some("route of BalancerMember"),
-        set: Set::UpstreamServer(|server, given| server.route = Some(given.text())),
-        ..ROW
+        set: |server, given| server.route = Some(given.text()),
+        ..Row::BASE
     },
     Row {
         name: "standby",
         contexts: UPSTREAM_SERVER,
         kind: Kind::Boolean,
         default: Some("false"),
-        summary: "Asked only when no other can be.",
+        summary: "Use only if no other server is available.",
         apache: Some("status=+H of BalancerMember"),
         aliases: &["backup"],
-        set: Set::UpstreamServer(|server, given| server.is_standby = given.boolean()),
-        ..ROW
+        set: |server, given| server.is_standby = given.boolean(),
+        ..Row::BASE
     },
 ];
 
-impl ServerSaid {
+impl ParsedServer {
     pub fn member(self, tuning: &Arc<Tuning>) -> Member {
         Member {
             tuning: Arc::clone(tuning),
@@ -106,12 +112,12 @@ impl ServerSaid {
     }
 }
 
-fn read_server_table(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value> {
+fn read_server_table(_report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
     let mut draft = ServerDraft::default();
-    reader.fill(table, UPSTREAM_SERVER, &at, &mut draft);
+    draft.fill(fields);
     let said = draft.address?;
     let weight = draft.weight.unwrap_or(said.weight);
-    Some(Value::Server(ServerSaid {
+    Some(Value::parsed(ParsedServer {
         weight,
         route: draft.route,
         is_standby: draft.is_standby,
@@ -119,9 +125,9 @@ fn read_server_table(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Opti
     }))
 }
 
-pub fn read_server(text: &str) -> Result<ServerSaid, Fault> {
+pub fn read_server(text: &str) -> Result<ParsedServer, ValueError> {
     let (backend, path) = read_backend(text)?;
-    Ok(ServerSaid {
+    Ok(ParsedServer {
         backend,
         path: path.into(),
         weight: 1,
@@ -130,13 +136,13 @@ pub fn read_server(text: &str) -> Result<ServerSaid, Fault> {
     })
 }
 
-/// Backend, and the path that goes before a request's.
-fn read_backend(text: &str) -> Result<(Backend, &str), Fault> {
+/// Returns the backend, and the path to prepend to a request's.
+fn read_backend(text: &str) -> Result<(Backend, &str), ValueError> {
     if let Some((scheme, socket)) = text.split_once("+unix:") {
         let (protocol, tls) = protocol_of(scheme)?;
         if !socket.starts_with('/') || socket.len() > 107 {
-            return Err(Fault::new(
-                "a socket is an absolute path of at most 107 bytes",
+            return Err(ValueError::new(
+                "the path of a socket must be absolute and at most 107 bytes long",
             ));
         }
         return Ok((
@@ -144,16 +150,18 @@ fn read_backend(text: &str) -> Result<(Backend, &str), Fault> {
             "",
         ));
     }
-    let (scheme, rest) = text.split_once("://").ok_or_else(|| Fault::plain(None))?;
+    let (scheme, rest) = text
+        .split_once("://")
+        .ok_or_else(|| ValueError::plain(None))?;
     let (protocol, tls) = protocol_of(scheme)?;
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     if path.contains(['?', '#', ' ']) {
-        return Err(Fault::new(
-            "the path of a server has no query and no fragment",
+        return Err(ValueError::new(
+            "the URL of a server has no query and no fragment",
         ));
     }
     let address = BackendAddress::tcp(authority, protocol.default_port(tls))
-        .ok_or_else(|| Fault::new(format!("{} is no host and port", quoted(authority))))?;
+        .ok_or_else(|| ValueError::new(format!("invalid host and port {}", quoted(authority))))?;
     Ok((backend(protocol, address, tls), path.trim_end_matches('/')))
 }
 
@@ -167,7 +175,7 @@ fn backend(protocol: Protocol, address: BackendAddress, tls: bool) -> Backend {
     }
 }
 
-fn protocol_of(scheme: &str) -> Result<(Protocol, bool), Fault> {
+fn protocol_of(scheme: &str) -> Result<(Protocol, bool), ValueError> {
     let of_http2 = match scheme {
         "grpc" => Some((Protocol::Http2, false)),
         "grpcs" => Some((Protocol::Http2, true)),
@@ -177,9 +185,9 @@ fn protocol_of(scheme: &str) -> Result<(Protocol, bool), Fault> {
         .or_else(|| Protocol::from_scheme(scheme))
         .ok_or_else(|| {
             let known = "http, https, h2c, h2, grpc, grpcs, fcgi, scgi, uwsgi, lsapi and ajp";
-            Fault::with_help(
-                format!("nothing speaks {}", quoted(scheme)),
-                format!("known are {known}"),
+            ValueError::with_help(
+                format!("unknown protocol {}", quoted(scheme)),
+                format!("known protocols are {known}"),
             )
         })
 }

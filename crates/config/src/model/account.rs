@@ -1,14 +1,16 @@
-//! What has been used of a limit, as one number; who charges it and who pays is the pipeline's
-//! affair (`throttle`).
+//! Usage of a rate limit as one number. Charging and waiting are up to the pipeline (`throttle`).
+//!
+//! Called by: `throttle` of the pipeline, on every charged write or request.
+//! Caveat: one relaxed atomic, shared by all workers.
 
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// What one connection, address or site has used of one limit: the monotonic time, in nanoseconds,
-/// at which it is even. In the past for an account at rest. Relaxed order is enough, because it
-/// guards no other memory.
+/// Usage of one limit by a connection, address or site: the monotonic time, in nanoseconds, at
+/// which the account is balanced; in the past for an idle account. Relaxed ordering is enough,
+/// because it guards no other memory.
 #[derive(Debug, Default)]
 pub struct Account(AtomicU64);
 
@@ -17,19 +19,18 @@ impl Account {
         Account(AtomicU64::new(0))
     }
 
-    /// Whether everything is paid off, so that this account is as good as a new one.
+    /// Returns whether nothing is owed, so that the account equals a new one.
     pub fn is_at_rest(&self, now_ns: u64) -> bool {
         self.0.load(Relaxed) <= now_ns
     }
 
-    /// How far the account is ahead of `now_ns`. The clock is coarse and cores read it apart, so it
-    /// may seem to step back.
+    /// Returns how far the account is ahead of `now_ns`. The clock is coarse and read on several
+    /// cores, so it may seem to step back.
     pub fn debt_ns(&self, now_ns: u64) -> u64 {
         self.0.load(Relaxed).saturating_sub(now_ns)
     }
 
-    /// Adds to the debt if `accept` agrees, which is told the debt as it is; returns what `accept`
-    /// said.
+    /// Adds to the debt if `accept`, called with the current debt, agrees. Returns its result.
     pub fn charge<T>(
         &self,
         now_ns: u64,
@@ -53,7 +54,7 @@ impl Account {
         }
     }
 
-    /// Takes back what was charged and not used.
+    /// Gives back what was charged and not used.
     pub fn discharge(&self, cost_ns: u64) {
         let _ = self.0.fetch_update(Relaxed, Relaxed, |even_ns| {
             Some(even_ns.saturating_sub(cost_ns))
@@ -61,7 +62,7 @@ impl Account {
     }
 }
 
-/// What all connections to one of many hosts have used, where a site stands for them all.
+/// Usage of each host of a site with many hosts.
 #[derive(Clone, Debug, Default)]
 pub struct HostAccounts(Arc<(Account, Account)>);
 
@@ -75,7 +76,7 @@ impl HostAccounts {
     }
 }
 
-/// By identity.
+/// Compares by identity.
 impl PartialEq for HostAccounts {
     fn eq(&self, other: &HostAccounts) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

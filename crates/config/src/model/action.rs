@@ -1,4 +1,7 @@
 //! What a route does with a request.
+//!
+//! Called by: route selection, `check` and `explain`.
+//! Out of scope: the keys (`directives/route`).
 
 use super::Upstream;
 use saker_http::Status;
@@ -9,37 +12,37 @@ pub enum Action {
     /// Serve from the document root.
     Files,
     Redirect(Redirect),
-    /// A fixed answer.
+    /// A fixed response.
     Respond {
         status: Status,
         content_type: String,
         body: String,
     },
-    /// Send to an upstream.
+    /// Forwards to an upstream.
     Proxy(Proxy),
-    /// 403.
+    /// Responds with 403.
     Deny,
 }
 
-/// Where a route sends requests.
+/// Target of a route with `proxy`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proxy {
     /// Name or URL, as written.
     pub said: Box<str>,
     pub upstream: Arc<Upstream>,
-    /// The client's Host goes along.
+    /// Forwards the client's Host.
     pub preserves_host: bool,
-    /// X-Forwarded-Proto is ours to say.
+    /// Sets X-Forwarded-Proto instead of forwarding the client's.
     pub tells_scheme: bool,
 }
 
-/// What it does, for people.
+/// Describes the action in `check` and `explain`.
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Action::Files => f.write_str("files, with settings of its own"),
+            Action::Files => f.write_str("files, with their own settings"),
             Action::Redirect(redirect) => write!(f, "redirect to {}", redirect.to),
-            Action::Respond { status, .. } => write!(f, "a fixed answer ({})", status.0),
+            Action::Respond { status, .. } => write!(f, "a fixed response ({})", status.0),
             Action::Proxy(proxy) => write!(f, "proxy to {}", proxy.said),
             Action::Deny => f.write_str("deny"),
         }
@@ -49,9 +52,8 @@ impl fmt::Display for Action {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirect {
     pub status: Status,
-    /// A path or an absolute URI. `$1`… stand for what the stars matched, `$host`, `$path` (as
-    /// sent), `$query` (with its question mark, or nothing) for parts of the request, `$$` for a
-    /// dollar.
+    /// A path or an absolute URI. `$1`… are the captures of the stars, `$host`, `$path` (as sent),
+    /// `$query` (with its question mark, or empty) are parts of the request, `$$` is a dollar sign.
     pub to: String,
 }
 
@@ -59,7 +61,7 @@ pub struct Redirect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedirectPiece<'t> {
     Text(&'t str),
-    /// What the nth star (from 1 to 9) of the pattern stood for.
+    /// The capture of the nth star (from 1 to 9) of the pattern.
     Star(usize),
     Host,
     Path,
@@ -67,8 +69,8 @@ pub enum RedirectPiece<'t> {
 }
 
 impl Redirect {
-    /// Takes a `to` apart. The error is the offset of a dollar that begins nothing known; a loaded
-    /// configuration has none.
+    /// Splits a target into pieces. The error is the offset of a dollar sign that starts no
+    /// variable; a loaded configuration has none.
     pub fn pieces(to: &str) -> Result<Vec<RedirectPiece<'_>>, usize> {
         let mut pieces = Vec::new();
         let mut rest = to;
@@ -88,7 +90,8 @@ impl Redirect {
     }
 }
 
-/// What stands after a dollar, and its length (of ASCII, so that it never cuts a character).
+/// The variable after a dollar sign, and its length (in ASCII, so that it never splits a
+/// character).
 fn reference(after: &str) -> Option<(RedirectPiece<'static>, usize)> {
     const NAMES: [(&str, RedirectPiece<'static>); 4] = [
         ("host", RedirectPiece::Host),

@@ -1,19 +1,21 @@
-//! Somebody else who says whether a request may pass: a server that is asked, or a FastCGI program
-//! in the role of authorizer.
+//! Forward authorization: a server that decides whether a request may pass, or a FastCGI program in
+//! the authorizer role.
+//!
+//! Called by: the access phase.
 
 use super::{Origin, Upstream};
 use std::sync::Arc;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authorize {
-    /// As the configuration names it; `None`: nobody is asked.
+    /// As written in the configuration; `None`: off.
     pub said: Option<Box<str>>,
     pub origin: Origin,
-    /// What that became; `None` only where the configuration has errors.
+    /// The upstream of that name; `None` only if the configuration has errors.
     pub upstream: Option<Arc<Upstream>>,
-    /// Path and query that a server is asked for; `None`: those of the request.
+    /// Path and query to request; `None`: those of the client's request.
     pub target: Option<Box<str>>,
-    /// Fields of its answer that take the place of the request's.
+    /// Response fields that replace the request's.
     pub fields: Vec<Box<str>>,
 }
 

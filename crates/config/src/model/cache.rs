@@ -1,33 +1,34 @@
-//! The page cache: the store that the process has (`[cache]`), and what is done with it for a path
+//! The page cache: the store of the process (`[cache]`), and caching rules per path
 //! (`[site.cache]`, Apache's directives).
+//!
+//! Out of scope: caching decisions, which are in the crate `cache-rules`.
 
 use saker_net::Network;
 use std::path::PathBuf;
 
-/// `[cache]`: where entries are kept, and how many.
+/// `[cache]`: location and limits of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheStore {
     /// `None`: below the state directory.
     pub folder: Option<PathBuf>,
-    /// Of all entries; 0: no limit.
+    /// For all entries; 0: no limit.
     pub bytes_max: u64,
     pub entries_max: u64,
-    /// Of one site's; 0: no limit of their own.
+    /// For the entries of one site; 0: no separate limit.
     pub site_bytes_max: u64,
     pub site_entries_max: u64,
-    /// What workers together keep in memory of it.
+    /// Memory shared by all workers.
     pub memory_bytes_max: u64,
-    /// Entries with more content are not kept.
+    /// Maximum size of an entry.
     pub entry_bytes_max: u64,
-    /// Room on the disk that is left to others; `None`: 1 GiB, or a twentieth of a smaller disk.
+    /// Disk space to leave free; `None`: 1 GiB, or a twentieth of a smaller disk.
     pub disk_reserve_bytes: Option<u64>,
-    /// Sitemaps whose pages are made when the server has started, and again after so many seconds;
-    /// 0: once.
+    /// Sitemaps to warm the cache with after the start, and the interval in seconds; 0: once.
     pub warmed: Vec<String>,
     pub warmed_every_s: u64,
-    /// Who may purge by request (PURGE, REFRESH, BAN), besides whom a site names.
+    /// Client addresses that may purge by request (PURGE, REFRESH, BAN), besides those of a site.
     pub purgers: Vec<Network>,
-    /// Something may come to use it that the model does not show, such as a `.htaccess` file.
+    /// Set if something outside the model may use the cache, such as a `.htaccess` file.
     pub is_expected: bool,
 }
 
@@ -53,118 +54,116 @@ impl Default for CacheStore {
     }
 }
 
-/// What the cache does for requests to a path.
+/// Caching rules for a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheUse {
-    /// Requests are answered from it, and responses kept in it.
+    /// Requests are served from the cache, and responses stored.
     pub is_on: bool,
-    /// For all, and for one visitor alone (LSCache's private entries).
+    /// Shared entries, and private entries of one client (LSCache).
     pub public: bool,
     pub private: bool,
-    /// Responses without a word are kept for the visitor alone (LSCache's `CacheEnable private`);
-    /// for all, it is `ttl_default_s` that says so.
+    /// Responses without directives are stored as private (LSCache's `CacheEnable private`); for
+    /// shared ones, see `ttl_default_s`.
     pub unasked_private: bool,
-    /// What applications are told about it, be it on here or not: so they know that they may switch
-    /// it on.
+    /// Announced to applications even if the cache is off here, so that they know they may enable
+    /// it.
     pub offer: CacheOffer,
-    /// HTTP's own words are heard (RFC 9111: Cache-Control, Expires, CDN-Cache-Control and their
-    /// kin).
+    /// Follows HTTP's directives (RFC 9111: Cache-Control, Expires, CDN-Cache-Control and the
+    /// like).
     pub obeys_http: bool,
-    /// Of HTTP's words, only those count that are for shared caches alone: public, s-maxage,
+    /// Follows only those HTTP directives that are for shared caches: public, s-maxage,
     /// CDN-Cache-Control.
     pub shared_words_only: bool,
-    /// LSCache's are (X-LiteSpeed-Cache-Control and its kin), before HTTP's own.
+    /// Follows LSCache's directives (X-LiteSpeed-Cache-Control and the like), which take precedence
+    /// over HTTP's.
     pub obeys_lscache: bool,
-    /// Seconds that a response is fresh for which says nothing about it; `None`: such responses are
-    /// not kept.
+    /// Freshness lifetime, in seconds, of responses without directives; `None`: they are not
+    /// stored.
     pub ttl_default_s: Option<u64>,
-    /// In place of whatever the response says.
+    /// Overrides the response's directives.
     pub ttl_override_s: Option<u64>,
     pub ttl_max_s: Option<u64>,
-    /// Bounds what was guessed, not what the response says.
+    /// Lower limit of heuristic freshness, not of the response's directives.
     pub ttl_min_s: u64,
-    /// `ttl_default_s` is for responses with an ETag or a Last-Modified only (mod_cache).
+    /// `ttl_default_s` applies only to responses with an ETag or Last-Modified (mod_cache).
     pub default_needs_validator: bool,
-    /// Of an LSCache entry that says no age: public, private.
+    /// Of LSCache entries without a lifetime: public, private.
     pub lscache_ttl_s: (u64, u64),
-    /// A response without a word, but with a Last-Modified, is fresh for that part of its age, in
-    /// percent.
+    /// Heuristic freshness of responses with Last-Modified and no directives, in percent of their
+    /// age.
     pub heuristic_percent: u64,
-    /// How long after its end an entry is served while a new one is made, and while none can be
-    /// had.
+    /// How long an expired entry is served while it is refreshed, and while refreshing fails.
     pub grace_s: u64,
     pub stale_if_error_s: u64,
-    /// What the client says of freshness (reload) is heard, as mod_cache does.
+    /// Honors the client's reload directives, as mod_cache does.
     pub honours_client: bool,
-    /// Parameters of the query that make no other page: names, or their beginnings with `*`.
+    /// Query parameters that are not part of the key: names, or prefixes with `*`.
     pub ignored_parameters: Vec<String>,
-    /// Names of `;name=value` at the end of a path, which make no other page (session identifiers).
+    /// Names of `;name=value` at the end of a path that are not part of the key (session
+    /// identifiers).
     pub ignored_path_parameters: Vec<String>,
-    /// Requests with a query, and those with cookies, are served from it and kept, too.
+    /// Requests with a query, and those with cookies, use the cache too.
     pub with_query: bool,
     pub with_cookies: bool,
-    /// A request with such a cookie is answered by the application; names, or their beginnings with
-    /// `*`. Where the response says that it is for all, it is kept all the same.
+    /// Requests with such a cookie (name, or prefix with `*`) go to the application. Responses
+    /// marked as shared are stored nevertheless.
     pub session_cookies: Option<Vec<String>>,
-    /// Cookies that are as good as not sent (of statistics, say): names, or their beginnings with
-    /// `*`. The application gets them all the same.
+    /// Cookies that the cache ignores (of analytics services, for example): names, or prefixes with
+    /// `*`. The application still receives them.
     pub ignored_cookies: Vec<String>,
-    /// Cookies whose values make another page.
+    /// Cookies whose values are part of the key.
     pub vary_cookies: Vec<String>,
-    /// Request fields beyond HTTP's own that a response's Vary may name to an LSCache entry, in
-    /// lower case.
+    /// Additional request fields that Vary of an LSCache response may name, in lowercase.
     pub vary_fields: Vec<String>,
-    /// LSCache's vary string is no part of the key.
+    /// LSCache's vary string is not part of the key.
     pub no_vary: bool,
-    /// A visitor with private entries is known by the address as well as by cookies.
+    /// A client with private entries is identified by its address as well as by cookies.
     pub identity_by_address: bool,
-    /// Hosts of this server that pages may include parts of, though the client's own listener does
-    /// not lead to them.
+    /// Hosts of this server that ESI includes may refer to although the client's listener does not
+    /// serve them.
     pub include_hosts: Vec<String>,
-    /// Paths that are left alone, by what they contain.
+    /// Paths to bypass, by substrings.
     pub excluded_paths: Vec<String>,
-    /// Of the content: smaller and larger ones are not kept. `CacheStore::entry_bytes_max` bounds
-    /// all.
+    /// Limits on the body size of entries. `CacheStore::entry_bytes_max` applies to all.
     pub entry_bytes_min: u64,
     pub entry_bytes_max: Option<u64>,
-    /// The client is told what the cache did: Cache-Status (RFC 9211); X-LiteSpeed-Cache always is
-    /// where LSCache's words are heard.
+    /// Sends Cache-Status (RFC 9211) to the client; X-LiteSpeed-Cache is always sent where
+    /// LSCache's directives are followed.
     pub tells_status: bool,
-    /// A field that says what the cache did in one word, as `$upstream_cache_status` does.
+    /// Name of a response field with the result in one word, like `$upstream_cache_status`.
     pub result_field: Option<String>,
-    /// The same in Apache's words: X-Cache, X-Cache-Detail.
+    /// The same in Apache's form: X-Cache, X-Cache-Detail.
     pub apache_field: bool,
     pub apache_detail_field: bool,
-    /// Phones, tablets and other browsers get pages of their own.
+    /// Stores separate pages for phones, tablets and other browsers.
     pub varies_by_device: bool,
-    /// Pages that are fetched again when they were purged, those first that are asked for most.
+    /// Number of purged pages to refetch, the most requested first.
     pub refetched_max: usize,
-    /// Pages in demand are made anew when that part of their life is left, in percent; 0: when it
-    /// is over.
+    /// Refreshes requested pages when this percentage of their lifetime is left; 0: off.
     pub refresh_ahead_percent: u64,
-    /// Response fields that are not kept.
+    /// Response fields that are not stored.
     pub ignored_fields: Vec<String>,
-    /// Kept although the response says otherwise (mod_cache's CacheStorePrivate, -NoStore,
+    /// Stores despite the response's directives (mod_cache's CacheStorePrivate, -NoStore,
     /// -Expired).
     pub stores_private: bool,
     pub stores_no_store: bool,
     pub stores_expired: bool,
-    /// A URL with a query is kept only if the response says how long (mod_cache without
+    /// Stores a URL with a query only if the response sets a lifetime (mod_cache without
     /// CacheIgnoreQueryString).
     pub query_needs_expiry: bool,
-    /// A request with `no-store` is not answered from the cache either (mod_cache without
+    /// Does not serve requests with `no-store` from the cache (mod_cache without
     /// CacheIgnoreCacheControl).
     pub no_store_bypasses: bool,
-    /// Others that may purge this site's entries by request.
+    /// Further addresses that may purge this site's entries by request.
     pub purgers: Vec<Network>,
-    /// Where a request's own X-LiteSpeed-Purge is carried out, from whoever may purge.
+    /// Path at which X-LiteSpeed-Purge of a request is honored, from addresses that may purge.
     pub purge_path: Option<String>,
 }
 
-/// What `X-LSCACHE` and `X-LITEMAGE` tell applications that there is.
+/// Features that `X-LSCACHE` and `X-LITEMAGE` announce to applications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheOffer {
-    /// `on`; without it, nothing is told.
+    /// `on`; without it, nothing is announced.
     pub pages: bool,
     /// Crawlers of applications may run.
     pub crawler: bool,
@@ -189,8 +188,7 @@ impl CacheOffer {
 }
 
 impl CacheUse {
-    /// Names of parameters that follow visitors about and make no other page, which `tracking`
-    /// stands for.
+    /// Names of tracking parameters, which `tracking` stands for.
     pub const TRACKING: &[&str] = &[
         "utm_*",
         "gclid",
@@ -244,7 +242,7 @@ impl CacheUse {
 }
 
 impl Default for CacheUse {
-    /// Off; and when it is on, what is safe without knowing the site.
+    /// Off; when enabled, settings that are safe without knowledge of the site.
     fn default() -> CacheUse {
         CacheUse {
             is_on: false,

@@ -1,9 +1,8 @@
-//! How members of an upstream are looked after: checks that are made of them without a request, and
-//! what is known of each.
+//! Health of upstream members: active checks, and the state of each member.
 //!
-//! What is known ([`Standing`]) is one for the whole process: whoever looks after members writes
-//! it, all workers read it. It belongs to the member of one configuration, which is why two members
-//! are equal whatever is known of them.
+//! The state ([`Standing`]) is shared by the whole process: the checker writes it, all workers read
+//! it. It belongs to the member of one configuration, so members compare equal whatever their
+//! state.
 
 use std::{
     fmt,
@@ -14,10 +13,10 @@ use std::{
     },
 };
 
-/// What a server is asked.
+/// What a check sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HealthMethod {
-    /// Nothing: that it takes a connection is enough.
+    /// Nothing: accepting a connection is enough.
     Connect,
     Get,
     Head,
@@ -35,23 +34,23 @@ impl HealthMethod {
     }
 }
 
-/// A check that is made again and again.
+/// An active health check.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HealthCheck {
     pub method: HealthMethod,
     /// Path and query.
     pub target: Box<str>,
     pub interval_ms: u64,
-    /// For the whole of one check.
+    /// Timeout of one check.
     pub timeout_ms: u64,
-    /// So many in a row that went well bring a member back; so many that failed take it away.
+    /// Consecutive successes that bring a member back, and consecutive failures that take it out.
     pub passes: u32,
     pub fails: u32,
-    /// From and to; what is in none of them fails.
+    /// Ranges of healthy statuses.
     pub statuses: Vec<(u16, u16)>,
-    /// The content has this in it.
+    /// Text that the response must contain.
     pub content: Option<Box<str>>,
-    /// Decides in the place of statuses and content.
+    /// Decides instead of statuses and content.
     pub judge: Option<HealthJudge>,
 }
 
@@ -89,18 +88,18 @@ impl HealthCheck {
     }
 }
 
-/// What a server said to a check.
+/// The response to a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HealthAnswer {
     pub status: u16,
     pub fields: Vec<(String, Vec<u8>)>,
-    /// As much of it as is looked at.
+    /// The beginning of the body.
     pub content: Vec<u8>,
 }
 
 type Judging = dyn Fn(&HealthAnswer) -> bool + Send + Sync;
 
-/// Says whether an answer is that of a server that is well.
+/// Decides whether a response is that of a healthy server.
 #[derive(Clone)]
 pub struct HealthJudge(pub Arc<Judging>);
 
@@ -124,16 +123,16 @@ impl Hash for HealthJudge {
     }
 }
 
-/// What is known of a member.
+/// The state of a member.
 #[derive(Clone, Debug, Default)]
 pub struct Standing(Arc<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
     is_down: AtomicBool,
-    /// Of the process's clock; 0: it never was away.
+    /// Clock reading of the process; 0: it never was unavailable.
     back_since_ms: AtomicU64,
-    /// The last check that it passed while it was not away; 0: none.
+    /// The last check that it passed while available; 0: none.
     passed_ms: AtomicU64,
     busy: AtomicU32,
     requests: AtomicU64,
@@ -141,7 +140,7 @@ struct Known {
 }
 
 impl Standing {
-    /// Checks say that it is not to be asked.
+    /// Returns whether failed checks took the member out.
     pub fn is_down(&self) -> bool {
         self.0.is_down.load(Ordering::Relaxed)
     }
@@ -152,22 +151,22 @@ impl Standing {
         }
     }
 
-    /// A check has found it well.
+    /// Records a successful check.
     pub fn pass_check(&self, now_ms: u64) {
         self.0.passed_ms.store(now_ms, Ordering::Relaxed);
     }
 
-    /// Returns `true` if a check has found it well after that moment: what failed before is over.
+    /// Returns `true` if a check has succeeded since that moment, which clears earlier failures.
     pub fn has_passed_since(&self, ms: u64) -> bool {
         self.0.passed_ms.load(Ordering::Relaxed) > ms
     }
 
-    /// It is asked again after it was not.
+    /// Records that the member is available again.
     pub fn come_back(&self, now_ms: u64) {
         self.0.back_since_ms.store(now_ms.max(1), Ordering::Relaxed);
     }
 
-    /// How long it has been there, if it was away before.
+    /// Time since the member became available again, if it was not.
     pub fn back_for_ms(&self, now_ms: u64) -> Option<u64> {
         let since = self.0.back_since_ms.load(Ordering::Relaxed);
         (since > 0).then(|| now_ms.saturating_sub(since))
@@ -186,7 +185,7 @@ impl Standing {
         self.0.failures.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Requests under way, requests so far, and failures among them.
+    /// Active requests, all requests so far, and failures among them.
     pub fn figures(&self) -> (u32, u64, u64) {
         (
             self.0.busy.load(Ordering::Relaxed),
@@ -196,7 +195,7 @@ impl Standing {
     }
 }
 
-/// What becomes of a member is no part of what it is.
+/// The state of a member is not part of its identity.
 impl PartialEq for Standing {
     fn eq(&self, _: &Standing) -> bool {
         true

@@ -1,19 +1,21 @@
-//! Folders made of a host's name: `/srv/%2/%1`, as mod_vhost_alias has them
-//! (`VirtualDocumentRoot`), for both front-ends.
+//! Paths with parts of a host name: `/srv/%2/%1`, as in mod_vhost_alias (`VirtualDocumentRoot`),
+//! for both front ends.
 //!
-//! `%0` is the whole name, `%N` its N-th part (`%-N` from the end, `%N+` with all that follow,
-//! `%-N+` with all before), `%N.M` the M-th letter of it, `%p` the port, `%%` a percent sign. What
-//! a name has no part for is `_`. Difficulty: the name comes from a stranger. It can't lead out of
-//! the folder, and our own sites take only names that are well-formed.
+//! `%0` is the whole name, `%N` its nth label (`%-N` from the end, `%N+` with all that follow,
+//! `%-N+` with all before), `%N.M` the mth letter of it, `%p` the port, `%%` a percent sign. A part
+//! that the name does not have is `_`.
+//!
+//! Caveat: the name comes from the client. It cannot lead out of the directory, and native sites
+//! accept only well-formed names.
 
 use std::fmt;
 
-/// A pattern that was found well-formed.
+/// A valid pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPattern(Box<str>);
 
 impl HostPattern {
-    /// `None`: what follows a percent sign is none of ours.
+    /// Returns `None` for an invalid placeholder.
     pub fn parse(text: &str) -> Option<HostPattern> {
         let mut rest = text;
         while let Some((_, behind)) = rest.split_once('%') {
@@ -29,7 +31,7 @@ impl HostPattern {
         &self.0
     }
 
-    /// What it comes to; letters of the name are made small.
+    /// Expands the pattern; the name is converted to lowercase.
     pub fn of(&self, name: &str, port: u16) -> String {
         interpolated(&self.0, &name.to_ascii_lowercase(), port)
     }
@@ -41,8 +43,8 @@ impl fmt::Display for HostPattern {
     }
 }
 
-/// Whether a name (canonical: small letters, no port) is one that folders, users and logs may be
-/// called by: labels of letters, digits, `-` and `_`, none of them empty.
+/// Returns whether a normalized name (lowercase, no port) is safe as the name of a directory, user
+/// or log: labels of letters, digits, `-` and `_`, none of them empty.
 pub fn is_plain_name(name: &[u8]) -> bool {
     let is_label = |label: &[u8]| {
         (1..=63).contains(&label.len())
@@ -53,8 +55,8 @@ pub fn is_plain_name(name: &[u8]) -> bool {
     name.len() <= 253 && name.split(|byte| *byte == b'.').all(is_label)
 }
 
-/// Which part of something: `2` the second, `-1` the last, `2+` and all behind it, `-2+` and all
-/// before it, `0` everything.
+/// Selects parts: `2` the second, `-1` the last, `2+` the second and all after it, `-2+` the second
+/// to last and all before it, `0` everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Part {
     number: usize,
@@ -62,7 +64,7 @@ struct Part {
     and_more: bool,
 }
 
-/// `N` or `N.M` behind a percent sign, and what follows it.
+/// `N` or `N.M` after a percent sign, and the rest of the text.
 fn part(text: &str) -> Option<((Part, Option<Part>), &str)> {
     let (first, rest) = one_part(text)?;
     match rest.strip_prefix('.').and_then(one_part) {
@@ -91,7 +93,7 @@ fn one_part(text: &str) -> Option<(Part, &str)> {
 }
 
 impl Part {
-    /// Of things that are separated, or of letters; `_` for what is not there.
+    /// Selects from labels or letters; `_` where there is no such part.
     fn of<'t>(self, pieces: &[&'t str], joint: &str) -> String {
         if self.number == 0 {
             return pieces.join(joint);
@@ -147,7 +149,7 @@ fn interpolated(pattern: &str, name: &str, port: u16) -> String {
         };
     }
     out.push_str(rest);
-    // A name can't lead elsewhere.
+    // A name can't lead out of the directory.
     out.trim_end_matches('/')
         .replace("/../", "/_/")
         .replace('\0', "_")
@@ -157,7 +159,7 @@ fn interpolated(pattern: &str, name: &str, port: u16) -> String {
 mod tests {
     use super::*;
 
-    /// The examples of Apache's manual, and edges.
+    /// The examples of Apache's manual, and edge cases.
     #[test]
     fn names_become_folders() {
         let cases = [

@@ -1,39 +1,41 @@
-//! `[limits]`: named bounds on what clients may cost. 0 stands for "no limit" where the field says
-//! so.
+//! `[limits]`: limits on clients. 0 means "no limit" where the field says so.
+//!
+//! Called by: the protocol drivers and the accept path.
+//! Caveat: each limit names the status that clients get beyond it.
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// In all workers together; accepting pauses at the limit.
+    /// Of all workers together; accepting pauses at the limit.
     pub connections_max: u64,
-    /// 0: no limit. Further ones are closed at once.
+    /// 0: no limit. Further connections are closed at once.
     pub connections_per_address_max: u64,
-    /// Requests that are worked on at a time, in all workers together; others wait. 0: no limit.
-    /// Only Apache's configuration has such.
+    /// Concurrent requests of all workers together; others wait. 0: no limit. Set by Apache's
+    /// configuration only.
     pub requests_at_a_time_max: u64,
-    /// 0: no limit. The last response says `Connection: close`.
+    /// 0: no limit. The last response has `Connection: close`.
     pub requests_per_connection_max: u64,
-    /// Request line and fields together. 431 (414 where the request line alone is too long).
+    /// Request line and fields together. 431 (414 if the request line alone is too long).
     pub head_bytes_max: u64,
     /// 431.
     pub header_count_max: u64,
-    /// Request line. 414. 0: a quarter of the head.
+    /// Request line. 414. 0: a quarter of the header.
     pub request_line_bytes_max: u64,
-    /// One field line, of HTTP/1. 431. 0: as much as fits into the head.
+    /// One field line of HTTP/1. 431. 0: limited by the header size only.
     pub field_bytes_max: u64,
     /// 0: no limit. 413.
     pub body_bytes_max: u64,
-    /// On disk for clients that are slower than programs, of all of them; and of responses for one
-    /// client address.
+    /// Disk space for buffering between slow clients and backends, in total, and of the responses
+    /// to one client address.
     pub buffer_file_bytes_max: u64,
     pub buffer_file_bytes_per_address_max: u64,
-    /// From the first byte of a request to the end of its head. 408.
+    /// From the first byte of a request to the end of its header. 408.
     pub head_timeout_ms: u64,
     /// Between two reads of a body. 408.
     pub body_timeout_ms: u64,
-    /// A whole body; with each piece it is put off by as long as that would take at the least rate.
-    /// 408. 0: no limit.
+    /// Time for a whole body, extended by each read according to the minimum rate. 408. 0: no
+    /// limit.
     pub body_time_ms: u64,
-    /// 0: nothing puts it off.
+    /// Minimum rate; 0: the time is not extended.
     pub body_bytes_per_s_min: u64,
     /// Between two requests (and before the first).
     pub keep_alive_timeout_ms: u64,
@@ -43,20 +45,19 @@ pub struct Limits {
     pub tls_handshake_timeout_ms: u64,
     /// SETTINGS_MAX_CONCURRENT_STREAMS.
     pub http2_streams_max: u64,
-    /// Content that a client may send ahead on one stream. 0: our own choice. Only Apache's
-    /// configuration has such.
+    /// Flow control window of a stream. 0: the default. Set by Apache's configuration only.
     pub http2_window_bytes: u64,
-    /// Streams that a client resets, in [`Limits::HTTP2_WINDOW_MS`]. Beyond: ENHANCE_YOUR_CALM, as
-    /// for the next two.
+    /// Streams reset by the client within [`Limits::HTTP2_WINDOW_MS`]. Beyond: ENHANCE_YOUR_CALM,
+    /// as for the next two.
     pub http2_resets_max: u64,
     pub http2_pings_max: u64,
     pub http2_settings_max: u64,
-    /// CONTINUATION frames of one header block.
+    /// CONTINUATION frames per header block.
     pub http2_continuations_max: u64,
 }
 
 impl Limits {
-    /// The time in which resets, pings and settings are counted.
+    /// Window in which resets, pings and settings are counted.
     pub const HTTP2_WINDOW_MS: u64 = 10_000;
 }
 

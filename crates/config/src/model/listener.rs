@@ -1,4 +1,7 @@
-//! `[[listener]]`: where connections come in.
+//! `[[listener]]`: addresses to listen on.
+//!
+//! Called by: the process that binds sockets, and the accept path.
+//! Out of scope: the keys (`directives/listener`).
 
 use super::{ListenerTls, Origin};
 use std::{
@@ -14,8 +17,8 @@ pub enum Address {
 }
 
 impl Address {
-    /// The addresses that a text such as `127.0.0.1:8080`, `[::1]:80`, `unix:/path` stands for;
-    /// `:80` is two, of IPv4 and IPv6. The error is the way out, where there is one.
+    /// The addresses of a text such as `127.0.0.1:8080`, `[::1]:80`, `unix:/path`; `:80` is two,
+    /// for IPv4 and IPv6. The error is a suggestion, if there is one.
     pub fn parse_all(text: &str) -> Result<Vec<Address>, Option<String>> {
         if let Some(path) = text.strip_prefix("unix:") {
             return unix(path);
@@ -40,7 +43,7 @@ fn unix(path: &str) -> Result<Vec<Address>, Option<String>> {
     const PATH_BYTES_MAX: usize = 107;
     match path {
         path if !path.starts_with('/') => Err(Some(
-            "the path of a Unix socket is absolute: \"unix:/run/saker.sock\"".into(),
+            "the path of a Unix socket must be absolute: \"unix:/run/saker.sock\"".into(),
         )),
         path if path.len() > PATH_BYTES_MAX => Err(Some(format!(
             "the path of a Unix socket has at most {PATH_BYTES_MAX} bytes"
@@ -55,18 +58,18 @@ fn address_help(text: &str) -> Option<String> {
     let is_port = port.parse::<u16>().is_ok();
     match host {
         _ if text.parse::<std::net::IpAddr>().is_ok() => {
-            Some("a port is missing: write it after a colon, IPv6 addresses in brackets".into())
+            Some("missing port: write it after a colon, and IPv6 addresses in brackets".into())
         }
         "" if is_port => Some(format!("write \":{port}\"")),
         "*" if is_port => Some(format!("write \":{port}\"")),
         "localhost" if is_port => Some(format!("write the address: \"127.0.0.1:{port}\"")),
         _ if !is_port && port.bytes().all(|byte| byte.is_ascii_digit()) => {
-            Some("ports are 0 to 65535".into())
+            Some("ports range from 0 to 65535".into())
         }
         _ if is_port && host.contains(':') && !host.starts_with('[') => {
             Some(format!("write \"[{host}]:{port}\""))
         }
-        _ if is_port => Some("names are not looked up here: write the address".into()),
+        _ if is_port => Some("names are not resolved here: write the address".into()),
         _ => None,
     }
 }
@@ -83,18 +86,18 @@ impl fmt::Display for Address {
 #[derive(Clone, Debug)]
 pub struct Listener {
     pub address: Address,
-    /// Networks whose connections begin with a PROXY preface; connections from elsewhere must not
-    /// send one. Empty: nobody.
+    /// Networks whose connections start with a PROXY protocol header; others must not send one.
+    /// Empty: none.
     pub proxy_protocol_from: Vec<saker_net::Network>,
-    /// But not these; only Apache's configuration has such.
+    /// Exceptions of those; set by Apache's configuration only.
     pub proxy_protocol_except: Vec<saker_net::Network>,
     /// `listen(2)` backlog.
     pub backlog: u32,
     /// Permissions of a Unix socket.
     pub mode: Option<u32>,
-    /// TLS; `None` is plain.
+    /// TLS; `None`: plain.
     pub tls: Option<ListenerTls>,
-    /// HTTP/2 too: by ALPN over TLS; on a plain listener by prior knowledge or by upgrade (h2c).
+    /// HTTP/2: by ALPN over TLS; on a plain listener by prior knowledge or by upgrade (h2c).
     pub http2: bool,
     /// On a plain listener: by prior knowledge, and by upgrade. Only Apache's configuration tells
     /// them apart.
@@ -102,10 +105,10 @@ pub struct Listener {
     pub http2_upgrade: bool,
     /// WebSockets over HTTP/2 (RFC 8441).
     pub http2_websockets: bool,
-    /// HTTP/3 too, over UDP on the same port; `None`: not.
+    /// HTTP/3, over UDP on the same port; `None`: off.
     pub http3: Option<Http3>,
-    /// Of the kernel's buffers; `None`: its own choice, which grows as needed. Only Apache's
-    /// configuration has such.
+    /// Size of the kernel's buffers; `None`: its default, which grows as needed. Set by Apache's
+    /// configuration only.
     pub send_buffer_bytes: Option<u32>,
     pub receive_buffer_bytes: Option<u32>,
     pub origin: Origin,
@@ -115,12 +118,12 @@ pub struct Listener {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Http3 {
     pub congestion: Congestion,
-    /// 0-RTT (RFC 8470): clients that come back may ask before the handshake is over.
+    /// 0-RTT (RFC 8470): returning clients may send requests before the handshake completes.
     pub early_data: bool,
-    /// How long clients of HTTP/1 and 2 may remember that HTTP/3 is here (`Alt-Svc`, RFC 7838);
-    /// `None`: they are not told.
+    /// Lifetime of `Alt-Svc` (RFC 7838), which advertises HTTP/3 to HTTP/1 and HTTP/2 clients;
+    /// `None`: not advertised.
     pub advertised_s: Option<u32>,
-    /// A directory in which connections are recorded (qlog).
+    /// Directory for qlog traces.
     pub qlog: Option<PathBuf>,
 }
 
@@ -139,7 +142,7 @@ impl Default for Http3 {
     }
 }
 
-/// How HTTP/3's senders find out what a path carries.
+/// Congestion control of HTTP/3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Congestion {
     Cubic,
@@ -148,8 +151,8 @@ pub enum Congestion {
 }
 
 impl Listener {
-    /// HTTP/3 needs TLS, a port, and clients that come themselves: behind a proxy that writes
-    /// prefaces nobody would find it.
+    /// HTTP/3 requires TLS, a port, and direct client connections: behind a proxy that sends PROXY
+    /// headers no client could reach it.
     pub fn http3_where_possible(&self, http3: Http3) -> Option<Http3> {
         let is_direct =
             self.proxy_protocol_from.is_empty() && matches!(self.address, Address::Tcp(_));
@@ -205,11 +208,10 @@ mod tests {
         assert_eq!(help("localhost:80"), "write the address: \"127.0.0.1:80\"");
         assert_eq!(
             help("::1:8080"),
-            "a port is missing: write it after a colon, IPv6 addresses in brackets"
+            "missing port: write it after a colon, and IPv6 addresses in brackets"
         );
         assert!(
-            help("10.0.0.1").contains("port is missing")
-                && help("10.0.0.1:70000").contains("65535")
+            help("10.0.0.1").contains("missing port") && help("10.0.0.1:70000").contains("65535")
         );
         assert!(
             help("unix:x").contains("absolute")

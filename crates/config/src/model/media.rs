@@ -1,27 +1,30 @@
-//! What is done with audio and video files beyond sending them as they are.
+//! Streaming of audio and video files.
+//!
+//! Called by: the handler of static files.
+//! Out of scope: the keys (`directives/media`).
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Media {
-    /// FLV files from a byte or a time on (`?start=`, `?end=`).
+    /// FLV files from a byte or time (`?start=`, `?end=`).
     pub flv: bool,
-    /// MP4 files and their kin from a time on (`?start=`, `?end=`).
+    /// MP4 and related files from a time (`?start=`, `?end=`).
     pub mp4: bool,
     /// The same files as HLS (`/film.mp4/index.m3u8`).
     pub hls: bool,
     pub flv_start: FlvStart,
-    /// Files whose index takes more are not cut.
+    /// Maximum size of an index.
     pub index_bytes_max: u64,
-    /// About how long fragments of HLS are.
+    /// Approximate duration of HLS segments.
     pub hls_fragment_ms: u64,
-    /// How long clients and caches may keep what HLS is made of.
+    /// How long clients and caches may keep HLS playlists and segments.
     pub hls_max_age_s: u64,
-    /// How fast files are sent, in percent of how fast they are played; `None`: as fast as it goes.
+    /// Rate in percent of the playback speed; `None`: unlimited.
     pub rate_percent: Option<u64>,
-    /// So much of a file's playing time is sent as fast as it goes.
+    /// Playing time that is sent at full speed first.
     pub head_start_ms: u64,
 }
 
-/// What `?start=` of an FLV file counts.
+/// Unit of `?start=` for FLV files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FlvStart {
     #[default]
@@ -46,7 +49,7 @@ impl Default for Media {
 }
 
 impl Media {
-    /// Files are sent as they are, as fast as it goes.
+    /// Files are sent unchanged and at full speed.
     pub fn is_idle(&self) -> bool {
         !self.flv && !self.mp4 && !self.hls && self.rate_percent.is_none()
     }

@@ -1,20 +1,24 @@
-//! What a loaded configuration is: one `Model`, shared by all workers, never changed after it was
-//! built.
+//! The typed model of a loaded configuration: one [`Model`], shared by all workers, never changed
+//! after it is built.
+//!
+//! Called by: everything that serves requests.
+//! Out of scope: how the model is read; `directives` and the Apache front end make it.
 
+mod abuse;
+mod access;
 mod account;
 mod action;
 mod authorize;
+mod bot_protection;
 mod cache;
-mod guard;
+mod dynamic_vhosts;
 mod health;
 mod host_pattern;
-mod hosts;
 mod limits;
-mod links;
+mod link_protection;
 mod listener;
 mod media;
 mod modsecurity;
-mod origin;
 mod php;
 mod server;
 mod settings;
@@ -22,25 +26,26 @@ mod site;
 mod throttle;
 mod tls;
 mod upstream;
-mod visitors;
 
+pub use crate::origin::{Origin, Sourced};
+pub use abuse::{Evasive, ServerGuard};
+pub use access::{AccessControl, AccessRules, Addresses, Consequence};
 pub use account::{Account, HostAccounts};
 pub use action::{Action, Proxy, Redirect, RedirectPiece};
 pub use authorize::Authorize;
+pub use bot_protection::{CHALLENGE_PLACE, Challenge, LoginAction, Logins, Robots, Visitors};
 pub use cache::{CacheOffer, CacheStore, CacheUse};
-pub use guard::{Addresses, Admittance, Consequence, Evasive, Guard, ServerGuard};
+pub use dynamic_vhosts::{ByHost, DatabaseKind, DatabaseUrl, Hosts};
 pub use health::{HealthAnswer, HealthCheck, HealthJudge, HealthMethod, Standing};
 pub use host_pattern::{HostPattern, is_plain_name};
-pub use hosts::{ByHost, DatabaseKind, DatabaseUrl, Hosts};
 pub use limits::Limits;
-pub use links::{
+pub use link_protection::{
     Links, ReferrerPattern, Referrers, Refusal, SignAlgorithm, SignForm, SignPart, SignedUrls,
     TokenForm, Trigger,
 };
 pub use listener::{Address, Congestion, Http3, Listener};
 pub use media::{FlvStart, Media};
 pub use modsecurity::{ModSecurity, ModSecurityMode, RulesText};
-pub use origin::{Origin, Sourced};
 pub use php::{Php, PhpKind, PhpPool, PhpPools, PhpProgram, PhpSet, PhpUse, PhpValue};
 pub use saker_net::program::ProgramUser;
 pub use server::{
@@ -62,12 +67,11 @@ pub use upstream::{
     Activity, Backend, BackendAddress, BackendTls, Balance, Epoch, Member, Protocol, Sticky,
     Through, Tuning, Upstream,
 };
-pub use visitors::{CHALLENGE_PLACE, Challenge, LoginAction, Logins, Robots, Visitors};
 
 use saker_ipset::{AddressList, GeoDatabase};
 use std::{path::PathBuf, sync::Arc};
 
-/// A whole configuration.
+/// A complete configuration.
 #[derive(Debug, Default)]
 pub struct Model {
     pub server: Server,
@@ -75,32 +79,31 @@ pub struct Model {
     pub tls: ServerTls,
     pub cache: CacheStore,
     pub guard: ServerGuard,
-    /// Files of addresses that guards ask, each once.
+    /// Files of addresses used by access rules, each once.
     pub address_lists: Vec<Arc<AddressList>>,
-    /// Which say where addresses are.
+    /// Databases that locate addresses.
     pub geo_databases: Vec<Arc<GeoDatabase>>,
     pub php: Php,
     pub hosts: Hosts,
-    /// What there is of it, once that has been looked for.
+    /// The PHP pools, once PHP has been looked for.
     pub php_pools: PhpPools,
-    /// What rules are known to set for PHP.
+    /// PHP values that rules are known to set.
     pub php_sets: Vec<PhpSet>,
     pub listeners: Vec<Listener>,
-    /// In the order of the file; the first catch-all, or else the first site, answers hosts that
-    /// nobody claims.
+    /// In the order of the file; the first catch-all, or else the first site, serves unknown hosts.
     pub sites: Vec<Arc<Site>>,
-    /// All that anybody may be passed on to, for what looks after them without a request.
+    /// All upstreams that requests may go to, for health checks.
     pub upstreams: Vec<Arc<Upstream>>,
-    /// Error logs and logs of scripts, for `check`.
+    /// Error logs and script logs, for `check`.
     pub named_logs: Vec<NamedLog>,
-    /// Sockets of programs that answer for us, for `check`.
+    /// Sockets of backends, for `check`.
     pub named_sockets: Vec<NamedSocket>,
     /// Every file that was read, for `check` and `explain`.
     pub sources: Vec<PathBuf>,
 }
 
 impl Model {
-    /// Whether anything uses the page cache, or may come to.
+    /// Returns whether anything uses the page cache, or may use it later.
     pub fn wants_cache(&self) -> bool {
         let uses = |site: &Site| {
             site.settings.cache.is_on || site.routes.iter().any(|route| route.settings.cache.is_on)
@@ -108,7 +111,7 @@ impl Model {
         self.cache.is_expected || self.sites.iter().any(|site| uses(site))
     }
 
-    /// All settings that there are.
+    /// Iterates over the settings of all sites and routes.
     pub fn all_settings(&self) -> impl Iterator<Item = (&Site, &Settings)> {
         self.sites.iter().flat_map(|site| {
             let routes = site.routes.iter().map(|route| &*route.settings);

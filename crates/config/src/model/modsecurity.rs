@@ -1,4 +1,7 @@
-//! ModSecurity of a site or route.
+//! ModSecurity settings of a site or route.
+//!
+//! Called by: the phases that run rules.
+//! Out of scope: compiling rules (`resolve/modsecurity`).
 
 use super::Origin;
 use crate::modsecurity::Rules;
@@ -11,19 +14,19 @@ use std::{
 pub enum ModSecurityMode {
     #[default]
     Off,
-    /// As the rules' `SecRuleEngine` has it.
+    /// As the rules' `SecRuleEngine` says.
     On,
-    /// What they say is told to the log only.
+    /// Matches are only logged.
     Detect,
 }
 
-/// Rules that stand in the configuration itself.
+/// Rules in the configuration itself.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RulesText {
     pub text: String,
     pub file: Arc<str>,
     pub line: u32,
-    /// What names of files are relative to.
+    /// Directory that file names are relative to.
     pub base: Arc<Path>,
 }
 
@@ -32,11 +35,11 @@ pub struct ModSecurity {
     pub mode: ModSecurityMode,
     /// Patterns.
     pub files: Vec<PathBuf>,
-    /// Behind the files.
+    /// Added after the files.
     pub texts: Vec<RulesText>,
-    /// Where the mode was said.
+    /// Location of the mode.
     pub origin: Origin,
-    /// What requests are put to.
+    /// The compiled rules.
     pub rules: Option<Arc<Rules>>,
 }
 

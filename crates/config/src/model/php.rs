@@ -1,5 +1,7 @@
-//! PHP that the server runs itself: what is wanted of it (`[php]`), and the pools that were made of
-//! that.
+//! PHP managed by the server: its settings (`[php]`), and the pools made from them.
+//!
+//! Called by: the supervisor of PHP processes, and the gateway.
+//! Out of scope: the keys (`directives/php`).
 
 use super::{HostPattern, Origin, ProgramUser, Upstream};
 use std::{path::PathBuf, sync::Arc};
@@ -8,25 +10,25 @@ use std::{path::PathBuf, sync::Arc};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Php {
     pub program: PhpProgram,
-    /// Of one pool; `None`: by the machine's memory.
+    /// Processes of one pool; `None`: by the machine's memory.
     pub processes_max: Option<usize>,
-    /// Of one process; 0: what php.ini says (memory_limit) is all.
+    /// Of one process; 0: only memory_limit of php.ini applies.
     pub memory_bytes_max: u64,
-    /// Of one request; 0: what php.ini says (max_execution_time) is all.
+    /// Of one request; 0: only max_execution_time of php.ini applies.
     pub run_time_ms: u64,
-    /// Requests that wait for a process, and how long they do.
+    /// Requests that wait for a process, and for how long.
     pub queue_max: usize,
     pub queue_timeout_ms: u64,
-    /// A pool that nobody asked for so long ends, and begins with the next request; 0: never.
+    /// Idle time after which a pool stops; the next request starts it again. 0: never.
     pub pool_idle_timeout_ms: u64,
-    /// A process that has had so many requests makes room for a new one; 0: never.
+    /// Requests after which a process is replaced; 0: never.
     pub requests_max: u64,
-    /// Idle processes leave after this.
+    /// Idle time after which a process exits.
     pub idle_timeout_ms: u64,
-    /// Whom it runs as; only root can choose. `None`: the server's user, never root.
+    /// User that PHP runs as; requires root. `None`: the server's user, never root.
     pub user: Option<String>,
     pub group: Option<String>,
-    /// Folder of php.ini, or the file; `None`: PHP's own.
+    /// Directory of php.ini, or the file; `None`: PHP's default.
     pub ini: Option<PathBuf>,
     pub origin: Origin,
 }
@@ -51,13 +53,13 @@ impl Default for Php {
     }
 }
 
-/// Which PHP.
+/// PHP program to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PhpProgram {
-    /// The first kind that is installed: lsphp, php-fpm, php-cgi.
+    /// The first type that is installed: lsphp, php-fpm, php-cgi.
     Auto,
     Kind(PhpKind),
-    /// A program, whose name says its kind.
+    /// A program, whose name tells its type.
     Path(PathBuf),
 }
 
@@ -69,7 +71,7 @@ pub enum PhpKind {
 }
 
 impl PhpKind {
-    /// In the order of preference.
+    /// In order of preference.
     pub const ALL: [PhpKind; 3] = [PhpKind::Lsphp, PhpKind::Fpm, PhpKind::Cgi];
 
     pub fn name(self) -> &'static str {
@@ -81,21 +83,21 @@ impl PhpKind {
     }
 }
 
-/// What is done with PHP's files at a place of a native site.
+/// What serves PHP files at a path of a native site.
 #[derive(Clone, Debug, Default)]
 pub enum PhpUse {
-    /// Nobody runs them, and nobody sees them.
+    /// PHP is off; PHP files are not served.
     #[default]
     Off,
-    /// By the pool of the server.
+    /// The server's own pool.
     Managed,
-    /// By somebody else's.
+    /// An external php-fpm.
     Upstream(Arc<Upstream>),
-    /// By somebody else's, whose socket follows from the host's name.
+    /// An external php-fpm whose socket depends on the host name.
     ByHost(HostPattern),
 }
 
-/// `php_value` and its kin.
+/// `php_value` and the like.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PhpValue {
     pub name: Box<[u8]>,
@@ -104,7 +106,7 @@ pub struct PhpValue {
     pub is_admin: bool,
 }
 
-/// What sites are known to set, for whom: PHP can be started with it.
+/// Values that sites are known to set, by user: PHP can be started with them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PhpSet {
     pub user: Option<ProgramUser>,
@@ -120,42 +122,40 @@ impl PhpSet {
         }
     }
 
-    /// In the order of their names.
+    /// Sorted by name.
     pub fn values(&self) -> &Arc<[PhpValue]> {
         &self.values
     }
 }
 
-/// One PHP that is installed, and how it is reached once it runs.
+/// An installed PHP, and its socket once it runs.
 #[derive(Clone, Debug)]
 pub struct PhpPool {
-    /// `php-fpm 8.2`, for people.
+    /// `php-fpm 8.2`, for messages.
     pub name: Box<str>,
     pub kind: PhpKind,
-    /// `8.2`, where its name says so.
+    /// `8.2`, if its name has it.
     pub version: Option<Box<str>>,
     pub program: PathBuf,
-    /// Whom it runs as; `None`: whom `[php]` says.
+    /// User that it runs as; `None`: the user of `[php]`.
     pub user: Option<ProgramUser>,
-    /// Its own listening socket, which is the server's.
+    /// Its listening socket, which the server owns.
     pub socket: PathBuf,
     pub processes: usize,
-    /// Each of its processes serves one request, and what that has set is gone with it.
+    /// Each process serves one request, so settings end with it.
     pub serves_once: bool,
-    /// What it is started with, so that requests that want this and no more need not bring it. In
-    /// the order of their names.
+    /// Values it is started with, which requests need not send. Sorted by name.
     pub settings: Arc<[PhpValue]>,
     pub upstream: Arc<Upstream>,
 }
 
-/// All of them, each user's together, the one that is used where no version is named first. Empty:
-/// there is no PHP, or nobody wants one.
+/// All pools, grouped by user, the default version first. Empty: PHP is missing or not used.
 #[derive(Clone, Debug, Default)]
 pub struct PhpPools(Arc<[PhpPool]>);
 
 impl PhpPools {
     pub fn new(mut all: Vec<PhpPool>) -> PhpPools {
-        // Stable: of a user's the first stays the first.
+        // Stable, so that the first pool of a user remains the first.
         all.sort_by(|one, other| one.user.cmp(&other.user));
         PhpPools(all.into())
     }
@@ -168,13 +168,13 @@ impl PhpPools {
         self.first_of(None)
     }
 
-    /// Of those that run as a user; `None`: the server's.
+    /// The pools of a user; `None`: the server's.
     pub fn first_of(&self, user: Option<&ProgramUser>) -> Option<&PhpPool> {
         self.all_of(user).next()
     }
 
-    /// The one of a version, as handlers' names have it: `8.2`, `82`, `8`. `None`: there is none,
-    /// and the first has to do.
+    /// The pool of a version as in handler names: `8.2`, `82`, `8`. `None`: not installed, so the
+    /// first one is used.
     pub fn of_version(&self, wanted: &str, user: Option<&ProgramUser>) -> Option<&PhpPool> {
         let digits = |text: &str| text.bytes().filter(u8::is_ascii_digit).collect::<Vec<u8>>();
         let wanted = digits(wanted);
@@ -186,8 +186,8 @@ impl PhpPools {
         self.all_of(user).filter(|_| !wanted.is_empty()).find(fits)
     }
 
-    /// The one that stands in for this one where a request has settings of its own: one that was
-    /// started with them, or else one that forgets them.
+    /// The pool to use instead of this one for a request with its own settings: one that was
+    /// started with them, or else one that drops them after each request.
     pub fn for_settings<'p>(&'p self, pool: &'p PhpPool, values: &[PhpValue]) -> &'p PhpPool {
         let others = || {
             self.each_of(pool.user.as_ref())

@@ -1,4 +1,7 @@
-//! `[server]`: what the process is, and where it writes.
+//! `[server]`: settings of the process.
+//!
+//! Called by: process startup and reloads.
+//! Out of scope: the keys (`directives/server`, `logs`).
 
 use super::Origin;
 use saker_telemetry::{
@@ -10,7 +13,7 @@ use std::{path::PathBuf, sync::Arc};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Workers {
-    /// One per core that the process may run on.
+    /// One per CPU core available to the process.
     Auto,
     Count(usize),
 }
@@ -18,9 +21,9 @@ pub enum Workers {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Affinity {
     Off,
-    /// Worker n on the nth core that the process may run on.
+    /// Worker n on the nth available core.
     Auto,
-    /// Worker n on the nth core of the list (wrapping round).
+    /// Worker n on the nth core of the list, starting over at its end.
     Cores(Vec<usize>),
 }
 
@@ -49,11 +52,11 @@ impl From<LogLevel> for Level {
 pub struct ErrorLog {
     pub target: ErrorLogTarget,
     pub level: LogLevel,
-    /// Areas of messages that have another one.
+    /// Levels of single areas of messages.
     pub areas: Vec<(&'static str, LogLevel)>,
-    /// The shapes of its lines.
+    /// The formats of its lines.
     pub formats: ErrorLogFormats,
-    /// Whether lines that Apache would write are written in its words.
+    /// Whether messages that Apache has are logged in Apache's words.
     pub speaks_httpd: bool,
 }
 
@@ -61,7 +64,7 @@ pub struct ErrorLog {
 pub enum AccessLogTarget {
     Stdout,
     File(PathBuf),
-    /// A file for each host, `%{host}` in its path being the name.
+    /// One file per host name, which replaces `%{host}` in the path.
     ByHost(PathBuf),
     /// A command that reads lines from its standard input.
     Program(String),
@@ -73,14 +76,14 @@ pub struct AccessLog {
     pub target: AccessLogTarget,
     /// `common`, `combined`, `json`, or an Apache LogFormat string; checked while loading.
     pub format: Arc<str>,
-    /// The format is a format string even where it looks like a name.
+    /// The format is a format string even if it looks like a name.
     pub is_items: bool,
     /// Which requests are logged; `None`: all.
     pub condition: Option<LogCondition>,
     pub origin: Origin,
 }
 
-/// A log file that is not an access log: what it is called in messages, and where it is named.
+/// A log file other than an access log, with its name in messages and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedLog {
     pub kind: &'static str,
@@ -88,28 +91,28 @@ pub struct NamedLog {
     pub origin: Origin,
 }
 
-/// A Unix socket that requests are passed to, and where it is named.
+/// A Unix socket of a backend, with its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedSocket {
     pub path: PathBuf,
     pub origin: Origin,
 }
 
-/// What a request has to be like for its line to be written. Only Apache's configuration has such.
+/// Condition on which a request is logged. Set by Apache's configuration only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogCondition {
     Variable {
         name: Box<str>,
         is_set: bool,
     },
-    /// The rules of the site have decided it, under this number.
+    /// Decided by the rules of the site, under this number.
     Decided(usize),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShownRequests {
     None,
-    /// Of a long first line its beginning is shown.
+    /// Of a long request line only the beginning is shown.
     Beginnings,
     Ends,
 }
@@ -118,32 +121,32 @@ pub enum ShownRequests {
 pub struct Server {
     pub workers: Workers,
     pub affinity: Affinity,
-    /// User and group to change to after binding; names or numbers. Only as root.
+    /// User and group to switch to after binding, by name or number; requires root.
     pub user: Option<String>,
     pub group: Option<String>,
-    /// Where those two stand.
+    /// Their locations in the configuration.
     pub identity_origins: [Origin; 2],
-    /// Where several sites have a name for a host, the first one takes it, as Apache does;
-    /// otherwise the most exact.
+    /// If several sites match a host name, the first one wins, as in Apache; otherwise the most
+    /// specific.
     pub sites_in_order: bool,
-    /// Control socket, process id and what must survive a restart.
+    /// Directory of the control socket, the process ID and everything that must survive a restart.
     pub state_dir: PathBuf,
-    /// Users, besides root, who may control the running server; names or numbers.
+    /// Users, besides root, who may control the running server, by name or number.
     pub control_users: Vec<String>,
     pub error_log: ErrorLog,
-    /// Where the process id is written for scripts; only Apache's configuration names one.
+    /// File for the process ID; set by Apache's configuration only.
     pub pid_file: Option<PathBuf>,
     /// The Server field; empty sends none.
     pub server_field: String,
-    /// Requests under way that a status page shows.
+    /// Active requests listed on a status page.
     pub shown_requests: ShownRequests,
-    /// Bound on memory for resolved resources per process, bodies included.
+    /// Memory limit of the route caches of the process, including bodies.
     pub resource_memory_bytes_max: u64,
     pub resource_entries_max: u64,
-    /// Files up to this size are kept in memory whole; larger ones go out by sendfile, which costs
-    /// less from some 16 kB on.
+    /// Files up to this size are kept in memory; larger ones are sent with sendfile, which is
+    /// cheaper from about 16 kB.
     pub resource_file_bytes_max: u64,
-    /// TERM and a replaced process: seconds that running requests get to finish.
+    /// Time for running requests to finish on TERM or replacement.
     pub shutdown_timeout_ms: u64,
 }
 

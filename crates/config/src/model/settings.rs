@@ -1,8 +1,11 @@
-//! Settings that may differ from path to path: the site's, with a route's (later: a directory's, a
-//! .htaccess file's) laid over.
+//! Settings that may differ by path: the site's, overridden by a route's.
+//!
+//! Called by: all phases and handlers, by way of the matched route.
+//! Caveat: shared by `Arc`; a route has its own copy.
 
 use super::{
-    Authorize, CacheUse, Guard, Links, ModSecurity, Origin, PhpUse, ProgramUser, Throttle, Visitors,
+    AccessControl, Authorize, CacheUse, Links, ModSecurity, Origin, PhpUse, ProgramUser, Throttle,
+    Visitors,
 };
 use saker_http::Status;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
@@ -13,75 +16,75 @@ pub struct Settings {
     pub compression: Compression,
     pub fields: Vec<FieldEdit>,
     pub error_pages: BTreeMap<u16, ErrorPage>,
-    /// Content-Type of error pages that are texts; `None`: by what the text looks like.
+    /// Content-Type of error pages that are texts; `None`: guessed from the text.
     pub error_text_type: Option<String>,
     pub throttle: Throttle,
-    /// Who is answered; `None`: everybody.
-    pub guard: Option<Arc<Guard>>,
+    /// Access rules; `None`: everyone has access.
+    pub guard: Option<Arc<AccessControl>>,
     pub links: Links,
     pub visitors: Visitors,
-    /// Rules that requests are put to.
+    /// ModSecurity rules.
     pub modsecurity: Option<Arc<ModSecurity>>,
-    /// What the page cache does; shared by all paths for which it does the same.
+    /// Rules of the page cache; shared by all paths with the same rules.
     pub cache: Arc<CacheUse>,
-    /// What is done with audio and video files.
+    /// Streaming of audio and video files.
     pub media: super::Media,
-    /// Who runs PHP files.
+    /// What serves PHP files.
     pub php: PhpUse,
-    /// Names of files that are run for a request (CGI), with `*` for any part.
+    /// Names of CGI programs, with `*` for any part.
     pub cgi: Vec<String>,
-    /// Whom PHP and programs run as; `None`: the server's user.
+    /// User that PHP and programs run as; `None`: the server's user.
     pub program_user: Option<ProgramUser>,
     /// Files that programs may have sent (X-Sendfile).
     pub send_files: Option<Arc<SendFiles>>,
     /// Answer TRACE (RFC 9110 section 9.3.8)? Off by default.
     pub trace: bool,
-    /// Who is asked whether a request may pass.
+    /// Authorization server to ask.
     pub authorize: Option<Arc<Authorize>>,
     /// Overrides `limits.body_bytes_max`.
     pub body_bytes_max: Option<u64>,
     pub underscores: Underscores,
 }
 
-/// Fate of request fields whose names have anything but letters, digits and hyphens, on the way to
-/// programs and servers. A program can't tell `X_User` from `X-User`.
+/// What happens to request fields whose names have anything but letters, digits and hyphens, on the
+/// way to programs and upstreams. A program can't tell `X_User` from `X-User`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Underscores {
-    /// Dropped, as by nginx.
+    /// Dropped, as in nginx.
     #[default]
     Drop,
-    /// Servers asked over HTTP get them, programs don't (Apache).
+    /// Forwarded to HTTP upstreams, not to programs (as in Apache).
     Servers,
-    /// Passed on, unless the request has a field of the same variable with a plain name.
+    /// Forwarded, unless the request has a field with the regular name of the same variable.
     Pass,
 }
 
-/// Which files a program may have sent in place of its own content, and what of its own stays.
-/// (mod_xsendfile's settings.)
+/// Files that a program may have sent instead of its own response body, and which of its fields
+/// remain (settings of mod_xsendfile).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SendFiles {
-    /// Folders with all that is below them.
+    /// Directories, including everything below.
     pub roots: Vec<PathBuf>,
-    /// The script's own folder is one of them.
+    /// The script's own directory is included.
     pub beside_script: bool,
-    /// Links lead anywhere; else they are followed as those of the site's own files are.
+    /// Follows all symbolic links; otherwise as for the site's own files.
     pub follows_links: bool,
-    /// The name is escaped as in a URL.
+    /// The name is URL-encoded.
     pub is_escaped: bool,
     pub keeps_entity_tag: bool,
     pub keeps_last_modified: bool,
     pub keeps_encoding: bool,
-    /// Where the program says no type there is none; else the file's name tells it.
+    /// Sends no Content-Type if the program sets none; otherwise by the file name.
     pub keeps_no_type: bool,
-    /// Responses with other statuses than 200 are not looked at.
+    /// Only responses with status 200 are considered.
     pub is_for_success: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SymlinkPolicy {
-    /// Follow any link (Apache's FollowSymLinks).
+    /// Follow all links (Apache's FollowSymLinks).
     Follow,
-    /// Follow links whose owner is the owner of what they point to (SymLinksIfOwnerMatch).
+    /// Follow links whose owner owns the target (SymLinksIfOwnerMatch).
     OwnerMatch,
     /// Follow links that stay inside the document root.
     Inside,
@@ -100,27 +103,27 @@ pub struct EntityTagParts {
 #[derive(Clone, Debug)]
 pub struct Files {
     pub index: Vec<String>,
-    /// Show the entries of a folder that has no index file.
+    /// List directories without an index file.
     pub listing: bool,
-    /// Serve names that begin with a dot (`/.well-known/` always is), and backup and editor
-    /// leftovers (`~`, `.bak`, `.swp`, `#…#`…)?
+    /// Serve dotfiles (`/.well-known/` always is), and backup and editor files (`~`, `.bak`,
+    /// `.swp`, `#…#`…)?
     pub hidden: bool,
     pub symlinks: SymlinkPolicy,
     pub entity_tag: EntityTagParts,
-    /// Take `.br`, `.zst`, `.gz` siblings.
+    /// Serve `.br`, `.zst`, `.gz` files next to the requested one.
     pub precompressed: bool,
-    /// Added to types that take one; empty adds none.
+    /// Added to text types; empty: none.
     pub charset: String,
-    /// Extension (lower case, no dot) to media type, over the built-in table.
+    /// Media types by extension (lowercase, no dot), overriding the built-in table.
     pub types: BTreeMap<String, String>,
-    /// Where nothing is known about the extension; empty sends no Content-Type.
+    /// For unknown extensions; empty: no Content-Type.
     pub default_type: String,
-    /// POST is answered as GET is.
+    /// POST is answered like GET.
     pub takes_post: bool,
-    /// The Content-Type of everything, charset included, whatever its extension says; empty sends
-    /// none.
+    /// Content-Type of all files, including the charset, regardless of the extension; empty: none.
     pub whole_type: Option<String>,
-    /// Parts of one multipart/byteranges answer; more are answered with the whole.
+    /// Maximum number of ranges in a multipart/byteranges response; with more, the whole file is
+    /// sent.
     pub ranges_max: u32,
 }
 
@@ -154,37 +157,37 @@ pub enum CompressionCoding {
     Zstd,
 }
 
-/// What the entity tag of a coded body has besides that of the plain one.
+/// What the entity tag of a compressed body adds to the original one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodedTags {
-    /// Coding and level: another level makes other bytes.
+    /// Coding and level, as another level makes other bytes.
     Level,
     /// The coding alone (Apache's `AddSuffix`).
     Coding,
     /// Nothing (`NoChange`).
     Same,
-    /// There is none (`Remove`).
+    /// No entity tag (`Remove`).
     Absent,
 }
 
-/// Compression on the fly.
+/// Dynamic compression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compression {
-    /// In the server's order of preference; empty switches it off.
+    /// In the server's order of preference; empty: off.
     pub codings: Vec<CompressionCoding>,
     pub min_bytes: u64,
-    /// Larger bodies go out as they are.
+    /// Larger bodies are not compressed.
     pub max_bytes: u64,
     pub gzip_level: u32,
     pub brotli_quality: u32,
     pub zstd_level: u32,
-    /// Media types beyond the built-in list.
+    /// Media types in addition to the built-in list.
     pub types: Vec<String>,
-    /// Whatever the type.
+    /// Regardless of the type.
     pub every_type: bool,
-    /// Coded bodies are sent even where they are no smaller (Apache does that).
+    /// Sends compressed bodies even if they are no smaller (as Apache does).
     pub even_if_larger: bool,
-    /// Pages for errors, too.
+    /// Compresses error pages too.
     pub errors: bool,
     pub tags: CodedTags,
 }
@@ -213,11 +216,11 @@ impl Default for Compression {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldEditAction {
-    /// Replaces lines of that name.
+    /// Replaces all lines of this name.
     Set(String),
     /// Adds a line.
     Append(String),
-    /// Only where the response has none.
+    /// Sets the field only if the response does not have it.
     SetIfAbsent(String),
     Remove,
 }
@@ -227,7 +230,7 @@ pub enum FieldEditAction {
 pub struct FieldEdit {
     pub name: String,
     pub action: FieldEditAction,
-    /// On error responses too (nginx' `always`).
+    /// Also on error responses (nginx's `always`).
     pub always: bool,
     pub origin: Origin,
 }
@@ -236,9 +239,9 @@ pub struct FieldEdit {
 pub enum ErrorPage {
     /// A path of the same site, served with the error's status.
     Path(String),
-    /// Text to send as it is (HTML if it starts with `<`).
+    /// Text to send unchanged (HTML if it starts with `<`).
     Text(String),
-    /// 302 to another place (an absolute URI).
+    /// 302 to an absolute URI.
     Redirect(String),
 }
 

@@ -1,25 +1,28 @@
-//! `[[site]]`: hosts, their document root, routes and settings.
+//! `[[site]]`: host names, document root, routes and settings.
+//!
+//! Called by: host selection and routing.
+//! Out of scope: choosing the site for a host (`host_table`).
 
 use super::{AccessLog, Action, Address, ByHost, Limits, Origin, Settings, SiteTls};
 use saker_http::Status;
 use saker_telemetry::{error_log::SiteLog, forensic_log::ForensicLog};
 use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
 
-/// A name that a site answers to, in lower case without a trailing dot.
+/// A name of a site, in lowercase without a trailing dot.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SiteName {
     Exact(String),
-    /// `*.example.org` is kept as `example.org`; matches any number of labels before it, not the
+    /// `*.example.org` is stored as `example.org`; matches one or more labels before it, not the
     /// name itself.
     Wildcard(String),
     /// `*`
     Any,
 }
 
-/// The port that goes with a site's name in logs.
+/// The port of a site's name in logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CanonicalPort {
-    /// That of the connection.
+    /// The port of the connection.
     #[default]
     Local,
     /// 80 or 443.
@@ -30,43 +33,42 @@ pub enum CanonicalPort {
 #[derive(Clone, Debug)]
 pub struct Site {
     pub names: Vec<SiteName>,
-    /// Names with `*` or `?` elsewhere than `*.` at their beginning; only Apache's configuration
-    /// has such.
+    /// Names with `*` or `?` elsewhere than `*.` at the start; set by Apache's configuration only.
     pub patterns: Vec<String>,
-    /// Requests that name no host are for it below this path. Only Apache's configuration has such.
+    /// Requests without a host go to the site below this path. Set by Apache's configuration only.
     pub legacy_path: Option<Box<str>>,
-    /// Only for connections to these addresses of this machine (port 0: any); an unspecified one is
-    /// for those that no site names. Empty: for all. Only Apache's configuration has such.
+    /// Serves only connections to these local addresses (port 0: any); an unspecified address
+    /// serves those that no site names. Empty: all. Set by Apache's configuration only.
     pub local_addresses: Vec<SocketAddr>,
-    /// Only on these listeners; empty: on all.
+    /// Serves only these listeners; empty: all.
     pub listeners: Vec<Address>,
-    /// Document root. `None` for a site of redirects alone.
+    /// Document root. `None` for a site with redirects only.
     pub root: Option<PathBuf>,
-    /// What is to be made of the name that was asked for.
+    /// Settings that depend on the requested host name.
     pub by_host: Option<ByHost>,
     pub access_logs: Vec<AccessLog>,
-    /// In the place of the server's. Only Apache's configuration has such.
+    /// Overrides the server's. Set by Apache's configuration only.
     pub error_log: Option<Arc<SiteLog>>,
-    /// Of requests before and after they are served. Only Apache's configuration has such.
+    /// Log of requests before and after they are served. Set by Apache's configuration only.
     pub forensic_log: Option<Arc<ForensicLog>>,
-    /// As logs name it, where that is not its first name.
+    /// Name in logs, if not the first name.
     pub canonical_name: Option<Arc<str>>,
     pub canonical_port: CanonicalPort,
     pub tls: Arc<SiteTls>,
-    /// Of requests for it, and of connections to its address if it is the first there, where they
-    /// are not the server's. Only Apache's configuration has such.
+    /// Limits of requests to the site, and of connections to its address if it is the first site
+    /// there; override the server's. Set by Apache's configuration only.
     pub limits: Option<Arc<Limits>>,
-    /// Requests over plain HTTP are sent to HTTPS.
+    /// Redirects plain HTTP requests to HTTPS.
     pub https_redirect: Option<HttpsRedirect>,
-    /// First match wins.
+    /// The first match wins.
     pub routes: Arc<[Route]>,
-    /// Where no route matches.
+    /// Settings of requests that match no route.
     pub settings: Arc<Settings>,
     pub origin: Origin,
 }
 
 impl Site {
-    /// A site without names that serves nothing.
+    /// A site without names or content.
     pub fn new(origin: Origin) -> Site {
         Site {
             names: Vec::new(),
@@ -91,30 +93,31 @@ impl Site {
     }
 }
 
-/// Where requests over plain HTTP are sent: same host, path and query. Not those for
-/// `/.well-known/acme-challenge/`, which an authority asks over plain HTTP (RFC 8555 section 8.3).
+/// Redirects plain HTTP requests to the same host, path and query, except for
+/// `/.well-known/acme-challenge/`, which authorities request over plain HTTP (RFC 8555 section
+/// 8.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HttpsRedirect {
     pub status: Status,
-    /// Of the first TLS listener on which the site is found; 443 is left out of the URL.
+    /// Port of the first TLS listener of the site; 443 is omitted from the URL.
     pub port: u16,
 }
 
-/// What of the (normalised, decoded) path a route is for.
+/// Pattern of the (normalized, decoded) path of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathPattern {
     Exact(String),
-    /// `/img/*` is kept as `/img/`.
+    /// `/img/*` is stored as `/img/`.
     Prefix(String),
-    /// `*.jpg` is kept as `.jpg`.
+    /// `*.jpg` is stored as `.jpg`.
     Suffix(String),
-    /// Any other use of `*` (which matches any run of bytes, slashes included): the literal pieces
+    /// Any other use of `*` (which matches any run of bytes, including slashes): the literal pieces
     /// between the stars.
     Glob(Vec<String>),
 }
 
 impl PathPattern {
-    /// The pattern that a text with stars stands for.
+    /// Parses a text with stars.
     pub fn new(text: &str) -> PathPattern {
         let pieces: Vec<String> = text.split('*').map(str::to_owned).collect();
         match pieces.as_slice() {
@@ -125,7 +128,7 @@ impl PathPattern {
         }
     }
 
-    /// How many captures a match has.
+    /// Number of captures of a match.
     pub fn stars(&self) -> usize {
         match self {
             PathPattern::Exact(_) => 0,
@@ -134,7 +137,7 @@ impl PathPattern {
         }
     }
 
-    /// Whether it matches; the captures are what the stars stood for.
+    /// Returns the captures of the stars if the path matches.
     pub fn captures<'p>(&self, path: &'p [u8]) -> Option<Vec<&'p [u8]>> {
         match self {
             PathPattern::Exact(text) => (path == text.as_bytes()).then(Vec::new),
@@ -149,7 +152,7 @@ impl PathPattern {
     }
 }
 
-/// As it stands in a configuration.
+/// As written in a configuration.
 impl fmt::Display for PathPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -161,8 +164,8 @@ impl fmt::Display for PathPattern {
     }
 }
 
-/// Leftmost-shortest matching, which decides every pattern of literals and stars without going
-/// back.
+/// Leftmost-shortest matching, which decides every pattern of literals and stars without
+/// backtracking.
 fn glob<'p>(pieces: &[String], path: &'p [u8]) -> Option<Vec<&'p [u8]>> {
     let (first, rest) = pieces.split_first()?;
     let mut left = path.strip_prefix(first.as_bytes())?;
@@ -190,9 +193,9 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
 pub struct Route {
     pub pattern: PathPattern,
     pub action: Action,
-    /// The site's settings with the route's laid over them.
+    /// The site's settings, overridden by the route's.
     pub settings: Arc<Settings>,
-    /// Clients are answered 404; it is for what the server itself leads there.
+    /// Only for internal redirects; requests from clients get 404.
     pub is_internal: bool,
     pub origin: Origin,
 }

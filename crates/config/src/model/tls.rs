@@ -1,4 +1,7 @@
-//! TLS: what a listener, a site and the whole server say about it.
+//! TLS settings of a listener, a site and the whole server.
+//!
+//! Called by: the crates `tls` and `acme`.
+//! Out of scope: reading certificates and keys.
 
 use super::Origin;
 use std::{path::PathBuf, sync::Arc};
@@ -10,7 +13,7 @@ pub enum TlsVersion {
     Tls13,
 }
 
-/// Cipher suites by their IANA names' essentials; those of 1.3 first.
+/// Cipher suites, by the essential parts of their IANA names; those of TLS 1.3 first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CipherSuite {
     Tls13Aes128Gcm,
@@ -44,7 +47,7 @@ pub enum Group {
     Secp384r1,
 }
 
-/// A certificate chain with its key, in PEM.
+/// A certificate chain with its private key, in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFiles {
     /// Leaf first. May hold the key too.
@@ -52,12 +55,11 @@ pub struct CertificateFiles {
     pub key: PathBuf,
     /// An OCSP response (DER) to staple.
     pub ocsp: Option<PathBuf>,
-    /// What follows the certificate in its chain, where that stands in a file of its own; only
-    /// Apache's configuration has such.
+    /// Rest of the chain, if in a separate file; set by Apache's configuration only.
     pub chain: Option<PathBuf>,
-    /// Who knows the passphrase of an encrypted key.
+    /// Source of the passphrase of an encrypted key.
     pub passphrase: Option<Arc<Passphrase>>,
-    /// OCSP responses are fetched and stapled.
+    /// Fetch and staple OCSP responses.
     pub stapling: Option<Arc<Stapling>>,
     pub origin: Origin,
 }
@@ -76,11 +78,11 @@ impl CertificateFiles {
     }
 }
 
-/// Only Apache's configuration has such.
+/// Passphrase of an encrypted key. Set by Apache's configuration only.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Passphrase {
     pub dialog: PassphraseDialog,
-    /// As who is asked is told: `name:port`.
+    /// Name passed to the dialog: `name:port`.
     pub server: String,
     /// Among the server's keys, from 0.
     pub number: usize,
@@ -90,25 +92,25 @@ pub struct Passphrase {
 pub enum PassphraseDialog {
     #[default]
     Terminal,
-    /// A program with its arguments; it is told more of them.
+    /// A program with its arguments; more are appended.
     Program(Vec<String>),
     /// A program that reads prompts.
     Pipe(Vec<String>),
 }
 
-/// On which terms responses are fetched; only Apache's configuration has such.
+/// Settings of OCSP stapling; set by Apache's configuration only.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Stapling {
-    /// In place of the one that the certificate names.
+    /// Overrides the URL in the certificate.
     pub responder: Option<String>,
     pub timeout_ms: u64,
-    /// Clocks may differ by so much.
+    /// Tolerated clock difference.
     pub skew_s: u64,
-    /// Older responses are not shown.
+    /// Maximum age of a stapled response.
     pub age_max_s: Option<u64>,
-    /// Of responses that don't say how long they hold.
+    /// Lifetime of responses without one.
     pub lifetime_s: u64,
-    /// Between two attempts that fail.
+    /// Interval between attempts after a failure.
     pub retry_s: u64,
 }
 
@@ -129,32 +131,32 @@ impl Default for Stapling {
 pub enum ClientCertificates {
     #[default]
     Off,
-    /// Asked for; a connection without one is served, one with a bad one is not.
+    /// Requested; a client without one is served, one with an invalid certificate is not.
     Optional,
-    /// The same, and nobody has to vouch for it; only Apache's configuration has such.
+    /// The same, but without verification of the issuer; set by Apache's configuration only.
     OptionalNoAuthority,
-    /// Asked for, because parts of the site may require one: one that isn't good counts as none;
-    /// only Apache's configuration has such.
+    /// Requested, because parts of the site may require one: an invalid one counts as none; set by
+    /// Apache's configuration only.
     Asked,
     Required,
 }
 
-/// Whose order of ciphers holds.
+/// Whose cipher preference wins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CipherOrder {
-    /// The server's, unless the client says by its own that it has no AES in hardware and the
-    /// configuration names no ciphers.
+    /// The server's, unless the client's order shows that it has no AES hardware and the
+    /// configuration lists no ciphers.
     #[default]
     Own,
     OwnAlways,
     Client,
 }
 
-/// Which certificates of a chain are looked up in revocation lists.
+/// Which certificates of a chain are checked against revocation lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Revocation {
     Off,
-    /// Those that no list is for pass if `takes_unlisted`.
+    /// Those without a list pass if `takes_unlisted`.
     Leaf {
         takes_unlisted: bool,
     },
@@ -184,76 +186,74 @@ impl Default for Revocation {
     }
 }
 
-/// More about certificates of clients; only Apache's configuration says it.
+/// Further checks of client certificates; set by Apache's configuration only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientChecks {
-    /// Authorities in a folder with names by hash, and revocation lists.
+    /// Directories of CA certificates (by hash) and of revocation lists.
     pub ca_folder: Option<PathBuf>,
     pub crl_folder: Option<PathBuf>,
-    /// Authorities whose names clients are told; none: those that are trusted.
+    /// CA names sent to clients; empty: those of the trusted CAs.
     pub hint_file: Option<PathBuf>,
     pub hint_folder: Option<PathBuf>,
     pub revocation: Revocation,
-    /// Of the chain: 1 is a certificate that an authority has signed itself.
+    /// Maximum depth of the chain: 1 is a certificate issued directly by a CA.
     pub depth_max: Option<u32>,
 }
 
-/// Which automatic certificates a site gets.
+/// Automatic certificates of a site.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Automatic {
     #[default]
     Off,
     /// For the site's exact names (and its wildcards, where a DNS command is set).
     On,
-    /// Made at the first handshake for a name, if the ask rule allows it.
+    /// Ordered at the first handshake for a name, if `ask` allows it.
     OnDemand,
-    /// Signed by this machine's own authority, which is kept in the state folder.
+    /// Signed by a CA of this machine, which is stored in the state directory.
     Local,
 }
 
-/// What one site says.
+/// TLS settings of a site.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SiteTls {
-    /// RSA and ECDSA may stand side by side.
+    /// May have RSA and ECDSA side by side.
     pub certificates: Vec<CertificateFiles>,
     pub automatic: Automatic,
     pub minimum_version: TlsVersion,
-    /// TLS 1.2 alone; only Apache's configuration says it.
+    /// TLS 1.2 only; set by Apache's configuration only.
     pub without_tls13: bool,
     pub cipher_order: CipherOrder,
-    /// In order of preference; empty: the default ones. Where it is not empty it has some of each
-    /// version that is allowed.
+    /// In order of preference; empty: the defaults. If not empty, it has suites of each allowed
+    /// version.
     pub ciphers: Vec<CipherSuite>,
-    /// In order of preference; empty: the default ones.
+    /// In order of preference; empty: the defaults.
     pub groups: Vec<Group>,
     pub client_certificates: ClientCertificates,
-    /// Authorities (PEM) that client certificates are checked against.
+    /// CA certificates (PEM) that client certificates are verified with.
     pub client_ca: Option<PathBuf>,
     /// Revocation lists (PEM) for client certificates.
     pub client_crl: Vec<PathBuf>,
     pub client_checks: ClientChecks,
     pub without_tickets: bool,
-    /// How long a session may go on by a ticket, where that is shorter than the life of the
-    /// server's keys.
+    /// Maximum lifetime of a session ticket, if shorter than that of the server's keys.
     pub ticket_lifetime_s: Option<u32>,
 }
 
-/// What a listener says; present where it speaks TLS.
+/// TLS settings of a listener; present if it uses TLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListenerTls {
-    /// Refuse handshakes without, or with an unknown, server name instead of showing the first
-    /// certificate.
+    /// Refuse handshakes with no or an unknown server name instead of using the first certificate.
     pub strict_sni: bool,
 }
 
-/// An authority's directory (RFC 8555 section 7.1.1).
+/// An ACME directory (RFC 8555 section 7.1.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcmeDirectory {
     pub url: String,
     pub external_account: Option<ExternalAccount>,
 }
 
-/// A binding to an account that the authority knows already (RFC 8555 section 7.3.4).
+/// External account binding (RFC 8555 section 7.3.4).
 #[derive(Clone, PartialEq, Eq)]
 pub struct ExternalAccount {
     pub key_id: String,
@@ -261,7 +261,7 @@ pub struct ExternalAccount {
     pub hmac_key: Vec<u8>,
 }
 
-/// Without the secret.
+/// Omits the secret.
 impl std::fmt::Debug for ExternalAccount {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ExternalAccount")
@@ -272,21 +272,21 @@ impl std::fmt::Debug for ExternalAccount {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcmeChallenge {
-    /// A file over plain HTTP (RFC 8555 section 8.3).
+    /// A file served over plain HTTP (RFC 8555 section 8.3).
     Http01,
     /// A certificate over TLS (RFC 8737).
     TlsAlpn01,
-    /// A record in the zone (RFC 8555 section 8.4); the only one for wildcards.
+    /// A DNS record (RFC 8555 section 8.4); the only type for wildcards.
     Dns01,
 }
 
-/// How the command for DNS-01 is called.
+/// Arguments of the command for DNS-01.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DnsWords {
     /// `set` or `clear`, the record's name, its value.
     #[default]
     Own,
-    /// `setup` or `teardown`, the domain's name, the record's value: as mod_md calls it.
+    /// `setup` or `teardown`, the domain name, the record's value: as in mod_md.
     ModMd,
 }
 
@@ -296,24 +296,23 @@ pub struct Acme {
     /// Tried in order.
     pub directories: Vec<AcmeDirectory>,
     pub email: Option<String>,
-    /// In order of preference. Without a DNS command, DNS-01 is not among them.
+    /// In order of preference. Without a DNS command, DNS-01 is not included.
     pub challenges: Vec<AcmeChallenge>,
     /// Command for DNS-01: called with `set` or `clear`, the record's name and its value.
     pub dns_command: Option<String>,
-    /// What else it is told.
+    /// Form of its arguments.
     pub dns_words: DnsWords,
-    /// Certificates for these names besides those of sites, which then are not ordered for their
-    /// sites alone. Only Apache's configuration has such.
+    /// Names of further certificates besides those of sites, whose sites then need no separate
+    /// ones. Set by Apache's configuration only.
     pub certificates: Vec<Vec<String>>,
-    /// How long a record may take to reach the zone's servers.
+    /// Time for a record to propagate.
     pub dns_wait_ms: u64,
-    /// URL asked, with `?domain=NAME`, before a certificate is made on demand; 200 allows.
+    /// URL requested, with `?domain=NAME`, before a certificate is ordered on demand; 200 allows.
     pub ask: Option<String>,
-    /// Authorities (PEM) that the directory's own certificate is checked against, besides the
-    /// system's.
+    /// CA certificates (PEM) to trust for the directory, in addition to the system's.
     pub directory_ca: Option<PathBuf>,
-    /// Where accounts and certificates are kept; `None`: in the state directory. Only `saker serve`
-    /// sets it.
+    /// Directory of accounts and certificates; `None`: in the state directory. Set by `saker serve`
+    /// only.
     pub folder: Option<PathBuf>,
 }
 
@@ -322,7 +321,7 @@ impl Acme {
     pub const LETS_ENCRYPT_STAGING: &str = "https://acme-staging-v02.api.letsencrypt.org/directory";
     pub const ZERO_SSL: &str = "https://acme.zerossl.com/v2/DV90";
 
-    /// The directory of an authority that has a name here.
+    /// The directory of an authority with a short name.
     pub fn directory_of(name: &str) -> Option<&'static str> {
         match name {
             "letsencrypt" => Some(Acme::LETS_ENCRYPT),
@@ -353,13 +352,13 @@ impl Default for Acme {
     }
 }
 
-/// `[tls]` and `[acme]`: what holds for the whole process.
+/// `[tls]` and `[acme]`: TLS settings of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerTls {
-    /// Session ticket keys (48 or 80 random bytes each) shared between machines; the first makes
-    /// tickets, all open them. Empty: own keys.
+    /// Session ticket keys (48 or 80 random bytes each) shared between machines; the first encrypts
+    /// tickets, all decrypt them. Empty: own keys.
     pub ticket_keys: Vec<PathBuf>,
-    /// Own ticket keys change this often; the last is kept as long again.
+    /// Rotation interval of own ticket keys; the previous key is kept for one more interval.
     pub ticket_rotation_ms: u64,
     pub acme: Acme,
 }

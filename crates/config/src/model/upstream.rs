@@ -1,9 +1,8 @@
-//! Programs and servers that answer in our place: what they speak, where they are, and which of
-//! several is asked.
+//! Upstreams: protocols, addresses, load balancing.
 //!
-//! Made by both front-ends (Apache's `ProxyPass`, `<Proxy balancer:>` and `SetHandler "proxy:…"`,
-//! our own `[[upstream]]`), and by rules at the time of a request. Workers keep the state
-//! (connections, failures) beside it, by [`Backend`] and by upstream.
+//! Called by: both front ends (Apache's `ProxyPass`, `<Proxy balancer:>` and `SetHandler
+//! "proxy:…"`; `[[upstream]]`), and rules at request time. Workers keep the state (connections,
+//! failures) separately, by [`Backend`] and by upstream.
 
 use super::{CipherSuite, HealthCheck, Revocation, Standing};
 use std::{
@@ -16,7 +15,7 @@ use std::{
     },
 };
 
-/// What a backend speaks.
+/// Protocol of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
     Http1,
@@ -29,7 +28,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// The scheme of Apache's worker URLs; `None`: not one of a gateway.
+    /// Parses the scheme of Apache's worker URLs; `None`: unknown.
     pub fn from_scheme(scheme: &str) -> Option<(Protocol, bool)> {
         Some(match scheme.to_ascii_lowercase().as_str() {
             "http" | "ws" => (Protocol::Http1, false),
@@ -45,7 +44,7 @@ impl Protocol {
         })
     }
 
-    /// The other way round.
+    /// The scheme of a protocol.
     pub fn scheme(self, tls: bool) -> &'static str {
         match self {
             Protocol::Http1 => ["http", "https"][usize::from(tls)],
@@ -58,7 +57,7 @@ impl Protocol {
         }
     }
 
-    /// Where a URL names none.
+    /// Port of URLs without one.
     pub fn default_port(self, tls: bool) -> u16 {
         match self {
             Protocol::Http1 | Protocol::Http2 => [80, 443][usize::from(tls)],
@@ -70,7 +69,7 @@ impl Protocol {
         }
     }
 
-    /// Programs get variables; servers get the request itself.
+    /// Programs get variables; HTTP servers get the request itself.
     pub fn takes_variables(self) -> bool {
         !matches!(self, Protocol::Http1 | Protocol::Http2 | Protocol::Ajp)
     }
@@ -79,7 +78,7 @@ impl Protocol {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum BackendAddress {
     Unix(PathBuf),
-    /// A name is resolved anew when what is known of it is old.
+    /// A name is resolved again when its addresses expire.
     Tcp {
         host: Box<str>,
         port: u16,
@@ -87,7 +86,7 @@ pub enum BackendAddress {
 }
 
 impl BackendAddress {
-    /// `host`, `host:port` or `[::1]:port`; `None`: none of these.
+    /// Parses `host`, `host:port` or `[::1]:port`; `None`: invalid.
     pub fn tcp(authority: &str, default_port: u16) -> Option<BackendAddress> {
         let (host, port) = match authority.rsplit_once(':') {
             Some((host, port)) if !port.contains(']') => (host, port.parse().ok()?),
@@ -103,33 +102,32 @@ impl BackendAddress {
     }
 }
 
-/// What is demanded of a backend under TLS.
+/// Requirements on a backend's TLS.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BackendTls {
-    /// Its certificate has to be of an authority that is trusted.
+    /// The certificate must be issued by a trusted authority.
     pub verify: bool,
-    /// It has to be for the backend's name.
+    /// The certificate must match the backend's name.
     pub checks_name: bool,
-    /// It has to be valid now.
+    /// The certificate must be valid now.
     pub checks_time: bool,
-    /// Files, and folders of them, instead of the system's authorities.
+    /// Files and directories of CA certificates, instead of the system's.
     pub authorities: Vec<PathBuf>,
-    /// Whether lists of what authorities have revoked are looked at; only Apache's configuration
-    /// has such.
+    /// Whether revocation lists are checked; set by Apache's configuration only.
     pub revocation: Revocation,
-    /// Files of such lists, and folders of them.
+    /// Files and directories of revocation lists.
     pub revocation_lists: Vec<PathBuf>,
-    /// Certificate and key shown to it.
+    /// Client certificate and key.
     pub identity: Option<(PathBuf, PathBuf)>,
-    /// Server name of the handshake, where it is not the host of the address.
+    /// Server name of the handshake, if not the host of the address.
     pub name: Option<Box<str>>,
-    /// Empty: what is usual.
+    /// Empty: defaults.
     pub ciphers: Vec<CipherSuite>,
     pub without_tls12: bool,
     pub without_tls13: bool,
 }
 
-/// The whole check.
+/// Verifies everything.
 impl Default for BackendTls {
     fn default() -> BackendTls {
         BackendTls {
@@ -148,18 +146,18 @@ impl Default for BackendTls {
     }
 }
 
-/// One place where something listens. Equal ones share connections.
+/// A backend server. Equal ones share connections.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Backend {
     pub protocol: Protocol,
     pub address: BackendAddress,
     pub tls: Option<BackendTls>,
-    /// Another proxy on the way; only Apache's configuration has such.
+    /// A forward proxy on the way; set by Apache's configuration only.
     pub through: Option<Arc<Through>>,
 }
 
-/// A proxy that a backend is reached through: over a tunnel (RFC 9110 section 9.3.6) where TLS is
-/// spoken with it, else by its whole URL.
+/// A proxy through which a backend is reached: by a tunnel (RFC 9110 section 9.3.6) with TLS, by
+/// absolute URLs without.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Through {
     pub host: Box<str>,
@@ -193,8 +191,8 @@ impl fmt::Display for Backend {
     }
 }
 
-/// Counts how often what listens was replaced: connections to an earlier one are not used again.
-/// Shared by whoever replaces it with all workers.
+/// Counts replacements of a backend process: connections to an earlier one are not reused. Shared
+/// by all workers.
 #[derive(Clone, Debug, Default)]
 pub struct Epoch(Arc<AtomicU32>);
 
@@ -216,43 +214,43 @@ impl PartialEq for Epoch {
 
 impl Eq for Epoch {}
 
-/// How connections to a backend are handled.
+/// Connection settings of a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tuning {
     pub connect_timeout_ms: u64,
-    /// Without a byte in either direction.
+    /// Maximum time without a byte in either direction.
     pub timeout_ms: u64,
     /// Idle connections kept per worker; 0: one per request.
     pub kept_max: usize,
-    /// An idle one is closed after this.
+    /// Idle time after which a connection is closed.
     pub kept_ms: u64,
-    /// Managed php-fpm: processes are started when connections come, and those that come at once
-    /// may count as one.
+    /// For managed php-fpm: processes are started when connections arrive, and several that arrive
+    /// at once may count as one.
     pub forks_on_demand: bool,
     /// Connections of the whole process; 0: no limit.
     pub connections_max: usize,
-    /// Requests of the whole process that wait for a connection to come free.
+    /// Requests of the whole process that wait for a connection.
     pub queue_max: usize,
     pub queue_timeout_ms: u64,
-    /// After a failure it is left alone for this long, if there are others.
+    /// Time that a failed backend is not used if there are others.
     pub retry_ms: u64,
-    /// What is known of its name's addresses is asked for again after this.
+    /// Interval of DNS lookups.
     pub address_ttl_ms: u64,
-    /// What the response may be ahead of the client before the backend is made to wait: in memory,
+    /// How far a response may be ahead of the client before the backend has to wait: in memory,
     /// then on disk.
     pub buffer_memory_bytes: usize,
     pub buffer_disk_bytes: u64,
-    /// Requests whose content is no longer are here whole before it is asked, so that a slow client
-    /// holds none of its processes.
+    /// Request bodies up to this size are buffered before the backend is used, so that a slow
+    /// client occupies none of its processes.
     pub request_ahead_bytes: u64,
-    /// Of managed programs; stands still for others.
+    /// Changes for managed programs only.
     pub epoch: Epoch,
-    /// Where somebody wants to know when it was asked last.
+    /// Set if the last use has to be known.
     pub activity: Option<Activity>,
     /// AJP.
     pub secret: Option<Box<str>>,
-    /// HTTP/1.1 with content, and AJP: it is asked whether it is ready first, and has this long to
-    /// say so.
+    /// HTTP/1.1 with a body, and AJP: timeout of the readiness check (Expect: 100-continue, CPing)
+    /// sent first.
     pub ping_ms: Option<u64>,
 }
 
@@ -280,7 +278,7 @@ impl Default for Tuning {
     }
 }
 
-/// Requests under way at a backend, and when the last one came or went; of all workers.
+/// Active requests at a backend, and when the last one started or ended; of all workers.
 #[derive(Clone, Debug)]
 pub struct Activity(Arc<(AtomicU32, AtomicU64)>);
 
@@ -304,13 +302,13 @@ impl Activity {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Since when nobody has asked; `None`: somebody does.
+    /// Returns since when it is idle; `None`: it is in use.
     pub fn idle_since_ms(&self) -> Option<u64> {
         (self.0.0.load(Ordering::Relaxed) == 0).then(|| self.0.1.load(Ordering::Relaxed))
     }
 }
 
-/// As of an [`Epoch`]: which one it is, not what it says.
+/// Like [`Epoch`]: compares by identity, not by value.
 impl PartialEq for Activity {
     fn eq(&self, other: &Activity) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -319,32 +317,32 @@ impl PartialEq for Activity {
 
 impl Eq for Activity {}
 
-/// One of several that do the same.
+/// One of several equivalent servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     pub backend: Arc<Backend>,
     pub tuning: Arc<Tuning>,
-    /// Path of its URL, without a slash at the end; goes before what is left of the request's path.
+    /// Path of its URL, without a trailing slash; prepended to the rest of the request's path.
     pub path: Box<str>,
-    /// Its share, in hundredths.
+    /// Weight, in hundredths.
     pub weight: u32,
-    /// What a session's cookie names it by.
+    /// Name in session cookies.
     pub route: Option<Box<str>>,
     pub redirect: Option<Box<str>>,
-    /// Host (and port) that a server is asked for, where the client's own is not passed on.
+    /// Host (and port) to send if the client's is not forwarded.
     pub authority: Box<str>,
-    /// Asked when no other can be.
+    /// Used only if no other is available.
     pub is_standby: bool,
-    /// Stands in for a member that can't be asked, one for one.
+    /// Replaces one unavailable member.
     pub is_spare: bool,
-    /// Of those that can be asked, the lowest set that has some is (Apache's lbset).
+    /// The lowest set with an available member is used (Apache's lbset).
     pub set: u32,
-    /// Not asked at all, or (drained) only for its sessions.
+    /// Not used at all, or (drained) only for its sessions.
     pub is_disabled: bool,
     pub is_draining: bool,
-    /// Failures don't count.
+    /// Failures are ignored.
     pub ignores_errors: bool,
-    /// Made of it again and again.
+    /// Active health check.
     pub health: Option<Arc<HealthCheck>>,
     pub standing: Standing,
 }
@@ -371,61 +369,60 @@ impl Member {
     }
 }
 
-/// Who is asked next.
+/// Load balancing method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Balance {
-    /// By share of requests (Apache's byrequests; weighted round robin).
+    /// By weight and number of requests (Apache's byrequests; weighted round robin).
     #[default]
     Requests,
-    /// By share of bytes.
+    /// By weight and bytes transferred.
     Traffic,
-    /// The one with the fewest requests under way (bybusyness, least connections).
+    /// The member with the fewest active requests (bybusyness, least connections).
     Busyness,
-    /// The less busy of two picked at random.
+    /// The less loaded of two picked at random.
     RandomTwo,
-    /// The same client address, the same member.
+    /// By client address.
     ClientAddress,
-    /// The same path and query, the same member.
+    /// By path and query.
     Target,
 }
 
-/// How a session is kept at its member.
+/// Sticky sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sticky {
     /// Name of the cookie, and of the path parameter.
     pub cookie: Box<str>,
     pub parameter: Box<str>,
-    /// Between session and route.
+    /// Separates session and route.
     pub separator: Option<u8>,
-    /// A semicolon ends the parameter in the path, too.
+    /// A semicolon also ends the parameter in the path.
     pub semicolon_delimits: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
-    /// As the configuration calls it.
+    /// As written in the configuration.
     pub name: Box<str>,
     pub members: Vec<Member>,
     pub balance: Balance,
     pub sticky: Option<Sticky>,
-    /// A session whose member can't be asked is refused rather than given to another.
+    /// A session whose member is unavailable is refused instead of moved.
     pub is_bound: bool,
-    /// Further members tried after one could not be reached; `None`: all of them.
+    /// Further members to try if connecting fails; `None`: all of them.
     pub attempts_max: Option<usize>,
-    /// Responses with these count as failures of the member.
+    /// Statuses that count as failures of the member.
     pub failure_statuses: Vec<u16>,
-    /// So does silence beyond the time limit.
+    /// A timeout counts as a failure too.
     pub fails_on_timeout: bool,
-    /// For a free member this long, when none can be asked.
+    /// How long to wait for a member if none is available.
     pub wait_ms: u64,
-    /// Its responses may lead to other paths of ours; `None`: those of programs may.
+    /// Allows internal redirects by responses; `None`: for programs only.
     pub internal_redirects: Option<bool>,
-    /// A member that comes back gets its share little by little, in this time.
+    /// Time over which a recovered member's share grows.
     pub slow_start_ms: u64,
-    /// Failures in a row after which a member is left alone.
+    /// Consecutive failures after which a member is not used for a while.
     pub failures_max: u32,
-    /// Requests are refused while all members are left alone, instead of trying one of them all the
-    /// same.
+    /// Refuses requests while no member is available, instead of trying one anyway.
     pub breaks: bool,
 }
 

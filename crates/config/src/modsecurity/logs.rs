@@ -1,11 +1,11 @@
-//! Logs that rules name (`SecAuditLog`): whether they can be written, which the library does not
-//! say.
+//! Logs named by rules (`SecAuditLog`): checks that they can be written, which the library does not
+//! report.
 //!
-//! The library opens them while it reads rules. So only the process that serves lets it: whoever
-//! only looks at a configuration (`saker check` as root, the process that starts programs) would
-//! make them his own files, which the server then can't write.
+//! Caveat: the library opens logs while it reads rules. Only the serving process lets it: any other
+//! process that reads a configuration (`saker check` as root, the process that starts programs)
+//! would create files that the server can't write.
 
-use crate::model::Origin;
+use crate::origin::Origin;
 use std::{
     collections::HashSet,
     fs::{self, OpenOptions},
@@ -18,18 +18,18 @@ use std::{
 
 static ARE_WRITTEN: AtomicBool = AtomicBool::new(false);
 
-/// From now on logs are opened: said once, by the process that serves, before it reads its
+/// Lets the library open logs from now on: called once by the serving process, before it reads its
 /// configuration.
 pub fn write_logs() {
     ARE_WRITTEN.store(true, Relaxed);
 }
 
-/// Whether a directive opens a log that is not to be opened here.
+/// Returns whether a directive opens a log that must not be opened in this process.
 pub(super) fn is_left_out(name: &str) -> bool {
     matches!(name, "secauditlog" | "secauditlog2" | "secdebuglog") && !ARE_WRITTEN.load(Relaxed)
 }
 
-/// What is said of the audit log, the last of each.
+/// Settings of the audit log; the last of each counts.
 #[derive(Debug, Default)]
 pub(super) struct AuditLog {
     is_on: bool,
@@ -39,9 +39,9 @@ pub(super) struct AuditLog {
 }
 
 impl AuditLog {
-    /// One directive, its name in lower case.
+    /// Notes one directive, by its name in lowercase.
     pub fn note(&mut self, name: &str, arguments: &str, origin: &Origin) {
-        let value = super::reading::unquoted(arguments);
+        let value = super::words::unquoted(arguments);
         let named = || Some((PathBuf::from(value), origin.clone()));
         match name {
             "secauditengine" => self.is_on = !value.eq_ignore_ascii_case("off"),
@@ -56,12 +56,12 @@ impl AuditLog {
         }
     }
 
-    /// What can't be written, and where it is named.
+    /// Returns the logs that can't be written, with their locations.
     pub fn faults(&self) -> Vec<(Origin, String)> {
         if !self.is_on {
             return Vec::new();
         }
-        // A URL (`SecAuditLogType HTTPS`) and a program are no files.
+        // A URL (`SecAuditLogType HTTPS`) or a program is not a file.
         let is_file = |path: &Path| {
             !path.to_string_lossy().starts_with("http") && !path.to_string_lossy().starts_with('|')
         };
@@ -76,18 +76,14 @@ impl AuditLog {
             (
                 path,
                 origin,
-                (!path.is_dir()).then(|| "there is no such folder".to_owned()),
+                (!path.is_dir()).then(|| "no such directory".to_owned()),
             )
         });
         let all = files.chain(folder);
         all.filter_map(|(path, origin, why)| {
             Some((
                 origin.clone(),
-                format!(
-                    "the audit log {} can't be written: {}",
-                    path.display(),
-                    why?
-                ),
+                format!("cannot write the audit log {}: {}", path.display(), why?),
             ))
         })
         .collect()
@@ -95,18 +91,18 @@ impl AuditLog {
 }
 
 fn file_fault(path: &Path) -> Option<String> {
-    // Those that could be opened once: the library holds on to them, whomever they belong to since.
+    // Files that were opened once: the library keeps them open, whoever owns them since.
     static HELD: Mutex<Option<HashSet<PathBuf>>> = Mutex::new(None);
     let folder = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
     if !folder.is_dir() {
-        return Some(format!("there is no folder {}", folder.display()));
+        return Some(format!("no such directory: {}", folder.display()));
     }
     let kind = fs::metadata(path).map(|metadata| metadata.file_type());
     if kind.as_ref().is_ok_and(fs::FileType::is_dir) {
-        return Some("it is a folder".into());
+        return Some("it is a directory".into());
     }
     if !ARE_WRITTEN.load(Relaxed) || kind.is_ok_and(|kind| !kind.is_file()) {
         return None;

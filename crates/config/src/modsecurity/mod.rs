@@ -1,12 +1,12 @@
-//! ModSecurity's rules on their way from files and texts to a set that requests are put to.
+//! ModSecurity rules, compiled from files and texts.
 //!
-//! Whoever reads a configuration (ours, Apache's) says in order what there is, and
-//! [`Rules::compile`] makes a set of it by libmodsecurity. Difficulty: the library reads its files
-//! itself, and knows neither `IncludeOptional` nor all that the module for Apache knows, with which
-//! Debian's files are written. So files are read here first: what the library understands is left
-//! to it, by name, and the rest reaches it as text, whose lines are mapped back to where they
-//! stood, in faults and in lines of the log. Absent on purpose: any understanding of rules
-//! themselves.
+//! Called by: both front ends, which list files and texts in order; [`Rules::compile`] makes a set
+//! with libmodsecurity.
+//! Caveat: the library reads its files itself, and knows neither `IncludeOptional` nor all
+//! directives of the Apache module, which Debian's files use. So files are read here first: what
+//! the library understands is left to it by name, the rest is passed as text, whose lines are
+//! mapped back to their locations in errors and log lines.
+//! Out of scope: the meaning of rules.
 
 mod logs;
 mod reading;
@@ -21,24 +21,24 @@ pub use reading::{Reading, Remark};
 pub use wants::Engine;
 pub use words::{Word, words};
 
-use crate::{diagnostic::Diagnostic, model::Origin};
+use crate::{diagnostic::Diagnostic, origin::Origin};
 use saker_net::modsecurity::{Part, RuleSet, RulesFault, Transaction};
 use std::sync::Arc;
 use wants::Wants;
 
-/// How the library calls what it was given as text.
+/// The library's name for rules passed as text.
 const NO_FILE: &str = "[file \"<<reference missing or not informed>>\"] [line \"";
-/// Where the rules say nothing: mod_security's own bound, which is a hard one here.
+/// Default if the rules set none: mod_security's own limit, which is a hard one here.
 const REQUEST_BYTES_MAX: u64 = 128 << 20;
 const RESPONSE_BYTES: u64 = 512 << 10;
 const RESPONSE_BYTES_MAX: u64 = 16 << 20;
 
-/// A set, and what it wants to see.
+/// A compiled set of rules, and the parts of requests and responses it needs.
 #[derive(Debug)]
 pub struct Rules {
     set: Arc<RuleSet>,
     wants: Wants,
-    /// Of its texts, where each line stood.
+    /// Locations of the lines of its texts.
     lines: Box<[Place]>,
 }
 
@@ -46,7 +46,7 @@ pub struct Rules {
 pub(crate) type Place = (Arc<str>, u32);
 
 impl Rules {
-    /// `origin`: where rules were asked for.
+    /// Compiles a set; `origin` is the location of the setting.
     pub fn compile(reading: Reading, origin: &Origin) -> Result<Rules, Diagnostic> {
         let (parts, lines, wants) = reading.into_parts();
         let set =
@@ -62,7 +62,7 @@ impl Rules {
         Transaction::new(&self.set, id)
     }
 
-    /// Whether what they say is done.
+    /// Returns whether matches are enforced.
     pub fn is_enforcing(&self) -> bool {
         self.wants.engine == Some(Engine::On)
     }
@@ -71,9 +71,9 @@ impl Rules {
         self.wants.request_content()
     }
 
-    /// More than that is nobody's to look at.
+    /// Returns the number of body bytes to inspect.
     pub fn request_bytes_max(&self) -> u64 {
-        // The library has to see that there is more than it takes.
+        // One more byte than the limit, so that the library sees that it is exceeded.
         self.wants.request_bytes.map_or(REQUEST_BYTES_MAX, |limit| {
             limit.saturating_add(1).min(REQUEST_BYTES_MAX)
         })
@@ -91,7 +91,7 @@ impl Rules {
             .min(RESPONSE_BYTES_MAX)
     }
 
-    /// A line of the library's with the places of texts in it, and the host under its name.
+    /// A log line of the library, with locations of texts and the host name filled in.
     pub fn told(&self, line: &str, host: &str) -> String {
         with_host(&self.located(line), host)
     }
@@ -117,7 +117,7 @@ fn place(lines: &[Place], line: usize) -> Option<(&str, u32)> {
         .map(|(file, at)| (&**file, *at))
 }
 
-/// The library knows the server's address only; what rules' readers look for is the host.
+/// The library knows only the server's address; tools that read these logs need the host.
 fn with_host(line: &str, host: &str) -> String {
     let cut = line
         .split_once("[hostname \"")
@@ -132,7 +132,7 @@ fn with_host(line: &str, host: &str) -> String {
     )
 }
 
-/// `Rules error. File: a.conf. Line: 3. Column: 11. What is wrong` with a place of its own.
+/// Parses `Rules error. File: a.conf. Line: 3. Column: 11. MESSAGE`.
 fn diagnostic(fault: &RulesFault, parts: &[Part], lines: &[Place], origin: &Origin) -> Diagnostic {
     let number = |name: &str| -> u32 {
         let digits = fault.message.split_once(name).map_or("", |(_, rest)| rest);
@@ -146,7 +146,7 @@ fn diagnostic(fault: &RulesFault, parts: &[Part], lines: &[Place], origin: &Orig
     let line = number("Line: ").max(number("at line: "));
     let part = fault.part.and_then(|at| parts.get(at));
     let column = number("Column: ");
-    // What the library does not support it says of no place.
+    // Some errors of the library have no location.
     let is_placed = column > 0 || fault.message.contains("at line: ");
     let origin = match part {
         Some(Part::File(path)) => Origin {
@@ -181,8 +181,8 @@ fn reason(message: &str) -> String {
         .to_owned()
 }
 
-/// `What is wrong File: a.conf at line: 3`: of some files the library has an address there, and the
-/// diagnostic has the place.
+/// Parses `MESSAGE File: a.conf at line: 3`: for some files the library has a memory address there,
+/// and the diagnostic has the location.
 fn without_place(message: &str) -> String {
     let cut = message
         .split_once("File: ")

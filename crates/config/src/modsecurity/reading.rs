@@ -1,12 +1,16 @@
-//! Files and texts of rules, read in their order (see the module above).
+//! Reads files and texts of rules in order (see the module above).
+//!
+//! Called by: `resolve/modsecurity` and the Apache front end.
+//! Caveat: order matters, as later directives override earlier ones.
 
 use super::{
     Place,
     logs::{self, AuditLog},
     wants::Wants,
+    words::unquoted,
     words::{joined, words},
 };
-use crate::{include, model::Origin};
+use crate::{include, origin::Origin};
 use saker_net::{modsecurity::Part, privileged};
 use std::{
     fs, mem,
@@ -16,11 +20,10 @@ use std::{
 };
 
 const FILE_BYTES_MAX: u64 = 64 << 20;
-/// Files that include each other.
+/// Maximum depth of includes.
 const DEPTH_MAX: usize = 16;
 
-/// What the module for Apache knows and the library does not, where rules come to the same without
-/// it.
+/// Directives of the Apache module that the library does not know and that rules work without.
 const WITHOUT_EFFECT: &[&str] = &[
     "seccachetransformations",
     "secchrootdir",
@@ -51,9 +54,9 @@ const WITHOUT_EFFECT: &[&str] = &[
     "secunicodecodepage",
     "secwritestatelimit",
 ];
-/// Those of them that refuse requests once they are on.
+/// Those of them that block requests when enabled.
 const REFUSES_IF_ON: [&str; 2] = ["sechashengine", "secinterceptonerror"];
-/// Operators whose argument is the name of a file.
+/// Operators whose argument is a file name.
 const FILE_OPERATORS: [&str; 7] = [
     "@pmfromfile",
     "@pmf",
@@ -63,7 +66,7 @@ const FILE_OPERATORS: [&str; 7] = [
     "@validateschema",
     "@validatedtd",
 ];
-/// All that libmodsecurity 3.0 knows.
+/// All operators of libmodsecurity 3.0.
 const OPERATORS: [&str; 39] = [
     "beginsWith",
     "contains",
@@ -107,7 +110,7 @@ const OPERATORS: [&str; 39] = [
 ];
 const FILE_DIRECTIVES: [&str; 2] = ["secunicodemapfile", "secgeolookupdb"];
 
-/// Something to be said about the reading; an error if the rules can't be used.
+/// A message about the rules; an error if they can't be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
     pub origin: Origin,
@@ -115,13 +118,13 @@ pub struct Remark {
     pub message: String,
 }
 
-/// What has been read so far.
+/// The rules read so far.
 #[derive(Debug, Default)]
 pub struct Reading {
     parts: Vec<Part>,
-    /// Where the lines of all texts stood, in their order.
+    /// Locations of the lines of all texts, in order.
     lines: Vec<Place>,
-    /// The text that grows, and how many lines there were before it.
+    /// The current text, and the number of lines before it.
     text: String,
     text_began: usize,
     wants: Wants,
@@ -130,12 +133,12 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Files by a pattern, which has to find some.
+    /// Reads the files of a pattern, which must match at least one.
     pub fn files(&mut self, pattern: &Path, origin: &Origin) {
         self.include(pattern, origin, false, 0);
     }
 
-    /// A text that stands in a file from line `line` on.
+    /// Reads a text from line `line` of a file.
     pub fn text(&mut self, text: &str, file: &Arc<str>, line: u32, base: &Path) {
         self.lines_of(text, file, line, base, 0);
     }
@@ -148,7 +151,7 @@ impl Reading {
         });
     }
 
-    /// When all has been read.
+    /// Called when everything has been read.
     pub fn take_remarks(&mut self) -> Vec<Remark> {
         self.audit_log
             .faults()
@@ -157,17 +160,17 @@ impl Reading {
         mem::take(&mut self.remarks)
     }
 
-    /// The last `SecRuleEngine`.
+    /// Returns the last `SecRuleEngine`.
     pub fn engine(&self) -> Option<super::Engine> {
         self.wants.engine
     }
 
-    /// `SecRequestBodyAccess`, for who reads rules with another default than the library's.
+    /// Returns `SecRequestBodyAccess`, for a front end whose default differs from the library's.
     pub fn request_content(&self) -> Option<bool> {
         self.wants.request
     }
 
-    /// The library is not told, but requests come without their content.
+    /// Hides request bodies without telling the library.
     pub fn leave_out_request_content(&mut self) {
         self.wants.request = Some(false);
     }
@@ -183,7 +186,7 @@ impl Reading {
                 origin.clone(),
                 true,
                 format!(
-                    "{}: files of rules include each other without end",
+                    "{}: rule files include each other in a cycle",
                     pattern.display()
                 ),
             );
@@ -194,11 +197,7 @@ impl Reading {
             .map(|file| folder.join(file))
             .collect();
         if found.is_empty() && !is_optional {
-            return self.remark(
-                origin.clone(),
-                true,
-                format!("no file of rules is at {name}"),
-            );
+            return self.remark(origin.clone(), true, format!("no rule file at {name}"));
         }
         for file in found {
             match read(&file) {
@@ -207,7 +206,7 @@ impl Reading {
                 Err(reason) => self.remark(
                     origin.clone(),
                     true,
-                    format!("{} can't be read: {reason}", file.display()),
+                    format!("cannot read {}: {reason}", file.display()),
                 ),
             }
         }
@@ -220,7 +219,7 @@ impl Reading {
                 && !WITHOUT_EFFECT.contains(&&*line.name)
                 && !logs::is_left_out(&line.name)
         };
-        // Where the broker read it for us the library could not.
+        // The library can't read a file that the broker opened for us.
         if logical_lines(&text).all(is_for_library) && fs::File::open(path).is_ok() {
             let name: Arc<str> = path.display().to_string().into();
             for line in logical_lines(&text) {
@@ -268,17 +267,14 @@ impl Reading {
                 let is_on = unquoted(line.arguments()).eq_ignore_ascii_case("on");
                 let is_error = is_on && REFUSES_IF_ON.contains(&&*line.name);
                 let consequence = if is_error {
-                    "and without it rules would refuse less"
+                    "and without it the rules would block less"
                 } else {
                     "and it has no effect"
                 };
                 self.remark(
                     origin(),
                     is_error,
-                    format!(
-                        "libmodsecurity does not know {}, {consequence}",
-                        line.word()
-                    ),
+                    format!("unknown directive {}, {consequence}", line.word()),
                 );
                 continue;
             }
@@ -289,7 +285,7 @@ impl Reading {
             self.text.push_str(&joined(&with_paths(&line, base)));
             self.text.push('\n');
             if line.name == "secrule" && words(&joined(line.arguments())).len() < 3 {
-                // The library looks for actions up to an empty line, which it does not count.
+                // The library reads actions up to an empty line, which it does not count.
                 self.text.push('\n');
             }
             self.lines.push((Arc::clone(file), at));
@@ -303,13 +299,14 @@ impl Reading {
             && let Some(unknown) = unknown_operator(line.arguments())
         {
             let message = format!(
-                "libmodsecurity has no operator {unknown}, and would take it for a pattern"
+                "unknown operator {unknown}, which libmodsecurity would take for a pattern"
             );
             self.remark(origin.clone(), true, message);
         }
     }
 
-    /// Texts have lines of their own before them, so that a line's number says where it stood.
+    /// Texts are preceded by the lines of earlier ones, so that a line number identifies the
+    /// location.
     fn flush(&mut self) {
         let text = mem::take(&mut self.text);
         let began = mem::replace(&mut self.text_began, self.lines.len());
@@ -324,7 +321,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     let metadata = privileged::metadata(path).map_err(|error| error.to_string())?;
     match metadata.is_file() && metadata.len() <= FILE_BYTES_MAX {
         true => privileged::read(path).map_err(|error| error.to_string()),
-        false => Err("it is no file of rules".into()),
+        false => Err("it is not a rule file".into()),
     }
 }
 
@@ -332,11 +329,11 @@ fn is_include(name: &str) -> bool {
     matches!(name, "include" | "includeoptional")
 }
 
-/// A directive with the lines that it goes on over, or a comment, or an empty line.
+/// A directive with its continuation lines, a comment, or an empty line.
 struct Logical<'t> {
     /// As written.
     text: &'t str,
-    /// In lower case; empty where there is none.
+    /// In lowercase; empty if there is none.
     name: String,
     /// From 0.
     lines: Range<usize>,
@@ -356,7 +353,7 @@ impl<'t> Logical<'t> {
     }
 }
 
-/// A backslash at the end of a line goes on with the next one.
+/// A backslash at the end of a line continues it.
 fn logical_lines(text: &str) -> impl Iterator<Item = Logical<'_>> {
     let mut rest = text;
     let mut number = 0;
@@ -414,17 +411,7 @@ fn unknown_operator(text: &str) -> Option<String> {
     (!is_known).then(|| format!("@{name}"))
 }
 
-pub(super) fn unquoted(text: &str) -> &str {
-    let text = text.trim();
-    let inner = |quote: char| {
-        text.strip_prefix(quote)
-            .and_then(|text| text.strip_suffix(quote))
-    };
-    inner('"').or_else(|| inner('\'')).unwrap_or(text)
-}
-
-/// The text of a directive whose names of files are where they would be looked for beside its own
-/// file.
+/// Returns the text of a directive with file names made relative to its own file.
 fn with_paths(line: &Logical<'_>, base: &Path) -> String {
     let mut text = line.text.to_owned();
     let lower = text.to_ascii_lowercase();

@@ -1,8 +1,8 @@
-//! What a set of rules wants to see, read off its directives, because the library's interface does
+//! What a set of rules needs to inspect, read from its directives, as the library's interface does
 //! not tell.
 //!
-//! Too much wanted costs time and no more: the library decides by itself what it looks at. So
-//! whatever may switch something on from request to request (`ctl:`) counts as switched on.
+//! Caveat: inspecting too much only costs time, as the library decides itself what it uses. So
+//! anything that may be enabled per request (`ctl:`) counts as enabled.
 
 /// `SecRuleEngine`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,13 +12,13 @@ pub enum Engine {
     On,
 }
 
-/// Of responses, where `SecResponseBodyMimeType` says nothing.
+/// Media types of responses if `SecResponseBodyMimeType` is not set.
 const TYPES: [&str; 2] = ["text/plain", "text/html"];
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wants {
     pub engine: Option<Engine>,
-    /// `SecRequestBodyAccess`; to the library, nothing said means On.
+    /// `SecRequestBodyAccess`; the library's default is On.
     pub request: Option<bool>,
     pub request_bytes: Option<u64>,
     pub response: bool,
@@ -45,14 +45,14 @@ impl Wants {
             .trim_ascii();
         let is_it = |known: &str| known.as_bytes().eq_ignore_ascii_case(essence);
         match &self.types {
-            // None at all are looked at after SecResponseBodyMimeTypesClear; to the library, that
-            // is all.
+            // SecResponseBodyMimeTypesClear clears the list; an empty list means all to the
+            // library.
             Some(types) => types.is_empty() || types.iter().any(|known| is_it(known)),
             None => TYPES.iter().any(|known| is_it(known)),
         }
     }
 
-    /// One directive, its name in lower case.
+    /// Notes one directive, by its name in lowercase.
     pub fn note(&mut self, name: &str, arguments: &str) {
         let value = arguments.trim().trim_matches(['"', '\'']);
         let is = |word: &str| value.eq_ignore_ascii_case(word);
@@ -83,7 +83,7 @@ impl Wants {
     }
 }
 
-/// 0: the rules set none.
+/// 0: not set by the rules.
 fn limit(value: &str) -> Option<u64> {
     value.parse().ok().filter(|bytes| *bytes > 0)
 }

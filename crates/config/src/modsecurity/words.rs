@@ -1,14 +1,16 @@
-//! Arguments of ModSecurity's directives, which are written alike in files of rules and in Apache's
+//! Arguments of ModSecurity's directives, which have the same syntax in rule files and in Apache's
 //! configuration.
+//!
+//! Called by: `reading`, `logs` and the Apache front end.
 
-/// An argument as it stands between its quotes, escapes and all.
+/// An argument without its quotes, escapes included.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Word {
     pub text: String,
     pub quote: Option<char>,
 }
 
-/// What stands between quotes or spaces, on one line.
+/// Splits a line into arguments.
 pub fn words(text: &str) -> Vec<Word> {
     let mut words = Vec::new();
     let mut letters = text.chars().peekable();
@@ -40,9 +42,19 @@ pub fn words(text: &str) -> Vec<Word> {
     }
 }
 
-/// One line of those that go on behind a backslash.
+/// Joins continuation lines.
 pub(super) fn joined(text: &str) -> String {
     text.replace("\\\r\n", "").replace("\\\n", "")
+}
+
+/// Removes the quotes around an argument.
+pub(super) fn unquoted(text: &str) -> &str {
+    let text = text.trim();
+    let inner = |quote: char| {
+        text.strip_prefix(quote)
+            .and_then(|text| text.strip_suffix(quote))
+    };
+    inner('"').or_else(|| inner('\'')).unwrap_or(text)
 }
 
 #[cfg(test)]

@@ -1,9 +1,12 @@
-//! Who visits: proof of work, guessing of passwords, robots.
+//! Challenge (proof of work), login protection and bot verification.
+//!
+//! Called by: the challenge and access phases.
+//! Out of scope: the keys (`directives/challenge`, `logins`, `bot_verification`).
 
 use saker_http::Status;
 use std::{net::SocketAddr, sync::Arc};
 
-/// Of a site or route; nothing where nothing is set.
+/// Settings of a site or route; empty by default.
 #[derive(Clone, Debug, Default)]
 pub struct Visitors {
     pub challenge: Option<Arc<Challenge>>,
@@ -17,22 +20,22 @@ impl Visitors {
     }
 }
 
-/// A page that has a browser do some work.
+/// A challenge page with proof of work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Challenge {
-    /// For everybody; else only for who is over a limit.
+    /// Challenges all clients; otherwise only those that exceed a limit.
     pub always: bool,
-    /// Bits of a hash that have to be 0.
+    /// Number of leading zero bits of the hash.
     pub difficulty: u32,
-    /// How long a visitor is left in peace then.
+    /// Lifetime of the clearance cookie.
     pub life_s: u64,
     /// 503 or 403.
     pub status: Status,
-    /// The site's own page, HTML with [`CHALLENGE_PLACE`] once.
+    /// The site's custom page, HTML with [`CHALLENGE_PLACE`] once.
     pub page: Option<Arc<str>>,
 }
 
-/// Where a page of the site's own has what does the work.
+/// Placeholder for the script in a custom page.
 pub const CHALLENGE_PLACE: &str = "{challenge}";
 
 impl Default for Challenge {
@@ -47,7 +50,7 @@ impl Default for Challenge {
     }
 }
 
-/// Guard of wp-login.php and xmlrpc.php (LiteSpeed's WordPressProtect).
+/// Protection of wp-login.php and xmlrpc.php (LiteSpeed's WordPressProtect).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Logins {
     pub action: LoginAction,
@@ -67,23 +70,23 @@ impl Default for Logins {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoginAction {
-    /// From half of the attempts on answers wait; beyond them 429.
+    /// Responses are delayed from half of the attempts on; 429 beyond them.
     Throttle,
-    /// 403.
+    /// Responds with 403.
     Deny,
-    /// The connection is cut.
+    /// Closes the connection.
     Drop,
     /// Proof of work.
     Challenge,
 }
 
-/// Robots whose addresses have the names that they should have.
+/// Verification of bots by the host names of their addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Robots {
-    /// Who only says to be one is answered 403; else he is as anybody.
+    /// Clients that only claim to be a bot get 403; otherwise they are treated like any other.
     pub refuses_liars: bool,
-    /// What they say in User-Agent, and domains.
+    /// Parts of User-Agent, and their domains.
     pub more: Vec<(String, Vec<String>)>,
-    /// `None`: the machine's own.
+    /// `None`: the system's resolver.
     pub resolver: Option<SocketAddr>,
 }

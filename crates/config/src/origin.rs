@@ -1,4 +1,7 @@
-//! Where a value was written.
+//! Location of a value in the configuration.
+//!
+//! Called by: diagnostics, `check` and `explain`.
+//! Caveat: line 0 means that the value is not from a file.
 
 use std::{fmt, sync::Arc};
 
@@ -38,7 +41,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A value that knows where it came from.
+/// A value with its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sourced<T> {
     pub value: T,

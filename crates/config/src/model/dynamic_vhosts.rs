@@ -1,19 +1,22 @@
-//! `[hosts]`: hosts that a database knows, and what a site makes of a host's name.
+//! `[dynamic_vhosts]`: hosts looked up in a database, and settings of a site that depend on the
+//! host name.
+//!
+//! Called by: host selection and the crate `dynamic-vhosts`.
 
 use super::{HostPattern, Origin};
 use saker_http::Status;
 use std::{fmt, path::PathBuf};
 
-/// What of a site follows from the name that was asked for.
+/// Settings of a site that depend on the requested host name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ByHost {
-    /// Document root, in the place of `Site::root`.
+    /// Document root, instead of `Site::root`.
     pub root: Option<HostPattern>,
-    /// The database of `[hosts]` is asked about the name.
+    /// The database of `[dynamic_vhosts]` is queried.
     pub is_looked_up: bool,
 }
 
-/// Which database.
+/// Type of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatabaseKind {
     Mysql,
@@ -35,7 +38,7 @@ impl DatabaseKind {
     }
 }
 
-/// Where a database is, with what lets us in: shown without it.
+/// URL of a database; its credentials are not shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DatabaseUrl(pub Box<str>);
 
@@ -57,34 +60,34 @@ impl fmt::Debug for DatabaseUrl {
     }
 }
 
-/// `[hosts]`
+/// `[dynamic_vhosts]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hosts {
-    /// `None`: there is none, and no site looks hosts up.
+    /// `None`: not configured, and no site uses it.
     pub database: Option<DatabaseUrl>,
-    /// A file that has the URL, so that a password stands in no configuration.
+    /// File with the URL, which keeps the password out of the configuration.
     pub database_file: Option<PathBuf>,
-    /// Each `?` stands for the name. Of LDAP: a filter.
+    /// Each `?` stands for the name. LDAP: a filter.
     pub query: String,
-    /// Of LDAP: below which entry, as whom, with which password.
+    /// LDAP: base DN, bind DN and password.
     pub ldap_base: String,
     pub ldap_user: String,
     pub ldap_password: String,
-    /// Folders that document roots have to lie below.
+    /// Directories that document roots must be inside of.
     pub roots: Vec<PathBuf>,
-    /// How long an answer holds, how long the answer that there is no such host.
+    /// How long an answer is cached, and how long a missing host.
     pub answer_ms: u64,
     pub missing_ms: u64,
-    /// So long an answer goes on being used while the database is away.
+    /// How long expired answers are used while the database is unavailable.
     pub stale_ms: u64,
     pub entries_max: usize,
     pub missing_max: usize,
     pub timeout_ms: u64,
     pub connections_max: u32,
-    /// What a name gets that the database does not know; `None`: the site as it is configured.
+    /// Response for unknown names; `None`: the site as configured.
     pub unknown: Option<Status>,
     pub origin: Origin,
-    /// Of `database` or `database_file`, and of `query`.
+    /// Locations of `database` or `database_file`, and of `query`.
     pub database_origin: Origin,
     pub query_origin: Origin,
 }

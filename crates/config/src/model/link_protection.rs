@@ -1,11 +1,14 @@
-//! What links may lead to: referrers, signed URLs, pages that come before downloads.
+//! Hotlink protection, signed URLs, and downloads that require a page first.
+//!
+//! Called by: the access phase, and `saker sign-url`.
+//! Out of scope: the keys (`directives/hotlink`, `signed_urls`, `trigger`).
 
 use super::{PathPattern, SiteName};
 use pcre2::bytes::{Regex, RegexBuilder};
 use saker_http::Status;
 use std::{fmt, path::Path, sync::Arc};
 
-/// Of a site or route; nothing where nothing is set.
+/// Settings of a site or route; empty by default.
 #[derive(Clone, Debug, Default)]
 pub struct Links {
     pub referrers: Option<Arc<Referrers>>,
@@ -19,26 +22,25 @@ impl Links {
     }
 }
 
-/// What a client hears that may not have something.
+/// Response to refused clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     Status(Status),
     /// 302 to a URL or path.
     Redirect(String),
-    /// What is at this path of the site, in its place.
+    /// The file at this path of the site.
     Instead(String),
 }
 
-/// Hot-link protection (nginx: `valid_referers`).
+/// Hotlink protection (nginx: `valid_referers`).
 #[derive(Clone, Debug)]
 pub struct Referrers {
     pub allow: Vec<ReferrerPattern>,
-    /// Requests without the field (nginx: `none`).
+    /// Allows requests without the field (nginx: `none`).
     pub without: bool,
-    /// Fields whose value some firewall has taken out (nginx: `blocked`): without `http://` or
-    /// `https://`.
+    /// Allows values removed by firewalls (nginx: `blocked`): without `http://` or `https://`.
     pub blocked: bool,
-    /// In lower case; empty: everything.
+    /// In lowercase; empty: all.
     pub extensions: Vec<String>,
     pub refusal: Refusal,
 }
@@ -58,22 +60,27 @@ impl Default for Referrers {
 
 #[derive(Clone, Debug)]
 pub enum ReferrerPattern {
-    /// The site's own.
+    /// The names of the site itself.
     OwnNames,
-    /// And paths that begin so.
+    /// With paths that start so.
     Host { name: SiteName, path: String },
     /// `www.example.*`
     AnyDomain { name: String, path: String },
-    /// Of what follows the scheme, in any case.
+    /// Matches what follows the scheme, case-insensitively.
     Regex(Regex),
 }
 
 impl ReferrerPattern {
-    /// `own` (`server_names`), `example.org/path`, `*.example.org`, `www.example.*`, `~pattern`.
+    /// Parses `own` (`server_names`), `example.org/path`, `*.example.org`, `www.example.*`,
+    /// `~pattern`.
+    ///
+    /// # Errors
+    ///
     /// The error says what is wrong.
     pub fn read(text: &str) -> Result<ReferrerPattern, String> {
         if let Some(pattern) = text.strip_prefix('~') {
-            // As every pattern here: none may hold up a worker, whatever it is compared with.
+            // Limited like every pattern here: none may block a worker, whatever it is compared
+            // with.
             let limited = format!("(*LIMIT_MATCH=100000)(*LIMIT_DEPTH=10000){pattern}");
             let compiled = RegexBuilder::new()
                 .caseless(true)
@@ -81,7 +88,7 @@ impl ReferrerPattern {
                 .build(&limited);
             return compiled
                 .map(ReferrerPattern::Regex)
-                .map_err(|error| format!("the pattern can't be read: {error}"));
+                .map_err(|error| format!("invalid pattern: {error}"));
         }
         if matches!(text, "own" | "server_names") {
             return Ok(ReferrerPattern::OwnNames);
@@ -101,32 +108,44 @@ impl ReferrerPattern {
             return Err("hosts are compared without their port".into());
         }
         match (host.strip_prefix("*."), host.strip_suffix(".*")) {
-            (Some(name), None) if is_host(name) => Ok(ReferrerPattern::Host { name: SiteName::Wildcard(name.into()), path }),
-            (None, Some(name)) if is_host(name) => Ok(ReferrerPattern::AnyDomain { name: name.into(), path }),
-            (None, None) if is_host(&host) => Ok(ReferrerPattern::Host { name: SiteName::Exact(host), path }),
-            _ => Err("a star stands for whole labels at the beginning (\"*.example.org\") or at the end (\"www.example.*\")".into()),
+            (Some(name), None) if is_host(name) => Ok(ReferrerPattern::Host {
+                name: SiteName::Wildcard(name.into()),
+                path,
+            }),
+            (None, Some(name)) if is_host(name) => Ok(ReferrerPattern::AnyDomain {
+                name: name.into(),
+                path,
+            }),
+            (None, None) if is_host(&host) => Ok(ReferrerPattern::Host {
+                name: SiteName::Exact(host),
+                path,
+            }),
+            _ => Err(
+                "`*` stands for whole labels at the start (\"*.example.org\") or at the end \
+                      (\"www.example.*\")"
+                    .into(),
+            ),
         }
     }
 }
 
-/// URLs that only who knows a secret can make.
+/// Signed URLs: only a program that knows the secret can make them.
 #[derive(Clone)]
 pub struct SignedUrls {
     pub form: SignForm,
-    /// The first signs, all are good. Never empty.
+    /// The first one signs, all are accepted. Never empty.
     pub secrets: Vec<Vec<u8>>,
-    /// What stands before the signed part of the path; ends with a slash.
+    /// Path before the signed part; ends with a slash.
     pub prefix: String,
-    /// Where what follows the token in the path is looked for; `None`: below the prefix at the
-    /// site's own root.
+    /// Directory of the files after the token; `None`: below the prefix in the site's root.
     pub root: Option<Arc<Path>>,
-    /// 410 or 403.
+    /// Status of expired links: 410 or 403.
     pub expired: Status,
-    /// What is not below the prefix needs no signature.
+    /// Paths outside the prefix need no signature.
     pub is_free_elsewhere: bool,
 }
 
-/// Without the secrets.
+/// Omits the secrets.
 impl fmt::Debug for SignedUrls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let SignedUrls {
@@ -159,7 +178,7 @@ pub enum SignForm {
     },
     /// lighttpd's mod_secdownload and Apache's mod_auth_token: `/prefix/TOKEN/TIME/rest`.
     Token(TokenForm),
-    /// Our own: HMAC-SHA256 over path and arguments.
+    /// Saker's own: HMAC-SHA256 over path and arguments.
     Whole {
         hash_argument: String,
         expires_argument: String,
@@ -171,9 +190,9 @@ pub enum SignForm {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenForm {
     pub algorithm: SignAlgorithm,
-    /// A link is good for so long, and as long before its time.
+    /// A link is valid this long after its timestamp, and as long before it.
     pub lifetime_s: u64,
-    /// Only so many segments of the rest are signed; 0: all.
+    /// Number of path segments that are signed; 0: all.
     pub path_segments: u32,
     pub query: bool,
     pub address: bool,
@@ -186,7 +205,7 @@ pub enum SignAlgorithm {
     HmacSha256,
 }
 
-/// A part of what is hashed.
+/// A part of the text to hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SignPart {
     Text(String),
@@ -200,8 +219,8 @@ pub enum SignPart {
 }
 
 impl SignPart {
-    /// nginx's notation, with `$secret` for the secret. The error is the offset of a dollar that
-    /// begins nothing known.
+    /// Parses nginx's notation, with `$secret` for the secret. The error is the offset of a dollar
+    /// sign that starts no variable.
     pub fn read(text: &str) -> Result<Vec<SignPart>, usize> {
         let mut parts = Vec::new();
         let mut rest = text;
@@ -244,7 +263,7 @@ impl SignPart {
     }
 }
 
-/// Files that are only for who has seen a page before (lighttpd's mod_trigger_b4_dl).
+/// Files that require another page first (lighttpd's mod_trigger_b4_dl).
 #[derive(Clone, Debug)]
 pub struct Trigger {
     pub pages: Vec<PathPattern>,
@@ -252,7 +271,7 @@ pub struct Trigger {
     pub within_s: u64,
     pub by_cookie: bool,
     pub refusal: Refusal,
-    /// Tells this rule from others.
+    /// Identifies this rule among others.
     pub id: u64,
 }
 

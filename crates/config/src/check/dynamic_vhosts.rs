@@ -1,44 +1,46 @@
-//! `[hosts]` and the sites that look hosts up in it: each needs the other, and the URL is read from
-//! its file here.
+//! Checks `[dynamic_vhosts]` against the sites that use it, and reads the database URL from its
+//! file.
+//!
+//! Called by: `check::whole`.
 
 use crate::{
+    configuration::Configuration,
     diagnostic::Severity,
-    load::Loader,
     model::{DatabaseKind, DatabaseUrl, Hosts},
 };
 use std::path::Path;
 
-pub(crate) fn whole(loader: &mut Loader) {
-    let wants = loader
+pub(crate) fn whole(configuration: &mut Configuration) {
+    let wants = configuration
         .sites
         .iter()
         .find(|site| site.is_looked_up)
         .map(|site| site.at.clone());
-    let Some((mut hosts, at)) = loader.hosts.take() else {
+    let Some((mut hosts, at)) = configuration.dynamic_vhosts.take() else {
         if let Some(at) = wants {
-            let help = "add [hosts] with database = \"mysql://...\" and a query";
-            loader.report(
+            let help = "add [dynamic_vhosts] with database = \"mysql://...\" and a query";
+            configuration.report(
                 Severity::Error,
                 &at,
-                "`lookup` of this site, and there is no [hosts]".into(),
+                "`lookup` without [dynamic_vhosts]".into(),
                 Some(help.into()),
             );
         }
         return;
     };
     for (message, help) in complaints(&mut hosts) {
-        loader.report(Severity::Error, &at, message, help.map(Into::into));
+        configuration.report(Severity::Error, &at, message, help.map(Into::into));
     }
     if wants.is_none() {
         let help = "add lookup = true to a [[site]]";
-        loader.report(
+        configuration.report(
             Severity::Warning,
             &at,
-            "no site looks hosts up here".into(),
+            "no site uses [dynamic_vhosts]".into(),
             Some(help.into()),
         );
     }
-    loader.hosts = Some((hosts, at));
+    configuration.dynamic_vhosts = Some((hosts, at));
 }
 
 type Complaint = (String, Option<&'static str>);
@@ -47,7 +49,7 @@ fn complaints(hosts: &mut Hosts) -> Vec<Complaint> {
     let mut all = Vec::new();
     match (&hosts.database, &hosts.database_file) {
         (Some(_), Some(_)) => all.push((
-            "`database` and `database_file` are one too many".into(),
+            "`database` and `database_file` exclude each other".into(),
             None,
         )),
         (None, Some(path)) => match url_in(path) {
@@ -55,18 +57,18 @@ fn complaints(hosts: &mut Hosts) -> Vec<Complaint> {
             Err(why) => all.push((format!("`database_file` {}: {why}", path.display()), None)),
         },
         (None, None) => all.push((
-            "there is no `database`".into(),
+            "missing `database`".into(),
             Some("write database = \"mysql://user:password@localhost/name\""),
         )),
         (Some(_), None) => {}
     }
     if hosts.query.is_empty() {
         let help = "write query = \"SELECT docroot AS root FROM hosts WHERE name = ?\"";
-        all.push(("there is no `query`".into(), Some(help)));
+        all.push(("missing `query`".into(), Some(help)));
     } else if !hosts.query.contains('?') {
         all.push((
-            "the `query` does not ask for a host".into(),
-            Some("write a `?` where its name belongs"),
+            "`query` has no placeholder for the host name".into(),
+            Some("write `?` where the host name belongs"),
         ));
     }
     let is_ldap = hosts
@@ -75,13 +77,14 @@ fn complaints(hosts: &mut Hosts) -> Vec<Complaint> {
         .is_some_and(|url| DatabaseKind::of(&url.0) == Some(DatabaseKind::Ldap));
     if is_ldap && hosts.ldap_base.is_empty() {
         all.push((
-            "there is no `ldap_base`".into(),
+            "missing `ldap_base`".into(),
             Some("write ldap_base = \"ou=hosts,dc=example,dc=org\""),
         ));
     }
     if hosts.roots.is_empty() {
-        let help = "write roots = [\"/srv/www\"]: document roots of the database have to lie below";
-        all.push(("there is no folder in `roots`".into(), Some(help)));
+        let help = "add roots = [\"/srv/www\"]: document roots from the database must be inside of \
+                    one of them";
+        all.push(("missing `roots`".into(), Some(help)));
     }
     all
 }
@@ -91,5 +94,5 @@ fn url_in(path: &Path) -> Result<DatabaseUrl, String> {
     let url = text.lines().next().unwrap_or_default().trim();
     DatabaseKind::of(url)
         .map(|_| DatabaseUrl(url.into()))
-        .ok_or_else(|| "its first line is no URL of a database that is known".into())
+        .ok_or_else(|| "its first line is not the URL of a supported database".into())
 }

@@ -1,19 +1,21 @@
-//! Who is let in, and what those meet who are not: lists of addresses, and bounds on what one
-//! address may keep open.
+//! Access control by client address, and limits that lead to bans.
+//!
+//! Called by: the accept path and the access phase.
+//! Out of scope: the keys (`directives/access`) and reading the files (`resolve/addresses`).
 
 use saker_ipset::{AddressList, AddressSet, GeoDatabase, Place, place_of};
 use saker_net::Network;
 use std::{net::IpAddr, sync::Arc};
 
-/// What a client meets that is over a limit or on a list.
+/// Action on a client that exceeds a limit or is denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consequence {
-    /// An answer with this status (403, 429, 503). With `Retry-After` where the time is known.
+    /// Responds with this status (403, 429, 503), with `Retry-After` if the time is known.
     Refuse(u16),
-    /// The connection ends without an answer.
+    /// Closes the connection without a response.
     Drop,
-    /// A page that has the browser do some work; who has done it is let in where a list is against
-    /// him, and else refused by a status.
+    /// Sends the challenge page. Solving it grants access to a denied client; a client that exceeds
+    /// a limit is then refused with a status.
     Challenge,
 }
 
@@ -22,16 +24,16 @@ impl Consequence {
     pub const TOO_MANY_REQUESTS: Consequence = Consequence::Refuse(429);
 }
 
-/// Addresses written in the configuration, and those of files.
+/// Addresses from the configuration and from files.
 #[derive(Clone, Debug, Default)]
 pub struct Addresses {
     pub networks: Vec<Network>,
     pub lists: Vec<Arc<AddressList>>,
-    /// What `networks` come to.
+    /// Made from `networks`.
     pub set: Arc<AddressSet>,
-    /// By two letters (ISO 3166-1).
+    /// Two-letter codes (ISO 3166-1).
     pub countries: Vec<String>,
-    /// By numbers of autonomous systems.
+    /// Autonomous system numbers.
     pub autonomous_systems: Vec<u64>,
 }
 
@@ -40,7 +42,7 @@ impl Addresses {
         self.networks.is_empty() && self.lists.is_empty() && !self.is_by_place()
     }
 
-    /// Whether it has to be known where an address is.
+    /// Returns whether addresses have to be located.
     pub fn is_by_place(&self) -> bool {
         !self.countries.is_empty() || !self.autonomous_systems.is_empty()
     }
@@ -73,17 +75,17 @@ impl PartialEq for Addresses {
 
 impl Eq for Addresses {}
 
-/// Who may come: whoever is allowed; nobody who is denied; where some are allowed and nobody is
-/// denied, nobody else.
+/// Access rules: `allow` overrides `deny`; if nothing is denied, only allowed addresses have
+/// access.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Admittance {
+pub struct AccessRules {
     pub allow: Addresses,
     pub deny: Addresses,
-    /// Which say where an address is.
+    /// Databases that locate addresses.
     pub databases: Vec<Arc<GeoDatabase>>,
 }
 
-impl Admittance {
+impl AccessRules {
     pub fn is_idle(&self) -> bool {
         self.allow.is_empty() && self.deny.is_empty()
     }
@@ -113,101 +115,28 @@ impl Admittance {
     }
 }
 
-/// Of a site, or a path of it: who is answered.
+/// `[site.access]` of a site or route.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Guard {
-    pub admittance: Admittance,
-    /// Rules, programs and logs have variables that say where the client is.
+pub struct AccessControl {
+    pub admittance: AccessRules,
+    /// Provides the client's location in variables to rules, programs and logs.
     pub locates: bool,
     pub denied: Consequence,
 }
 
-impl Default for Guard {
-    fn default() -> Guard {
-        Guard {
-            admittance: Admittance::default(),
+impl Default for AccessControl {
+    fn default() -> AccessControl {
+        AccessControl {
+            admittance: AccessRules::default(),
             locates: false,
             denied: Consequence::FORBIDDEN,
         }
     }
 }
 
-impl Guard {
+impl AccessControl {
     pub fn is_idle(&self) -> bool {
         self.admittance.is_idle() && !self.locates
-    }
-}
-
-/// Apache's mod_evasive, with its defaults.
-#[derive(Clone, Debug)]
-pub struct Evasive {
-    pub page_count_max: u32,
-    pub page_interval_s: u32,
-    pub site_count_max: u32,
-    pub site_interval_s: u32,
-    pub blocking_s: u32,
-    pub whitelist: Arc<AddressSet>,
-}
-
-impl Default for Evasive {
-    fn default() -> Evasive {
-        Evasive {
-            page_count_max: 2,
-            page_interval_s: 1,
-            site_count_max: 50,
-            site_interval_s: 1,
-            blocking_s: 10,
-            whitelist: Arc::default(),
-        }
-    }
-}
-
-/// Of the whole server: who may connect, and what one address may keep open.
-#[derive(Clone, Debug)]
-pub struct ServerGuard {
-    /// Asked when a connection comes in; who is denied is not answered at all.
-    pub admittance: Admittance,
-    /// Neither limits nor bans of the server's own making are for them.
-    pub exempt: Addresses,
-    /// More of them are borne for `grace_ms`, without keep-alive; then the address is banned. 0: no
-    /// limit.
-    pub connections_soft_max: u64,
-    pub grace_ms: u64,
-    /// How long the server itself bans.
-    pub ban_ms: u64,
-    /// Requests that make no sense, in `grace_ms`; with more the address is banned. 0: no limit.
-    pub bad_requests_max: u64,
-    /// Requests refused for being too many, in `grace_ms`; with more the address is banned. 0: no
-    /// limit.
-    pub refused_requests_max: u64,
-    /// Of an IPv6 address, what stands for one client.
-    pub ipv6_prefix: u8,
-    /// Only Apache's configuration has such.
-    pub evasive: Option<Evasive>,
-}
-
-impl Default for ServerGuard {
-    fn default() -> ServerGuard {
-        ServerGuard {
-            admittance: Admittance::default(),
-            exempt: Addresses::default(),
-            connections_soft_max: 0,
-            grace_ms: 15_000,
-            ban_ms: 300_000,
-            bad_requests_max: 0,
-            refused_requests_max: 0,
-            ipv6_prefix: 64,
-            evasive: None,
-        }
-    }
-}
-
-impl ServerGuard {
-    /// Whether connections have to be counted by address.
-    pub fn counts(&self) -> bool {
-        self.connections_soft_max != 0
-            || self.bad_requests_max != 0
-            || self.refused_requests_max != 0
     }
 }
 
@@ -242,10 +171,10 @@ mod tests {
             (&["192.0.2.1"], &["0.0.0.0/0", "::/0"], "::1", false),
         ];
         for (allow, deny, address, expected) in rows {
-            let admittance = Admittance {
+            let admittance = AccessRules {
                 allow: addresses(allow),
                 deny: addresses(deny),
-                ..Admittance::default()
+                ..AccessRules::default()
             };
             assert_eq!(
                 admittance.admits(address.parse().unwrap()),

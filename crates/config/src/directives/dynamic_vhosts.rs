@@ -1,9 +1,14 @@
-//! `[hosts]`: which database knows hosts, what it is asked, and how long its answers hold.
+//! `[dynamic_vhosts]`: the database of hosts, its query, and how long answers are cached.
+//!
+//! Called by: `file`.
+//! Out of scope: whether sites use it, and the URL in `database_file` (`check/dynamic_vhosts`).
 
 use crate::{
+    context::{DYNAMIC_VHOSTS, FILE},
+    kind::{Kind, Word},
     model::{DatabaseKind, DatabaseUrl, Hosts},
-    row::{FILE, Fault, HOSTS, Kind, ROW, Row, Set, Word},
-    value::{Given, Value},
+    row::{Draft, Row, Rows},
+    value::{Spanned, Value, ValueError},
 };
 use saker_http::Status;
 
@@ -12,9 +17,9 @@ static DATABASE: Word = Word {
     pattern: "^(mysql|mariadb|postgres|postgresql|sqlite|ldap|ldapi|ldaps):",
     read: |text| match DatabaseKind::of(text) {
         Some(_) => Ok(Value::Text(text.to_owned())),
-        None => Err(Fault::with_help(
-            "this is none of the databases that are known",
-            "mysql, mariadb, postgres, sqlite and ldap are",
+        None => Err(ValueError::with_help(
+            "unsupported database",
+            "supported: mysql, mariadb, postgres, sqlite and ldap",
         )),
     },
 };
@@ -28,16 +33,16 @@ const fn row(
     name: &'static str,
     kind: Kind,
     summary: &'static str,
-    set: fn(&mut Hosts, Given),
-) -> Row {
+    set: fn(&mut Hosts, Spanned),
+) -> Row<Hosts> {
     Row {
         name,
-        contexts: HOSTS,
+        contexts: DYNAMIC_VHOSTS,
         kind,
         summary,
         since: "0.9",
-        set: Set::Hosts(set),
-        ..ROW
+        set: set,
+        ..Row::BASE
     }
 }
 
@@ -46,8 +51,8 @@ const fn duration(
     min_ms: u64,
     default: &'static str,
     summary: &'static str,
-    set: fn(&mut Hosts, Given),
-) -> Row {
+    set: fn(&mut Hosts, Spanned),
+) -> Row<Hosts> {
     Row {
         default: Some(default),
         ..row(
@@ -62,14 +67,21 @@ const fn duration(
     }
 }
 
-pub static ROWS: &[Row] = &[
+impl Draft for Hosts {
+    fn rows() -> Rows<Self> {
+        &[ROWS]
+    }
+}
+
+pub const ROWS: &[Row<Hosts>] = &[
     Row {
-        name: "hosts",
+        name: "dynamic_vhosts",
+        deprecated: &["hosts"],
         contexts: FILE,
-        kind: Kind::Section(HOSTS),
-        summary: "Hosts that a database knows.",
+        kind: Kind::Section(DYNAMIC_VHOSTS),
+        summary: "Dynamic virtual hosts: hosts looked up in a database.",
         since: "0.9",
-        ..ROW
+        ..Row::BASE
     },
     Row {
         example: Some("\"mysql://saker:password@localhost/panel\""),
@@ -78,10 +90,12 @@ pub static ROWS: &[Row] = &[
         ..row(
             "database",
             Kind::Word(&DATABASE),
-            "The database: `mysql://` (MariaDB, too), `postgres://`, `ldap://` or `ldaps://` with `user:password@host:port/name`, or \
-             `sqlite:///path`. `?socket=/path` is MySQL's way to a Unix socket, `?host=/folder` PostgreSQL's. TLS is used where the \
-             database has it; `?ssl-mode=VERIFY_IDENTITY&ssl-ca=/path` (of PostgreSQL `?sslmode=verify-full&sslrootcert=/path`) insists \
-             on it, and on who it is.",
+            "URL of the database: `mysql://` (also for MariaDB), `postgres://`, `ldap://` or \
+             `ldaps://` with `user:password@host:port/name`, or `sqlite:///path`. A Unix socket is \
+             `?socket=/path` for MySQL and `?host=/directory` for PostgreSQL. TLS is used if the \
+             database offers it; `?ssl-mode=VERIFY_IDENTITY&ssl-ca=/path` (PostgreSQL: \
+             `?sslmode=verify-full&sslrootcert=/path`) requires it and verifies the server's \
+             identity.",
             |hosts, given| {
                 hosts.database_origin = given.origin();
                 hosts.database = Some(DatabaseUrl(given.text().into()));
@@ -93,7 +107,8 @@ pub static ROWS: &[Row] = &[
         ..row(
             "database_file",
             Kind::Path,
-            "A file whose first line is the URL, in the place of `database`: a password need not stand here.",
+            "File whose first line is the URL, instead of `database`, so that the password stays \
+             out of this file.",
             |hosts, given| {
                 hosts.database_origin = given.origin();
                 hosts.database_file = Some(given.path());
@@ -106,8 +121,9 @@ pub static ROWS: &[Row] = &[
         ..row(
             "query",
             Kind::Text,
-            "What it is asked; every `?` stands for the name of the host, in small letters and without a port. The first row counts. Of LDAP it is a \
-             filter, such as `(&(objectClass=webHost)(cn=?))`.",
+            "Query for one host; each `?` is replaced by the host name, in lowercase and without \
+             the port. The first row counts. For LDAP, a filter such as \
+             `(&(objectClass=webHost)(cn=?))`.",
             |hosts, given| {
                 hosts.query_origin = given.origin();
                 hosts.query = given.text();
@@ -119,7 +135,7 @@ pub static ROWS: &[Row] = &[
         ..row(
             "ldap_base",
             Kind::Text,
-            "Of LDAP: the entry below which hosts are looked for.",
+            "LDAP: base DN of the search.",
             |hosts, given| hosts.ldap_base = given.text(),
         )
     },
@@ -128,7 +144,7 @@ pub static ROWS: &[Row] = &[
         ..row(
             "ldap_user",
             Kind::Text,
-            "Of LDAP: as whom; without it, as nobody in particular.",
+            "LDAP: DN to bind as. Default: anonymous bind.",
             |hosts, given| hosts.ldap_user = given.text(),
         )
     },
@@ -137,7 +153,7 @@ pub static ROWS: &[Row] = &[
         ..row(
             "ldap_password",
             Kind::Text,
-            "Of LDAP: the password of `ldap_user`.",
+            "LDAP: password of `ldap_user`.",
             |hosts, given| hosts.ldap_password = given.text(),
         )
     },
@@ -148,7 +164,8 @@ pub static ROWS: &[Row] = &[
         ..row(
             "roots",
             Kind::ListOf(&Kind::Path),
-            "Folders: document roots that the database names have to lie below one of them, links followed. Others are refused, which is logged.",
+            "Directories that every document root from the database must be inside of, with \
+             symbolic links resolved. Others are refused and logged.",
             |hosts, given| hosts.roots = paths(given),
         )
     },
@@ -158,7 +175,8 @@ pub static ROWS: &[Row] = &[
             "keep",
             100,
             "\"60s\"",
-            "How long an answer holds. What is in use is asked again before that, beside its requests.",
+            "How long an answer is cached. Answers in use are refreshed in the background before \
+             they expire.",
             |hosts, given| hosts.answer_ms = given.number(),
         )
     },
@@ -168,7 +186,7 @@ pub static ROWS: &[Row] = &[
             "keep_missing",
             0,
             "\"1s\"",
-            "How long it is held that there is no such host.",
+            "How long a missing host is cached.",
             |hosts, given| hosts.missing_ms = given.number(),
         )
     },
@@ -176,7 +194,7 @@ pub static ROWS: &[Row] = &[
         "keep_stale",
         0,
         "\"1d\"",
-        "While the database is away, answers go on being used for so long.",
+        "How long expired answers are used while the database is unavailable.",
         |hosts, given| hosts.stale_ms = given.number(),
     ),
     Row {
@@ -185,7 +203,7 @@ pub static ROWS: &[Row] = &[
         ..row(
             "entries",
             COUNT,
-            "Hosts that are kept in memory.",
+            "Maximum number of cached hosts.",
             |hosts, given| hosts.entries_max = given.number() as usize,
         )
     },
@@ -195,7 +213,7 @@ pub static ROWS: &[Row] = &[
         ..row(
             "entries_missing",
             COUNT,
-            "Names without a host that are kept in memory.",
+            "Maximum number of cached names without a host.",
             |hosts, given| hosts.missing_max = given.number() as usize,
         )
     },
@@ -203,7 +221,7 @@ pub static ROWS: &[Row] = &[
         "timeout",
         10,
         "\"5s\"",
-        "An answer that takes longer is none.",
+        "Timeout of a query.",
         |hosts, given| hosts.timeout_ms = given.number(),
     ),
     Row {
@@ -212,7 +230,7 @@ pub static ROWS: &[Row] = &[
         ..row(
             "connections",
             Kind::Integer { min: 1, max: 256 },
-            "Questions to the database at a time, for all workers together.",
+            "Maximum number of concurrent queries, for all workers together.",
             |hosts, given| hosts.connections_max = given.number() as u32,
         )
     },
@@ -225,7 +243,8 @@ pub static ROWS: &[Row] = &[
                 Kind::Choice(&["site"]),
                 Kind::Integer { min: 400, max: 599 },
             ]),
-            "What names get that the database does not know: a status, or `site` for the site as it is configured.",
+            "Response for names that the database does not know: a status, or `site` for the site \
+             as configured.",
             |hosts, given| {
                 hosts.unknown = match given.value {
                     Value::Number(status) => Some(Status(status as u16)),
@@ -236,6 +255,6 @@ pub static ROWS: &[Row] = &[
     },
 ];
 
-fn paths(given: Given) -> Vec<std::path::PathBuf> {
-    given.list().into_iter().map(Given::path).collect()
+fn paths(given: Spanned) -> Vec<std::path::PathBuf> {
+    given.list().into_iter().map(Spanned::path).collect()
 }

@@ -1,0 +1,145 @@
+//! Kinds of values.
+//!
+//! Called by: rows; the reader, which checks values against kinds; the JSON Schema and the
+//! reference page, which describe them.
+//! Out of scope: grammars of single features ([`Word`], [`TableKind`]), which stand beside the
+//! feature's rows.
+
+use crate::{
+    context::Contexts,
+    diagnostic::quoted,
+    report::Report,
+    units,
+    value::{Fields, Value, ValueError},
+};
+
+/// The kind of a key's value.
+#[derive(Debug)]
+pub enum Kind {
+    Boolean,
+    Integer {
+        min: u64,
+        max: u64,
+    },
+    /// `"64KiB"`, `"1MB"` or a number of bytes.
+    Bytes {
+        min: u64,
+        max: u64,
+    },
+    /// `"30s"`, `"500ms"`, `"2m"`.
+    Duration {
+        min_ms: u64,
+        max_ms: u64,
+    },
+    /// Any non-empty string.
+    Text,
+    /// Relative to the file it appears in.
+    Path,
+    /// A path, or a command after `|`.
+    PathOrProgram,
+    Choice(&'static [&'static str]),
+    /// A string with its own grammar.
+    Word(&'static Word),
+    OneOf(&'static [Kind]),
+    ListOf(&'static Kind),
+    MapOf(&'static KeyKind, &'static Kind),
+    /// A table whose keys are set on the same draft.
+    Section(Contexts),
+    /// `[[name]]`, any number of times.
+    Sections(Contexts),
+    /// A table that makes one value.
+    Table(&'static TableKind),
+}
+
+#[derive(Debug)]
+pub struct Word {
+    /// With article, as in "must be …".
+    pub expects: &'static str,
+    /// Regular expression for the JSON Schema; empty for none.
+    pub pattern: &'static str,
+    pub(crate) read: fn(&str) -> Result<Value, ValueError>,
+}
+
+#[derive(Debug)]
+pub struct KeyKind {
+    pub expects: &'static str,
+    pub pattern: &'static str,
+    /// Returns the normalized key; keys that differ only in case are the same.
+    pub(crate) read: fn(&str) -> Result<String, ValueError>,
+}
+
+#[derive(Debug)]
+pub struct TableKind {
+    pub context: Contexts,
+    /// Makes a value of the table's fields, and reports those that do not fit together.
+    pub(crate) read: fn(&mut Report<'_>, &Fields) -> Option<Value>,
+}
+
+/// The type of a TOML value, for choosing between alternatives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Boolean,
+    Integer,
+    String,
+    List,
+    Table,
+    Other,
+}
+
+impl Kind {
+    pub(crate) fn accepts(&self, shape: Shape) -> bool {
+        match self {
+            Kind::Boolean => shape == Shape::Boolean,
+            Kind::Integer { .. } => shape == Shape::Integer,
+            Kind::Bytes { .. } => matches!(shape, Shape::Integer | Shape::String),
+            Kind::Duration { .. }
+            | Kind::Text
+            | Kind::Path
+            | Kind::PathOrProgram
+            | Kind::Choice(_)
+            | Kind::Word(_) => shape == Shape::String,
+            Kind::OneOf(kinds) => kinds.iter().any(|kind| kind.accepts(shape)),
+            Kind::ListOf(_) | Kind::Sections(_) => shape == Shape::List,
+            Kind::MapOf(..) | Kind::Section(_) | Kind::Table(_) => shape == Shape::Table,
+        }
+    }
+
+    /// The noun phrase of "must be …".
+    pub fn expects(&self) -> String {
+        match self {
+            Kind::Boolean => "true or false".into(),
+            Kind::Integer { min, max } => format!("an integer from {min} to {max}"),
+            Kind::Bytes { min, max } => {
+                format!(
+                    "a size from {} to {}, such as \"64KiB\" or \"1MB\"",
+                    units::show_size(*min),
+                    units::show_size(*max)
+                )
+            }
+            Kind::Duration { min_ms, max_ms } => {
+                let (min, max) = (units::show_duration(*min_ms), units::show_duration(*max_ms));
+                format!("a duration from {min} to {max}, such as \"30s\" or \"500ms\"")
+            }
+            Kind::Text => "a string".into(),
+            Kind::Path => "a path".into(),
+            Kind::PathOrProgram => "a path or \"|command\"".into(),
+            Kind::Choice(words) => alternatives(words.iter().map(|word| quoted(word)).collect()),
+            Kind::Word(word) => word.expects.into(),
+            Kind::OneOf(kinds) => alternatives(kinds.iter().map(Kind::expects).collect()),
+            Kind::ListOf(kind) => format!("a list [...], each element {}", kind.expects()),
+            Kind::MapOf(key, kind) => format!("a table {{ {} = {} }}", key.expects, kind.expects()),
+            Kind::Section(context) | Kind::Table(TableKind { context, .. }) => {
+                format!("a table {}", context.described().header)
+            }
+            Kind::Sections(context) => format!("tables {}", context.described().header),
+        }
+    }
+}
+
+fn alternatives(mut words: Vec<String>) -> String {
+    match words.pop() {
+        Some(last) if !words.is_empty() => format!("{} or {last}", words.join(", ")),
+        Some(last) => last,
+        None => String::new(),
+    }
+}

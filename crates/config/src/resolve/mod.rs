@@ -1,0 +1,15 @@
+//! Resolves references between the parts of a configuration, when all files have been read.
+//!
+//! Called by: `load`, before `check`.
+
+mod addresses;
+mod modsecurity;
+mod upstreams;
+
+use crate::configuration::Configuration;
+
+pub(crate) fn all(configuration: &mut Configuration) {
+    upstreams::resolve(configuration);
+    addresses::resolve(configuration);
+    modsecurity::resolve(configuration);
+}

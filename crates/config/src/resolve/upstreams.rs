@@ -1,0 +1,92 @@
+//! Upstreams named by routes and `authorize`: names are looked up, URLs become upstreams of one
+//! server.
+//!
+//! Called by: `resolve::all`, when all files have been read, as a route may name an upstream of
+//! another file.
+
+use crate::{
+    configuration::Configuration,
+    diagnostic::{Diagnostic, Severity, quoted},
+    directives::{upstream::default_kept, upstream_server::read_server},
+    model::{Action, Authorize, Origin, Tuning, Upstream},
+};
+use std::{collections::HashMap, sync::Arc};
+
+/// Resolves the upstreams of all routes.
+pub(super) fn resolve(configuration: &mut Configuration) {
+    let mut known: HashMap<String, Arc<Upstream>> = HashMap::new();
+    for (name, upstream, at) in std::mem::take(&mut configuration.upstreams) {
+        let said_twice = format!("duplicate upstream {}", quoted(&name));
+        // A broken upstream exists for those that name it.
+        let upstream = upstream.unwrap_or_else(|| Upstream::new(&name, Vec::new()));
+        if known.insert(name, Arc::new(upstream)).is_some() {
+            configuration.report(
+                Severity::Error,
+                &at,
+                said_twice,
+                Some("give each a unique name".into()),
+            );
+        }
+    }
+    let mut all: Vec<Arc<Upstream>> = known.values().map(Arc::clone).collect();
+    all.sort_by(|one, other| one.name.cmp(&other.name));
+    let diagnostics = &mut configuration.diagnostics;
+    let mut find = |said: &str, origin: &Origin| {
+        if let Some(upstream) = known.get(said) {
+            return Some(Arc::clone(upstream));
+        }
+        let Some(upstream) = of_url(said) else {
+            let near = crate::suggest::nearest(said, known.keys().map(String::as_str));
+            let help = near.map_or_else(
+                || "add [[upstream]] with this name".to_owned(),
+                |name| format!("did you mean \"{name}\"?"),
+            );
+            diagnostics.push(Diagnostic::without_source(
+                origin.clone(),
+                format!("unknown upstream {} ({help})", quoted(said)),
+            ));
+            return None;
+        };
+        all.push(Arc::clone(&upstream));
+        known.insert(said.to_owned(), Arc::clone(&upstream));
+        Some(upstream)
+    };
+    for site in &mut configuration.sites {
+        authorized(&mut site.settings.authorize, &mut find);
+        for route in &mut site.routes {
+            if route.settings.authorize.is_some() {
+                authorized(&mut Arc::make_mut(&mut route.settings).authorize, &mut find);
+            }
+            if let Action::Proxy(proxy) = &mut route.action
+                && let Some(upstream) = find(&proxy.said, &route.origin)
+            {
+                proxy.upstream = upstream;
+            }
+        }
+    }
+    configuration.resolved = all;
+}
+
+/// Resolves the upstream of `authorize`.
+fn authorized(
+    authorize: &mut Option<Arc<Authorize>>,
+    find: &mut impl FnMut(&str, &Origin) -> Option<Arc<Upstream>>,
+) {
+    let Some(authorize) = authorize.as_mut().map(Arc::make_mut) else {
+        return;
+    };
+    authorize.upstream = authorize
+        .said
+        .as_deref()
+        .and_then(|said| find(said, &authorize.origin));
+}
+
+/// Makes an upstream of one server from a URL.
+fn of_url(said: &str) -> Option<Arc<Upstream>> {
+    let server = read_server(said).ok().filter(|_| said.contains(':'))?;
+    let tuning = Arc::new(Tuning {
+        kept_max: default_kept(server.backend.protocol),
+        ..Tuning::default()
+    });
+    Some(Arc::new(Upstream::new(said, vec![server.member(&tuning)])))
+}

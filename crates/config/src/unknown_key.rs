@@ -1,0 +1,79 @@
+//! Messages about unknown keys.
+//!
+//! Called by: the reader. Suggests the key that another server's word stands for, the table that a
+//! key belongs in, or the most similar key.
+
+use crate::{
+    context::Contexts,
+    diagnostic::quoted,
+    row::{Catalog, Directive},
+    suggest,
+};
+
+/// Returns message and help.
+pub fn explain(catalog: Catalog, key: &str, context: Contexts) -> (String, Option<String>) {
+    let message = format!("unknown key {} {}", quoted(key), context.location());
+    let same_table = foreign(catalog, key, |row| row.contexts.includes(context));
+    let other_table =
+        || elsewhere(catalog, key, context).or_else(|| foreign(catalog, key, |_| true));
+    (
+        message,
+        same_table
+            .or_else(other_table)
+            .or_else(|| similar(catalog, key, context)),
+    )
+}
+
+/// Returns whether an unknown key seems to be meant for a missing one.
+pub fn stands_for(catalog: Catalog, key: &str, missing: &str, context: Contexts) -> bool {
+    catalog.within(context).all(|row| row.name != key)
+        && explain(catalog, key, context)
+            .1
+            .is_some_and(|help| help.contains(&format!("`{missing}`")))
+}
+
+/// A known key in the wrong table.
+fn elsewhere(catalog: Catalog, key: &str, context: Contexts) -> Option<String> {
+    if catalog
+        .within(context)
+        .any(|row| suggest::same_word(row.name, key))
+    {
+        return None;
+    }
+    let homes: Vec<&str> = catalog
+        .iter()
+        .filter(|row| row.name == key)
+        .flat_map(|row| row.contexts.each())
+        .map(|row| row.header)
+        .collect();
+    match homes.as_slice() {
+        [] => None,
+        homes => Some(format!("this key belongs in {}", homes.join(" or "))),
+    }
+}
+
+/// Another server's word for a key.
+fn foreign(catalog: Catalog, key: &str, among: impl Fn(&Directive) -> bool) -> Option<String> {
+    let row = catalog
+        .iter()
+        .find(|row| among(row) && row.is_known_elsewhere_as(key))?;
+    let home = row.contexts.each().next()?;
+    Some(format!("use `{}` {}", row.name, home.context.location()))
+}
+
+fn similar(catalog: Catalog, key: &str, context: Contexts) -> Option<String> {
+    if let Some(name) = suggest::nearest(key, catalog.within(context).map(|row| row.name)) {
+        return Some(format!("did you mean `{name}`?"));
+    }
+    let name = suggest::nearest(key, catalog.iter().map(|row| row.name))?;
+    let home = catalog
+        .iter()
+        .find(|row| row.name == name)?
+        .contexts
+        .each()
+        .next()?;
+    Some(format!(
+        "did you mean `{name}`? It belongs {}",
+        home.context.location()
+    ))
+}
