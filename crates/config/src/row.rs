@@ -174,7 +174,7 @@ pub const CONTEXTS: &[ContextRow] = &[
         "hosts",
         "[hosts]",
         "Hosts that a database knows, for sites with `lookup = true`. At most once in all files together. Columns of a row that are known: `root` (or \
-         `docroot`), `user`, `group`, `php`, `bandwidth`, `requests`, `redirect`, `suspended`; docs/hosts.md says what each does.",
+         `docroot`), `user`, `group`, `php`, `bandwidth`, `requests`, `redirect`, `suspended`; docs/dynamic-virtual-hosts.md says what each does.",
     ),
     context(
         LISTENER,
