@@ -85,7 +85,7 @@ pub fn help() -> String {
   --peers LIST    of {peers} (the first three)
   --peer NAME='COMMAND'  another server, in the foreground; {{port}} and {{docroot}} stand in its command for what they say, for HTTPS
                   {{cert}} and {{key}}, too; NAME+h3 for one with HTTP/3; may be repeated
-  --sessions KIND  where the shop of the b1 rows keeps its visitors' sessions: files (the default), mariadb or redis
+  --sessions KIND  where the b1 shop stores sessions: files (default), mariadb, or redis
   --json FILE     everything measured, as JSON
   --quick         2 rounds of 1 second, a tenth of the requests: to see that it runs, not to quote
 
