@@ -172,9 +172,7 @@ mod tests {
         assert!(text.contains(idle), "{text}");
         assert!(
             text.ends_with(").\n")
-                && text.contains(
-                    "Lost: 1 kB from an upstream, keep-alive (Saker takes 1.68 times"
-                ),
+                && text.contains("Lost: 1 kB from an upstream, keep-alive (Saker takes 1.68 times"),
             "{text}"
         );
         let quick = Report::new(
