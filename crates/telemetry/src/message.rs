@@ -247,7 +247,7 @@ messages! {
     MEMBER_UP "SK0907" "gateway" Notice "a server passes its health checks again" "Nothing.";
     AUTHORIZER_FAILED "SK0908" "gateway" Error "nobody said whether a request may pass, so it was refused"
         "The line names who was asked (authorize) and what came; see whether it runs, and its own log.";
-    AUTHORIZATION_REFUSED "SK0909" "gateway" Error "an authorizer refused a request" "Nothing; the line says what was asked for (docs/rate-limits.md has a filter for fail2ban).";
+    AUTHORIZATION_REFUSED "SK0909" "gateway" Error "an authorizer refused a request" "Nothing; the line says what was asked for (docs/neighbours.md has a filter for fail2ban).";
     PHP_STARTED "SK0920" "php" Notice "PHP was started" "Nothing.";
     PHP_ENDED "SK0921" "php" Error "PHP ended, and is started again with the next request" "See the lines before, which are its own.";
     PHP_REPLACED "SK0922" "php" Notice "PHP was replaced because its configuration changed" "Nothing.";
