@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::{behind::Sessions, handshakes, lab, neighbour, outside::Outside, paced, rows};
+use crate::{behind::Sessions, fairness, handshakes, lab, outside::Outside, paced, rows};
 use saker_testkit::Peer;
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -22,7 +22,7 @@ pub enum Mode {
     /// Many downloads at a pace, and what they cost.
     Paced(paced::Setting),
     /// One client that asks far too much, and what the others notice.
-    Neighbour(neighbour::Setting),
+    Fairness(fairness::Setting),
     /// The machine with the servers, where there are two.
     Stage {
         address: SocketAddr,
@@ -65,7 +65,7 @@ impl Default for Arguments {
 }
 
 pub fn help() -> String {
-    let (lab, paced, neighbour) = (lab::help(), paced::HELP, neighbour::HELP);
+    let (lab, paced, fairness) = (lab::help(), paced::HELP, fairness::HELP);
     let rows: String = rows::all()
         .map(|row| format!("  {:<14} {}\n", row.name, row.title))
         .collect();
@@ -85,12 +85,12 @@ pub fn help() -> String {
   --peers LIST    of {peers} (the first three)
   --peer NAME='COMMAND'  another server, in the foreground; {{port}} and {{docroot}} stand in its command for what they say, for HTTPS
                   {{cert}} and {{key}}, too; NAME+h3 for one with HTTP/3; may be repeated
-  --sessions KIND  where the shop of the b1 rows keeps its visitors' sessions: files (the default), mariadb or redis
+  --sessions KIND  where the b1 shop stores sessions: files (default), mariadb, or redis
   --json FILE     everything measured, as JSON
   --quick         2 rounds of 1 second, a tenth of the requests: to see that it runs, not to quote
 
 {paced}
-{neighbour}
+{fairness}
 {lab}
 Rows:
 {rows}"
@@ -114,8 +114,8 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Mode, String> {
     if words.next_if_eq("paced").is_some() {
         return paced::parse(words).map(Mode::Paced);
     }
-    if words.next_if_eq("neighbour").is_some() {
-        return neighbour::parse(words).map(Mode::Neighbour);
+    if words.next_if_eq("fairness").is_some() {
+        return fairness::parse(words).map(Mode::Fairness);
     }
     let is_lab = words.next_if_eq("lab").is_some();
     let words: Vec<String> = words.collect();

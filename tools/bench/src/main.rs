@@ -12,13 +12,13 @@ mod behind;
 mod certificate;
 mod contender;
 mod entrants;
+mod fairness;
 mod floor;
 mod handshakes;
 mod idle;
 mod lab;
 mod links;
 mod load;
-mod neighbour;
 mod outside;
 mod paced;
 mod report;
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
         Ok(Mode::Table { summary, page }) => lab::table(&summary, page.as_deref()),
         Ok(Mode::Lab(setting)) => lab::run(&setting),
         Ok(Mode::Paced(setting)) => paced::run(&setting),
-        Ok(Mode::Neighbour(setting)) => neighbour::run(&setting),
+        Ok(Mode::Fairness(setting)) => fairness::run(&setting),
         Ok(Mode::Stage { address, arguments }) => stage::serve(address, &arguments),
         Err(complaint) => Err(complaint),
     };

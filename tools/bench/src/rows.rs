@@ -281,12 +281,12 @@ const ALL: &[Row] = &[
     ),
     row(
         "proxy-1k",
-        "1 kB from a server behind, keep-alive",
+        "1 kB from an upstream, keep-alive",
         on(Site::Proxy, KILOBYTE, NGINX_060),
     ),
     row(
         "proxy-1m",
-        "1 MB from a server behind, keep-alive",
+        "1 MB from an upstream, keep-alive",
         on(Site::Proxy, MEGABYTE, NGINX_090),
     ),
     row(

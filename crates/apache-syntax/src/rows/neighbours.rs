@@ -120,7 +120,7 @@ pub(super) const ROWS: &[Row] = &[
         SERVER,
         NOWHERE,
         NoEffect(
-            "no command is run for a request: let fail2ban read the error log (docs/neighbours.md)",
+            "no command is run for a request: let fail2ban read the error log (docs/rate-limits.md)",
         ),
     ),
     row(

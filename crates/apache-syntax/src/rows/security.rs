@@ -16,9 +16,9 @@ const ANYWHERE: Overrides = ACCESS.or(SERVER);
 const NO_GUARDIAN: &str = "no program is told of each request";
 const NO_BUFFERS: &str = "libmodsecurity has content in memory only";
 const NO_CONNECTIONS: &str =
-    "connections are limited by [guard] and by mod_evasive's directives (docs/neighbours.md)";
+    "connections are limited by [guard] and by mod_evasive's directives (docs/rate-limits.md)";
 const NO_HASHES: &str =
-    "libmodsecurity signs no links; `signed` does (docs/links.md). On is refused";
+    "libmodsecurity signs no links; `signed` does (docs/link-protection.md). On is refused";
 
 /// Rules and their settings: what they say is libmodsecurity's.
 const fn rule(name: &'static str) -> Row {

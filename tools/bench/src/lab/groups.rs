@@ -37,7 +37,7 @@ pub const ALL: [Group; 7] = [
     Group {
         prefix: "b5-",
         title: "A site's own traffic",
-        intro: "After lighttpd against Apache (2009): a list of addresses drawn as visitors draw them, for as long as it takes to see a \
+        intro: "After lighttpd against Apache (2009): a list of addresses drawn as real clients request them, long enough to see a \
                 stall, on one core and on two; the access log is checked for damaged lines.",
     },
     Group {

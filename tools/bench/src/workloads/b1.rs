@@ -23,12 +23,12 @@ use std::fs;
 pub const ROWS: &[Row] = &[
     Row {
         name: "b1-static",
-        title: "B1: 5 images of 20 to 200 kB, 10 visitors",
+        title: "B1: 5 images of 20 to 200 kB, 10 clients",
         kind: Kind::Own(&STATIC),
     },
     row(
         "b1-browse-1",
-        "B1: 20 pages of the shop with all that they name, 1 visitor",
+        "B1: 20 pages of the shop with all their resources, 1 client",
         &Shop {
             connections: 1,
             ..BROWSING
@@ -36,12 +36,12 @@ pub const ROWS: &[Row] = &[
     ),
     row(
         "b1-browse-10",
-        "B1: 20 pages of the shop with all that they name, 10 visitors",
+        "B1: 20 pages of the shop with all their resources, 10 clients",
         &BROWSING,
     ),
     row(
         "b1-pages-10",
-        "B1: 20 pages of the shop alone, 10 visitors",
+        "B1: 20 pages of the shop alone, 10 clients",
         &Shop {
             tool: ALONE,
             ..BROWSING
@@ -49,7 +49,7 @@ pub const ROWS: &[Row] = &[
     ),
     row(
         "b1-category-1",
-        "B1: a category with its 40 images, 1 visitor",
+        "B1: a category with its 40 images, 1 client",
         &Shop {
             connections: 1,
             ..CATEGORY
@@ -57,12 +57,12 @@ pub const ROWS: &[Row] = &[
     ),
     row(
         "b1-category-10",
-        "B1: a category with its 40 images, 10 visitors",
+        "B1: a category with its 40 images, 10 clients",
         &CATEGORY,
     ),
     row(
         "b1-cached-1",
-        "B1: the page of a category alone, 1 visitor",
+        "B1: the page of a category alone, 1 client",
         &Shop {
             tool: ALONE,
             connections: 1,
@@ -71,7 +71,7 @@ pub const ROWS: &[Row] = &[
     ),
     row(
         "b1-cached-10",
-        "B1: the page of a category alone, 10 visitors",
+        "B1: the page of a category alone, 10 clients",
         &Shop {
             tool: ALONE,
             ..CATEGORY
@@ -88,7 +88,7 @@ pub const ROWS: &[Row] = &[
     ),
     row(
         "b1-logged-in",
-        "B1: 20 pages of the shop, 10 connections, one visitor in ten is logged in",
+        "B1: 20 pages of the shop, 10 connections, one client in ten is logged in",
         &Shop {
             tool: Tool::WrkLoggedIn { one_in: 10 },
             ..BROWSING
@@ -208,7 +208,7 @@ impl Workload for Shop {
             )
             .map_err(|error| error.to_string())?;
         if !page.text().contains("Hello, customer") {
-            return Err("a visitor who is logged in got the page of a guest".to_owned());
+            return Err("a logged-in client got the page of an anonymous one".to_owned());
         }
         said.extend(page.body);
         Ok(said)

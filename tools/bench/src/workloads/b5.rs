@@ -28,12 +28,12 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         name: "b5-siege-1",
-        title: "B5: a site's own addresses, 25 visitors, every request logged, one core",
+        title: "B5: a site's own addresses, 25 clients, every request logged, one core",
         kind: Kind::Own(&ONE_CORE),
     },
     Row {
         name: "b5-siege-2",
-        title: "B5: a site's own addresses, 25 visitors, every request logged, two cores",
+        title: "B5: a site's own addresses, 25 clients, every request logged, two cores",
         kind: Kind::Own(&TWO_CORES),
     },
 ];

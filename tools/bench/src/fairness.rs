@@ -1,10 +1,11 @@
-//! `saker-bench neighbour`: one address asks fifty times its share; how long do the others wait,
-//! beside what they wait at an idle server.
+//! `saker-bench fairness`: one address sends fifty times its share; measures how long the others
+//! wait, compared with an idle server.
 //!
-//! Limits per address are on, by `[site.throttle]` and by mod_evasive's directives. Rounds
-//! alternate idle and not, so that a slow minute of the machine hits both. The one difficulty is
-//! that load and measurement share a machine: the neighbour asks by the clock, not as fast as it
-//! goes.
+//! Called by: `main`.
+//! Caveat: load and measurement share a machine, so the greedy client sends by the clock, not as
+//! fast as it can. Rounds alternate idle and loaded, so that a slow minute of the machine hits
+//! both. Limits per address are on, by `[site.throttle]` and by mod_evasive's directives.
+//! Out of scope: limits of whole sites.
 
 use crate::{
     arguments::at_least_one,
@@ -26,8 +27,8 @@ use std::{
 };
 use tokio::net::TcpSocket;
 
-pub const HELP: &str = "  saker-bench neighbour [--saker PATH] [--rounds 5] [--seconds 5]
-                  one address asks 50 times its share, limits are on: p99 of the others beside that of an idle server
+pub const HELP: &str = "  saker-bench fairness [--saker PATH] [--rounds 5] [--seconds 5]
+                  one address sends 50 times its share with limits on: p99 of the others, compared with an idle server
 ";
 
 /// What the limit gives each address.
@@ -93,7 +94,7 @@ pub fn parse(words: impl Iterator<Item = String>) -> Result<Setting, String> {
 
 pub fn run(setting: &Setting) -> Result<(), String> {
     println!(
-        "| limits | p99 idle, µs | p99 with the neighbour, µs | ratio | others refused | neighbour passed, refused |"
+        "| limits | p99 idle, µs | p99 with the greedy client, µs | ratio | others refused | greedy client passed, refused |"
     );
     println!("| --- | --- | --- | --- | --- | --- |");
     for limits in [Limits::Native, Limits::Evasive] {
@@ -107,16 +108,16 @@ pub fn run(setting: &Setting) -> Result<(), String> {
 }
 
 fn compare(setting: &Setting, limits: Limits) -> io::Result<()> {
-    let work = TempDir::new("neighbour")?;
+    let work = TempDir::new("fairness")?;
     work.write("root/index.html", "<p>hello</p>\n")?;
     let server = start(&setting.saker, &work, limits)?;
     let (mut idle, mut busy, mut refused) = (Vec::new(), Vec::new(), 0);
     let answers = Arc::<Answers>::default();
     for _ in 0..setting.rounds {
         let quiet = watch_others(server.address(), setting.seconds)?;
-        let neighbour = Neighbour::begin(server.address(), &answers);
+        let greedy = GreedyClient::begin(server.address(), &answers);
         let loud = watch_others(server.address(), setting.seconds);
-        drop(neighbour);
+        drop(greedy);
         let loud = loud?;
         refused += quiet.refused + loud.refused;
         idle.extend(percentile(quiet.all_us, 0.99));
@@ -233,26 +234,26 @@ fn watch_others(address: SocketAddr, seconds: u64) -> io::Result<Waits> {
 }
 
 /// Asks until it is dropped.
-struct Neighbour {
+struct GreedyClient {
     is_over: Arc<AtomicBool>,
     threads: Vec<thread::JoinHandle<()>>,
 }
 
-impl Neighbour {
-    fn begin(address: SocketAddr, answers: &Arc<Answers>) -> Neighbour {
+impl GreedyClient {
+    fn begin(address: SocketAddr, answers: &Arc<Answers>) -> GreedyClient {
         let is_over = Arc::<AtomicBool>::default();
         let each = || {
             let (is_over, answers) = (Arc::clone(&is_over), Arc::clone(answers));
             thread::spawn(move || insist(address, &is_over, &answers))
         };
-        Neighbour {
+        GreedyClient {
             threads: (0..BAD_CONNECTIONS).map(|_| each()).collect(),
             is_over,
         }
     }
 }
 
-impl Drop for Neighbour {
+impl Drop for GreedyClient {
     fn drop(&mut self) {
         self.is_over.store(true, Relaxed);
         self.threads
