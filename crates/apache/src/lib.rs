@@ -10,13 +10,11 @@
 
 mod ahead;
 mod asis;
-mod blocking;
 mod call;
 mod cgi;
 mod connections;
 mod content_filters;
 mod dbd;
-mod dbm;
 mod error_logs;
 mod evasive;
 mod external_filter;

@@ -7,7 +7,6 @@
 //! begins anew.
 
 use crate::{
-    blocking::Pause,
     facts::{Seen, note_dependencies},
     fixups, homes,
     host::{Apache, Host},
@@ -41,6 +40,7 @@ use saker_ap_expr::{GlobOptions, glob_matches};
 use saker_config::model::{PhpPools, SiteName};
 use saker_files::{Kind, Stamp, Watcher};
 use saker_http::{Method, Status};
+use saker_net::blocking::Pause;
 use saker_pipeline::{
     Exchange, First, Mapped, Response, Rules, Verdict,
     phases::{to_https, trace_answer},

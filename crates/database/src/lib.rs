@@ -7,6 +7,7 @@
 //!
 //! Absent on purpose: transactions, and any cache: who asks knows how long an answer holds.
 
+pub mod dbm;
 mod desk;
 mod ldap;
 mod ldap_tls;

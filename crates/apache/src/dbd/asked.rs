@@ -6,8 +6,8 @@
 //! database is out with the next request.
 
 use super::Dbd;
-use crate::blocking::Answer;
 use saker_database::{Failure, Row};
+use saker_net::blocking::Answer;
 use std::{
     cell::RefCell,
     future::{Future, poll_fn},

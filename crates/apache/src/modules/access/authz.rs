@@ -11,7 +11,8 @@ use crate::{
     modules::dir::set_flag,
     reading::{Methods, Place, Reading},
 };
-use saker_apache_syntax::{Node, word};
+use saker_ap_expr::words::word;
+use saker_apache_syntax::Node;
 use saker_config::model::Origin;
 use std::{collections::HashMap, sync::Arc};
 

@@ -13,7 +13,6 @@ use super::{
     requirement::Decision,
 };
 use crate::{
-    blocking::Pause,
     facts::{Seen, note_dependencies},
     host::Host,
     local::Local,
@@ -25,6 +24,7 @@ use saker_ap_expr::{
 };
 use saker_files::{Stamp, Watcher};
 use saker_http::Status;
+use saker_net::blocking::Pause;
 use saker_pipeline::{Exchange, Response, Verdict};
 use saker_telemetry::{
     error_log,

@@ -4,11 +4,9 @@
 //! kept for a while. A client has a name only if that name leads back to its address.
 
 use super::{decide::Inquiry, requirement::Decision};
-use crate::{
-    blocking::{self, Answer, Answers, Pause},
-    modules::core::Lookups,
-};
+use crate::modules::core::Lookups;
 use saker_ap_expr::Dependency;
+use saker_net::blocking::{Answer, Answers, Pause, Pool};
 use saker_pipeline::Exchange;
 use std::{
     net::{IpAddr, ToSocketAddrs},
@@ -18,11 +16,12 @@ use std::{
 const KEPT_MAX: usize = 10_000;
 const KEPT_FOR: Duration = Duration::from_secs(60);
 
+/// Threads that wait for name servers.
+static POOL: Pool = Pool::new("names");
 /// Names that were not asked for their addresses.
-static CLAIMED: Answers<IpAddr, Option<String>> =
-    Answers::new(&blocking::NAMES, KEPT_MAX, KEPT_FOR);
-static NAMES: Answers<IpAddr, Option<String>> = Answers::new(&blocking::NAMES, KEPT_MAX, KEPT_FOR);
-static ADDRESSES: Answers<String, Vec<IpAddr>> = Answers::new(&blocking::NAMES, KEPT_MAX, KEPT_FOR);
+static CLAIMED: Answers<IpAddr, Option<String>> = Answers::new(&POOL, KEPT_MAX, KEPT_FOR);
+static NAMES: Answers<IpAddr, Option<String>> = Answers::new(&POOL, KEPT_MAX, KEPT_FOR);
+static ADDRESSES: Answers<String, Vec<IpAddr>> = Answers::new(&POOL, KEPT_MAX, KEPT_FOR);
 
 /// HostnameLookups: gives the client its name. What has to be waited for; without an answer it goes
 /// by its address.

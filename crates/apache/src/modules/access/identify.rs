@@ -9,12 +9,10 @@ use super::{
     passwords,
     records::field,
 };
-use crate::{
-    blocking::{Answer, Pause},
-    modules::ssl::fake_basic_auth,
-};
+use crate::modules::ssl::fake_basic_auth;
 use saker_ap_expr::{Dependency, StringExpression, base64_decode, md5_hex};
 use saker_http::Status;
+use saker_net::blocking::{Answer, Pause};
 use saker_telemetry::httpd_message;
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@
 //! A worker reads one when it is first asked about and again when it has changed. Difficulty: a
 //! file that can't be read is not an empty one; who needs it is answered with an error.
 
-use crate::dbm;
+use saker_database::dbm;
 use saker_files::{Kind, LinkPolicy, Stamp, Watcher, resolve};
 use std::{
     collections::HashMap,

@@ -6,8 +6,9 @@
 
 use super::{decide::Inquiry, hosts::in_domain};
 use crate::reading::Reading;
+use saker_ap_expr::words::words;
 use saker_ap_expr::{Dependency, Expression, ExpressionOptions, StringExpression, Subnet};
-use saker_apache_syntax::{METHODS, Node, words};
+use saker_apache_syntax::{METHODS, Node};
 use saker_tls::ClientVerification;
 use std::{fmt, os::unix::fs::MetadataExt, path::Path, sync::Arc};
 

@@ -6,13 +6,13 @@
 
 use super::{decide::Inquiry, identify::Trouble, requirement::Decision};
 use crate::{
-    blocking::Answer,
     dbd::{Found, Question},
     local::{Local, Set, said},
     modules::{core::texts, dir::set_flag},
 };
 use saker_apache_syntax::Node;
 use saker_database::Row;
+use saker_net::blocking::Answer;
 use std::{rc::Rc, sync::Arc};
 
 #[derive(Clone, Debug, Default)]

@@ -12,7 +12,7 @@ mod encoding;
 mod md5_crypt;
 mod sha_crypt;
 
-use crate::blocking::{self, Answer, Answers};
+use saker_net::blocking::{Answer, Answers, Pool};
 use sha1::{Digest, Sha1};
 use sha2::Sha256;
 use std::{
@@ -28,7 +28,9 @@ const KEPT_FOR: Duration = Duration::from_secs(3600);
 /// password is checked by it.
 const BCRYPT_COST_MAX: u32 = 17;
 
-static CHECKED: Answers<[u8; 32], bool> = Answers::new(&blocking::PASSWORDS, KEPT_MAX, KEPT_FOR);
+/// Threads that compute password hashes.
+static POOL: Pool = Pool::new("passwords");
+static CHECKED: Answers<[u8; 32], bool> = Answers::new(&POOL, KEPT_MAX, KEPT_FOR);
 
 /// Checks `password` against `stored`. `site`: the site of the password file, which takes its turn
 /// on the threads.

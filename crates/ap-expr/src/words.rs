@@ -5,8 +5,6 @@
 //! quotes, before the quote. A quote inside a word that does not begin with one is a character like
 //! any other. A quote that is never closed takes the rest of the line.
 
-use crate::line::is_space;
-
 /// The first word and what is left, without the white space before it. An empty word with an empty
 /// rest is the end of the line; an empty word with a rest (or `""` at the end) was written so.
 pub fn word(line: &[u8]) -> (Vec<u8>, &[u8]) {
@@ -43,6 +41,11 @@ pub fn without_leading_space(line: &[u8]) -> &[u8] {
         .position(|byte| !is_space(*byte))
         .unwrap_or(line.len());
     line.get(start..).unwrap_or_default()
+}
+
+/// As C's `isspace`.
+fn is_space(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || byte == 0x0b
 }
 
 fn quoted(line: &[u8], quote: u8) -> (&[u8], Option<u8>, &[u8]) {

@@ -247,15 +247,9 @@ struct Queue {
     running: Vec<u64>,
 }
 
-/// Password hashes.
-pub static PASSWORDS: Pool = Pool::new("passwords");
-/// Name servers.
-pub static NAMES: Pool = Pool::new("names");
-/// Programs that answer questions.
-pub static PROGRAMS: Pool = Pool::new("map programs");
-
 impl Pool {
-    const fn new(name: &'static str) -> Pool {
+    /// A pool whose threads start with its first work. `name`: that of the threads.
+    pub const fn new(name: &'static str) -> Pool {
         let queue = Queue {
             is_started: false,
             waiting: VecDeque::new(),
