@@ -1,4 +1,4 @@
-//! Words of a line, by the rules of Apache's `ap_getword_conf`.
+//! Words of a line, by the rules of Apache's `ap_getword_conf`, and the groups of a replacement.
 //!
 //! A word in single or double quotes ends at the same quote, and whatever follows begins the next
 //! word even without a space. A backslash stands for itself except before a backslash and, in
@@ -41,6 +41,29 @@ pub fn without_leading_space(line: &[u8]) -> &[u8] {
         .position(|byte| !is_space(*byte))
         .unwrap_or(line.len());
     line.get(start..).unwrap_or_default()
+}
+
+/// Appends `replacement` with `$0` to `$9` replaced by the groups of a match; a backslash makes the
+/// next byte literal.
+pub fn expand_groups<'t>(
+    replacement: &[u8],
+    group: impl Fn(usize) -> &'t [u8],
+    done: &mut Vec<u8>,
+) {
+    let mut bytes = replacement.iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        match (byte, bytes.peek().copied()) {
+            (b'$', Some(digit @ b'0'..=b'9')) => {
+                bytes.next();
+                done.extend_from_slice(group(usize::from(digit - b'0')));
+            }
+            (b'\\', Some(next)) => {
+                bytes.next();
+                done.push(next);
+            }
+            (byte, _) => done.push(byte),
+        }
+    }
 }
 
 /// As C's `isspace`.

@@ -2,7 +2,7 @@
 //! (filter, the last: nothing of it is kept); and tells them what became of an attempt at a
 //! password (filter, the first: it sees what the application answered).
 
-use crate::coding;
+use saker_content_coding as coding;
 use saker_pipeline::{Body, Exchange, Filter, LocalFuture, Response, guard::login};
 use std::borrow::Cow;
 

@@ -1,14 +1,11 @@
 //! What answers requests: files of the document root, directory listings, PHP files, redirects and
-//! fixed answers; and the filter that compresses.
+//! fixed answers.
 //!
 //! Floor 5: knows the pipeline's contract (`Exchange` in, `Response` out), never a socket or a
-//! protocol version. `server` puts [`StaticFiles`], [`PhpFiles`], [`CgiFiles`], [`FixedAnswers`],
-//! [`FieldFilter`] and [`Compress`] into its registry.
+//! protocol version. `server` puts [`StaticFiles`], [`PhpFiles`], [`CgiFiles`], [`FixedAnswers`]
+//! and [`FieldFilter`] into its registry.
 
 mod cgi_files;
-pub mod coding;
-pub mod compress;
-mod encoded_stream;
 pub mod field_filter;
 mod fixed;
 pub mod guard_fields;
@@ -24,7 +21,6 @@ pub mod static_files;
 mod tests;
 
 pub use cgi_files::CgiFiles;
-pub use compress::Compress;
 pub use field_filter::FieldFilter;
 pub use guard_fields::{GuardFields, LoginAttempts};
 pub use php_files::PhpFiles;

@@ -8,9 +8,9 @@
 use crate::{
     fixed::{self, Queries},
     location,
-    static_files::names,
 };
 use saker_config::model::{Action, Redirect, RedirectPiece, Route};
+use saker_content_coding::is_compressible;
 use saker_http::{Fields, Status, escape};
 use saker_pipeline::{Body, Chunk, Exchange, Handled, Handler, LocalFuture, Response};
 use std::sync::Arc;
@@ -81,7 +81,7 @@ fn text(exchange: &mut Exchange, status: Status, content_type: &str, body: &str)
     let large = !compression.codings.is_empty() && body.len() as u64 >= compression.min_bytes;
     // An error without a text gets an error document, which is made on the way up.
     let unfinished = status.is_error() && body.is_empty();
-    if unfinished || (large && names::is_compressible(compression, content_type.as_bytes())) {
+    if unfinished || (large && is_compressible(compression, content_type.as_bytes())) {
         return unfiltered(status, fields, body);
     }
     fixed::respond(

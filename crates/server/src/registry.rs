@@ -3,11 +3,11 @@
 use crate::names::Names;
 use saker_acme::Challenges;
 use saker_apache::{Apache, ApacheRules, ContentFilters, Inside, ResponseRules, status::Figures};
+use saker_content_filters::Compress;
 use saker_files::Watcher;
 use saker_gateway::{Doorkeeper, Gateway};
 use saker_handlers::{
-    CgiFiles, Compress, FieldFilter, FixedAnswers, GuardFields, LoginAttempts, PhpFiles,
-    StaticFiles,
+    CgiFiles, FieldFilter, FixedAnswers, GuardFields, LoginAttempts, PhpFiles, StaticFiles,
     page_cache::{Explain, Keep, LookUp, PageCache, Share},
 };
 use saker_net::jobs::{self, JobKind};

@@ -234,9 +234,8 @@ pub async fn fetch(
         .await
         .ok_or("it is too large, or broke off")?;
     match coding {
-        Some(coding) => {
-            crate::coding::decode(&coding, &bytes).ok_or_else(|| "its coding can't be read".into())
-        }
+        Some(coding) => saker_content_coding::decode(&coding, &bytes)
+            .ok_or_else(|| "its coding can't be read".into()),
         None => Ok(bytes),
     }
 }

@@ -18,11 +18,11 @@ use super::{
     visit::Visit,
     write,
 };
-use crate::coding::Levels;
 use saker_cache_rules::{
     lscache::visible::{self, Served},
     rules::{CacheStatus, Forward, may_serve_after_error, reuse, validation},
 };
+use saker_content_coding::Levels;
 use saker_http::{Method, Status};
 use saker_pipeline::{Exchange, Response};
 use saker_telemetry::Metric;

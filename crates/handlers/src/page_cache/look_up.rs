@@ -23,7 +23,6 @@ use super::{
     tally::Count,
     visit::Visit,
 };
-use crate::coding::{self, Levels};
 use saker_cache_rules::{
     lscache::{told, vary::VaryRules},
     names,
@@ -31,6 +30,7 @@ use saker_cache_rules::{
 };
 use saker_cache_store::{Boarding, Standing, Ticket};
 use saker_config::model::{Action, Address, CacheOffer};
+use saker_content_coding::{self as coding, Levels};
 use saker_http::{
     HeadView,
     KnownField::{

@@ -8,13 +8,9 @@
 //! up once.
 
 use super::{errand::Recipe, esi::Parsed, record::By, told};
-use crate::{
-    coding,
-    compress::{describe, may_be_coded},
-    static_files::{
-        content::Content,
-        multipart::{self, Boundaries},
-    },
+use crate::static_files::{
+    content::Content,
+    multipart::{self, Boundaries},
 };
 use saker_cache_rules::{
     lscache::{
@@ -25,6 +21,7 @@ use saker_cache_rules::{
 };
 use saker_cache_store::{Ban, Standing, Store, TagMark};
 use saker_config::model::Settings;
+use saker_content_coding::{self as coding, describe, may_be_coded};
 use saker_http::{
     Fields, HeadView, KnownField, Method, Status,
     conditional::{self, Precondition, Validators},

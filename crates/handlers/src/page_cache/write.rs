@@ -236,7 +236,7 @@ pub fn plain(body: &Body, coding: Option<&[u8]>) -> Result<Vec<u8>, Refusal> {
     };
     match coding {
         None => Ok(bytes.to_vec()),
-        Some(coding) => crate::coding::decode(coding, bytes)
+        Some(coding) => saker_content_coding::decode(coding, bytes)
             .ok_or_else(|| Refusal::new("coded", "it comes in a coding that is not known")),
     }
 }

@@ -11,8 +11,8 @@ use super::{
     representation::{Facts, Representation, Slot},
     variant::{Tag, Variant},
 };
-use crate::coding::{self, Levels};
 use saker_config::model::{CodedTags, Settings};
+use saker_content_coding::{self as coding, Levels};
 use saker_files::{Metadata, Resolved};
 use saker_http::content_coding::Coding;
 use saker_net::jobs::{self, Cancel, JobKind};
@@ -386,7 +386,7 @@ fn offered(
 /// Whether bodies of this type are compressed, and siblings of such files looked for.
 pub fn is_compressible(settings: &Settings, content_type: Option<&[u8]>) -> bool {
     content_type
-        .is_some_and(|content_type| names::is_compressible(&settings.compression, content_type))
+        .is_some_and(|content_type| coding::is_compressible(&settings.compression, content_type))
 }
 
 #[cfg(test)]

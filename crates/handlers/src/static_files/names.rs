@@ -3,7 +3,7 @@
 //! Absent on purpose: looking into the content to guess a type (a server that guesses turns uploads
 //! into scripts).
 
-use saker_config::model::{Compression, Files};
+use saker_config::model::Files;
 use saker_http::media_type;
 
 /// Endings that editors, package tools and people leave behind: the source of what is next to them,
@@ -99,21 +99,6 @@ fn media_type_of<'f>(files: &'f Files, name: &[u8]) -> Option<&'f str> {
         .filter(|media_type| !media_type.is_empty())
 }
 
-/// Whether bodies of this type are worth compressing: the built-in list and the configured one.
-pub fn is_compressible(compression: &Compression, content_type: &[u8]) -> bool {
-    let essence = content_type
-        .split(|byte| *byte == b';')
-        .next()
-        .unwrap_or_default()
-        .trim_ascii();
-    compression.every_type
-        || media_type::is_compressible(essence)
-        || compression
-            .types
-            .iter()
-            .any(|other| other.as_bytes().eq_ignore_ascii_case(essence))
-}
-
 /// What follows the last dot; a name that only starts with a dot has none.
 fn extension(name: &[u8]) -> Option<&[u8]> {
     let name = name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
@@ -201,16 +186,5 @@ mod tests {
         files.default_type = String::new();
         assert_eq!(type_of(&files, "index.html"), "text/html");
         assert_eq!(content_type(&files, b"what"), None);
-    }
-
-    #[test]
-    fn compressible_types() {
-        let compression = Compression {
-            types: vec!["Application/X-Thing".into()],
-            ..Compression::default()
-        };
-        assert!(is_compressible(&compression, b"text/css; charset=utf-8"));
-        assert!(is_compressible(&compression, b"application/x-thing;a=b"));
-        assert!(!is_compressible(&compression, b"image/png"));
     }
 }

@@ -33,11 +33,13 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-acme", 4),
     ("saker-cache-rules", 4),
     ("saker-php", 4),
+    ("saker-content-coding", 3),
     ("saker-pipeline", 4),
-    ("saker-handlers", 5),
+    ("saker-content-filters", 5),
+    ("saker-handlers", 6),
     ("saker-gateway", 5),
-    ("saker-apache", 5),
-    ("saker", 6),
+    ("saker-apache", 6),
+    ("saker", 7),
 ];
 
 /// Neighbours that may be used all the same: the log's fields are HTTP's words, and so are the
@@ -152,7 +154,7 @@ mod tests {
             findings(manifest),
             [
                 "crates/x/Cargo.toml:4: `saker-http1` (floor 2) may not depend on `saker-config` (floor 2)",
-                "crates/x/Cargo.toml:6: `saker-http1` (floor 2) may not depend on `saker-handlers` (floor 5)",
+                "crates/x/Cargo.toml:6: `saker-http1` (floor 2) may not depend on `saker-handlers` (floor 6)",
                 "crates/x/Cargo.toml:7: `saker-http1` (floor 2) may not depend on `saker-pipeline` (floor 4)",
             ]
         );

@@ -213,7 +213,7 @@ pub async fn take_in(
         }
     };
     let plain = match &coding {
-        Some(coding) => crate::coding::decode(coding, bytes.bytes()).map(Chunk::from),
+        Some(coding) => saker_content_coding::decode(coding, bytes.bytes()).map(Chunk::from),
         None => Some(bytes.clone()),
     };
     let Some(plain) = plain.filter(|plain| held.grow_to(plain.len())) else {

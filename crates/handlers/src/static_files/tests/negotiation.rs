@@ -2,11 +2,9 @@
 //! handler, and of what it left behind.
 
 use super::{Bench, answer};
-use crate::{
-    coding::{self, Levels},
-    tests::{block_on, body_bytes, exchange, field, now},
-};
+use crate::tests::{block_on, body_bytes, exchange, field, now};
 use saker_config::model::{Compression, Settings};
+use saker_content_coding::{self as coding, Levels};
 use saker_http::{content_coding::Coding, date::format_date};
 use saker_pipeline::{Handled, Handler, Response, ResponseHead};
 use std::rc::Rc;

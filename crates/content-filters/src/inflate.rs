@@ -1,89 +1,48 @@
-//! mod_deflate's decoders: `INFLATE` for answers, `DEFLATE` for the bodies of requests. (Encoding
-//! is the handlers'.)
+//! `INFLATE` and `DEFLATE` (mod_deflate): decode gzip in responses and in request bodies.
 //!
-//! Difficulty: a few bytes can become very many. So besides a bound on the whole
-//! (DeflateInflateLimitRequestBody) there is one on how many times as much it becomes
-//! (DeflateInflateRatioLimit), which counts before there is much of it.
+//! Called by: the front ends, through [`filter_response`] and [`filter_request`].
+//! Caveat: a few bytes can decode to very many. Besides a limit on the whole there is one on the
+//! ratio, which takes effect early ([`InflateLimits`]).
+//! Out of scope: encoding (`compress`, and the handlers of files).
 
-use super::{ContentFilter, Passage, Stage, Transform, TransformedBody};
-use crate::{
-    host::Host,
-    local::Local,
-    modules::deflate::InflateLimits,
-    state::{peek, state},
-};
+use crate::transform::{Transform, TransformedBody, transform_response};
 use flate2::{Decompress, FlushDecompress, Status as Decoded};
-use saker_files::Watcher;
-use saker_http::Status;
-use saker_pipeline::{BodyError, Exchange, LocalFuture, RequestBody};
+use saker_pipeline::{BodyError, Exchange, RequestBody, Response};
 use saker_telemetry::{error_log, message};
 
-pub struct Inflate;
-
-impl ContentFilter for Inflate {
-    fn name(&self) -> &str {
-        "INFLATE"
-    }
-
-    fn stage(&self) -> Stage {
-        Stage::Decode
-    }
-
-    fn output<'f>(&'f self, passage: &'f mut Passage<'_>) -> LocalFuture<'f, Result<(), Status>> {
-        if take_response_coding(passage) {
-            let limits = passage.local.deflate.of_responses();
-            passage.transform(Inflating::new(limits, BodyError::Source));
-            let tag = passage
-                .response
-                .fields()
-                .first("ETag")
-                .map(|tag| passage.local.filters.decoded_tag(tag));
-            match tag {
-                Some(Some(tag)) => passage.response.fields_mut().set("ETag", tag),
-                Some(None) => drop(passage.response.fields_mut().remove("ETag")),
-                None => {}
-            }
-        }
-        Box::pin(std::future::ready(Ok(())))
-    }
+/// Limits on decoded content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InflateLimits {
+    /// Size in bytes; `None`: unlimited.
+    pub bytes_max: Option<u64>,
+    /// Size as a multiple of the encoded size.
+    pub ratio_max: u64,
+    /// Blocks in a row that may exceed the ratio.
+    pub ratio_burst: u64,
 }
 
-pub struct Deflate;
-
-impl ContentFilter for Deflate {
-    fn name(&self) -> &str {
-        "DEFLATE"
-    }
-
-    fn stage(&self) -> Stage {
-        Stage::ContentSet
-    }
-
-    fn changes_files(&self) -> bool {
-        false
-    }
-
-    fn input(
-        &self,
-        exchange: &mut Exchange,
-        _: &Host,
-        _: &Watcher,
-        local: &Local,
-        body: Box<dyn RequestBody>,
-    ) -> Box<dyn RequestBody> {
-        if !take_request_coding(exchange) {
-            return body;
-        }
-        let limits = local.deflate.of_requests(exchange.settings.body_bytes_max);
-        Box::new(TransformedBody::new(
-            body,
-            Box::new(Inflating::new(limits, BodyError::Malformed)),
-        ))
-    }
+/// Decodes the body of a response. The caller has removed gzip from its codings
+/// ([`take_response_coding`], [`without_gzip`]).
+pub fn filter_response(response: &mut Response, limits: InflateLimits) {
+    transform_response(response, Inflating::new(limits, BodyError::Source));
 }
 
-/// The list without its last coding, if that is gzip.
-fn without_gzip(codings: &[u8]) -> Option<Vec<u8>> {
+/// Returns the request body, decoded if its last coding is gzip; the coding is removed from the
+/// request's fields.
+pub fn filter_request(
+    exchange: &mut Exchange,
+    body: Box<dyn RequestBody>,
+    limits: InflateLimits,
+) -> Box<dyn RequestBody> {
+    if !take_request_coding(exchange) {
+        return body;
+    }
+    let inflating = Box::new(Inflating::new(limits, BodyError::Malformed));
+    Box::new(TransformedBody::new(body, inflating))
+}
+
+/// Returns the list without its last coding if that is gzip.
+pub fn without_gzip(codings: &[u8]) -> Option<Vec<u8>> {
     let (before, last) = match codings.iter().rposition(|byte| *byte == b',') {
         Some(at) => (codings.get(..at)?, codings.get(at + 1..)?),
         None => (&b""[..], codings),
@@ -93,47 +52,22 @@ fn without_gzip(codings: &[u8]) -> Option<Vec<u8>> {
         .then(|| before.trim_ascii().to_vec())
 }
 
-/// Takes gzip off the answer's codings: those that its handler says, or those that the file's name
-/// says.
-fn take_response_coding(passage: &mut Passage<'_>) -> bool {
-    if let Some(codings) = passage
-        .response
-        .fields()
-        .first("Content-Encoding")
-        .map(<[u8]>::to_vec)
-    {
-        let Some(rest) = without_gzip(&codings) else {
-            return false;
-        };
-        let fields = passage.response.fields_mut();
-        fields.remove("Content-Encoding");
-        if !rest.is_empty() {
-            fields.set("Content-Encoding", rest);
-        }
-        return true;
+/// Removes gzip from the response's own codings and returns whether it was there. `None`: the
+/// response has no Content-Encoding.
+pub fn take_response_coding(response: &mut Response) -> Option<bool> {
+    let codings = response.fields().first("Content-Encoding")?.to_vec();
+    let Some(rest) = without_gzip(&codings) else {
+        return Some(false);
+    };
+    let fields = response.fields_mut();
+    fields.remove("Content-Encoding");
+    if !rest.is_empty() {
+        fields.set("Content-Encoding", rest);
     }
-    let is_named = |lines: &[(Box<str>, Box<[u8]>)]| {
-        let codings = lines.iter().find(|(name, _)| &**name == "Content-Encoding");
-        codings.and_then(|(_, codings)| without_gzip(codings))
-    };
-    let Some(own) = peek(passage.exchange) else {
-        return false;
-    };
-    let Some(rest) = is_named(&own.negotiated).or_else(|| is_named(&own.content_lines)) else {
-        return false;
-    };
-    let own = state(passage.exchange);
-    for lines in [&mut own.negotiated, &mut own.content_lines] {
-        lines
-            .iter_mut()
-            .filter(|(name, _)| &**name == "Content-Encoding")
-            .for_each(|(_, codings)| *codings = rest.as_slice().into());
-        lines.retain(|(name, codings)| &**name != "Content-Encoding" || !codings.is_empty());
-    }
-    true
+    Some(true)
 }
 
-/// Takes gzip off the request's codings, and what no longer holds with it.
+/// Removes gzip from the request's codings, and the fields that no longer hold.
 fn take_request_coding(exchange: &mut Exchange) -> bool {
     let view = exchange.head.view();
     let Some(rest) = view.first("content-encoding").and_then(without_gzip) else {

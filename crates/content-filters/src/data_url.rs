@@ -1,47 +1,27 @@
-//! mod_data (`DATA`): makes a `data:` URL of the content (RFC 2397).
+//! `DATA` (mod_data): turns content into a `data:` URL (RFC 2397).
+//!
+//! Called by: the front ends, through [`apply`].
+//! Out of scope: the Content-Type of the result, which the front end sets.
 
-use super::{ContentFilter, Passage, Stage, Transform};
-use saker_http::Status;
-use saker_pipeline::{BodyError, LocalFuture};
+use crate::transform::{Transform, transform_response};
+use saker_pipeline::{BodyError, Response};
 
-pub struct Data;
-
-impl ContentFilter for Data {
-    fn name(&self) -> &str {
-        "DATA"
-    }
-
-    fn stage(&self) -> Stage {
-        Stage::Resource
-    }
-
-    fn output<'f>(&'f self, passage: &'f mut Passage<'_>) -> LocalFuture<'f, Result<(), Status>> {
-        let media_type = passage
-            .response
-            .fields()
-            .first("Content-Type")
-            .unwrap_or_default();
-        let core = &passage.local.core;
-        // Apache adds AddDefaultCharset's when everything else is done.
-        let media_type = core
-            .without_default_charset(&String::from_utf8_lossy(media_type))
-            .replace(' ', "")
-            .into_bytes();
-        passage.transform(Base64 {
-            beginning: [b"data:", media_type.as_slice(), b";base64,"].concat(),
-            left: Vec::new(),
-        });
-        let plain = passage.local.core.with_default_charset("text/plain");
-        passage
-            .response
-            .fields_mut()
-            .set("Content-Type", plain.as_bytes().to_vec());
-        Box::pin(std::future::ready(Ok(())))
-    }
+/// Sends a response through the filter. `media_type`: that of the original content.
+pub fn apply(response: &mut Response, media_type: &str) {
+    let data_url = Base64 {
+        beginning: [
+            b"data:",
+            media_type.replace(' ', "").as_bytes(),
+            b";base64,",
+        ]
+        .concat(),
+        left: Vec::new(),
+    };
+    transform_response(response, data_url);
 }
 
 struct Base64 {
-    /// Goes out before everything else.
+    /// Sent before everything else.
     beginning: Vec<u8>,
     /// Fewer than three bytes.
     left: Vec<u8>,

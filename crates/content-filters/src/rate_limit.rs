@@ -1,51 +1,19 @@
-//! mod_ratelimit (`RATE_LIMIT`): the pace of an answer, from the variables `rate-limit` and
+//! `RATE_LIMIT` (mod_ratelimit): the pace of a response, from the variables `rate-limit` and
 //! `rate-initial-burst` (KiB).
 //!
-//! The driver keeps the pace; here it is said. Apache sends a fifth of a second's worth at a time,
-//! and so is the burst here.
+//! Called by: the front ends, through [`apply`].
+//! Caveat: this only sets the pace; the driver keeps it. Apache sends a fifth of a second's worth
+//! at a time, hence the burst.
 
-use super::{ContentFilter, Passage, Stage};
-use crate::{host::Host, local::Local, modules::setenvif};
 use saker_config::model::{Rate, Settings};
-use saker_http::Status;
-use saker_pipeline::{Exchange, LocalFuture};
+use saker_pipeline::Exchange;
 use std::sync::Arc;
 
-pub struct RateLimit;
+/// Variables that determine the pace.
+pub const VARIABLES: [&str; 2] = ["rate-limit", "rate-initial-burst"];
 
-/// What the pace depends on.
-const VARIABLES: [&str; 2] = ["rate-limit", "rate-initial-burst"];
-
-impl ContentFilter for RateLimit {
-    fn name(&self) -> &str {
-        "RATE_LIMIT"
-    }
-
-    fn stage(&self) -> Stage {
-        Stage::Connection
-    }
-
-    fn changes_files(&self) -> bool {
-        false
-    }
-
-    fn prepare(&self, exchange: &mut Exchange, host: &Host, local: &Local) {
-        if VARIABLES
-            .iter()
-            .any(|name| setenvif::may_vary(host, local, Some(name.as_bytes())))
-        {
-            exchange.depends_on_request();
-        }
-        set_pace(exchange);
-    }
-
-    fn output<'f>(&'f self, passage: &'f mut Passage<'_>) -> LocalFuture<'f, Result<(), Status>> {
-        set_pace(passage.exchange);
-        Box::pin(std::future::ready(Ok(())))
-    }
-}
-
-fn set_pace(exchange: &mut Exchange) {
+/// Sets the pace of the response from the request's variables.
+pub fn apply(exchange: &mut Exchange) {
     let [limit, burst] = VARIABLES.map(|name| {
         exchange
             .environment

@@ -1,11 +1,12 @@
-//! Bodies that are made of other bodies, piece by piece.
+//! Bodies that are produced from other bodies, piece by piece.
 //!
-//! Difficulty: a filter may keep things back until it has seen enough, and a source may always have
-//! more; so output gathers up to a piece, what there is goes out when the source makes us wait, and
-//! after some input the worker's other connections have their turn.
+//! Called by: every filter of this crate that changes content, and server-side includes.
+//! Caveat: a filter may hold input back, and a source may always have more. So output gathers up to
+//! [`OUTPUT_BYTES`], is sent early when the source has to wait, and the stream yields to the
+//! worker's other connections after [`INPUT_BYTES_MAX`] or [`TURN_MAX`].
 
 use saker_http::Fields;
-use saker_pipeline::{Body, BodyError, BodyStream, Chunk, FilePart, RequestBody};
+use saker_pipeline::{Body, BodyError, BodyStream, Chunk, FilePart, RequestBody, Response};
 use std::{
     collections::VecDeque,
     os::unix::fs::FileExt,
@@ -13,28 +14,27 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Goes out at once from that size on.
+/// Output of this size is sent at once.
 const OUTPUT_BYTES: usize = 16 << 10;
 /// Input taken in one call at most.
 const INPUT_BYTES_MAX: usize = 256 << 10;
-/// A filter that takes longer leaves the worker to others for a while.
+/// Time after which a filter yields to the worker's other connections.
 const TURN_MAX: Duration = Duration::from_millis(10);
-/// Pushed at once, so that what becomes a thousand times as much does not do so in one go.
+/// Input pushed at a time, so that content that grows a thousandfold does so in small steps.
 const PUSHED_BYTES_MAX: usize = 8 << 10;
-/// Of a file, at a time.
+/// Bytes of a file read at a time.
 const FILE_BYTES: usize = 64 << 10;
 
-/// Content in, content out. Where the input is cut never makes a difference to the output as a
-/// whole.
+/// A filter from bytes to bytes. How the input is split never changes the output as a whole.
 pub trait Transform {
-    /// Takes a piece, and puts out what is ready.
+    /// Takes a piece of input and appends the output that is ready.
     fn push(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<(), BodyError>;
 
-    /// Nothing more will come: puts out the rest.
+    /// Appends the rest of the output after the last input.
     fn finish(&mut self, output: &mut Vec<u8>) -> Result<(), BodyError>;
 }
 
-/// Where pieces come from.
+/// A source of input.
 trait Pieces {
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>>;
 }
@@ -53,9 +53,9 @@ impl Pieces for Box<dyn RequestBody> {
 
 struct Transformed<S> {
     source: S,
-    /// What has come and was not pushed yet.
+    /// Input that has not been pushed yet.
     input: Option<Chunk>,
-    /// Gone after the end.
+    /// `None` after the end.
     transform: Option<Box<dyn Transform>>,
     output: Vec<u8>,
 }
@@ -101,7 +101,7 @@ impl<S: Pieces> Transformed<S> {
                     }
                 }
                 Poll::Pending if self.output.is_empty() => return Poll::Pending,
-                // The source will wake us; what it gave so far goes on meanwhile.
+                // The source wakes this task; the output so far is sent meanwhile.
                 Poll::Pending => break,
             }
         }
@@ -116,7 +116,7 @@ impl<S: Pieces> Transformed<S> {
     }
 }
 
-/// A response body through a filter.
+/// A response body behind a filter.
 pub struct TransformedStream(Transformed<Box<dyn BodyStream>>);
 
 impl TransformedStream {
@@ -135,10 +135,10 @@ impl BodyStream for TransformedStream {
     }
 }
 
-/// A request body through a filter.
+/// A request body behind a filter.
 pub struct TransformedBody {
     inner: Transformed<Box<dyn RequestBody>>,
-    /// Where the filter leaves it.
+    /// Length of the body, where the filter does not change it.
     length: Option<u64>,
 }
 
@@ -192,7 +192,31 @@ impl RequestBody for TransformedBody {
     }
 }
 
-/// Any body as a stream.
+/// Sends the body of a response through `transform`. Its length is unknown from then on.
+pub fn transform_response(response: &mut Response, transform: impl Transform + 'static) {
+    let source = as_stream(std::mem::take(&mut response.body));
+    response.body = Body::Stream(Box::new(TransformedStream::new(
+        source,
+        Box::new(transform),
+    )));
+    response.fields_mut().remove("Content-Length");
+}
+
+/// Passes content on unchanged, which makes its length unknown.
+pub struct PassThrough;
+
+impl Transform for PassThrough {
+    fn push(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<(), BodyError> {
+        output.extend_from_slice(input);
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &mut Vec<u8>) -> Result<(), BodyError> {
+        Ok(())
+    }
+}
+
+/// Returns any body as a stream.
 pub fn as_stream(body: Body) -> Box<dyn BodyStream> {
     match body {
         Body::Stream(stream) => stream,
@@ -200,7 +224,7 @@ pub fn as_stream(body: Body) -> Box<dyn BodyStream> {
     }
 }
 
-/// What is there already, in memory or in files.
+/// Content in memory or in files.
 struct Stored(VecDeque<Body>);
 
 impl BodyStream for Stored {
@@ -247,7 +271,7 @@ impl Stored {
         if part.length > 0 {
             self.0.push_front(Body::File(part));
         } else if part.check.is_some_and(|check| !check.still_valid()) {
-            // Changed while it was read: nobody shall take two halves for one whole.
+            // Changed while it was read: two halves must not pass for one whole.
             return Err(BodyError::Source);
         }
         Ok(Chunk::from(piece))
@@ -255,5 +279,5 @@ impl Stored {
 }
 
 #[cfg(test)]
-#[path = "stream_tests.rs"]
+#[path = "transform_tests.rs"]
 mod tests;

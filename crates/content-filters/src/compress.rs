@@ -7,25 +7,14 @@
 //! Vary is due as soon as another client could have got other bytes, compressed or not. Absent on
 //! purpose: parts (206), and whatever says `no-transform`.
 
-use crate::{
-    coding::{self, Encoder, Levels},
-    encoded_stream::EncodedStream,
-    static_files::names,
-};
-use saker_config::model::{CodedTags, Compression};
-use saker_http::{
-    Fields, Status,
-    content_coding::{AcceptedCodings, Coding},
-};
+use crate::encoded_stream::EncodedStream;
+use saker_content_coding::{self as coding, Encoder, Levels, describe, may_be_coded};
+use saker_http::content_coding::{AcceptedCodings, Coding};
 use saker_net::jobs::{self, Cancel, JobKind};
 use saker_pipeline::{Body, Chunk, Exchange, Filter, LocalFuture, Response, ResponseHead};
 
 /// Up to that, encoding takes less than handing it to another thread.
 const INLINE_BYTES_MAX: usize = 4 << 10;
-/// Fields over the exact bytes of a body (RFC 9530; RFC 9110 section 8.6 as to length is dealt with
-/// by itself).
-const DIGESTS: [&str; 4] = ["Content-Digest", "Repr-Digest", "Digest", "Content-MD5"];
-
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Compress;
 
@@ -114,65 +103,6 @@ fn is_candidate(exchange: &Exchange, response: &Response) -> bool {
             fields,
             response.body.length(),
         )
-}
-
-/// The same of any content that a head is about. `length`: where it is known.
-pub fn may_be_coded(
-    compression: &Compression,
-    status: Status,
-    fields: &Fields,
-    length: Option<u64>,
-) -> bool {
-    let fits = length
-        .is_none_or(|length| (compression.min_bytes..=compression.max_bytes).contains(&length));
-    let wanted = compression.errors || !status.is_error() && !(300..400).contains(&status.0);
-    let whole = wanted
-        && status != Status::PARTIAL_CONTENT
-        && !status.forbids_content()
-        && !fields.has("Content-Range");
-    let free = !fields.has("Content-Encoding")
-        && !DIGESTS.iter().any(|name| fields.has(name))
-        && !forbids_transformation(fields);
-    let compressible = fields
-        .first("Content-Type")
-        .is_some_and(|value| names::is_compressible(compression, value));
-    fits && whole && free && compressible && !compression.codings.is_empty()
-}
-
-/// RFC 9111 section 5.2.2.6.
-fn forbids_transformation(fields: &Fields) -> bool {
-    let values = fields
-        .iter()
-        .filter(|field| field.0.eq_ignore_ascii_case("Cache-Control"));
-    values
-        .flat_map(|field| field.1.split(|byte| *byte == b','))
-        .any(|part| part.trim_ascii().eq_ignore_ascii_case(b"no-transform"))
-}
-
-/// What a coding makes of the fields that describe the content.
-pub fn describe(fields: &mut Fields, coding: Coding, tags: CodedTags) {
-    fields.set("Content-Encoding", coding.token().as_bytes());
-    let tag = fields.first("ETag").map(<[u8]>::to_vec);
-    match (tags, tag) {
-        (CodedTags::Level, tag) => {
-            fields.remove("Accept-Ranges");
-            let weakened = tag
-                .filter(|tag| !tag.starts_with(b"W/"))
-                .map(|tag| [b"W/", tag.as_slice()].concat());
-            weakened.into_iter().for_each(|tag| fields.set("ETag", tag));
-        }
-        // The encoder is deterministic, so that the coding's name is enough to tell the bytes
-        // apart.
-        (CodedTags::Coding, Some(tag)) => {
-            let bare = tag.strip_suffix(b"\"").unwrap_or(&tag);
-            fields.set(
-                "ETag",
-                [bare, b"-", coding.token().as_bytes(), b"\""].concat(),
-            );
-        }
-        (CodedTags::Absent, _) => drop(fields.remove("ETag")),
-        (CodedTags::Coding | CodedTags::Same, _) => {}
-    }
 }
 
 /// The body in its coding, or as it was where that is no gain.

@@ -4,7 +4,7 @@ fn lines(rules: &[&str], line_bytes_max: usize) -> Lines {
     Lines {
         rules: rules
             .iter()
-            .map(|rule| Arc::new(Rule::parse(rule.as_bytes()).unwrap()))
+            .map(|rule| Arc::new(SubstituteRule::parse(rule.as_bytes()).unwrap()))
             .collect(),
         line_bytes_max,
         line: Vec::new(),
@@ -117,5 +117,38 @@ fn a_long_page_has_its_substitutions() {
             .push(&b"one a two a three\n".repeat(100), &mut output)
             .unwrap();
         output.clear();
+    }
+}
+
+#[test]
+fn rules_are_parsed_as_apache_parses_them() {
+    let rule = SubstituteRule::parse(b"s|a.c|x$0|iq").unwrap();
+    assert!(
+        rule.pattern.is_match(b"ABC").unwrap()
+            && !rule.flatten
+            && !rule.is_literal
+            && *rule.replacement == *b"x$0"
+    );
+    let rule = SubstituteRule::parse(b"s/a.c//n").unwrap();
+    assert!(
+        rule.pattern.is_match(b"a.c").unwrap()
+            && !rule.pattern.is_match(b"abc").unwrap()
+            && rule.replacement.is_empty()
+    );
+    assert!(SubstituteRule::parse(b"S/a/b").unwrap().flatten);
+    for (text, part) in [
+        ("x/a/b/", "must be an s///"),
+        ("s/a", "complete"),
+        ("s//b/", "complete"),
+        ("s", "complete"),
+        ("s/(/b/", "compile"),
+        ("s/a/b/x", "flag"),
+    ] {
+        assert!(
+            SubstituteRule::parse(text.as_bytes())
+                .unwrap_err()
+                .contains(part),
+            "{text}"
+        );
     }
 }

@@ -1,10 +1,12 @@
-//! Programs that run for one answer: the shell of `exec cmd`, external filters.
+//! Child programs that run for one response: the shell of `exec cmd`, external filters.
 //!
-//! A program is started off the worker, read and written without waiting, and ended with whoever
-//! wanted it. Difficulty: a process has to be waited for whatever becomes of it, and may not want
-//! to end; so those that are done with go to a thread that asks them to, and after a while ends
-//! them ([`Leaving`]). How many run at once is bounded. Absent on purpose: what is said to
-//! programs; CGI is the gateway's.
+//! A program is started off the worker, read and written without blocking, and ended when its body
+//! is dropped. The number of programs at once is bounded.
+//!
+//! Called by: `ext_filter` and server-side includes.
+//! Caveat: a process has to be waited for in any case and may refuse to end, so finished programs
+//! go to a thread that sends SIGTERM and, after a while, SIGKILL ([`Leaving`]).
+//! Out of scope: CGI, which is the gateway's.
 
 use saker_net::jobs::{self, JobKind};
 use std::{
@@ -21,29 +23,29 @@ use std::{
 };
 use tokio::net::unix::pipe;
 
-/// At once, of all workers.
+/// Programs at once, of all workers.
 const PROGRAMS_MAX: usize = 256;
-/// Nothing comes, or nothing is taken, for so long: Apache's `Timeout`.
+/// Maximum time without output (Apache's `Timeout`).
 pub const IDLE: Duration = Duration::from_secs(60);
-/// Read at once at most.
+/// Bytes read at a time.
 const PIECE_BYTES: usize = 16 << 10;
 
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
-/// A place among those that may run.
-struct Place;
+/// Permit for one running program.
+struct Permit;
 
-impl Place {
-    fn take() -> io::Result<Place> {
+impl Permit {
+    fn take() -> io::Result<Permit> {
         if RUNNING.fetch_add(1, Relaxed) >= PROGRAMS_MAX {
             RUNNING.fetch_sub(1, Relaxed);
             return Err(io::Error::other("too many programs are running"));
         }
-        Ok(Place)
+        Ok(Permit)
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         RUNNING.fetch_sub(1, Relaxed);
     }
@@ -53,8 +55,8 @@ impl Drop for Place {
 pub struct Program {
     pub input: Option<pipe::Sender>,
     pub output: Output,
-    /// What it says of its troubles, where somebody wants to know.
-    pub complaints: Option<Output>,
+    /// Its standard error, if the command pipes it.
+    pub stderr: Option<Output>,
     leaving: Option<Leaving>,
 }
 
@@ -62,7 +64,7 @@ pub struct Program {
 pub struct Output(pipe::Receiver);
 
 impl Output {
-    /// The next piece; `None`: it has closed it.
+    /// Returns the next piece; `None` at the end.
     pub async fn read(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
             self.0.readable().await?;
@@ -102,18 +104,18 @@ pub async fn write(input: &pipe::Sender, mut bytes: &[u8]) -> io::Result<()> {
 }
 
 impl Program {
-    /// Starts it. Its output comes through a pipe; the other two are as the command has them, pipes
-    /// among it.
+    /// Starts `command` in a process group of its own with its output piped. Its input and standard
+    /// error are as the command sets them.
     pub async fn start(mut command: Command) -> io::Result<Program> {
-        let place = Place::take()?;
+        let permit = Permit::take()?;
         command.stdout(Stdio::piped()).process_group(0);
         let spawned = jobs::run(JobKind::Program, None, move |_| command.spawn()).await;
         let mut child = spawned.map_err(io::Error::from)??;
-        let (input, output, complaints) =
+        let (input, output, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let leaving = Leaving {
             child,
-            _place: place,
+            _permit: permit,
             is_done: false,
             asked_at: None,
         };
@@ -127,14 +129,12 @@ impl Program {
                     .ok_or_else(|| io::Error::other("a program has no output"))?
                     .into(),
             )?,
-            complaints: complaints
-                .map(|complaints| read(complaints.into()))
-                .transpose()?,
+            stderr: stderr.map(|stderr| read(stderr.into())).transpose()?,
             leaving: Some(leaving),
         })
     }
 
-    /// It has said everything: it may end by itself.
+    /// Its output is complete: it may end by itself.
     pub fn finish(&mut self) {
         if let Some(leaving) = &mut self.leaving {
             leaving.is_done = true;
@@ -150,14 +150,14 @@ impl Drop for Program {
     }
 }
 
-/// Time to end by itself, and again after it was asked to.
-const PATIENCE: Duration = Duration::from_secs(3);
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Time to end by itself, and again after SIGTERM.
+const GRACE: Duration = Duration::from_secs(3);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A process that nobody listens to any more.
+/// A process whose output is no longer read.
 struct Leaving {
     child: Child,
-    _place: Place,
+    _permit: Permit,
     is_done: bool,
     asked_at: Option<Instant>,
 }
@@ -174,11 +174,11 @@ impl Leaving {
         static THREAD: OnceLock<Sender<Leaving>> = OnceLock::new();
         let sender = THREAD.get_or_init(|| {
             let (sender, receiver) = channel();
-            // Where no thread is to be had, the send below fails.
+            // Without a thread, the send below fails.
             drop(
                 thread::Builder::new()
                     .name("programs".into())
-                    .spawn(move || see_off(&receiver)),
+                    .spawn(move || reap(&receiver)),
             );
             sender
         });
@@ -192,19 +192,19 @@ impl Leaving {
             .ok()
             .and_then(rustix::process::Pid::from_raw);
         if let Some(id) = id {
-            // It has not been waited for, so the number is still its own.
+            // Not waited for yet, so the process id is still its own.
             let _ = rustix::process::kill_process_group(id, signal);
         }
     }
 
-    /// Whether it is gone.
-    fn look(&mut self, now: Instant) -> bool {
+    /// Returns whether the process has ended.
+    fn poll(&mut self, now: Instant) -> bool {
         if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
             return true;
         }
         if self
             .asked_at
-            .is_some_and(|at| now.duration_since(at) >= PATIENCE)
+            .is_some_and(|at| now.duration_since(at) >= GRACE)
         {
             self.signal(if self.is_done {
                 rustix::process::Signal::TERM
@@ -217,22 +217,22 @@ impl Leaving {
     }
 }
 
-fn see_off(receiver: &Receiver<Leaving>) {
+fn reap(receiver: &Receiver<Leaving>) {
     let mut all: Vec<Leaving> = Vec::new();
     loop {
         let wait = if all.is_empty() {
             Duration::from_secs(3600)
         } else {
-            LOOK_EVERY
+            POLL_INTERVAL
         };
         match receiver.recv_timeout(wait) {
             Ok(one) => all.push(one),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) if all.is_empty() => return,
-            Err(RecvTimeoutError::Disconnected) => thread::sleep(LOOK_EVERY),
+            Err(RecvTimeoutError::Disconnected) => thread::sleep(POLL_INTERVAL),
         }
         let now = Instant::now();
-        all.retain_mut(|one| !one.look(now));
+        all.retain_mut(|one| !one.poll(now));
     }
 }
 
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_says_and_what_it_is_told() {
+    fn input_output_and_stderr() {
         block_on(async {
             let mut command = shell("tr a-z A-Z; echo oops >&2");
             command.stdin(Stdio::piped()).stderr(Stdio::piped());
@@ -272,7 +272,7 @@ mod tests {
             write(&input, b"hello").await.unwrap();
             drop(input);
             assert_eq!(all(&mut program.output).await, "HELLO");
-            assert_eq!(all(program.complaints.as_mut().unwrap()).await, "oops\n");
+            assert_eq!(all(program.stderr.as_mut().unwrap()).await, "oops\n");
         });
     }
 
@@ -294,13 +294,13 @@ mod tests {
         });
     }
 
-    /// Zombies are nobody's any more.
+    /// Zombies count as ended.
     fn is_there(id: &str) -> bool {
         std::fs::read_to_string(format!("/proc/{id}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
     }
 
     #[test]
-    fn what_is_not_there_is_an_error() {
+    fn a_missing_program_is_an_error() {
         block_on(async {
             assert!(
                 Program::start(Command::new("/no/such/program"))

@@ -1,8 +1,10 @@
-//! A body that an asynchronous function makes while it is sent.
+//! A body that an asynchronous function generates while it is sent.
 //!
-//! The function gives what it has to an [`Out`], which takes the next piece only when the last one
-//! has gone: a slow reader stops the maker, and one that goes away drops it. Absent on purpose:
-//! tasks. The maker runs where its body is polled.
+//! The function writes to an [`Out`], which takes the next piece only when the last one has been
+//! sent: a slow reader stops the generator, and a reader that goes away drops it.
+//!
+//! Called by: `ext_filter` and server-side includes.
+//! Out of scope: tasks. The generator runs where its body is polled.
 
 use saker_pipeline::{Body, BodyError, BodyStream, Chunk, RequestBody};
 use std::{
@@ -13,18 +15,18 @@ use std::{
     task::{Context, Poll},
 };
 
-/// Where a maker puts what it has made.
+/// The end of a body that its generator writes to.
 #[derive(Clone)]
 pub struct Out(Rc<Cell<Option<Chunk>>>);
 
 type Maker = Pin<Box<dyn Future<Output = Result<(), BodyError>>>>;
 
-/// A body, and who makes it.
+/// A body and its generator.
 pub struct Made {
     slot: Rc<Cell<Option<Chunk>>>,
-    /// Comes before everything that is still to be made.
+    /// Sent before the rest of the output.
     begun: Option<Chunk>,
-    /// Gone after the end.
+    /// `None` after the end.
     maker: Option<Maker>,
 }
 
@@ -39,7 +41,7 @@ impl Out {
             let chunk = self.0.take();
             let is_taken = chunk.is_none();
             self.0.set(chunk);
-            // Whoever takes it polls again for the next one.
+            // The reader that takes the piece polls again for the next one.
             if is_taken {
                 Poll::Ready(())
             } else {
@@ -49,7 +51,7 @@ impl Out {
         .await;
     }
 
-    /// Everything of another body.
+    /// Sends all of another body.
     pub async fn pass_on(&self, source: &mut dyn BodyStream) -> Result<(), BodyError> {
         while let Some(chunk) = next(source).await {
             self.send(chunk?).await;
@@ -58,7 +60,7 @@ impl Out {
     }
 }
 
-/// The next piece of a body.
+/// Returns the next piece of a body.
 pub async fn next(source: &mut dyn BodyStream) -> Option<Result<Chunk, BodyError>> {
     poll_fn(|cx| source.poll_chunk(cx)).await
 }
@@ -116,8 +118,8 @@ impl RequestBody for Made {
     }
 }
 
-/// What is made up to `bytes_max` comes whole, with its length, however long it takes; the rest is
-/// made while it is sent.
+/// Waits for up to `bytes_max` bytes of output. A body that ends by then comes whole with its
+/// length; the rest of a longer one is generated while it is sent.
 pub async fn beginning(mut made: Made, bytes_max: usize) -> Result<Body, BodyError> {
     let mut begun = Vec::new();
     while begun.len() <= bytes_max {

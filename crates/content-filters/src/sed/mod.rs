@@ -1,18 +1,21 @@
-//! mod_sed (`Sed`): edits content by a script (OutputSed), and the bodies of requests (InputSed).
+//! `Sed` (mod_sed): edits responses and request bodies by a script.
 //!
-//! Difficulty: scripts know which line is the last, so each line waits until there is more behind
-//! it; `N` and `n` stop in the middle of the script until the next line is there. And scripts can
-//! go in circles and let a line grow without end: both are bounded.
+//! Called by: the front ends, through [`filter_response`] and [`filter_request`].
+//! Caveat: scripts know which line is the last, so each line waits until more follows; `N` and `n`
+//! stop in the middle of the script until the next line is there. Scripts can loop and let a line
+//! grow without end: both are bounded.
+//! Out of scope: `w`, because responses write no files.
 
 pub mod pattern;
 pub mod script;
 
-use super::{ContentFilter, Passage, Stage, Transform, TransformedBody, substitute::within_budget};
-use crate::{host::Host, local::Local};
+use crate::{
+    budget::within_budget,
+    transform::{Transform, TransformedBody, transform_response},
+};
 use saker_ap_expr::Work;
-use saker_files::Watcher;
 use saker_http::Status;
-use saker_pipeline::{BodyError, Exchange, LocalFuture, RequestBody, RequestBudget};
+use saker_pipeline::{BodyError, RequestBody, RequestBudget, Response};
 use saker_telemetry::{error_log, message};
 use script::{Action, Address, Command, Printed, Script, Substitution, Which};
 use std::{io::Read, rc::Rc, sync::Arc};
@@ -24,49 +27,31 @@ const STEPS_MAX: usize = 100_000;
 /// Of a file that `r` puts out.
 const READ_BYTES_MAX: u64 = 1 << 20;
 
-pub struct Sed;
-
-impl ContentFilter for Sed {
-    fn name(&self) -> &str {
-        "Sed"
+/// Sends a response through `script`.
+///
+/// # Errors
+/// 500 if the script is incomplete, which is logged.
+pub fn filter_response(
+    response: &mut Response,
+    script: Arc<Script>,
+    budget: &Rc<RequestBudget>,
+) -> Result<(), Status> {
+    if let Some(complaint) = script.complaint() {
+        failed(&complaint);
+        return Err(Status::INTERNAL_SERVER_ERROR);
     }
+    transform_response(response, Editor::new(script, Rc::clone(budget)));
+    Ok(())
+}
 
-    fn stage(&self) -> Stage {
-        Stage::Resource
-    }
-
-    fn output<'f>(&'f self, passage: &'f mut Passage<'_>) -> LocalFuture<'f, Result<(), Status>> {
-        let outcome = match passage.local.sed.output() {
-            Some(script) if script.complaint().is_some() => {
-                failed(&script.complaint().unwrap_or_default());
-                Err(Status::INTERNAL_SERVER_ERROR)
-            }
-            Some(script) => {
-                let budget = Rc::clone(passage.exchange.budget());
-                passage.transform(Editor::new(script, budget));
-                Ok(())
-            }
-            None => Ok(()),
-        };
-        Box::pin(std::future::ready(outcome))
-    }
-
-    fn input(
-        &self,
-        exchange: &mut Exchange,
-        _: &Host,
-        _: &Watcher,
-        local: &Local,
-        body: Box<dyn RequestBody>,
-    ) -> Box<dyn RequestBody> {
-        match local.sed.input() {
-            Some(script) => Box::new(TransformedBody::new(
-                body,
-                Box::new(Editor::new(script, Rc::clone(exchange.budget()))),
-            )),
-            None => body,
-        }
-    }
+/// Returns a request body behind `script`.
+pub fn filter_request(
+    body: Box<dyn RequestBody>,
+    script: Arc<Script>,
+    budget: &Rc<RequestBudget>,
+) -> Box<dyn RequestBody> {
+    let editor = Editor::new(script, Rc::clone(budget));
+    Box::new(TransformedBody::new(body, Box::new(editor)))
 }
 
 /// How a command ends.

@@ -4,7 +4,7 @@
 //! seen at once. So as long as the source has more, output gathers; when the source makes us wait,
 //! what there is is flushed first.
 
-use crate::coding::Encoder;
+use saker_content_coding::Encoder;
 use saker_http::Fields;
 use saker_pipeline::{BodyError, BodyStream, Chunk};
 use std::task::{Context, Poll};
@@ -112,8 +112,8 @@ fn ready_or_pending(output: Option<Chunk>) -> Poll<Option<Result<Chunk, BodyErro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::coding::Levels;
     use saker_config::model::Compression;
+    use saker_content_coding::Levels;
     use saker_http::content_coding::Coding;
     use std::{collections::VecDeque, io::Read};
 

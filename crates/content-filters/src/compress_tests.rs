@@ -1,8 +1,9 @@
 //! What the filter compresses, what it leaves alone, and what it says about it.
 
 use super::*;
-use crate::tests::{Folder, block_on, body_bytes, exchange, field};
+use crate::test_exchange::{block_on, body_bytes, exchange, field};
 use saker_config::model::{Compression, Settings};
+use saker_http::Status;
 use saker_pipeline::{BodyError, BodyStream};
 use std::task::{Context, Poll};
 
@@ -34,13 +35,7 @@ fn memory(length: usize) -> Body {
 }
 
 fn run(mut response: Response, accepted: &str) -> (Response, Exchange) {
-    let folder = Folder::new();
-    let mut exchange = exchange(
-        &folder.site(Settings::default()),
-        "GET",
-        "/",
-        &[("Accept-Encoding", accepted)],
-    );
+    let mut exchange = exchange(Settings::default(), &[("Accept-Encoding", accepted)]);
     block_on(Compress.apply(&mut exchange, &mut response));
     (response, exchange)
 }

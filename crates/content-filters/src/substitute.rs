@@ -1,42 +1,107 @@
-//! mod_substitute (`SUBSTITUTE`): edits content line by line.
+//! `SUBSTITUTE` (mod_substitute): edits content line by line.
 //!
-//! Difficulty: rules with `q` leave pieces of the line that later rules see one by one; all others
-//! see the line as it has become. And every line is bounded, while it comes and while it grows: one
-//! that gets longer fails the answer, as in Apache.
+//! Called by: the front ends, through [`apply`].
+//! Caveat: rules with `q` leave pieces of the line that later rules see one by one; all others see
+//! the line as it has become. Every line is bounded while it arrives and while it grows: a longer
+//! one fails the response, as in Apache.
 
-use super::{ContentFilter, Passage, Stage, Transform};
-use crate::{modules::substitute::Rule, response::edits::fill_in};
-use saker_http::Status;
-use saker_pipeline::{BodyError, LocalFuture, RequestBudget};
+use crate::{
+    budget::within_budget,
+    transform::{Transform, transform_response},
+};
+use saker_ap_expr::{Pattern, PatternOptions, words::expand_groups};
+use saker_pipeline::{BodyError, RequestBudget, Response};
 use saker_telemetry::{error_log, message};
 use std::{rc::Rc, sync::Arc};
 
-pub struct Substitute;
+/// `s/pattern/replacement/flags`
+#[derive(Debug)]
+pub struct SubstituteRule {
+    pub pattern: Pattern,
+    pub replacement: Box<[u8]>,
+    /// The replacement is taken as it stands (`n`).
+    pub is_literal: bool,
+    /// Later rules see the line as a whole (`f`, the default), not its pieces (`q`).
+    pub flatten: bool,
+}
 
-impl ContentFilter for Substitute {
-    fn name(&self) -> &str {
-        "SUBSTITUTE"
-    }
-
-    fn stage(&self) -> Stage {
-        Stage::Resource
-    }
-
-    fn output<'f>(&'f self, passage: &'f mut Passage<'_>) -> LocalFuture<'f, Result<(), Status>> {
-        let settings = &passage.local.substitute;
-        let lines = Lines {
-            rules: settings.rules.clone(),
-            line_bytes_max: settings.line_bytes_max(),
-            line: Vec::new(),
-            budget: Rc::clone(passage.exchange.budget()),
+impl SubstituteRule {
+    pub fn parse(text: &[u8]) -> Result<SubstituteRule, String> {
+        let [b's' | b'S', rest @ ..] = text else {
+            return Err("Bad Substitute format, must be an s/// pattern".into());
         };
-        passage.transform(lines);
-        Box::pin(std::future::ready(Ok(())))
+        let incomplete = || "Bad Substitute format, must be a complete s/// pattern".to_owned();
+        let (delimiter, rest) = rest.split_first().ok_or_else(incomplete)?;
+        let mut parts = rest.splitn(3, |byte| byte == delimiter);
+        let (Some(from), Some(to)) = (parts.next().filter(|from| !from.is_empty()), parts.next())
+        else {
+            return Err(incomplete());
+        };
+        let (mut caseless, mut is_literal, mut flatten) = (false, false, true);
+        for flag in parts.next().unwrap_or_default() {
+            match flag.to_ascii_lowercase() {
+                b'i' => caseless = true,
+                b'n' => is_literal = true,
+                b'f' => flatten = true,
+                b'q' => flatten = false,
+                _ => return Err("Bad Substitute flag, only s///[infq] are supported".into()),
+            }
+        }
+        let escaped = if is_literal {
+            literal(from)
+        } else {
+            from.to_vec()
+        };
+        // Of a literal nothing means anything else.
+        let options = if is_literal {
+            PatternOptions {
+                caseless,
+                ..PatternOptions::HTTPD
+            }
+        } else {
+            PatternOptions::caseless(caseless)
+        };
+        let pattern = Pattern::compile(&escaped, options)
+            .map_err(|_| "Substitute could not compile regex".to_owned())?;
+        Ok(SubstituteRule {
+            pattern,
+            replacement: to.into(),
+            is_literal,
+            flatten,
+        })
     }
 }
 
+/// A pattern that matches nothing but this text: every byte that could mean something is escaped.
+fn literal(text: &[u8]) -> Vec<u8> {
+    let mut pattern = Vec::with_capacity(text.len());
+    for byte in text {
+        if byte.is_ascii_punctuation() {
+            pattern.push(b'\\');
+        }
+        pattern.push(*byte);
+    }
+    pattern
+}
+
+/// Sends a response through `rules`, in order. `line_bytes_max`: the longest line.
+pub fn apply(
+    response: &mut Response,
+    rules: &[Arc<SubstituteRule>],
+    line_bytes_max: usize,
+    budget: &Rc<RequestBudget>,
+) {
+    let lines = Lines {
+        rules: rules.to_vec(),
+        line_bytes_max,
+        line: Vec::new(),
+        budget: Rc::clone(budget),
+    };
+    transform_response(response, lines);
+}
+
 struct Lines {
-    rules: Vec<Arc<Rule>>,
+    rules: Vec<Arc<SubstituteRule>>,
     line_bytes_max: usize,
     /// As much as there is of the line that has no end yet.
     line: Vec<u8>,
@@ -93,7 +158,12 @@ impl Lines {
     }
 
     /// Everything that matches in one piece of a line.
-    fn apply(&self, rule: &Rule, piece: Vec<u8>, done: &mut Vec<Vec<u8>>) -> Result<(), BodyError> {
+    fn apply(
+        &self,
+        rule: &SubstituteRule,
+        piece: Vec<u8>,
+        done: &mut Vec<Vec<u8>>,
+    ) -> Result<(), BodyError> {
         let (mut so_far, mut grown, mut rest) = (Vec::new(), 0, piece.as_slice());
         let work = self.budget.work();
         work.look_at(piece.len());
@@ -107,7 +177,7 @@ impl Lines {
             }
             match rule.is_literal {
                 true => so_far.extend_from_slice(&rule.replacement),
-                false => fill_in(
+                false => expand_groups(
                     &rule.replacement,
                     |group| spans.text(group, rest),
                     &mut so_far,
@@ -139,19 +209,6 @@ impl Lines {
         }
         Ok(())
     }
-}
-
-/// The error, once the request has used up what its rules may cost. The client sees that the answer
-/// is not whole.
-pub fn within_budget(budget: &RequestBudget, filter: &str) -> Result<(), BodyError> {
-    let Some(limit) = budget.exceeded() else {
-        return Ok(());
-    };
-    error_log::log(
-        &message::REQUEST_GIVEN_UP,
-        format_args!("{filter}: {limit}"),
-    );
-    Err(BodyError::Source)
 }
 
 fn too_long() -> BodyError {

@@ -1,0 +1,103 @@
+//! Which content may be coded, and what coding changes in its fields.
+//!
+//! Called by: the `compress` filter, static files and the page cache.
+//! Caveat: a strong entity tag no longer holds for other bytes, so it is weakened or gets the
+//! coding's name (RFC 9110 section 8.8.1); ranges of content coded on the fly are not offered.
+//! Out of scope: partial content (206) and `no-transform` are never coded.
+
+use saker_config::model::{CodedTags, Compression};
+use saker_http::{Fields, Status, content_coding::Coding, media_type};
+
+/// Fields over the exact bytes of a body (RFC 9530; RFC 9110 section 8.6 as to length is dealt with
+/// by itself).
+const DIGESTS: [&str; 4] = ["Content-Digest", "Repr-Digest", "Digest", "Content-MD5"];
+
+/// Returns whether content with these fields may be coded. `length`: its size in bytes, if known.
+pub fn may_be_coded(
+    compression: &Compression,
+    status: Status,
+    fields: &Fields,
+    length: Option<u64>,
+) -> bool {
+    let fits = length
+        .is_none_or(|length| (compression.min_bytes..=compression.max_bytes).contains(&length));
+    let wanted = compression.errors || !status.is_error() && !(300..400).contains(&status.0);
+    let whole = wanted
+        && status != Status::PARTIAL_CONTENT
+        && !status.forbids_content()
+        && !fields.has("Content-Range");
+    let free = !fields.has("Content-Encoding")
+        && !DIGESTS.iter().any(|name| fields.has(name))
+        && !forbids_transformation(fields);
+    let compressible = fields
+        .first("Content-Type")
+        .is_some_and(|value| is_compressible(compression, value));
+    fits && whole && free && compressible && !compression.codings.is_empty()
+}
+
+/// RFC 9111 section 5.2.2.6.
+fn forbids_transformation(fields: &Fields) -> bool {
+    let values = fields
+        .iter()
+        .filter(|field| field.0.eq_ignore_ascii_case("Cache-Control"));
+    values
+        .flat_map(|field| field.1.split(|byte| *byte == b','))
+        .any(|part| part.trim_ascii().eq_ignore_ascii_case(b"no-transform"))
+}
+
+/// What a coding makes of the fields that describe the content.
+pub fn describe(fields: &mut Fields, coding: Coding, tags: CodedTags) {
+    fields.set("Content-Encoding", coding.token().as_bytes());
+    let tag = fields.first("ETag").map(<[u8]>::to_vec);
+    match (tags, tag) {
+        (CodedTags::Level, tag) => {
+            fields.remove("Accept-Ranges");
+            let weakened = tag
+                .filter(|tag| !tag.starts_with(b"W/"))
+                .map(|tag| [b"W/", tag.as_slice()].concat());
+            weakened.into_iter().for_each(|tag| fields.set("ETag", tag));
+        }
+        // The encoder is deterministic, so that the coding's name is enough to tell the bytes
+        // apart.
+        (CodedTags::Coding, Some(tag)) => {
+            let bare = tag.strip_suffix(b"\"").unwrap_or(&tag);
+            fields.set(
+                "ETag",
+                [bare, b"-", coding.token().as_bytes(), b"\""].concat(),
+            );
+        }
+        (CodedTags::Absent, _) => drop(fields.remove("ETag")),
+        (CodedTags::Coding | CodedTags::Same, _) => {}
+    }
+}
+
+/// Returns whether content of this type is worth compressing: the built-in list and `types`.
+pub fn is_compressible(compression: &Compression, content_type: &[u8]) -> bool {
+    let essence = content_type
+        .split(|byte| *byte == b';')
+        .next()
+        .unwrap_or_default()
+        .trim_ascii();
+    compression.every_type
+        || media_type::is_compressible(essence)
+        || compression
+            .types
+            .iter()
+            .any(|other| other.as_bytes().eq_ignore_ascii_case(essence))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compressible_types() {
+        let compression = Compression {
+            types: vec!["Application/X-Thing".into()],
+            ..Compression::default()
+        };
+        assert!(is_compressible(&compression, b"text/css; charset=utf-8"));
+        assert!(is_compressible(&compression, b"application/x-thing;a=b"));
+        assert!(!is_compressible(&compression, b"image/png"));
+    }
+}
