@@ -21,7 +21,7 @@ mod ways;
 pub use desk::{Desk, Job};
 pub use ldap::LdapTerms;
 pub use placeholders::from_printf;
-pub use row::Row;
+pub use row::{QueryResult, Row};
 
 use ldap::Directory;
 use sql::Sql;

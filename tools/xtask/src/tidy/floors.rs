@@ -33,6 +33,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-acme", 4),
     ("saker-cache-rules", 4),
     ("saker-php", 4),
+    ("saker-auth", 3),
     ("saker-content-coding", 3),
     ("saker-pipeline", 4),
     ("saker-content-filters", 5),

@@ -1,8 +1,9 @@
-//! Files of users and groups: a name, a colon, and what is said about it, on each line; or
-//! databases (DBM) of the same.
+//! Files of users and groups: lines of a name, a colon and a value, or DBM files of the same.
 //!
-//! A worker reads one when it is first asked about and again when it has changed. Difficulty: a
-//! file that can't be read is not an empty one; who needs it is answered with an error.
+//! A worker reads a file when it is first needed and again when it has changed.
+//!
+//! Called by: `providers` and `groups`; other modules of a front end that have such files.
+//! Caveat: a file that can't be read is an error, never an empty file.
 
 use saker_database::dbm;
 use saker_files::{Kind, LinkPolicy, Stamp, Watcher, resolve};
@@ -15,36 +16,43 @@ use std::{
     rc::Rc,
 };
 
-/// Files that a worker keeps.
+/// Files that a worker keeps in memory.
 const KEPT_MAX: usize = 1000;
-/// They are read and taken apart on the worker.
+/// Files are read and parsed on the worker.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// By name, in the order of the lines.
+/// Values by name, in the order of the lines.
 pub type Records = HashMap<Box<[u8]>, Vec<Box<[u8]>>>;
 
-struct Kept {
+struct CachedFile {
     stamps: Box<[Stamp]>,
     records: Result<Rc<Records>, String>,
 }
 
+/// The files that a worker has read.
 #[derive(Default)]
 pub struct RecordFiles {
-    by_path: HashMap<PathBuf, Kept>,
-    /// By their kinds, too.
-    databases: HashMap<(Box<str>, PathBuf), Kept>,
+    by_path: HashMap<PathBuf, CachedFile>,
+    /// By kind and path.
+    dbm_files: HashMap<(Box<str>, PathBuf), CachedFile>,
 }
 
 impl RecordFiles {
-    /// The error says why the file can't be read.
+    /// Returns the records of a text file.
+    ///
+    /// # Errors
+    /// Why it can't be read.
     pub fn read(&mut self, watcher: &Watcher, path: &Path) -> Result<Rc<Records>, String> {
-        kept(&mut self.by_path, path.to_owned(), watcher, |stamps| {
+        cached(&mut self.by_path, path.to_owned(), watcher, |stamps| {
             Ok(parse(&content(watcher, path, stamps)?))
         })
     }
 
-    /// `kind`: as APR calls it. Each key has one value.
-    pub fn read_database(
+    /// Returns the records of a DBM file; each key has one value. `kind`: its APR name.
+    ///
+    /// # Errors
+    /// Why it can't be read.
+    pub fn read_dbm(
         &mut self,
         watcher: &Watcher,
         kind: &str,
@@ -56,8 +64,8 @@ impl RecordFiles {
                 .map(|(key, value)| (key.into(), vec![value.into()]))
                 .collect()
         };
-        kept(
-            &mut self.databases,
+        cached(
+            &mut self.dbm_files,
             (kind.into(), path.to_owned()),
             watcher,
             |stamps| {
@@ -71,9 +79,9 @@ impl RecordFiles {
     }
 }
 
-/// What was read before, as long as nothing has changed.
-fn kept<K: Hash + Eq>(
-    all: &mut HashMap<K, Kept>,
+/// Returns the records read before, unless the file has changed.
+fn cached<K: Hash + Eq>(
+    all: &mut HashMap<K, CachedFile>,
     key: K,
     watcher: &Watcher,
     read: impl FnOnce(&mut Vec<Stamp>) -> Result<Records, String>,
@@ -92,7 +100,7 @@ fn kept<K: Hash + Eq>(
     }
     all.insert(
         key,
-        Kept {
+        CachedFile {
             stamps: stamps.into(),
             records: records.clone(),
         },
@@ -116,7 +124,7 @@ fn content(watcher: &Watcher, path: &Path, stamps: &mut Vec<Stamp>) -> Result<Ve
     )
     .map_err(|error| error.to_string())?;
     if found.metadata.kind != Kind::File || found.metadata.size > FILE_BYTES_MAX {
-        return Err("it is no file, or too large".into());
+        return Err("not a regular file, or too large".into());
     }
     let mut text = vec![0; found.metadata.size as usize];
     found
@@ -126,8 +134,8 @@ fn content(watcher: &Watcher, path: &Path, stamps: &mut Vec<Stamp>) -> Result<Ve
     Ok(text)
 }
 
-/// Empty lines and those that begin with `#` say nothing.
-pub fn parse(text: &[u8]) -> Records {
+/// Parses a file. Empty lines and those that begin with `#` are ignored.
+fn parse(text: &[u8]) -> Records {
     let mut records = Records::new();
     for line in text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii) {
         let Some(at) = line
@@ -146,7 +154,7 @@ pub fn parse(text: &[u8]) -> Records {
     records
 }
 
-/// What stands before the next colon.
+/// The text before the next colon.
 pub fn field(text: &[u8]) -> &[u8] {
     text.split(|byte| *byte == b':').next().unwrap_or_default()
 }

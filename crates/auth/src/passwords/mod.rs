@@ -1,11 +1,11 @@
-//! Whether a password belongs to what a password file holds: the kinds that `htpasswd` writes and
-//! crypt(3) knows.
+//! Checks passwords against the forms that `htpasswd` and crypt(3) write.
 //!
-//! As `apr_password_validate`: bcrypt, APR's MD5, SHA-1, and whatever else crypt(3) can.
-//! Difficulty: most kinds are made to be slow, so they are computed on threads of their own
-//! (`blocking`), and what came of it is kept under a keyed hash of both texts; a file that changes
-//! changes the texts. Absent on purpose: passwords in the clear, which Apache does not take on
-//! Unix; yescrypt and scrypt.
+//! As `apr_password_validate`: bcrypt, APR's MD5, SHA-1, and the other forms of crypt(3).
+//!
+//! Called by: `providers`.
+//! Caveat: most forms are slow on purpose, so they are computed on threads of their own and the
+//! results are kept under a keyed hash of stored form and password.
+//! Out of scope: passwords in the clear, which Apache does not accept on Unix; yescrypt and scrypt.
 
 mod des_crypt;
 mod encoding;
@@ -21,21 +21,21 @@ use std::{
     time::Duration,
 };
 
-/// Results kept, and for how long.
+/// Results kept, and their lifetime.
 const KEPT_MAX: usize = 8192;
 const KEPT_FOR: Duration = Duration::from_secs(3600);
-/// The most that `htpasswd -C` takes: some seconds. A file may claim 31, which is days, and no
-/// password is checked by it.
+/// The maximum of `htpasswd -C`: some seconds. A file may claim 31, which would take days; such
+/// passwords never match.
 const BCRYPT_COST_MAX: u32 = 17;
 
 /// Threads that compute password hashes.
 static POOL: Pool = Pool::new("passwords");
 static CHECKED: Answers<[u8; 32], bool> = Answers::new(&POOL, KEPT_MAX, KEPT_FOR);
 
-/// Checks `password` against `stored`. `site`: the site of the password file, which takes its turn
-/// on the threads.
+/// Checks `password` against `stored`. `site`: the site of the password file, which takes turns
+/// with others on the threads.
 pub fn check(site: usize, stored: &str, password: &[u8]) -> Answer<bool> {
-    // Texts end at a zero byte, as C has them.
+    // A zero byte ends the text, as in C.
     let password = password.split(|byte| *byte == 0).next().unwrap_or_default();
     if let Some(text) = stored.strip_prefix("{SHA}") {
         return Answer::Known(is_same(
@@ -49,8 +49,7 @@ pub fn check(site: usize, stored: &str, password: &[u8]) -> Answer<bool> {
     })
 }
 
-/// Without the passwords in it; nobody who does not know the process's secret can try passwords on
-/// it.
+/// A keyed hash: without the process's secret, passwords can't be tried against it.
 fn key(stored: &str, password: &[u8]) -> [u8; 32] {
     let mut hash = Sha256::new_with_prefix(secret());
     hash.update((stored.len() as u64).to_ne_bytes());
@@ -59,13 +58,12 @@ fn key(stored: &str, password: &[u8]) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// Of this process.
+/// The random secret of this process.
 pub fn secret() -> &'static [u8; 64] {
     static SECRET: OnceLock<[u8; 64]> = OnceLock::new();
     SECRET.get_or_init(|| {
         let mut secret = [0; 64];
-        // Keys of the standard library come from the kernel; each new state differs from the one
-        // before.
+        // Keys of the standard library come from the kernel; each new state differs from the last.
         for part in secret.chunks_exact_mut(8) {
             part.copy_from_slice(
                 &RandomState::new()
@@ -77,7 +75,7 @@ pub fn secret() -> &'static [u8; 64] {
     })
 }
 
-/// The slow ones.
+/// Checks the slow forms.
 fn is_password(stored: &str, password: &[u8]) -> bool {
     let made = if ["$2y$", "$2a$", "$2b$", "$2x$"]
         .iter()
@@ -95,12 +93,12 @@ fn is_password(stored: &str, password: &[u8]) -> bool {
     made.is_some_and(|made| is_same(made.as_bytes(), stored.as_bytes()))
 }
 
-/// The two digits behind the kind: the work doubles with each.
+/// The cost in the hash: the work doubles with each step.
 fn bcrypt_cost(stored: &str) -> Option<u32> {
     stored.split('$').nth(2)?.parse().ok()
 }
 
-/// In a time that does not tell where they differ.
+/// Compares in constant time.
 pub fn is_same(one: &[u8], other: &[u8]) -> bool {
     let differing = one
         .iter()

@@ -1,29 +1,28 @@
-//! mod_auth_digest: who knows the password proves it without sending it (RFC 7616 with MD5, which
-//! is what Apache and its files have).
+//! The Digest scheme (RFC 7616 with MD5, the one algorithm of Apache and its files).
 //!
-//! Difficulty: nonces are not remembered. Each carries its time, and a hash of it with this
-//! process's secret; it is good for AuthDigestNonceLifetime, and with it whatever was overheard.
-//! Absent on purpose: counting of `nc`, which Apache does not do either.
+//! Called by: `authenticate`.
+//! Caveat: nonces are not stored. Each carries its time and a hash of it with this process's
+//! secret; it is valid for AuthDigestNonceLifetime, and so is a request that was overheard.
+//! Out of scope: counting of `nc`, which Apache does not do either.
 
-use super::{
-    authn::{Digest, Provider},
-    decide::Inquiry,
-    identify::{Identified, Trouble, quoted},
+use crate::{
+    context::{AuthContext, LookupError},
+    credentials::{Authenticated, quoted},
     passwords::{is_same, secret},
+    providers::realm_hash,
+    settings::{DigestSettings, Provider},
 };
-use crate::state::state;
 use saker_ap_expr::{base64_encode, md5_hex, unescape};
 use saker_http::Status;
 use saker_telemetry::httpd_message::{self, HttpdMessage};
 use sha1::{Digest as _, Sha1};
-use std::sync::Arc;
 
 const NONCE_LIFETIME_S: i64 = 300;
-/// So long before its end a nonce is followed by the next one.
+/// A nonce is replaced by the next one this long before it expires.
 const NEXT_NONCE_S: i64 = 30;
 const NONCE_BYTES: usize = 12 + 40;
 
-/// What a client sends.
+/// The credentials that a client sends.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Proof {
     username: String,
@@ -37,150 +36,162 @@ struct Proof {
     count: String,
 }
 
-impl Inquiry<'_> {
-    /// `stale`: name and password need not be asked for again.
-    pub fn digest_challenge(&mut self, stale: bool) -> String {
-        let own = self.local.authn.digest.clone().unwrap_or_default();
-        let realm = self
-            .local
-            .authn
-            .name
-            .clone()
-            .map(|name| self.text(&name))
-            .unwrap_or_default();
-        let nonce = nonce(&realm, self.exchange.now);
-        let domain = match own.domain.is_empty() {
-            true => String::new(),
-            false => format!(", domain=\"{}\"", quoted(&own.domain.join(" "))),
-        };
-        let stale = if stale { ", stale=true" } else { "" };
-        format!(
-            "Digest realm=\"{}\", nonce=\"{nonce}\", algorithm=MD5{domain}{stale}, qop=\"auth\"",
-            quoted(&realm)
-        )
-    }
+/// The value of WWW-Authenticate. `stale`: the client need not ask for credentials again.
+pub fn challenge(context: &mut AuthContext<'_>, stale: bool) -> String {
+    let settings = context
+        .settings
+        .authentication
+        .digest
+        .clone()
+        .unwrap_or_default();
+    let realm = context.realm();
+    let nonce = nonce(&realm, context.request.now_s());
+    let domain = match settings.domain.is_empty() {
+        true => String::new(),
+        false => format!(", domain=\"{}\"", quoted(&settings.domain.join(" "))),
+    };
+    let stale = if stale { ", stale=true" } else { "" };
+    format!(
+        "Digest realm=\"{}\", nonce=\"{nonce}\", algorithm=MD5{domain}{stale}, qop=\"auth\"",
+        quoted(&realm)
+    )
+}
 
-    fn ask_for_digest(&mut self, stale: bool) -> Identified {
-        Identified::Refused(Status::UNAUTHORIZED, Some(self.digest_challenge(stale)))
-    }
+fn challenged(context: &mut AuthContext<'_>, stale: bool) -> Authenticated {
+    Authenticated::Refused(Status::UNAUTHORIZED, Some(challenge(context, stale)))
+}
 
-    pub fn digest(&mut self) -> Identified {
-        let own = self.local.authn.digest.clone().unwrap_or_default();
-        let Some(realm) = self.local.authn.name.clone().map(|name| self.text(&name)) else {
-            self.log_httpd(
-                &httpd_message::DIGEST_WITHOUT_NAME,
-                format_args!("need AuthName: {}", self.path()),
-            );
-            return Identified::Refused(Status::INTERNAL_SERVER_ERROR, None);
-        };
-        let sent = self.exchange.head.view().first("authorization");
-        let Some(proof) = sent.and_then(Proof::parse) else {
-            self.complain_of(sent);
-            return self.ask_for_digest(false);
-        };
-        self.exchange.user = Some(proof.username.as_str().into());
-        if !is_same_target(
-            proof.uri.as_bytes(),
-            self.exchange.head.view().target_as_sent(),
-        ) {
-            let target = String::from_utf8_lossy(self.exchange.head.view().target_as_sent());
-            let text = format_args!(
-                "uri mismatch - <{}> does not match request-uri <{target}>",
-                proof.uri
-            );
-            self.log_httpd(&httpd_message::DIGEST_URI_MISMATCH, text);
-            return Identified::Refused(Status::BAD_REQUEST, None);
-        }
-        if let Some((message, text)) = proof.mismatch(&realm) {
-            self.log_httpd(message, format_args!("{text}: {}", self.path()));
-            return self.ask_for_digest(false);
-        }
-        self.prove(&own, &realm, &proof)
-    }
-
-    /// Of a field that proves nothing; without one there is nothing to say.
-    fn complain_of(&self, sent: Option<&[u8]>) {
-        let Some(sent) = sent else { return };
-        let scheme = String::from_utf8_lossy(
-            sent.split(u8::is_ascii_whitespace)
-                .next()
-                .unwrap_or_default(),
+/// Authenticates by the proof in the Authorization field.
+pub fn authenticate(context: &mut AuthContext<'_>) -> Authenticated {
+    let settings = context.settings;
+    let Some(realm) = &settings.authentication.name else {
+        context.log_httpd(
+            &httpd_message::DIGEST_WITHOUT_NAME,
+            format_args!("need AuthName: {}", context.path()),
         );
-        if scheme.eq_ignore_ascii_case("digest") {
-            let needed = "user, realm, nonce, uri, digest, cnonce, or nonce_count";
-            let text = format_args!("missing {needed} in authorization header: {}", self.path());
-            self.log_httpd(&httpd_message::DIGEST_FIELDS_MISSING, text);
-        } else {
-            let text = format_args!(
-                "client used wrong authentication scheme `{scheme}': {}",
-                self.path()
-            );
-            self.log_httpd(&httpd_message::DIGEST_OTHER_SCHEME, text);
-        }
+        return Authenticated::Refused(Status::INTERNAL_SERVER_ERROR, None);
+    };
+    let realm = context.text(realm);
+    let sent = context.request.field("authorization");
+    let Some(proof) = sent.and_then(Proof::parse) else {
+        log_unusable(context, sent);
+        return challenged(context, false);
+    };
+    context.request.set_user(&proof.username);
+    if !is_same_target(proof.uri.as_bytes(), context.request.target()) {
+        let target = String::from_utf8_lossy(context.request.target());
+        let text = format_args!(
+            "uri mismatch - <{}> does not match request-uri <{target}>",
+            proof.uri
+        );
+        context.log_httpd(&httpd_message::DIGEST_URI_MISMATCH, text);
+        return Authenticated::Refused(Status::BAD_REQUEST, None);
     }
-
-    fn prove(&mut self, own: &Arc<Digest>, realm: &str, proof: &Proof) -> Identified {
-        let hash = match self.digest_hash(own, realm, &proof.username) {
-            Err(Trouble::Wait(pause)) => return Identified::Wait(pause),
-            Err(Trouble::Busy) => return Identified::Refused(Status::SERVICE_UNAVAILABLE, None),
-            Err(Trouble::Error) => return Identified::Refused(Status::INTERNAL_SERVER_ERROR, None),
-            Ok(None) => {
-                let text = format_args!(
-                    "user `{}' in realm `{realm}' not found: {}",
-                    proof.username,
-                    self.path()
-                );
-                self.log_httpd(&httpd_message::DIGEST_USER_NOT_FOUND, text);
-                return self.ask_for_digest(false);
-            }
-            Ok(Some(hash)) => hash,
-        };
-        let method = String::from_utf8_lossy(self.method()).into_owned();
-        if !is_same(&proof.expected(&hash, &method), proof.response.as_bytes()) {
-            let text = format_args!(
-                "user {}: password mismatch: {}",
-                proof.username,
-                self.path()
-            );
-            self.log_httpd(&httpd_message::DIGEST_PASSWORD_MISMATCH, text);
-            return self.ask_for_digest(false);
-        }
-        let lifetime_s = own.nonce_lifetime_s.unwrap_or(NONCE_LIFETIME_S);
-        let Some(age_s) = age_s(&proof.nonce, realm, self.exchange.now)
-            .filter(|age| lifetime_s < 0 || *age <= lifetime_s)
-        else {
-            let (message, text) = proof.fault_of_nonce(realm, self.exchange.now, lifetime_s);
-            self.log_httpd(message, format_args!("{text}"));
-            // What can't have been made here is no nonce that has run out.
-            return self.ask_for_digest(proof.nonce.len() == NONCE_BYTES);
-        };
-        let next = (lifetime_s > 0 && age_s > lifetime_s - NEXT_NONCE_S)
-            .then(|| nonce(realm, self.exchange.now));
-        let info = proof.confirmation(&hash, next.as_deref());
-        state(self.exchange).authentication_info = Some(info.into_bytes());
-        Identified::Yes
+    if let Some((message, text)) = proof.mismatch(&realm) {
+        context.log_httpd(message, format_args!("{text}: {}", context.path()));
+        return challenged(context, false);
     }
+    let own = settings.authentication.digest.clone().unwrap_or_default();
+    verify(context, &own, &realm, &proof)
+}
 
-    fn digest_hash(
-        &mut self,
-        own: &Digest,
-        realm: &str,
-        user: &str,
-    ) -> Result<Option<Vec<u8>>, Trouble> {
-        if own.providers.is_empty() {
-            return self.realm_hash(&Provider::File, user, realm);
-        }
-        for provider in &own.providers {
-            if let Some(hash) = self.realm_hash(provider, user, realm)? {
-                return Ok(Some(hash));
-            }
-        }
-        Ok(None)
+/// Logs why a field is no proof; a missing field is not logged.
+fn log_unusable(context: &AuthContext<'_>, sent: Option<&[u8]>) {
+    let Some(sent) = sent else { return };
+    let scheme = String::from_utf8_lossy(
+        sent.split(u8::is_ascii_whitespace)
+            .next()
+            .unwrap_or_default(),
+    );
+    if scheme.eq_ignore_ascii_case("digest") {
+        let needed = "user, realm, nonce, uri, digest, cnonce, or nonce_count";
+        let text = format_args!(
+            "missing {needed} in authorization header: {}",
+            context.path()
+        );
+        context.log_httpd(&httpd_message::DIGEST_FIELDS_MISSING, text);
+    } else {
+        let text = format_args!(
+            "client used wrong authentication scheme `{scheme}': {}",
+            context.path()
+        );
+        context.log_httpd(&httpd_message::DIGEST_OTHER_SCHEME, text);
     }
 }
 
+/// Verifies a proof for this realm, and its nonce.
+fn verify(
+    context: &mut AuthContext<'_>,
+    settings: &DigestSettings,
+    realm: &str,
+    proof: &Proof,
+) -> Authenticated {
+    let hash = match hash_of(context, settings, realm, &proof.username) {
+        Err(LookupError::Wait(pause)) => return Authenticated::Wait(pause),
+        Err(LookupError::Busy) => {
+            return Authenticated::Refused(Status::SERVICE_UNAVAILABLE, None);
+        }
+        Err(LookupError::Failed) => {
+            return Authenticated::Refused(Status::INTERNAL_SERVER_ERROR, None);
+        }
+        Ok(None) => {
+            let text = format_args!(
+                "user `{}' in realm `{realm}' not found: {}",
+                proof.username,
+                context.path()
+            );
+            context.log_httpd(&httpd_message::DIGEST_USER_NOT_FOUND, text);
+            return challenged(context, false);
+        }
+        Ok(Some(hash)) => hash,
+    };
+    let method = String::from_utf8_lossy(context.request.method()).into_owned();
+    if !is_same(&proof.expected(&hash, &method), proof.response.as_bytes()) {
+        let text = format_args!(
+            "user {}: password mismatch: {}",
+            proof.username,
+            context.path()
+        );
+        context.log_httpd(&httpd_message::DIGEST_PASSWORD_MISMATCH, text);
+        return challenged(context, false);
+    }
+    let (now_s, lifetime_s) = (
+        context.request.now_s(),
+        settings.nonce_lifetime_s.unwrap_or(NONCE_LIFETIME_S),
+    );
+    let Some(age_s) =
+        age_s(&proof.nonce, realm, now_s).filter(|age| lifetime_s < 0 || *age <= lifetime_s)
+    else {
+        let (message, text) = proof.nonce_error(realm, now_s, lifetime_s);
+        context.log_httpd(message, format_args!("{text}"));
+        // A nonce of another length is not from this server, so it has not expired.
+        return challenged(context, proof.nonce.len() == NONCE_BYTES);
+    };
+    let next = (lifetime_s > 0 && age_s > lifetime_s - NEXT_NONCE_S).then(|| nonce(realm, now_s));
+    let info = proof.confirmation(&hash, next.as_deref());
+    context.request.set_authentication_info(info);
+    Authenticated::Yes
+}
+
+fn hash_of(
+    context: &mut AuthContext<'_>,
+    settings: &DigestSettings,
+    realm: &str,
+    user: &str,
+) -> Result<Option<Vec<u8>>, LookupError> {
+    if settings.providers.is_empty() {
+        return realm_hash(context, &Provider::File, user, realm);
+    }
+    for provider in &settings.providers {
+        if let Some(hash) = realm_hash(context, provider, user, realm)? {
+            return Ok(Some(hash));
+        }
+    }
+    Ok(None)
+}
+
 impl Proof {
-    /// The value of an Authorization field; `None` where something is missing.
+    /// Parses the value of an Authorization field; `None` if something is missing.
     fn parse(value: &[u8]) -> Option<Proof> {
         let text = String::from_utf8_lossy(value);
         let (scheme, mut rest) = text.split_once(char::is_whitespace)?;
@@ -217,7 +228,7 @@ impl Proof {
         }
     }
 
-    /// Why it is no answer to what was asked.
+    /// Why it does not answer the challenge.
     fn mismatch(&self, realm: &str) -> Option<(&'static HttpdMessage, String)> {
         if self.realm != realm {
             return Some((
@@ -247,8 +258,8 @@ impl Proof {
         })
     }
 
-    /// Why its nonce is not good, or no more.
-    fn fault_of_nonce(
+    /// Why its nonce is invalid or expired.
+    fn nonce_error(
         &self,
         realm: &str,
         now: i64,
@@ -301,7 +312,7 @@ impl Proof {
     }
 }
 
-/// The next name and value, and what is behind them.
+/// The next name and value, and the rest of the text.
 fn parameter(text: &str) -> Option<(String, String, &str)> {
     let text = text.trim_start_matches([' ', '\t', ',']);
     let (name, rest) = text.split_once('=')?;
@@ -322,7 +333,7 @@ fn parameter(text: &str) -> Option<(String, String, &str)> {
     Some((name, value, ""))
 }
 
-/// A client may write its target in more than one way.
+/// Compares two spellings of a target.
 fn is_same_target(one: &[u8], other: &[u8]) -> bool {
     one == other || target_parts(one) == target_parts(other)
 }
@@ -362,7 +373,7 @@ fn nonce(realm: &str, now_s: i64) -> String {
     text
 }
 
-/// `None`: not made here, or not yet.
+/// The age of a nonce. `None`: it is not from this process, or from the future.
 fn age_s(text: &str, realm: &str, now_s: i64) -> Option<i64> {
     let time = text.get(..12).filter(|_| text.len() == NONCE_BYTES)?;
     let bytes: [u8; 8] = saker_ap_expr::base64_decode(time.as_bytes())

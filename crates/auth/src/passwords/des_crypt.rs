@@ -1,14 +1,16 @@
-//! The crypt(3) of old: DES twenty-five times, changed by two letters of salt. Eight letters of a
-//! password count.
+//! Traditional crypt(3): DES twenty-five times, modified by two characters of salt. Only the first
+//! eight characters of a password count.
 //!
-//! Bit by bit, as FIPS 46-3 describes it: nobody should use it, some files still hold it, and it
-//! runs on a thread of its own.
+//! Implemented bit by bit as FIPS 46-3 describes it: it should not be used, but some files still
+//! contain it.
+//!
+//! Called by: `passwords`, on its threads.
 
 use super::encoding::{letter, number};
 
 type Bits = Vec<u8>;
 
-/// The text of a password for the salt of `stored`; `None` where that is no such text.
+/// Hashes a password with the salt of `stored`; `None` if `stored` has another form.
 pub fn crypt(password: &[u8], stored: &str) -> Option<String> {
     let salt: [u8; 2] = stored.as_bytes().get(..2)?.try_into().ok()?;
     if stored.len() != 13 {

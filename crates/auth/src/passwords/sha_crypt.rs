@@ -1,8 +1,9 @@
 //! SHA-256 (`$5$`) and SHA-512 (`$6$`) as crypt(3) stretches them (Drepper, "Unix crypt using
 //! SHA-256 and SHA-512").
 //!
-//! Difficulty: only in the order in which bytes of the digest are written; both kinds are one
-//! algorithm.
+//! Called by: `passwords`, on its threads.
+//! Caveat: both forms are one algorithm; only the order differs in which bytes of the digest are
+//! written.
 
 use super::encoding::push_bytes;
 use sha2::{Digest, Sha256, Sha512};
@@ -10,10 +11,10 @@ use sha2::{Digest, Sha256, Sha512};
 const SALT_BYTES_MAX: usize = 16;
 const ROUNDS: u32 = 5000;
 const ROUNDS_MIN: u32 = 1000;
-/// crypt(3) goes to 999,999,999; nobody here waits that long.
+/// crypt(3) allows 999,999,999, which would take too long.
 const ROUNDS_MAX: u32 = 1_000_000;
 
-/// The text of a password for the kind, rounds and salt of `stored`.
+/// Hashes a password with the form, rounds and salt of `stored`.
 pub fn crypt(password: &[u8], stored: &str) -> Option<String> {
     match stored.strip_prefix("$5$") {
         Some(rest) => with::<Sha256>("$5$", password, rest, write_256),

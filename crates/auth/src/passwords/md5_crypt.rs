@@ -1,10 +1,11 @@
-//! MD5 a thousand times over, as FreeBSD's crypt (`$1$`) and Apache's own variety of it (`$apr1$`)
-//! do.
+//! MD5 in a thousand rounds: FreeBSD's crypt (`$1$`) and Apache's variant of it (`$apr1$`).
+//!
+//! Called by: `passwords`, on its threads.
 
 use super::encoding::push_bytes;
 use md5::{Digest, Md5};
 
-/// The text of a password for the mark and salt of `stored`.
+/// Hashes a password with the prefix and salt of `stored`.
 pub fn crypt(password: &[u8], stored: &str) -> Option<String> {
     let mark = if stored.starts_with("$apr1$") {
         "$apr1$"

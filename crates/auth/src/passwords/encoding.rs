@@ -1,8 +1,10 @@
-//! crypt(3)'s own base 64: six bits at a time, the lowest first.
+//! The base 64 of crypt(3): six bits at a time, the lowest first.
+//!
+//! Called by: the forms of `passwords`.
 
 const LETTERS: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// `count` letters of a number.
+/// Appends `count` letters of a number.
 pub fn push(text: &mut String, mut number: u32, count: usize) {
     for _ in 0..count {
         text.push(letter(number));
@@ -26,7 +28,7 @@ pub fn number(letter: u8) -> Option<u32> {
         .map(|at| at as u32)
 }
 
-/// Three bytes of a digest, the first one highest.
+/// Appends three bytes of a digest, the first one highest.
 pub fn push_bytes(text: &mut String, digest: &[u8], places: [usize; 3], count: usize) {
     let byte = |place: usize| digest.get(place).copied().map_or(0, u32::from);
     push(
