@@ -167,9 +167,7 @@ fn run(
 ) -> Result<Rc<QueryResult>, LookupError> {
     match context.request.query(query, values, is_change) {
         None => {
-            context.log(format_args!(
-                "{title}: no database to ask; DBDriver says which"
-            ));
+            context.log(format_args!("{title}: no database configured (DBDriver)"));
             Err(LookupError::Failed)
         }
         Some(Answer::Known(Ok(found))) => Ok(found),

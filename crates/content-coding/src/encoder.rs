@@ -1,12 +1,12 @@
-//! The encoders behind Content-Encoding: gzip, brotli and zstd, whole ([`encode`], pure) and piece
-//! by piece ([`Encoder`]).
+//! Encoders and decoders: gzip, brotli and zstd, whole ([`encode`], pure) and piece by piece
+//! ([`Encoder`]).
 //!
-//! Used by `static_files` (results are kept) and `compress` (results are sent once). Difficulty:
-//! what every decoder must take bounds what we may produce, so windows are limited (8 MB for zstd,
-//! RFC 9659 section 3; 16 MB for brotli by its format), and a small body gets a small window,
-//! because the encoder's memory follows from it. Same input, same settings: same bytes, on every
-//! worker, which strong entity tags rely on. Absent on purpose: `deflate` (half of its decoders
-//! expect the wrong wrapper) and `compress`.
+//! Called by: static files and the page cache, which keep results, and `compress`.
+//! Caveat: windows are limited to what every decoder has to accept (8 MB for zstd, RFC 9659 section
+//! 3; 16 MB for brotli by its format), and small bodies get small windows, because the encoder's
+//! memory follows from them. The same input and settings give the same bytes on every worker, which
+//! strong entity tags rely on.
+//! Out of scope: encoding `deflate` (half of its decoders expect the wrong wrapper) and `compress`.
 
 use brotli::{CompressorWriter, enc::BrotliEncoderInitParams};
 use flate2::write::GzEncoder;

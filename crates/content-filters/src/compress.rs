@@ -1,11 +1,11 @@
-//! Compresses built responses on their way up (filter): listings, fixed texts, error pages, and
+//! Compresses generated responses while they are sent: listings, fixed texts, error pages, and
 //! streams of other handlers.
 //!
-//! Static files do not come here: their codings are kept (`static_files`), their heads are ready.
-//! Difficulty: which fields still hold for other bytes. A strong entity tag does not, so it is
-//! weakened (RFC 9110 section 8.8.1); ranges of what is made anew each time are not offered; and
-//! Vary is due as soon as another client could have got other bytes, compressed or not. Absent on
-//! purpose: parts (206), and whatever says `no-transform`.
+//! Called by: the pipeline, as the last filter that changes content.
+//! Caveat: static files don't come here, their codings are kept by their handler. Vary is due as
+//! soon as another client could have got other bytes, compressed or not.
+//! Out of scope: partial content (206) and `no-transform`; which fields change is decided by
+//! `saker_content_coding`.
 
 use crate::encoded_stream::EncodedStream;
 use saker_content_coding::{self as coding, Encoder, Levels, describe, may_be_coded};
@@ -13,7 +13,7 @@ use saker_http::content_coding::{AcceptedCodings, Coding};
 use saker_net::jobs::{self, Cancel, JobKind};
 use saker_pipeline::{Body, Chunk, Exchange, Filter, LocalFuture, Response, ResponseHead};
 
-/// Up to that, encoding takes less than handing it to another thread.
+/// Bodies up to this size are encoded on the worker: cheaper than handing them to another thread.
 const INLINE_BYTES_MAX: usize = 4 << 10;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Compress;
@@ -37,7 +37,7 @@ impl Filter for Compress {
 }
 
 async fn compress(exchange: &mut Exchange, response: &mut Response) {
-    // From here on the outcome differs from client to client.
+    // From here on the response differs from client to client.
     exchange.depends_on_request();
     response.fields_mut().add_token("Vary", "Accept-Encoding");
     let Some(coding) = selected(exchange) else {
@@ -75,7 +75,7 @@ async fn compress(exchange: &mut Exchange, response: &mut Response) {
     }
 }
 
-/// The coding that this client and the configuration like best; `None` for identity.
+/// The coding preferred by client and configuration; `None` for identity.
 fn selected(exchange: &Exchange) -> Option<Coding> {
     let mut offered: Vec<Coding> = exchange
         .settings
@@ -90,7 +90,7 @@ fn selected(exchange: &Exchange) -> Option<Coding> {
         .filter(|coding| *coding != Coding::Identity)
 }
 
-/// Whether this response is one that is compressed for those who want it.
+/// Returns whether this response is compressed for clients that accept a coding.
 fn is_candidate(exchange: &Exchange, response: &Response) -> bool {
     let ResponseHead::Built(fields) = &response.head else {
         return false;
@@ -105,7 +105,7 @@ fn is_candidate(exchange: &Exchange, response: &Response) -> bool {
         )
 }
 
-/// The body in its coding, or as it was where that is no gain.
+/// Returns the encoded body, or the original as the error if encoding is no gain.
 async fn encoded(
     coding: Coding,
     levels: Levels,

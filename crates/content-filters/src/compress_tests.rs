@@ -1,4 +1,4 @@
-//! What the filter compresses, what it leaves alone, and what it says about it.
+//! Which responses the filter compresses, which it leaves alone, and the fields that it sets.
 
 use super::*;
 use crate::test_exchange::{block_on, body_bytes, exchange, field};

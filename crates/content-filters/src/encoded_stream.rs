@@ -1,22 +1,22 @@
-//! A body stream that encodes another one as it comes.
+//! A body stream that encodes another one as it arrives.
 //!
-//! Difficulty: an encoder likes to keep things back, a page that is sent in pieces wants each piece
-//! seen at once. So as long as the source has more, output gathers; when the source makes us wait,
-//! what there is is flushed first.
+//! Called by: `compress`.
+//! Caveat: encoders buffer, but the pieces of a streamed page should be visible at once. So output
+//! gathers while the source has more; when the source has to wait, everything is flushed first.
 
 use saker_content_coding::Encoder;
 use saker_http::Fields;
 use saker_pipeline::{BodyError, BodyStream, Chunk};
 use std::task::{Context, Poll};
 
-/// Goes out at once from that size on.
+/// Output of this size is sent at once.
 const OUTPUT_BYTES: usize = 16 << 10;
 /// Input taken in one call at most, so that a source that is always ready does not hold the worker.
 const INPUT_BYTES_MAX: usize = 256 << 10;
 
 pub struct EncodedStream {
     source: Box<dyn BodyStream>,
-    /// Gone after the end.
+    /// `None` after the end.
     encoder: Option<Encoder>,
     /// Something was written since the last flush.
     unflushed: bool,
@@ -31,7 +31,7 @@ impl EncodedStream {
         }
     }
 
-    /// What the encoder has put out, if anything.
+    /// The encoder's output, if any.
     fn output(&mut self) -> Option<Chunk> {
         let encoder = self.encoder.as_mut()?;
         (encoder.ready_bytes() > 0).then(|| Chunk::from(encoder.take()))
@@ -82,7 +82,7 @@ impl BodyStream for EncodedStream {
                             .filter(|rest| !matches!(rest, Ok(chunk) if chunk.is_empty())),
                     );
                 }
-                // The source will wake us; what it gave so far goes out meanwhile.
+                // The source wakes this task; the output so far is sent meanwhile.
                 Poll::Pending => {
                     return self
                         .flush()

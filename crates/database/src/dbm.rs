@@ -1,30 +1,33 @@
-//! Databases of keys and values in one file, as `httxt2dbm` and `htdbm` make them: SDBM, GDBM and
-//! Berkeley's hash, read whole.
+//! DBM files as `httxt2dbm` and `htdbm` write them: SDBM, GDBM and Berkeley DB's hash, read whole.
 //!
-//! Difficulty: the files are other programs' memory on disk; every number in them is looked at
-//! before it is believed, and what does not fit is left out. Absent on purpose: the indexes, which
-//! are only for finding one key; values of Berkeley's that fill pages of their own, and its trees;
-//! files of machines with the other order of bytes.
+//! Called by: password and group files of auth, rewrite maps.
+//! Caveat: the files are memory images of other programs, so every number in them is checked, and
+//! invalid entries are left out.
+//! Out of scope: indexes, which serve single look-ups only; Berkeley DB's overflow pages and trees;
+//! files of machines with the other byte order.
 
 /// A key and its value.
 pub type Pair<'a> = (&'a [u8], &'a [u8]);
 
 const SDBM_PAGE_BYTES: usize = 1024;
-/// GDBM, 64-bit and little-endian; and with numbers of 64 bits said on their own.
+/// Magic numbers of GDBM files from 64-bit, little-endian machines.
 const GDBM_MAGICS: [u32; 3] = [0x1357_9acf, 0x1357_9ad0, 0x1357_9ace];
 /// Of an element of a GDBM bucket: hash, first bytes of the key, place, two lengths.
 const GDBM_ELEMENT_BYTES: usize = 24;
 /// Before the elements of a bucket: free blocks, the bits of its hash, its number of keys.
 const GDBM_BUCKET_HEAD_BYTES: usize = 8 + 6 * 16 + 8;
 
-/// What a database holds, by the name that APR has for its kind. `content` reads the file with that
-/// ending to its name; the error says what is wrong.
+/// Reads a DBM file. `kind`: its APR name. `content` reads the file with that suffix; `keep` takes
+/// the pairs.
+///
+/// # Errors
+/// Why the file can't be read.
 pub fn read<T>(
     kind: &str,
     mut content: impl FnMut(&str) -> Result<Vec<u8>, String>,
     keep: impl FnOnce(Vec<Pair<'_>>) -> T,
 ) -> Result<T, String> {
-    let other = || "it is no database of that kind".to_owned();
+    let other = || "not a database of that kind".to_owned();
     match kind.to_ascii_lowercase().as_str() {
         "sdbm" => Ok(keep(sdbm(&content(".pag")?))),
         "gdbm" => gdbm(&content("")?).map(keep).ok_or_else(other),
@@ -39,7 +42,7 @@ pub fn read<T>(
                 .map(|pages| keep(sdbm(&pages)))
                 .map_err(|_| error),
         },
-        _ => Err("there is no such kind of database".into()),
+        _ => Err("unknown kind of database".into()),
     }
 }
 

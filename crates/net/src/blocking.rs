@@ -1,10 +1,11 @@
-//! Work that would hold up a worker (password hashes, name servers): done by a few threads of its
-//! own, each piece once, its result kept.
+//! Blocking work (password hashes, name servers, programs) on a few threads of its own: each piece
+//! is done once and its result kept.
 //!
-//! A step of the rules asks; where the result is not there it answers with
-//! [`Verdict::Wait`](saker_pipeline::Verdict) and is asked again when it is. Difficulty: everything
-//! is bounded: threads, the queue in front of them, results that are kept; and work that panics
-//! must not leave anybody waiting.
+//! A caller asks [`Answers`]; without a result it gets a future, and asks again when that is ready.
+//!
+//! Called by: auth, and the rewrite maps of a front end.
+//! Caveat: everything is bounded: threads, the queue in front of them, the results kept. Work that
+//! panics has a default result, so that no caller waits forever.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -19,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Pieces of work that wait for a thread, of all and of one owner.
+/// Pieces of work waiting for a thread: in total and of one owner.
 const QUEUE_MAX: usize = 1024;
 const QUEUE_OF_OWNER_MAX: usize = 64;
 const THREADS_MAX: usize = 4;
@@ -27,12 +28,12 @@ const THREADS_MAX: usize = 4;
 type Job = Box<dyn FnOnce() + Send>;
 pub type Pause = Pin<Box<dyn Future<Output = ()>>>;
 
-/// What is known about a question.
+/// The state of a look-up.
 pub enum Answer<V> {
     Known(V),
-    /// Ask again when this is done.
+    /// Ask again when this future is ready.
     Wait(Pause),
-    /// Too much is waiting already.
+    /// Too many wait already.
     Busy,
 }
 
@@ -49,8 +50,7 @@ impl<V: fmt::Debug> fmt::Debug for Answer<V> {
 enum Entry<V> {
     Running {
         wakers: Vec<Waker>,
-        /// Those that wait for it. Work that has not begun when the last of them has gone is not
-        /// done.
+        /// Callers waiting. Work that has not begun when the last of them has gone is skipped.
         waiting: usize,
     },
     Done {
@@ -61,7 +61,7 @@ enum Entry<V> {
 
 type Entries<K, V> = HashMap<K, Entry<V>>;
 
-/// Results by what they are the answer to; for a `static`.
+/// Results by key; for a `static`.
 pub struct Answers<K: 'static, V: 'static> {
     pool: &'static Pool,
     entries: Mutex<Option<Entries<K, V>>>,
@@ -83,8 +83,8 @@ impl<K: Hash + Eq + Clone + Send + Unpin + 'static, V: Clone + Send + 'static> A
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The answer, or what has to be waited for. `owner`: whose turn the work takes. `otherwise`
-    /// stands for the result of work that panics.
+    /// Returns the result, or the future to wait for. `owner`: whose turn the work takes.
+    /// `otherwise`: the result if the work panics.
     pub fn ask(
         &'static self,
         owner: u64,
@@ -132,7 +132,7 @@ impl<K: Hash + Eq + Clone + Send + Unpin + 'static, V: Clone + Send + 'static> A
         )
     }
 
-    /// `None`: the caller is the one to have it done.
+    /// `None`: the caller has to start the work.
     fn known_or_running(&'static self, key: &K) -> Option<Answer<V>> {
         let mut guard = self.lock();
         let entries = guard.get_or_insert_default();
@@ -179,11 +179,11 @@ impl<K: Hash + Eq + Clone + Send + Unpin + 'static, V: Clone + Send + 'static> A
     }
 }
 
-/// Done when the work is; whoever waited asks again.
+/// Ready when the work is done; the caller asks again.
 struct Waiting<K: Hash + Eq + Clone + Send + Unpin + 'static, V: Clone + Send + 'static> {
     answers: &'static Answers<K, V>,
     key: K,
-    /// By now another may be at the same work anew.
+    /// The same work may have been started again since.
     is_over: bool,
 }
 
@@ -231,8 +231,8 @@ impl<K: Hash + Eq + Clone + Send + Unpin + 'static, V: Clone + Send + 'static> F
     }
 }
 
-/// Threads for one kind of work. Owners (sites) take turns, and each has a thread less than there
-/// are, so that what takes long for one of them holds up no other; and no kind holds up another.
+/// Threads for one kind of work. Owners (sites) take turns, and each uses at most all threads but
+/// one, so that slow work of one owner does not delay others.
 pub struct Pool {
     name: &'static str,
     queue: Mutex<Queue>,
@@ -241,9 +241,9 @@ pub struct Pool {
 
 struct Queue {
     is_started: bool,
-    /// By owner, in the order of their turns; none is empty.
+    /// Work by owner in the order of their turns; no entry is empty.
     waiting: VecDeque<(u64, VecDeque<Job>)>,
-    /// Owners for whom a thread works, one entry for each thread.
+    /// The owner of the work of each busy thread.
     running: Vec<u64>,
 }
 
@@ -327,7 +327,8 @@ impl Queue {
         true
     }
 
-    /// Of the first owner for whom fewer than `running_max` threads work; it comes last then.
+    /// Takes work of the first owner with fewer than `running_max` busy threads; its next turn comes
+    /// last.
     fn next(&mut self, running_max: usize) -> Option<(u64, Job)> {
         let is_free =
             |owner: u64| self.running.iter().filter(|one| **one == owner).count() < running_max;
@@ -348,7 +349,7 @@ impl Queue {
     }
 }
 
-/// Of each pool. Two at least: one for an owner, one for the others.
+/// Threads of a pool. At least two: one for an owner, one for the others.
 fn threads() -> usize {
     thread::available_parallelism()
         .map_or(1, usize::from)

@@ -196,7 +196,7 @@ fn as_they_were_made() {
 }
 
 #[test]
-fn what_is_no_hash_is_nobodys_password() {
+fn invalid_hashes_match_no_password() {
     let not_made = [
         "",
         "a",

@@ -5,7 +5,7 @@
 //! mod_authn_anon, mod_auth_digest and the DBM modules have no merge, so a section with any of
 //! their settings replaces all of them.
 
-use super::either;
+use super::merge::either;
 use saker_ap_expr::StringExpression;
 use std::{path::PathBuf, sync::Arc};
 

@@ -4,7 +4,7 @@
 //! Caveat: the rules of a section replace those outside as a whole unless `merging` is set. Rules
 //! for some methods only grant where all must and are neutral where any may, for other methods.
 
-use super::{Methods, Requirement, either};
+use super::{merge::either, methods::Methods, requirement::Requirement};
 use saker_config::model::Origin;
 use std::sync::Arc;
 

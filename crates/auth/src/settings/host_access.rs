@@ -4,7 +4,7 @@
 //! Caveat: the module has no merge of its own, so a section with any of these settings replaces all
 //! of them; Order and Satisfy are kept per method, so `<Limit>` can change them for some.
 
-use super::Methods;
+use super::methods::Methods;
 use saker_ap_expr::Subnet;
 use std::sync::Arc;
 

@@ -7,19 +7,19 @@
 pub mod authentication;
 pub mod authorization;
 pub mod host_access;
+mod merge;
 mod methods;
 pub mod requirement;
 
 pub use authentication::{Anonymous, Authentication, DbmFile, DigestSettings, Provider};
 pub use authorization::{Authorization, Group, Logic, Merging, Require, Rule};
 pub use host_access::{ForMethods, HostAccess, Order, Source};
+pub use merge::Aliases;
 pub use methods::{Methods, as_numbered};
 pub use requirement::Requirement;
 
-use std::{collections::HashMap, sync::Arc};
-
-/// Aliases of providers or requirements by name, which is case-sensitive.
-pub type Aliases<A> = Option<Arc<HashMap<Box<[u8]>, A>>>;
+use merge::{either, merged_aliases};
+use std::sync::Arc;
 
 /// Everything that is configured for one place.
 #[derive(Clone, Debug, Default)]
@@ -84,23 +84,5 @@ impl SqlQueries {
             redirect: either(&self.redirect, &over.redirect),
             to_referer: over.to_referer.or(self.to_referer),
         }
-    }
-}
-
-/// The inner setting if there is one, else the outer.
-fn either<T: Clone>(outer: &Option<T>, inner: &Option<T>) -> Option<T> {
-    inner.as_ref().or(outer.as_ref()).cloned()
-}
-
-fn merged_aliases<A: Clone>(outer: &Aliases<A>, inner: &Aliases<A>) -> Aliases<A> {
-    match (outer, inner) {
-        (Some(outer), Some(inner)) => {
-            let all = outer
-                .iter()
-                .chain(inner.iter())
-                .map(|(name, alias)| (name.clone(), alias.clone()));
-            Some(Arc::new(all.collect()))
-        }
-        (outer, inner) => either(outer, inner),
     }
 }

@@ -20,11 +20,11 @@ use saker_telemetry::{error_log, message};
 use script::{Action, Address, Command, Printed, Script, Substitution, Which};
 use std::{io::Read, rc::Rc, sync::Arc};
 
-/// Of a line, and of what is held (as Apache's).
+/// Longest line, and longest hold space (as in Apache).
 const SPACE_BYTES_MAX: usize = 8 << 20;
-/// Commands that one line may cost.
+/// Commands that run for one line.
 const STEPS_MAX: usize = 100_000;
-/// Of a file that `r` puts out.
+/// Bytes of a file that `r` prints.
 const READ_BYTES_MAX: u64 = 1 << 20;
 
 /// Sends a response through `script`.
@@ -54,32 +54,32 @@ pub fn filter_request(
     Box::new(TransformedBody::new(body, Box::new(editor)))
 }
 
-/// How a command ends.
+/// What follows a command.
 enum Then {
     On,
     To(usize),
-    /// The line is done: put out, or not.
+    /// The line is finished, and printed or not.
     Done,
     Dropped,
-    /// The rest of the script goes on with the next line.
+    /// The rest of the script runs with the next line.
     Wait,
 }
 
 pub struct Editor {
     script: Arc<Script>,
-    /// What has come of the next line; with its break if it is complete.
+    /// Input of the next line, with its line break if it is complete.
     input: Vec<u8>,
-    /// The line that commands see (the pattern space).
+    /// The pattern space: the line that commands edit.
     space: Vec<u8>,
     held: Vec<u8>,
-    /// Ranges that are open, by command.
+    /// Open ranges, by command.
     in_range: Vec<bool>,
     line: u64,
     is_last: bool,
-    /// Where the next line goes on.
+    /// The command that the next line resumes at.
     resume: Option<usize>,
     has_substituted: bool,
-    /// To be put out behind the line.
+    /// Printed after the line.
     behind: Vec<u8>,
     has_quit: bool,
     budget: Rc<RequestBudget>,
@@ -104,7 +104,7 @@ impl Editor {
         }
     }
 
-    /// Runs the script on the line that has come.
+    /// Runs the script on the line read.
     fn run(&mut self, output: &mut Vec<u8>) -> Result<(), BodyError> {
         let mut line = std::mem::take(&mut self.input);
         line.truncate(line.len() - usize::from(line.ends_with(b"\n")));
@@ -156,7 +156,7 @@ impl Editor {
         Ok(())
     }
 
-    /// Whether a command is for this line; opens and closes its range.
+    /// Returns whether a command applies to this line; opens and closes its range.
     fn is_selected(&mut self, at: usize, command: &Command) -> bool {
         command.is_negated != self.is_addressed(at, command)
     }
@@ -249,7 +249,7 @@ impl Editor {
         Ok(Then::On)
     }
 
-    /// What is behind the first line break is run through the script from the beginning.
+    /// Deletes the first line and runs the script again on the rest.
     fn delete_first(&mut self) -> Then {
         let Some(at) = self.space.iter().position(|byte| *byte == b'\n') else {
             return Then::Dropped;
@@ -258,7 +258,7 @@ impl Editor {
         Then::To(0)
     }
 
-    /// A file that can't be read is as if it were empty.
+    /// Reads a file; one that can't be read counts as empty.
     fn read(&mut self, path: &std::path::Path) {
         if let Ok((file, _)) = saker_files::open_regular(path) {
             let _ = file.take(READ_BYTES_MAX).read_to_end(&mut self.behind);
@@ -292,7 +292,7 @@ impl Transform for Editor {
             if self.has_quit {
                 return Ok(());
             }
-            // The line that waited was not the last.
+            // The waiting line was not the last.
             if self.input.ends_with(b"\n") {
                 self.run(output)?;
                 if self.has_quit {
@@ -317,7 +317,7 @@ impl Transform for Editor {
     }
 }
 
-/// Every line that is put out has its break, the last one, too.
+/// Prints a line. Every line gets a line break, the last one, too.
 fn put(line: &[u8], output: &mut Vec<u8>) {
     output.extend_from_slice(line);
     output.push(b'\n');
@@ -335,7 +335,7 @@ fn first_line(space: &[u8]) -> &[u8] {
         .unwrap_or_default()
 }
 
-/// `None`: nothing was to be replaced.
+/// Returns the line after a substitution; `None`: nothing matched.
 fn substituted(
     substitution: &Substitution,
     space: &[u8],
@@ -345,7 +345,7 @@ fn substituted(
     let mut from = 0;
     while let Ok(Some(spans)) = work.captures_at(&substitution.regex.pattern, space, from) {
         let Some(whole) = spans.get(0) else { break };
-        // Nothing is not found again where the last match ended.
+        // An empty match does not follow directly on another match.
         if whole.is_empty() && count > 0 && whole.start == at {
             if whole.start >= space.len() {
                 break;
@@ -381,7 +381,7 @@ fn substituted(
     Ok(changed.then_some(done))
 }
 
-/// `&` and `\1`; a backslash takes the meaning of anything else away.
+/// Appends a replacement with `&` and `\1` filled in; a backslash makes any other byte literal.
 fn fill_in<'t>(replacement: &[u8], group: impl Fn(usize) -> &'t [u8], done: &mut Vec<u8>) {
     let mut bytes = replacement.iter().copied();
     while let Some(byte) = bytes.next() {
@@ -398,10 +398,10 @@ fn fill_in<'t>(replacement: &[u8], group: impl Fn(usize) -> &'t [u8], done: &mut
     }
 }
 
-/// Of the lines of `l`, as many bytes as fit before the backslash at their end.
+/// Bytes of a line of `l` before the backslash at its end.
 const LISTED_BYTES: usize = 71;
 
-/// What can't be printed, in octal; long lines are folded.
+/// Prints a line with unprintable bytes in octal; long lines are folded.
 fn list(space: &[u8], output: &mut Vec<u8>) {
     let mut column = 0;
     let shown = space.iter().flat_map(|byte| match byte {

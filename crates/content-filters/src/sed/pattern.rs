@@ -1,21 +1,22 @@
-//! sed's basic regular expressions, written as those that we have an engine for.
+//! Translates sed's basic regular expressions into PCRE2's.
 //!
-//! Difficulty: what is special without a backslash in the one is special with it in the other, and
-//! `*`, `^` and `$` only in their places.
+//! Called by: `script`.
+//! Caveat: what is special without a backslash in one is special with it in the other, and `*`, `^`
+//! and `$` are special only in their places.
 
 use saker_ap_expr::{Pattern, PatternOptions};
 
-/// What a pattern knows besides what it matches.
+/// A compiled pattern and its properties.
 #[derive(Debug)]
 pub struct Regex {
     pub pattern: Pattern,
-    /// It matches at the beginning of the line only, and so at most once.
+    /// It matches at the beginning of the line only, so at most once.
     pub is_anchored: bool,
     pub groups: usize,
 }
 
-/// Reads up to the delimiter. What follows it comes back; `Ok(None)`: there was nothing before it,
-/// which stands for the last pattern.
+/// Parses up to the delimiter and returns the text after it; `None`: the pattern is empty, which
+/// stands for the last one.
 pub fn parse(text: &[u8], delimiter: u8) -> Result<(Option<Regex>, &[u8]), String> {
     let mut reader = Reader {
         rest: text,
@@ -37,7 +38,7 @@ pub fn parse(text: &[u8], delimiter: u8) -> Result<(Option<Regex>, &[u8]), Strin
     if !began {
         return Ok((None, reader.rest));
     }
-    // A full stop is any byte, and no byte is the end of a line here: lines have been joined.
+    // A full stop matches any byte, and no byte ends a line here: lines have been joined.
     let pattern =
         Pattern::compile(&reader.out, PatternOptions::HTTPD).map_err(|error| error.message)?;
     Ok((
@@ -55,7 +56,7 @@ struct Reader<'t> {
     out: Vec<u8>,
     groups: usize,
     open: usize,
-    /// A star behind it repeats it.
+    /// A following star repeats it.
     can_repeat: bool,
 }
 

@@ -1,9 +1,10 @@
-//! A sed script, read into a list of commands with the places that they jump to.
+//! A sed script, parsed into a list of commands with their jump targets.
 //!
-//! Difficulty: Apache's is the sed of System V. It wants the text of `a`, `c` and `i` on a line of
-//! its own, which no directive has, so these can't be used there either; labels end with the line
-//! there, here with a semicolon, too. Absent on purpose: `w`, since a web server's answers write no
-//! files.
+//! Called by: the front ends, at configuration time, and `sed`, which runs it.
+//! Caveat: this is the sed of System V. `a`, `c` and `i` want their text on a line of its own, which
+//! no directive has, so Apache can't use them either; labels end with the line there, here with a
+//! semicolon, too.
+//! Out of scope: `w`, because responses write no files.
 
 use super::pattern::{self, Regex};
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
@@ -11,10 +12,10 @@ use std::{collections::HashMap, path::PathBuf, sync::Arc};
 #[derive(Clone, Debug, Default)]
 pub struct Script {
     pub commands: Vec<Arc<Command>>,
-    /// Lines are put out by commands alone (`#n`).
+    /// Only commands print lines (`#n`).
     pub is_quiet: bool,
     labels: HashMap<Box<[u8]>, usize>,
-    /// Commands that wait for their block to end.
+    /// Blocks that have not been closed.
     open: Vec<usize>,
     last: Option<Arc<Regex>>,
 }
@@ -36,7 +37,7 @@ pub enum Address {
 
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// The `}` that it goes on behind.
+    /// The index of the closing `}`.
     Block(usize),
     End,
     Append(Box<[u8]>),
@@ -69,7 +70,7 @@ pub type Target = Option<Box<[u8]>>;
 #[derive(Clone, Debug)]
 pub struct Substitution {
     pub regex: Arc<Regex>,
-    /// With `&` and `\1`, as it stands.
+    /// The text with `&` and `\1`.
     pub replacement: Box<[u8]>,
     pub which: Which,
     pub print: Option<Printed>,
@@ -89,7 +90,7 @@ pub enum Printed {
 }
 
 impl Script {
-    /// Adds one directive's commands.
+    /// Parses the commands of one directive and appends them.
     pub fn add(&mut self, text: &[u8]) -> Result<(), String> {
         for line in lines(text) {
             if line.starts_with(b"#n") {
@@ -108,7 +109,7 @@ impl Script {
         Ok(())
     }
 
-    /// Where a jump leads. One to a label that is nowhere leads to the end.
+    /// The index that a jump leads to; an unknown label leads to the end.
     pub fn target(&self, target: &Target) -> usize {
         target.as_ref().map_or(self.commands.len(), |label| {
             self.labels
@@ -118,7 +119,7 @@ impl Script {
         })
     }
 
-    /// What is missing once all of it has been read.
+    /// The error of an incomplete script.
     pub fn complaint(&self) -> Option<String> {
         let labels = self
             .commands

@@ -1,7 +1,7 @@
 //! Parses `Require` lines: one requirement per provider of Apache's modules.
 //!
 //! Called by: `authz`.
-//! Caveat: unsupported providers deny, and a warning says so when they are read.
+//! Caveat: unsupported providers deny, with a warning when they are read.
 
 use crate::reading::Reading;
 use saker_ap_expr::{Expression, ExpressionOptions, StringExpression, Subnet, words::words};
