@@ -18,6 +18,7 @@ mod subnet;
 mod text;
 mod tree;
 mod variable;
+pub mod words;
 mod work;
 
 pub use depends::{Dependencies, Dependency};

@@ -34,7 +34,6 @@ mod shape;
 mod tree;
 mod variables;
 mod version;
-mod word;
 
 pub use environment::Environment;
 pub use envvars::read_envvars;
@@ -51,4 +50,5 @@ pub use sections::METHODS;
 pub use tree::{Node, Tree};
 pub use variables::{ProcessEnvironment, Variables};
 pub use version::{APACHE_VERSION, PatternMatch, Version};
-pub use word::{word, words};
+
+use saker_ap_expr::words as word;

@@ -3,7 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use saker_apache_syntax::{OnDisk, Permission, Setup, load, parse_htaccess, words};
+use saker_ap_expr::words::words;
+use saker_apache_syntax::{OnDisk, Permission, Setup, load, parse_htaccess};
 use saker_testkit::{ServerProcess, TempDir, free_port, require};
 use std::{
     fmt::Write as _,

@@ -5,7 +5,6 @@
 //! at from the same path is not looked at again, and the depth is bounded besides.
 
 use crate::{
-    blocking::Pause,
     facts::Seen,
     fixups::{descend, subrequest},
     host::Host,
@@ -15,6 +14,7 @@ use crate::{
 use saker_ap_expr::{Facts, FileTest, LocalTime, Variable, Work};
 use saker_files::{Kind, Watcher};
 use saker_http::Status;
+use saker_net::blocking::Pause;
 use saker_pipeline::{Exchange, Inner, Rules, Verdict};
 use std::{borrow::Cow, net::IpAddr, sync::Arc};
 

@@ -32,8 +32,10 @@ pub fn script(exchange: &mut Exchange, host: &Host, local: &Local) -> Script {
     let (context_prefix, context_document_root) =
         context.unwrap_or_else(|| (Vec::new(), document_root.clone()));
     let kind = local
-        .authn
-        .kind
+        .auth
+        .settings
+        .authentication
+        .scheme
         .as_ref()
         .and_then(|kind| kind.constant())
         .filter(|_| exchange.user.is_some());

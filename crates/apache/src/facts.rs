@@ -5,9 +5,7 @@
 
 use crate::{
     ahead::{self, Ahead},
-    blocking::{Answer, Pause},
     dbd::Question,
-    dbm,
     host::Host,
     map_programs,
     modules::ssl,
@@ -16,8 +14,10 @@ use crate::{
     state::State,
 };
 use saker_ap_expr::{Dependencies, Facts, FileFault, FileTest, LocalTime, Variable, Work};
+use saker_database::dbm;
 use saker_files::{Kind, LinkPolicy, Metadata, Resolved, Stamp, Watcher, look, resolve};
 use saker_http::Version;
+use saker_net::blocking::{Answer, Pause};
 use saker_pipeline::Exchange;
 use saker_rewrite::{MapSource, TextMap, World};
 use saker_telemetry::{error_log, message};

@@ -6,7 +6,6 @@ use crate::{
     info::Info,
     local::Local,
     magic::Magic,
-    modules::ext_filter::Definition,
     proxy::{
         pass::Pass,
         remote::{Express, Remote},
@@ -19,6 +18,7 @@ use crate::{
 use saker_ap_expr::{Expression, PatternOptions};
 use saker_config::model::{Origin, ProgramUser};
 use saker_config::modsecurity::Rules;
+use saker_content_filters::ext_filter::ExternalFilter;
 use saker_http::path::Slashes;
 use saker_pipeline::{Via, script_log::ScriptLog};
 use saker_rewrite::Settings as RewriteSettings;
@@ -51,7 +51,7 @@ pub struct ProcessWide {
     /// RegisterHttpMethod.
     pub methods: Vec<Box<str>>,
     /// Filters that are programs (ExtFilterDefine).
-    pub external_filters: Vec<Definition>,
+    pub external_filters: Vec<ExternalFilter>,
     /// Of programs, among others.
     pub timeout_s: Option<u64>,
 }

@@ -8,11 +8,12 @@ use crate::{
     host::Apache,
     load::read_all,
     local::Local,
-    reading::{Methods, Place, Reading},
+    reading::{Place, Reading},
 };
 use rustix::io::Errno;
 use saker_ap_expr::{PATTERNS_WEIGHT_MAX, PatternsBounded};
 use saker_apache_syntax::{Node, OnDisk, Permission, limits::HTACCESS_BYTES_MAX, parse_htaccess};
+use saker_auth::Methods;
 use saker_files::{Kind, LinkPolicy, ResolveError, Stamp, Watcher, metadata, resolve};
 use saker_http::Status;
 use saker_telemetry::{

@@ -8,17 +8,18 @@ use crate::{
     host::Apache,
     info::Info,
     local::{Local, setter},
-    modules::{access::authz, cache, security},
+    modules::{access, cache, security},
     overview::Overview,
     process::Process,
     proxy,
-    reading::{Methods, Place, ProviderNames, Reading},
+    reading::{Place, ProviderNames, Reading},
     sections::{Condition, ConditionKind, Matcher, Section},
     server::{HostDraft, server_setter},
     tls,
 };
 use saker_ap_expr::{Expression, Pattern, PatternOptions};
 use saker_apache_syntax::{Files, Node, Row, Setup, Treatment};
+use saker_auth::Methods;
 use saker_config::{Diagnostic, Model};
 use std::{
     collections::HashMap,
@@ -285,7 +286,7 @@ pub fn read_all(nodes: &[Node], reading: &mut Reading<'_>) -> Box<Local> {
 
 /// Rules about access that can't be met.
 pub fn check_access(node: &Node, local: &Local, reading: &mut Reading<'_>) {
-    if let Some(complaint) = authz::check(local, reading) {
+    if let Some(complaint) = access::check(local, reading) {
         reading.diagnostics.push(node.error(complaint, None));
     }
 }

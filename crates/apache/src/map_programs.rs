@@ -7,8 +7,8 @@
 //! live for a second, because the rules that asked have to find them; so a program is asked less
 //! often than Apache would.
 
-use crate::blocking::{self, Answer, Answers};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use saker_net::blocking::{Answer, Answers, Pool};
 use std::{
     collections::HashMap,
     io::{Read, Write},
@@ -25,8 +25,9 @@ const KEPT_FOR: Duration = Duration::from_secs(1);
 /// The command, and what it is asked.
 type Question = (Arc<[String]>, Box<[u8]>);
 
-static ANSWERS: Answers<Question, Option<Vec<u8>>> =
-    Answers::new(&blocking::PROGRAMS, KEPT_MAX, KEPT_FOR);
+/// Threads that wait for the answers.
+static POOL: Pool = Pool::new("map programs");
+static ANSWERS: Answers<Question, Option<Vec<u8>>> = Answers::new(&POOL, KEPT_MAX, KEPT_FOR);
 /// Where a program stands while it runs; whoever asks it holds the lock.
 type Place = Arc<Mutex<Option<Program>>>;
 

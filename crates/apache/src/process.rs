@@ -15,7 +15,7 @@ use crate::{
     local::Local,
     magic::Magic,
     managed::Managed,
-    modules::{ext_filter::Definition, mime, php, ssl::SectionDemands},
+    modules::{mime, php, ssl::SectionDemands},
     proxy::{draft::ProxyDraft, forward, parameters::Defaults, workers::Workers},
     server::HostDraft,
     signature,
@@ -29,6 +29,7 @@ use saker_config::{
         ShownRequests, Site, SiteName, SiteTls,
     },
 };
+use saker_content_filters::ext_filter::ExternalFilter;
 use saker_http::{
     host::canonical_host,
     path::{EncodedSlashes, Slashes},
@@ -66,7 +67,7 @@ pub struct Process {
     /// CacheRoot, the first one.
     pub cache_root: Option<PathBuf>,
     pub types_config: Option<(PathBuf, Origin)>,
-    pub external_filters: Vec<Definition>,
+    pub external_filters: Vec<ExternalFilter>,
     pub connections: Connections,
     pub managed: Managed,
     pub tokens: Option<Tokens>,

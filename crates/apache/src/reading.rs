@@ -2,6 +2,7 @@
 
 use saker_ap_expr::ExpressionOptions;
 use saker_apache_syntax::{Node, Tree};
+use saker_auth::Methods;
 use saker_config::Diagnostic;
 use std::path::{Path, PathBuf};
 
@@ -86,45 +87,5 @@ impl Reading<'_> {
 
     pub fn warn(&mut self, node: &Node, message: impl Into<String>) {
         self.diagnostics.push(node.warning(message, None));
-    }
-}
-
-/// Which methods access rules are for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Methods {
-    #[default]
-    All,
-    /// In capital letters; GET has HEAD with it.
-    Only(Vec<Box<[u8]>>),
-    AllBut(Vec<Box<[u8]>>),
-}
-
-impl Methods {
-    pub fn include(&self, method: &[u8]) -> bool {
-        let named = |names: &[Box<[u8]>]| {
-            names
-                .iter()
-                .any(|name| **name == *method || (**name == *b"GET" && method == b"HEAD"))
-        };
-        match self {
-            Methods::All => true,
-            Methods::Only(names) => named(names),
-            Methods::AllBut(names) => !named(names),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn methods() {
-        let names: Vec<Box<[u8]>> = vec![b"GET".as_slice().into(), b"POST".as_slice().into()];
-        let (only, all_but) = (Methods::Only(names.clone()), Methods::AllBut(names));
-        assert!(only.include(b"HEAD") && only.include(b"POST") && !only.include(b"PUT"));
-        assert!(
-            !all_but.include(b"HEAD") && all_but.include(b"PUT") && Methods::All.include(b"PUT")
-        );
     }
 }

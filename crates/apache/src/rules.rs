@@ -7,7 +7,6 @@
 //! begins anew.
 
 use crate::{
-    blocking::Pause,
     facts::{Seen, note_dependencies},
     fixups, homes,
     host::{Apache, Host},
@@ -18,7 +17,6 @@ use crate::{
     methods,
     modules::{
         self,
-        access::{RecordFiles, Records},
         alias::{self, Redirected},
         cache, forensic, log_debug,
         userdir::Place,
@@ -38,9 +36,11 @@ use crate::{
     walk::{self, Walked, Walker},
 };
 use saker_ap_expr::{GlobOptions, glob_matches};
+use saker_auth::{RecordFiles, Records};
 use saker_config::model::{PhpPools, SiteName};
 use saker_files::{Kind, Stamp, Watcher};
 use saker_http::{Method, Status};
+use saker_net::blocking::Pause;
 use saker_pipeline::{
     Exchange, First, Mapped, Response, Rules, Verdict,
     phases::{to_https, trace_answer},
@@ -117,7 +117,7 @@ impl ApacheRules {
     pub(crate) fn read_database(&self, kind: &str, path: &Path) -> Result<Rc<Records>, String> {
         self.records
             .borrow_mut()
-            .read_database(&self.watcher, kind, path)
+            .read_dbm(&self.watcher, kind, path)
     }
 
     pub(crate) fn watcher(&self) -> &Watcher {

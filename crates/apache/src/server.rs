@@ -12,7 +12,7 @@ use crate::{
     logs::{HostLogs, ScriptLogDraft},
     managed,
     modules::core::texts,
-    modules::ext_filter::Definition,
+    modules::ext_filter::parse_definition,
     process::{Listen, Process},
     proxy::draft::{self, ProxyDraft},
     sections::Section,
@@ -267,7 +267,7 @@ const SETTERS: &[(&str, ServerSet)] = &[
         Ok(())
     }),
     ("ExtFilterDefine", |node, _, process, _| {
-        let definition = Definition::parse(node.argument_text())?;
+        let definition = parse_definition(node.argument_text())?;
         if process
             .external_filters
             .iter()

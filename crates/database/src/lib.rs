@@ -7,6 +7,7 @@
 //!
 //! Absent on purpose: transactions, and any cache: who asks knows how long an answer holds.
 
+pub mod dbm;
 mod desk;
 mod ldap;
 mod ldap_tls;
@@ -20,7 +21,7 @@ mod ways;
 pub use desk::{Desk, Job};
 pub use ldap::LdapTerms;
 pub use placeholders::from_printf;
-pub use row::Row;
+pub use row::{QueryResult, Row};
 
 use ldap::Directory;
 use sql::Sql;

@@ -7,6 +7,13 @@
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row(Vec<(Box<str>, Cell)>);
 
+/// The rows that a query found, or how many it changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueryResult {
+    pub rows: Vec<Row>,
+    pub changed: u64,
+}
+
 type Cell = Result<Option<Box<str>>, Box<str>>;
 
 impl Row {

@@ -1,14 +1,12 @@
 //! Handlers and filters of native sites: redirects, fixed answers, PHP and CGI programs, fields,
-//! compression, and the fields of login protection.
+//! and the fields of login protection.
 //!
 //! Called by: the server's registry, which puts [`PhpFiles`], [`CgiFiles`], [`FixedAnswers`],
-//! [`FieldFilter`], [`GuardFields`] and [`Compress`] into its lists.
+//! [`FieldFilter`] and [`GuardFields`] into its lists.
 //! Caveat: the programs' own names are never served as files; they are run or refused.
 //! Out of scope: static files (`saker_static_files`) and the page cache (`saker_page_cache`).
 
 mod cgi_files;
-pub mod compress;
-mod encoded_stream;
 pub mod field_filter;
 pub mod guard_fields;
 mod php_files;
@@ -23,7 +21,6 @@ pub mod redirect;
 mod tests;
 
 pub use cgi_files::CgiFiles;
-pub use compress::Compress;
 pub use field_filter::FieldFilter;
 pub use guard_fields::{GuardFields, LoginAttempts};
 pub use php_files::PhpFiles;

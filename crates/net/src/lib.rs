@@ -6,6 +6,7 @@
 //! Every `unsafe` block names its assumption, who guarantees it, and the test that goes through it.
 
 pub mod address;
+pub mod blocking;
 pub mod child;
 pub mod clock;
 pub mod deadlines;

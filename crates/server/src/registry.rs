@@ -7,11 +7,10 @@
 //! Out of scope: what a handler or filter does.
 
 use saker_apache::{Apache, ApacheRules, ContentFilters, Inside, ResponseRules, status::Figures};
+use saker_content_filters::Compress;
 use saker_files::Watcher;
 use saker_gateway::{Doorkeeper, Gateway};
-use saker_handlers::{
-    CgiFiles, Compress, FieldFilter, FixedAnswers, GuardFields, LoginAttempts, PhpFiles,
-};
+use saker_handlers::{CgiFiles, FieldFilter, FixedAnswers, GuardFields, LoginAttempts, PhpFiles};
 use saker_net::jobs::{self, JobKind};
 use saker_page_cache::{Explain, LookupHandler, PageCache, StoreFilter};
 use saker_pipeline::{Filter, Generation, Handler, Rules, Services};

@@ -1,15 +1,16 @@
-//! What the body of a request goes through before its handler reads it.
+//! Filters of request bodies (SetInputFilter, AddInputFilter).
 //!
-//! Difficulty: the order. What stands nearer to the connection sees the bytes first, and of two of
-//! one kind the one that was named last.
+//! Called by: the fixups, before the handler reads the body.
+//! Caveat: a filter nearer to the connection sees the bytes first, and of two with the same stage
+//! the one named last.
 
 use super::{ContentFilter, find};
 use crate::{host::Host, local::Local};
 use saker_files::Watcher;
 use saker_pipeline::{Exchange, NoBody};
 
-/// Puts the filters of SetInputFilter and AddInputFilter (`by_extension`, whose names come first)
-/// around the body.
+/// Wraps the request body in the filters of AddInputFilter (`by_extension`, whose names come first)
+/// and SetInputFilter.
 pub fn wrap_request_body(
     exchange: &mut Exchange,
     host: &Host,

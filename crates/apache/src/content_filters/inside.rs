@@ -1,7 +1,8 @@
-//! What filters need that make requests of their own.
+//! Access to the worker for filters that make subrequests (server-side includes).
 //!
-//! Difficulty: the services of a worker hold the filters, so what a filter knows of the services
-//! must not hold them.
+//! Called by: `server`, which creates it, and `includes`.
+//! Caveat: the services of a worker own the filters, so a filter holds only a weak reference to the
+//! services.
 
 use crate::rules::ApacheRules;
 use saker_pipeline::Services;
@@ -18,8 +19,8 @@ impl Inside {
         Inside { services, rules }
     }
 
-    /// `None`: the worker has gone on to another configuration, and nobody is left who asked under
-    /// this one.
+    /// Returns the services, or `None` once the worker runs another configuration and the last
+    /// request under this one has ended.
     pub fn services(&self) -> Option<Rc<Services>> {
         self.services.upgrade()
     }

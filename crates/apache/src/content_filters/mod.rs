@@ -1,52 +1,30 @@
-//! Apache's filters by name: what changes content on its way, piece by piece. [`LIST`] is the one
-//! list of them.
+//! Apache's content filters: chooses the filters of `saker_content_filters` for a request and
+//! configures them. [`FILTERS`] is the one list of them.
 //!
-//! Place in the walk: which of them a response goes through is asked twice, when the file is known
-//! (`response::encoding`: files are encoded by their handler, which keeps what comes out) and when
-//! the answer is there ([`ContentFilters`], before everything else on the way up). What a request's
-//! body goes through is decided before its handler reads it ([`wrap_request_body`]). Difficulty:
-//! Apache sorts filters by their kind first and by the order in which they were named second, so
-//! that `SetOutputFilter DEFLATE;SUBSTITUTE` substitutes before it compresses ([`Stage`]).
+//! Called by: `response::encoding`, once the file is known (files are encoded by their handler,
+//! which keeps the result); [`ContentFilters`], on the response; [`wrap_request_body`], before the
+//! handler reads the request body.
+//! Caveat: Apache sorts filters by their type first and by the order of their names second, so that
+//! `SetOutputFilter DEFLATE;SUBSTITUTE` substitutes before it compresses ([`Stage`]).
 
-mod buffer;
-mod data;
-mod inflate;
+mod built_in;
+mod external;
 mod input;
 mod inside;
-mod on_the_way_up;
-mod rate_limit;
-mod sed;
-mod stream;
-mod substitute;
+mod response_filter;
 
 pub use input::wrap_request_body;
 pub use inside::Inside;
-pub use on_the_way_up::ContentFilters;
-pub use sed::script::Script;
-pub use stream::{Transform, TransformedBody, TransformedStream, as_stream};
+pub use response_filter::ContentFilters;
 
 use crate::{host::Host, includes, local::Local};
+use saker_content_filters::Stage;
 use saker_files::Watcher;
 use saker_http::Status;
 use saker_pipeline::{Exchange, LocalFuture, RequestBody, Response};
 use std::sync::Arc;
 
-/// Where a filter stands among others, from content to connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
-    /// Before all others: undoes codings.
-    Decode,
-    /// Changes what is said (Apache's RESOURCE).
-    Resource,
-    /// Changes how it is written (CONTENT_SET).
-    ContentSet,
-    /// Framing, ranges.
-    Protocol,
-    /// The pace.
-    Connection,
-}
-
-/// A response on its way up, and what is in force for it.
+/// A response on its way to the client, with the settings in force for it.
 #[allow(dead_code, reason = "not every filter wants everything of it")]
 pub struct Passage<'p> {
     pub exchange: &'p mut Exchange,
@@ -54,49 +32,37 @@ pub struct Passage<'p> {
     pub host: &'p Arc<Host>,
     pub local: &'p Arc<Local>,
     pub watcher: &'p Watcher,
-    /// For filters that make requests of their own.
+    /// For filters that make subrequests.
     pub inside: &'p Inside,
 }
 
-impl Passage<'_> {
-    /// Sends the body through a transformer, whatever kind of body it is; how long it becomes is
-    /// not known.
-    pub fn transform(&mut self, transform: impl Transform + 'static) {
-        let source = as_stream(std::mem::take(&mut self.response.body));
-        self.response.body = saker_pipeline::Body::Stream(Box::new(TransformedStream::new(
-            source,
-            Box::new(transform),
-        )));
-        self.response.fields_mut().remove("Content-Length");
-    }
-}
-
-/// One filter. Whoever implements it puts it into [`LIST`], or, if its name comes from the
-/// configuration, into [`find`].
+/// One filter with the settings of this request. Implementations are listed in [`FILTERS`], or
+/// found by [`find`] if the configuration names them.
 pub trait ContentFilter {
     /// Compared without regard to case.
     fn name(&self) -> &str;
 
     fn stage(&self) -> Stage;
 
-    /// Whether it makes other content of a file. What does is applied on the way up, and the
-    /// outcome is not kept; what does not may leave files to their handler.
+    /// Returns whether it makes other content of a file. Such filters are applied to the response,
+    /// which is not cached; others may leave files to their handler.
     fn changes_files(&self) -> bool {
         true
     }
 
-    /// What it says about an answer that its handler is to send as it is; asked when the file is
-    /// known.
+    /// Prepares a response that the handler sends as it is. Called when the file is known.
     fn prepare(&self, _: &mut Exchange, _: &Host, _: &Local) {}
 
-    /// What it does to a response: takes the body and leaves another (mostly a stream around it,
-    /// see [`Passage::transform`]), and changes the fields that no longer hold. The error is
-    /// answered in the response's place.
+    /// Filters the response: replaces its body, mostly by a stream around it, and the fields that
+    /// no longer hold.
+    ///
+    /// # Errors
+    /// The status of an error page that replaces the response.
     fn output<'f>(&'f self, _: &'f mut Passage<'_>) -> LocalFuture<'f, Result<(), Status>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// What it does to the body of a request: another one around it.
+    /// Returns the request body behind the filter.
     fn input(
         &self,
         _: &mut Exchange,
@@ -108,45 +74,27 @@ pub trait ContentFilter {
         body
     }
 
-    /// Whether what the client has of a file says anything of what becomes of it, so that its
-    /// conditions count.
+    /// Returns whether the validators of the file still hold, so that the request's conditions
+    /// count.
     fn keeps_validators(&self, _: &mut Exchange, _: &Watcher, _: &Local) -> bool {
         true
     }
 }
 
-/// Does nothing here: the pipeline's own filter, or the driver, sees to it.
-struct Elsewhere(&'static str, Stage);
-
-impl ContentFilter for Elsewhere {
-    fn name(&self) -> &str {
-        self.0
-    }
-
-    fn stage(&self) -> Stage {
-        self.1
-    }
-
-    fn changes_files(&self) -> bool {
-        false
-    }
-}
-
-/// Filters with a name of their own.
-const LIST: &[&dyn ContentFilter] = &[
-    &inflate::Inflate,
+/// Built-in filters.
+const FILTERS: &[&dyn ContentFilter] = &[
+    &built_in::Inflate,
     &includes::INCLUDES,
-    &substitute::Substitute,
-    &sed::Sed,
-    &data::Data,
-    &buffer::Buffer,
-    &inflate::Deflate,
-    &rate_limit::RateLimit,
-    // Encoding is the handlers', as that of DEFLATE (`modules::filters` says which codings).
-    &Elsewhere("BROTLI_COMPRESS", Stage::ContentSet),
+    &built_in::Substitute,
+    &built_in::Sed,
+    &built_in::Data,
+    &built_in::Buffer,
+    &built_in::Deflate,
+    &built_in::RateLimit,
+    &built_in::BrotliCompress,
 ];
 
-/// The filter of a name.
+/// Returns the filter called `name`.
 pub fn find<'h>(host: &'h Host, name: &str) -> Option<&'h dyn ContentFilter> {
     let external = || {
         host.process
@@ -154,7 +102,7 @@ pub fn find<'h>(host: &'h Host, name: &str) -> Option<&'h dyn ContentFilter> {
             .iter()
             .find(|filter| filter.name.eq_ignore_ascii_case(name))
     };
-    let own = LIST
+    let own = FILTERS
         .iter()
         .copied()
         .find(|filter| filter.name().eq_ignore_ascii_case(name));
@@ -165,32 +113,22 @@ pub fn stage_of(host: &Host, name: &str) -> Option<Stage> {
     find(host, name).map(|filter| filter.stage())
 }
 
-/// Whether a name stands for a filter whatever the host.
-pub fn is_known(name: &str) -> bool {
-    LIST.iter()
-        .any(|filter| filter.name().eq_ignore_ascii_case(name))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashSet;
+    use saker_content_filters::catalog::{CATALOG, find};
 
     #[test]
-    fn each_name_is_there_once() {
-        let names: HashSet<String> = LIST
-            .iter()
-            .map(|filter| filter.name().to_ascii_lowercase())
-            .collect();
-        assert_eq!(names.len(), LIST.len());
-    }
-
-    #[test]
-    fn stages_go_from_content_to_connection() {
-        assert!(
-            Stage::Decode < Stage::Resource
-                && Stage::Resource < Stage::ContentSet
-                && Stage::Protocol < Stage::Connection
-        );
+    fn the_catalog_and_the_list_agree() {
+        assert_eq!(FILTERS.len(), CATALOG.len());
+        for filter in FILTERS {
+            let row = find(filter.name()).unwrap();
+            assert_eq!(
+                (filter.stage(), filter.changes_files()),
+                (row.stage, row.changes_files),
+                "{}",
+                row.name
+            );
+        }
     }
 }

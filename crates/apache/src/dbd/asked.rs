@@ -6,8 +6,8 @@
 //! database is out with the next request.
 
 use super::Dbd;
-use crate::blocking::Answer;
-use saker_database::{Failure, Row};
+use saker_database::{Failure, QueryResult};
+use saker_net::blocking::Answer;
 use std::{
     cell::RefCell,
     future::{Future, poll_fn},
@@ -48,19 +48,11 @@ impl Question {
     }
 }
 
-/// What came of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
-    pub rows: Vec<Row>,
-    /// Rows that were changed.
-    pub changed: u64,
-}
-
 /// The error: why nothing did.
-pub type Said = Result<Rc<Found>, Rc<str>>;
+pub type Said = Result<Rc<QueryResult>, Rc<str>>;
 
 enum Place {
-    Waiting(oneshot::Receiver<Result<Found, Failure>>),
+    Waiting(oneshot::Receiver<Result<QueryResult, Failure>>),
     Known(Said),
 }
 
@@ -106,16 +98,16 @@ impl Asked {
                     true => database
                         .change(&own.query, &parameters)
                         .await
-                        .map(|changed| Found {
+                        .map(|changed| QueryResult {
                             changed,
-                            ..Found::default()
+                            ..QueryResult::default()
                         }),
                     false => database
                         .rows(&own.query, &parameters, ROWS_MAX)
                         .await
-                        .map(|rows| Found {
+                        .map(|rows| QueryResult {
                             rows,
-                            ..Found::default()
+                            ..QueryResult::default()
                         }),
                 };
                 // Nobody waits any more where the client has gone.

@@ -8,7 +8,7 @@
 mod asked;
 mod parameters;
 
-pub use asked::{Asked, Found, Question};
+pub use asked::{Asked, Question};
 
 use crate::{
     modules::{core::texts, dir::set_flag},

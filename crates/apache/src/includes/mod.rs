@@ -12,16 +12,16 @@ mod run;
 mod world;
 
 use crate::{
-    content_filters::{ContentFilter, Passage, Stage},
+    content_filters::{ContentFilter, Passage},
     host::Host,
     local::Local,
-    made::Made,
     meta_variables,
     modules::include::XBitHack,
     state::{State, peek},
     walk::link_policy,
 };
 use saker_apache_syntax::options::{INCLUDES as INCLUDES_OPTION, INCLUDES_EXEC};
+use saker_content_filters::{Stage, as_stream, catalog, made::Made};
 use saker_files::{Kind, Metadata, Watcher, resolve};
 use saker_http::{Method, Status, date::format_date};
 use saker_pipeline::{Body, Exchange, LocalFuture};
@@ -30,7 +30,7 @@ use saker_telemetry::{error_log, message};
 use std::{cell::RefCell, path::Path, rc::Rc, sync::Arc};
 
 pub const INCLUDES: Includes = Includes;
-pub const NAME: &str = "INCLUDES";
+pub const NAME: &str = catalog::INCLUDES.name;
 /// The handler of pages, as old configurations name it.
 const HANDLER: &str = "server-parsed";
 
@@ -60,7 +60,7 @@ impl ContentFilter for Includes {
     }
 
     fn stage(&self) -> Stage {
-        Stage::Resource
+        catalog::INCLUDES.stage
     }
 
     /// Only where permissions say that the page is as old as its file.
@@ -149,7 +149,7 @@ fn start(passage: &mut Passage<'_>) {
         shared,
     };
     let page = saker_ssi::Page::new(passage.local.include.settings(may_run));
-    let source = crate::content_filters::as_stream(std::mem::take(&mut passage.response.body));
+    let source = as_stream(std::mem::take(&mut passage.response.body));
     let inside = passage.inside.clone();
     passage.response.body = Body::Stream(Box::new(Made::by(|out| {
         run::run(page, source, origin, inside, out)

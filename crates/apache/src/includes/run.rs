@@ -2,12 +2,15 @@
 
 use super::{Origin, inside, world::PageWorld};
 use crate::{
-    content_filters::{Inside, as_stream},
-    made::{Out, next},
+    content_filters::Inside,
     meta_variables::variable_name,
-    program::{IDLE, Program},
     state::{peek, state},
     walk::link_policy,
+};
+use saker_content_filters::{
+    as_stream,
+    made::{Out, next},
+    program::{IDLE, Program},
 };
 use saker_files::{Kind, resolve};
 use saker_http::{Status, escape};

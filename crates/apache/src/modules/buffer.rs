@@ -1,4 +1,4 @@
-//! mod_buffer: how much is gathered before it goes on. The filter is in `content_filters::buffer`.
+//! mod_buffer: the size of its pieces. The filter is `saker_content_filters::buffer`.
 
 use super::core::texts;
 use crate::{

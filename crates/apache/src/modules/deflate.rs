@@ -1,26 +1,16 @@
-//! mod_deflate's limits on what is decoded. The filters are in `content_filters::inflate`; how
+//! mod_deflate's limits on decoded content. The filter is `saker_content_filters::inflate`; how
 //! content is encoded is in `filters`.
 
 use super::core::texts;
 use crate::local::Set;
 use saker_apache_syntax::Node;
+use saker_content_filters::inflate::InflateLimits;
 
 #[derive(Clone, Debug, Default)]
 pub struct Deflate {
     request_bytes_max: Option<u64>,
     ratio_max: Option<u64>,
     ratio_burst: Option<u64>,
-}
-
-/// What decoded content may be at most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InflateLimits {
-    /// `None`: no bound of its own.
-    pub bytes_max: Option<u64>,
-    /// So many times what it was encoded.
-    pub ratio_max: u64,
-    /// Pieces in a row that may be over the ratio.
-    pub ratio_burst: u64,
 }
 
 impl Deflate {

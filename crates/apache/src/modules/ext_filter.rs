@@ -1,5 +1,4 @@
-//! mod_ext_filter's settings: filters that are programs, by the names that the configuration gives
-//! them. What they do is in `external_filter`.
+//! mod_ext_filter: its directives. The filter is `saker_content_filters::ext_filter`.
 
 use super::core::texts;
 use crate::{
@@ -7,32 +6,13 @@ use crate::{
     reading::Reading,
 };
 use saker_apache_syntax::Node;
+use saker_content_filters::ext_filter::{ExternalFilter, ExternalFilterOptions};
 
-/// `ExtFilterDefine`
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Definition {
-    pub name: Box<str>,
-    pub is_input: bool,
-    /// The program and its arguments.
-    pub command: Vec<Box<[u8]>>,
-    /// The only type that goes through it.
-    pub media_type: Option<Box<str>>,
-    /// The type of what comes out.
-    pub makes: Option<Box<str>>,
-    pub keeps_length: bool,
-    /// It is used only where this variable is set, or is not.
-    pub enabled_by: Option<Box<str>>,
-    pub disabled_by: Option<Box<str>>,
-    /// Apache's number of the kind of filter: smaller ones are nearer to the content.
-    pub kind: i32,
-}
-
-/// `ExtFilterOptions`
+/// ExtFilterOptions; `None`: not set here.
 #[derive(Clone, Debug, Default)]
 pub struct ExtFilter {
-    pub logs_complaints: Option<bool>,
-    /// Content goes on without a filter that can't be started.
-    pub passes_on_failure: Option<bool>,
+    logs_stderr: Option<bool>,
+    passes_on_failure: Option<bool>,
 }
 
 impl ExtFilter {
@@ -40,8 +20,16 @@ impl ExtFilter {
 
     pub fn under(&self, over: &ExtFilter) -> ExtFilter {
         ExtFilter {
-            logs_complaints: over.logs_complaints.or(self.logs_complaints),
+            logs_stderr: over.logs_stderr.or(self.logs_stderr),
             passes_on_failure: over.passes_on_failure.or(self.passes_on_failure),
+        }
+    }
+
+    /// The options in force.
+    pub fn options(&self) -> ExternalFilterOptions {
+        ExternalFilterOptions {
+            logs_stderr: self.logs_stderr == Some(true),
+            passes_on_failure: self.passes_on_failure == Some(true),
         }
     }
 }
@@ -50,8 +38,8 @@ fn set_options(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<()
     for word in texts(node) {
         let settings = &mut local.ext_filter;
         match word.to_ascii_lowercase().as_str() {
-            "logstderr" => settings.logs_complaints = Some(true),
-            "nologstderr" => settings.logs_complaints = Some(false),
+            "logstderr" => settings.logs_stderr = Some(true),
+            "nologstderr" => settings.logs_stderr = Some(false),
             "onfail=remove" => settings.passes_on_failure = Some(true),
             "onfail=abort" => settings.passes_on_failure = Some(false),
             _ => return Err(format!("Invalid ExtFilterOptions option: {word}")),
@@ -63,74 +51,72 @@ fn set_options(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<()
 /// AP_FTYPE_RESOURCE
 const RESOURCE: i32 = 10;
 
-impl Definition {
-    /// The text behind `ExtFilterDefine`.
-    pub fn parse(text: &[u8]) -> Result<Definition, String> {
-        let (name, mut rest) = word(text);
-        if name.is_empty() {
-            return Err("Filter name not found".into());
-        }
-        let mut definition = Definition {
-            name: name.into(),
-            is_input: false,
-            command: Vec::new(),
-            media_type: None,
-            makes: None,
-            keeps_length: false,
-            enabled_by: None,
-            disabled_by: None,
-            kind: RESOURCE,
-        };
-        loop {
-            rest = rest.trim_ascii_start();
-            if rest.is_empty() {
-                break;
-            }
-            rest = definition.parameter(rest)?;
-        }
-        // Apache notices when it is used, and then answers with an error.
-        if definition.command.is_empty() {
-            Err("Invalid cmd= parameter".into())
-        } else {
-            Ok(definition)
-        }
+/// Parses the arguments of `ExtFilterDefine`.
+pub fn parse_definition(text: &[u8]) -> Result<ExternalFilter, String> {
+    let (name, mut rest) = word(text);
+    if name.is_empty() {
+        return Err("Filter name not found".into());
     }
+    let mut definition = ExternalFilter {
+        name: name.into(),
+        is_input: false,
+        command: Vec::new(),
+        media_type: None,
+        makes: None,
+        keeps_length: false,
+        enabled_by: None,
+        disabled_by: None,
+        kind: RESOURCE,
+    };
+    loop {
+        rest = rest.trim_ascii_start();
+        if rest.is_empty() {
+            break;
+        }
+        rest = parameter(&mut definition, rest)?;
+    }
+    // Apache notices when it is used, and then answers with an error.
+    if definition.command.is_empty() {
+        Err("Invalid cmd= parameter".into())
+    } else {
+        Ok(definition)
+    }
+}
 
-    /// Takes one, gives what follows it.
-    fn parameter<'t>(&mut self, text: &'t [u8]) -> Result<&'t [u8], String> {
-        if text
-            .get(..4)
-            .is_some_and(|name| name.eq_ignore_ascii_case(b"cmd="))
-        {
-            let (command, rest) = command(text.get(4..).unwrap_or_default())?;
-            self.command = command;
-            return Ok(rest);
-        }
-        let (parameter, rest) = word(text);
-        let (name, value) = parameter
-            .split_once('=')
-            .map_or((parameter.as_str(), None), |(name, value)| {
-                (name, Some(value))
-            });
-        let text = || value.map(Into::into);
-        match (name.to_ascii_lowercase().as_str(), value) {
-            ("preservescontentlength", None) => self.keeps_length = true,
-            ("mode", Some(mode)) => {
-                self.is_input = match mode.to_ascii_lowercase().as_str() {
-                    "output" => false,
-                    "input" => true,
-                    _ => return Err(format!("Invalid mode: `{mode}'")),
-                }
-            }
-            ("ftype", Some(number)) => self.kind = number.parse().unwrap_or(0),
-            ("enableenv", Some(_)) => self.enabled_by = text(),
-            ("disableenv", Some(_)) => self.disabled_by = text(),
-            ("intype", Some(_)) => self.media_type = text(),
-            ("outtype", Some(_)) => self.makes = text(),
-            _ => return Err(format!("Unexpected parameter: `{parameter}'")),
-        }
-        Ok(rest)
+/// Parses one parameter and returns the text after it.
+fn parameter<'t>(definition: &mut ExternalFilter, text: &'t [u8]) -> Result<&'t [u8], String> {
+    if text
+        .get(..4)
+        .is_some_and(|name| name.eq_ignore_ascii_case(b"cmd="))
+    {
+        let (command, rest) = command(text.get(4..).unwrap_or_default())?;
+        definition.command = command;
+        return Ok(rest);
     }
+    let (parameter, rest) = word(text);
+    let (name, value) = parameter
+        .split_once('=')
+        .map_or((parameter.as_str(), None), |(name, value)| {
+            (name, Some(value))
+        });
+    let text = || value.map(Into::into);
+    match (name.to_ascii_lowercase().as_str(), value) {
+        ("preservescontentlength", None) => definition.keeps_length = true,
+        ("mode", Some(mode)) => {
+            definition.is_input = match mode.to_ascii_lowercase().as_str() {
+                "output" => false,
+                "input" => true,
+                _ => return Err(format!("Invalid mode: `{mode}'")),
+            }
+        }
+        ("ftype", Some(number)) => definition.kind = number.parse().unwrap_or(0),
+        ("enableenv", Some(_)) => definition.enabled_by = text(),
+        ("disableenv", Some(_)) => definition.disabled_by = text(),
+        ("intype", Some(_)) => definition.media_type = text(),
+        ("outtype", Some(_)) => definition.makes = text(),
+        _ => return Err(format!("Unexpected parameter: `{parameter}'")),
+    }
+    Ok(rest)
 }
 
 /// Up to the next blank.
@@ -202,7 +188,7 @@ mod tests {
     use super::*;
 
     fn shown(text: &str) -> String {
-        match Definition::parse(text.as_bytes()) {
+        match parse_definition(text.as_bytes()) {
             Ok(definition) => {
                 let command: Vec<_> = definition
                     .command
@@ -240,7 +226,7 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(shown(text), expected, "{text}");
         }
-        let all = Definition::parse(
+        let all = parse_definition(
             b"a PreservesContentLength intype=text/x outtype=text/y enableenv=E disableenv=D cmd=x",
         )
         .unwrap();

@@ -1,5 +1,5 @@
 //! mod_filter, mod_deflate, mod_brotli: which filters content goes through, and how it is encoded.
-//! The filters are in `content_filters`.
+//! The filters are in `saker_content_filters`.
 //!
 //! Difficulty: Apache's filters are chosen by name, place, extension, type and expression. Chains
 //! are links whose providers are asked in the reverse of their order, and a link that an inner
@@ -8,13 +8,13 @@
 
 use super::core::texts;
 use crate::{
-    content_filters::{Stage, is_known},
     local::{Local, Set, said},
     reading::Reading,
 };
 use saker_ap_expr::{Dependencies, Evaluation, Expression, Facts};
 use saker_apache_syntax::Node;
 use saker_config::model::{CodedTags, Compression, CompressionCoding};
+use saker_content_filters::{Stage, catalog};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// DEFLATE leaves shorter bodies as they are, and says nothing of it.
@@ -273,7 +273,8 @@ fn filters(text: &str, node: &Node, reading: &mut Reading<'_>) -> Vec<Box<str>> 
         .collect();
     let defined = &reading.aliases.filters;
     for name in names.iter().filter(|name| {
-        !is_known(name) && !defined.iter().any(|known| known.eq_ignore_ascii_case(name))
+        catalog::find(name).is_none()
+            && !defined.iter().any(|known| known.eq_ignore_ascii_case(name))
     }) {
         reading.warn(
             node,

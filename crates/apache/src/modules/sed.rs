@@ -1,11 +1,11 @@
-//! mod_sed: the scripts. What they do to content is in `content_filters::sed`.
+//! mod_sed: its directives. The filter is `saker_content_filters::sed`.
 
 use crate::{
-    content_filters::Script,
     local::{Local, Set},
     reading::Reading,
 };
 use saker_apache_syntax::Node;
+use saker_content_filters::sed::script::Script;
 use std::sync::Arc;
 
 #[derive(Clone, Debug, Default)]

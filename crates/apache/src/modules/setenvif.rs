@@ -13,8 +13,9 @@ use crate::{
     reading::{Place, Reading},
     state::{peek, state},
 };
+use saker_ap_expr::words::words;
 use saker_ap_expr::{Evaluation, Expression, Facts, Pattern, PatternOptions, Variable};
-use saker_apache_syntax::{Node, words};
+use saker_apache_syntax::Node;
 use saker_files::Watcher;
 use saker_pipeline::Exchange;
 use std::{borrow::Cow, rc::Rc, sync::Arc};

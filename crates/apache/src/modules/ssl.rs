@@ -8,7 +8,7 @@
 //! none. What a handshake demands is in `server` and `modules/ssl_server`.
 
 use super::{
-    access::{Inquiry, set_authorization},
+    access::{AccessRequest, set_authorization},
     core::texts,
 };
 use crate::{
@@ -20,6 +20,7 @@ use crate::{
 };
 use saker_ap_expr::{Dependency, Expression, ExpressionOptions, base64_decode, base64_encode};
 use saker_apache_syntax::Node;
+use saker_auth::AuthRequest;
 use saker_config::model::{CipherSuite, ClientCertificates, SiteName, TlsVersion};
 use saker_http::Status;
 use saker_pipeline::Exchange;
@@ -131,20 +132,20 @@ impl Ssl {
         }
     }
 
-    pub fn lets_in(&self, inquiry: &mut Inquiry<'_>) -> bool {
-        let is_encrypted = inquiry.exchange.client.tls;
+    pub fn lets_in(&self, request: &mut AccessRequest<'_>) -> bool {
+        let is_encrypted = request.exchange.client.tls;
         if self.only_encrypted && !is_encrypted {
-            inquiry.log(format_args!(
+            request.log(format_args!(
                 "access to {} failed, reason: SSL connection required",
-                inquiry.path()
+                request.path_text()
             ));
             return false;
         }
         // Apache lets everybody in who comes without TLS; whoever has written it did not mean that.
-        if let Some(reason) = self.session_lacks(inquiry) {
-            inquiry.log(format_args!(
+        if let Some(reason) = self.session_lacks(request) {
+            request.log(format_args!(
                 "access to {} failed, reason: {reason}",
-                inquiry.path()
+                request.path_text()
             ));
             return false;
         }
@@ -153,11 +154,11 @@ impl Ssl {
             || self
                 .required
                 .iter()
-                .all(|required| holds(inquiry, required))
+                .all(|required| holds(request, required))
     }
 
     /// Why this connection's handshake is not enough for the section.
-    fn session_lacks(&self, inquiry: &mut Inquiry<'_>) -> Option<String> {
+    fn session_lacks(&self, request: &mut AccessRequest<'_>) -> Option<String> {
         let judges = matches!(
             self.demand,
             Some(ClientCertificates::Required | ClientCertificates::Optional)
@@ -165,9 +166,9 @@ impl Ssl {
         if !judges && self.ciphers.is_none() {
             return None;
         }
-        inquiry.asked(Dependency::Transport);
-        let session = inquiry.exchange.client.session.as_deref();
-        if judges && let Some(reason) = self.certificate_lacks(inquiry, session) {
+        request.depends_on(Dependency::Transport);
+        let session = request.exchange.client.session.as_deref();
+        if judges && let Some(reason) = self.certificate_lacks(request, session) {
             return Some(reason);
         }
         let is_listed = |ciphers: &Arc<[CipherSuite]>| {
@@ -183,16 +184,16 @@ impl Ssl {
     /// Why the client's certificate, or that it has shown none, is not enough.
     fn certificate_lacks(
         &self,
-        inquiry: &Inquiry<'_>,
+        request: &AccessRequest<'_>,
         session: Option<&SessionInfo>,
     ) -> Option<String> {
-        let depth_max = self.depth_max.unwrap_or(inquiry.host.client_depth_max);
+        let depth_max = self.depth_max.unwrap_or(request.host.client_depth_max);
         let is_required = self.demand == Some(ClientCertificates::Required);
         let none = || {
             match session {
             None => "the connection is not under TLS".to_owned(),
             Some(SessionInfo { client_refusal: Some(why), .. }) => format!("the certificate that was shown is not good: {why}"),
-            Some(_) if inquiry.exchange.site.tls.client_certificates == ClientCertificates::Off => {
+            Some(_) if request.exchange.site.tls.client_certificates == ClientCertificates::Off => {
                 "the host asks for no certificates in its handshake: set `SSLVerifyClient optional` in its <VirtualHost>".to_owned()
             }
             Some(_) => "no certificate was shown".to_owned(),
@@ -241,12 +242,12 @@ impl SectionDemands {
     }
 }
 
-fn holds(inquiry: &mut Inquiry<'_>, required: &Expression) -> bool {
-    let holds = inquiry.evaluate(required).unwrap_or(false);
+fn holds(request: &mut AccessRequest<'_>, required: &Expression) -> bool {
+    let holds = request.evaluate(required).unwrap_or(false);
     if !holds {
-        inquiry.log(format_args!(
+        request.log(format_args!(
             "access to {} failed, reason: Failed expression of SSLRequire",
-            inquiry.path()
+            request.path_text()
         ));
     }
     holds

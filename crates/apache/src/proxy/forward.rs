@@ -87,9 +87,7 @@ pub fn refusal(exchange: &Exchange, host: &Host, url: &[u8]) -> Option<Verdict> 
         .sections
         .iter()
         .filter(|section| section.is_for(url));
-    let is_ruled = sections.any(|section| {
-        section.local.authz.group.is_some() || section.local.access_compat.is_said()
-    });
+    let is_ruled = sections.any(|section| section.local.auth.has_rules());
     let complain = |reason: &str| {
         let url = String::from_utf8_lossy(url);
         error_log::log_about(

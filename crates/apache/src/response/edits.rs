@@ -5,6 +5,7 @@
 //! same here (`super::lay`).
 
 use crate::modules::headers::{Action, Edit, Tag, Value, When};
+use saker_ap_expr::words::expand_groups;
 use saker_ap_expr::{Evaluation, Facts, Pattern, Work};
 use saker_http::Fields;
 use std::{
@@ -218,7 +219,7 @@ fn replaced(replacing: &Replacing<'_>, value: &[u8]) -> Vec<u8> {
         let Some(whole) = spans.get(0) else { break };
         done.extend_from_slice(rest.get(..whole.start).unwrap_or_default());
         let before = done.len();
-        fill_in(text, |group| spans.text(group, rest), &mut done);
+        expand_groups(text, |group| spans.text(group, rest), &mut done);
         work.make(done.len() - before);
         work.look_at(done.len() - before);
         let is_empty = whole.is_empty();
@@ -233,24 +234,6 @@ fn replaced(replacing: &Replacing<'_>, value: &[u8]) -> Vec<u8> {
     }
     done.extend_from_slice(rest);
     done
-}
-
-/// `$1`; a backslash takes the meaning of what follows away.
-pub fn fill_in<'t>(replacement: &[u8], group: impl Fn(usize) -> &'t [u8], done: &mut Vec<u8>) {
-    let mut bytes = replacement.iter().copied().peekable();
-    while let Some(byte) = bytes.next() {
-        match (byte, bytes.peek().copied()) {
-            (b'$', Some(digit @ b'0'..=b'9')) => {
-                bytes.next();
-                done.extend_from_slice(group(usize::from(digit - b'0')));
-            }
-            (b'\\', Some(next)) => {
-                bytes.next();
-                done.push(next);
-            }
-            (byte, _) => done.push(byte),
-        }
-    }
 }
 
 fn echo(pattern: &Pattern, world: &World<'_>) -> Vec<(String, Vec<u8>)> {

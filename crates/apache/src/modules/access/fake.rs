@@ -1,7 +1,6 @@
-//! AuthBasicFake: programs behind the server are told a name and a password of the configuration's
-//! choice.
+//! AuthBasicFake: programs and upstreams get credentials from the configuration.
 //!
-//! Among the fixups, when access has been decided: nothing decides by these.
+//! Called by: the fixups, after access has been decided; no decision uses these credentials.
 
 use crate::{
     facts::{Seen, note_dependencies},
@@ -13,8 +12,9 @@ use saker_ap_expr::{Evaluation, base64_encode};
 use saker_files::Watcher;
 use saker_pipeline::Exchange;
 
+/// Sets the credentials of AuthBasicFake.
 pub fn fake_credentials(exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: &Local) {
-    let Some(Some((user, password))) = &local.authn.fake else {
+    let Some(Some((user, password))) = &local.auth.settings.authentication.fake else {
         return;
     };
     let own = peek(exchange).cloned().unwrap_or_default();
@@ -37,7 +37,7 @@ pub fn fake_credentials(exchange: &mut Exchange, host: &Host, watcher: &Watcher,
     set_authorization(exchange, &value);
 }
 
-/// In place of what the request has.
+/// Replaces the Authorization field of the request.
 pub fn set_authorization(exchange: &mut Exchange, value: &[u8]) {
     const NAME: &[u8] = b"Authorization";
     let head = exchange.head.clone();

@@ -1,28 +1,31 @@
-//! Who may: authentication, authorization, and the older Allow and Deny, in Apache's order.
+//! Access in Apache's configuration: the directives of its authentication and authorization
+//! modules, and the access phase that applies them.
 //!
-//! Place in the walk: the `access` step of the rules. The sequence of its steps is in `decide`, one
-//! file per module of Apache below it. Difficulty: what nobody has to ask for (`Require all
-//! granted`) must leave no mark on the exchange, so that its outcome may be kept; everything that
-//! looks at the client, its user or its environment says so.
+//! `settings` lists the directives; `authn`, `authz`, `compat` and `require` parse them. `phase`
+//! runs at request time over `request`, which answers `saker_auth` from an exchange.
+//!
+//! Called by: `rules`, in the access phase and the fixups.
+//! Caveat: a request that needs no decision (`Require all granted`) must leave no mark on the
+//! exchange, so that its outcome can be cached; every rule about the client, its user or its
+//! environment records its dependency.
 
-pub mod authn;
-pub mod authz;
-pub mod compat;
-mod decide;
-mod digest;
+mod authn;
+mod authz;
+mod client_name;
+mod compat;
 mod fake;
-mod hosts;
-mod identify;
-mod passwords;
-mod records;
-mod requirement;
-pub mod sql;
+mod phase;
+mod request;
+mod require;
+mod settings;
 
-pub use decide::{Inquiry, access};
+pub use authz::check;
+pub use client_name::look_up;
 pub use fake::{fake_credentials, set_authorization};
-pub use hosts::look_up;
-pub use records::{RecordFiles, Records};
-pub use requirement::method_number;
+pub use phase::access;
+pub use request::AccessRequest;
+pub use require::method_number;
+pub use settings::Auth;
 
 #[cfg(test)]
 mod tests;

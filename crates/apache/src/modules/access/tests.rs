@@ -1,4 +1,4 @@
-//! What a configuration about access is told, in the words of apache2 (as `apache2 -t` said them).
+//! Diagnostics of access directives, in the words of `apache2 -t`.
 
 use crate::load;
 use saker_apache_syntax::{InMemory, Setup};
@@ -51,12 +51,12 @@ fn told(lines: &str) -> Vec<String> {
         .collect()
 }
 
-fn told_in_section(lines: &str) -> Vec<String> {
+fn in_section(lines: &str) -> Vec<String> {
     told(&format!("<Location />\n{lines}\n</Location>\n"))
 }
 
 #[test]
-fn what_is_wrong_is_said_as_apache_says_it() {
+fn errors_are_worded_like_apaches() {
     for (lines, expected) in [
         ("Require ip", "'require ip' requires an argument"),
         ("Require ip x", "ip address 'x' appears to be invalid"),
@@ -135,7 +135,7 @@ fn what_is_wrong_is_said_as_apache_says_it() {
         ),
     ] {
         assert_eq!(
-            told_in_section(lines).first().map(String::as_str),
+            in_section(lines).first().map(String::as_str),
             Some(expected),
             "{lines}"
         );
@@ -143,7 +143,7 @@ fn what_is_wrong_is_said_as_apache_says_it() {
 }
 
 #[test]
-fn what_is_right_is_not_complained_about() {
+fn valid_lines_have_no_diagnostics() {
     for lines in [
         "Require env",
         "Require method",
@@ -170,7 +170,7 @@ fn what_is_right_is_not_complained_about() {
         "AuthBasicFake user",
         "AllowMethods GET",
     ] {
-        assert_eq!(told_in_section(lines), Vec::<String>::new(), "{lines}");
+        assert_eq!(in_section(lines), Vec::<String>::new(), "{lines}");
     }
     assert_eq!(
         told(
@@ -182,9 +182,9 @@ fn what_is_right_is_not_complained_about() {
     assert_eq!(told(aliased), Vec::<String>::new());
 }
 
-/// Nothing that can't be found out opens anything; and it is said.
+/// Unsupported rules deny, with a warning.
 #[test]
-fn what_denies_is_said() {
+fn unsupported_rules_deny_with_a_warning() {
     for lines in [
         "Require ldap-group x",
         "Require ldap-user x",
@@ -192,11 +192,11 @@ fn what_denies_is_said() {
         "AuthBasicProvider ldap",
     ] {
         assert!(
-            told_in_section(lines)
+            in_section(lines)
                 .first()
                 .is_some_and(|message| message.starts_with('(')),
             "{lines}: {:?}",
-            told_in_section(lines)
+            in_section(lines)
         );
     }
 }

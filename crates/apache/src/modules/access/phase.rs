@@ -1,0 +1,141 @@
+//! The access phase: Apache's checks of method and TLS, then the rules of `saker_auth`.
+//!
+//! Called by: `rules`, once the settings in force are known.
+//! Caveat: whatever the decision depended on besides the path is recorded in the exchange. A
+//! decision that has to wait ends the phase, which runs again from its beginning.
+
+use super::{client_name::look_up, request::AccessRequest};
+use crate::{
+    facts::note_dependencies,
+    host::Host,
+    rules::may_ask,
+    state::{peek, state},
+};
+use saker_auth::{Access, AuthContext, AuthRequest, RecordFiles};
+use saker_files::Watcher;
+use saker_http::Status;
+use saker_pipeline::{Exchange, Response, Verdict};
+use saker_telemetry::{
+    error_log,
+    httpd_message::{self, HttpdMessage},
+    message,
+};
+use std::sync::Arc;
+
+/// Decides whether the request may be answered.
+pub fn access(
+    exchange: &mut Exchange,
+    host: &Host,
+    watcher: &Watcher,
+    records: &mut RecordFiles,
+) -> Verdict {
+    if peek(exchange).is_none() {
+        return Verdict::Pass;
+    }
+    may_ask(exchange, host);
+    let own = state(exchange).clone();
+    let Some(local) = own.local.clone() else {
+        return Verdict::Pass;
+    };
+    if let Some(pause) = look_up(exchange, local.core.lookups) {
+        return Verdict::Wait(pause);
+    }
+    let folder = folder(&own.filename);
+    if own
+        .decided_by
+        .as_ref()
+        .is_some_and(|(before, there)| Arc::ptr_eq(before, &local) && **there == *folder)
+    {
+        return Verdict::Pass;
+    }
+    exchange.user = None;
+    let mut request = AccessRequest::new(exchange, &own, host, &local, watcher);
+    let outcome = decide(&mut request, records);
+    let (dependencies, stamps) = request.into_dependencies();
+    state(exchange)
+        .vary
+        .extend(dependencies.vary().map(str::to_owned));
+    note_dependencies(exchange, &dependencies, stamps);
+    if let Access::Wait(Some(pause)) = outcome {
+        return Verdict::Wait(pause);
+    }
+    state(exchange).decided_by = Some((Arc::clone(&local), folder.into()));
+    verdict(exchange, outcome, host.trace_enabled)
+}
+
+fn decide(request: &mut AccessRequest<'_>, records: &mut RecordFiles) -> Access {
+    let (local, watcher) = (request.local, request.watcher);
+    if let Some(origin) = &local.denied {
+        error_log::log_about(
+            &message::ACCESS_RULE_NOT_HONOURED,
+            request.exchange,
+            format_args!("{origin}"),
+        );
+        return Access::refused(Status::FORBIDDEN);
+    }
+    if !local.allowmethods.allow(request.method()) {
+        let method = String::from_utf8_lossy(request.method());
+        let text = format_args!(
+            "client method denied by server configuration: '{method}' to {}",
+            String::from_utf8_lossy(request.filename())
+        );
+        request.log_httpd(&httpd_message::METHOD_DENIED, text);
+        return Access::refused(Status::METHOD_NOT_ALLOWED);
+    }
+    let settings = &local.auth.settings;
+    let satisfy_any = settings.host_access.satisfy_any(request.method());
+    let is_tls_accepted = local.ssl.lets_in(request);
+    if !is_tls_accepted && (!satisfy_any || local.ssl.is_strict()) {
+        return denied(request, &httpd_message::CLIENT_DENIED);
+    }
+    let mut context = AuthContext::new(request, settings, records, watcher);
+    saker_auth::decide(&mut context, is_tls_accepted)
+}
+
+fn denied(request: &AccessRequest<'_>, message: &'static HttpdMessage) -> Access {
+    let filename = String::from_utf8_lossy(request.filename());
+    request.log_httpd(
+        message,
+        format_args!("client denied by server configuration: {filename}"),
+    );
+    Access::refused(Status::FORBIDDEN)
+}
+
+fn verdict(exchange: &mut Exchange, outcome: Access, trace_enabled: bool) -> Verdict {
+    let (status, challenge) = match outcome {
+        Access::Granted { redirect: None } => return Verdict::Pass,
+        Access::Granted {
+            redirect: Some(location),
+        } => {
+            let mut response = Response::new(Status::FOUND);
+            response.fields_mut().set("Location", location);
+            return Verdict::Answer(response);
+        }
+        Access::Refused { status, challenge } => (status, challenge),
+        Access::Wait(_) => (Status::SERVICE_UNAVAILABLE, None),
+    };
+    exchange.trace("access", None, || {
+        format!("rules about access answer {}", status.0)
+    });
+    let mut response = Response::new(status);
+    if status == Status::METHOD_NOT_ALLOWED {
+        // Apache lists no other method here.
+        let allow: &[u8] = if trace_enabled { b"TRACE" } else { b"" };
+        response.fields_mut().set("Allow", allow);
+    }
+    if let Some(challenge) = challenge {
+        response
+            .fields_mut()
+            .set("WWW-Authenticate", challenge.into_bytes());
+    }
+    Verdict::Answer(response)
+}
+
+/// The folder of a file name, or a folder itself.
+fn folder(filename: &[u8]) -> &[u8] {
+    filename
+        .iter()
+        .rposition(|byte| *byte == b'/')
+        .and_then(|at| filename.get(..at))
+        .unwrap_or_default()
+}

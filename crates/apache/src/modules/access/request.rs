@@ -1,0 +1,184 @@
+//! The exchange as `saker_auth` asks about it.
+//!
+//! Called by: `phase`, and mod_ssl's rules about access.
+
+use crate::{
+    dbd::Question,
+    facts::Seen,
+    host::Host,
+    local::Local,
+    modules::ssl::fake_basic_auth,
+    state::{State, state},
+};
+use saker_ap_expr::{
+    Dependencies, Dependency, Evaluation, EvaluationError, Expression, StringExpression,
+};
+use saker_auth::{AuthRequest, QueryOutcome};
+use saker_config::model::Origin;
+use saker_files::{Stamp, Watcher};
+use saker_http::Status;
+use saker_net::blocking::Answer;
+use saker_pipeline::Exchange;
+use saker_telemetry::{error_log, httpd_message::HttpdMessage, message};
+use saker_tls::ClientVerification;
+use std::{fmt, net::IpAddr};
+
+/// One request while access is decided; what the decision depends on is collected.
+pub struct AccessRequest<'e> {
+    pub exchange: &'e mut Exchange,
+    pub state: &'e State,
+    pub host: &'e Host,
+    pub local: &'e Local,
+    pub watcher: &'e Watcher,
+    dependencies: Dependencies,
+    stamps: Vec<Stamp>,
+}
+
+impl<'e> AccessRequest<'e> {
+    pub fn new(
+        exchange: &'e mut Exchange,
+        state: &'e State,
+        host: &'e Host,
+        local: &'e Local,
+        watcher: &'e Watcher,
+    ) -> AccessRequest<'e> {
+        AccessRequest {
+            exchange,
+            state,
+            host,
+            local,
+            watcher,
+            dependencies: Dependencies::new(),
+            stamps: Vec::new(),
+        }
+    }
+
+    /// What the decision depended on, and the stamps of the files that were looked at.
+    pub fn into_dependencies(self) -> (Dependencies, Vec<Stamp>) {
+        (self.dependencies, self.stamps)
+    }
+
+    /// The path, for log messages.
+    pub fn path_text(&self) -> String {
+        String::from_utf8_lossy(&self.exchange.path).into_owned()
+    }
+
+    fn evaluation<T>(&mut self, evaluate: impl FnOnce(&mut Evaluation<'_>) -> T) -> T {
+        let seen = Seen::new(self.exchange, self.state, self.host, self.watcher);
+        let mut evaluation = Evaluation::new(&seen);
+        let result = evaluate(&mut evaluation);
+        self.dependencies.merge(&evaluation.dependencies);
+        let stamps = seen.stamps.take();
+        self.stamps.extend(stamps);
+        result
+    }
+}
+
+impl AuthRequest for AccessRequest<'_> {
+    fn method(&self) -> &[u8] {
+        self.exchange.head.view().method_token()
+    }
+
+    fn path(&self) -> &[u8] {
+        &self.exchange.path
+    }
+
+    fn target(&self) -> &[u8] {
+        self.exchange.head.view().target_as_sent()
+    }
+
+    fn field(&self, name: &'static str) -> Option<&[u8]> {
+        self.exchange.head.view().first(name)
+    }
+
+    fn filename(&self) -> &[u8] {
+        &self.state.filename
+    }
+
+    fn now_s(&self) -> i64 {
+        self.exchange.now
+    }
+
+    fn site_index(&self) -> usize {
+        self.exchange.site_index
+    }
+
+    fn client_address(&self) -> IpAddr {
+        self.exchange.client.ip()
+    }
+
+    fn local_address(&self) -> IpAddr {
+        self.exchange.client.local.ip().to_canonical()
+    }
+
+    fn is_tls(&self) -> bool {
+        self.exchange.client.tls
+    }
+
+    fn has_verified_certificate(&self) -> bool {
+        let session = self.exchange.client.session.as_ref();
+        session.is_some_and(|session| session.client_verification == ClientVerification::Success)
+    }
+
+    fn set_client_name(&mut self, name: &str) {
+        self.exchange.client.call_it(name);
+    }
+
+    fn user(&self) -> Option<&str> {
+        self.exchange.user.as_deref()
+    }
+
+    fn set_user(&mut self, user: &str) {
+        self.exchange.user = Some(user.into());
+    }
+
+    fn has_variable(&self, name: &[u8]) -> bool {
+        self.exchange.environment.first(name).is_some()
+    }
+
+    fn set_variable(&mut self, name: &[u8], value: &[u8]) {
+        self.exchange.environment.set(name, value);
+    }
+
+    fn set_authentication_info(&mut self, value: String) {
+        state(self.exchange).authentication_info = Some(value.into_bytes());
+    }
+
+    fn take_certificate_credentials(&mut self) -> Result<(), Status> {
+        fake_basic_auth(self.exchange, self.local)
+    }
+
+    fn depends_on(&mut self, dependency: Dependency) {
+        self.dependencies.add(dependency);
+    }
+
+    fn evaluate(&mut self, expression: &Expression) -> Result<bool, EvaluationError> {
+        self.evaluation(|evaluation| expression.evaluate(evaluation))
+    }
+
+    fn evaluate_text(&mut self, expression: &StringExpression) -> Result<Vec<u8>, EvaluationError> {
+        self.evaluation(|evaluation| expression.evaluate(evaluation))
+    }
+
+    fn query(
+        &mut self,
+        query: &str,
+        values: &[&str],
+        is_change: bool,
+    ) -> Option<Answer<QueryOutcome>> {
+        let (dbd, asked) = self.host.dbd.as_deref().zip(self.state.asked.as_ref())?;
+        Some(asked.ask(dbd, Question::of(query, values, is_change)))
+    }
+
+    fn log(&self, facts: fmt::Arguments<'_>) {
+        error_log::log_about(&message::ACCESS_REFUSED, self.exchange, facts);
+    }
+
+    fn log_httpd(&self, message: &'static HttpdMessage, text: fmt::Arguments<'_>) {
+        error_log::log_httpd(message, None, self.exchange, text);
+    }
+
+    fn trace(&mut self, origin: Option<&Origin>, text: &dyn Fn() -> String) {
+        self.exchange.trace("access", origin, text);
+    }
+}

@@ -1,0 +1,473 @@
+//! The Digest scheme (RFC 7616 with MD5, the one algorithm of Apache and its files).
+//!
+//! Called by: `authenticate`.
+//! Caveat: nonces are not stored. Each carries its time and a hash of it with this process's
+//! secret; it is valid for AuthDigestNonceLifetime, and so is a request that was overheard.
+//! Out of scope: counting of `nc`, which Apache does not do either.
+
+use crate::{
+    context::{AuthContext, LookupError},
+    credentials::{Authenticated, quoted},
+    passwords::{is_same, secret},
+    providers::realm_hash,
+    settings::{DigestSettings, Provider},
+};
+use saker_ap_expr::{base64_encode, md5_hex, unescape};
+use saker_http::Status;
+use saker_telemetry::httpd_message::{self, HttpdMessage};
+use sha1::{Digest as _, Sha1};
+
+const NONCE_LIFETIME_S: i64 = 300;
+/// A nonce is replaced by the next one this long before it expires.
+const NEXT_NONCE_S: i64 = 30;
+const NONCE_BYTES: usize = 12 + 40;
+
+/// The credentials that a client sends.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Proof {
+    username: String,
+    realm: String,
+    nonce: String,
+    uri: String,
+    response: String,
+    algorithm: Option<String>,
+    cnonce: String,
+    qop: Option<String>,
+    count: String,
+}
+
+/// The value of WWW-Authenticate. `stale`: the client need not ask for credentials again.
+pub fn challenge(context: &mut AuthContext<'_>, stale: bool) -> String {
+    let settings = context
+        .settings
+        .authentication
+        .digest
+        .clone()
+        .unwrap_or_default();
+    let realm = context.realm();
+    let nonce = nonce(&realm, context.request.now_s());
+    let domain = match settings.domain.is_empty() {
+        true => String::new(),
+        false => format!(", domain=\"{}\"", quoted(&settings.domain.join(" "))),
+    };
+    let stale = if stale { ", stale=true" } else { "" };
+    format!(
+        "Digest realm=\"{}\", nonce=\"{nonce}\", algorithm=MD5{domain}{stale}, qop=\"auth\"",
+        quoted(&realm)
+    )
+}
+
+fn challenged(context: &mut AuthContext<'_>, stale: bool) -> Authenticated {
+    Authenticated::Refused(Status::UNAUTHORIZED, Some(challenge(context, stale)))
+}
+
+/// Authenticates by the proof in the Authorization field.
+pub fn authenticate(context: &mut AuthContext<'_>) -> Authenticated {
+    let settings = context.settings;
+    let Some(realm) = &settings.authentication.name else {
+        context.log_httpd(
+            &httpd_message::DIGEST_WITHOUT_NAME,
+            format_args!("need AuthName: {}", context.path()),
+        );
+        return Authenticated::Refused(Status::INTERNAL_SERVER_ERROR, None);
+    };
+    let realm = context.text(realm);
+    let sent = context.request.field("authorization");
+    let Some(proof) = sent.and_then(Proof::parse) else {
+        log_unusable(context, sent);
+        return challenged(context, false);
+    };
+    context.request.set_user(&proof.username);
+    if !is_same_target(proof.uri.as_bytes(), context.request.target()) {
+        let target = String::from_utf8_lossy(context.request.target());
+        let text = format_args!(
+            "uri mismatch - <{}> does not match request-uri <{target}>",
+            proof.uri
+        );
+        context.log_httpd(&httpd_message::DIGEST_URI_MISMATCH, text);
+        return Authenticated::Refused(Status::BAD_REQUEST, None);
+    }
+    if let Some((message, text)) = proof.mismatch(&realm) {
+        context.log_httpd(message, format_args!("{text}: {}", context.path()));
+        return challenged(context, false);
+    }
+    let own = settings.authentication.digest.clone().unwrap_or_default();
+    verify(context, &own, &realm, &proof)
+}
+
+/// Logs why a field is no proof; a missing field is not logged.
+fn log_unusable(context: &AuthContext<'_>, sent: Option<&[u8]>) {
+    let Some(sent) = sent else { return };
+    let scheme = String::from_utf8_lossy(
+        sent.split(u8::is_ascii_whitespace)
+            .next()
+            .unwrap_or_default(),
+    );
+    if scheme.eq_ignore_ascii_case("digest") {
+        let needed = "user, realm, nonce, uri, digest, cnonce, or nonce_count";
+        let text = format_args!(
+            "missing {needed} in authorization header: {}",
+            context.path()
+        );
+        context.log_httpd(&httpd_message::DIGEST_FIELDS_MISSING, text);
+    } else {
+        let text = format_args!(
+            "client used wrong authentication scheme `{scheme}': {}",
+            context.path()
+        );
+        context.log_httpd(&httpd_message::DIGEST_OTHER_SCHEME, text);
+    }
+}
+
+/// Verifies a proof for this realm, and its nonce.
+fn verify(
+    context: &mut AuthContext<'_>,
+    settings: &DigestSettings,
+    realm: &str,
+    proof: &Proof,
+) -> Authenticated {
+    let hash = match hash_of(context, settings, realm, &proof.username) {
+        Err(LookupError::Wait(pause)) => return Authenticated::Wait(pause),
+        Err(LookupError::Busy) => {
+            return Authenticated::Refused(Status::SERVICE_UNAVAILABLE, None);
+        }
+        Err(LookupError::Failed) => {
+            return Authenticated::Refused(Status::INTERNAL_SERVER_ERROR, None);
+        }
+        Ok(None) => {
+            let text = format_args!(
+                "user `{}' in realm `{realm}' not found: {}",
+                proof.username,
+                context.path()
+            );
+            context.log_httpd(&httpd_message::DIGEST_USER_NOT_FOUND, text);
+            return challenged(context, false);
+        }
+        Ok(Some(hash)) => hash,
+    };
+    let method = String::from_utf8_lossy(context.request.method()).into_owned();
+    if !is_same(&proof.expected(&hash, &method), proof.response.as_bytes()) {
+        let text = format_args!(
+            "user {}: password mismatch: {}",
+            proof.username,
+            context.path()
+        );
+        context.log_httpd(&httpd_message::DIGEST_PASSWORD_MISMATCH, text);
+        return challenged(context, false);
+    }
+    let (now_s, lifetime_s) = (
+        context.request.now_s(),
+        settings.nonce_lifetime_s.unwrap_or(NONCE_LIFETIME_S),
+    );
+    let Some(age_s) =
+        age_s(&proof.nonce, realm, now_s).filter(|age| lifetime_s < 0 || *age <= lifetime_s)
+    else {
+        let (message, text) = proof.nonce_error(realm, now_s, lifetime_s);
+        context.log_httpd(message, format_args!("{text}"));
+        // A nonce of another length is not from this server, so it has not expired.
+        return challenged(context, proof.nonce.len() == NONCE_BYTES);
+    };
+    let next = (lifetime_s > 0 && age_s > lifetime_s - NEXT_NONCE_S).then(|| nonce(realm, now_s));
+    let info = proof.confirmation(&hash, next.as_deref());
+    context.request.set_authentication_info(info);
+    Authenticated::Yes
+}
+
+fn hash_of(
+    context: &mut AuthContext<'_>,
+    settings: &DigestSettings,
+    realm: &str,
+    user: &str,
+) -> Result<Option<Vec<u8>>, LookupError> {
+    if settings.providers.is_empty() {
+        return realm_hash(context, &Provider::File, user, realm);
+    }
+    for provider in &settings.providers {
+        if let Some(hash) = realm_hash(context, provider, user, realm)? {
+            return Ok(Some(hash));
+        }
+    }
+    Ok(None)
+}
+
+impl Proof {
+    /// Parses the value of an Authorization field; `None` if something is missing.
+    fn parse(value: &[u8]) -> Option<Proof> {
+        let text = String::from_utf8_lossy(value);
+        let (scheme, mut rest) = text.split_once(char::is_whitespace)?;
+        if !scheme.eq_ignore_ascii_case("digest") {
+            return None;
+        }
+        let (mut proof, mut seen) = (Proof::default(), Vec::new());
+        while let Some((name, value, behind)) = parameter(rest) {
+            rest = behind;
+            proof.put(&name, value);
+            seen.push(name);
+        }
+        let needed = [
+            "username", "realm", "nonce", "uri", "response", "cnonce", "nc",
+        ];
+        needed
+            .iter()
+            .all(|name| seen.iter().any(|known| known == name))
+            .then_some(proof)
+    }
+
+    fn put(&mut self, name: &str, value: String) {
+        match name {
+            "username" => self.username = value,
+            "realm" => self.realm = value,
+            "nonce" => self.nonce = value,
+            "uri" => self.uri = value,
+            "response" => self.response = value,
+            "algorithm" => self.algorithm = Some(value),
+            "cnonce" => self.cnonce = value,
+            "qop" => self.qop = Some(value),
+            "nc" => self.count = value,
+            _ => {}
+        }
+    }
+
+    /// Why it does not answer the challenge.
+    fn mismatch(&self, realm: &str) -> Option<(&'static HttpdMessage, String)> {
+        if self.realm != realm {
+            return Some((
+                &httpd_message::DIGEST_REALM_MISMATCH,
+                format!(
+                    "realm mismatch - got `{}' but expected `{realm}'",
+                    self.realm
+                ),
+            ));
+        }
+        if let Some(name) = self
+            .algorithm
+            .as_ref()
+            .filter(|name| !name.eq_ignore_ascii_case("MD5"))
+        {
+            return Some((
+                &httpd_message::DIGEST_ALGORITHM,
+                format!("unknown algorithm `{name}' received"),
+            ));
+        }
+        let qop = self.qop.as_deref().unwrap_or_default();
+        (!qop.eq_ignore_ascii_case("auth")).then(|| {
+            (
+                &httpd_message::DIGEST_QOP,
+                format!("invalid qop `{qop}' received"),
+            )
+        })
+    }
+
+    /// Why its nonce is invalid or expired.
+    fn nonce_error(
+        &self,
+        realm: &str,
+        now: i64,
+        lifetime_s: i64,
+    ) -> (&'static HttpdMessage, String) {
+        let nonce = &self.nonce;
+        match age_s(nonce, realm, now) {
+            _ if nonce.len() != NONCE_BYTES => (
+                &httpd_message::DIGEST_NONCE_LENGTH,
+                format!("invalid nonce {nonce} received - length is not {NONCE_BYTES}"),
+            ),
+            None => (
+                &httpd_message::DIGEST_NONCE_HASH,
+                format!("invalid nonce {nonce} received - hash is not this server's"),
+            ),
+            Some(age_s) => {
+                let lifetime = format!("{age_s} seconds old - max lifetime {lifetime_s}");
+                (
+                    &httpd_message::DIGEST_NONCE_EXPIRED,
+                    format!(
+                        "user {}: nonce expired ({lifetime}) - sending new nonce",
+                        self.username
+                    ),
+                )
+            }
+        }
+    }
+
+    /// RFC 7616 section 3.4.1.
+    fn expected(&self, hash: &[u8], method: &str) -> Vec<u8> {
+        let second = md5_hex(format!("{method}:{}", self.uri).as_bytes());
+        let qop = self.qop.as_deref().unwrap_or_default();
+        let middle = format!(":{}:{}:{}:{qop}:", self.nonce, self.count, self.cnonce);
+        md5_hex(&[hash, middle.as_bytes(), &second].concat())
+    }
+
+    /// The value of Authentication-Info (RFC 7616 section 3.5).
+    fn confirmation(&self, hash: &[u8], next: Option<&str>) -> String {
+        let answer = String::from_utf8_lossy(&self.expected(hash, "")).into_owned();
+        let next = next
+            .map(|nonce| format!(", nextnonce=\"{nonce}\""))
+            .unwrap_or_default();
+        let qop = self.qop.as_deref().unwrap_or_default();
+        format!(
+            "rspauth=\"{answer}\"{next}, cnonce=\"{}\", nc={}, qop={}",
+            quoted(&self.cnonce),
+            quoted(&self.count),
+            quoted(qop)
+        )
+    }
+}
+
+/// The next name and value, and the rest of the text.
+fn parameter(text: &str) -> Option<(String, String, &str)> {
+    let text = text.trim_start_matches([' ', '\t', ',']);
+    let (name, rest) = text.split_once('=')?;
+    let rest = rest.trim_start();
+    let name = name.trim().to_ascii_lowercase();
+    let Some(inside) = rest.strip_prefix('"') else {
+        let end = rest.find([',', ' ', '\t']).unwrap_or(rest.len());
+        return Some((name, rest.get(..end)?.to_owned(), rest.get(end..)?));
+    };
+    let (mut value, mut letters) = (String::new(), inside.char_indices());
+    while let Some((at, letter)) = letters.next() {
+        match letter {
+            '"' => return Some((name, value, inside.get(at + 1..)?)),
+            '\\' => value.extend(letters.next().map(|(_, letter)| letter)),
+            letter => value.push(letter),
+        }
+    }
+    Some((name, value, ""))
+}
+
+/// Compares two spellings of a target.
+fn is_same_target(one: &[u8], other: &[u8]) -> bool {
+    one == other || target_parts(one) == target_parts(other)
+}
+
+fn target_parts(target: &[u8]) -> (Vec<u8>, Option<Vec<u8>>) {
+    let authority = target
+        .windows(3)
+        .position(|part| part == b"://")
+        .and_then(|at| target.get(at + 3..));
+    let path = match authority {
+        Some(rest) if !target.starts_with(b"/") => rest.get(
+            rest.iter()
+                .position(|byte| *byte == b'/')
+                .unwrap_or(rest.len())..,
+        ),
+        _ => Some(target),
+    };
+    let mut parts = path.unwrap_or_default().splitn(2, |byte| *byte == b'?');
+    let decoded = |text: &[u8]| unescape(text, false).0;
+    (
+        parts.next().map(decoded).unwrap_or_default(),
+        parts.next().map(<[u8]>::to_vec),
+    )
+}
+
+fn nonce(realm: &str, now_s: i64) -> String {
+    let time = base64_encode(&now_s.to_be_bytes());
+    let mut hash = Sha1::new_with_prefix(secret());
+    hash.update(&time);
+    hash.update(realm);
+    hash.update(secret());
+    let digest = hash.finalize();
+    let mut text = String::from_utf8_lossy(&time).into_owned();
+    digest
+        .iter()
+        .for_each(|byte| text.push_str(&format!("{byte:02x}")));
+    text
+}
+
+/// The age of a nonce. `None`: it is not from this process, or from the future.
+fn age_s(text: &str, realm: &str, now_s: i64) -> Option<i64> {
+    let time = text.get(..12).filter(|_| text.len() == NONCE_BYTES)?;
+    let bytes: [u8; 8] = saker_ap_expr::base64_decode(time.as_bytes())
+        .try_into()
+        .ok()?;
+    let made_s = i64::from_be_bytes(bytes);
+    let is_ours = is_same(nonce(realm, made_s).as_bytes(), text.as_bytes());
+    (is_ours && made_s <= now_s).then_some(now_s.saturating_sub(made_s))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_of_rfc_2617() {
+        let value = b"Digest username=\"Mufasa\", realm=\"testrealm@host.com\", nonce=\"dcd98b7102dd2f0e8b11d0f600bfb0c093\", \
+            uri=\"/dir/index.html\", qop=auth, nc=00000001, cnonce=\"0a4f113b\", response=\"6629fae49393a05397450978507c4ef1\", opaque=\"5c\"";
+        let proof = Proof::parse(value).unwrap();
+        let hash = md5_hex(b"Mufasa:testrealm@host.com:Circle Of Life");
+        assert_eq!(proof.expected(&hash, "GET"), proof.response.as_bytes());
+        assert_ne!(proof.expected(&hash, "HEAD"), proof.response.as_bytes());
+        let info = proof.confirmation(&hash, Some("n"));
+        assert!(
+            info.starts_with("rspauth=\"")
+                && info
+                    .ends_with("\", nextnonce=\"n\", cnonce=\"0a4f113b\", nc=00000001, qop=auth"),
+            "{info}"
+        );
+    }
+
+    #[test]
+    fn what_is_missing() {
+        for text in [
+            "Digest",
+            "Digest ",
+            "Basic x=y",
+            "Digest username=\"a\"",
+            "Digest =,=",
+            "Digest username=\"a, realm=b",
+        ] {
+            assert_eq!(Proof::parse(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn parameters() {
+        let (name, value, rest) = parameter(" , Name = \"a \\\"b\\\\\" , c=d").unwrap();
+        assert_eq!(
+            (name.as_str(), value.as_str(), rest),
+            ("name", "a \"b\\", " , c=d")
+        );
+        assert_eq!(parameter(rest), Some(("c".into(), "d".into(), "")));
+    }
+
+    #[test]
+    fn nonces_have_an_age() {
+        let text = nonce("realm", 1000);
+        assert_eq!(text.len(), NONCE_BYTES);
+        assert_eq!(
+            (
+                age_s(&text, "realm", 1100),
+                age_s(&text, "other", 1100),
+                age_s(&text, "realm", 999)
+            ),
+            (Some(100), None, None)
+        );
+        for broken in [
+            "",
+            "x",
+            &text.replace('=', "a"),
+            &text[1..],
+            &"é".repeat(26),
+        ] {
+            assert_eq!(age_s(broken, "realm", 1100), None, "{broken}");
+        }
+    }
+
+    #[test]
+    fn targets() {
+        for (one, other, expected) in [
+            ("/a?b", "/a?b", true),
+            ("/%61?b", "/a?b", true),
+            ("http://x:80/a", "/a", true),
+            ("http://x", "", true),
+            ("/a", "/a?b", false),
+            ("/a?b", "/a?c", false),
+            ("/a/http://x/b", "/b", false),
+        ] {
+            assert_eq!(
+                is_same_target(one.as_bytes(), other.as_bytes()),
+                expected,
+                "{one} {other}"
+            );
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What authentication and authorization ask about a request.
+//!
+//! Called by: every look-up and rule of this crate, through `AuthContext`.
+//! Caveat: an implementation records what a decision depended on ([`AuthRequest::depends_on`]), so
+//! that the outcome for `Require all granted` can be cached and others can't.
+
+use saker_ap_expr::{Dependency, EvaluationError, Expression, StringExpression};
+use saker_config::model::Origin;
+use saker_database::QueryResult;
+use saker_http::Status;
+use saker_net::blocking::Answer;
+use saker_telemetry::httpd_message::HttpdMessage;
+use std::{fmt, net::IpAddr, rc::Rc};
+
+/// The result of a database query; the error says why there is none.
+pub type QueryOutcome = Result<Rc<QueryResult>, Rc<str>>;
+
+/// The facts about a request, and the places where results go. Implemented by the front ends.
+pub trait AuthRequest {
+    /// The method as sent.
+    fn method(&self) -> &[u8];
+
+    /// The decoded path.
+    fn path(&self) -> &[u8];
+
+    /// The request target as sent.
+    fn target(&self) -> &[u8];
+
+    /// The first field of this name; `name` is in lower case.
+    fn field(&self, name: &'static str) -> Option<&[u8]>;
+
+    /// The file that the path is mapped to.
+    fn filename(&self) -> &[u8];
+
+    /// Seconds since 1970.
+    fn now_s(&self) -> i64;
+
+    /// The site, which takes its turn on the threads for slow work.
+    fn site_index(&self) -> usize;
+
+    fn client_address(&self) -> IpAddr;
+
+    fn local_address(&self) -> IpAddr;
+
+    fn is_tls(&self) -> bool;
+
+    /// Returns whether the client has shown a certificate that was verified.
+    fn has_verified_certificate(&self) -> bool;
+
+    /// Sets the client's name for logs and programs.
+    fn set_client_name(&mut self, name: &str);
+
+    /// The authenticated user, or the user name that was sent while it is being checked.
+    fn user(&self) -> Option<&str>;
+
+    fn set_user(&mut self, user: &str);
+
+    /// Returns whether a variable of the request's environment is set.
+    fn has_variable(&self, name: &[u8]) -> bool;
+
+    fn set_variable(&mut self, name: &[u8], value: &[u8]);
+
+    /// Sets the value of the Authentication-Info field (RFC 7615) of the response.
+    fn set_authentication_info(&mut self, value: String);
+
+    /// Called before credentials are read: replaces them by those of the client certificate where
+    /// that is configured.
+    ///
+    /// # Errors
+    /// The status for forged credentials.
+    fn take_certificate_credentials(&mut self) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// Records that the decision depends on this.
+    fn depends_on(&mut self, dependency: Dependency);
+
+    /// # Errors
+    /// Why the expression can't be evaluated.
+    fn evaluate(&mut self, expression: &Expression) -> Result<bool, EvaluationError>;
+
+    /// # Errors
+    /// Why the expression can't be evaluated.
+    fn evaluate_text(&mut self, expression: &StringExpression) -> Result<Vec<u8>, EvaluationError>;
+
+    /// Runs a query of the host's database, once per request. `is_change`: it is run for its
+    /// effect, not for rows. `None`: there is no database.
+    fn query(
+        &mut self,
+        query: &str,
+        values: &[&str],
+        is_change: bool,
+    ) -> Option<Answer<QueryOutcome>>;
+
+    /// Logs why access was refused, or why a look-up failed.
+    fn log(&self, facts: fmt::Arguments<'_>);
+
+    /// Logs in Apache's words, which log watchers look for.
+    fn log_httpd(&self, message: &'static HttpdMessage, text: fmt::Arguments<'_>);
+
+    /// Records a step for `saker explain`; `text` is evaluated only if the request is explained.
+    fn trace(&mut self, origin: Option<&Origin>, text: &dyn Fn() -> String);
+}

@@ -1,0 +1,135 @@
+//! How clients authenticate: scheme, realm, providers.
+//!
+//! Called by: `AuthSettings`.
+//! Caveat: Apache merges each of its modules in its own way. Most settings override one by one;
+//! mod_authn_anon, mod_auth_digest and the DBM modules have no merge, so a section with any of
+//! their settings replaces all of them.
+
+use super::merge::either;
+use saker_ap_expr::StringExpression;
+use std::{path::PathBuf, sync::Arc};
+
+/// Where passwords are looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Provider {
+    File,
+    Dbm,
+    /// The host's database (mod_dbd).
+    Sql,
+    Anonymous,
+    /// A cache in front of other providers (mod_authn_socache). Files are kept in memory anyway, so
+    /// it knows no user.
+    Cache,
+    /// Another provider with settings of its own.
+    Alias(Box<str>),
+    /// Not supported: authentication fails with an error.
+    Unsupported(Box<str>),
+}
+
+/// Users without passwords (mod_authn_anon).
+#[derive(Clone, Debug)]
+pub struct Anonymous {
+    pub users: Vec<Box<str>>,
+    /// Every user name is accepted (`*`).
+    pub any_user: bool,
+    /// An empty user name is accepted.
+    pub without_user: bool,
+    pub must_give_email: bool,
+    pub verify_email: bool,
+    pub log_email: bool,
+}
+
+impl Default for Anonymous {
+    fn default() -> Anonymous {
+        Anonymous {
+            users: Vec::new(),
+            any_user: false,
+            without_user: false,
+            must_give_email: true,
+            verify_email: false,
+            log_email: true,
+        }
+    }
+}
+
+/// A DBM file of users, or of the groups of users.
+#[derive(Clone, Debug)]
+pub struct DbmFile {
+    pub file: Option<PathBuf>,
+    /// The kind by its APR name.
+    pub kind: Box<str>,
+}
+
+impl Default for DbmFile {
+    fn default() -> DbmFile {
+        DbmFile {
+            file: None,
+            kind: "default".into(),
+        }
+    }
+}
+
+/// Settings of the Digest scheme.
+#[derive(Clone, Debug, Default)]
+pub struct DigestSettings {
+    pub providers: Vec<Provider>,
+    /// Paths for which the same credentials are valid.
+    pub domain: Vec<Box<str>>,
+    /// Seconds; 0: one request, negative: unlimited.
+    pub nonce_lifetime_s: Option<i64>,
+}
+
+/// User name and password as texts that may contain variables.
+pub type CredentialTexts = (Arc<StringExpression>, Arc<StringExpression>);
+
+/// How clients authenticate.
+#[derive(Clone, Debug, Default)]
+pub struct Authentication {
+    /// `Basic`, `Digest` or `None`.
+    pub scheme: Option<Arc<StringExpression>>,
+    /// The realm.
+    pub name: Option<Arc<StringExpression>>,
+    /// Providers of Basic. `None` or empty: the password file.
+    pub providers: Option<Vec<Provider>>,
+    /// Unknown users are refused (the default); else another module may decide.
+    pub authoritative: Option<bool>,
+    /// Passwords of Basic are checked against hashes of Digest.
+    pub as_digest: Option<bool>,
+    /// Credentials that programs get instead (AuthBasicFake); `Some(None)`: the client's own.
+    pub fake: Option<Option<CredentialTexts>>,
+    pub user_file: Option<PathBuf>,
+    pub group_file: Option<PathBuf>,
+    pub user_dbm: Option<Arc<DbmFile>>,
+    pub group_dbm: Option<Arc<DbmFile>>,
+    pub anonymous: Option<Arc<Anonymous>>,
+    pub digest: Option<Arc<DigestSettings>>,
+}
+
+impl Authentication {
+    pub(super) fn merge(&self, over: &Authentication) -> Authentication {
+        Authentication {
+            scheme: either(&self.scheme, &over.scheme),
+            name: either(&self.name, &over.name),
+            providers: either(&self.providers, &over.providers),
+            authoritative: over.authoritative.or(self.authoritative),
+            as_digest: over.as_digest.or(self.as_digest),
+            fake: either(&self.fake, &over.fake),
+            user_file: either(&self.user_file, &over.user_file),
+            group_file: either(&self.group_file, &over.group_file),
+            user_dbm: either(&self.user_dbm, &over.user_dbm),
+            group_dbm: either(&self.group_dbm, &over.group_dbm),
+            anonymous: either(&self.anonymous, &over.anonymous),
+            digest: either(&self.digest, &over.digest),
+        }
+    }
+
+    /// The settings of Digest, to be changed.
+    pub fn digest_mut(&mut self) -> &mut DigestSettings {
+        Arc::make_mut(self.digest.get_or_insert_default())
+    }
+
+    /// The settings of anonymous users, to be changed.
+    pub fn anonymous_mut(&mut self) -> &mut Anonymous {
+        Arc::make_mut(self.anonymous.get_or_insert_default())
+    }
+}

@@ -1,0 +1,88 @@
+//! Settings of authentication and authorization, as a front end fills them.
+//!
+//! Called by: the front ends, which fill and merge them; `AuthContext`, which reads them.
+//! Caveat: "not set" differs from "set to the default" until settings have been merged, so optional
+//! settings are `Option`s.
+
+pub mod authentication;
+pub mod authorization;
+pub mod host_access;
+mod merge;
+mod methods;
+pub mod requirement;
+
+pub use authentication::{Anonymous, Authentication, DbmFile, DigestSettings, Provider};
+pub use authorization::{Authorization, Group, Logic, Merging, Require, Rule};
+pub use host_access::{ForMethods, HostAccess, Order, Source};
+pub use merge::Aliases;
+pub use methods::{Methods, as_numbered};
+pub use requirement::Requirement;
+
+use merge::{either, merged_aliases};
+use std::sync::Arc;
+
+/// Everything that is configured for one place.
+#[derive(Clone, Debug, Default)]
+pub struct AuthSettings {
+    pub authentication: Authentication,
+    pub authorization: Authorization,
+    pub host_access: HostAccess,
+    pub sql: SqlQueries,
+    pub provider_aliases: Aliases<ProviderAlias>,
+    pub requirement_aliases: Aliases<RequirementAlias>,
+}
+
+/// A provider with settings of its own (`<AuthnProviderAlias>`).
+#[derive(Clone, Debug)]
+pub struct ProviderAlias {
+    pub provider: Provider,
+    pub settings: Arc<AuthSettings>,
+}
+
+/// A requirement with settings of its own (`<AuthzProviderAlias>`).
+#[derive(Clone, Debug)]
+pub struct RequirementAlias {
+    pub requirement: Requirement,
+    pub settings: Arc<AuthSettings>,
+}
+
+/// Queries for passwords and groups in the host's database (mod_authn_dbd, mod_authz_dbd).
+#[derive(Clone, Debug, Default)]
+pub struct SqlQueries {
+    /// The password of a user (AuthDBDUserPWQuery).
+    pub user: Option<Arc<str>>,
+    /// The Digest hash of a user and a realm (AuthDBDUserRealmQuery).
+    pub realm: Option<Arc<str>>,
+    /// The groups of a user, or a login or logout (AuthzDBDQuery).
+    pub groups: Option<Arc<str>>,
+    /// Where a user is redirected after login or logout (AuthzDBDRedirectQuery).
+    pub redirect: Option<Arc<str>>,
+    /// After login or logout the client is redirected to its Referer.
+    pub to_referer: Option<bool>,
+}
+
+impl AuthSettings {
+    /// Returns these settings with those of an inner section merged over them.
+    pub fn merge(&self, over: &AuthSettings) -> AuthSettings {
+        AuthSettings {
+            authentication: self.authentication.merge(&over.authentication),
+            authorization: self.authorization.merge(&over.authorization),
+            host_access: self.host_access.merge(&over.host_access),
+            sql: self.sql.merge(&over.sql),
+            provider_aliases: merged_aliases(&self.provider_aliases, &over.provider_aliases),
+            requirement_aliases: either(&self.requirement_aliases, &over.requirement_aliases),
+        }
+    }
+}
+
+impl SqlQueries {
+    fn merge(&self, over: &SqlQueries) -> SqlQueries {
+        SqlQueries {
+            user: either(&self.user, &over.user),
+            realm: either(&self.realm, &over.realm),
+            groups: either(&self.groups, &over.groups),
+            redirect: either(&self.redirect, &over.redirect),
+            to_referer: over.to_referer.or(self.to_referer),
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! One requirement of a rule: what has to hold.
+//!
+//! Called by: `authorization`; checked by `requirements`.
+
+use saker_ap_expr::{Expression, StringExpression, Subnet};
+use std::sync::Arc;
+
+/// Words of a line that may contain variables.
+pub type Words = Arc<StringExpression>;
+
+/// What a `Require` line asks for, by the provider that checks it.
+#[derive(Clone, Debug)]
+pub enum Requirement {
+    /// `all granted`, `all denied`.
+    All(bool),
+    Environment(Vec<Box<[u8]>>),
+    Method(Vec<Box<[u8]>>),
+    Expression {
+        expression: Arc<Expression>,
+        /// It refers to the user, so a client without one is asked to authenticate.
+        wants_user: bool,
+    },
+    Ip(Vec<Subnet>),
+    Local,
+    /// `ssl`.
+    Tls,
+    /// `ssl-verify-client`.
+    VerifiedCertificate,
+    Host(Words),
+    ForwardDns(Words),
+    User(Words),
+    ValidUser,
+    Group(Words),
+    FileOwner,
+    FileGroup,
+    DbmGroup(Words),
+    DbmFileGroup,
+    /// `dbd-group`.
+    SqlGroup(Words),
+    /// `dbd-login` or `dbd-logout`: `login`, `logout`.
+    SqlSession(&'static str),
+    /// An alias of `RequirementAlias`.
+    Alias(Box<[u8]>),
+    /// Never granted.
+    Unsupported,
+}
