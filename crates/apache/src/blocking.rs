@@ -2,7 +2,7 @@
 //! own, each piece once, its result kept.
 //!
 //! A step of the rules asks; where the result is not there it answers with
-//! [`Verdict::Wait`](saker_pipeline::Verdict) and is asked again when it is. Difficulty: everything
+//! [`Verdict::Wait`](crate::verdict::Verdict) and is asked again when it is. Difficulty: everything
 //! is bounded: threads, the queue in front of them, results that are kept; and work that panics
 //! must not leave anybody waiting.
 

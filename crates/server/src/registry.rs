@@ -1,18 +1,26 @@
-//! The one list of handlers and the one list of filters, in the order in which they are asked.
+//! The one place where features are registered: handlers and filters in their order, rules, abuse
+//! control, inspection.
+//!
+//! Called by: each worker for each generation, and `explain`.
+//! Caveat: order matters. The page cache stands between routes and upstreams; the filter that settles
+//! login attempts comes first, the one that writes abuse fields last.
+//! Out of scope: what a feature does.
 
 use crate::names::Names;
+use saker_abuse::{Abuse, AbuseFields, ClientLimits, LoginAttempts, SharedAbuseState};
 use saker_acme::Challenges;
 use saker_apache::{Apache, ApacheRules, ContentFilters, Inside, ResponseRules, status::Figures};
 use saker_files::Watcher;
-use saker_gateway::{Doorkeeper, Gateway};
+use saker_gateway::{ForwardAuth, Gateway, ProxyRoutes};
 use saker_handlers::{
-    CgiFiles, Compress, FieldFilter, FixedAnswers, GuardFields, LoginAttempts, PhpFiles,
-    StaticFiles,
+    CgiFiles, Compress, FieldFilter, FixedAnswers, PhpFiles, StaticFiles, coding,
     page_cache::{Explain, Keep, LookUp, PageCache, Share},
 };
+use saker_modsecurity::ModSecurityInspector;
+use saker_native::NativeRules;
 use saker_net::jobs::{self, JobKind};
 use saker_pipeline::{
-    Filter, Generation, GuardState, Handler, Rules, Services, throttle::Neighbours,
+    ContentHandlers, ErrorDocumentCache, Filter, Generation, Handler, Rules, Services, SiteRules,
 };
 use std::{
     rc::{Rc, Weak},
@@ -31,8 +39,8 @@ pub enum Cache {
 pub struct Common<'a> {
     pub watcher: &'a Watcher,
     pub challenges: &'a Arc<Challenges>,
-    pub guard: &'a Arc<GuardState>,
-    pub neighbours: &'a Arc<Neighbours>,
+    pub guard: &'a Arc<SharedAbuseState>,
+    pub neighbours: &'a Arc<ClientLimits>,
 }
 
 pub fn services(
@@ -66,85 +74,139 @@ fn made(
         Cache::Share(share) => Some(PageCache::new(share, purgers.clone(), inside.clone())),
         Cache::Nothing | Cache::Explained => None,
     };
-    let mut handlers: Vec<Box<dyn Handler>> = vec![
-        Box::new(FixedAnswers),
-        Box::new(PhpFiles::new(
-            watcher.clone(),
-            generation.model.php_pools.clone(),
-        )),
-        Box::new(CgiFiles::new(watcher.clone())),
-    ];
-    if let Some(page_cache) = &page_cache {
-        handlers.push(Box::new(LookUp(Rc::clone(page_cache))));
-    }
-    if is_explained {
-        handlers.push(Box::new(Explain));
-    }
     let gateway = Rc::new(gateway);
-    handlers.push(Box::new(Rc::clone(&gateway)));
-    handlers.push(Box::new(StaticFiles::new(
-        watcher.clone(),
-        generation.model.server.resource_file_bytes_max,
-    )));
-    let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(LoginAttempts), Box::new(FieldFilter)];
-    let challenges = Arc::clone(challenges);
-    let rules = generation
+    let buffer_files = gateway.buffer_files();
+    let apache = generation
         .front_end
         .clone()
         .and_then(|front_end| front_end.downcast::<Apache>().ok());
-    let buffer_files = gateway.buffer_files();
-    let pools = generation.model.php_pools.clone();
-    let apache_rules = rules.as_ref().map(|apache| {
+    let apache_rules = apache.as_ref().map(|apache| {
         Rc::new(ApacheRules::new(
             Arc::clone(apache),
             watcher.clone(),
             figures,
-            pools.clone(),
+            generation.model.php_pools.clone(),
         ))
     });
-    if let (Some(apache), Some(apache_rules)) = (&rules, &apache_rules) {
-        let inside = Inside::new(inside, Rc::clone(apache_rules));
-        filters.push(Box::new(ContentFilters::new(
+    let content_filters = match (&apache, &apache_rules) {
+        (Some(apache), Some(rules)) => Some(Rc::new(ContentFilters::new(
             Arc::clone(apache),
             watcher.clone(),
-            inside,
-        )));
+            Inside::new(inside, Rc::clone(rules)),
+        ))),
+        _ => None,
+    };
+    let handlers = handlers(
+        &generation,
+        watcher,
+        Rc::clone(&gateway),
+        page_cache.as_ref(),
+        is_explained,
+    );
+    let filters = filters(
+        apache.as_ref(),
+        watcher,
+        content_filters.clone(),
+        page_cache.as_ref(),
+    );
+    let native = Rc::new(NativeRules::new(Some(Rc::new(ForwardAuth(gateway)))));
+    let mut rules = SiteRules::new(native);
+    if let Some(apache) = apache_rules {
+        rules = rules.with_first(apache.sites(), apache as Rc<dyn Rules>);
     }
-    if let Some(page_cache) = page_cache {
-        filters.push(Box::new(Keep(page_cache)));
-    }
-    filters.push(Box::new(Compress));
-    if let Some(apache) = &rules {
-        filters.push(Box::new(ResponseRules::new(
-            Arc::clone(apache),
-            watcher.clone(),
-        )));
-    }
-    filters.push(Box::new(GuardFields));
-    let rules = apache_rules.map(|rules| rules as Rc<dyn Rules>);
+    let challenges = Arc::clone(challenges);
     Services {
         generation,
-        handlers: Rc::from(handlers),
-        filters: Rc::from(filters),
+        handlers,
+        filters,
+        content_filters: content_filters
+            .into_iter()
+            .map(|filter| Box::new(filter) as Box<dyn Filter>)
+            .collect(),
         rules,
-        authorizer: Some(Rc::new(Doorkeeper(gateway))),
-        guard: Arc::clone(guard),
-        names: if is_explained {
-            None
-        } else {
-            Some(Box::new(Names::default()))
-        },
-        sleep: |time| Box::pin(tokio::time::sleep(time)),
-        offload: |work| {
+        abuse: Rc::new(Abuse {
+            shared: Arc::clone(guard),
+            clients: Arc::clone(neighbours),
+            names: match is_explained {
+                true => None,
+                false => Some(Box::new(Names::default())),
+            },
+        }),
+        inspector: Rc::new(ModSecurityInspector::new(buffer_files, |work| {
             Box::pin(async move {
                 jobs::run(JobKind::Inspection, None, move |_| work())
                     .await
                     .is_ok()
             })
-        },
-        buffer_files,
-        neighbours: Arc::clone(neighbours),
+        })),
+        error_document_cache: page_cache
+            .map(|page_cache| Rc::new(Keep(page_cache)) as Rc<dyn ErrorDocumentCache>),
+        sleep: |time| Box::pin(tokio::time::sleep(time)),
         now_ns: saker_net::clock::monotonic_ns,
         challenge: Box::new(move |path| challenges.answer(path)),
     }
+}
+
+/// Who makes content, in order.
+fn handlers(
+    generation: &Generation,
+    watcher: &Watcher,
+    gateway: Rc<Gateway>,
+    page_cache: Option<&Rc<PageCache>>,
+    is_explained: bool,
+) -> ContentHandlers {
+    let cache: Option<Box<dyn Handler>> = match page_cache {
+        Some(page_cache) => Some(Box::new(LookUp(Rc::clone(page_cache)))),
+        None if is_explained => Some(Box::new(Explain)),
+        None => None,
+    };
+    ContentHandlers {
+        routes: Box::new([
+            Box::new(FixedAnswers),
+            Box::new(PhpFiles::new(
+                watcher.clone(),
+                generation.model.php_pools.clone(),
+            )),
+            Box::new(CgiFiles::new(watcher.clone())),
+        ]),
+        cache,
+        sources: Box::new([
+            Box::new(ProxyRoutes),
+            Box::new(StaticFiles::new(
+                watcher.clone(),
+                generation.model.server.resource_file_bytes_max,
+            )),
+        ]),
+        gateway,
+    }
+}
+
+/// The filters, in order.
+fn filters(
+    apache: Option<&Arc<Apache>>,
+    watcher: &Watcher,
+    content_filters: Option<Rc<ContentFilters>>,
+    page_cache: Option<&Rc<PageCache>>,
+) -> Rc<[Box<dyn Filter>]> {
+    let mut filters: Vec<Box<dyn Filter>> = vec![
+        Box::new(LoginAttempts {
+            decode: coding::decode_up_to,
+        }),
+        Box::new(FieldFilter),
+    ];
+    if let Some(content_filters) = content_filters {
+        filters.push(Box::new(content_filters));
+    }
+    if let Some(page_cache) = page_cache {
+        filters.push(Box::new(Keep(Rc::clone(page_cache))));
+    }
+    filters.push(Box::new(Compress));
+    if let Some(apache) = apache {
+        filters.push(Box::new(ResponseRules::new(
+            Arc::clone(apache),
+            watcher.clone(),
+        )));
+    }
+    filters.push(Box::new(AbuseFields));
+    Rc::from(filters)
 }

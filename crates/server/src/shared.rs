@@ -2,6 +2,7 @@
 //! `!Send`.
 
 use crate::{log_files::LogFiles, quic::QuicShared};
+use saker_abuse::{ClientLimits, SharedAbuseState};
 use saker_acme::Challenges;
 use saker_broker_client::BrokerClient;
 use saker_cache_store::Store;
@@ -9,7 +10,6 @@ use saker_config::Model;
 use saker_dynamic_vhosts::Hosts;
 use saker_files::{BufferFiles, Watcher};
 use saker_handlers::page_cache::tally::Tallies;
-use saker_pipeline::{GuardState, throttle::Neighbours};
 use saker_telemetry::Counters;
 use std::{
     fs::File,
@@ -40,9 +40,9 @@ pub struct Shared {
     /// Requests that are worked on, for `limits.requests_at_a_time`.
     pub busy: BusyRequests,
     /// What each client address has used up, and who is banned.
-    pub neighbours: Arc<Neighbours>,
+    pub neighbours: Arc<ClientLimits>,
     /// What guards know of clients.
-    pub guard: Arc<GuardState>,
+    pub guard: Arc<SharedAbuseState>,
     /// What certificate authorities are to find over HTTP.
     pub challenges: Arc<Challenges>,
     /// Open access logs by target.

@@ -12,8 +12,8 @@ use saker_config::model::Address;
 use saker_http::{HeadView, KnownField, RequestHead, Version};
 use saker_pipeline::{
     Body, BodyError, BodyStream, Client, Exchange, NoBody, Response, Services, respond,
-    throttle::Admission,
 };
+use saker_rate_limits::Admission;
 use std::{cell::RefCell, future::poll_fn, net::SocketAddr, rc::Rc, sync::Arc};
 
 /// Who asks, where applications want to know.
@@ -180,7 +180,7 @@ pub fn head(authority: &str, target: &str, more: &[(String, String)]) -> Request
 pub async fn run(services: &Services, client: Rc<Client>, head: RequestHead) -> Outcome {
     let errand = Errand::default();
     let mut exchange = exchange(services, client, head);
-    exchange.page_cache = Some(Box::new(errand.clone()));
+    exchange.extensions.insert(errand.clone());
     let response = respond::answer(&mut exchange, services).await;
     let (status, location) = (response.status, location(&response));
     if let Body::Stream(stream) = response.body
@@ -214,7 +214,7 @@ pub async fn fetch(
     bytes_max: usize,
 ) -> Result<Vec<u8>, String> {
     let mut exchange = exchange(services, client, head);
-    exchange.page_cache = Some(Box::new(Errand::default()));
+    exchange.extensions.insert(Errand::default());
     let response = respond::answer(&mut exchange, services).await;
     if !response.status.is_success() {
         let led = location(&response)

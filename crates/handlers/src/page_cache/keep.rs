@@ -8,11 +8,12 @@
 use super::{
     PageCache,
     decide::{Decision, Refusal, decide},
-    errand::Outcome as Noted,
-    esi::{self, TakenIn, assembly},
+    errand::{Errand, Outcome as Noted},
+    esi::{self, TakenIn, assembly, fragment::Fragment},
     look_up::{is_own, later, make, monotonic_ms, now_ms},
     page::{Manner, Outcome, Told},
     purge,
+    refresh::Refresh,
     tally::Count,
     told,
     visit::Visit,
@@ -26,7 +27,7 @@ use saker_cache_rules::{
 use saker_http::{Method, Status};
 use saker_pipeline::{Exchange, Response};
 use saker_telemetry::Metric;
-use std::{any::Any, rc::Rc};
+use std::rc::Rc;
 
 /// What can't be kept is not waited for, for so long (Varnish's default of hit-for-miss).
 const PASS_MS: u64 = 120_000;
@@ -34,12 +35,16 @@ const PASS_MS: u64 = 120_000;
 const CODINGS_MAX: usize = 4;
 
 pub async fn keep(cache: &Rc<PageCache>, exchange: &mut Exchange, response: &mut Response) {
-    let Some(state) = exchange.page_cache.take() else {
+    let extensions = &mut exchange.extensions;
+    drop(extensions.remove::<Refresh>());
+    drop(extensions.remove::<Errand>());
+    drop(extensions.remove::<Fragment>());
+    let waiting = extensions.remove::<esi::Waiting>();
+    let Some(mut visit) = extensions.remove::<Visit>().map(Box::new) else {
+        if let Some(waiting) = waiting {
+            finish_hit(cache, exchange, response, waiting).await;
+        }
         return;
-    };
-    let mut visit = match state.downcast::<Visit>() {
-        Ok(visit) => visit,
-        Err(state) => return finish_hit(cache, exchange, response, state).await,
     };
     if let Some(asked) = visit.asked.take() {
         exchange.head = asked;
@@ -171,18 +176,16 @@ async fn finish_hit(
     cache: &Rc<PageCache>,
     exchange: &mut Exchange,
     response: &mut Response,
-    state: Box<dyn Any>,
+    waiting: esi::Waiting,
 ) {
-    if let Ok(waiting) = state.downcast::<esi::Waiting>() {
-        let esi::Waiting { parsed, inside } = *waiting;
-        esi::assemble(
-            cache,
-            exchange,
-            response,
-            assembly::Job::of_hit(cache, parsed, inside),
-        )
-        .await;
-    }
+    let esi::Waiting { parsed, inside } = waiting;
+    esi::assemble(
+        cache,
+        exchange,
+        response,
+        assembly::Job::of_hit(cache, parsed, inside),
+    )
+    .await;
 }
 
 /// An answer that is none, while there is an older one that will do (RFC 5861 section 4). The
@@ -230,7 +233,7 @@ async fn stand_in(
             &manner,
             Told::Stale,
         );
-        exchange.page_cache = None;
+        drop(exchange.extensions.remove::<esi::Waiting>());
         esi::assemble(
             cache,
             exchange,

@@ -146,49 +146,34 @@ struct Brought {
 
 impl Brought {
     fn of(exchange: &mut Exchange) -> Brought {
-        let Some(state) = exchange.page_cache.take() else {
-            return Brought::default();
-        };
-        let state = match state.downcast::<Refresh>() {
-            Ok(refresh) => {
-                return Brought {
-                    refresh: Some(*refresh),
-                    ..Brought::default()
-                };
-            }
-            Err(state) => state,
-        };
-        let state = match state.downcast::<Errand>() {
-            Ok(errand) => {
-                return Brought {
-                    errand: Some(*errand),
-                    ..Brought::default()
-                };
-            }
-            Err(state) => state,
-        };
-        match state.downcast::<Fragment>() {
-            Ok(fragment) => {
-                let Fragment { inside, answered } = *fragment;
-                Brought {
-                    inside: Some(inside),
-                    answered: Some(answered),
-                    ..Brought::default()
-                }
-            }
-            // It was led elsewhere.
-            Err(state) => {
-                let before = state.downcast::<Visit>().ok();
-                before.map_or_else(Brought::default, |visit| {
-                    let Visit { inside, errand, .. } = *visit;
-                    Brought {
-                        inside,
-                        errand,
-                        ..Brought::default()
-                    }
-                })
-            }
+        let extensions = &mut exchange.extensions;
+        drop(extensions.remove::<esi::Waiting>());
+        // It was led elsewhere.
+        let before = extensions.remove::<Visit>();
+        if let Some(refresh) = extensions.remove::<Refresh>() {
+            return Brought {
+                refresh: Some(refresh),
+                ..Brought::default()
+            };
         }
+        if let Some(errand) = extensions.remove::<Errand>() {
+            return Brought {
+                errand: Some(errand),
+                ..Brought::default()
+            };
+        }
+        if let Some(Fragment { inside, answered }) = extensions.remove::<Fragment>() {
+            return Brought {
+                inside: Some(inside),
+                answered: Some(answered),
+                ..Brought::default()
+            };
+        }
+        before.map_or_else(Brought::default, |visit| Brought {
+            inside: visit.inside,
+            errand: visit.errand,
+            ..Brought::default()
+        })
     }
 }
 
@@ -642,7 +627,7 @@ fn leave(cache: &PageCache, exchange: &mut Exchange, mut visit: Visit) {
     if given.obeys_http && given.offer.esi {
         offer_esi(exchange);
     }
-    exchange.page_cache = Some(Box::new(visit));
+    exchange.extensions.insert(visit);
 }
 
 /// ESI 1.0 section 1.5 (the Edge Architecture's Surrogate-Capability): what clients say of

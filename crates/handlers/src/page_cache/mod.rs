@@ -48,12 +48,12 @@ use saker_net::{
     jobs::{self, JobKind},
 };
 use saker_pipeline::{
-    Body, Chunk, Exchange, Filter, Handled, Handler, LocalFuture, Response, Services,
+    Body, Chunk, ErrorDocumentCache, Exchange, Filter, Handled, Handler, LocalFuture, Response,
+    ResponseHead, Services,
 };
 use saker_telemetry::{Counters, Metric};
 use settings::AllTerms;
 use std::{
-    any::Any,
     cell::{Cell, RefCell},
     rc::{Rc, Weak},
     sync::Arc,
@@ -376,38 +376,20 @@ impl Handler for LookUp {
 /// The filter.
 pub struct Keep(pub Rc<PageCache>);
 
+impl Keep {
+    /// A hit that is to be put together.
+    fn is_waiting(exchange: &Exchange) -> bool {
+        exchange.extensions.get::<esi::Waiting>().is_some()
+    }
+}
+
 impl Filter for Keep {
     fn name(&self) -> &'static str {
         "page_cache"
     }
 
-    /// A hit that is to be put together.
     fn takes_ready(&self, exchange: &Exchange) -> bool {
-        exchange
-            .page_cache
-            .as_ref()
-            .is_some_and(|state| state.is::<esi::Waiting>())
-    }
-
-    fn sees_stand_ins(&self) -> bool {
-        true
-    }
-
-    /// How deep it is in pages: a page that stands in for a part may ask for that very part.
-    fn left_to_stand_in(&self, exchange: &mut Exchange) -> Option<Box<dyn Any>> {
-        let state = exchange.page_cache.take()?;
-        if state.is::<esi::fragment::Fragment>() {
-            return Some(state);
-        }
-        let inside = state
-            .downcast_ref::<visit::Visit>()
-            .and_then(|visit| visit.inside.clone());
-        exchange.page_cache = Some(state);
-        let part = |inside| esi::fragment::Fragment {
-            inside,
-            answered: esi::fragment::Answered::ByAnyone,
-        };
-        inside.map(|inside| Box::new(part(inside)) as Box<dyn Any>)
+        Keep::is_waiting(exchange)
     }
 
     fn apply<'a>(
@@ -415,8 +397,37 @@ impl Filter for Keep {
         exchange: &'a mut Exchange,
         response: &'a mut Response,
     ) -> LocalFuture<'a, ()> {
-        match exchange.page_cache.is_some() {
+        let is_known =
+            Keep::is_waiting(exchange) || exchange.extensions.get::<visit::Visit>().is_some();
+        match is_known {
             true => Box::pin(keep::keep(&self.0, exchange, response)),
+            false => Box::pin(std::future::ready(())),
+        }
+    }
+}
+
+impl ErrorDocumentCache for Keep {
+    /// How deep it is in pages: an error document of a part may ask for that very part.
+    fn begin(&self, exchange: &mut Exchange, page: &mut Exchange) {
+        if let Some(fragment) = exchange.extensions.remove::<esi::fragment::Fragment>() {
+            return page.extensions.insert(fragment);
+        }
+        let visit = exchange.extensions.get::<visit::Visit>();
+        if let Some(inside) = visit.and_then(|visit| visit.inside.clone()) {
+            page.extensions.insert(esi::fragment::Fragment {
+                inside,
+                answered: esi::fragment::Answered::ByAnyone,
+            });
+        }
+    }
+
+    fn keep<'a>(
+        &'a self,
+        page: &'a mut Exchange,
+        response: &'a mut Response,
+    ) -> LocalFuture<'a, ()> {
+        match matches!(response.head, ResponseHead::Built(_)) || self.takes_ready(page) {
+            true => self.apply(page, response),
             false => Box::pin(std::future::ready(())),
         }
     }

@@ -8,7 +8,8 @@
 use super::{PageCache, REFRESHES_MAX, esi::Inside, look_up, page::Page, tally::Count};
 use saker_cache_store::{Boarding, Ticket};
 use saker_http::{KnownField, Method};
-use saker_pipeline::{Body, Exchange, NoBody, respond, throttle::Admission};
+use saker_pipeline::{Body, Exchange, NoBody, respond};
+use saker_rate_limits::Admission;
 use saker_telemetry::Metric;
 use std::{future::poll_fn, rc::Rc, sync::Arc};
 
@@ -33,11 +34,11 @@ pub fn begin(cache: &Rc<PageCache>, exchange: &Exchange, page: &Rc<Page>, inside
         return;
     }
     let mut again = another(exchange);
-    again.page_cache = Some(Box::new(Refresh {
+    again.extensions.insert(Refresh {
         ticket,
         old: Rc::clone(page),
         inside,
-    }));
+    });
     cache.count(Metric::PageCacheRefreshes);
     cache.tallies.of(&page.site).add(Count::Refreshes, 1);
     cache.refreshes.set(cache.refreshes.get() + 1);

@@ -97,7 +97,7 @@ impl StaticFiles {
             .handed
             .as_ref()
             .map(|handed| handed.settings(&exchange.settings));
-        if exchange.screening.is_some() {
+        if exchange.inspection.is_some() {
             // Rules look at the file, and a sibling may say something else than it.
             let files = &own.as_ref().unwrap_or(&exchange.settings).files;
             let content_type = names::content_type(files, &found.relative).unwrap_or_default();

@@ -19,9 +19,8 @@ use saker_http1::{
     Connection as ConnectionLine, HeadExtra, Parsed, Reject, RequestLimits, ResponseFraming,
     check_request, encode_head, keep_alive, parse_request, settled,
 };
-use saker_pipeline::{
-    Body, Generation, Response, ResponseHead, field_edits, respond, throttle::Admission,
-};
+use saker_pipeline::{Body, Generation, Response, ResponseHead, field_edits, respond};
+use saker_rate_limits::Admission;
 use saker_telemetry::Metric;
 
 /// Bodies up to this size are copied behind their head; beyond it a second buffer in the same write

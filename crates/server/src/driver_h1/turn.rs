@@ -18,7 +18,8 @@ use crate::{
 };
 use saker_http::{RequestHead, Status};
 use saker_http1::{BodyFraming, HeadScanner};
-use saker_pipeline::{Body, throttle::Admission};
+use saker_pipeline::Body;
+use saker_rate_limits::Admission;
 use saker_telemetry::{Metric, access_log::ConnectionStatus, error_log, message};
 use std::{
     io,

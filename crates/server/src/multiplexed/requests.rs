@@ -5,9 +5,8 @@ use super::{Exchanges, INLINE_BYTES_MAX, Reset, StreamId, Wire, stream::Stream};
 use crate::serving::{Begun, Busy, Facts, Pending, Throttled, fast_key, log, rejected};
 use saker_http::{HeadView, Method, Status};
 use saker_http1::RejectReason;
-use saker_pipeline::{
-    Body, BodyError, Response, ResponseHead, field_edits, respond, throttle::Admission,
-};
+use saker_pipeline::{Body, BodyError, Response, ResponseHead, field_edits, respond};
+use saker_rate_limits::Admission;
 use saker_telemetry::{Metric, access_log::ConnectionStatus};
 use std::rc::Rc;
 

@@ -17,8 +17,8 @@ use saker_http::{HeadView, KnownField, Status};
 use saker_http1::{Expectation, expectation};
 use saker_pipeline::{
     Exchange, LogFacts, NoBody, RequestBody, Response, Services, TellHints, respond,
-    throttle::Admission,
 };
+use saker_rate_limits::Admission;
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 /// What a walk brings back.

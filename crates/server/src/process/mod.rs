@@ -29,13 +29,12 @@ use crate::{
 };
 use listeners::Listeners;
 use operator::{Held, Operator};
+use saker_abuse::ClientLimits;
 use saker_broker_client::BrokerClient;
 use saker_config::{HostTable, Model, model};
 use saker_files::{BufferFiles, Watcher};
-use saker_pipeline::{
-    Generation,
-    throttle::{AddressTable, Neighbours},
-};
+use saker_pipeline::Generation;
+use saker_rate_limits::AddressTable;
 use saker_telemetry::{
     Counters,
     error_log::{self, ErrorLogTarget},
@@ -336,7 +335,7 @@ fn shared(
         late_connections: Default::default(),
         busy: Default::default(),
         quic: OnceLock::new(),
-        neighbours: Arc::new(Neighbours {
+        neighbours: Arc::new(ClientLimits {
             addresses: Arc::new(AddressTable::new(ADDRESSES_MAX)),
             bans: Arc::default(),
             repeats: Default::default(),

@@ -12,6 +12,7 @@ use super::{
     records::RecordFiles,
     requirement::Decision,
 };
+use crate::verdict::Verdict;
 use crate::{
     blocking::Pause,
     facts::{Seen, note_dependencies},
@@ -25,7 +26,7 @@ use saker_ap_expr::{
 };
 use saker_files::{Stamp, Watcher};
 use saker_http::Status;
-use saker_pipeline::{Exchange, Response, Verdict};
+use saker_pipeline::{Exchange, Response};
 use saker_telemetry::{
     error_log,
     httpd_message::{self, HttpdMessage},

@@ -10,9 +10,8 @@ use super::{Inside, allowance::Held, bodies, source::Source};
 use crate::page_cache::visit::Began;
 use saker_esi::Inline;
 use saker_http::{KnownField, RequestHead, Status, fields::known_name};
-use saker_pipeline::{
-    Body, Chunk, Exchange, Inner, NoBody, Response, Services, respond, throttle::Admission,
-};
+use saker_pipeline::{Body, Chunk, Exchange, Inner, NoBody, Response, Services, respond};
+use saker_rate_limits::Admission;
 use std::{rc::Rc, sync::Arc};
 
 /// Of one part.
@@ -122,7 +121,7 @@ fn request(source: &Source, method: &str, target: &[u8], fragment: Fragment) -> 
     exchange.admission = Some(Admission::Pass);
     exchange.log_id = Rc::clone(&source.log_id);
     exchange.charge_to(&source.budget);
-    exchange.page_cache = Some(Box::new(fragment));
+    exchange.extensions.insert(fragment);
     exchange
 }
 
@@ -167,10 +166,7 @@ async fn answer(services: &Services, mut exchange: Exchange) -> Result<Fetched, 
     if !exchange.may_nest(Inner::Include) || exchange.is_over_budget() {
         return Err(Status::INTERNAL_SERVER_ERROR);
     }
-    let fragment = exchange
-        .page_cache
-        .as_ref()
-        .and_then(|state| state.downcast_ref::<Fragment>());
+    let fragment = exchange.extensions.get::<Fragment>();
     let memory = fragment.map_or_else(
         || Inside::default().memory,
         |fragment| fragment.inside.memory.clone(),

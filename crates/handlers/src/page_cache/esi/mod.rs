@@ -277,7 +277,7 @@ pub fn hit(
 ) -> Response {
     let fields = page.fields_of_template(manner, told, exchange.now);
     let body = Body::Memory(parsed.page.clone());
-    exchange.page_cache = Some(Box::new(Waiting { parsed, inside }));
+    exchange.extensions.insert(Waiting { parsed, inside });
     Response::ready(Rc::new(ReadyHead::new(page.status, fields)), body)
 }
 
