@@ -17,7 +17,7 @@ use saker_apache_syntax::{OnDisk, Setup};
 use saker_config::model::{Address, PhpPools, Site};
 use saker_files::Watcher;
 use saker_http::{RequestHead, Status, Version};
-use saker_pipeline::{Body, Client, Exchange, Filter, NoBody, Response, Rules, Verdict};
+use saker_pipeline::{Body, Client, Exchange, Filter, NoBody, Response, Rules, Step, Verdict};
 use std::{
     fs,
     future::Future,
@@ -177,7 +177,8 @@ fn request(site: &Arc<Site>, line: &[u8]) -> Exchange {
 
 /// The phases of the rules, with their redirects; what comes through is a page of the site.
 fn answer(rules: &ApacheRules, exchange: &mut Exchange) -> Response {
-    let phases: [fn(&ApacheRules, &mut Exchange) -> Verdict; 4] = [
+    type Phase = for<'a> fn(&'a ApacheRules, &'a mut Exchange) -> Step<'a>;
+    let phases: [Phase; 4] = [
         Rules::server_rewrite,
         Rules::map_to_storage,
         Rules::access,
@@ -185,15 +186,17 @@ fn answer(rules: &ApacheRules, exchange: &mut Exchange) -> Response {
     ];
     let mut at = 0;
     while let Some(phase) = phases.get(at) {
-        let verdict = phase(rules, exchange);
+        let verdict = match phase(rules, exchange) {
+            Step::Ready(verdict) => verdict,
+            // Names and programs that another thread looks for.
+            Step::Pending(_) => return Response::new(Status::OK),
+        };
         if exchange.is_over_budget() {
             return Response::new(Status::INTERNAL_SERVER_ERROR);
         }
         match verdict {
             Verdict::Pass => at += 1,
             Verdict::Answer(response) => return response,
-            // Names and programs that another thread looks for.
-            Verdict::Wait(_) => return Response::new(Status::OK),
             Verdict::Restart if exchange.redirects < exchange.redirects_max => {
                 (exchange.redirects, at) = (exchange.redirects + 1, 0)
             }

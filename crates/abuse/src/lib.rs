@@ -1,25 +1,57 @@
-//! Who may have what: referrers, signed URLs, passes, proof of work, guesses of passwords, names of
-//! robots; and the bounded memories behind them.
+//! Protection against abuse: rate limits and bans, bot verification, challenges, login attempts,
+//! hotlink protection, signed URLs.
 //!
-//! Floor 3: pure functions over what a request says, a configuration and the time; what cores share
-//! is in [`Remembered`]. The pipeline's guards ask here and turn the answers into responses. Absent
-//! on purpose: responses, cookies as fields, clocks, sockets.
+//! Floor 5. Called by: the pipeline's phases through [`AbuseControl`](saker_pipeline::AbuseControl);
+//! the server's registry, which makes one [`Abuse`] per worker; the filters of `filters`.
+//! Caveat: what all workers share is bounded, because an attacker may have any number of addresses.
+//! Out of scope: the machine that counts (`saker-rate-limits`), connections and sockets (`server`).
+//!
+//! Pure functions over a request, a configuration and the time: `signed`, `hotlink`,
+//! `proof_of_work`, `login`, `xml_rpc`, `bot_names`, `dns`, `key_ring`. What all workers share:
+//! `state`. What one request carries: `context`.
 
+mod attempt;
+pub mod bot_names;
+mod bots;
+mod challenge;
+mod context;
+mod control;
 pub mod dns;
+pub mod evasive;
+pub mod filters;
+pub mod hotlink;
+pub mod key_ring;
+mod limits;
+mod links;
 pub mod login;
+mod login_attempts;
 pub mod mac;
-pub mod pass;
-pub mod referrer;
+pub mod proof_of_work;
 pub mod remembered;
-pub mod robots;
 pub mod signed;
-pub mod work;
+mod state;
+mod upstream_limits;
+pub mod violation;
 pub mod xml_rpc;
 
-pub use pass::KeyRing;
-pub use remembered::{Remembered, Who};
+pub use bots::NameServer;
+pub use filters::{AbuseFields, LoginAttempts};
+pub use key_ring::KeyRing;
+pub use remembered::Remembered;
+pub use state::{ClientLimits, Confirmed, LoginTable, NameTable, SharedAbuseState};
+pub use violation::Violation;
 
-/// Random bytes; `false`: the system gives none.
+use std::sync::Arc;
+
+/// The abuse control of one worker.
+pub struct Abuse {
+    pub shared: Arc<SharedAbuseState>,
+    pub clients: Arc<ClientLimits>,
+    /// Verifies bots; `None`: they are treated as any other client.
+    pub names: Option<Box<dyn NameServer>>,
+}
+
+/// Fills `bytes` with random ones; `false`: the system gives none.
 pub fn random(bytes: &mut [u8]) -> bool {
     aws_lc_rs::rand::fill(bytes).is_ok()
 }

@@ -4,6 +4,7 @@
 //! Difficulty: rules that look ahead run again in what they look at. As in Apache, what is looked
 //! at from the same path is not looked at again, and the depth is bounded besides.
 
+use crate::verdict::Verdict;
 use crate::{
     facts::Seen,
     fixups::{descend, subrequest},
@@ -15,7 +16,7 @@ use saker_ap_expr::{Facts, FileTest, LocalTime, Variable, Work};
 use saker_files::{Kind, Watcher};
 use saker_http::Status;
 use saker_net::blocking::Pause;
-use saker_pipeline::{Exchange, Inner, Rules, Verdict};
+use saker_pipeline::{Exchange, Inner};
 use std::{borrow::Cow, net::IpAddr, sync::Arc};
 
 /// A request that was looked at.
@@ -56,7 +57,7 @@ pub fn by_file(
     let mut inner = start(exchange, &exchange.path).ok_or(None)?;
     state(&mut inner).translated = Some(Translated::File(path.to_vec()));
     let phases: [fn(&ApacheRules, &mut Exchange) -> Verdict; 2] =
-        [Rules::map_to_storage, Rules::access];
+        [ApacheRules::try_map_to_storage, ApacheRules::try_access];
     for phase in phases {
         match phase(rules, &mut inner) {
             Verdict::Pass => {}

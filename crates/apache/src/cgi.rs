@@ -6,6 +6,7 @@
 //! purpose: whether a file may be executed. The kernel knows; what it refuses is an error of the
 //! server's, as in Apache.
 
+use crate::verdict::Verdict;
 use crate::{
     call::{script, target_of},
     fixups::{descend, subrequest},
@@ -20,7 +21,7 @@ use saker_config::model::ProgramUser;
 use saker_files::Kind;
 use saker_http::{Method, Status, path::normalise_with};
 use saker_pipeline::{
-    Call, CallManner, CallNames, CallTo, Exchange, Inner, ProcessManner, Response, Verdict,
+    Call, CallManner, CallNames, CallTo, Exchange, Inner, ProcessManner, Response,
 };
 use saker_telemetry::{
     error_log,

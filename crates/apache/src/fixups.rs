@@ -1,6 +1,7 @@
 //! Between access and content: rules of folders, redirects of sections, folders and their index
 //! files, types and handlers.
 
+use crate::verdict::Verdict;
 use crate::{
     asis, cgi, content_filters,
     facts::{Seen, note_dependencies},
@@ -15,13 +16,13 @@ use crate::{
     proxy::call,
     response,
     rules::{ApacheRules, answer, apply, may_ask, redirect, trace_level},
-    state::{peek, state},
+    state::{State, peek, state},
     type_map,
 };
 use saker_apache_syntax::options::{FOLLOW_SYM_LINKS, INDEXES, SYM_LINKS_IF_OWNER_MATCH};
 use saker_files::{Kind, Watcher};
 use saker_http::{Method, Status, path::normalise_with};
-use saker_pipeline::{Exchange, Inner, NoBody, Response, Rules, Verdict};
+use saker_pipeline::{Exchange, Inner, NoBody, Response};
 use saker_rewrite::{Action, Input, Settings, run_directory};
 use saker_telemetry::{error_log, httpd_message, message};
 use std::{rc::Rc, sync::Arc};
@@ -586,10 +587,10 @@ pub fn descend(rules: &ApacheRules, inner: &mut Exchange) -> Verdict {
 /// `None`: from the beginning.
 fn round(rules: &ApacheRules, inner: &mut Exchange) -> Option<Verdict> {
     let phases: [fn(&ApacheRules, &mut Exchange) -> Verdict; 4] = [
-        Rules::server_rewrite,
-        Rules::map_to_storage,
-        Rules::access,
-        Rules::fixups,
+        ApacheRules::look_up_rewrite,
+        ApacheRules::try_map_to_storage,
+        ApacheRules::try_access,
+        ApacheRules::try_fixups,
     ];
     for phase in phases {
         let verdict = phase(rules, inner);
@@ -644,7 +645,7 @@ pub fn nested(exchange: &Exchange, path: Vec<u8>) -> Box<Exchange> {
 
 /// The request goes on as what was tried.
 pub fn adopt(exchange: &mut Exchange, inner: Box<Exchange>) {
-    let inner = *inner;
+    let mut inner = *inner;
     exchange.path = inner.path;
     exchange.query = inner.query;
     exchange.path_info = inner.path_info;
@@ -653,7 +654,9 @@ pub fn adopt(exchange: &mut Exchange, inner: Box<Exchange>) {
     exchange.environment = inner.environment;
     exchange.handler = inner.handler;
     let own = std::mem::take(state(exchange));
-    exchange.rules_state = inner.rules_state;
+    if let Some(tried) = inner.extensions.remove::<State>() {
+        exchange.extensions.insert(tried);
+    }
     let adopted = state(exchange);
     (
         adopted.is_subrequest,

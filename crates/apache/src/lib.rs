@@ -57,6 +57,7 @@ mod time;
 mod tls;
 mod type_map;
 mod upstream_tls;
+mod verdict;
 mod walk;
 mod worker_url;
 

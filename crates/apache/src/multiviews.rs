@@ -4,6 +4,7 @@
 //! `name.bak` is nobody's variant. Absent on purpose: keeping what was chosen; it depends on what
 //! the client says.
 
+use crate::verdict::Verdict;
 use crate::{
     fixups::{adopt, descend, subrequest},
     host::Host,
@@ -18,7 +19,7 @@ use crate::{
 use saker_apache_syntax::options::MULTI_VIEWS;
 use saker_files::{EntryChoice, Kind, Watcher, read_directory, resolve};
 use saker_http::{Method, Status};
-use saker_pipeline::{Exchange, Inner, Response, Verdict};
+use saker_pipeline::{Exchange, Inner, Response};
 use std::path::Path;
 
 /// Of the folder; more are not looked at.

@@ -6,11 +6,12 @@
 //! first PHP has to do, and says so once in a while. Unlike mod_php, which serves the file as it is
 //! when `engine` is off, nothing here shows a source: that is answered 403.
 
+use crate::verdict::Verdict;
 use crate::{call, host::Host, local::Local, rules::ApacheRules, state::peek};
 use saker_config::model::PhpPool;
 use saker_files::Kind;
 use saker_http::Status;
-use saker_pipeline::{Call, CallManner, CallNames, CallTo, Exchange, Response, Verdict};
+use saker_pipeline::{Call, CallManner, CallNames, CallTo, Exchange, Response};
 use saker_telemetry::{error_log, httpd_message, message};
 use std::sync::Arc;
 

@@ -6,6 +6,7 @@
 //! configurations depend on it: rules of a folder run after access was decided, and what they make
 //! begins anew.
 
+use crate::verdict::{Verdict, settle};
 use crate::{
     facts::{Seen, note_dependencies},
     fixups, homes,
@@ -31,7 +32,7 @@ use crate::{
         workers::Found,
     },
     response,
-    state::{Translated, peek, state},
+    state::{State, Translated, peek, state},
     status::{self, Figures},
     walk::{self, Walked, Walker},
 };
@@ -40,11 +41,9 @@ use saker_auth::{RecordFiles, Records};
 use saker_config::model::{PhpPools, SiteName};
 use saker_files::{Kind, Stamp, Watcher};
 use saker_http::{Method, Status};
-use saker_net::blocking::Pause;
 use saker_pipeline::{
-    Exchange, First, Mapped, Response, Rules, Verdict,
-    phases::{to_https, trace_answer},
-    respond::built_in_page,
+    Exchange, First, Mapped, Response, Rules, Step, TargetPolicy, methods::trace_answer,
+    respond::built_in_page, to_https,
 };
 use saker_rewrite::{Action, Input, Outcome, TextMap, run_server};
 use saker_telemetry::{error_log, message};
@@ -133,9 +132,19 @@ impl ApacheRules {
         }
         exchange.path = translate::path_of(exchange).to_vec();
         exchange.encoded_slash = false;
+        if exchange.is_as_received() {
+            modules::remoteip::find_client(exchange, host);
+        }
         // Where a name has to be waited for, it is done without.
-        drop(self.introduce(exchange, host));
+        if modules::access::look_up(exchange, host.defaults.core.lookups).is_none() {
+            self.set_variables(exchange, host);
+        }
         Verdict::Pass
+    }
+
+    /// The number of sites that Apache's configuration has brought; they come first in the model.
+    pub fn sites(&self) -> usize {
+        self.apache.hosts.len()
     }
 
     fn host(&self, exchange: &Exchange) -> Option<Arc<Host>> {
@@ -155,20 +164,13 @@ impl ApacheRules {
         exchange.settings = memo.settings(&local, host, &cache::url_path(exchange));
     }
 
-    /// Who asks, and under which name and with which variables.
-    fn introduce(&self, exchange: &mut Exchange, host: &Host) -> Option<Pause> {
-        if exchange.is_as_received() {
-            modules::remoteip::find_client(exchange, host);
-        }
-        if let Some(pause) = modules::access::look_up(exchange, host.defaults.core.lookups) {
-            return Some(pause);
-        }
+    /// Variables that follow from the server's configuration, the client and the head.
+    fn set_variables(&self, exchange: &mut Exchange, host: &Host) {
         if host.process.names_requests {
             modules::unique_id::name(exchange);
         }
         modules::geo::of_server(exchange, host);
         modules::setenvif::of_server(exchange, host, &self.watcher);
-        None
     }
 
     fn walk(
@@ -197,57 +199,52 @@ impl ApacheRules {
     }
 }
 
+/// How far the translation of a path has got, where it has to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Translation {
+    Begin,
+    /// The client's address is known; its name is not.
+    Name,
+    /// The client is known; rules of the host come next.
+    Rewrite,
+}
+
 impl Rules for ApacheRules {
-    fn apply_to(&self, site_index: usize) -> bool {
-        site_index < self.apache.hosts.len()
+    fn target_policy(&self) -> TargetPolicy {
+        TargetPolicy::LeftToRules
     }
 
-    fn server_rewrite(&self, exchange: &mut Exchange) -> Verdict {
-        let Some(host) = self.host(exchange) else {
-            return Verdict::Pass;
-        };
-        forensic::begin(exchange, &host);
-        let verdict = self.find_meaning(exchange, &host);
-        if host.has_log_messages && !matches!(verdict, Verdict::Wait(_)) {
-            let local = walk::locations(
-                &mut self.memo.borrow_mut(),
-                &host,
-                Arc::clone(&host.defaults),
-                &exchange.path,
-                &mut Vec::new(),
-            );
-            log_debug::translated(exchange, &host, &self.watcher, &local);
-        }
-        verdict
+    fn server_rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+        let mut at = Translation::Begin;
+        settle(exchange, move |exchange| {
+            self.try_server_rewrite(exchange, &mut at)
+        })
     }
 
-    fn map_to_storage(&self, exchange: &mut Exchange) -> Verdict {
-        let Some(host) = self.host(exchange) else {
-            return Verdict::Pass;
-        };
-        let verdict = self.map(exchange, &host);
-        if !matches!(verdict, Verdict::Wait(_)) {
-            log_debug::mapped(exchange, &host, &self.watcher);
-        }
-        verdict
+    fn map_to_storage<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+        settle(exchange, |exchange| self.try_map_to_storage(exchange))
     }
 
-    fn access(&self, exchange: &mut Exchange) -> Verdict {
-        let Some(host) = self.host(exchange) else {
-            return Verdict::Pass;
-        };
-        let verdict = forward::as_proxy(exchange, |exchange| {
-            modules::access::access(
-                exchange,
-                &host,
-                &self.watcher,
-                &mut self.records.borrow_mut(),
-            )
-        });
-        if !matches!(verdict, Verdict::Wait(_)) {
-            log_debug::admitted(exchange, &host, &self.watcher, &verdict);
+    fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+        settle(exchange, |exchange| self.try_access(exchange))
+    }
+
+    fn fixups<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+        settle(exchange, |exchange| self.try_fixups(exchange))
+    }
+
+    fn binds_path(&self) -> bool {
+        true
+    }
+
+    fn keeps_error_document_head(&self) -> bool {
+        true
+    }
+
+    fn adopt_error_document(&self, exchange: &mut Exchange, page: &mut Exchange) {
+        if let Some(state) = page.extensions.remove::<State>() {
+            exchange.extensions.insert(state);
         }
-        verdict
     }
 
     fn error_document(&self, exchange: &Exchange, page: &mut Exchange, status: Status) {
@@ -281,8 +278,66 @@ impl Rules for ApacheRules {
             None => built_in_page(response),
         }
     }
+}
 
-    fn fixups(&self, exchange: &mut Exchange) -> Verdict {
+impl ApacheRules {
+    /// For a look-ahead, which ends where it would have to wait.
+    pub(crate) fn look_up_rewrite(&self, exchange: &mut Exchange) -> Verdict {
+        self.try_server_rewrite(exchange, &mut Translation::Begin)
+    }
+
+    /// `at`: how far an earlier run has got, if it had to wait.
+    fn try_server_rewrite(&self, exchange: &mut Exchange, at: &mut Translation) -> Verdict {
+        let Some(host) = self.host(exchange) else {
+            return Verdict::Pass;
+        };
+        if *at == Translation::Begin {
+            forensic::begin(exchange, &host);
+        }
+        let verdict = self.translate(exchange, &host, at);
+        if host.has_log_messages && !matches!(verdict, Verdict::Wait(_)) {
+            let local = walk::locations(
+                &mut self.memo.borrow_mut(),
+                &host,
+                Arc::clone(&host.defaults),
+                &exchange.path,
+                &mut Vec::new(),
+            );
+            log_debug::translated(exchange, &host, &self.watcher, &local);
+        }
+        verdict
+    }
+
+    pub(crate) fn try_map_to_storage(&self, exchange: &mut Exchange) -> Verdict {
+        let Some(host) = self.host(exchange) else {
+            return Verdict::Pass;
+        };
+        let verdict = self.map(exchange, &host);
+        if !matches!(verdict, Verdict::Wait(_)) {
+            log_debug::mapped(exchange, &host, &self.watcher);
+        }
+        verdict
+    }
+
+    pub(crate) fn try_access(&self, exchange: &mut Exchange) -> Verdict {
+        let Some(host) = self.host(exchange) else {
+            return Verdict::Pass;
+        };
+        let verdict = forward::as_proxy(exchange, |exchange| {
+            modules::access::access(
+                exchange,
+                &host,
+                &self.watcher,
+                &mut self.records.borrow_mut(),
+            )
+        });
+        if !matches!(verdict, Verdict::Wait(_)) {
+            log_debug::admitted(exchange, &host, &self.watcher, &verdict);
+        }
+        verdict
+    }
+
+    pub(crate) fn try_fixups(&self, exchange: &mut Exchange) -> Verdict {
         let Some(host) = self.host(exchange) else {
             return Verdict::Pass;
         };
@@ -295,60 +350,27 @@ impl Rules for ApacheRules {
 }
 
 impl ApacheRules {
-    /// Rules of the host, aliases, redirects.
-    fn find_meaning(&self, exchange: &mut Exchange, host: &Arc<Host>) -> Verdict {
-        self.settings_of_host(exchange, host);
-        if let Some(refused) = before_the_path(exchange, host) {
-            return Verdict::Answer(refused);
+    /// From the path to what it means: rules of the host, aliases, redirects.
+    fn translate(
+        &self,
+        exchange: &mut Exchange,
+        host: &Arc<Host>,
+        at: &mut Translation,
+    ) -> Verdict {
+        if *at == Translation::Begin {
+            if let Some(verdict) = self.begin_translation(exchange, host) {
+                return verdict;
+            }
+            *at = Translation::Name;
         }
-        exchange.redirects_max = host.redirects_max.unwrap_or(exchange.redirects_max);
-        exchange.nesting_max = host.nesting_max.unwrap_or(exchange.nesting_max);
-        if let Err(status) = methods::read_path(exchange, host) {
-            return self.unreadable(exchange, host, status);
-        }
-        let is_subrequest = begin_round(exchange, host);
-        if let Some(file) = state(exchange).looked_up_file.clone() {
-            state(exchange).translated = Some(Translated::File(file));
-            return Verdict::Pass;
-        }
-        let before = (
-            exchange.client.clone(),
-            exchange.head.clone(),
-            exchange.environment.clone(),
-        );
-        if exchange.is_as_received() && !is_subrequest {
-            response::request::edit(
-                exchange,
-                host,
-                &self.watcher,
-                &host.defaults.headers.request,
-                true,
-            );
-        }
-        if !is_subrequest && let Some(pause) = self.introduce(exchange, host) {
-            (exchange.client, exchange.head, exchange.environment) = before;
-            return Verdict::Wait(pause);
-        }
-        if exchange.is_as_received()
-            && !is_subrequest
-            && let Some(verdict) = forward::detect(exchange, host)
-        {
-            return verdict;
-        }
-        if state(exchange).proxied.is_none() {
-            translate::translate_encoded(exchange, host);
-        }
-        if state(exchange).proxied.is_some() {
-            return Verdict::Pass;
+        if *at == Translation::Name {
+            if let Some(verdict) = self.identify_client(exchange, host) {
+                return verdict;
+            }
+            *at = Translation::Rewrite;
         }
         match rewrite_host(self, exchange, host) {
             Verdict::Pass => {}
-            Verdict::Wait(pause) => {
-                // This step begins anew: what it has found out about the client must not be found
-                // out from what it made of it.
-                (exchange.client, exchange.head, exchange.environment) = before;
-                return Verdict::Wait(pause);
-            }
             verdict => return verdict,
         }
         if state(exchange).translated.is_some() || state(exchange).proxied.is_some() {
@@ -380,6 +402,55 @@ impl ApacheRules {
             ),
             _ => Verdict::Pass,
         }
+    }
+
+    /// What host, connection and head decide. `None`: go on.
+    fn begin_translation(&self, exchange: &mut Exchange, host: &Arc<Host>) -> Option<Verdict> {
+        self.settings_of_host(exchange, host);
+        if let Some(refused) = before_the_path(exchange, host) {
+            return Some(Verdict::Answer(refused));
+        }
+        exchange.redirects_max = host.redirects_max.unwrap_or(exchange.redirects_max);
+        exchange.nesting_max = host.nesting_max.unwrap_or(exchange.nesting_max);
+        if let Err(status) = methods::read_path(exchange, host) {
+            return Some(self.unreadable(exchange, host, status));
+        }
+        let is_subrequest = begin_round(exchange, host);
+        if let Some(file) = state(exchange).looked_up_file.clone() {
+            state(exchange).translated = Some(Translated::File(file));
+            return Some(Verdict::Pass);
+        }
+        if exchange.is_as_received() && !is_subrequest {
+            response::request::edit(
+                exchange,
+                host,
+                &self.watcher,
+                &host.defaults.headers.request,
+                true,
+            );
+            modules::remoteip::find_client(exchange, host);
+        }
+        None
+    }
+
+    /// The client's name and variables, then URLs that are for other servers as they were received.
+    /// `None`: go on.
+    fn identify_client(&self, exchange: &mut Exchange, host: &Arc<Host>) -> Option<Verdict> {
+        if !state(exchange).is_subrequest {
+            if let Some(pause) = modules::access::look_up(exchange, host.defaults.core.lookups) {
+                return Some(Verdict::Wait(pause));
+            }
+            self.set_variables(exchange, host);
+            if exchange.is_as_received()
+                && let Some(verdict) = forward::detect(exchange, host)
+            {
+                return Some(verdict);
+            }
+        }
+        if state(exchange).proxied.is_none() {
+            translate::translate_encoded(exchange, host);
+        }
+        state(exchange).proxied.is_some().then_some(Verdict::Pass)
     }
 
     /// Where the path leads, and what is in force there.
@@ -479,6 +550,8 @@ fn begin_round(exchange: &mut Exchange, host: &Host) -> bool {
     exchange.path_info.clear();
     exchange.handler = None;
     exchange.call = None;
+    // Handlers are named by directives.
+    exchange.scripts_by_name = false;
     state(exchange).is_subrequest
 }
 

@@ -119,22 +119,10 @@ pub enum Translated {
 
 /// The state of an exchange, made where there is none.
 pub fn state(exchange: &mut Exchange) -> &mut State {
-    let slot = exchange
-        .rules_state
-        .get_or_insert_with(|| Box::<State>::default());
-    if !slot.is::<State>() {
-        *slot = Box::<State>::default();
-    }
-    // Never panics: what stands there is one of ours, by the lines above. The borrow checker lets
-    // no borrow out of the test for it.
-    #[expect(clippy::expect_used, reason = "see above")]
-    slot.downcast_mut().expect("a State")
+    exchange.extensions.get_or_default()
 }
 
 /// The state, if there is one.
 pub fn peek(exchange: &Exchange) -> Option<&State> {
-    exchange
-        .rules_state
-        .as_ref()
-        .and_then(|state| state.downcast_ref())
+    exchange.extensions.get()
 }

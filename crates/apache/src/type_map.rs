@@ -4,6 +4,7 @@
 //! as Apache does. Absent on purpose: variants whose content stands in the map itself (`Body:`);
 //! they are as if they were not there.
 
+use crate::verdict::Verdict;
 use crate::{
     local::Local,
     multiviews::{lines, not_acceptable},
@@ -13,7 +14,7 @@ use crate::{
 };
 use saker_files::{Kind, Watcher, resolve};
 use saker_http::Status;
-use saker_pipeline::{Exchange, Response, Verdict};
+use saker_pipeline::{Exchange, Response};
 use std::{os::unix::fs::FileExt, path::Path};
 
 /// Larger maps are no maps.

@@ -20,8 +20,9 @@ use saker_http::{
 };
 use saker_pipeline::{
     Authorizer, Call, CallManner, CallNames, CallTo, Exchange, Granted, Handled, LocalFuture,
-    NoBody, Permission, Response, Script, throttle::Admission,
+    NoBody, Permission, Response, Script,
 };
+use saker_rate_limits::Admission;
 use saker_telemetry::{error_log, message};
 use std::{rc::Rc, sync::Arc};
 
@@ -51,9 +52,9 @@ const LEFT_OUT: &[&str] = &[
 ];
 
 /// A worker's gateway, as the one who is asked for permission.
-pub struct Doorkeeper(pub Rc<Gateway>);
+pub struct ForwardAuth(pub Rc<Gateway>);
 
-impl Authorizer for Doorkeeper {
+impl Authorizer for ForwardAuth {
     fn ask(
         &self,
         exchange: &Exchange,
@@ -131,7 +132,7 @@ async fn granted(mut heard: Heard, wanted: &Authorize) -> Granted {
 async fn refused(gateway: &Gateway, inner: &mut Exchange, call: &Call, heard: Heard) -> Permission {
     match gateway.answer(inner, call, heard).await {
         Handled::Answered(response) => Permission::Refused(response),
-        Handled::Declined | Handled::Restart => {
+        Handled::Declined | Handled::Forward(_) | Handled::Restart => {
             Permission::Refused(Response::new(Status::FORBIDDEN))
         }
     }

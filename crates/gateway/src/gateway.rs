@@ -1,4 +1,9 @@
-//! The handler: carries out what rules left in the exchange's call.
+//! The gateway: carries out upstream requests.
+//!
+//! Called by: the content phase, for upstream requests of rules and handlers alike.
+//! Caveat: the places that a request holds at its upstream are given back when its response has
+//! ended, not when it has begun.
+//! Out of scope: choosing upstreams, except for native proxy routes ([`ProxyRoutes`]).
 
 use crate::{
     answer, cgi,
@@ -18,17 +23,16 @@ use crate::{
     variables,
 };
 use foldhash::fast::RandomState;
-use saker_abuse::Who;
 use saker_cgi::{Dialogue, PlainCgi, ProgramRequest, ResponseHead, Variables};
 use saker_config::model::{Activity, Backend, Member, Rate, Standing, Upstream};
 use saker_files::BufferFiles;
 use saker_http::{Fields, KnownField, Method, Status, Version};
+use saker_ipset::ClientNetwork;
 use saker_net::{Deadlines, clock, program::Spawner};
 use saker_pipeline::{
-    Body, BodyError, BodyStream, Call, CallTo, Chunk, Exchange, Handed, Handled, Handler,
-    LocalFuture, NoBody, ProcessManner, Response, Script,
+    Body, BodyError, BodyStream, Call, CallTo, Chunk, Exchange, Forwarder, Handed, Handled,
+    Handler, LocalFuture, NoBody, ProcessManner, Response, Script, UpstreamGate, UpstreamPermit,
     script_log::ScriptLog,
-    throttle::{ProgramGate, gate::Passed},
 };
 use saker_telemetry::{error_log, message};
 use std::{
@@ -94,24 +98,23 @@ impl Gateway {
         }
     }
 
-    /// Waits for a place where places are counted, and keeps it for as long as the program has
-    /// something to say.
+    /// Waits for a place where places are counted, and holds it until the response has ended.
     async fn pass_gate(
         &self,
         exchange: &mut Exchange,
         call: Box<Call>,
-        gate: Rc<ProgramGate>,
+        gate: Rc<dyn UpstreamGate>,
     ) -> Handled {
-        let passed = match gate.enter(exchange).await {
-            Ok(passed) => passed,
+        let permit = match gate.enter(exchange).await {
+            Ok(permit) => permit,
             Err(refusal) => return Handled::Answered(refusal),
         };
         match self.carry_out(exchange, call).await {
-            Handled::Answered(mut response) if !passed.is_empty() => {
+            Handled::Answered(mut response) if !permit.is_empty() => {
                 response.body = match response.body {
                     Body::Stream(body) => Body::Stream(Box::new(WithPlace {
                         body,
-                        _passed: passed,
+                        _permit: permit,
                     })),
                     whole => whole,
                 };
@@ -361,7 +364,7 @@ impl Gateway {
     pub(crate) fn room(&self, exchange: &Exchange) -> Room {
         Room {
             files: Arc::clone(&self.files),
-            client: Who::of(exchange.client.ip()).bytes(),
+            client: ClientNetwork::of(exchange.client.ip()).bytes(),
         }
     }
 
@@ -441,19 +444,34 @@ impl Gateway {
     }
 }
 
-impl Handler for Gateway {
+/// Forwards requests whose route is a proxy (`proxy` in saker.toml).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProxyRoutes;
+
+impl Handler for ProxyRoutes {
     fn name(&self) -> &'static str {
         "gateway"
     }
 
     fn handle<'a>(&'a self, exchange: &'a mut Exchange) -> LocalFuture<'a, Handled> {
-        let Some(call) = exchange
-            .call
-            .take()
-            .or_else(|| native::call(exchange).map(Box::new))
-        else {
-            return Box::pin(std::future::ready(Handled::Declined));
+        let handled = match native::call(exchange) {
+            Some(request) => Handled::Forward(Box::new(request)),
+            None => Handled::Declined,
         };
+        Box::pin(std::future::ready(handled))
+    }
+}
+
+impl Forwarder for Gateway {
+    fn name(&self) -> &'static str {
+        "gateway"
+    }
+
+    fn forward<'a>(
+        &'a self,
+        exchange: &'a mut Exchange,
+        call: Box<Call>,
+    ) -> LocalFuture<'a, Handled> {
         exchange.depends_on_request();
         if exchange.trace.is_some() {
             explain(exchange, &call);
@@ -469,7 +487,7 @@ impl Handler for Gateway {
         exchange
             .outlives_client
             .set(call.manner.outlives_client || is_asked_to_end(exchange));
-        match exchange.program_gate.clone() {
+        match exchange.upstream_gate.clone() {
             Some(gate) => Box::pin(self.pass_gate(exchange, call, gate)),
             None => Box::pin(self.carry_out(exchange, call)),
         }
@@ -508,10 +526,10 @@ async fn spooled(
     Body::Stream(Box::new(body))
 }
 
-/// What is still being said, with the place of who says it.
+/// A response body that is still coming, with its places at the upstream.
 struct WithPlace {
     body: Box<dyn BodyStream>,
-    _passed: Passed,
+    _permit: UpstreamPermit,
 }
 
 impl BodyStream for WithPlace {
@@ -582,7 +600,6 @@ impl BodyStream for Unsent {
     }
 }
 
-/// Whom a request would be given to. Programs are not run to explain what leads to them.
 /// `noabort=1`, by which rules let jobs in the background go on (LSCache protocol 3.2), before an
 /// internal redirect or behind it.
 fn is_asked_to_end(exchange: &Exchange) -> bool {
@@ -598,6 +615,7 @@ fn is_asked_to_end(exchange: &Exchange) -> bool {
         .any(|(variable, value)| value == b"1" && name(variable))
 }
 
+/// Traces the upstream. Programs are not run for `explain`.
 fn explain(exchange: &mut Exchange, call: &Call) {
     let whom = match &call.to {
         CallTo::Upstream(upstream) => {

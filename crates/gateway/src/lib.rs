@@ -47,6 +47,6 @@ mod tunnel;
 mod unheard;
 mod variables;
 
-pub use authorize::Doorkeeper;
-pub use gateway::Gateway;
+pub use authorize::ForwardAuth;
+pub use gateway::{Gateway, ProxyRoutes};
 pub use health::HealthChecks;

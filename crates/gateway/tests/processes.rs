@@ -9,7 +9,7 @@ mod bench;
 use bench::*;
 use saker_config::model::{Backend, BackendAddress, Member, Protocol, Tuning, Upstream};
 use saker_gateway::Gateway;
-use saker_pipeline::Handler;
+use saker_pipeline::Forwarder;
 use saker_testkit::TempDir;
 use std::{
     io::{Read, Write},

@@ -9,8 +9,7 @@ mod bench;
 use bench::{Pieces, answer, content, exchange, upstream, with_gateway};
 use saker_gateway::Gateway;
 use saker_pipeline::{
-    Body, BodyError, Call, CallManner, CallTo, Exchange, Handled, Handler, ProcessManner, Response,
-    Script,
+    Body, BodyError, Call, CallManner, CallTo, Exchange, Handled, ProcessManner, Response, Script,
 };
 use saker_testkit::TempDir;
 use std::{
@@ -203,8 +202,11 @@ fn a_client_that_goes_before_the_head() {
     with_gateway(1, |gateway| async move {
         let folder = TempDir::new("programs-early").unwrap();
         let mut exchange = request(&folder, "echo $$ >own; sleep 100", false);
-        let asked =
-            tokio::time::timeout(Duration::from_millis(200), gateway.handle(&mut exchange)).await;
+        let asked = tokio::time::timeout(
+            Duration::from_millis(200),
+            bench::forward(&gateway, &mut exchange),
+        )
+        .await;
         assert!(asked.is_err());
         wait_until("programs are left", || children() == 0).await;
         assert!(!is_running(
@@ -291,7 +293,7 @@ fn no_more_than_there_is_room_for() {
                     request(&folder, "sleep 0.05; printf 'A: b\\n\\nran'", false),
                 );
                 tokio::task::spawn_local(async move {
-                    let response: Response = match gateway.handle(&mut exchange).await {
+                    let response: Response = match bench::forward(&gateway, &mut exchange).await {
                         Handled::Answered(response) => response,
                         _ => panic!("not answered"),
                     };

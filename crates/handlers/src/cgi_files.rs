@@ -29,17 +29,14 @@ impl CgiFiles {
     }
 
     fn answer(&self, exchange: &mut Exchange) -> Handled {
-        let is_native = exchange.rules_state.is_none()
-            && exchange.call.is_none()
-            && *exchange.action() == Action::Files;
-        if exchange.settings.cgi.is_empty() || !is_native || exchange.site.root.is_none() {
+        let is_for_files = exchange.scripts_by_name && *exchange.action() == Action::Files;
+        if exchange.settings.cgi.is_empty() || !is_for_files || exchange.site.root.is_none() {
             return Handled::Declined;
         }
         match self.find(exchange) {
             Ok(None) => Handled::Declined,
             Ok(Some((relative, path_info))) => {
-                exchange.call = Some(Box::new(call(exchange, &relative, &path_info)));
-                Handled::Declined
+                Handled::Forward(Box::new(call(exchange, &relative, &path_info)))
             }
             Err(status) => Handled::Answered(Response::new(status)),
         }

@@ -35,7 +35,7 @@ impl PhpFiles {
     }
 
     fn answer(&self, exchange: &mut Exchange) -> Handled {
-        if exchange.rules_state.is_some()
+        if !exchange.scripts_by_name
             || exchange.site.root.is_none()
             || *exchange.action() != Action::Files
         {
@@ -113,8 +113,7 @@ impl PhpFiles {
                 }
             },
         };
-        exchange.call = Some(Box::new(call(exchange, upstream, &found)));
-        Handled::Declined
+        Handled::Forward(Box::new(call(exchange, upstream, &found)))
     }
 }
 

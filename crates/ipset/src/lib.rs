@@ -7,6 +7,7 @@
 
 mod bans;
 mod block;
+mod client_network;
 mod geo;
 mod list;
 mod ranges;
@@ -14,6 +15,7 @@ mod set;
 
 pub use bans::{BANS_MAX, Ban, Bans, Full};
 pub use block::Block;
+pub use client_network::ClientNetwork;
 pub use geo::{GeoDatabase, Place, Record, place_of};
 pub use list::{AddressList, ListFault};
 pub use set::{AddressSet, SetBuilder};

@@ -12,8 +12,8 @@ use saker_content::coding;
 use saker_http::{RequestHead, Version};
 use saker_pipeline::{
     Body, BodyError, BodyStream, Client, Exchange, NoBody, Response, Services, respond,
-    throttle::Admission,
 };
+use saker_rate_limits::Admission;
 use std::{cell::RefCell, future::poll_fn, rc::Rc, sync::Arc};
 
 /// Identifies these requests to applications.
@@ -62,7 +62,7 @@ pub fn head(authority: &str, target: &str, more: &[(String, String)]) -> Request
 pub async fn run(services: &Services, client: Rc<Client>, head: RequestHead) -> FetchOutcome {
     let background_fetch = BackgroundFetch::default();
     let mut exchange = exchange(services, client, head);
-    exchange.page_cache = Some(Box::new(background_fetch.clone()));
+    exchange.extensions.insert(background_fetch.clone());
     let response = respond::answer(&mut exchange, services).await;
     let (status, location) = (response.status, location(&response));
     if let Body::Stream(stream) = response.body
@@ -98,7 +98,7 @@ pub async fn fetch(
     bytes_max: usize,
 ) -> Result<Vec<u8>, String> {
     let mut exchange = exchange(services, client, head);
-    exchange.page_cache = Some(Box::new(BackgroundFetch::default()));
+    exchange.extensions.insert(BackgroundFetch::default());
     let response = respond::answer(&mut exchange, services).await;
     if !response.status.is_success() {
         let led = location(&response)

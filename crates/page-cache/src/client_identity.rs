@@ -55,10 +55,10 @@ fn certificate(exchange: &Exchange) -> Option<&[u8]> {
 
 fn granted(exchange: &Exchange) -> Option<&[u8]> {
     exchange
-        .inquiry
+        .auth_state
         .as_ref()
-        .map(|inquiry| inquiry.told())
-        .filter(|told| !told.is_empty())
+        .map(|state| state.identity())
+        .filter(|identity| !identity.is_empty())
 }
 
 /// All Authorization fields. Those of Digest differ from request to request (RFC 7616 section 3.4);

@@ -87,7 +87,11 @@ async fn stale_response(
             &options,
             hit,
         );
-        exchange.page_cache = None;
+        drop(
+            exchange
+                .extensions
+                .remove::<page_response::PendingAssembly>(),
+        );
         let job = AssemblyJob::of_hit(cache, parsed, include);
         page_response::assemble(cache, exchange, &mut response, job).await;
         return Some(response);

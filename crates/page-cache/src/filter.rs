@@ -13,45 +13,26 @@ use crate::{
     request::CacheRequest,
     store_response,
 };
-use saker_pipeline::{Exchange, Filter, LocalFuture, Response};
-use std::{any::Any, rc::Rc};
+use saker_pipeline::{ErrorDocumentCache, Exchange, Filter, LocalFuture, Response, ResponseHead};
+use std::rc::Rc;
 
 /// Stores responses and assembles templates.
 pub struct StoreFilter(pub Rc<PageCache>);
+
+impl StoreFilter {
+    /// True for a hit that is still to be assembled.
+    fn is_pending(exchange: &Exchange) -> bool {
+        exchange.extensions.get::<PendingAssembly>().is_some()
+    }
+}
 
 impl Filter for StoreFilter {
     fn name(&self) -> &'static str {
         "page_cache"
     }
 
-    /// True for a hit that is still to be assembled.
     fn takes_ready(&self, exchange: &Exchange) -> bool {
-        exchange
-            .page_cache
-            .as_ref()
-            .is_some_and(|state| state.is::<PendingAssembly>())
-    }
-
-    fn sees_stand_ins(&self) -> bool {
-        true
-    }
-
-    /// Passes on the nesting of a fragment: an error document for a fragment may include that very
-    /// fragment.
-    fn left_to_stand_in(&self, exchange: &mut Exchange) -> Option<Box<dyn Any>> {
-        let state = exchange.page_cache.take()?;
-        if state.is::<FragmentRequest>() {
-            return Some(state);
-        }
-        let include = state
-            .downcast_ref::<CacheRequest>()
-            .and_then(|request| request.include.clone());
-        exchange.page_cache = Some(state);
-        let part = |include| FragmentRequest {
-            include,
-            answered: FragmentAnswer::ByAnyone,
-        };
-        include.map(|include| Box::new(part(include)) as Box<dyn Any>)
+        StoreFilter::is_pending(exchange)
     }
 
     fn apply<'a>(
@@ -59,8 +40,38 @@ impl Filter for StoreFilter {
         exchange: &'a mut Exchange,
         response: &'a mut Response,
     ) -> LocalFuture<'a, ()> {
-        match exchange.page_cache.is_some() {
+        let is_known = StoreFilter::is_pending(exchange)
+            || exchange.extensions.get::<CacheRequest>().is_some();
+        match is_known {
             true => Box::pin(store_response::store_response(&self.0, exchange, response)),
+            false => Box::pin(std::future::ready(())),
+        }
+    }
+}
+
+impl ErrorDocumentCache for StoreFilter {
+    /// Passes on the nesting of a fragment: an error document for a fragment may include that very
+    /// fragment.
+    fn begin(&self, exchange: &mut Exchange, page: &mut Exchange) {
+        if let Some(fragment) = exchange.extensions.remove::<FragmentRequest>() {
+            return page.extensions.insert(fragment);
+        }
+        let request = exchange.extensions.get::<CacheRequest>();
+        if let Some(include) = request.and_then(|request| request.include.clone()) {
+            page.extensions.insert(FragmentRequest {
+                include,
+                answered: FragmentAnswer::ByAnyone,
+            });
+        }
+    }
+
+    fn keep<'a>(
+        &'a self,
+        page: &'a mut Exchange,
+        response: &'a mut Response,
+    ) -> LocalFuture<'a, ()> {
+        match matches!(response.head, ResponseHead::Built(_)) || self.takes_ready(page) {
+            true => self.apply(page, response),
             false => Box::pin(std::future::ready(())),
         }
     }

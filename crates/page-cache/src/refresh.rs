@@ -13,7 +13,8 @@ use crate::{
 };
 use saker_cache_store::{FetchPermit, LockOutcome};
 use saker_http::{KnownField, Method};
-use saker_pipeline::{Body, Exchange, NoBody, respond, throttle::Admission};
+use saker_pipeline::{Body, Exchange, NoBody, respond};
+use saker_rate_limits::Admission;
 use saker_telemetry::Metric;
 use std::{future::poll_fn, rc::Rc, sync::Arc};
 
@@ -43,11 +44,11 @@ pub fn begin(
         return;
     }
     let mut again = another(exchange);
-    again.page_cache = Some(Box::new(RefreshRequest {
+    again.extensions.insert(RefreshRequest {
         permit,
         old: Rc::clone(page),
         include,
-    }));
+    });
     cache.count(Metric::PageCacheRefreshes);
     cache.worker_stats.of(&page.site).add(Stat::Refreshes, 1);
     cache.refreshes.set(cache.refreshes.get() + 1);

@@ -7,7 +7,7 @@
 //! Out of scope: the decision (`decide`) and the entry (`prepare`, `write`).
 
 use crate::{
-    background_fetch::FetchOutcome,
+    background_fetch::{BackgroundFetch, FetchOutcome},
     cache::PageCache,
     clock::monotonic_ms,
     decide::{Decision, decide},
@@ -15,9 +15,11 @@ use crate::{
     esi::{
         assemble::{self, AssemblyJob},
         detect::{self, DetectedTemplate},
+        fragment::FragmentRequest,
         page_response::{self, PendingAssembly},
     },
     purge,
+    refresh::RefreshRequest,
     refusal::{NO_ROOM, Refusal, SUPERSEDED},
     request::CacheRequest,
     result_fields::{self, CacheResult},
@@ -31,7 +33,7 @@ use saker_cache_rules::{
 use saker_http::{Method, Status};
 use saker_pipeline::{Exchange, Response};
 use saker_telemetry::Metric;
-use std::{any::Any, rc::Rc};
+use std::rc::Rc;
 
 /// How long requests for a response that can't be stored don't wait for each other (Varnish's
 /// default for hit-for-miss).
@@ -43,12 +45,9 @@ pub async fn store_response(
     exchange: &mut Exchange,
     response: &mut Response,
 ) {
-    let Some(state) = exchange.page_cache.take() else {
-        return;
-    };
-    let mut request = match state.downcast::<CacheRequest>() {
-        Ok(request) => request,
-        Err(state) => return finish_hit(cache, exchange, response, state).await,
+    let waiting = take_leftovers(exchange);
+    let Some(mut request) = exchange.extensions.remove::<CacheRequest>().map(Box::new) else {
+        return finish_hit(cache, exchange, response, waiting).await;
     };
     if let Some(asked) = request.asked.take() {
         exchange.head = asked;
@@ -79,14 +78,8 @@ pub async fn store_response(
     let is_template = detected
         .as_ref()
         .is_some_and(|detected| detected.parsed.template.is_dynamic());
-    let outcome = purge_and_store(
-        cache,
-        exchange,
-        &mut request,
-        response,
-        is_made,
-        is_template,
-    );
+    let kind = (is_made, is_template);
+    let outcome = purge_and_store(cache, exchange, &mut request, response, kind);
     report(cache, &mut request, exchange, &outcome);
     show(&request, exchange, response, &outcome);
     let (is_refresh, began) = (request.is_refresh, request.began());
@@ -116,8 +109,7 @@ fn purge_and_store(
     exchange: &mut Exchange,
     request: &mut CacheRequest,
     response: &mut Response,
-    is_made: bool,
-    is_template: bool,
+    (is_made, is_template): (bool, bool),
 ) -> Result<(), Refusal> {
     let mut purges = purge::of_response(request, exchange, response);
     purges.extend(purge::of_request(cache, request, exchange, response));
@@ -199,15 +191,23 @@ fn count(
     }
 }
 
+/// Removes what a request brought to the look-up; returns a hit that is still to be assembled.
+fn take_leftovers(exchange: &mut Exchange) -> Option<PendingAssembly> {
+    let extensions = &mut exchange.extensions;
+    drop(extensions.remove::<RefreshRequest>());
+    drop(extensions.remove::<BackgroundFetch>());
+    drop(extensions.remove::<FragmentRequest>());
+    extensions.remove::<PendingAssembly>()
+}
+
 /// Assembles a hit on its way out.
 async fn finish_hit(
     cache: &Rc<PageCache>,
     exchange: &mut Exchange,
     response: &mut Response,
-    state: Box<dyn Any>,
+    waiting: Option<PendingAssembly>,
 ) {
-    if let Ok(waiting) = state.downcast::<PendingAssembly>() {
-        let PendingAssembly { parsed, include } = *waiting;
+    if let Some(PendingAssembly { parsed, include }) = waiting {
         page_response::assemble(
             cache,
             exchange,

@@ -2,21 +2,18 @@
 //! with the response.
 
 use crate::{
-    Call, Guarded, Handed, HeadEdits, RequestBody, RequestBudget, Reusable,
+    AuthState, Call, Extensions, Handed, HeadEdits, Inspection, RequestBody, RequestBudget,
+    Reusable, UpstreamGate,
     budget::NESTING_MAX,
     logged::{First, LogRules, StandIn},
-    modsecurity::Screening,
-    phases::Inquiry,
-    throttle::{AddressState, Admission, Counted, ProgramGate},
 };
 use saker_config::model::{Action, Address, Origin, Settings, Site};
-use saker_dynamic_vhosts::Answer;
 use saker_files::Stamp;
 use saker_http::{Fields, RequestHead};
+use saker_rate_limits::{AddressState, Admission, Counted};
 use saker_telemetry::error_log::LogId;
 use saker_tls::SessionInfo;
 use std::{
-    any::Any,
     cell::{Cell, OnceCell},
     net::{IpAddr, SocketAddr},
     os::unix::ffi::OsStrExt,
@@ -203,8 +200,6 @@ pub struct Exchange {
     pub settings: Arc<Settings>,
     /// Index into `site.routes`.
     pub route: Option<usize>,
-    /// What was waited for is known of the host.
-    pub looked_up: Option<Rc<OnceCell<Answer>>>,
     /// Seconds since the epoch when the head was complete.
     pub now: i64,
     /// What the outcome depends on besides listener, host and path; see
@@ -222,7 +217,7 @@ pub struct Exchange {
     pub environment: Environment,
     /// Name of the handler that rules have chosen.
     pub handler: Option<Box<str>>,
-    /// A program or server that is to answer.
+    /// The upstream request that is to be carried out, chosen by rules or by a handler.
     pub call: Option<Box<Call>>,
     /// Set by whoever has begun what must come to its end: the answer is made though the client
     /// goes. Drivers hold it, too.
@@ -238,16 +233,14 @@ pub struct Exchange {
     pub user: Option<Box<str>>,
     /// What rules want of a head that is kept.
     pub head_edits: Option<Rc<dyn HeadEdits>>,
-    /// What the rules keep for later phases.
-    pub rules_state: Option<Box<dyn Any>>,
-    /// What ModSecurity's rules know of it.
-    pub screening: Option<Box<Screening>>,
-    /// It is part of another one, which has been seen.
+    /// What features keep for later phases, by type.
+    pub extensions: Extensions,
+    /// The inspection by ModSecurity's rules, once it has begun.
+    pub inspection: Option<Rc<dyn Inspection>>,
+    /// PHP and CGI scripts are found by the names of files. Rules that name handlers unset it.
+    pub scripts_by_name: bool,
+    /// It is a subrequest, whose main request has been inspected.
     pub is_inside: bool,
-    /// What guards have to say on the response.
-    pub guarded: Option<Box<Guarded>>,
-    /// What the page cache keeps for later.
-    pub page_cache: Option<Box<dyn Any>>,
     /// What modules tell logs, by name.
     pub notes: Environment,
     /// How the request was before rules led it elsewhere.
@@ -263,8 +256,8 @@ pub struct Exchange {
     /// By which error log lines about it, and all that is asked on its behalf, are told from
     /// others'.
     pub log_id: Rc<LogId>,
-    /// What is known of its permission, where somebody else gives it.
-    pub inquiry: Option<Box<Inquiry>>,
+    /// The permission of an authorization server.
+    pub auth_state: Option<Box<AuthState>>,
     /// Fields by the names of `authorize_fields` are those of its answer; else they are the
     /// client's, and programs aren't told them.
     pub has_authorized_fields: bool,
@@ -273,8 +266,8 @@ pub struct Exchange {
     /// Its places among the requests that are being answered. Drivers hold them until the response
     /// has gone.
     pub counted: Vec<Counted>,
-    /// What a program has to be asked through.
-    pub program_gate: Option<Rc<ProgramGate>>,
+    /// Limits on upstream requests, where there are some.
+    pub upstream_gate: Option<Rc<dyn UpstreamGate>>,
     /// Limits have been asked; what the request leads to inside of the server is not counted again.
     pub is_admitted: bool,
     /// No answer: drivers end the connection.
@@ -312,7 +305,6 @@ impl Exchange {
             site,
             site_index: 0,
             route: None,
-            looked_up: None,
             now,
             stamps: Vec::new(),
             request_dependent: false,
@@ -333,18 +325,17 @@ impl Exchange {
             stand_in: None,
             log_rules: LogRules::default(),
             head_edits: None,
-            rules_state: None,
-            screening: None,
+            extensions: Extensions::default(),
+            inspection: None,
+            scripts_by_name: true,
             is_inside: false,
-            guarded: None,
-            page_cache: None,
             trace: None,
             log_id: Rc::default(),
-            inquiry: None,
+            auth_state: None,
             has_authorized_fields: false,
             admission: None,
             counted: Vec::new(),
-            program_gate: None,
+            upstream_gate: None,
             is_admitted: false,
             drops_connection: false,
             redirects: 0,

@@ -1,51 +1,14 @@
 //! One loaded configuration, ready to serve; shared by all workers and replaced whole by a reload.
 
-use crate::{
-    Client, DerivedSites,
-    held_policy::requires_certificates,
-    throttle::{Account, Counted, Places},
-};
+use crate::{Client, DerivedSites, held_policy::requires_certificates};
 use saker_config::{
     HostTable, Model,
     model::{Limits, Origin, Site},
 };
 use saker_dynamic_vhosts::Hosts;
+use saker_rate_limits::SiteAccounts;
 use saker_tls::Identities;
-use std::{
-    any::Any,
-    net::IpAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-};
-
-/// What all connections to one site have used of its bandwidth.
-#[derive(Debug, Default)]
-pub struct SiteAccounts {
-    pub out_bytes: Account,
-    pub in_bytes: Account,
-    pub requests: Account,
-    /// Requests that are being answered.
-    pub at_a_time: Arc<AtomicU64>,
-    /// Of programs.
-    pub dynamic: Arc<Places>,
-    /// Requests that wait for a place there.
-    pub dynamic_waiting: Arc<AtomicU64>,
-}
-
-impl SiteAccounts {
-    /// Counts a request that is being answered, unless `max` are.
-    pub fn begin_request(&self, max: u64) -> Option<Counted> {
-        let count = Arc::clone(&self.at_a_time);
-        count
-            .fetch_update(Relaxed, Relaxed, |now| (now < max).then_some(now + 1))
-            .ok()?;
-        Some(Counted::new(move || {
-            count.fetch_sub(1, Relaxed);
-        }))
-    }
-}
+use std::{any::Any, net::IpAddr, sync::Arc};
 
 /// See [`Generation::front_end`].
 pub type FrontEnd = Arc<dyn Any + Send + Sync>;

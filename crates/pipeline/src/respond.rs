@@ -1,21 +1,22 @@
 //! The way back up: error documents, then the filters in their order.
 //!
-//! Error documents (a path of the same site) run the later phases once more with a request of their
-//! own, which carries none of the client's conditions: a 404 page must never become a 304 or a part
-//! of itself.
+//! Called by: drivers, for clients' requests; the page cache, for its own.
+//! Caveat: an error document (a path of the same site) is a request of its own through the phases
+//! behind the choice of the host. It carries none of the client's conditions: a 404 page must never
+//! become a 304 or a part of itself.
+//! Out of scope: framing, connection fields and `Date` (drivers).
 
 use crate::{
-    Body, Chunk, Exchange, Inner, NoBody, Response, ResponseHead, Services, StandIn, modsecurity,
-    phases,
+    Body, Chunk, Exchange, Inner, NoBody, Response, ResponseHead, Services, StandIn, phases,
 };
 use saker_config::model::ErrorPage;
 use saker_http::{KnownField, Method, RequestHead, Status, escape};
 use std::{rc::Rc, sync::Arc};
 
-/// Walks the whole list for one request and returns what goes to the client. Never fails: what goes
-/// wrong is a 5xx response.
+/// Answers one request: phases, content, error document, filters. Never fails: a failure is a 5xx
+/// response.
 pub async fn answer(exchange: &mut Exchange, services: &Services) -> Response {
-    let mut response = phases::run(exchange, services).await;
+    let mut response = phases::run_phases(exchange, services).await;
     if exchange.drops_connection {
         return response;
     }
@@ -23,7 +24,12 @@ pub async fn answer(exchange: &mut Exchange, services: &Services) -> Response {
         handed.lay(exchange, &mut response);
     }
     response = dressed(exchange, services, response).await;
-    if let Some(refused) = modsecurity::response(exchange, services, &mut response).await {
+    if exchange.inspection.is_some()
+        && let Some(refused) = services
+            .inspector
+            .response(exchange, services, &mut response)
+            .await
+    {
         if exchange.drops_connection {
             return refused;
         }
@@ -44,22 +50,18 @@ async fn dressed(exchange: &mut Exchange, services: &Services, response: Respons
     }
 }
 
-/// The content of a request inside of another one, after [`phases::descend_inside`]: without error
-/// documents, and with those filters only that change content.
-pub async fn content_inside(exchange: &mut Exchange, services: &Services) -> Response {
-    let mut response = phases::content_inside(exchange, services).await;
-    for filter in services
-        .filters
-        .iter()
-        .filter(|filter| filter.changes_content())
-    {
+/// The content of a subrequest, after [`phases::run_subrequest`]: without error documents, and only
+/// with the filters that belong to the content.
+pub async fn subrequest_content(exchange: &mut Exchange, services: &Services) -> Response {
+    let mut response = phases::subrequest_content(exchange, services).await;
+    for filter in services.content_filters.iter() {
         filter.apply(exchange, &mut response).await;
     }
     response
 }
 
-/// Runs the filters over a head that nobody has filtered yet, and over a ready one those that want
-/// it all the same; who changes a ready head makes it one for those behind him, too.
+/// Runs the filters over a head that is not filtered yet, and over a ready one those that ask for
+/// it; a filter that changes a ready head makes it a built one for the filters behind it.
 async fn finish(exchange: &mut Exchange, services: &Services, response: &mut Response) {
     for filter in services.filters.iter() {
         if matches!(response.head, ResponseHead::Built(_)) || filter.takes_ready(exchange) {
@@ -75,7 +77,7 @@ async fn error_document(
 ) -> Response {
     let settings = Arc::clone(&exchange.settings);
     match settings.error_page(response.status) {
-        // Whatever led the request too far would go on there.
+        // A request that is over its budget would go on there.
         Some(ErrorPage::Path(_))
             if exchange.is_over_budget() || !exchange.may_nest(Inner::Include) =>
         {
@@ -83,7 +85,10 @@ async fn error_document(
         }
         Some(ErrorPage::Path(path)) => {
             match internal_page(exchange, services, path, response.status).await {
-                Some(page) => merge(response, page, exchange.rules_state.is_some()),
+                Some(page) => {
+                    let rules = services.rules.of(exchange.site_index);
+                    merge(response, page, rules.keeps_error_document_head())
+                }
                 None => own_page(exchange, services, response),
             }
         }
@@ -102,25 +107,20 @@ async fn error_document(
     }
 }
 
-fn is_redirect(status: Status) -> bool {
+/// The status has a `Location` (RFC 9110 section 15.4).
+pub fn is_redirect(status: Status) -> bool {
     matches!(status.0, 301 | 302 | 303 | 307 | 308)
 }
 
-/// What the server itself says. Where there are rules of another front-end, redirects have such a
-/// note, too (RFC 9110 section 15.4).
-fn own_page(exchange: &mut Exchange, services: &Services, response: Response) -> Response {
-    match services
+/// The page that the front end's rules generate.
+fn own_page(exchange: &Exchange, services: &Services, response: Response) -> Response {
+    services
         .rules
-        .as_deref()
-        .filter(|rules| rules.apply_to(exchange.site_index))
-    {
-        Some(rules) => rules.own_page(exchange, response),
-        None if is_redirect(response.status) => response,
-        None => built_in_page(response),
-    }
+        .of(exchange.site_index)
+        .own_page(exchange, response)
 }
 
-/// The page at `path` of the same site, if it can be had whole.
+/// The page at `path` of the same site. `None`: it is an error itself.
 async fn internal_page(
     exchange: &mut Exchange,
     services: &Services,
@@ -132,33 +132,26 @@ async fn internal_page(
     });
     let mut inner = page_exchange(exchange, path);
     inner.stands_in_for = Some(status);
-    inner.page_cache = services
-        .filters
-        .iter()
-        .find_map(|filter| filter.left_to_stand_in(exchange));
-    let mut page = phases::run_again(&mut inner, services, exchange, status).await;
-    for filter in services
-        .filters
-        .iter()
-        .filter(|filter| filter.sees_stand_ins())
-    {
-        if matches!(page.head, ResponseHead::Built(_)) || filter.takes_ready(&inner) {
-            filter.apply(&mut inner, &mut page).await;
-        }
+    let cache = services.error_document_cache.as_deref();
+    if let Some(cache) = cache {
+        cache.begin(exchange, &mut inner);
+    }
+    let mut page = phases::run_error_document(&mut inner, services, exchange, status).await;
+    if let Some(cache) = cache {
+        cache.keep(&mut inner, &mut page).await;
     }
     if let (Some(steps), Some(more)) = (&mut exchange.trace, inner.trace.take()) {
         *steps = more;
     }
-    // One that says another status has an answer all the same, if it says what: a program's.
-    // (Apache sends it with that status.)
+    let rules = services.rules.of(exchange.site_index);
+    // A program's page with another status and a body is sent with that status, as Apache does.
     if page.status != Status::OK
-        && (exchange.rules_state.is_none() || matches!(page.body, Body::Empty))
+        && (!rules.keeps_error_document_head() || matches!(page.body, Body::Empty))
     {
         return None;
     }
     exchange.stand_in = Some(Box::new(StandIn::of(&inner)));
-    // What the rules found out about the page is what counts for the answer from here on.
-    exchange.rules_state = inner.rules_state.take().or(exchange.rules_state.take());
+    rules.adopt_error_document(exchange, &mut inner);
     Some(page)
 }
 
@@ -179,8 +172,8 @@ const NOT_OF_PAGE: [&str; 12] = [
     "If-Unmodified-Since",
 ];
 
-/// The request for the page: had by GET, with what the client has said of itself, and still about
-/// the URL that it asked for.
+/// The request for the page: a GET with the fields that describe the client, for the URL that it
+/// requested.
 fn page_exchange(exchange: &mut Exchange, path: &str) -> Exchange {
     let view = exchange.head.view();
     let method = if view.method() == Method::Head {
@@ -195,7 +188,7 @@ fn page_exchange(exchange: &mut Exchange, path: &str) -> Exchange {
     };
     let target = String::from_utf8_lossy(view.target()).into_owned();
     let bare = RequestHead::build(method, &target, view.version(), &[]);
-    // Its content has been seen to.
+    // The content of the original request is not for the page.
     let length = view
         .has(KnownField::ContentLength)
         .then_some((&b"Content-Length"[..], &b"0"[..]));
@@ -222,7 +215,7 @@ fn page_exchange(exchange: &mut Exchange, path: &str) -> Exchange {
     inner.redirects = exchange.redirects.saturating_add(1);
     inner.is_admitted = true;
     inner.has_authorized_fields = exchange.has_authorized_fields;
-    inner.program_gate = exchange.program_gate.clone();
+    inner.upstream_gate = exchange.upstream_gate.clone();
     inner.trace = exchange
         .trace
         .take()
@@ -230,16 +223,15 @@ fn page_exchange(exchange: &mut Exchange, path: &str) -> Exchange {
     inner
 }
 
-/// What describes the page's content, and nothing else of it: validators, lifetimes and edited
-/// fields belong to the page under its own address, and the filters still see to the fields of the
-/// error.
+/// The fields that describe the page's content. Validators, lifetimes and edited fields belong to
+/// the page under its own address, and the filters still set the fields of the error.
 const CONTENT_FIELDS: [&str; 4] = [
     "Content-Type",
     "Content-Encoding",
     "Content-Language",
     "Vary",
 ];
-/// Apache sends them with the page, and so do sites with its rules.
+/// Sent with the page where the rules keep its head (Apache).
 const VALIDATORS: [&str; 3] = ["Last-Modified", "ETag", "Accept-Ranges"];
 
 /// The error's status and own fields (Allow, Retry-After, WWW-Authenticate…) with the page's
@@ -259,8 +251,8 @@ fn merge(mut error: Response, mut page: Response, with_validators: bool) -> Resp
     error
 }
 
-/// What a program answered in the place of an error, with the fields of the error that it did not
-/// say itself.
+/// A program's page in the place of an error, with the fields of the error that it has not set
+/// itself.
 fn by_program(error: Response, mut page: Response) -> Response {
     let fields = page.fields_mut();
     for (name, value) in error.fields().iter() {
@@ -287,13 +279,13 @@ fn text_page(mut response: Response, text: &str, kind: Option<&str>) -> Response
     response
 }
 
-/// A short page that says what happened and nothing about the server's insides.
+/// A short page that names the error and reveals nothing about the server.
 pub fn built_in_page(response: Response) -> Response {
     let sentence = sentence(response.status);
     page(response, sentence.as_bytes(), b"")
 }
 
-/// The same with a sentence and an end of the caller's, in HTML.
+/// A page with the status as its title, the caller's sentence and its end, both in HTML.
 pub fn page(mut response: Response, sentence: &[u8], end: &[u8]) -> Response {
     let status = response.status;
     if status.forbids_content() {
@@ -319,7 +311,7 @@ pub fn page(mut response: Response, sentence: &[u8], end: &[u8]) -> Response {
     response
 }
 
-/// What built-in pages say of an error.
+/// The sentence of built-in pages for an error.
 pub fn sentence(status: Status) -> &'static str {
     match status.0 {
         400 => "The request could not be understood.",

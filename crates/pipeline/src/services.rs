@@ -1,41 +1,58 @@
 //! What a worker has at hand for every request. One per worker and generation; never crosses
 //! threads.
+//!
+//! Called by: the phases and `respond`. Made by the server's registry.
+//! Caveat: the order of handlers and filters is the registry's, and matters.
+//! Out of scope: what only one feature needs, which that feature was given when it was made.
 
 use crate::{
-    Authorizer, Filter, Generation, GuardState, Handler, LocalFuture, NameServer, Rules,
-    modsecurity::Offload, throttle::Neighbours,
+    AbuseControl, ErrorDocumentCache, Filter, Forwarder, Generation, Handler, Inspector,
+    LocalFuture, SiteRules,
 };
-use saker_files::BufferFiles;
 use std::{rc::Rc, sync::Arc, time::Duration};
 
-/// From a path to the key authorization that waits there.
+/// Returns the key authorization that is to be found at a path.
 pub type FindChallenge = dyn Fn(&[u8]) -> Option<String>;
 
 pub struct Services {
     pub generation: Arc<Generation>,
-    /// In the order in which they are asked.
-    pub handlers: Rc<[Box<dyn Handler>]>,
+    pub handlers: ContentHandlers,
     /// In the order in which they are applied.
     pub filters: Rc<[Box<dyn Filter>]>,
-    /// Those of another front-end, for the sites that it brought.
-    pub rules: Option<Rc<dyn Rules>>,
-    /// Of the gateway, for `authorize`.
-    pub authorizer: Option<Rc<dyn Authorizer>>,
-    /// What guards of all cores know.
-    pub guard: Arc<GuardState>,
-    /// For robots that say who they are.
-    pub names: Option<Box<dyn NameServer>>,
+    /// Those that belong to the content wherever that goes, pages that include it too.
+    pub content_filters: Rc<[Box<dyn Filter>]>,
+    /// Answers the questions of the phases for each site.
+    pub rules: SiteRules,
+    pub abuse: Rc<dyn AbuseControl>,
+    pub inspector: Rc<dyn Inspector>,
+    /// `None`: there is no page cache.
+    pub error_document_cache: Option<Rc<dyn ErrorDocumentCache>>,
     /// Waits; the pipeline knows no runtime.
     pub sleep: fn(Duration) -> LocalFuture<'static, ()>,
-    /// Does work on another thread.
-    pub offload: Offload,
-    /// What is kept on disk for slow clients.
-    pub buffer_files: Arc<BufferFiles>,
-    /// What clients have used up, and who is banned.
-    pub neighbours: Arc<Neighbours>,
-    /// Monotonic nanoseconds, for throttling.
+    /// Monotonic nanoseconds, for rate limits.
     pub now_ns: fn() -> u64,
-    /// What an authority that looks at this path (of [`CHALLENGES`](crate::phases::CHALLENGES)) is
-    /// to find there now; `None`: what the site has.
+    /// What a certificate authority is to find at this path (below
+    /// [`CHALLENGES`](crate::phases::CHALLENGES)); `None`: what the site has there.
     pub challenge: Box<FindChallenge>,
+}
+
+/// Who makes content, in the order of the content phase.
+pub struct ContentHandlers {
+    /// Routes that answer by themselves, scripts that are found by the names of files. Not asked
+    /// where rules have chosen an upstream.
+    pub routes: Box<[Box<dyn Handler>]>,
+    /// The page cache.
+    pub cache: Option<Box<dyn Handler>>,
+    /// Proxy routes, files. Not asked where an upstream has been chosen.
+    pub sources: Box<[Box<dyn Handler>]>,
+    pub gateway: Rc<dyn Forwarder>,
+}
+
+impl ContentHandlers {
+    /// Once a second.
+    pub fn tick(&self, now_ms: u64) {
+        let all = self.routes.iter().chain(&self.cache).chain(&self.sources);
+        all.for_each(|handler| handler.tick(now_ms));
+        self.gateway.tick(now_ms);
+    }
 }

@@ -1,9 +1,14 @@
-//! What a feature implements to take part in the life of a request.
+//! The roles that a feature can take in the life of a request.
+//!
+//! Called by: the content phase (handlers, the gateway), `respond` (filters), the rules of
+//! saker.toml (the authorizer) and workers (kept outcomes).
+//! Caveat: a role never signals through side effects; what it has to say is in its return value.
+//! Out of scope: rules of front ends (`rules`), abuse control (`abuse`), inspection (`inspection`).
 
-use crate::{Exchange, Response};
+use crate::{Call, Exchange, Response};
 use saker_config::model::Authorize;
 use saker_http::HeadView;
-use std::{any::Any, future::Future, pin::Pin, rc::Rc, sync::Arc};
+use std::{future::Future, pin::Pin, rc::Rc, sync::Arc};
 
 /// A future that stays on its worker.
 pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
@@ -11,22 +16,25 @@ pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 /// What a handler made of a request.
 pub enum Handled {
     Answered(Response),
-    /// Not mine: the next handler is asked.
+    /// Nothing happened: the next handler is asked.
     Declined,
-    /// The path (or query) of the exchange has been changed: begin again behind the choice of the
-    /// host.
+    /// An upstream answers. The content phase asks the page cache for its response first, and the
+    /// gateway then.
+    Forward(Box<Call>),
+    /// The path (or query) of the exchange has changed: begin again behind the choice of the host.
     Restart,
 }
 
-/// Answers requests. Called in the content phase, in the registry's order, until one answers. The
-/// handler may read the exchange's body; the response's body is the driver's once it is returned.
+/// Answers requests. Called in the content phase, in the registry's order, until one does not
+/// decline. The handler may read the exchange's body; the response's body is the driver's once it is
+/// returned.
 pub trait Handler {
     /// For traces and the log.
     fn name(&self) -> &'static str;
 
     fn handle<'a>(&'a self, exchange: &'a mut Exchange) -> LocalFuture<'a, Handled>;
 
-    /// Once a second: what has been kept too long is let go. `now_ms` is monotonic.
+    /// Called once a second, to drop what has been kept too long. `now_ms` is monotonic.
     fn tick(&self, _now_ms: u64) {}
 }
 
@@ -44,14 +52,32 @@ impl<T: Handler + ?Sized> Handler for Rc<T> {
     }
 }
 
-/// Asks somebody else whether a request may pass. Whoever can't be asked lets nothing pass.
+/// Carries out upstream requests, whoever has chosen them.
+pub trait Forwarder {
+    /// For traces and the log.
+    fn name(&self) -> &'static str;
+
+    /// Never returns [`Handled::Declined`] or [`Handled::Forward`].
+    fn forward<'a>(
+        &'a self,
+        exchange: &'a mut Exchange,
+        request: Box<Call>,
+    ) -> LocalFuture<'a, Handled>;
+
+    /// As [`Handler::tick`].
+    fn tick(&self, _now_ms: u64) {}
+}
+
+/// Asks an authorization server whether a request may pass. If it can't be asked, nothing passes.
 pub trait Authorizer {
     fn ask(&self, exchange: &Exchange, wanted: &Arc<Authorize>)
     -> LocalFuture<'static, Permission>;
 }
 
+/// The answer of an authorization server.
 pub enum Permission {
     Granted(Granted),
+    /// The response goes to the client.
     Refused(Response),
 }
 
@@ -64,32 +90,14 @@ pub struct Granted {
     pub variables: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Changes a response on its way up. Called for every built head, and for ready ones where it asks
-/// for that, in the registry's order.
+/// Alters a response on its way up. Called for every built head, and for ready ones where it asks
+/// for that, in the registry's order. It owns the body while it runs.
 pub trait Filter {
     fn name(&self) -> &'static str;
 
-    /// Whether it wants this exchange's response even where its head is ready.
+    /// It wants this exchange's response even where its head is ready.
     fn takes_ready(&self, _: &Exchange) -> bool {
         false
-    }
-
-    /// Whether what it does belongs to the content, wherever that goes: then it is applied to what
-    /// pages include, too.
-    fn changes_content(&self) -> bool {
-        false
-    }
-
-    /// Whether it has to see a page that stands in for an error as the program said it, before the
-    /// error's own fields are laid over it.
-    fn sees_stand_ins(&self) -> bool {
-        false
-    }
-
-    /// What the request for such a page brings along of the one that went wrong
-    /// (`Exchange::page_cache`).
-    fn left_to_stand_in(&self, _: &mut Exchange) -> Option<Box<dyn Any>> {
-        None
     }
 
     fn apply<'a>(
@@ -99,13 +107,46 @@ pub trait Filter {
     ) -> LocalFuture<'a, ()>;
 }
 
-/// The outcome of a walk that can answer further requests for the same listener, host and path
-/// without another walk. A handler leaves one in [`Exchange::reusable`]; the pipeline keeps it as
-/// long as everything the walk depended on holds.
+impl<T: Filter + ?Sized> Filter for Rc<T> {
+    fn name(&self) -> &'static str {
+        T::name(self)
+    }
+
+    fn takes_ready(&self, exchange: &Exchange) -> bool {
+        T::takes_ready(self, exchange)
+    }
+
+    fn apply<'a>(
+        &'a self,
+        exchange: &'a mut Exchange,
+        response: &'a mut Response,
+    ) -> LocalFuture<'a, ()> {
+        T::apply(self, exchange, response)
+    }
+}
+
+/// The page cache's part in error documents, which are requests of their own.
+pub trait ErrorDocumentCache {
+    /// Called before `page` enters the phases as the error document of `exchange`: hands over how
+    /// deep it is nested in pages.
+    fn begin(&self, exchange: &mut Exchange, page: &mut Exchange);
+
+    /// Called with the response of `page` as it was made, before the error's own fields are laid
+    /// over it.
+    fn keep<'a>(
+        &'a self,
+        page: &'a mut Exchange,
+        response: &'a mut Response,
+    ) -> LocalFuture<'a, ()>;
+}
+
+/// The outcome of the phases that can answer further requests for the same listener, host and path
+/// without running them again. A handler leaves one in [`Exchange::reusable`]; the pipeline keeps it
+/// as long as everything that it depends on holds.
 pub trait Reusable {
-    /// Answers a GET or HEAD at once: no waiting, no file system call. `None`: this one has to walk
-    /// (say, because a variant is not made yet). `now` is in seconds since the epoch. The driver
-    /// leaves the body out for HEAD.
+    /// Answers a GET or HEAD at once: no waiting, no file system call. `None`: this request has to
+    /// go through the phases (for example because a variant is not made yet). `now` is in seconds
+    /// since the epoch. The driver leaves the body out for HEAD.
     fn answer(&self, head: HeadView<'_>, now: i64) -> Option<Response>;
 
     /// Bytes of memory that it holds, for the bound on all of them; may grow between calls.

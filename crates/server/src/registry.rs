@@ -6,14 +6,20 @@
 //! and keeps it before it is compressed.
 //! Out of scope: what a handler or filter does.
 
-use saker_apache::{Apache, ApacheRules, ContentFilters, Inside, ResponseRules, status::Figures};
+use saker_abuse::{Abuse, AbuseFields, LoginAttempts};
+use saker_apache::{Apache, ApacheRules, ContentFilters, Inside, ResponseRules};
+use saker_content::coding;
 use saker_content_filters::Compress;
 use saker_files::Watcher;
-use saker_gateway::{Doorkeeper, Gateway};
-use saker_handlers::{CgiFiles, FieldFilter, FixedAnswers, GuardFields, LoginAttempts, PhpFiles};
+use saker_gateway::{ForwardAuth, Gateway, ProxyRoutes};
+use saker_handlers::{CgiFiles, FieldFilter, FixedAnswers, PhpFiles};
+use saker_modsecurity::ModSecurityInspector;
+use saker_native::NativeRules;
 use saker_net::jobs::{self, JobKind};
 use saker_page_cache::{Explain, LookupHandler, PageCache, StoreFilter};
-use saker_pipeline::{Filter, Generation, Handler, Rules, Services};
+use saker_pipeline::{
+    ContentHandlers, ErrorDocumentCache, Filter, Generation, Handler, Rules, Services, SiteRules,
+};
 use saker_serving::{
     reverse_dns::ReverseDns,
     services::{CacheAccess, CommonParts, ServiceParts},
@@ -52,38 +58,72 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
     };
     let gateway = Rc::new(gateway);
     let buffer_files = gateway.buffer_files();
-    let challenges = Arc::clone(challenges);
-    let apache = ApacheParts::of(&generation, watcher, figures);
+    let apache = generation
+        .front_end
+        .clone()
+        .and_then(|front_end| front_end.downcast::<Apache>().ok());
+    let apache_rules = apache.as_ref().map(|apache| {
+        Rc::new(ApacheRules::new(
+            Arc::clone(apache),
+            watcher.clone(),
+            figures,
+            generation.model.php_pools.clone(),
+        ))
+    });
+    let content_filters = match (&apache, &apache_rules) {
+        (Some(apache), Some(rules)) => Some(Rc::new(ContentFilters::new(
+            Arc::clone(apache),
+            watcher.clone(),
+            Inside::new(inside, Rc::clone(rules)),
+        ))),
+        _ => None,
+    };
     let handlers = handlers(
         &generation,
         watcher,
+        Rc::clone(&gateway),
         page_cache.as_ref(),
         is_explained,
-        &gateway,
     );
-    let filters = filters(watcher, page_cache, apache.as_ref(), inside);
+    let filters = filters(
+        apache.as_ref(),
+        watcher,
+        content_filters.clone(),
+        page_cache.as_ref(),
+    );
+    let native = Rc::new(NativeRules::new(Some(Rc::new(ForwardAuth(gateway)))));
+    let mut rules = SiteRules::new(native);
+    if let Some(apache) = apache_rules {
+        rules = rules.with_first(apache.sites(), apache as Rc<dyn Rules>);
+    }
+    let challenges = Arc::clone(challenges);
     Services {
         generation,
-        handlers: Rc::from(handlers),
-        filters: Rc::from(filters),
-        rules: apache.map(|apache| apache.rules as Rc<dyn Rules>),
-        authorizer: Some(Rc::new(Doorkeeper(gateway))),
-        guard: Arc::clone(guard),
-        names: if is_explained {
-            None
-        } else {
-            Some(Box::new(ReverseDns::default()))
-        },
-        sleep: |time| Box::pin(tokio::time::sleep(time)),
-        offload: |work| {
+        handlers,
+        filters,
+        content_filters: content_filters
+            .into_iter()
+            .map(|filter| Box::new(filter) as Box<dyn Filter>)
+            .collect(),
+        rules,
+        abuse: Rc::new(Abuse {
+            shared: Arc::clone(guard),
+            clients: Arc::clone(neighbours),
+            names: match is_explained {
+                true => None,
+                false => Some(Box::new(ReverseDns::default())),
+            },
+        }),
+        inspector: Rc::new(ModSecurityInspector::new(buffer_files, |work| {
             Box::pin(async move {
                 jobs::run(JobKind::Inspection, None, move |_| work())
                     .await
                     .is_ok()
             })
-        },
-        buffer_files,
-        neighbours: Arc::clone(neighbours),
+        })),
+        error_document_cache: page_cache
+            .map(|page_cache| Rc::new(StoreFilter(page_cache)) as Rc<dyn ErrorDocumentCache>),
+        sleep: |time| Box::pin(tokio::time::sleep(time)),
         now_ns: saker_net::clock::monotonic_ns,
         challenge: Box::new(move |path| challenges.answer(path)),
     }
@@ -93,85 +133,62 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
 fn handlers(
     generation: &Generation,
     watcher: &Watcher,
+    gateway: Rc<Gateway>,
     page_cache: Option<&Rc<PageCache>>,
     is_explained: bool,
-    gateway: &Rc<Gateway>,
-) -> Vec<Box<dyn Handler>> {
-    let mut handlers: Vec<Box<dyn Handler>> = vec![
-        Box::new(FixedAnswers),
-        Box::new(PhpFiles::new(
-            watcher.clone(),
-            generation.model.php_pools.clone(),
-        )),
-        Box::new(CgiFiles::new(watcher.clone())),
-    ];
-    if let Some(page_cache) = page_cache {
-        handlers.push(Box::new(LookupHandler(Rc::clone(page_cache))));
+) -> ContentHandlers {
+    let cache: Option<Box<dyn Handler>> = match page_cache {
+        Some(page_cache) => Some(Box::new(LookupHandler(Rc::clone(page_cache)))),
+        None if is_explained => Some(Box::new(Explain)),
+        None => None,
+    };
+    ContentHandlers {
+        routes: Box::new([
+            Box::new(FixedAnswers),
+            Box::new(PhpFiles::new(
+                watcher.clone(),
+                generation.model.php_pools.clone(),
+            )),
+            Box::new(CgiFiles::new(watcher.clone())),
+        ]),
+        cache,
+        sources: Box::new([
+            Box::new(ProxyRoutes),
+            Box::new(StaticFiles::new(
+                watcher.clone(),
+                generation.model.server.resource_file_bytes_max,
+            )),
+        ]),
+        gateway,
     }
-    if is_explained {
-        handlers.push(Box::new(Explain));
-    }
-    handlers.push(Box::new(Rc::clone(gateway)));
-    handlers.push(Box::new(StaticFiles::new(
-        watcher.clone(),
-        generation.model.server.resource_file_bytes_max,
-    )));
-    handlers
 }
 
 /// The filters, in the order in which they see a response.
 fn filters(
+    apache: Option<&Arc<Apache>>,
     watcher: &Watcher,
-    page_cache: Option<Rc<PageCache>>,
-    apache: Option<&ApacheParts>,
-    inside: Weak<Services>,
-) -> Vec<Box<dyn Filter>> {
-    let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(LoginAttempts), Box::new(FieldFilter)];
-    if let Some(apache) = apache {
-        let inside = Inside::new(inside, Rc::clone(&apache.rules));
-        filters.push(Box::new(ContentFilters::new(
-            Arc::clone(&apache.configuration),
-            watcher.clone(),
-            inside,
-        )));
+    content_filters: Option<Rc<ContentFilters>>,
+    page_cache: Option<&Rc<PageCache>>,
+) -> Rc<[Box<dyn Filter>]> {
+    let mut filters: Vec<Box<dyn Filter>> = vec![
+        Box::new(LoginAttempts {
+            decode: coding::decode_up_to,
+        }),
+        Box::new(FieldFilter),
+    ];
+    if let Some(content_filters) = content_filters {
+        filters.push(Box::new(content_filters));
     }
     if let Some(page_cache) = page_cache {
-        filters.push(Box::new(StoreFilter(page_cache)));
+        filters.push(Box::new(StoreFilter(Rc::clone(page_cache))));
     }
     filters.push(Box::new(Compress));
     if let Some(apache) = apache {
         filters.push(Box::new(ResponseRules::new(
-            Arc::clone(&apache.configuration),
+            Arc::clone(apache),
             watcher.clone(),
         )));
     }
-    filters.push(Box::new(GuardFields));
-    filters
-}
-
-/// The front end of an Apache configuration.
-struct ApacheParts {
-    configuration: Arc<Apache>,
-    rules: Rc<ApacheRules>,
-}
-
-impl ApacheParts {
-    /// `None`: the configuration is native.
-    fn of(
-        generation: &Generation,
-        watcher: &Watcher,
-        figures: Rc<dyn Figures>,
-    ) -> Option<ApacheParts> {
-        let configuration = generation.front_end.clone()?.downcast::<Apache>().ok()?;
-        let rules = Rc::new(ApacheRules::new(
-            Arc::clone(&configuration),
-            watcher.clone(),
-            figures,
-            generation.model.php_pools.clone(),
-        ));
-        Some(ApacheParts {
-            configuration,
-            rules,
-        })
-    }
+    filters.push(Box::new(AbuseFields));
+    Rc::from(filters)
 }

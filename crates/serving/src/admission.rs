@@ -7,10 +7,9 @@
 //! Out of scope: limits on requests, which are the session's and the pipeline's.
 
 use crate::worker::{Draining, Worker};
-use saker_pipeline::{
-    Client, Generation,
-    throttle::{self, AddressState, ConnectionGuard},
-};
+use saker_abuse::violation;
+use saker_pipeline::{Client, Generation};
+use saker_rate_limits::{AddressState, ConnectionGuard};
 use saker_telemetry::{Metric, error_log, message};
 use std::{
     net::IpAddr,
@@ -127,13 +126,7 @@ impl ConnectionPermit {
         if soft_max != 0 && !is_exempt {
             let over_ms = state.over_soft_ms(soft_max, saker_net::clock::turn_ms());
             if over_ms.is_some_and(|over_ms| over_ms > guard.grace_ms) {
-                throttle::consequence::ban(
-                    &neighbours.bans,
-                    guard,
-                    address,
-                    now_s,
-                    "connections_soft",
-                );
+                violation::ban(&neighbours.bans, guard, address, now_s, "connections_soft");
                 return Err(AdmissionError::Banned);
             }
         }

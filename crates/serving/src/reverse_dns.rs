@@ -6,11 +6,11 @@
 //! queried again over TCP.
 
 use saker_abuse::{
+    Confirmed, NameServer, bot_names,
     dns::{Answer, Question, server_of},
-    robots,
 };
 use saker_net::clock;
-use saker_pipeline::{Confirmed, LocalFuture, NameServer};
+use saker_pipeline::LocalFuture;
 use std::{
     cell::Cell,
     fs, io,
@@ -90,7 +90,7 @@ async fn confirmed(
     let mut confirmed = Vec::new();
     for name in names
         .into_iter()
-        .filter(|name| robots::is_below(name, domains))
+        .filter(|name| bot_names::is_below(name, domains))
         .take(NAMES_MAX)
     {
         let back = ask(server, &Question::AddressesOf(name.clone(), address)).await?;

@@ -6,12 +6,13 @@
 //! hands it in as a [`MakeServices`].
 //! Out of scope: the services themselves, which are the pipeline's.
 
+use saker_abuse::{ClientLimits, SharedAbuseState};
 use saker_acme::Challenges;
 use saker_apache::status::Figures;
 use saker_files::Watcher;
 use saker_gateway::Gateway;
 use saker_page_cache::Share;
-use saker_pipeline::{Generation, GuardState, Services, throttle::Neighbours};
+use saker_pipeline::{Generation, Services};
 use std::{rc::Rc, sync::Arc};
 
 /// Makes services from their parts.
@@ -31,8 +32,8 @@ pub struct ServiceParts<'a> {
 pub struct CommonParts<'a> {
     pub watcher: &'a Watcher,
     pub challenges: &'a Arc<Challenges>,
-    pub guard: &'a Arc<GuardState>,
-    pub neighbours: &'a Arc<Neighbours>,
+    pub guard: &'a Arc<SharedAbuseState>,
+    pub neighbours: &'a Arc<ClientLimits>,
 }
 
 /// A worker's access to the page cache.

@@ -4,6 +4,7 @@
 //! Called by: the start, which makes it; workers and the supervisor.
 
 use crate::{log_files::LogFiles, quic_secrets::QuicShared, services::MakeServices};
+use saker_abuse::{ClientLimits, SharedAbuseState};
 use saker_acme::Challenges;
 use saker_broker_client::BrokerClient;
 use saker_cache_store::Store;
@@ -11,7 +12,6 @@ use saker_config::Model;
 use saker_dynamic_vhosts::Hosts;
 use saker_files::{BufferFiles, Watcher};
 use saker_page_cache::stats::WorkerStats;
-use saker_pipeline::{GuardState, throttle::Neighbours};
 use saker_telemetry::Counters;
 use std::{
     fs::File,
@@ -44,9 +44,9 @@ pub struct Shared {
     /// Requests that are worked on, for `limits.requests_at_a_time`.
     pub busy: BusyRequests,
     /// Accounts of client addresses, and bans.
-    pub abuse: Arc<Neighbours>,
+    pub abuse: Arc<ClientLimits>,
     /// State of bot verification and clearance cookies.
-    pub guard: Arc<GuardState>,
+    pub guard: Arc<SharedAbuseState>,
     /// HTTP-01 challenges, for certificate authorities.
     pub challenges: Arc<Challenges>,
     /// Open access logs by target.

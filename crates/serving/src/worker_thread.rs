@@ -165,11 +165,7 @@ async fn tick(worker: Rc<Worker>, mut ticker: Ticker) {
             worker.flush_logs();
             worker.publish_resource_counts();
             let now_ms = saker_net::clock::monotonic_ms();
-            worker
-                .services()
-                .handlers
-                .iter()
-                .for_each(|handler| handler.tick(now_ms));
+            worker.services().handlers.tick(now_ms);
             if worker.index == 0 {
                 error_log::tick();
             }

@@ -86,7 +86,7 @@ impl StaticFiles {
             .handed
             .as_ref()
             .map(|handed| handed.settings(&exchange.settings));
-        if exchange.screening.is_some() {
+        if exchange.inspection.is_some() {
             // Rules inspect the file, and a precompressed sibling may have other content.
             let files = &own.as_ref().unwrap_or(&exchange.settings).files;
             let content_type = names::content_type(files, &found.relative).unwrap_or_default();

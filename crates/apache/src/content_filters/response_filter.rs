@@ -131,10 +131,6 @@ impl Filter for ContentFilters {
         "content filters"
     }
 
-    fn changes_content(&self) -> bool {
-        true
-    }
-
     fn takes_ready(&self, exchange: &Exchange) -> bool {
         peek(exchange).is_some_and(|state| state.changes_content)
     }

@@ -120,7 +120,7 @@ async fn answered(
     if is_program {
         as_program(origin, &mut inner).ok_or_else(refused)?;
     }
-    let before = phases::descend_inside(&mut inner, &services).await;
+    let before = phases::run_subrequest(&mut inner, &services).await;
     if before
         .as_ref()
         .is_some_and(|response| response.status != Status::OK)
@@ -141,7 +141,7 @@ async fn answered(
     }
     let response = match before {
         Some(response) => response,
-        None => respond::content_inside(&mut inner, &services).await,
+        None => respond::subrequest_content(&mut inner, &services).await,
     };
     match response.status.is_error() && matches!(response.body, Body::Empty) {
         true => Err(refused()),
@@ -188,7 +188,7 @@ async fn look(origin: &Origin, inside: &Inside, target: &Target) -> Result<Answe
     let services = inside.services().ok_or_else(missing)?;
     let mut inner = inside::request(origin, target).ok_or_else(missing)?;
     state(&mut inner).is_answered = false;
-    let before = phases::descend_inside(&mut inner, &services).await;
+    let before = phases::run_subrequest(&mut inner, &services).await;
     if before.is_some_and(|response| response.status != Status::OK) {
         return Err(missing());
     }

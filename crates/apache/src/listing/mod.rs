@@ -12,6 +12,7 @@ mod order;
 mod page;
 mod work;
 
+use crate::verdict::Verdict;
 use crate::{
     fixups::{descend, nested, subrequest},
     host::Host,
@@ -36,7 +37,7 @@ use saker_ap_expr::{GlobOptions, glob_matches};
 use saker_files::{Kind, Resolved, Watcher, resolve};
 use saker_http::{Status, date::format_date, escape};
 use saker_net::jobs::JobError;
-use saker_pipeline::{Body, Chunk, Exchange, Inner, Response, Verdict};
+use saker_pipeline::{Body, Chunk, Exchange, Inner, Response};
 use saker_telemetry::{error_log, httpd_message, message};
 use std::{
     os::unix::fs::FileExt,

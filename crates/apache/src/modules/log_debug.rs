@@ -7,6 +7,7 @@
 //! Absent on purpose: lines about requests that rules make themselves (index files that are tried).
 
 use super::core::texts;
+use crate::verdict::Verdict;
 use crate::{
     facts::Seen,
     host::Host,
@@ -20,7 +21,7 @@ use saker_apache_syntax::Node;
 use saker_config::model::Origin;
 use saker_files::Watcher;
 use saker_http::{Fields, Status};
-use saker_pipeline::{Exchange, Response, Verdict};
+use saker_pipeline::{Exchange, Response};
 use saker_telemetry::{Level, error_log};
 use std::sync::Arc;
 

@@ -5,6 +5,7 @@
 //! far two names are apart decides whether the client is sent on or gets a choice; the ranks are
 //! Apache's. The names of a folder are bounded.
 
+use crate::verdict::Verdict;
 use crate::{
     host::Host,
     local::{Local, Set},
@@ -17,7 +18,7 @@ use crate::{
 use saker_ap_expr::escape_uri;
 use saker_files::{EntryChoice, Watcher, read_directory, resolve};
 use saker_http::{Method, Status, escape};
-use saker_pipeline::{Exchange, Response, Verdict, respond::page};
+use saker_pipeline::{Exchange, Response, respond::page};
 use std::path::Path;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -13,12 +13,13 @@ use super::{
     translate::Proxied,
     workers::Found,
 };
+use crate::verdict::Verdict;
 use crate::{
     call, cgi, host::Host, local::Local, methods, origin, rules::ApacheRules, state::peek,
 };
 use saker_config::model::{Backend, BackendAddress, Protocol, Through, Upstream};
 use saker_http::{Method, Status, path::EncodedSlashes};
-use saker_pipeline::{Call, CallManner, CallNames, CallTo, Exchange, Response, Script, Verdict};
+use saker_pipeline::{Call, CallManner, CallNames, CallTo, Exchange, Response, Script};
 use saker_telemetry::{error_log, message};
 use std::{rc::Rc, sync::Arc};
 
@@ -324,7 +325,7 @@ fn forwards(exchange: &mut Exchange, host: &Host) -> Option<Verdict> {
 /// The last to get it answers it.
 fn at_the_end(exchange: &mut Exchange, host: &Host) -> Verdict {
     match exchange.head.view().method() {
-        Method::Trace => Verdict::Answer(saker_pipeline::phases::trace_answer(exchange)),
+        Method::Trace => Verdict::Answer(saker_pipeline::methods::trace_answer(exchange)),
         Method::Options => Verdict::Answer(methods::with_methods(Status::OK, host)),
         _ => Verdict::Answer(Response::new(Status::BAD_REQUEST)),
     }

@@ -7,6 +7,7 @@
 //! and other proxies on the way of CONNECT (it is refused where ProxyRemote names one).
 
 use super::{draft::ProxyDraft, pass::Encoding, translate::Proxied};
+use crate::verdict::Verdict;
 use crate::{
     host::Host,
     rules::is_named,
@@ -14,7 +15,7 @@ use crate::{
 };
 use saker_config::model::{Backend, BackendAddress, Member, Protocol, Tuning, Upstream};
 use saker_http::{Method, Status, Version, target};
-use saker_pipeline::{Exchange, Response, Verdict};
+use saker_pipeline::{Exchange, Response};
 use saker_telemetry::{error_log, message};
 use std::sync::Arc;
 

@@ -7,6 +7,7 @@
 
 use super::forward;
 use super::pass::{Encoding, From, Pass, Passed, Paths};
+use crate::verdict::Verdict;
 use crate::{
     host::Host,
     modules::{cache, setenvif},
@@ -16,7 +17,7 @@ use crate::{
     walk,
 };
 use saker_http::{Method, Status, target};
-use saker_pipeline::{Exchange, Response, Verdict};
+use saker_pipeline::{Exchange, Response};
 use std::{borrow::Cow, sync::Arc};
 
 /// A request that somebody else answers.

@@ -9,8 +9,8 @@ use saker_gateway::Gateway;
 use saker_http::{RequestHead, Version};
 use saker_net::{Deadlines, clock};
 use saker_pipeline::{
-    Body, BodyError, Call, CallManner, CallNames, CallTo, Chunk, Client, Exchange, Handled,
-    Handler, NoBody, RequestBody, Response,
+    Body, BodyError, Call, CallManner, CallNames, CallTo, Chunk, Client, Exchange, Forwarder,
+    Handled, NoBody, RequestBody, Response,
 };
 use saker_testkit::TempDir;
 use std::{
@@ -189,10 +189,16 @@ pub fn exchange(method: &str, upstream: &Arc<Upstream>) -> Exchange {
     exchange
 }
 
+/// Carries out the upstream request that the exchange has.
+pub async fn forward(gateway: &Gateway, exchange: &mut Exchange) -> Handled {
+    let request = exchange.call.take().expect("an upstream request");
+    gateway.forward(exchange, request).await
+}
+
 pub async fn answer(gateway: &Gateway, exchange: &mut Exchange) -> Response {
-    match gateway.handle(exchange).await {
+    match forward(gateway, exchange).await {
         Handled::Answered(response) => response,
-        Handled::Declined => panic!("declined"),
+        Handled::Declined | Handled::Forward(_) => panic!("declined"),
         Handled::Restart => panic!("led on to {}", String::from_utf8_lossy(&exchange.path)),
     }
 }

@@ -12,9 +12,8 @@ use crate::{
 };
 use saker_esi::Inline;
 use saker_http::{KnownField, RequestHead, Status, fields::known_name};
-use saker_pipeline::{
-    Body, Chunk, Exchange, Inner, NoBody, Response, Services, respond, throttle::Admission,
-};
+use saker_pipeline::{Body, Chunk, Exchange, Inner, NoBody, Response, Services, respond};
+use saker_rate_limits::Admission;
 use std::{rc::Rc, sync::Arc};
 
 /// Limit for one fragment.
@@ -136,7 +135,7 @@ fn request(
     exchange.admission = Some(Admission::Pass);
     exchange.log_id = Rc::clone(&source.log_id);
     exchange.charge_to(&source.budget);
-    exchange.page_cache = Some(Box::new(fragment));
+    exchange.extensions.insert(fragment);
     exchange
 }
 
@@ -184,10 +183,7 @@ pub async fn answer(
     if !exchange.may_nest(Inner::Include) || exchange.is_over_budget() {
         return Err(Status::INTERNAL_SERVER_ERROR);
     }
-    let fragment = exchange
-        .page_cache
-        .as_ref()
-        .and_then(|state| state.downcast_ref::<FragmentRequest>());
+    let fragment = exchange.extensions.get::<FragmentRequest>();
     let memory = fragment.map_or_else(
         || IncludeContext::default().memory,
         |fragment| fragment.include.memory.clone(),

@@ -36,7 +36,9 @@ pub fn template_hit(
 ) -> Response {
     let fields = page.fields_of_template(options, hit, exchange.now);
     let body = Body::Memory(parsed.page.clone());
-    exchange.page_cache = Some(Box::new(PendingAssembly { parsed, include }));
+    exchange
+        .extensions
+        .insert(PendingAssembly { parsed, include });
     Response::ready(Rc::new(ReadyHead::new(page.status, fields)), body)
 }
 

@@ -55,5 +55,5 @@ pub fn leave(cache: &PageCache, exchange: &mut Exchange, mut request: CacheReque
     if config.obeys_http && config.offer.esi {
         offer_esi(exchange);
     }
-    exchange.page_cache = Some(Box::new(request));
+    exchange.extensions.insert(request);
 }

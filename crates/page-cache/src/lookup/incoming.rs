@@ -1,8 +1,7 @@
 //! State that an exchange brings to the look-up.
 //!
 //! Called by: `search`.
-//! Caveat: one slot of the exchange holds any of four types; an internal redirect finds the state
-//! of the request before it.
+//! Caveat: an internal redirect finds the state of the request before it.
 //! Out of scope: what the state means.
 
 use crate::{
@@ -10,6 +9,7 @@ use crate::{
     esi::{
         context::IncludeContext,
         fragment::{FragmentAnswer, FragmentRequest},
+        page_response::PendingAssembly,
     },
     refresh::RefreshRequest,
     request::CacheRequest,
@@ -27,52 +27,34 @@ pub struct IncomingState {
 
 impl IncomingState {
     pub fn of(exchange: &mut Exchange) -> IncomingState {
-        let Some(state) = exchange.page_cache.take() else {
-            return IncomingState::default();
-        };
-        let state = match state.downcast::<RefreshRequest>() {
-            Ok(refresh) => {
-                return IncomingState {
-                    refresh: Some(*refresh),
-                    ..IncomingState::default()
-                };
-            }
-            Err(state) => state,
-        };
-        let state = match state.downcast::<BackgroundFetch>() {
-            Ok(background_fetch) => {
-                return IncomingState {
-                    background_fetch: Some(*background_fetch),
-                    ..IncomingState::default()
-                };
-            }
-            Err(state) => state,
-        };
-        match state.downcast::<FragmentRequest>() {
-            Ok(fragment) => {
-                let FragmentRequest { include, answered } = *fragment;
-                IncomingState {
-                    include: Some(include),
-                    answered: Some(answered),
-                    ..IncomingState::default()
-                }
-            }
-            // An internal redirect.
-            Err(state) => {
-                let before = state.downcast::<CacheRequest>().ok();
-                before.map_or_else(IncomingState::default, |request| {
-                    let CacheRequest {
-                        include,
-                        background_fetch,
-                        ..
-                    } = *request;
-                    IncomingState {
-                        include,
-                        background_fetch,
-                        ..IncomingState::default()
-                    }
-                })
-            }
+        let extensions = &mut exchange.extensions;
+        drop(extensions.remove::<PendingAssembly>());
+        // The state of the request before an internal redirect.
+        let before = extensions.remove::<CacheRequest>();
+        if let Some(refresh) = extensions.remove::<RefreshRequest>() {
+            return IncomingState {
+                refresh: Some(refresh),
+                ..IncomingState::default()
+            };
         }
+        if let Some(background_fetch) = extensions.remove::<BackgroundFetch>() {
+            return IncomingState {
+                background_fetch: Some(background_fetch),
+                ..IncomingState::default()
+            };
+        }
+        if let Some(FragmentRequest { include, answered }) = extensions.remove::<FragmentRequest>()
+        {
+            return IncomingState {
+                include: Some(include),
+                answered: Some(answered),
+                ..IncomingState::default()
+            };
+        }
+        before.map_or_else(IncomingState::default, |request| IncomingState {
+            include: request.include,
+            background_fetch: request.background_fetch,
+            ..IncomingState::default()
+        })
     }
 }

@@ -1,28 +1,29 @@
-//! From a site that stands for many hosts to that of the one that was asked for; the second half of
+//! From a site that stands for many hosts to the one that was requested; the second half of
 //! `select_host`.
 //!
-//! Difficulty: what is not known has to be waited for, and the phase is run again then: the answer
-//! waits for it in the exchange. Outcomes depend on the listener, the name and what is known of it;
-//! so they are kept as others are, as long as the answer's lease holds.
+//! Called by: `select_host`, for sites with patterns or a lookup of hosts.
+//! Caveat: an outcome depends on the listener, the name and what the database returned; it is kept
+//! only as long as the answer's lease holds.
+//! Out of scope: making the site of a row ([`DerivedSites`](crate::DerivedSites)).
 
-use crate::{Exchange, Response, Services, Verdict};
+use crate::{Exchange, Response, Services, Step, Verdict};
 use saker_config::model::{ByHost, Site, is_plain_name};
 use saker_dynamic_vhosts::{Answer, Found, HostRow, Hosts};
 use saker_http::Status;
-use std::{cell::OnceCell, rc::Rc, sync::Arc};
+use std::sync::Arc;
 
-pub(super) fn by_host(exchange: &mut Exchange, services: &Services) -> Verdict {
+pub(super) fn by_host<'a>(exchange: &'a mut Exchange, services: &'a Services) -> Step<'a> {
     let site = Arc::clone(&exchange.site);
     let Some(by_host) = &site.by_host else {
-        return Verdict::Pass;
+        return Step::PASS;
     };
     let name = match str::from_utf8(&exchange.host) {
         Ok(name) if is_plain_name(name.as_bytes()) => name.to_owned(),
         _ => {
             exchange.trace("select_host", None, || {
-                "the name is none that a folder or a row could have".into()
+                "no directory or row can have this name".into()
             });
-            return unknown(services, by_host);
+            return unknown(services, by_host).into();
         }
     };
     let hosts = services
@@ -31,48 +32,49 @@ pub(super) fn by_host(exchange: &mut Exchange, services: &Services) -> Verdict {
         .as_ref()
         .filter(|_| by_host.is_looked_up);
     let Some(hosts) = hosts else {
-        return take(exchange, services, &site, by_host, &name, None);
+        return take(exchange, services, &site, by_host, &name, None).into();
     };
-    match find(exchange, hosts, &name) {
-        Ok(Answer::Known(row, lease)) => {
-            exchange.stamps.push(lease.stamp());
-            exchange.trace("select_host", None, || "the database knows it".into());
-            take(exchange, services, &site, by_host, &name, Some(row))
+    match hosts.find(&name) {
+        Found::Now(answer) => known(exchange, services, &site, &name, answer).into(),
+        Found::Later(waiting) => {
+            let site = Arc::clone(&site);
+            Step::Pending(Box::pin(async move {
+                let answer = Hosts::heard(waiting).await;
+                known(exchange, services, &site, &name, answer)
+            }))
         }
-        Ok(Answer::Missing(lease)) => {
-            exchange.stamps.push(lease.stamp());
-            exchange.trace("select_host", None, || {
-                "the database does not know it".into()
-            });
-            unknown(services, by_host)
-        }
-        Ok(Answer::Refused) => unavailable(
-            exchange,
-            "what the database says of it is refused; the error log says why",
-        ),
-        Ok(Answer::Away) => unavailable(exchange, "the database does not answer"),
-        Err(wait) => wait,
     }
 }
 
-/// What is known, or what to wait for.
-fn find(exchange: &mut Exchange, hosts: &Arc<Hosts>, name: &str) -> Result<Answer, Verdict> {
-    if let Some(answer) = exchange
-        .looked_up
-        .take()
-        .and_then(|heard| heard.get().cloned())
-    {
-        return Ok(answer);
-    }
-    match hosts.find(name) {
-        Found::Now(answer) => Ok(answer),
-        Found::Later(waiting) => {
-            let heard = Rc::<OnceCell<Answer>>::default();
-            exchange.looked_up = Some(Rc::clone(&heard));
-            Err(Verdict::Wait(Box::pin(async move {
-                let _ = heard.set(Hosts::heard(waiting).await);
-            })))
+/// What follows from the database's answer.
+fn known(
+    exchange: &mut Exchange,
+    services: &Services,
+    site: &Site,
+    name: &str,
+    answer: Answer,
+) -> Verdict {
+    let Some(by_host) = &site.by_host else {
+        return Verdict::Pass;
+    };
+    match answer {
+        Answer::Known(row, lease) => {
+            exchange.stamps.push(lease.stamp());
+            exchange.trace("select_host", None, || "the database has the host".into());
+            take(exchange, services, site, by_host, name, Some(row))
         }
+        Answer::Missing(lease) => {
+            exchange.stamps.push(lease.stamp());
+            exchange.trace("select_host", None, || {
+                "the database does not have the host".into()
+            });
+            unknown(services, by_host)
+        }
+        Answer::Refused => unavailable(
+            exchange,
+            "the host's row in the database is invalid; the error log has the reason",
+        ),
+        Answer::Away => unavailable(exchange, "the database does not answer"),
     }
 }
 
@@ -103,15 +105,14 @@ fn take(
     let root = exchange.site.root.clone();
     exchange.trace("select_host", None, || {
         root.map_or_else(
-            || "it has no root".into(),
-            |root| format!("its root is {}", root.display()),
+            || "the host has no root".into(),
+            |root| format!("the root of the host is {}", root.display()),
         )
     });
     Verdict::Pass
 }
 
-/// A name that nobody knows gets what the configuration says; where that is the site, it is as if
-/// nothing depended on the name.
+/// An unknown name gets the configured status, or the site itself where none is configured.
 fn unknown(services: &Services, by_host: &ByHost) -> Verdict {
     match services
         .generation
@@ -130,7 +131,7 @@ fn unavailable(exchange: &mut Exchange, why: &'static str) -> Verdict {
     Verdict::Answer(Response::new(Status::SERVICE_UNAVAILABLE))
 }
 
-/// To a URL without a path the request's own goes along.
+/// A URL without a path gets the request's own.
 fn redirect(exchange: &mut Exchange, to: &str) -> Response {
     exchange.trace("select_host", None, || {
         format!("the host has moved to {to}")

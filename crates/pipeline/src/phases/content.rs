@@ -1,53 +1,133 @@
-//! Asks the handlers in their order; the first that does not decline has answered.
+//! The content phase: routes that answer by themselves, then the page cache, then an upstream or a
+//! file.
+//!
+//! Called by: [`run_phases`](super::run_phases), last.
+//! Caveat: upstream requests come from rules ([`Exchange::call`]) or from a handler
+//! ([`Handled::Forward`]); both are carried out here and nowhere else.
+//! Out of scope: what makes content; the registry lists it ([`ContentHandlers`]).
+//!
+//! [`ContentHandlers`]: crate::ContentHandlers
 
 use super::body_bytes_max;
-use crate::{Exchange, Handled, Response, Services, guard};
+use crate::{Exchange, Handled, Handler, Response, Services, Verdict};
 use saker_http::{KnownField, Method, Status};
 use std::future::poll_fn;
 
 /// Limits up to this one hold for content that no handler reads.
 const UNREAD_BYTES_MAX: u64 = 256 << 10;
 
-/// `None`: a handler has changed the path, and everything begins again behind the choice of the
-/// host.
+/// `None`: the path has changed, and everything begins again behind the choice of the host.
 pub(super) async fn content(exchange: &mut Exchange, services: &Services) -> Option<Response> {
-    for handler in services.handlers.iter() {
-        if exchange.settings.visitors.logins.is_some()
-            && let Some(refused) = guard::check_program(exchange, services).await
-        {
-            return Some(refused);
-        }
-        match handler.handle(exchange).await {
-            Handled::Answered(response) => {
-                exchange.trace("content", None, || {
-                    format!("handler `{}` answers {}", handler.name(), response.status.0)
-                });
-                read_unread(exchange, services, &response).await;
-                return Some(response);
+    let response = match make(exchange, services).await {
+        Handled::Answered(response) => response,
+        Handled::Restart => return None,
+        Handled::Declined | Handled::Forward(_) => Response::new(Status::NOT_FOUND),
+    };
+    Some(response)
+}
+
+/// The first that does not decline. [`Handled::Forward`] is carried out.
+async fn make(exchange: &mut Exchange, services: &Services) -> Handled {
+    let handlers = &services.handlers;
+    if let Some(refused) = limit_logins(exchange, services).await {
+        return Handled::Answered(refused);
+    }
+    if exchange.call.is_none() {
+        match first(exchange, services, &handlers.routes).await {
+            Handled::Declined => {}
+            Handled::Forward(request) => {
+                exchange.call = Some(request);
+                if let Some(refused) = limit_logins(exchange, services).await {
+                    return Handled::Answered(refused);
+                }
             }
-            Handled::Restart => {
-                let path = String::from_utf8_lossy(&exchange.path).into_owned();
-                exchange.trace("content", None, || {
-                    format!("handler `{}` leads on to {path}", handler.name())
-                });
-                return None;
-            }
-            Handled::Declined => exchange.trace("content", None, || {
-                format!("handler `{}` declines", handler.name())
-            }),
+            done => return done,
         }
     }
-    Some(Response::new(Status::NOT_FOUND))
+    match first(exchange, services, handlers.cache.as_slice()).await {
+        Handled::Declined => {}
+        done => return done,
+    }
+    let request = match exchange.call.take() {
+        Some(request) => request,
+        None => match first(exchange, services, &handlers.sources).await {
+            Handled::Forward(request) => request,
+            done => return done,
+        },
+    };
+    let gateway = &handlers.gateway;
+    let handled = gateway.forward(exchange, request).await;
+    finish(exchange, services, gateway.name(), handled).await
+}
+
+/// Asks handlers in their order.
+async fn first(
+    exchange: &mut Exchange,
+    services: &Services,
+    handlers: &[Box<dyn Handler>],
+) -> Handled {
+    for handler in handlers {
+        let handled = handler.handle(exchange).await;
+        match finish(exchange, services, handler.name(), handled).await {
+            Handled::Declined => {}
+            done => return done,
+        }
+    }
+    Handled::Declined
+}
+
+/// What `explain` shows of a handler, and what its answer leaves to be read.
+async fn finish(
+    exchange: &mut Exchange,
+    services: &Services,
+    name: &'static str,
+    handled: Handled,
+) -> Handled {
+    match &handled {
+        Handled::Answered(response) => {
+            exchange.trace("content", None, || {
+                format!("handler `{name}` answers {}", response.status.0)
+            });
+            read_unread(exchange, services, response).await;
+        }
+        Handled::Restart => {
+            let path = String::from_utf8_lossy(&exchange.path).into_owned();
+            exchange.trace("content", None, || {
+                format!("handler `{name}` redirects internally to {path}")
+            });
+        }
+        Handled::Declined => {
+            exchange.trace("content", None, || format!("handler `{name}` declines"))
+        }
+        Handled::Forward(_) => {}
+    }
+    handled
+}
+
+/// Limits login attempts by the script or upstream that is about to answer.
+async fn limit_logins(exchange: &mut Exchange, services: &Services) -> Option<Response> {
+    if exchange.settings.visitors.logins.is_none() || exchange.stands_in_for.is_some() {
+        return None;
+    }
+    match services
+        .abuse
+        .check_upstream(exchange, services)
+        .verdict()
+        .await
+    {
+        Verdict::Answer(response) => Some(response),
+        Verdict::Pass | Verdict::Restart => None,
+    }
 }
 
 /// Reads content of unknown length that the handler has left, so that whether it is over its limit
-/// does not go by who answers (Apache does that, too). The driver answers 413 in the place of
-/// `response` where it is. Content of known length was measured before, and larger limits are for
-/// programs, which read it themselves.
+/// does not depend on who answers (as in Apache). The driver answers 413 in the place of `response`
+/// where it is. Content of known length was measured before, and larger limits are for programs,
+/// which read it themselves.
 async fn read_unread(exchange: &mut Exchange, services: &Services, response: &Response) {
     let limit = body_bytes_max(exchange, services);
     let head = exchange.head.view();
-    // Who waits for a word from us has sent nothing.
+    // A client that waits for 100 (Continue) or for a tunnel has sent nothing.
     let waits = head.has(KnownField::Expect) || head.method() == Method::Connect;
     let is_measured = exchange.body.is_end() || exchange.body.length().is_some() || waits;
     if is_measured

@@ -1,46 +1,45 @@
-//! The life of a request, top to bottom. Each entry is a function in the file of its name.
+//! The life of a request, top to bottom. Each entry is a function in the file of its name, or a
+//! question to the rules of the site's front end.
 //!
-//! A phase lets the request pass, answers it, which ends the descent, or has changed its path: then
-//! the descent begins again behind the choice of the host, a bounded number of times. No phase
-//! calls an earlier one.
+//! Called by: [`respond`](crate::respond), and front ends for the requests that pages include.
+//! Caveat: clients' requests, subrequests, internal redirects and error documents run the same list;
+//! those that know their host begin behind `select_host`. No phase calls an earlier one.
+//! Out of scope: the way back up (`respond`).
 
-mod access;
-mod authorize;
+mod acme_challenge;
 mod by_host;
-mod challenge;
 mod content;
-mod map_to_storage;
+mod limits;
 mod post_read;
 mod select_host;
-mod server_rewrite;
 
-pub use access::body_bytes_max;
-pub use authorize::Inquiry;
-pub use challenge::CHALLENGES;
-pub use post_read::trace_answer;
-pub use server_rewrite::to_https;
+pub use acme_challenge::CHALLENGES;
+pub use limits::body_bytes_max;
 
-use crate::{
-    Exchange, Response, Rules, Services, Verdict, guard, modsecurity, throttle::Admission,
-};
+use crate::{Exchange, Response, Rules, Services, Step, Verdict};
+use saker_config::model::ModSecurityMode;
 use saker_http::Status;
+use saker_rate_limits::Admission;
 use saker_telemetry::{error_log, message};
 use std::time::Duration;
 
+/// One entry of the list.
 pub struct Phase {
     pub name: &'static str,
-    pub run: fn(&mut Exchange, &Services) -> Verdict,
+    /// Passes, answers (which ends the list), or has changed the path: then the list begins again
+    /// behind the choice of the host, a bounded number of times.
+    pub run: for<'a> fn(&'a mut Exchange, &'a Services) -> Step<'a>,
 }
 
-/// What happens before content is looked for, in order.
+/// Everything before content, in order.
 pub const PHASES: &[Phase] = &[
     Phase {
         name: "post_read",
         run: |exchange, services| post_read::post_read(exchange, services).into(),
     },
     Phase {
-        name: "challenge",
-        run: |exchange, services| challenge::challenge(exchange, services).into(),
+        name: "acme_challenge",
+        run: |exchange, services| acme_challenge::acme_challenge(exchange, services).into(),
     },
     Phase {
         name: "select_host",
@@ -48,70 +47,74 @@ pub const PHASES: &[Phase] = &[
     },
     Phase {
         name: "server_rewrite",
-        run: server_rewrite,
+        run: |exchange, services| rules(exchange, services).server_rewrite(exchange),
     },
     Phase {
         name: "map_to_storage",
-        run: map_to_storage,
+        run: |exchange, services| rules(exchange, services).map_to_storage(exchange),
+    },
+    Phase {
+        name: "client_rules",
+        run: client_rules,
+    },
+    Phase {
+        name: "limits",
+        run: |exchange, services| limits::limits(exchange, services).into(),
+    },
+    Phase {
+        name: "inspect_request",
+        run: inspect_request,
     },
     Phase {
         name: "access",
-        run: access,
+        run: |exchange, services| rules(exchange, services).access(exchange),
     },
     Phase {
-        name: "content_rules",
-        run: modsecurity::content,
+        name: "inspect_content",
+        run: inspect_content,
     },
     Phase {
         name: "fixups",
-        run: fixups,
+        run: |exchange, services| rules(exchange, services).fixups(exchange),
     },
 ];
 
-/// Where a descent begins that knows its host: internal redirects, error pages, paths that rules
-/// have changed.
+/// The first phase of requests that know their host: internal redirects, subrequests, error
+/// documents, paths that rules have changed.
 const BEHIND_HOST: usize = 3;
 
-/// Runs the list, then the content phase, which may wait.
-pub async fn run(exchange: &mut Exchange, services: &Services) -> Response {
-    descend(exchange, services, 0).await
+/// Runs the whole list for a client's request, then the content phase.
+pub async fn run_phases(exchange: &mut Exchange, services: &Services) -> Response {
+    run_from(exchange, services, 0).await
 }
 
-/// What an internal redirect (the page for an error of `outer`) runs again: the path is known, the
-/// host chosen.
-pub async fn run_again(
-    exchange: &mut Exchange,
+/// Runs the list for the error document of `outer`, whose status is `status`.
+pub async fn run_error_document(
+    page: &mut Exchange,
     services: &Services,
     outer: &Exchange,
     status: Status,
 ) -> Response {
-    if let Some(rules) = rules(exchange, services) {
-        rules.error_document(outer, exchange, status);
-        return descend(exchange, services, BEHIND_HOST).await;
-    }
-    // Nobody is asked a second time whether he may see the page that says he may not.
-    match server_rewrite::server_rewrite(exchange, services) {
-        Some(response) => response,
-        None => descend(exchange, services, PHASES.len()).await,
-    }
+    rules(page, services).error_document(outer, page, status);
+    run_from(page, services, BEHIND_HOST).await
 }
 
-/// What a request inside of another one (a page that is included in a page) comes to before its
-/// content. `None`: it has some to be asked for.
-pub async fn descend_inside(exchange: &mut Exchange, services: &Services) -> Option<Response> {
-    // The rate is that of the request around it.
+/// Runs the list for a subrequest (a page that is included in a page) up to its content. `None`: it
+/// has some, see [`subrequest_content`].
+pub async fn run_subrequest(exchange: &mut Exchange, services: &Services) -> Option<Response> {
+    // The request around it has been counted.
     exchange.admission = Some(Admission::Pass);
     exchange.is_admitted = true;
     exchange.is_inside = true;
     before_content(exchange, services, BEHIND_HOST).await
 }
 
-/// Its content.
-pub async fn content_inside(exchange: &mut Exchange, services: &Services) -> Response {
-    descend(exchange, services, PHASES.len()).await
+/// The content of a subrequest that [`run_subrequest`] let pass.
+pub async fn subrequest_content(exchange: &mut Exchange, services: &Services) -> Response {
+    run_from(exchange, services, PHASES.len()).await
 }
 
-async fn descend(exchange: &mut Exchange, services: &Services, mut from: usize) -> Response {
+async fn run_from(exchange: &mut Exchange, services: &Services, mut from: usize) -> Response {
     loop {
         if let Some(response) = before_content(exchange, services, from).await {
             return response;
@@ -132,7 +135,10 @@ async fn before_content(
     mut from: usize,
 ) -> Option<Response> {
     while let Some(phase) = PHASES.get(from) {
-        let verdict = (phase.run)(exchange, services);
+        let verdict = match (phase.run)(exchange, services) {
+            Step::Ready(verdict) => verdict,
+            Step::Pending(rest) => rest.await,
+        };
         if exchange.is_over_budget() {
             return Some(Response::new(Status::INTERNAL_SERVER_ERROR));
         }
@@ -144,7 +150,6 @@ async fn before_content(
                 });
                 return Some(response);
             }
-            Verdict::Wait(pause) => pause.await,
             Verdict::Restart if begins_again(exchange, phase.name) => from = BEHIND_HOST,
             Verdict::Restart => return Some(Response::new(Status::INTERNAL_SERVER_ERROR)),
         }
@@ -155,7 +160,7 @@ async fn before_content(
     None
 }
 
-/// Counts the times, and says whether there may be another.
+/// Counts the times, and returns whether there may be another.
 fn begins_again(exchange: &mut Exchange, phase: &'static str) -> bool {
     if exchange.redirects >= exchange.redirects_max {
         let times = exchange.redirects;
@@ -164,7 +169,7 @@ fn begins_again(exchange: &mut Exchange, phase: &'static str) -> bool {
             format_args!("{path}: more than {times} internal redirects (LimitInternalRecursion)");
         error_log::log_about(&message::RULES_GO_ROUND, &*exchange, facts);
         exchange.trace(phase, None, || {
-            format!("would begin again after {times} times: the rules go in circles")
+            format!("would begin again after {times} times: the rules loop")
         });
         return false;
     }
@@ -172,53 +177,39 @@ fn begins_again(exchange: &mut Exchange, phase: &'static str) -> bool {
     true
 }
 
-/// The rules of the site's own front-end, where it has some.
-fn rules<'s>(exchange: &Exchange, services: &'s Services) -> Option<&'s dyn Rules> {
-    services
-        .rules
-        .as_deref()
-        .filter(|rules| rules.apply_to(exchange.site_index))
+/// The rules of the site's front end.
+fn rules<'s>(exchange: &Exchange, services: &'s Services) -> &'s dyn Rules {
+    services.rules.of(exchange.site_index)
 }
 
-fn server_rewrite(exchange: &mut Exchange, services: &Services) -> Verdict {
-    match rules(exchange, services) {
-        Some(rules) => rules.server_rewrite(exchange),
-        None => match server_rewrite::server_rewrite(exchange, services) {
-            Some(response) => Verdict::Answer(response),
-            None => guard::check(exchange, services),
-        },
+/// Bots, challenges, login attempts, hotlinks, signed URLs; an error document is not asked.
+fn client_rules<'a>(exchange: &'a mut Exchange, services: &'a Services) -> Step<'a> {
+    let settings = &exchange.settings;
+    let is_idle = settings.links.is_idle() && settings.visitors.is_idle();
+    if is_idle || exchange.stands_in_for.is_some() {
+        return Step::PASS;
     }
+    services.abuse.check(exchange, services)
 }
 
-fn map_to_storage(exchange: &mut Exchange, services: &Services) -> Verdict {
-    match rules(exchange, services) {
-        Some(rules) => rules.map_to_storage(exchange),
-        None => map_to_storage::map_to_storage(exchange, services).into(),
+/// ModSecurity's rules see what the client sent, once: no subrequests and no error documents.
+fn inspect_request<'a>(exchange: &'a mut Exchange, services: &'a Services) -> Step<'a> {
+    let is_wanted = exchange
+        .settings
+        .modsecurity
+        .as_ref()
+        .is_some_and(|modsecurity| modsecurity.mode != ModSecurityMode::Off);
+    if !is_wanted || exchange.is_inside || exchange.stands_in_for.is_some() {
+        return Step::PASS;
     }
+    services.inspector.request_head(exchange).into()
 }
 
-fn access(exchange: &mut Exchange, services: &Services) -> Verdict {
-    let rules = rules(exchange, services);
-    if rules.is_some() {
-        // What is in force is known by now.
-        match guard::check(exchange, services) {
-            Verdict::Pass => {}
-            other => return other,
-        }
+fn inspect_content<'a>(exchange: &'a mut Exchange, services: &'a Services) -> Step<'a> {
+    match exchange.inspection {
+        Some(_) => services.inspector.request_content(exchange),
+        None => Step::PASS,
     }
-    if let Some(refused) =
-        access::access(exchange, services).or_else(|| modsecurity::head(exchange))
-    {
-        return Verdict::Answer(refused);
-    }
-    match rules {
-        Some(rules) => rules.access(exchange),
-        None => authorize::authorize(exchange, services),
-    }
-}
-
-fn fixups(exchange: &mut Exchange, services: &Services) -> Verdict {
-    rules(exchange, services).map_or(Verdict::Pass, |rules| rules.fixups(exchange))
 }
 
 #[cfg(test)]

@@ -1,10 +1,14 @@
-//! Makes sense of the request line: target form, host, path; answers methods that are nobody's
-//! content.
+//! Parses the request line: target form, host, path; answers methods that ask for no content.
 //!
-//! Drivers have settled the host of what clients send; requests of the server's own (warming, parts
-//! of pages, `explain`) are settled here.
+//! Called by: the phase list, first, and only for requests of clients.
+//! Caveat: drivers have settled the host of what clients send; requests that the server makes itself
+//! (warming, parts of pages, `explain`) are settled here.
+//! Out of scope: which site the host means (`select_host`).
 
-use crate::{Body, Chunk, Exchange, Response, Services};
+use crate::{
+    Exchange, Response, Services, TargetPolicy,
+    methods::{is_for_cache, unknown_method, with_methods},
+};
 use saker_http::{
     KnownField, Method, Status,
     host::{self, parse_authority},
@@ -14,8 +18,8 @@ use saker_http::{
 use saker_telemetry::{error_log, httpd_message, message};
 
 pub(super) fn post_read(exchange: &mut Exchange, services: &Services) -> Option<Response> {
-    // A front-end has its own words for methods and for what it can't make sense of.
-    let has_rules = services.rules.is_some();
+    // Some front ends have their own answers to methods and targets.
+    let has_rules = services.rules.target_policy() == TargetPolicy::LeftToRules;
     let view = exchange.head.view();
     if view.method() == Method::Extension && !has_rules && !is_for_cache(view.method_token()) {
         return Some(unknown_method());
@@ -23,23 +27,21 @@ pub(super) fn post_read(exchange: &mut Exchange, services: &Services) -> Option<
     match read_target(exchange, has_rules) {
         Ok(answer) => answer,
         Err(status) => {
-            exchange.trace("post_read", None, || {
-                "the request-target can't be made sense of".into()
-            });
-            complain(exchange, status);
+            exchange.trace("post_read", None, || "the request-target is invalid".into());
+            log_rejection(exchange, status);
             Some(Response::new(status))
         }
     }
 }
 
-/// Of what the path is wrong with, the access log shows no more than the answer.
-fn complain(exchange: &Exchange, status: Status) {
+/// Logs the reason: the access log shows only the status.
+fn log_rejection(exchange: &Exchange, status: Status) {
     let line = String::from_utf8_lossy(exchange.head.view().start_line());
     if !error_log::speaks_httpd() {
         return error_log::log_about(
             &message::REQUEST_REJECTED,
             exchange,
-            format_args!("the request-target can't be made sense of: {line}"),
+            format_args!("invalid request-target: {line}"),
         );
     }
     match status {
@@ -56,16 +58,6 @@ fn complain(exchange: &Exchange, status: Status) {
     }
 }
 
-/// Methods that are for the page cache, where there is one: what Varnish and LiteSpeed purge by.
-pub(super) fn is_for_cache(method: &[u8]) -> bool {
-    matches!(method, b"PURGE" | b"REFRESH" | b"BAN")
-}
-
-/// RFC 9110 section 9.1: a method that is not recognised is 501.
-pub(super) fn unknown_method() -> Response {
-    Response::new(Status::NOT_IMPLEMENTED)
-}
-
 fn read_target(exchange: &mut Exchange, has_rules: bool) -> Result<Option<Response>, Status> {
     exchange
         .head
@@ -78,14 +70,14 @@ fn read_target(exchange: &mut Exchange, has_rules: bool) -> Result<Option<Respon
         // The host is settled: an authority of the target is that of the field by now.
         Target::Origin { path, query } | Target::Absolute { path, query, .. } => (path, query),
         Target::Asterisk => (&b"/"[..], None),
-        // Whether we are a proxy is for rules to say.
+        // Only rules know whether this server is a forward proxy.
         Target::Authority(_) if has_rules => (&b"/"[..], None),
         Target::Authority(_) => return Ok(Some(with_methods(Status::METHOD_NOT_ALLOWED))),
     };
     let asterisk = matches!(target, Target::Asterisk);
     let mut decoded = Vec::with_capacity(raw_path.len());
     let encoded_slash = match path::normalise(raw_path, &mut decoded) {
-        // Whether that may be is for the rules of its host to say.
+        // The rules of the host decide whether it is allowed.
         Err(PathError::EncodedSlash) if has_rules => true,
         Err(PathError::Nul) if has_rules => return Err(Status::NOT_FOUND),
         outcome => outcome.map_err(status_of).map(|()| false)?,
@@ -117,47 +109,4 @@ fn status_of(error: PathError) -> Status {
         PathError::EncodedSlash => Status::NOT_FOUND,
         _ => Status::BAD_REQUEST,
     }
-}
-
-/// A response that names what can be asked for instead; a 405 must (RFC 9110 section 15.5.6).
-pub(super) fn with_methods(status: Status) -> Response {
-    let mut response = Response::new(status);
-    response
-        .fields_mut()
-        .append("Allow", &b"GET, HEAD, OPTIONS"[..]);
-    response
-}
-
-/// The answer to TRACE: the head as we got it (RFC 9110 section 9.3.8), without what could be a
-/// secret.
-pub fn trace_answer(exchange: &Exchange) -> Response {
-    let view = exchange.head.view();
-    let mut text = Vec::new();
-    for part in [
-        view.method_token(),
-        b" ",
-        view.target_as_sent(),
-        b" ",
-        view.version().as_str().as_bytes(),
-        b"\r\n",
-    ] {
-        text.extend_from_slice(part);
-    }
-    let secret = |name: &[u8]| {
-        ["cookie", "authorization", "proxy-authorization"]
-            .iter()
-            .any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
-    };
-    for (name, value) in view.fields().filter(|field| !secret(field.0)) {
-        for part in [name, b": ", value, b"\r\n"] {
-            text.extend_from_slice(part);
-        }
-    }
-    text.extend_from_slice(b"\r\n");
-    let mut response = Response::new(Status::OK);
-    response
-        .fields_mut()
-        .append("Content-Type", &b"message/http"[..]);
-    response.body = Body::Memory(Chunk::from(text));
-    response
 }

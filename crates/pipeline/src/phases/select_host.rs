@@ -1,17 +1,19 @@
 //! From listener and host to site.
+//!
+//! Called by: the phase list, for requests of clients only; `acme_challenge`, for the log.
+//! Caveat: a site that demands something of the TLS handshake refuses connections whose handshake
+//! was held to another policy (421), before anything of it is shown.
+//! Out of scope: sites that follow from the host's name (`by_host`).
 
-use super::{
-    by_host::by_host,
-    post_read::{is_for_cache, trace_answer, unknown_method, with_methods},
-};
-use crate::{Exchange, Response, Services, Verdict, held_policy};
-use saker_http::{Method, Status};
+use super::by_host::by_host;
+use crate::{Exchange, Response, Services, Step, Verdict, held_policy};
+use saker_http::Status;
 use std::sync::Arc;
 
-pub(super) fn select_host(exchange: &mut Exchange, services: &Services) -> Verdict {
+pub(super) fn select_host<'a>(exchange: &'a mut Exchange, services: &'a Services) -> Step<'a> {
     let generation = &services.generation;
     if generation.hosts.depends_on_local(&exchange.client.listener) {
-        // What is kept is kept by listener.
+        // The route cache goes by listener, not by local address.
         exchange.depends_on_request();
     }
     let (listener, local) = (&exchange.client.listener, exchange.client.local.ip());
@@ -23,13 +25,13 @@ pub(super) fn select_host(exchange: &mut Exchange, services: &Services) -> Verdi
     };
     let Some((index, choice)) = selected else {
         // RFC 9110 section 15.5.20: this listener answers for no host at all.
-        return Verdict::Answer(Response::new(Status::MISDIRECTED_REQUEST));
+        return Verdict::Answer(Response::new(Status::MISDIRECTED_REQUEST)).into();
     };
     exchange.site = Arc::clone(&generation.model.sites[index]);
     exchange.site_index = index;
     exchange.settings = Arc::clone(&exchange.site.settings);
     if let Some(refused) = held_policy::refusal(exchange, services) {
-        return Verdict::Answer(refused);
+        return Verdict::Answer(refused).into();
     }
     let origin = exchange.site.origin.clone();
     let host = String::from_utf8_lossy(&exchange.host).into_owned();
@@ -37,20 +39,4 @@ pub(super) fn select_host(exchange: &mut Exchange, services: &Services) -> Verdi
         format!("host `{host}` {choice}")
     });
     by_host(exchange, services)
-}
-
-/// TRACE is answered once its site is known, because a site may allow it; so is what a front-end
-/// might have had its own words for.
-pub(super) fn refuse_trace(exchange: &Exchange) -> Option<Response> {
-    let view = exchange.head.view();
-    match view.method() {
-        Method::Extension if exchange.settings.cache.is_on && is_for_cache(view.method_token()) => {
-            None
-        }
-        Method::Trace if exchange.settings.trace => Some(trace_answer(exchange)),
-        Method::Trace => Some(with_methods(Status::METHOD_NOT_ALLOWED)),
-        Method::Extension => Some(unknown_method()),
-        _ if exchange.encoded_slash => Some(Response::new(Status::NOT_FOUND)),
-        _ => None,
-    }
 }

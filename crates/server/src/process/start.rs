@@ -16,15 +16,14 @@ use super::{
     workers::{self, Workers},
 };
 use crate::registry;
+use saker_abuse::ClientLimits;
 use saker_broker_client::BrokerClient;
 use saker_cli::source::{self, Read, Source, on_one_line};
 use saker_config::{HostTable, Model, model};
 use saker_control::{Lock, StateDir, StateDirError};
 use saker_files::{BufferFiles, WatchError, Watcher};
-use saker_pipeline::{
-    Generation,
-    throttle::{AddressTable, Neighbours},
-};
+use saker_pipeline::Generation;
+use saker_rate_limits::AddressTable;
 use saker_serving::{
     log_files::LogFiles,
     shared::{OpenRequests, Shared},
@@ -344,7 +343,7 @@ fn shared(
         late_connections: Default::default(),
         busy: Default::default(),
         quic: OnceLock::new(),
-        abuse: Arc::new(Neighbours {
+        abuse: Arc::new(ClientLimits {
             addresses: Arc::new(AddressTable::new(ADDRESSES_MAX)),
             bans: Arc::default(),
             repeats: Default::default(),

@@ -26,7 +26,8 @@ use saker_http1::{
     Connection as ConnectionLine, Parsed, Reject, ResponseFraming, check_request, keep_alive,
     parse_request, settled,
 };
-use saker_pipeline::{Body, Generation, Response, respond, throttle::Admission};
+use saker_pipeline::{Body, Generation, Response, respond};
+use saker_rate_limits::Admission;
 use saker_telemetry::Metric;
 
 /// Bodies up to this size are copied behind their head; beyond it a second buffer in the same write

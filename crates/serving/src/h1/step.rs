@@ -9,7 +9,8 @@ use crate::{
 };
 use saker_http::RequestHead;
 use saker_http1::BodyFraming;
-use saker_pipeline::{Body, Tunnel, throttle::Admission};
+use saker_pipeline::{Body, Tunnel};
+use saker_rate_limits::Admission;
 use saker_telemetry::access_log::ConnectionStatus;
 
 /// A request to dispatch.

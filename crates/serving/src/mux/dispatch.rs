@@ -20,9 +20,8 @@ use crate::{
 use saker_config::model::Limits;
 use saker_http::{HeadView, KnownField, Status};
 use saker_http1::{Expectation, expectation};
-use saker_pipeline::{
-    Exchange, NoBody, RequestBody, Response, Services, TellHints, respond, throttle::Admission,
-};
+use saker_pipeline::{Exchange, NoBody, RequestBody, Response, Services, TellHints, respond};
+use saker_rate_limits::Admission;
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 impl Exchanges {

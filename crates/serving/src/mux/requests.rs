@@ -11,7 +11,8 @@ use super::{
 use crate::request::{Begun, Busy, FastPath, Hit, Pending, log, look_up, rejected};
 use saker_http::{HeadView, Method, Status};
 use saker_http1::RejectReason;
-use saker_pipeline::{Body, BodyError, Response, respond, throttle::Admission};
+use saker_pipeline::{Body, BodyError, Response, respond};
+use saker_rate_limits::Admission;
 use saker_telemetry::{Metric, access_log::ConnectionStatus};
 use std::rc::Rc;
 

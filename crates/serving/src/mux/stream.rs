@@ -8,7 +8,7 @@ use crate::{
     pieces::Pieces,
     request::{Busy, Pace, Pending},
 };
-use saker_pipeline::throttle::Counted;
+use saker_rate_limits::Counted;
 use std::{
     cell::{Cell, RefCell},
     hash::Hasher,

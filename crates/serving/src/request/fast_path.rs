@@ -13,8 +13,8 @@ use super::{
 use saker_http::HeadView;
 use saker_pipeline::{
     Generation, Resources, Response, ResponseHead, field_edits, resources::Entry,
-    throttle::Admission,
 };
+use saker_rate_limits::Admission;
 
 /// What the route cache knows of a request.
 pub enum FastPath<'r> {

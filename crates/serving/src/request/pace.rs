@@ -10,7 +10,7 @@
 //! bytes.
 
 use saker_config::model::{HostAccounts, Rate, Throttle};
-use saker_pipeline::throttle::{Account, AddressState, Paced, bandwidth};
+use saker_rate_limits::{Account, AddressState, Paced, bandwidth};
 use std::{
     cell::Cell,
     future::Future,
@@ -52,7 +52,7 @@ pub struct ConnectionAccounts {
     in_bytes: Account,
 }
 
-pub use saker_pipeline::generation::SiteAccounts;
+pub use saker_rate_limits::SiteAccounts;
 
 enum Payer {
     Connection(Rc<ConnectionAccounts>),

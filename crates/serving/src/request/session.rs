@@ -11,12 +11,11 @@ use crate::{
     common_headers::{CommonHeaderSets, CommonHeaders},
     worker::Worker,
 };
+use saker_abuse::violation;
 use saker_config::model::{Limits, Settings};
 use saker_http::{HeadView, KnownField, host};
-use saker_pipeline::{
-    Client, Generation, ResponseHead,
-    throttle::{Admission, consequence, requests},
-};
+use saker_pipeline::{Client, Generation, ResponseHead};
+use saker_rate_limits::{Admission, requests};
 use saker_telemetry::Metric;
 use std::{cell::RefMut, rc::Rc, sync::Arc};
 
@@ -261,7 +260,8 @@ impl Session {
     /// Counts a request that could not be parsed against the client.
     pub fn note_bad_request(&self) {
         let (services, address) = (self.worker.services.borrow(), self.client.ip());
-        let (guard, neighbours) = (&services.generation.model.guard, &services.neighbours);
+        let guard = &services.generation.model.guard;
+        let bans = &self.worker.shared.abuse.bans;
         if let Some(account) = self
             .client
             .account
@@ -272,7 +272,7 @@ impl Session {
                 saker_net::clock::monotonic_ns(),
                 saker_net::clock::realtime_s(),
             );
-            consequence::bad_request(account, guard, &neighbours.bans, address, now_ns, now_s);
+            violation::bad_request(account, guard, bans, address, now_ns, now_s);
         }
     }
 

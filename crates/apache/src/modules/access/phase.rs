@@ -10,11 +10,12 @@ use crate::{
     host::Host,
     rules::may_ask,
     state::{peek, state},
+    verdict::Verdict,
 };
 use saker_auth::{Access, AuthContext, AuthRequest, RecordFiles};
 use saker_files::Watcher;
 use saker_http::Status;
-use saker_pipeline::{Exchange, Response, Verdict};
+use saker_pipeline::{Exchange, Response};
 use saker_telemetry::{
     error_log,
     httpd_message::{self, HttpdMessage},

@@ -1,0 +1,120 @@
+//! A login attempt under way: charged to the client's account, and refunded if it succeeds.
+//!
+//! Called by: `login_attempts`, which charges; the filter that sees the application's answer first,
+//! which settles.
+//! Caveat: an answer that isn't here whole, or can't be decoded, counts as a failure.
+//! Out of scope: which requests are attempts.
+
+use crate::{
+    SharedAbuseState,
+    login::{self, Attempts, Door},
+};
+use saker_config::model::Logins;
+use saker_http::Status;
+use saker_ipset::ClientNetwork;
+use saker_pipeline::Response;
+use std::{cell::Cell, rc::Rc, sync::Arc};
+
+const FAULT: &[u8] = b"faultCode";
+
+/// An attempt under way.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    pub account: LoginAccount,
+    pub door: Door,
+}
+
+/// The client's account at a site, and what this request has been charged with.
+#[derive(Clone, Debug)]
+pub struct LoginAccount {
+    shared: Arc<SharedAbuseState>,
+    key: (ClientNetwork, usize),
+    rule: Arc<Logins>,
+    began: i64,
+    /// In thousandths; `None`: the attempt succeeded, and nothing more is charged.
+    charged: Rc<Cell<Option<u64>>>,
+}
+
+impl LoginAccount {
+    /// The account of a client at a site, for a request that began at `began`.
+    pub fn new(
+        shared: &Arc<SharedAbuseState>,
+        key: (ClientNetwork, usize),
+        rule: &Arc<Logins>,
+        began: i64,
+    ) -> LoginAccount {
+        LoginAccount {
+            shared: Arc::clone(shared),
+            key,
+            rule: Arc::clone(rule),
+            began,
+            charged: Rc::new(Cell::new(Some(0))),
+        }
+    }
+
+    /// Charges the request with `count` attempts.
+    pub fn charge(&self, count: u32) {
+        let Some(before) = self.charged.get().filter(|_| count > 0) else {
+            return;
+        };
+        let Logins {
+            attempts, within_s, ..
+        } = *self.rule;
+        let more = self
+            .shared
+            .logins
+            .change(self.key, Attempts::default, |known| {
+                known.charge(count, attempts, within_s, self.began)
+            });
+        self.charged.set(Some(before.saturating_add(more)));
+    }
+
+    fn refund(&self) {
+        if let Some(charged) = self.charged.take() {
+            self.shared
+                .logins
+                .change(self.key, Attempts::default, |known| {
+                    known.give_back(charged)
+                });
+        }
+    }
+}
+
+impl Attempt {
+    /// Its success shows only in the content of the answer.
+    pub fn shows_in_content(&self) -> bool {
+        self.door == Door::XmlRpc
+    }
+}
+
+/// Refunds a successful attempt. `content`: all of the answer's, without a content coding; `None`: it
+/// is not available.
+pub fn settle(attempt: &Attempt, response: &Response, content: Option<&[u8]>) {
+    let is_success = match attempt.door {
+        Door::Login => login::is_success(
+            response.status.0,
+            response
+                .fields()
+                .iter()
+                .filter(is_cookie)
+                .map(|(_, value)| value),
+        ),
+        Door::XmlRpc => response.status == Status::OK && content.is_some_and(is_without_fault),
+    };
+    if is_success {
+        attempt.account.refund();
+    }
+}
+
+fn is_cookie(field: &(&str, &[u8])) -> bool {
+    field.0.eq_ignore_ascii_case("set-cookie")
+}
+
+/// A NUL means UTF-16, in which the fault would not be found: no success.
+fn is_without_fault(content: &[u8]) -> bool {
+    !content.is_empty()
+        && !content.contains(&0)
+        && !content
+            .windows(FAULT.len())
+            .any(|part| part.eq_ignore_ascii_case(FAULT))
+}

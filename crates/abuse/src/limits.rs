@@ -1,0 +1,291 @@
+//! Bans, denied addresses, request rates and concurrent requests.
+//!
+//! Called by: the phase `limits`.
+//! Caveat: a client's request is counted once. What it leads to inside of the server (error
+//! documents, internal redirects) is part of it; addresses are compared each time, because another
+//! path may have other rules.
+//! Out of scope: the size of bodies (the phase itself) and their speed (drivers).
+
+use crate::{Abuse, Violation, challenge, context, upstream_limits::UpstreamLimits};
+use saker_config::model::{Consequence, Throttle};
+use saker_ipset::place_of;
+use saker_pipeline::{Client, Exchange, Response, Services, UpstreamGate};
+use saker_rate_limits::{Account, Admission, requests};
+use std::{rc::Rc, sync::Arc};
+
+/// `Some`: the answer of a request that is refused.
+pub fn admit(exchange: &mut Exchange, services: &Services, abuse: &Abuse) -> Option<Response> {
+    refuse_address(exchange, services, abuse)
+        .or_else(|| evade(exchange, services, abuse))
+        .or_else(|| rate_limits(exchange, services, abuse))
+}
+
+/// Bans and denied addresses. Bans of the connection's own address were enforced when it opened; a
+/// client that a proxy names has not been compared yet.
+fn refuse_address(exchange: &mut Exchange, services: &Services, abuse: &Abuse) -> Option<Response> {
+    if exchange.stands_in_for.is_some() {
+        // The error page of a refusal.
+        return None;
+    }
+    let address = exchange.client.ip();
+    let bans = &abuse.clients.bans;
+    let is_named = address != exchange.client.peer.ip().to_canonical();
+    let banned = (is_named && bans.contains(address, exchange.now))
+        .then_some(("ban", Consequence::FORBIDDEN));
+    let denied = || {
+        let guard = exchange.settings.guard.as_ref()?;
+        (!guard.admittance.admits(address)).then_some(("deny", guard.denied))
+    };
+    // A clearance opens what a list closes, where a challenge is the consequence.
+    let refused = banned.or_else(denied).filter(|(_, consequence)| {
+        *consequence != Consequence::Challenge || !has_clearance(exchange, abuse)
+    });
+    let Some((rule, consequence)) = refused else {
+        locate(exchange);
+        return None;
+    };
+    let violation = Violation {
+        rule,
+        consequence,
+        retry_after_s: 0,
+        is_offense: false,
+    };
+    Some(abuse.enforce(exchange, services, violation))
+}
+
+/// mod_evasive: counts what clients request, not what that leads to.
+fn evade(exchange: &mut Exchange, services: &Services, abuse: &Abuse) -> Option<Response> {
+    let evasive = services.generation.model.guard.evasive.as_ref()?;
+    exchange.depends_on_request();
+    if exchange.is_admitted
+        || exchange.redirects > 0
+        || exchange.stands_in_for.is_some()
+        || exchange.trace.is_some()
+    {
+        return None;
+    }
+    let is_admitted =
+        abuse
+            .clients
+            .repeats
+            .admit(evasive, exchange.client.ip(), &exchange.path, exchange.now);
+    let violation = Violation {
+        rule: "evasive",
+        consequence: Consequence::FORBIDDEN,
+        retry_after_s: 0,
+        is_offense: true,
+    };
+    (!is_admitted).then(|| abuse.enforce(exchange, services, violation))
+}
+
+/// Sets variables for programs and logs with the client's location.
+fn locate(exchange: &mut Exchange) {
+    let Some(guard) = exchange
+        .settings
+        .guard
+        .clone()
+        .filter(|guard| guard.locates)
+    else {
+        return;
+    };
+    exchange.depends_on_request();
+    let place = place_of(&guard.admittance.databases, exchange.client.ip());
+    place
+        .variables()
+        .for_each(|(name, value)| exchange.environment.set(name.as_bytes(), value.as_bytes()));
+    if let Some(number) = place.network {
+        exchange
+            .environment
+            .set(b"GEOIP_ASN", number.to_string().as_bytes());
+    }
+}
+
+/// Limits of the client's address and of the site, and the pace of the body. A delay is left in the
+/// exchange and waited for before the content.
+fn rate_limits(exchange: &mut Exchange, services: &Services, abuse: &Abuse) -> Option<Response> {
+    let settings = Arc::clone(&exchange.settings);
+    let throttle = &settings.throttle;
+    if throttle.is_idle() {
+        return None;
+    }
+    exchange.body.throttle(throttle, exchange.site_index);
+    if std::mem::replace(&mut exchange.is_admitted, true) {
+        return None;
+    }
+    open_account(exchange, abuse);
+    let is_bot = context::is_bot(exchange);
+    if is_bot {
+        exchange.admission = None;
+    }
+    let is_exempt = is_bot || services.generation.is_exempt(exchange.client.ip());
+    if exchange.admission.is_none() && !is_exempt {
+        exchange.admission = rate(exchange, throttle, services);
+    }
+    let own = |status| throttle.over.unwrap_or(Consequence::Refuse(status));
+    if let Some(Admission::Refuse { retry_after_s }) = exchange.admission {
+        let violation = Violation {
+            rule: "requests_static",
+            consequence: own(429),
+            retry_after_s,
+            is_offense: true,
+        };
+        match over_rate(exchange, services, abuse, violation) {
+            Some(Ok(admission)) => exchange.admission = Some(admission),
+            Some(Err(page)) => return Some(page),
+            None => return Some(abuse.enforce(exchange, services, violation)),
+        }
+    }
+    // The client's own limit first: a request refused by it uses up nothing of the site's.
+    let over = (!is_exempt && !count(exchange, throttle)).then_some((
+        "at_a_time_per_address",
+        429,
+        1,
+        true,
+    ));
+    let over = over.or_else(|| {
+        of_site(exchange, throttle, services)
+            .map(|(rule, retry_after_s)| (rule, 503, retry_after_s, false))
+    });
+    if let Some((rule, status, retry_after_s, is_offense)) = over {
+        let violation = Violation {
+            rule,
+            consequence: own(status),
+            retry_after_s,
+            is_offense,
+        };
+        return Some(abuse.enforce(exchange, services, violation));
+    }
+    exchange.upstream_gate = upstream_gate(exchange, throttle, services, abuse, is_exempt);
+    None
+}
+
+/// A client that a proxy names has an account of its own; so has every client where only the rules of
+/// another front end know that something is counted.
+fn open_account(exchange: &mut Exchange, abuse: &Abuse) {
+    if exchange.client.account.is_none() {
+        let mut client = Client::clone(&exchange.client);
+        client.account = Some(abuse.clients.addresses.state(client.ip()));
+        exchange.client = Rc::new(client);
+    }
+}
+
+fn rate(exchange: &Exchange, throttle: &Throttle, services: &Services) -> Option<Admission> {
+    let (rate, account) = (
+        throttle.static_requests.as_ref()?,
+        exchange.client.account.as_ref()?,
+    );
+    Some(requests::admit(
+        &account.static_requests,
+        rate,
+        (services.now_ns)(),
+    ))
+}
+
+/// The site's own limits, which all its clients share: the rule, and when to come again.
+fn of_site(
+    exchange: &mut Exchange,
+    throttle: &Throttle,
+    services: &Services,
+) -> Option<(&'static str, u64)> {
+    let site = services.generation.site_accounts.get(exchange.site_index)?;
+    if let Some(rate) = &throttle.site_requests {
+        match requests::admit(&site.requests, rate, (services.now_ns)()) {
+            Admission::Refuse { retry_after_s } => {
+                return Some(("requests_per_site", retry_after_s));
+            }
+            Admission::Delay(wait_ns) => {
+                exchange.admission = Some(longer(exchange.admission, wait_ns))
+            }
+            Admission::Pass => {}
+        }
+    }
+    match throttle.at_a_time_site {
+        0 => None,
+        max => match site.begin_request(max) {
+            Some(counted) => {
+                exchange.counted.push(counted);
+                None
+            }
+            None => Some(("at_a_time_per_site", 1)),
+        },
+    }
+}
+
+fn longer(admission: Option<Admission>, wait_ns: u64) -> Admission {
+    match admission {
+        Some(Admission::Delay(other_ns)) => Admission::Delay(wait_ns.max(other_ns)),
+        _ => Admission::Delay(wait_ns),
+    }
+}
+
+/// Counts the request among its client's concurrent ones; `false`: they are too many.
+fn count(exchange: &mut Exchange, throttle: &Throttle) -> bool {
+    let (max, account) = match (throttle.at_a_time_address, &exchange.client.account) {
+        (0, _) | (_, None) => return true,
+        (max, Some(account)) => (max, account),
+    };
+    match account.begin_request(max) {
+        Some(counted) => {
+            exchange.counted.push(counted);
+            true
+        }
+        None => false,
+    }
+}
+
+fn upstream_gate(
+    exchange: &Exchange,
+    throttle: &Throttle,
+    services: &Services,
+    abuse: &Abuse,
+    is_exempt: bool,
+) -> Option<Rc<dyn UpstreamGate>> {
+    let is_limited = throttle.counts_dynamic() || throttle.dynamic_requests.is_some();
+    is_limited.then(|| {
+        Rc::new(UpstreamLimits {
+            generation: Arc::clone(&services.generation),
+            clients: Arc::clone(&abuse.clients),
+            shared: Arc::clone(&abuse.shared),
+            address: exchange.client.account.clone().filter(|_| !is_exempt),
+            site_index: exchange.site_index,
+            sleep: services.sleep,
+            now_ns: services.now_ns,
+        }) as Rc<dyn UpstreamGate>
+    })
+}
+
+/// What a client over its request rate may do about it: solve a challenge. `None`: nothing.
+fn over_rate(
+    exchange: &mut Exchange,
+    services: &Services,
+    abuse: &Abuse,
+    violation: Violation,
+) -> Option<Result<Admission, Response>> {
+    let is_challenged = violation.consequence == Consequence::Challenge;
+    if !is_challenged && exchange.settings.visitors.challenge.is_none() {
+        return None;
+    }
+    if !has_clearance(exchange, abuse) {
+        let violation = Violation {
+            consequence: Consequence::Challenge,
+            ..violation
+        };
+        return Some(Err(abuse.enforce(exchange, services, violation)));
+    }
+    let rate = exchange.settings.throttle.static_requests?;
+    // Each clearance is worth the rate once more, so that clients behind one address don't share it.
+    let account = abuse.shared.clearances.change(
+        challenge::clearance_of(exchange),
+        Arc::<Account>::default,
+        |account| Arc::clone(account),
+    );
+    match requests::admit(&account, &rate, (services.now_ns)()) {
+        Admission::Refuse { .. } => None,
+        admitted => Some(Ok(admitted)),
+    }
+}
+
+fn has_clearance(exchange: &mut Exchange, abuse: &Abuse) -> bool {
+    let rule = challenge::rule(exchange);
+    challenge::has_clearance(exchange, &abuse.shared, &rule)
+}

@@ -1,0 +1,65 @@
+//! Redirect to HTTPS and selection of the route.
+//!
+//! Called by: the phase `server_rewrite`, again for every internal redirect.
+//! Caveat: routes marked `internal` match only requests that were redirected internally.
+//! Out of scope: rewriting paths, which saker.toml has no rules for.
+
+use saker_http::Status;
+use saker_pipeline::{Exchange, Response, methods, to_https};
+use std::sync::Arc;
+
+/// Redirects to HTTPS if the site wants that, or gives the request the action and the settings of the
+/// first route whose pattern matches its path.
+pub fn select(exchange: &mut Exchange) -> Option<Response> {
+    let site = Arc::clone(&exchange.site);
+    if let Some(redirect) = to_https(exchange) {
+        return Some(redirect);
+    }
+    let matching = site
+        .routes
+        .iter()
+        .position(|route| route.pattern.captures(&exchange.path).is_some());
+    exchange.route = matching;
+    match matching.map(|at| &site.routes[at]) {
+        Some(route) => {
+            exchange.settings = Arc::clone(&route.settings);
+            exchange.trace("server_rewrite", Some(&route.origin), || {
+                format!("route `{}` matches: {}", route.pattern, route.action)
+            });
+        }
+        None => {
+            exchange.settings = Arc::clone(&site.settings);
+            exchange.trace("server_rewrite", None, || match site.routes.len() {
+                0 => "the site has no routes".into(),
+                1 => "the site's route does not match".into(),
+                count => format!("none of the site's {count} routes matches"),
+            });
+        }
+    }
+    // nginx's `internal`.
+    if exchange.redirects == 0
+        && matching.is_some_and(|at| site.routes.get(at).is_some_and(|route| route.is_internal))
+    {
+        exchange.trace("server_rewrite", None, || {
+            "the route is not for clients (`internal`)".into()
+        });
+        return Some(Response::new(Status::NOT_FOUND));
+    }
+    methods::answer(exchange)
+}
+
+/// Shows `explain` where the path would be in the file system; the files handler opens it.
+pub fn trace_file(exchange: &mut Exchange) {
+    if exchange.trace.is_none() || exchange.stands_in_for.is_some() {
+        return;
+    }
+    let text = match &exchange.site.root {
+        Some(root) => format!(
+            "{}{}",
+            root.display(),
+            String::from_utf8_lossy(&exchange.path)
+        ),
+        None => "the site has no root".into(),
+    };
+    exchange.trace("map_to_storage", None, || text);
+}

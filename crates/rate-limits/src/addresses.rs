@@ -1,0 +1,253 @@
+//! Client addresses: what each has open and has used.
+//!
+//! Called by: the listener, once per connection; requests touch only the [`AddressState`].
+//! Caveat: an attacker may have any number of addresses, so the table has a bound and IPv6 addresses
+//! count by /64, which is what one client is given. Addresses that come when the table is full share
+//! one state, and with it one set of limits, until a sweep made room.
+//! Out of scope: a time of last use. A state whose accounts are all at rest is as good as a new one:
+//! forgetting it then forgives nothing, and forgetting it earlier would.
+
+use crate::{Account, Places};
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use std::{
+    hash::BuildHasher,
+    net::IpAddr,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+/// Locks are held for one look-up, so few shards are enough for the cores of one machine.
+const SHARDS: usize = 16;
+/// What one client is given, where nothing else is said.
+const IPV6_PREFIX: u8 = 64;
+
+/// What one client address, or one IPv6 /64, has open and has used.
+#[derive(Debug, Default)]
+pub struct AddressState {
+    /// Bandwidth of responses.
+    pub out_bytes: Account,
+    /// Bandwidth of request bodies.
+    pub in_bytes: Account,
+    pub static_requests: Account,
+    pub dynamic_requests: Account,
+    /// Requests that were no HTTP.
+    pub bad_requests: Account,
+    /// Requests that were refused for being too many.
+    pub refused_requests: Account,
+    /// Requests that are being answered.
+    at_a_time: AtomicU32,
+    connections: AtomicU32,
+    /// Since when it has more connections than the soft limit lets it; 0: it has not.
+    over_soft_since_ms: AtomicU64,
+    /// Of programs, once a limit asks for it.
+    dynamic: OnceLock<Arc<Places>>,
+}
+
+impl AddressState {
+    /// Counts a connection, unless `connections_max` are open already. The count falls when the
+    /// guard is dropped.
+    pub fn connect(self: &Arc<Self>, connections_max: u32) -> Option<ConnectionGuard> {
+        let below = |count| (count < connections_max).then_some(count + 1);
+        self.connections
+            .fetch_update(Relaxed, Relaxed, below)
+            .ok()?;
+        Some(ConnectionGuard {
+            state: Arc::clone(self),
+        })
+    }
+
+    /// For how long it has had more than `soft_max` connections; `None`: it has not.
+    pub fn over_soft_ms(&self, soft_max: u64, now_ms: u64) -> Option<u64> {
+        if u64::from(self.connections()) <= soft_max {
+            self.over_soft_since_ms.store(0, Relaxed);
+            return None;
+        }
+        match self
+            .over_soft_since_ms
+            .compare_exchange(0, now_ms.max(1), Relaxed, Relaxed)
+        {
+            Ok(_) => Some(0),
+            Err(since_ms) => Some(now_ms.saturating_sub(since_ms)),
+        }
+    }
+
+    /// Places at programs.
+    pub fn dynamic(&self) -> &Arc<Places> {
+        self.dynamic.get_or_init(Arc::default)
+    }
+
+    /// Counts a request that is being answered, unless `max` are.
+    pub fn begin_request(self: &Arc<Self>, max: u64) -> Option<Counted> {
+        let below = |count| (u64::from(count) < max).then_some(count + 1);
+        self.at_a_time.fetch_update(Relaxed, Relaxed, below).ok()?;
+        let state = Arc::clone(self);
+        Some(Counted::new(move || {
+            state.at_a_time.fetch_sub(1, Relaxed);
+        }))
+    }
+
+    pub fn connections(&self) -> u32 {
+        self.connections.load(Relaxed)
+    }
+
+    /// Nothing to pay off, on any account.
+    fn is_at_rest(&self, now_ns: u64) -> bool {
+        let rates = [
+            &self.static_requests,
+            &self.dynamic_requests,
+            &self.bad_requests,
+            &self.refused_requests,
+        ];
+        let accounts = rates.into_iter().chain([&self.out_bytes, &self.in_bytes]);
+        accounts
+            .into_iter()
+            .all(|account| account.is_at_rest(now_ns))
+    }
+}
+
+/// A count that goes down again when this is dropped.
+pub struct Counted(Option<Box<dyn FnOnce()>>);
+
+impl Counted {
+    pub fn new(leave: impl FnOnce() + 'static) -> Counted {
+        Counted(Some(Box::new(leave)))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if let Some(leave) = self.0.take() {
+            leave();
+        }
+    }
+}
+
+/// One counted connection of an address.
+#[derive(Debug)]
+pub struct ConnectionGuard {
+    state: Arc<AddressState>,
+}
+
+impl ConnectionGuard {
+    pub fn state(&self) -> &Arc<AddressState> {
+        &self.state
+    }
+}
+
+impl Drop for ConnectionGuard {
+    fn drop(&mut self) {
+        self.state.connections.fetch_sub(1, Relaxed);
+    }
+}
+
+/// The part of an address that stands for one client, IPv4 as mapped into IPv6.
+type Key = u128;
+
+fn key_of(address: IpAddr, ipv6_prefix: u8) -> Key {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(address) => {
+            address.to_bits() & !u128::MAX.checked_shr(ipv6_prefix.into()).unwrap_or(0)
+        }
+    }
+}
+
+type Shard = HashMap<Key, Arc<AddressState>, RandomState>;
+
+/// States by address, shared by all cores.
+#[derive(Debug)]
+pub struct AddressTable {
+    shards: [Mutex<Shard>; SHARDS],
+    hasher: RandomState,
+    entries: AtomicUsize,
+    entries_max: usize,
+    overflow: Arc<AddressState>,
+    ipv6_prefix: AtomicU8,
+}
+
+impl AddressTable {
+    /// An entry takes some 250 bytes.
+    pub fn new(entries_max: usize) -> AddressTable {
+        AddressTable {
+            shards: std::array::from_fn(|_| Mutex::default()),
+            hasher: RandomState::default(),
+            entries: AtomicUsize::new(0),
+            entries_max,
+            overflow: Arc::default(),
+            ipv6_prefix: AtomicU8::new(IPV6_PREFIX),
+        }
+    }
+
+    /// From now on so many bits of an IPv6 address stand for one client.
+    pub fn set_ipv6_prefix(&self, bits: u8) {
+        self.ipv6_prefix.store(bits, Relaxed);
+    }
+
+    /// The state of an address; made if there is none, the shared one if the table is full.
+    pub fn state(&self, address: IpAddr) -> Arc<AddressState> {
+        let key = key_of(address, self.ipv6_prefix.load(Relaxed));
+        let mut shard = self.shard(key);
+        if let Some(state) = shard.get(&key) {
+            return Arc::clone(state);
+        }
+        let below = |count| (count < self.entries_max).then_some(count + 1);
+        if self.entries.fetch_update(Relaxed, Relaxed, below).is_err() {
+            return Arc::clone(&self.overflow);
+        }
+        Arc::clone(shard.entry(key).or_default())
+    }
+
+    /// Forgets the addresses that have nothing open and nothing to pay off, and returns how many.
+    /// To be called every few seconds; looks at every entry, one shard at a time.
+    pub fn sweep(&self, now_ns: u64) -> usize {
+        self.shards
+            .iter()
+            .map(|shard| self.sweep_shard(&mut lock(shard), now_ns))
+            .sum()
+    }
+
+    /// Number of addresses known.
+    pub fn len(&self) -> usize {
+        self.entries.load(Relaxed)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether new addresses share one state at the moment.
+    pub fn is_full(&self) -> bool {
+        self.len() >= self.entries_max
+    }
+
+    fn shard(&self, key: Key) -> MutexGuard<'_, Shard> {
+        // The map itself goes by the lowest and the highest bits of its own hash.
+        let at = (self.hasher.hash_one(key) >> 32) as usize % SHARDS;
+        lock(&self.shards[at])
+    }
+
+    fn sweep_shard(&self, shard: &mut Shard, now_ns: u64) -> usize {
+        let before = shard.len();
+        // A counted connection holds its state. Where nobody else holds one, nobody gets it while
+        // the lock is held, and all that was charged to it is seen here.
+        shard.retain(|_, state| Arc::get_mut(state).is_none_or(|state| !state.is_at_rest(now_ns)));
+        let gone = before - shard.len();
+        self.entries.fetch_sub(gone, Relaxed);
+        if shard.len() < shard.capacity() / 4 {
+            shard.shrink_to(shard.len() * 2);
+        }
+        gone
+    }
+}
+
+/// Nothing that holds the lock can leave a map half changed, so a panic elsewhere does not spoil
+/// it.
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

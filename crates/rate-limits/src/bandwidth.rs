@@ -1,0 +1,156 @@
+//! Bandwidth: how much of a body may go now, and how long to wait after it went.
+//!
+//! Called by: drivers, [`Paced::piece`] before they write or read and [`Paced::passed`] after, or
+//! before they wait; a body under several limits goes by the smallest piece and the longest wait.
+//! Caveat: timers fire late, by a millisecond or more, and what is
+//! lost by that is never regained without some tolerance. So every limit has at least
+//! [`TOLERANCE_NS`] of burst; over ten seconds that is a fifth of a percent.
+
+use crate::{
+    Account,
+    scale::{NS_PER_S, scale},
+};
+use saker_config::model::Rate;
+
+/// So often a second a body goes on where few are paced: evenly, and within 2 % of the rate over
+/// ten seconds.
+pub const PIECES_PER_S_MAX: u64 = 20;
+/// The least: half a second's worth at a time, with which players and people still see something
+/// flow.
+const PIECES_PER_S_MIN: u64 = 2;
+/// What all paced bodies of a worker share, because each piece costs a timer, a turn and a system
+/// call however long it is.
+const PIECES_PER_S_OF_ALL: u64 = 1000;
+/// Less is not worth a system call; a rate below 80 KiB/s waits longer instead.
+pub const PIECE_BYTES_MIN: u64 = 4 << 10;
+/// More than that at once is of no use to a socket.
+pub const PIECE_BYTES_MAX: u64 = 256 << 10;
+/// What a late timer may catch up with.
+const TOLERANCE_NS: u64 = NS_PER_S / 50;
+
+/// How finely each of so many bodies is cut that one worker paces.
+pub fn pieces_per_s(bodies: u64) -> u64 {
+    (PIECES_PER_S_OF_ALL / bodies.max(1)).clamp(PIECES_PER_S_MIN, PIECES_PER_S_MAX)
+}
+
+/// Charges `bytes` that went and says how long to wait before more may go, in nanoseconds and never
+/// 0; `None` where the rate does not bite. Ignores `after_bytes`, see [`Paced`].
+pub fn take(account: &Account, rate: Rate, bytes: u64, now_ns: u64) -> Option<u64> {
+    let cost_ns = scale(bytes, NS_PER_S, rate.bytes_per_s);
+    let debt_ns = account
+        .charge(now_ns, cost_ns, |debt_ns| (true, debt_ns))
+        .saturating_add(cost_ns);
+    excess_ns(debt_ns, rate)
+}
+
+/// How many bytes may go now in one piece; 0 where [`wait_ns`] says to wait. Charges nothing.
+pub fn piece(account: &Account, rate: Rate, pieces_per_s: u64, now_ns: u64) -> u64 {
+    let (debt_ns, burst_ns) = (account.debt_ns(now_ns), burst_ns(rate));
+    if debt_ns > burst_ns {
+        return 0;
+    }
+    let left = scale(burst_ns - debt_ns, rate.bytes_per_s, NS_PER_S);
+    left.max(share(rate, pieces_per_s)).min(PIECE_BYTES_MAX)
+}
+
+/// A piece where nothing is left of the burst.
+fn share(rate: Rate, pieces_per_s: u64) -> u64 {
+    (rate.bytes_per_s / pieces_per_s.max(1)).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)
+}
+
+/// How long until [`piece`] is not 0; `None` where it is not 0 now. Asked again after a wait,
+/// because others may share the account.
+pub fn wait_ns(account: &Account, rate: Rate, now_ns: u64) -> Option<u64> {
+    excess_ns(account.debt_ns(now_ns), rate)
+}
+
+/// Whether a whole body of so many bytes may go in one piece now. Charges nothing; where it is
+/// short and the account nearly at rest, as nearly always, it also divides nothing.
+pub fn takes_whole(account: &Account, rate: &Rate, bytes: u64, now_ns: u64) -> bool {
+    if rate.after_bytes > 0 {
+        return bytes <= rate.after_bytes;
+    }
+    let is_calm = bytes <= PIECE_BYTES_MIN && account.debt_ns(now_ns) <= TOLERANCE_NS;
+    is_calm || piece(account, *rate, PIECES_PER_S_MAX, now_ns) >= bytes.max(1)
+}
+
+/// Charges a whole body that [`takes_whole`] let go.
+pub fn charge_whole(account: &Account, rate: &Rate, bytes: u64, now_ns: u64) {
+    let counted = bytes.saturating_sub(rate.after_bytes);
+    if counted > 0 {
+        account.charge(now_ns, scale(counted, NS_PER_S, rate.bytes_per_s), |_| {
+            (true, ())
+        });
+    }
+}
+
+/// One body under one limit: lets `after_bytes` go uncounted first.
+#[derive(Clone, Copy, Debug)]
+pub struct Paced {
+    rate: Rate,
+    free_bytes: u64,
+}
+
+impl Paced {
+    pub fn new(rate: Rate) -> Paced {
+        Paced {
+            rate,
+            free_bytes: rate.after_bytes,
+        }
+    }
+
+    /// How many bytes may go now; 0: wait for [`Paced::wait_ns`].
+    pub fn piece(&self, account: &Account, pieces_per_s: u64, now_ns: u64) -> u64 {
+        if self.free_bytes > 0 {
+            self.free_bytes
+        } else {
+            piece(account, self.rate, pieces_per_s, now_ns)
+        }
+    }
+
+    /// How long to wait before anything may go.
+    pub fn wait_ns(&self, account: &Account, now_ns: u64) -> Option<u64> {
+        if self.free_bytes > 0 {
+            None
+        } else {
+            wait_ns(account, self.rate, now_ns)
+        }
+    }
+
+    /// The piece of one that has to wait: what he pays before he does.
+    pub fn share(&self, pieces_per_s: u64) -> u64 {
+        if self.free_bytes > 0 {
+            self.free_bytes
+        } else {
+            share(self.rate, pieces_per_s)
+        }
+    }
+
+    /// Charges what went, or will go after a wait; returns how much of it counts.
+    pub fn passed(&mut self, account: &Account, bytes: u64, now_ns: u64) -> u64 {
+        let counted = bytes.saturating_sub(self.free_bytes);
+        self.free_bytes = self.free_bytes.saturating_sub(bytes);
+        if counted > 0 {
+            take(account, self.rate, counted, now_ns);
+        }
+        counted
+    }
+
+    /// Takes back what was charged and did not go.
+    pub fn give_back(&self, account: &Account, bytes: u64) {
+        account.discharge(scale(bytes, NS_PER_S, self.rate.bytes_per_s));
+    }
+}
+
+fn burst_ns(rate: Rate) -> u64 {
+    scale(rate.burst_bytes, NS_PER_S, rate.bytes_per_s).max(TOLERANCE_NS)
+}
+
+fn excess_ns(debt_ns: u64, rate: Rate) -> Option<u64> {
+    debt_ns
+        .checked_sub(burst_ns(rate))
+        .filter(|excess_ns| *excess_ns > 0)
+}
+
+#[cfg(test)]
+mod tests;
