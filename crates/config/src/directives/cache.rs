@@ -45,7 +45,7 @@ const fn bound(
         default: Some(default),
         summary,
         since: "0.5",
-        set: set,
+        set,
         ..Row::BASE
     }
 }

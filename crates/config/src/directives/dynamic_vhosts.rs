@@ -41,7 +41,7 @@ const fn row(
         kind,
         summary,
         since: "0.9",
-        set: set,
+        set,
         ..Row::BASE
     }
 }

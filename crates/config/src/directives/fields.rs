@@ -161,7 +161,7 @@ fn read_edit(report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
     draft.fill(fields);
     let given = ["set", "append", "if_absent", "remove"]
         .iter()
-        .filter(|key| fields.has(*key))
+        .filter(|key| fields.has(key))
         .count();
     match (given, draft.actions.pop()) {
         (1, Some(action)) => Some(Value::parsed((action, draft.always))),
