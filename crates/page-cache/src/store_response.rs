@@ -79,14 +79,8 @@ pub async fn store_response(
     let is_template = detected
         .as_ref()
         .is_some_and(|detected| detected.parsed.template.is_dynamic());
-    let outcome = purge_and_store(
-        cache,
-        exchange,
-        &mut request,
-        response,
-        is_made,
-        is_template,
-    );
+    let kind = (is_made, is_template);
+    let outcome = purge_and_store(cache, exchange, &mut request, response, kind);
     report(cache, &mut request, exchange, &outcome);
     show(&request, exchange, response, &outcome);
     let (is_refresh, began) = (request.is_refresh, request.began());
@@ -116,8 +110,7 @@ fn purge_and_store(
     exchange: &mut Exchange,
     request: &mut CacheRequest,
     response: &mut Response,
-    is_made: bool,
-    is_template: bool,
+    (is_made, is_template): (bool, bool),
 ) -> Result<(), Refusal> {
     let mut purges = purge::of_response(request, exchange, response);
     purges.extend(purge::of_request(cache, request, exchange, response));
