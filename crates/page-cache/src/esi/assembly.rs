@@ -188,7 +188,7 @@ impl Assembly {
             Err(Status::CONTENT_TOO_LARGE) => {
                 self.complain(
                     target,
-                    "it exceeds the limit for one fragment or for all fragments of the page",
+                    "too large for one fragment, or for all fragments of the page together",
                 );
                 None
             }
