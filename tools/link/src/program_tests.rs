@@ -1,5 +1,9 @@
-//! `saker-link` itself: what it runs, what it says, and that nothing outlives it. Needs root and
-//! /dev/net/tun.
+//! `saker-link` as a program: what it runs and prints, and that nothing outlives it.
+//!
+//! Called by: `cargo test -p saker-link`, as root and with /dev/net/tun.
+//! Caveat: this test program stands in for `saker-link`: it runs `as_saker_link` once more, with the
+//! arguments in its environment, and what the test harness prints first is skipped.
+//! Out of scope: what a link does to packets (`tests/link.rs`).
 
 use std::{
     io::{BufRead, BufReader},
@@ -8,14 +12,33 @@ use std::{
     time::{Duration, Instant},
 };
 
+const ARGUMENTS: &str = "SAKER_LINK_ARGUMENTS";
+const BETWEEN: &str = "\u{1f}";
+/// What the test harness prints before the program runs.
+const HARNESS: &str = "\nrunning 1 test\n";
+
+#[test]
+#[ignore = "the program that the tests below start"]
+fn as_saker_link() {
+    let words = std::env::var(ARGUMENTS).expect("started by another test");
+    let words = words.split(BETWEEN).map(str::to_owned);
+    std::process::exit(super::status(words).into());
+}
+
 fn link(words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_saker-link"));
-    command.args(words);
+    let mut command = Command::new(std::env::current_exe().expect("the path of this program"));
+    command
+        .args(["--exact", "program_tests::as_saker_link", "--ignored"])
+        .args(["--nocapture", "--quiet", "--test-threads", "2"])
+        .env(ARGUMENTS, words.join(BETWEEN));
     command
 }
 
 fn output(words: &[&str]) -> Output {
-    link(words).output().expect("it runs")
+    let mut output = link(words).output().expect("it runs");
+    let own = output.stdout.strip_prefix(HARNESS.as_bytes());
+    output.stdout = own.expect("the harness speaks first").to_vec();
+    output
 }
 
 /// Whether the process still runs; one that nobody has waited for is none.
@@ -42,10 +65,14 @@ fn long_run() -> (Child, Vec<String>) {
         .stdout(Stdio::piped())
         .spawn()
         .expect("it runs");
+    let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
     let mut line = String::new();
-    BufReader::new(child.stdout.take().expect("piped"))
-        .read_line(&mut line)
-        .expect("the server speaks");
+    for _ in HARNESS.lines() {
+        stdout.read_line(&mut line).expect("the harness speaks");
+    }
+    assert_eq!(line, HARNESS);
+    line.clear();
+    stdout.read_line(&mut line).expect("the server speaks");
     let pids: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     assert!(
         pids.len() == 2 && pids.iter().all(|pid| runs(pid)),

@@ -12,6 +12,7 @@ pub mod conformance;
 mod dice;
 pub mod frames;
 pub mod mmdb;
+mod own_process;
 pub mod pebble;
 mod peers;
 mod process;
@@ -23,6 +24,7 @@ mod temp_dir;
 
 pub use client::{Client, Response};
 pub use dice::Dice;
+pub use own_process::ran_in_own_process;
 pub use pebble::Pebble;
 pub use peers::{KEPT, Peer, PeerSetting, PeerSite, PeerTls, SESSION_COOKIE};
 pub use process::{ServerProcess, Signal, free_port, raise_descriptor_limit};

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod authority;
-
-use authority::{
+use super::authority::{
     Authority, Running,
     front::{Fate, Front, json},
     site,

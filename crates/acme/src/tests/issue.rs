@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod authority;
-
-use authority::{Authority, Running, site};
+use super::authority::{Authority, Running, site};
 use saker_acme::{Denied, Event};
 use saker_testkit::pebble::{HMAC_KEY, KEY_ID};
 use std::{

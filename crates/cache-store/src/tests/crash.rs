@@ -113,7 +113,11 @@ fn killed_at_any_moment() {
     let (mut purged, mut round, mut valid) = (HashMap::new(), 1_u64, 0);
     for kill in 0..KILLS {
         let mut child = Command::new(env::current_exe().unwrap())
-            .args(["--exact", "killed_at_any_moment", "--nocapture"])
+            .args([
+                "--exact",
+                "tests::crash::killed_at_any_moment",
+                "--nocapture",
+            ])
             .env(FOLDER, dir.as_os_str())
             .env("SAKER_STORE_CRASH_ROUND", round.to_string())
             .stdout(Stdio::piped())

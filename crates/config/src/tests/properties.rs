@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use saker_config::{Severity, parse};
 use std::path::Path;
 
-const EXAMPLE: &str = include_str!("../../../docs/saker.example.toml");
+const EXAMPLE: &str = include_str!("../../../../docs/saker.example.toml");
 
 fn check(text: &str) {
     match parse(text, "saker.toml", Path::new("/nonexistent/folder")) {

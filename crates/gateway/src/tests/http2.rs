@@ -4,10 +4,9 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
 // Uses its part of it.
-#[allow(dead_code)]
-mod bench;
 
-use bench::{content, exchange, impatient, tuning, with_gateway};
+use super::bench;
+use super::bench::{content, exchange, impatient, tuning, with_gateway};
 use bytes::Bytes;
 use h2::{Reason, RecvStream, server::SendResponse};
 use http::{HeaderMap, Request, Response};

@@ -4,9 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 #![allow(dead_code)] // Of the bench, its part.
 
-mod bench;
-
-use bench::*;
+use super::bench::*;
 use saker_config::model::{Backend, BackendAddress, Member, Protocol, Tuning, Upstream};
 use saker_gateway::Gateway;
 use saker_pipeline::Handler;

@@ -3,10 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-#[allow(dead_code, reason = "shared with the tests of connections")]
-mod bench;
-
-use bench::{Pieces, answer, content, exchange, upstream, with_gateway};
+use super::bench::{Pieces, answer, content, exchange, upstream, with_gateway};
 use saker_gateway::Gateway;
 use saker_pipeline::{
     Body, BodyError, Call, CallManner, CallTo, Exchange, Handled, Handler, ProcessManner, Response,
@@ -18,18 +15,9 @@ use std::{
     fs,
     path::Path,
     rc::Rc,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
     time::{Duration, Instant},
 };
-
-/// Tests that count what is left must be alone.
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ALONE
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
-}
 
 /// A request for a shell script.
 fn request(folder: &TempDir, text: &str, outlives_client: bool) -> Exchange {
@@ -108,7 +96,9 @@ async fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 
 #[test]
 fn what_scripts_do_wrong() {
-    let _alone = alone();
+    if saker_testkit::ran_in_own_process(module_path!(), "what_scripts_do_wrong") {
+        return;
+    }
     with_gateway(1, |gateway| async move {
         let folder = TempDir::new("programs-wrong").unwrap();
         let rows: [(&str, u16, Result<&str, ()>); 11] = [
@@ -158,7 +148,9 @@ fn what_scripts_do_wrong() {
 
 #[test]
 fn what_can_not_be_started() {
-    let _alone = alone();
+    if saker_testkit::ran_in_own_process(module_path!(), "what_can_not_be_started") {
+        return;
+    }
     with_gateway(1, |gateway| async move {
         let folder = TempDir::new("programs-none").unwrap();
         let mut exchange = request(&folder, "", false);
@@ -179,7 +171,12 @@ fn what_can_not_be_started() {
 
 #[test]
 fn a_client_that_goes_ends_the_program_and_its_children() {
-    let _alone = alone();
+    if saker_testkit::ran_in_own_process(
+        module_path!(),
+        "a_client_that_goes_ends_the_program_and_its_children",
+    ) {
+        return;
+    }
     with_gateway(1, |gateway| async move {
         let folder = TempDir::new("programs-gone").unwrap();
         let script = "sleep 100 & echo $! >child; echo $$ >own; printf 'A: b\\n\\nbody'; wait";
@@ -199,7 +196,9 @@ fn a_client_that_goes_ends_the_program_and_its_children() {
 
 #[test]
 fn a_client_that_goes_before_the_head() {
-    let _alone = alone();
+    if saker_testkit::ran_in_own_process(module_path!(), "a_client_that_goes_before_the_head") {
+        return;
+    }
     with_gateway(1, |gateway| async move {
         let folder = TempDir::new("programs-early").unwrap();
         let mut exchange = request(&folder, "echo $$ >own; sleep 100", false);
@@ -215,7 +214,9 @@ fn a_client_that_goes_before_the_head() {
 
 #[test]
 fn a_program_may_outlive_its_client() {
-    let _alone = alone();
+    if saker_testkit::ran_in_own_process(module_path!(), "a_program_may_outlive_its_client") {
+        return;
+    }
     with_gateway(1, |gateway| async move {
         let folder = TempDir::new("programs-outlive").unwrap();
         let script = "printf 'A: b\\n\\nbody'; sleep 0.2; echo more; sleep 0.1; echo done >end";
@@ -226,7 +227,12 @@ fn a_program_may_outlive_its_client() {
 
 #[test]
 fn what_a_program_leaves_in_the_background_goes_on() {
-    let _alone = alone();
+    if saker_testkit::ran_in_own_process(
+        module_path!(),
+        "what_a_program_leaves_in_the_background_goes_on",
+    ) {
+        return;
+    }
     with_gateway(1, |gateway| async move {
         let folder = TempDir::new("programs-background").unwrap();
         let script =
@@ -241,7 +247,9 @@ fn what_a_program_leaves_in_the_background_goes_on() {
 
 #[test]
 fn both_directions_at_once() {
-    let _alone = alone();
+    if saker_testkit::ran_in_own_process(module_path!(), "both_directions_at_once") {
+        return;
+    }
     with_gateway(1, |gateway| async move {
         let folder = TempDir::new("programs-both").unwrap();
         for (script, expected) in [
@@ -281,7 +289,9 @@ fn both_directions_at_once() {
 /// One place per worker where there are as many workers as places.
 #[test]
 fn no_more_than_there_is_room_for() {
-    let _alone = alone();
+    if saker_testkit::ran_in_own_process(module_path!(), "no_more_than_there_is_room_for") {
+        return;
+    }
     with_gateway(256, |gateway| async move {
         let folder = Rc::new(TempDir::new("programs-queue").unwrap());
         let requests: Vec<_> = (0..8)
@@ -319,7 +329,9 @@ fn no_more_than_there_is_room_for() {
 
 #[test]
 fn a_thousand_leave_nothing() {
-    let _alone = alone();
+    if saker_testkit::ran_in_own_process(module_path!(), "a_thousand_leave_nothing") {
+        return;
+    }
     with_gateway(1, |gateway| async move {
         let folder = TempDir::new("programs-many").unwrap();
         let scripts = [

@@ -4,10 +4,9 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
 // Uses its part of it.
-#[allow(dead_code)]
-mod bench;
 
-use bench::{answer, exchange, impatient, member, read_request, script, with_gateway};
+use super::bench;
+use super::bench::{answer, exchange, impatient, member, read_request, script, with_gateway};
 use saker_config::model::Upstream;
 use saker_http::{RequestHead, Version};
 use saker_pipeline::Response;

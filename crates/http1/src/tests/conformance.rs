@@ -6,8 +6,7 @@
 use saker_testkit::conformance::{Case, http1_cases};
 use std::fmt::Write as _;
 
-mod machine;
-use machine::{Outcome, run};
+use super::machine::{Outcome, run};
 
 #[test]
 fn every_case_comes_out_as_written() {

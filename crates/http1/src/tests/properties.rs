@@ -15,8 +15,7 @@ use saker_http1::{
     check_request, encode_chunk_head, encode_head, encode_last_chunk, parse_request,
 };
 
-mod machine;
-use machine::{Outcome, run, run_pieces};
+use super::machine::{Outcome, run, run_pieces};
 
 /// Parts that requests are made of, good and bad, so that random strings of them reach deep.
 const PARTS: &[&[u8]] = &[

@@ -1,9 +1,9 @@
 //! Requests over every protocol: HTTP/1.1, HTTP/2, and HTTP/3, TLS, files, limits, upstreams, PHP,
-//! and applications, under the native configuration unless a module says otherwise.
+//! applications, and the page cache, under the native configuration unless a module says otherwise.
 //!
 //! Called by: `cargo test -p saker --test serving MODULE::`, one module per subject.
 //! Caveat: modules run side by side in one process; whatever is process-wide belongs in `measured`.
-//! Out of scope: Apache's configuration (`apache`), the page cache (`cache`), commands (`operation`).
+//! Out of scope: Apache's configuration (`apache`), commands and life cycle (`operation`).
 
 #[path = "../harness/databases/mod.rs"]
 mod databases;
@@ -22,6 +22,7 @@ mod wordpress_site;
 
 mod applications;
 mod authorize;
+mod cache;
 mod databases_tls;
 mod dokuwiki;
 mod gateway;

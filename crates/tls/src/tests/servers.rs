@@ -1,6 +1,6 @@
 //! Servers behind us whose authority has revoked their certificates.
 
-use crate::authority::{Authority, Key, Leaf};
+use super::authority::{Authority, Key, Leaf};
 use rcgen::SerialNumber;
 use rustls::{
     ServerConfig, ServerConnection,

@@ -1,9 +1,7 @@
 //! The client of tests against a small server that answers every request with the same bytes.
 
-mod server;
-
+use super::server::{CUT, HELLO, NOT_FOUND, Server};
 use saker_load::client::{Client, Trust};
-use server::{CUT, HELLO, NOT_FOUND, Server};
 use std::sync::atomic::Ordering;
 
 fn connect(server: &Server) -> (Client, Trust) {

@@ -1,14 +1,12 @@
 //! The load against a small server of its own. That it gets along with real servers is for the
 //! tests of those.
 
-mod server;
-
+use super::server::{CUT, HELLO, NOT_FOUND, Server};
 use saker_load::{
     load,
     plan::{End, Plan, Tickets},
     tally::Tally,
 };
-use server::{CUT, HELLO, NOT_FOUND, Server};
 use std::{net::UdpSocket, sync::atomic::Ordering, time::Duration};
 
 fn passed(tally: &Tally, requests: u64) {

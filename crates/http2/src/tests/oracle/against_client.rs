@@ -7,8 +7,8 @@ use saker_http2::{ErrorCode, Limits};
 use tokio::io::DuplexStream;
 use tokio::task::JoinHandle;
 
-use crate::our_server::{Served, Server};
-use crate::{bounded, pattern};
+use super::our_server::{Served, Server};
+use super::{bounded, pattern};
 
 type Client = SendRequest<Bytes>;
 

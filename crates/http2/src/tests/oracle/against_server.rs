@@ -7,8 +7,8 @@ use http::{HeaderMap, Request, Response};
 use saker_http2::{ErrorCode, Limits, StreamId};
 use tokio::io::DuplexStream;
 
-use crate::our_client::{self, Client, Outcome};
-use crate::{bounded, pattern};
+use super::our_client::{self, Client, Outcome};
+use super::{bounded, pattern};
 
 /// Runs our client's requests against a server that answers by path as ours does.
 async fn run(

@@ -1,6 +1,6 @@
 //! The real server: one process, a virtual host per set.
 
-use crate::rows::{FILES, MAIN, MAP, Request, Set};
+use super::rows::{FILES, MAIN, MAP, Request, Set};
 use saker_testkit::{Client, Response, ServerProcess, TempDir, require};
 use std::{
     fmt::Write as _,

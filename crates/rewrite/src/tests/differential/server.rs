@@ -1,7 +1,7 @@
 //! A server's part, played for one site per set: mapping, directory walk, index files, internal
 //! redirects.
 
-use crate::{
+use super::{
     apache,
     rows::{MAIN, Request, Set},
     world::Looking,

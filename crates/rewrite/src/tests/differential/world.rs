@@ -1,6 +1,6 @@
 //! The facts of a request as the played server has them.
 
-use crate::server::{Exchange, Resolved};
+use super::server::{Exchange, Resolved};
 use saker_ap_expr::{Facts, FileTest, LocalTime, Variable};
 use saker_rewrite::{MapSource, TextMap, World};
 use std::{

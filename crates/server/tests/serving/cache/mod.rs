@@ -1,15 +1,8 @@
 //! The page cache on a running server: storing, revalidating, purging, warming, ESI, LSCache.
 //!
-//! Called by: `cargo test -p saker --test cache MODULE::`, one module per subject.
+//! Called by: `cargo test -p saker --test serving cache::MODULE::`, one module per subject.
 //! Caveat: lifetimes are seconds of HTTP's clock, so some tests take seconds of real time.
 //! Out of scope: the rules as pure functions (crates/cache-rules), the store (crates/cache-store).
-
-#[path = "../harness/operate.rs"]
-mod operate;
-#[path = "../harness/origin.rs"]
-mod origin;
-#[path = "../harness/wordpress_site.rs"]
-mod wordpress_site;
 
 mod cache_order;
 mod cache_parts;
