@@ -11,6 +11,7 @@ mod client;
 pub mod conformance;
 mod dice;
 pub mod frames;
+mod heavy;
 pub mod mmdb;
 mod own_process;
 pub mod pebble;
@@ -24,6 +25,7 @@ mod temp_dir;
 
 pub use client::{Client, Response};
 pub use dice::Dice;
+pub use heavy::{HeavyTurn, heavy};
 pub use own_process::ran_in_own_process;
 pub use pebble::Pebble;
 pub use peers::{KEPT, Peer, PeerSetting, PeerSite, PeerTls, SESSION_COOKIE};

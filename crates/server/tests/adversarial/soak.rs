@@ -71,6 +71,7 @@ type Counts = BTreeMap<(&'static str, Outcome), u64>;
 
 #[test]
 fn nothing_is_left_behind() {
+    let _turn = saker_testkit::heavy();
     let requests = env::var("SAKER_SOAK")
         .ok()
         .and_then(|text| text.parse().ok())

@@ -157,6 +157,7 @@ fn by_digest(saker: &Saker, credentials: &str) -> String {
 
 #[test]
 fn mariadb_that_comes_and_goes() {
+    let _turn = saker_testkit::heavy();
     let dir = folder("dbd-mariadb");
     dir.write("www/digest/page.html", "digest\n").unwrap();
     let mut database = Mariadb::start(&dir);
@@ -217,6 +218,7 @@ fn mariadb_that_comes_and_goes() {
 
 #[test]
 fn postgresql() {
+    let _turn = saker_testkit::heavy();
     let dir = folder("dbd-postgresql");
     let database = Postgres::start(&dir);
     assert!(database.ask(&tables()));
@@ -230,6 +232,7 @@ fn postgresql() {
 /// By libpq's words, and for MariaDB by ours, since apr_dbd_mysql has none.
 #[test]
 fn over_tls() {
+    let _turn = saker_testkit::heavy();
     let dir = folder("dbd-tls");
     let certificates = Certificates::make(&dir);
     certificates.give_to("postgres");
@@ -320,6 +323,7 @@ fn over_tls() {
 
 #[test]
 fn where_clients_are() {
+    let _turn = saker_testkit::heavy();
     const CITY: Data<'_> = Data::Map(&[
         (
             "city",
@@ -391,6 +395,7 @@ fn where_clients_are() {
 /// The old format is refused with the way out, and so is a file that is no database.
 #[test]
 fn files_that_can_not_be_asked() {
+    let _turn = saker_testkit::heavy();
     let dir = folder("geoip-old");
     dir.write("old.dat", "GEO-106FREE").unwrap();
     dir.write("broken.mmdb", "nothing").unwrap();
@@ -429,6 +434,7 @@ fn files_that_can_not_be_asked() {
 /// A client that goes while the database is asked leaves nothing behind.
 #[test]
 fn clients_that_do_not_wait() {
+    let _turn = saker_testkit::heavy();
     let dir = folder("dbd-impatient");
     let database = Postgres::start(&dir);
     assert!(database.ask(&tables()));

@@ -3,39 +3,37 @@
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
 use saker_testkit::{Client, ServerProcess, TempDir};
-use std::{fs, os::unix::ffi::OsStrExt, path::PathBuf, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
-/// Below the folder's own path; for root also beside the default directory, which goes with the
-/// test.
-struct States(Vec<PathBuf>);
+const SAKER: &str = env!("CARGO_BIN_EXE_saker");
 
-impl States {
-    fn made_for(dir: &TempDir) -> States {
-        let unique = dir.file_name().unwrap().as_bytes().to_vec();
-        let folders = ["/var/lib".into(), dir.join("state/saker")];
-        let entries = folders
-            .iter()
-            .flat_map(|folder: &PathBuf| fs::read_dir(folder).into_iter().flatten().flatten());
-        let is_ours = |name: &[u8]| name.windows(unique.len()).any(|part| part == unique);
-        States(
-            entries
-                .filter(|entry| is_ours(entry.file_name().as_bytes()))
-                .map(|entry| entry.path())
-                .collect(),
-        )
-    }
+/// State directories that were made without being asked for: root's stand beside the default one,
+/// anybody else's in the user's own folder.
+fn states(dir: &Path) -> Vec<PathBuf> {
+    let entries = [dir.join("var-lib"), dir.join("state/saker")]
+        .into_iter()
+        .flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
+    entries.map(|entry| entry.path()).collect()
 }
 
-impl Drop for States {
-    fn drop(&mut self) {
-        for folder in &self.0 {
-            let _ = fs::remove_dir_all(folder);
-        }
-    }
-}
-
+/// For root, `/var/lib` is a folder of the test: each server sees a mount of its own there.
 fn saker(dir: &TempDir) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
+    let mut command = if rustix::process::geteuid().is_root() {
+        fs::create_dir_all(dir.join("var-lib")).unwrap();
+        let mut command = Command::new("unshare");
+        let script = "mount --bind \"$1\" /var/lib && shift && exec \"$@\"";
+        command
+            .args(["--mount", "sh", "-c", script, "sh"])
+            .arg(dir.join("var-lib"))
+            .arg(SAKER);
+        command
+    } else {
+        Command::new(SAKER)
+    };
     command.env("XDG_STATE_HOME", dir.join("state"));
     command
 }
@@ -63,7 +61,7 @@ fn start(dir: &TempDir, name: &str) -> ServerProcess {
 fn two_configurations_run_side_by_side() {
     let dir = TempDir::new("two").unwrap();
     let servers = [start(&dir, "a"), start(&dir, "b")];
-    let states = States::made_for(&dir);
+    let states = states(&dir);
     for (server, name) in servers.iter().zip(["a", "b"]) {
         assert_eq!(
             Client::connect(server.address())
@@ -74,8 +72,8 @@ fn two_configurations_run_side_by_side() {
             name
         );
     }
-    assert_eq!(states.0.len(), 2, "{:?}", states.0);
-    let pids = states.0.iter().map(|state| {
+    assert_eq!(states.len(), 2, "{:?}", states);
+    let pids = states.iter().map(|state| {
         fs::read_to_string(state.join("saker.pid"))
             .unwrap()
             .trim()

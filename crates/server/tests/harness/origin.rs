@@ -2,13 +2,13 @@
 // Each test program uses its part; a test that fails may say so as it likes.
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
-use saker_testkit::{Client, Response, Saker, TempDir};
+use saker_testkit::{Client, Response, Saker, TempDir, saker::adjustable_clock};
 use std::{
     io::{Read, Write},
     os::unix::net::{UnixListener, UnixStream},
     sync::{Arc, Condvar, Mutex},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// A request as it came: the target, and the whole head in lower case but for its first line.
@@ -65,6 +65,39 @@ impl Origin {
         )
     }
 
+    /// As [`start`](Self::start), with a wall clock that [`advance`](Self::advance) moves. Reading
+    /// that clock is a system call, so that nothing is counted of such a server.
+    pub fn with_clock(
+        name: &str,
+        cache: &str,
+        workers: usize,
+        answers: impl Fn(&Asked) -> Vec<u8> + Send + Sync + 'static,
+    ) -> Origin {
+        let dir = TempDir::new(name).unwrap();
+        adjustable_clock(&dir).unwrap();
+        let site = format!("[site.cache]\nenabled = true\n{cache}");
+        Origin::in_folder(dir, &site, workers, answers)
+    }
+
+    /// Lets the server's wall clock run ahead.
+    pub fn advance(&self, seconds: u64) {
+        self.saker.advance_clock(seconds).unwrap();
+    }
+
+    /// Asks for a target until the answer is this, since what the cache makes by itself it makes
+    /// beside responses.
+    pub fn until_text(&self, target: &str, text: &str) {
+        let end = Instant::now() + Duration::from_secs(20);
+        loop {
+            let got = self.get(target, &[]).text();
+            if got == text {
+                return;
+            }
+            assert!(Instant::now() < end, "{target}: {got:?}, not {text:?}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// The same with any lines at the end of the site; what `site` has before a line `%%` stands
     /// before everything.
     pub fn with(
@@ -73,7 +106,15 @@ impl Origin {
         workers: usize,
         answers: impl Fn(&Asked) -> Vec<u8> + Send + Sync + 'static,
     ) -> Origin {
-        let dir = TempDir::new(name).unwrap();
+        Origin::in_folder(TempDir::new(name).unwrap(), site, workers, answers)
+    }
+
+    fn in_folder(
+        dir: TempDir,
+        site: &str,
+        workers: usize,
+        answers: impl Fn(&Asked) -> Vec<u8> + Send + Sync + 'static,
+    ) -> Origin {
         let listener = UnixListener::bind(dir.join("origin.sock")).unwrap();
         let asked = Arc::<Mutex<Vec<Asked>>>::default();
         let (seen, answers) = (Arc::clone(&asked), Arc::new(answers));
@@ -116,7 +157,7 @@ impl Origin {
 
     /// Waits until a target has been asked for so many times.
     pub fn wait_for(&self, target: &str, count: usize) {
-        for _ in 0..500 {
+        for _ in 0..2000 {
             if self.asked(target).len() >= count {
                 return;
             }

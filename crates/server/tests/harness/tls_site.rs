@@ -1,12 +1,20 @@
-//! A site under TLS with a certificate that openssl made for it.
+//! A site under TLS with a self-signed certificate of its own.
 // Each test program uses its part; a test that fails may say so as it likes.
 #![allow(dead_code, clippy::unwrap_used)]
 
 use crate::operate::{folder, start_in};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, KeyPair,
+    PKCS_ECDSA_P256_SHA256, SanType,
+};
 use saker_testkit::{Saker, TempDir, require};
 use std::{
+    fs,
+    net::Ipv4Addr,
+    os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Output},
+    time::{Duration, SystemTime},
 };
 
 /// One TLS listener; `tls` stands in `[site.tls]`, `site` in `[[site]]`.
@@ -24,38 +32,26 @@ pub fn start(name: &str, tls: &str, site: &str) -> Saker {
     start_in(dir, &configuration(tls, site))
 }
 
-/// Makes `NAME.pem` and `NAME.key`, P-256, self-signed.
+/// Makes `NAME.pem` and `NAME.key`, P-256, self-signed, good for signing others with.
 pub fn certificate(dir: &TempDir, name: &str, host: &str) {
-    let (pem, key) = (
-        dir.join(format!("{name}.pem")),
-        dir.join(format!("{name}.key")),
-    );
-    let subject = format!("/CN={host}");
-    let names = format!("subjectAltName=DNS:{host},IP:127.0.0.1");
-    let made = openssl(&[
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:P-256",
-        "-nodes",
-        "-days",
-        "30",
-        "-subj",
-        &subject,
-        "-addext",
-        &names,
-        "-out",
-        shown(&pem),
-        "-keyout",
-        shown(&key),
-    ]);
-    assert!(
-        made.status.success(),
-        "{}",
-        String::from_utf8_lossy(&made.stderr)
-    );
+    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap();
+    let mut params = CertificateParams::new(vec![host.to_owned()]).unwrap();
+    params
+        .subject_alt_names
+        .push(SanType::IpAddress(Ipv4Addr::LOCALHOST.into()));
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, host);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    // Clients refuse certificates that last for much longer than a year.
+    let day = SystemTime::now() - Duration::from_secs(24 * 60 * 60);
+    params.not_before = day.into();
+    params.not_after = (day + Duration::from_secs(30 * 24 * 60 * 60)).into();
+    let made = params.self_signed(&key).unwrap();
+    dir.write(&format!("{name}.pem"), made.pem()).unwrap();
+    let key_file = dir
+        .write(&format!("{name}.key"), key.serialize_pem())
+        .unwrap();
+    fs::set_permissions(key_file, fs::Permissions::from_mode(0o600)).unwrap();
 }
 
 /// Makes `NAME.pem` and `NAME.key`, signed by the authority of that name.

@@ -18,6 +18,7 @@ fn is_root() -> bool {
 
 #[test]
 fn apaches_stock_configuration() {
+    let _turn = saker_testkit::heavy();
     if is_root() {
         machine::on_its_own("debian_root::apache::on_a_machine");
     }
@@ -25,6 +26,7 @@ fn apaches_stock_configuration() {
 
 #[test]
 fn a_native_configuration() {
+    let _turn = saker_testkit::heavy();
     if is_root() {
         machine::on_its_own("debian_root::native::on_a_machine");
     }

@@ -470,6 +470,7 @@ fn try_case(case: Case, program: &Program) {
 
 #[test]
 fn each_php_alone_everywhere() {
+    let _turn = saker_testkit::heavy();
     for kind in PROGRAMS {
         let is_there = FOLDERS
             .iter()
@@ -517,6 +518,7 @@ fn typed(dir: &Path, arguments: &[&str]) -> Output {
 
 #[test]
 fn what_is_typed_wrong_is_answered_with_the_way_out() {
+    let _turn = saker_testkit::heavy();
     let dir = TempDir::new("newcomer-typed").unwrap();
     dir.write("site/index.html", "hello").unwrap();
     fs::set_permissions(&*dir, fs::Permissions::from_mode(0o700)).unwrap();
@@ -587,6 +589,7 @@ fn what_is_typed_wrong_is_answered_with_the_way_out() {
 /// `--php` of every form, for the same folder.
 #[test]
 fn php_by_each_of_its_names() {
+    let _turn = saker_testkit::heavy();
     let dir = TempDir::new("newcomer-php").unwrap();
     dir.write("site/index.php", PAGE).unwrap();
     dir.write("state/x", "").unwrap();
@@ -637,6 +640,7 @@ fn php_by_each_of_its_names() {
 /// and says so where there is none but root.
 #[test]
 fn php_for_root_in_a_closed_home() {
+    let _turn = saker_testkit::heavy();
     if !geteuid().is_root() {
         eprintln!("not tested: only root has others' folders to serve");
         return;
@@ -694,6 +698,7 @@ fn php_for_root_in_a_closed_home() {
 /// The very first command, on a machine of its own: nothing is named but the folder.
 #[test]
 fn serve_and_a_folder_are_all_that_is_typed() {
+    let _turn = saker_testkit::heavy();
     if !is_isolated() {
         eprintln!("not tested: no network namespaces here");
         return;
@@ -769,6 +774,7 @@ fn serve_and_a_folder_are_all_that_is_typed() {
 /// The state directory is made by root, and its sockets by who the server becomes.
 #[test]
 fn php_where_the_server_changes_its_user() {
+    let _turn = saker_testkit::heavy();
     if !geteuid().is_root() {
         eprintln!("not tested: only root can change its user");
         return;

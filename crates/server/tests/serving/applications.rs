@@ -43,6 +43,7 @@ fn connect(saker: &Saker) -> Client {
 /// uWSGI speaks both protocols; by which of them it is asked is all that differs.
 #[test]
 fn python_by_uwsgi_and_scgi() {
+    let _turn = saker_testkit::heavy();
     assert!(
         Path::new("/usr/bin/uwsgi-core").exists(),
         "uwsgi-core is not there: tools/install-test-programs"
@@ -119,6 +120,7 @@ fn python_by_uwsgi_and_scgi() {
 /// Tomcat in a folder of its own, asked for the secret that it wants.
 #[test]
 fn java_by_ajp() {
+    let _turn = saker_testkit::heavy();
     let program = Path::new("/usr/share/tomcat10/bin/catalina.sh");
     assert!(
         program.exists(),

@@ -132,6 +132,7 @@ fn mariadb(dir: &TempDir, row: &str, port: u16, more: &[String]) -> Mariadb {
 
 #[test]
 fn mariadb_that_insists_on_tls() {
+    let _turn = saker_testkit::heavy();
     let (dir, row) = site_folder("tls-mariadb");
     let certificates = Certificates::make(&dir);
     let port = free_port().unwrap();
@@ -208,6 +209,7 @@ fn mariadb_that_insists_on_tls() {
 
 #[test]
 fn mariadb_without_tls_or_with_none_that_serves() {
+    let _turn = saker_testkit::heavy();
     let (dir, row) = site_folder("tls-mariadb-plain");
     let port = free_port().unwrap();
     let database = mariadb(&dir, &row, port, &[]);
@@ -239,6 +241,7 @@ fn mariadb_without_tls_or_with_none_that_serves() {
 
 #[test]
 fn postgresql_that_insists_on_tls() {
+    let _turn = saker_testkit::heavy();
     let (dir, row) = site_folder("tls-postgresql");
     let certificates = Certificates::make(&dir);
     certificates.give_to("postgres");
@@ -333,6 +336,7 @@ fn postgresql_that_insists_on_tls() {
 
 #[test]
 fn directories_that_insist_on_tls() {
+    let _turn = saker_testkit::heavy();
     let (dir, _) = site_folder("tls-ldap");
     let certificates = Certificates::make(&dir);
     let (plain, secure) = (free_port().unwrap(), free_port().unwrap());

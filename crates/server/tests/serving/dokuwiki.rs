@@ -177,6 +177,7 @@ impl Visitor<'_> {
 
 #[test]
 fn dokuwiki_is_installed_and_used() {
+    let _turn = saker_testkit::heavy();
     let dir = TempDir::new("dokuwiki").unwrap();
     unpack(&dir);
     let saker = serve(dir);

@@ -69,6 +69,7 @@ fn purge(saker: &Saker, what: &str) {
 
 #[test]
 fn roots_by_pattern() {
+    let _turn = saker_testkit::heavy();
     let dir = folder("hosts-pattern");
     page(&dir, "example/www", "<p>www</p>\n");
     page(&dir, "example/shop", "<p>shop</p>\n");
@@ -113,6 +114,7 @@ fn roots_by_pattern() {
 /// What a row may say, over each protocol, and what is refused of it.
 #[test]
 fn rows_of_sqlite_over_every_protocol() {
+    let _turn = saker_testkit::heavy();
     let dir = folder("hosts-sqlite");
     let root = |name: &str| dir.join("srv").join(name).display().to_string();
     page(&dir, "a", "<p>a</p>\n");
@@ -219,6 +221,7 @@ fn rows_of_sqlite_over_every_protocol() {
 
 #[test]
 fn ten_thousand_hosts_of_mariadb() {
+    let _turn = saker_testkit::heavy();
     let dir = folder("hosts-mariadb");
     page(&dir, "a", "<p>a</p>\n");
     page(&dir, "b", "<p>b</p>\n");
@@ -332,6 +335,7 @@ fn tell_first_requests(saker: &Saker) {
 
 #[test]
 fn ten_thousand_hosts_are_asked_for_once_each() {
+    let _turn = saker_testkit::heavy();
     const HOSTS: usize = 10_000;
     let dir = folder("hosts-once");
     page(&dir, "a", "<p>a</p>\n");
@@ -372,6 +376,7 @@ fn ten_thousand_hosts_are_asked_for_once_each() {
 
 #[test]
 fn what_is_known_is_not_asked_for_again_until_it_is_purged() {
+    let _turn = saker_testkit::heavy();
     let dir = folder("hosts-purge");
     page(&dir, "a", "<p>a</p>\n");
     page(&dir, "b", "<p>b</p>\n");
@@ -431,6 +436,7 @@ fn what_is_known_is_not_asked_for_again_until_it_is_purged() {
 
 #[test]
 fn one_question_for_all_who_wait() {
+    let _turn = saker_testkit::heavy();
     let dir = folder("hosts-once");
     page(&dir, "a", "<p>a</p>\n");
     let database = Postgres::start(&dir);
@@ -459,6 +465,7 @@ fn one_question_for_all_who_wait() {
 /// refused.
 #[test]
 fn columns_of_every_type() {
+    let _turn = saker_testkit::heavy();
     let dir = folder("hosts-types");
     page(&dir, "a", "<p>a</p>\n");
     let root = dir.join("srv/a").display().to_string();
@@ -516,6 +523,7 @@ fn columns_of_every_type() {
 
 #[test]
 fn entries_of_a_directory() {
+    let _turn = saker_testkit::heavy();
     let dir = folder("hosts-ldap");
     page(&dir, "a", "<p>a</p>\n");
     let root = dir.join("srv/a").display().to_string();
@@ -540,6 +548,7 @@ fn entries_of_a_directory() {
 
 #[test]
 fn a_log_for_each_host() {
+    let _turn = saker_testkit::heavy();
     let dir = folder("hosts-logs");
     page(&dir, "a.example", "<p>a</p>\n");
     page(&dir, "b.example", "<p>b</p>\n");
@@ -573,6 +582,7 @@ fn a_log_for_each_host() {
 
 #[test]
 fn what_is_wrong_is_said() {
+    let _turn = saker_testkit::heavy();
     let dir = folder("hosts-wrong");
     dir.write("saker.toml", "").unwrap();
     let path = dir.join("saker.toml");

@@ -72,6 +72,7 @@ fn figure(saker: &Saker, name: &str) -> u64 {
 /// With a time limit that no client waits for.
 #[test]
 fn where_nobody_listens_it_is_said_at_once() {
+    let _turn = saker_testkit::heavy();
     let dir = site_folder("outage-refused");
     let mut database = Mariadb::start(&dir);
     assert!(database.ask(&format!(
@@ -122,6 +123,7 @@ fn where_nobody_listens_it_is_said_at_once() {
 
 #[test]
 fn postgresql_that_ends_is_missed_at_once() {
+    let _turn = saker_testkit::heavy();
     let dir = site_folder("outage-postgresql");
     let mut database = Postgres::start(&dir);
     assert!(database.ask(&format!(
@@ -138,6 +140,7 @@ fn postgresql_that_ends_is_missed_at_once() {
 /// Somebody takes connections in and says nothing: the time limit is for that.
 #[test]
 fn where_nobody_answers_there_is_a_time_limit() {
+    let _turn = saker_testkit::heavy();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("mysql://saker@{}/web", silent.local_addr().unwrap());
     let saker = start_in(
@@ -287,11 +290,13 @@ fn under_load(name: &str, leave: fn(&mut Mariadb), come: fn(&mut Mariadb)) {
 
 #[test]
 fn killed_for_a_minute_under_load() {
+    let _turn = saker_testkit::heavy();
     under_load("killed", Mariadb::end, Mariadb::start_again);
 }
 
 #[test]
 fn frozen_for_a_minute_under_load() {
+    let _turn = saker_testkit::heavy();
     under_load(
         "frozen",
         |database| database.freeze(),

@@ -95,6 +95,7 @@ fn status(answer: &Value) -> String {
 
 #[test]
 fn a_large_file_reaches_a_client_that_moves() {
+    let _turn = saker_testkit::heavy();
     let saker = start("");
     let content = pattern(megabytes("SAKER_DOWNLOAD_MB", 20));
     saker.dir.write("www/large.bin", &content).unwrap();
@@ -115,6 +116,7 @@ fn a_large_file_reaches_a_client_that_moves() {
 
 #[test]
 fn many_requests_at_once() {
+    let _turn = saker_testkit::heavy();
     let saker = start("");
     let paths: Vec<String> = (0..40)
         .map(|number| format!("/icons/{number}.svg"))
@@ -140,6 +142,7 @@ fn many_requests_at_once() {
 
 #[test]
 fn uploads() {
+    let _turn = saker_testkit::heavy();
     let saker = start("");
     let content: Vec<u8> = (0..megabytes("SAKER_UPLOAD_MB", 3))
         .map(|number| (number % 251) as u8)
@@ -156,6 +159,7 @@ fn uploads() {
 
 #[test]
 fn early_data() {
+    let _turn = saker_testkit::heavy();
     let saker = start("");
     for program in PROGRAMS {
         let got = program.run(&saker, &["resume", "/index.html"]);
@@ -207,6 +211,7 @@ fn key_hash(dir: &TempDir) -> String {
 
 #[test]
 fn a_browser_loads_a_page_with_forty_images_and_uploads() {
+    let _turn = saker_testkit::heavy();
     let saker = start("access_log = { path = \"{dir}/access.log\", format = '%H %s %U' }");
     let upload = megabytes("SAKER_UPLOAD_MB", 2);
     let images: String = (0..40)

@@ -9,7 +9,7 @@
 use crate::http3_client;
 use crate::operate;
 use crate::operate::{configuration, folder, saker, start_in, stderr, stdout};
-use saker_testkit::{Client, Response, Saker, ServerProcess, require};
+use saker_testkit::{Client, Response, Saker, ServerProcess, require, saker::adjustable_clock};
 use std::{
     io,
     process::Command,
@@ -20,6 +20,7 @@ const FILE: &str = "the film\n";
 
 fn start(site: &str) -> Saker {
     let dir = folder("links");
+    adjustable_clock(&dir).unwrap();
     for name in [
         "www/films/a.mp4",
         "www/dl/films/a.mp4",
@@ -695,14 +696,13 @@ fn a_page_before_its_downloads() {
     }
 }
 
-/// The time limit is what is kept or signed; the clock is not waited for, a second is.
 #[test]
 fn a_page_opens_its_downloads_for_a_time() {
     let saker = start(
         "[site.trigger]\npages = [\"/downloads.html\"]\nfiles = [\"/films/*\"]\nwithin = \"1s\"\n",
     );
     assert_eq!(get(&saker, "/downloads.html", &[]).status, 200);
-    std::thread::sleep(std::time::Duration::from_millis(2100));
+    saker.advance_clock(3).unwrap();
     assert_eq!(get(&saker, "/films/a.mp4", &[]).status, 403);
 }
 

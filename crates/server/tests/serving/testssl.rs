@@ -60,6 +60,7 @@ fn certificate(dir: &TempDir, name: &str, key: &[&str]) {
 
 #[test]
 fn no_finding_of_weight() {
+    let _turn = saker_testkit::heavy();
     let dir = folder("testssl");
     certificate(
         &dir,

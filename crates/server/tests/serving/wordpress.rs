@@ -16,6 +16,7 @@ const PICTURE: &[u8] =
 
 #[test]
 fn wordpress_is_installed_and_used() {
+    let _turn = saker_testkit::heavy();
     let dir = TempDir::new("wordpress").unwrap();
     let database = Database::start(&dir);
     unpack(&dir, &database.socket);

@@ -19,7 +19,7 @@ const TRACED_NOT: &[&str] = &["server: flow", "server: expressions"];
 
 fn file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/differential")
+        .join("src/tests/differential")
         .join(name)
 }
 

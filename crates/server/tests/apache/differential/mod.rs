@@ -33,6 +33,7 @@ const THREADS: usize = 2;
 
 #[test]
 fn the_same_answers_as_apache() {
+    let _turn = saker_testkit::heavy();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/apache/differential");
     let wanted = env::var("SAKER_TOPIC").unwrap_or_default();
     let topics: Vec<Topic> = topics(&folder.join("cases"))

@@ -12,7 +12,10 @@ mod pins;
 
 use origin::World;
 use pins::{Answer, Pin};
-use saker_testkit::{Dice, ServerProcess, TempDir};
+use saker_testkit::{
+    Dice, ServerProcess, TempDir,
+    saker::{adjustable_clock, advance_clock},
+};
 use std::{
     collections::{BTreeMap, HashMap},
     env, fs,
@@ -74,6 +77,7 @@ impl Server {
     /// With this in `[cache]`, where the mode has such a table.
     fn start(mode: Mode, workers: usize, cache: &str) -> Server {
         let dir = TempDir::new("cache-workers").unwrap();
+        adjustable_clock(&dir).unwrap();
         let world = World::listen(&dir.join("origin.sock"), mode);
         let socket = dir.join("origin.sock").display().to_string();
         let (option, name, text) = match mode {
@@ -157,6 +161,7 @@ fn command(
         .unwrap();
     let mut command = Command::new(SAKER);
     command.args(["run", option]).arg(path);
+    command.env("SAKER_TEST_CLOCK", dir.join("clock"));
     if mode == Mode::Apache {
         command
             .args(["--workers", &workers.to_string(), "--state-dir"])
@@ -651,7 +656,7 @@ impl Run {
         }
         self.log.push("expired".into());
         let next = self.server.world.now() + 1;
-        thread::sleep(Duration::from_millis(2_100));
+        advance_clock(&self.server.dir, 3).unwrap();
         for (key, known) in &mut self.model {
             if key.target.starts_with("/short/") || key.target.starts_with("/swr/") {
                 *known = Known::AtLeast(next);
@@ -858,32 +863,38 @@ fn run(mode: Mode, workers: usize, cache: &str, seed: u64) {
 
 #[test]
 fn two_workers_by_http() {
+    let _turn = saker_testkit::heavy();
     run(Mode::Http, 2, "", 11);
 }
 
 #[test]
 fn eight_workers_by_http() {
+    let _turn = saker_testkit::heavy();
     run(Mode::Http, 8, "", 12);
 }
 
 /// No worker has room for more than a page or two.
 #[test]
 fn eight_workers_with_hardly_any_memory() {
+    let _turn = saker_testkit::heavy();
     run(Mode::Http, 8, "memory = \"64KiB\"", 13);
 }
 
 /// Nor is there room on the disk.
 #[test]
 fn two_workers_with_few_entries() {
+    let _turn = saker_testkit::heavy();
     run(Mode::Http, 2, "entries = 5", 16);
 }
 
 #[test]
 fn three_workers_by_lscache() {
+    let _turn = saker_testkit::heavy();
     run(Mode::Lscache, 3, "", 14);
 }
 
 #[test]
 fn four_workers_by_mod_cache() {
+    let _turn = saker_testkit::heavy();
     run(Mode::Apache, 4, "", 15);
 }

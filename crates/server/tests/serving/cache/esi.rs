@@ -522,7 +522,7 @@ fn what_is_there_leaves_before_a_slow_part() {
 
 #[test]
 fn a_part_that_was_there_stands_in_for_one_that_fails() {
-    let origin = Origin::start("esi-stand-in", "grace = \"0s\"\n", |asked| {
+    let origin = Origin::with_clock("esi-stand-in", "grace = \"0s\"\n", 1, |asked| {
         match (asked.target.as_str(), asked.count) {
             ("/page", _) => ok(&[PAGE, HTML], "<esi:include src='/part'/>!"),
             (_, 1) => ok(&[(CONTROL, "public,max-age=1")], "good"),
@@ -530,7 +530,7 @@ fn a_part_that_was_there_stands_in_for_one_that_fails() {
         }
     });
     assert_eq!(text(&origin, "/page", ""), "good!");
-    thread::sleep(Duration::from_millis(2100));
+    origin.advance(3);
     assert_eq!(text(&origin, "/page", ""), "good!");
     origin.wait_for("/part", 2);
     assert_eq!(text(&origin, "/page", ""), "good!");

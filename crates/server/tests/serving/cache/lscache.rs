@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
 use crate::origin::{Asked, Origin, answer, ok};
-use std::{thread, time::Duration};
+use std::thread;
 
 const CONTROL: &str = "X-LiteSpeed-Cache-Control";
 const TAG: &str = "X-LiteSpeed-Tag";
@@ -54,7 +54,7 @@ fn application(asked: &Asked) -> Vec<u8> {
 }
 
 fn start(name: &str) -> Origin {
-    Origin::start(name, "", application)
+    Origin::with_clock(name, "", 1, application)
 }
 
 /// Status of the cache, and content.
@@ -99,14 +99,14 @@ fn check_1_public() {
         "hit",
         "1 for nobody",
     );
-    thread::sleep(Duration::from_millis(3100));
+    origin.advance(4);
     is(
         seen(&origin, "/a?c=public.max-age~2", ""),
         "hit",
         "1 for nobody",
     );
     origin.wait_for("/a?c=public.max-age~2", 2);
-    thread::sleep(Duration::from_millis(300));
+    origin.until_text("/a?c=public.max-age~2", "2 for nobody");
     is(
         seen(&origin, "/a?c=public.max-age~2", ""),
         "hit",
@@ -297,7 +297,7 @@ fn check_5_soft_purges_and_tags_of_private_entries() {
     origin.get("/purge?p=stale.A", &[]);
     is(seen(&origin, page, ""), "hit", "1 for nobody");
     origin.wait_for(page, 2);
-    thread::sleep(Duration::from_millis(300));
+    origin.until_text(page, "2 for nobody");
     is(seen(&origin, page, ""), "hit", "2 for nobody");
     let own = "/p?c=private.max-age~60&t=X.public:Y";
     for (purge, cookie, stays) in [

@@ -292,13 +292,12 @@ fn stale_pages_are_served_while_they_are_made_anew() {
         ok(&[("Cache-Control", age)], &asked.count.to_string())
     });
     assert_eq!(origin.get("/", &[]).text(), "1");
-    thread::sleep(Duration::from_millis(2100));
+    origin.advance(3);
     for _ in 0..10 {
         assert_eq!(origin.get("/", &[]).text(), "1", "nobody waits");
     }
     origin.wait_for("/", 2);
-    thread::sleep(Duration::from_millis(500));
-    assert_eq!(origin.get("/", &[]).text(), "2");
+    origin.until_text("/", "2");
     assert_eq!(origin.asked("/").len(), 2);
 }
 
@@ -322,7 +321,7 @@ fn what_has_ended_is_validated() {
         }
     });
     assert_eq!(origin.get("/", &[]).text(), "1");
-    thread::sleep(Duration::from_millis(2100));
+    origin.advance(3);
     let again = origin.get("/", &[]);
     assert_eq!(
         (again.status, again.text(), again.field("x-new")),
@@ -338,9 +337,10 @@ fn what_has_ended_is_validated() {
 
 #[test]
 fn an_origin_that_fails_is_stood_in_for() {
-    let origin = Origin::start(
+    let origin = Origin::with_clock(
         "cache-error",
         "grace = \"0s\"\nstale_if_error = \"1h\"\n",
+        1,
         |asked| match asked.count {
             1 if asked.target == "/long" => ok(
                 &[("Cache-Control", "public, max-age=1"), HTML],
@@ -351,7 +351,7 @@ fn an_origin_that_fails_is_stood_in_for() {
         },
     );
     assert_eq!(origin.get("/", &[]).text(), "good");
-    thread::sleep(Duration::from_millis(2100));
+    origin.advance(3);
     for _ in 0..3 {
         assert_eq!(origin.get("/", &[]).text(), "good");
     }
@@ -361,7 +361,7 @@ fn an_origin_that_fails_is_stood_in_for() {
         (coded.status, coded.field("content-encoding")),
         (200, Some("gzip"))
     );
-    thread::sleep(Duration::from_millis(2100));
+    origin.advance(3);
     for coding in ["br", "gzip"] {
         let stale = origin.get("/long", &[("Accept-Encoding", coding)]);
         assert_eq!(

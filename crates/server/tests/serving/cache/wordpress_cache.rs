@@ -147,6 +147,7 @@ fn operate_as_php(dir: &TempDir) {
 
 #[test]
 fn wordpress_steers_the_cache() {
+    let _turn = saker_testkit::heavy();
     let blog = Blog::start();
     the_plugin_is_told(&blog);
     let (one, number) = blog.write_post("A falcon");
