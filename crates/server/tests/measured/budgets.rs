@@ -8,7 +8,7 @@
 //! the tests (debug assertions, own crates not optimised), since that is what every change is
 //! tested with: a budget says that a path has not become longer, not how fast it is. Who makes a
 //! path cheaper lowers its budget; who has to raise one says why in the change. `cargo test -p
-//! saker --test budgets -- --nocapture` prints what is spent, as lines for the table.
+//! saker --test measured budgets:: -- --nocapture` prints what is spent, as lines for the table.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 

@@ -47,6 +47,7 @@ mod neighbours;
 mod php;
 mod php_messages;
 mod quic;
+mod scenarios;
 mod sendfile;
 mod testssl;
 mod throttle;

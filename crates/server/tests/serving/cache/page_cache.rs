@@ -282,7 +282,7 @@ fn nobody_waits_twice_for_what_is_not_kept() {
 
 #[test]
 fn stale_pages_are_served_while_they_are_made_anew() {
-    let origin = Origin::start("cache-grace", "grace = \"60s\"\n", |asked| {
+    let origin = Origin::with_clock("cache-grace", "grace = \"60s\"\n", 1, |asked| {
         let age = if asked.count > 1 {
             "public, max-age=100"
         } else {
@@ -303,22 +303,22 @@ fn stale_pages_are_served_while_they_are_made_anew() {
 
 #[test]
 fn what_has_ended_is_validated() {
-    let origin = Origin::start("cache-validate", "grace = \"0s\"\n", |asked| {
-        match asked.field("if-none-match") {
-            Some("\"v\"") => answer(
-                "304 Not Modified",
-                &[
-                    ("Cache-Control", "public, max-age=100"),
-                    ("ETag", "\"v\""),
-                    ("X-New", "1"),
-                ],
-                "",
-            ),
-            _ => ok(
-                &[("Cache-Control", "public, max-age=1"), ("ETag", "\"v\"")],
-                &asked.count.to_string(),
-            ),
-        }
+    let origin = Origin::with_clock("cache-validate", "grace = \"0s\"\n", 1, |asked| match asked
+        .field("if-none-match")
+    {
+        Some("\"v\"") => answer(
+            "304 Not Modified",
+            &[
+                ("Cache-Control", "public, max-age=100"),
+                ("ETag", "\"v\""),
+                ("X-New", "1"),
+            ],
+            "",
+        ),
+        _ => ok(
+            &[("Cache-Control", "public, max-age=1"), ("ETag", "\"v\"")],
+            &asked.count.to_string(),
+        ),
     });
     assert_eq!(origin.get("/", &[]).text(), "1");
     origin.advance(3);
