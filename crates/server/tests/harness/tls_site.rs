@@ -34,6 +34,16 @@ pub fn start(name: &str, tls: &str, site: &str) -> Saker {
 
 /// Makes `NAME.pem` and `NAME.key`, P-256, self-signed, good for signing others with.
 pub fn certificate(dir: &TempDir, name: &str, host: &str) {
+    self_signed(dir, name, host, IsCa::Ca(BasicConstraints::Unconstrained));
+}
+
+/// Makes `NAME.pem` and `NAME.key`, P-256, self-signed, for clients that take a server's own
+/// certificate for its authority.
+pub fn leaf_certificate(dir: &TempDir, name: &str, host: &str) {
+    self_signed(dir, name, host, IsCa::ExplicitNoCa);
+}
+
+fn self_signed(dir: &TempDir, name: &str, host: &str, is_ca: IsCa) {
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap();
     let mut params = CertificateParams::new(vec![host.to_owned()]).unwrap();
     params
@@ -41,7 +51,7 @@ pub fn certificate(dir: &TempDir, name: &str, host: &str) {
         .push(SanType::IpAddress(Ipv4Addr::LOCALHOST.into()));
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, host);
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.is_ca = is_ca;
     // Clients refuse certificates that last for much longer than a year.
     let day = SystemTime::now() - Duration::from_secs(24 * 60 * 60);
     params.not_before = day.into();

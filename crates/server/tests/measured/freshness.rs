@@ -10,7 +10,7 @@
 use crate::http3_client;
 use crate::http3_client::Http3;
 use crate::operate::{SAKER, folder, start_in};
-use crate::tls_site::{openssl, shown};
+use crate::tls_site::leaf_certificate;
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned,
     crypto::aws_lc_rs,
@@ -182,21 +182,6 @@ fn beside_load(work: impl FnOnce()) {
     });
 }
 
-/// One that this client takes for its own authority.
-fn certificate(dir: &TempDir) {
-    let (pem, key) = (dir.join("site.pem"), dir.join("site.key"));
-    let line = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj /CN=localhost -addext subjectAltName=DNS:localhost \
-                -addext basicConstraints=critical,CA:FALSE -out";
-    let mut arguments: Vec<&str> = line.split_ascii_whitespace().collect();
-    arguments.extend([shown(&pem), "-keyout", shown(&key)]);
-    let made = openssl(&arguments);
-    assert!(
-        made.status.success(),
-        "{}",
-        String::from_utf8_lossy(&made.stderr)
-    );
-}
-
 /// A folder as sites of Apache's have it, and the files that rules lead to.
 fn apache_folder(name: &str) -> TempDir {
     let dir = folder(name);
@@ -223,7 +208,7 @@ fn apache_folder(name: &str) -> TempDir {
         dir.join("www/linked/.htaccess"),
     )
     .unwrap();
-    certificate(&dir);
+    leaf_certificate(&dir, "site", "localhost");
     dir
 }
 
@@ -447,7 +432,7 @@ fn native(secure: SocketAddr) -> String {
 fn start_native(name: &str) -> (Saker, SocketAddr) {
     let secure = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
     let dir = folder(name);
-    certificate(&dir);
+    leaf_certificate(&dir, "site", "localhost");
     for number in 0..BODIES {
         dir.write(
             &format!("www/releases/{number}/page.html"),

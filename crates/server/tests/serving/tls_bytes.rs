@@ -9,14 +9,14 @@
 use crate::operate;
 use crate::operate::{folder, start_in, until};
 use crate::tls_site;
-use crate::tls_site::{openssl, shown};
+use crate::tls_site::leaf_certificate;
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion,
     crypto::aws_lc_rs,
     pki_types::{CertificateDer, pem::PemObject},
     version::{TLS12, TLS13},
 };
-use saker_testkit::{Saker, TempDir, frames};
+use saker_testkit::{Saker, frames};
 use std::{
     fs,
     io::{Read, Write},
@@ -42,7 +42,7 @@ struct Wire {
 
 fn start(name: &str, limits: &str) -> Saker {
     let dir = folder(name);
-    certificate(&dir);
+    leaf_certificate(&dir, "site", "localhost");
     let site = "access_log = { path = \"{dir}/access.log\", format = '%m %U %>s' }";
     start_in(
         dir,
@@ -52,37 +52,6 @@ fn start(name: &str, limits: &str) -> Saker {
             1,
         ),
     )
-}
-
-/// One that this client takes for its own authority.
-fn certificate(dir: &TempDir) {
-    let (pem, key) = (dir.join("site.pem"), dir.join("site.key"));
-    let made = openssl(&[
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:P-256",
-        "-nodes",
-        "-days",
-        "30",
-        "-subj",
-        "/CN=localhost",
-        "-addext",
-        "subjectAltName=DNS:localhost",
-        "-addext",
-        "basicConstraints=critical,CA:FALSE",
-        "-out",
-        shown(&pem),
-        "-keyout",
-        shown(&key),
-    ]);
-    assert!(
-        made.status.success(),
-        "{}",
-        String::from_utf8_lossy(&made.stderr)
-    );
 }
 
 impl Wire {
