@@ -12,12 +12,13 @@ FUZZ_SECONDS ?= 600
 SOAK_REQUESTS ?= 200000
 FUZZ_TARGETS ?=
 
-.PHONY: help run build demo test soak check tidy bench lab table fuzz docs clean
+.PHONY: help run build demo test test-fast soak check tidy bench lab table fuzz docs clean
 
 help:
 	@echo "make run     build Saker, make the demo site, serve it on http://$(ADDRESS)/ and https://$(TLS_ADDRESS)/"
 	@echo "make test    formatting, lints, house rules, all tests"
-	@echo "make check   the same without the tests"
+	@echo "make test-fast   tests that need no Debian packages, in two minutes after a build"
+	@echo "make check   formatting, lints, house rules"
 	@echo "make soak    SOAK_REQUESTS ($(SOAK_REQUESTS)) through the gateway, a tenth of them with a fault; what is left behind; the adversarial suite with as many targets"
 	@echo "make bench   Saker beside nginx, lighttpd and h2o; BENCH='--quick --only small' passes options on"
 	@echo "make lab     the published comparisons, under an hour, as a page: lab/index.html; QUICK=1 in five minutes; LAB='--only b3-' passes options on"
@@ -45,11 +46,16 @@ tidy:
 
 test:
 	tools/install-test-programs
-	$(MAKE) check
-	CARGO="$(CARGO)" tools/run-tests
+	$(CARGO) fmt --all --check
+	$(CARGO) run -q -p xtask -- tidy
+	CARGO="$(CARGO)" tools/run-tests --lint
+
+test-fast:
+	CARGO="$(CARGO)" tools/run-tests --fast
 
 soak:
-	SAKER_SOAK="$(SOAK_REQUESTS)" $(CARGO) test -p saker --test soak --test adversarial --test cache_workers -- --nocapture
+	SAKER_SOAK="$(SOAK_REQUESTS)" $(CARGO) test -p saker --test adversarial -- --nocapture
+	SAKER_SOAK="$(SOAK_REQUESTS)" $(CARGO) test -p saker --test serving cache::cache_workers:: -- --nocapture
 
 bench:
 	tools/install-test-programs --bench

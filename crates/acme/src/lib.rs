@@ -36,3 +36,9 @@ pub use event::Event;
 pub use manager::{Handle, Manager};
 pub use on_demand::Denied;
 pub use plan::Plan;
+
+// Tests of the public interface name the crate as its users do.
+#[cfg(test)]
+extern crate self as saker_acme;
+#[cfg(test)]
+mod tests;

@@ -52,3 +52,9 @@ pub use variables::{ProcessEnvironment, Variables};
 pub use version::{APACHE_VERSION, PatternMatch, Version};
 
 use saker_ap_expr::words as word;
+
+// Tests of the public interface name the crate as its users do.
+#[cfg(test)]
+extern crate self as saker_apache_syntax;
+#[cfg(test)]
+mod tests;

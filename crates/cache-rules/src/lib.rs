@@ -13,3 +13,9 @@ pub mod device;
 pub mod lscache;
 pub mod names;
 pub mod rules;
+
+// Tests of the public interface name the crate as its users do.
+#[cfg(test)]
+extern crate self as saker_cache_rules;
+#[cfg(test)]
+mod tests;

@@ -40,3 +40,9 @@ pub use purges::{Ban, Purge, TagMark, Validity};
 pub use store::Store;
 pub use versions::Version;
 pub use writer::{Finished, Writer};
+
+// Tests of the public interface name the crate as its users do.
+#[cfg(test)]
+extern crate self as saker_cache_store;
+#[cfg(test)]
+mod tests;

@@ -38,3 +38,9 @@ pub use plain_cgi::PlainCgi;
 pub use scgi::Scgi;
 pub use uwsgi::Uwsgi;
 pub use variables::Variables;
+
+// Tests of the public interface name the crate as its users do.
+#[cfg(test)]
+extern crate self as saker_cgi;
+#[cfg(test)]
+mod tests;

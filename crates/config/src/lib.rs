@@ -43,3 +43,9 @@ pub use reference::reference_markdown;
 pub use schema::json_schema;
 pub use serve::ServeOptions;
 pub use suggest::nearest;
+
+// Tests of the public interface name the crate as its users do.
+#[cfg(test)]
+extern crate self as saker_config;
+#[cfg(test)]
+mod tests;

@@ -50,3 +50,9 @@ mod variables;
 pub use authorize::ForwardAuth;
 pub use gateway::{Gateway, ProxyRoutes};
 pub use health::HealthChecks;
+
+// Tests of the public interface name the crate as its users do.
+#[cfg(test)]
+extern crate self as saker_gateway;
+#[cfg(test)]
+mod tests;

@@ -36,3 +36,9 @@ pub use request::{METHOD_BYTES_MAX, Parsed, RequestLimits, parse_request};
 pub use response::{Connection, HeadExtra, ResponseFraming, encode_head, encode_informational};
 pub use scanner::HeadScanner;
 pub use trailers::is_forbidden_trailer;
+
+// Tests of the public interface name the crate as its users do.
+#[cfg(test)]
+extern crate self as saker_http1;
+#[cfg(test)]
+mod tests;

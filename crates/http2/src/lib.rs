@@ -25,3 +25,9 @@ pub use error::{ErrorCode, Fault, Reason};
 pub use limits::Limits;
 pub use saker_http_mux::{HeadFault, HeadStore, Indexing, Priority, TooLarge};
 pub use stream::StreamId;
+
+// Tests of the public interface name the crate as its users do.
+#[cfg(test)]
+extern crate self as saker_http2;
+#[cfg(test)]
+mod tests;

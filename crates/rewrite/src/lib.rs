@@ -25,3 +25,9 @@ pub use settings::{Options, Place, Settings};
 pub use world::{
     Action, Cookie, DirectiveError, Effects, Input, LogLine, Notice, Outcome, TraceLine, World,
 };
+
+// Tests of the public interface name the crate as its users do.
+#[cfg(test)]
+extern crate self as saker_rewrite;
+#[cfg(test)]
+mod tests;

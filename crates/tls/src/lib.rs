@@ -54,3 +54,9 @@ pub use x509::NameForm;
 
 /// The protocol name of ACME's challenge over TLS (RFC 8737 section 6.2).
 pub const ACME_TLS_ALPN: &[u8] = b"acme-tls/1";
+
+// Tests of the public interface name the crate as its users do.
+#[cfg(test)]
+extern crate self as saker_tls;
+#[cfg(test)]
+mod tests;

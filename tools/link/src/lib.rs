@@ -82,3 +82,9 @@ impl Link {
         self.pump.stop()
     }
 }
+
+// Tests of the public interface name the crate as its users do.
+#[cfg(test)]
+extern crate self as saker_link;
+#[cfg(test)]
+mod tests;

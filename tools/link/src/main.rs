@@ -6,6 +6,8 @@
 //! kernel when this program dies without a word.
 
 mod arguments;
+#[cfg(test)]
+mod program_tests;
 
 use arguments::{Arguments, Wanted};
 use saker_link::{Counts, Link, Report, SERVER, Side};
@@ -26,21 +28,26 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
-    let outcome = match arguments::parse(std::env::args().skip(1)) {
+    ExitCode::from(status(std::env::args().skip(1)))
+}
+
+/// Runs with these arguments and returns the exit status.
+fn status(words: impl Iterator<Item = String>) -> u8 {
+    let outcome = match arguments::parse(words) {
         Ok(Wanted::Help) => {
             print!("{}", arguments::HELP);
-            return ExitCode::SUCCESS;
+            return 0;
         }
         Ok(Wanted::Run(arguments)) => run(*arguments),
         Err(complaint) => Err(io::Error::other(complaint)),
     };
     outcome.unwrap_or_else(|complaint| {
         eprintln!("saker-link: {complaint}");
-        ExitCode::FAILURE
+        1
     })
 }
 
-fn run(arguments: Arguments) -> io::Result<ExitCode> {
+fn run(arguments: Arguments) -> io::Result<u8> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -64,13 +71,11 @@ fn run(arguments: Arguments) -> io::Result<ExitCode> {
     });
     print(&link.close());
     Ok(match status? {
-        Some(status) => ExitCode::from(
-            status
-                .code()
-                .or(status.signal().map(|signal| 128 + signal))
-                .unwrap_or(1) as u8,
-        ),
-        None => ExitCode::FAILURE,
+        Some(status) => status
+            .code()
+            .or(status.signal().map(|signal| 128 + signal))
+            .unwrap_or(1) as u8,
+        None => 1,
     })
 }
 

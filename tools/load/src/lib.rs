@@ -202,3 +202,9 @@ fn transport() -> TransportConfig {
 fn cpu_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }
+
+// Tests of the public interface name the crate as its users do.
+#[cfg(test)]
+extern crate self as saker_load;
+#[cfg(test)]
+mod tests;

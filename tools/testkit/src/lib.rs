@@ -11,7 +11,9 @@ mod client;
 pub mod conformance;
 mod dice;
 pub mod frames;
+mod heavy;
 pub mod mmdb;
+mod own_process;
 pub mod pebble;
 mod peers;
 mod process;
@@ -23,6 +25,8 @@ mod temp_dir;
 
 pub use client::{Client, Response};
 pub use dice::Dice;
+pub use heavy::{HeavyTurn, heavy};
+pub use own_process::ran_in_own_process;
 pub use pebble::Pebble;
 pub use peers::{KEPT, Peer, PeerSetting, PeerSite, PeerTls, SESSION_COOKIE};
 pub use process::{ServerProcess, Signal, free_port, raise_descriptor_limit};

@@ -5,7 +5,10 @@
 //! `{dir}` for the folder.
 
 use crate::{Client, ServerProcess, TempDir, require};
-use std::{io, process::Command};
+use std::{fs, io, os::unix::fs::FileExt, path::PathBuf, process::Command};
+
+/// Seconds that the server's wall clock is ahead, in the folder of a server that has such a clock.
+const CLOCK: &str = "clock";
 
 /// One worker, one listener, one site for every name.
 const PLAIN: &str = "[server]\nworkers = 1\nstate_dir = \"{dir}/state\"\n\n{limits}\n[[listener]]\naddress = \"{address}\"\n\n\
@@ -96,7 +99,7 @@ impl Saker {
     ) -> io::Result<Saker> {
         let mut written = Ok(());
         let server = ServerProcess::start_on_free_port(|port| {
-            let text = configuration
+            let text = with_state_dir(configuration, option)
                 .replace("{address}", &format!("127.0.0.1:{port}"))
                 .replace("{dir}", &dir.to_string_lossy());
             let path = dir.write(
@@ -113,6 +116,10 @@ impl Saker {
                 Ok(path) => drop(command.arg(path)),
                 Err(error) => written = Err(error),
             }
+            let clock = dir.join(CLOCK);
+            if clock.exists() {
+                command.env("SAKER_TEST_CLOCK", clock);
+            }
             more(&mut command);
             command
         });
@@ -123,8 +130,52 @@ impl Saker {
         })
     }
 
+    /// Lets the server's wall clock run ahead, where [`adjustable_clock`] was called before it was
+    /// started.
+    ///
+    /// # Errors
+    /// If the folder has no such clock.
+    pub fn advance_clock(&self, seconds: u64) -> io::Result<()> {
+        advance_clock(&self.dir, seconds)
+    }
+
     pub fn connect(&self) -> io::Result<Client> {
         Client::connect(self.server.address())
+    }
+}
+
+/// Gives the server that will be started in `dir` a wall clock that the test can move. Timers keep
+/// the machine's time; a debug build of `saker` is needed.
+///
+/// # Errors
+/// If the file can't be written.
+pub fn adjustable_clock(dir: &TempDir) -> io::Result<PathBuf> {
+    dir.write(CLOCK, format!("{:<18}\n", 0))
+}
+
+/// As [`Saker::advance_clock`], for servers that a test starts itself, with `SAKER_TEST_CLOCK`.
+///
+/// # Errors
+/// If the folder has no such clock.
+pub fn advance_clock(dir: &TempDir, seconds: u64) -> io::Result<()> {
+    let ahead: u64 = fs::read_to_string(dir.join(CLOCK))?
+        .trim()
+        .parse()
+        .map_err(io::Error::other)?;
+    // In place and of one length: the server keeps the file open and may read it at any time.
+    let file = fs::File::options().write(true).open(dir.join(CLOCK))?;
+    file.write_all_at(format!("{:<18}\n", ahead + seconds).as_bytes(), 0)
+}
+
+/// Nothing may come into the machine's own state directory.
+fn with_state_dir(configuration: &str, option: &str) -> String {
+    const STATE_DIR: &str = "[server]\nstate_dir = \"{dir}/state\"\n";
+    if option != "-c" || configuration.contains("state_dir") {
+        configuration.to_owned()
+    } else if configuration.contains("[server]\n") {
+        configuration.replacen("[server]\n", STATE_DIR, 1)
+    } else {
+        format!("{STATE_DIR}{configuration}")
     }
 }
 

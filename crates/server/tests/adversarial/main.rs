@@ -9,11 +9,13 @@
 
 mod full_disk;
 mod harness;
-#[path = "../http3_client/mod.rs"]
+#[path = "../harness/http3_client/mod.rs"]
 mod http3_client;
-#[path = "../operate/mod.rs"]
+#[path = "../harness/operate.rs"]
 mod operate;
-#[path = "../tls_site/mod.rs"]
+#[path = "../harness/scripted.rs"]
+mod scripted;
+#[path = "../harness/tls_site.rs"]
 mod tls_site;
 
 mod cache_origin;
@@ -24,10 +26,13 @@ mod document_recursion;
 mod effective_host;
 mod field_names;
 mod hostile_files;
+mod http2_floods;
+mod http3_floods;
 mod login_guesses;
 mod paths;
 mod privileges;
 mod request_limits;
 mod smuggling;
+mod soak;
 mod stalled_readers;
 mod text_growth;

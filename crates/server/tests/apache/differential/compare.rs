@@ -1,0 +1,201 @@
+//! What two answers to one request differ in.
+
+use super::{case::Request, differences::Differences};
+use saker_testkit::Response;
+use std::{collections::BTreeSet, io::Read};
+
+pub struct Difference {
+    /// `status`, `body`, or a field's name in small letters.
+    pub what: String,
+    pub text: String,
+}
+
+impl Difference {
+    fn new(what: &str, apache: &str, saker: &str) -> Difference {
+        Difference {
+            what: what.to_owned(),
+            text: format!("    {what}: apache2 {apache:?}, saker {saker:?}"),
+        }
+    }
+}
+
+/// Fields that hold a time or an age: a second may pass between the two.
+const TIMES: &[&str] = &["expires", "last-modified"];
+const TIME_TOLERANCE_S: i64 = 3;
+
+pub fn compare(
+    apache: &Result<Response, String>,
+    saker: &Result<Response, String>,
+    request: &Request,
+    differences: &Differences,
+) -> Vec<Difference> {
+    let (apache, saker) = match (apache, saker) {
+        (Ok(apache), Ok(saker)) => (apache, saker),
+        (Err(one), Err(other)) if one == other => return Vec::new(),
+        (one, other) => return vec![Difference::new("status", &outcome(one), &outcome(other))],
+    };
+    let mut found = Vec::new();
+    if apache.status != saker.status {
+        found.push(Difference::new(
+            "status",
+            &apache.status.to_string(),
+            &saker.status.to_string(),
+        ));
+    }
+    let own = !request.full && is_own_page(apache);
+    let unframed = request.unframed
+        && (saker.field("transfer-encoding").is_some() || request.method == "HEAD");
+    fields(apache, saker, (own, unframed), differences, &mut found);
+    body(apache, saker, own, request, &mut found);
+    found
+}
+
+fn outcome(response: &Result<Response, String>) -> String {
+    response
+        .as_ref()
+        .map_or_else(Clone::clone, |response| response.status.to_string())
+}
+
+fn fields(
+    apache: &Response,
+    saker: &Response,
+    (own, unframed): (bool, bool),
+    differences: &Differences,
+    found: &mut Vec<Difference>,
+) {
+    let names: BTreeSet<String> = apache
+        .fields
+        .iter()
+        .chain(&saker.fields)
+        .map(|(name, _)| name.to_ascii_lowercase())
+        .collect();
+    for name in names
+        .iter()
+        .filter(|name| !differences.ignores(name, apache.status))
+    {
+        let is_chunked = apache.field("transfer-encoding").is_some()
+            || saker.field("transfer-encoding").is_some();
+        if name == "content-length" && (unframed || is_chunked) {
+            continue;
+        }
+        // They describe the page.
+        if own && matches!(name.as_str(), "content-type" | "content-length") {
+            continue;
+        }
+        // Encoders differ by some bytes.
+        if name == "content-length" && is_encoded_alike(apache, saker) {
+            continue;
+        }
+        let (left, right) = (joined(apache, name), joined(saker, name));
+        let same = match (TIMES.contains(&name.as_str()), name.as_str()) {
+            (true, _) => left == right || close(&left, &right),
+            (_, "age") => left
+                .parse::<i64>()
+                .ok()
+                .zip(right.parse::<i64>().ok())
+                .is_some_and(|(left, right)| (left - right).abs() <= TIME_TOLERANCE_S),
+            (_, "etag") => left.is_empty() == right.is_empty(),
+            (_, "vary" | "allow" | "content-language" | "content-encoding") => {
+                tokens(&left) == tokens(&right)
+            }
+            _ => left == right,
+        };
+        if !same {
+            found.push(Difference::new(name, &left, &right));
+        }
+    }
+}
+
+fn is_encoded_alike(apache: &Response, saker: &Response) -> bool {
+    let coding = joined(apache, "content-encoding");
+    matches!(coding.as_str(), "gzip" | "br") && coding == joined(saker, "content-encoding")
+}
+
+fn joined(response: &Response, name: &str) -> String {
+    response.field_values(name).collect::<Vec<_>>().join(", ")
+}
+
+fn tokens(text: &str) -> BTreeSet<String> {
+    text.split(',')
+        .map(|token| token.trim().to_ascii_lowercase())
+        .filter(|token| !token.is_empty())
+        .collect()
+}
+
+fn close(left: &str, right: &str) -> bool {
+    match (seconds(left), seconds(right)) {
+        (Some(left), Some(right)) => (left - right).abs() <= TIME_TOLERANCE_S,
+        _ => false,
+    }
+}
+
+fn seconds(text: &str) -> Option<i64> {
+    saker_http::date::parse_date(text.as_bytes(), 0)
+}
+
+/// A page, listing or note that apache2 has made itself.
+fn is_own_page(response: &Response) -> bool {
+    let text = response.text();
+    text.starts_with("<!DOCTYPE HTML PUBLIC") || (response.status >= 300 && text.is_empty())
+}
+
+fn body(
+    apache: &Response,
+    saker: &Response,
+    own: bool,
+    request: &Request,
+    found: &mut Vec<Difference>,
+) {
+    if own {
+        let (text, is_redirect) = (saker.text(), (300..400).contains(&apache.status));
+        let is_built_in = text.to_ascii_lowercase().starts_with("<!doctype html")
+            || text.is_empty() && (is_redirect || apache.body.is_empty());
+        if !is_built_in {
+            found.push(Difference::new(
+                "body",
+                "(a page of its own)",
+                &shown(saker),
+            ));
+        }
+    } else if request.method != "HEAD" && decoded(apache) != decoded(saker) {
+        let (left, right) = different_lines(&apache.text(), &saker.text());
+        found.push(Difference::new("body", &left, &right));
+    }
+}
+
+/// Encoders differ by some bytes.
+fn decoded(response: &Response) -> Vec<u8> {
+    let mut plain = Vec::new();
+    let read = match joined(response, "content-encoding").as_str() {
+        "gzip" => flate2::read::MultiGzDecoder::new(response.body.as_slice())
+            .read_to_end(&mut plain)
+            .is_ok(),
+        "br" => brotli::Decompressor::new(response.body.as_slice(), 4096)
+            .read_to_end(&mut plain)
+            .is_ok(),
+        _ => false,
+    };
+    if read { plain } else { response.body.clone() }
+}
+
+/// Of long texts only the lines that the other one has not.
+fn different_lines(left: &str, right: &str) -> (String, String) {
+    let only = |text: &str, other: &str| {
+        let lines: Vec<&str> = text
+            .lines()
+            .filter(|line| !other.lines().any(|known| known == *line))
+            .collect();
+        lines.join("\n").chars().take(500).collect::<String>()
+    };
+    match left.lines().count() > 3 {
+        true => (only(left, right), only(right, left)),
+        false => (
+            left.chars().take(300).collect(),
+            right.chars().take(300).collect(),
+        ),
+    }
+}
+
+fn shown(response: &Response) -> String {
+    response.text().chars().take(300).collect()
+}

@@ -1,0 +1,259 @@
+//! What a request costs in system calls: one recv and one send on a connection that stays, four
+//! calls where each request has its own connection, and the shared wait. Of the workers' threads:
+//! the one that reads of changed files while no request comes has work of its own.
+//!
+//! The counts are exact, so that no noise can hide a call too many. Tolerated are the ticker's own
+//! few.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
+
+use saker_testkit::{Calls, Client, Saker, SystemCalls, TempDir, saker::plain};
+use std::{collections::BTreeMap, time::Duration};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_saker");
+const REQUESTS: u64 = 200;
+/// Calls that are nobody's request's: log lines in batches, timers, memory.
+const TOLERATED: u64 = 12;
+/// The ticker's.
+const READS_UNDISTURBED: u64 = 6;
+const ATTEMPTS: usize = 10;
+const WAITS: [&str; 3] = ["epoll_wait", "epoll_pwait", "epoll_pwait2"];
+
+fn start(configuration: &str) -> Saker {
+    let dir = TempDir::new("system-calls").unwrap();
+    dir.write("www/small.html", "x".repeat(285)).unwrap();
+    Saker::with_configuration(BINARY, dir, configuration).unwrap()
+}
+
+/// Counts while `request` runs again and again, after it has run a few times. The folders above the
+/// served one are everybody's: when something changes there, a request reads what it was, may have
+/// to look at its files once more, and the count is made again.
+fn count(saker: &Saker, mut request: impl FnMut()) -> BTreeMap<String, Calls> {
+    // Away from the server's own folders, where a new file would be news.
+    let work = TempDir::new("strace").unwrap();
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        (0..10).for_each(|_| request());
+        let counting =
+            SystemCalls::attach_to_threads(&saker.server, "worker-", work.as_ref()).unwrap();
+        (0..REQUESTS).for_each(|_| request());
+        let calls = counting.finish().unwrap();
+        if (made(&calls, "openat") == 0 && made(&calls, "read") <= READS_UNDISTURBED)
+            || attempts == ATTEMPTS
+        {
+            return calls;
+        }
+    }
+}
+
+fn count_on_one_connection(
+    saker: &Saker,
+    method: &str,
+    fields: &[(&str, &str)],
+    status: u16,
+) -> BTreeMap<String, Calls> {
+    let mut client = saker.connect().unwrap();
+    count(saker, || {
+        assert_eq!(
+            client
+                .request(method, "/small.html", fields)
+                .unwrap()
+                .status,
+            status
+        )
+    })
+}
+
+fn made(calls: &BTreeMap<String, Calls>, name: &str) -> u64 {
+    calls.get(name).map_or(0, |calls| calls.made)
+}
+
+/// Exactly one recv and one send per request, and nothing else but the wait.
+fn is_one_recv_and_one_send(calls: &BTreeMap<String, Calls>) {
+    assert_eq!(
+        (made(calls, "recvfrom"), made(calls, "sendto")),
+        (REQUESTS, REQUESTS),
+        "{calls:?}"
+    );
+    let waits: u64 = WAITS.iter().map(|name| made(calls, name)).sum();
+    assert!(waits <= REQUESTS + 100, "{calls:?}");
+    let others: u64 = calls.values().map(|calls| calls.made).sum::<u64>() - 2 * REQUESTS - waits;
+    assert!(others <= TOLERATED, "{calls:?}");
+}
+
+#[test]
+fn a_small_file_on_a_connection_that_stays() {
+    let _alone = crate::alone();
+    let saker = start(&plain(""));
+    is_one_recv_and_one_send(&count_on_one_connection(&saker, "GET", &[], 200));
+    is_one_recv_and_one_send(&count_on_one_connection(&saker, "HEAD", &[], 200));
+    let etag = saker
+        .connect()
+        .unwrap()
+        .get("/small.html")
+        .unwrap()
+        .field("etag")
+        .unwrap()
+        .to_owned();
+    is_one_recv_and_one_send(&count_on_one_connection(
+        &saker,
+        "GET",
+        &[("If-None-Match", &etag)],
+        304,
+    ));
+    is_one_recv_and_one_send(&count_on_one_connection(
+        &saker,
+        "GET",
+        &[("Accept-Encoding", "gzip, br, zstd"), ("Cookie", "a=b")],
+        200,
+    ));
+}
+
+#[test]
+fn with_an_access_log() {
+    let _alone = crate::alone();
+    let saker = start(&(plain("") + "access_log = \"{dir}/access.log\"\n"));
+    is_one_recv_and_one_send(&count_on_one_connection(&saker, "GET", &[], 200));
+}
+
+#[test]
+fn with_throttling_that_does_not_bite() {
+    let _alone = crate::alone();
+    let throttle = "\n[site.throttle]\nout_per_connection = \"1GB/s\"\nout_per_address = \"1GB/s\"\nout_per_site = \"1GB/s\"\n\
+                    requests_static = \"100000/s\"\n";
+    let saker = start(&(plain("connections_per_address = 1000\n") + throttle));
+    is_one_recv_and_one_send(&count_on_one_connection(&saker, "GET", &[], 200));
+}
+
+const APACHE: &str = "ServerRoot {dir}\nLoadModule mpm_event_module modules/mod_mpm_event.so\nLoadModule rewrite_module modules/mod_rewrite.so\n\
+     LoadModule authz_core_module modules/mod_authz_core.so\nLoadModule mime_module modules/mod_mime.so\nLoadModule dir_module modules/mod_dir.so\n\
+     Listen {address}\nServerName a\nMaxKeepAliveRequests 0\nDocumentRoot {dir}/www\n<Directory {dir}/www>\n    AllowOverride All\n    Require all granted\n</Directory>\n";
+
+/// What Apache pays for on every request: files in each folder, an access rule, rewrite rules by
+/// the path, rules that look for files.
+#[test]
+fn with_htaccess_files() {
+    let _alone = crate::alone();
+    let dir = TempDir::new("system-calls").unwrap();
+    let rules: String = (0..20)
+        .map(|number| format!("RewriteRule ^old{number}/(.*)$ /new{number}/$1 [L]\n"))
+        .collect();
+    for (path, text) in [
+        ("www/.htaccess", format!("RewriteEngine On\n{rules}")),
+        ("www/a/b/c/.htaccess", "Require all granted\nOptions -Indexes\n".into()),
+        ("www/a/b/c/small.html", "x".repeat(285)),
+        ("www/blog/index.html", "y".repeat(285)),
+        (
+            "www/blog/.htaccess",
+            "RewriteEngine On\nRewriteBase /blog/\nRewriteRule ^index\\.html$ - [L]\nRewriteCond %{REQUEST_FILENAME} !-f\n\
+             RewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule . /blog/index.html [L]\n"
+                .into(),
+        ),
+    ] {
+        dir.write(path, text).unwrap();
+    }
+    let saker = Saker::with_apache(BINARY, dir, APACHE).unwrap();
+    for path in ["/a/b/c/small.html", "/blog/2026/11/hello-world/", "/blog/"] {
+        let mut client = saker.connect().unwrap();
+        let calls = count(&saker, || {
+            assert_eq!(client.get(path).unwrap().body.len(), 285, "{path}")
+        });
+        is_one_recv_and_one_send(&calls);
+    }
+}
+
+#[test]
+fn a_connection_per_request() {
+    let _alone = crate::alone();
+    let saker = start(&plain(""));
+    let address = saker.server.address();
+    let calls = count(&saker, || {
+        let mut client = Client::connect(address).unwrap();
+        client
+            .send("GET /small.html HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            .unwrap();
+        assert_eq!(client.read_response().unwrap().status, 200);
+        assert!(client.closed_within(Duration::from_secs(5)));
+    });
+    let accepts = calls["accept4"];
+    assert_eq!(accepts.made - accepts.failed, REQUESTS, "{calls:?}");
+    // One look more per wake tells that the queue is empty.
+    assert!(accepts.failed <= REQUESTS, "{calls:?}");
+    for name in ["recvfrom", "sendto", "close"] {
+        assert!(
+            (REQUESTS..=REQUESTS + 2).contains(&made(&calls, name)),
+            "{name}: {calls:?}"
+        );
+    }
+    assert_eq!(made(&calls, "epoll_ctl"), 0, "{calls:?}");
+    let waits: u64 = WAITS.iter().map(|name| made(&calls, name)).sum();
+    // A connection that was in the queue before the event loop was asked again costs no wait, but a
+    // look at what has changed.
+    let looks = made(&calls, "ioctl");
+    assert!(looks + waits <= REQUESTS + TOLERATED, "{calls:?}");
+    // The standard library looks at each descriptor before it closes it, in builds with debug
+    // assertions.
+    let checks = if cfg!(debug_assertions) {
+        made(&calls, "fcntl").min(REQUESTS)
+    } else {
+        0
+    };
+    let others = calls.values().map(|calls| calls.made).sum::<u64>()
+        - accepts.made
+        - 3 * REQUESTS
+        - waits
+        - looks
+        - checks;
+    assert!(others <= TOLERATED, "{calls:?}");
+}
+
+/// A script is looked for once, and again when something has changed: what a request for one costs
+/// is the talk with PHP.
+#[test]
+fn a_php_script() {
+    let _alone = crate::alone();
+    let script = "<?php echo strlen('x');";
+    let native = "[server]\nworkers = 1\nstate_dir = \"{dir}/state\"\n\n[php]\nprogram = \"php-fpm\"\nprocesses = 1\n\n[[listener]]\n\
+                  address = \"{address}\"\n\n[[site]]\nnames = [\"*\"]\nroot = \"{dir}/www\"\nphp = \"auto\"\n";
+    let apache = format!(
+        "{APACHE}LoadModule php_module modules/libphp.so\nDirectoryIndex index.php\n<FilesMatch \\.php$>\nSetHandler application/x-httpd-php\n</FilesMatch>\n"
+    );
+    let permalinks = "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule . /index.php [L]\n";
+    for (name, path) in [
+        ("native", "/sub/a.php"),
+        ("native", "/"),
+        ("apache", "/sub/a.php"),
+        ("apache", "/"),
+        ("apache", "/2026/11/hello-world/"),
+        ("apache", "/sub/more?p=1"),
+    ] {
+        let dir = TempDir::new("system-calls-php").unwrap();
+        dir.write("www/index.php", script).unwrap();
+        dir.write("www/sub/a.php", script).unwrap();
+        dir.write("www/.htaccess", permalinks).unwrap();
+        let started = if name == "native" {
+            Saker::with_configuration(BINARY, dir, native)
+        } else {
+            Saker::with_apache(BINARY, dir, &apache)
+        };
+        let saker = started.unwrap();
+        let mut client = saker.connect().unwrap();
+        let calls = count(&saker, || {
+            assert_eq!(client.get(path).unwrap().text(), "1", "{name} {path}")
+        });
+        let waits: u64 = WAITS.iter().map(|name| made(&calls, name)).sum();
+        let talk: u64 = ["recvfrom", "sendto", "writev"]
+            .iter()
+            .map(|name| made(&calls, name))
+            .sum();
+        // To the client and to PHP, from the client and from PHP; sometimes a response comes in two
+        // pieces.
+        assert!(
+            (4 * REQUESTS..=5 * REQUESTS).contains(&talk),
+            "{name} {path}: {calls:?}"
+        );
+        let others = calls.values().map(|calls| calls.made).sum::<u64>() - talk - waits;
+        assert!(others <= TOLERATED, "{name} {path}: {calls:?}");
+    }
+}

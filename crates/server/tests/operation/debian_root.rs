@@ -1,0 +1,33 @@
+//! Day one on a Debian machine, as root, with real ports: Apache's stock configuration and a native
+//! one, reloads, rotation, the way back to Apache.
+//!
+//! Each test runs on a machine of its own (`debian_root/machine.rs`). What Apache itself leaves in
+//! `/var/log/apache2` is found out first, by Apache itself: nothing there may belong to anybody
+//! else afterwards.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
+
+mod apache;
+mod load;
+mod machine;
+mod native;
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[test]
+fn apaches_stock_configuration() {
+    let _turn = saker_testkit::heavy();
+    if is_root() {
+        machine::on_its_own("debian_root::apache::on_a_machine");
+    }
+}
+
+#[test]
+fn a_native_configuration() {
+    let _turn = saker_testkit::heavy();
+    if is_root() {
+        machine::on_its_own("debian_root::native::on_a_machine");
+    }
+}

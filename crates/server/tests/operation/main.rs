@@ -1,0 +1,27 @@
+//! Operating a server: start, stop, reload, signals, users, logs, certificates, and commands.
+//!
+//! Called by: `cargo test -p saker --test operation MODULE::`, one module per subject.
+//! Caveat: tests that change users, mounts, or the network run in namespaces of their own and need
+//! root; without it they check what can be checked.
+//! Out of scope: what requests are answered (`serving`, `apache`).
+
+#[path = "../harness/databases/mod.rs"]
+mod databases;
+#[path = "../harness/operate.rs"]
+mod operate;
+
+mod acme;
+mod broker;
+mod command_line;
+mod debian_root;
+mod fail2ban;
+mod log_programs;
+mod logs;
+mod newcomer;
+mod preflight;
+mod reload;
+mod signals;
+mod start;
+mod stop;
+mod units;
+mod users;

@@ -1,0 +1,305 @@
+//! Hosts that a database knows while it is away: hosts that are known are served on without an
+//! error, others are answered at once where nobody listens and within the time limit where nobody
+//! answers, and when it is back so is everything.
+//!
+//! An outage lasts 3 s by default, with answers that hold for 1 s and load all the time;
+//! `SAKER_OUTAGE=60 cargo test -p saker --test serving hosts_outage::minute -- --nocapture` is the minute,
+//! with its figures.
+
+#![allow(clippy::unwrap_used)] // The whole file is tests.
+
+use crate::databases::{Mariadb, Postgres};
+use crate::operate::{ask, configuration, folder, reload, rewrite, start_in, stderr, until};
+use saker_testkit::{Client, Saker, TempDir, free_port};
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    net::TcpListener,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+const QUERY: &str = "SELECT root FROM hosts WHERE name = ?";
+const TABLE: &str = "CREATE TABLE hosts (name VARCHAR(255) PRIMARY KEY, root VARCHAR(255));";
+/// Clients give up long before that.
+const NEVER: &str = "timeout = \"10m\"";
+/// What is written outlives the process, which is killed.
+const DURABLE: &str = "SET GLOBAL innodb_flush_log_at_trx_commit = 1; USE web;";
+const KNOWN: usize = 200;
+const CLIENTS: usize = 4;
+
+fn looked_up(database: &str, more: &str) -> String {
+    let hosts = format!(
+        "[hosts]\ndatabase = \"{database}\"\nquery = \"{QUERY}\"\nroots = [\"{{dir}}/srv\"]\nkeep = \"1s\"\n{more}\n\n[[listener]]"
+    );
+    configuration("workers = 2", "lookup = true").replace("[[listener]]", &hosts)
+}
+
+fn site_folder(name: &str) -> TempDir {
+    let dir = folder(name);
+    ["a", "b"].into_iter().for_each(|page| {
+        drop(
+            dir.write(
+                &format!("srv/{page}/index.html"),
+                format!("<p>{page}</p>\n"),
+            )
+            .unwrap(),
+        )
+    });
+    dir
+}
+
+fn root(dir: &TempDir, page: &str) -> String {
+    dir.join("srv").join(page).display().to_string()
+}
+
+fn got(client: &mut Client, host: &str) -> std::io::Result<(u16, String)> {
+    let response = client.request("GET", "/", &[("Host", host)])?;
+    Ok((response.status, response.text()))
+}
+
+fn status(saker: &Saker, host: &str) -> u16 {
+    got(&mut saker.connect().unwrap(), host).unwrap().0
+}
+
+fn figure(saker: &Saker, name: &str) -> u64 {
+    ask(&saker.dir.join("state"), "hosts-stat").unwrap()[name]
+        .as_u64()
+        .unwrap()
+}
+
+/// With a time limit that no client waits for.
+#[test]
+fn where_nobody_listens_it_is_said_at_once() {
+    let _turn = saker_testkit::heavy();
+    let dir = site_folder("outage-refused");
+    let mut database = Mariadb::start(&dir);
+    assert!(database.ask(&format!(
+        "{DURABLE} {TABLE} INSERT INTO hosts VALUES ('a.example', '{0}'), ('new.example', '{0}')",
+        root(&dir, "a")
+    )));
+    let saker = start_in(dir, &looked_up(&database.url(), NEVER));
+    assert_eq!(status(&saker, "a.example"), 200);
+    database.end();
+    // Its socket file is still there, and then it is not.
+    for (name, socket) in [("one.example", true), ("two.example", false)] {
+        if !socket {
+            fs::remove_file(saker.dir.join("mysql.sock")).unwrap();
+        }
+        assert_eq!(status(&saker, name), 503, "{name}");
+        assert_eq!(status(&saker, "a.example"), 200, "{name}");
+    }
+    until("it is said", || saker.server.stderr().contains("SK1301"));
+    database.start_again();
+    until("a new host is served", || {
+        status(&saker, "new.example") == 200
+    });
+    until("that there is none is known", || {
+        status(&saker, "one.example") == 404
+    });
+    // Over TCP, where nobody has ever listened.
+    let port = free_port().unwrap();
+    for url in [
+        format!("mysql://saker@127.0.0.1:{port}/web"),
+        format!("postgres://saker@localhost:{port}/web"),
+        format!("ldap://localhost:{port}"),
+    ] {
+        let text = looked_up(&url, &format!("{NEVER}\nldap_base = \"dc=test\""));
+        let is_directory = url.starts_with("ldap:");
+        rewrite(
+            &saker,
+            &if is_directory {
+                text.replace(QUERY, "(cn=?)")
+            } else {
+                text
+            },
+        );
+        let output = reload(&saker);
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_eq!(status(&saker, "a.example"), 503, "{url}");
+    }
+}
+
+#[test]
+fn postgresql_that_ends_is_missed_at_once() {
+    let _turn = saker_testkit::heavy();
+    let dir = site_folder("outage-postgresql");
+    let mut database = Postgres::start(&dir);
+    assert!(database.ask(&format!(
+        "{TABLE} INSERT INTO hosts VALUES ('a.example', '{}');",
+        root(&dir, "a")
+    )));
+    let saker = start_in(dir, &looked_up(&database.url(), NEVER));
+    assert_eq!(status(&saker, "a.example"), 200);
+    database.end();
+    assert_eq!(status(&saker, "one.example"), 503);
+    assert_eq!(status(&saker, "a.example"), 200);
+}
+
+/// Somebody takes connections in and says nothing: the time limit is for that.
+#[test]
+fn where_nobody_answers_there_is_a_time_limit() {
+    let _turn = saker_testkit::heavy();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("mysql://saker@{}/web", silent.local_addr().unwrap());
+    let saker = start_in(
+        site_folder("outage-silent"),
+        &looked_up(&url, "timeout = \"300ms\""),
+    );
+    assert_eq!(status(&saker, "a.example"), 503);
+    until("it is said", || {
+        saker.server.stderr().contains("no answer within 300 ms")
+    });
+}
+
+fn outage() -> Duration {
+    Duration::from_secs(env::var("SAKER_OUTAGE").map_or(3, |seconds| seconds.parse().unwrap()))
+}
+
+/// What clients have met.
+#[derive(Default)]
+struct Met {
+    served: AtomicU64,
+    longest_us: AtomicU64,
+}
+
+/// One client's requests for known hosts, one after another; whatever was not served, and how
+/// often.
+fn load(saker: &Saker, ends: &AtomicBool, met: &Met) -> BTreeMap<String, u64> {
+    let (mut client, mut errors) = (saker.connect().unwrap(), BTreeMap::new());
+    for number in (0..KNOWN).cycle() {
+        if ends.load(Relaxed) {
+            break;
+        }
+        let began = Instant::now();
+        let wrong = match got(&mut client, &format!("h{number}.example")) {
+            Ok((200, text)) if text.starts_with("<p>") => None,
+            Ok((status, _)) => Some(status.to_string()),
+            Err(error) => {
+                client = saker.connect().unwrap();
+                Some(error.kind().to_string())
+            }
+        };
+        met.longest_us
+            .fetch_max(began.elapsed().as_micros() as u64, Relaxed);
+        match wrong {
+            None => _ = met.served.fetch_add(1, Relaxed),
+            Some(wrong) => *errors.entry(wrong).or_default() += 1,
+        }
+    }
+    errors
+}
+
+/// Ends the load, whatever becomes of the test.
+struct Ending<'e>(&'e AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// The database goes by `leave` and comes back by `come`, with load over known hosts before,
+/// meanwhile and after.
+fn under_load(name: &str, leave: fn(&mut Mariadb), come: fn(&mut Mariadb)) {
+    let dir = site_folder(&format!("outage-{name}"));
+    let mut database = Mariadb::start(&dir);
+    let (a, b) = (root(&dir, "a"), root(&dir, "b"));
+    let rows: Vec<String> = (0..1_000)
+        .map(|number| format!("('h{number}.example', '{a}')"))
+        .collect();
+    assert!(database.ask(&format!(
+        "{DURABLE} {TABLE} INSERT INTO hosts VALUES {};",
+        rows.join(",")
+    )));
+    // The limit is for the one that is frozen.
+    let saker = start_in(dir, &looked_up(&database.url(), "timeout = \"1s\""));
+    (0..KNOWN).for_each(|number| assert_eq!(status(&saker, &format!("h{number}.example")), 200));
+    let (ends, met) = (AtomicBool::new(false), Met::default());
+    let errors = thread::scope(|scope| {
+        let ending = Ending(&ends);
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|_| scope.spawn(|| load(&saker, &ends, &met)))
+            .collect();
+        let figures = |what: &str| {
+            let (served, asked, failed) = (
+                met.served.load(Relaxed),
+                figure(&saker, "asked"),
+                figure(&saker, "failed"),
+            );
+            println!(
+                "{name}, {what}: {served} served, {asked} questions, {failed} of them without an answer"
+            );
+            served
+        };
+        until("answers are refreshed under load", || {
+            figure(&saker, "asked") > KNOWN as u64 * 2
+        });
+        let before = figures("before");
+        leave(&mut database);
+        let end = Instant::now() + outage();
+        // Long enough for every answer to be past its time.
+        until("the database is missed", || figure(&saker, "failed") > 0);
+        let mut unknown = BTreeMap::new();
+        loop {
+            *unknown
+                .entry(status(&saker, "unheard-of.example"))
+                .or_insert(0) += 1;
+            thread::sleep(Duration::from_millis(100));
+            if Instant::now() >= end {
+                break;
+            }
+        }
+        let meanwhile = figures("at its end");
+        println!(
+            "{name}: {} served while it was away for {:?}; a host that is not known: {unknown:?}",
+            meanwhile - before,
+            outage()
+        );
+        assert!(meanwhile - before > KNOWN as u64, "load went on");
+        assert_eq!(unknown.into_keys().collect::<Vec<_>>(), [503]);
+        come(&mut database);
+        until("a host that was never asked for is served", || {
+            status(&saker, "h999.example") == 200
+        });
+        assert!(database.ask(&format!(
+            "UPDATE web.hosts SET root = '{b}' WHERE name = 'h1.example'"
+        )));
+        until("a known one is asked for again", || {
+            got(&mut saker.connect().unwrap(), "h1.example").unwrap() == (200, "<p>b</p>\n".into())
+        });
+        figures("afterwards");
+        drop(ending);
+        clients
+            .into_iter()
+            .map(|client| client.join().unwrap())
+            .collect::<Vec<_>>()
+    });
+    println!(
+        "{name}: errors {errors:?}, longest wait of a known host {} ms",
+        met.longest_us.load(Relaxed) / 1000
+    );
+    assert!(errors.iter().all(BTreeMap::is_empty), "{errors:?}");
+    until("it is said", || {
+        ["SK1301", "SK1302"]
+            .iter()
+            .all(|id| saker.server.stderr().contains(id))
+    });
+}
+
+#[test]
+fn killed_for_a_minute_under_load() {
+    let _turn = saker_testkit::heavy();
+    under_load("killed", Mariadb::end, Mariadb::start_again);
+}
+
+#[test]
+fn frozen_for_a_minute_under_load() {
+    let _turn = saker_testkit::heavy();
+    under_load(
+        "frozen",
+        |database| database.freeze(),
+        |database| database.thaw(),
+    );
+}

@@ -1,0 +1,59 @@
+//! Requests over every protocol: HTTP/1.1, HTTP/2, and HTTP/3, TLS, files, limits, upstreams, PHP,
+//! applications, and the page cache, under the native configuration unless a module says otherwise.
+//!
+//! Called by: `cargo test -p saker --test serving MODULE::`, one module per subject.
+//! Caveat: modules run side by side in one process; whatever is process-wide belongs in `measured`.
+//! Out of scope: Apache's configuration (`apache`), commands and life cycle (`operation`).
+
+#[path = "../harness/databases/mod.rs"]
+mod databases;
+#[path = "../harness/http3_client/mod.rs"]
+mod http3_client;
+#[path = "../harness/operate.rs"]
+mod operate;
+#[path = "../harness/origin.rs"]
+mod origin;
+#[path = "../harness/tls_site.rs"]
+mod tls_site;
+#[path = "../harness/upgrades.rs"]
+mod upgrades;
+#[path = "../harness/wordpress_site.rs"]
+mod wordpress_site;
+
+mod applications;
+mod authorize;
+mod cache;
+mod databases_tls;
+mod dokuwiki;
+mod gateway;
+mod goaccess;
+mod grpc;
+mod health;
+mod hosts;
+mod hosts_outage;
+mod http1_conformance;
+mod http1_connections;
+mod http1_limits;
+mod http2;
+mod http2_conformance;
+mod http2_limits;
+mod http3;
+mod http3_clients;
+mod links;
+mod listing;
+mod media;
+mod modsecurity;
+mod neighbours;
+mod php;
+mod php_messages;
+mod quic;
+mod scenarios;
+mod sendfile;
+mod testssl;
+mod throttle;
+mod tls;
+mod tls_bytes;
+mod tunnels;
+mod upstream_tls;
+mod visitors;
+mod wordpress;

@@ -1,0 +1,210 @@
+//! The format of a scenario: TOML, every key known, every mistake named.
+//!
+//! Called by: the runner of scenarios. Caveat: names of fields are kept in small letters.
+//! Out of scope: what keys mean to the server; `tests/scenarios/README.md` describes the format.
+
+use std::collections::BTreeMap;
+use toml::{Table, Value};
+
+type Pairs = Vec<(String, String)>;
+
+#[derive(Debug, Default)]
+pub struct Scenario {
+    /// Lines before the listener: tables such as `[limits]`.
+    pub global: String,
+    /// Lines in `[[site]]` and below it.
+    pub site: String,
+    pub files: Pairs,
+    /// By path.
+    pub origin: BTreeMap<String, Reply>,
+    pub requests: Vec<Request>,
+}
+
+/// What the server behind answers.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    pub status: u16,
+    pub fields: Pairs,
+    pub body: String,
+}
+
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub method: String,
+    pub target: String,
+    pub fields: Pairs,
+    pub body: String,
+    /// Files that change before it.
+    pub write: Pairs,
+    /// Fields of the response, and the names under which later requests use them.
+    pub keep: Pairs,
+    pub expected: Expectation,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Expectation {
+    pub status: u16,
+    /// `*` stands for any value.
+    pub has: Pairs,
+    pub lacks: Vec<String>,
+    pub body: Option<String>,
+    pub contains: Vec<String>,
+    pub length: Option<usize>,
+    /// The body without its content coding.
+    pub decoded: Option<String>,
+    /// Requests for this target that have reached the server behind.
+    pub asked: Option<usize>,
+}
+
+impl Request {
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.fields
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
+    }
+}
+
+impl Scenario {
+    pub fn parse(text: &str) -> Result<Scenario, String> {
+        let table: Table = text.parse().map_err(|error| format!("{error}"))?;
+        let mut scenario = Scenario::default();
+        for (key, value) in &table {
+            match key.as_str() {
+                "about" => drop(string(key, value)?),
+                "global" => scenario.global = string(key, value)?,
+                "site" => scenario.site = string(key, value)?,
+                "files" => scenario.files = contents(key, value)?,
+                "origin" => {
+                    for (path, reply) in self::table(key, value)? {
+                        let reply = Reply::parse(self::table(path, reply)?)?;
+                        scenario.origin.insert(path.clone(), reply);
+                    }
+                }
+                "request" => {
+                    for request in value.as_array().ok_or("`request`: write [[request]]")? {
+                        let request = Request::parse(self::table(key, request)?)?;
+                        scenario.requests.push(request);
+                    }
+                }
+                _ => return Err(format!("unknown key `{key}`")),
+            }
+        }
+        if scenario.requests.is_empty() {
+            return Err("missing [[request]]".into());
+        }
+        Ok(scenario)
+    }
+}
+
+impl Reply {
+    fn parse(table: &Table) -> Result<Reply, String> {
+        let mut reply = Reply {
+            status: 200,
+            fields: Vec::new(),
+            body: String::new(),
+        };
+        for (key, value) in table {
+            match key.as_str() {
+                "status" => reply.status = number(key, value)?,
+                "fields" => reply.fields = fields(key, value)?,
+                "body" => reply.body = content(key, value)?,
+                _ => return Err(format!("unknown key `{key}` in a reply")),
+            }
+        }
+        Ok(reply)
+    }
+}
+
+impl Request {
+    fn parse(table: &Table) -> Result<Request, String> {
+        let mut request = Request {
+            method: "GET".into(),
+            target: String::new(),
+            fields: Vec::new(),
+            body: String::new(),
+            write: Vec::new(),
+            keep: Vec::new(),
+            expected: Expectation::default(),
+        };
+        let expected = &mut request.expected;
+        for (key, value) in table {
+            match key.as_str() {
+                "get" => request.target = string(key, value)?,
+                "method" => request.method = string(key, value)?,
+                "target" => request.target = string(key, value)?,
+                "fields" => request.fields = fields(key, value)?,
+                "send" => request.body = content(key, value)?,
+                "write" => request.write = contents(key, value)?,
+                "keep" => request.keep = fields(key, value)?,
+                "status" => expected.status = number(key, value)?,
+                "has" => expected.has = fields(key, value)?,
+                "lacks" => expected.lacks = strings(key, value)?,
+                "body" => expected.body = Some(content(key, value)?),
+                "contains" => expected.contains = strings(key, value)?,
+                "length" => expected.length = Some(number(key, value)?),
+                "decoded" => expected.decoded = Some(content(key, value)?),
+                "asked" => expected.asked = Some(number(key, value)?),
+                _ => return Err(format!("unknown key `{key}` in a request")),
+            }
+        }
+        if request.target.is_empty() || request.expected.status == 0 {
+            return Err("a request needs `get` or `target`, and `status`".into());
+        }
+        Ok(request)
+    }
+}
+
+fn table<'v>(key: &str, value: &'v Value) -> Result<&'v Table, String> {
+    value
+        .as_table()
+        .ok_or(format!("`{key}`: a table is expected"))
+}
+
+fn string(key: &str, value: &Value) -> Result<String, String> {
+    let text = value
+        .as_str()
+        .ok_or(format!("`{key}`: a string is expected"));
+    text.map(str::to_owned)
+}
+
+fn number<N: TryFrom<i64>>(key: &str, value: &Value) -> Result<N, String> {
+    let number = value
+        .as_integer()
+        .and_then(|number| N::try_from(number).ok());
+    number.ok_or(format!("`{key}`: a number is expected"))
+}
+
+fn strings(key: &str, value: &Value) -> Result<Vec<String>, String> {
+    match value.as_array() {
+        Some(values) => values.iter().map(|value| string(key, value)).collect(),
+        None => string(key, value).map(|one| vec![one]),
+    }
+}
+
+/// Names in small letters, and values.
+fn fields(key: &str, value: &Value) -> Result<Pairs, String> {
+    table(key, value)?
+        .iter()
+        .map(|(name, value)| Ok((name.to_ascii_lowercase(), string(name, value)?)))
+        .collect()
+}
+
+fn contents(key: &str, value: &Value) -> Result<Pairs, String> {
+    table(key, value)?
+        .iter()
+        .map(|(name, value)| Ok((name.clone(), content(name, value)?)))
+        .collect()
+}
+
+/// A string, or `{ repeat = "...", times = N }`.
+fn content(key: &str, value: &Value) -> Result<String, String> {
+    let Some(table) = value.as_table() else {
+        return string(key, value);
+    };
+    let (text, times) = (table.get("repeat"), table.get("times"));
+    let (Some(text), Some(times)) = (text, times) else {
+        return Err(format!("`{key}`: write {{ repeat = \"...\", times = N }}"));
+    };
+    Ok(string(key, text)?.repeat(number(key, times)?))
+}
