@@ -90,7 +90,7 @@ fn signature(exchange: &mut Exchange, services: &Services, rule: &Arc<SignedUrls
         }
         Finding::Wrong => {
             exchange.trace("abuse", None, || {
-                "`signed`: the signature is missing or wrong".into()
+                "`signed`: there is no signature, or it is wrong".into()
             });
             Verdict::Answer(Response::new(Status::FORBIDDEN))
         }

@@ -89,39 +89,13 @@ pub fn sign(rule: &SignedUrls, asked: &Asked<'_>, time: Option<i64>) -> Result<S
                 &[],
             ))
         }
-        SignForm::Token(form) => {
-            let time = time
-                .and_then(|time| u32::try_from(time).ok())
-                .ok_or("its time has to be from 1970 to 2106")?;
-            let stamp = format!("{time:08x}");
-            let token = token(form, secret, asked, &stamp, asked.path);
-            Ok(url(
-                &[
-                    rule.prefix.as_bytes(),
-                    token.as_bytes(),
-                    b"/",
-                    stamp.as_bytes(),
-                    asked.path,
-                ],
-                asked.query,
-                &[],
-            ))
-        }
+        SignForm::Token(form) => sign_token(rule, form, secret, asked, time),
         SignForm::Expression {
             parts,
             hash_argument,
             expires_argument,
         } => {
-            let expires = match (expires_argument, time) {
-                (Some(name), Some(time)) => Some((name.as_str(), time.to_string())),
-                (None, None) => None,
-                (Some(_), None) => {
-                    return Err(
-                        "links of this form have an end: say for how long it is good".into(),
-                    );
-                }
-                (None, Some(_)) => return Err(ENDLESS.into()),
-            };
+            let expires = expiry(expires_argument.as_deref(), time)?;
             let text = expires.as_ref().map(|(_, text)| text.as_bytes());
             let hash = expression_code(parts, secret, asked, text);
             let mut more = vec![(hash_argument.as_str(), hash)];
@@ -155,7 +129,42 @@ pub fn sign(rule: &SignedUrls, asked: &Asked<'_>, time: Option<i64>) -> Result<S
     }
 }
 
-/// Every secret is tried, whatever the ones before came to.
+/// The token and its time stand in the path (lighttpd's mod_secdownload).
+fn sign_token(
+    rule: &SignedUrls,
+    form: &TokenForm,
+    secret: &[u8],
+    asked: &Asked<'_>,
+    time: Option<i64>,
+) -> Result<String, String> {
+    let time = time
+        .and_then(|time| u32::try_from(time).ok())
+        .ok_or("its time has to be from 1970 to 2106")?;
+    let stamp = format!("{time:08x}");
+    let token = token(form, secret, asked, &stamp, asked.path);
+    let parts = [
+        rule.prefix.as_bytes(),
+        token.as_bytes(),
+        b"/",
+        stamp.as_bytes(),
+        asked.path,
+    ];
+    Ok(url(&parts, asked.query, &[]))
+}
+
+/// The argument with the end of the link, where its form has one.
+fn expiry(argument: Option<&str>, time: Option<i64>) -> Result<Option<(&str, String)>, String> {
+    match (argument, time) {
+        (Some(name), Some(time)) => Ok(Some((name, time.to_string()))),
+        (None, None) => Ok(None),
+        (Some(_), None) => {
+            Err("links of this form have an end: say for how long it is good".into())
+        }
+        (None, Some(_)) => Err(ENDLESS.into()),
+    }
+}
+
+/// Tries every secret, so that the time taken does not tell which one matched.
 fn any(rule: &SignedUrls, is_good: impl Fn(&Vec<u8>) -> bool) -> bool {
     rule.secrets
         .iter()

@@ -13,7 +13,7 @@ use http::{HeaderMap, Request, Response};
 use saker_config::model::{Backend, BackendAddress, Member, Protocol, Tuning, Upstream};
 use saker_gateway::Gateway;
 use saker_http::{Fields, RequestHead, Version};
-use saker_pipeline::{Body, BodyError, Chunk, Exchange, RequestBody};
+use saker_pipeline::{Body, BodyError, Chunk, Exchange, Forwarder, RequestBody};
 use saker_testkit::TempDir;
 use std::{
     cell::RefCell,
