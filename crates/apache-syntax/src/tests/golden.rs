@@ -7,9 +7,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use saker_apache_syntax::{
-    Environment, OnDisk, Permission, Setup, Tree, load, parse_htaccess, words,
-};
+use saker_ap_expr::words::words;
+use saker_apache_syntax::{Environment, OnDisk, Permission, Setup, Tree, load, parse_htaccess};
 use saker_config::{Diagnostic, Severity};
 use std::{
     fs,

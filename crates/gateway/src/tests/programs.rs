@@ -203,7 +203,7 @@ fn a_client_that_goes_before_the_head() {
         let mut exchange = request(&folder, "echo $$ >own; sleep 100", false);
         let asked = tokio::time::timeout(
             Duration::from_millis(200),
-            bench::forward(&gateway, &mut exchange),
+            super::bench::forward(&gateway, &mut exchange),
         )
         .await;
         assert!(asked.is_err());
@@ -303,10 +303,11 @@ fn no_more_than_there_is_room_for() {
                     request(&folder, "sleep 0.05; printf 'A: b\\n\\nran'", false),
                 );
                 tokio::task::spawn_local(async move {
-                    let response: Response = match bench::forward(&gateway, &mut exchange).await {
-                        Handled::Answered(response) => response,
-                        _ => panic!("not answered"),
-                    };
+                    let response: Response =
+                        match super::bench::forward(&gateway, &mut exchange).await {
+                            Handled::Answered(response) => response,
+                            _ => panic!("not answered"),
+                        };
                     (response.status.0, response.fields().has("Retry-After"))
                 })
             })
