@@ -70,7 +70,7 @@ mod tests {
         ));
         for (text, reason) in [
             ("on", "it has to be auto, php-fpm, php-cgi, lsphp"),
-            ("unix:php.sock", "the path of a socket begins with \"/\""),
+            ("unix:php.sock", "the path of a socket starts with \"/\""),
             ("/nowhere/php-cgi", "No such file"),
             ("./php-cgi", "No such file"),
             ("99.9", "no such PHP is installed"),

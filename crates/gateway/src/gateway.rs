@@ -31,7 +31,7 @@ use saker_ipset::ClientNetwork;
 use saker_net::{Deadlines, clock, program::Spawner};
 use saker_pipeline::{
     Body, BodyError, BodyStream, Call, CallTo, Chunk, Exchange, Forwarder, Handed, Handled,
-    Handler, LocalFuture, NoBody, ProcessManner, Response, Script, UpstreamGate, UpstreamPermit,
+    LocalFuture, NoBody, ProcessManner, Response, Script, UpstreamGate, UpstreamPermit,
     script_log::ScriptLog,
 };
 use saker_telemetry::{error_log, message};
@@ -444,27 +444,13 @@ impl Gateway {
     }
 }
 
-/// Forwards requests whose route is a proxy (`proxy` in saker.toml).
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ProxyRoutes;
-
-impl Handler for ProxyRoutes {
-    fn name(&self) -> &'static str {
-        "gateway"
-    }
-
-    fn handle<'a>(&'a self, exchange: &'a mut Exchange) -> LocalFuture<'a, Handled> {
-        let handled = match native::call(exchange) {
-            Some(request) => Handled::Forward(Box::new(request)),
-            None => Handled::Declined,
-        };
-        Box::pin(std::future::ready(handled))
-    }
-}
-
 impl Forwarder for Gateway {
     fn name(&self) -> &'static str {
         "gateway"
+    }
+
+    fn route(&self, exchange: &mut Exchange) -> Option<Box<Call>> {
+        native::call(exchange).map(Box::new)
     }
 
     fn forward<'a>(

@@ -48,7 +48,7 @@ mod unheard;
 mod variables;
 
 pub use authorize::ForwardAuth;
-pub use gateway::{Gateway, ProxyRoutes};
+pub use gateway::Gateway;
 pub use health::HealthChecks;
 
 // Tests of the public interface name the crate as its users do.

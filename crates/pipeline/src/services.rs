@@ -43,15 +43,17 @@ pub struct ContentHandlers {
     pub routes: Box<[Box<dyn Handler>]>,
     /// The page cache.
     pub cache: Option<Box<dyn Handler>>,
-    /// Proxy routes, files. Not asked where an upstream has been chosen.
-    pub sources: Box<[Box<dyn Handler>]>,
+    /// Files; also asked where a program has left its response to a file.
+    pub files: Box<[Box<dyn Handler>]>,
+    /// Proxy routes, and all upstream requests.
     pub gateway: Rc<dyn Forwarder>,
 }
 
 impl ContentHandlers {
     /// Once a second.
     pub fn tick(&self, now_ms: u64) {
-        let all = self.routes.iter().chain(&self.cache).chain(&self.sources);
+        let all = self.routes.iter().chain(&self.cache);
+        let all = all.chain(&self.files);
         all.for_each(|handler| handler.tick(now_ms));
         self.gateway.tick(now_ms);
     }

@@ -57,7 +57,11 @@ pub trait Forwarder {
     /// For traces and the log.
     fn name(&self) -> &'static str;
 
-    /// Never returns [`Handled::Declined`] or [`Handled::Forward`].
+    /// Returns the upstream request of the site's own routes. Not asked where rules have chosen one.
+    fn route(&self, exchange: &mut Exchange) -> Option<Box<Call>>;
+
+    /// Returns [`Handled::Declined`] where the program has left its response to a file
+    /// ([`Exchange::handed`]), which the handlers of files then serve; never [`Handled::Forward`].
     fn forward<'a>(
         &'a self,
         exchange: &'a mut Exchange,

@@ -11,7 +11,7 @@ use saker_apache::{Apache, ApacheRules, ContentFilters, Inside, ResponseRules};
 use saker_content::coding;
 use saker_content_filters::Compress;
 use saker_files::Watcher;
-use saker_gateway::{ForwardAuth, Gateway, ProxyRoutes};
+use saker_gateway::{ForwardAuth, Gateway};
 use saker_handlers::{CgiFiles, FieldFilter, FixedAnswers, PhpFiles};
 use saker_modsecurity::ModSecurityInspector;
 use saker_native::NativeRules;
@@ -152,13 +152,10 @@ fn handlers(
             Box::new(CgiFiles::new(watcher.clone())),
         ]),
         cache,
-        sources: Box::new([
-            Box::new(ProxyRoutes),
-            Box::new(StaticFiles::new(
-                watcher.clone(),
-                generation.model.server.resource_file_bytes_max,
-            )),
-        ]),
+        files: Box::new([Box::new(StaticFiles::new(
+            watcher.clone(),
+            generation.model.server.resource_file_bytes_max,
+        ))]),
         gateway,
     }
 }

@@ -335,7 +335,7 @@ pub fn load(
     };
     let hints = names(shown)
         .into_iter()
-        .map(|names| DistinguishedName::in_sequence(&names.subject))
+        .map(|names| DistinguishedName::from(names.subject.clone()))
         .collect();
     let (strict, lists) = match authorities.is_empty() {
         true => (None, None),

@@ -29,7 +29,9 @@ pub(super) async fn content(exchange: &mut Exchange, services: &Services) -> Opt
 /// The first that does not decline. [`Handled::Forward`] is carried out.
 async fn make(exchange: &mut Exchange, services: &Services) -> Handled {
     let handlers = &services.handlers;
-    if let Some(refused) = limit_logins(exchange, services).await {
+    if limits_logins(exchange)
+        && let Some(refused) = limit_logins(exchange, services).await
+    {
         return Handled::Answered(refused);
     }
     if exchange.call.is_none() {
@@ -37,7 +39,9 @@ async fn make(exchange: &mut Exchange, services: &Services) -> Handled {
             Handled::Declined => {}
             Handled::Forward(request) => {
                 exchange.call = Some(request);
-                if let Some(refused) = limit_logins(exchange, services).await {
+                if limits_logins(exchange)
+                    && let Some(refused) = limit_logins(exchange, services).await
+                {
                     return Handled::Answered(refused);
                 }
             }
@@ -50,14 +54,23 @@ async fn make(exchange: &mut Exchange, services: &Services) -> Handled {
     }
     let request = match exchange.call.take() {
         Some(request) => request,
-        None => match first(exchange, services, &handlers.sources).await {
-            Handled::Forward(request) => request,
-            done => return done,
+        None => match handlers.gateway.route(exchange) {
+            Some(request) => request,
+            None => {
+                exchange.trace("content", None, || {
+                    format!("handler `{}` declines", handlers.gateway.name())
+                });
+                return first(exchange, services, &handlers.files).await;
+            }
         },
     };
     let gateway = &handlers.gateway;
     let handled = gateway.forward(exchange, request).await;
-    finish(exchange, services, gateway.name(), handled).await
+    match finish(exchange, services, gateway.name(), handled).await {
+        // The program has left its response to a file.
+        Handled::Declined => first(exchange, services, &handlers.files).await,
+        done => done,
+    }
 }
 
 /// Asks handlers in their order.
@@ -68,6 +81,9 @@ async fn first(
 ) -> Handled {
     for handler in handlers {
         let handled = handler.handle(exchange).await;
+        if matches!(handled, Handled::Declined) && exchange.trace.is_none() {
+            continue;
+        }
         match finish(exchange, services, handler.name(), handled).await {
             Handled::Declined => {}
             done => return done,
@@ -104,11 +120,12 @@ async fn finish(
     handled
 }
 
+fn limits_logins(exchange: &Exchange) -> bool {
+    exchange.settings.visitors.logins.is_some() && exchange.stands_in_for.is_none()
+}
+
 /// Limits login attempts by the script or upstream that is about to answer.
 async fn limit_logins(exchange: &mut Exchange, services: &Services) -> Option<Response> {
-    if exchange.settings.visitors.logins.is_none() || exchange.stands_in_for.is_some() {
-        return None;
-    }
     match services
         .abuse
         .check_upstream(exchange, services)

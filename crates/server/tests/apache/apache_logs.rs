@@ -10,7 +10,7 @@ use saker_testkit::{Client, ServerProcess, TempDir, free_port, require};
 use std::{
     fs,
     net::{Ipv4Addr, SocketAddr},
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::Path,
     process::Command,
     thread,
@@ -110,9 +110,34 @@ impl Site {
         });
     }
 
+    /// apache2 accepts connections before mod_cgid's daemon has given its socket to the server's
+    /// user.
+    fn wait_for_cgid(&self) {
+        let configuration = fs::read_to_string(self.dir.join("apache.conf")).unwrap();
+        if !configuration.contains("ScriptSock") || !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let is_socket = |name: &str| name.starts_with("cgisock");
+        crate::operate::until("mod_cgid is ready", || {
+            fs::read_dir(self.dir.join("apache")).is_ok_and(|entries| {
+                entries.flatten().any(|entry| {
+                    entry.file_name().to_str().is_some_and(is_socket)
+                        && entry.metadata().is_ok_and(|metadata| metadata.uid() != 0)
+                })
+            })
+        });
+    }
+
     /// `settle`: before it is stopped, because apache2 ends its log programs at once.
     fn ask(&self, command: &mut Command, requests: &[String], settle: impl Fn()) {
         let server = ServerProcess::start(command, self.address).unwrap();
+        if command
+            .get_program()
+            .as_encoded_bytes()
+            .ends_with(b"apache2")
+        {
+            self.wait_for_cgid();
+        }
         let mut client = None;
         for request in requests {
             let mut own = client

@@ -288,7 +288,7 @@ fn explain_serve_looks_at_what_serve_runs_by() {
     dir.write("www/page.php", "<?php").expect("written");
     let www = dir.join("www").to_string_lossy().into_owned();
     for (target, expected) in [
-        ("/style.css", "not asked: a file of ours"),
+        ("/style.css", "not used: static files are served directly"),
         ("/empty/", "200 OK"),
     ] {
         let page = stdout(&saker(["explain", "--serve", &www, target]));

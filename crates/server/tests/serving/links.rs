@@ -574,11 +574,11 @@ fn wrong_usage_of_sign_url_says_why() {
     for (arguments, why) in [
         (
             &["--form", "nginx", "--secret", "x", "--for", "1h", "/a"][..],
-            "say --address",
+            "add --address",
         ),
         (
             &["--form", "saker", "--secret", "x", "--address", "::1", "/a"],
-            "take --address away",
+            "remove --address",
         ),
         (
             &["--form", "nginx", "--secret", "x", "--address", "::1", "/a"],
@@ -614,7 +614,7 @@ fn wrong_usage_of_sign_url_says_why() {
         ),
         (
             &["--form", "saker", "--secret", "x", "--sign-host", "/a"],
-            "write the URL with it",
+            "give the full URL",
         ),
         (
             &[
@@ -626,7 +626,7 @@ fn wrong_usage_of_sign_url_says_why() {
                 "$host$uri $secret",
                 "/a",
             ],
-            "write the URL with it",
+            "give the full URL",
         ),
         (
             &["--form", "lighttpd", "--secret", "x", "--for", "1h", "/a"],

@@ -250,7 +250,7 @@ fn what_can_not_be_warmed() {
         (&["cache", "warm", "/x"], "is no URL"),
         (
             &["cache", "warm", "http://h/", "-H", "A B: c"],
-            "no field of a request",
+            "invalid request header",
         ),
         (
             &["cache", "warm", "--list", "/nonexistent/list"],
