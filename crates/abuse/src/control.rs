@@ -11,6 +11,7 @@ use crate::{
     limits, links, login_attempts, violation,
 };
 use saker_pipeline::{AbuseControl, Exchange, Response, Services, Step, Verdict};
+use saker_telemetry::Metric;
 
 /// `Retry-After` of a challenge, where nothing else determines it.
 const RETRY_AFTER_S: u64 = 10;
@@ -89,6 +90,7 @@ impl Abuse {
         services: &Services,
         violation: Violation,
     ) -> Response {
+        services.counters.increment(Metric::ThrottleRefused);
         violation::enforce(
             exchange,
             &services.generation,

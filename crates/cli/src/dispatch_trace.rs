@@ -116,6 +116,7 @@ fn services(
         },
         gateway,
         figures: Rc::new(NoFigures),
+        counters: Arc::default(),
         cache: CacheAccess::Explain,
     })
 }

@@ -15,12 +15,16 @@ use saker_content::{
 use saker_http::content_coding::{AcceptedCodings, Coding};
 use saker_net::jobs::{self, Cancel, JobKind};
 use saker_pipeline::{Body, Chunk, Exchange, Filter, LocalFuture, Response, ResponseHead};
+use saker_telemetry::{Counters, Metric};
+use std::sync::Arc;
 
 /// Bodies up to this size are encoded on the worker: cheaper than handing them to another thread.
 const INLINE_BYTES_MAX: usize = 4 << 10;
 
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Compress;
+#[derive(Clone, Debug, Default)]
+pub struct Compress {
+    pub counters: Arc<Counters>,
+}
 
 impl Filter for Compress {
     fn name(&self) -> &'static str {
@@ -34,18 +38,21 @@ impl Filter for Compress {
     ) -> LocalFuture<'a, ()> {
         Box::pin(async move {
             if is_candidate(exchange, response) {
-                compress(exchange, response).await;
+                if compress(exchange, response).await {
+                    self.counters.increment(Metric::CompressionDone);
+                }
             }
         })
     }
 }
 
-async fn compress(exchange: &mut Exchange, response: &mut Response) {
+/// Returns true if the response was compressed.
+async fn compress(exchange: &mut Exchange, response: &mut Response) -> bool {
     // From here on the response differs from client to client.
     exchange.depends_on_request();
     response.fields_mut().add_token("Vary", "Accept-Encoding");
     let Some(coding) = selected(exchange) else {
-        return;
+        return false;
     };
     let compression = &exchange.settings.compression;
     let (levels, even_if_larger, tags) = (
@@ -62,7 +69,7 @@ async fn compress(exchange: &mut Exchange, response: &mut Response) {
     .await
     .map_err(|body| response.body = body)
     .ok() else {
-        return;
+        return false;
     };
     exchange.trace("respond", None, || {
         format!("compressed with {}", coding.token())
@@ -77,6 +84,7 @@ async fn compress(exchange: &mut Exchange, response: &mut Response) {
         }
         _ => drop(fields.remove("Content-Length")),
     }
+    true
 }
 
 /// The coding preferred by client and configuration; `None` for identity.

@@ -36,7 +36,7 @@ fn memory(length: usize) -> Body {
 
 fn run(mut response: Response, accepted: &str) -> (Response, Exchange) {
     let mut exchange = exchange(Settings::default(), &[("Accept-Encoding", accepted)]);
-    block_on(Compress.apply(&mut exchange, &mut response));
+    block_on(Compress::default().apply(&mut exchange, &mut response));
     (response, exchange)
 }
 

@@ -11,6 +11,7 @@ use crate::{
 };
 use saker_config::model::ErrorPage;
 use saker_http::{KnownField, Method, RequestHead, Status, escape};
+use saker_telemetry::{error_log, message};
 use std::{rc::Rc, sync::Arc};
 
 /// Answers one request: phases, content, error document, filters. Never fails: a failure is a 5xx
@@ -89,7 +90,11 @@ async fn error_document(
                     let rules = services.rules.of(exchange.site_index);
                     merge(response, page, rules.keeps_error_document_head())
                 }
-                None => own_page(exchange, services, response),
+                None => {
+                    let facts = format_args!("{path} for status {}", response.status.0);
+                    error_log::log_about(&message::ERROR_PAGE_FAILED, &*exchange, facts);
+                    own_page(exchange, services, response)
+                }
             }
         }
         Some(ErrorPage::Text(text)) => {

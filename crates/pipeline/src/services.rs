@@ -9,6 +9,7 @@ use crate::{
     AbuseControl, ErrorDocumentCache, Filter, Forwarder, Generation, Handler, Inspector,
     LocalFuture, SiteRules,
 };
+use saker_telemetry::Counters;
 use std::{rc::Rc, sync::Arc, time::Duration};
 
 /// Returns the key authorization that is to be found at a path.
@@ -27,6 +28,8 @@ pub struct Services {
     pub inspector: Rc<dyn Inspector>,
     /// `None`: there is no page cache.
     pub error_document_cache: Option<Rc<dyn ErrorDocumentCache>>,
+    /// The worker's counters.
+    pub counters: Arc<Counters>,
     /// Waits; the pipeline knows no runtime.
     pub sleep: fn(Duration) -> LocalFuture<'static, ()>,
     /// Monotonic nanoseconds, for rate limits.

@@ -25,6 +25,7 @@ use saker_serving::{
     services::{CacheAccess, CommonParts, ServiceParts},
 };
 use saker_static_files::StaticFiles;
+use saker_telemetry::Counters;
 use std::{
     rc::{Rc, Weak},
     sync::Arc,
@@ -42,6 +43,7 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         common,
         gateway,
         figures,
+        counters,
         cache,
     } = parts;
     let CommonParts {
@@ -90,6 +92,7 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         watcher,
         content_filters.clone(),
         page_cache.as_ref(),
+        &counters,
     );
     let native = Rc::new(NativeRules::new(Some(Rc::new(ForwardAuth(gateway)))));
     let mut rules = SiteRules::new(native);
@@ -123,6 +126,7 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         })),
         error_document_cache: page_cache
             .map(|page_cache| Rc::new(StoreFilter(page_cache)) as Rc<dyn ErrorDocumentCache>),
+        counters,
         sleep: |time| Box::pin(tokio::time::sleep(time)),
         now_ns: saker_net::clock::monotonic_ns,
         challenge: Box::new(move |path| challenges.answer(path)),
@@ -166,6 +170,7 @@ fn filters(
     watcher: &Watcher,
     content_filters: Option<Rc<ContentFilters>>,
     page_cache: Option<&Rc<PageCache>>,
+    counters: &Arc<Counters>,
 ) -> Rc<[Box<dyn Filter>]> {
     let mut filters: Vec<Box<dyn Filter>> = vec![
         Box::new(LoginAttempts {
@@ -179,7 +184,9 @@ fn filters(
     if let Some(page_cache) = page_cache {
         filters.push(Box::new(StoreFilter(Rc::clone(page_cache))));
     }
-    filters.push(Box::new(Compress));
+    filters.push(Box::new(Compress {
+        counters: Arc::clone(counters),
+    }));
     if let Some(apache) = apache {
         filters.push(Box::new(ResponseRules::new(
             Arc::clone(apache),

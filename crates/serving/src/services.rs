@@ -13,6 +13,7 @@ use saker_files::Watcher;
 use saker_gateway::Gateway;
 use saker_page_cache::Share;
 use saker_pipeline::{Generation, Services};
+use saker_telemetry::Counters;
 use std::{rc::Rc, sync::Arc};
 
 /// Makes services from their parts.
@@ -24,6 +25,7 @@ pub struct ServiceParts<'a> {
     pub common: CommonParts<'a>,
     pub gateway: Gateway,
     pub figures: Rc<dyn Figures>,
+    pub counters: Arc<Counters>,
     pub cache: CacheAccess,
 }
 

@@ -224,6 +224,7 @@ fn services(
         common,
         gateway,
         figures: Rc::new(figures),
+        counters: Arc::clone(&shared.counters[index]),
         cache,
     })
 }

@@ -133,11 +133,8 @@ metrics! {
     PageCacheRefreshes Counter "page_cache_refreshes_total" "" "requests" "Background fetches that refresh stale pages.";
     ThrottleDelayed Counter "throttle_total" "outcome=\"delayed\"" "requests" "Requests over a rate limit, by outcome.";
     ThrottleRefused Counter "throttle_total" "outcome=\"refused\"" "requests" "Requests over a rate limit, by outcome.";
-    CompressionDone Counter "compression_total" "result=\"compressed\"" "responses" "Compressible responses, by result.";
-    CompressionFromCache Counter "compression_total" "result=\"kept\"" "responses" "Compressible responses, by result.";
-    CompressionPrecompressed Counter "compression_total" "result=\"precompressed\"" "responses"
-        "Compressible responses, by result.";
-    CompressionSkipped Counter "compression_total" "result=\"skipped\"" "responses" "Compressible responses, by result.";
+    CompressionDone Counter "compression_total" "result=\"compressed\"" "responses"
+        "Responses compressed while they were sent; stored codings of files and cached pages are not counted.";
     LogLinesWritten Counter "log_lines_written_total" "" "lines" "Access log lines written to a file or program.";
     LogLinesDropped Counter "log_lines_dropped_total" "" "lines" "Access log lines lost because of a full disk or a slow program.";
     ReloadsOk Counter "reloads_total" "result=\"ok\"" "reloads" "Configuration reloads, by result.";

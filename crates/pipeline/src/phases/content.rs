@@ -10,24 +10,15 @@
 
 use super::body_bytes_max;
 use crate::{Exchange, Handled, Handler, Response, Services, Verdict};
-use saker_http::{KnownField, Method, Status};
+use saker_http::{KnownField, Method};
 use std::future::poll_fn;
 
 /// Limits up to this one hold for content that no handler reads.
 const UNREAD_BYTES_MAX: u64 = 256 << 10;
 
-/// `None`: the path has changed, and everything begins again behind the choice of the host.
-pub(super) async fn content(exchange: &mut Exchange, services: &Services) -> Option<Response> {
-    let response = match make(exchange, services).await {
-        Handled::Answered(response) => response,
-        Handled::Restart => return None,
-        Handled::Declined | Handled::Forward(_) => Response::new(Status::NOT_FOUND),
-    };
-    Some(response)
-}
-
-/// The first that does not decline. [`Handled::Forward`] is carried out.
-async fn make(exchange: &mut Exchange, services: &Services) -> Handled {
+/// Asks the handlers in their order until one does not decline; [`Handled::Forward`] is carried out
+/// here and never returned.
+pub(super) async fn content(exchange: &mut Exchange, services: &Services) -> Handled {
     let handlers = &services.handlers;
     if limits_logins(exchange)
         && let Some(refused) = limit_logins(exchange, services).await

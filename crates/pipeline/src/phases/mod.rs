@@ -16,11 +16,11 @@ mod select_host;
 pub use acme_challenge::CHALLENGES;
 pub use limits::body_bytes_max;
 
-use crate::{Exchange, Response, Rules, Services, Step, Verdict};
+use crate::{Exchange, Handled, Response, Rules, Services, Step, Verdict};
 use saker_config::model::ModSecurityMode;
 use saker_http::Status;
 use saker_rate_limits::Admission;
-use saker_telemetry::{error_log, message};
+use saker_telemetry::{Metric, error_log, message};
 use std::time::Duration;
 
 /// One entry of the list.
@@ -119,8 +119,11 @@ async fn run_from(exchange: &mut Exchange, services: &Services, mut from: usize)
         if let Some(response) = before_content(exchange, services, from).await {
             return response;
         }
-        if let Some(response) = content::content(exchange, services).await {
-            return response;
+        match content::content(exchange, services).await {
+            Handled::Answered(response) => return response,
+            Handled::Declined | Handled::Forward(_) => return Response::new(Status::NOT_FOUND),
+            // The path has changed.
+            Handled::Restart => {}
         }
         if !begins_again(exchange, "content") {
             return Response::new(Status::INTERNAL_SERVER_ERROR);
@@ -155,6 +158,7 @@ async fn before_content(
         }
     }
     if let Some(Admission::Delay(wait_ns)) = exchange.admission.take() {
+        services.counters.increment(Metric::ThrottleDelayed);
         (services.sleep)(Duration::from_nanos(wait_ns)).await;
     }
     None

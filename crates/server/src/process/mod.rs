@@ -11,6 +11,7 @@ mod bans;
 mod broker;
 mod cache_control;
 mod control_answers;
+mod document_roots;
 mod error_log_settings;
 mod hand_on;
 mod listeners;

@@ -7,8 +7,8 @@
 //! Out of scope: what only a restart can change; the report says so.
 
 use super::{
-    access_logs, acme::Prepared, broker, error_log_settings, page_cache, supervisor::Supervisor,
-    systemd::notify,
+    access_logs, acme::Prepared, broker, document_roots, error_log_settings, page_cache,
+    supervisor::Supervisor, systemd::notify,
 };
 use saker_cli::source::on_one_line;
 use saker_config::model::Address;
@@ -120,6 +120,7 @@ impl Supervisor {
         read.warnings.extend(warnings);
         let generation = Arc::new(generation.with_identities(&tls.identities));
         access_logs::open_logs(&generation, &self.shared)?;
+        document_roots::report_missing(&generation.model);
         let acme = self.acme.prepare(&generation)?;
         let added = self
             .listeners

@@ -8,7 +8,7 @@
 use super::{
     access_logs,
     acme::{Acme, Prepared},
-    broker, error_log_settings,
+    broker, document_roots, error_log_settings,
     listeners::Listeners,
     log_programs, page_cache, pid_file, privileges, signals,
     succession::Predecessor,
@@ -199,6 +199,7 @@ fn supervise(
         .with_identities(&tls.identities);
     let generation = Arc::new(generation);
     access_logs::open_logs(&generation, &shared).map_err(Failure::Start)?;
+    document_roots::report_missing(&generation.model);
     if !held.listeners.has_predecessor() {
         page_cache::open(&generation.model, &shared);
     }

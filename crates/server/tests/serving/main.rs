@@ -23,6 +23,7 @@ mod wordpress_site;
 mod applications;
 mod authorize;
 mod cache;
+mod counters;
 mod databases_tls;
 mod dokuwiki;
 mod gateway;

@@ -1,0 +1,97 @@
+//! Counters and messages count and name what happens: requests over a limit, compressed responses,
+//! missing document roots, error pages that fail, directories that can't be watched.
+
+#![allow(clippy::unwrap_used)] // The whole file is tests.
+
+use crate::operate::{self, configuration, folder, until};
+use saker_testkit::{Client, Saker, ServerProcess, free_port};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    process::Command,
+};
+
+fn counter(saker: &Saker, name: &str) -> u64 {
+    let status = operate::ask(&saker.dir.join("state"), "status").unwrap();
+    status["counters"][name].as_u64().unwrap()
+}
+
+#[test]
+fn refused_and_delayed_requests_are_counted() {
+    let refusing = "[site.throttle]\nrequests_static = { rate = \"1/s\", burst = 1 }";
+    let saker = operate::start("counters-refused", &configuration("", refusing));
+    let mut client = saker.connect().unwrap();
+    let statuses: Vec<u16> = (0..6)
+        .map(|_| client.get("/index.html").unwrap().status)
+        .collect();
+    let refused = statuses.iter().filter(|status| **status == 429).count();
+    assert!(refused > 0, "{statuses:?}");
+    let counted = counter(&saker, "throttle_total{outcome=\"refused\"}");
+    assert_eq!(counted, refused as u64);
+
+    let delaying = "[site.throttle]\nrequests_static = { rate = \"20/s\", burst = 1, excess = \"delay\", delay_max = \"9s\" }";
+    let saker = operate::start("counters-delayed", &configuration("", delaying));
+    let mut client = saker.connect().unwrap();
+    (0..8).for_each(|_| assert_eq!(client.get("/index.html").unwrap().status, 200));
+    assert!(counter(&saker, "throttle_total{outcome=\"delayed\"}") > 0);
+}
+
+#[test]
+fn compressed_responses_are_counted() {
+    let site = "listing = true\n[site.compression]\ncodings = [\"gzip\"]";
+    let dir = folder("counters-compressed");
+    for number in 0..100 {
+        dir.write(&format!("www/folder/file-{number}.txt"), "text")
+            .unwrap();
+    }
+    let saker = operate::start_in(dir, &configuration("", site));
+    let mut client = saker.connect().unwrap();
+    client
+        .send("GET /folder/ HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n")
+        .unwrap();
+    let response = client.read_response().unwrap();
+    assert_eq!(response.field("content-encoding"), Some("gzip"));
+    assert_eq!(
+        counter(&saker, "compression_total{result=\"compressed\"}"),
+        1
+    );
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let site = "[site.error_pages]\n404 = \"/errors/none.html\"\n\n[[site]]\nnames = [\"b.test\"]\nroot = \"{dir}/none\"";
+    let saker = operate::start("counters-missing", &configuration("", site));
+    let mut client = saker.connect().unwrap();
+    assert_eq!(client.get("/nothing").unwrap().status, 404);
+    until("both are named", || {
+        let log = saker.server.stderr();
+        log.contains("SK0505: a document root does not exist: ")
+            && log.contains("SK0507: a custom error page could not be served")
+    });
+}
+
+/// A user namespace of its own has a limit of its own on inotify watches.
+#[test]
+fn the_limit_on_watches_is_a_message_and_files_are_served() {
+    let dir = folder("counters-watches");
+    dir.write("www/a/b/c/page.html", "first").unwrap();
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap()));
+    let text = configuration("", "")
+        .replace("{dir}", &dir.to_string_lossy())
+        .replace("{address}", &address.to_string());
+    dir.write("saker.toml", text).unwrap();
+    let script = "echo 2 >/proc/sys/user/max_inotify_watches && exec \"$0\" run -c \"$1\"";
+    let mut command = Command::new(saker_testkit::require("unshare").unwrap());
+    command
+        .args(["-U", "-r", "sh", "-c", script, env!("CARGO_BIN_EXE_saker")])
+        .arg(dir.join("saker.toml"));
+    let server = ServerProcess::start(&mut command, address).unwrap();
+    let mut client = Client::connect(address).unwrap();
+    assert_eq!(client.get("/a/b/c/page.html").unwrap().text(), "first");
+    until("the limit is named", || {
+        server
+            .stderr()
+            .contains("SK0503: the inotify watch limit is reached")
+    });
+    dir.write("www/a/b/c/page.html", "second").unwrap();
+    assert_eq!(client.get("/a/b/c/page.html").unwrap().text(), "second");
+}
