@@ -7,11 +7,11 @@ const TOKEN: u8 = 1;
 /// `pchar` of RFC 3986 section 3.3 without the percent sign, and the slash: what stays as it is in
 /// a written path.
 const PATH: u8 = 2;
-/// What we let stand in a request-target, see [`is_target_char`].
+/// Characters we allow in a request-target, see [`is_target_char`].
 const TARGET: u8 = 4;
 /// `etagc` of RFC 9110 section 8.8.3.
 const ENTITY_TAG: u8 = 8;
-/// What we let stand in a host name, see [`is_host_char`].
+/// Characters we allow in a host name, see [`is_host_char`].
 const HOST: u8 = 16;
 
 static CLASSES: [u8; 256] = classes();

@@ -1,8 +1,9 @@
 //! Preconditions in the order of RFC 9110 section 13.2.2, and If-Range (section 13.1.5).
 //!
-//! Place in the walk: asked by handlers once they know what they would send. On the hot path:
-//! allocates nothing, and a request without conditional fields costs four looks into the head's
-//! index. Absent on purpose: nothing here writes a response; 304 and 412 are the caller's.
+//! Called by: handlers, once they know the representation they would send. On the hot path:
+//! allocates nothing, and a request without conditional fields costs four lookups in the head's
+//! index.
+//! Out of scope: writing responses; 304 and 412 are the caller's.
 
 use crate::{
     HeadView, KnownField, Method,
@@ -10,7 +11,7 @@ use crate::{
     entity_tag::{EntityTag, any_of_list},
 };
 
-/// What the selected representation is compared by.
+/// Validators of the selected representation.
 #[derive(Clone, Copy, Debug)]
 pub struct Validators<'a> {
     pub entity_tag: Option<EntityTag<'a>>,

@@ -1,9 +1,9 @@
 //! Content codings and Accept-Encoding (RFC 9110 sections 8.4.1 and 12.5.3).
 //!
-//! Place in the walk: asked by whatever has several variants of a body. On the hot path: allocates
-//! nothing. Difficulty: `*` speaks for the codings that the whole field does not name, so it can
-//! only be applied at the end. Absent on purpose: `deflate` and `compress`; nobody who accepts them
-//! does not accept gzip.
+//! Called by: everything that has several variants of a body. On the hot path: allocates nothing.
+//! Caveat: `*` applies to the codings that the whole field does not name, so it can only be applied
+//! at the end.
+//! Out of scope: `deflate` and `compress`; clients that accept them also accept gzip.
 
 use crate::{HeadView, KnownField, chars::trim_ows};
 
@@ -87,8 +87,8 @@ impl AcceptedCodings {
     }
 }
 
-/// What the field has said so far; `None` where a coding has not been named. Of a coding named
-/// twice the first counts.
+/// Codings the field has named so far; `None` for a coding not named yet. If a coding is named
+/// twice, the first counts.
 #[derive(Default)]
 struct Listed {
     identity: Option<u16>,

@@ -1,9 +1,10 @@
 //! HTTP dates (RFC 9110 section 5.6.7): IMF-fixdate out; IMF-fixdate, RFC 850 and asctime in.
 //!
-//! Place in the walk: Date and Last-Modified of responses, If-Modified-Since and its kin of
-//! requests. Difficulty: three forms must be read, one with a year of two digits. Absent on
-//! purpose: time zones (HTTP knows GMT only), and a check that the day's name agrees with the date:
-//! Apache reads past it.
+//! Called by: code that writes Date and Last-Modified, or reads If-Modified-Since and similar
+//! fields.
+//! Caveat: three forms must be read, one with a two-digit year.
+//! Out of scope: time zones (HTTP uses GMT only), and a check that the day's name agrees with the
+//! date: Apache ignores it, too.
 
 /// Bytes of an IMF-fixdate such as `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub const DATE_BYTES: usize = 29;
@@ -118,7 +119,7 @@ fn full_year(two_digits: i64, now_unix_s: i64) -> i64 {
     }
 }
 
-/// What is left of the text; every step takes from its front or fails.
+/// Unread rest of the text; every step consumes from its front or fails.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

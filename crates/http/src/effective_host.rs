@@ -32,7 +32,7 @@ impl RequestHead {
     /// that is so already stays as it is.
     ///
     /// # Errors
-    /// Where the host can't be told; the head is unchanged then.
+    /// Returns an error if the host cannot be determined; the head is unchanged then.
     pub fn settle_host(&mut self) -> Result<(), HostError> {
         let Some(Settled { host, target }) = settled(self.view())? else {
             return Ok(());
@@ -51,7 +51,7 @@ impl HeadView<'_> {
     /// An owned copy with its host settled, see [`RequestHead::settle_host`].
     ///
     /// # Errors
-    /// Where the host can't be told.
+    /// Returns an error if the host cannot be determined.
     pub fn to_request(self) -> Result<RequestHead, HostError> {
         let mut head = self.to_owned();
         head.settle_host().map(|()| head)

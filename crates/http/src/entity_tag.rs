@@ -1,6 +1,6 @@
 //! Entity tags (RFC 9110 section 8.8.3): parsing of lists, strong and weak comparison.
 //!
-//! Difficulty: a comma may stand inside a tag, so a list cannot be split at its commas.
+//! Caveat: a comma may stand inside a tag, so a list cannot be split at its commas.
 
 use crate::chars::is_entity_tag_char;
 

@@ -1,7 +1,7 @@
 //! Escaping text for HTML and for URIs.
 //!
-//! Place in the walk: directory listings, error pages, Location fields. Appends, so that pages are
-//! built in one buffer.
+//! Called by: directory listings, error pages, Location fields. Appends, so that pages are built in
+//! one buffer.
 
 use crate::chars::is_path_char;
 

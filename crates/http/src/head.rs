@@ -1,13 +1,12 @@
 //! A request head as spans into the bytes it arrived in.
 //!
-//! Place in the walk: the protocol machine fills a [`HeadIndex`] that each worker reuses, so that a
-//! request which is answered at once allocates nothing; a [`HeadView`] borrows bytes and index
-//! together. A request that has to wait takes a [`RequestHead`], an owned copy. HTTP/2 and HTTP/3
-//! write `:authority` and friends as ordinary spans into their own byte store.
+//! The protocol machine fills a [`HeadIndex`] that each worker reuses, so that a request answered
+//! at once allocates nothing; a [`HeadView`] borrows bytes and index together. A request that has
+//! to wait takes a [`RequestHead`], an owned copy. HTTP/2 and HTTP/3 write `:authority` and other
+//! pseudo-header fields as ordinary spans into their own byte store.
 //!
-//! The one difficulty: looking fields up must not be a search per question. Fields the server
-//! itself asks for are classified once, while parsing ([`KnownField`]); any other name is a linear,
-//! case-insensitive search.
+//! Caveat: a field lookup must not search each time. Fields the server itself reads are classified
+//! once, while parsing ([`KnownField`]); any other name is a linear, case-insensitive search.
 
 use crate::{Method, Version};
 
@@ -123,7 +122,7 @@ const fn slots() -> [u8; SLOTS] {
     slots
 }
 
-/// Where everything is in the head's bytes.
+/// Spans of all parts of the head in its bytes.
 #[derive(Clone, Debug)]
 pub struct HeadIndex {
     pub method: Method,

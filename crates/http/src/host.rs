@@ -1,15 +1,16 @@
 //! Host and authority (RFC 9110 section 7.2; RFC 3986 section 3.2).
 //!
-//! Place in the walk: checks Host and `:authority` before a site is selected by them;
-//! [`crate::effective_host`] says which of them counts. Absent on purpose: percent-encoded names,
-//! IPvFuture, zone identifiers and user information, none of which a client may need; other
-//! spellings of IPv4 addresses than the four decimal numbers of RFC 3986 section 3.2.2, which
-//! libraries read as addresses and RFC 3986 as names (section 7.4). Apache refuses them, too.
+//! Called by: code that selects a site by Host or `:authority`, to check them first;
+//! [`crate::effective_host`] decides which of them counts.
+//! Out of scope: percent-encoded names, IPvFuture, zone identifiers and user information, none of
+//! which a client may need; spellings of IPv4 addresses other than the four decimal numbers of RFC
+//! 3986 section 3.2.2, which libraries read as addresses and RFC 3986 as names (section 7.4).
+//! Apache refuses them, too.
 
 use crate::chars::is_host_char;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Of a name in DNS's text form with its trailing dot (RFC 1035 section 2.3.4).
+/// Maximum length of a name in DNS's text form with its trailing dot (RFC 1035 section 2.3.4).
 const HOST_BYTES_MAX: usize = 254;
 
 /// `host[:port]`, checked. No user information, no empty host.

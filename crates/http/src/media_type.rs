@@ -1,8 +1,8 @@
 //! Media types by file extension, and which types are worth compressing.
 //!
-//! Place in the walk: asked once when a file is resolved, never again while its entry is kept.
-//! Absent on purpose: looking into the file; a type is a matter of its name, so that uploads cannot
-//! choose theirs.
+//! Called by: file resolution, once per file, never again while its entry is cached.
+//! Out of scope: content sniffing; the type depends on the name only, so that uploads cannot choose
+//! theirs.
 
 mod table;
 

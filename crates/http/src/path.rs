@@ -1,9 +1,10 @@
 //! Paths: percent-decoding and dot-segment removal (RFC 3986 sections 2.1 and 5.2.4).
 //!
-//! Guards the document root: what leaves here has no `.` or `..` segment, no NUL, no empty segment
-//! but the last, and starts with `/`. Difficulty: decoding comes first and happens once, so that
-//! `%2e%2e` is `..` and `%252e` is the name `%2e`. Bytes mean nothing else here: overlong UTF-8 and
-//! the backslash are parts of a name, as they are to the kernel.
+//! Guards the document root: a path returned from here has no `.` or `..` segment, no NUL, no empty
+//! segment but the last, and starts with `/`.
+//! Caveat: decoding comes first and happens once, so that `%2e%2e` is `..` and `%252e` is the name
+//! `%2e`. Bytes have no other meaning here: overlong UTF-8 and the backslash are parts of a name,
+//! as they are to the kernel.
 
 /// Why a path is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub enum PathError {
     AboveRoot,
 }
 
-/// What slashes in a path may be.
+/// Treatment of slashes in a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slashes {
     pub encoded: EncodedSlashes,
@@ -28,7 +29,7 @@ pub struct Slashes {
     pub merge: bool,
 }
 
-/// What becomes of `%2F`.
+/// Treatment of `%2F`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EncodedSlashes {
     Refuse,

@@ -1,8 +1,9 @@
 //! Byte ranges (RFC 9110 section 14).
 //!
-//! Place in the walk: asked by handlers after the preconditions, for GET. One range, the usual
-//! case, allocates nothing. Difficulty: many small or overlapping ranges make a large answer out of
-//! a small request, so those are not obeyed (RFC 9110 section 17.15).
+//! Called by: handlers, after the preconditions, for GET. One range, the usual case, allocates
+//! nothing.
+//! Caveat: many small or overlapping ranges make a large response out of a small request, so they
+//! are ignored (RFC 9110 section 17.15).
 
 use crate::chars::trim_ows;
 
@@ -65,7 +66,7 @@ pub fn resolve(value: &[u8], length: u64, parts_max: usize) -> RangeOutcome {
     }
 }
 
-/// What follows `bytes=`; range units are case-insensitive (section 14.1).
+/// Returns the text after `bytes=`; range units are case-insensitive (section 14.1).
 fn range_set(value: &[u8]) -> Option<&[u8]> {
     let (unit, set) = value.split_at_checked(6)?;
     unit.eq_ignore_ascii_case(b"bytes=").then_some(set)
@@ -127,7 +128,7 @@ impl Spec {
 struct Parts {
     first: Option<ByteRange>,
     more: Vec<ByteRange>,
-    /// Of all ranges asked, before joining.
+    /// Total of all requested ranges, before joining.
     bytes: u64,
 }
 

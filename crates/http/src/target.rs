@@ -1,7 +1,7 @@
 //! Request targets (RFC 9112 section 3.2; RFC 3986).
 //!
-//! Place in the walk: the first thing asked of a complete head. Only splits; decoding and dot
-//! segments are [`crate::path`]'s.
+//! Called by: parsers of request heads, once a head is complete.
+//! Out of scope: decoding and dot segments, see [`crate::path`]; this module only splits.
 
 use crate::{Method, chars::is_target_char, host::parse_authority};
 

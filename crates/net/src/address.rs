@@ -1,7 +1,7 @@
-//! The words for where a socket listens and who is on the other side.
+//! Address types for listening sockets and their peers.
 //!
-//! Used by `listener` and `stream`. Absent on purpose: names. Resolving host names belongs to
-//! whoever connects outwards.
+//! Called by: `listener` and `stream`.
+//! Out of scope: names; host names are resolved by the code that connects to upstreams.
 
 use std::{
     fmt,
@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where to listen. The Unix form carries the permission bits of the socket file, if they shall
+/// Address to listen on. The Unix form carries the permission bits of the socket file, if they
 /// differ from the umask's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bind<'a> {
@@ -17,7 +17,7 @@ pub enum Bind<'a> {
     Unix(&'a Path, Option<u32>),
 }
 
-/// Where a listening socket ended up: with port 0 the kernel chose the port.
+/// Address a listening socket is bound to; with port 0 the kernel chose the port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LocalAddress {
     Ip(SocketAddr),
@@ -33,7 +33,7 @@ impl fmt::Display for LocalAddress {
     }
 }
 
-/// Who connected. Peers of Unix sockets have no address worth keeping.
+/// Address of a peer. Peers of Unix sockets have no address worth keeping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PeerAddress {
     Ip(SocketAddr),

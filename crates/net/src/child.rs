@@ -1,10 +1,10 @@
-//! Programs that run beside the server for as long as it does: how they are started, and how they
-//! end.
+//! Child programs that run for as long as the server does: how they are started and stopped.
 //!
-//! A child leads a process group of its own, so that what it starts itself ends with it, and it is
-//! told when the server dies, however it dies. Difficulty: between fork and exec only what is safe
-//! in a signal handler may be called; both closures below make plain system calls. Absent on
-//! purpose: supplementary groups. A child that changes its user has none.
+//! A child leads its own process group, so that its descendants end with it, and it is signaled
+//! when the server dies, however it dies.
+//! Caveat: between fork and exec only async-signal-safe functions may be called; both closures
+//! below make plain system calls.
+//! Out of scope: supplementary groups. A child that changes its user has none.
 #![allow(unsafe_code)]
 
 use super::process::Identity;
@@ -22,7 +22,7 @@ use std::{
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
-/// What a child is started with, besides its command.
+/// Options for starting a child, besides its command.
 #[derive(Debug, Default)]
 pub struct ChildManner {
     /// Whom it becomes; only root can.
@@ -75,8 +75,8 @@ fn arm(parent: Pid, memory_bytes_max: Option<u64>, inherited: &[OwnedFd]) -> io:
     Ok(())
 }
 
-/// Waits until a connection waits in a listening socket, and leaves it there. Whoever asks does not
-/// accept.
+/// Waits until a listening socket has a pending connection, and leaves it in the queue. The caller
+/// does not accept it.
 pub async fn connection_waits(listener: &OwnedFd) -> io::Result<()> {
     // SAFETY: the descriptor has to stay open, and the same, for as long as it is registered: it is
     // borrowed from an OwnedFd, which cannot change, for all of this function, and the registration
@@ -95,7 +95,7 @@ pub async fn connection_waits(listener: &OwnedFd) -> io::Result<()> {
 pub struct Group(Pid);
 
 impl Group {
-    /// Of a child that was started after [`prepare`].
+    /// Returns the process group of a child that was started after [`prepare`].
     pub fn of(pid: u32) -> Option<Group> {
         i32::try_from(pid).ok().and_then(Pid::from_raw).map(Group)
     }

@@ -117,7 +117,7 @@ impl From<JobError> for io::Error {
     }
 }
 
-/// Tells a job that nobody waits for its result any more.
+/// Tells a job that its result is no longer wanted.
 #[derive(Clone, Debug)]
 pub struct Cancel {
     abandoned: Arc<AtomicBool>,
@@ -160,7 +160,7 @@ struct Held {
     _of_owner: Option<OwnedSemaphorePermit>,
 }
 
-/// What a worker's thread knows about its jobs.
+/// A worker thread's record of its jobs.
 struct Lanes {
     ending: Arc<AtomicBool>,
     kinds: [Lane; KINDS],

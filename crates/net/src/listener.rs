@@ -1,10 +1,10 @@
 //! Listening sockets: bound once by the main thread, registered with the event loop of each worker.
 //!
-//! Used by the server's start and reload (`bind`, `BoundSocket`) and by its workers (`Listener`).
-//! The difficulty is cost: an accepted socket comes out *unregistered* ([`RawStream`]), so that a
-//! connection that has sent its request already and closes after the answer never costs an
-//! epoll_ctl. Absent on purpose: limits and pauses when descriptors run out; the caller sees the
-//! error and decides.
+//! Called by: the server at start and reload (`bind`, `BoundSocket`), and its workers (`Listener`).
+//! Caveat: an accepted socket is returned *unregistered* ([`RawStream`]), so that a connection that
+//! has already sent its request and closes after the response never costs an epoll_ctl.
+//! Out of scope: limits, and pauses when descriptors run out; the caller sees the error and
+//! decides.
 
 use crate::{
     Bind, LocalAddress, PeerAddress, RawStream, privileged, socket_options, stream::Family,
@@ -28,7 +28,7 @@ use std::{
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
-/// How long the kernel may hold back a connection that says nothing (TCP_DEFER_ACCEPT); our own
+/// Maximum time the kernel holds back a connection that sends nothing (TCP_DEFER_ACCEPT); our own
 /// header deadline takes over after it.
 const DEFER_ACCEPT_S: c_int = 5;
 
@@ -48,7 +48,7 @@ pub struct BindOptions {
     /// For `[::]`: leave IPv4 alone, because another listener has the same port there. Otherwise
     /// `[::]` takes both.
     pub v6_only: bool,
-    /// Of the kernel's buffers, which then do not grow; `None`: its own choice.
+    /// Size of the kernel's buffers, which then do not grow; `None`: the kernel chooses.
     pub send_buffer_bytes: Option<u32>,
     pub receive_buffer_bytes: Option<u32>,
 }
@@ -75,8 +75,8 @@ pub fn bind(address: Bind<'_>, options: BindOptions) -> io::Result<BoundSocket> 
     }
 }
 
-/// An error where anybody listens on the address already. Nobody can connect to what this binds: it
-/// does not listen.
+/// Returns an error if a socket already listens on the address. Clients cannot connect to the
+/// socket bound here: it does not listen.
 pub fn refuse_if_taken(address: SocketAddr, v6_only: bool) -> io::Result<()> {
     bound_tcp(
         address,
@@ -180,7 +180,7 @@ impl AsFd for BoundSocket {
     }
 }
 
-/// What came out of the queue.
+/// Result of taking from the queue.
 #[derive(Debug)]
 pub struct Accepted {
     pub stream: RawStream,
@@ -333,7 +333,7 @@ fn bind_own(socket: &Socket, path: &Path, mode: Option<u32>) -> io::Result<()> {
         socket.bind(&address)?;
     }
     if let Some(mode) = mode {
-        // Nobody can connect between bind and listen, so nobody slips in under the umask's mode.
+        // Clients cannot connect between bind and listen, so none gets in under the umask's mode.
         rustix::fs::chmod(path, Mode::from_raw_mode(mode))?;
     }
     Ok(())
@@ -385,7 +385,7 @@ fn peer(address: Option<SocketAddrAny>) -> PeerAddress {
 }
 
 /// accept(2), "Error handling": pending network errors of the new connection are reported here and
-/// concern nobody else.
+/// affect no other connection.
 fn died_in_queue(error: Errno) -> bool {
     matches!(
         error,

@@ -1,10 +1,11 @@
-//! What this process may not open itself, and asks of the broker: the part of the server that keeps
-//! root (`saker-broker`).
+//! Opens files and ports that this process may not open itself, through the broker: the part of the
+//! server that keeps root (`saker-broker`).
 //!
-//! Everything that the configuration names and that may be root's alone (keys, logs, configuration
-//! files and their directories, low ports) is opened by these functions. Each tries by itself
-//! first, and asks only where the kernel said no; without a broker that is the answer. Absent on
-//! purpose: paths of requests. Nothing that a client, a document root or a `.htaccess` file can
+//! Called by: everything that opens what the configuration names and root alone may own (keys,
+//! logs, configuration files and their directories, low ports). Each function tries by itself
+//! first, and asks the broker only if the kernel denies permission; without a broker the denial is
+//! final.
+//! Out of scope: request paths. Nothing that a client, a document root or a `.htaccess` file can
 //! name may come here.
 
 use std::{
@@ -61,8 +62,8 @@ pub fn broker() -> Option<&'static dyn Broker> {
     BROKER.get().map(Box::as_ref)
 }
 
-/// What was opened by the functions of this module while [`record`] was on, whether it was there or
-/// not.
+/// Paths opened by the functions of this module while [`record`] was on, including those that did
+/// not exist.
 #[derive(Clone, Debug, Default)]
 pub struct Recorded {
     pub files: BTreeSet<PathBuf>,
@@ -115,7 +116,7 @@ fn or_broker<T>(
 
 pub fn open(path: &Path) -> io::Result<File> {
     note(path, false);
-    // A FIFO in a key's place must hold nobody up.
+    // A FIFO in place of a key must not block the open.
     let own = OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
@@ -143,7 +144,7 @@ pub fn open_append(path: &Path, mode: u32) -> io::Result<File> {
     }
 }
 
-/// Of what the path leads to.
+/// Returns the metadata of the path's target; follows symbolic links.
 pub fn metadata(path: &Path) -> io::Result<Metadata> {
     let found = std::fs::metadata(path);
     note(path, found.as_ref().is_ok_and(Metadata::is_dir));

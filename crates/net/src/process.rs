@@ -1,10 +1,10 @@
-//! What the process is: its user, its limits, its cores, its name.
+//! Process attributes: user, limits, cores, name.
 //!
-//! Used once at start by the server (before workers exist) and by each worker (`pin_to_core`). The
-//! difficulty is giving root up for good: groups before group before user, and then a proof. What
-//! other processes of that user may not see (memory with keys, the state directory) is kept from
-//! them in two ways: the process can't be traced or looked into (PR_SET_DUMPABLE), and holds a
-//! group that they don't.
+//! Called by: the server, once at start (before workers exist), and each worker (`pin_to_core`).
+//! Caveat: root must be given up for good: supplementary groups, then group, then user, then a
+//! check that it worked. Other processes of that user must not see its secrets (memory with keys,
+//! the state directory), so the process cannot be traced or inspected (PR_SET_DUMPABLE), and holds
+//! a group that they don't.
 #![allow(unsafe_code)]
 
 use rustix::{
@@ -64,7 +64,7 @@ pub fn become_user(user: &str, group: Option<&str>, guard: Option<u32>) -> io::R
 }
 
 /// Adds a group to those of the process. Only root can; in a user namespace that does not know the
-/// group nobody can.
+/// group, not even root.
 pub fn hold_group(gid: u32) -> io::Result<()> {
     let mut groups: Vec<u32> = rustix::process::getgroups()?
         .into_iter()
@@ -313,7 +313,7 @@ pub fn group_id(group: &str) -> io::Result<u32> {
         .ok_or_else(|| not_found("no such group", group))
 }
 
-/// What is known of a user.
+/// Entry of a user in the user database.
 #[derive(Debug)]
 struct UserEntry {
     uid: u32,
@@ -321,7 +321,7 @@ struct UserEntry {
     home: PathBuf,
 }
 
-/// Of a user name, through the system's name services.
+/// Looks up a user name through the system's name services.
 fn user_entry(name: &CStr) -> io::Result<Option<UserEntry>> {
     with_growing_buffer(|buffer| {
         let mut entry = MaybeUninit::<libc::passwd>::uninit();

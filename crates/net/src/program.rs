@@ -1,15 +1,14 @@
-//! Programs that are started for one request: their pipes, their limits, their end.
+//! Programs started for one request: their pipes, their limits, their end.
 //!
-//! Used by the gateway. Starting takes as long as the kernel needs to make a process, so it is done
-//! on a thread that may wait; everything else is done on the event loop, the end of a process among
-//! it (pidfd). Difficulty: a process's number is somebody else's once it has been waited for, so
-//! that the group is only signalled before ([`Program::reap`] comes last), and whoever forgets a
-//! program ends its group.
+//! Starting takes as long as the kernel needs to create a process, so it runs on a thread that may
+//! block; everything else runs on the event loop, including the end of a process (pidfd). A program
+//! that runs as another user is started by the broker ([`Spawner`]), which signals it and waits for
+//! it.
 //!
-//! One that runs as another user is started by the broker ([`Spawner`]), which signals it and waits
-//! for it.
-//!
-//! Absent on purpose: what a program is told and what it answers.
+//! Called by: the gateway.
+//! Caveat: a process id may be reused once the process has been waited for, so the group is only
+//! signaled before ([`Program::reap`] comes last). Dropping a program ends its group.
+//! Out of scope: the data sent to a program and its response.
 #![allow(unsafe_code)]
 
 use crate::{child::ChildSignal, process};
@@ -33,12 +32,12 @@ use tokio::io::{Interest, unix::AsyncFd};
 /// Linux 5.3).
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What a process may use; soft and hard.
+/// Resource limits of a process; soft and hard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProgramLimits {
     pub cpu_s: Option<(u64, u64)>,
     pub memory_bytes: Option<(u64, u64)>,
-    /// Of the user, not of the program.
+    /// Limit per user, not per program.
     pub processes: Option<(u64, u64)>,
 }
 
@@ -47,7 +46,7 @@ pub struct ProgramLimits {
 pub struct ProgramPlan {
     /// Absolute.
     pub file: PathBuf,
-    /// What it is told its own name is.
+    /// The program's own name, as passed to it.
     pub name: OsString,
     pub arguments: Vec<OsString>,
     /// All of it: nothing of the server's own environment goes along.
@@ -101,7 +100,7 @@ pub trait Spawned: Send + fmt::Debug {
     /// The status of one that has ended.
     fn status(&mut self) -> Option<ExitStatus>;
     fn signal_all(&self, signal: ChildSignal);
-    /// What is left of its group may go on without it.
+    /// Lets the remaining processes of its group continue without it.
     fn release(self: Box<Self>);
 }
 
@@ -208,7 +207,7 @@ fn limit(command: &mut Command, limits: ProgramLimits) {
     unsafe { command.pre_exec(move || lower_limits(limits)) };
 }
 
-/// Of this process.
+/// Lowers the limits of this process.
 pub(crate) fn lower_limits(limits: ProgramLimits) -> io::Result<()> {
     let all = [
         (Resource::Cpu, limits.cpu_s),
@@ -219,7 +218,7 @@ pub(crate) fn lower_limits(limits: ProgramLimits) -> io::Result<()> {
         .try_for_each(|(resource, limit)| limit.map_or(Ok(()), |limit| lower(*resource, limit)))
 }
 
-/// What is more than the server itself may use, is what it may use.
+/// Values above the server's own limit are capped at that limit.
 fn lower(resource: Resource, (soft, hard): (u64, u64)) -> io::Result<()> {
     let own = rustix::process::getrlimit(resource)
         .maximum
@@ -247,7 +246,7 @@ enum Handle {
 #[derive(Debug)]
 pub struct Program {
     id: u32,
-    /// `None`: it has been waited for, and its number may be somebody else's.
+    /// `None`: it has been waited for, and its process id may have been reused.
     child: Option<Handle>,
     pidfd: Option<OwnedFd>,
     watched: Option<AsyncFd<OwnedFd>>,
@@ -295,8 +294,8 @@ impl Program {
         self.signal(ChildSignal::Kill);
     }
 
-    /// What an ended process said at its end; `None`: it runs, or this was asked before. Its number
-    /// is free after this.
+    /// Returns the exit status of an ended process; `None`: it is running, or the status was
+    /// already taken. Its process id is free after this.
     pub fn reap(&mut self) -> Option<ExitStatus> {
         let said = match self.child.as_mut()? {
             Handle::Own(child) => child.try_wait(),
@@ -310,7 +309,7 @@ impl Program {
                 }
                 Some(status)
             }
-            // Somebody else has waited for it.
+            // It has already been waited for elsewhere.
             Err(_) => {
                 self.child = None;
                 None
@@ -333,7 +332,7 @@ impl Drop for Program {
         self.kill();
         self.reap();
         if let Some(Handle::Own(mut child)) = self.child.take() {
-            // The kernel needs a moment, or a disk's time; nobody here may wait for it.
+            // The kernel needs a moment, or a disk's time; this thread must not block on it.
             std::thread::spawn(move || child.wait());
         }
     }

@@ -1,10 +1,10 @@
-//! The PROXY protocol, versions 1 and 2: what a trusted load balancer says about the client before
-//! the client's own bytes.
+//! The PROXY protocol, versions 1 and 2: a trusted load balancer's statement about the client, sent
+//! before the client's own bytes. Pure.
 //!
-//! Used by the server's driver on listeners that ask for it, and only for trusted peers. Pure. The
-//! difficulty is that the preface decides who the client is: whatever is not exactly as written in
-//! the specification (haproxy.org, proxy-protocol.txt, 2.1 and 2.2) is refused. Absent on purpose:
-//! sending it; datagram transports; TLVs other than the checksum and TLS.
+//! Called by: the server's driver, on listeners that require it, and only for trusted peers.
+//! Caveat: the preface determines the client address, so anything that is not exactly as written in
+//! the specification (haproxy.org, proxy-protocol.txt, 2.1 and 2.2) is refused.
+//! Out of scope: sending it; datagram transports; TLVs other than the checksum and TLS.
 
 use std::{
     fmt,

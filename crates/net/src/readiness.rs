@@ -1,8 +1,9 @@
-//! What the event loop of this thread knows of a descriptor that somebody else reads.
+//! The event loop's readiness state for a descriptor that is read elsewhere.
 //!
-//! Used by workers to hear of changed files. The answer is as of the loop's last look at its
-//! events, which told of everything that had happened before it; asking costs one load. Absent on
-//! purpose: waiting; nobody is woken for it.
+//! Called by: workers, to detect changed files.
+//! Caveat: the result is as of the loop's last poll, which reported everything that had happened
+//! before it; a check costs one load.
+//! Out of scope: waiting; no task is woken for it.
 
 use std::{
     io,

@@ -1,7 +1,7 @@
-//! The socket calls that no safe wrapper among our dependencies offers.
+//! Socket calls for which our dependencies offer no safe wrapper.
 //!
-//! Used by `listener`, `stream` and `udp`. All pass a pointer to one `c_int` of ours for the length
-//! of a call.
+//! Called by: `listener`, `stream` and `udp`.
+//! Caveat: all pass a pointer to one `c_int` of ours for the length of a call.
 #![allow(unsafe_code)]
 
 use std::{

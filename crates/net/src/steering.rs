@@ -1,12 +1,12 @@
-//! Which worker a QUIC packet belongs to, decided by the kernel before any worker is woken.
+//! Steers QUIC packets to their worker, decided by the kernel before any worker is woken.
 //!
-//! The first two bytes of a connection id, as a number, leave the worker's number when divided by
-//! the count of workers ([`mark`], [`worker`]); a classic BPF program on the group of sockets
-//! computes the same (SO_ATTACH_REUSEPORT_CBPF, socket(7)). The ids that clients make up for their
-//! first packets are random and fall on any worker; that one's ids then lead back to it, in packets
-//! with long and with short headers, from whatever address. Absent on purpose: the worker's number
-//! in clear; an id shall say nothing about others of the same connection (RFC 9000 section 5.1),
-//! which a mark does no more than chance.
+//! The first two bytes of a connection id, as a number modulo the number of workers, are the
+//! worker's number ([`mark`], [`worker`]); a classic BPF program on the group of sockets computes
+//! the same (SO_ATTACH_REUSEPORT_CBPF, socket(7)). The ids that clients choose for their first
+//! packets are random and reach any worker; that worker's ids then lead back to it, in packets with
+//! long and with short headers, from any address.
+//! Out of scope: the worker's number in clear; an id must not reveal anything about others of the
+//! same connection (RFC 9000 section 5.1), which a mark does no more than chance.
 #![allow(unsafe_code)]
 
 use crate::socket_options;
@@ -90,7 +90,8 @@ fn attach_program(socket: impl AsFd, instructions: &mut [libc::sock_filter]) -> 
     }
 }
 
-/// What [`worker`] computes. Loads past the packet's end end the program with 0.
+/// Returns the BPF program that computes [`worker`]. Loads past the packet's end end the program
+/// with 0.
 fn program(workers: usize) -> [libc::sock_filter; 10] {
     let load = |size: u32, at| op(libc::BPF_LD | size | libc::BPF_ABS, 0, 0, at);
     [
@@ -232,7 +233,7 @@ mod tests {
         );
     }
 
-    /// Short ids are nobody's: the addresses decide, and the packet arrives.
+    /// Short ids belong to no worker: the addresses decide, and the packet arrives.
     #[test]
     fn packets_without_a_mark_arrive_somewhere() {
         let sockets = bind_udp(

@@ -1,10 +1,10 @@
-//! Connections: first raw, then on the event loop.
+//! Connections: first raw, then registered with the event loop.
 //!
-//! Used by the server's drivers and by upstream connections. The difficulty is the number of system
-//! calls. A keep-alive request must cost one recv and one send: a read that fills less than the
-//! buffer tells that the socket is drained (edge-triggered epoll), so the next read waits without
-//! asking the kernel first. Absent on purpose: timeouts and buffers, which belong to the driver;
-//! TLS, a layer above.
+//! Called by: the server's drivers and upstream connections.
+//! Caveat: system calls are counted. A keep-alive request must cost one recv and one send: a read
+//! that does not fill the buffer means the socket is drained (edge-triggered epoll), so the next
+//! read waits without asking the kernel first.
+//! Out of scope: timeouts and buffers, which belong to the driver; TLS, a layer above.
 
 use crate::socket_options;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -141,7 +141,7 @@ impl Stream {
     pub fn write_now(&self, buf: &[u8]) -> io::Result<usize> {
         let sent = rustix::net::send(self, buf, SendFlags::NOSIGNAL)?;
         if sent < buf.len() {
-            // Full: whoever goes on with `poll_write` is to wait, not to ask.
+            // Full: the next `poll_write` must wait for readiness without a system call.
             let _: io::Result<usize> = self.writing(|_| Err(io::ErrorKind::WouldBlock.into()));
         }
         Ok(sent)
@@ -205,9 +205,9 @@ impl Stream {
     /// Sends up to `count` bytes of `file` from `offset`. `Ready(Ok(0))` with `count > 0` means
     /// that the file ends there: it has shrunk.
     ///
-    /// Where fewer went than the file has, the socket is full, and the next call waits without
-    /// asking the kernel: being told so by sendfile costs as much as sending some pages, because it
-    /// fetches them first.
+    /// Sends part of a file. After a short write the socket is full, and the next call waits
+    /// without asking the kernel: an EAGAIN from sendfile costs as much as sending some pages,
+    /// because it fetches them first.
     pub fn poll_sendfile(
         &mut self,
         cx: &mut Context<'_>,

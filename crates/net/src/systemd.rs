@@ -1,11 +1,12 @@
 //! systemd's two small protocols: readiness (sd_notify) and inherited sockets (socket activation).
 //! See sd_notify(3), sd_listen_fds(3).
 //!
-//! Used by the server's start, reload and stop. The difficulty is the environment: systemd's own
-//! functions can clear the variables so that children don't act on them, but changing the
-//! environment is unsound once threads exist. We leave it alone: LISTEN_PID names our process, so
-//! children ignore LISTEN_FDS; the sockets are closed on exec; and programs we start get an
-//! environment made for them. Absent on purpose: the file descriptor store and the watchdog.
+//! Called by: the server at start, reload and stop.
+//! Caveat: systemd's own functions can clear the environment variables so that children don't act
+//! on them, but changing the environment is unsound once threads exist. We leave it alone:
+//! LISTEN_PID names our process, so children ignore LISTEN_FDS; the sockets are closed on exec; and
+//! programs we start get an environment made for them.
+//! Out of scope: the file descriptor store and the watchdog.
 #![allow(unsafe_code)]
 
 use crate::BoundSocket;
@@ -89,10 +90,9 @@ fn take(fd: RawFd) -> Option<OwnedFd> {
     if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
         return None;
     }
-    // SAFETY: the descriptor is open (just seen) and nobody else in the process owns it: systemd
-    // opened it for exactly this process (LISTEN_PID), the caller comes first in `main`
-    // (documented), and SOCKETS_TAKEN lets nobody take it twice. Test:
-    // takes_over_inherited_sockets.
+    // SAFETY: the descriptor is open (just checked) and nothing else in the process owns it:
+    // systemd opened it for exactly this process (LISTEN_PID), the caller comes first in `main`
+    // (documented), and SOCKETS_TAKEN prevents taking it twice. Test: takes_over_inherited_sockets.
     Some(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

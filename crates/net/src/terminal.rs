@@ -1,4 +1,4 @@
-//! Asks a person at the terminal for something that nobody should read over a shoulder.
+//! Prompts for a secret at the terminal, without echoing it.
 
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use std::{
@@ -6,7 +6,7 @@ use std::{
     io::{self, BufRead, BufReader, Read, Write},
 };
 
-/// What somebody types is no longer.
+/// Maximum length of a typed line, in bytes.
 const LINE_BYTES_MAX: u64 = 4096;
 
 /// The line that is typed, without its end; an error where the process has no terminal.

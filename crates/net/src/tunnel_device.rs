@@ -1,11 +1,12 @@
-//! Network namespaces and TUN devices: what the lab's link emulator (`tools/link`) is made of. The
-//! server itself uses neither.
+//! Network namespaces and TUN devices, the basis of the lab's link emulator (`tools/link`).
 //!
-//! A TUN device hands every IP packet that is routed to it to whoever reads its descriptor, and
-//! takes what is written there for a packet that has arrived (Documentation/networking/tuntap.rst
-//! in Linux's source). Both it and the namespace of a thread live as long as somebody holds them,
-//! so that nothing has to be cleaned up. Absent on purpose: IPv6 addresses, names for namespaces,
-//! offloads, which would hand over packets larger than the link carries.
+//! A TUN device passes every IP packet routed to it to the reader of its descriptor, and treats
+//! what is written there as a packet that has arrived (Documentation/networking/tuntap.rst in
+//! Linux's source). Both it and a thread's namespace live as long as a reference to them exists, so
+//! nothing has to be cleaned up.
+//! Called by: `tools/link`; the server itself uses neither.
+//! Out of scope: IPv6 addresses, names for namespaces, and offloads, which would pass packets
+//! larger than the link carries.
 #![allow(unsafe_code)]
 
 use rustix::{
@@ -100,7 +101,8 @@ impl TunnelDevice {
         })
     }
 
-    /// `waiting_packets` may wait for whoever reads; more are dropped by the kernel.
+    /// Brings the device up. At most `waiting_packets` may wait for the reader; the kernel drops
+    /// more.
     pub fn bring_up(
         &self,
         address: Ipv4Addr,

@@ -1,12 +1,13 @@
 //! UDP sockets of workers: datagrams in and out in batches, with ECN and the local address of each.
 //!
-//! Used by the server's QUIC loops. One address has a socket per worker (SO_REUSEPORT), and a small
-//! program in the kernel picks the one whose worker a connection id names ([`crate::steering`]), so
-//! that a connection stays where it is although its client's address changes. The difficulty is
-//! wake-ups: the kernel tells whoever waits for room in a send queue about each packet that leaves,
-//! so the socket is registered for reading only, and a duplicate for writing as long as the queue
-//! is full. Absent on purpose: sendmmsg; datagrams for one client leave in one call (GSO), and
-//! other clients' packets have nothing in common that a call for many would save.
+//! One address has a socket per worker (SO_REUSEPORT), and a small program in the kernel picks the
+//! one whose worker a connection id names ([`crate::steering`]), so that a connection stays on its
+//! worker although its client's address changes.
+//! Called by: the server's QUIC loops.
+//! Caveat: the kernel wakes a task waiting for room in a send queue for each packet that leaves, so
+//! the socket is registered for reading only, and a duplicate for writing while the queue is full.
+//! Out of scope: sendmmsg; datagrams for one client leave in one call (GSO), and other clients'
+//! packets have nothing in common that one call for many would save.
 
 use crate::{socket_options, steering};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
@@ -19,19 +20,20 @@ use std::{
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
-/// What one receive call takes, each of which may be many datagrams of one client (GRO).
+/// Maximum number of messages per receive call, each of which may hold many datagrams of one client
+/// (GRO).
 const MESSAGES_MAX: usize = 16;
 /// The most that one message can hold (udp(7)).
 const MESSAGE_BYTES_MAX: usize = 65_535;
-/// What is sent at once, with its headers: the length field of an IP packet counts it.
+/// Maximum bytes sent at once, with headers: the length field of an IP packet counts them.
 pub const SEND_BYTES_MAX: usize = 65_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpOptions {
     /// For `[::]`: leave IPv4 alone, because another socket has the same port there.
     pub v6_only: bool,
-    /// Of the kernel's queues. Above net.core.rmem_max and wmem_max only for whoever may administer
-    /// the network.
+    /// Sizes of the kernel's queues. Values above net.core.rmem_max and wmem_max require
+    /// CAP_NET_ADMIN.
     pub receive_buffer_bytes: u32,
     pub send_buffer_bytes: u32,
 }
@@ -51,7 +53,7 @@ impl Default for UdpOptions {
 pub struct BoundUdp(OwnedFd);
 
 /// Binds one socket per worker, in the order of workers, and has the kernel send each connection's
-/// packets to its worker. An error where somebody else has the address.
+/// packets to its worker. Returns an error if the address is already in use.
 pub fn bind_udp(
     address: SocketAddr,
     workers: usize,
@@ -99,7 +101,7 @@ pub struct UdpSocket {
     writing: Option<AsyncFd<OwnedFd>>,
 }
 
-/// What came in by one call. Made once and used again.
+/// Datagrams received by one call. Allocated once and reused.
 #[derive(Debug)]
 pub struct Arrivals {
     storage: Box<[u8]>,
@@ -134,7 +136,7 @@ impl UdpSocket {
     /// Must be called inside a tokio runtime with I/O enabled.
     pub fn register(socket: BoundUdp) -> io::Result<UdpSocket> {
         let state = UdpSocketState::new(UdpSockRef::from(&socket.0))?;
-        // Nobody looks at times of arrival, and the kernel would take them for each packet of the
+        // Arrival times are not used, and the kernel would take them for each packet of the
         // machine.
         socket_options::no_timestamps(&socket.0)?;
         Ok(UdpSocket {

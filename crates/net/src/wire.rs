@@ -170,7 +170,7 @@ pub fn send_packet(socket: impl AsFd, what: u8, descriptors: &[BorrowedFd<'_>]) 
     Ok(())
 }
 
-/// `None`: nobody is at the other end any more.
+/// Receives a packet. `None`: the peer has closed its end.
 pub fn receive_packet(socket: impl AsFd) -> io::Result<Option<(u8, Vec<OwnedFd>)>> {
     let mut what = [0];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];

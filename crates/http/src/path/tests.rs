@@ -98,7 +98,7 @@ fn refused() {
     }
 }
 
-/// What guards the root, said once.
+/// True if the path satisfies the rules that guard the root.
 fn is_safe(path: &[u8]) -> bool {
     let mut segments: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
     let leading = segments.remove(0);

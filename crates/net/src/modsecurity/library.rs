@@ -1,10 +1,10 @@
-//! The functions of libmodsecurity.so.3, looked up when rules are first wanted.
+//! The functions of libmodsecurity.so.3, looked up when rules are first needed.
 //!
-//! Nothing is linked: who has no rules needs no library. Difficulty: what dlsym answers is an
-//! address and no type. The types here are those of
+//! Nothing is linked: without rules, the library is not required.
+//! Caveat: dlsym returns an address without a type. The types here are those of
 //! `modsecurity/{modsecurity,rules_set,transaction,intervention}.h`, which have been the same since
-//! 3.0.0 and go with the library's soname. A library that is loaded stays: its code is behind rule
-//! sets and transactions of all threads.
+//! 3.0.0 and go with the library's soname. A loaded library is never unloaded: rule sets and
+//! transactions of all threads use its code.
 #![allow(unsafe_code)]
 
 use super::transaction::on_line;
@@ -112,8 +112,8 @@ impl Library {
         let library = Library::find(handle)?;
         let connector =
             CString::new(concat!("Saker v", env!("CARGO_PKG_VERSION"))).unwrap_or_default();
-        // SAFETY: the engine is alive and nobody else knows it yet; the text is copied, the
-        // callback is a function of ours. Test: lines_of_rules_are_told.
+        // SAFETY: the engine is alive and not shared yet; the text is copied, the callback is a
+        // function of ours. Test: lines_of_rules_are_told.
         unsafe {
             (library.set_connector_info)(library.engine(), connector.as_ptr());
             (library.set_log_callback)(library.engine(), on_line);

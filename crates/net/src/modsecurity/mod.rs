@@ -1,9 +1,11 @@
-//! ModSecurity's rules, by libmodsecurity: sets of rules, and transactions that are put to them.
+//! ModSecurity rules through libmodsecurity: rule sets, and the transactions evaluated against
+//! them.
 //!
-//! Loaded by its name when the first set is made. What is unsafe about a library in C++ stays in
-//! this folder: a [`RuleSet`] is read only once it is there, and shared; a [`Transaction`] belongs
-//! to one at a time, and holds its rules alive. Absent on purpose: what the rules are about and
-//! where they come from (config), and when they are asked (pipeline).
+//! The library is loaded by name when the first set is created.
+//! Caveat: everything unsafe about a C++ library stays in this folder: a [`RuleSet`] is read-only
+//! once created, and shared; a [`Transaction`] has one owner at a time and keeps its rules alive.
+//! Out of scope: what the rules check and where they come from (config), and when they are
+//! evaluated (pipeline).
 
 mod library;
 mod rules;

@@ -11,7 +11,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// What a set is made of.
+/// Source of rules for a set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
     /// Names of files in it are relative to its folder.
@@ -79,8 +79,8 @@ impl RuleSet {
         };
         let text = CString::new(bytes).map_err(|_| "a NUL is in it".to_owned())?;
         let mut fault: *const c_char = std::ptr::null();
-        // SAFETY: the set is alive and, by `&mut self`, nobody else's yet; the text ends with a
-        // zero and outlives the call, which leaves an allocated text or nothing in `fault`. Tests:
+        // SAFETY: the set is alive and, by `&mut self`, not shared yet; the text ends with a zero
+        // and outlives the call, which leaves an allocated text or nothing in `fault`. Tests:
         // rules_refuse_and_let_pass, mistakes_are_told.
         let added: c_int = unsafe { add(self.raw(), text.as_ptr(), &raw mut fault) };
         let fault = owned_text(fault.cast_mut());
@@ -94,8 +94,8 @@ impl RuleSet {
 
 impl Drop for RuleSet {
     fn drop(&mut self) {
-        // SAFETY: every transaction holds an `Arc` of its set, so that nobody knows this one any
-        // more. Test: what_is_made_is_freed.
+        // SAFETY: every transaction holds an `Arc` of its set, so no reference to this one is left.
+        // Test: what_is_made_is_freed.
         unsafe { (self.library.free_rules)(self.raw.as_ptr()) };
     }
 }

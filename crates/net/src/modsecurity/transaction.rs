@@ -1,9 +1,9 @@
-//! A request and its response, put to a set of rules.
+//! A request and its response, evaluated against a rule set.
 //!
-//! Place in the walk: connection, URI and head; content; the response's head and content; the log.
-//! After each the caller looks for an [`Intervention`]. Difficulty: the library says what rules
-//! have matched through a callback with an address that we gave it, so that what is behind that
-//! address must not move and lives as long as the transaction.
+//! Order of calls: connection, URI and head; content; the response's head and content; the log.
+//! After each the caller checks for an [`Intervention`].
+//! Caveat: the library reports matched rules through a callback with an address we gave it, so the
+//! value at that address must not move and lives as long as the transaction.
 #![allow(unsafe_code)]
 
 use super::{
@@ -32,7 +32,7 @@ pub fn transactions_alive() -> usize {
     ALIVE.load(Ordering::Relaxed)
 }
 
-/// What rules want done.
+/// Action requested by the rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intervention {
     pub status: u16,
@@ -185,7 +185,7 @@ impl Transaction {
         self.call(self.library().response_content);
     }
 
-    /// What the client gets in the end, for logs.
+    /// Records the final status sent to the client, for logs.
     pub fn answered(&mut self, status: u16) {
         // SAFETY: see `call`. Test: lines_of_rules_are_told.
         unsafe { (self.library().update_status)(self.raw.as_ptr(), c_int::from(status)) };
@@ -196,7 +196,7 @@ impl Transaction {
         self.call(self.library().logging);
     }
 
-    /// What the rules of the last phase want done; each is told once.
+    /// Returns the action requested by the rules of the last phase; each is returned once.
     pub fn intervention(&mut self) -> Option<Intervention> {
         let mut raw = RawIntervention {
             status: 200,
@@ -217,7 +217,7 @@ impl Transaction {
         })
     }
 
-    /// What rules have said to the log since they were last taken.
+    /// Takes the log lines that rules have written since the last call.
     pub fn take_lines(&mut self) -> Vec<String> {
         std::mem::take(&mut self.lines.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -228,16 +228,16 @@ impl Transaction {
 
     /// Calls that take a transaction and nothing else.
     fn call(&mut self, function: unsafe extern "C" fn(Opaque) -> c_int) {
-        // SAFETY: the transaction is alive until it is dropped, and by `&mut self` nobody else is
-        // at it. Test: rules_refuse_and_let_pass.
+        // SAFETY: the transaction is alive until it is dropped, and `&mut self` makes the access
+        // exclusive. Test: rules_refuse_and_let_pass.
         unsafe { function(self.raw.as_ptr()) };
     }
 }
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        // SAFETY: made by `new`, freed once, and nobody else knows it; rules and lines are dropped
-        // after it. Test: what_is_made_is_freed.
+        // SAFETY: made by `new`, freed once, and no other reference exists; rules and lines are
+        // dropped after it. Test: what_is_made_is_freed.
         unsafe { (self.library().free_transaction)(self.raw.as_ptr()) };
         ALIVE.fetch_sub(1, Ordering::Relaxed);
     }

@@ -62,7 +62,7 @@ async fn groups_end_with_whoever_forgets_them() {
     let mut output = File::from(started.output.take().unwrap());
     let began = Instant::now();
     drop(started.program);
-    // The end of the stream comes when nobody holds it any more.
+    // The stream ends when its last holder closes it.
     assert_eq!(output.read(&mut [0; 8]).unwrap(), 0);
     assert!(began.elapsed() < Duration::from_secs(5));
 }

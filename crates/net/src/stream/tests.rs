@@ -175,7 +175,7 @@ async fn exchange(client: &mut (impl Read + Write), stream: &mut Stream) {
 
 /// The rule that saves a recv per request: after a short read the socket counts as drained until
 /// the next event. Data that arrives between the read and the next turn of the event loop is not
-/// seen by another poll, which proves that the poll asked nobody.
+/// seen by another poll, which proves that the poll made no system call.
 #[test]
 fn a_short_read_ends_readiness() {
     run(async {
