@@ -30,7 +30,7 @@ pub trait NameServer {
     ) -> LocalFuture<'static, Confirmed>;
 }
 
-/// What is known of a client that may be a bot.
+/// Bot claim of a client and its verification state.
 pub enum Claim {
     /// It claims to be none, or is verified, or it is not known.
     Pass,

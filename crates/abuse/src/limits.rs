@@ -254,7 +254,7 @@ fn upstream_gate(
     })
 }
 
-/// What a client over its request rate may do about it: solve a challenge. `None`: nothing.
+/// Returns the remedy for a client over its request rate: solving a challenge. `None`: none.
 fn over_rate(
     exchange: &mut Exchange,
     services: &Services,

@@ -22,7 +22,7 @@ const NO_RESPONSE: Status = Status(444);
 /// `None` while another thread has it.
 pub type SharedTransaction = Rc<RefCell<Option<Transaction>>>;
 
-/// How far the inspection has got.
+/// Progress of the inspection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// The head has been inspected.

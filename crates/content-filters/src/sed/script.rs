@@ -210,7 +210,7 @@ impl<'t> Parser<'_, 't> {
         Ok(true)
     }
 
-    /// What may stand behind a command.
+    /// Parses what may follow a command.
     fn end(&mut self, name: u8) -> Result<(), String> {
         self.skip(b" \t");
         match self.rest.first() {
@@ -431,7 +431,7 @@ impl<'t> Parser<'_, 't> {
     }
 }
 
-/// Whether a backslash that takes the meaning of what follows away stands here.
+/// True if an escaping backslash is at this position.
 fn is_escape(text: &[u8], at: usize) -> bool {
     let before = text
         .get(..at)
