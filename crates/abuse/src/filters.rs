@@ -15,7 +15,8 @@ use std::borrow::Cow;
 /// Size limit of the decoded response to a login attempt; a longer one counts as a failure.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
-/// Decodes content of the named coding, up to a number of bytes. `None`: unknown, damaged or longer.
+/// Decodes content of the named coding, up to a number of bytes. `None`: unknown, damaged or
+/// longer.
 pub type Decode = fn(name: &[u8], content: &[u8], bytes_max: u64) -> Option<Vec<u8>>;
 
 /// Settles login attempts.

@@ -1,11 +1,11 @@
 //! Client addresses: what each has open and has used.
 //!
-//! Called by: the listener, once per connection; requests touch only the [`AddressState`].
-//! Caveat: an attacker may have any number of addresses, so the table has a bound and IPv6 addresses
-//! count by /64, which is what one client is given. Addresses that come when the table is full share
-//! one state, and with it one set of limits, until a sweep made room.
-//! Out of scope: a time of last use. A state whose accounts are all at rest is as good as a new one:
-//! forgetting it then forgives nothing, and forgetting it earlier would.
+//! Called by: the listener, once per connection; requests touch only the [`AddressState`]. Caveat:
+//! an attacker may have any number of addresses, so the table has a bound and IPv6 addresses count
+//! by /64, which is what one client is given. Addresses that come when the table is full share one
+//! state, and with it one set of limits, until a sweep made room. Out of scope: a time of last use.
+//! A state whose accounts are all at rest is as good as a new one: forgetting it then forgives
+//! nothing, and forgetting it earlier would.
 
 use crate::{Account, Places};
 use foldhash::fast::RandomState;

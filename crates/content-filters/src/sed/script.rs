@@ -1,10 +1,9 @@
 //! A sed script, parsed into a list of commands with their jump targets.
 //!
-//! Called by: the front ends, at configuration time, and `sed`, which runs it.
-//! Caveat: this is the sed of System V. `a`, `c` and `i` want their text on a line of its own, which
-//! no directive has, so Apache can't use them either; labels end with the line there, here with a
-//! semicolon, too.
-//! Out of scope: `w`, because responses write no files.
+//! Called by: the front ends, at configuration time, and `sed`, which runs it. Caveat: this is the
+//! sed of System V. `a`, `c` and `i` want their text on a line of its own, which no directive has,
+//! so Apache can't use them either; labels end with the line there, here with a semicolon, too. Out
+//! of scope: `w`, because responses write no files.
 
 use super::pattern::{self, Regex};
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
