@@ -138,8 +138,8 @@ async fn refused(gateway: &Gateway, inner: &mut Exchange, call: &Call, heard: He
     }
 }
 
-/// Counts invalid credentials and denied access against the client. A client that hasn't
-/// authenticated yet isn't counted.
+/// Logs invalid credentials and denied access. A client that hasn't sent credentials yet isn't
+/// logged.
 fn complain(inner: &Exchange, status: Status) {
     let view = inner.head.view();
     let is_refusal = status == Status::FORBIDDEN

@@ -154,7 +154,7 @@ impl Pipes {
             .map_ok(|()| buf.filled().len())
     }
 
-    /// Writes that no program reads fail.
+    /// Writes content; fails with a broken pipe once the input is closed.
     pub fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         match &mut self.input {
             Some(input) => Pin::new(input).poll_write(cx, buf),

@@ -104,7 +104,7 @@ impl Map {
         }
     }
 
-    /// True if the trace prints the value twice.
+    /// True if the map rewrites its key; the trace then prints the value twice.
     pub(crate) fn changes_key(&self) -> bool {
         matches!(
             self.source,
