@@ -87,8 +87,8 @@ impl Attempt {
     }
 }
 
-/// Refunds a successful attempt. `content`: all of the answer's, without a content coding; `None`: it
-/// is not available.
+/// Refunds a successful attempt. `content`: all of the answer's, without a content coding; `None`:
+/// it is not available.
 pub fn settle(attempt: &Attempt, response: &Response, content: Option<&[u8]>) {
     let is_success = match attempt.door {
         Door::Login => login::is_success(

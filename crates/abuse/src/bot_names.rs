@@ -1,8 +1,8 @@
 //! Robots of search engines: who says to be one, and what names its addresses have to have.
 //!
-//! Anybody can write `Googlebot` into a field. What engines give their word for is that an address
-//! has a name below their domains, and that this name leads back to the address. This file knows
-//! the names; `dns` asks for them.
+//! Any client can send `Googlebot` in User-Agent. Search engines guarantee that an address has a
+//! name below their domains, and that this name resolves to the address. This file has the names;
+//! `dns` looks them up.
 
 /// A robot by what it says in User-Agent, with the domains of its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub fn domains_of(agent: &[u8], more: &[(String, Vec<String>)]) -> Option<Vec<St
     added.or_else(known)
 }
 
-/// Whether a name is one of the domains or below it.
+/// True if the name is one of the domains or below it.
 pub fn is_below(name: &str, domains: &[String]) -> bool {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
     domains.iter().any(|domain| {

@@ -18,8 +18,8 @@ use std::{
 const KNOWN_S: i64 = 86_400;
 const UNKNOWN_S: i64 = 60;
 
-/// Looks names up; this crate knows no runtime and no sockets. Bounded in time, and in the number of
-/// concurrent lookups.
+/// Looks names up; this crate knows no runtime and no sockets. Bounded in time, and in the number
+/// of concurrent lookups.
 pub trait NameServer {
     /// Names of the address below these domains that lead back to it.
     fn confirmed_names(
@@ -30,7 +30,7 @@ pub trait NameServer {
     ) -> LocalFuture<'static, Confirmed>;
 }
 
-/// What is known of a client that may be a bot.
+/// Bot claim of a client and its verification state.
 pub enum Claim {
     /// It claims to be none, or is verified, or it is not known.
     Pass,

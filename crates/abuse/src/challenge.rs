@@ -20,7 +20,7 @@ use std::{rc::Rc, sync::Arc};
 /// Names of cookies that clients hold.
 const CLEARANCE: &str = "saker_pass";
 const SOLUTION: &str = "saker_work";
-/// What a custom challenge page may load besides.
+/// Additional resources that a custom challenge page may load.
 const OWN_POLICY: &str =
     "style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:";
 

@@ -1,8 +1,8 @@
 //! Questions to a name server and its answers (RFC 1035), as far as names of addresses and
 //! addresses of names go. Bytes in, bytes out.
 //!
-//! Difficulty: what comes is anybody's. Names in answers may point backwards only, have no more
-//! than their 255 octets, and an answer counts only if it repeats number and question.
+//! Caveat: responses are untrusted. Names in them may point backwards only and have at most 255
+//! octets, and a response counts only if it repeats the query's id and question.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -14,7 +14,7 @@ const TYPE_AAAA: u16 = 28;
 /// RFC 1035 section 2.3.4.
 const NAME_BYTES_MAX: usize = 255;
 const LABEL_BYTES_MAX: usize = 63;
-/// Of one answer; more are not looked at.
+/// Maximum number of records read from one response.
 const RECORDS_MAX: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! mod_evasive's rules: a client that requests one page, or anything, too often in too short a time
 //! is refused for a while.
 //!
-//! Called by: `limits`, for sites of Apache's configuration.
-//! Caveat: an attacker may request any number of pages from any number of addresses, so the table has
-//! one size. Slots are found by the hash of address and page; where all slots of a group are taken,
-//! the least recently used one is replaced.
-//! Out of scope: a table per process as in Apache, which grants an attacker the limit once for each.
+//! Called by: `limits`, for sites of Apache's configuration. Caveat: an attacker may request any
+//! number of pages from any number of addresses, so the table has one size. Slots are found by the
+//! hash of address and page; where all slots of a group are taken, the least recently used one is
+//! replaced. Out of scope: a table per process as in Apache, which grants an attacker the limit
+//! once for each.
 
 use foldhash::fast::RandomState;
 use saker_config::model::Evasive;

@@ -12,10 +12,11 @@ use crate::{
 use saker_pipeline::{Body, Exchange, Filter, LocalFuture, Response};
 use std::borrow::Cow;
 
-/// Of a decoded answer to an attempt; a longer one counts as a failure.
+/// Size limit of the decoded response to a login attempt; a longer one counts as a failure.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
-/// Decodes content of the named coding, up to a number of bytes. `None`: unknown, damaged or longer.
+/// Decodes content of the named coding, up to a number of bytes. `None`: unknown, damaged or
+/// longer.
 pub type Decode = fn(name: &[u8], content: &[u8], bytes_max: u64) -> Option<Vec<u8>>;
 
 /// Settles login attempts.

@@ -1,13 +1,13 @@
 //! Hot-link protection: whether the page that a request names as its referrer may embed or link
 //! what it asks for.
 //!
-//! The field is for the client to say, and any program can say what it likes: this keeps other
-//! sites from living on ours, and keeps nobody out who wants in. Comparison is nginx's
-//! (`valid_referers`): without scheme, without port, host in any case, path by its beginning.
+//! Caveat: Referer is set by the client, so any program can forge it: this prevents other sites
+//! from embedding files and isn't access control. Comparison follows nginx (`valid_referers`):
+//! without scheme and port, host case-insensitive, path by prefix.
 
 use saker_config::model::{ReferrerPattern, Referrers, SiteName};
 
-/// Whether the rule is about this path: by its extension, in any case.
+/// True if the rule applies to this path, by its extension, case-insensitively.
 pub fn applies(rule: &Referrers, path: &[u8]) -> bool {
     if rule.extensions.is_empty() {
         return true;

@@ -1,9 +1,9 @@
 //! Passes: short texts that a client carries in a cookie and that only this server can have made,
 //! each for a purpose, until a time.
 //!
-//! Form: the time of its end in hexadecimal, a dot, and an HMAC-SHA256 over purpose, time and what
-//! it is bound to. Two keys are good at a time, so that a change of key takes nobody's pass away
-//! before its end. Whoever keeps them in a file reads and writes [`KeyRing::to_text`].
+//! Format: the expiry time in hexadecimal, a dot, and an HMAC-SHA256 over purpose, time and what
+//! the clearance is bound to. Two keys are valid at a time, so that a key change invalidates no
+//! clearance early. Code that stores the keys in a file reads and writes [`KeyRing::to_text`].
 
 use crate::mac;
 use aws_lc_rs::rand;
@@ -26,7 +26,7 @@ struct Key {
 pub struct KeyRing(RwLock<Vec<Key>>);
 
 impl KeyRing {
-    /// What [`KeyRing::to_text`] has written; lines that are none are left out.
+    /// Loads the output of [`KeyRing::to_text`]; invalid lines are skipped.
     pub fn load(&self, text: &str) {
         let mut keys: Vec<Key> = text.lines().filter_map(read_key).collect();
         keys.sort_by_key(|key| std::cmp::Reverse(key.since));
@@ -74,7 +74,7 @@ impl KeyRing {
         Some(format!("{until:x}.{code}"))
     }
 
-    /// When the pass ends, if it is one of ours and good at `now`.
+    /// Returns the pass's expiry time, if this key ring signed it and it is valid at `now`.
     pub fn verify(&self, pass: &[u8], purpose: &[u8], bound_to: &[u8], now: i64) -> Option<i64> {
         let (until, given) = std::str::from_utf8(pass).ok()?.split_once('.')?;
         let time = i64::from_str_radix(until, 16)

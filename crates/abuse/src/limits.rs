@@ -159,8 +159,8 @@ fn rate_limits(exchange: &mut Exchange, services: &Services, abuse: &Abuse) -> O
     None
 }
 
-/// A client that a proxy names has an account of its own; so has every client where only the rules of
-/// another front end know that something is counted.
+/// A client that a proxy names has an account of its own; so has every client where only the rules
+/// of another front end know that something is counted.
 fn open_account(exchange: &mut Exchange, abuse: &Abuse) {
     if exchange.client.account.is_none() {
         let mut client = Client::clone(&exchange.client);
@@ -254,7 +254,7 @@ fn upstream_gate(
     })
 }
 
-/// What a client over its request rate may do about it: solve a challenge. `None`: nothing.
+/// Returns the remedy for a client over its request rate: solving a challenge. `None`: none.
 fn over_rate(
     exchange: &mut Exchange,
     services: &Services,
@@ -273,7 +273,8 @@ fn over_rate(
         return Some(Err(abuse.enforce(exchange, services, violation)));
     }
     let rate = exchange.settings.throttle.static_requests?;
-    // Each clearance is worth the rate once more, so that clients behind one address don't share it.
+    // Each clearance is worth the rate once more, so that clients behind one address don't share
+    // it.
     let account = abuse.shared.clearances.change(
         challenge::clearance_of(exchange),
         Arc::<Account>::default,

@@ -97,7 +97,7 @@ fn signature(exchange: &mut Exchange, services: &Services, rule: &Arc<SignedUrls
     }
 }
 
-/// What follows the token is the requested path.
+/// The requested path is the part after the token.
 fn open(exchange: &mut Exchange, rule: &SignedUrls, rest: Option<Vec<u8>>) {
     if let Some(rest) = rest {
         let relative = rest.strip_prefix(b"/").unwrap_or(&rest);

@@ -1,12 +1,12 @@
 //! Guessing of passwords: attempts that are regained with time, as LiteSpeed's WordPressProtect
 //! counts them.
 //!
-//! Of `attempts` in `within_s` seconds each is regained after its share of the time, so there is no
-//! moment at which all are. Those that go through are given back by whoever sees the answer.
-//! Difficulty: `system.multicall` of XML-RPC tries many passwords in one request; `xml_rpc` counts
-//! them in the body as it passes by.
+//! Each of the `attempts` in `within_s` seconds is regained after its share of the time, so they
+//! never all return at once. The code that sees the response refunds successful ones.
+//! Caveat: `system.multicall` of XML-RPC tries many passwords in one request; `xml_rpc` counts them
+//! in the body as it streams through.
 
-/// What a client has used up.
+/// Attempts used by a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attempts {
     /// In thousandths.
@@ -15,7 +15,7 @@ pub struct Attempts {
 }
 
 impl Attempts {
-    /// What is used at `now`, in thousandths.
+    /// Returns the attempts used at `now`, in thousandths.
     pub fn used(&self, attempts: u32, within_s: u64, now: i64) -> u64 {
         let passed_s = u64::try_from(now.saturating_sub(self.at)).unwrap_or(0);
         self.used

@@ -25,7 +25,7 @@ use std::{
 /// Delayed attempts wait no longer than that.
 const WAIT_MAX_S: u64 = 10;
 
-/// What an attempt has to put up with.
+/// Decision about a login attempt.
 pub enum Outcome {
     Pass,
     Refused(Response),

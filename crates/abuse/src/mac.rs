@@ -3,7 +3,7 @@
 use aws_lc_rs::{constant_time, hmac};
 use md5::{Digest, Md5};
 
-/// Whether both are the same, in a time that tells nothing about where they differ.
+/// True if both are equal, compared in constant time.
 pub fn same(a: &[u8], b: &[u8]) -> bool {
     constant_time::verify_slices_are_equal(a, b).is_ok()
 }

@@ -6,23 +6,23 @@
 //! granted it.
 //! Out of scope: cookies as fields, and the response.
 //!
-//! A puzzle is signed and bound to the address range and the host, so that it can't be taken
-//! elsewhere; a solution is a number which makes SHA-256 of puzzle, colon and number begin with so
-//! many zero bits. Whoever brings one gets a pass of the same range and host, whose end counts from
-//! when the puzzle was made: bringing a solution twice gains nothing. A pass names the difficulty
-//! and the start of the work that earned it, and is judged by the rule of the place that it is
-//! shown at: easy work opens no place that asks for hard work, and a pass that lasts long elsewhere
-//! lasts no longer than passes do here.
+//! A puzzle is signed and bound to the address range and the host, so it can't be used elsewhere; a
+//! solution is a number for which SHA-256 of puzzle, colon and number begins with the required
+//! number of zero bits. Solving it earns a clearance for the same range and host, whose lifetime
+//! counts from when the puzzle was created: submitting a solution twice gains nothing. A clearance
+//! records the difficulty and the start of the work that earned it, and is judged by the rule of
+//! the place where it is presented: easy work doesn't satisfy a place that requires hard work, and
+//! a clearance that lasts long elsewhere lasts no longer than this place's own.
 
 use crate::{KeyRing, mac};
 use aws_lc_rs::{digest, rand};
 use saker_ipset::ClientNetwork;
 use std::net::IpAddr;
 
-/// How long a puzzle may be worked on: nobody is hurried.
+/// Lifetime of a puzzle, long enough for slow clients.
 pub const PUZZLE_LIFE_S: i64 = 3600;
 const PAGE: &str = include_str!("work.html");
-/// What does the work, on our page and on others.
+/// Script that does the work, on our page and on custom ones.
 const CORE: &str = include_str!("work_core.html");
 const PLACE: &str = saker_config::model::CHALLENGE_PLACE;
 
@@ -77,11 +77,11 @@ impl ClearanceTerms {
 /// A puzzle that was solved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Solved {
-    /// When it was made.
+    /// Creation time.
     pub began: i64,
     /// Zero bits that it asked for, and its solution has.
     pub difficulty: u32,
-    /// What tells it from others.
+    /// Random part that makes it unique.
     random: String,
 }
 
@@ -137,8 +137,8 @@ pub fn clearance(
     Some((format!("{text}.{signed}"), until))
 }
 
-/// Whether a pass is good here and now: one of ours, for this range and host, of enough work that
-/// began not too long ago.
+/// True if a clearance is valid here and now: signed by us, for this range and host, with enough
+/// work, begun recently enough.
 pub fn has_clearance(
     keys: &KeyRing,
     client: Binding<'_>,
@@ -173,7 +173,7 @@ fn zero_bits(hash: &[u8]) -> u32 {
     zeros as u32 * 8 + next
 }
 
-/// What the page says besides the puzzle.
+/// Content of the page besides the puzzle.
 #[derive(Clone, Copy, Debug)]
 pub struct Page<'a> {
     pub puzzle: &'a str,

@@ -1,10 +1,10 @@
 //! A bounded map shared by all cores, which forgets what has not been used for longest.
 //!
 //! Called by: everything that remembers clients for a while (login attempts, clearances, bots).
-//! Caveat: an attacker may be any number of clients, so there is a bound, and eviction must not cost
-//! a search. Each shard has two maps: new entries go into the young one; when that is full it becomes
-//! the old one, and the old one is dropped. An entry that is used moves back into the young one.
-//! Out of scope: expiry by time, which the values know themselves; work in the background.
+//! Caveat: an attacker may be any number of clients, so there is a bound, and eviction must not
+//! cost a search. Each shard has two maps: new entries go into the young one; when that is full it
+//! becomes the old one, and the old one is dropped. An entry that is used moves back into the young
+//! one. Out of scope: expiry by time, which the values know themselves; work in the background.
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;

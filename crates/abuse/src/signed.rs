@@ -1,11 +1,11 @@
 //! Signed URLs: whether one is good, and making one. Both sides of each form go through the same
 //! function that says what is hashed.
 //!
-//! Forms are those in use elsewhere, to the byte, so that links and the programs that make them can
-//! be taken along; and one of our own. Difficulty: whatever is not signed is in the hands of
-//! whoever has a link. So texts are compared as they are written: no second spelling of a hash
-//! (capital hexadecimal digits, unused bits of Base64) is good, though nginx and lighttpd take
-//! some.
+//! The formats match those of other servers byte for byte, so that existing links and the programs
+//! that create them keep working; one format is our own.
+//! Caveat: anything unsigned can be changed by the holder of a link. Texts are therefore compared
+//! as written: no alternative spelling of a hash (uppercase hexadecimal digits, unused bits of
+//! Base64) is valid, though nginx and lighttpd accept some.
 
 use crate::mac;
 use saker_config::model::{SignAlgorithm, SignForm, SignPart, SignedUrls, TokenForm};
@@ -14,7 +14,7 @@ use std::net::IpAddr;
 #[cfg(test)]
 mod tests;
 
-/// What a request says.
+/// Signed-URL values of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     /// Decoded and normalised.
@@ -29,7 +29,7 @@ const ENDLESS: &str = "links of this form have no end: say neither for how long 
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// What follows the token in the path, with its slash, where there is a token in the path.
+    /// Rest of the path after the token, with its slash, if the path contains a token.
     Good(Option<Vec<u8>>),
     Expired,
     Wrong,

@@ -53,7 +53,7 @@ pub enum Confirmed {
 /// Results by address and name server, with the time until which they are good.
 pub type NameTable = Remembered<(IpAddr, Option<SocketAddr>), (Arc<Confirmed>, i64)>;
 
-/// What the client rules remember.
+/// State kept for the client rules.
 #[derive(Debug)]
 pub struct SharedAbuseState {
     /// Sign the tokens that clients carry.
@@ -62,7 +62,7 @@ pub struct SharedAbuseState {
     pub triggers: Remembered<(ClientNetwork, u64), i64>,
     pub logins: LoginTable,
     pub names: NameTable,
-    /// What holders of clearances have used of request rates.
+    /// Request rate used by holders of clearances.
     pub clearances: Remembered<Vec<u8>, Arc<Account>>,
 }
 

@@ -1,10 +1,10 @@
-//! Limits on requests that upstreams answer: their rate, and how many at a time, with a bounded queue.
+//! Limits on requests that upstreams answer: their rate, and how many at a time, with a bounded
+//! queue.
 //!
-//! Called by: the gateway, before it asks an upstream; `limits` leaves a gate in the exchange where a
-//! limit is set.
-//! Caveat: a request may need two places, its client's and its site's. Every request takes them in
-//! this order, so that none waits for a place while it holds the other's.
-//! Out of scope: static requests, which `limits` counts at once.
+//! Called by: the gateway, before it asks an upstream; `limits` leaves a gate in the exchange where
+//! a limit is set. Caveat: a request may need two places, its client's and its site's. Every
+//! request takes them in this order, so that none waits for a place while it holds the other's. Out
+//! of scope: static requests, which `limits` counts at once.
 
 use crate::{ClientLimits, SharedAbuseState, Violation, violation::enforce};
 use saker_config::model::{Consequence, Throttle};

@@ -2,10 +2,10 @@
 //! answered.
 //!
 //! Called by: `limits`, the gate before upstreams, and login attempts. A further consequence is one
-//! more variant of [`Consequence`] and one more arm in [`enforce`].
-//! Caveat: a client that keeps violating limits may be banned, and a ban is for the address that the
-//! request is from: behind a trusted proxy that is the client, never the proxy.
-//! Out of scope: refusing connections of banned clients (`server`).
+//! more variant of [`Consequence`] and one more arm in [`enforce`]. Caveat: a client that keeps
+//! violating limits may be banned, and a ban is for the address that the request is from: behind a
+//! trusted proxy that is the client, never the proxy. Out of scope: refusing connections of banned
+//! clients (`server`).
 
 use crate::{ClientLimits, SharedAbuseState, challenge, context::is_for_bots};
 use saker_config::model::{Consequence, Excess, RequestRate, ServerGuard};
@@ -56,7 +56,8 @@ pub fn enforce(
         Consequence::Challenge => {
             let rule = challenge::rule(exchange);
             match is_for_bots(&exchange.path) || challenge::has_clearance(exchange, shared, &rule) {
-                // A clearance does not raise this limit, or the path is for bots that solve nothing.
+                // A clearance does not raise this limit, or the path is for bots that solve
+                // nothing.
                 true => refused(
                     if violation.is_offense { 429 } else { 503 },
                     violation.retry_after_s,

@@ -9,10 +9,10 @@
 //! content coding, or with a document type (whose entities could hold elements) is unreadable, and
 //! counts as more than any limit. Out of scope: well-formedness, which the application judges.
 
-/// What a body that can't be read counts as.
+/// Count for a body that can't be parsed.
 pub const UNREADABLE: u32 = u32::MAX;
 
-/// Of a name or a processing instruction; longer ones are none of interest.
+/// Length limit of a name or a processing instruction; longer ones are irrelevant.
 const NAME_BYTES_MAX: usize = 64;
 const INSTRUCTION_BYTES_MAX: usize = 256;
 const METHOD_BYTES_MAX: usize = 256;
@@ -243,7 +243,7 @@ impl Calls {
         State::Markup
     }
 
-    /// Whether there was room for it.
+    /// Appends a byte; returns true if there was room for it.
     fn keep(&mut self, byte: u8, most: usize) -> bool {
         let has_room = self.token.len() < most;
         if has_room {

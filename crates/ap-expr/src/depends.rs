@@ -1,9 +1,10 @@
 //! What an outcome depended on, recorded while it was made.
 //!
-//! Place in the walk: whoever keeps outcomes (resolved resources, `.htaccess` walks) asks here
-//! whether, and by what, they must be keyed. Difficulty: a fact that was asked for and is absent
-//! counts as much as one that is there. Absent on purpose: which files were looked at; whoever
-//! answers `Facts::file_test` leaves its own stamps.
+//! Called by: code that caches outcomes (resolved resources, `.htaccess` lookups), to learn whether
+//! they must be keyed, and by what.
+//! Caveat: reading an absent fact counts as much as reading a present one.
+//! Out of scope: the files that were examined; the implementor of `Facts::file_test` records its
+//! own change tokens.
 
 use std::fmt;
 
@@ -32,11 +33,11 @@ pub enum Dependency {
     Time = 1 << 10,
     /// The request's own environment, and its notes.
     Environment = 1 << 11,
-    /// What the file system holds.
+    /// File system contents.
     Files = 1 << 12,
     /// The response: its fields, status, type, handler.
     Response = 1 << 13,
-    /// What another request would have got.
+    /// Result of a subrequest.
     Subrequest = 1 << 14,
     /// Maps whose content can change.
     Maps = 1 << 15,

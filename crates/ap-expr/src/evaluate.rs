@@ -32,7 +32,7 @@ pub struct Evaluation<'f> {
     pub backreferences: Backreferences,
 }
 
-/// What a pattern with groups last matched.
+/// Last match of a pattern with groups.
 #[derive(Clone, Debug, Default)]
 pub struct Backreferences {
     matched: Option<(Arc<[u8]>, Spans)>,

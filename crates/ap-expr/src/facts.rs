@@ -7,7 +7,7 @@
 use crate::{Variable, Work};
 use std::{borrow::Cow, net::IpAddr};
 
-/// What is true of one request. `None` is httpd's NULL and mostly means the empty string.
+/// Facts about one request. `None` is httpd's NULL and mostly means the empty string.
 pub trait Facts {
     /// Never asked for variables that are request fields, nor for those of the time, nor for
     /// `API_VERSION`.
@@ -25,7 +25,7 @@ pub trait Facts {
         None
     }
 
-    /// What modules leave for each other.
+    /// Returns a note, the values that modules leave for each other.
     fn note(&self, _name: &[u8]) -> Option<Cow<'_, [u8]>> {
         None
     }
@@ -50,7 +50,8 @@ pub trait Facts {
         Vec::new()
     }
 
-    /// What evaluations for the request are charged to. `None`: each is bounded on its own.
+    /// Returns the account that evaluations for the request are charged to. `None`: each has its
+    /// own limit.
     fn work(&self) -> Option<&Work> {
         None
     }
@@ -61,7 +62,7 @@ pub trait Facts {
 
     fn file_test(&self, path: &[u8], test: FileTest) -> bool;
 
-    /// Of a regular file.
+    /// Returns the size of a regular file.
     fn file_bytes(&self, _path: &[u8]) -> Option<u64> {
         None
     }
@@ -101,7 +102,7 @@ pub enum FileTest {
     NotEmpty,
     /// `-L`, `-h`, `-l`: a symbolic link, not followed.
     Link,
-    /// `-x`: anybody's execute bit.
+    /// `-x`: any execute bit.
     Executable,
 }
 

@@ -5,7 +5,7 @@
 //! to the last star only. Absent on purpose: braces, and the leading-period rule, which httpd's
 //! callers don't ask for.
 
-/// How names are compared.
+/// Comparison rules for names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GlobOptions {
     /// A slash is matched by a slash alone.

@@ -1,11 +1,12 @@
 //! Patterns and expressions as Apache's configuration has them: PCRE2 with httpd's defaults, and
 //! the language of `<If>`, `Require expr`, `expr=` and `RewriteCond expr`.
 //!
-//! Pure: what is true of a request comes through the trait [`Facts`]; what an outcome depended on
-//! is recorded in [`Dependencies`], so that the pipeline knows which outcomes may be kept. Text is
-//! compiled once. Difficulty: nothing that a request brings may make a pattern or an expression run
-//! for long, so patterns carry limits inside, and trees have bounded depth. Absent on purpose:
-//! sub-requests, files and clocks, which belong to whoever implements `Facts`.
+//! Performs no I/O: request data comes through the trait [`Facts`]; what an outcome depended on is
+//! recorded in [`Dependencies`], so that the pipeline knows which outcomes can be cached. Text is
+//! compiled once.
+//! Caveat: request data must never make a pattern or an expression run for long, so patterns carry
+//! limits inside, and trees have bounded depth.
+//! Out of scope: subrequests, files and clocks, which the implementor of `Facts` provides.
 
 mod depends;
 mod evaluate;

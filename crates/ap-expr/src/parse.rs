@@ -17,10 +17,10 @@ use std::fmt;
 
 /// Longest literal part of a string, as in httpd.
 pub const STRING_BYTES_MAX: usize = 8191;
-/// How deep parentheses, negations and arguments nest. httpd stops at 20 while evaluating.
+/// Maximum nesting of parentheses, negations and arguments. httpd stops at 20 while evaluating.
 const DEPTH_MAX: usize = 24;
 
-/// How an expression is read and evaluated.
+/// Options for parsing and evaluating an expression.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExpressionOptions {
     /// As SSLRequire does: every comparison is that of mod_ssl's old language (longer is greater).

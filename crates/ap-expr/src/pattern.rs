@@ -25,7 +25,7 @@ pub const SPANS: usize = 10;
 const MATCH_LIMIT: u32 = 500_000;
 /// Nested backtracking points of the interpreter.
 const DEPTH_LIMIT: u32 = 50_000;
-/// What the interpreter may allocate.
+/// Memory limit of the interpreter.
 const HEAP_LIMIT_KIB: u32 = 8 * 1024;
 /// PCRE2_ERROR_JIT_STACKLIMIT.
 const JIT_STACK_LIMIT: i32 = -46;
@@ -37,7 +37,7 @@ pub const PATTERNS_WEIGHT_MAX: u64 = 1 << 20;
 
 thread_local! {
     static DEFAULTS: Cell<PatternOptions> = const { Cell::new(PatternOptions::HTTPD) };
-    /// What patterns may still weigh, where that is bounded.
+    /// Remaining weight budget for patterns, if limited.
     static WEIGHT_LEFT: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
@@ -78,8 +78,7 @@ impl Drop for PatternsBounded {
     }
 }
 
-/// How a pattern is read. The default is the thread's, which is httpd's where nothing else was
-/// said.
+/// Pattern options. The default is the thread's, which is httpd's unless configured otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PatternOptions {
     /// Flag `i`.
@@ -197,7 +196,7 @@ pub struct PatternError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitReached;
 
-/// Where the match and its groups 1 to 9 are.
+/// Positions of the match and its groups 1 to 9.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Spans([(u32, u32); SPANS]);
 
@@ -315,7 +314,7 @@ impl Spans {
         (start != UNSET).then_some(start as usize..end as usize)
     }
 
-    /// What the group matched; nothing if it took no part.
+    /// Returns the text matched by the group; empty if the group didn't participate.
     pub fn text<'s>(&self, group: usize, subject: &'s [u8]) -> &'s [u8] {
         self.get(group)
             .and_then(|range| subject.get(range))

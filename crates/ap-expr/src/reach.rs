@@ -1,8 +1,8 @@
 //! What an expression could ask for, whatever turn its evaluation takes.
 //!
-//! For those who evaluate later than they decide: whoever keeps a response's head has to know
-//! beforehand whether an expression about it will ask for more than the resource. Difficulty: what
-//! stands behind an `&&` may never be evaluated, and counts all the same.
+//! Called by: code that evaluates later than it decides: before caching a response head, it must
+//! know whether an expression about it can read more than the resource.
+//! Caveat: the right side of an `&&` counts even though it may never be evaluated.
 
 use crate::{
     Dependencies, Dependency,

@@ -9,7 +9,7 @@ use crate::{
     Variable, facts::FileTest, glob::GlobOptions, parse, reach,
 };
 
-/// What is true or false: `<If>`, `Require expr`, `expr=`, `RewriteCond expr`.
+/// Boolean expression: `<If>`, `Require expr`, `expr=`, `RewriteCond expr`.
 #[derive(Debug)]
 pub struct Expression {
     text: Box<[u8]>,
@@ -17,7 +17,7 @@ pub struct Expression {
     options: ExpressionOptions,
 }
 
-/// What has a text: `%{…}` in templates, `Header set X "expr=…"`, `ErrorDocument`, `Redirect`.
+/// String expression: `%{…}` in templates, `Header set X "expr=…"`, `ErrorDocument`, `Redirect`.
 #[derive(Debug)]
 pub struct StringExpression {
     text: Box<[u8]>,
@@ -42,7 +42,7 @@ impl Expression {
         &self.text
     }
 
-    /// What an evaluation could depend on, whatever turn it takes.
+    /// Returns everything an evaluation could depend on, whichever branch it takes.
     pub fn may_depend(&self) -> Dependencies {
         let mut all = Dependencies::new();
         reach::condition(&self.root, &mut all);
@@ -79,7 +79,7 @@ impl StringExpression {
         }
     }
 
-    /// What an evaluation could depend on, whatever turn it takes.
+    /// Returns everything an evaluation could depend on, whichever branch it takes.
     pub fn may_depend(&self) -> Dependencies {
         let mut all = Dependencies::new();
         reach::word(&self.root, &mut all);

@@ -7,7 +7,7 @@
 
 use crate::Dependency::{self, *};
 
-/// What `%{API_VERSION}` says: that of the httpd whose behaviour this is.
+/// Value of `%{API_VERSION}`: that of the httpd version whose behavior this crate follows.
 pub const API_VERSION: &str = "20120211:142";
 
 /// A row of [`VARIABLES`].

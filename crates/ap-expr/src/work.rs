@@ -19,7 +19,7 @@ pub const STEPS_MAX: u64 = 400_000;
 pub const TEXT_BYTES_MAX: u64 = 16 << 20;
 /// Bytes that one step may look at.
 pub const STEP_BYTES: usize = 512;
-/// What a pattern that was given up costs, and the most that a slow one does.
+/// Cost of a pattern that hit its limit, and the maximum cost of a slow one.
 const PATTERN_STEPS_MAX: u64 = 20_000;
 const STEP_TIME_US: u64 = 5;
 

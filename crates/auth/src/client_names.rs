@@ -1,8 +1,8 @@
 //! Names of clients, and addresses of names, from the name servers.
 //!
-//! Called by: `Require host`, `Require forward-dns`, Allow and Deny; HostnameLookups of a front end.
-//! Caveat: name servers may be slow, so look-ups run on threads of their own and results are kept
-//! for a minute. A verified name is one that resolves back to the client's address.
+//! Called by: `Require host`, `Require forward-dns`, Allow and Deny; HostnameLookups of a front
+//! end. Caveat: name servers may be slow, so look-ups run on threads of their own and results are
+//! kept for a minute. A verified name is one that resolves back to the client's address.
 
 use crate::context::{AuthContext, Decision};
 use saker_ap_expr::Dependency;

@@ -48,8 +48,8 @@ impl Access {
     }
 }
 
-/// Decides about a request. `is_transport_accepted`: the front end's rules about TLS hold; otherwise
-/// the user has to make up for it (`Satisfy any`).
+/// Decides about a request. `is_transport_accepted`: the front end's rules about TLS hold;
+/// otherwise the user has to make up for it (`Satisfy any`).
 pub fn decide(context: &mut AuthContext<'_>, is_transport_accepted: bool) -> Access {
     let satisfy_any = context
         .settings

@@ -15,7 +15,8 @@ pub fn decide_by_host(context: &mut AuthContext<'_>) -> Decision {
         return Decision::Granted;
     };
     let order = last_for(&rules.order, context.request.method()).unwrap_or_default();
-    // The list that decides last is checked first: if it names the client, the other doesn't matter.
+    // The list that decides last is checked first: if it names the client, the other doesn't
+    // matter.
     let (first, second) = match order {
         Order::DenyThenAllow => (&rules.allow, &rules.deny),
         Order::AllowThenDeny | Order::MutualFailure => (&rules.deny, &rules.allow),

@@ -1,8 +1,8 @@
 //! Checks one requirement against a request.
 //!
-//! Called by: `decide`, for each `Require` line.
-//! Caveat: a requirement that needs a user returns [`Decision::DeniedWithoutUser`] before the client
-//! was asked to authenticate, so "no" and "not without a user" are different results.
+//! Called by: `decide`, for each `Require` line. Caveat: a requirement that needs a user returns
+//! [`Decision::DeniedWithoutUser`] before the client was asked to authenticate, so "no" and "not
+//! without a user" are different results.
 
 use crate::{
     client_names::{addresses_of, in_domain, verified_name},

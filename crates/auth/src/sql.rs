@@ -136,8 +136,8 @@ fn first_of(
         })
 }
 
-/// Sets `AUTHENTICATE_` and the column's name in capitals, with underscores for all bytes but letters
-/// and digits.
+/// Sets `AUTHENTICATE_` and the column's name in capitals, with underscores for all bytes but
+/// letters and digits.
 fn set_variables(context: &mut AuthContext<'_>, row: &Row) {
     for (name, value) in row.columns().skip(1) {
         // A column without text sets no variable.

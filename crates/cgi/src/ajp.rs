@@ -84,7 +84,8 @@ enum State {
 }
 
 impl Ajp {
-    /// `secret`: what the container demands of whoever speaks to it, if anything.
+    /// Creates the codec. `secret`: shared secret that the container requires of its clients, if
+    /// any.
     pub fn new(secret: Option<&[u8]>) -> Ajp {
         Ajp {
             secret: secret.map(Into::into),
@@ -309,7 +310,7 @@ fn head_of(reader: &mut Reader<'_>) -> Option<Result<ResponseHead, Broken>> {
     Some(Ok(builder.finish(false)))
 }
 
-/// What is left of a packet.
+/// Cursor over the unread rest of a packet.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

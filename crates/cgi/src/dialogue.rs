@@ -43,8 +43,8 @@ pub trait Dialogue {
     /// connection is not used again.
     fn end(&mut self, out: &mut Vec<u8>);
 
-    /// How much content may be given now, in one call. AJP asks for each piece ([`Event::Asks`]);
-    /// with everyone else there is no bound.
+    /// Maximum number of content bytes that one call may pass. AJP requests each piece
+    /// ([`Event::Asks`]); other protocols have no limit.
     fn content_max(&self) -> usize {
         usize::MAX
     }
@@ -64,8 +64,8 @@ pub trait Dialogue {
     fn closed(&mut self) -> Result<Option<Event>, Broken>;
 }
 
-/// What the program said. Ranges are of the `input` that was given to `receive`, and lie within the
-/// bytes used up.
+/// Event decoded from the program's output. Ranges refer to the `input` passed to `receive` and lie
+/// within the consumed bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Final head of the response. Comes once, before any content.
@@ -74,13 +74,13 @@ pub enum Event {
     Interim(ResponseHead),
     /// Content of the response; never empty.
     Content(Range<usize>),
-    /// What the program said to its log: a piece of text that may begin and end anywhere.
+    /// Text for the error log: a fragment that may begin and end anywhere.
     Log(Range<usize>),
     /// It wants content: so many bytes at most, or the end (AJP).
     Asks(usize),
-    /// Somebody has read the request and works at it. Before that it may be given to another
-    /// program without harm (LSAPI says so; where the protocol does not, this never comes). The
-    /// process's number where it was told.
+    /// The program has read the request and is working on it. Until then the request can safely be
+    /// given to another program (LSAPI reports this; protocols that don't never emit the event).
+    /// Carries the process id if it was reported.
     Taken { process: Option<u32> },
     /// Trailer fields.
     Trailers(Fields),
@@ -109,7 +109,7 @@ pub struct ResponseHead {
     pub is_local_redirect: bool,
 }
 
-/// What the codecs need to know of a request. None of them needs all of it.
+/// Request data for the codecs. No single codec needs all of it.
 #[derive(Clone, Copy)]
 pub struct ProgramRequest<'a> {
     /// CGI/1.1 meta-variables with `HTTP_*`, and what the configuration adds (all but LSAPI and AJP
@@ -135,7 +135,7 @@ pub struct Setting<'a> {
     pub value: &'a [u8],
 }
 
-/// Who may change a setting.
+/// Scope in which a setting may be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// `php_admin_value`, `php_admin_flag`: the script may not.

@@ -34,7 +34,7 @@ pub mod kind {
     pub const STDERR: u8 = 7;
 }
 
-/// What the program is asked to be (section 6).
+/// Role requested of the program (section 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Responder = 1,
@@ -51,7 +51,7 @@ pub struct FastCgi {
     is_said: bool,
 }
 
-/// What the next byte belongs to.
+/// Decoder state: the part of a record that the next byte belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Header,
@@ -251,7 +251,7 @@ impl Dialogue for FastCgi {
     }
 }
 
-/// What an authorizer decided (section 6.3).
+/// Decision of an authorizer (section 6.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Authorization {
     /// 200: the request goes on, with these variables added.

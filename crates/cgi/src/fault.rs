@@ -20,7 +20,7 @@ macro_rules! table {
             /// All causes, for counters and the reference page.
             pub const ALL: &[$type] = &[$($type::$name,)*];
 
-            /// What the client sees, if nothing was sent yet.
+            /// Status sent to the client if no response has been started.
             pub fn status(self) -> Status {
                 match self { $($type::$name => Status::$status,)* }
             }
@@ -73,8 +73,8 @@ table! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
     pub fault: Fault,
-    /// What was wrong, as it came: at most [`EXCERPT_BYTES_MAX`] bytes, any bytes. Empty where
-    /// nothing can be shown.
+    /// Offending bytes as received: at most [`EXCERPT_BYTES_MAX`], not necessarily text. Empty if
+    /// there is nothing to show.
     pub excerpt: Box<[u8]>,
     /// The program said, by word or by protocol, that it has not begun with the request: another
     /// may have it, whatever its method.

@@ -120,8 +120,8 @@ impl HeadBuilder {
             .fields
             .first("Location")
             .filter(|_| moves && self.status.is_none_or(|status| status == Status::OK));
-        // RFC 3875 section 6.2.2: a path of ours. `//host` is none, but Apache takes it for one, so
-        // that nobody relies on it.
+        // RFC 3875 section 6.2.2: a local path. `//host` isn't one, but Apache treats it as one, so
+        // no program can rely on it as a host.
         let is_local_redirect = location.is_some_and(|location| location.starts_with(b"/"));
         let status = if location.is_some() {
             Status::FOUND

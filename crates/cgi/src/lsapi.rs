@@ -46,7 +46,7 @@ pub struct Lsapi {
     order: Option<Order>,
     is_said: bool,
     is_head_over: bool,
-    /// Somebody has read the request: what breaks now may have been half done.
+    /// The program has read the request, so a later failure may leave it half done.
     is_taken: bool,
     /// CONN_CLOSE came before the end.
     is_leaving: bool,
@@ -153,8 +153,8 @@ impl Lsapi {
         Some(Event::Taken { process: None })
     }
 
-    /// Section 4.6: before the request was read somebody else may have it; later it says that this
-    /// was the last one.
+    /// Section 4.6: before the request was read, it may be sent to another process; afterwards the
+    /// notice means that this request was the connection's last.
     fn close_notice(&mut self) -> Result<(usize, Option<Event>), Broken> {
         if !self.is_taken {
             return Err(Broken::untouched(Fault::Leaving));

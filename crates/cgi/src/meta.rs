@@ -45,7 +45,7 @@ pub struct Facts<'a> {
     pub server_addr: &'a [u8],
     pub server_port: u16,
     pub server_admin: Option<&'a [u8]>,
-    /// Where the client's name was looked up.
+    /// Host name of the client, if it was looked up.
     pub remote_host: Option<&'a [u8]>,
     pub remote_addr: &'a [u8],
     pub remote_port: u16,
@@ -58,7 +58,7 @@ pub struct Facts<'a> {
     pub context_prefix: &'a [u8],
     pub context_document_root: &'a [u8],
     pub script_filename: &'a [u8],
-    /// Of the request that was redirected to this one.
+    /// URL of the original request, if this one is an internal redirect.
     pub redirect_url: Option<&'a [u8]>,
     pub redirect_query_string: Option<&'a [u8]>,
     pub server_protocol: &'a [u8],
@@ -87,8 +87,7 @@ pub fn push_meta_variables(facts: &Facts<'_>, variables: &mut Variables) {
     cgi(facts, &mut to);
 }
 
-/// What an internal redirect leaves of the variables of the request before: all of them, with
-/// REDIRECT_ in front.
+/// Copies the previous request's variables into an internal redirect, each prefixed with REDIRECT_.
 pub fn push_redirected(before: &Variables, variables: &mut Variables) {
     before
         .iter()

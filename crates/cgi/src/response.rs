@@ -17,7 +17,7 @@ pub const HEAD_BYTES_MAX: usize = 128 * 1024;
 /// Interim heads before the final one.
 pub const INTERIM_COUNT_MAX: u32 = 32;
 
-/// What a head may look like.
+/// Accepted syntax of a response head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// `Status: 404 Not Found` or nothing (CGI, FastCGI, SCGI).
@@ -94,8 +94,8 @@ impl Response {
         }
     }
 
-    /// Where the head ends, counted from its beginning, of which we have a part. An end that lies
-    /// across the cut begins at most 2 bytes before it.
+    /// Returns the end of the head, counted from its beginning, of which we have a part. An end
+    /// that spans the buffer boundary begins at most 2 bytes before it.
     fn end_after(&self, input: &[u8]) -> Option<usize> {
         let tail = self.partial.len().min(2);
         let at = self.partial.len() - tail;
@@ -145,7 +145,7 @@ impl Response {
         }
     }
 
-    /// What is wrong with a head that has no end: the first whole line that is wrong, else
+    /// Returns the error for a head without an end: the first complete line that is invalid, else
     /// `otherwise`.
     fn complaint(&self, input: &[u8], otherwise: Fault) -> Broken {
         let seen = [

@@ -97,7 +97,7 @@ impl Asked {
     }
 }
 
-/// What was heard from a dialogue, with pieces of content and of text put together.
+/// Events received from a dialogue, with content and text fragments joined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
     Head(ResponseHead),

@@ -7,8 +7,8 @@
 //! Absent on purpose: uniqueness. [`Variables::push`] does not look; [`Variables::set`] does, for
 //! those who need it.
 
-/// Where name and value of a variable are. The name begins where it begins; the value need not
-/// follow it.
+/// Position of a variable's name and value. The variable begins with its name; the value need not
+/// follow the name directly.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     name: (u32, u32),

@@ -1,5 +1,5 @@
-//! Rows of the table of directives: one per key, from which reading, checks, the JSON Schema and the
-//! reference page derive.
+//! Rows of the table of directives: one per key, from which reading, checks, the JSON Schema and
+//! the reference page derive.
 //!
 //! A row is typed by the draft that its setter sets ([`Row<T>`]) and stands in
 //! `directives/<feature>.rs`. Whatever does not set values sees it untyped, as a [`Directive`] of

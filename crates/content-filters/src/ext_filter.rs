@@ -48,7 +48,7 @@ pub struct ExternalFilter {
     pub kind: i32,
 }
 
-/// What all programs of a place have in common (`ExtFilterOptions`).
+/// Options shared by all programs of a location (`ExtFilterOptions`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExternalFilterOptions {
     /// Standard error goes to the error log.

@@ -93,7 +93,7 @@ const WINDOW_LOG: u8 = 15;
 struct Inflating {
     decoder: Decompress,
     limits: InflateLimits,
-    /// What content that can't be decoded is.
+    /// Error for content that can't be decoded.
     fault: BodyError,
     /// Blocks in a row that were over the ratio.
     over_ratio: u64,

@@ -40,7 +40,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// an answer.
 const PAUSE_MS: u64 = 1000;
 
-/// One `[dynamic_vhosts]` of a configuration; reloads that don't change it keep it, with all that is known.
+/// One `[dynamic_vhosts]` of a configuration; reloads that don't change it keep it, with all that
+/// is known.
 #[derive(Debug)]
 pub struct Hosts {
     settings: Settings,

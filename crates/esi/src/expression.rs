@@ -1,8 +1,8 @@
 //! Conditions of `when` and of `test` (ESI 1.0 section 4.2): comparisons, `!`, `&`, `|`,
 //! parentheses.
 //!
-//! Numbers are compared as numbers where both sides are some, else as text. What can't be read
-//! holds for nobody.
+//! Numbers are compared as numbers if both sides are numeric, else as text. An expression that
+//! can't be parsed is always false.
 
 use crate::{
     facts::Facts,
@@ -42,7 +42,7 @@ impl Expression {
         parser.rest.is_empty().then_some(expression)
     }
 
-    /// Holds for nobody.
+    /// Returns an expression that is always false.
     pub fn never() -> Expression {
         Expression::Any(Vec::new())
     }

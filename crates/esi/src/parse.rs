@@ -14,7 +14,7 @@ use std::ops::Range;
 
 /// Elements inside one another.
 const DEPTH_MAX: usize = 32;
-/// Of a page; more of them tell nothing new.
+/// Maximum number of faults recorded per page; further ones add no information.
 const FAULTS_MAX: usize = 16;
 
 /// An element is not closed, or not in order.
@@ -320,7 +320,7 @@ fn has_content(name: &[u8]) -> bool {
     )
 }
 
-/// What stands between branches belongs to none (ESI 1.0 section 3.4).
+/// Content between branches belongs to none of them (ESI 1.0 section 3.4).
 fn branches(parts: Vec<Part>) -> Vec<Branch> {
     let branch = |part| match part {
         Part::Branch(branch) => Some(branch),

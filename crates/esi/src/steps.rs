@@ -8,7 +8,7 @@ use std::{collections::HashMap, ops::Range};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Of the page.
+    /// Text range of the page.
     Text(Range<usize>),
     Made(Vec<u8>),
     Include(Wanted),
@@ -29,9 +29,9 @@ pub struct Wanted {
     pub is_optional: bool,
     /// `as-var`: fetched once for all includes of it.
     pub is_kept: bool,
-    /// Where it does not say how long it lives.
+    /// Lifetime if the response doesn't specify one.
     pub ttl_s: Option<u64>,
-    /// Where it says nothing of caches at all.
+    /// `Cache-Control` if the response has no caching fields.
     pub cache_control: Option<Vec<u8>>,
     /// Beside those that it has.
     pub cache_tag: Option<Vec<u8>>,
@@ -81,7 +81,7 @@ impl Known<'_> {
     }
 }
 
-/// What includes before are known by (`as-var`).
+/// Earlier includes by name (`as-var`).
 type Named<'t> = HashMap<&'t [u8], Wanted>;
 
 fn add<'t>(parts: &'t [Part], facts: &Facts, known: &mut Known<'t>, steps: &mut Vec<Step>) {

@@ -344,8 +344,7 @@ proptest! {
     }
 }
 
-/// What a client sends is put in as often as the page asks for it, and no more than there is room
-/// for.
+/// A client's value is inserted as often as the page references it, up to the size limit.
 #[test]
 fn variables_and_includes_are_bounded() {
     let facts = Facts {

@@ -81,7 +81,7 @@ impl Template {
         &self.inlines
     }
 
-    /// What is wrong with it; the text is there all the same.
+    /// Faults found in the page; the text is available all the same.
     pub fn faults(&self) -> &[String] {
         &self.faults
     }
@@ -91,7 +91,7 @@ impl Template {
         self.parts.iter().any(|part| !matches!(part, Part::Text(_)))
     }
 
-    /// What everybody gets, where it depends on nothing.
+    /// Returns the page for all clients, if it depends on nothing.
     pub fn fixed(&self, page: &[u8]) -> Option<Vec<u8>> {
         let text = |part: &Part| match part {
             Part::Text(range) => page.get(range.clone()),

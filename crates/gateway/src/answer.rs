@@ -228,7 +228,7 @@ fn reversed(value: &[u8], manner: &CallManner, origin: &[u8]) -> Option<Vec<u8>>
     })
 }
 
-/// Of a whole URL its path.
+/// Returns the path of an absolute URL.
 fn path_of(url: &[u8]) -> &[u8] {
     let authority = url
         .windows(3)

@@ -1,8 +1,8 @@
 //! Asks members of an upstream, one after the other, until one has said the head of a response.
 //!
-//! Difficulty: who may be asked once more, and who else. A request that nobody has begun with may
-//! go anywhere; one that met the end of a kept connection goes to the same member on a fresh one,
-//! if its method allows that; and nobody is asked when content is gone.
+//! Caveat: retries. A request that no upstream has begun to process may go to any member; one that
+//! hit the end of a kept connection goes to the same member on a new one, if its method allows
+//! that; and there is no retry once content has been sent.
 
 use crate::{
     choice::Group,
@@ -357,7 +357,7 @@ fn timeout_ms(call: &Call, member: &Member) -> u64 {
         })
 }
 
-/// How much of a request's content is read before anybody is asked; `None`: nothing.
+/// Number of content bytes read before an upstream is contacted; `None`: none.
 fn ahead(exchange: &Exchange, call: &Call, group: &Group, length: Option<u64>) -> Option<Ahead> {
     let is_set = |name: &[u8]| exchange.environment.first(name).is_some();
     // mod_proxy's variables.

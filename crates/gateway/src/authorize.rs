@@ -26,8 +26,8 @@ use saker_rate_limits::Admission;
 use saker_telemetry::{error_log, message};
 use std::{rc::Rc, sync::Arc};
 
-/// Of the request alone (content, its connection, conditions and ranges), and what only proxies may
-/// say of it.
+/// Fields omitted from the subrequest: those of the request alone (content, its connection,
+/// conditions and ranges), and those that only proxies may set.
 const LEFT_OUT: &[&str] = &[
     "forwarded",
     "x-forwarded-for",
@@ -138,8 +138,8 @@ async fn refused(gateway: &Gateway, inner: &mut Exchange, call: &Call, heard: He
     }
 }
 
-/// Credentials that are no good, and what nobody may see. Who has not said yet who he is has done
-/// nothing.
+/// Logs invalid credentials and denied access. A client that hasn't sent credentials yet isn't
+/// logged.
 fn complain(inner: &Exchange, status: Status) {
     let view = inner.head.view();
     let is_refusal = status == Status::FORBIDDEN

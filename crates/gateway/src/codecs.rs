@@ -65,7 +65,7 @@ pub fn asks_first(exchange: &Exchange, member: &Member, has_content: bool) -> bo
     is_http1 && has_content && member.tuning.ping_ms.is_some()
 }
 
-/// What a server is told beside what the client said.
+/// Returns what a server is told in addition to the client's request.
 pub fn address(exchange: &Exchange, call: &Call, member: &Member, target: Vec<u8>) -> Address {
     let mut lines = forward::lines(exchange, call);
     // Of a proxy on the way that reads the request itself (RFC 9110 section 11.7.2).

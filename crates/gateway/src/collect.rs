@@ -1,12 +1,12 @@
-//! A request's content that is read ahead: because its length was not told, or so that a slow
-//! client holds nobody.
+//! Request buffering: content is read ahead because its length is unknown, or so that a slow client
+//! doesn't occupy an upstream.
 //!
-//! Programs are told CONTENT_LENGTH and read no further (RFC 3875 section 4.1.2), so for them all
-//! of it is here before they are asked: in memory, then in a file without a name. Servers
-//! understand chunks; for them it is tried with a little only, since many of them are happier with
-//! a length (mod_proxy_http does the same). Difficulty: what was read must still be given, whoever
-//! is asked in the end; and where files have no more room, content whose length is known goes on as
-//! it comes, while other content can't.
+//! Programs are given CONTENT_LENGTH and read no further (RFC 3875 section 4.1.2), so all content
+//! is buffered before they are contacted: in memory, then in an unnamed file. Servers understand
+//! chunks; for them only a little is buffered, since many of them work better with a length
+//! (mod_proxy_http does the same).
+//! Caveat: buffered content must still be sent, whichever upstream is chosen; and when there is no
+//! more room for files, content of known length is streamed, while other content fails.
 
 use crate::{failure::Failure, spool::Room};
 use saker_files::{BufferFile, buffer_files::Share};
@@ -21,7 +21,7 @@ use std::{
 
 /// Kept in memory; the rest goes to the file.
 const MEMORY_BYTES_MAX: u64 = 256 << 10;
-/// What is read ahead for servers (Apache's MAX_MEM_SPOOL).
+/// Maximum content buffered for servers (Apache's MAX_MEM_SPOOL).
 const AHEAD_BYTES_MAX: u64 = 16 << 10;
 
 pub struct Collected {

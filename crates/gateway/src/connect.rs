@@ -1,6 +1,7 @@
-//! Making connections. Difficulty: a Unix socket whose queue is full says "try again" instead of
-//! waiting, so we wait in its place. One that has room is connected at once: nobody waits for it,
-//! and no timer is set (which would cost more system calls than the connection).
+//! Making connections.
+//! Caveat: a Unix socket whose queue is full returns "try again" instead of blocking, so we wait
+//! instead. One with room connects at once, without waiting and without a timer (which would cost
+//! more system calls than the connection).
 
 use crate::{failure::Failure, resolver, secured::Secured, transport::Transport};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -14,7 +15,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// Of what a proxy on the way says to CONNECT.
+/// Length limit of a proxy's response head to CONNECT.
 const PROXY_HEAD_BYTES_MAX: usize = 8 << 10;
 /// First and longest pause before a full queue is tried again.
 const PAUSE_MS: (u64, u64) = (1, 50);

@@ -30,15 +30,15 @@ use std::{
 const OUT_BYTES_MAX: usize = 64 << 10;
 /// Room for most heads, and little enough for the allocator's quick path (glibc: up to 1032 bytes).
 const OUT_BYTES: usize = 1024;
-/// What one read takes at most.
+/// Maximum size of one read.
 pub const READ_BYTES_MAX: usize = 64 << 10;
-/// What a request moves in one turn, each way; then others have theirs. A program that is always
-/// ready would hold the worker for ever otherwise.
+/// Maximum bytes that a request moves in one turn, each way, before others get theirs. Otherwise a
+/// program that is always ready would occupy the worker forever.
 pub const TURN_BYTES_MAX: usize = 128 << 10;
-/// Reads and writes in one turn that come to nothing for whoever waits (error output, interim
-/// responses, content of the request).
+/// Maximum reads and writes in one turn that produce nothing for the waiting caller (error output,
+/// interim responses, content of the request).
 const STEPS_MAX: usize = 8;
-/// What a program said, for the one who makes a response of it.
+/// Event from a program, from which the caller builds a response.
 pub enum Said {
     Head(ResponseHead),
     Content(Vec<u8>),
@@ -48,7 +48,7 @@ pub enum Said {
     End,
 }
 
-/// What conversations of a worker share.
+/// State shared by a worker's conversations.
 #[derive(Clone)]
 pub struct Desk {
     pub deadlines: Rc<Deadlines>,
@@ -56,7 +56,7 @@ pub struct Desk {
     pub scratch: Rc<RefCell<Box<[u8]>>>,
 }
 
-/// How one conversation is held.
+/// Parameters of one conversation.
 #[derive(Clone)]
 pub struct Terms {
     /// Connections that are kept when they are idle.
@@ -77,14 +77,14 @@ pub struct Conversation {
     sent: usize,
     input: Vec<u8>,
     used: usize,
-    /// `None`: its end has been told, or nobody wants it any more.
+    /// `None`: its end has been sent, or it is no longer wanted.
     content: Option<Box<dyn RequestBody>>,
     /// Content that has come and may not be told yet.
     untold: Option<Chunk>,
     is_end_told: bool,
     has_taken_content: bool,
     has_heard: bool,
-    /// Of content that was promised; `None`: nothing was.
+    /// Remaining bytes of the promised content; `None`: no length was promised.
     left: Option<u64>,
     is_head_request: bool,
     limit: Limit,
@@ -164,7 +164,7 @@ impl Conversation {
         }
     }
 
-    /// Nobody listens for a while: that is not the program's silence.
+    /// Stops the timeout while the response isn't being read: that isn't the program's silence.
     pub fn pause(&self) {
         self.limit.end();
     }
@@ -174,7 +174,7 @@ impl Conversation {
         self.limit.push();
     }
 
-    /// True if the program can't have begun with this request, as far as anybody can tell: the
+    /// True if the program can't have begun with this request, as far as we can tell: the
     /// connection had ended before it.
     pub fn is_unheard(&self) -> bool {
         !self.has_heard
@@ -278,7 +278,7 @@ impl Conversation {
         })
     }
 
-    /// What is more than was promised is not passed on.
+    /// Content beyond the promised length is dropped.
     fn content_of(&mut self, from: usize, range: Range<usize>) -> Result<Option<Said>, Failure> {
         if self.is_head_request {
             return Ok(None);

@@ -1,5 +1,5 @@
-//! Why a call came to nothing: what the client hears, what the log says, and whether somebody else
-//! may be asked.
+//! Failures of upstream requests: the client's status, the log message, and whether another member
+//! may be tried.
 
 use saker_cgi::{Broken, Refused};
 use saker_http::Status;
@@ -15,7 +15,7 @@ pub enum Failure {
     ConnectTimeout,
     /// No TLS with it: its certificate, or its manners.
     Tls(Fault),
-    /// What is known of our own side of TLS with it can't be used.
+    /// Our own TLS settings for it can't be used.
     Unusable(String),
     /// It does not speak the protocol that it is to be spoken to in.
     Unspoken,
@@ -30,7 +30,7 @@ pub enum Failure {
     MemberGone,
     /// The protocol has no words for the request.
     Refused(Refused),
-    /// What came back can't be understood.
+    /// The response is malformed.
     Broken(Broken),
     /// It says that it has not begun with the request (RFC 9113 section 8.7), none of whose content
     /// is gone.
@@ -54,8 +54,8 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Apache's choices (mod_proxy): 503 where nobody could be reached, 504 where nobody said
-    /// anything, 502 for what can't be understood.
+    /// Follows Apache (mod_proxy): 503 if no member was reachable, 504 if there was no response in
+    /// time, 502 for malformed responses.
     pub fn status(&self) -> Status {
         match self {
             Failure::Unprocessed
@@ -68,7 +68,7 @@ impl Failure {
             | Failure::MemberGone => Status::SERVICE_UNAVAILABLE,
             Failure::ConnectTimeout | Failure::Timeout => Status::GATEWAY_TIMEOUT,
             Failure::Refused(refused) => refused.status(),
-            // Nobody could be started now.
+            // No program can be started now.
             Failure::NotStarted(error) if is_shortage(error) => Status::SERVICE_UNAVAILABLE,
             Failure::NotStarted(_) => Status::INTERNAL_SERVER_ERROR,
             Failure::Broken(broken) => broken.fault.status(),
@@ -139,7 +139,7 @@ impl Failure {
     }
 }
 
-/// Of processes, memory or descriptors: another time there may be some.
+/// True for a shortage of processes, memory or descriptors, which may be temporary.
 fn is_shortage(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let shortages = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE]

@@ -1,9 +1,10 @@
 //! Fields of a request that programs and servers are told, chosen by their names.
 //!
-//! Called by: everything that begins a conversation, whatever the protocol. Caveat: programs make
-//! variables of fields, in which every character that is neither letter nor digit is `_`; so a
-//! client that sends `Remote_User` speaks for whoever sets `Remote-User`. Out of scope: fields that
-//! are ours to say (`forward`), and those of a connection.
+//! Called by: all code that begins a conversation, whatever the protocol.
+//! Caveat: programs turn fields into variables, in which every character that is neither letter nor
+//! digit is `_`; so a client that sends `Remote_User` could impersonate the proxy that sets
+//! `Remote-User`.
+//! Out of scope: fields that this server sets (`forward`), and those of a connection.
 
 use saker_config::model::{Protocol, Underscores};
 use saker_http::{
@@ -52,7 +53,8 @@ pub fn told(exchange: &Exchange, call: &Call, protocol: Option<Protocol>) -> Opt
     })
 }
 
-/// Of names that become one variable, one is passed at most: the plain one, else the first.
+/// True if the field is dropped: of names that become the same variable, at most one is passed, the
+/// plain one if present, else the first.
 fn is_dropped(head: HeadView<'_>, name: &[u8], underscores: Underscores) -> bool {
     let alike = || {
         head.fields()

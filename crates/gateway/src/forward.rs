@@ -23,7 +23,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// What the client said and what we say; framing, Host and Connection are each protocol's own.
+    /// Returns the client's fields and ours; framing, Host and Connection are up to each protocol.
     pub fn fields<'a>(&'a self, head: HeadView<'a>) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         let nominated: Vec<&[u8]> = head
             .all("connection")
@@ -67,8 +67,8 @@ pub fn is_of_connection(name: &[u8], nominated: &[&[u8]]) -> bool {
             .any(|option| option.trim_ascii().eq_ignore_ascii_case(name))
 }
 
-/// Where the request went to, and who asked (mod_proxy's ProxyAddHeaders), behind what earlier
-/// proxies said.
+/// Returns the forwarding fields: the request's target and the client (mod_proxy's
+/// ProxyAddHeaders), appended to those of earlier proxies.
 pub fn lines(exchange: &Exchange, call: &Call) -> Vec<Line> {
     let (mut lines, manner) = (Vec::new(), &*call.manner);
     let head = exchange.head.view();
@@ -106,10 +106,10 @@ pub fn lines(exchange: &Exchange, call: &Call) -> Vec<Line> {
     lines
 }
 
-/// The protocols that the client asks to change to (RFC 9110 section 7.8) and that may be passed
-/// on. Other versions of HTTP are not: what somebody says in them behind our back would pass all
-/// rules. A request with content stays what it is; one of HTTP/1.0 can't ask. Requests over HTTP/2
-/// have the two fields where the driver made them of an extended CONNECT.
+/// Returns the protocols that the client asks to upgrade to (RFC 9110 section 7.8) and that may be
+/// passed on. Other versions of HTTP are not: requests sent in them would bypass all rules. A
+/// request with content is never upgraded; one of HTTP/1.0 can't ask. Requests over HTTP/2 have the
+/// two fields if the driver derived them from an extended CONNECT.
 pub fn upgrade(exchange: &Exchange, manner: &CallManner, has_content: bool) -> Option<Vec<u8>> {
     let head = exchange.head.view();
     let asks = || {
@@ -171,7 +171,7 @@ pub fn host(exchange: &Exchange, member: &Member, manner: &CallManner) -> Vec<u8
     received.map_or_else(|| authority(member), <[u8]>::to_vec)
 }
 
-/// What a backend is called by itself.
+/// Returns a backend's own authority.
 pub fn authority(member: &Member) -> Vec<u8> {
     let backend = &member.backend;
     match &backend.address {

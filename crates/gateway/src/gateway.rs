@@ -49,12 +49,12 @@ use std::{
 const WHOLE_BYTES_MAX: usize = 256 << 10;
 /// A program that is started for a request, where nothing else is said: Apache's `Timeout`.
 const PROGRAM_TIMEOUT_MS: u64 = 60_000;
-/// What its response may be ahead of the client.
+/// Limits on how far a response may run ahead of the client.
 const PROGRAM_BOUNDS: Bounds = Bounds {
     memory_bytes: 256 << 10,
     disk_bytes: 1 << 30,
 };
-/// Groups that nobody asks for any more (of changed `.htaccess` files) are forgotten after this.
+/// Time after which unused groups (of changed `.htaccess` files) are dropped.
 const FORGOTTEN_MS: u64 = 600_000;
 
 /// One per worker.
@@ -71,7 +71,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// What is kept on disk for slow clients.
+    /// Returns the files in which responses are buffered for slow clients.
     pub fn buffer_files(&self) -> Arc<BufferFiles> {
         Arc::clone(&self.files)
     }
@@ -360,7 +360,7 @@ impl Gateway {
         Handled::Answered(response)
     }
 
-    /// Where what is kept on disk for the client of this exchange is counted.
+    /// Returns the account for files buffered for this exchange's client.
     pub(crate) fn room(&self, exchange: &Exchange) -> Room {
         Room {
             files: Arc::clone(&self.files),

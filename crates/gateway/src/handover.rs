@@ -26,7 +26,7 @@ use std::{
     sync::Arc,
 };
 
-/// What nginx keeps of a response that it leads elsewhere, besides its type.
+/// Fields that nginx keeps from an X-Accel-Redirect response, besides its type.
 const KEPT_BY_ACCEL: [&str; 5] = [
     "Set-Cookie",
     "Content-Disposition",
@@ -34,7 +34,7 @@ const KEPT_BY_ACCEL: [&str; 5] = [
     "Expires",
     "Accept-Ranges",
 ];
-/// What is true of the program's own content only.
+/// Fields that describe only the program's own content.
 const OF_CONTENT: [&str; 6] = [
     "Content-Type",
     "Content-Length",
@@ -59,7 +59,7 @@ pub enum Order {
     File(Vec<u8>, Arc<SendFiles>),
 }
 
-/// What a head says to this server.
+/// Instructions to this server in a response head.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Steering {
     pub order: Option<Order>,
@@ -100,7 +100,7 @@ pub fn steer(head: &mut ResponseHead, trust: &Trust) -> Steering {
     steering
 }
 
-/// What of the program's head stays with the response, whoever brings it.
+/// Returns the fields of the program's head that stay with the response, whatever its source.
 pub fn handed(head: ResponseHead, call: &Call, order: &Order, rate: Option<Rate>) -> Handed {
     let response = answer::response(head, call);
     let content_type = response
@@ -165,8 +165,8 @@ pub fn send_file(
     settings.files.listing = false;
     settings.files.index.clear();
     settings.files.takes_post = true;
-    // In a script's own folder anybody may have made a link who may write there, by whom this
-    // server's rights are not to be borrowed.
+    // In a script's own directory, any user with write access may have created a link, and must not
+    // borrow this server's permissions.
     if files.follows_links && !is_own {
         settings.files.symlinks = SymlinkPolicy::Follow;
     }
@@ -179,8 +179,8 @@ pub fn send_file(
     Handled::Declined
 }
 
-/// Where the file is, whether that is the script's own folder, and when it was modified; else the
-/// status, and what the log says.
+/// Returns the file's path, whether it is in the script's own directory, and its modification time;
+/// on error the status and the log message.
 fn locate(
     name: &[u8],
     call: &Call,

@@ -15,7 +15,7 @@ use std::{
     task::{Context, Poll},
 };
 
-/// Of a response that something else has taken the place of; then the connection is closed.
+/// Size limit for draining a response that has been replaced; beyond it the connection is closed.
 const UNWANTED_BYTES_MAX: usize = 16 << 20;
 
 pub enum Hearing {
@@ -40,8 +40,7 @@ impl Hearing {
         }
     }
 
-    /// Lets the other side say the rest of what nobody wants to hear, as long as its time limits
-    /// hold, and it is not too much.
+    /// Reads and discards the rest of the response, within its time limits and the size limit.
     pub async fn hear_out(&mut self) {
         let (mut heard, mut turn) = (0, 0);
         while let Ok(said @ (Said::Content(_) | Said::Trailers(_))) =
@@ -63,7 +62,7 @@ impl Hearing {
         }
     }
 
-    /// Nobody listens for a while: that is not the other side's silence.
+    /// Stops the timeout while the response isn't being read: that isn't the upstream's silence.
     pub fn pause(&self) {
         match self {
             Hearing::Connection(conversation) => conversation.pause(),

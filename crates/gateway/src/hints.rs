@@ -1,23 +1,23 @@
 //! 103 Early Hints (RFC 8297) that a server or program sends ahead of its response, on their way to
 //! the client.
 //!
-//! Difficulty: hints cost the other side nothing and may come without end, so that only so many of
-//! a request are passed on; and they are passed before anybody has looked at the response, so that
-//! only those fields go through which clients take from hints. Absent on purpose: clients of
-//! HTTP/1.x are told nothing (RFC 8297 section 3: some take a 103 for the response); their drivers
-//! give no way for it.
+//! Caveat: hints cost the upstream nothing and may never stop, so their number per request is
+//! limited; and they are passed on before the response has been checked, so only fields that
+//! clients accept from hints are forwarded.
+//! Out of scope: clients of HTTP/1.x get none (RFC 8297 section 3: some mistake a 103 for the
+//! response); their drivers don't support it.
 
 use saker_http::{Fields, Status, fields::known_name};
 use saker_pipeline::{Exchange, TellHints};
 use std::rc::Rc;
 
-/// Of one request.
+/// Maximum hints passed on per request.
 pub const HINTS_MAX: usize = 16;
 
 /// HTML, section 4.6.8 "processing early hints": links, under the policy that comes with them.
 const PASSED: [&str; 3] = ["link", "content-security-policy", "referrer-policy"];
 
-/// The client's end; by default nobody listens.
+/// Client side of the hints; by default they are discarded.
 #[derive(Default)]
 pub struct Hints {
     tell: Option<Rc<TellHints>>,

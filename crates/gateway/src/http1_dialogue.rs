@@ -24,7 +24,7 @@ pub struct Http1Dialogue {
     index: ResponseIndex,
     state: State,
     stays: bool,
-    /// Of the request.
+    /// Trailers of the request.
     trailers: Option<Fields>,
     /// Content is held back until 100, or for good.
     awaits_continue: bool,

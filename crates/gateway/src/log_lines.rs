@@ -10,12 +10,12 @@ use saker_telemetry::{error_log, heard, httpd_message, message};
 
 /// Longer messages are cut.
 const MESSAGE_BYTES_MAX: usize = 7 << 10;
-/// What each message of php-fpm begins with.
+/// Prefix of each message from php-fpm.
 const PREFIX: &[u8] = b"PHP message: ";
 /// Between two of its messages.
 const SEPARATOR: &[u8] = b"; PHP message: ";
 
-/// Who says it.
+/// Source of the messages.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// A server, by its protocol.

@@ -52,9 +52,10 @@ pub fn call(exchange: &Exchange) -> Option<Call> {
     })
 }
 
-/// A route for names that end in something (`*.php`) is for files: where the root is here, what is
-/// none of its files is not there. Programs would look for the script in the middle of the path
-/// otherwise, and PHP run a picture that somebody has uploaded (`/up/a.jpg/x.php`).
+/// True if the requested file doesn't exist. A route for a name suffix (`*.php`) is for files: if
+/// the root is local, a path that isn't one of its files is not found. Otherwise programs would
+/// look for the script in the middle of the path, and PHP would run an uploaded picture
+/// (`/up/a.jpg/x.php`).
 pub fn is_missing(exchange: &Exchange, call: &Call, seen: &Seen) -> bool {
     let route = exchange.route.and_then(|at| exchange.site.routes.get(at));
     let is_for_files = route.is_some_and(|route| {
@@ -94,7 +95,7 @@ impl Seen {
     }
 }
 
-/// What is not believed is hidden all the same: nobody needs to know paths of the inside.
+/// Untrusted fields are hidden too: internal paths must not leak.
 fn trust(exchange: &Exchange, is_trusted: bool) -> Trust {
     let files = exchange
         .settings
@@ -151,7 +152,7 @@ fn as_sent(exchange: &Exchange) -> Option<&[u8]> {
     }
 }
 
-/// What a pattern that ends in a star leaves of the path, with its slash.
+/// Returns the part of the path matched by a pattern's trailing star, with its slash.
 fn rest<'e>(exchange: &'e Exchange, route: &Route, is_replaced: bool) -> &'e [u8] {
     match &route.pattern {
         PathPattern::Prefix(prefix) if is_replaced => {
@@ -202,7 +203,7 @@ fn script(exchange: &Exchange) -> Script {
     }
 }
 
-/// What is true of any request.
+/// Returns the script data common to all requests.
 pub fn about_server(exchange: &Exchange) -> Script {
     Script {
         path: exchange.path.clone(),

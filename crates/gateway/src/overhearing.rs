@@ -9,7 +9,7 @@ use saker_cgi::{Broken, Dialogue, Event, Fault, ProgramRequest, Refused};
 use saker_pipeline::script_log::{Overheard, ScriptLog};
 use std::{cell::RefCell, rc::Rc};
 
-/// Of a script's output.
+/// Maximum script output that is recorded.
 const HEARD_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Debug, Default)]

@@ -38,19 +38,19 @@ const FILES_LOOK_MS: u64 = 1000;
 struct Idle {
     transport: Transport,
     since_ms: u64,
-    /// Of the backend, when it was made.
+    /// Epoch of the backend at connection time.
     epoch: u32,
 }
 
 pub struct Pool {
     pub backend: Arc<Backend>,
-    /// What logs call it.
+    /// Name used in logs.
     pub name: Rc<str>,
     /// Made when it is first needed, and when its files were last looked at.
     tls: RefCell<Option<(ClientTls, u64)>>,
-    /// Of HTTP/2, where requests share them.
+    /// HTTP/2 connections, which requests share.
     pub links: Links,
-    /// Of the last request; time limits of idle connections are looked at without one.
+    /// Idle limit of the last request, because idle connections are checked without one.
     kept_ms: Cell<u64>,
     forks_on_demand: Cell<bool>,
     epoch: RefCell<Epoch>,
@@ -58,7 +58,7 @@ pub struct Pool {
     /// Busy and idle ones.
     open: Cell<usize>,
     unheard: RefCell<Unheard>,
-    /// Somebody looks after those that wait while others are idle.
+    /// A task is watching over waiting requests while connections are idle.
     is_watched: Cell<bool>,
     queue: Rc<Queue>,
     /// Requests under way, and bytes so far, for the choice among members.
@@ -136,7 +136,7 @@ impl Pool {
         }
     }
 
-    /// Of what is behind the address now.
+    /// Returns the epoch of the backend now at this address.
     pub fn epoch(&self) -> u32 {
         self.epoch.borrow().now()
     }
@@ -287,8 +287,8 @@ impl Pool {
         self.is_watched.set(false);
     }
 
-    /// Where processes are started for connections that come, several that come at once may be seen
-    /// as one. Another one, of which nothing is wanted, makes the server look again.
+    /// Opens an unused connection to wake the server: if processes are started per connection,
+    /// several that arrive at once may be seen as one.
     fn knock(&self) {
         if let BackendAddress::Unix(path) = &self.backend.address
             && self.forks_on_demand.get()
@@ -353,7 +353,7 @@ pub fn share(all: usize, workers: usize) -> usize {
 /// One that is in use. Dropped, it is closed.
 pub struct Connection {
     transport: Option<Transport>,
-    /// `None`: it is nobody else's.
+    /// `None`: the connection isn't pooled.
     pool: Option<Rc<Pool>>,
     epoch: u32,
     /// It has served a request before.
@@ -380,7 +380,7 @@ impl Connection {
         self.transport.as_mut()
     }
 
-    /// Who is at the other end; `None`: a program of its own.
+    /// Returns the backend at the other end; `None`: a program of its own.
     pub fn backend(&self) -> Option<&Backend> {
         self.pool.as_ref().map(|pool| &*pool.backend)
     }

@@ -1,11 +1,11 @@
-//! Programs that are started for one request (CGI): a place among those that may run, the start,
-//! and somebody who attends to it to its end.
+//! Programs that are started for one request (CGI): a concurrency slot, the start, and a task that
+//! attends to the program until it ends.
 //!
 //! The conversation reads and writes the program's pipes like any connection ([`Pipes`]); an
-//! attendant, a task of its own, hears what the program says on standard error, waits for its end,
-//! and ends it when the conversation breaks off. Difficulty: a program may end long before its
-//! output has been read, or long after; its number must stay its own until nobody signals it any
-//! more, and its place is free only then.
+//! attendant, a task of its own, reads the program's standard error, waits for its end, and kills
+//! it if the conversation is aborted.
+//! Caveat: a program may end long before its output has been read, or long after; its process id
+//! must stay reserved until no more signals are sent to it, and only then is its slot free.
 //!
 //! Absent on purpose: what follows from the request (rules, `variables`), and what its output means
 //! (`saker_cgi::PlainCgi`).
@@ -48,7 +48,7 @@ pub struct Programs {
     places: Arc<Semaphore>,
     waiting: Rc<()>,
     waiting_max: usize,
-    /// Of programs that run as other users.
+    /// Spawner for programs that run as other users.
     spawner: Option<Arc<dyn Spawner>>,
 }
 
@@ -154,7 +154,7 @@ impl Pipes {
             .map_ok(|()| buf.filled().len())
     }
 
-    /// What nobody reads counts as written in vain.
+    /// Writes content; fails with a broken pipe once the input is closed.
     pub fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         match &mut self.input {
             Some(input) => Pin::new(input).poll_write(cx, buf),
@@ -191,7 +191,7 @@ impl Errors {
         }
     }
 
-    /// What is there.
+    /// Reads what is available.
     fn take(&mut self) {
         let mut piece = [0; ERROR_READ_BYTES];
         while let Some(pipe) = &self.pipe {
@@ -218,7 +218,7 @@ async fn attend(
     if !(is_finished && ends(&mut program, &mut errors, patience).await) {
         program.terminate();
         ends(&mut program, &mut errors, GRACE).await;
-        // Also those of its group that outlived it: nobody is there any more for whom they work.
+        // Also kills survivors of its process group: their output is no longer read.
         program.kill();
         ends(&mut program, &mut errors, GRACE).await;
     }

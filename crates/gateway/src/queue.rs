@@ -1,8 +1,7 @@
 //! Who waits for a connection of a pool that may have no more: first come, first served.
 //!
-//! Difficulty: somebody who is called may be gone before he hears it (his client has left, his time
-//! is up). A call is a value for that reason: dropped unused, it calls the next, so that no
-//! connection lies idle while others wait.
+//! Caveat: a woken waiter may be gone (its client has left, its time is up). A wake-up is therefore
+//! a value: dropped unused, it wakes the next, so that no connection stays idle while others wait.
 
 use crate::failure::Failure;
 use std::{cell::RefCell, collections::VecDeque, rc::Rc};
@@ -14,7 +13,7 @@ use tokio::{
 #[derive(Default)]
 pub struct Queue(RefCell<VecDeque<oneshot::Sender<Turn>>>);
 
-/// Somebody has been called.
+/// Turn of a woken waiter.
 pub struct Turn(Option<Rc<Queue>>);
 
 impl Queue {
@@ -71,7 +70,7 @@ impl Queue {
 }
 
 impl Turn {
-    /// What was to be had has been looked for: it is nobody else's turn.
+    /// Marks the turn as used, so that it isn't passed on.
     pub fn take(mut self) {
         self.0 = None;
     }

@@ -18,7 +18,7 @@ struct Known {
     addresses: Rc<[IpAddr]>,
     since_ms: u64,
     is_asking: bool,
-    /// Who is used first the next time.
+    /// Index of the address to use first next time.
     next: usize,
 }
 
@@ -47,7 +47,7 @@ pub fn doubt(host: &str) {
     });
 }
 
-/// What is known, and whether the caller is to ask again.
+/// Returns the cached addresses, and true if the caller must look them up again.
 fn known(host: &str, ttl_ms: u64) -> Option<(Vec<IpAddr>, bool)> {
     KNOWN.with_borrow_mut(|all| {
         let known = all.get_mut(host)?;
@@ -103,7 +103,7 @@ fn note(host: &str, addresses: &[IpAddr]) {
     });
 }
 
-/// What was known holds for another while.
+/// Extends the lifetime of the cached addresses.
 fn keep(host: &str) {
     KNOWN.with_borrow_mut(|all| {
         if let Some(known) = all.get_mut(host) {

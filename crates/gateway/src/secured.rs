@@ -90,7 +90,7 @@ impl Secured {
                 &mut self.unsent,
             );
             if received.is_err() {
-                // The alert; nobody waits for it.
+                // Sends the alert; delivery isn't awaited.
                 let _ = self.stream.write_now(&self.unsent);
             }
             self.is_closed |= received.map_err(Broken::Tls)?;
@@ -112,7 +112,7 @@ impl Secured {
             if self.is_closed {
                 return Poll::Ready(Ok(0));
             }
-            // Whoever waits for an answer must not sit on what it would answer.
+            // A reader waiting for a response must not hold back its own output.
             if let Poll::Ready(Err(error)) = self.poll_flush(cx) {
                 return Poll::Ready(Err(error));
             }
@@ -154,7 +154,7 @@ impl Secured {
 
     pub fn shutdown(&mut self) -> io::Result<()> {
         self.session.close(&mut self.unsent);
-        // Nobody waits for it.
+        // Delivery isn't awaited.
         let _ = self.stream.write_now(&self.unsent);
         self.unsent = Vec::new();
         self.stream.shutdown_write()

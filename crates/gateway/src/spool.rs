@@ -47,18 +47,18 @@ struct State {
     outcome: Option<Result<(), ()>>,
     reader: Option<Waker>,
     writer: Option<Waker>,
-    /// Nobody reads any more.
+    /// The reader is gone.
     is_abandoned: bool,
 }
 
-/// Where a client's files are counted.
+/// Account for a client's files.
 #[derive(Clone)]
 pub struct Room {
     pub files: Arc<BufferFiles>,
     pub client: ClientKey,
 }
 
-/// What was heard of a response that is not over.
+/// Part of an unfinished response that was read ahead.
 pub struct Ahead {
     content: Vec<u8>,
     /// The last that was said, if it was no content.
@@ -96,7 +96,7 @@ pub struct Pump {
     state: Rc<RefCell<State>>,
     bounds: Bounds,
     outlives_client: bool,
-    /// There was no room, so nobody listens.
+    /// Reading is paused because there was no room.
     is_paused: bool,
     room: Room,
     client: Asker,
@@ -328,7 +328,7 @@ impl Drop for SpooledBody {
     fn drop(&mut self) {
         let mut state = self.state.borrow_mut();
         state.is_abandoned = true;
-        // Of what nobody reads nothing is held, even if the program goes on.
+        // Without a reader no data is kept, even if the program continues.
         (state.chunks, state.memory_bytes, state.file) = (VecDeque::new(), 0, None);
         state.wake_writer();
     }

@@ -45,7 +45,7 @@ impl Transport {
         }
     }
 
-    /// What was said was whole: nothing is cut short by closing.
+    /// The data was complete: closing truncates nothing.
     pub fn finish(&mut self) {
         if let Transport::Process(pipes) = self {
             pipes.finish();

@@ -1,9 +1,9 @@
 //! What a conversation becomes after 101: a connection that only passes bytes, with the time limit
 //! that it had.
 //!
-//! The difficulty is memory: tunnels are idle for hours, and there are thousands of them. So a
-//! tunnel holds its connection, a deadline, and what was read behind the response's head until
-//! somebody takes it; nothing of the conversation stays.
+//! Caveat: memory matters, as tunnels are idle for hours, and there are thousands of them. So a
+//! tunnel holds only its connection, a deadline, and the bytes read after the response's head until
+//! they are consumed; nothing of the conversation stays.
 
 use crate::{conversation::Limit, pool::Connection};
 use saker_pipeline::{Asker, Tunnel};
@@ -18,11 +18,11 @@ pub struct ProgramTunnel {
     connection: Connection,
     /// Read behind the head.
     ahead: Vec<u8>,
-    /// Of the request, not sent when the answer came.
+    /// Bytes of the request not yet sent when the response arrived.
     owed: Vec<u8>,
     limit: Limit,
     client: Asker,
-    /// What counts the request as under way.
+    /// Guard that counts the request as active.
     _held: Box<dyn Any>,
 }
 

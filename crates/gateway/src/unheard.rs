@@ -7,8 +7,8 @@
 
 use std::collections::VecDeque;
 
-/// How long a fresh connection may be without an answer before a kept one makes room for it.
-/// Scripts that take longer have no use for what a kept connection saves them.
+/// Time a new connection may remain unanswered before a kept one is closed to make room. Scripts
+/// that take longer gain nothing from kept connections.
 pub const PATIENCE_MS: u64 = 10;
 
 #[derive(Default)]

@@ -78,7 +78,7 @@ pub fn fill(
         .for_each(|(name, value)| variables.set(name, value));
 }
 
-/// What is added once it is known who is asked; then the configuration has the last word.
+/// Adds the variables that depend on the chosen upstream; the configuration is applied last.
 pub fn finish(
     exchange: &Exchange,
     script: &Script,
@@ -143,7 +143,7 @@ fn search_path() -> Option<&'static [u8]> {
         .map(|path| path.as_bytes())
 }
 
-/// Of the libraries that such programs need.
+/// Returns the path of the libraries that such programs need.
 fn library_path() -> Option<&'static [u8]> {
     static PATH: OnceLock<Option<OsString>> = OnceLock::new();
     PATH.get_or_init(|| std::env::var_os("LD_LIBRARY_PATH"))

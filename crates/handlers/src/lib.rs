@@ -1,4 +1,5 @@
-//! Handlers and filters of native sites: redirects, fixed answers, PHP and CGI programs, and fields.
+//! Handlers and filters of native sites: redirects, fixed answers, PHP and CGI programs, and
+//! fields.
 //!
 //! Called by: the server's registry, which puts [`PhpFiles`], [`CgiFiles`], [`FixedAnswers`]
 //! and [`FieldFilter`] into its lists.

@@ -144,7 +144,7 @@ mod tests {
         }
     }
 
-    /// What comes of it, waiting for threads only.
+    /// Returns the future's output; it waits only for threads.
     fn now<T>(future: impl Future<Output = T>) -> T {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         let mut future = pin!(future);

@@ -1,12 +1,11 @@
 //! Requests and responses inspected by ModSecurity's rules (libmodsecurity).
 //!
-//! Floor 5. Called by: the phases `inspect_request` (the head, once it is known what is in force and
-//! the client is within its limits) and `inspect_content`; `respond`, before filters.
-//! Caveat: content has to be inspected before a handler gets any of it, so it is read here and
-//! replayed (`gathered`). A response may be a part or a coding of what rules have to see: the handler
-//! that makes it shows the whole ([`Exchange::show_whole`]).
-//! Out of scope: subrequests and error documents, which belong to an inspected request; reading the
-//! rules (`saker-config`).
+//! Floor 5. Called by: the phases `inspect_request` (the head, once it is known what is in force
+//! and the client is within its limits) and `inspect_content`; `respond`, before filters. Caveat:
+//! content has to be inspected before a handler gets any of it, so it is read here and replayed
+//! (`gathered`). A response may be a part or a coding of what rules have to see: the handler that
+//! makes it shows the whole ([`Exchange::show_whole`]). Out of scope: subrequests and error
+//! documents, which belong to an inspected request; reading the rules (`saker-config`).
 
 mod content;
 mod gathered;

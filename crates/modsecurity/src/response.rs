@@ -190,7 +190,7 @@ impl Sight {
 struct Replayed {
     read: VecDeque<Chunk>,
     stream: Box<dyn BodyStream>,
-    /// How the stream ended, if it has.
+    /// Result with which the stream ended, if it has.
     end: Option<Result<(), BodyError>>,
     length: Option<u64>,
 }

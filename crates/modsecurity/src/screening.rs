@@ -1,9 +1,9 @@
-//! One inspected request: its transaction with libmodsecurity, how far it has got, and its log lines.
+//! One inspected request: its transaction with libmodsecurity, how far it has got, and its log
+//! lines.
 //!
-//! Called by: every step of the inspection. Kept in the exchange until that ends; dropping it writes
-//! the audit log.
-//! Caveat: the transaction is away (`None`) while another thread works on it, and lost if that fails.
-//! Out of scope: reading content (`content`, `response`).
+//! Called by: every step of the inspection. Kept in the exchange until that ends; dropping it
+//! writes the audit log. Caveat: the transaction is away (`None`) while another thread works on it,
+//! and lost if that fails. Out of scope: reading content (`content`, `response`).
 
 use saker_config::modsecurity::Rules;
 use saker_http::Status;
@@ -22,7 +22,7 @@ const NO_RESPONSE: Status = Status(444);
 /// `None` while another thread has it.
 pub type SharedTransaction = Rc<RefCell<Option<Transaction>>>;
 
-/// How far the inspection has got.
+/// Progress of the inspection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// The head has been inspected.
@@ -58,7 +58,8 @@ impl Screening {
         }
     }
 
-    /// The disruptive action of the rules so far. A transaction that was lost with a thread refuses.
+    /// The disruptive action of the rules so far. A transaction that was lost with a thread
+    /// refuses.
     pub fn intervention(&self) -> Option<Intervention> {
         match self.transaction.borrow_mut().as_mut() {
             Some(transaction) => self.log.intervention(transaction),

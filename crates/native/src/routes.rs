@@ -8,8 +8,8 @@ use saker_http::Status;
 use saker_pipeline::{Exchange, Response, methods, to_https};
 use std::sync::Arc;
 
-/// Redirects to HTTPS if the site wants that, or gives the request the action and the settings of the
-/// first route whose pattern matches its path.
+/// Redirects to HTTPS if the site wants that, or gives the request the action and the settings of
+/// the first route whose pattern matches its path.
 pub fn select(exchange: &mut Exchange) -> Option<Response> {
     let site = Arc::clone(&exchange.site);
     if let Some(redirect) = to_https(exchange) {

@@ -327,8 +327,8 @@ impl Queue {
         true
     }
 
-    /// Takes work of the first owner with fewer than `running_max` busy threads; its next turn comes
-    /// last.
+    /// Takes work of the first owner with fewer than `running_max` busy threads; its next turn
+    /// comes last.
     fn next(&mut self, running_max: usize) -> Option<(u64, Job)> {
         let is_free =
             |owner: u64| self.running.iter().filter(|one| **one == owner).count() < running_max;

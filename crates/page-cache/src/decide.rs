@@ -30,8 +30,8 @@ pub struct Decision {
     pub is_template: bool,
 }
 
-/// Decides whether a response is stored. LSCache's own fields come first; without them, HTTP's rules
-/// apply.
+/// Decides whether a response is stored. LSCache's own fields come first; without them, HTTP's
+/// rules apply.
 ///
 /// # Errors
 /// The reason why the response is not stored.

@@ -1,12 +1,12 @@
 //! The page cache: answers requests from stored responses, and stores responses of programs and
 //! upstreams.
 //!
-//! Called by: the server's registry. [`LookupHandler`] runs before the gateway; [`StoreFilter`] runs
-//! after the filters that change content and before compression. A hit that depends on nothing but
-//! the request head is answered from then on without a full dispatch (`cached_route`).
-//! Caveat: a key contains everything that led to a page, and an entry carries the purge sequence
-//! number at which its making began, because purges may arrive while it is made.
-//! Out of scope: the caching rules (`saker_cache_rules`) and the files (`saker_cache_store`).
+//! Called by: the server's registry. [`LookupHandler`] runs before the gateway; [`StoreFilter`]
+//! runs after the filters that change content and before compression. A hit that depends on nothing
+//! but the request head is answered from then on without a full dispatch (`cached_route`). Caveat:
+//! a key contains everything that led to a page, and an entry carries the purge sequence number at
+//! which its making began, because purges may arrive while it is made. Out of scope: the caching
+//! rules (`saker_cache_rules`) and the files (`saker_cache_store`).
 
 mod announce;
 pub mod background_fetch;

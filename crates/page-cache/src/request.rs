@@ -177,8 +177,8 @@ impl CacheRequest {
         }
     }
 
-    /// The request by which its page can be fetched again; `None`: the page is personal, or the site
-    /// does not refetch.
+    /// The request by which its page can be fetched again; `None`: the page is personal, or the
+    /// site does not refetch.
     pub fn replay(
         &self,
         exchange: &Exchange,

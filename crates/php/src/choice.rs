@@ -1,9 +1,9 @@
-//! Which PHP somebody means: by its kind, its version, the name of a program, or a path; and what
-//! to do where there is none.
+//! Resolves a requested PHP, given by kind, version, program name or path, and the fallback if none
+//! is installed.
 //!
-//! Called by: the command line (`--php`), `saker check`. Caveat: what a program speaks is known by
-//! its name alone, as in `detect`. Out of scope: PHP that somebody else runs (`unix:PATH`,
-//! `HOST:PORT`).
+//! Called by: the command line (`--php`), `saker check`.
+//! Caveat: the protocol a program speaks is inferred from its name alone, as in `detect`.
+//! Out of scope: externally managed PHP (`unix:PATH`, `HOST:PORT`).
 
 use crate::detect::{Found, installed};
 use saker_config::model::{PhpKind, PhpProgram};
@@ -117,7 +117,7 @@ pub fn has_scripts(folder: &Path) -> bool {
     })
 }
 
-/// Of a folder, that are looked at for PHP files.
+/// Maximum number of directory entries scanned for PHP files.
 const ENTRIES_MAX: usize = 10_000;
 
 #[cfg(test)]

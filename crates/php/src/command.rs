@@ -86,7 +86,7 @@ impl Spec {
         }
     }
 
-    /// How long requests that run may take to end when PHP is replaced.
+    /// Time that running requests get to finish when PHP is replaced.
     pub fn drain_ms(&self) -> u64 {
         if self.php.run_time_ms > 0 {
             self.php.run_time_ms + 1_000
@@ -281,8 +281,7 @@ impl Spec {
             self.pool.processes.to_string(),
             self.php.idle_timeout_ms.div_ceil(1000).to_string(),
         );
-        // With one child lsphp would be that child itself, and nobody would be there to make the
-        // next.
+        // With one child, lsphp would be that child itself, with no parent to start the next one.
         command.env("LSAPI_CHILDREN", self.pool.processes.max(2).to_string());
         command
             .env("LSAPI_MAX_IDLE_CHILDREN", children)
@@ -325,7 +324,7 @@ impl Spec {
         Ok(())
     }
 
-    /// Its pool file, without a name that anybody else could open.
+    /// Pool file, in memory and unnamed, so that no other process can open it.
     fn pool_memory(&self) -> io::Result<OwnedFd> {
         let memory = rustix::fs::memfd_create("php-fpm.conf", MemfdFlags::CLOEXEC)?;
         let mut file = fs::File::from(memory);

@@ -1,7 +1,7 @@
 //! Which PHP there is: places where distributions and panels put it.
 //!
-//! Difficulty: versions. They are read from names (`php-fpm8.2`, `ea-php81`, `lsphp82`), never by
-//! running a program that nobody asked for; a name without one is a version that is not known.
+//! Caveat: versions are read from names (`php-fpm8.2`, `ea-php81`, `lsphp82`), never by running a
+//! program that wasn't configured; if the name has no version, the version is unknown.
 
 use saker_config::model::PhpKind;
 use std::{
@@ -18,7 +18,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// One that somebody named. `None`: its name does not say what it speaks.
+    /// Describes an explicitly named program. `None`: its protocol can't be inferred from its name.
     pub fn named(program: &Path) -> Option<Found> {
         let name = program.file_name()?.to_string_lossy();
         let kind = PhpKind::ALL
@@ -135,7 +135,7 @@ fn is_program(found: &Found) -> bool {
             .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// Of the program's name, of what it is a link to, or of a folder on its way (`ea-php81`,
+/// Version in the program's name, in its link target, or in a directory of its path (`ea-php81`,
 /// `lsphp82`).
 fn version(program: &Path) -> Option<Box<str>> {
     let target = fs::canonicalize(program).ok();

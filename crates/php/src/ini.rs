@@ -13,7 +13,7 @@ use std::{
 /// More files than this in a scanned folder are not looked at.
 const FILES_MAX: usize = 500;
 
-/// Where a PHP reads its configuration from.
+/// Locations from which a PHP reads its configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
     /// php.ini, whether it is there or not.
@@ -21,7 +21,7 @@ pub struct Places {
     folders: Vec<PathBuf>,
 }
 
-/// What was found there at a time. Equal ones mean that nothing has changed.
+/// Snapshot of the files at these locations. Equal snapshots mean that nothing has changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fingerprint(Vec<(PathBuf, u64, u64, i64, i64)>);
 

@@ -139,7 +139,7 @@ impl Manager {
     }
 }
 
-/// Another user is the broker's business, whoever the server is.
+/// Running as another user goes through the broker, regardless of the server's own user.
 fn whom(user: &ProgramUser, broker: Option<&Arc<BrokerClient>>) -> Result<Whom, String> {
     let shown = &user.user;
     let identity = Identity::look_up(shown, user.group.as_deref())

@@ -15,7 +15,7 @@ use tokio::{
 
 /// A longer line is cut into several.
 const LINE_BYTES_MAX: usize = 8 << 10;
-/// What php-fpm's processes begin each message of a script with.
+/// Prefix that php-fpm's processes put before each message of a script.
 const MESSAGE: &[u8] = b"PHP message: ";
 /// Time for a line to come over FastCGI.
 const PATIENCE: Duration = Duration::from_secs(1);

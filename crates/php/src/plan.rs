@@ -1,13 +1,14 @@
 //! From what is wanted to pools: which programs, how many processes each, and how the gateway
 //! treats them.
 //!
-//! Difficulty: each worker has connections of its own, and a connection that is kept holds a
-//! process. So there are as many processes as connections, the same number for each worker: none
-//! can be kept waiting by what another keeps. php-fpm keeps what a request sets (`php_value`,
-//! `php_admin_value`) in the process that served it, for whoever comes next. So where rules may set
-//! something there is a second pool of it, whose processes serve one request each; the code cache
-//! is the parent's and stays. What is known to be set before any request comes (`php_admin_value`
-//! of a host) has a pool that is started with it, whose processes stay.
+//! Caveat: each worker has its own connections, and a kept connection occupies a process. So there
+//! are as many processes as connections, the same number for each worker: no worker waits for
+//! connections that another one keeps. php-fpm keeps what a request sets (`php_value`,
+//! `php_admin_value`) in the process that served it, where it affects the next request. So where
+//! rules may set something, there is a second pool, whose processes serve one request each; the
+//! code cache belongs to the parent and survives. Settings known before any request
+//! (`php_admin_value` of a host) get a pool that is started with them and whose processes are
+//! reused.
 
 use crate::{
     choice,
@@ -22,8 +23,8 @@ use saker_config::{
 };
 use std::{collections::HashSet, sync::Arc};
 
-/// What one process is reckoned to need, where nobody said how many there shall be; and the bounds
-/// of that guess.
+/// Estimated memory of one process, used if no process count is configured, and the bounds of that
+/// estimate.
 const PROCESS_BYTES: u64 = 128 << 20;
 const PROCESSES_GUESSED: (u64, u64) = (4, 40);
 /// Pools for what hosts set. Each is a socket and a task; PHP runs in it only while it is asked
@@ -63,7 +64,7 @@ fn all_pools(model: &Model, workers: usize, always: bool) -> Vec<PhpPool> {
     all
 }
 
-/// For `saker check`: what would be run; `None`: nobody wants any.
+/// Describes the planned pools for `saker check`; `None`: PHP isn't used.
 pub fn explain(model: &Model) -> Option<String> {
     let is_wanted = wants_php(model) || model.php_pools.first().is_some();
     let shown = |pool: &PhpPool| {
@@ -83,8 +84,8 @@ pub fn explain(model: &Model) -> Option<String> {
     is_wanted.then(|| model.php_pools.first().map_or_else(none, shown))
 }
 
-/// Why there is no pool, where somebody wants one of a certain PHP. Who wants any is told with the
-/// first request.
+/// Explains why there is no pool although a specific PHP is configured. The first request reports
+/// which site needs it.
 pub fn none_of_the_named(model: &Model) -> Option<String> {
     let is_missing = wants_php(model)
         && model.php_pools.first().is_none()
@@ -134,7 +135,7 @@ fn sayable(value: &PhpValue) -> bool {
         && value.value.iter().all(is_plain)
 }
 
-/// What its processes keep from one request to the next.
+/// State that a pool's processes keep between requests.
 enum Kept<'m> {
     Everything,
     /// They end with the request.
@@ -293,7 +294,7 @@ fn tuning(php: &Php, processes: usize, kept_max: usize) -> Tuning {
         request_ahead_bytes: u64::MAX,
         connections_max: processes,
         kept_max,
-        // Before the process thinks that nobody comes any more.
+        // Shorter than the time after which the process itself gives up on an idle connection.
         kept_ms: php.idle_timeout_ms.saturating_sub(1000).clamp(500, 30_000),
         queue_max: php.queue_max,
         queue_timeout_ms: php.queue_timeout_ms,

@@ -48,7 +48,7 @@ const END_TIME: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(20);
 const QUESTION_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// What the manager wants of a pool.
+/// Pool state requested by the manager.
 #[derive(Clone, Debug)]
 pub enum Order {
     Run(Arc<Spec>),
@@ -64,7 +64,7 @@ pub struct Pool {
     failures: u32,
     /// Those that have a successor.
     leaving: JoinSet<()>,
-    /// Where the program of this path reads its configuration.
+    /// Configuration locations of the program at this path.
     places: Option<(PathBuf, Places)>,
 }
 
@@ -255,8 +255,7 @@ impl Pool {
             .spawn(leave(running, Vec::new(), self.orders.clone()));
     }
 
-    /// It has gone by itself; those of its group that are still there have nobody who looks after
-    /// them.
+    /// The process exited on its own; the rest of its process group is no longer supervised.
     async fn ended(&mut self, spec: &Spec, running: Running, status: io::Result<ExitStatus>) {
         if running.since.elapsed() >= SETTLED {
             self.failures = 0;
@@ -373,7 +372,7 @@ async fn leave(mut old: Running, epochs: Vec<Epoch>, mut orders: watch::Receiver
     clear(old.process).await;
 }
 
-/// What is left of a group is told to end, and then ended.
+/// Asks the remaining processes of a group to exit, then kills them.
 async fn clear(mut process: Process) {
     process.signal_all(ChildSignal::Term);
     let until = Instant::now() + END_TIME / 2;
@@ -384,7 +383,7 @@ async fn clear(mut process: Process) {
     let _ = timeout(END_TIME, process.wait()).await;
 }
 
-/// True if nobody has asked for long.
+/// True if the pool has had no requests for its idle timeout.
 fn is_idle(spec: &Spec, running: &Running) -> bool {
     let limit_ms = spec.php.pool_idle_timeout_ms;
     let now_ms = clock::monotonic_ms();

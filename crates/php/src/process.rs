@@ -27,12 +27,12 @@ pub enum Process {
     },
     Spawned {
         spawned: SpawnedChild,
-        /// Of the same socket.
+        /// Our end of the same socket.
         end: UnixStream,
     },
 }
 
-/// What a process says on standard error.
+/// Standard error of a process.
 pub type Errors = tokio::net::unix::pipe::Receiver;
 
 impl Process {

@@ -1,13 +1,12 @@
 //! Settings of requests for php-cgi, which reads none from its variables as php-fpm does: a script
 //! that runs before each script applies them.
 //!
-//! Difficulty: some settings can't be changed any more by then. One of an administrator that can't
-//! be applied ends the request with 500, since it may be what keeps a site inside its folder;
-//! others are left out. The script lies in the folder for temporary files, because PHP may be
-//! another user, and the server's state is nobody else's to look into. PHP of one user must not be
-//! able to change what PHP of another runs first, so that a server that root starts has the script
-//! made by root. Absent on purpose: the site's own auto_prepend_file in php.ini, which this one
-//! takes the place of.
+//! Caveat: some settings can no longer be changed by then. An administrator's setting that can't be
+//! applied ends the request with 500, since it may be what confines a site to its directory; others
+//! are dropped. The script is in the directory for temporary files, because PHP may run as another
+//! user, and the server's state is private. One user's PHP must not be able to change what another
+//! user's PHP runs first, so a server started by root has root create the script.
+//! Out of scope: the site's own auto_prepend_file in php.ini, which this one replaces.
 
 use crate::temporary;
 use std::{
@@ -37,8 +36,8 @@ const SCRIPT: &[u8] = br#"<?php
 })();
 "#;
 
-/// Of the file that root has made, in the folder for temporary files; it matches
-/// [`Script::any_path`], and outlives servers, which share it.
+/// Number of the file created by root in the directory for temporary files; it matches
+/// [`Script::any_path`], and the file outlives servers, which share it.
 const ROOTS_NUMBER: &str = "0-0";
 /// Root's file, once it is there.
 static ROOTS: OnceLock<PathBuf> = OnceLock::new();
@@ -50,8 +49,8 @@ pub struct Script {
     is_roots: bool,
 }
 
-/// As root, before the server becomes another user: makes the script a file that nobody else can
-/// change.
+/// Writes the script to a file that only root can change. Runs as root, before the server drops
+/// privileges.
 ///
 /// # Errors
 /// The file can't be written.
@@ -65,7 +64,7 @@ pub fn prepare() -> io::Result<()> {
     };
     if !is_it().unwrap_or(false) {
         let _ = fs::remove_file(&path);
-        // Nobody can have laid anything there in its place (open(2), O_EXCL).
+        // O_EXCL: no other user can have placed a file there (open(2)).
         let mut file = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -93,7 +92,7 @@ impl Script {
             saker_net::clock::monotonic_precise_ns()
         );
         let path = temporary::folder().join(name);
-        // Nobody can have laid anything there in its place (open(2), O_EXCL).
+        // O_EXCL: no other user can have placed a file there (open(2)).
         let mut file = OpenOptions::new()
             .write(true)
             .create_new(true)

@@ -16,7 +16,7 @@ use std::{fs, os::unix::fs::MetadataExt, path::Path};
 /// The system user that PHP runs as where it exists and `[php]` names none.
 pub const OWN_USER: &str = "saker-php";
 
-/// Who PHP is when the server is root and nobody was named, the first that there is.
+/// Users that PHP runs as if the server is root and none is configured; the first that exists wins.
 const USERS: [&str; 4] = [OWN_USER, "www-data", "apache", "nobody"];
 
 /// The user of PHP where the server stays root.
@@ -42,7 +42,7 @@ pub fn of_folder(folder: &Path) -> Option<String> {
     name.filter(|name| Identity::look_up(name, None).is_ok_and(|identity| identity.uid() == owner))
 }
 
-/// Where PHP can't enter a folder that root serves: the name of its user.
+/// Returns the name of PHP's user if it can't enter a directory that root serves.
 pub fn closed_to(php: &Php, folder: &Path) -> Option<String> {
     let names = php
         .user

@@ -1,10 +1,9 @@
 //! Protection against abuse, as the phases ask for it: the traits that `saker-abuse` implements.
 //!
-//! Called by: the phases `client_rules` and `limits`, the content phase before an upstream is asked,
-//! and the gateway.
-//! Caveat: an implementation that looks at the client or at fields has to report that by
-//! [`Exchange::depends_on_request`], or one client's answer is kept for all.
-//! Out of scope: connections (`server`), and the counting itself (`saker-rate-limits`).
+//! Called by: the phases `client_rules` and `limits`, the content phase before an upstream is
+//! asked, and the gateway. Caveat: an implementation that looks at the client or at fields has to
+//! report that by [`Exchange::depends_on_request`], or one client's answer is kept for all. Out of
+//! scope: connections (`server`), and the counting itself (`saker-rate-limits`).
 
 use crate::{Exchange, LocalFuture, Response, Services, Step};
 use saker_rate_limits::Place;

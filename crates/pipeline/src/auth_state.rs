@@ -1,9 +1,9 @@
 //! What an exchange knows of its forward authorization.
 //!
-//! Called by: the native rules, which set it, and the page cache, whose keys depend on it.
-//! Caveat: pages made for differently authorized clients must not be shared; [`AuthState::identity`]
-//! tells them apart.
-//! Out of scope: Basic and Digest authentication; their user is [`Exchange::user`](crate::Exchange).
+//! Called by: the native rules, which set it, and the page cache, whose keys depend on it. Caveat:
+//! pages made for differently authorized clients must not be shared; [`AuthState::identity`] tells
+//! them apart. Out of scope: Basic and Digest authentication; their user is
+//! [`Exchange::user`](crate::Exchange).
 
 use crate::Granted;
 use saker_config::model::Authorize;
@@ -29,8 +29,8 @@ impl AuthState {
         Arc::ptr_eq(&self.rule, rule)
     }
 
-    /// What the authorization server returned about the client, in a form that differs for different
-    /// clients; empty where it returned nothing.
+    /// What the authorization server returned about the client, in a form that differs for
+    /// different clients; empty where it returned nothing.
     pub fn identity(&self) -> &[u8] {
         &self.identity
     }

@@ -26,8 +26,8 @@ pub enum Handled {
 }
 
 /// Answers requests. Called in the content phase, in the registry's order, until one does not
-/// decline. The handler may read the exchange's body; the response's body is the driver's once it is
-/// returned.
+/// decline. The handler may read the exchange's body; the response's body is the driver's once it
+/// is returned.
 pub trait Handler {
     /// For traces and the log.
     fn name(&self) -> &'static str;
@@ -145,8 +145,8 @@ pub trait ErrorDocumentCache {
 }
 
 /// The outcome of the phases that can answer further requests for the same listener, host and path
-/// without running them again. A handler leaves one in [`Exchange::reusable`]; the pipeline keeps it
-/// as long as everything that it depends on holds.
+/// without running them again. A handler leaves one in [`Exchange::reusable`]; the pipeline keeps
+/// it as long as everything that it depends on holds.
 pub trait Reusable {
     /// Answers a GET or HEAD at once: no waiting, no file system call. `None`: this request has to
     /// go through the phases (for example because a variant is not made yet). `now` is in seconds

@@ -1,11 +1,11 @@
 //! Client addresses: what each has open and has used.
 //!
-//! Called by: the listener, once per connection; requests touch only the [`AddressState`].
-//! Caveat: an attacker may have any number of addresses, so the table has a bound and IPv6 addresses
-//! count by /64, which is what one client is given. Addresses that come when the table is full share
-//! one state, and with it one set of limits, until a sweep made room.
-//! Out of scope: a time of last use. A state whose accounts are all at rest is as good as a new one:
-//! forgetting it then forgives nothing, and forgetting it earlier would.
+//! Called by: the listener, once per connection; requests touch only the [`AddressState`]. Caveat:
+//! an attacker may have any number of addresses, so the table has a bound and IPv6 addresses count
+//! by /64, which is what one client is given. Addresses that come when the table is full share one
+//! state, and with it one set of limits, until a sweep made room. Out of scope: a time of last use.
+//! A state whose accounts are all at rest is as good as a new one: forgetting it then forgives
+//! nothing, and forgetting it earlier would.
 
 use crate::{Account, Places};
 use foldhash::fast::RandomState;
@@ -21,10 +21,10 @@ use std::{
 
 /// Locks are held for one look-up, so few shards are enough for the cores of one machine.
 const SHARDS: usize = 16;
-/// What one client is given, where nothing else is said.
+/// Default prefix length of one client.
 const IPV6_PREFIX: u8 = 64;
 
-/// What one client address, or one IPv6 /64, has open and has used.
+/// Open connections and usage of one client address, or of one IPv6 /64.
 #[derive(Debug, Default)]
 pub struct AddressState {
     /// Bandwidth of responses.
@@ -42,7 +42,7 @@ pub struct AddressState {
     connections: AtomicU32,
     /// Since when it has more connections than the soft limit lets it; 0: it has not.
     over_soft_since_ms: AtomicU64,
-    /// Of programs, once a limit asks for it.
+    /// Slots for programs, created once a limit needs them.
     dynamic: OnceLock<Arc<Places>>,
 }
 
@@ -218,7 +218,7 @@ impl AddressTable {
         self.len() == 0
     }
 
-    /// Whether new addresses share one state at the moment.
+    /// True if new addresses currently share one state.
     pub fn is_full(&self) -> bool {
         self.len() >= self.entries_max
     }
@@ -231,8 +231,8 @@ impl AddressTable {
 
     fn sweep_shard(&self, shard: &mut Shard, now_ns: u64) -> usize {
         let before = shard.len();
-        // A counted connection holds its state. Where nobody else holds one, nobody gets it while
-        // the lock is held, and all that was charged to it is seen here.
+        // A counted connection holds its state. If this is the only reference, no other one can be
+        // taken while the lock is held, and all charges to it are visible here.
         shard.retain(|_, state| Arc::get_mut(state).is_none_or(|state| !state.is_at_rest(now_ns)));
         let gone = before - shard.len();
         self.entries.fetch_sub(gone, Relaxed);

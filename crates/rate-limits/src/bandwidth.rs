@@ -18,17 +18,17 @@ pub const PIECES_PER_S_MAX: u64 = 20;
 /// The least: half a second's worth at a time, with which players and people still see something
 /// flow.
 const PIECES_PER_S_MIN: u64 = 2;
-/// What all paced bodies of a worker share, because each piece costs a timer, a turn and a system
-/// call however long it is.
+/// Pieces per second shared by all paced bodies of a worker, because each piece costs a timer, a
+/// turn and a system call regardless of its size.
 const PIECES_PER_S_OF_ALL: u64 = 1000;
 /// Less is not worth a system call; a rate below 80 KiB/s waits longer instead.
 pub const PIECE_BYTES_MIN: u64 = 4 << 10;
 /// More than that at once is of no use to a socket.
 pub const PIECE_BYTES_MAX: u64 = 256 << 10;
-/// What a late timer may catch up with.
+/// Amount that a late timer may catch up on.
 const TOLERANCE_NS: u64 = NS_PER_S / 50;
 
-/// How finely each of so many bodies is cut that one worker paces.
+/// Pieces per second for each body if one worker paces this many bodies.
 pub fn pieces_per_s(bodies: u64) -> u64 {
     (PIECES_PER_S_OF_ALL / bodies.max(1)).clamp(PIECES_PER_S_MIN, PIECES_PER_S_MAX)
 }
@@ -43,7 +43,8 @@ pub fn take(account: &Account, rate: Rate, bytes: u64, now_ns: u64) -> Option<u6
     excess_ns(debt_ns, rate)
 }
 
-/// How many bytes may go now in one piece; 0 where [`wait_ns`] says to wait. Charges nothing.
+/// Returns the number of bytes that may be sent now in one piece; 0 if [`wait_ns`] says to wait.
+/// Charges nothing.
 pub fn piece(account: &Account, rate: Rate, pieces_per_s: u64, now_ns: u64) -> u64 {
     let (debt_ns, burst_ns) = (account.debt_ns(now_ns), burst_ns(rate));
     if debt_ns > burst_ns {
@@ -58,14 +59,14 @@ fn share(rate: Rate, pieces_per_s: u64) -> u64 {
     (rate.bytes_per_s / pieces_per_s.max(1)).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)
 }
 
-/// How long until [`piece`] is not 0; `None` where it is not 0 now. Asked again after a wait,
-/// because others may share the account.
+/// Returns the time until [`piece`] is nonzero; `None` if it is nonzero now. Call again after a
+/// wait, because others may share the account.
 pub fn wait_ns(account: &Account, rate: Rate, now_ns: u64) -> Option<u64> {
     excess_ns(account.debt_ns(now_ns), rate)
 }
 
-/// Whether a whole body of so many bytes may go in one piece now. Charges nothing; where it is
-/// short and the account nearly at rest, as nearly always, it also divides nothing.
+/// True if a whole body of this size may be sent in one piece now. Charges nothing; if it is short
+/// and the account nearly idle, as is usual, it also avoids the division.
 pub fn takes_whole(account: &Account, rate: &Rate, bytes: u64, now_ns: u64) -> bool {
     if rate.after_bytes > 0 {
         return bytes <= rate.after_bytes;
@@ -99,7 +100,7 @@ impl Paced {
         }
     }
 
-    /// How many bytes may go now; 0: wait for [`Paced::wait_ns`].
+    /// Returns the number of bytes that may be sent now; 0: wait for [`Paced::wait_ns`].
     pub fn piece(&self, account: &Account, pieces_per_s: u64, now_ns: u64) -> u64 {
         if self.free_bytes > 0 {
             self.free_bytes
@@ -108,7 +109,7 @@ impl Paced {
         }
     }
 
-    /// How long to wait before anything may go.
+    /// Returns the time to wait before anything may be sent.
     pub fn wait_ns(&self, account: &Account, now_ns: u64) -> Option<u64> {
         if self.free_bytes > 0 {
             None

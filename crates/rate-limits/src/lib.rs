@@ -2,12 +2,11 @@
 //! out; the caller waits.
 //!
 //! Floor 3. Called by: the listener, which looks up an address's [`AddressState`] once per
-//! connection; `abuse`, which asks [`requests::admit`]; drivers, which ask [`Paced`] before and after
-//! each piece of a body.
-//! Caveat: a limit must cost nothing where it does not bite, and is shared by all cores. So an
-//! [`Account`] is one number, the time at which all that was charged will have been paid off (the
-//! theoretical arrival time of the generic cell rate algorithm): nothing is refilled, nothing runs
-//! in the background, and an unused account needs no attention.
+//! connection; `abuse`, which asks [`requests::admit`]; drivers, which ask [`Paced`] before and
+//! after each piece of a body. Caveat: a limit must cost nothing where it does not bite, and is
+//! shared by all cores. So an [`Account`] is one number, the time at which all that was charged
+//! will have been paid off (the theoretical arrival time of the generic cell rate algorithm):
+//! nothing is refilled, nothing runs in the background, and an unused account needs no attention.
 //! Out of scope: clocks, timers, sockets; fairness among those who share an account (first come,
 //! first served).
 

@@ -1,8 +1,8 @@
 //! A bounded number of concurrent places, and the queue for them. Shared by all workers.
 //!
 //! Called by: the limits on upstream requests.
-//! Caveat: a waiter that is woken may have left the queue (its client is gone, its time is up).
-//! Whoever leaves therefore wakes the next, so that no place stays empty while others wait.
+//! Caveat: a waiter that is woken may have left the queue (its client is gone, its time is up). A
+//! leaving waiter therefore wakes the next, so that no slot stays unused while others wait.
 //! Out of scope: the length of the queue, which the caller bounds.
 
 use std::{

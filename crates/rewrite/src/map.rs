@@ -21,7 +21,7 @@ pub struct Map {
     pub source: MapSource,
 }
 
-/// Where values come from.
+/// Source of a map's values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MapSource {
     Text(PathBuf),
@@ -104,7 +104,7 @@ impl Map {
         }
     }
 
-    /// What the trace says is then the value twice.
+    /// True if the map rewrites its key; the trace then prints the value twice.
     pub(crate) fn changes_key(&self) -> bool {
         matches!(
             self.source,
@@ -201,7 +201,7 @@ impl TextMap {
         TextMap { values }
     }
 
-    /// Of a data base: every value as it is.
+    /// Builds a map from database rows, with every value unchanged.
     pub fn of_pairs<'p>(pairs: impl IntoIterator<Item = (&'p [u8], &'p [u8])>) -> TextMap {
         TextMap {
             values: pairs

@@ -22,7 +22,7 @@ pub(crate) struct Rule {
     pub flags: Flags,
 }
 
-/// What the third argument says.
+/// Parsed flags (the third argument).
 #[derive(Debug, Default)]
 pub(crate) struct Flags {
     pub escape_groups: bool,

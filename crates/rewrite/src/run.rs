@@ -46,7 +46,7 @@ pub(crate) struct Run<'a> {
     filename: Vec<u8>,
     query: Option<Vec<u8>>,
     discard_path_info: bool,
-    /// What the rule at hand is matched against.
+    /// Text that the current rule is matched against.
     subject: Vec<u8>,
     rule_groups: Groups,
     condition_groups: Groups,

@@ -10,7 +10,7 @@
 use crate::{DirectiveError, Map, Notice, condition::Condition, rule::Rule};
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
-/// Where a directive stands.
+/// Context in which a directive appears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The server or a virtual host.
@@ -56,12 +56,12 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Of a server or virtual host.
+    /// Returns the settings of a server or virtual host.
     pub fn server() -> Settings {
         Settings::new(Place::Server, None)
     }
 
-    /// Of a section or an `.htaccess` file for `directory`.
+    /// Returns the settings of a section or an `.htaccess` file for `directory`.
     pub fn directory(place: Place, directory: &[u8]) -> Settings {
         let mut directory = directory.to_vec();
         if directory.last() != Some(&b'/') {
@@ -205,7 +205,7 @@ impl Settings {
         self.maps.get(name).map(AsRef::as_ref)
     }
 
-    /// What a server's directories begin with: state and options, no rules.
+    /// Returns the initial settings of a server's directories: state and options, no rules.
     pub fn for_directories(&self) -> Settings {
         let mut settings = Settings::new(Place::Directory, None);
         (settings.engine, settings.options, settings.touched) =

@@ -31,7 +31,7 @@ pub(crate) enum Part {
     },
 }
 
-/// What `%{…}` names.
+/// Variable named by `%{…}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Lookup {
     /// Unknown, or without a name.
@@ -51,7 +51,7 @@ pub(crate) enum Lookup {
     },
 }
 
-/// How deep `${…}` nests.
+/// Maximum nesting depth of `${…}`.
 const DEPTH_MAX: usize = 16;
 /// Longest text between curlies.
 const CURLIES_BYTES_MAX: usize = 8192;
@@ -93,7 +93,7 @@ fn flush(literal: &mut Vec<u8>, parts: &mut Vec<Part>) {
     }
 }
 
-/// What begins with `$` or `%`, and its length.
+/// Parses an expansion that begins with `$` or `%`; returns it with its length.
 fn special(text: &[u8], depth: usize) -> Option<(Part, usize)> {
     match (text[0], *text.get(1)?) {
         (b'$', digit @ b'0'..=b'9') => Some((Part::RuleGroup(usize::from(digit - b'0')), 2)),
@@ -125,8 +125,8 @@ fn map(inside: &[u8], depth: usize) -> Option<Part> {
     })
 }
 
-/// Where `wanted` is, outside nested curlies. The closing curly is found only if it is what is
-/// wanted.
+/// Returns the position of `wanted` outside nested braces. The closing brace is found only if it is
+/// the byte wanted.
 fn in_curlies(text: &[u8], wanted: u8) -> Option<usize> {
     let mut depth = 1;
     for (at, byte) in text.iter().enumerate().take(CURLIES_BYTES_MAX) {

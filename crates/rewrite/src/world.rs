@@ -39,7 +39,7 @@ pub struct Input<'a> {
     pub uri: &'a [u8],
     /// The file found so far; in server context mostly none (`r->filename`).
     pub filename: Option<&'a [u8]>,
-    /// What followed the file in the path.
+    /// Path after the file name (PATH_INFO).
     pub path_info: &'a [u8],
     /// Query, not decoded, without the `?` (`r->args`).
     pub query: Option<&'a [u8]>,
@@ -82,7 +82,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// What should happen.
+/// Action to take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// No rule with a substitution matched: go on as if there were none.
@@ -130,7 +130,7 @@ pub struct Outcome {
     pub trace: Vec<TraceLine>,
 }
 
-/// What happens besides.
+/// Side effects of the rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
     /// In the order of the rules; `None` unsets. A name may come again.

@@ -50,7 +50,7 @@ fn until_nul(mut value: Vec<u8>) -> Vec<u8> {
     value
 }
 
-/// What could be markup, and nothing else: bytes that are no ASCII stay as they are.
+/// Escapes only characters that could be markup; non-ASCII bytes are unchanged.
 pub fn html(value: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(value.len() + 16);
     for byte in value {

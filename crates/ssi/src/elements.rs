@@ -43,13 +43,13 @@ pub struct Running {
     arguments: VecDeque<Argument>,
     encoding: Vec<u8>,
     decoding: Vec<u8>,
-    /// Of `set`.
+    /// Variable named by `set`.
     variable: Option<Vec<u8>>,
     /// The last one that was to be included could not be.
     has_failed: bool,
 }
 
-/// What comes of an argument.
+/// Result of an argument.
 enum Outcome {
     Next,
     Demand(Demand),

@@ -12,7 +12,7 @@ use crate::{
 };
 use saker_ap_expr::{Pattern, PatternOptions};
 
-/// Of groups and negations in each other.
+/// Maximum nesting of groups and negations.
 const DEPTH_MAX: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,13 +1,13 @@
 //! Server-side includes as mod_include has them, pure: bytes of a page go in, text and demands come
 //! out.
 //!
-//! Floor 3. [`Scanner`] finds the elements (`<!--#name argument="value" -->`), [`Page`] carries
-//! them out: what it can't do itself (other pages, files, programs) it demands ([`Demand`]), and
-//! goes on when it is answered. What it asks in passing (times, sizes, expressions, variables) it
-//! asks a [`World`]. Memory is bounded: text passes through, an element and a value have a largest
-//! size. Difficulty: a page may be cut anywhere on its way in, and means the same however it is
-//! cut. Absent on purpose: files, sub-requests, processes and clocks, which belong to whoever
-//! drives the page.
+//! Floor 3. [`Scanner`] finds the elements (`<!--#name argument="value" -->`), [`Page`] executes
+//! them: what it can't do itself (other pages, files, programs) it demands ([`Demand`]), and it
+//! continues after the answer. Immediate queries (times, sizes, expressions, variables) go to a
+//! [`World`]. Memory is bounded: text passes through, and elements and values have a maximum size.
+//! Caveat: a page may be split anywhere on its way in; the result must not depend on the split.
+//! Out of scope: files, subrequests, processes and clocks, which the code that drives the page
+//! provides.
 
 mod coding;
 mod elements;

@@ -1,8 +1,9 @@
 //! A page on its way through: text that shows, elements that are carried out one by one.
 //!
-//! Whoever drives it calls [`Page::push`] (or [`Page::end`]) after [`Step::Hungry`], and
-//! [`Page::answer`] after [`Step::Demand`]; then [`Page::step`] again. Difficulty: elements stand
-//! for several demands, and what they do with an answer depends on the ones before.
+//! The driver calls [`Page::push`] (or [`Page::end`]) after [`Step::Hungry`], and [`Page::answer`]
+//! after [`Step::Demand`]; then [`Page::step`] again.
+//! Caveat: an element may issue several demands, and its use of an answer depends on the earlier
+//! ones.
 
 use crate::{
     elements::Running,
@@ -15,7 +16,8 @@ use crate::{
 /// Text is handed out from that size on.
 const TEXT_BYTES: usize = 16 << 10;
 
-/// What is in force for a page. The Apache manual, mod_include, has the directives of these names.
+/// Settings in effect for a page. The Apache manual, mod_include, describes the directives of the
+/// same names.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub start_tag: Box<[u8]>,
@@ -54,13 +56,13 @@ pub enum Target {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Demand {
-    /// What the target is answered with goes out here.
+    /// Emits the response of the target.
     Include(Target),
     /// Size and time of the target.
     Look(Target),
-    /// What the shell says to this goes out here.
+    /// Emits the output of this shell command.
     Command(Vec<u8>),
-    /// What this program says goes out here.
+    /// Emits the output of this program.
     Program(Vec<u8>),
 }
 
@@ -148,7 +150,7 @@ impl Page {
         }
     }
 
-    /// What came of the demand.
+    /// Passes in the result of the demand.
     pub fn answer(&mut self, answer: Answer, world: &mut dyn World) {
         debug_assert!(self.is_waiting, "nothing was demanded");
         self.is_waiting = false;
@@ -163,7 +165,7 @@ impl Page {
 const EXPRESSION_COST_BYTES: usize = 4096;
 const EXPRESSION_BYTE_COST: usize = 64;
 
-/// What a page has come to.
+/// Current state of a page.
 pub(crate) struct State {
     pub settings: Settings,
     pub out: Vec<u8>,

@@ -8,7 +8,7 @@
 use memchr::memmem;
 use std::collections::VecDeque;
 
-/// Of an element from behind its start mark up to its end; longer ones are an error.
+/// Length limit of an element from after its start mark to its end; longer ones are an error.
 pub const ELEMENT_BYTES_MAX: usize = 64 << 10;
 
 /// `name="value"`.
@@ -87,7 +87,7 @@ impl Scanner {
         self.is_over = true;
     }
 
-    /// What comes next; `None`: more is needed, or there is nothing more.
+    /// Returns the next item; `None`: more input is needed, or the input has ended.
     pub fn scan(&mut self) -> Option<Found> {
         match self.state {
             State::Text => self.text(),
@@ -173,7 +173,7 @@ fn begun(text: &[u8], mark: &[u8]) -> usize {
         .unwrap_or(0)
 }
 
-/// Where in an element the reader is.
+/// Position of the scanner within an element.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
     #[default]

@@ -5,7 +5,7 @@ use crate::{
     world::{Matched, World},
 };
 
-/// What stands where a variable is not there.
+/// Replacement for an undefined variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
     Nothing,
@@ -13,7 +13,7 @@ pub enum Missing {
     Name,
 }
 
-/// Where values come from.
+/// Source of values.
 pub struct Values<'v> {
     pub world: &'v mut dyn World,
     pub matched: &'v Matched,

@@ -53,7 +53,7 @@ fn settings() -> Settings {
     }
 }
 
-/// What goes out; demands are answered by what they are, and fail if they are for something called
+/// Returns the output; demands are answered according to their type, and fail if their name is
 /// `bad`.
 fn run(settings: Settings, pieces: &[&[u8]]) -> String {
     let (mut world, mut page) = (Table::default(), Page::new(settings));

@@ -7,13 +7,13 @@
 
 /// Variables of one page.
 pub const VARIABLES_MAX: usize = 1000;
-/// Of a value, or of any text in which variables were put in.
+/// Length limit of a value, or of any text after substitution.
 pub const VALUE_BYTES_MAX: usize = 1 << 20;
 
-/// Of all values together.
+/// Size limit of all values together.
 pub const VALUES_BYTES_MAX: usize = 4 << 20;
 
-/// What is made when it is wanted.
+/// Value that is computed on demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lazy {
     DateLocal,
@@ -51,7 +51,7 @@ impl Value {
 #[derive(Clone, Debug, Default)]
 pub struct Variables {
     all: Vec<(Box<[u8]>, Value)>,
-    /// Of their values.
+    /// Total size of the values.
     bytes: usize,
 }
 

@@ -1,9 +1,9 @@
-//! What a page asks in passing, of whoever drives it.
+//! Immediate queries of a page, answered by the code that drives it.
 
 use crate::variables::{Lazy, Variables};
 use saker_ap_expr::Backreferences;
 
-/// What the last pattern matched, `$0` to `$9`.
+/// Groups of the last match, `$0` to `$9`.
 #[derive(Clone, Debug, Default)]
 pub struct Matched(pub Backreferences);
 

@@ -1,9 +1,9 @@
 //! `saker-link` as a program: what it runs and prints, and that nothing outlives it.
 //!
-//! Called by: `cargo test -p saker-link`, as root and with /dev/net/tun.
-//! Caveat: this test program stands in for `saker-link`: it runs `as_saker_link` once more, with the
-//! arguments in its environment, and what the test harness prints first is skipped.
-//! Out of scope: what a link does to packets (`tests/link.rs`).
+//! Called by: `cargo test -p saker-link`, as root and with /dev/net/tun. Caveat: this test program
+//! stands in for `saker-link`: it runs `as_saker_link` once more, with the arguments in its
+//! environment, and what the test harness prints first is skipped. Out of scope: what a link does
+//! to packets (`tests/link.rs`).
 
 use std::{
     io::{BufRead, BufReader},

@@ -10,7 +10,7 @@ use crate::tree::Relation;
 
 /// A pattern without its end.
 pub(super) const UNTERMINATED_REGEX: &str = "Unterminated regexp";
-/// How deep modes nest.
+/// Maximum nesting depth of modes.
 const DEPTH_MAX: usize = 20;
 const SEPARATORS: &[u8] = b"/#$%^|?!'\",;:._-";
 
@@ -49,7 +49,7 @@ pub(super) enum Token {
     Split,
     Sub,
     Sign(u8),
-    /// What can't be read; always the last.
+    /// Syntax error; always the last token.
     Error(String),
     End,
 }

@@ -193,7 +193,7 @@ fn limits() {
     );
 }
 
-/// What overflows the JIT's stack is matched by the interpreter.
+/// A pattern that overflows the JIT's stack is matched by the interpreter.
 #[test]
 fn deep_recursion() {
     let subject = "ab".repeat(4_000);
@@ -207,7 +207,7 @@ fn deep_recursion() {
     assert_ne!(nested, Ok(true));
 }
 
-/// What one file compiles is bounded; others are as before.
+/// Compilation is limited per file; other files are unaffected.
 #[test]
 fn patterns_of_a_file_are_bounded_together() {
     let compile = |text: &str| Pattern::compile(text, PatternOptions::HTTPD);

@@ -5,7 +5,7 @@
 //! short text can become megabytes of code. Caveat: an estimate; classes count as one atom, and
 //! calls of other groups, which are not written out, as what they are.
 
-/// What any pattern takes.
+/// Base weight of any pattern.
 const BASE: u64 = 64;
 
 /// Atoms with their repetitions, each as often as it is written out.

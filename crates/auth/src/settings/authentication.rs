@@ -9,7 +9,7 @@ use super::merge::either;
 use saker_ap_expr::StringExpression;
 use std::{path::PathBuf, sync::Arc};
 
-/// Where passwords are looked up.
+/// Source of passwords.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Provider {
     File,
@@ -82,7 +82,7 @@ pub struct DigestSettings {
 /// User name and password as texts that may contain variables.
 pub type CredentialTexts = (Arc<StringExpression>, Arc<StringExpression>);
 
-/// How clients authenticate.
+/// Authentication settings for clients.
 #[derive(Clone, Debug, Default)]
 pub struct Authentication {
     /// `Basic`, `Digest` or `None`.

@@ -8,7 +8,7 @@ use super::{merge::either, methods::Methods, requirement::Requirement};
 use saker_config::model::Origin;
 use std::sync::Arc;
 
-/// How the rules of a container combine.
+/// Combination of a container's rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Logic {
     All,
@@ -102,7 +102,7 @@ impl Group {
     }
 }
 
-/// How the rules of a section combine with those outside (AuthMerging).
+/// Combination of a section's rules with those outside it (AuthMerging).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merging {
     Off,

@@ -55,7 +55,7 @@ pub struct SqlQueries {
     pub realm: Option<Arc<str>>,
     /// The groups of a user, or a login or logout (AuthzDBDQuery).
     pub groups: Option<Arc<str>>,
-    /// Where a user is redirected after login or logout (AuthzDBDRedirectQuery).
+    /// URL to redirect a user to after login or logout (AuthzDBDRedirectQuery).
     pub redirect: Option<Arc<str>>,
     /// After login or logout the client is redirected to its Referer.
     pub to_referer: Option<bool>,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Words of a line that may contain variables.
 pub type Words = Arc<StringExpression>;
 
-/// What a `Require` line asks for, by the provider that checks it.
+/// Requirement of a `Require` line, by the provider that checks it.
 #[derive(Clone, Debug)]
 pub enum Requirement {
     /// `all granted`, `all denied`.

@@ -1,8 +1,8 @@
 //! A store with many entries: what a purge costs then, and how long a start takes. Prints figures;
 //! by default with few entries.
 //!
-//! `SAKER_STORE_ENTRIES=1000000 cargo test --release -p saker-cache-store --lib tests::many -- --nocapture` is
-//! the whole of it.
+//! `SAKER_STORE_ENTRIES=1000000 cargo test --release -p saker-cache-store --lib tests::many --
+//! --nocapture` is the whole of it.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 

@@ -76,7 +76,7 @@ const NAMED: u8 = 10;
 const KEY_SIZE: (u8, &[u8]) = (11, b"SSL_CIPHER_USEKEYSIZE");
 const SECRET: u8 = 12;
 const METHOD: u8 = 13;
-/// What Tomcat takes from attributes because the protocol forgot it.
+/// Request values that Tomcat reads from attributes because the protocol has no field for them.
 const FORGOTTEN: [(&[u8], &[u8]); 3] = [
     (b"AJP_REMOTE_PORT", b"REMOTE_PORT"),
     (b"AJP_LOCAL_ADDR", b"SERVER_ADDR"),

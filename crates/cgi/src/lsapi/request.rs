@@ -1,8 +1,8 @@
 //! BEGIN_REQUEST: everything about a request in one packet (sections 3.1 to 3.8 of the protocol).
 //!
-//! Difficulty: offsets point into later parts of the packet, and the program writes a NUL behind
-//! every name and value of the raw fields. So the fields are written anew, a line each, with bytes
-//! between that belong to nobody; and numbers in front are filled in at the end.
+//! Caveat: offsets point to later parts of the packet, and the program writes a NUL after every
+//! name and value of the raw fields. The fields are therefore rewritten, one per line, with unused
+//! bytes between them, and the numbers in the header are filled in at the end.
 //!
 //! Absent on purpose: the request line in the raw block, which the library does not look at.
 
@@ -60,7 +60,7 @@ const TRANSFER_ENCODING_SLOT: usize = 24;
 pub struct Identity {
     pub uid: u32,
     pub gid: u32,
-    /// Of the file that LSAPI_SECRET names.
+    /// Secret from the file named by LSAPI_SECRET.
     pub secret: [u8; 16],
     /// Fresh for each connection.
     pub nonce: [u8; 16],
@@ -100,7 +100,7 @@ struct Packet<'o> {
     start: usize,
 }
 
-/// Where the values are that PHP asks for before all others.
+/// Positions of the values that PHP reads before all others.
 #[derive(Default)]
 struct Known {
     script_filename: Option<u32>,

@@ -97,7 +97,7 @@ fn read_list(packet: &[u8], mut at: usize, count: i32) -> Option<(Variables, usi
     }
 }
 
-/// The byte behind each name and value must belong to nobody: the library writes a NUL there.
+/// The byte after each name and value must be unused: the library writes a NUL there.
 fn read_fields(packet: &[u8], index: usize, raw: &[u8]) -> Option<Variables> {
     let part = |at: usize, length: usize| {
         raw.get(at..at + length)

@@ -54,7 +54,7 @@ pub fn filter_request(
     Box::new(TransformedBody::new(body, Box::new(editor)))
 }
 
-/// What follows a command.
+/// Action after a command.
 enum Then {
     On,
     To(usize),

@@ -1,10 +1,9 @@
 //! A sed script, parsed into a list of commands with their jump targets.
 //!
-//! Called by: the front ends, at configuration time, and `sed`, which runs it.
-//! Caveat: this is the sed of System V. `a`, `c` and `i` want their text on a line of its own, which
-//! no directive has, so Apache can't use them either; labels end with the line there, here with a
-//! semicolon, too.
-//! Out of scope: `w`, because responses write no files.
+//! Called by: the front ends, at configuration time, and `sed`, which runs it. Caveat: this is the
+//! sed of System V. `a`, `c` and `i` want their text on a line of its own, which no directive has,
+//! so Apache can't use them either; labels end with the line there, here with a semicolon, too. Out
+//! of scope: `w`, because responses write no files.
 
 use super::pattern::{self, Regex};
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
@@ -210,7 +209,7 @@ impl<'t> Parser<'_, 't> {
         Ok(true)
     }
 
-    /// What may stand behind a command.
+    /// Parses what may follow a command.
     fn end(&mut self, name: u8) -> Result<(), String> {
         self.skip(b" \t");
         match self.rest.first() {
@@ -431,7 +430,7 @@ impl<'t> Parser<'_, 't> {
     }
 }
 
-/// Whether a backslash that takes the meaning of what follows away stands here.
+/// True if an escaping backslash is at this position.
 fn is_escape(text: &[u8], at: usize) -> bool {
     let before = text
         .get(..at)

@@ -70,7 +70,7 @@ fn run(mut plans: mpsc::UnboundedReceiver<Vec<Member>>) {
     });
 }
 
-/// What makes two members the same to ask.
+/// Key under which members share one health check.
 type Key = (Arc<Backend>, Box<str>, Arc<HealthCheck>);
 
 /// A server that is asked, and who wants to know.

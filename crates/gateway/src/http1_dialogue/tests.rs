@@ -29,7 +29,8 @@ fn begun(method: &str, fields: &[(&str, &str)], length: Option<u64>) -> (Http1Di
     (dialogue, String::from_utf8(out).unwrap())
 }
 
-/// What is heard when the bytes come in pieces of that size; the connection ends behind them.
+/// Returns the events received when the bytes arrive in pieces of this size and the connection then
+/// ends.
 fn heard(method: &str, response: &[u8], piece: usize) -> Vec<String> {
     let (mut dialogue, _) = begun(method, &[], Some(0));
     let (mut input, mut said) = (Vec::new(), Vec::new());

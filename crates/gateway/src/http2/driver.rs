@@ -21,10 +21,10 @@ const TURNS_MAX: usize = 16;
 pub struct Driver {
     link: Rc<Link>,
     connection: Connection,
-    /// What is being sent; `out` of the link goes on growing meanwhile.
+    /// Bytes being sent; meanwhile the link's `out` continues to grow.
     sending: Vec<u8>,
     sent: usize,
-    /// Of frames that are not complete.
+    /// Bytes of incomplete frames.
     input: Vec<u8>,
     head: HeadStore,
     desk: Desk,
@@ -60,7 +60,7 @@ impl Driver {
             match self.poll_read(cx) {
                 Poll::Ready(Ok(())) => self.link.waiting.wake(self.link.room()),
                 Poll::Ready(Err(lost)) => {
-                    // What there is to say about it; nobody waits for it to arrive.
+                    // Sends the final frames; delivery isn't awaited.
                     let _ = self.poll_write(cx);
                     return Poll::Ready(lost);
                 }

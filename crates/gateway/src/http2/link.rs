@@ -22,7 +22,7 @@ use std::{
 
 /// Streams on one connection, however many the server allows.
 pub const STREAMS_MAX: usize = 128;
-/// Of one stream, ahead of the request that takes it.
+/// Receive window of one stream, beyond what its request has consumed.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 /// Frames of content are only made while there are fewer bytes to be sent.
 pub const OUT_BYTES_MAX: usize = 64 << 10;
@@ -46,7 +46,7 @@ fn limits() -> Limits {
     }
 }
 
-/// What has come for a request.
+/// Event received for a request.
 pub enum Heard {
     Head(ResponseHead),
     Content(Vec<u8>),
@@ -66,11 +66,11 @@ pub enum Lost {
     Io(io::ErrorKind),
 }
 
-/// Where a request finds what has come for it.
+/// Events received for a request.
 #[derive(Default)]
 pub struct Inbox {
     pub heard: VecDeque<Heard>,
-    /// Of 103s, before the head; no more than would be passed on.
+    /// Fields of 103s before the head; no more than would be passed on.
     pub hints: Vec<Fields>,
     waker: Option<Waker>,
     wants_room: bool,
@@ -106,7 +106,7 @@ pub struct Inner {
     pub out: Vec<u8>,
     pub streams: HashMap<StreamId, Rc<RefCell<Inbox>>, RandomState>,
     driver: Option<Waker>,
-    /// When the last byte came.
+    /// Time at which the last byte arrived.
     pub heard_ms: u64,
     idle_since_ms: u64,
     /// No new streams.
@@ -117,7 +117,7 @@ pub struct Inner {
 pub struct Link {
     pub inner: RefCell<Inner>,
     pub waiting: Rc<Waiting>,
-    /// Of the backend, when it was made.
+    /// Epoch of the backend at creation.
     pub epoch: u32,
     /// It serves one request only.
     is_single: Cell<bool>,
@@ -183,8 +183,8 @@ impl Link {
         })
     }
 
-    /// Nothing came for a request in its time. Where nothing came at all for the better part of it,
-    /// nobody is asked here again.
+    /// Handles a request's timeout. If nothing at all arrived for most of that time, the connection
+    /// gets no new requests.
     pub fn suspect(&self, timeout_ms: u64) {
         let mut inner = self.inner.borrow_mut();
         if clock::monotonic_ms().saturating_sub(inner.heard_ms) > timeout_ms / 2 {
@@ -204,7 +204,7 @@ impl Link {
         inner.is_retired
     }
 
-    /// The connection has ended: whoever still waits learns why.
+    /// Ends the connection and reports the reason to all waiting requests.
     pub fn end(&self, lost: &Lost) {
         let mut inner = self.inner.borrow_mut();
         inner.is_retired = true;
@@ -261,7 +261,8 @@ impl Inner {
     }
 }
 
-/// A request's end of its stream. Dropped, the server is told that nobody wants it any more.
+/// A request's end of its stream. Dropping it tells the server that the response is no longer
+/// wanted.
 pub struct Stream {
     pub link: Rc<Link>,
     id: StreamId,

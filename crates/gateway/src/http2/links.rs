@@ -160,7 +160,7 @@ impl<'l> UnderWay<'l> {
         std::mem::forget(self);
     }
 
-    /// Nobody waits for what can't be.
+    /// Wakes all waiters after a failed connection attempt.
     fn fail(self) {
         self.0.is_connecting.set(false);
         self.0.waiting.tell(usize::MAX, false);

@@ -1,11 +1,11 @@
 //! HTTP/2 towards servers: requests that share connections.
 //!
-//! A connection ([`Link`]) is driven by a task of its own (`driver`), which reads, hands what it
-//! read to the streams, and sends what they have put before it. A request ([`Talk`]) is polled by
-//! whoever answers it, as a conversation with a program is. Which connection a request goes to, and
-//! when another one is made, is `links`' business. The one difficulty is that a request may go, a
-//! stream be refused, or a connection end at any moment, and that each request has to learn whether
-//! somebody else may be asked.
+//! A connection ([`Link`]) is driven by a task of its own (`driver`), which reads, passes the input
+//! to the streams, and sends their output. A request ([`Talk`]) is polled by its response code,
+//! like a conversation with a program. `links` assigns requests to connections and decides when to
+//! open another.
+//! Caveat: a request may be canceled, a stream refused, or a connection ended at any moment, and
+//! each request has to learn whether another member may be tried.
 //!
 //! Absent on purpose: server push, which we refuse (RFC 9113 section 8.4), and extended CONNECT
 //! towards servers.

@@ -20,7 +20,7 @@ use std::{
 
 pub struct Talk {
     stream: Stream,
-    /// `None`: its end has been told, or nobody wants it any more.
+    /// `None`: its end has been sent, or it is no longer wanted.
     content: Option<Box<dyn RequestBody>>,
     untold: Option<Chunk>,
     has_taken_content: bool,
@@ -86,8 +86,8 @@ impl Talk {
         self.content.is_none()
     }
 
-    /// True if the server can't have begun with this request, as far as anybody can tell: the
-    /// connection had ended before it.
+    /// True if the server can't have begun with this request, as far as we can tell: the connection
+    /// had ended before it.
     pub fn is_unheard(&self) -> bool {
         !self.has_heard && self.stream.is_reused
     }

@@ -39,7 +39,8 @@ const ROUNDS_MAX: usize = 6;
 /// The longest time that a request waits for another one's fetch.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Answers the request from the cache, or declines it and leaves a [`CacheRequest`] in the exchange.
+/// Answers the request from the cache, or declines it and leaves a [`CacheRequest`] in the
+/// exchange.
 pub async fn look_up(cache: &Rc<PageCache>, exchange: &mut Exchange) -> Handled {
     if purge::is_purge(exchange.head.view().method_token()) {
         return Handled::Answered(purge::answer(cache, exchange));

@@ -1,9 +1,8 @@
 //! HTTP-01 challenges of ACME (RFC 8555 section 8.3), answered before any site's rules.
 //!
-//! Called by: the phase list, for requests of clients only.
-//! Caveat: the same path is the site's as soon as no challenge is pending there; nothing below it is
-//! kept in the route cache.
-//! Out of scope: requesting certificates (`saker-acme`), which publishes the challenges.
+//! Called by: the phase list, for requests of clients only. Caveat: the same path is the site's as
+//! soon as no challenge is pending there; nothing below it is kept in the route cache. Out of
+//! scope: requesting certificates (`saker-acme`), which publishes the challenges.
 
 use super::select_host::select_host;
 use crate::{Body, Chunk, Exchange, Response, Services};

@@ -1,9 +1,9 @@
 //! Limits: TLS policy of the site, bans, rates, concurrency; the size of the body.
 //!
 //! Called by: the phase list, for clients' requests and for what they lead to inside of the server.
-//! Caveat: `abuse` counts a client's request once, however often it is led elsewhere; the size of the
-//! body is compared each time, because another path may have another limit.
-//! Out of scope: limits on connections and on the speed of bodies (`server`).
+//! Caveat: `abuse` counts a client's request once, however often it is led elsewhere; the size of
+//! the body is compared each time, because another path may have another limit. Out of scope:
+//! limits on connections and on the speed of bodies (`server`).
 
 use crate::{Exchange, Response, Services, held_policy};
 use saker_http::Status;

@@ -2,9 +2,9 @@
 //! question to the rules of the site's front end.
 //!
 //! Called by: [`respond`](crate::respond), and front ends for the requests that pages include.
-//! Caveat: clients' requests, subrequests, internal redirects and error documents run the same list;
-//! those that know their host begin behind `select_host`. No phase calls an earlier one.
-//! Out of scope: the way back up (`respond`).
+//! Caveat: clients' requests, subrequests, internal redirects and error documents run the same
+//! list; those that know their host begin behind `select_host`. No phase calls an earlier one. Out
+//! of scope: the way back up (`respond`).
 
 mod acme_challenge;
 mod by_host;

@@ -1,9 +1,8 @@
 //! Parses the request line: target form, host, path; answers methods that ask for no content.
 //!
-//! Called by: the phase list, first, and only for requests of clients.
-//! Caveat: drivers have settled the host of what clients send; requests that the server makes itself
-//! (warming, parts of pages, `explain`) are settled here.
-//! Out of scope: which site the host means (`select_host`).
+//! Called by: the phase list, first, and only for requests of clients. Caveat: drivers have settled
+//! the host of what clients send; requests that the server makes itself (warming, parts of pages,
+//! `explain`) are settled here. Out of scope: which site the host means (`select_host`).
 
 use crate::{
     Exchange, Response, Services, TargetPolicy,

@@ -39,8 +39,8 @@ impl Run<'_> {
         }
     }
 
-    /// What is said to a page cache adds up, but for the vary value, which replaces the one before
-    /// and is there to be read by the next rule (LSCache protocol 3.2).
+    /// Adds a cache directive. Directives accumulate, except the vary value, which replaces the
+    /// previous one and can be read by the next rule (LSCache protocol 3.2).
     fn tell_cache(&mut self, spelling: &[u8], value: &[u8]) {
         let value = value.trim_ascii();
         if let Some((word, vary)) = value.split_at_checked(VARY.len())

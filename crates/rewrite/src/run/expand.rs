@@ -15,7 +15,7 @@ use saker_ap_expr::{Backreferences, Dependency, Facts, Variable};
 /// A text that was matched, with its groups.
 pub(crate) type Groups = Backreferences;
 
-/// Where the question mark that will count came from: the first, or with `[QSL]` the last.
+/// Origin of the question mark that counts: the first one, or the last one with `[QSL]`.
 #[derive(Clone, Copy, Debug, Default)]
 struct QuestionMark {
     from_request: Option<bool>,

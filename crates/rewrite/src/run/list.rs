@@ -9,7 +9,7 @@ use crate::{rule::Rule, uri};
 use saker_ap_expr::{Dependency, Variable};
 use std::sync::Arc;
 
-/// What a list of rules led to.
+/// Outcome of a list of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Listed {
     /// No substitution.

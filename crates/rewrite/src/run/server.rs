@@ -12,7 +12,7 @@ use super::{
 use crate::{Action, Input, Outcome, Settings, World, uri};
 use saker_ap_expr::{Dependency, FileTest, Variable};
 
-/// What httpd's trace has for a rule with UnsafePrefixStat: the bit of its flag.
+/// Flag bit that httpd's trace shows for a rule with UnsafePrefixStat.
 const STATOK: u32 = 1 << 22;
 
 /// Runs a server's rules.
@@ -127,7 +127,7 @@ impl Run<'_> {
         self.local(settings, &ran)
     }
 
-    /// What both hooks decide first.
+    /// Returns the action that both hooks check for first.
     pub(super) fn early_action(&mut self, ran: &Ran, id: &'static str) -> Option<Action> {
         if ran.listed == Listed::Unchanged {
             return Some(Action::Pass);
@@ -233,8 +233,8 @@ impl Run<'_> {
         }
     }
 
-    /// The document root is put in front by whoever carries the action out; the trace shows it
-    /// already.
+    /// The document root is prepended by the code that applies the action; the trace already shows
+    /// it.
     fn trace_local(&mut self, path: &[u8], below_root: bool) {
         let mut file = path.to_vec();
         if below_root {

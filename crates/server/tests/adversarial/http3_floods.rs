@@ -1,8 +1,8 @@
 //! Handshakes that nobody means: many first packets from many ports, whose senders never hear an
 //! answer.
 //!
-//! `SAKER_FLOOD=100000 cargo test -p saker --test adversarial http3_floods::` sends that many; by default fewer,
-//! which is enough to fill every limit.
+//! `SAKER_FLOOD=100000 cargo test -p saker --test adversarial http3_floods::` sends that many; by
+//! default fewer, which is enough to fill every limit.
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 

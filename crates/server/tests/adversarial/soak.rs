@@ -1,10 +1,10 @@
 //! The gateway under a long load of which a tenth goes wrong, 1 % in each of ten ways: statuses are
 //! right, every failure is logged once, and nothing is left behind.
 //!
-//! 10,000 requests by default; `SAKER_SOAK=200000 cargo test -p saker --test adversarial soak:: -- --nocapture`
-//! is the whole run, with its figures. Difficulty: which requests share the fate of a backend that
-//! restarts is a matter of time, so faults that reach beyond their own request have servers of
-//! their own.
+//! 10,000 requests by default; `SAKER_SOAK=200000 cargo test -p saker --test adversarial soak:: --
+//! --nocapture` is the whole run, with its figures. Difficulty: which requests share the fate of a
+//! backend that restarts is a matter of time, so faults that reach beyond their own request have
+//! servers of their own.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 

@@ -310,8 +310,8 @@ fn ten_thousand_hosts_of_mariadb() {
     assert!(saker.server.stderr().contains("SK1301") && saker.server.stderr().contains("SK1302"));
 }
 
-/// Says how long first requests take: `cargo test --release -p saker --test serving hosts::ten_thousand --
-/// --nocapture`.
+/// Says how long first requests take: `cargo test --release -p saker --test serving
+/// hosts::ten_thousand -- --nocapture`.
 fn tell_first_requests(saker: &Saker) {
     let mut client = saker.connect().unwrap();
     let mut ask = |number: usize| {

@@ -3,8 +3,8 @@
 //! answers, and when it is back so is everything.
 //!
 //! An outage lasts 3 s by default, with answers that hold for 1 s and load all the time;
-//! `SAKER_OUTAGE=60 cargo test -p saker --test serving hosts_outage::minute -- --nocapture` is the minute,
-//! with its figures.
+//! `SAKER_OUTAGE=60 cargo test -p saker --test serving hosts_outage::minute -- --nocapture` is the
+//! minute, with its figures.
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 

@@ -1,10 +1,9 @@
-//! Certificates as mod_ssl shows them, under the names that mod_ssl gives it (`M_SERIAL`, `S_DN_CN`,
-//! `SAN_DNS_0` …).
+//! Certificates as mod_ssl shows them, under the names that mod_ssl gives it (`M_SERIAL`,
+//! `S_DN_CN`, `SAN_DNS_0` …).
 //!
-//! Called by: rules, logs and programs, one variable at a time, long after the handshake.
-//! Caveat: the texts are OpenSSL's, because users compare them with what `openssl x509` prints; what
-//! does not parse is absent.
-//! Out of scope: everything that decides about trust; rustls has decided.
+//! Called by: rules, logs and programs, one variable at a time, long after the handshake. Caveat:
+//! the texts are OpenSSL's, because users compare them with what `openssl x509` prints; what does
+//! not parse is absent. Out of scope: everything that decides about trust; rustls has decided.
 
 mod algorithms;
 mod names;

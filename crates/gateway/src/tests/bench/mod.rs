@@ -57,7 +57,7 @@ pub fn with_gateway<F: Future<Output = ()>>(workers: usize, test: impl FnOnce(Rc
     });
 }
 
-/// A socket with somebody behind it; the script is given each connection and its number.
+/// A listening socket served by a script, which is given each connection and its number.
 pub struct Script {
     pub path: PathBuf,
     pub accepted: Arc<AtomicUsize>,

@@ -65,7 +65,8 @@ impl Apache {
         self.summary(&response, &host, number)
     }
 
-    /// What the engine said of the request, without what its hook for types and its map cache say.
+    /// Returns the engine's trace of the request, without the lines of its type hook and its map
+    /// cache.
     pub fn trace(&self, number: usize, request: &Request) -> Vec<String> {
         let log = Path::new(&self.root).join("error.log");
         let before = fs::metadata(&log).map_or(0, |data| data.len());

@@ -41,7 +41,7 @@ pub struct Exchange<'s> {
     pub trace: Vec<String>,
 }
 
-/// How far a request came.
+/// Stage that a request reached.
 pub enum Resolved {
     File,
     Directory,
@@ -309,8 +309,8 @@ impl Exchange<'_> {
         )
     }
 
-    /// Where the file ends and what follows it begins. The folder whose settings count; `None`
-    /// outside all sites.
+    /// Splits the path into the file and what follows it. Returns the directory whose settings
+    /// apply; `None` outside all sites.
     fn walk(&mut self, file: Vec<u8>) -> Option<PathBuf> {
         let text = String::from_utf8_lossy(&file).into_owned();
         let mut path = PathBuf::from("/");
