@@ -30,14 +30,14 @@ impl Default for Bounds {
     }
 }
 
-/// What one site has in the store.
+/// Usage of the store by one site.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SiteUse {
     pub entries: u64,
     pub bytes: u64,
 }
 
-/// What the store holds, and counters since the start.
+/// Contents of the store, and counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     pub entries: u64,

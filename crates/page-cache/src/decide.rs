@@ -20,7 +20,7 @@ use saker_cache_rules::{
 use saker_http::Status;
 use saker_pipeline::{Exchange, Response};
 
-/// How a response is to be stored.
+/// Decision on storing a response.
 pub struct Decision {
     pub by: By,
     pub life: Life,

@@ -40,7 +40,7 @@ pub enum Record {
     Vary(VaryRecord),
 }
 
-/// What the responses of a URL vary by.
+/// Fields and cookies that the responses of a URL vary by.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VaryRecord {
     /// Request field names in lower case, sorted.

@@ -51,7 +51,7 @@ pub struct CacheRequest {
     pub key_base: KeyBase,
     /// Part of the key: the query without ignored parameters.
     pub query: Option<Vec<u8>>,
-    /// What rewrite rules have set.
+    /// Values set by rewrite rules.
     pub rewrite_env: RewriteEnv,
     /// The client's identity, if known.
     pub client_identity: Option<Vec<u8>>,

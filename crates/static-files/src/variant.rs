@@ -18,7 +18,7 @@ use saker_http::{
 use saker_pipeline::{HeadEdits, HeadFacts, ReadyHead, field_edits};
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
-/// What all variants have in common.
+/// Properties shared by all variants.
 pub struct Facts {
     pub settings: Arc<Settings>,
     /// Field edits by rules.
@@ -28,7 +28,7 @@ pub struct Facts {
     pub cache_control: Option<Box<str>>,
     /// A variant with a coding exists or could be made.
     pub varies: bool,
-    /// When it was built, seconds since the epoch.
+    /// Build time, seconds since the epoch.
     pub built_s: i64,
     pub boundaries: Rc<Boundaries>,
 }

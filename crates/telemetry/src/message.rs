@@ -14,7 +14,7 @@
 use crate::flood_gate::FloodGate;
 use std::fmt::Write as _;
 
-/// How much a message matters. As in Apache, a higher level includes all lower ones.
+/// Severity of a message. As in Apache, a higher level includes all lower ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Level {
@@ -73,7 +73,7 @@ pub struct Message {
     pub area: &'static str,
     pub level: Level,
     pub sentence: &'static str,
-    /// What the operator should do.
+    /// Advice to the operator.
     pub advice: &'static str,
     pub(crate) gate: FloodGate,
 }

@@ -8,7 +8,7 @@ use crate::queue_writer::{Outlet, Stalled};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-/// Where syslog(3) sends to.
+/// Socket that syslog(3) sends to.
 const SOCKET: &str = "/dev/log";
 /// RFC 5424 section 6.2.1, by their usual names.
 const FACILITIES: [&str; 24] = [
@@ -96,7 +96,7 @@ impl Syslog {
     }
 }
 
-/// Of `[area:level] …` (RFC 5424 section 6.2.1).
+/// Severity of `[area:level] …` (RFC 5424 section 6.2.1).
 fn severity(line: &[u8]) -> u32 {
     let bracket = line.split(|byte| *byte == b']').next().unwrap_or_default();
     match bracket

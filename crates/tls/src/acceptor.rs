@@ -89,7 +89,7 @@ impl Acceptor {
         QuicConfigurations::new(self.0.current(), early)
     }
 
-    /// What a QUIC handshake by [`Acceptor::for_quic`] settled, once it is over.
+    /// Session info of a completed QUIC handshake made by [`Acceptor::for_quic`].
     pub fn session_info_of_quic(&self, agreed: Agreed) -> SessionInfo {
         let current = self.0.current();
         let policy = current.table.with_digest(agreed.policy);
@@ -132,7 +132,7 @@ pub struct Configurations {
     made: Vec<[OnceLock<Arc<ServerConfig>>; Variant::COUNT]>,
 }
 
-/// What answers a ClientHello.
+/// Answer to a ClientHello.
 pub enum Answer {
     /// With what the site demands; a challenge's answer has no site.
     Configuration(Arc<ServerConfig>, Option<Arc<Policy>>),
@@ -281,8 +281,8 @@ fn unusable() -> Error {
 }
 
 thread_local! {
-    /// What the resolver chose last. A step of a handshake runs on one thread without a pause, so
-    /// whoever made the step knows that it is his; rustls tells nobody.
+    /// Certificate that the resolver chose last. A handshake step runs on one thread without
+    /// yielding, so the value belongs to the caller of that step; rustls does not report it.
     static SHOWN: RefCell<Option<Arc<CertifiedKey>>> = const { RefCell::new(None) };
 }
 

@@ -28,8 +28,8 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// What connections to one backend have in common: demands, certificate of ours, sessions to be
-/// resumed.
+/// State shared by the connections to one backend: requirements, our certificate, sessions to
+/// resume.
 #[derive(Clone)]
 pub struct ClientTls {
     config: Arc<ClientConfig>,
@@ -38,7 +38,7 @@ pub struct ClientTls {
 }
 
 impl ClientTls {
-    /// Reads the files. `host`: of the backend's address, where the settings name nobody else.
+    /// Reads the files. `host`: from the backend's address, unless the settings name another.
     /// `alpn`: in order of preference.
     pub fn load(settings: &BackendTls, host: &str, alpn: &[&[u8]]) -> Result<ClientTls, String> {
         let read = Looks::take(settings);
@@ -210,7 +210,7 @@ fn chain(
     builder.build().map_err(|error| error.to_string())
 }
 
-/// Of a file, or of the files of a folder that are such lists.
+/// Adds the revocation lists of a file, or of the files in a directory.
 fn add_lists(
     path: &Path,
     lists: &mut Vec<CertificateRevocationListDer<'static>>,

@@ -67,7 +67,7 @@ impl Groups {
     }
 }
 
-/// What the first bytes are.
+/// Classification of the first bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Peek {
     /// More bytes are needed to tell.
@@ -88,7 +88,8 @@ pub fn peek(input: &[u8]) -> Peek {
     }
 }
 
-/// Of the first handshake message without records, as it comes over QUIC (RFC 9001 section 4.1.3).
+/// Peeks at the first handshake message without records, as QUIC carries it (RFC 9001 section
+/// 4.1.3).
 pub fn peek_message(message: &[u8]) -> Peek {
     match whole_message(message) {
         Some(body) => hello(body),
@@ -97,7 +98,7 @@ pub fn peek_message(message: &[u8]) -> Peek {
     }
 }
 
-/// `PRI` is a method that nobody may use but HTTP/2's preface (RFC 9113 section 3.4).
+/// `PRI` is a method reserved for HTTP/2's preface (RFC 9113 section 3.4).
 fn in_the_clear(input: &[u8]) -> Peek {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
     match input.get(..PREFACE.len()) {

@@ -43,7 +43,7 @@ const BETWEEN_VERSION_1: &str = "the client's certificate is of X.509 version 1,
 
 #[derive(Debug)]
 pub struct Verifier {
-    /// `None`: there are no authorities, so nobody can vouch.
+    /// `None`: no authorities are configured, so no certificate can be trusted.
     strict: Option<Arc<dyn ClientCertVerifier>>,
     provider: Arc<CryptoProvider>,
     hints: Vec<DistinguishedName>,
@@ -60,17 +60,17 @@ pub struct Verifier {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lenience {
     Strict,
-    /// Those that nobody vouches for are taken.
+    /// Certificates from unknown issuers are accepted.
     UnknownIssuer,
     /// All; none of them is taken.
     Disregard,
 }
 
-/// What came of a client's certificate in a handshake that it has passed.
+/// Verdict on a client's certificate in a handshake that succeeded.
 #[derive(Debug, Default)]
 pub struct Judged {
     pub verification: ClientVerification,
-    /// Of the chain, as OpenSSL counts.
+    /// Depth of the chain, as OpenSSL counts.
     pub depth: u32,
     /// Why the certificate counts as none.
     pub refusal: Option<Box<str>>,
@@ -93,7 +93,7 @@ impl Names {
 }
 
 impl Verifier {
-    /// What came of a handshake with these certificates, which it has passed.
+    /// Returns the verdict on these certificates, whose handshake succeeded.
     pub fn judged(&self, chain: &[CertificateDer<'static>]) -> Judged {
         let Some((first, rest)) = chain.split_first() else {
             return Judged::default();
@@ -170,8 +170,8 @@ impl Verifier {
         }
     }
 
-    /// Of the longest way to an authority, as OpenSSL counts: a certificate that an authority
-    /// signed itself has 1.
+    /// Depth of the longest path to an authority, as OpenSSL counts: a certificate that an
+    /// authority signed itself has 1.
     fn depth(&self, first: &CertificateDer<'_>, rest: &[CertificateDer<'_>]) -> u32 {
         let between: Vec<Names> = rest
             .iter()

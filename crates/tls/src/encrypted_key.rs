@@ -73,7 +73,7 @@ pub fn decrypt(pem: &[u8], passphrase: &[u8]) -> Result<PrivateKeyDer<'static>, 
 
 struct Section<'p> {
     label: &'p str,
-    /// Of `DEK-Info`.
+    /// Cipher named in `DEK-Info`.
     cipher: Option<&'p str>,
     base64: &'p str,
 }

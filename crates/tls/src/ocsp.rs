@@ -23,11 +23,11 @@ const SHA1: &[u8] = &[
 /// What is asked about one certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// Of the responder.
+    /// URL of the responder.
     pub url: String,
     /// DER, for a POST (RFC 6960 appendix A.1).
     pub request: Vec<u8>,
-    /// Of the certificate, for a file's name.
+    /// Fingerprint of the certificate, for a file's name.
     pub fingerprint: String,
     name_hash: Vec<u8>,
     key_hash: Vec<u8>,

@@ -34,7 +34,7 @@ pub struct QuicConfigurations {
 /// What is wrong with it is found out once, too.
 type Made = OnceLock<Result<Arc<ServerConfig>, String>>;
 
-/// What answers a ClientHello.
+/// Answer to a ClientHello.
 #[derive(Debug)]
 pub enum QuicAnswer {
     /// The message is not there whole.

@@ -19,7 +19,7 @@ pub const STATUS: &str = "X-LiteSpeed-Cache";
 /// Magento's list for caches that support bans.
 pub const BAN_TAGS: &str = "X-Magento-Tags";
 
-/// What the cache did with a request.
+/// Result of the cache for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Served {
     Hit(Audience),

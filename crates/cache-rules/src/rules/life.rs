@@ -9,9 +9,10 @@
 /// Plain data; times in milliseconds since the epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Life {
-    /// When the response was received: what purges compare with.
+    /// Time at which the response was received; purges compare with it.
     pub stored_ms: i64,
-    /// When the origin made it, as far as known (RFC 9111 section 4.2.3): Age counts from here.
+    /// Time at which the origin generated it, as far as known (RFC 9111 section 4.2.3): Age counts
+    /// from here.
     pub born_ms: i64,
     pub fresh_until_ms: i64,
     /// RFC 5861 section 3; equal to `fresh_until_ms` without such a window.

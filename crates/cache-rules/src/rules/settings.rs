@@ -45,7 +45,7 @@ pub struct RuleSettings {
     /// Stale windows if the response has none and forbids none (RFC 5861; Varnish's grace).
     pub stale_while_revalidate_s: u64,
     pub stale_if_error_s: u64,
-    /// How long an entry that can be validated is kept beyond its other times.
+    /// Time that an entry that can be validated is kept beyond its other times.
     pub keep_s: u64,
     /// Store responses that must be validated before each use.
     pub keep_for_validation: bool,

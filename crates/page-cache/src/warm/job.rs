@@ -84,7 +84,7 @@ pub enum WarmTask {
     Sitemap { url: PageUrl, depth: u8 },
 }
 
-/// What a worker does next.
+/// Next action of a worker.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NextStep {
     Do(WarmTask),

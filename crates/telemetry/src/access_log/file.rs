@@ -30,7 +30,7 @@ const QUEUED_BYTES_MAX: usize = 4 << 20;
 const BUFFER_BYTES: usize = 64 * 1024;
 const FLUSH_AT_END: Duration = Duration::from_secs(2);
 
-/// Where an access log goes, or a site's error log.
+/// Target of an access log, or of a site's error log.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LogTarget {
     Off,
@@ -58,7 +58,7 @@ impl LogTarget {
     }
 }
 
-/// What became of the lines handed over.
+/// Outcome of the lines handed over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flushed {
     pub written: u64,

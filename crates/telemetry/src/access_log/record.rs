@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What became of the connection (`%X`).
+/// State of the connection after the response (`%X`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionStatus {
     /// The client went away before the response was complete.
@@ -69,7 +69,7 @@ pub struct Record<'a> {
     /// Bytes on the wire, head included.
     pub bytes_in: u64,
     pub bytes_out: u64,
-    /// When the request head was complete, seconds and microseconds since the epoch.
+    /// Time at which the request head was complete, seconds and microseconds since the epoch.
     pub start_s: i64,
     pub start_us: u32,
     pub duration_us: Option<u64>,

@@ -5,7 +5,7 @@
 use crate::syslog::Syslog;
 use std::path::PathBuf;
 
-/// Where the error log goes.
+/// Target of the error log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ErrorLogTarget {
     Stderr,

@@ -93,7 +93,7 @@ impl Certificate {
         self.plain.key.choose_scheme(schemes).is_some()
     }
 
-    /// What is shown to clients now.
+    /// Returns the certificate currently shown to clients.
     pub fn shown(&self) -> Arc<CertifiedKey> {
         match &*self.stapled.read().unwrap_or_else(PoisonError::into_inner) {
             Some((stapled, until)) if now() < *until => Arc::clone(stapled),

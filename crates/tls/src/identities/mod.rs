@@ -62,7 +62,7 @@ struct Source {
     is_served: bool,
 }
 
-/// What came of the last load, for the next to build on.
+/// Result of the last load, for the next to build on.
 #[derive(Clone, Debug, Default)]
 struct Loaded {
     certificates: HashMap<CertificatePaths, Arc<Certificate>>,
@@ -110,8 +110,7 @@ impl Identities {
         )
     }
 
-    /// What is wrong with what the sites name, as far as it shows without asking anybody for a
-    /// passphrase.
+    /// Problems with what the sites name, as far as they show without prompting for a passphrase.
     pub fn problems(model: &Model) -> Vec<LoadProblem> {
         let hosts = Arc::new(HostTable::new(model));
         build(&sources(model), &hosts, &Loaded::default(), false, false).2
@@ -178,7 +177,7 @@ impl Identities {
             .collect()
     }
 
-    /// When the first of all certificates runs out, in seconds since 1970.
+    /// Earliest expiry of all certificates, in seconds since 1970.
     pub fn first_expiry(&self) -> Option<i64> {
         let loaded = self
             .loaded()

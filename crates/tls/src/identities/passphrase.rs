@@ -55,7 +55,7 @@ pub fn open(
     Err("is encrypted, and the passphrase is not the right one".into())
 }
 
-/// True if nobody has to be asked.
+/// True if no prompt is needed.
 pub fn is_known(pem: &[u8]) -> bool {
     by_known(pem).is_some()
 }

@@ -14,10 +14,10 @@ pub enum Severity {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadProblem {
     pub severity: Severity,
-    /// Where the value stands in the configuration.
+    /// Location of the value in the configuration.
     pub origin: Origin,
     pub message: String,
-    /// What to do.
+    /// Suggested fix.
     pub help: Option<String>,
     /// The kernel refused to let this user look.
     pub is_denied: bool,

@@ -28,7 +28,7 @@ impl Version {
     }
 }
 
-/// What is known about the client's certificate.
+/// Verification result of the client's certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientVerification {
     /// There is none.

@@ -28,7 +28,7 @@ pub enum Protection {
 pub struct RecordKey {
     key: LessSafeKey,
     iv: [u8; NONCE_LEN],
-    /// Of the next record.
+    /// Sequence number of the next record.
     pub sequence: u64,
     pub protection: Protection,
 }
@@ -71,7 +71,7 @@ impl RecordKey {
         })
     }
 
-    /// What a record is longer than its plaintext.
+    /// Bytes by which a record is longer than its plaintext.
     pub fn overhead(&self) -> usize {
         match self.protection {
             Protection::Tls13 => HEADER + 1 + TAG,
