@@ -37,10 +37,8 @@ impl Filter for Compress {
         response: &'a mut Response,
     ) -> LocalFuture<'a, ()> {
         Box::pin(async move {
-            if is_candidate(exchange, response) {
-                if compress(exchange, response).await {
-                    self.counters.increment(Metric::CompressionDone);
-                }
+            if is_candidate(exchange, response) && compress(exchange, response).await {
+                self.counters.increment(Metric::CompressionDone);
             }
         })
     }

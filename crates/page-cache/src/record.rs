@@ -40,7 +40,7 @@ pub enum Record {
     Vary(VaryRecord),
 }
 
-/// Fields and cookies that the responses of a URL vary by.
+/// Request fields and rewrite-rule values that the responses of a URL vary by.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VaryRecord {
     /// Request field names in lower case, sorted.

@@ -210,7 +210,8 @@ fn chain(
     builder.build().map_err(|error| error.to_string())
 }
 
-/// Adds the revocation lists of a file, or of the files in a directory.
+/// Adds the revocation lists of a file, or of the files in a directory whose extension starts with
+/// `r`.
 fn add_lists(
     path: &Path,
     lists: &mut Vec<CertificateRevocationListDer<'static>>,

@@ -1,4 +1,4 @@
-//! The authority of this machine, for `saker serve` and sites that no public authority can certify.
+//! The authority of this machine, for `saker serve` and sites that no other authority can certify.
 //!
 //! Made once and kept in the state folder: an authority for ten years, and a certificate signed by
 //! it that is renewed in time or when the names change. Whoever trusts the authority's certificate
@@ -25,7 +25,7 @@ use std::{
 
 const DAY: u64 = 86_400;
 const AUTHORITY_DAYS: u64 = 3_650;
-/// Browsers accept at most 398.
+/// Lifetime of a leaf certificate, in days; browsers accept at most 398.
 const LEAF_DAYS: u64 = 397;
 /// Renewed when it has no more than this to live.
 const RENEW_DAYS: u64 = 30;

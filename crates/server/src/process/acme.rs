@@ -191,7 +191,7 @@ impl Demand {
         match obtained {
             Ok(Ok(())) => drop(asked.remove(&name)),
             Ok(Err(_)) | Err(_) => {
-                drop(asked.insert(name, Asked::DeniedUntil(Instant::now() + DENIAL_TIME)))
+                asked.insert(name, Asked::DeniedUntil(Instant::now() + DENIAL_TIME));
             }
         }
     }

@@ -4,6 +4,8 @@
 //! Caveat: `differential` and `apache_debian` need Debian's packages (tools/install-test-programs).
 //! Out of scope: parsing (crates/apache-syntax), attacks (`adversarial`).
 
+#![allow(clippy::unwrap_used, clippy::panic)] // The whole program is tests.
+
 #[path = "../harness/databases/mod.rs"]
 mod databases;
 #[path = "../harness/http3_client/mod.rs"]

@@ -5,6 +5,8 @@
 //! Caveat: each test takes `alone()` first, so that no other test disturbs what it counts.
 //! Out of scope: comparisons with other servers (tools/bench).
 
+#![allow(clippy::unwrap_used, clippy::panic)] // The whole program is tests.
+
 #[path = "../harness/http3_client/mod.rs"]
 mod http3_client;
 #[path = "../harness/operate.rs"]

@@ -5,6 +5,8 @@
 //! root; without it they check what can be checked.
 //! Out of scope: what requests are answered (`serving`, `apache`).
 
+#![allow(clippy::unwrap_used, clippy::panic)] // The whole program is tests.
+
 #[path = "../harness/databases/mod.rs"]
 mod databases;
 #[path = "../harness/operate.rs"]

@@ -5,6 +5,8 @@
 //! Caveat: modules run side by side in one process; whatever is process-wide belongs in `measured`.
 //! Out of scope: Apache's configuration (`apache`), commands and life cycle (`operation`).
 
+#![allow(clippy::unwrap_used, clippy::panic)] // The whole program is tests.
+
 #[path = "../harness/databases/mod.rs"]
 mod databases;
 #[path = "../harness/http3_client/mod.rs"]
