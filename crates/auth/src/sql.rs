@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 /// The password of a user. `None`: the user is unknown.
 pub fn password(context: &mut AuthContext<'_>, user: &str) -> Result<Option<String>, LookupError> {
-    let query = context.settings.sql.user.as_deref();
+    let query = context.settings.sql().user.as_deref();
     first_column(context, "AuthDBDUserPWQuery", query, &[user])
 }
 
@@ -24,14 +24,14 @@ pub fn realm_hash(
     user: &str,
     realm: &str,
 ) -> Result<Option<Vec<u8>>, LookupError> {
-    let query = context.settings.sql.realm.as_deref();
+    let query = context.settings.sql().realm.as_deref();
     let hash = first_column(context, "AuthDBDUserRealmQuery", query, &[user, realm])?;
     Ok(hash.map(String::into_bytes))
 }
 
 /// Decides whether one of the words of `line` is a group that the database has for the user.
 pub fn is_member(context: &mut AuthContext<'_>, user: &str, line: &[u8]) -> Decision {
-    let Some(query) = context.settings.sql.groups.as_deref() else {
+    let Some(query) = context.settings.sql().groups.as_deref() else {
         context.log(format_args!("No query configured for dbd-group!"));
         return Decision::Error;
     };
@@ -60,7 +60,7 @@ pub fn is_member(context: &mut AuthContext<'_>, user: &str, line: &[u8]) -> Deci
 
 /// Records a login or logout in the database, and redirects the user if configured.
 pub fn note_session(context: &mut AuthContext<'_>, user: &str, action: &str) -> Decision {
-    let Some(query) = context.settings.sql.groups.as_deref() else {
+    let Some(query) = context.settings.sql().groups.as_deref() else {
         context.log(format_args!("No query configured for {action}!"));
         return Decision::Denied;
     };
@@ -82,12 +82,12 @@ pub fn note_session(context: &mut AuthContext<'_>, user: &str, action: &str) -> 
 /// The page that the client came from, or the result of AuthzDBDRedirectQuery.
 fn redirect_of(context: &mut AuthContext<'_>, user: &str) -> Result<Option<Vec<u8>>, LookupError> {
     let settings = context.settings;
-    if settings.sql.to_referer == Some(true)
+    if settings.sql().to_referer == Some(true)
         && let Some(referer) = context.request.field("referer")
     {
         return Ok(Some(referer.to_vec()));
     }
-    let Some(query) = settings.sql.redirect.as_deref() else {
+    let Some(query) = settings.sql().redirect.as_deref() else {
         return Ok(None);
     };
     let found = run(context, "AuthzDBDRedirectQuery", query, &[user], false)?;

@@ -20,7 +20,7 @@ const LOG_FORENSIC: &[&str] = &["log_forensic_module"];
 
 const PACKET_CAPTURE: Treatment = Unsupported("use a packet capture");
 const NOBODY_ANSWERS: Treatment =
-    Unsupported("nobody answers identity look-ups any more: remove it");
+    Unsupported("identity lookups (RFC 1413) are obsolete: remove it");
 
 const GATHERED: Treatment =
     NoEffect("lines are always gathered, for a second at most, and written whole");

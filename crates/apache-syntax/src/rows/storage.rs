@@ -25,7 +25,7 @@ const BY_LABEL: Treatment = NoEffect(
     "rewrite maps, users and groups have queries of their own; nothing else here asks by a label",
 );
 const KEEPS_FEWEST: Treatment =
-    NoEffect("connections beyond DBDMin end when nobody has needed them for DBDExptime");
+    NoEffect("connections beyond DBDMin end after DBDExptime without use");
 const NO_LDAP: Treatment = Unsupported("export users and groups to files");
 const NO_SESSIONS: Treatment = Unsupported("keep sessions within the application");
 

@@ -77,7 +77,7 @@ pub(super) const ROWS: &[Row] = &[
         Two,
         SERVER,
         NOWHERE,
-        NoEffect("nobody is run as but whom the configuration names"),
+        NoEffect("programs run only as users that the configuration names"),
     ),
     row(
         "LimitGIDRange",
@@ -87,7 +87,7 @@ pub(super) const ROWS: &[Row] = &[
         Two,
         SERVER,
         NOWHERE,
-        NoEffect("nobody is run as but whom the configuration names"),
+        NoEffect("programs run only as users that the configuration names"),
     ),
     row(
         "EnableCapabilities",

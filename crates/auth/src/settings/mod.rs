@@ -27,7 +27,8 @@ pub struct AuthSettings {
     pub authentication: Authentication,
     pub authorization: Authorization,
     pub host_access: HostAccess,
-    pub sql: SqlQueries,
+    /// Boxed, because few of many hosts have queries.
+    sql: Option<Box<SqlQueries>>,
     pub provider_aliases: Aliases<ProviderAlias>,
     pub requirement_aliases: Aliases<RequirementAlias>,
 }
@@ -61,14 +62,38 @@ pub struct SqlQueries {
     pub to_referer: Option<bool>,
 }
 
+static NO_QUERIES: SqlQueries = SqlQueries {
+    user: None,
+    realm: None,
+    groups: None,
+    redirect: None,
+    to_referer: None,
+};
+
 impl AuthSettings {
+    /// Queries of the host's database.
+    pub fn sql(&self) -> &SqlQueries {
+        self.sql.as_deref().unwrap_or(&NO_QUERIES)
+    }
+
+    pub fn sql_mut(&mut self) -> &mut SqlQueries {
+        self.sql.get_or_insert_default()
+    }
+
+    fn merged_sql(&self, over: &AuthSettings) -> Option<Box<SqlQueries>> {
+        match (&self.sql, &over.sql) {
+            (Some(outer), Some(over)) => Some(Box::new(outer.merge(over))),
+            (outer, over) => over.as_ref().or(outer.as_ref()).cloned(),
+        }
+    }
+
     /// Returns these settings with those of an inner section merged over them.
     pub fn merge(&self, over: &AuthSettings) -> AuthSettings {
         AuthSettings {
             authentication: self.authentication.merge(&over.authentication),
             authorization: self.authorization.merge(&over.authorization),
             host_access: self.host_access.merge(&over.host_access),
-            sql: self.sql.merge(&over.sql),
+            sql: self.merged_sql(over),
             provider_aliases: merged_aliases(&self.provider_aliases, &over.provider_aliases),
             requirement_aliases: either(&self.requirement_aliases, &over.requirement_aliases),
         }

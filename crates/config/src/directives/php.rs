@@ -222,8 +222,8 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
         example: Some("\"alice\""),
         summary: "User that PHP (`php = \"auto\"`) and programs (`cgi`) of this site run as, in a \
                   separate pool; requires the server to be started as root. `cgi` scripts and \
-                  their directories must pass the checks of suEXEC: owned by the user and writable \
-                  by nobody else. Default: the users of [php] and [server].",
+                  their directories must pass the checks of suEXEC: owned by the user and not \
+                  writable by anyone else. Default: the users of [php] and [server].",
         apache: Some("SuexecUserGroup, AssignUserID"),
         aliases: &["run_as", "uid"],
         since: "0.4",

@@ -62,7 +62,8 @@ impl Exceptions {
             return otherwise;
         };
         // One that no longer needs it, or not so much, leaves `used` unset.
-        found.used = actual > otherwise && actual >= found.allowed;
+        // Functions of one name in a file share an exception.
+        found.used |= actual > otherwise && actual >= found.allowed;
         found.allowed
     }
 

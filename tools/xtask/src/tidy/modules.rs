@@ -143,8 +143,8 @@ impl<'a> Modules<'a> {
     }
 }
 
-/// `crates/a/src/b/mod.rs` is the module `b`, as is `crates/a/src/b.rs` and, where a folder's main
-/// file bears its name, `crates/a/src/b/b.rs` declared by `#[path]`.
+/// Module path of a source file: `b/mod.rs` below `src` is the module `b`, as are `b.rs` and, where
+/// a folder's main file bears its name and is declared by `#[path]`, `b/b.rs`.
 fn module_path(folder: &str, path: &str) -> Vec<String> {
     let below = path.strip_prefix(folder).unwrap_or(path);
     let mut parts: Vec<String> = below

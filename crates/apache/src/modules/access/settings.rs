@@ -121,19 +121,19 @@ impl Auth {
         }),
         ("Satisfy", compat::set_satisfy),
         ("AuthDBDUserPWQuery", |node, local, _| {
-            set_query(node, &mut local.auth.settings.sql.user)
+            set_query(node, &mut local.auth.settings.sql_mut().user)
         }),
         ("AuthDBDUserRealmQuery", |node, local, _| {
-            set_query(node, &mut local.auth.settings.sql.realm)
+            set_query(node, &mut local.auth.settings.sql_mut().realm)
         }),
         ("AuthzDBDQuery", |node, local, _| {
-            set_query(node, &mut local.auth.settings.sql.groups)
+            set_query(node, &mut local.auth.settings.sql_mut().groups)
         }),
         ("AuthzDBDRedirectQuery", |node, local, _| {
-            set_query(node, &mut local.auth.settings.sql.redirect)
+            set_query(node, &mut local.auth.settings.sql_mut().redirect)
         }),
         ("AuthzDBDLoginToReferer", |node, local, _| {
-            set_flag(node, &mut local.auth.settings.sql.to_referer)
+            set_flag(node, &mut local.auth.settings.sql_mut().to_referer)
         }),
     ];
 
