@@ -46,9 +46,8 @@ tidy:
 
 test:
 	tools/install-test-programs
-	$(CARGO) fmt --all --check
-	$(CARGO) run -q -p xtask -- tidy
-	CARGO="$(CARGO)" tools/run-tests --lint
+	$(MAKE) check
+	CARGO="$(CARGO)" tools/run-tests
 
 test-fast:
 	CARGO="$(CARGO)" tools/run-tests --fast
