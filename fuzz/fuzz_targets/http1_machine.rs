@@ -9,7 +9,7 @@ use saker_fuzz::{Input, cut};
 use saker_http1::BodyFraming;
 use saker_http1::client::{ClientConnection, RequestLine, encode_request_head};
 
-#[path = "../../crates/http1/tests/machine/mod.rs"]
+#[path = "../../crates/http1/src/tests/machine/mod.rs"]
 mod machine;
 use machine::{Outcome, run, run_pieces};
 

@@ -28,6 +28,8 @@ pub struct Memory {
     pub pss_bytes: u64,
     /// The highest resident size so far, summed over the processes.
     pub peak_rss_bytes: u64,
+    /// Resident memory that is no file's: what the processes hold, without their code.
+    pub anonymous_bytes: u64,
 }
 
 impl ProcessTree {
@@ -99,6 +101,7 @@ impl ProcessTree {
                 Memory {
                     rss_bytes: sum.rss_bytes + kilobytes(&rollup, "Rss:"),
                     pss_bytes: sum.pss_bytes + kilobytes(&rollup, "Pss:"),
+                    anonymous_bytes: sum.anonymous_bytes + kilobytes(&rollup, "Anonymous:"),
                     peak_rss_bytes: sum.peak_rss_bytes + kilobytes(&status, "VmHWM:"),
                 }
             })

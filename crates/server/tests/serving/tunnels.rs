@@ -349,7 +349,7 @@ fn a_client_that_goes_takes_the_connection_behind_it_along() {
 #[test]
 fn a_deaf_program_makes_the_client_wait() {
     let front = start("tunnel-deaf", "");
-    let before = front.process.tree().memory().rss_bytes;
+    let before = front.process.tree().memory().anonymous_bytes;
     let mut socket = TcpStream::connect(front.address).unwrap();
     let fields: String = WEBSOCKET
         .iter()
@@ -366,7 +366,7 @@ fn a_deaf_program_makes_the_client_wait() {
         .process
         .tree()
         .memory()
-        .rss_bytes
+        .anonymous_bytes
         .saturating_sub(before);
     assert!(grown < 8 << 20, "{grown} bytes are kept");
     assert!(!sender.is_finished());

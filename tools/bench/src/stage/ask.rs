@@ -98,6 +98,7 @@ impl Visit {
                 rss_bytes: count(&answer, "rss")?,
                 pss_bytes: count(&answer, "pss")?,
                 peak_rss_bytes: count(&answer, "peak")?,
+                anonymous_bytes: count(&answer, "anonymous")?,
             };
             Ok((Duration::from_nanos(count(&answer, "cpu_ns")?), memory))
         };

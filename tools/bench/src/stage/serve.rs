@@ -87,7 +87,7 @@ fn answer_to(
             let (cpu, memory) = (stand.cpu_time(), stand.memory());
             let cpu_ns = u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX);
             Ok(
-                json!({ "cpu_ns": cpu_ns, "rss": memory.rss_bytes, "pss": memory.pss_bytes, "peak": memory.peak_rss_bytes }),
+                json!({ "cpu_ns": cpu_ns, "rss": memory.rss_bytes, "pss": memory.pss_bytes, "peak": memory.peak_rss_bytes, "anonymous": memory.anonymous_bytes }),
             )
         }
         "stop" => {
