@@ -3,6 +3,8 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 TARGET_DIR := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
+# The workspace of bench, link, and load, built into the same target directory.
+TOOLS := --manifest-path tools/Cargo.toml --target-dir "$(TARGET_DIR)"
 ADDRESS ?= 127.0.0.1:8080
 TLS_ADDRESS ?= 127.0.0.1:8443
 BENCH ?=
@@ -38,7 +40,9 @@ run: build demo
 
 check:
 	$(CARGO) fmt --all --check
+	$(CARGO) fmt --all --check --manifest-path tools/Cargo.toml
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy $(TOOLS) --workspace --all-targets -- -D warnings
 	$(CARGO) run -q -p xtask -- tidy
 
 tidy:
@@ -58,12 +62,14 @@ soak:
 
 bench:
 	tools/install-test-programs --bench
-	$(CARGO) build --release -p saker -p saker-bench
+	$(CARGO) build --release -p saker
+	$(CARGO) build $(TOOLS) --release -p saker-bench
 	"$(TARGET_DIR)/release/saker-bench" --saker "$(TARGET_DIR)/release/saker" $(BENCH)
 
 lab:
 	tools/install-test-programs --bench
-	$(CARGO) build --release -p saker -p saker-bench
+	$(CARGO) build --release -p saker
+	$(CARGO) build $(TOOLS) --release -p saker-bench
 	"$(TARGET_DIR)/release/saker-bench" lab --saker "$(TARGET_DIR)/release/saker" --out lab $(if $(QUICK),--quick) $(LAB)
 
 table:

@@ -61,7 +61,7 @@ fn read(main: &[u8], included: &[u8]) -> Loaded {
     load(&setup, &files)
 }
 
-/// What a variable or a macro put in is not looked at again, but the dump is.
+/// Text that a variable or a macro inserted is not scanned again, but the dump is.
 fn is_about_variables(diagnostic: &Diagnostic) -> bool {
     diagnostic.message.contains("is not defined") || diagnostic.message.contains("macro")
 }

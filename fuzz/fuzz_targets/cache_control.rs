@@ -42,7 +42,7 @@ fuzz_target!(|data: &[u8]| {
     let client = if knob & 1 == 0 {
         ClientControl::Ignored
     } else {
-        ClientControl::Honoured
+        ClientControl::Honored
     };
     let settings = RuleSettings {
         client,

@@ -117,7 +117,7 @@ fn without_state(fields: &[Field]) {
     assert_eq!(decoder.table_bytes(), 0);
 }
 
-/// What the other end is to get: the name in lower case, which may be all that was wrong with it.
+/// Field that the other end must get: the name in lower case, which may have been its only error.
 fn sent(field: &Field, never_indexed: bool) -> Field {
     let name = field.name.to_ascii_lowercase();
     let kind = match field.kind {

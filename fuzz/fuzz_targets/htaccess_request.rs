@@ -30,7 +30,7 @@ use std::{
 
 /// Beyond what the process had before.
 const MEMORY_KIB_MAX: u64 = 512 << 10;
-/// Of an answer: as much as edits may make, and what its parts had before.
+/// Limit of a response head: as much as edits may add, and what its parts had before.
 const HEAD_BYTES_MAX: usize = 512 << 10;
 const CONTENT_BYTES_MAX: usize = 64 << 20;
 const PATHS: [&str; 12] = [
@@ -103,7 +103,7 @@ fuzz_target!(|data: &[u8]| {
     .expect("the server of the target");
     let before = peak_kib();
     // Nothing is kept of the file before.
-    let watcher = Watcher::timed();
+    let watcher = Watcher::idle();
     let rules = Rc::new(ApacheRules::new(
         Arc::clone(&server.apache),
         watcher.clone(),
@@ -197,14 +197,15 @@ fn answer(rules: &ApacheRules, exchange: &mut Exchange) -> Response {
         match verdict {
             Verdict::Pass => at += 1,
             Verdict::Answer(response) => return response,
-            Verdict::Restart if exchange.redirects < exchange.redirects_max => {
-                (exchange.redirects, at) = (exchange.redirects + 1, 0)
+            Verdict::Restart if exchange.routing.redirects < exchange.routing.redirects_max => {
+                (exchange.routing.redirects, at) = (exchange.routing.redirects + 1, 0)
             }
             Verdict::Restart => return Response::new(Status::INTERNAL_SERVER_ERROR),
         }
     }
     let mut response = Response::new(Status::OK);
     let file = exchange
+        .routing
         .mapped
         .as_ref()
         .map(saker_pipeline::Mapped::filename)

@@ -1,6 +1,6 @@
 //! A connection's bytes are the same requests however they arrive, the next request begins where
-//! the last one ended, and the requests sent on by the client role are the same again: nothing can
-//! be smuggled past whoever stands behind.
+//! the last one ended, and requests sent on by the client role are the same again: nothing can be
+//! smuggled past the upstream.
 
 #![no_main]
 

@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use saker_fuzz::{Input, cut};
 use saker_http2::{
-    Connection, ErrorCode, Event, Fault, HeadStore, Indexing, Limits, PREFACE, StreamId,
+    Connection, ConnectionError, ErrorCode, Event, HeadStore, Indexing, Limits, PREFACE, StreamId,
 };
 
 const EMPTY_SETTINGS: &[u8] = b"\0\0\0\x04\0\0\0\0\0";
@@ -22,7 +22,7 @@ fuzz_target!(|data: &[u8]| {
 });
 
 /// Events as text, the end, and everything that was sent.
-type Outcome = (Vec<String>, Option<Fault>, Vec<u8>);
+type Outcome = (Vec<String>, Option<ConnectionError>, Vec<u8>);
 
 fn run(pieces: &[&[u8]], options: u8) -> Outcome {
     let mut driver = Driver::new(options);
@@ -90,7 +90,7 @@ impl Driver {
         }
     }
 
-    fn receive(&mut self) -> Result<(), Fault> {
+    fn receive(&mut self) -> Result<(), ConnectionError> {
         let mut used = 0;
         let bytes = std::mem::take(&mut self.kept);
         loop {

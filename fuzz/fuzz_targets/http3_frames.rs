@@ -5,10 +5,11 @@
 
 use libfuzzer_sys::fuzz_target;
 use saker_fuzz::{Input, cut};
-use saker_http3::{Connection, Event, Fault, HeadStore, Indexing, Limits, Outgoing};
+use saker_http3::{Connection, ConnectionError, Event, HeadStore, Indexing, Limits, Outgoing};
 use std::collections::BTreeMap;
 
-/// Of each kind, as a client's peer sees them; a server's unidirectional streams are one higher.
+/// Streams of each kind, as a client's peer sees them; a server's unidirectional streams are one
+/// higher.
 const STREAMS: [u64; 8] = [2, 6, 10, 14, 0, 4, 8, 12];
 
 fuzz_target!(|data: &[u8]| {
@@ -35,21 +36,21 @@ fn records(mut rest: &[u8]) -> Vec<Record<'_>> {
     records
 }
 
-/// What the driver heard, the end, and what was sent. Content is joined, and left out where the
-/// connection or its stream came to a bad end, because then it depends on the cut how much of it
-/// was there before.
+/// Events that the driver got, the end, and the output. Content is joined, and left out if the
+/// connection or its stream ended with an error, because the amount before the error depends on the
+/// cut.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     events: Vec<String>,
     content: BTreeMap<u64, usize>,
-    fault: Option<Fault>,
+    fault: Option<ConnectionError>,
     sent: [Vec<u8>; 3],
 }
 
 struct Driver {
     machine: Connection,
     head: HeadStore,
-    /// What the machine could not take, and whether the end is behind it.
+    /// Bytes that the machine could not take yet, and whether the end follows.
     kept: BTreeMap<u64, (Vec<u8>, bool)>,
     outcome: Outcome,
     is_server: bool,

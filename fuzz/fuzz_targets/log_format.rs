@@ -7,7 +7,16 @@ use libfuzzer_sys::fuzz_target;
 use saker_fuzz::Input;
 use saker_http::{Fields, HeadIndex, HeadView};
 use saker_http1::{Parsed, RequestLimits, parse_request};
-use saker_telemetry::access_log::{Format, LogClock, Record};
+use saker_telemetry::access_log::{Format, LogClock, Lookup, Record};
+
+/// A source of variables in which every name has the same value.
+struct Same<'v>(&'v [u8]);
+
+impl Lookup for Same<'_> {
+    fn value(&self, _: &str) -> Option<&[u8]> {
+        Some(self.0)
+    }
+}
 
 fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
@@ -42,7 +51,7 @@ fn one_line(format: &Format, sent: &[u8], start_s: i64, status: u16) {
     );
     let mut fields = Fields::new();
     fields.append("x-a", sent.to_vec());
-    let lookup = |_: &str| Some(sent);
+    let lookup = Same(sent);
     let record = Record {
         head: complete.then(|| HeadView::new(&bytes, &index)),
         request_line: sent,

@@ -6,8 +6,12 @@
 
 use libfuzzer_sys::fuzz_target;
 use saker_cache_rules::lscache::{
-    Control, LscacheSettings, Purge, Target, purge::parse, query::KeyEdits, tags::tags,
-    vary::VaryRules, visitor::identity,
+    Control, LscacheSettings, Purge, Target,
+    identity::{Known, identity},
+    purge::parse,
+    query::KeyEdits,
+    tags::tags,
+    vary::VaryRules,
 };
 use saker_http::{Fields, RequestHead, Version};
 
@@ -97,8 +101,8 @@ fn visiting(list: &[u8], one: &[u8], other: &[u8]) {
     rules.add_cookies(b"cur");
     rules.add_cookies(list);
     if let (Some(mine), Some(theirs)) = (
-        identity(first.view(), &settings),
-        identity(second.view(), &settings),
+        identity(first.view(), Known::default(), &settings),
+        identity(second.view(), Known::default(), &settings),
     ) {
         assert_eq!(mine == theirs, one.trim_ascii() == other.trim_ascii());
     }

@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use saker_media::{Piece, Source, Times, flv, hls, mp4, work::steps};
 
-/// What is not worth a fuzzer's time.
+/// Larger indexes are not worth a fuzzer's time.
 const INDEX_BYTES_MAX: u64 = 1 << 20;
 
 /// Steps for each byte of a file, for all that is asked of it below, and those that any file may

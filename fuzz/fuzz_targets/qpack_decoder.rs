@@ -80,7 +80,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// Where nothing is wrong with it, and nothing is to be waited for.
+/// Returns the section if it has no error and waits for nothing.
 fn section(decoder: &mut Decoder, bytes: &[u8]) -> Option<List> {
     let read = decoder
         .section(bytes)

@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use saker_ap_expr::{Facts, FileTest, LocalTime, Variable};
 use saker_fuzz::Input as Knobs;
 use saker_rewrite::{
-    Action, Input, MapSource, Place, Settings, TextMap, World, run_directory, run_server,
+    Action, Input, MapSource, Place, RewriteContext, Settings, TextMap, run_directory, run_server,
 };
 use std::{borrow::Cow, net::IpAddr, path::Path, sync::Arc};
 
@@ -49,7 +49,7 @@ impl Facts for Plain {
     }
 }
 
-impl World for Plain {
+impl RewriteContext for Plain {
     fn text_map(&self, _: &Path) -> Option<Arc<TextMap>> {
         Some(Arc::new(TextMap::parse(b"a b\nc d|e\n")))
     }

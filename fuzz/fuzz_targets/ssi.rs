@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use saker_fuzz::{Input, cut};
 use saker_ssi::{
-    Answer, Demand, Lazy, Matched, Page, Settings, Step, VALUE_BYTES_MAX, Variables, World,
+    Answer, Demand, Lazy, Matched, Page, Settings, SsiContext, Step, VALUE_BYTES_MAX, Variables,
 };
 
 #[derive(Default)]
@@ -15,7 +15,7 @@ struct Small {
     complaints: usize,
 }
 
-impl World for Small {
+impl SsiContext for Small {
     fn variables(&mut self) -> &mut Variables {
         &mut self.variables
     }

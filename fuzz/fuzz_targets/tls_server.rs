@@ -15,7 +15,7 @@ use saker_config::{
 };
 use saker_fuzz::{Input, cut};
 use saker_tls::{
-    Acceptor, Fault, INPUT_BYTES_MAX, Identities, ServerSession, Tickets, local_certificate,
+    Acceptor, INPUT_BYTES_MAX, Identities, ServerSession, Tickets, TlsError, local_certificate,
 };
 use std::{
     io::{Read, Write},
@@ -115,7 +115,7 @@ impl Peer {
         }
     }
 
-    fn give(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+    fn give(&mut self, bytes: &[u8]) -> Result<(), TlsError> {
         self.kept.extend_from_slice(bytes);
         let received = self
             .session
@@ -124,7 +124,7 @@ impl Peer {
             assert_eq!(
                 self.session
                     .receive(&mut [], &mut self.plain, &mut self.out),
-                Err(Fault::Ended)
+                Err(TlsError::Ended)
             );
         }
         self.kept.drain(..received?.used);
@@ -133,7 +133,7 @@ impl Peer {
     }
 }
 
-/// The fault, if it came to one. Nobody gets through a handshake by chance.
+/// Returns the error, if there was one. No handshake succeeds by chance.
 fn first_bytes(pieces: &[&[u8]]) -> Option<String> {
     let mut peer = Peer::new();
     let fault = pieces.iter().find_map(|piece| peer.give(piece).err());

@@ -1,13 +1,13 @@
-//! A login attempt under way: charged to the client's account, and refunded if it succeeds.
+//! A login attempt in progress: charged to the client's account, and refunded if it succeeds.
 //!
-//! Called by: `login_attempts`, which charges; the filter that sees the application's answer first,
-//! which settles.
-//! Caveat: an answer that isn't here whole, or can't be decoded, counts as a failure.
-//! Out of scope: which requests are attempts.
+//! Called by: `login_attempts`, which charges; the filter that sees the application's response
+//! first, which settles.
+//! Caveat: a response that isn't complete in memory, or can't be decoded, counts as a failure.
+//! Out of scope: recognizing attempts.
 
 use crate::{
     SharedAbuseState,
-    login::{self, Attempts, Door},
+    login::{self, Attempts, LoginScript},
 };
 use saker_config::model::Logins;
 use saker_http::Status;
@@ -17,21 +17,21 @@ use std::{cell::Cell, rc::Rc, sync::Arc};
 
 const FAULT: &[u8] = b"faultCode";
 
-/// An attempt under way.
+/// An attempt in progress.
 #[derive(Clone, Debug)]
 pub struct Attempt {
     pub account: LoginAccount,
-    pub door: Door,
+    pub door: LoginScript,
 }
 
-/// The client's account at a site, and what this request has been charged with.
+/// The client's account at a site, and the charge for this request.
 #[derive(Clone, Debug)]
 pub struct LoginAccount {
     shared: Arc<SharedAbuseState>,
     key: (ClientNetwork, usize),
     rule: Arc<Logins>,
     began: i64,
-    /// In thousandths; `None`: the attempt succeeded, and nothing more is charged.
+    /// Charge in thousandths; `None`: the attempt succeeded, and nothing more is charged.
     charged: Rc<Cell<Option<u64>>>,
 }
 
@@ -83,7 +83,7 @@ impl LoginAccount {
 impl Attempt {
     /// Its success shows only in the content of the answer.
     pub fn shows_in_content(&self) -> bool {
-        self.door == Door::XmlRpc
+        self.door == LoginScript::XmlRpc
     }
 }
 
@@ -91,7 +91,7 @@ impl Attempt {
 /// it is not available.
 pub fn settle(attempt: &Attempt, response: &Response, content: Option<&[u8]>) {
     let is_success = match attempt.door {
-        Door::Login => login::is_success(
+        LoginScript::Login => login::is_success(
             response.status.0,
             response
                 .fields()
@@ -99,7 +99,9 @@ pub fn settle(attempt: &Attempt, response: &Response, content: Option<&[u8]>) {
                 .filter(is_cookie)
                 .map(|(_, value)| value),
         ),
-        Door::XmlRpc => response.status == Status::OK && content.is_some_and(is_without_fault),
+        LoginScript::XmlRpc => {
+            response.status == Status::OK && content.is_some_and(is_without_fault)
+        }
     };
     if is_success {
         attempt.account.refund();

@@ -4,14 +4,14 @@
 //! name below their domains, and that this name resolves to the address. This file has the names;
 //! `dns` looks them up.
 
-/// A robot by what it says in User-Agent, with the domains of its addresses.
+/// A robot by its name in User-Agent, with the domains of its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Robot {
     pub agent: String,
     pub domains: Vec<String>,
 }
 
-/// As the engines say on their pages for webmasters.
+/// As documented by the search engines for webmasters.
 const KNOWN: &[(&str, &[&str])] = &[
     ("Googlebot", &["googlebot.com", "google.com"]),
     ("Google-InspectionTool", &["googlebot.com", "google.com"]),

@@ -81,7 +81,7 @@ pub fn check(exchange: &mut Exchange, abuse: &Abuse, rule: &Arc<Robots>) -> Clai
     }
 }
 
-/// At most once per request.
+/// Looks up the client, at most once per request.
 fn look_up(
     exchange: &mut Exchange,
     abuse: &Abuse,

@@ -27,6 +27,7 @@ const OWN_POLICY: &str =
 /// The configured challenge, or the default one.
 pub fn rule(exchange: &Exchange) -> Arc<Challenge> {
     exchange
+        .routing
         .settings
         .visitors
         .challenge

@@ -1,11 +1,10 @@
-//! What the client rules know of one request, and what they have to say on its response.
+//! State of the abuse rules for one request, and the fields they add to its response.
 //!
 //! Called by: every rule of this crate; the filters write it onto the response.
-//! Caveat: made when a rule first needs it; a request under no rule has none.
-//! Out of scope: what outlives the request (`state`).
+//! Caveat: created when a rule first needs it; a request under no rule has none.
+//! Out of scope: state that outlives the request (`state`).
 
 use crate::attempt::Attempt;
-use saker_http::KnownField;
 use saker_pipeline::Exchange;
 
 /// Kept in the exchange's extensions.
@@ -19,7 +18,7 @@ pub struct AbuseContext {
     pub opened: Option<Vec<u8>>,
     /// A clearance that was granted with this response.
     pub clearance: Option<Vec<u8>>,
-    /// A login attempt under way.
+    /// A login attempt in progress.
     pub attempt: Option<Attempt>,
     /// A verified bot.
     pub is_bot: bool,
@@ -49,9 +48,5 @@ pub fn is_for_bots(path: &[u8]) -> bool {
 
 /// The first cookie of that name.
 pub fn cookie<'e>(exchange: &'e Exchange, name: &str) -> Option<&'e [u8]> {
-    let lines = exchange.head.view().lines(KnownField::Cookie);
-    let mut pairs = lines
-        .flat_map(|line| line.split(|byte| *byte == b';'))
-        .map(<[u8]>::trim_ascii);
-    pairs.find_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+    exchange.head.view().cookie(name.as_bytes())
 }

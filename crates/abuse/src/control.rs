@@ -18,7 +18,7 @@ const RETRY_AFTER_S: u64 = 10;
 
 impl AbuseControl for Abuse {
     fn check<'a>(&'a self, exchange: &'a mut Exchange, services: &'a Services) -> Step<'a> {
-        let Some(rule) = exchange.settings.visitors.robots.clone() else {
+        let Some(rule) = exchange.routing.settings.visitors.robots.clone() else {
             return self.check_client(exchange, services);
         };
         match bots::check(exchange, self, &rule) {
@@ -50,7 +50,7 @@ impl AbuseControl for Abuse {
 impl Abuse {
     /// Challenge, login attempts, links.
     fn check_client<'a>(&'a self, exchange: &'a mut Exchange, services: &'a Services) -> Step<'a> {
-        let challenge = exchange.settings.visitors.challenge.clone();
+        let challenge = exchange.routing.settings.visitors.challenge.clone();
         if let Some(rule) = challenge.filter(|rule| rule.always && !is_for_bots(&exchange.path))
             && !is_bot(exchange)
             && !challenge::has_clearance(exchange, &self.shared, &rule)
@@ -70,7 +70,7 @@ impl Abuse {
         services: &'a Services,
         rest: impl FnOnce(&mut Exchange) -> Verdict + 'a,
     ) -> Step<'a> {
-        let Some(rule) = exchange.settings.visitors.logins.clone() else {
+        let Some(rule) = exchange.routing.settings.visitors.logins.clone() else {
             return rest(exchange).into();
         };
         match login_attempts::check(exchange, services, self, &rule) {

@@ -55,7 +55,7 @@ impl Repeats {
             return true;
         }
         let blocked = (address, 0u8);
-        // A client that goes on while it is blocked stays blocked.
+        // A client that continues while it is blocked stays blocked.
         let is_blocked = self.with(blocked, |slot| {
             match slot.stamp_s != 0 && now_s.saturating_sub(slot.stamp_s) < evasive.blocking_s {
                 true => {

@@ -1,9 +1,9 @@
 //! The filters of this crate: one settles login attempts, one writes cookies and cache fields.
 //!
-//! Called by: `respond`; [`LoginAttempts`] first, because it has to see what the application
-//! answered, [`AbuseFields`] last, because nothing of it may be cached.
-//! Caveat: an answer that is not in memory, or can't be decoded, counts as a failed login.
-//! Out of scope: content codings, which the caller knows how to decode.
+//! Called by: `respond`; [`LoginAttempts`] first, because it has to see the application's response,
+//! [`AbuseFields`] last, because its fields must not be cached.
+//! Caveat: a response that is not in memory, or can't be decoded, counts as a failed login.
+//! Out of scope: content codings, which the caller decodes.
 
 use crate::{
     attempt,
@@ -51,7 +51,7 @@ impl Filter for LoginAttempts {
             };
             attempt::settle(&attempt, response, content.as_deref());
         }
-        Box::pin(std::future::ready(()))
+        saker_pipeline::done()
     }
 }
 
@@ -100,6 +100,6 @@ impl Filter for AbuseFields {
                 response.fields_mut().append("Set-Cookie", cookie);
             }
         }
-        Box::pin(std::future::ready(()))
+        saker_pipeline::done()
     }
 }

@@ -1,11 +1,34 @@
-//! Hot-link protection: whether the page that a request names as its referrer may embed or link
-//! what it asks for.
+//! Hotlink protection: checks whether the referring page may embed or link the requested file.
 //!
+//! Called by: the abuse rules.
 //! Caveat: Referer is set by the client, so any program can forge it: this prevents other sites
 //! from embedding files and isn't access control. Comparison follows nginx (`valid_referers`):
 //! without scheme and port, host case-insensitive, path by prefix.
 
-use saker_config::model::{ReferrerPattern, Referrers, SiteName};
+use saker_ap_expr::TextPredicate;
+use saker_config::model::{ReferrerPattern, Referrers, Site, SiteName};
+use std::sync::Arc;
+
+/// The test whether a referrer is allowed, for one host of a site.
+#[derive(Debug)]
+pub struct AllowedReferrer {
+    pub rule: Arc<Referrers>,
+    pub site: Arc<Site>,
+    pub host: Vec<u8>,
+}
+
+impl TextPredicate for AllowedReferrer {
+    fn holds(&self, text: Option<&[u8]>) -> bool {
+        is_allowed(&self.rule, text, &self.site.names, &self.host)
+    }
+
+    fn identify(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"referrers\0");
+        out.extend((Arc::as_ptr(&self.rule) as usize).to_ne_bytes());
+        out.extend((Arc::as_ptr(&self.site) as usize).to_ne_bytes());
+        out.extend_from_slice(&self.host);
+    }
+}
 
 /// True if the rule applies to this path, by its extension, case-insensitively.
 pub fn applies(rule: &Referrers, path: &[u8]) -> bool {
@@ -24,7 +47,7 @@ pub fn applies(rule: &Referrers, path: &[u8]) -> bool {
     })
 }
 
-/// `own` are the names of the site, `host` the one that was asked for.
+/// Decides on a referrer. `own` are the names of the site, `host` is the requested one.
 pub fn is_allowed(
     rule: &Referrers,
     referrer: Option<&[u8]>,
@@ -58,7 +81,7 @@ pub fn is_allowed(
                 .is_some_and(|rest| rest.first() == Some(&b'.') && rest.len() > 1);
             below && path.starts_with(beginning.as_bytes())
         }
-        // What can't be decided within the limits is not allowed.
+        // A pattern that hits its limits does not allow.
         ReferrerPattern::Regex(regex) => regex.is_match(rest).unwrap_or(false),
     })
 }
@@ -71,7 +94,7 @@ fn without_scheme(referrer: &[u8]) -> Option<&[u8]> {
     after(b"http://").or_else(|| after(b"https://"))
 }
 
-/// In lower case, without user, port and the dot at the end.
+/// The host in lower case, without user, port, and trailing dot.
 fn host_of(authority: &[u8]) -> Vec<u8> {
     let host = authority
         .rsplit(|byte| *byte == b'@')
@@ -97,7 +120,7 @@ fn is_named(name: &SiteName, host: &[u8]) -> bool {
         SiteName::Wildcard(name) => host
             .strip_suffix(name.as_bytes())
             .is_some_and(|rest| rest.len() > 1 && rest.ends_with(b".")),
-        // A site for all names has none of its own.
+        // A site for all names has no name of its own.
         SiteName::Any => false,
     }
 }

@@ -1,17 +1,18 @@
-//! Passes: short texts that a client carries in a cookie and that only this server can have made,
-//! each for a purpose, until a time.
+//! Clearances: short texts in cookies that only this server can create, each for a purpose, until a
+//! time.
 //!
-//! Format: the expiry time in hexadecimal, a dot, and an HMAC-SHA256 over purpose, time and what
-//! the clearance is bound to. Two keys are valid at a time, so that a key change invalidates no
-//! clearance early. Code that stores the keys in a file reads and writes [`KeyRing::to_text`].
+//! Called by: challenges and hotlink triggers. Format: the expiry time in hexadecimal, a dot, and
+//! an HMAC-SHA256 over purpose, time, and the binding of the clearance. Two keys are valid at a
+//! time, so that a key change invalidates no clearance early. Code that stores the keys in a file
+//! reads and writes [`KeyRing::to_text`].
 
 use crate::mac;
 use aws_lc_rs::rand;
 use std::sync::{PoisonError, RwLock};
 
-/// After so long another key signs; the one before stays good for as long again.
+/// Time after which a new key signs; the previous one stays valid for as long again.
 const KEY_LIFE_S: i64 = 7 * 86_400;
-/// Those that are good.
+/// Number of valid keys.
 const KEYS_MAX: usize = 2;
 const KEY_BYTES: usize = 32;
 

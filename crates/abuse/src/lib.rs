@@ -1,15 +1,13 @@
 //! Protection against abuse: rate limits and bans, bot verification, challenges, login attempts,
 //! hotlink protection, signed URLs.
 //!
-//! Floor 5. Called by: the pipeline's phases through
-//! [`AbuseControl`](saker_pipeline::AbuseControl); the server's registry, which makes one [`Abuse`]
-//! per worker; the filters of `filters`. Caveat: what all workers share is bounded, because an
-//! attacker may have any number of addresses. Out of scope: the machine that counts
-//! (`saker-rate-limits`), connections and sockets (`server`).
-//!
-//! Pure functions over a request, a configuration and the time: `signed`, `hotlink`,
-//! `proof_of_work`, `login`, `xml_rpc`, `bot_names`, `dns`, `key_ring`. What all workers share:
-//! `state`. What one request carries: `context`.
+//! Called by: the pipeline's phases through [`AbuseControl`](saker_pipeline::AbuseControl); the
+//! server's registry, which creates one [`Abuse`] per worker; the filters of `filters`. Pure
+//! functions over a request, a configuration, and the time: `signed`, `hotlink`, `proof_of_work`,
+//! `login`, `xml_rpc`, `bot_names`, `dns`, `key_ring`. State shared by all workers: `state`. State
+//! of one request: `context`.
+//! Caveat: shared state is bounded, because an attacker may have any number of addresses.
+//! Out of scope: counting (`saker-rate-limits`), connections and sockets (`server`).
 
 mod attempt;
 pub mod bot_names;

@@ -1,9 +1,8 @@
-//! Bans, denied addresses, request rates and concurrent requests.
+//! Bans, denied addresses, request rates, and concurrent requests.
 //!
 //! Called by: the phase `limits`.
-//! Caveat: a client's request is counted once. What it leads to inside of the server (error
-//! documents, internal redirects) is part of it; addresses are compared each time, because another
-//! path may have other rules.
+//! Caveat: a client's request is counted once, including its error documents and internal
+//! redirects; addresses are compared each time, because another path may have other rules.
 //! Out of scope: the size of bodies (the phase itself) and their speed (drivers).
 
 use crate::{Abuse, Violation, challenge, context, upstream_limits::UpstreamLimits};
@@ -23,7 +22,7 @@ pub fn admit(exchange: &mut Exchange, services: &Services, abuse: &Abuse) -> Opt
 /// Bans and denied addresses. Bans of the connection's own address were enforced when it opened; a
 /// client that a proxy names has not been compared yet.
 fn refuse_address(exchange: &mut Exchange, services: &Services, abuse: &Abuse) -> Option<Response> {
-    if exchange.stands_in_for.is_some() {
+    if exchange.log.stands_in_for.is_some() {
         // The error page of a refusal.
         return None;
     }
@@ -33,10 +32,10 @@ fn refuse_address(exchange: &mut Exchange, services: &Services, abuse: &Abuse) -
     let banned = (is_named && bans.contains(address, exchange.now))
         .then_some(("ban", Consequence::FORBIDDEN));
     let denied = || {
-        let guard = exchange.settings.guard.as_ref()?;
+        let guard = exchange.routing.settings.guard.as_ref()?;
         (!guard.admittance.admits(address)).then_some(("deny", guard.denied))
     };
-    // A clearance opens what a list closes, where a challenge is the consequence.
+    // If the consequence of a list is a challenge, a clearance lets the client pass.
     let refused = banned.or_else(denied).filter(|(_, consequence)| {
         *consequence != Consequence::Challenge || !has_clearance(exchange, abuse)
     });
@@ -53,14 +52,14 @@ fn refuse_address(exchange: &mut Exchange, services: &Services, abuse: &Abuse) -
     Some(abuse.enforce(exchange, services, violation))
 }
 
-/// mod_evasive: counts what clients request, not what that leads to.
+/// mod_evasive: counts requests of clients, not subrequests and redirects.
 fn evade(exchange: &mut Exchange, services: &Services, abuse: &Abuse) -> Option<Response> {
     let evasive = services.generation.model.guard.evasive.as_ref()?;
     exchange.depends_on_request();
-    if exchange.is_admitted
-        || exchange.redirects > 0
-        || exchange.stands_in_for.is_some()
-        || exchange.trace.is_some()
+    if exchange.limits.is_admitted
+        || exchange.routing.redirects > 0
+        || exchange.log.stands_in_for.is_some()
+        || exchange.log.trace.is_some()
     {
         return None;
     }
@@ -81,6 +80,7 @@ fn evade(exchange: &mut Exchange, services: &Services, abuse: &Abuse) -> Option<
 /// Sets variables for programs and logs with the client's location.
 fn locate(exchange: &mut Exchange) {
     let Some(guard) = exchange
+        .routing
         .settings
         .guard
         .clone()
@@ -103,26 +103,28 @@ fn locate(exchange: &mut Exchange) {
 /// Limits of the client's address and of the site, and the pace of the body. A delay is left in the
 /// exchange and waited for before the content.
 fn rate_limits(exchange: &mut Exchange, services: &Services, abuse: &Abuse) -> Option<Response> {
-    let settings = Arc::clone(&exchange.settings);
+    let settings = Arc::clone(&exchange.routing.settings);
     let throttle = &settings.throttle;
     if throttle.is_idle() {
         return None;
     }
-    exchange.body.throttle(throttle, exchange.site_index);
-    if std::mem::replace(&mut exchange.is_admitted, true) {
+    exchange
+        .body
+        .throttle(throttle, exchange.routing.site_index);
+    if std::mem::replace(&mut exchange.limits.is_admitted, true) {
         return None;
     }
     open_account(exchange, abuse);
     let is_bot = context::is_bot(exchange);
     if is_bot {
-        exchange.admission = None;
+        exchange.limits.admission = None;
     }
     let is_exempt = is_bot || services.generation.is_exempt(exchange.client.ip());
-    if exchange.admission.is_none() && !is_exempt {
-        exchange.admission = rate(exchange, throttle, services);
+    if exchange.limits.admission.is_none() && !is_exempt {
+        exchange.limits.admission = rate(exchange, throttle, services);
     }
     let own = |status| throttle.over.unwrap_or(Consequence::Refuse(status));
-    if let Some(Admission::Refuse { retry_after_s }) = exchange.admission {
+    if let Some(Admission::Refuse { retry_after_s }) = exchange.limits.admission {
         let violation = Violation {
             rule: "requests_static",
             consequence: own(429),
@@ -130,7 +132,7 @@ fn rate_limits(exchange: &mut Exchange, services: &Services, abuse: &Abuse) -> O
             is_offense: true,
         };
         match over_rate(exchange, services, abuse, violation) {
-            Some(Ok(admission)) => exchange.admission = Some(admission),
+            Some(Ok(admission)) => exchange.limits.admission = Some(admission),
             Some(Err(page)) => return Some(page),
             None => return Some(abuse.enforce(exchange, services, violation)),
         }
@@ -155,12 +157,12 @@ fn rate_limits(exchange: &mut Exchange, services: &Services, abuse: &Abuse) -> O
         };
         return Some(abuse.enforce(exchange, services, violation));
     }
-    exchange.upstream_gate = upstream_gate(exchange, throttle, services, abuse, is_exempt);
+    exchange.limits.upstream_gate = upstream_gate(exchange, throttle, services, abuse, is_exempt);
     None
 }
 
-/// A client that a proxy names has an account of its own; so has every client where only the rules
-/// of another front end know that something is counted.
+/// Opens an account of the client's own: for a client named by a proxy, and for every client if
+/// only the rules of another front end know what is counted.
 fn open_account(exchange: &mut Exchange, abuse: &Abuse) {
     if exchange.client.account.is_none() {
         let mut client = Client::clone(&exchange.client);
@@ -187,14 +189,17 @@ fn of_site(
     throttle: &Throttle,
     services: &Services,
 ) -> Option<(&'static str, u64)> {
-    let site = services.generation.site_accounts.get(exchange.site_index)?;
+    let site = services
+        .generation
+        .site_accounts
+        .get(exchange.routing.site_index)?;
     if let Some(rate) = &throttle.site_requests {
         match requests::admit(&site.requests, rate, (services.now_ns)()) {
             Admission::Refuse { retry_after_s } => {
                 return Some(("requests_per_site", retry_after_s));
             }
             Admission::Delay(wait_ns) => {
-                exchange.admission = Some(longer(exchange.admission, wait_ns))
+                exchange.limits.admission = Some(longer(exchange.limits.admission, wait_ns))
             }
             Admission::Pass => {}
         }
@@ -203,7 +208,7 @@ fn of_site(
         0 => None,
         max => match site.begin_request(max) {
             Some(counted) => {
-                exchange.counted.push(counted);
+                exchange.limits.counted.push(counted);
                 None
             }
             None => Some(("at_a_time_per_site", 1)),
@@ -226,7 +231,7 @@ fn count(exchange: &mut Exchange, throttle: &Throttle) -> bool {
     };
     match account.begin_request(max) {
         Some(counted) => {
-            exchange.counted.push(counted);
+            exchange.limits.counted.push(counted);
             true
         }
         None => false,
@@ -247,7 +252,7 @@ fn upstream_gate(
             clients: Arc::clone(&abuse.clients),
             shared: Arc::clone(&abuse.shared),
             address: exchange.client.account.clone().filter(|_| !is_exempt),
-            site_index: exchange.site_index,
+            site_index: exchange.routing.site_index,
             sleep: services.sleep,
             now_ns: services.now_ns,
         }) as Rc<dyn UpstreamGate>
@@ -262,7 +267,7 @@ fn over_rate(
     violation: Violation,
 ) -> Option<Result<Admission, Response>> {
     let is_challenged = violation.consequence == Consequence::Challenge;
-    if !is_challenged && exchange.settings.visitors.challenge.is_none() {
+    if !is_challenged && exchange.routing.settings.visitors.challenge.is_none() {
         return None;
     }
     if !has_clearance(exchange, abuse) {
@@ -272,7 +277,7 @@ fn over_rate(
         };
         return Some(Err(abuse.enforce(exchange, services, violation)));
     }
-    let rate = exchange.settings.throttle.static_requests?;
+    let rate = exchange.routing.settings.throttle.static_requests?;
     // Each clearance is worth the rate once more, so that clients behind one address don't share
     // it.
     let account = abuse.shared.clearances.change(

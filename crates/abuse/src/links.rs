@@ -2,20 +2,22 @@
 //! (`trigger`).
 //!
 //! Called by: `control`, behind the rules about clients.
-//! Caveat: what is answered depends on fields of the request, and is not kept for others.
+//! Caveat: signatures and pages decide per request, so such answers are not cached; the test of a
+//! referrer is recorded.
 //! Out of scope: the decisions themselves, which are pure functions (`hotlink`, `signed`).
 
 use crate::{
     Abuse,
     context::{context, cookie, known},
-    hotlink,
+    hotlink::{self, AllowedReferrer},
     signed::{self, Asked, Finding},
 };
+use saker_ap_expr::{Predicate, TextPredicate};
 use saker_config::model::{Links, Referrers, Refusal, SignedUrls, Trigger};
-use saker_http::{KnownField, Status};
+use saker_http::Status;
 use saker_ipset::ClientNetwork;
-use saker_pipeline::{Exchange, Mapped, Response, Services, Verdict};
-use std::sync::Arc;
+use saker_pipeline::{Exchange, Mapped, Response, Services, Verdict, request_conditions};
+use std::{borrow::Cow, rc::Rc, sync::Arc};
 
 /// The first rule that refuses decides.
 pub fn check(exchange: &mut Exchange, services: &Services, abuse: &Abuse) -> Verdict {
@@ -23,7 +25,7 @@ pub fn check(exchange: &mut Exchange, services: &Services, abuse: &Abuse) -> Ver
         referrers,
         signed,
         trigger,
-    } = exchange.settings.links.clone();
+    } = exchange.routing.settings.links.clone();
     let signature = signed.map(|rule| signature(exchange, services, &rule));
     if let Some(refused @ (Verdict::Answer(_) | Verdict::Restart)) = signature {
         return refused;
@@ -36,7 +38,7 @@ pub fn check(exchange: &mut Exchange, services: &Services, abuse: &Abuse) -> Ver
     trigger.map_or(Verdict::Pass, |rule| triggered(exchange, abuse, &rule))
 }
 
-fn referrer(exchange: &mut Exchange, rule: &Referrers) -> Verdict {
+fn referrer(exchange: &mut Exchange, rule: &Arc<Referrers>) -> Verdict {
     let stands_in =
         matches!(&rule.refusal, Refusal::Instead(path) if path.as_bytes() == exchange.path);
     // What replaces a refused answer is shown, whatever rule its own path is under.
@@ -44,13 +46,19 @@ fn referrer(exchange: &mut Exchange, rule: &Referrers) -> Verdict {
     if stands_in || is_replaced || !hotlink::applies(rule, &exchange.path) {
         return Verdict::Pass;
     }
-    exchange.depends_on_request();
-    let said = exchange.head.view().known(KnownField::Referer);
-    if hotlink::is_allowed(rule, said, &exchange.site.names, &exchange.host) {
+    let allowed = AllowedReferrer {
+        rule: Arc::clone(rule),
+        site: Arc::clone(&exchange.routing.site),
+        host: exchange.host.clone(),
+    };
+    let said = request_conditions::joined(exchange.head.view(), "referer").map(Cow::into_owned);
+    let is_allowed = allowed.holds(said.as_deref());
+    exchange.depends_on_field_test("referer", Predicate::Other(Rc::new(allowed)), is_allowed);
+    if is_allowed {
         exchange.trace("abuse", None, || "`referrers` allows this".into());
         return Verdict::Pass;
     }
-    let shown = String::from_utf8_lossy(said.unwrap_or_default()).into_owned();
+    let shown = String::from_utf8_lossy(&said.unwrap_or_default()).into_owned();
     exchange.trace("abuse", None, || {
         format!("`referrers` does not allow {shown:?}")
     });
@@ -76,7 +84,8 @@ fn signature(exchange: &mut Exchange, services: &Services, rule: &Arc<SignedUrls
         Finding::Good(rest) => {
             exchange.trace("abuse", None, || "`signed`: the signature is good".into());
             // The path was mapped with the token in it.
-            let is_mapped = rest.is_some() && services.rules.of(exchange.site_index).binds_path();
+            let is_mapped =
+                rest.is_some() && services.rules.of(exchange.routing.site_index).binds_path();
             open(exchange, rule, rest);
             if is_mapped {
                 Verdict::Restart
@@ -101,7 +110,7 @@ fn signature(exchange: &mut Exchange, services: &Services, rule: &Arc<SignedUrls
 fn open(exchange: &mut Exchange, rule: &SignedUrls, rest: Option<Vec<u8>>) {
     if let Some(rest) = rest {
         let relative = rest.strip_prefix(b"/").unwrap_or(&rest);
-        exchange.mapped = rule.root.as_ref().map(|root| Mapped {
+        exchange.routing.mapped = rule.root.as_ref().map(|root| Mapped {
             root: Arc::clone(root),
             relative: relative.to_vec(),
         });
@@ -208,6 +217,8 @@ fn refuse(exchange: &mut Exchange, refusal: &Refusal) -> Verdict {
             Verdict::Answer(response)
         }
         Refusal::Instead(path) => {
+            // The filter adds `Vary` and `no-store`, and a cached head passes no filter.
+            exchange.depends_on_request();
             (exchange.path, exchange.query) = (path.clone().into_bytes(), None);
             Verdict::Restart
         }

@@ -9,7 +9,7 @@
 /// Attempts used by a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attempts {
-    /// In thousandths.
+    /// Used attempts, in thousandths.
     used: u64,
     at: i64,
 }
@@ -22,8 +22,8 @@ impl Attempts {
             .saturating_sub(passed_s.saturating_mul(u64::from(attempts) * 1000) / within_s.max(1))
     }
 
-    /// Counts some, and returns what is used then. Never much more than the limit, so that an end
-    /// comes.
+    /// Counts attempts, and returns the number used then. Limited to twice the maximum, so that a
+    /// block ends.
     pub fn add(&mut self, count: u32, attempts: u32, within_s: u64, now: i64) -> u64 {
         let most = u64::from(attempts) * 2000;
         self.used = self
@@ -34,30 +34,30 @@ impl Attempts {
         self.used
     }
 
-    /// Counts some, and returns what that has added, in thousandths: less where the limit is far
-    /// behind already.
+    /// Counts attempts, and returns the number added, in thousandths: less if the limit is far
+    /// exceeded already.
     pub fn charge(&mut self, count: u32, attempts: u32, within_s: u64, now: i64) -> u64 {
         let before = self.used(attempts, within_s, now);
         self.add(count, attempts, within_s, now)
             .saturating_sub(before)
     }
 
-    /// Takes back what was charged, in thousandths.
+    /// Takes back a charge, in thousandths.
     pub fn give_back(&mut self, charged: u64) {
         self.used = self.used.saturating_sub(charged);
     }
 }
 
 /// Names of the scripts that take passwords.
-const DOORS: [(&[u8], Door); 2] = [
-    (b"wp-login.php", Door::Login),
-    (b"xmlrpc.php", Door::XmlRpc),
+const LOGIN_SCRIPTS: [(&[u8], LoginScript); 2] = [
+    (b"wp-login.php", LoginScript::Login),
+    (b"xmlrpc.php", LoginScript::XmlRpc),
 ];
 
 /// `wp-login.php` or `xmlrpc.php` in any folder, whatever follows it: also where only the
 /// application behind sees a folder's end (`%2F`, `\`), no difference between letters, or the end
 /// of the name.
-pub fn door(path: &[u8]) -> Option<Door> {
+pub fn login_script(path: &[u8]) -> Option<LoginScript> {
     let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let begins = |before: &[u8]| {
         let is_escape = |escape: &[u8]| {
@@ -72,7 +72,7 @@ pub fn door(path: &[u8]) -> Option<Door> {
             || is_escape(b"%2f")
             || is_escape(b"%5c")
     };
-    DOORS.iter().find_map(|(name, door)| {
+    LOGIN_SCRIPTS.iter().find_map(|(name, door)| {
         let mut places = path
             .windows(name.len())
             .enumerate()
@@ -87,7 +87,7 @@ pub fn door(path: &[u8]) -> Option<Door> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
+pub enum LoginScript {
     Login,
     XmlRpc,
 }
@@ -149,9 +149,12 @@ mod tests {
 
     #[test]
     fn doors() {
-        assert_eq!(door(b"/wp-login.php"), Some(Door::Login));
-        assert_eq!(door(b"/blog/wp-login.php/x"), Some(Door::Login));
-        assert_eq!(door(b"/blog/xmlrpc.php"), Some(Door::XmlRpc));
+        assert_eq!(login_script(b"/wp-login.php"), Some(LoginScript::Login));
+        assert_eq!(
+            login_script(b"/blog/wp-login.php/x"),
+            Some(LoginScript::Login)
+        );
+        assert_eq!(login_script(b"/blog/xmlrpc.php"), Some(LoginScript::XmlRpc));
         for path in [
             "//xmlrpc.php",
             "/XMLRPC.php",
@@ -165,7 +168,11 @@ mod tests {
             "xmlrpc.php",
             "/xmlrpc.phpx/xmlrpc.php",
         ] {
-            assert_eq!(door(path.as_bytes()), Some(Door::XmlRpc), "{path}");
+            assert_eq!(
+                login_script(path.as_bytes()),
+                Some(LoginScript::XmlRpc),
+                "{path}"
+            );
         }
         for path in [
             "/not-wp-login.php",
@@ -176,7 +183,7 @@ mod tests {
             "/xmlrpc_php",
             "",
         ] {
-            assert_eq!(door(path.as_bytes()), None, "{path}");
+            assert_eq!(login_script(path.as_bytes()), None, "{path}");
         }
     }
 

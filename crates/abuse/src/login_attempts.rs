@@ -1,21 +1,22 @@
 //! Limits on attempts to log in to WordPress: counted before they are made, refunded on success.
 //!
-//! Called by: `control`, first by the path, and again when it is known which script or upstream
-//! answers.
-//! Caveat: one XML-RPC request may hold many attempts; they are counted as the body passes by.
-//! Out of scope: what a success looks like (`attempt`).
+//! Called by: `control`, first by the path, and again when the script or upstream is known.
+//! Caveat: one XML-RPC request may contain many attempts; they are counted as the body passes by.
+//! Out of scope: recognizing a success (`attempt`).
 
 use crate::{
     Abuse, Violation,
     attempt::{Attempt, LoginAccount},
     challenge, context,
-    login::{self, Door},
+    login::{self, LoginScript},
     xml_rpc::Calls,
 };
 use saker_config::model::{Action, Consequence, LoginAction, Logins, Throttle, Upstream};
 use saker_http::{Fields, Method};
 use saker_ipset::ClientNetwork;
-use saker_pipeline::{BodyError, CallTo, Chunk, Exchange, NoBody, RequestBody, Response, Services};
+use saker_pipeline::{
+    BodyError, Chunk, Exchange, NoBody, RequestBody, Response, Services, UpstreamTarget,
+};
 use std::{
     sync::Arc,
     task::{Context, Poll},
@@ -33,38 +34,39 @@ pub enum Outcome {
 }
 
 /// The login page that the request is for: by its path, or by the script or upstream that answers.
-fn door(exchange: &Exchange) -> Option<Door> {
+fn door(exchange: &Exchange) -> Option<LoginScript> {
     let of_upstream = |upstream: &Upstream| {
         upstream
             .members
             .iter()
-            .find_map(|member| login::door(member.path.as_bytes()))
+            .find_map(|member| login::login_script(member.path.as_bytes()))
     };
     let of_route = || match &exchange
+        .routing
         .route
-        .and_then(|at| exchange.site.routes.get(at))?
+        .and_then(|at| exchange.routing.site.routes.get(at))?
         .action
     {
         Action::Proxy(proxy) => of_upstream(&proxy.upstream),
         _ => None,
     };
-    login::door(&exchange.path).or_else(|| match &exchange.call {
+    login::login_script(&exchange.path).or_else(|| match &exchange.upstream.call {
         None => of_route(),
         Some(call) => {
             let by_script = call
                 .script
                 .as_ref()
-                .and_then(|script| login::door(&script.filename));
+                .and_then(|script| login::login_script(&script.filename));
             let path = call
                 .target
                 .split(|byte| *byte == b'?')
                 .next()
                 .unwrap_or_default();
             by_script
-                .or_else(|| login::door(path))
+                .or_else(|| login::login_script(path))
                 .or_else(|| match &call.to {
-                    CallTo::Upstream(upstream) => of_upstream(upstream),
-                    CallTo::Process(_) => None,
+                    UpstreamTarget::Upstream(upstream) => of_upstream(upstream),
+                    UpstreamTarget::Process(_) => None,
                 })
         }
     })
@@ -94,7 +96,10 @@ pub fn check(
     {
         return Outcome::Pass;
     }
-    let key = (ClientNetwork::of(exchange.client.ip()), exchange.site_index);
+    let key = (
+        ClientNetwork::of(exchange.client.ip()),
+        exchange.routing.site_index,
+    );
     let used = abuse.shared.logins.find(&key).unwrap_or_default().used(
         rule.attempts,
         rule.within_s,
@@ -107,7 +112,7 @@ pub fn check(
     }
     let account = LoginAccount::new(&abuse.shared, key, rule, exchange.now);
     account.charge(1);
-    if door == Door::XmlRpc {
+    if door == LoginScript::XmlRpc {
         count_calls(exchange, &account);
     }
     context::context(exchange).attempt = Some(Attempt { account, door });
@@ -138,7 +143,7 @@ fn count_calls(exchange: &mut Exchange, account: &LoginAccount) {
     }
 }
 
-/// From half of the attempts on, a second more for each.
+/// Delays the request once half of the attempts are used, by a second more for each.
 fn delay(exchange: &mut Exchange, rule: &Logins, used: u64) -> Outcome {
     let over_half = (used / 1000).saturating_sub(u64::from(rule.attempts) / 2);
     if over_half == 0 {
@@ -187,7 +192,7 @@ fn refuse(
     ))
 }
 
-/// Until one attempt is regained.
+/// Time until one attempt is regained.
 fn retry_after_s(rule: &Logins) -> u64 {
     rule.within_s
         .div_ceil(u64::from(rule.attempts).max(1))

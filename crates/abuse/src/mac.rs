@@ -29,7 +29,7 @@ pub fn hmac_sha256(secret: &[u8], message: &[u8]) -> Vec<u8> {
         .to_vec()
 }
 
-/// In lower case.
+/// Hexadecimal digits in lower case.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

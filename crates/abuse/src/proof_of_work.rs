@@ -79,7 +79,7 @@ impl ClearanceTerms {
 pub struct Solved {
     /// Creation time.
     pub began: i64,
-    /// Zero bits that it asked for, and its solution has.
+    /// Zero bits required by the puzzle, and present in its solution.
     pub difficulty: u32,
     /// Random part that makes it unique.
     random: String,
@@ -107,8 +107,8 @@ pub fn solved(
         &client.bound(&format!("{hard}.{random}")),
         now,
     )?;
-    // Its own difficulty, which may be more than is asked for here: the pass will say that this
-    // much was done.
+    // The puzzle's own difficulty, which may exceed the required one: the clearance records that
+    // this much was done.
     let hard = hard
         .parse::<u32>()
         .ok()
@@ -173,7 +173,7 @@ fn zero_bits(hash: &[u8]) -> u32 {
     zeros as u32 * 8 + next
 }
 
-/// Content of the page besides the puzzle.
+/// Parts of the page in addition to the puzzle.
 #[derive(Clone, Copy, Debug)]
 pub struct Page<'a> {
     pub puzzle: &'a str,
@@ -184,15 +184,15 @@ pub struct Page<'a> {
     /// A solution came along and was not good.
     pub failed: bool,
     pub is_secure: bool,
-    /// For the script's permission (Content-Security-Policy).
+    /// Nonce for the script (Content-Security-Policy).
     pub nonce: &'a str,
-    /// The site's own page, in place of ours.
+    /// The site's own page, instead of the built-in one.
     pub own: Option<&'a str>,
 }
 
-/// The page; everything laid into it is of letters, digits and `-_.`. In a page of the site's own
-/// the place of the work and `{nonce}`, for scripts of the site's, are filled in; it says itself
-/// what it has to say to browsers without JavaScript, if it says anything.
+/// Renders the page; all inserted values consist of letters, digits, and `-_.`. In a site's own
+/// page the placeholders of the puzzle and `{nonce}`, for the site's scripts, are replaced; a text
+/// for browsers without JavaScript is up to that page.
 pub fn page(page: &Page<'_>) -> String {
     let difficulty = page.puzzle.split('.').next().unwrap_or_default();
     let flag = |flag| if flag { "true" } else { "false" };

@@ -1,10 +1,10 @@
-//! A bounded map shared by all cores, which forgets what has not been used for longest.
+//! A bounded map shared by all cores, which drops the least recently used entries.
 //!
 //! Called by: everything that remembers clients for a while (login attempts, clearances, bots).
-//! Caveat: an attacker may be any number of clients, so there is a bound, and eviction must not
+//! Caveat: an attacker may be any number of clients, so there is a limit, and eviction must not
 //! cost a search. Each shard has two maps: new entries go into the young one; when that is full it
-//! becomes the old one, and the old one is dropped. An entry that is used moves back into the young
-//! one. Out of scope: expiry by time, which the values know themselves; work in the background.
+//! becomes the old one, and the old one is dropped. A used entry moves back into the young one.
+//! Out of scope: expiry by time, which the values handle themselves; background work.
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
@@ -49,7 +49,7 @@ impl<K: Hash + Eq, V: Clone> Remembered<K, V> {
         shard.young.get(key).or_else(|| shard.old.get(key)).cloned()
     }
 
-    /// Changes the value in place, making one first where there is none.
+    /// Changes the value in place, after creating it if necessary.
     pub fn change<T>(
         &self,
         key: K,
@@ -86,7 +86,7 @@ impl<K: Hash + Eq, V: Clone> Remembered<K, V> {
     }
 
     fn shard(&self, key: &K) -> MutexGuard<'_, Shard<K, V>> {
-        // The map itself goes by the lowest and the highest bits of its own hash.
+        // The map itself uses the lowest and the highest bits of its own hash.
         lock(&self.shards[(self.hasher.hash_one(key) >> 32) as usize % SHARDS])
     }
 }

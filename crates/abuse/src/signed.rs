@@ -1,14 +1,16 @@
-//! Signed URLs: whether one is good, and making one. Both sides of each form go through the same
-//! function that says what is hashed.
+//! Signed URLs: verifying and creating them. Both sides of each form use the same function for the
+//! hashed text.
 //!
-//! The formats match those of other servers byte for byte, so that existing links and the programs
-//! that create them keep working; one format is our own.
+//! Called by: the abuse rules, and `saker sign-url`. The formats match those of other servers byte
+//! for byte, so that existing links and the programs that create them keep working; one format is
+//! our own.
 //! Caveat: anything unsigned can be changed by the holder of a link. Texts are therefore compared
 //! as written: no alternative spelling of a hash (uppercase hexadecimal digits, unused bits of
 //! Base64) is valid, though nginx and lighttpd accept some.
 
 use crate::mac;
 use saker_config::model::{SignAlgorithm, SignForm, SignPart, SignedUrls, TokenForm};
+use saker_http::query;
 use std::net::IpAddr;
 
 #[cfg(test)]
@@ -19,7 +21,7 @@ mod tests;
 pub struct Asked<'a> {
     /// Decoded and normalised.
     pub path: &'a [u8],
-    /// As sent.
+    /// The query as sent.
     pub query: Option<&'a [u8]>,
     pub host: &'a [u8],
     pub address: IpAddr,
@@ -216,7 +218,7 @@ fn check_token(rule: &SignedUrls, form: &TokenForm, asked: &Asked<'_>, now: i64)
     }
 }
 
-/// Token, time, and what follows with its slash.
+/// Token, time, and the rest including its slash.
 fn parts_of<'p>(form: &TokenForm, path: &'p [u8]) -> Option<(&'p [u8], &'p [u8], &'p [u8])> {
     let length = match form.algorithm {
         SignAlgorithm::Md5 => 32,
@@ -372,13 +374,14 @@ fn number(text: &[u8]) -> Option<i64> {
 fn pairs(query: Option<&[u8]>) -> impl Iterator<Item = &[u8]> {
     query
         .into_iter()
-        .flat_map(|query| query.split(|byte| *byte == b'&'))
+        .flat_map(query::parameters)
+        .map(|parameter| parameter.text)
         .filter(|pair| !pair.is_empty())
 }
 
 /// The first of that name.
 fn argument<'q>(query: Option<&'q [u8]>, name: &str) -> Option<&'q [u8]> {
-    pairs(query).find_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+    query::value(query?, name.as_bytes())
 }
 
 fn split(bytes: &[u8], at: usize) -> Option<(&[u8], &[u8])> {

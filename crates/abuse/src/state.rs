@@ -58,7 +58,7 @@ pub type NameTable = Remembered<(IpAddr, Option<SocketAddr>), (Arc<Confirmed>, i
 pub struct SharedAbuseState {
     /// Sign the tokens that clients carry.
     pub keys: KeyRing,
-    /// Until when a client may have the files of which rule.
+    /// Times until which a client may have the files of a rule.
     pub triggers: Remembered<(ClientNetwork, u64), i64>,
     pub logins: LoginTable,
     pub names: NameTable,

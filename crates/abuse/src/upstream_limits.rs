@@ -49,7 +49,7 @@ impl UpstreamGate for UpstreamLimits {
 
 impl UpstreamLimits {
     async fn wait(&self, exchange: &mut Exchange) -> Result<UpstreamPermit, Response> {
-        let throttle = exchange.settings.throttle.clone();
+        let throttle = exchange.routing.settings.throttle.clone();
         self.pass(&throttle).await.map_err(|shut| {
             let (rule, status, retry_after_s, is_offense) = match shut {
                 Shut::Rate(retry_after_s) => ("requests_dynamic", 429, retry_after_s, true),

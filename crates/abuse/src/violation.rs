@@ -16,13 +16,13 @@ use saker_rate_limits::{Account, AddressState, Admission, requests};
 use saker_telemetry::{error_log, message};
 use std::net::IpAddr;
 
-/// As nginx's 444: for logs only, no answer is sent.
+/// As nginx's 444: for logs only, no response is sent.
 const NO_RESPONSE: Status = Status(444);
 
 /// A limit that a client is over, or a list that it is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// As the log and the documentation call it.
+    /// Name in the log and the documentation.
     pub rule: &'static str,
     pub consequence: Consequence,
     /// 0: unknown.
@@ -43,14 +43,14 @@ pub fn enforce(
     exchange.trace("access", None, || {
         format!("the client is refused: {}", violation.rule)
     });
-    if exchange.trace.is_none() {
+    if exchange.log.trace.is_none() {
         log_violation(exchange, &violation);
         if violation.is_offense {
             count_offense(exchange, &generation.model.guard, clients, now_ns);
         }
     }
     // A refused request holds no place among concurrent ones.
-    exchange.counted.clear();
+    exchange.limits.counted.clear();
     match violation.consequence {
         Consequence::Refuse(status) => refused(status, violation.retry_after_s),
         Consequence::Challenge => {
@@ -66,7 +66,7 @@ pub fn enforce(
             }
         }
         Consequence::Drop => {
-            exchange.drops_connection = true;
+            exchange.limits.drops_connection = true;
             Response::new(NO_RESPONSE)
         }
     }

@@ -52,14 +52,14 @@ enum State {
     Method,
 }
 
-/// Counts what a body of XML-RPC calls.
+/// Counts the method calls of an XML-RPC body.
 #[derive(Clone, Debug, Default)]
 pub struct Calls {
     state: State,
     /// A name, a text or an instruction that is being read.
     token: Vec<u8>,
     structs: u32,
-    /// Method names that say what they are: those of single calls.
+    /// Names of single calls found so far.
     single_methods: u32,
     /// Others.
     other_methods: u32,
@@ -69,7 +69,8 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// For a body under these fields: all values of Content-Type and Content-Encoding.
+    /// Creates a counter for a body with these fields: all values of Content-Type and
+    /// Content-Encoding.
     pub fn new<'v>(
         mut types: impl Iterator<Item = &'v [u8]>,
         mut codings: impl Iterator<Item = &'v [u8]>,
@@ -184,7 +185,7 @@ impl Calls {
             b'>' | b'/' => {}
             _ if byte.is_ascii_whitespace() => {}
             _ => {
-                // One that is longer than any of ours is cut, and stays none of ours.
+                // A name longer than any of ours is truncated, and does not match.
                 self.keep(byte, NAME_BYTES_MAX);
                 return self.state;
             }

@@ -5,7 +5,7 @@ use instant_acme::{Account, AccountCredentials, ExternalAccountKey, NewAccount};
 use saker_config::model::AcmeDirectory;
 use tokio::sync::Mutex;
 
-/// One maker of accounts at a time, so that a start with many certificates does not make many
+/// Creates one account at a time, so that a start with many certificates does not create many
 /// accounts.
 #[derive(Debug, Default)]
 pub struct Accounts {

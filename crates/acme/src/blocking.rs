@@ -1,8 +1,8 @@
-//! Work that blocks, on a thread of its own.
+//! Runs blocking work on a thread of its own.
 //!
-//! Not on the runtime's pool: a runtime that stops waits for its pool, and a server that stops must
-//! not wait for an authority that is silent. Threads that nobody waits for any more end with their
-//! time limit, or with the process.
+//! Not on the runtime's pool: a stopping runtime waits for its pool, and a stopping server must not
+//! wait for an authority that does not answer. Abandoned threads end at their timeout, or with the
+//! process.
 
 use std::{io, thread};
 use tokio::sync::oneshot;
@@ -12,7 +12,7 @@ pub async fn run<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
     let (answer, answered) = oneshot::channel();
-    // That nobody hears the answer any more is no error.
+    // The receiver may be gone; that is no error.
     thread::Builder::new()
         .name(name.to_owned())
         .spawn(move || drop(answer.send(work())))?;

@@ -11,9 +11,9 @@ pub struct Facts {
     /// Seconds since 1970.
     pub not_before: u64,
     pub not_after: u64,
-    /// As encoded, with the leading zero where there is one.
+    /// DER bytes, including the leading zero if there is one.
     pub serial: Vec<u8>,
-    /// Without it the authority can't be asked when to renew (RFC 9773 section 4.1).
+    /// Required for asking the authority about renewal (RFC 9773 section 4.1).
     pub authority_key: Option<Vec<u8>>,
 }
 

@@ -1,4 +1,4 @@
-//! What an authority finds when it looks: answers over HTTP, and where certificates go.
+//! Answers to challenges that authorities request, and the destination of issued certificates.
 
 use std::{
     collections::HashMap,
@@ -8,10 +8,10 @@ use std::{
     },
 };
 
-/// Where an authority asks over plain HTTP (RFC 8555 section 8.3).
+/// Path prefix that authorities request over plain HTTP (RFC 8555 section 8.3).
 pub const HTTP01_PREFIX: &str = "/.well-known/acme-challenge/";
 
-/// Longer tokens are nobody's.
+/// Longer tokens are never ours.
 const TOKEN_BYTES_MAX: usize = 256;
 
 /// Answers to HTTP-01, shared with all workers. There are some for a few seconds now and then; a
@@ -64,12 +64,11 @@ impl Challenges {
 /// The server's certificates, as far as this crate changes them. Called on the main thread;
 /// handshakes run meanwhile.
 pub trait Installer: Send + Sync {
-    /// From now on these names (`*.example.org` among them) are served with this chain. The error
-    /// says what is wrong with it; then it is not kept either.
+    /// Serves these names (`*.example.org` among them) with this chain from now on. The error
+    /// describes an invalid chain, which is not kept.
     fn install(&self, names: &[String], chain_pem: &str, key_pem: &str) -> Result<(), String>;
 
-    /// These names are no longer served with what was installed for them. Of names that nothing was
-    /// installed for, nothing happens.
+    /// Stops serving these names with the chain installed for them. Names without one are ignored.
     fn uninstall(&self, names: &[String]);
 
     /// A handshake for `name` that offers `acme-tls/1` alone is answered with this certificate (RFC

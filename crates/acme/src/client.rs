@@ -1,9 +1,9 @@
-//! HTTP to an authority and to the ask rule: one request, one connection, over a thread that may
+//! HTTP client for authorities and the ask rule: one request per connection, on a thread that may
 //! block.
 //!
-//! There are a dozen requests per order, so nothing is gained by keeping connections; sessions are
-//! resumed. Everything is bounded: time, head, body. Absent on purpose: redirects (no directory
-//! sends them), proxies, HTTP/2.
+//! Called by: `order`, `tend`, and `on_demand`. There are a dozen requests per order, so
+//! connections are not kept; sessions are resumed. Time, head, and body are limited.
+//! Out of scope: redirects (no directory sends them), proxies, HTTP/2.
 
 use crate::blocking;
 use bytes::Bytes;
@@ -36,13 +36,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// One request, from the look at DNS to the last byte.
+/// Timeout of one request, from the DNS look-up to the last byte.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 const RESPONSE_BYTES_MAX: usize = 1 << 20;
 
 const USER_AGENT: &str = concat!("saker/", env!("CARGO_PKG_VERSION"), " (ACME)");
 
-/// Requests of one piece of work: what an authority says about waiting is for that piece.
+/// Client for one job: `Retry-After` of an authority applies to that job.
 #[derive(Clone, Debug)]
 pub struct Client {
     tls: Arc<ClientConfig>,
@@ -50,7 +50,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Trusts what the system trusts, and the authorities in `extra` (PEM).
+    /// Creates a client that trusts the system's authorities and those in `extra` (PEM).
     pub fn new(extra: Option<&Path>) -> Result<Client, String> {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -80,7 +80,7 @@ impl Client {
         }
     }
 
-    /// The longest wait that an authority asked for with a refusal.
+    /// The longest wait that an authority requested with a refusal.
     pub fn retry_after_s(&self) -> Option<u64> {
         Some(self.retry_after_s.load(Ordering::Relaxed)).filter(|seconds| *seconds > 0)
     }
@@ -125,7 +125,7 @@ impl Client {
         let blocking = blocking::run("acme-request", move || {
             exchange(tls, &head, &body, Instant::now() + REQUEST_TIME_MAX)
         });
-        // The look at DNS has time limits of its own, which may be longer.
+        // The DNS look-up has time limits of its own, which may be longer.
         let response = tokio::time::timeout(REQUEST_TIME_MAX, blocking)
             .await
             .map_err(|_| io::ErrorKind::TimedOut)???;
@@ -351,7 +351,8 @@ fn converse(
                     .ok_or_else(|| io::ErrorKind::UnexpectedEof.into());
             }
             Ok(length) => bytes.extend_from_slice(piece.get(..length).unwrap_or_default()),
-            // A peer that closes without a closing alert; what came is judged by its framing.
+            // The peer closed without close_notify; the framing of the response tells whether it is
+            // complete.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 return parse(&bytes, method, false)?.ok_or(error);
             }

@@ -1,8 +1,8 @@
-//! DNS-01's helper: a command that sets and clears a TXT record (RFC 8555 section 8.4).
+//! Helper for DNS-01: a command that sets and clears a TXT record (RFC 8555 section 8.4).
 //!
-//! Called without a shell, so that a name can't be a command. It gets three arguments more than are
-//! configured, and the same as variables (`SAKER_ACTION`, `SAKER_RECORD`, `SAKER_VALUE`). What it
-//! writes goes where the server's own errors go.
+//! Called by: `present`, without a shell, so that a name can't become a command. The command gets
+//! three arguments in addition to the configured ones, and the same as variables (`SAKER_ACTION`,
+//! `SAKER_RECORD`, `SAKER_VALUE`). Its output goes to the server's standard error.
 
 use crate::blocking;
 use saker_config::model::DnsWords;
@@ -32,7 +32,7 @@ impl Action {
     }
 }
 
-/// The record for a name; a wildcard has that of what it stands under.
+/// The record for a name; a wildcard has that of its parent.
 pub fn record(name: &str) -> String {
     format!(
         "_acme-challenge.{}",

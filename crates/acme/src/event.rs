@@ -1,4 +1,4 @@
-//! What the server's log hears.
+//! Events for the server's log.
 
 use std::fmt;
 
@@ -15,9 +15,9 @@ pub enum Event {
         reason: String,
         retry_at: u64,
     },
-    /// A directory of several failed, and the next is asked.
+    /// One of several directories failed, and the next one is tried.
     DirectoryFailed { directory: String, reason: String },
-    /// The ask rule forbids a certificate on demand, or could not be asked.
+    /// The ask rule forbids a certificate on demand, or is unavailable.
     Forbidden { name: String, reason: String },
     /// The state folder can't be read or written.
     State { reason: String },

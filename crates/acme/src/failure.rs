@@ -1,25 +1,25 @@
-//! Why there is no certificate, with what the next attempt must know.
+//! Failures of orders, with the facts that the next attempt needs.
 
 use std::fmt;
 
-/// True if the same attempt may go on.
+/// The way to retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Again {
+pub enum Retry {
     Later,
     /// Too many nonces were refused in a row (RFC 8555 section 6.5).
     AtOnce,
-    /// The authority does not know our account any more (RFC 8555 section 7.3).
+    /// The authority no longer knows our account (RFC 8555 section 7.3).
     WithNewAccount,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub reason: String,
-    /// Not before this many seconds have passed: the authority said so.
+    /// Seconds to wait before the next attempt, as requested by the authority.
     pub retry_after_s: Option<u64>,
-    /// The order is of no further use.
+    /// The order can't be continued.
     pub order_is_lost: bool,
-    pub again: Again,
+    pub retry: Retry,
 }
 
 impl Failure {
@@ -29,7 +29,7 @@ impl Failure {
             reason: reason.to_string(),
             retry_after_s: None,
             order_is_lost: false,
-            again: Again::Later,
+            retry: Retry::Later,
         }
     }
 
@@ -49,17 +49,17 @@ impl Failure {
         };
         Failure {
             order_is_lost: problem.is_some_and(|problem| !is_passing(problem)),
-            again: match problem.and_then(kind) {
-                Some("accountDoesNotExist") => Again::WithNewAccount,
-                Some("badNonce") => Again::AtOnce,
-                _ => Again::Later,
+            retry: match problem.and_then(kind) {
+                Some("accountDoesNotExist") => Retry::WithNewAccount,
+                Some("badNonce") => Retry::AtOnce,
+                _ => Retry::Later,
             },
             ..Failure::passing(format!("{doing}: {}", said(&error)))
         }
     }
 }
 
-/// Problems of the authority's own, which say nothing about the order (RFC 8555 section 6.7).
+/// Temporary problems of the authority, which say nothing about the order (RFC 8555 section 6.7).
 fn is_passing(problem: &instant_acme::Problem) -> bool {
     matches!(
         kind(problem),
@@ -69,7 +69,7 @@ fn is_passing(problem: &instant_acme::Problem) -> bool {
         .is_some_and(|status| status >= 500 || status == 429)
 }
 
-/// Of RFC 8555 section 6.7.
+/// The error type (RFC 8555 section 6.7), without its URN prefix.
 fn kind(problem: &instant_acme::Problem) -> Option<&str> {
     problem
         .r#type
@@ -85,7 +85,7 @@ fn said(error: &instant_acme::Error) -> String {
     }
 }
 
-/// What an authority's problem document says to people, on one line.
+/// The readable text of an authority's problem document, on one line.
 pub fn problem_said(problem: &instant_acme::Problem) -> String {
     let kind = problem
         .r#type

@@ -1,14 +1,14 @@
-//! Automatic certificates (RFC 8555): who orders what, how control over names is proved, when
-//! certificates are renewed, and what of all that survives a restart.
+//! Automatic certificates (RFC 8555): orders, proofs of control over names, renewal, and the state
+//! that survives a restart.
 //!
-//! Floor 4. The server makes a [`Manager`] and runs it on the main thread. Workers answer HTTP-01
-//! out of [`Challenges`]; a [`Handle`] brings certificates on demand. What is issued goes to the
-//! server's certificates through [`Installer`]. The protocol's messages are instant-acme's;
-//! connections, waiting, memory and restraint are ours. The difficulty is restraint: authorities
-//! count orders and failed validations, and lock out whoever forgets over a restart that he has
-//! just failed (`schedule`). Absent on purpose: revocation, key rollover, and certificates that
-//! somebody else orders. Certificates that no site wants any more stay in the state folder until
-//! someone deletes them.
+//! Called by: the server, which creates a [`Manager`] and runs it on the main thread. Workers
+//! answer HTTP-01 from [`Challenges`]; a [`Handle`] requests certificates on demand; issued
+//! certificates are handed to the server through [`Installer`]. instant-acme speaks the protocol;
+//! connections, timing, persistence, and rate limiting are ours.
+//! Caveat: authorities count orders and failed validations, and lock out clients that forget a
+//! recent failure over a restart (`schedule`). Certificates that no site uses any more stay in the
+//! state directory until an operator deletes them.
+//! Out of scope: revocation, key rollover, and certificates ordered by other programs.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 

@@ -1,7 +1,8 @@
-//! The loop on the main thread: what is due, who asks, which plan holds.
+//! The loop on the main thread: due jobs, requests by handshakes, and the current plan.
 //!
-//! A few sets of names are tended at once, each by a task of its own, none twice at the same time.
-//! Dropping [`Manager::run`] stops it anywhere: what an order needs to go on is on disk.
+//! Called by: the server. A few sets of names are processed at once, each by a task of its own.
+//! Dropping [`Manager::run`] stops it at any point: everything an order needs to continue is on
+//! disk.
 
 use crate::{
     challenges::{Challenges, Installer},
@@ -31,10 +32,10 @@ const JOBS_MAX: usize = 4;
 const QUEUE_MAX: usize = 64;
 /// Clocks are set; no sleep is longer.
 const SLEEP_MAX: Duration = Duration::from_secs(600);
-/// After a job that came to grief.
+/// Pause after a job that panicked.
 const GRIEF_S: u64 = 600;
 
-/// What workers have.
+/// The workers' access to the manager.
 #[derive(Clone)]
 pub struct Handle {
     plans: watch::Sender<Arc<Plan>>,
@@ -47,7 +48,7 @@ struct Question {
 }
 
 impl Handle {
-    /// After a reload.
+    /// Replaces the plan after a reload.
     pub fn set_plan(&self, plan: Plan) {
         self.plans.send_replace(Arc::new(plan));
     }
@@ -57,8 +58,8 @@ impl Handle {
         self.plans.borrow().on_demand_name(name).is_some()
     }
 
-    /// A handshake for a name without a certificate: waits until one is installed, or is not to be
-    /// had. Give it a time limit.
+    /// Waits until a certificate for the name is installed, or refused. Called by handshakes, which
+    /// should set a timeout.
     pub async fn obtain(&self, name: &str) -> Result<(), Denied> {
         let Some(name) = self.plans.borrow().on_demand_name(name) else {
             return Err(Denied::NotMeant);
@@ -83,13 +84,13 @@ pub struct Manager {
     running: HashMap<Id, String>,
 }
 
-/// One set of names.
+/// State of one set of names.
 struct Entry {
     names: Vec<String>,
     on_demand: bool,
     /// Else it goes when its job ends.
     is_wanted: bool,
-    /// `None`: when somebody asks.
+    /// `None`: on request only.
     due: Option<u64>,
     is_running: bool,
     waiting: Vec<oneshot::Sender<Result<(), Denied>>>,
@@ -148,7 +149,7 @@ impl Manager {
         Ok((manager, handle))
     }
 
-    /// Until all handles are gone, or the future is.
+    /// Runs until all handles are dropped, or the future is.
     pub async fn run(mut self) {
         loop {
             let next = self.start_what_is_due();
@@ -194,7 +195,8 @@ impl Manager {
         self.enter();
     }
 
-    /// Takes in what the plan wants and installs what there is of it; forgets the rest.
+    /// Adopts the plan: installs stored certificates, and forgets names that are no longer
+    /// configured.
     fn enter(&mut self) {
         let plan = &self.context.plan;
         let wanted = plan.certificates.iter().map(|names| (names.clone(), false));
@@ -227,7 +229,7 @@ impl Manager {
             );
         }
         self.uninstall(old.values().flat_map(|entry| &entry.names));
-        // Jobs that still run have somebody to tell.
+        // Running jobs still have callers to answer.
         self.entries
             .extend(
                 old.into_iter()
@@ -244,8 +246,7 @@ impl Manager {
             );
     }
 
-    /// Names that no site has any more are not shown their certificate any more; it stays in the
-    /// folder.
+    /// Stops serving certificates for names that are no longer configured; the files stay.
     fn uninstall<'a>(&self, names: impl Iterator<Item = &'a String>) {
         let wanted: HashSet<&String> = self
             .entries
@@ -262,7 +263,8 @@ impl Manager {
         }
     }
 
-    /// When there is something to do for it.
+    /// Installs a stored certificate. Returns the time at which its renewal is due to be checked,
+    /// if any.
     fn install(&self, names: &[String], on_demand: bool) -> Option<u64> {
         let now = schedule::now();
         let Some(bundle) = self.context.store.certificate(names) else {
@@ -371,7 +373,7 @@ impl Manager {
         }
         if entry.due.is_none() || !entry.is_wanted {
             let removed = self.entries.remove(&key);
-            // What the job has installed after the site had gone.
+            // Removes a certificate that the job installed after the site was removed.
             self.uninstall(
                 removed
                     .iter()
@@ -403,7 +405,7 @@ fn grief() -> Tended {
     }
 }
 
-/// Nobody may be waiting any more.
+/// Answers the caller, which may be gone.
 fn tell(answer: oneshot::Sender<Result<(), Denied>>, what: Result<(), Denied>) {
     let _: Result<(), _> = answer.send(what);
 }

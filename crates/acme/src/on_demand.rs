@@ -1,4 +1,4 @@
-//! Certificates at the first handshake for a name: who may have one, and who has just been refused.
+//! Certificates at the first handshake for a name: the ask rule, and recent refusals.
 
 use crate::client::Client;
 use saker_dynamic_vhosts::{Answer, Found, Hosts};
@@ -8,11 +8,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the ask rule's no is remembered.
+/// Lifetime of a refusal by the ask rule.
 const REFUSAL_TIME: Duration = Duration::from_secs(300);
 const REFUSALS_MAX: usize = 10_000;
 
-/// Why a handshake gets no certificate.
+/// Reason why a handshake gets no certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Denied {
     /// No site has such a name on demand.
@@ -39,7 +39,7 @@ impl fmt::Display for Denied {
     }
 }
 
-/// Asks the rule. The error is why it could not be asked, or what it said instead of 200.
+/// Asks the rule. The error is the reason for a refusal, or why the rule is unavailable.
 pub async fn ask(client: &Client, rule: &str, name: &str) -> Result<(), String> {
     let separator = if rule.contains('?') { '&' } else { '?' };
     match client

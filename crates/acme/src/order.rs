@@ -1,14 +1,14 @@
 //! One order, from new (or found again after a restart) to a chain.
 //!
-//! The states are the authority's (RFC 8555 section 7.1.6): each is brought one step further until
-//! the order is valid, so an order that was left in any of them goes on where it was. The
-//! difficulty is what to remember when: the order's URL before anything depends on it, its key
-//! before the authority sees a request for it.
+//! Called by: `tend`. The states are the authority's (RFC 8555 section 7.1.6): each is advanced one
+//! step until the order is valid, so an order left in any state is continued there.
+//! Caveat: the order's URL is saved before anything depends on it, its key before the authority
+//! sees a request for it.
 
 use crate::{
     certificate::Facts,
     event::Event,
-    failure::{Again, Failure, problem_said},
+    failure::{Failure, Retry, problem_said},
     present::{self, Places, Presented},
     record::{OpenOrder, Record},
     schedule,
@@ -30,11 +30,11 @@ const STEPS_MAX: usize = 6;
 const VALIDATION: RetryPolicy = RetryPolicy::new().timeout(Duration::from_secs(120));
 const SIGNING: RetryPolicy = RetryPolicy::new().timeout(Duration::from_secs(120));
 
-/// What an order needs besides its account.
+/// Everything an order needs in addition to its account.
 pub struct Terms<'a> {
     pub store: &'a Store,
     pub places: &'a Places,
-    /// In order of preference.
+    /// Challenge types, in order of preference.
     pub ways: &'a [AcmeChallenge],
     pub dns_wait: Duration,
     pub directory: &'a str,
@@ -43,8 +43,8 @@ pub struct Terms<'a> {
     pub events: &'a (dyn Fn(Event) + Send + Sync),
 }
 
-/// Orders a certificate for the record's names, or goes on with its open order. The record is saved
-/// on the way.
+/// Orders a certificate for the record's names, or continues its open order. The record is saved on
+/// the way.
 pub async fn obtain(
     terms: &Terms<'_>,
     account: &Account,
@@ -104,7 +104,7 @@ async fn resume(
         }
         Err(error) => {
             let failure = Failure::of("the open order", error);
-            if failure.order_is_lost && failure.again == Again::Later {
+            if failure.order_is_lost && failure.retry == Retry::Later {
                 return Ok(None);
             }
             record.order = Some(open);
@@ -138,8 +138,8 @@ async fn begin(
     Ok((order, key))
 }
 
-/// An authority may refuse what an order is to replace, without having anything against the order
-/// (RFC 9773 section 5).
+/// Creates an order. An authority may refuse the `replaces` of an order without objecting to the
+/// order itself (RFC 9773 section 5).
 async fn new_order(
     account: &Account,
     identifiers: &[Identifier],
@@ -165,7 +165,7 @@ fn identifier(name: &str) -> Identifier {
         .map_or_else(|_| Identifier::Dns(name.to_owned()), Identifier::Ip)
 }
 
-/// How an authority calls a certificate that it signed (RFC 9773 section 4.1).
+/// Identifier of an issued certificate for renewal information (RFC 9773 section 4.1).
 pub fn identity(facts: &Facts) -> Option<CertificateIdentifier<'static>> {
     let authority_key = facts.authority_key.as_deref()?;
     Some(
@@ -263,9 +263,9 @@ async fn present_one(
         .map(Some)
 }
 
-/// The first of our ways that the authority offers for a name that is still to be proved. Names
-/// that are addresses are not looked up by TLS here: they would be asked for as a reversed name
-/// (RFC 8738 section 6).
+/// The first of our challenge types that the authority offers for a name that is still to be
+/// proved. IP addresses are not validated by TLS-ALPN here: they would need a reversed name (RFC
+/// 8738 section 6).
 fn way_for(terms: &Terms<'_>, authorization: &AuthorizationHandle<'_>) -> Option<AcmeChallenge> {
     let is_address = matches!(authorization.identifier().identifier, Identifier::Ip(_));
     let is_offered = |way: &&AcmeChallenge| {
@@ -326,12 +326,12 @@ fn request(names: &[String], key: &str) -> Result<Vec<u8>, Failure> {
 
 const UNKNOWN: &str = "the authority gives no reason";
 
-/// What the authority has against the names, or the order.
+/// The authority's objections to the names or to the order.
 async fn why_invalid(order: &mut Order) -> Failure {
     let mut reasons = Vec::new();
     let mut authorizations = order.authorizations();
     while let Some(Ok(mut authorization)) = authorizations.next().await {
-        // What is kept of it is older than the judgement.
+        // The stored authorization is older than the decision.
         if authorization.refresh().await.is_err() {
             continue;
         }

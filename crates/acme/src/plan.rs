@@ -1,4 +1,4 @@
-//! What a configuration wants of automatic certificates.
+//! The configuration of automatic certificates.
 
 use saker_config::{
     Model,
@@ -31,7 +31,7 @@ pub struct Plan {
     pub certificates: Vec<Vec<String>>,
     /// Names that may have one at their first handshake.
     pub on_demand: Vec<SiteName>,
-    /// Those of them that the database of hosts has to know.
+    /// Those of them that must be in the database of hosts.
     pub looked_up: Vec<SiteName>,
     pub known_hosts: Option<KnownHosts>,
     /// Ways that the listeners leave, in order of preference.
@@ -130,7 +130,7 @@ impl Plan {
     }
 }
 
-/// How much of a name a pattern says; `None`: it is not of that pattern.
+/// Specificity of a pattern for a name; `None` if it does not match.
 fn nearness(pattern: &SiteName, name: &str) -> Option<usize> {
     match pattern {
         SiteName::Any => Some(0),
@@ -148,7 +148,7 @@ fn is_looked_up(site: &Site) -> bool {
         .is_some_and(|by_host| by_host.is_looked_up)
 }
 
-/// What is listed already is not ordered once more.
+/// Certificates that the site needs and that are not listed yet.
 fn certificates(site: &Site, listed: &[Vec<String>]) -> Vec<Vec<String>> {
     let is_new = |name: &String| !listed.iter().any(|names| names.contains(name));
     let names: BTreeSet<String> = site.names.iter().filter_map(shown).filter(is_new).collect();

@@ -1,9 +1,9 @@
-//! A challenge where its authority looks for it, until it is taken away again.
+//! A challenge, presented for as long as this value lives.
 //!
-//! What was presented over HTTP or TLS goes with the value (an order may be dropped at any
-//! `.await`); a record in the zone takes a command to remove, so that is done by
-//! [`Presented::withdraw`]. After a crash the record stays, until the same order goes on and clears
-//! it; of an order that is given up it stays for good, and does no harm.
+//! Called by: `order`. Challenges over HTTP or TLS end with the value (an order may be dropped at
+//! any `.await`); removing a DNS record takes a command, which [`Presented::withdraw`] runs.
+//! Caveat: after a crash the record stays until the same order continues and clears it; the record
+//! of an abandoned order stays for good, and does no harm.
 
 use crate::{
     challenges::{Challenges, Installer},
@@ -17,7 +17,7 @@ use rcgen::{
 use saker_config::model::{AcmeChallenge, DnsWords};
 use std::sync::Arc;
 
-/// Where challenges are presented.
+/// The places at which challenges are presented.
 #[derive(Clone)]
 pub struct Places {
     pub challenges: Arc<Challenges>,

@@ -1,5 +1,5 @@
-//! What is remembered of one set of names besides its certificate: failures, the order that is
-//! under way, when to renew.
+//! The stored state of one set of names in addition to its certificate: failures, the open order,
+//! the time of renewal.
 
 use serde_json::{Value, json};
 
@@ -10,16 +10,16 @@ pub struct Record {
     pub on_demand: bool,
     /// URL of the one that signed the certificate.
     pub directory: Option<String>,
-    /// When that was.
+    /// Time of issue.
     pub issued_at: u64,
-    /// In a row.
+    /// Consecutive failures.
     pub failures: u32,
-    /// Not before.
+    /// Time before which no attempt is made.
     pub attempt_at: u64,
     pub reason: Option<String>,
     pub order: Option<OpenOrder>,
     pub renew_at: Option<u64>,
-    /// When the authority is to be asked again about `renew_at`.
+    /// Time at which the authority is asked again about `renew_at`.
     pub check_at: u64,
 }
 
@@ -62,7 +62,7 @@ impl Record {
         format!("{record:#}\n")
     }
 
-    /// What is missing is as in a new one; `None` if it is no record at all.
+    /// Parses a record. Missing fields get their defaults; `None` if the text is not a record.
     pub fn from_json(text: &str) -> Option<Record> {
         let value: Value = serde_json::from_str(text).ok()?;
         let names = value

@@ -27,9 +27,9 @@ pub fn retry_delay_s(failures: u32, ways: u32, chance: f64) -> u64 {
     (base as f64 * (0.75 + chance / 2.0)) as u64
 }
 
-/// When to renew a certificate: in the authority's window (RFC 9773 section 4.2: a random moment of
-/// it), or else when two thirds of its life are over, a little earlier by chance. In any case while
-/// a tenth of it is left.
+/// Returns the time to renew a certificate: a random moment of the authority's window (RFC 9773
+/// section 4.2), or else after two thirds of its lifetime, slightly earlier at random. In any case
+/// while a tenth of it is left.
 pub fn renew_at(not_before: u64, not_after: u64, window: Option<(u64, u64)>, chance: f64) -> u64 {
     let life = not_after.saturating_sub(not_before);
     let latest = not_after.saturating_sub(life / 10);
@@ -42,7 +42,7 @@ pub fn renew_at(not_before: u64, not_after: u64, window: Option<(u64, u64)>, cha
     at.min(latest)
 }
 
-/// How long a renewal window is believed, from the authority's `Retry-After`.
+/// Returns how long a renewal window stays valid, from the authority's `Retry-After`.
 pub fn check_after_s(suggested_s: u64) -> u64 {
     suggested_s.clamp(HOUR_S, DAY_S)
 }
@@ -66,7 +66,7 @@ impl Pace {
     }
 }
 
-/// From 0 to 1.
+/// A random number from 0 to 1.
 pub fn chance() -> f64 {
     let mut bytes = [0; 4];
     match aws_lc_rs::rand::fill(&mut bytes) {

@@ -29,7 +29,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Makes the folders where they are missing, and takes away what others may do there.
+    /// Creates missing directories, and removes permissions of group and others.
     pub fn open(state_dir: &Path) -> io::Result<Store> {
         let root = state_dir.join("acme");
         let store = Store {
@@ -72,7 +72,7 @@ impl Store {
         )
     }
 
-    /// All that were ever made, those of names that nobody wants any more among them.
+    /// Returns all records, including those of names that are no longer configured.
     pub fn records(&self) -> Vec<Record> {
         let Ok(entries) = fs::read_dir(&self.certificates) else {
             return Vec::new();
@@ -96,7 +96,7 @@ impl Store {
         )
     }
 
-    /// When orders were made lately.
+    /// Returns the times of recent orders.
     pub fn order_times(&self) -> Vec<u64> {
         fs::read_to_string(&self.orders)
             .ok()
@@ -143,8 +143,8 @@ impl Bundle {
     }
 }
 
-/// What files of a set of names are called: its first name, and a fingerprint of all where there
-/// are several.
+/// File name stem for a set of names: the first name, followed by a fingerprint of all names if
+/// there are several.
 pub fn key(names: &[String]) -> String {
     let first = plain(names.first().map_or("", |name| name.as_str()));
     match names {

@@ -1,11 +1,11 @@
-//! What is to be done for one set of names now: nothing, ask when to renew, or order.
+//! The job for one set of names: nothing to do, ask for renewal information, or order.
 
 use crate::{
     account::Accounts,
     certificate::{self, Facts},
     client::Client,
     event::Event,
-    failure::{Again, Failure},
+    failure::{Failure, Retry},
     on_demand::{self, Denied},
     order::{self, Terms},
     plan::Plan,
@@ -21,18 +21,19 @@ use std::{
     time::Duration,
 };
 
-/// From the first request to the chain; longer than an order's own waits, `dns_wait` aside.
+/// Timeout from the first request to the chain; longer than an order's own waits, except for
+/// `dns_wait`.
 const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(600);
 const AGAIN_MAX: usize = 5;
 /// A certificate lives this long, whatever its authority says: an error there must not become a
 /// stream of orders.
 const RENEW_AFTER_S: u64 = 3600;
-/// When the authority can't be asked about renewal, it is asked again after this.
+/// Time between attempts to fetch renewal information from an authority that is unavailable.
 const CHECK_AGAIN_S: u64 = 6 * 3600;
 
 pub type Events = Arc<dyn Fn(Event) + Send + Sync>;
 
-/// What work under one plan needs.
+/// Shared state of all jobs of one plan.
 pub struct Context {
     pub plan: Plan,
     pub store: Arc<Store>,
@@ -43,10 +44,10 @@ pub struct Context {
     pub events: Events,
 }
 
-/// What came of it.
+/// Result of a job.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Tended {
-    /// When to look again. `None`: not before somebody asks.
+    /// Time of the next check. `None`: on request only.
     pub due: Option<u64>,
     pub has_certificate: Result<(), Denied>,
 }
@@ -86,7 +87,8 @@ pub async fn tend(context: Arc<Context>, names: Vec<String>, on_demand: bool) ->
     }
 }
 
-/// Whoever takes a trial's directory away wants the trial's certificates replaced.
+/// Returns true if the certificate comes from a directory that is no longer configured: an operator
+/// who removes a staging directory wants its certificates replaced.
 fn is_of_another_directory(plan: &Plan, record: &Record) -> bool {
     let is_known = |url: &String| {
         plan.acme
@@ -106,7 +108,7 @@ async fn check_window(context: &Context, record: &mut Record, facts: &Facts, now
         Ok((start, end, after)) => (Some((start, end)), schedule::check_after_s(after)),
         Err(_) => (None, CHECK_AGAIN_S),
     };
-    // A moment that is still in the window stays: drawn anew at each look, it would come early.
+    // A time that is still in the window stays: drawn again at each check, it would come early.
     let stays = match (record.renew_at, window) {
         (Some(at), Some((start, end))) => (start..=end).contains(&at),
         (Some(_), None) => true,
@@ -186,7 +188,7 @@ async fn order_one(
     }
 }
 
-/// The ask rule, for names on demand; it is asked again for each renewal.
+/// Asks the rule about a name on demand; repeated for each renewal.
 async fn forbidden(context: &Context, record: &Record) -> Option<Tended> {
     if !record.on_demand {
         return None;
@@ -196,8 +198,8 @@ async fn forbidden(context: &Context, record: &Record) -> Option<Tended> {
         && let Err(reason) =
             on_demand::ask_database(plan.known_hosts.as_ref().map(|hosts| &*hosts.0), name).await
     {
-        // A host that is added has its certificate at the next handshake: the database remembers
-        // what it does not know.
+        // The database itself caches unknown names, so an added host has its certificate at the
+        // next handshake.
         (context.events)(Event::Forbidden {
             name: name.clone(),
             reason: reason.clone(),
@@ -224,7 +226,7 @@ async fn forbidden(context: &Context, record: &Record) -> Option<Tended> {
     })
 }
 
-/// An order that is under way was counted when it was made.
+/// An open order was counted when it was created.
 fn pace(context: &Context, record: &Record, now: u64) -> Result<(), u64> {
     if record.order.is_some() {
         return Ok(());
@@ -307,7 +309,7 @@ async fn one_directory(
     })
 }
 
-/// An attempt, and more of them for what is nobody's fault.
+/// Runs an attempt, and repeats it after errors that neither side is to blame for.
 async fn attempts(
     context: &Context,
     directory: &AcmeDirectory,
@@ -317,10 +319,10 @@ async fn attempts(
 ) -> Result<Bundle, Failure> {
     for _ in 0..AGAIN_MAX {
         let failure = match attempt(context, directory, client, terms, record).await {
-            Err(failure) if failure.again != Again::Later => failure,
+            Err(failure) if failure.retry != Retry::Later => failure,
             outcome => return outcome,
         };
-        if failure.again == Again::WithNewAccount {
+        if failure.retry == Retry::WithNewAccount {
             context
                 .store
                 .forget_account(&directory.url)
@@ -357,7 +359,7 @@ async fn account(
         .await
 }
 
-/// After each failure another way is tried first.
+/// Rotates the challenge types, so that each attempt after a failure starts with another one.
 fn rotated(ways: &[AcmeChallenge], failures: u32) -> Vec<AcmeChallenge> {
     let mut ways = ways.to_vec();
     let count = ways.len().max(1);
@@ -400,7 +402,7 @@ fn keep(context: &Context, record: &mut Record, bundle: &Bundle, directory: Stri
         directory,
         not_after: facts.not_after,
     });
-    // Soon, to hear when the authority would like it renewed.
+    // Soon, to fetch the authority's renewal information.
     Tended {
         due: Some(schedule::now() + 1),
         has_certificate: Ok(()),

@@ -1,11 +1,12 @@
-//! What an outcome depended on, recorded while it was made.
+//! The dependencies of an outcome, recorded while it is computed.
 //!
-//! Called by: code that caches outcomes (resolved resources, `.htaccess` lookups), to learn whether
-//! they must be keyed, and by what.
+//! Called by: code that caches outcomes (cached routes, `.htaccess` lookups), to learn whether they
+//! must be keyed, and by what.
 //! Caveat: reading an absent fact counts as much as reading a present one.
 //! Out of scope: the files that were examined; the implementor of `Facts::file_test` records its
 //! own change tokens.
 
+use crate::RequestTest;
 use std::fmt;
 
 /// One kind of fact.
@@ -14,7 +15,7 @@ use std::fmt;
 pub enum Dependency {
     /// Fixed while a configuration runs, the process's own environment included.
     Configuration = 0,
-    /// The path, and what it was mapped to.
+    /// The path, and the file that it was mapped to.
     Path = 1,
     Host = 1 << 1,
     Method = 1 << 2,
@@ -46,12 +47,14 @@ pub enum Dependency {
     Scheme = 1 << 17,
 }
 
-/// All that was asked for.
+/// All facts that were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dependencies {
     bits: u32,
     request_fields: Vec<Box<str>>,
     vary: Vec<Box<str>>,
+    /// Tests with their results, in the order in which they were run.
+    tests: Vec<RequestTest>,
 }
 
 impl Dependencies {
@@ -78,12 +81,28 @@ impl Dependencies {
         }
     }
 
+    /// A test whose result is all that the outcome depends on, as far as its part of the request is
+    /// concerned.
+    pub fn add_test(&mut self, test: RequestTest) {
+        self.tests.push(test);
+    }
+
+    /// Adds a name for the `Vary` field alone.
+    pub fn add_vary(&mut self, name: &[u8]) {
+        push_new(&mut self.vary, &String::from_utf8_lossy(name));
+    }
+
+    pub fn tests(&self) -> &[RequestTest] {
+        &self.tests
+    }
+
     pub fn has(&self, dependency: Dependency) -> bool {
         self.bits & dependency as u32 != 0
     }
 
-    /// Nothing but the path, the host, the scheme and the state of files: an outcome that may be
-    /// kept by listener, host and path.
+    /// Returns true if the outcome depends only on the path, the host, the scheme, the state of
+    /// files, and the recorded tests: it may be cached by listener, host, and path for requests
+    /// with the same results.
     pub fn is_resource_only(&self) -> bool {
         const KEPT: u32 = Dependency::Path as u32
             | Dependency::Host as u32
@@ -103,7 +122,7 @@ impl Dependencies {
         self.request_fields.iter().map(AsRef::as_ref)
     }
 
-    /// For the `Vary` field.
+    /// Field names for `Vary`.
     pub fn vary(&self) -> impl Iterator<Item = &str> {
         self.vary.iter().map(AsRef::as_ref)
     }
@@ -118,6 +137,7 @@ impl Dependencies {
             .vary
             .iter()
             .for_each(|name| push_new(&mut self.vary, name));
+        self.tests.extend(other.tests.iter().cloned());
     }
 
     /// Everything but what `Vary` says.
@@ -127,12 +147,14 @@ impl Dependencies {
             .request_fields
             .iter()
             .for_each(|name| push_new(&mut self.request_fields, name));
+        self.tests.extend(other.tests.iter().cloned());
     }
 
     pub fn clear(&mut self) {
         self.bits = 0;
         self.request_fields.clear();
         self.vary.clear();
+        self.tests.clear();
     }
 }
 

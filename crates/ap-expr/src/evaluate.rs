@@ -1,126 +1,26 @@
-//! Walking a compiled expression with the facts of one request.
+//! Evaluates a compiled expression with the facts of one request.
 //!
-//! Difficulty: what `=~` captured is seen by all that is evaluated later, in this expression and by
-//! the caller; and only patterns with groups change it. Bounded: trees have bounded depth, patterns
-//! have limits, texts that grow by replacement have a maximum. Absent on purpose: keeping results;
-//! [`Evaluation::dependencies`] tells the caller whether it may.
+//! Called by: [`crate::Expression`] and [`crate::StringExpression`]. Trees have bounded depth,
+//! patterns have limits, and texts that grow by replacement have a maximum.
+//! Caveat: captures of `=~` are visible to everything evaluated later, in this expression and by
+//! the caller; only patterns with groups change them.
+//! Out of scope: caching results; [`Evaluation::dependencies`] tells whether that is allowed.
 
 mod replace;
+mod tested;
 #[cfg(test)]
 mod tests;
 
 use crate::{
-    API_VERSION, Dependencies, Dependency, ExpressionOptions, Facts, FileFault, LimitReached,
-    Pattern, Spans, Variable, base64_decode, base64_encode, escape_uri, glob_matches, ldap_escape,
-    md5_hex, sha1_hex,
-    tree::{Comparison, Condition, Function, List, Word},
+    Dependency, ExpressionOptions, FileFault, Pattern, base64_decode, base64_encode, escape_uri,
+    evaluation::{Evaluated, Evaluation, EvaluationError, FILE_BYTES_MAX, Text, within_limit},
+    glob_matches, ldap_escape, md5_hex, sha1_hex,
+    tree::{Comparison, Condition, Function, List, Substitution, Word},
     unescape,
 };
-use std::{borrow::Cow, cmp::Ordering, fmt, sync::Arc};
+use std::{borrow::Cow, cmp::Ordering};
 
-/// Largest file that `file()` reads, as in httpd.
-const FILE_BYTES_MAX: usize = 10 * 1024 * 1024;
-/// Longest text that concatenation and replacement may make.
-const RESULT_BYTES_MAX: usize = FILE_BYTES_MAX + 1024 * 1024;
-
-/// One request's evaluation of one or more expressions.
-pub struct Evaluation<'f> {
-    facts: &'f dyn Facts,
-    /// All that was asked for so far.
-    pub dependencies: Dependencies,
-    /// `$0` to `$9`.
-    pub backreferences: Backreferences,
-}
-
-/// Last match of a pattern with groups.
-#[derive(Clone, Debug, Default)]
-pub struct Backreferences {
-    matched: Option<(Arc<[u8]>, Spans)>,
-}
-
-/// Why there is no value. httpd logs it and takes the condition as not met.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EvaluationError {
-    pub message: String,
-}
-
-type Evaluated<T> = Result<T, EvaluationError>;
-type Text<'a> = Cow<'a, [u8]>;
-
-impl Backreferences {
-    pub fn set(&mut self, subject: &[u8], spans: Spans) {
-        self.matched = Some((subject.into(), spans));
-    }
-
-    /// Without a copy, for many matches in one text.
-    pub(crate) fn set_shared(&mut self, subject: &Arc<[u8]>, spans: Spans) {
-        self.matched = Some((Arc::clone(subject), spans));
-    }
-
-    pub fn clear(&mut self) {
-        self.matched = None;
-    }
-
-    pub fn is_set(&self) -> bool {
-        self.matched.is_some()
-    }
-
-    /// `None` where nothing has matched, or the group took no part.
-    pub fn group(&self, group: usize) -> Option<&[u8]> {
-        let (subject, spans) = self.matched.as_ref()?;
-        subject.get(spans.get(group)?)
-    }
-
-    pub fn text(&self, group: usize) -> &[u8] {
-        self.matched
-            .as_ref()
-            .map_or(&[], |(subject, spans)| spans.text(group, subject))
-    }
-}
-
-impl fmt::Display for EvaluationError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for EvaluationError {}
-
-impl<'f> Evaluation<'f> {
-    pub fn new(facts: &'f dyn Facts) -> Evaluation<'f> {
-        Evaluation {
-            facts,
-            dependencies: Dependencies::new(),
-            backreferences: Backreferences::default(),
-        }
-    }
-
-    /// The value of a server variable, as expressions have it.
-    pub fn variable(&mut self, variable: Variable, options: ExpressionOptions) -> Text<'f> {
-        let row = variable.row();
-        if let Some(field) = row.request_field {
-            return self.request_field(field.as_bytes(), !options.no_vary);
-        }
-        self.dependencies.add(row.depends);
-        let facts = self.facts;
-        if variable == Variable::ApiVersion {
-            // Expressions have the major number alone, rewrite rules both.
-            return Cow::Borrowed(API_VERSION.split(':').next().unwrap_or_default().as_bytes());
-        }
-        if row.depends == Dependency::Time {
-            return facts
-                .local_time()
-                .variable(variable)
-                .map_or(Cow::Borrowed(&[]), |text| Cow::Owned(text.into_bytes()));
-        }
-        facts.variable(variable).unwrap_or_default()
-    }
-
-    pub fn request_field(&mut self, name: &[u8], vary: bool) -> Text<'f> {
-        self.dependencies.add_request_field(name, vary);
-        self.facts.request_field(name).unwrap_or_default()
-    }
-
+impl Evaluation<'_> {
     pub(crate) fn string(&mut self, root: &Word, options: ExpressionOptions) -> Evaluated<Vec<u8>> {
         Walk {
             evaluation: self,
@@ -151,6 +51,11 @@ struct Walk<'e, 'f> {
 
 impl<'f> Walk<'_, 'f> {
     fn condition(&mut self, condition: &Condition) -> Evaluated<bool> {
+        if self.evaluation.records_tests
+            && let Some(holds) = self.tested(condition)
+        {
+            return Ok(holds);
+        }
         match condition {
             Condition::Constant(value) => Ok(*value),
             Condition::Not(inner) => self.condition(inner).map(|value| !value),
@@ -194,7 +99,7 @@ impl<'f> Walk<'_, 'f> {
         }
     }
 
-    /// Conditions for which `Facts` are asked.
+    /// Evaluates a condition that needs `Facts`.
     fn fact(&mut self, condition: &Condition) -> Evaluated<bool> {
         let facts = self.evaluation.facts;
         Ok(match condition {
@@ -246,12 +151,12 @@ impl<'f> Walk<'_, 'f> {
         Ok(comparison.relation.holds(order))
     }
 
-    /// A match that was given up is none.
+    /// Runs a pattern; one that hits its limit does not match.
     fn matches(&mut self, subject: &[u8], pattern: &Pattern) -> bool {
         if pattern.groups() == 0 {
             return self.is_match(pattern, subject);
         }
-        match self.captures_at(pattern, subject, 0) {
+        match self.evaluation.captures_at(pattern, subject, 0) {
             Ok(Some(spans)) => {
                 self.evaluation.backreferences.set(subject, spans);
                 true
@@ -269,35 +174,6 @@ impl<'f> Walk<'_, 'f> {
             None => pattern.is_match(subject),
         };
         found.unwrap_or(false)
-    }
-
-    fn captures_at(
-        &self,
-        pattern: &Pattern,
-        subject: &[u8],
-        start: usize,
-    ) -> Result<Option<Spans>, LimitReached> {
-        match self.evaluation.facts.work() {
-            Some(work) => work.captures_at(pattern, subject, start),
-            None if start == 0 => pattern.captures(subject),
-            None => pattern.captures_at(subject, start),
-        }
-    }
-
-    /// Charges a text that was made, to the request and by itself.
-    fn made(&self, bytes: usize) -> Evaluated<()> {
-        within_limit(bytes)?;
-        let Some(work) = self.evaluation.facts.work() else {
-            return Ok(());
-        };
-        work.look_at(bytes);
-        work.make(bytes);
-        match work.limit() {
-            None => Ok(()),
-            Some(limit) => Err(EvaluationError {
-                message: limit.as_str().to_owned(),
-            }),
-        }
     }
 
     fn is_in(&mut self, needle: &[u8], list: &List) -> Evaluated<bool> {
@@ -339,7 +215,7 @@ impl<'f> Walk<'_, 'f> {
     {
         let text = self.text_of(word)?;
         if let Cow::Owned(text) = &text {
-            self.made(text.len())?;
+            self.evaluation.made(text.len())?;
         }
         Ok(text)
     }
@@ -382,6 +258,39 @@ impl<'f> Walk<'_, 'f> {
             }
             Word::Join { list, separator } => Cow::Owned(self.join(list, separator.as_deref())?),
         })
+    }
+
+    fn substitute(&mut self, text: &[u8], substitution: &Substitution) -> Evaluated<Vec<u8>> {
+        let Some(replacement) = &substitution.replacement else {
+            return Ok(text.to_vec());
+        };
+        let options = self.options;
+        replace::substitute(self.evaluation, text, substitution, |evaluation| {
+            evaluation.string(replacement, options)
+        })
+    }
+
+    fn split(
+        &mut self,
+        text: &[u8],
+        substitution: &Substitution,
+        parts: &mut Vec<Vec<u8>>,
+    ) -> Evaluated<()> {
+        let options = self.options;
+        let replacement = |evaluation: &mut Evaluation<'_>| {
+            substitution
+                .replacement
+                .as_deref()
+                .map(|word| evaluation.string(word, options))
+                .transpose()
+        };
+        replace::split(
+            self.evaluation,
+            text,
+            &substitution.pattern,
+            replacement,
+            parts,
+        )
     }
 
     fn concat(&mut self, words: &[Word]) -> Evaluated<Vec<u8>> {
@@ -479,15 +388,6 @@ impl<'f> Walk<'_, 'f> {
     }
 }
 
-fn within_limit(bytes: usize) -> Evaluated<()> {
-    if bytes > RESULT_BYTES_MAX {
-        return Err(EvaluationError {
-            message: "Result too long".to_owned(),
-        });
-    }
-    Ok(())
-}
-
 fn file_error(fault: FileFault, path: &[u8]) -> EvaluationError {
     let path = String::from_utf8_lossy(path);
     EvaluationError {
@@ -508,7 +408,8 @@ fn truth(text: &[u8]) -> bool {
             .any(|no| text.eq_ignore_ascii_case(no)))
 }
 
-/// As `atoi` has it: white space, a sign, digits; no number is 0, too large a one the largest.
+/// Parses a number like `atoi`: white space, a sign, digits; no number is 0, one that is too large
+/// is the largest.
 pub fn number(text: &[u8]) -> i64 {
     let text = text.trim_ascii_start();
     let (negative, digits) = match text {

@@ -1,16 +1,18 @@
-//! What expressions and rewrite rules ask of the world.
+//! The facts that expressions and rewrite rules can read.
 //!
-//! Implemented by the pipeline over an exchange, and by tests over tables. Difficulty: an answer
-//! may cost (a look at the file system, a sub-request), so everything is asked for one at a time
-//! and only when it matters. Absent on purpose: recording what was asked; the evaluator does that.
+//! Called by: the evaluator; implemented by the pipeline over an exchange, and by tests over
+//! tables.
+//! Caveat: a fact may be expensive (a file system check, a subrequest), so facts are read one at a
+//! time and only when they matter.
+//! Out of scope: recording dependencies; the evaluator does that.
 
-use crate::{Variable, Work};
+use crate::{RequestPart, Variable, Work};
 use std::{borrow::Cow, net::IpAddr};
 
 /// Facts about one request. `None` is httpd's NULL and mostly means the empty string.
 pub trait Facts {
-    /// Never asked for variables that are request fields, nor for those of the time, nor for
-    /// `API_VERSION`.
+    /// The value of a variable. Never called for variables that are request fields, for those of
+    /// the time, or for `API_VERSION`.
     fn variable(&self, variable: Variable) -> Option<Cow<'_, [u8]>>;
 
     /// First the field's value, then those of its repetitions joined by `, `.
@@ -20,7 +22,7 @@ pub trait Facts {
         None
     }
 
-    /// `hc(…)`: of what a server answered to a health check (mod_proxy_hcheck).
+    /// `hc(…)`: a value of a server's response to a health check (mod_proxy_hcheck).
     fn health_check(&self, _name: &[u8]) -> Option<Cow<'_, [u8]>> {
         None
     }
@@ -58,6 +60,12 @@ pub trait Facts {
 
     fn client_address(&self) -> Option<IpAddr>;
 
+    /// Returns whether the part is read as the client sent it. Tests of such a part can be run
+    /// again for other requests, which know nothing of what rules have changed in this one.
+    fn is_as_received(&self, _part: &RequestPart) -> bool {
+        false
+    }
+
     fn local_time(&self) -> LocalTime;
 
     fn file_test(&self, path: &[u8], test: FileTest) -> bool;
@@ -77,8 +85,8 @@ pub trait Facts {
         Err(FileFault::Open)
     }
 
-    /// `-U`, `-A`: the status that a sub-request for the path would get before its handler runs.
-    /// `None` where that would go round in circles.
+    /// `-U`, `-A`: the status that a subrequest for the path would get before its handler runs.
+    /// `None` if that would recurse endlessly.
     fn uri_status(&self, _uri: &[u8]) -> Option<u16> {
         None
     }
@@ -106,7 +114,7 @@ pub enum FileTest {
     Executable,
 }
 
-/// Why a file has no content.
+/// Reason why a file has no content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileFault {
     Open,
@@ -118,13 +126,13 @@ pub enum FileFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalTime {
     pub year: i32,
-    /// From 1.
+    /// Month, from 1.
     pub month: u8,
     pub day: u8,
     pub hour: u8,
     pub minute: u8,
     pub second: u8,
-    /// From Sunday, 0.
+    /// Day of the week; Sunday is 0.
     pub weekday: u8,
 }
 

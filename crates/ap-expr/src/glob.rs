@@ -1,9 +1,9 @@
-//! File name patterns: `*`, `?`, `[…]`, `\` (APR's fnmatch), for `-fnmatch` and its sisters and for
-//! wildcards in the configuration.
+//! File name patterns: `*`, `?`, `[…]`, `\` (APR's fnmatch), for `-fnmatch` and similar tests and
+//! for wildcards in the configuration.
 //!
-//! Difficulty: a pattern with many stars must not take exponential time, so the matcher goes back
-//! to the last star only. Absent on purpose: braces, and the leading-period rule, which httpd's
-//! callers don't ask for.
+//! Caveat: a pattern with many stars must not take exponential time, so the matcher goes back to
+//! the last star only.
+//! Out of scope: braces, and the leading-period rule, which httpd does not use here.
 
 /// Comparison rules for names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub fn glob_matches(pattern: &[u8], text: &[u8], options: GlobOptions) -> bool {
     if !options.pathname {
         return segment_matches(pattern, text, options);
     }
-    // With slashes matched by themselves only, the segments can be looked at one by one.
+    // If slashes match only themselves, segments can be compared one by one.
     let mut texts = text.split(|byte| *byte == b'/');
     let mut patterns = split_pattern(pattern);
     loop {
@@ -30,7 +30,7 @@ pub fn glob_matches(pattern: &[u8], text: &[u8], options: GlobOptions) -> bool {
     }
 }
 
-/// At slashes; an escaped slash is one too.
+/// Splits at slashes; an escaped slash is one too.
 fn split_pattern(pattern: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(pattern);
     std::iter::from_fn(move || {
@@ -98,8 +98,8 @@ fn same(a: u8, b: u8, options: GlobOptions) -> bool {
     }
 }
 
-/// Behind the `[`: length up to the `]` included, and whether `byte` is a member. `None` without an
-/// end.
+/// Parses a class after its `[`: its length including the `]`, and whether `byte` is a member.
+/// `None` if it has no end.
 fn class(pattern: &[u8], byte: u8, options: GlobOptions) -> Option<(usize, bool)> {
     let negated = matches!(pattern.first(), Some(b'!' | b'^'));
     let start = usize::from(negated);

@@ -10,11 +10,14 @@
 
 mod depends;
 mod evaluate;
+mod evaluation;
+mod expression;
 mod facts;
 mod glob;
 mod parse;
 mod pattern;
 mod reach;
+mod request_test;
 mod subnet;
 mod text;
 mod tree;
@@ -23,7 +26,9 @@ pub mod words;
 mod work;
 
 pub use depends::{Dependencies, Dependency};
-pub use evaluate::{Backreferences, Evaluation, EvaluationError, compare_by_length, number};
+pub use evaluate::{compare_by_length, number};
+pub use evaluation::{Backreferences, Evaluation, EvaluationError};
+pub use expression::{Expression, StringExpression};
 pub use facts::{Facts, FileFault, FileTest, LocalTime};
 pub use glob::{GlobOptions, glob_matches};
 pub use parse::{ExpressionError, ExpressionOptions, STRING_BYTES_MAX};
@@ -31,10 +36,10 @@ pub use pattern::{
     LimitReached, NamedCaptures, PATTERNS_WEIGHT_MAX, Pattern, PatternError, PatternOptions,
     PatternsBounded, SPANS, Spans,
 };
+pub use request_test::{PartValue, Predicate, RequestPart, RequestTest, TextPredicate};
 pub use subnet::{Subnet, SubnetError};
 pub use text::{
     base64_decode, base64_encode, escape_uri, ldap_escape, md5_hex, sha1_hex, unescape,
 };
-pub use tree::{Expression, StringExpression};
 pub use variable::{API_VERSION, VARIABLES, Variable, VariableRow};
 pub use work::{STEP_BYTES, STEPS_MAX, TEXT_BYTES_MAX, Work, WorkLimit, pattern_steps};

@@ -1,9 +1,10 @@
-//! From tokens to the tree: the grammar of httpd's `util_expr_parse.y`.
+//! Parses tokens into the tree: the grammar of httpd's `util_expr_parse.y`.
 //!
-//! Difficulty: behind a parenthesis may come a condition or a word, and only what follows tells; so
-//! both are parsed by the same functions into [`Either`], and nothing is read twice. Absent on
-//! purpose: the constants of mod_ssl's older language beyond its comparisons.
+//! Caveat: a parenthesis may begin a condition or a word, and only the following tokens decide; so
+//! the same functions parse both into [`Either`], and nothing is read twice.
+//! Out of scope: constants of mod_ssl's older language, except for its comparisons.
 
+mod error;
 mod scan;
 #[cfg(test)]
 mod tests;
@@ -12,18 +13,16 @@ use crate::{
     FileTest, GlobOptions, Pattern, PatternOptions, Subnet, Variable,
     tree::{Comparison, Condition, Function, List, Substitution, Word},
 };
+pub use error::{ExpressionError, STRING_BYTES_MAX};
 use scan::{Placed, Token};
-use std::fmt;
 
-/// Longest literal part of a string, as in httpd.
-pub const STRING_BYTES_MAX: usize = 8191;
 /// Maximum nesting of parentheses, negations and arguments. httpd stops at 20 while evaluating.
 const DEPTH_MAX: usize = 24;
 
 /// Options for parsing and evaluating an expression.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExpressionOptions {
-    /// As SSLRequire does: every comparison is that of mod_ssl's old language (longer is greater).
+    /// SSLRequire: every comparison is that of mod_ssl's old language (longer is greater).
     pub tls_require: bool,
     /// Functions and tests that look at the file system are errors (server-side includes).
     pub restricted: bool,
@@ -32,23 +31,6 @@ pub struct ExpressionOptions {
     /// Request fields that are looked at don't go into `Vary`.
     pub no_vary: bool,
 }
-
-/// The text is no expression.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExpressionError {
-    /// In httpd's words.
-    pub message: String,
-    /// Byte of the text at which it was noticed.
-    pub at: usize,
-}
-
-impl fmt::Display for ExpressionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for ExpressionError {}
 
 type Parsed<T> = Result<T, ExpressionError>;
 
@@ -333,7 +315,7 @@ impl Parser {
         }
     }
 
-    /// Text, variables and backreferences up to whatever is none of them.
+    /// Parses a sequence of text, variables, and backreferences.
     fn parts(&mut self) -> Parsed<Word> {
         let mut words = Vec::new();
         loop {
@@ -676,7 +658,7 @@ fn restricted(prefix: &str, name: &[u8], at: usize) -> ExpressionError {
     }
 }
 
-/// As httpd's grammar calls them.
+/// Name of a token in httpd's grammar.
 fn token_name(token: &Token) -> String {
     use crate::tree::Relation::*;
     let name = match token {

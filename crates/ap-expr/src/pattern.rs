@@ -1,14 +1,14 @@
 //! Regular expressions: PCRE2 with the JIT, over bytes, with httpd's defaults
 //! (`RegexDefaultOptions`: DOTALL, DOLLAR_ENDONLY).
 //!
-//! Place in the walk: every directive that takes a pattern, compiled when the configuration is
-//! read. Difficulty: no pattern may hang a worker, whatever the subject. The limits travel inside
-//! the pattern's text (`(*LIMIT_MATCH=…)`), which both the JIT and the interpreter obey and which
-//! the pattern's author can lower but not raise. The JIT has a small stack; what overflows it is
-//! matched again by the interpreter, whose memory is limited too. Which defaults a text is compiled
-//! with is the thread's (`RegexDefaultOptions`), because patterns are compiled in many places of a
-//! configuration and each means those that stand above it. Absent on purpose: UTF mode (httpd
-//! matches bytes; a pattern may switch it on with `(*UTF)`).
+//! Called by: every directive that takes a pattern, when the configuration is read.
+//! Caveat: no pattern may hang a worker, whatever the subject. The limits are part of the pattern's
+//! text (`(*LIMIT_MATCH=…)`), which both the JIT and the interpreter obey and which the pattern's
+//! author can lower but not raise. The JIT has a small stack; on overflow the interpreter matches
+//! again, with limited memory, too. The defaults for compiling are a setting of the thread
+//! (`RegexDefaultOptions`), because patterns are compiled in many places of a configuration, and
+//! each uses the directives above it.
+//! Out of scope: UTF mode (httpd matches bytes; a pattern may enable it with `(*UTF)`).
 
 mod dollar;
 #[cfg(test)]
@@ -16,7 +16,13 @@ mod tests;
 mod weight;
 
 use pcre2::bytes::{Regex, RegexBuilder};
-use std::{borrow::Cow, cell::Cell, fmt, ops::Range, sync::OnceLock};
+use std::{
+    borrow::Cow,
+    cell::Cell,
+    fmt,
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
 
 /// `$0` to `$9`.
 pub const SPANS: usize = 10;
@@ -59,7 +65,7 @@ impl PatternsBounded {
         WEIGHT_LEFT.get() == Some(0)
     }
 
-    /// Takes a pattern from what is left.
+    /// Charges a pattern to the remaining budget.
     fn take(text: &str) -> Result<(), PatternError> {
         let Some(left) = WEIGHT_LEFT.get() else {
             return Ok(());
@@ -117,7 +123,7 @@ impl PatternOptions {
         }
     }
 
-    /// Makes them the thread's defaults until what is returned goes.
+    /// Makes them the thread's defaults until the returned guard is dropped.
     pub fn in_force(self) -> DefaultsInForce {
         DefaultsInForce {
             before: DEFAULTS.replace(self),
@@ -173,8 +179,13 @@ impl Drop for DefaultsInForce {
     }
 }
 
-/// A compiled pattern.
+/// A compiled pattern. Clones share it.
+#[derive(Clone)]
 pub struct Pattern {
+    inner: Arc<Compiled>,
+}
+
+struct Compiled {
     text: Box<[u8]>,
     compiled: Regex,
     /// Without the JIT; made when the JIT's stack was too small.
@@ -185,7 +196,7 @@ pub struct Pattern {
 /// Names of environment variables, and where in the subject their values are.
 pub type NamedCaptures = Vec<(String, Range<usize>)>;
 
-/// The text is no pattern.
+/// Error in a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatternError {
     pub message: String,
@@ -208,31 +219,40 @@ impl Pattern {
         let text = text.as_ref();
         PatternsBounded::take(&as_text(text))?;
         let compiled = build(text, options, true)?;
-        Ok(Pattern {
+        let inner = Compiled {
             text: text.into(),
             compiled,
             interpreted: OnceLock::new(),
             options,
+        };
+        Ok(Pattern {
+            inner: Arc::new(inner),
         })
     }
 
-    /// As it was written.
+    /// Returns what tells the pattern from every other one that exists at the same time.
+    pub fn identity(&self) -> usize {
+        Arc::as_ptr(&self.inner) as usize
+    }
+
+    /// The pattern as written.
     pub fn text(&self) -> &[u8] {
-        &self.text
+        &self.inner.text
     }
 
     pub fn options(&self) -> PatternOptions {
-        self.options
+        self.inner.options
     }
 
     /// Capturing groups, without the match itself.
     pub fn groups(&self) -> usize {
-        self.compiled.captures_len().saturating_sub(1)
+        self.inner.compiled.captures_len().saturating_sub(1)
     }
 
     /// Named groups with their numbers.
     pub fn names(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.compiled
+        self.inner
+            .compiled
             .capture_names()
             .iter()
             .enumerate()
@@ -240,7 +260,7 @@ impl Pattern {
     }
 
     pub fn is_match(&self, subject: &[u8]) -> Result<bool, LimitReached> {
-        match self.compiled.is_match(subject) {
+        match self.inner.compiled.is_match(subject) {
             Ok(found) => Ok(found),
             Err(error) if error.code() == JIT_STACK_LIMIT => self
                 .interpreted()?
@@ -264,7 +284,7 @@ impl Pattern {
         if start > subject.len() || u32::try_from(subject.len()).is_err() {
             return Ok(None);
         }
-        match spans(&self.compiled, subject, start) {
+        match spans(&self.inner.compiled, subject, start) {
             Err(error) if error.code() == JIT_STACK_LIMIT => {
                 spans(self.interpreted()?, subject, start).map_err(|_| LimitReached)
             }
@@ -278,8 +298,9 @@ impl Pattern {
         if !self.is_match(subject)? {
             return Ok(None);
         }
-        let mut locations = self.compiled.capture_locations();
+        let mut locations = self.inner.compiled.capture_locations();
         if self
+            .inner
             .compiled
             .captures_read(&mut locations, subject)
             .is_err()
@@ -299,8 +320,9 @@ impl Pattern {
 
     fn interpreted(&self) -> Result<&Regex, LimitReached> {
         let made = self
+            .inner
             .interpreted
-            .get_or_init(|| build(&self.text, self.options, false).ok());
+            .get_or_init(|| build(&self.inner.text, self.inner.options, false).ok());
         made.as_ref().ok_or(LimitReached)
     }
 }
@@ -332,7 +354,11 @@ impl fmt::Debug for Spans {
 
 impl fmt::Debug for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pattern({:?})", String::from_utf8_lossy(&self.text))
+        write!(
+            f,
+            "Pattern({:?})",
+            String::from_utf8_lossy(&self.inner.text)
+        )
     }
 }
 

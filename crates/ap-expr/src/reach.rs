@@ -1,4 +1,4 @@
-//! What an expression could ask for, whatever turn its evaluation takes.
+//! Everything that an expression could read, whichever branch its evaluation takes.
 //!
 //! Called by: code that evaluates later than it decides: before caching a response head, it must
 //! know whether an expression about it can read more than the resource.

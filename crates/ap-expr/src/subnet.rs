@@ -1,8 +1,8 @@
-//! Networks as `Require ip`, `-R` and `-ipmatch` write them: an address, a part of one, or one with
-//! a mask.
+//! Networks as in `Require ip`, `-R`, and `-ipmatch`: an address, a part of one, or one with a
+//! mask.
 //!
-//! Difficulty: `10.1` is 10.1.0.0/16, and IPv4 clients of IPv6 sockets have to match IPv4 networks.
-//! Absent on purpose: host names, which would mean asking a name server.
+//! Caveat: `10.1` is 10.1.0.0/16, and IPv4 clients of IPv6 sockets have to match IPv4 networks.
+//! Out of scope: host names, which would require the DNS.
 
 use std::{
     fmt,
@@ -16,11 +16,25 @@ pub enum Subnet {
     V6 { network: u128, mask: u128 },
 }
 
-/// The text is no network.
+/// Error in a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubnetError;
 
 impl Subnet {
+    /// The network of one address.
+    pub fn of_address(address: IpAddr) -> Subnet {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Subnet::V4 {
+                network: address.to_bits(),
+                mask: u32::MAX,
+            },
+            IpAddr::V6(address) => Subnet::V6 {
+                network: address.to_bits(),
+                mask: u128::MAX,
+            },
+        }
+    }
+
     pub fn parse(text: &[u8]) -> Result<Subnet, SubnetError> {
         let text = std::str::from_utf8(text).map_err(|_| SubnetError)?;
         let (address, mask) = text
@@ -57,7 +71,7 @@ impl fmt::Display for SubnetError {
 
 impl std::error::Error for SubnetError {}
 
-/// One to four numbers; what is missing may be anything.
+/// Parses one to four numbers; missing ones match anything.
 fn partial_v4(text: &str) -> Result<Subnet, SubnetError> {
     let parts = text.strip_suffix('.').unwrap_or(text).split('.');
     let (mut network, mut bits) = (0, 0);

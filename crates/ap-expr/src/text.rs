@@ -1,7 +1,8 @@
-//! The text functions of expressions and of `RewriteMap int:`.
+//! Text functions of expressions and of `RewriteMap int:`.
 //!
-//! Difficulty: httpd's own variants, not the standard's: escapes in lower case, base64 that stops
-//! at the first wrong character. Absent on purpose: anything locale: case is ASCII's.
+//! Caveat: these are httpd's variants, not the standard's: escapes in lower case, base64 that stops
+//! at the first invalid character.
+//! Out of scope: locales; case is ASCII's.
 
 use md5::{Digest, Md5};
 use sha1::Sha1;
@@ -79,7 +80,7 @@ pub fn base64_encode(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Up to the first character that is none of base64's.
+/// Decodes up to the first character outside of base64's alphabet.
 pub fn base64_decode(text: &[u8]) -> Vec<u8> {
     let values: Vec<u8> = text
         .iter()
@@ -109,7 +110,7 @@ pub fn sha1_hex(text: &[u8]) -> Vec<u8> {
     hex(&Sha1::digest(text))
 }
 
-/// For a place in an LDAP name or filter (RFC 4514 section 2.4, RFC 4515 section 3).
+/// Escapes text for an LDAP name or filter (RFC 4514 section 2.4, RFC 4515 section 3).
 pub fn ldap_escape(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + 8);
     for byte in text {

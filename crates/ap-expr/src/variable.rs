@@ -1,11 +1,14 @@
 //! Every server variable of mod_rewrite and of expressions, in one table.
 //!
-//! Place in the walk: names become enum values when the configuration is read. Difficulty: the two
-//! languages know different sets, and each row says which. Absent on purpose: `ENV:`, `HTTP:`,
-//! `SSL:`, `LA-U:` and `LA-F:` (mod_rewrite) and `SSL_…` (mod_ssl), which take a name of the user's
-//! and are parsed where they are used.
+//! Called by: parsers, which turn names into enum values when the configuration is read.
+//! Caveat: the two languages know different sets; each row says which.
+//! Out of scope: `ENV:`, `HTTP:`, `SSL:`, `LA-U:`, and `LA-F:` (mod_rewrite) and `SSL_…` (mod_ssl),
+//! which take a name and are parsed where they are used.
 
-use crate::Dependency::{self, *};
+use crate::{
+    Dependency::{self, *},
+    RequestPart,
+};
 
 /// Value of `%{API_VERSION}`: that of the httpd version whose behavior this crate follows.
 pub const API_VERSION: &str = "20120211:142";
@@ -95,7 +98,7 @@ variables! {
 }
 
 impl Variable {
-    /// In any case of letters, as both languages take it.
+    /// Finds a variable by its name, ignoring case, as both languages do.
     pub fn from_name(name: &[u8]) -> Option<&'static VariableRow> {
         VARIABLES
             .iter()
@@ -109,6 +112,18 @@ impl Variable {
 
     pub fn name(self) -> &'static str {
         self.row().name
+    }
+
+    /// The part of the request that the variable is, if it is one.
+    pub fn part(self) -> Option<RequestPart> {
+        match self {
+            Variable::RemoteAddr | Variable::ConnRemoteAddr => Some(RequestPart::ClientAddress),
+            Variable::RequestMethod => Some(RequestPart::Method),
+            Variable::QueryString => Some(RequestPart::Query),
+            Variable::TheRequest => Some(RequestPart::RequestLine),
+            Variable::ServerProtocol => Some(RequestPart::Version),
+            other => RequestPart::of_field(other.row().request_field?.as_bytes()),
+        }
     }
 }
 

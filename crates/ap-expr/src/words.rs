@@ -5,8 +5,9 @@
 //! quotes, before the quote. A quote inside a word that does not begin with one is a character like
 //! any other. A quote that is never closed takes the rest of the line.
 
-/// The first word and what is left, without the white space before it. An empty word with an empty
-/// rest is the end of the line; an empty word with a rest (or `""` at the end) was written so.
+/// Returns the first word and the rest, without the white space before it. An empty word with an
+/// empty rest is the end of the line; an empty word with a rest (or `""` at the end) was written
+/// so.
 pub fn word(line: &[u8]) -> (Vec<u8>, &[u8]) {
     let line = without_leading_space(line);
     let (raw, quote, rest) = match line.first() {
@@ -23,7 +24,7 @@ pub fn word(line: &[u8]) -> (Vec<u8>, &[u8]) {
     (unescaped(raw, quote), without_leading_space(rest))
 }
 
-/// All words, empty ones in quotes included.
+/// Returns all words, including empty ones in quotes.
 pub fn words(line: &[u8]) -> Vec<Vec<u8>> {
     let mut words = Vec::new();
     let mut rest = without_leading_space(line);
@@ -66,7 +67,7 @@ pub fn expand_groups<'t>(
     }
 }
 
-/// As C's `isspace`.
+/// Like C's `isspace`.
 fn is_space(byte: u8) -> bool {
     byte.is_ascii_whitespace() || byte == 0x0b
 }

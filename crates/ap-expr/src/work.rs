@@ -1,11 +1,10 @@
-//! The work that expressions, rewrite rules and text edits may do for one request, in steps and in
-//! bytes.
+//! The budget of expressions, rewrite rules, and text edits for one request, in steps and in bytes.
 //!
-//! Called by: whatever runs patterns or makes text on behalf of rules that an `.htaccess` author
-//! writes. A limit, once reached, stays reached until the request ends. Caveat: a step stands for
-//! about five microseconds; slow patterns are charged by the clock, up to what a pattern costs that
-//! was given up, so that a machine that stalls fails no request. Out of scope: what happens then;
-//! the pipeline answers 500 and logs the limit.
+//! Called by: everything that runs patterns or generates text on behalf of rules that an
+//! `.htaccess` author writes. A limit, once reached, stays reached until the request ends.
+//! Caveat: a step stands for about five microseconds; slow patterns are charged by the clock, up to
+//! the cost of an aborted pattern, so that a stalling machine fails no request.
+//! Out of scope: the consequence; the pipeline answers 500 and logs the limit.
 
 use crate::{LimitReached, Pattern, Spans};
 use std::{
@@ -78,7 +77,7 @@ impl Work {
         }
     }
 
-    /// One step, and more for a long text that is looked at.
+    /// Charges one step, and more for a long text.
     pub fn look_at(&self, bytes: usize) {
         self.steps(1 + (bytes / STEP_BYTES) as u64);
     }

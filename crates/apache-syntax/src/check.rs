@@ -54,7 +54,7 @@ pub(crate) fn check(
     checker.tell_treatments();
 }
 
-/// What is around a directive.
+/// The sections around a directive.
 struct Place<'p> {
     overrides: Overrides,
     /// The sections, the outermost first.
@@ -78,7 +78,7 @@ impl Checker<'_> {
         nodes.retain_mut(|node| self.node(node, place, &mut scope));
     }
 
-    /// Whether it stays.
+    /// Checks one node. Returns whether it stays.
     fn node(&mut self, node: &mut Node, place: &Place<'_>, scope: &mut IfScope) -> bool {
         if self.permission.is_some() && self.report.has_errors() {
             // The first error is all that is told of an .htaccess file.
@@ -147,7 +147,7 @@ impl Checker<'_> {
         self.say(node, Severity::Error, message, Some(help));
     }
 
-    /// Whether it stays: an unknown name may be passed over in `.htaccess`.
+    /// Reports an unknown name. Returns whether it stays: it may be passed over in `.htaccess`.
     fn unknown(&mut self, node: &Node) -> bool {
         let known = find_row(node.name.as_bytes());
         if self
@@ -177,7 +177,7 @@ impl Checker<'_> {
         suggestion(name)
     }
 
-    /// What Apache would refuse, in its words.
+    /// The mistake for which Apache would refuse a directive, in its words.
     fn fault(
         &self,
         node: &Node,
@@ -415,8 +415,8 @@ fn suggestion(name: &str) -> Option<String> {
     near.map(|row| format!("did you mean `{}`?", row.title()))
 }
 
-/// A look that spares most of the comparisons: nobody gets both the first and the last letter
-/// wrong.
+/// A cheap test that spares most of the comparisons: few misspellings change both the first and the
+/// last letter.
 fn is_similar(name: &str, known: &str) -> bool {
     let (a, b) = (name.as_bytes(), known.as_bytes());
     let same = |a: Option<&u8>, b: Option<&u8>| {

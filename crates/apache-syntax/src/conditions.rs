@@ -5,6 +5,7 @@
 //! the beginning of a line opens one there, known or not.
 
 use crate::{
+    condition::Condition,
     limits::EXPANDED_BYTES_MAX,
     line::Line,
     macros::shown,
@@ -15,30 +16,6 @@ use crate::{
     word::{word, words},
 };
 use saker_config::{Severity, nearest};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Condition {
-    Module,
-    Define,
-    Version,
-    File,
-    Directive,
-    Section,
-}
-
-impl Condition {
-    pub fn of(name: &str) -> Option<Condition> {
-        Some(match name {
-            "<IfModule" => Condition::Module,
-            "<IfDefine" => Condition::Define,
-            "<IfVersion" => Condition::Version,
-            "<IfFile" => Condition::File,
-            "<IfDirective" => Condition::Directive,
-            "<IfSection" => Condition::Section,
-            _ => return None,
-        })
-    }
-}
 
 impl Reading<'_> {
     pub(crate) fn condition(
@@ -185,7 +162,7 @@ impl Reading<'_> {
             LoadOutcome::Already if find_module(&name).is_some_and(|row| row.link == crate::modules::Link::Static) => return,
             LoadOutcome::Already => (format!("module {name} is already loaded, skipping"), "remove the second LoadModule".to_owned()),
             LoadOutcome::Unknown => {
-                let near = nearest(&name, modules().iter().map(|row| row.identifier));
+                let near = nearest(&name, modules().map(|row| row.identifier));
                 let help = near.map_or("its directives are errors outside <IfModule>".to_owned(), |near| format!("did you mean `{near}`?"));
                 (format!("module {name} is not known and counts as not loaded"), help)
             }

@@ -33,7 +33,7 @@ pub fn read_envvars(text: &[u8], environment: &mut ProcessEnvironment) {
 struct Shell {
     variables: ProcessEnvironment,
     exported: Vec<Vec<u8>>,
-    /// Of each open `if`: whether its current branch counts.
+    /// One entry per open `if`: `true` if its current branch counts.
     branches: Vec<bool>,
 }
 
@@ -149,7 +149,7 @@ impl Shell {
         value
     }
 
-    /// What stands behind a dollar sign; how long it was.
+    /// Reads the reference behind a dollar sign. Returns its length.
     fn reference(&mut self, text: &[u8], value: &mut Vec<u8>) -> usize {
         let Some(inner) = text.strip_prefix(b"{") else {
             let length = text

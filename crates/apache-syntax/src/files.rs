@@ -14,7 +14,7 @@ pub enum FileKind {
     Directory,
 }
 
-/// What reading a configuration needs of a file system. Links are followed.
+/// The part of a file system that reading a configuration needs. Links are followed.
 pub trait Files {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
     /// `None` for what is not there or can't be looked at.

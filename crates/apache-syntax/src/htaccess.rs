@@ -15,7 +15,7 @@ use crate::{
 };
 use saker_config::{Diagnostic, model::Origin};
 
-/// What an `.htaccess` file costs at most.
+/// Bounds of an `.htaccess` file.
 const LIMITS: Limits = Limits {
     nodes_max: 100_000,
     files_max: 0,

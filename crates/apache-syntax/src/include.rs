@@ -176,7 +176,7 @@ fn glob(pattern: &[u8], name: &[u8]) -> bool {
     pattern.iter().skip(p).all(|byte| *byte == b'*')
 }
 
-/// How much of the pattern stands for this byte.
+/// The length of the pattern that stands for this byte.
 fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     match pattern {
         [b'?', ..] => Some(1),
@@ -187,7 +187,7 @@ fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     }
 }
 
-/// Of a set behind its `[`: its length with the `]`, if the byte is in it.
+/// Matches a set behind its `[`. Returns its length with the `]`, if the byte is in it.
 fn bracket(set: &[u8], byte: u8) -> Option<usize> {
     let reversed = matches!(set.first(), Some(b'!' | b'^'));
     let mut at = usize::from(reversed);

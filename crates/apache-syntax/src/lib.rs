@@ -10,6 +10,7 @@
 //! `macro_use`, `include`) -> `check`.
 
 mod check;
+mod condition;
 mod conditions;
 mod environment;
 mod envvars;

@@ -1,11 +1,11 @@
 //! What a configuration may cost, by name: every loop over text that others wrote ends at one of
 //! these.
 
-/// Of a logical line, continuation lines included; Apache's own bound.
+/// Bytes of a logical line, continuation lines included; Apache's own bound.
 pub const LINE_BYTES_MAX: usize = 16 << 20;
-/// Of one file.
+/// Bytes of one file.
 pub const FILE_BYTES_MAX: usize = 64 << 20;
-/// Of an `.htaccess` file.
+/// Bytes of an `.htaccess` file.
 pub const HTACCESS_BYTES_MAX: usize = 4 << 20;
 /// Files that include files; Apache's own bound.
 pub const INCLUDE_DEPTH_MAX: usize = 128;
@@ -23,20 +23,20 @@ pub const NODES_MAX: usize = 20_000_000;
 pub const MACRO_USES_MAX: usize = 1_000_000;
 /// Macros that use macros.
 pub const MACRO_NESTING_MAX: usize = 64;
-/// Of one macro.
+/// Parameters of one macro.
 pub const MACRO_PARAMETERS_MAX: usize = 64;
-/// Of what one use of a macro expands to.
+/// Bytes that one use of a macro expands to.
 pub const MACRO_BYTES_MAX: usize = 16 << 20;
-/// Of all text that was read or expanded.
+/// Bytes of all text that was read or expanded.
 pub const TEXT_BYTES_MAX: usize = 1 << 30;
-/// Of a line after its variables were put in.
+/// Bytes of a line after its variables were put in.
 pub const EXPANDED_BYTES_MAX: usize = 16 << 20;
 /// Diagnostics that are kept; what comes after is counted.
 pub const DIAGNOSTICS_MAX: usize = 10_000;
 
-/// Of a line that a diagnostic keeps to be shown.
+/// Bytes of a line that a diagnostic keeps to be shown.
 pub const SHOWN_LINE_BYTES_MAX: usize = 4096;
-/// Of a word of the configuration inside a message.
+/// Bytes of a word of the configuration inside a message.
 pub const SHOWN_WORD_BYTES_MAX: usize = 200;
 /// Undefined variables that are told of one line.
 pub const UNDEFINED_PER_LINE_MAX: usize = 8;

@@ -15,9 +15,9 @@ pub struct Line {
     pub file: Arc<str>,
     /// Without the white space round it.
     pub text: Vec<u8>,
-    /// Of the first physical line, from 1.
+    /// Number of the first physical line, from 1.
     pub number: u32,
-    /// Of the text in that line, from 1.
+    /// Column of the text in that line, from 1.
     pub column: u32,
 }
 
@@ -113,7 +113,7 @@ fn append(text: &mut Vec<u8>, line: &[u8]) -> bool {
     true
 }
 
-/// What C's `isspace` says yes to.
+/// Returns whether C's `isspace` accepts the byte.
 pub fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
 }

@@ -10,7 +10,7 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::PathBuf};
 /// As Apache names the directives of its command line.
 const COMMAND_LINE: &str = "-C/-c directives";
 
-/// What the command line says, in Apache's letters.
+/// The command line, in Apache's letters.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// `-d`: where relative paths begin until a `ServerRoot`.
@@ -48,13 +48,13 @@ impl Setup {
     }
 }
 
-/// What was read, with all that there is to say about it.
+/// A configuration that was read, with its diagnostics.
 #[derive(Debug)]
 pub struct Loaded {
     pub tree: Tree,
     /// Errors, warnings and notes in the order of the lines.
     pub diagnostics: Vec<Diagnostic>,
-    /// How many were too many to keep.
+    /// Number of diagnostics that were too many to keep.
     pub left_out: usize,
     /// As it stands at the end: what `.htaccess` files are read with.
     pub environment: Environment,

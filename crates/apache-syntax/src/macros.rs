@@ -138,7 +138,7 @@ fn check_parameters(
 }
 
 impl Macro {
-    /// What is odd about its lines.
+    /// Remarks about its lines.
     pub(crate) fn oddities(&self) -> Vec<String> {
         let place = format!("macro '{}' ({})", shown(&self.name), self.location);
         if self.lines.is_empty() {

@@ -15,7 +15,7 @@ pub const EXEC_CGI: OptionSet = OptionSet(1 << 3);
 pub const INCLUDES_EXEC: OptionSet = OptionSet(1 << 4);
 pub const SYM_LINKS_IF_OWNER_MATCH: OptionSet = OptionSet(1 << 5);
 pub const MULTI_VIEWS: OptionSet = OptionSet(1 << 6);
-/// What `All` says: MultiViews is not in it.
+/// The options of `All`: MultiViews is not among them.
 pub const ALL_OPTIONS: OptionSet = OptionSet(0b1_1111);
 /// Whatever can be set.
 pub const ANY_OPTION: OptionSet = OptionSet(0b111_1111);

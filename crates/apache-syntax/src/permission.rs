@@ -6,11 +6,11 @@ use crate::{
 };
 use std::collections::BTreeSet;
 
-/// What is in force for a directory.
+/// The permissions in force for a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permission {
     pub overrides: Overrides,
-    /// Of the options that `Options` may change.
+    /// Options that `Options` may change.
     pub options: OptionSet,
     /// Names from `AllowOverrideList`, lower case.
     pub list: BTreeSet<String>,
@@ -20,7 +20,7 @@ pub struct Permission {
     pub ignores_unknown: bool,
 }
 
-/// What becomes of a directive in an `.htaccess` file.
+/// The treatment of a directive in an `.htaccess` file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Permitted,
@@ -51,7 +51,7 @@ impl Permission {
         }
     }
 
-    /// Whether `.htaccess` files are not even looked for.
+    /// Returns whether `.htaccess` files are not even looked for.
     pub fn is_none(&self) -> bool {
         self.overrides == Overrides(0) && self.list.is_empty()
     }
@@ -66,12 +66,12 @@ impl Permission {
         }
     }
 
-    /// Whether `AllowOverrideList` names it.
+    /// Returns whether `AllowOverrideList` names it.
     pub(crate) fn lists(&self, row: &Row) -> bool {
         self.list.contains(&row.name.to_ascii_lowercase())
     }
 
-    /// What would permit it.
+    /// The settings that would permit it.
     pub(crate) fn help(&self, row: &Row) -> String {
         let classes: Vec<&str> = row.overrides.classes().collect();
         match classes.is_empty() {

@@ -8,7 +8,7 @@
 //! asked later (`check.rs`).
 
 use crate::{
-    conditions::Condition,
+    condition::Condition,
     environment::Environment,
     files::Files,
     include,
@@ -32,7 +32,7 @@ use std::{
     sync::Arc,
 };
 
-/// What a directive does while it is read.
+/// The effect of a directive while it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Keyword {
     Condition(Condition),
@@ -54,7 +54,7 @@ enum Keyword {
     Nothing,
 }
 
-/// Whether a directive is carried out while it is read, and never again.
+/// Returns whether a directive is carried out while it is read, and never again.
 pub(crate) fn acts_while_read(row: &Row) -> bool {
     Keyword::of(row).is_some()
 }
@@ -89,7 +89,7 @@ pub(crate) struct Reading<'f> {
     pub(crate) files: &'f dyn Files,
     pub(crate) environment: Environment,
     pub(crate) report: Report,
-    /// Of an `.htaccess` file.
+    /// Permissions of an `.htaccess` file.
     pub(crate) permission: Option<&'f Permission>,
     pub(crate) limits: Limits,
     pub(crate) macro_uses: usize,

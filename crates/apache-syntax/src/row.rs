@@ -24,7 +24,7 @@ pub const SERVER: Overrides = Overrides(1 << 7);
 /// `<Proxy>`.
 pub const PROXY: Overrides = Overrides(1 << 11);
 
-/// What the server and its virtual hosts permit: not what is about access.
+/// Overrides that the server and its virtual hosts permit: all but those about access.
 pub const IN_SERVER: Overrides = Overrides(SERVER.0 | ALL.0 & !(AUTH_CONFIG.0 | LIMIT.0));
 pub const IN_SECTION: Overrides = Overrides(ACCESS.0 | ALL.0);
 pub const IN_PROXY: Overrides = Overrides(IN_SECTION.0 | PROXY.0);
@@ -77,7 +77,7 @@ impl Refused {
     }
 }
 
-/// Where the manual says that a directive may stand: letters of `svdhp`.
+/// Contexts in which the manual permits a directive: letters of `svdhp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contexts(pub &'static str);
 
@@ -99,7 +99,7 @@ impl Contexts {
     }
 }
 
-/// How many arguments, and who takes them apart.
+/// Number of arguments, and the way in which they are split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// The rest of the line as it stands.
@@ -124,7 +124,7 @@ pub enum Shape {
     Section,
 }
 
-/// How much depends on it.
+/// Importance of a module or directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Importance {
     /// In distributions' defaults, panels' output, or the `.htaccess` files of common applications.
@@ -134,7 +134,7 @@ pub enum Importance {
     C,
 }
 
-/// What becomes of a directive.
+/// The treatment of a directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
     /// Does what Apache's manual says.

@@ -55,7 +55,7 @@ impl Methods {
         )
     }
 
-    /// What is left inside a section.
+    /// The methods that are left inside a section.
     pub fn within(self, row: &Row, words: &[Vec<u8>]) -> Methods {
         match row.name {
             "<Limit" => Methods(self.0 & Methods::named(words).0),
@@ -65,7 +65,7 @@ impl Methods {
     }
 }
 
-/// Of a method that Apache knows without registration; names are exact.
+/// The number of a method that Apache knows without registration; names are exact.
 fn number(word: &[u8]) -> Option<usize> {
     let word = if word == b"HEAD" { b"GET" } else { word };
     METHODS.iter().position(|method| method.as_bytes() == word)
@@ -80,7 +80,7 @@ pub(crate) enum IfScope {
     Else,
 }
 
-/// What Apache finds wrong with a section's line, in its words.
+/// Apache's complaint about a section's line, in its words.
 pub(crate) fn section_fault(
     node: &Node,
     row: &Row,

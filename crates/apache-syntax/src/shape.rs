@@ -55,7 +55,7 @@ pub fn arguments(row: &Row, text: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     Ok(words)
 }
 
-/// What stands before the last `>` of a section's line.
+/// The text before the last `>` of a section's line.
 pub fn section_argument<'t>(title: &str, text: &'t [u8]) -> Result<&'t [u8], String> {
     let end = text
         .iter()

@@ -33,7 +33,7 @@ impl Node {
         self.name.starts_with('<')
     }
 
-    /// Whether this is the directive or section (with its `<`) of that name, in any case.
+    /// Returns whether this is the directive or section (with its `<`) of that name, in any case.
     pub fn is(&self, name: &str) -> bool {
         self.row
             .map_or(&*self.name, |row| row.name)
@@ -97,7 +97,7 @@ impl Node {
     }
 }
 
-/// What a whole configuration or an `.htaccess` file says.
+/// The content of a whole configuration or an `.htaccess` file.
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
     pub nodes: Vec<Node>,

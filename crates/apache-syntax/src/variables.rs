@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// The environment of the process.
 pub type ProcessEnvironment = HashMap<Vec<u8>, Vec<u8>>;
 
-/// Shared with nobody: `.htaccess` files and included files see a copy or the same one in turn.
+/// Variables; `.htaccess` files and included files see a copy or the same ones in turn.
 #[derive(Clone, Debug, Default)]
 pub struct Variables {
     /// For `<IfDefine>`.
@@ -56,7 +56,7 @@ impl Variables {
             .map(Vec::as_slice)
     }
 
-    /// The line with its variables put in, and the names that nobody defined (those with a colon
+    /// The line with its variables put in, and the names of undefined ones (those with a colon
     /// belong to a map of mod_rewrite). `None`: longer than `bytes_max`.
     pub fn expand(&self, line: &[u8], bytes_max: usize) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
         let (mut expanded, mut undefined) = (Vec::with_capacity(line.len()), Vec::new());

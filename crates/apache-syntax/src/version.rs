@@ -36,7 +36,7 @@ impl Version {
         parts.next().is_none().then_some(version)
     }
 
-    /// What `<IfVersion operator text>` says of this version; the error in Apache's words.
+    /// Evaluates `<IfVersion operator text>` for this version; the error is in Apache's words.
     pub fn satisfies(
         self,
         operator: &[u8],

@@ -21,7 +21,7 @@ pub fn answer(exchange: &mut Exchange, watcher: &Watcher, options: OptionSet) ->
         Path::new("/"),
         relative,
         link_policy(options),
-        &mut exchange.stamps,
+        &mut exchange.cache.change_tokens,
     )
     .ok();
     let Some(found) = found.filter(|found| found.metadata.kind == Kind::File) else {

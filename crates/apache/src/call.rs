@@ -3,12 +3,13 @@
 //! Asked once it is known who answers, after access was decided (`proxy/call.rs`, `cgi.rs`,
 //! `php.rs`).
 
-use crate::{homes, host::Host, local::Local, origin, rules::name_uri, signature, state::state};
+use crate::{homes, origin, script_uri::name_uri, signature, state::state};
+use saker_apache_model::{dir_config::DirConfig, host::Host};
 use saker_pipeline::{Exchange, Script};
 use std::os::unix::ffi::OsStrExt;
 
-/// What a program is told that Apache knows.
-pub fn script(exchange: &mut Exchange, host: &Host, local: &Local) -> Script {
+/// The facts about a request that a program is told.
+pub fn script(exchange: &mut Exchange, host: &Host, local: &DirConfig) -> Script {
     let document_root = homes::document_root(exchange, host)
         .unwrap_or_else(|| host.document_root.as_os_str().as_bytes().to_vec());
     name_uri(exchange, host);
@@ -21,7 +22,7 @@ pub fn script(exchange: &mut Exchange, host: &Host, local: &Local) -> Script {
             own.is_answered,
         )
     };
-    let path_info = exchange.path_info.clone();
+    let path_info = exchange.routing.path_info.clone();
     let below = |path: &[u8]| {
         [
             document_root.strip_suffix(b"/").unwrap_or(&document_root),
@@ -38,7 +39,7 @@ pub fn script(exchange: &mut Exchange, host: &Host, local: &Local) -> Script {
         .scheme
         .as_ref()
         .and_then(|kind| kind.constant())
-        .filter(|_| exchange.user.is_some());
+        .filter(|_| exchange.access.user.is_some());
     let (redirect_url, redirect_query) =
         led_from.map_or((None, None), |(path, query)| (Some(path), query));
     Script {
@@ -72,7 +73,7 @@ pub fn script(exchange: &mut Exchange, host: &Host, local: &Local) -> Script {
 }
 
 /// CGIVar.
-fn own_variables(exchange: &Exchange, local: &Local) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn own_variables(exchange: &Exchange, local: &DirConfig) -> Vec<(Vec<u8>, Vec<u8>)> {
     let uri = local
         .cgi
         .uri_is_current

@@ -6,22 +6,21 @@
 //! purpose: whether a file may be executed. The kernel knows; what it refuses is an error of the
 //! server's, as in Apache.
 
-use crate::verdict::Verdict;
 use crate::{
     call::{script, target_of},
-    fixups::{descend, subrequest},
-    host::Host,
-    local::Local,
-    modules::actions::Action,
-    rules::ApacheRules,
     state::peek,
+    subrequest::{run_phases, subrequest},
+    verdict::Verdict,
+    worker::ApacheRules,
 };
+use saker_apache_model::{dir_config::DirConfig, host::Host, modules::actions::Action};
 use saker_apache_syntax::options::EXEC_CGI;
 use saker_config::model::ProgramUser;
 use saker_files::Kind;
 use saker_http::{Method, Status, path::normalise_with};
 use saker_pipeline::{
-    Call, CallManner, CallNames, CallTo, Exchange, Inner, ProcessManner, Response,
+    CallNames, Exchange, Inner, ProcessManner, ProxyOptions, Response, UpstreamRequest,
+    UpstreamTarget,
 };
 use saker_telemetry::{
     error_log,
@@ -32,11 +31,16 @@ use std::{sync::Arc, time::Duration};
 /// Why a script is not run: the answer, Apache's line, and the reason in it.
 type Refusal = (Status, &'static HttpdMessage, &'static str);
 
-/// Where nothing is said: Apache's `Timeout`.
+/// Default: Apache's `Timeout`.
 const TIMEOUT_S: u64 = 60;
 
 /// The program answers, unless it may not be run.
-pub fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: &Local) -> Verdict {
+pub fn answer(
+    rules: &ApacheRules,
+    exchange: &mut Exchange,
+    host: &Host,
+    local: &DirConfig,
+) -> Verdict {
     if let Some((status, message, reason)) = refusal(exchange, local) {
         if let (Some(log), Some(own)) = (&host.script_log, peek(exchange)) {
             log.refused(exchange, status, &own.filename, reason);
@@ -60,14 +64,14 @@ pub fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: 
             .unwrap_or(TIMEOUT_S)
             .saturating_mul(1000)
     });
-    let manner = CallManner {
+    let manner = ProxyOptions {
         timeout: Some(Duration::from_millis(timeout_ms)),
         trust: local.xsendfile.trust(true),
-        ..CallManner::default()
+        ..ProxyOptions::default()
     };
     let target = target_of(exchange);
-    exchange.call = Some(Box::new(Call {
-        to: CallTo::Process(Arc::new(process)),
+    exchange.upstream.call = Some(Box::new(UpstreamRequest {
+        to: UpstreamTarget::Process(Arc::new(process)),
         target,
         script: Some(Box::new(script)),
         manner: Arc::new(manner),
@@ -76,8 +80,8 @@ pub fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: 
     Verdict::Pass
 }
 
-/// Of the user whose folder it is (mod_userdir), or else of the host.
-fn user(exchange: &Exchange, local: &Local) -> Option<ProgramUser> {
+/// The user whose folder it is (mod_userdir), or else the user of the host.
+fn user(exchange: &Exchange, local: &DirConfig) -> Option<ProgramUser> {
     let at_home = peek(exchange)
         .and_then(|own| own.home_of.clone())
         .map(|user| ProgramUser {
@@ -87,7 +91,7 @@ fn user(exchange: &Exchange, local: &Local) -> Option<ProgramUser> {
     at_home.or_else(|| local.cgi.user.clone())
 }
 
-fn refusal(exchange: &Exchange, local: &Local) -> Option<Refusal> {
+fn refusal(exchange: &Exchange, local: &DirConfig) -> Option<Refusal> {
     let own = peek(exchange)?;
     let is_nph = own
         .filename
@@ -125,7 +129,8 @@ fn refusal(exchange: &Exchange, local: &Local) -> Option<Refusal> {
         }
         Some(_) => {}
     }
-    let is_below = local.core.accept_path_info == Some(false) && !exchange.path_info.is_empty();
+    let is_below =
+        local.core.accept_path_info == Some(false) && !exchange.routing.path_info.is_empty();
     is_below.then_some((
         Status::NOT_FOUND,
         &httpd_message::CGI_PATH_INFO,
@@ -154,18 +159,20 @@ fn refused(
 
 /// The file that the rest of the path would be, as a path of its own.
 pub fn translated(rules: &ApacheRules, exchange: &Exchange) -> Option<Vec<u8>> {
-    if exchange.path_info.is_empty() || peek(exchange).is_some_and(|state| state.is_subrequest) {
+    if exchange.routing.path_info.is_empty()
+        || peek(exchange).is_some_and(|state| state.is_subrequest)
+    {
         return None;
     }
-    let mut inner = subrequest(exchange, exchange.path_info.clone(), Inner::Lookup)?;
+    let mut inner = subrequest(exchange, exchange.routing.path_info.clone(), Inner::Lookup)?;
     // Index files and all; it is the same whether he may see it or not.
-    let _ = descend(rules, &mut inner);
+    let _ = run_phases(rules, &mut inner);
     let own = peek(&inner)?;
-    Some([own.filename.as_slice(), &inner.path_info].concat())
+    Some([own.filename.as_slice(), &inner.routing.path_info].concat())
 }
 
 /// Leads the request on to the script of its method, type or handler; `None`: there is none.
-pub fn lead_on(exchange: &mut Exchange, host: &Host, local: &Local) -> Option<Verdict> {
+pub fn lead_on(exchange: &mut Exchange, host: &Host, local: &DirConfig) -> Option<Verdict> {
     if local.actions.is_empty() {
         return None;
     }
@@ -187,7 +194,12 @@ pub fn lead_on(exchange: &mut Exchange, host: &Host, local: &Local) -> Option<Ve
                 "File does not exist",
             ));
         }
-        let name = exchange.handler.as_deref().unwrap_or(&action.of).to_owned();
+        let name = exchange
+            .routing
+            .handler
+            .as_deref()
+            .unwrap_or(&action.of)
+            .to_owned();
         exchange.environment.set(b"HANDLER", name.as_bytes());
     }
     let script = action
@@ -197,14 +209,16 @@ pub fn lead_on(exchange: &mut Exchange, host: &Host, local: &Local) -> Option<Ve
     Some(to_script(exchange, host, script.as_bytes()))
 }
 
-fn action<'l>(exchange: &Exchange, local: &'l Local) -> Option<&'l Action> {
+fn action<'l>(exchange: &Exchange, local: &'l DirConfig) -> Option<&'l Action> {
     let media_type = exchange
+        .routing
         .settings
         .files
         .whole_type
         .as_deref()
         .unwrap_or_default();
     let name = exchange
+        .routing
         .handler
         .as_deref()
         .unwrap_or_else(|| media_type.split(';').next().unwrap_or_default().trim());
@@ -212,14 +226,14 @@ fn action<'l>(exchange: &Exchange, local: &'l Local) -> Option<&'l Action> {
 }
 
 /// GET only with a query; and not where that is how the request came here.
-fn of_method(exchange: &Exchange, local: &Local) -> Option<Box<str>> {
+fn of_method(exchange: &Exchange, local: &DirConfig) -> Option<Box<str>> {
     let view = exchange.head.view();
     let is_plain_get = matches!(view.method(), Method::Get | Method::Head)
         && exchange.query.as_ref().is_none_or(Vec::is_empty);
     local
         .actions
         .script(view.method_token())
-        .filter(|_| !is_plain_get && exchange.redirects < 2)
+        .filter(|_| !is_plain_get && exchange.routing.redirects < 2)
         .map(Into::into)
 }
 

@@ -4,22 +4,26 @@
 //! is not kept beyond the next change.
 
 use crate::{
-    ahead::{self, Ahead},
     dbd::Question,
-    host::Host,
+    look_ahead::{self, SubRequest},
     map_programs,
     modules::ssl,
     origin,
-    rules::ApacheRules,
     state::State,
+    worker::ApacheRules,
 };
-use saker_ap_expr::{Dependencies, Facts, FileFault, FileTest, LocalTime, Variable, Work};
+use saker_ap_expr::{
+    Dependencies, Dependency, Facts, FileFault, FileTest, LocalTime, RequestPart, Variable, Work,
+};
+use saker_apache_model::host::Host;
 use saker_database::dbm;
-use saker_files::{Kind, LinkPolicy, Metadata, Resolved, Stamp, Watcher, look, resolve};
+use saker_files::{
+    ChangeToken, Kind, LinkPolicy, Metadata, Resolved, Watcher, cached_stat, resolve,
+};
 use saker_http::Version;
 use saker_net::blocking::{Answer, Pause};
-use saker_pipeline::Exchange;
-use saker_rewrite::{MapSource, TextMap, World};
+use saker_pipeline::{Exchange, request_conditions};
+use saker_rewrite::{MapSource, RewriteContext, TextMap};
 use saker_telemetry::{error_log, message};
 use std::{
     borrow::Cow,
@@ -31,30 +35,30 @@ use std::{
 };
 
 /// One request as its rules see it.
-pub struct Seen<'e> {
+pub struct RequestFacts<'e> {
     pub exchange: &'e Exchange,
     pub state: &'e State,
     pub host: &'e Host,
     pub watcher: &'e Watcher,
-    /// Of files that were looked at.
-    pub stamps: RefCell<Vec<Stamp>>,
-    /// Who can look ahead: not everybody may, since settings are being laid over each other where
-    /// conditions are asked.
+    /// Change tokens of the files that were looked at.
+    pub stamps: RefCell<Vec<ChangeToken>>,
+    /// The rules that a look-ahead runs. `None` while conditions are evaluated, because settings
+    /// are being merged then.
     pub rules: Option<(&'e ApacheRules, &'e Arc<Host>)>,
-    /// What a look-ahead depended on is not told apart.
+    /// Set once the rules have looked ahead: what a look-ahead depended on is not told apart.
     pub has_looked_ahead: Cell<bool>,
     /// A program of a map has not answered yet: what came of the rules counts for nothing.
     pub pause: RefCell<Option<Pause>>,
 }
 
-impl<'e> Seen<'e> {
+impl<'e> RequestFacts<'e> {
     pub fn new(
         exchange: &'e Exchange,
         state: &'e State,
         host: &'e Host,
         watcher: &'e Watcher,
-    ) -> Seen<'e> {
-        Seen {
+    ) -> RequestFacts<'e> {
+        RequestFacts {
             exchange,
             state,
             host,
@@ -66,13 +70,13 @@ impl<'e> Seen<'e> {
         }
     }
 
-    fn ahead(&self, path: &[u8], by_file: bool) -> Option<Ahead> {
+    fn ahead(&self, path: &[u8], by_file: bool) -> Option<SubRequest> {
         let (rules, host) = self.rules?;
         self.has_looked_ahead.set(true);
         let look = if by_file {
-            ahead::by_file
+            look_ahead::by_file
         } else {
-            ahead::by_path
+            look_ahead::by_path
         };
         let mut found = match look(rules, self.exchange, host, self.watcher, path) {
             Ok(found) => found,
@@ -82,7 +86,9 @@ impl<'e> Seen<'e> {
                 return None;
             }
         };
-        self.stamps.borrow_mut().append(&mut found.exchange.stamps);
+        self.stamps
+            .borrow_mut()
+            .append(&mut found.exchange.cache.change_tokens);
         Some(found)
     }
 
@@ -98,7 +104,7 @@ impl<'e> Seen<'e> {
     }
 
     fn look(&self, path: &[u8], policy: LinkPolicy) -> Option<Metadata> {
-        look(
+        cached_stat(
             self.watcher,
             Path::new("/"),
             &below_slash(path)?,
@@ -109,15 +115,7 @@ impl<'e> Seen<'e> {
     }
 
     fn start_line(&self) -> Vec<u8> {
-        let view = self.exchange.head.view();
-        [
-            view.method_token(),
-            b" ",
-            view.target_as_sent(),
-            b" ",
-            view.version().as_str().as_bytes(),
-        ]
-        .concat()
+        request_conditions::request_line(self.exchange.head.view())
     }
 }
 
@@ -133,9 +131,27 @@ fn below_slash(path: &[u8]) -> Option<Vec<u8>> {
 /// Tells the exchange what an outcome depended on. The method counts for nothing here: only GET and
 /// HEAD are ever answered from what is kept, and rules that tell them apart say so by the request
 /// line.
-pub fn note_dependencies(exchange: &mut Exchange, dependencies: &Dependencies, stamps: Vec<Stamp>) {
-    exchange.stamps.extend(stamps);
-    if !dependencies.is_resource_only() {
+pub fn note_dependencies(
+    exchange: &mut Exchange,
+    dependencies: &Dependencies,
+    stamps: Vec<ChangeToken>,
+) {
+    const KEPT: &[Dependency] = &[
+        Dependency::Path,
+        Dependency::Host,
+        Dependency::Scheme,
+        Dependency::Files,
+        Dependency::Environment,
+    ];
+    exchange.cache.change_tokens.extend(stamps);
+    exchange.depends_on_tests(dependencies.tests());
+    if dependencies.has(Dependency::Scheme) {
+        exchange.depends_on_secure();
+    }
+    if dependencies.has(Dependency::Environment) {
+        exchange.depends_on_environment();
+    }
+    if !dependencies.is_within(KEPT) {
         exchange.depends_on_request();
     }
 }
@@ -148,7 +164,7 @@ fn owned(text: impl ToString) -> Option<Cow<'static, [u8]>> {
     Some(Cow::Owned(text.to_string().into_bytes()))
 }
 
-impl Facts for Seen<'_> {
+impl Facts for RequestFacts<'_> {
     fn variable(&self, variable: Variable) -> Option<Cow<'_, [u8]>> {
         let (exchange, client) = (self.exchange, &self.exchange.client);
         let view = exchange.head.view();
@@ -175,13 +191,13 @@ impl Facts for Seen<'_> {
                 Cow::Borrowed(client.text().as_bytes())
             }
             Variable::RemotePort => return owned(client.address.port()),
-            Variable::RemoteUser => Cow::Borrowed(exchange.user.as_deref()?.as_bytes()),
+            Variable::RemoteUser => Cow::Borrowed(exchange.access.user.as_deref()?.as_bytes()),
             Variable::ServerAdmin => Cow::Borrowed(self.host.server_admin.as_deref()?.as_bytes()),
             Variable::ServerName => Cow::Owned(origin::name(self.exchange, self.host)),
             Variable::ServerPort => return owned(origin::port(self.exchange, self.host)),
             Variable::ServerAddr => return owned(client.local.ip().to_canonical()),
             Variable::ServerProtocol => Cow::Borrowed(view.version().as_str().as_bytes()),
-            Variable::PathInfo => Cow::Borrowed(&exchange.path_info),
+            Variable::PathInfo => Cow::Borrowed(&exchange.routing.path_info),
             Variable::QueryString => Cow::Borrowed(exchange.query.as_deref().unwrap_or_default()),
             Variable::IsSubreq => Cow::Borrowed(if self.state.is_subrequest {
                 b"true"
@@ -199,7 +215,7 @@ impl Facts for Seen<'_> {
             ),
             Variable::ContextPrefix => Cow::Borrowed(b""),
             Variable::TheRequest => Cow::Owned(self.start_line()),
-            Variable::Handler => Cow::Borrowed(exchange.handler.as_deref()?.as_bytes()),
+            Variable::Handler => Cow::Borrowed(exchange.routing.handler.as_deref()?.as_bytes()),
             Variable::Https => flag(client.secure),
             Variable::Ipv6 => flag(client.ip().is_ipv6()),
             Variable::Http2 => flag(view.version() == Version::Http2),
@@ -213,19 +229,7 @@ impl Facts for Seen<'_> {
 
     fn request_field(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
         let name = std::str::from_utf8(name).ok()?;
-        let mut lines = self
-            .exchange
-            .head
-            .view()
-            .fields()
-            .filter(|field| field.0.eq_ignore_ascii_case(name.as_bytes()))
-            .map(|field| field.1);
-        let first = lines.next()?;
-        let rest: Vec<&[u8]> = lines.collect();
-        Some(match rest.is_empty() {
-            true => Cow::Borrowed(first),
-            false => Cow::Owned([&[first], rest.as_slice()].concat().join(&b", "[..])),
-        })
+        request_conditions::joined(self.exchange.head.view(), name)
     }
 
     fn environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
@@ -261,6 +265,14 @@ impl Facts for Seen<'_> {
 
     fn client_address(&self) -> Option<IpAddr> {
         Some(self.exchange.client.ip())
+    }
+
+    fn is_as_received(&self, part: &RequestPart) -> bool {
+        let head = &self.exchange.head;
+        !head.is_edited()
+            && (*part != RequestPart::Query
+                || self.exchange.query.as_deref()
+                    == request_conditions::query(head.view().target()))
     }
 
     fn local_time(&self) -> LocalTime {
@@ -324,8 +336,8 @@ impl Facts for Seen<'_> {
     }
 }
 
-impl Seen<'_> {
-    /// Whether the last component is there and no link.
+impl RequestFacts<'_> {
+    /// Returns whether the last component exists and is no link.
     fn look_without_last_link(&self, path: &[u8]) -> bool {
         use std::os::unix::ffi::OsStrExt;
         let path = path.strip_suffix(b"/").unwrap_or(path);
@@ -348,7 +360,7 @@ impl Seen<'_> {
     }
 }
 
-impl Seen<'_> {
+impl RequestFacts<'_> {
     /// A map as it was read before, as long as its file stays the same.
     fn kept_map(
         &self,
@@ -403,9 +415,9 @@ impl Seen<'_> {
     }
 }
 
-impl Seen<'_> {
-    /// Of several rows one by chance. A database that does not answer knows no value, as in Apache,
-    /// and the log says why.
+impl RequestFacts<'_> {
+    /// Looks a key up in the database; of several rows one by chance. A database that does not
+    /// answer knows no value, as in Apache, and the log says why.
     fn database_map(&self, query: &str, is_cached: bool, key: &[u8]) -> Option<Vec<u8>> {
         let (dbd, asked) = self.host.dbd.as_deref().zip(self.state.asked.as_ref())?;
         // What is no text is no key.
@@ -448,7 +460,7 @@ impl Seen<'_> {
     }
 }
 
-impl World for Seen<'_> {
+impl RewriteContext for RequestFacts<'_> {
     fn text_map(&self, file: &Path) -> Option<Arc<TextMap>> {
         self.kept_map(file, |seen| seen.read_map(file))
     }
@@ -495,5 +507,52 @@ impl World for Seen<'_> {
     }
 }
 
-/// Of a text map.
+/// Bytes of a text map.
 const MAP_BYTES_MAX: usize = 64 << 20;
+
+fn seen_in<T>(ahead: &SubRequest, look: impl FnOnce(&RequestFacts<'_>) -> T) -> T {
+    look(&RequestFacts::new(
+        &ahead.exchange,
+        &ahead.state,
+        &ahead.host,
+        &ahead.watcher,
+    ))
+}
+
+fn detached(text: Option<Cow<'_, [u8]>>) -> Option<Cow<'static, [u8]>> {
+    text.map(|text| Cow::Owned(text.into_owned()))
+}
+
+impl Facts for SubRequest {
+    fn variable(&self, variable: Variable) -> Option<Cow<'_, [u8]>> {
+        seen_in(self, |seen| detached(seen.variable(variable)))
+    }
+
+    fn request_field(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        seen_in(self, |seen| detached(seen.request_field(name)))
+    }
+
+    fn environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        seen_in(self, |seen| detached(seen.environment(name)))
+    }
+
+    fn process_environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        seen_in(self, |seen| detached(seen.process_environment(name)))
+    }
+
+    fn work(&self) -> Option<&Work> {
+        Some(self.exchange.budget().work())
+    }
+
+    fn client_address(&self) -> Option<IpAddr> {
+        Some(self.exchange.client.ip())
+    }
+
+    fn local_time(&self) -> LocalTime {
+        seen_in(self, |seen| seen.local_time())
+    }
+
+    fn file_test(&self, path: &[u8], test: FileTest) -> bool {
+        seen_in(self, |seen| seen.file_test(path, test))
+    }
+}

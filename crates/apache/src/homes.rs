@@ -1,7 +1,7 @@
 //! Paths that begin with `/~name`, and hosts whose name is a folder: what mod_userdir and
 //! mod_vhost_alias make of a request.
 
-use crate::{
+use saker_apache_model::{
     host::Host,
     modules::userdir::{Place, home_of},
 };
@@ -53,7 +53,7 @@ pub fn place(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> Option<
                 .is_ok()
             }
         });
-    exchange.stamps.append(&mut stamps);
+    exchange.cache.change_tokens.append(&mut stamps);
     found.map(|(_, place)| place)
 }
 
@@ -72,7 +72,11 @@ pub fn owner(exchange: &Exchange, host: &Host) -> Option<Box<str>> {
         .map(Into::into)
 }
 
-fn home(watcher: &Watcher, user: &str, stamps: &mut Vec<saker_files::Stamp>) -> Option<Vec<u8>> {
+fn home(
+    watcher: &Watcher,
+    user: &str,
+    stamps: &mut Vec<saker_files::ChangeToken>,
+) -> Option<Vec<u8>> {
     use std::os::unix::fs::FileExt;
     let found = resolve(
         watcher,

@@ -4,35 +4,38 @@
 //! it looked at; so a walk past a folder costs a look-up and a load. Difficulty: what a file may
 //! say depends on where AllowOverride stands, so one file is kept for each of its readings.
 
-use crate::{
-    host::Apache,
-    load::read_all,
-    local::Local,
-    reading::{Place, Reading},
-};
 use rustix::io::Errno;
 use saker_ap_expr::{PATTERNS_WEIGHT_MAX, PatternsBounded};
+use saker_apache_model::{
+    dir_config::DirConfig,
+    host::Apache,
+    read_section::read_all,
+    reading::{Place, Reading},
+};
 use saker_apache_syntax::{Node, OnDisk, Permission, limits::HTACCESS_BYTES_MAX, parse_htaccess};
 use saker_auth::Methods;
-use saker_files::{Kind, LinkPolicy, ResolveError, Stamp, Watcher, metadata, resolve};
+use saker_files::{ChangeToken, Kind, LinkPolicy, ResolveError, Watcher, metadata, resolve};
 use saker_http::Status;
 use saker_telemetry::{
-    error_log::{self, About},
+    error_log::{self, LogContext},
     httpd_message, message,
 };
 use std::{
-    collections::HashMap, ffi::OsStr, os::unix::ffi::OsStrExt, os::unix::fs::FileExt, path::Path,
+    collections::HashMap,
+    ffi::OsStr,
+    os::unix::{ffi::OsStrExt, fs::FileExt},
+    path::Path,
     sync::Arc,
 };
 
 /// Files (or their absence) that a worker keeps.
 const KEPT_MAX: usize = 50_000;
 
-/// What a file comes to.
+/// The outcome of looking for a file.
 #[derive(Clone, Debug)]
 pub enum Outcome {
     Absent,
-    Settings(Arc<Local>),
+    Settings(Arc<DirConfig>),
     /// The folder and everything below is answered with an error.
     Broken(Arc<Broken>),
 }
@@ -63,7 +66,7 @@ impl Broken {
     }
 
     /// Each request that it costs its answer leaves a line, as in Apache.
-    pub fn log(&self, about: &dyn About) {
+    pub fn log(&self, about: &dyn LogContext) {
         match &self.complaint {
             Complaint::Other(text) => {
                 error_log::log_about(&message::HTACCESS_BROKEN, about, format_args!("{text}"))
@@ -85,7 +88,7 @@ impl Broken {
 }
 
 struct Kept {
-    stamps: Box<[Stamp]>,
+    stamps: Box<[ChangeToken]>,
     permission: Permission,
     outcome: Outcome,
 }
@@ -96,7 +99,7 @@ pub struct HtaccessFiles {
 }
 
 impl HtaccessFiles {
-    /// What the file `name` in `folder` (with a slash at its end) says. Leaves its stamps.
+    /// Reads the file `name` in `folder` (with a slash at its end). Leaves its change tokens.
     pub fn look(
         &mut self,
         apache: &Apache,
@@ -104,7 +107,7 @@ impl HtaccessFiles {
         folder: &[u8],
         name: &str,
         permission: &Permission,
-        stamps: &mut Vec<Stamp>,
+        stamps: &mut Vec<ChangeToken>,
     ) -> Outcome {
         let path: Box<[u8]> = [folder, name.as_bytes()].concat().into();
         let now_ms = watcher.now_ms();
@@ -146,7 +149,7 @@ fn read(
     folder: &[u8],
     name: &str,
     permission: &Permission,
-    stamps: &mut Vec<Stamp>,
+    stamps: &mut Vec<ChangeToken>,
 ) -> Outcome {
     let shown = format!("{}{name}", String::from_utf8_lossy(folder));
     let found = match resolve(
@@ -180,9 +183,9 @@ fn read(
         Err(error) => return Broken::other(Status::FORBIDDEN, format!("{shown}: {error}")),
     };
     // The file itself, too: it may get another name later, and be written to by that.
-    stamps.push(watcher.stamp_file(&found.file, found.metadata.device));
+    stamps.push(watcher.file_token(&found.file, found.metadata.device));
     let size = metadata(&found.file).map_or(found.metadata.size, |metadata| metadata.size);
-    // Before room is made for it: whoever may write the file may make it as long as the disk.
+    // Before room is made for it: its author may make it as long as the disk.
     if size > HTACCESS_BYTES_MAX as u64 {
         return Broken::other(
             Status::INTERNAL_SERVER_ERROR,

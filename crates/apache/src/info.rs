@@ -5,29 +5,18 @@
 //! it is escaped. Absent on purpose: hooks of a module; ours are the phases of the pipeline, which
 //! are listed instead.
 
-use crate::{host::Host, local::Local, origin, signature};
-use saker_apache_syntax::{ModuleRow, Node, Tree, rows};
+use crate::{origin, signature};
+use saker_apache_model::{dir_config::DirConfig, host::Host, info::Info};
+use saker_apache_syntax::{ModuleRow, Node, rows};
 use saker_http::{Method, Status, escape};
 use saker_pipeline::{Body, Chunk, Exchange, Response, phases::PHASES};
-use std::{fmt::Write as _, path::PathBuf};
-
-/// Kept only where the module is loaded.
-#[derive(Debug)]
-pub struct Info {
-    pub tree: Tree,
-    pub modules: Vec<&'static ModuleRow>,
-    pub server_root: PathBuf,
-    pub timeout_s: u64,
-    pub keep_alive_timeout_ms: u64,
-    /// AddModuleInfo: of the module by its source file, in HTML.
-    pub remarks: Vec<(Box<str>, Box<str>)>,
-}
+use std::fmt::Write as _;
 
 /// The answer to a GET; `None` for other methods.
 pub fn answer(
     exchange: &mut Exchange,
     host: &Host,
-    local: &Local,
+    local: &DirConfig,
     info: &Info,
 ) -> Option<Response> {
     if !matches!(exchange.head.view().method(), Method::Get | Method::Head) {

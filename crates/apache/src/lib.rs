@@ -1,37 +1,36 @@
-//! What Apache's directives do to requests: hosts, sections, `.htaccess` files, and the modules
-//! behind them.
+//! Apache configurations at request time: the phases that evaluate the settings of
+//! `saker_apache_model` for a request.
 //!
-//! Floor 5: reads trees of `config-apache` into hosts ([`load`]) and stands in the pipeline's
-//! phases as its rules ([`ApacheRules`]). A module is a file in `modules/`. The walk of a request:
-//! `server_rewrite` (rules of the host), `map` (aliases, document root), `walk` (folders,
-//! `.htaccess`, files, locations, conditions), `access`, `fixups` (rules of folders, index files,
-//! types). Absent on purpose: handlers; what answers is in `handlers`, chosen by the name that the
-//! rules leave in the exchange.
+//! [`ApacheRules`] (`rules`) stands in the pipeline's phases: `server_rewrite` (rules of the host,
+//! redirects), `map_to_storage` (aliases, document root; `walk` merges the settings of folders,
+//! `.htaccess` files, locations and conditions), `access` (`modules/access`), `fixups` (rules of
+//! directories, index files, types) and, at their end, `content`. What a module does to requests is
+//! in `modules/`. Subrequests run the same phases through pointers that `worker` holds.
+//!
+//! Called by: the registry of the server, which puts the rules into each worker.
+//! Out of scope: reading configurations (`saker_apache_model`); handlers, which are chosen by the
+//! name that the rules leave in the exchange.
 
-mod ahead;
+mod about_server;
 mod asis;
 mod call;
 mod cgi;
-mod connections;
+mod content;
 mod content_filters;
 mod dbd;
-mod error_logs;
-mod evasive;
 mod facts;
+mod file_type;
 mod fixups;
 mod homes;
-mod host;
+mod host_name;
 mod htaccess;
 mod includes;
 mod info;
-mod limits;
 mod listing;
-mod load;
-mod local;
-mod logs;
+mod look_ahead;
 mod magic;
-mod managed;
 mod map_programs;
+mod map_to_storage;
 mod memo;
 mod meta_variables;
 mod methods;
@@ -39,31 +38,26 @@ mod modules;
 mod multiviews;
 mod negotiate;
 mod origin;
-mod overview;
 mod own_page;
 mod php;
-mod process;
 mod proxy;
-mod reading;
+mod redirect;
 mod response;
+mod rewriting;
 mod rules;
-mod sections;
-mod server;
-mod settings;
+mod script_uri;
+mod server_rewrite;
 mod signature;
 mod state;
 pub mod status;
+mod subrequest;
 mod time;
-mod tls;
 mod type_map;
-mod upstream_tls;
 mod verdict;
 mod walk;
-mod worker_url;
+mod worker;
 
 pub use content_filters::{ContentFilters, Inside};
-pub use host::{Apache, Host};
-pub use load::{Loaded, load};
-pub use overview::Overview;
 pub use response::ResponseRules;
-pub use rules::ApacheRules;
+pub use saker_apache_model::{Apache, Host, Loaded, Overview, load};
+pub use worker::ApacheRules;

@@ -18,8 +18,11 @@ use std::{
 };
 
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
+
 const ANSWER_BYTES_MAX: usize = 64 << 10;
+
 const KEPT_MAX: usize = 4096;
+
 const KEPT_FOR: Duration = Duration::from_secs(1);
 
 /// The command, and what it is asked.
@@ -27,8 +30,10 @@ type Question = (Arc<[String]>, Box<[u8]>);
 
 /// Threads that wait for the answers.
 static POOL: Pool = Pool::new("map programs");
+
 static ANSWERS: Answers<Question, Option<Vec<u8>>> = Answers::new(&POOL, KEPT_MAX, KEPT_FOR);
-/// Where a program stands while it runs; whoever asks it holds the lock.
+
+/// The place of a program while it runs; the thread that asks it holds the lock.
 type Place = Arc<Mutex<Option<Program>>>;
 
 /// By their commands.

@@ -5,16 +5,11 @@
 //! this its walk merges nothing and opens what is new to it only. Difficulty: results are found by
 //! the identity of what they were made of, so each keeps its ingredients alive.
 
-use crate::{
-    host::Host,
-    local::Local,
-    modules::cache,
-    proxy::manner::{self, Extras},
-    settings,
-};
+use crate::proxy::manner::{self, Extras};
+use saker_apache_model::{dir_config::DirConfig, host::Host, settings};
 use saker_config::model::{Compression, CompressionCoding, Settings};
-use saker_files::Stamp;
-use saker_pipeline::CallManner;
+use saker_files::ChangeToken;
+use saker_pipeline::ProxyOptions;
 use std::{collections::HashMap, sync::Arc};
 
 /// Results of each kind; rare enough to begin anew beyond it.
@@ -23,16 +18,16 @@ const KEPT_MAX: usize = 20_000;
 /// A folder that a walk came through.
 pub struct Folder {
     /// In force there, its `.htaccess` included.
-    pub local: Arc<Local>,
-    /// Of everything that was looked at on the way.
-    pub stamps: Arc<[Stamp]>,
+    pub local: Arc<DirConfig>,
+    /// Change tokens of everything that was looked at on the way.
+    pub stamps: Arc<[ChangeToken]>,
 }
 
 struct Merged {
-    result: Arc<Local>,
+    result: Arc<DirConfig>,
     /// Keep the addresses that they are found by.
-    _outside: Arc<Local>,
-    _over: Arc<Local>,
+    _outside: Arc<DirConfig>,
+    _over: Arc<DirConfig>,
 }
 
 #[derive(Default)]
@@ -42,8 +37,8 @@ pub struct Memo {
     folders: HashMap<usize, HashMap<Box<[u8]>, Folder>>,
     folder_count: usize,
     /// By settings and host, and what the cache does; hosts outlive this.
-    settings: HashMap<Placed, (Arc<Local>, Arc<Settings>)>,
-    /// How calls are made, likewise.
+    settings: HashMap<Placed, (Arc<DirConfig>, Arc<Settings>)>,
+    /// Options of proxied requests, likewise.
     manners: HashMap<(usize, usize, Extras), Manner>,
     /// By settings and what is added to them.
     compressed: HashMap<Compressed, Extended>,
@@ -51,10 +46,10 @@ pub struct Memo {
 }
 
 /// Settings, a host, and what the cache does there.
-type Placed = (usize, usize, cache::Verdict);
+type Placed = (usize, usize, saker_apache_model::modules::cache::Verdict);
 
 /// Settings, which keep their address, and what calls are made with.
-type Manner = (Arc<Local>, Arc<CallManner>);
+type Manner = (Arc<DirConfig>, Arc<ProxyOptions>);
 
 /// Settings, the codings, and the smallest body.
 type Compressed = (usize, Vec<CompressionCoding>, u64);
@@ -71,12 +66,12 @@ fn address<T>(of: &Arc<T>) -> usize {
 
 impl Memo {
     /// `over` laid over `outside`.
-    pub fn over(&mut self, outside: &Arc<Local>, over: &Arc<Local>) -> Arc<Local> {
+    pub fn over(&mut self, outside: &Arc<DirConfig>, over: &Arc<DirConfig>) -> Arc<DirConfig> {
         let key = (address(outside), address(over));
         if let Some(known) = self.merges.get(&key) {
             return Arc::clone(&known.result);
         }
-        let result = Arc::new(outside.under(over));
+        let result = Arc::new(outside.merge(over));
         if self.merges.len() >= KEPT_MAX {
             self.merges.clear();
         }
@@ -120,8 +115,8 @@ impl Memo {
         }
     }
 
-    /// What our handlers are told of settings, for a path.
-    pub fn settings(&mut self, local: &Arc<Local>, host: &Host, path: &[u8]) -> Arc<Settings> {
+    /// The settings that our handlers are told, for a path.
+    pub fn settings(&mut self, local: &Arc<DirConfig>, host: &Host, path: &[u8]) -> Arc<Settings> {
         let cache = local.cache.verdict(path);
         let key = (address(local), std::ptr::from_ref(host) as usize, cache);
         if let Some((_, known)) = self.settings.get(&key) {
@@ -136,8 +131,13 @@ impl Memo {
         made
     }
 
-    /// What the gateway is told of settings.
-    pub fn manner(&mut self, local: &Arc<Local>, host: &Host, extras: Extras) -> Arc<CallManner> {
+    /// The options that the gateway is told.
+    pub fn manner(
+        &mut self,
+        local: &Arc<DirConfig>,
+        host: &Host,
+        extras: Extras,
+    ) -> Arc<ProxyOptions> {
         let key = (address(local), std::ptr::from_ref(host) as usize, extras);
         if let Some((_, known)) = self.manners.get(&key) {
             return Arc::clone(known);
@@ -202,7 +202,10 @@ mod tests {
     #[test]
     fn a_merge_is_made_once() {
         let mut memo = Memo::default();
-        let (outside, over) = (Arc::new(Local::default()), Arc::new(Local::default()));
+        let (outside, over) = (
+            Arc::new(DirConfig::default()),
+            Arc::new(DirConfig::default()),
+        );
         let first = memo.over(&outside, &over);
         assert!(Arc::ptr_eq(&first, &memo.over(&outside, &over)));
         assert!(!Arc::ptr_eq(&first, &memo.over(&over, &outside)));
@@ -211,13 +214,13 @@ mod tests {
     #[test]
     fn folders_go_with_what_they_depended_on() {
         let mut memo = Memo::default();
-        let local = Arc::new(Local::default());
+        let local = Arc::new(DirConfig::default());
         memo.keep_folder(
             0,
             b"/a/",
             Folder {
                 local: Arc::clone(&local),
-                stamps: vec![Stamp::until(100)].into(),
+                stamps: vec![ChangeToken::until(100)].into(),
             },
         );
         assert!(memo.folder(0, b"/a/", 99).is_some() && memo.folder(1, b"/a/", 99).is_none());

@@ -3,8 +3,9 @@
 //! Difficulty: what rules have set stands first and keeps its place, but what the server knows wins
 //! (`saker_cgi::meta`).
 
-use crate::{facts::Seen, host::Host, state::State};
+use crate::{facts::RequestFacts, state::State};
 use saker_ap_expr::{Facts as _, Variable};
+use saker_apache_model::host::Host;
 use saker_cgi::{
     Variables,
     meta::{Facts as Meta, push_meta_variables},
@@ -15,7 +16,7 @@ use std::{borrow::Cow, os::unix::ffi::OsStrExt};
 
 /// The variables of a request, those of its environment among them.
 pub fn of(exchange: &Exchange, state: &State, host: &Host, watcher: &Watcher) -> Variables {
-    let seen = Seen::new(exchange, state, host, watcher);
+    let seen = RequestFacts::new(exchange, state, host, watcher);
     let known = |variable: Variable| seen.variable(variable).unwrap_or_default();
     let optional = |variable: Variable| seen.variable(variable).filter(|value| !value.is_empty());
     let (view, client) = (exchange.head.view(), &exchange.client);
@@ -28,7 +29,7 @@ pub fn of(exchange: &Exchange, state: &State, host: &Host, watcher: &Watcher) ->
     let search_path = std::env::var_os("PATH");
     let translated = [
         host.document_root.as_os_str().as_bytes(),
-        &exchange.path_info,
+        &exchange.routing.path_info,
     ]
     .concat();
     let mut variables = Variables::new();
@@ -74,7 +75,7 @@ pub fn of(exchange: &Exchange, state: &State, host: &Host, watcher: &Watcher) ->
         query_string: exchange.query.as_deref(),
         request_uri: view.target(),
         path: &exchange.path,
-        path_info: &exchange.path_info,
+        path_info: &exchange.routing.path_info,
         path_translated: Some(&translated),
     };
     push_meta_variables(&meta, &mut variables);

@@ -4,7 +4,8 @@
 //! Apache's handler for files takes POST as GET, tells OPTIONS what it takes, and refuses the rest,
 //! whether the file is there or not.
 
-use crate::{host::Host, state::peek};
+use crate::state::peek;
+use saker_apache_model::host::Host;
 use saker_files::Kind;
 use saker_http::{Method, Status, path, target};
 use saker_pipeline::{Exchange, Response};
@@ -32,7 +33,7 @@ const KNOWN: &[&[u8]] = &[
     b"MERGE",
 ];
 
-/// Whether Apache would have a number for it, RegisterHttpMethod considered.
+/// Returns whether Apache would have a number for it, RegisterHttpMethod considered.
 fn is_registered(exchange: &Exchange, host: &Host) -> bool {
     let view = exchange.head.view();
     let token = view.method_token();
@@ -45,7 +46,7 @@ fn is_registered(exchange: &Exchange, host: &Host) -> bool {
             .any(|own| own.as_bytes() == token)
 }
 
-/// HttpProtocolOptions RegisteredMethods: others are refused before anybody is asked.
+/// HttpProtocolOptions RegisteredMethods: others are refused before any rule runs.
 pub fn refusal(exchange: &Exchange, host: &Host) -> Option<Status> {
     let is_refused = host.registered_methods_only && !is_registered(exchange, host);
     is_refused.then_some(Status::NOT_IMPLEMENTED)
@@ -77,7 +78,7 @@ pub fn answer(exchange: &mut Exchange, host: &Host) -> Option<Response> {
     let content_type = if is_folder {
         Some("httpd/unix-directory")
     } else {
-        exchange.settings.files.whole_type.as_deref()
+        exchange.routing.settings.files.whole_type.as_deref()
     };
     if let Some(content_type) = content_type.filter(|text| status == Status::OK && !text.is_empty())
     {
@@ -103,7 +104,7 @@ pub fn with_methods(status: Status, host: &Host) -> Response {
 /// Reads the path of the request again, where AllowEncodedSlashes or MergeSlashes make another one
 /// of it.
 pub fn read_path(exchange: &mut Exchange, host: &Host) -> Result<(), Status> {
-    let is_usual = host.slashes.merge && !exchange.encoded_slash;
+    let is_usual = host.slashes.merge && !exchange.routing.encoded_slash;
     if is_usual || !exchange.is_as_received() {
         return Ok(());
     }
@@ -114,11 +115,11 @@ pub fn read_path(exchange: &mut Exchange, host: &Host) -> Result<(), Status> {
     };
     let mut read = Vec::with_capacity(raw.len());
     path::normalise_with(raw, host.slashes, &mut read).map_err(status_of)?;
-    (exchange.path, exchange.encoded_slash) = (read, false);
+    (exchange.path, exchange.routing.encoded_slash) = (read, false);
     Ok(())
 }
 
-/// What a path that can't be read is answered with.
+/// The status for a path that cannot be read.
 pub fn status_of(error: path::PathError) -> Status {
     match error {
         path::PathError::EncodedSlash | path::PathError::Nul => Status::NOT_FOUND,

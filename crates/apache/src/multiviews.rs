@@ -1,20 +1,23 @@
 //! MultiViews: a name without its extensions is answered by one of the files that have some.
 //!
-//! Difficulty: a file takes part only if every extension that was left out means something;
-//! `name.bak` is nobody's variant. Absent on purpose: keeping what was chosen; it depends on what
-//! the client says.
+//! Called by: the fixups.
+//! Caveat: a file takes part only if every extension that was left out means something; `name.bak`
+//! is no variant.
+//! Out of scope: keeping the choice, which depends on the client.
 
-use crate::verdict::Verdict;
 use crate::{
-    fixups::{adopt, descend, subrequest},
-    host::Host,
-    local::Local,
     magic,
-    modules::mime::{Extension, MultiviewsMatch},
     negotiate::{Choice, Variant, alternates, choose, vary},
-    rules::ApacheRules,
     state::{peek, state},
+    subrequest::{adopt, run_phases, subrequest},
+    verdict::Verdict,
     walk::link_policy,
+    worker::ApacheRules,
+};
+use saker_apache_model::{
+    dir_config::DirConfig,
+    host::Host,
+    modules::mime::{Extension, MultiviewsMatch},
 };
 use saker_apache_syntax::options::MULTI_VIEWS;
 use saker_files::{EntryChoice, Kind, Watcher, read_directory, resolve};
@@ -22,19 +25,20 @@ use saker_http::{Method, Status};
 use saker_pipeline::{Exchange, Inner, Response};
 use std::path::Path;
 
-/// Of the folder; more are not looked at.
+/// Entries of the folder that are looked at.
 const ENTRIES_MAX: usize = 20_000;
+
 /// Files of a folder that are tried as requests of their own; more are no variants of one page.
 const CANDIDATES_MAX: usize = 256;
 
-/// Whether the exchange goes on as one of several files (`Some(Pass)`), or has been answered;
-/// `None`: this is not about it.
+/// Negotiates: the exchange goes on as one of several files (`Some(Pass)`), or has been answered;
+/// `None`: MultiViews does not apply.
 pub fn negotiate(
     rules: &ApacheRules,
     exchange: &mut Exchange,
     host: &Host,
     watcher: &Watcher,
-    local: &Local,
+    local: &DirConfig,
 ) -> Option<Verdict> {
     let own = peek(exchange)?;
     if own.kind.is_some() || !local.core.options.in_force().contains(MULTI_VIEWS) {
@@ -61,11 +65,11 @@ pub fn negotiate(
             Choice::None => Verdict::Answer(not_acceptable(&variants)),
             Choice::Variant(at) => {
                 let (variant, inner) = tried.swap_remove(at);
-                let path_info = std::mem::take(&mut exchange.path_info);
+                let path_info = std::mem::take(&mut exchange.routing.path_info);
                 let is_subrequest = peek(exchange).is_some_and(|own| own.is_subrequest);
                 adopt(exchange, inner);
                 state(exchange).is_subrequest = is_subrequest;
-                exchange.path_info = path_info;
+                exchange.routing.path_info = path_info;
                 exchange.trace("fixups", None, || {
                     format!("negotiated: {}", String::from_utf8_lossy(&variant.name))
                 });
@@ -81,7 +85,7 @@ fn candidates(
     exchange: &mut Exchange,
     watcher: &Watcher,
     host: &Host,
-    local: &Local,
+    local: &DirConfig,
     folder: &[u8],
     name: &[u8],
 ) -> Vec<(Vec<u8>, u64)> {
@@ -92,7 +96,7 @@ fn candidates(
         Path::new("/"),
         relative,
         policy,
-        &mut exchange.stamps,
+        &mut exchange.cache.change_tokens,
     ) else {
         return Vec::new();
     };
@@ -128,8 +132,8 @@ fn candidates(
     names
 }
 
-/// What MultiviewsMatch wants of an extension.
-fn is_known(host: &Host, local: &Local, extension: &[u8]) -> bool {
+/// Returns whether MultiviewsMatch lets an extension count.
+fn is_known(host: &Host, local: &DirConfig, extension: &[u8]) -> bool {
     let text = String::from_utf8_lossy(extension).to_ascii_lowercase();
     let said = local.mime.extensions.get(text.as_str());
     let is_said = |slot: fn(&Extension) -> &Option<Option<Box<str>>>| {
@@ -165,14 +169,17 @@ fn tried(
     bytes: u64,
 ) -> Option<(Variant, Box<Exchange>)> {
     // The path up to the name; what follows it in the path is what follows the file.
-    let end = exchange.path.len().checked_sub(exchange.path_info.len())?;
+    let end = exchange
+        .path
+        .len()
+        .checked_sub(exchange.routing.path_info.len())?;
     let before = exchange.path.get(..end)?.strip_suffix(name)?;
     let mut inner = subrequest(
         exchange,
         [before, candidate.as_slice()].concat(),
         Inner::Lookup,
     )?;
-    if !matches!(descend(rules, &mut inner), Verdict::Pass) {
+    if !matches!(run_phases(rules, &mut inner), Verdict::Pass) {
         return None;
     }
     let own = peek(&inner).filter(|own| own.kind == Some(Kind::File))?;
@@ -183,7 +190,7 @@ fn tried(
         rules.watcher(),
         &candidate,
         &own.filename,
-        &mut exchange.stamps,
+        &mut exchange.cache.change_tokens,
     );
     // What has a handler and no type is as good as any page.
     let media_type = local
@@ -206,7 +213,7 @@ fn tried(
     Some((variant, inner))
 }
 
-/// What the answer says of the choice.
+/// The response fields that describe the choice.
 pub fn lines(exchange: &Exchange, variant: Variant, vary: String) -> Vec<(Box<str>, Box<[u8]>)> {
     let head = exchange.head.view();
     if !matches!(head.method(), Method::Get | Method::Head) {

@@ -7,7 +7,7 @@
 //! without weights were taken at its word. Absent on purpose: transparent negotiation (RFC 2295),
 //! which no client ever asked for.
 
-use crate::modules::negotiation::Negotiation;
+use saker_apache_model::modules::negotiation::Negotiation;
 use saker_http::HeadView;
 use std::cmp::Ordering;
 
@@ -20,11 +20,11 @@ pub struct Variant {
     pub coding: Option<Box<str>>,
     pub charset: Option<Box<str>>,
     pub bytes: u64,
-    /// How good it is for what it is, of a type map.
+    /// Quality of the source, from a type map.
     pub source: f32,
 }
 
-/// What came of it.
+/// The result of a negotiation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Choice {
     /// An index.
@@ -33,7 +33,7 @@ pub enum Choice {
     None,
 }
 
-/// What a client says it takes, with weights.
+/// The preferences that a client sends, with weights.
 struct Wishes {
     types: Vec<(String, Option<f32>)>,
     languages: Vec<(String, Option<f32>)>,
@@ -42,9 +42,12 @@ struct Wishes {
 
 /// Weights for what is taken without having been named.
 const ANY_TYPE: f32 = 0.01;
+
 const ANY_SUBTYPE: f32 = 0.02;
+
 const OTHER_LANGUAGE: f32 = 0.001;
-/// Of plain content, for who takes codings.
+
+/// Weight of plain content, for clients that take codings.
 const PLAIN: f32 = 0.0001;
 
 impl Wishes {
@@ -351,7 +354,7 @@ mod tests {
                 &languages,
                 &[("Accept-Language", "es")],
                 &Negotiation {
-                    force: Some(crate::modules::negotiation::Force {
+                    force: Some(saker_apache_model::modules::negotiation::Force {
                         prefer: true,
                         fallback: true,
                     }),

@@ -4,7 +4,8 @@
 //! UseCanonicalPhysicalPort, and of whether the request is still the one that the client sent:
 //! look-aheads forget the port that it asked for.
 
-use crate::{host::Host, local::Local, modules::core::Core, state::peek};
+use crate::state::peek;
+use saker_apache_model::{dir_config::DirConfig, host::Host, modules::core::Core};
 use saker_http::host;
 use saker_pipeline::Exchange;
 
@@ -23,11 +24,11 @@ pub fn origin(exchange: &Exchange, host: &Host) -> Vec<u8> {
     origin
 }
 
-/// What REDIRECT_URL is: the path, and with QualifyRedirectURL all of the URL.
+/// The value of REDIRECT_URL: the path, and with QualifyRedirectURL all of the URL.
 pub fn of_redirect(
     exchange: &Exchange,
     host: &Host,
-    local: Option<&Local>,
+    local: Option<&DirConfig>,
     path: &[u8],
 ) -> Vec<u8> {
     let core = local.map_or(&host.defaults.core, |local| &local.core);
@@ -37,7 +38,7 @@ pub fn of_redirect(
     }
 }
 
-/// What the server calls itself towards this client.
+/// The name of the server towards this client.
 pub fn name(exchange: &Exchange, host: &Host) -> Vec<u8> {
     let own = || {
         host.server_name

@@ -1,7 +1,8 @@
 //! Pages that the server makes itself of errors and redirects: ours, with the administrator and the
 //! signature that Apache's directives want.
 
-use crate::{host::Host, signature, state::peek};
+use crate::{signature, state::peek};
+use saker_apache_model::host::Host;
 use saker_http::{Status, escape};
 use saker_pipeline::{
     Exchange, Response,
@@ -32,7 +33,7 @@ fn note(location: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// Of what went wrong here, the administrator wants to hear.
+/// Our own errors, which the administrator wants to hear about.
 fn error(status: Status, host: &Host) -> Vec<u8> {
     let mut text = sentence(status).as_bytes().to_vec();
     if let Some(admin) = host

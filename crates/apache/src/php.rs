@@ -6,16 +6,18 @@
 //! first PHP has to do, and says so once in a while. Unlike mod_php, which serves the file as it is
 //! when `engine` is off, nothing here shows a source: that is answered 403.
 
-use crate::verdict::Verdict;
-use crate::{call, host::Host, local::Local, rules::ApacheRules, state::peek};
+use crate::{call, state::peek, verdict::Verdict, worker::ApacheRules};
+use saker_apache_model::{dir_config::DirConfig, host::Host};
 use saker_config::model::PhpPool;
 use saker_files::Kind;
 use saker_http::Status;
-use saker_pipeline::{Call, CallManner, CallNames, CallTo, Exchange, Response};
+use saker_pipeline::{
+    CallNames, Exchange, ProxyOptions, Response, UpstreamRequest, UpstreamTarget,
+};
 use saker_telemetry::{error_log, httpd_message, message};
 use std::sync::Arc;
 
-/// What a handler's name, or a type's in its place, asks for.
+/// The PHP that a handler's name, or a type's in its place, asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked<'h> {
     /// To be run by this version; empty: by any.
@@ -62,7 +64,7 @@ pub fn answer(
     rules: &ApacheRules,
     exchange: &mut Exchange,
     host: &Host,
-    local: &Local,
+    local: &DirConfig,
     asked: Asked<'_>,
 ) -> Verdict {
     let version = match asked {
@@ -88,7 +90,7 @@ pub fn answer(
         }
     }
     // AcceptPathInfo: PHP takes what follows the script unless that was forbidden.
-    if !exchange.path_info.is_empty() && local.core.accept_path_info == Some(false) {
+    if !exchange.routing.path_info.is_empty() && local.core.accept_path_info == Some(false) {
         return refused(Status::NOT_FOUND);
     }
     let Some(pool) = pool(rules, exchange, local, version) else {
@@ -114,13 +116,13 @@ pub fn answer(
     }
     let upstream = Arc::clone(&pool.upstream);
     let target = call::target_of(exchange);
-    let manner = Arc::new(CallManner {
+    let manner = Arc::new(ProxyOptions {
         trust: local.xsendfile.trust(true),
-        ..CallManner::default()
+        ..ProxyOptions::default()
     });
     let names = CallNames::default();
-    exchange.call = Some(Box::new(Call {
-        to: CallTo::Upstream(upstream),
+    exchange.upstream.call = Some(Box::new(UpstreamRequest {
+        to: UpstreamTarget::Upstream(upstream),
         target,
         script: Some(Box::new(script)),
         manner,
@@ -132,7 +134,7 @@ pub fn answer(
 fn pool<'r>(
     rules: &'r ApacheRules,
     exchange: &Exchange,
-    local: &Local,
+    local: &DirConfig,
     version: &str,
 ) -> Option<&'r PhpPool> {
     let user = local.cgi.user.as_ref();

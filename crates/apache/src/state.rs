@@ -1,17 +1,25 @@
 //! What the rules know about a request between two phases; kept in the exchange.
 
 use crate::{
-    dbd::Asked, includes::Shared, listing::Work, local::Local, proxy::translate::Proxied,
+    dbd::Asked, includes::shared::Shared, listing::work::Work, proxy::proxied::Proxied,
     response::edits::Received,
 };
+use saker_apache_model::{dir_config::DirConfig, host::Host};
 use saker_files::Kind;
 use saker_pipeline::Exchange;
 use std::{rc::Rc, sync::Arc};
 
+/// Makes room for database queries, whose results belong to the request.
+pub fn may_ask(exchange: &mut Exchange, host: &Host) {
+    if host.dbd.is_some() {
+        state(exchange).asked.get_or_insert_default();
+    }
+}
+
 #[derive(Clone, Default)]
 pub struct State {
     /// In force at the file; `None` before the walk.
-    pub local: Option<Arc<Local>>,
+    pub local: Option<Arc<DirConfig>>,
     /// The file, or as much of it as is there (Apache's `r->filename`).
     pub filename: Vec<u8>,
     /// `None`: not there.
@@ -31,34 +39,35 @@ pub struct State {
     pub is_script_alias: bool,
     /// Found by rewriting in server context: taken as a file at once.
     pub translated: Option<Translated>,
-    /// Somebody else answers.
+    /// Set if another server answers.
     pub proxied: Option<Box<Proxied>>,
     /// It is for another server, and this one a forward proxy.
     pub is_forwarded: bool,
     /// A rule with `[END]` has matched.
     pub rewrite_ended: bool,
-    /// Of `[H=]`, `[T=]`.
+    /// Set by `[H=]` and `[T=]`.
     pub forced_handler: Option<Box<str>>,
     pub forced_type: Option<Box<str>>,
     /// Fields for the response whatever becomes of it (cookies of rewrite rules).
     pub cookies: Vec<(Vec<u8>, Vec<u8>)>,
     /// Names for the Vary field.
     pub vary: Vec<String>,
-    /// What access was last decided by, and the folder: with both the same it is not decided again.
-    pub decided_by: Option<(Arc<Local>, Box<[u8]>)>,
+    /// The settings that access was last decided by, and the folder: with both the same it is not
+    /// decided again.
+    pub decided_by: Option<(Arc<DirConfig>, Box<[u8]>)>,
     /// The value of Authentication-Info.
     pub authentication_info: Option<Vec<u8>>,
-    /// When the request came, where something wants to know.
+    /// The time at which the request came, where something wants to know.
     pub received: Option<Received>,
     /// Heads that are ready get their edits on the way up, because these depend on the request.
     pub edits_ready_heads: bool,
-    /// What describes the file's content besides its type: language and coding.
+    /// Fields that describe the file's content besides its type: language and coding.
     pub content_lines: Vec<(Box<str>, Box<[u8]>)>,
     /// Filters that the file's extensions name.
     pub output_filters: Vec<Box<str>>,
     /// Filters make other content of the file.
     pub changes_content: bool,
-    /// How the file was chosen among several.
+    /// Fields that tell how the file was chosen among several.
     pub negotiated: Vec<(Box<str>, Box<[u8]>)>,
     /// Its answer stands for an error.
     pub is_error_page: bool,
@@ -71,12 +80,11 @@ pub struct State {
     pub is_subrequest: bool,
     /// A request of a page's, which goes as far as its content.
     pub is_answered: bool,
-    /// What the page that asked for it shares with it; not with what rules make of it, as in
-    /// Apache.
+    /// State that the including page shares with it; not with what rules make of it, as in Apache.
     pub page: Option<Rc<Shared>>,
     /// It is asked for by its name in the file system, not by a path.
     pub looked_up_file: Option<Vec<u8>>,
-    /// What was asked of the database, where there is one.
+    /// Database queries of the request, where there is a database.
     pub asked: Option<Rc<Asked>>,
     /// The listing of the folder, while it is made.
     pub listing: Option<Rc<Work>>,
@@ -85,7 +93,7 @@ pub struct State {
 }
 
 impl State {
-    /// What is still true when everything begins again with another path.
+    /// The part that is still true when everything begins again with another path.
     pub fn for_another_round(self) -> State {
         State {
             rewrite_ended: self.rewrite_ended,
@@ -108,7 +116,7 @@ impl State {
     }
 }
 
-/// What rewriting in server context made of the path.
+/// The result of rewriting a path in server context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Translated {
     /// A file.

@@ -49,7 +49,7 @@ pub fn formatted(format: &[u8], unix_s: i64, is_universal: bool) -> Vec<u8> {
     out
 }
 
-/// A number that nobody foresees; not for secrets.
+/// A number that cannot be foreseen; not for secrets.
 pub fn chance() -> u64 {
     RandomState::new().hash_one(0)
 }

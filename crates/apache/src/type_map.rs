@@ -4,14 +4,14 @@
 //! as Apache does. Absent on purpose: variants whose content stands in the map itself (`Body:`);
 //! they are as if they were not there.
 
-use crate::verdict::Verdict;
 use crate::{
-    local::Local,
     multiviews::{lines, not_acceptable},
     negotiate::{Choice, Variant, choose, vary},
     state::{peek, state},
+    verdict::Verdict,
     walk::link_policy,
 };
+use saker_apache_model::dir_config::DirConfig;
 use saker_files::{Kind, Watcher, resolve};
 use saker_http::Status;
 use saker_pipeline::{Exchange, Response};
@@ -21,10 +21,12 @@ use std::{os::unix::fs::FileExt, path::Path};
 const BYTES_MAX: u64 = 256 << 10;
 
 /// Chooses a variant, with which everything begins again.
-pub fn answer(exchange: &mut Exchange, watcher: &Watcher, local: &Local) -> Verdict {
+pub fn answer(exchange: &mut Exchange, watcher: &Watcher, local: &DirConfig) -> Verdict {
     exchange.depends_on_request();
     // RFC 2295 section 8.1: what a map leads to is no map itself.
-    if exchange.redirects > 0 && peek(exchange).is_some_and(|own| !own.negotiated.is_empty()) {
+    if exchange.routing.redirects > 0
+        && peek(exchange).is_some_and(|own| !own.negotiated.is_empty())
+    {
         return Verdict::Answer(Response::new(Status(506)));
     }
     let filename = peek(exchange)
@@ -50,7 +52,7 @@ pub fn answer(exchange: &mut Exchange, watcher: &Watcher, local: &Local) -> Verd
             Path::new("/"),
             &relative,
             policy,
-            &mut exchange.stamps,
+            &mut exchange.cache.change_tokens,
         );
         variant.bytes = found.map_or(0, |found| found.metadata.size);
     }
@@ -83,7 +85,7 @@ pub fn answer(exchange: &mut Exchange, watcher: &Watcher, local: &Local) -> Verd
 fn read(
     exchange: &mut Exchange,
     watcher: &Watcher,
-    local: &Local,
+    local: &DirConfig,
     filename: &[u8],
 ) -> Option<Vec<u8>> {
     let policy = link_policy(local.core.options.in_force());
@@ -93,7 +95,7 @@ fn read(
         Path::new("/"),
         relative,
         policy,
-        &mut exchange.stamps,
+        &mut exchange.cache.change_tokens,
     )
     .ok()?;
     if found.metadata.kind != Kind::File || found.metadata.size > BYTES_MAX {
@@ -141,7 +143,7 @@ fn is_local(name: &[u8]) -> bool {
     !name.is_empty() && !is_url && !name.split(|byte| *byte == b'/').any(|part| part == b"..")
 }
 
-/// Whether it says something about the content.
+/// Reads one field. Returns whether it says something about the content.
 fn field(variant: &mut Variant, name: &str, value: &str) -> bool {
     match name {
         "uri" => {

@@ -6,22 +6,23 @@
 //! component by component.
 
 use crate::{
-    facts::{Seen, note_dependencies},
-    host::{Apache, Host},
+    facts::{RequestFacts, note_dependencies},
     htaccess::{HtaccessFiles, Outcome},
-    local::Local,
     memo::{Folder, Memo},
-    sections::{Condition, ConditionKind},
     state::{peek, state},
 };
 use rustix::io::Errno;
 use saker_ap_expr::Evaluation;
+use saker_apache_model::{
+    dir_config::{Condition, ConditionKind, DirConfig},
+    host::{Apache, Host},
+};
 use saker_apache_syntax::options::{FOLLOW_SYM_LINKS, OptionSet, SYM_LINKS_IF_OWNER_MATCH};
-use saker_files::{Kind, LinkPolicy, ResolveError, Stamp, Watcher, look};
+use saker_files::{ChangeToken, Kind, LinkPolicy, ResolveError, Watcher, cached_stat};
 use saker_http::Status;
 use saker_pipeline::Exchange;
 use saker_telemetry::{
-    error_log::{self, About},
+    error_log::{self, LogContext},
     httpd_message::{self, HttpdMessage},
     message,
 };
@@ -29,10 +30,11 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
 
 /// No file system here has longer names; Apache says forbidden, not missing.
 const NAME_BYTES_MAX: usize = 255;
+
 /// As Apache's own bound on components.
 const COMPONENTS_MAX: usize = 200;
 
-/// What a walk needs of its worker.
+/// Everything that a walk needs of its worker.
 pub struct Walker<'w> {
     pub apache: &'w Apache,
     pub host: &'w Host,
@@ -41,25 +43,25 @@ pub struct Walker<'w> {
     pub watcher: &'w Watcher,
     pub htaccess: &'w mut HtaccessFiles,
     pub memo: &'w mut Memo,
-    pub stamps: Vec<Stamp>,
+    pub stamps: Vec<ChangeToken>,
     /// Whose request it is.
-    pub about: &'w dyn About,
+    pub about: &'w dyn LogContext,
     /// The path of the URL, for the log.
     pub uri: &'w [u8],
 }
 
 /// Settings in force in a folder, the folder, and what of the file name is left.
-type Nearest<'f> = (Arc<Local>, Vec<u8>, &'f [u8]);
+type Nearest<'f> = (Arc<DirConfig>, Vec<u8>, &'f [u8]);
 
-/// Where a walk ended.
+/// The end of a walk.
 #[derive(Debug)]
 pub struct Walked {
-    pub local: Arc<Local>,
+    pub local: Arc<DirConfig>,
     /// As far as it is there, and one component more; folders with their slash.
     pub filename: Vec<u8>,
     pub kind: Option<Kind>,
     pub path_info: Vec<u8>,
-    /// What patterns of `<DirectoryMatch>` caught.
+    /// Groups that patterns of `<DirectoryMatch>` caught.
     pub captures: Vec<(String, Vec<u8>)>,
 }
 
@@ -119,7 +121,7 @@ impl Walker<'_> {
     /// it.
     fn last(
         &mut self,
-        local: Arc<Local>,
+        local: Arc<DirConfig>,
         mut folder: Vec<u8>,
         (name, kind, behind): (&[u8], Option<Kind>, Option<&[u8]>),
         mut captures: Vec<(String, Vec<u8>)>,
@@ -197,7 +199,11 @@ impl Walker<'_> {
     }
 
     /// Sections for a folder by its path, then its `.htaccess`.
-    fn folder(&mut self, mut local: Arc<Local>, folder: &[u8]) -> Result<Arc<Local>, Status> {
+    fn folder(
+        &mut self,
+        mut local: Arc<DirConfig>,
+        folder: &[u8],
+    ) -> Result<Arc<DirConfig>, Status> {
         let host = self.host;
         for section in host
             .directories
@@ -210,7 +216,7 @@ impl Walker<'_> {
         if permission.is_none() {
             return Ok(local);
         }
-        for name in &host.access_file_names {
+        for name in host.access_file_names.iter() {
             match self.htaccess.look(
                 self.apache,
                 self.watcher,
@@ -233,10 +239,10 @@ impl Walker<'_> {
     /// `<DirectoryMatch>`, after all folders.
     fn patterns(
         &mut self,
-        mut local: Arc<Local>,
+        mut local: Arc<DirConfig>,
         folder: &[u8],
         captures: &mut Vec<(String, Vec<u8>)>,
-    ) -> Arc<Local> {
+    ) -> Arc<DirConfig> {
         for section in self
             .host
             .directories
@@ -267,7 +273,7 @@ impl Walker<'_> {
             return Err(Status::FORBIDDEN);
         }
         let policy = link_policy(options);
-        match look(
+        match cached_stat(
             self.watcher,
             Path::new(OsStr::from_bytes(folder)),
             name,
@@ -377,11 +383,11 @@ pub fn link_policy(options: OptionSet) -> LinkPolicy {
 /// `<Files>` and `<FilesMatch>`, those of folders and `.htaccess` among them.
 fn files(
     memo: &mut Memo,
-    local: Arc<Local>,
+    local: Arc<DirConfig>,
     name: &[u8],
     captures: &mut Vec<(String, Vec<u8>)>,
-) -> Arc<Local> {
-    let sections = local.core.files.clone();
+) -> Arc<DirConfig> {
+    let sections = local.files.clone();
     let mut own = None;
     for section in sections.iter().filter(|section| section.is_for_name(name)) {
         captures.extend(section.named_captures(name));
@@ -392,7 +398,11 @@ fn files(
 
 /// Sections of one kind are laid over each other first, and all of them together over what is
 /// outside.
-fn among(memo: &mut Memo, before: Option<Arc<Local>>, section: &Arc<Local>) -> Option<Arc<Local>> {
+fn among(
+    memo: &mut Memo,
+    before: Option<Arc<DirConfig>>,
+    section: &Arc<DirConfig>,
+) -> Option<Arc<DirConfig>> {
     Some(before.map_or_else(|| Arc::clone(section), |before| memo.over(&before, section)))
 }
 
@@ -400,10 +410,10 @@ fn among(memo: &mut Memo, before: Option<Arc<Local>>, section: &Arc<Local>) -> O
 pub fn locations(
     memo: &mut Memo,
     host: &Host,
-    local: Arc<Local>,
+    local: Arc<DirConfig>,
     path: &[u8],
     captures: &mut Vec<(String, Vec<u8>)>,
-) -> Arc<Local> {
+) -> Arc<DirConfig> {
     let mut own = None;
     for section in host
         .locations
@@ -422,18 +432,18 @@ pub fn conditions(
     exchange: &mut Exchange,
     host: &Host,
     watcher: &Watcher,
-    local: Arc<Local>,
-) -> Arc<Local> {
-    if local.core.conditions.is_empty() {
+    local: Arc<DirConfig>,
+) -> Arc<DirConfig> {
+    if local.conditions.is_empty() {
         return local;
     }
     state(exchange).local = Some(Arc::clone(&local));
-    let sections = local.core.conditions.clone();
+    let sections = local.conditions.clone();
     let Some(seen_state) = peek(exchange).cloned() else {
         return local;
     };
-    let seen = Seen::new(exchange, &seen_state, host, watcher);
-    let mut evaluation = Evaluation::new(&seen);
+    let seen = RequestFacts::new(exchange, &seen_state, host, watcher);
+    let mut evaluation = Evaluation::recording_tests(&seen);
     let own = those_that_hold(memo, &sections, &mut evaluation, None);
     let (dependencies, stamps) = (evaluation.dependencies, seen.stamps.take());
     state(exchange)
@@ -449,8 +459,8 @@ fn those_that_hold(
     memo: &mut Memo,
     sections: &[Arc<Condition>],
     evaluation: &mut Evaluation<'_>,
-    mut own: Option<Arc<Local>>,
-) -> Option<Arc<Local>> {
+    mut own: Option<Arc<DirConfig>>,
+) -> Option<Arc<DirConfig>> {
     let mut taken = false;
     for section in sections {
         let holds = match &section.kind {
@@ -466,7 +476,7 @@ fn those_that_hold(
         if holds.unwrap_or(false) {
             taken = true;
             own = among(memo, own, &section.local);
-            own = those_that_hold(memo, &section.local.core.conditions, evaluation, own);
+            own = those_that_hold(memo, &section.local.conditions, evaluation, own);
         }
     }
     own

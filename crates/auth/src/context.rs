@@ -1,9 +1,9 @@
-//! One request while access to it is decided.
+//! State of one request while access to it is decided.
 //!
 //! Called by: `decide`, and the rules and look-ups below it.
 
 use crate::{records::RecordFiles, request::AuthRequest, settings::AuthSettings};
-use saker_ap_expr::{StringExpression, words::words};
+use saker_ap_expr::{StringExpression, Subnet, words::words};
 use saker_files::Watcher;
 use saker_net::blocking::{Answer, Pause};
 use saker_telemetry::httpd_message::HttpdMessage;
@@ -58,7 +58,7 @@ impl fmt::Display for Decision {
     }
 }
 
-/// Why a look-up has no result.
+/// Reason why a look-up has no result.
 pub enum LookupError {
     /// It failed, which has been logged.
     Failed,
@@ -140,6 +140,13 @@ impl<'c> AuthContext<'c> {
         self.pending = pending.or(self.pending.take());
         self.redirect = redirect.or(self.redirect.take());
         result
+    }
+
+    /// Returns whether the network contains the client's address; the decision depends on it.
+    pub fn is_client_in(&mut self, network: &Subnet) -> bool {
+        let contains = network.contains(self.request.client_address());
+        self.request.depends_on_network(network, contains);
+        contains
     }
 
     /// The value of a look-up, or the decision of a rule that needs it.

@@ -95,7 +95,7 @@ pub fn authenticate(context: &mut AuthContext<'_>) -> Authenticated {
     verify(context, &own, &realm, &proof)
 }
 
-/// Logs why a field is no proof; a missing field is not logged.
+/// Logs why a field is not accepted; a missing field is not logged.
 fn log_unusable(context: &AuthContext<'_>, sent: Option<&[u8]>) {
     let Some(sent) = sent else { return };
     let scheme = String::from_utf8_lossy(
@@ -228,7 +228,7 @@ impl Proof {
         }
     }
 
-    /// Why it does not answer the challenge.
+    /// Reason why it does not answer the challenge.
     fn mismatch(&self, realm: &str) -> Option<(&'static HttpdMessage, String)> {
         if self.realm != realm {
             return Some((
@@ -258,7 +258,7 @@ impl Proof {
         })
     }
 
-    /// Why its nonce is invalid or expired.
+    /// Reason why its nonce is invalid or expired.
     fn nonce_error(
         &self,
         realm: &str,

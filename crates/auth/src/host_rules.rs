@@ -45,10 +45,7 @@ fn names_client(
         }
         let found = match source {
             Source::All => true,
-            Source::Ip(network) => {
-                context.request.depends_on(Dependency::Client);
-                network.contains(context.request.client_address())
-            }
+            Source::Ip(network) => context.is_client_in(network),
             Source::Environment { name, negated } => {
                 context.request.depends_on(Dependency::Environment);
                 context.request.has_variable(name) != *negated

@@ -6,7 +6,7 @@
 //! Caveat: a file that can't be read is an error, never an empty file.
 
 use saker_database::dbm;
-use saker_files::{Kind, LinkPolicy, Stamp, Watcher, resolve};
+use saker_files::{ChangeToken, Kind, LinkPolicy, Watcher, resolve};
 use std::{
     collections::HashMap,
     ffi::OsStr,
@@ -25,7 +25,7 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 pub type Records = HashMap<Box<[u8]>, Vec<Box<[u8]>>>;
 
 struct CachedFile {
-    stamps: Box<[Stamp]>,
+    tokens: Box<[ChangeToken]>,
     records: Result<Rc<Records>, String>,
 }
 
@@ -33,7 +33,7 @@ struct CachedFile {
 #[derive(Default)]
 pub struct RecordFiles {
     by_path: HashMap<PathBuf, CachedFile>,
-    /// By kind and path.
+    /// DBM files, by kind and path.
     dbm_files: HashMap<(Box<str>, PathBuf), CachedFile>,
 }
 
@@ -43,8 +43,8 @@ impl RecordFiles {
     /// # Errors
     /// Why it can't be read.
     pub fn read(&mut self, watcher: &Watcher, path: &Path) -> Result<Rc<Records>, String> {
-        cached(&mut self.by_path, path.to_owned(), watcher, |stamps| {
-            Ok(parse(&content(watcher, path, stamps)?))
+        cached(&mut self.by_path, path.to_owned(), watcher, |tokens| {
+            Ok(parse(&content(watcher, path, tokens)?))
         })
     }
 
@@ -68,10 +68,10 @@ impl RecordFiles {
             &mut self.dbm_files,
             (kind.into(), path.to_owned()),
             watcher,
-            |stamps| {
+            |tokens| {
                 let read = |ending: &str| {
                     let name = [path.as_os_str().as_bytes(), ending.as_bytes()].concat();
-                    content(watcher, Path::new(OsStr::from_bytes(&name)), stamps)
+                    content(watcher, Path::new(OsStr::from_bytes(&name)), tokens)
                 };
                 dbm::read(kind, read, pairs)
             },
@@ -84,31 +84,35 @@ fn cached<K: Hash + Eq>(
     all: &mut HashMap<K, CachedFile>,
     key: K,
     watcher: &Watcher,
-    read: impl FnOnce(&mut Vec<Stamp>) -> Result<Records, String>,
+    read: impl FnOnce(&mut Vec<ChangeToken>) -> Result<Records, String>,
 ) -> Result<Rc<Records>, String> {
     let now_ms = watcher.now_ms();
     if let Some(kept) = all
         .get(&key)
-        .filter(|kept| kept.stamps.iter().all(|stamp| stamp.is_current(now_ms)))
+        .filter(|kept| kept.tokens.iter().all(|token| token.is_current(now_ms)))
     {
         return kept.records.clone();
     }
-    let mut stamps = Vec::new();
-    let records = read(&mut stamps).map(Rc::new);
+    let mut tokens = Vec::new();
+    let records = read(&mut tokens).map(Rc::new);
     if all.len() >= KEPT_MAX {
         all.clear();
     }
     all.insert(
         key,
         CachedFile {
-            stamps: stamps.into(),
+            tokens: tokens.into(),
             records: records.clone(),
         },
     );
     records
 }
 
-fn content(watcher: &Watcher, path: &Path, stamps: &mut Vec<Stamp>) -> Result<Vec<u8>, String> {
+fn content(
+    watcher: &Watcher,
+    path: &Path,
+    tokens: &mut Vec<ChangeToken>,
+) -> Result<Vec<u8>, String> {
     let relative: Vec<&[u8]> = path
         .as_os_str()
         .as_bytes()
@@ -120,7 +124,7 @@ fn content(watcher: &Watcher, path: &Path, stamps: &mut Vec<Stamp>) -> Result<Ve
         Path::new("/"),
         &relative.join(&b'/'),
         LinkPolicy::Follow,
-        stamps,
+        tokens,
     )
     .map_err(|error| error.to_string())?;
     if found.metadata.kind != Kind::File || found.metadata.size > FILE_BYTES_MAX {

@@ -1,10 +1,10 @@
-//! What authentication and authorization ask about a request.
+//! The request as authentication and authorization see it.
 //!
 //! Called by: every look-up and rule of this crate, through `AuthContext`.
 //! Caveat: an implementation records what a decision depended on ([`AuthRequest::depends_on`]), so
 //! that the outcome for `Require all granted` can be cached and others can't.
 
-use saker_ap_expr::{Dependency, EvaluationError, Expression, StringExpression};
+use saker_ap_expr::{Dependency, EvaluationError, Expression, StringExpression, Subnet};
 use saker_config::model::Origin;
 use saker_database::QueryResult;
 use saker_http::Status;
@@ -74,6 +74,10 @@ pub trait AuthRequest {
 
     /// Records that the decision depends on this.
     fn depends_on(&mut self, dependency: Dependency);
+
+    /// Records that the decision depends on whether the network contains the client's address, and
+    /// on nothing else about the client.
+    fn depends_on_network(&mut self, network: &Subnet, contains: bool);
 
     /// # Errors
     /// Why the expression can't be evaluated.

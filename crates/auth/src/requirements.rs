@@ -30,11 +30,7 @@ pub fn check(context: &mut AuthContext<'_>, requirement: &Requirement) -> Decisi
             expression,
             wants_user,
         } => return check_expression(context, expression, *wants_user),
-        Requirement::Ip(networks) => {
-            context.request.depends_on(Dependency::Client);
-            let client = context.request.client_address();
-            networks.iter().any(|network| network.contains(client))
-        }
+        Requirement::Ip(networks) => networks.iter().any(|network| context.is_client_in(network)),
         Requirement::Local => {
             context.request.depends_on(Dependency::Client);
             let client = context.request.client_address();

@@ -1,9 +1,10 @@
-//! The server's end of the broker: it asks, and holds programs that the broker has started.
+//! The server's end of the broker: sends requests, and holds programs that the broker has started.
 //!
-//! Called by: the server, from any thread; each request has a channel of its own, so that none
-//! waits for another's answer but in the broker. Caveat: an answer takes as long as the kernel
-//! needs, and reading a large configuration some seconds: not for threads that serve. Out of scope:
-//! deciding.
+//! Called by: the server, from any thread; each request has a channel of its own, so requests wait
+//! for each other only in the broker.
+//! Caveat: an answer takes as long as the kernel needs, and reading a large configuration takes
+//! seconds: not for threads that serve.
+//! Out of scope: decisions.
 
 use saker_broker::{Grant, RELEASE, Request, Role, STATUS_BYTES, SpawnKind, SpawnRequest, again};
 use saker_net::{
@@ -64,9 +65,10 @@ impl BrokerClient {
         at_end: impl FnOnce() + Send + 'static,
     ) -> io::Result<BrokerClient> {
         let (ours, theirs) = packets()?;
-        // What the server was started with is not for it, and not for what it starts.
+        // Descriptors that the server was started with are not for the broker, nor for its
+        // programs.
         saker_net::process::close_at_exec();
-        // A group of its own: signals of a terminal are for the server.
+        // A process group of its own: a terminal's signals are for the server.
         let mut child = again(Role::Broker)
             .stdin(theirs)
             .stdout(Stdio::null())
@@ -141,8 +143,7 @@ impl BrokerClient {
         })
     }
 
-    /// Starts a log program, which ends with its input. To be asked for as
-    /// [`SpawnKind::LogProgram`].
+    /// Starts a log program, which ends with its input. Requested as [`SpawnKind::LogProgram`].
     pub fn start_log_program(
         &self,
         request: &SpawnRequest,
@@ -290,7 +291,7 @@ pub struct SpawnedChild {
 }
 
 impl SpawnedChild {
-    /// Says whether its group has ended, too. To be asked after [`Spawned::status`].
+    /// Returns true if its process group has ended, too. Call [`Spawned::status`] first.
     pub fn is_gone(&mut self) -> bool {
         let mut said = [0; 1];
         self.status().is_some()
@@ -302,7 +303,7 @@ impl SpawnedChild {
     }
 
     fn tell(&self, letter: u8) {
-        // A program that can't be told any more has gone.
+        // A program whose channel is closed has ended.
         let _ = (&self.channel).write(&[letter]);
     }
 }
@@ -317,7 +318,7 @@ impl Spawned for SpawnedChild {
         Ok(self.channel.try_clone()?.into())
     }
 
-    /// One whose broker has gone has ended.
+    /// A program whose broker is gone has ended.
     fn status(&mut self) -> Option<ExitStatus> {
         if self.status.is_none() {
             let mut said = [0; STATUS_BYTES];

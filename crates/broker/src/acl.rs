@@ -1,8 +1,9 @@
-//! POSIX access control lists as the kernel takes them (acl(5), linux/posix_acl_xattr.h): a mode,
-//! and users besides.
+//! POSIX access control lists in the kernel's format (acl(5), linux/posix_acl_xattr.h): a mode, and
+//! additional users.
 //!
-//! Called by: the state directory, for users who may reach the control socket. Caveat: a file
-//! system without lists refuses them. Out of scope: groups, default lists, reading them back.
+//! Called by: the state directory, for users who may reach the control socket.
+//! Caveat: a file system without lists refuses them.
+//! Out of scope: groups, default lists, reading lists back.
 
 use std::collections::BTreeSet;
 

@@ -1,9 +1,11 @@
-//! The control socket's file, which stays root's: the users who may reach it, and its end.
+//! The control socket's file, which belongs to root: users with access, and removal.
 //!
 //! Called by: the server's start, as root; the loop (`serve`), when grants are committed and at the
-//! server's end. Caveat: the server's own group may write to the state directory, so that what
-//! stands there is looked at by its descriptor before anything is done to it. Out of scope:
-//! binding, which comes before the change of user; whom the server answers.
+//! server's end.
+//! Caveat: the server's own group may write to the state directory, so entries are examined by
+//! descriptor before they are changed.
+//! Out of scope: binding, which happens before the change of user; the server's own check of
+//! clients.
 
 use crate::{acl, files, open};
 use rustix::{
@@ -76,8 +78,8 @@ pub fn admit_at(state_dir: &Path, users: &BTreeSet<u32>) -> io::Result<()> {
     admit(open_guarded(state_dir)?, users)
 }
 
-/// Removes what a server that has gone has left in its state directory, unless a successor has
-/// locked it.
+/// Removes the files that a server has left in its state directory, unless a successor has locked
+/// it.
 pub fn clean_up(state_dir: &Path) -> io::Result<()> {
     let directory = open_guarded(state_dir)?;
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -113,7 +115,7 @@ mod tests {
         path::PathBuf,
     };
 
-    /// As a server leaves it: root's, for a group of its own.
+    /// Creates a state directory as a server leaves it: owned by root, for a group of its own.
     fn state(name: &str) -> Option<PathBuf> {
         let root = std::env::temp_dir().join(format!("saker-state-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&root);

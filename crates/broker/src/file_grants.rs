@@ -1,11 +1,11 @@
-//! Files, sockets and addresses that the configuration names: the grants of everything but
-//! programs.
+//! Grants of files, sockets, and addresses named by the configuration; everything but programs.
 //!
-//! Called by: `Grants`. Caveat: each is exact; no pattern and no folder stands for what is below
-//! it. Out of scope: opening (`open`), which looks at what a path leads to.
+//! Called by: `Grants`.
+//! Caveat: each grant is exact; no pattern and no directory stands for what is below it.
+//! Out of scope: opening (`open`), which checks where a path leads.
 
 use crate::{
-    grants::{Grant, refuse},
+    grant::{Grant, Transport, refuse},
     request::{Descriptor, Request},
 };
 use saker_net::privileged::Open;
@@ -16,7 +16,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// All of them, for looking them up.
+/// All grants of files and addresses, indexed.
 #[derive(Debug, Default)]
 pub struct FileGrants {
     logs: HashMap<PathBuf, u32>,
@@ -26,13 +26,6 @@ pub struct FileGrants {
     pub(crate) sockets: HashMap<PathBuf, u32>,
     pub(crate) pid_files: HashSet<PathBuf>,
     pub(crate) control: Option<(PathBuf, BTreeSet<u32>)>,
-}
-
-/// The protocol of a listening address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Transport {
-    Tcp,
-    Udp,
 }
 
 /// A request that is granted, as it is to be carried out.

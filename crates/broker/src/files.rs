@@ -1,9 +1,10 @@
-//! Socket files and the PidFile: binding the former in place of dead ones, and removing what a
-//! server leaves behind.
+//! Socket files and the PidFile: binds sockets in place of dead ones, and removes what a server
+//! leaves behind.
 //!
-//! Called by: the loop (`serve`), on request and at the server's end. Caveat: a socket file is dead
-//! if nobody listens on it, which is asked twice at the end, because a successor may be between
-//! bind(2) and listen(2). Out of scope: the state directory, which the server's lock guards.
+//! Called by: the loop (`serve`), on request and at the server's end.
+//! Caveat: a socket file is dead if no process listens on it. At the end this is checked twice,
+//! because a successor may be between bind(2) and listen(2).
+//! Out of scope: the state directory, which the server's lock guards.
 
 use crate::open::{Entry, Trust, find};
 use rustix::{
@@ -23,8 +24,8 @@ const PID_BYTES_MAX: u64 = 32;
 /// Between the two questions to a socket file.
 const BIND_TIME: Duration = Duration::from_millis(50);
 
-/// Binds a Unix socket in a directory of root's, in place of a dead one's file, and gives its file
-/// a mode.
+/// Binds a Unix socket in a directory owned by root, in place of a dead socket's file, and sets the
+/// file's mode.
 pub fn bind_unix(socket: BorrowedFd<'_>, path: &Path, mode: u32) -> io::Result<()> {
     let entry = find(path)?;
     if entry.trust != Trust::Root {
@@ -41,7 +42,7 @@ pub fn bind_unix(socket: BorrowedFd<'_>, path: &Path, mode: u32) -> io::Result<(
         }
         outcome => outcome?,
     }
-    // Nobody can connect before listen(2).
+    // No client can connect before listen(2).
     Ok(chmodat(
         &entry.directory,
         &entry.name,
@@ -112,7 +113,8 @@ fn is_dead(entry: &Entry) -> bool {
     is_socket(entry) && probe() == Err(Errno::CONNREFUSED)
 }
 
-/// By the directory's descriptor, which is shorter than any limit and leads nowhere else.
+/// Addresses the socket by the directory's descriptor, which is shorter than any limit and leads
+/// nowhere else.
 fn address(entry: &Entry) -> io::Result<SocketAddrUnix> {
     let directory = format!("/proc/self/fd/{}", entry.directory.as_raw_fd());
     Ok(SocketAddrUnix::new(
@@ -167,7 +169,7 @@ mod tests {
         );
         rustix::net::listen(&ours, 1).unwrap();
         UnixStream::connect(&path).unwrap();
-        // One that lives stays, and so does what is no socket.
+        // Live sockets stay, and so do files that are not sockets.
         let error = bind_unix(socket().as_fd(), &path, 0o660).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
         clean_up(1, [].iter(), [path.clone()].iter());

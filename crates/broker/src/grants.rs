@@ -1,32 +1,28 @@
-//! What the configuration allows: programs as users, with suEXEC's checks, and files and addresses
-//! (`file_grants`).
+//! Grants, derived from the configuration: programs as users, with suEXEC's checks, and files and
+//! addresses (`file_grants`).
 //!
-//! Asked before each request is carried out. A script has to lie below a folder that was granted to
-//! its user, and has to be his alone, folder and file, as the Apache manual's page "suEXEC Support"
-//! lists it. Difficulty: between the look and the start a path may come to mean something else. The
-//! folder is opened once, looked at by its descriptor, and the script is started from there by its
-//! bare name; whoever can change what that means is the user himself. A program has the arguments
-//! and the environment of its grant, and inherits as many descriptors as they name; nothing else is
-//! started. Out of scope: who asks. The other end of the broker's socket is the server's alone.
+//! Called by: the loop, before each request is carried out. A script has to lie below a directory
+//! that was granted to its user, and script and directory must belong to that user alone, as the
+//! page "suEXEC Support" of the Apache manual lists it. A program gets the arguments and the
+//! environment of its grant, and inherits as many descriptors as they name; nothing else is
+//! started.
+//! Caveat: a path may come to mean something else between check and start. So the directory is
+//! opened once and checked by its descriptor, and the script is started from there by its bare
+//! name; only the user could change what that means.
+//! Out of scope: authentication. The other end of the broker's socket is the server's alone.
 
 use crate::{
-    file_grants::{FileGrants, Transport},
+    file_grants::FileGrants,
+    grant::{Grant, refuse},
     spawn_request::{SpawnKind, SpawnRequest, descriptors_named, matches},
 };
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, statat};
-use saker_net::{
-    process::{Identity, home_of},
-    wire::{Reader, Writer},
-};
+use saker_net::process::{Identity, home_of};
 use std::{
     collections::HashMap,
     ffi::OsString,
     io,
-    net::SocketAddr,
-    os::{
-        fd::{AsRawFd, OwnedFd},
-        unix::ffi::{OsStrExt, OsStringExt},
-    },
+    os::fd::{AsRawFd, OwnedFd},
     path::{Component, Path, PathBuf},
 };
 
@@ -36,72 +32,7 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 const SET_ID: u32 = 0o6000;
 const EXECUTABLE_BY_OWNER: u32 = 0o100;
 
-/// One thing that may be started.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Grant {
-    /// Scripts of a user below a folder.
-    Scripts {
-        user: String,
-        group: Option<String>,
-        root: PathBuf,
-    },
-    /// Scripts of any user, by his own group, below this folder of his home.
-    Homes {
-        suffix: PathBuf,
-    },
-    /// A program by its path, with these arguments and no variables but these, which may be
-    /// patterns (`any_number`, `descriptor`). Never as root.
-    Program {
-        user: String,
-        group: Option<String>,
-        file: PathBuf,
-        arguments: Vec<OsString>,
-        environment: Vec<(OsString, OsString)>,
-    },
-    /// A log program with exactly these arguments, as root.
-    LogProgram {
-        file: PathBuf,
-        arguments: Vec<OsString>,
-    },
-    /// Any program as the user that the server itself has become, but without what the server keeps
-    /// from that user.
-    Own {
-        user: String,
-        group: Option<String>,
-    },
-    /// A log that is opened for appending, and made with this mode.
-    Log {
-        path: PathBuf,
-        mode: u32,
-    },
-    /// A file that the server reads: configuration, certificate, key …
-    Read {
-        path: PathBuf,
-    },
-    /// A directory whose names the server reads.
-    Directory {
-        path: PathBuf,
-    },
-    Listen {
-        address: SocketAddr,
-        transport: Transport,
-    },
-    ListenUnix {
-        path: PathBuf,
-        mode: u32,
-    },
-    /// A file that is removed at the server's end.
-    PidFile {
-        path: PathBuf,
-    },
-    /// The state directory, and users who may reach the control socket in it.
-    Control {
-        state_dir: PathBuf,
-        users: Vec<u32>,
-    },
-}
-
-/// All of them.
+/// All grants of a configuration.
 #[derive(Debug, Default)]
 pub struct Grants {
     users: HashMap<(String, Option<String>), Vec<Grant>>,
@@ -112,15 +43,16 @@ pub struct Grants {
     pub files: FileGrants,
 }
 
-/// What may be started, as whom, and where.
+/// A granted program: its user and its directory.
 #[derive(Debug)]
 pub struct Allowed {
     pub identity: Identity,
-    /// Of a script; programs are started by their path.
+    /// Directory of a script; programs are started by their path.
     pub folder: Option<OwnedFd>,
-    /// Descriptors that it inherits besides its standard ones.
+    /// Number of inherited descriptors in addition to the standard ones.
     pub inherited: usize,
-    /// It has processes of its own alone to signal, because it runs as the server's user.
+    /// Its processes are isolated (they can signal only each other), because it runs as the
+    /// server's user.
     pub is_apart: bool,
 }
 
@@ -375,148 +307,4 @@ fn check_owner(found: &Stat, identity: &Identity, path: &Path) -> io::Result<()>
             found.st_gid
         )),
     }
-}
-
-pub(crate) fn refuse<T>(reason: String) -> io::Result<T> {
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
-}
-
-impl Grant {
-    /// A list of them as it goes from process to process.
-    pub fn encode(all: &[Grant]) -> Vec<u8> {
-        let mut writer = Writer::default();
-        writer.list(all, |writer, grant| match grant {
-            Grant::Scripts { user, group, root } => {
-                writer.number(0);
-                whom(writer, user, group.as_deref());
-                writer.text(root.as_os_str().as_bytes());
-            }
-            Grant::Homes { suffix } => {
-                writer.number(1);
-                writer.text(suffix.as_os_str().as_bytes());
-            }
-            Grant::Program {
-                user,
-                group,
-                file,
-                arguments,
-                environment,
-            } => {
-                writer.number(2);
-                whom(writer, user, group.as_deref());
-                writer.text(file.as_os_str().as_bytes());
-                writer.texts(arguments);
-                writer.pairs(environment);
-            }
-            Grant::LogProgram { file, arguments } => {
-                writer.number(3);
-                writer.text(file.as_os_str().as_bytes());
-                writer.texts(arguments);
-            }
-            Grant::Own { user, group } => {
-                writer.number(4);
-                whom(writer, user, group.as_deref());
-            }
-            Grant::Log { path, mode } => file(writer, 5, path, *mode),
-            Grant::Read { path } => file(writer, 6, path, 0),
-            Grant::Directory { path } => file(writer, 7, path, 0),
-            Grant::ListenUnix { path, mode } => file(writer, 8, path, *mode),
-            Grant::PidFile { path } => file(writer, 9, path, 0),
-            Grant::Control { state_dir, users } => {
-                writer.number(12);
-                writer.text(state_dir.as_os_str().as_bytes());
-                writer.list(users, |writer, user| writer.number(u64::from(*user)));
-            }
-            Grant::Listen { address, transport } => {
-                writer.number(10 + u64::from(*transport == Transport::Udp));
-                writer.text(address.to_string().as_bytes());
-            }
-        });
-        writer.0
-    }
-
-    pub fn decode(message: &[u8]) -> io::Result<Vec<Grant>> {
-        let mut reader = Reader(message);
-        let all = reader.list(Grant::read)?;
-        reader.end().map(|()| all)
-    }
-
-    fn read(reader: &mut Reader<'_>) -> io::Result<Grant> {
-        let kind = reader.number()?;
-        match kind {
-            1 => {
-                return Ok(Grant::Homes {
-                    suffix: path(reader.text()?),
-                });
-            }
-            3 => {
-                return Ok(Grant::LogProgram {
-                    file: path(reader.text()?),
-                    arguments: reader.texts()?,
-                });
-            }
-            5..=9 => {
-                let mode = u32::try_from(reader.number()?).map_err(io::Error::other)?;
-                let path = path(reader.text()?);
-                return Ok(match kind {
-                    5 => Grant::Log { path, mode },
-                    6 => Grant::Read { path },
-                    7 => Grant::Directory { path },
-                    8 => Grant::ListenUnix { path, mode },
-                    _ => Grant::PidFile { path },
-                });
-            }
-            10 | 11 => {
-                let transport = if kind == 10 {
-                    Transport::Tcp
-                } else {
-                    Transport::Udp
-                };
-                return Ok(Grant::Listen {
-                    address: reader.string()?.parse().map_err(io::Error::other)?,
-                    transport,
-                });
-            }
-            12 => {
-                let state_dir = path(reader.text()?);
-                let users = reader
-                    .list(|reader| u32::try_from(reader.number()?).map_err(io::Error::other))?;
-                return Ok(Grant::Control { state_dir, users });
-            }
-            _ => {}
-        }
-        let user = reader.string()?;
-        let group = reader.optional_string()?;
-        match kind {
-            0 => Ok(Grant::Scripts {
-                user,
-                group,
-                root: path(reader.text()?),
-            }),
-            2 => Ok(Grant::Program {
-                user,
-                group,
-                file: path(reader.text()?),
-                arguments: reader.texts()?,
-                environment: reader.pairs()?,
-            }),
-            4 => Ok(Grant::Own { user, group }),
-            _ => Err(io::ErrorKind::InvalidData.into()),
-        }
-    }
-}
-
-fn file(writer: &mut Writer, kind: u64, path: &Path, mode: u32) {
-    writer.number(kind);
-    writer.number(u64::from(mode));
-    writer.text(path.as_os_str().as_bytes());
-}
-
-fn whom(writer: &mut Writer, user: &str, group: Option<&str>) {
-    writer.text(user.as_bytes());
-    writer.optional(group.map(str::as_bytes));
-}
-
-fn path(text: &[u8]) -> PathBuf {
-    OsString::from_vec(text.to_vec()).into()
 }

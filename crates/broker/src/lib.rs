@@ -1,21 +1,23 @@
-//! The privileged broker: the small process that stays root when the server gives root up
+//! The privileged broker: the small process that stays root when the server gives up root
 //! (privilege separation, as in OpenSSH).
 //!
-//! The server starts it before it becomes its user (`saker-broker-client`): the same program once
-//! more, which calls [`serve`] and does nothing else. Both ends share a socket. For each request
-//! there is a channel of its own: the message goes in by it (`request` has the list), and the
-//! answer comes out, with a descriptor where one is asked for. The channel of a program stays as
-//! its liveness channel: its exit status comes out, signals go in, and when the server's end
-//! closes, by whatever cause, the program is ended. When the server goes, all are, and its PidFile
-//! and sockets are removed. Caveat: whoever has taken over the server talks to the broker, which is
-//! root. So it knows from its own reading of the configuration what may be had (`grants`), looks at
-//! scripts as suEXEC does, and at each path that it opens (`open`). Out of scope: threads, bytes of
-//! clients, and unsafe code, which is in `net::spawn_as`.
+//! Called by: the server, before it switches to its user (`saker-broker-client`). The broker is the
+//! same binary, which calls [`serve`] and does nothing else. Both ends share a socket. Each request
+//! has a channel of its own: the message goes in through it (`request` lists all messages), and the
+//! answer comes out, with a descriptor if one is requested. A program's channel remains as its
+//! liveness channel: signals go in, its exit status comes out, and when the server's end closes,
+//! for whatever reason, the program is terminated. When the server ends, all programs are
+//! terminated, and its PidFile and sockets are removed.
+//! Caveat: an attacker who has taken over the server talks to the broker, which is root. So the
+//! broker derives the grants from its own reading of the configuration (`grants`), checks scripts
+//! as suEXEC does, and checks each path that it opens (`open`).
+//! Out of scope: threads, client bytes, and unsafe code, which is in `net::spawn_as`.
 
 mod acl;
 pub mod control;
 mod file_grants;
 mod files;
+mod grant;
 mod grants;
 mod open;
 mod request;
@@ -23,8 +25,9 @@ mod serve;
 mod spawn;
 mod spawn_request;
 
-pub use file_grants::{FileGrants, Permit, Transport};
-pub use grants::{Allowed, Grant, Grants};
+pub use file_grants::{FileGrants, Permit};
+pub use grant::{Grant, Transport};
+pub use grants::{Allowed, Grants};
 pub use open::examine;
 pub use request::{Descriptor, Request};
 pub use serve::serve;
@@ -32,15 +35,15 @@ pub use spawn_request::{SpawnKind, SpawnRequest, any_number, descriptor, matches
 
 use std::{os::unix::process::CommandExt, process::Command};
 
-/// Says to a process of this program what it is for.
+/// Environment variable with the task of a process.
 const ROLE: &str = "SAKER_BROKER";
-/// On a liveness channel, beside the letters of signals: what is left of the program's group may
-/// stay.
+/// Letter on a liveness channel, in addition to those of signals: the rest of the program's group
+/// may keep running.
 pub const RELEASE: u8 = b'r';
-/// Of the end of a program, on its liveness channel: a letter and the wait status.
+/// Length of a status report on a liveness channel: a letter and the wait status.
 pub const STATUS_BYTES: usize = 5;
 
-/// What this process was started to be.
+/// The task of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// To call [`serve`].

@@ -1,14 +1,13 @@
-//! Opens a path as root, so that nobody but root decides what it leads to.
+//! Opens a path as root, so that no user but root decides where it leads.
 //!
-//! Called by: the loop (`serve`), for paths that are granted. The way to a file is walked name by
-//! name, each by the descriptor of its directory. As long as only root can change what stands in a
-//! directory, links are followed, as root has laid them. From the first directory that another user
-//! can write to, none is followed and there is no way back up (as openat2(2) does with
-//! RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS), and what is found there has to have one name only and
-//! to belong to root or to the owner of its directory. So neither the server's user nor the owner
-//! of a site can have a file opened that is somebody else's. Caveat: a directory with an access
-//! control list that lets users write counts as theirs. Out of scope: what is granted; owners and
-//! modes of files that exist, which stay as they are.
+//! Called by: the loop (`serve`), for granted paths. The path is walked name by name, each relative
+//! to the descriptor of its directory. As long as only root can change the entries of a directory,
+//! links are followed. From the first directory that another user can write to, no link is followed
+//! and there is no way back up (as openat2(2) does with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS),
+//! and a file found there must have a single name and belong to root or to the owner of its
+//! directory. So neither the server's user nor the owner of a site can have a foreign file opened.
+//! Caveat: a directory whose access control list lets users write counts as theirs.
+//! Out of scope: grants; owners and modes of existing files, which stay as they are.
 
 use rustix::{
     fs::{
@@ -25,13 +24,13 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// As the kernel's (path_resolution(7)).
+/// The kernel's limit (path_resolution(7)).
 const LINKS_MAX: u32 = 40;
 const STICKY: u32 = 0o1000;
 const WRITABLE_BY_GROUP: u32 = 0o020;
 const WRITABLE_BY_ALL: u32 = 0o002;
-/// Links of procfs lead to what a process has open (linux/magic.h), and those of the broker are not
-/// the server's.
+/// Links of procfs lead to open files of a process (linux/magic.h); the broker's are not the
+/// server's.
 const PROC_MAGIC: i64 = 0x9fa0;
 const SEARCH: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
@@ -44,7 +43,7 @@ const SEARCH: OFlags = OFlags::RDONLY
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
     Root,
-    /// Anybody makes entries, but only their owner replaces them: those of root's stay root's.
+    /// Any user creates entries, but only their owner replaces them: root's entries stay root's.
     Sticky,
     Others,
 }

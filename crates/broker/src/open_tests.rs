@@ -265,7 +265,7 @@ fn devices_sockets_and_pipes() {
             );
         }
     }
-    // Nobody reads it: an answer at once, and not when somebody does.
+    // A FIFO without a reader fails at once instead of blocking.
     assert_eq!(
         open(&scratch.path("fifo"), LOG).unwrap_err().raw_os_error(),
         Some(6)

@@ -15,7 +15,7 @@
 //! Called by: both ends. Caveat: paths are compared as they are written, never resolved, before
 //! anything is opened. Out of scope: doing it (`serve`).
 
-use crate::{grants::Grant, spawn_request::SpawnRequest};
+use crate::{grant::Grant, spawn_request::SpawnRequest};
 use saker_net::{
     privileged::Open,
     wire::{Reader, Writer},
@@ -42,7 +42,7 @@ pub enum Request {
     DiscardGrants,
 }
 
-/// What a descriptor that came along is.
+/// Kind of an attached descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Descriptor {
     Tcp,

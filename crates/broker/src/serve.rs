@@ -1,16 +1,17 @@
-//! The broker's loop: requests in, programs and descriptors out, until the server goes.
+//! The broker's loop: requests in, programs and descriptors out, until the server ends.
 //!
-//! One thread that waits for all at once: the server's socket, each program's liveness channel and
-//! end. Caveat: a process's number is another one's once it has been waited for, and signals of
-//! root's reach anybody. So a program is signalled through its group only, while members of that
-//! group are known to be there: the broker is the reaper of all that descends from it, and reaps
-//! before it looks.
+//! Called by: the broker process, as its only thread. It waits for everything at once: the server's
+//! socket, each program's liveness channel, and each program's end.
+//! Caveat: a process id may be reused after wait(2), and root's signals reach any process. So a
+//! program is signaled through its group only, while members of that group are known to exist: the
+//! broker is the subreaper of all its descendants, and reaps before it looks.
 
 use crate::{
     RELEASE, Role, again, control,
     file_grants::Permit,
     files,
-    grants::{Grant, Grants, refuse},
+    grant::{Grant, refuse},
+    grants::Grants,
     open,
     request::{Descriptor, Request},
     spawn,
@@ -47,15 +48,15 @@ use std::{
 /// Number of times groups are looked at whose leader has ended, and processes where the kernel has
 /// no descriptors for them.
 const LOOK: Duration = Duration::from_millis(50);
-/// For the server to send the message that it has announced.
+/// Timeout for the message that the server has announced.
 const MESSAGE_TIME_MAX: Duration = Duration::from_secs(5);
-/// Of what is wrong with a configuration.
+/// Maximum length of a report about a faulty configuration.
 const TEXT_BYTES_MAX: usize = 64 << 10;
-/// Between telling what is left to end and ending it, when the server has gone.
+/// Time between SIGTERM and SIGKILL for remaining programs, after the server has ended.
 const END_TIME: Duration = Duration::from_secs(2);
 
-/// Carries out what the server at the other end of this socket asks for and may have, until it
-/// goes; then ends and removes what is left.
+/// Carries out the granted requests of the server at the other end of this socket until it ends;
+/// then terminates and removes what is left.
 pub fn serve(socket: OwnedFd) -> io::Result<()> {
     let _ = saker_net::process::set_process_name("saker-broker");
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
@@ -88,8 +89,8 @@ pub fn serve(socket: OwnedFd) -> io::Result<()> {
 #[derive(Default)]
 struct Serving {
     grants: Grants,
-    /// Of a configuration that is being loaded: they count beside those in force until they are
-    /// committed or discarded.
+    /// Grants of a configuration that is being loaded. They are valid in addition to those in force
+    /// until they are committed or discarded.
     pending: Option<Grants>,
     is_granted: bool,
     /// The process that the broker is for.
@@ -103,7 +104,7 @@ struct Serving {
 struct Removable {
     sockets: HashSet<PathBuf>,
     pid_files: HashSet<PathBuf>,
-    /// That of the start: a reload changes none.
+    /// The state directory of the start; a reload does not change it.
     state_dir: Option<PathBuf>,
 }
 
@@ -137,15 +138,15 @@ struct Charge {
     channel: UnixStream,
     end: Option<OwnedFd>,
     has_ended: bool,
-    /// The server does not care any more.
+    /// The server has no more interest in it.
     is_abandoned: bool,
-    /// What is left of its group may stay.
+    /// The rest of its process group may keep running.
     is_released: bool,
 }
 
 impl Serving {
-    /// Waits until something is to be done, and does what is about programs. Says whether the
-    /// server said something.
+    /// Waits for events, and handles those of programs. Returns true if the server has sent
+    /// something.
     fn wait(&mut self, socket: Option<&OwnedFd>) -> io::Result<bool> {
         let needs_looks = self
             .charges
@@ -187,8 +188,8 @@ impl Serving {
             return;
         }
         let channel = descriptors.remove(0);
-        // Made by the server, and no connection to anybody else, who would take what is written for
-        // root's word (unix(7), SO_PASSCRED).
+        // Created by the server itself, and not a connection to another process, which would take
+        // the answer for root's word (unix(7), SO_PASSCRED).
         let is_servers = socket_peercred(&channel)
             .is_ok_and(|peer| peer.pid.as_raw_nonzero().get().unsigned_abs() == self.server);
         if !is_servers || kind(&channel) != Descriptor::UnixStream {
@@ -252,7 +253,7 @@ impl Serving {
                 None => Err(refused),
             });
         let permit = permit.or_else(|refused| match request {
-            // Of a listener that is no more.
+            // A socket of a listener that was removed.
             Request::RemoveFile { path } if self.removable.sockets.contains(path) => {
                 Ok(Permit::RemoveSocket(path))
             }
@@ -295,7 +296,7 @@ impl Serving {
         })
     }
 
-    /// From the server before it gave root up, which sends this first.
+    /// Takes the first message, sent by the server while it is still root.
     fn first_grants(&mut self, grants: Vec<Grant>) -> io::Result<()> {
         if self.is_granted {
             return refuse("grants are read from the configuration".into());
@@ -306,7 +307,7 @@ impl Serving {
         Ok(())
     }
 
-    /// From the configuration itself, by a process that reads it and ends.
+    /// Reads the configuration's grants in a process of its own.
     fn prepare(&mut self) -> io::Result<()> {
         self.pending = None;
         let mut child = again(Role::Grants)
@@ -472,7 +473,7 @@ fn kind(descriptor: &OwnedFd) -> Descriptor {
     }
 }
 
-/// A number, or the reason why there is none; then a descriptor, if the number says so.
+/// Sends a number, or the reason for a refusal; then a descriptor, if the number announces one.
 fn answer(channel: &mut UnixStream, outcome: &io::Result<Done>) -> io::Result<()> {
     let mut writer = Writer::default();
     let (number, reason) = match outcome {

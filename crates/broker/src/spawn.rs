@@ -1,8 +1,8 @@
-//! From a granted request to a process: its arguments, environment and standard descriptors.
-//! `net::spawn_as` makes the process.
+//! Starts the program of a granted request: its arguments, environment, and standard descriptors.
+//! `net::spawn_as` creates the process.
 //!
-//! A script is started by its bare name in the folder that was checked, with the environment that
-//! suEXEC leaves it.
+//! Called by: the loop. A script is started by its bare name in the directory that was checked,
+//! with the environment that suEXEC allows.
 
 use crate::{
     ROLE,
@@ -29,7 +29,7 @@ use std::{
 const PIPEFS_MAGIC: u64 = 0x5049_5045;
 /// AP_SAFE_PATH of most builds.
 const SAFE_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-/// Variables that suEXEC lets through, besides fields of the HTTP request and those about TLS
+/// Variables that suEXEC allows, in addition to fields of the HTTP request and those about TLS
 /// (Apache's suexec, its list of safe variables).
 const SAFE_NAMES: &str = "AUTH_TYPE CONTENT_LENGTH CONTENT_TYPE CONTEXT_DOCUMENT_ROOT CONTEXT_PREFIX DATE_GMT DATE_LOCAL DOCUMENT_ARGS DOCUMENT_NAME \
     DOCUMENT_PATH_INFO DOCUMENT_ROOT DOCUMENT_URI GATEWAY_INTERFACE HTTPS LAST_MODIFIED PATH_INFO PATH_TRANSLATED QUERY_STRING \
@@ -159,7 +159,8 @@ mod tests {
     use saker_net::process::Identity;
     use std::fs::File;
 
-    /// One that the file system has a name for is left alone, and so is one that was given already.
+    /// Pipes with a name in the file system, and pipes that were handed over before, are left
+    /// alone.
     #[test]
     fn only_pipes_of_the_servers_own_change_hands() {
         if !rustix::process::geteuid().is_root() {

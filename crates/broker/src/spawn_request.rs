@@ -13,21 +13,21 @@ use std::{
     path::PathBuf,
 };
 
-/// Which grants allow it, and which checks it has to pass.
+/// The kind of a program, which determines the grants that allow it and the checks it has to pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpawnKind {
     /// A script of the user's own, looked at as suEXEC does, with an environment as suEXEC leaves
     /// it.
     Script,
-    /// A program that the configuration names, as somebody who is not root.
+    /// A program named by the configuration, run as a user other than root.
     Program,
-    /// A log program, as root if need be: with exactly the arguments that the configuration gives
-    /// it. What else the request says of it does not count: environment and folder are the
-    /// broker's, as the server was started with them. It ends when its input does, whoever has
-    /// gone.
+    /// A log program, as root if configured: with exactly the arguments that the configuration
+    /// gives it. The rest of the request is ignored: environment and directory are the broker's
+    /// own, as the server was started with them. The program ends when its input does, even if the
+    /// server is gone.
     LogProgram,
-    /// A program of the server's own, as the user that the server has become: it has that user's
-    /// rights, and not what the server keeps to itself.
+    /// A program of the server's own, as the user that the server has switched to: with that user's
+    /// rights, but without access to the server's protected files.
     Own,
 }
 
@@ -62,7 +62,7 @@ pub struct SpawnRequest {
     /// `None`: the user's own.
     pub group: Option<String>,
     pub file: PathBuf,
-    /// What it is told its own name is.
+    /// The program's own name (`argv[0]`).
     pub name: OsString,
     pub arguments: Vec<OsString>,
     pub environment: Vec<(OsString, OsString)>,
@@ -70,21 +70,20 @@ pub struct SpawnRequest {
     pub limits: ProgramLimits,
 }
 
-/// Stands for the number of what is inherited, by its place among it. No argument can have a NUL of
-/// its own (execve(2)).
+/// Placeholder for the number of an inherited descriptor, by its position. No argument can contain
+/// a NUL of its own (execve(2)).
 pub fn descriptor(place: u8) -> OsString {
     OsString::from_vec(vec![0, b'0' + place.min(9)])
 }
 
-/// Stands for digits and hyphens in what a grant has, at least one and at most
-/// [`NUMBER_BYTES_MAX`].
+/// Placeholder in a grant for digits and hyphens, at least one and at most [`NUMBER_BYTES_MAX`].
 pub fn any_number() -> OsString {
     OsString::from_vec(vec![0, b'n'])
 }
 
 const NUMBER_BYTES_MAX: usize = 40;
 
-/// Says whether a text is what a grant has in its place.
+/// Returns true if the text matches the grant's pattern.
 pub fn matches(pattern: &OsStr, text: &OsStr) -> bool {
     let (mut pattern, mut text) = (pattern.as_bytes(), text.as_bytes());
     loop {
@@ -119,7 +118,7 @@ pub fn descriptors_named<'t>(texts: impl Iterator<Item = &'t OsString>) -> usize
         .unwrap_or(0)
 }
 
-/// With numbers in place of what stands for them.
+/// Replaces placeholders by descriptor numbers.
 pub fn with_descriptors(text: &OsStr, numbers: &[i32]) -> OsString {
     let mut made = Vec::with_capacity(text.len());
     let mut bytes = text.as_bytes().iter();
@@ -167,8 +166,8 @@ impl SpawnRequest {
     }
 
     /// # Errors
-    /// Anything but a whole request that says what it means: paths are absolute, names of variables
-    /// are names, and no text has a NUL but a program's, where one stands for a descriptor.
+    /// The message is malformed: incomplete, a relative path, an invalid variable name, or a NUL
+    /// other than a program's placeholder for a descriptor.
     pub fn decode(message: &[u8]) -> io::Result<SpawnRequest> {
         let mut reader = Reader(message);
         let words = |text: &[u8]| OsString::from_vec(text.to_vec());
@@ -252,7 +251,7 @@ mod tests {
         }
     }
 
-    /// Whatever comes is no request unless it is one, and nothing panics.
+    /// Random bytes are rejected without a panic.
     #[test]
     fn random_bytes_are_no_request() {
         let whole = SpawnRequest {

@@ -23,7 +23,7 @@ fn request(kind: SpawnKind, file: &Path) -> SpawnRequest {
     }
 }
 
-/// A folder of nobody's with a script.
+/// Creates a directory with a script, owned by a user without other files.
 fn folder(name: &str) -> PathBuf {
     let root = std::env::temp_dir().join(format!("saker-grants-{name}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&root);

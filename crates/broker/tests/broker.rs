@@ -62,8 +62,8 @@ const ENDLESS: &str = "trap 'exit 5' TERM; sleep 100 & echo; while :; do sleep 0
 const STUBBORN: &str = "trap '' TERM; sleep 100 & echo; wait; wait";
 const NOTHING: &str = "exit 0";
 const WAITING: &str = "sleep 100 & echo; wait";
-/// What is open in a program that does nothing but look. (A shell with a pipeline has pipes of its
-/// own for a moment.)
+/// Lists the open descriptors of a program that only looks. (A shell with a pipeline has pipes of
+/// its own for a moment.)
 const OPEN: &str = "exec ls -l /proc/self/fd";
 /// Signals to the process that has ordered it, and to all.
 const SIGNALS: &str = "read number; echo $$; kill -0 $number 2>/dev/null && echo reached; kill -TERM -1 2>/dev/null; echo on";
@@ -337,7 +337,7 @@ fn a_program_of_the_servers_user_is_apart() {
     assert_eq!(text, format!("{}\n/\n", child.id()));
 }
 
-/// What the configuration has when it is read again.
+/// Grant of the configuration after a reload.
 fn other_file() -> Grant {
     Grant::Read {
         path: "/etc/passwd".into(),

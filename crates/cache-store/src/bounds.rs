@@ -1,7 +1,7 @@
-//! Limits of the store, and what it holds.
+//! Limits of the store, and its contents.
 //!
 //! Called by: the configuration, which sets them, and the index, which enforces them.
-//! Caveat: bytes count as they are on disk, codings included.
+//! Caveat: bytes count as on disk, codings included.
 //! Out of scope: the reserve of free disk space (`space`).
 
 /// Limits of the store. Bytes count as on disk, codings included; 0: no separate limit.

@@ -28,7 +28,7 @@ enum LockState {
     BypassUntil(u64),
 }
 
-/// How to proceed with a missing entry.
+/// The way to proceed with a missing entry.
 pub enum LockOutcome {
     /// Fetch it. Followers continue when the permit is dropped.
     Leader(FetchPermit),

@@ -45,8 +45,8 @@ impl Coding {
     }
 }
 
-/// What is stored of a response besides its content. The store reads the first seven fields; the
-/// others belong to the caller.
+/// Metadata of a stored response. The store reads the first seven fields; the others belong to the
+/// caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EntryHead {
     /// The whole key: an entry is found by its hash, and returned only if this is equal.
@@ -59,7 +59,7 @@ pub struct EntryHead {
     pub keep_until_ms: u64,
     /// The last purge when its making began; see `Store::purge_seq`.
     pub purge_seq: u64,
-    /// When its making began; see `Store::begin`. 0: when it is written.
+    /// Number of its generation's beginning; see `Store::begin`. 0: taken when it is written.
     pub began: u64,
     /// Marks of those tags that any client's requests may purge (its URL, its owner); see
     /// `Store::may_have`.
@@ -287,8 +287,8 @@ fn text(rest: &mut &[u8]) -> Option<Vec<u8>> {
     take(rest, length).map(<[u8]>::to_vec)
 }
 
-/// Reads an entry. `None`: it is no entry, or damaged. Contents up to `memory_bytes_max` are read
-/// and verified.
+/// Reads an entry. `None`: the file is not an entry, or damaged. Contents up to `memory_bytes_max`
+/// are read and verified.
 pub fn read(
     file: File,
     memory_bytes_max: u64,

@@ -28,7 +28,7 @@ const ALL_WRITTEN: &str = "all written";
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// More numbers than a lost journal can have used.
+/// Larger than the numbers that a lost journal can have used.
 const NUMBERS_LOST_MAX: u64 = 1 << 40;
 
 const RECORD_BYTES_MAX: u32 = 16 << 20;
@@ -103,7 +103,7 @@ impl Journal {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let written = self.file.write_all(bytes);
         if written.is_err() {
-            // A partial record would hide what follows.
+            // A partial record would hide the following ones.
             self.file.set_len(self.bytes)?;
         }
         written?;

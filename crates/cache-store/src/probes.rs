@@ -16,7 +16,7 @@ use std::sync::{
 /// 1 MiB: with a million entries, one question in eight about others is answered yes.
 const WORDS: usize = 1 << 17;
 
-/// Number of counters for responses under way.
+/// Number of counters for responses in progress.
 const UNDER_WAY: usize = 1 << 12;
 
 pub struct Probes {
@@ -68,7 +68,7 @@ impl Probes {
         self.word(mark.0).load(Ordering::Relaxed) & bit(mark.0) != 0
     }
 
-    /// True if a response with that mark may be under way.
+    /// Returns true if a response with that mark may be in progress.
     pub fn may_come(&self, mark: TagMark) -> bool {
         self.under_way(mark.0).load(Ordering::Acquire) > 0
     }

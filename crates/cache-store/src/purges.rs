@@ -1,11 +1,11 @@
 //! Purges as numbers: each purge gets the next number, and each tag knows those of its last purges.
 //!
 //! Called by: the store.
-//! Caveat: an entry carries the number of the last purge before its making began, and is valid if
-//! none of its tags was purged since. So a purge costs the same for any number of entries, and an
-//! entry that is purged while it is made stays purged. Nothing may be forgotten while older entries
-//! live: with too many tags, the oldest half is given up, and with them all entries that are as
-//! old.
+//! Caveat: an entry carries the number of the last purge before its generation began, and is valid
+//! if none of its tags was purged since. So a purge costs the same for any number of entries, and
+//! an entry purged while it is being generated stays purged. No purge may be forgotten while older
+//! entries live: with too many tags, the oldest half is dropped, and with them all entries of the
+//! same age.
 //! Out of scope: writing purges to disk (`journal`).
 
 use std::{
@@ -36,7 +36,7 @@ pub enum JournalRecord {
         number: u64,
         purges: Vec<Purge>,
     },
-    /// In a compacted journal.
+    /// Last purges of a tag, in a compacted journal.
     Mark(TagMark, PurgeTimes),
     Floor {
         number: u64,
@@ -75,7 +75,7 @@ pub struct Ban {
     pub text: Box<[u8]>,
 }
 
-/// What purges have left of an entry.
+/// State of an entry with regard to purges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Validity {
     Valid,

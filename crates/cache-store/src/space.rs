@@ -73,7 +73,7 @@ impl Space {
         self.check()
     }
 
-    /// Returns the error, and remembers one that means that there is no space.
+    /// Returns the error, and remembers one that means "no space".
     pub fn note_error(&self, error: io::Error) -> io::Error {
         if !is_out_of_space(&error) {
             return error;
@@ -128,7 +128,7 @@ impl Space {
     }
 }
 
-/// True if an error means that there is no space, on the disk or within a quota or limit.
+/// Returns true if an error means that there is no space, on the disk or within a quota or limit.
 fn is_out_of_space(error: &io::Error) -> bool {
     matches!(
         error.kind(),

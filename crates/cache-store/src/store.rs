@@ -72,8 +72,8 @@ impl Store {
         self.bounds
     }
 
-    /// The entry of a key, even if it was purged. Contents up to `memory_bytes_max` are read whole.
-    /// What can't be read is a miss.
+    /// Returns the entry of a key, even if it was purged. Contents up to `memory_bytes_max` are
+    /// read whole. Unreadable entries are misses.
     pub fn find(&self, key: &[u8], memory_bytes_max: u64) -> Option<StoredEntry> {
         let hash = self.hash(key);
         // Before the file is read: a replacement meanwhile has another version.
@@ -238,7 +238,7 @@ impl Store {
         UnderWay::new(Arc::clone(&self.probes), probes)
     }
 
-    /// As [`Store::may_have`], including responses under way.
+    /// Like [`Store::may_have`], including responses in progress.
     pub fn may_get(&self, mark: TagMark) -> bool {
         self.may_have(mark) || self.probes.may_come(mark)
     }
@@ -249,7 +249,7 @@ impl Store {
         self.purges.purge_seq()
     }
 
-    /// What purges have left of an entry.
+    /// Returns the state of an entry with regard to purges.
     pub fn validity(
         &self,
         purge_seq: u64,
@@ -282,10 +282,10 @@ impl Store {
         (validity, number)
     }
 
-    /// Purges. When it returns, no request gets what was purged, whatever happens to this process.
+    /// Purges. When it returns, no request gets a purged entry, whatever happens to this process.
     /// # Errors
-    /// The disk has not taken it. The purge holds anyway; the next process begins with an empty
-    /// cache unless the disk takes it before.
+    /// The disk has not stored it. The purge is in force anyway; the next process begins with an
+    /// empty cache unless the disk stores it before.
     pub fn purge(&self, purges: Vec<Purge>) -> io::Result<u64> {
         self.purge_with(self.journal(), purges)
     }

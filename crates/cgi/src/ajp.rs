@@ -8,11 +8,13 @@
 //! Absent on purpose: pings inside a dialogue. [`CPING`] and [`CPONG`] are for the engine, on a
 //! connection that it is about to use.
 
+mod packet;
 mod request;
 
 use crate::{
     Broken, Dialogue, Event, Fault, ProgramRequest, Refused, ResponseHead, head::HeadBuilder,
 };
+pub use packet::PACKET_BYTES_MAX;
 pub use request::METHODS;
 use saker_http::Status;
 
@@ -20,9 +22,6 @@ use saker_http::Status;
 pub const CPING: [u8; 5] = [0x12, 0x34, 0, 1, 10];
 pub const CPONG: [u8; 5] = [b'A', b'B', 0, 1, 9];
 
-/// A packet of ours, its 4 bytes of head included. Containers may be set to take more; ours stay
-/// with what each takes.
-pub const PACKET_BYTES_MAX: usize = 8192;
 /// Content in one packet: less the head and the length of the content.
 pub const CONTENT_BYTES_MAX: usize = PACKET_BYTES_MAX - 6;
 

@@ -33,6 +33,13 @@ pub trait Dialogue {
     /// [`Dialogue::content_max`], or after `end`.
     fn content(&mut self, content: &[u8], out: &mut Vec<u8>);
 
+    /// Frames that many bytes of content, which the caller sends itself, behind `out` and before
+    /// what is returned. Takes the place of [`Dialogue::content`] for long pieces. `None`, and
+    /// nothing appended: this piece has to be given to `content`.
+    fn frame(&mut self, _bytes: usize, _out: &mut Vec<u8>) -> Option<&'static [u8]> {
+        None
+    }
+
     /// Trailer fields of the request, just before `end`. Lost where the protocol has no words for
     /// them.
     fn trailers(&mut self, _fields: Fields) {}

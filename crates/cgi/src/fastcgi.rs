@@ -213,6 +213,14 @@ impl Dialogue for FastCgi {
         }
     }
 
+    fn frame(&mut self, bytes: usize, out: &mut Vec<u8>) -> Option<&'static [u8]> {
+        if self.role != Role::Responder || bytes > CONTENT_BYTES_MAX {
+            return None;
+        }
+        push_header(kind::STDIN, bytes as u16, out);
+        Some(b"")
+    }
+
     fn end(&mut self, out: &mut Vec<u8>) {
         self.is_said = true;
         push_header(kind::STDIN, 0, out);

@@ -8,27 +8,16 @@
 //! Absent on purpose: ABORT_REQUEST. The library does not read while a script runs; the closed
 //! connection is what stops one.
 
+mod packet;
 mod request;
 
 use crate::{
     Broken, Dialogue, Event, Fault, ProgramRequest, Refused, ResponseHead, head::HeadBuilder,
 };
+pub use packet::{PACKET_HEADER_BYTES, kind};
 pub use request::{HEAD_BYTES_MAX, Identity, STANDARD_FIELDS};
 use saker_http::Status;
 
-/// Packet types, from the server's side and from the program's.
-pub mod kind {
-    pub const BEGIN_REQUEST: u8 = 1;
-    pub const RESP_HEADER: u8 = 3;
-    pub const RESP_STREAM: u8 = 4;
-    pub const RESP_END: u8 = 5;
-    pub const STDERR_STREAM: u8 = 6;
-    pub const REQ_RECEIVED: u8 = 7;
-    pub const CONN_CLOSE: u8 = 8;
-    pub const INTERNAL_ERROR: u8 = 9;
-}
-
-pub const PACKET_HEADER_BYTES: usize = 8;
 /// Number of lines and status.
 const RESPONSE_INFO_BYTES: usize = 8;
 /// Payload of a response head, of text, and of notices. A piece of content may have any length.
@@ -236,6 +225,10 @@ impl Dialogue for Lsapi {
 
     fn content(&mut self, content: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(content);
+    }
+
+    fn frame(&mut self, _bytes: usize, _out: &mut Vec<u8>) -> Option<&'static [u8]> {
+        Some(b"")
     }
 
     fn end(&mut self, _out: &mut Vec<u8>) {

@@ -13,7 +13,7 @@
 
 use crate::{
     Variables,
-    field_lines::{is_repeated, joined},
+    field_lines::{Repeated, is_repeated, joined},
 };
 use saker_http::{
     HeadView, escape,
@@ -102,7 +102,7 @@ struct Target<'v> {
 
 impl Target<'_> {
     fn set(&mut self, name: &[u8], value: &[u8]) {
-        self.variables.set_parts_among(self.among, name, &[value]);
+        self.variables.set_among(self.among, name, value);
     }
 
     fn set_if(&mut self, name: &[u8], value: Option<&[u8]>) {
@@ -120,15 +120,20 @@ impl Target<'_> {
 /// too (httpoxy); passwords, unless the configuration wants it.
 fn fields(facts: &Facts<'_>, to: &mut Target<'_>) {
     let mut variable = [0; NAME_BYTES_MAX + 5];
+    let repeated = Repeated::in_head(facts.head);
     for (at, (name, first)) in facts.head.fields().enumerate() {
         let is = |known: &str| is_alike(name, known.as_bytes());
         let is_hidden = is("Proxy")
             || (!facts.passes_authorization && (is("Authorization") || is("Proxy-Authorization")));
         let is_told = facts.passes_underscores || is_plain(name);
-        if is_hidden || !is_told || is("Content-Length") || is_repeated(facts.head, name, at) {
+        if is_hidden || !is_told || is("Content-Length") {
             continue;
         }
-        let value = joined(facts.head, name, first);
+        let value = match repeated.may_have(name) {
+            true if is_repeated(facts.head, name, at) => continue,
+            true => joined(facts.head, name, first),
+            false => first.into(),
+        };
         if name.eq_ignore_ascii_case(b"Content-Type") {
             to.set(b"CONTENT_TYPE", &value);
         } else if let Some(variable) = field_variable(name, &mut variable) {
@@ -145,13 +150,23 @@ fn field_variable<'v>(name: &[u8], variable: &'v mut [u8; NAME_BYTES_MAX + 5]) -
     let place = variable.get_mut(..name.len() + 5)?;
     place[..5].copy_from_slice(b"HTTP_");
     for (byte, place) in name.iter().zip(&mut place[5..]) {
-        *place = match byte {
-            byte if byte.is_ascii_alphanumeric() => byte.to_ascii_uppercase(),
-            _ => b'_',
-        };
+        *place = IN_VARIABLES[usize::from(*byte)];
     }
     Some(place)
 }
+
+/// Each byte as a variable's name shows it.
+static IN_VARIABLES: [u8; 256] = {
+    let mut table = [b'_'; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        if (byte as u8).is_ascii_alphanumeric() {
+            table[byte] = (byte as u8).to_ascii_uppercase();
+        }
+        byte += 1;
+    }
+    table
+};
 
 fn common(facts: &Facts<'_>, to: &mut Target<'_>) {
     to.set_if(b"PATH", facts.search_path);

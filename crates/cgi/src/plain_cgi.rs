@@ -44,6 +44,10 @@ impl Dialogue for PlainCgi {
         out.extend_from_slice(content);
     }
 
+    fn frame(&mut self, _bytes: usize, _out: &mut Vec<u8>) -> Option<&'static [u8]> {
+        Some(b"")
+    }
+
     /// The engine closes the pipe.
     fn end(&mut self, _out: &mut Vec<u8>) {}
 

@@ -68,6 +68,10 @@ impl Dialogue for Uwsgi {
         out.extend_from_slice(content);
     }
 
+    fn frame(&mut self, _bytes: usize, _out: &mut Vec<u8>) -> Option<&'static [u8]> {
+        Some(b"")
+    }
+
     fn end(&mut self, _out: &mut Vec<u8>) {}
 
     fn receive(&mut self, input: &[u8]) -> Result<(usize, Option<Event>), Broken> {

@@ -36,7 +36,14 @@ impl Variables {
 
     /// Adds one at the end, whether there is one of that name or not.
     pub fn push(&mut self, name: &[u8], value: &[u8]) {
-        self.push_parts(&[name], &[value]);
+        let (start, middle) = (self.bytes.len(), self.bytes.len() + name.len());
+        self.bytes.reserve(name.len() + value.len());
+        self.bytes.extend_from_slice(name);
+        self.bytes.extend_from_slice(value);
+        self.entries.push(Entry {
+            name: (start as u32, name.len() as u32),
+            value: (middle as u32, value.len() as u32),
+        });
     }
 
     /// The same, name and value given in parts.
@@ -50,7 +57,7 @@ impl Variables {
 
     /// Replaces the value of the first of that name, in its place, or adds it at the end.
     pub fn set(&mut self, name: &[u8], value: &[u8]) {
-        self.set_parts_among(self.entries.len(), name, &[value]);
+        self.set_among(self.entries.len(), name, value);
     }
 
     /// The value of the first of that name. Names are compared as they are written.
@@ -82,15 +89,15 @@ impl Variables {
 
     /// Replaces one of the first `among` variables, or adds: who knows that only those can have the
     /// name spares the look at the rest.
-    pub(crate) fn set_parts_among(&mut self, among: usize, name: &[u8], value: &[&[u8]]) {
+    pub(crate) fn set_among(&mut self, among: usize, name: &[u8], value: &[u8]) {
         match self
             .entries
             .iter()
             .take(among)
             .position(|entry| self.part(entry.name) == name)
         {
-            Some(at) => self.entries[at].value = self.append(value),
-            None => self.push_parts(&[name], value),
+            Some(at) => self.entries[at].value = self.append(&[value]),
+            None => self.push(name, value),
         }
     }
 
@@ -158,7 +165,7 @@ mod tests {
     #[test]
     fn only_the_first_few_are_looked_at_where_asked() {
         let mut some = of(&[("A", "1"), ("B", "2")]);
-        some.set_parts_among(1, b"B", &[b"3", b"4"]);
+        some.set_among(1, b"B", b"34");
         assert_eq!(text(&some), "A=1;B=2;B=34;");
     }
 }

@@ -1,10 +1,11 @@
-//! Listening addresses as people type them: those of saker.toml, and the short forms that a command
-//! line may have besides.
+//! Listening addresses as operators write them: those of saker.toml, and the additional short forms
+//! of the command line.
 //!
-//! Difficulty: a bare port. Both nginx and Apache take it for "every address of this machine", of
-//! IPv4 and IPv6; a machine without IPv6 has only the first, and must not fail over the other,
-//! which nobody named. Absent on purpose: names other than `localhost`. A server that has to ask
-//! the DNS where to listen doesn't start when it is down.
+//! Caveat: a bare port. Both nginx and Apache take it for "every address of this machine", IPv4 and
+//! IPv6; a machine without IPv6 has only the former, and must not fail because of the latter, which
+//! the operator did not name.
+//! Out of scope: names other than `localhost`. A server that needs the DNS to know where to listen
+//! does not start while the DNS is down.
 
 use saker_config::model::Address;
 use std::{

@@ -104,8 +104,8 @@ fn show(
     })
 }
 
-/// What the server of a state directory keeps of a URL, a line for each entry; or why that can't be
-/// known.
+/// Asks the server of a state directory about the cached entries of a URL; one line for each, or
+/// the reason why they are unknown.
 pub fn kept_of(state_dir: &Path, url: &str) -> Vec<String> {
     let answer = match client::cache(
         state_dir,
@@ -355,7 +355,7 @@ fn standing(word: &str) -> &str {
     }
 }
 
-/// How long it is fresh, or has been stale.
+/// Remaining lifetime, or time since expiry.
 fn life(entry: &Value) -> String {
     match entry.get("fresh_for_s").and_then(Value::as_i64) {
         Some(left @ 0..) => format!("fresh {}", duration(left.unsigned_abs())),
@@ -371,7 +371,7 @@ fn entries(answer: &Value) -> &[Value] {
         .map_or(&[], Vec::as_slice)
 }
 
-/// What comes from pages may hold anything, and terminals obey some of it.
+/// Text without control characters: it comes from pages, and terminals would obey some of them.
 fn text(value: &Value, name: &str) -> String {
     value
         .get(name)

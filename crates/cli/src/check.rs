@@ -36,8 +36,8 @@ pub fn report(diagnostics: &Diagnostics) {
     }
 }
 
-/// What is wrong with the file, and with the certificates, keys and folders of logs that it names.
-/// The text is a summary of what is right.
+/// Checks the file, and the certificates, keys, and log directories that it names. The text is a
+/// summary of a valid configuration.
 fn load(path: &Path, input: &Input) -> Result<(String, Diagnostics), Diagnostics> {
     let Loaded { model, warnings } = match input.apache {
         Some(_) => apache(path, input)?,
@@ -51,8 +51,8 @@ fn load(path: &Path, input: &Input) -> Result<(String, Diagnostics), Diagnostics
     }
 }
 
-/// What the configuration names and this machine does not have, or not so that the server could use
-/// it.
+/// Files and other facts that the configuration names and that this machine lacks, or that the
+/// server could not use.
 pub fn of_machine(model: &Model) -> Vec<Diagnostic> {
     let of_certificates = tls_state::problems(model).into_iter().map(diagnostic);
     of_certificates.chain(preflight::problems(model)).collect()
@@ -156,7 +156,7 @@ fn json_diagnostic(diagnostic: &Diagnostic) -> Value {
     })
 }
 
-/// What is served, and by which PHP; Apache's configuration is only told about one that is there.
+/// Summary of sites and their PHP. Apache's configuration only mentions PHP if one is present.
 fn summary(mut model: Model, is_apache: bool) -> String {
     settle_php(&mut model, is_apache);
     let php = saker_php::explain(&model)

@@ -19,7 +19,7 @@ use saker_serving::{
     figures::NoFigures,
     services::{CacheAccess, CommonParts, MakeServices, ServiceParts},
 };
-use std::{net::SocketAddr, rc::Rc, sync::Arc};
+use std::{collections::BTreeMap, net::SocketAddr, rc::Rc, sync::Arc};
 
 /// A request to explain.
 pub struct Question<'q> {
@@ -64,9 +64,10 @@ pub fn explain(
             Arc::clone(&generation.no_site),
             saker_net::clock::realtime_s(),
         );
-        exchange.trace = Some(Vec::new());
+        exchange.log.trace = Some(Vec::new());
         let response = respond::answer(&mut exchange, &services).await;
         exchange
+            .log
             .trace
             .take()
             .into_iter()
@@ -138,7 +139,7 @@ fn client(listener: Address) -> Client {
 /// The parts of the URL that decide.
 struct RequestedUrl<'a> {
     host: &'a str,
-    /// With the port that was written, as clients send it.
+    /// Host and port as clients send them.
     authority: &'a str,
     port: Option<u16>,
     target: String,
@@ -217,11 +218,15 @@ fn with_listener(mut model: Model) -> Model {
 }
 
 fn kept(exchange: &Exchange) -> String {
-    match (&exchange.reusable, exchange.request_dependent) {
+    match (
+        &exchange.cache.cached_route,
+        exchange.cache.request_dependent,
+    ) {
         (Some(_), false) => {
-            let count = exchange.stamps.len();
+            let count = exchange.cache.change_tokens.len();
+            let tests = conditions(exchange);
             format!(
-                "in memory, by listener, host and path; dropped as soon as inotify reports a change at one of {count} places it came from"
+                "in memory, by listener, host and path{tests}; dropped as soon as inotify reports a change at one of {count} places it came from"
             )
         }
         (_, true) => {
@@ -229,6 +234,28 @@ fn kept(exchange: &Exchange) -> String {
         }
         (None, false) => "not: each request like this one is dispatched in full".into(),
     }
+}
+
+/// The parts of the request whose tests have to come out alike.
+fn conditions(exchange: &Exchange) -> String {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for test in &exchange.cache.request_tests {
+        *counts.entry(test.part.to_string()).or_default() += 1;
+    }
+    if counts.is_empty() {
+        return String::new();
+    }
+    let parts: Vec<String> = counts
+        .into_iter()
+        .map(|(part, count)| match count {
+            1 => format!("{part} (1 test)"),
+            count => format!("{part} ({count} tests)"),
+        })
+        .collect();
+    format!(
+        ", for requests with the same results of the rules' tests of {}",
+        parts.join(", ")
+    )
 }
 
 fn step(phase: &'static str, text: String) -> TraceStep {

@@ -1,5 +1,4 @@
-//! Commands that print what the program knows about itself: schema, reference, completions, manual
-//! pages, version.
+//! Commands that print built-in documents: schema, reference, completions, manual pages, version.
 //!
 //! Called by: `lib`.
 

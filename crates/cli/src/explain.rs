@@ -12,7 +12,7 @@ use crate::{
     start,
 };
 use saker_config::{Diagnostics, Model};
-use saker_pipeline::{FrontEnd, exchange::TraceStep};
+use saker_pipeline::{FrontEnd, TraceStep};
 use saker_serving::services::MakeServices;
 use std::{fmt::Write as _, process::ExitCode, sync::Arc};
 
@@ -38,7 +38,7 @@ pub fn explain(explain: arguments::Explain, make_services: MakeServices) -> Exit
         },
         &mut |step| steps.push(step),
     );
-    // What is kept is the running server's to say.
+    // Only the running server knows the cached entries.
     if let Some(at) = steps
         .iter()
         .rposition(|step| step.phase == "cache" && step.text.starts_with("looked up"))
@@ -67,7 +67,7 @@ fn absolute(url: &str) -> String {
     }
 }
 
-/// What a server would run by; the error is the command's outcome.
+/// The configuration that a server would use; the error is the command's exit code.
 fn configuration(explain: &arguments::Explain) -> Result<(Model, Option<FrontEnd>), ExitCode> {
     if let Some(directory) = &explain.serve {
         let options = start::options_of(directory, explain.state_dir.as_deref()).map_err(cannot)?;
@@ -103,7 +103,7 @@ fn render(steps: &[TraceStep]) -> String {
         origin,
     } in steps
     {
-        // What a request or a file name says must not move the cursor.
+        // Text from a request or a file name must not move the cursor.
         let text: String = text
             .chars()
             .map(|c| if c.is_control() { '\u{fffd}' } else { c })

@@ -49,7 +49,7 @@ pub fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// For a `saker serve` that listens on `address`.
+/// Default state directory of a `saker serve` that listens on `address`.
 pub fn serve_state_dir(address: &Address) -> PathBuf {
     own_serve_base().join(serve_name(address, std::process::id()))
 }
@@ -61,8 +61,8 @@ pub fn open_serve_base() -> Result<(), String> {
         .map_err(|error| error.to_string())
 }
 
-/// Of the page cache of a `saker serve` that listens on `address`. `None`: below its state
-/// directory.
+/// Directory of the page cache of a `saker serve` that listens on `address`. `None`: below its
+/// state directory.
 pub fn cache_folder(address: &Address) -> Option<PathBuf> {
     // A directory with a new name at each start would never be found again.
     if matches!(address, Address::Tcp(address) if address.port() == 0) {
@@ -81,8 +81,8 @@ pub fn cache_folder(address: &Address) -> Option<PathBuf> {
     )
 }
 
-/// Where `saker serve --domain` keeps accounts and certificates, if no state directory is named:
-/// one place for all servers of a user.
+/// Directory in which `saker serve --domain` keeps accounts and certificates if no state directory
+/// is named: one for all servers of a user.
 pub fn certificates_folder() -> Result<PathBuf, String> {
     let home = |name: &str| {
         std::env::var_os(name)
@@ -155,7 +155,7 @@ pub fn beside_pid_file(pid_file: &Path) -> Option<PathBuf> {
     Some(pid_file.parent()?.join("saker"))
 }
 
-/// Why there is no server to talk to.
+/// Reason why no server can be reached.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Absent {
     /// The configuration that names the state directory is wrong: rendered diagnostics.
@@ -248,7 +248,7 @@ fn only_one(candidates: &[PathBuf]) -> Result<PathBuf, Absent> {
         .filter(|path| state_dir::running(path).is_some())
         .cloned()
         .collect();
-    // What we may not look into could hold one; talking to it will say why it can't be done.
+    // An unreadable directory could hold one; connecting to it will report the reason.
     let locked = || candidates.iter().find(|path| is_closed(path)).cloned();
     match (running.len(), running.pop()) {
         (0, _) => locked().ok_or_else(|| Absent::None(candidates.to_vec())),

@@ -30,12 +30,13 @@ pub fn error(text: impl fmt::Display) {
     let _ = write!(io::stderr().lock(), "{text}");
 }
 
-/// Colours on standard error, unless it is no terminal or the user said no (no-color.org).
+/// Returns true if errors are colored: standard error is a terminal, and the user has not disabled
+/// colors (no-color.org).
 pub fn errors_are_coloured() -> bool {
     io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Wrong usage, or what this version or this machine can't do: one sentence on standard error.
+/// Prints one sentence about wrong usage, or an unsupported request, on standard error.
 pub fn cannot(why: impl std::fmt::Display) -> ExitCode {
     error(format_args!("saker: {why}\n"));
     ExitCode::from(CANNOT)

@@ -10,10 +10,10 @@ use saker_config::{
 const FORMS: &str =
     "it has to be auto, php-fpm, php-cgi, lsphp, a version such as 8.2, or the path of a program";
 
-/// Of `saker serve`: who runs PHP, and if the server does, which one.
+/// Parses `--php` of `saker serve`: the server behind PHP, and the program if Saker runs it.
 ///
 /// # Errors
-/// It is none of the forms, or not installed; a sentence for the operator.
+/// The text has none of the forms, or the program is not installed; a sentence for the operator.
 pub fn choose(text: &str) -> Result<(PhpUse, PhpProgram), String> {
     match parse_php_use(text) {
         Ok(php) => Ok((php, PhpProgram::Auto)),
@@ -25,7 +25,7 @@ pub fn choose(text: &str) -> Result<(PhpUse, PhpProgram), String> {
     }
 }
 
-/// Of `saker run --apache`: which PHP runs what is for mod_php.
+/// Parses `--php` of `saker run --apache`: the PHP that runs files configured for mod_php.
 ///
 /// # Errors
 /// As for [`choose`].

@@ -1,8 +1,9 @@
-//! Users, logs and sockets that a configuration names and this machine does not have, or not so
-//! that the server could use them.
+//! Users, logs, and sockets of a configuration that this machine lacks, or that the server could
+//! not use.
 //!
-//! Called by: `saker check`, and `apache2 -t`. It looks as root would, by the broker's own rules,
-//! and makes and opens nothing. Caveat: who is not root can't look everywhere; a note says where.
+//! Called by: `saker check`, and `apache2 -t`. The checks are those of root, by the broker's own
+//! rules, and neither create nor open anything.
+//! Caveat: other users can't check everything; a note lists what was left out.
 //! Out of scope: certificates and keys, which `secured` loads.
 
 use saker_broker::examine;
@@ -135,7 +136,7 @@ fn log(model: &Model, kind: &str, path: &Path, origin: &Origin) -> Option<Diagno
     ))
 }
 
-/// What the broker does not open the server tries as its user.
+/// Result for a path that the broker does not open: the server opens it as its user.
 fn refused(
     model: &Model,
     kind: &str,

@@ -13,5 +13,5 @@ pub struct Program {
     pub make_services: MakeServices,
 }
 
-/// Runs a server until it is told to stop, and returns the program's exit status.
+/// Runs a server until it is stopped, and returns the program's exit status.
 pub type RunServer = fn(Source) -> ExitCode;

@@ -33,7 +33,7 @@ pub enum Source {
     },
 }
 
-/// What Apache's command line says about its configuration.
+/// Apache's command line options for the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct ApacheInput {
     /// `-f`
@@ -48,10 +48,10 @@ pub struct ApacheInput {
     pub after: Vec<String>,
 }
 
-/// A configuration and what is noteworthy about it; or all that is wrong with it.
+/// A configuration with its warnings, or all of its errors.
 pub struct Read {
     pub model: Model,
-    /// What a front-end other than our own keeps beside it.
+    /// Data of a front end other than the native one.
     pub front_end: Option<FrontEnd>,
     pub warnings: Vec<String>,
 }
@@ -116,7 +116,7 @@ impl Source {
         }
     }
 
-    /// For status and messages.
+    /// Name of the configuration for status and messages.
     pub fn name(&self) -> String {
         match self {
             Source::Directory(options) => options.root.display().to_string(),
@@ -126,7 +126,7 @@ impl Source {
     }
 }
 
-/// Workers that a configuration asks for: one per core unless it names a number.
+/// Number of workers: one per core unless the configuration sets it.
 pub fn count(workers: &Workers) -> usize {
     match workers {
         Workers::Auto => saker_net::process::allowed_cores().len().max(1),
@@ -160,7 +160,7 @@ pub fn on_one_line(rendered: &str) -> String {
     [first.to_owned()].into_iter().chain(help).collect()
 }
 
-/// Reads `saker.toml`, and asks those whose knowledge is above the reader's what they make of it.
+/// Reads `saker.toml`, and lets the crates above the reader check their parts.
 pub fn load_native(path: &Path) -> Result<saker_config::Loaded, Diagnostics> {
     let loaded = saker_config::load(path)?;
     let problems = saker_dynamic_vhosts::problems(&loaded.model.hosts);

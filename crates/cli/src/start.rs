@@ -164,8 +164,8 @@ fn serve_options(serve: Serve) -> Result<ServeOptions, String> {
     })
 }
 
-/// What it does, and where it is. Without a state directory of the user's choice, it is where
-/// caches belong, which is no memory as XDG_RUNTIME_DIR is.
+/// Settings and directory of the page cache. Without a state directory chosen by the user, it is
+/// the user's cache directory, because XDG_RUNTIME_DIR is in memory.
 fn cache(switch: Switch, is_placed: bool, first: Option<&Address>) -> (CacheUse, Option<PathBuf>) {
     let usual = CacheUse {
         is_on: true,
@@ -188,8 +188,8 @@ fn cache(switch: Switch, is_placed: bool, first: Option<&Address>) -> (CacheUse,
     (cache, folder)
 }
 
-/// Names that a certificate can be had for without a helper for the zone; a folder behind them goes
-/// to the others. No such name is without a dot.
+/// Names that can get a certificate without a DNS helper; a directory after them is added to the
+/// others. Every such name contains a dot.
 fn domains(values: Vec<String>, directories: &mut Vec<PathBuf>) -> Result<Vec<String>, String> {
     let is_folder = |value: &String| {
         value.contains('/')

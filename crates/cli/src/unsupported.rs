@@ -7,7 +7,7 @@ use crate::arguments::{Serve, Switch};
 
 pub const HTACCESS: &str = "--htaccess on: `saker serve` reads no .htaccess files; `saker run --apache FILE` does, by the configuration that Apache had";
 
-/// Why this version can't do what was asked.
+/// Reason why this version does not support the request.
 pub fn refuse_serve(serve: &Serve) -> Result<(), &'static str> {
     if serve.htaccess == Switch::On {
         Err(HTACCESS)

@@ -25,7 +25,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Of a list's addresses in one request, which has 64 kB in all.
+/// Maximum size of the URLs in one request, which is limited to 64 kB in total.
 const CHUNK_BYTES_MAX: usize = 32 << 10;
 const LOOK: Duration = Duration::from_millis(200);
 const BAR_WIDTH: usize = 30;
@@ -153,7 +153,7 @@ struct Asked {
     shows: Shows,
 }
 
-/// How often each reason stood in the way of a page.
+/// Number of pages not stored, by reason.
 type Reasons = BTreeMap<String, u64>;
 
 impl Asked {
@@ -244,7 +244,7 @@ impl Asked {
     }
 }
 
-/// At least one, so that there is something to begin with.
+/// Splits the URLs into at least one chunk, because the first request needs one.
 fn chunks(urls: &[String]) -> impl Iterator<Item = &[String]> {
     let mut rest = urls;
     std::iter::from_fn(move || {

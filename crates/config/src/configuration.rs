@@ -41,9 +41,9 @@ pub(crate) struct Configuration {
     pub upstreams: Vec<(String, Option<Upstream>, Location)>,
     /// The upstreams, including those that routes name by URL.
     pub resolved: Vec<Arc<Upstream>>,
-    /// Whether there are syntax errors, which may hide what seems to be missing.
+    /// Set if there are syntax errors, which may hide what seems to be missing.
     pub has_syntax_errors: bool,
-    /// Whether there is a listener and a site, broken ones included.
+    /// Set if there is a listener (a site), broken ones included.
     pub has_listeners: bool,
     pub has_sites: bool,
     pub mentions: Mentions,

@@ -57,7 +57,7 @@ impl Contexts {
             .unwrap_or(&CONTEXTS[0])
     }
 
-    /// Where a key of a single context belongs, as in "unknown key `x` in [server]".
+    /// The place of a key with a single context, as in "unknown key `x` in [server]".
     pub fn location(self) -> String {
         let header = self.described().header;
         if self == FILE {

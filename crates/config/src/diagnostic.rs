@@ -28,7 +28,7 @@ pub struct Diagnostic {
     /// Number of characters of the cause, from the origin's column.
     pub length: u32,
     pub message: String,
-    /// How to fix it.
+    /// The fix.
     pub help: Option<String>,
     source_line: String,
     order: usize,

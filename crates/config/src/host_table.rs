@@ -30,7 +30,7 @@ struct Hosts {
     in_order: bool,
 }
 
-/// How a site was chosen, for `explain`.
+/// The rule that chose a site, for `explain`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     Exact,

@@ -27,9 +27,9 @@ type KeyNode<'t> = toml::Spanned<DeString<'t>>;
 pub(crate) struct Reader<'r> {
     pub report: Report<'r>,
     catalog: Catalog,
-    /// What messages call the value being read.
+    /// Name of the value being read, for messages.
     subject: String,
-    /// The table that it stands in.
+    /// Context of the table that contains it.
     context: Contexts,
 }
 
@@ -437,7 +437,7 @@ impl<'r> Reader<'r> {
             .find_map(|name| table.get(*name))
     }
 
-    /// Whether a key is given, or an unknown key that seems to stand for it.
+    /// Returns true if the key is given, or an unknown key that seems to stand for it.
     pub fn is_mentioned(&self, table: &Table<'_>, name: &str, context: Contexts) -> bool {
         self.node(table, name, context).is_some()
             || table
@@ -466,7 +466,7 @@ pub(crate) fn table_in<'n, 't>(table: &'n Table<'t>, key: &str) -> Option<&'n Ta
     }
 }
 
-/// What the parser puts where a value is missing; it has reported that.
+/// Returns true for the placeholder of a missing value, which the parser has reported.
 fn is_hole(node: &Node<'_>) -> bool {
     node.span() == (0..0)
 }
@@ -516,7 +516,7 @@ fn type_help(kind: &Kind, value: &DeValue<'_>, written: &str) -> Option<String> 
     }
 }
 
-/// Of alternatives, the one for the shape at hand.
+/// Selects the alternative that fits the shape of the value.
 fn narrow(kind: &Kind, fits: impl Fn(&Kind) -> bool + Copy) -> &Kind {
     match kind {
         Kind::OneOf(kinds) => kinds
@@ -527,7 +527,8 @@ fn narrow(kind: &Kind, fits: impl Fn(&Kind) -> bool + Copy) -> &Kind {
     }
 }
 
-/// Of alternatives, the fixed words if the text is one, else the last that takes a string.
+/// Selects among alternatives: the fixed words if the text is one of them, else the last one that
+/// takes a string.
 fn narrow_text<'k>(kind: &'k Kind, text: &str) -> &'k Kind {
     let Kind::OneOf(kinds) = kind else {
         return kind;

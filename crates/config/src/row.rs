@@ -25,14 +25,14 @@ pub(crate) struct Row<T: 'static> {
     pub default: Option<&'static str>,
     /// TOML of a typical value, where the default is none.
     pub example: Option<&'static str>,
-    /// Of a bare number.
+    /// Unit of a bare number.
     pub unit: Option<&'static str>,
     pub required: bool,
     pub since: &'static str,
     pub summary: &'static str,
     /// The Apache directive that does this.
     pub apache: Option<&'static str>,
-    /// What people coming from other servers may write instead.
+    /// Names that operators coming from other servers may use instead.
     pub aliases: &'static [&'static str],
     /// Spellings of earlier versions, which still work and warn.
     pub deprecated: &'static [&'static str],
@@ -44,7 +44,7 @@ pub(crate) struct Row<T: 'static> {
 pub(crate) type Rows<T> = &'static [&'static [Row<T>]];
 
 impl<T> Row<T> {
-    /// What most rows have in common.
+    /// Defaults shared by most rows.
     pub const BASE: Row<T> = Row {
         name: "",
         contexts: FILE,
@@ -102,7 +102,7 @@ pub(crate) struct Directive {
 }
 
 impl Directive {
-    /// Whether another server calls it by this name.
+    /// Returns true if another server has this name for it.
     pub fn is_known_elsewhere_as(&self, word: &str) -> bool {
         let apache = self.apache.into_iter().flat_map(|names| names.split(", "));
         apache
@@ -134,7 +134,7 @@ impl Catalog {
     }
 }
 
-/// What tables are read into.
+/// A type that tables are read into.
 pub(crate) trait Draft: Sized + 'static {
     /// The rows that set this type itself.
     fn rows() -> Rows<Self>;

@@ -172,7 +172,7 @@ pub(crate) struct Fields {
     pub values: Vec<(Key, Spanned)>,
     /// Keys of the table as written, including unknown ones and those with broken values.
     pub written: Vec<String>,
-    /// Whether a key of the table is unknown.
+    /// Set if a key of the table is unknown.
     pub has_unknown: bool,
     pub at: Location,
 }

@@ -36,8 +36,11 @@ impl Filter for Compress {
         exchange: &'a mut Exchange,
         response: &'a mut Response,
     ) -> LocalFuture<'a, ()> {
+        if !is_candidate(exchange, response) {
+            return saker_pipeline::done();
+        }
         Box::pin(async move {
-            if is_candidate(exchange, response) && compress(exchange, response).await {
+            if compress(exchange, response).await {
                 self.counters.increment(Metric::CompressionDone);
             }
         })
@@ -52,7 +55,7 @@ async fn compress(exchange: &mut Exchange, response: &mut Response) -> bool {
     let Some(coding) = selected(exchange) else {
         return false;
     };
-    let compression = &exchange.settings.compression;
+    let compression = &exchange.routing.settings.compression;
     let (levels, even_if_larger, tags) = (
         Levels::from(compression),
         compression.even_if_larger,
@@ -88,6 +91,7 @@ async fn compress(exchange: &mut Exchange, response: &mut Response) -> bool {
 /// The coding preferred by client and configuration; `None` for identity.
 fn selected(exchange: &Exchange) -> Option<Coding> {
     let mut offered: Vec<Coding> = exchange
+        .routing
         .settings
         .compression
         .codings
@@ -108,7 +112,7 @@ fn is_candidate(exchange: &Exchange, response: &Response) -> bool {
     let is_made = matches!(response.body, Body::Memory(_) | Body::Stream(_));
     is_made
         && may_be_coded(
-            &exchange.settings.compression,
+            &exchange.routing.settings.compression,
             response.status,
             fields,
             response.body.length(),

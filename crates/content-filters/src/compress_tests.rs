@@ -67,7 +67,7 @@ fn memory_is_compressed_and_described() {
             field(&response, "content-length"),
             expected.len().to_string()
         );
-        assert!(exchange.request_dependent);
+        assert!(exchange.cache.request_dependent);
     }
 }
 
@@ -102,7 +102,7 @@ fn what_stays_as_it_is() {
         let (response, exchange) = run(built(fields, body), accepted);
         assert!(body_bytes(&response.body) == before, "{fields:?}");
         assert_eq!(field(&response, "vary"), vary, "{fields:?} {accepted}");
-        assert_eq!(exchange.request_dependent, !vary.is_empty());
+        assert_eq!(exchange.cache.request_dependent, !vary.is_empty());
     }
 }
 
@@ -136,7 +136,7 @@ fn ready_heads_are_left_alone() {
         Response::ready(std::rc::Rc::new(head), memory(2000)),
         "gzip",
     );
-    assert!(matches!(response.head, ResponseHead::Ready(_)) && !exchange.request_dependent);
+    assert!(matches!(response.head, ResponseHead::Ready(_)) && !exchange.cache.request_dependent);
 }
 
 #[test]

@@ -23,10 +23,10 @@ pub fn apply(exchange: &mut Exchange) {
     let Some(rate) = limit.map(|limit| rate(limit, burst.unwrap_or(0))) else {
         return;
     };
-    if exchange.settings.throttle.out_connection != Some(rate) {
-        let mut settings = Settings::clone(&exchange.settings);
+    if exchange.routing.settings.throttle.out_connection != Some(rate) {
+        let mut settings = Settings::clone(&exchange.routing.settings);
         settings.throttle.out_connection = Some(rate);
-        exchange.settings = Arc::new(settings);
+        exchange.routing.settings = Arc::new(settings);
     }
 }
 

@@ -1,6 +1,6 @@
-//! Which responses may be compressed, and what a coding does to their fields.
+//! Compressible responses, and the effect of a coding on their fields.
 //!
-//! Called by: the compression filter, static files and the page cache.
+//! Called by: the compression filter, static files, and the page cache.
 //! Caveat: digests cover the exact bytes, so responses with one stay as they are.
 //! Out of scope: encoding (`coding`), and negotiation with the client.
 

@@ -23,7 +23,7 @@ const SETTLE_PAUSE: Duration = Duration::from_millis(25);
 
 pub enum Content {
     Memory(Chunk),
-    /// From `offset` on. `check` where the file may be written to meanwhile.
+    /// The file from `offset` on. `check` is set if the file may be written to in the meantime.
     File {
         file: Rc<File>,
         offset: u64,

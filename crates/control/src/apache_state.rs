@@ -13,8 +13,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where distributions and panels keep the one configuration of a machine: its server has the
-/// default directory.
+/// Main configuration files of distributions and panels: a server with one of them uses the default
+/// directory.
 const USUAL: [&str; 6] = [
     "/etc/apache2/apache2.conf",
     "/etc/apache2/httpd.conf",
@@ -24,10 +24,11 @@ const USUAL: [&str; 6] = [
     "/usr/local/etc/apache24/httpd.conf",
 ];
 
-/// Of the path, its end: that tells more than its beginning.
+/// Maximum length of the path's tail in the name; the end of a path is more telling than its
+/// beginning.
 const NAME_BYTES_MAX: usize = 40;
 
-/// For the configuration in `file`.
+/// The default state directory for the configuration in `file`.
 pub fn of_configuration(file: &Path) -> PathBuf {
     let default = Server::default().state_dir;
     let real = real(file);
@@ -74,7 +75,7 @@ fn real(file: &Path) -> PathBuf {
         .unwrap_or_else(|_| file.to_owned())
 }
 
-/// The XDG base directory specification's place for what a user's programs keep.
+/// The directory for state files of a user's programs (XDG base directory specification).
 fn user_state(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let folder = |name| {
         variable(name)
@@ -99,7 +100,7 @@ fn name(file: &Path) -> String {
         .get(bytes.len().saturating_sub(NAME_BYTES_MAX)..)
         .unwrap_or(bytes);
     let readable: String = end.iter().map(plain).collect();
-    // FNV-1a, which stays what it is.
+    // FNV-1a, because the hash must never change.
     let hash = bytes.iter().fold(0x811c_9dc5_u32, |hash, byte| {
         (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
     });

@@ -21,7 +21,7 @@ pub enum CacheVerb {
     Warm(WarmVerb),
 }
 
-/// What is to go. Tags, bans and paths are of `site`, or of every site without it.
+/// The entries to purge. Tags, bans, and paths are those of `site`, or of every site without it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PurgeOrder {
     /// Absolute, or paths with their queries.

@@ -25,13 +25,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// For anything that the server answers from memory.
+/// Timeout for answers from memory.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Reading a large configuration, or a large cache, may take a while.
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(120);
-/// Over what the server itself allows for running requests.
+/// Time added to the server's own shutdown timeout.
 const STOP_GRACE: Duration = Duration::from_secs(5);
-/// Of a server that hands over: its addresses are in it.
+/// Maximum length of an answer; that of a server that hands over contains its addresses.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 const STOP_POLL: Duration = Duration::from_millis(20);
 
@@ -43,7 +43,7 @@ pub enum ClientError {
     /// Asked to reload, it did not take the configuration: rendered diagnostics.
     Configuration(String),
     Io(PathBuf, io::Error),
-    /// What came back is not an answer.
+    /// The response cannot be parsed.
     Garbled(String),
     /// Asked to stop, the process lives on.
     StillRunning {

@@ -1,7 +1,7 @@
-//! What the control socket asks of the server.
+//! Interface between the control socket and the server.
 //!
 //! Called by: `server`, for each request; the process supervisor implements it.
-//! Caveat: all of it runs on the main thread.
+//! Caveat: everything runs on the main thread.
 
 use crate::{
     bans::BanVerb,
@@ -12,7 +12,7 @@ use crate::{
 use saker_pipeline::LocalFuture;
 use serde_json::Value;
 
-/// What the socket needs from the server.
+/// The server, as seen by the control socket.
 pub trait Control {
     fn status(&self) -> StatusReport;
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostsVerb {
     Stat,
-    /// They are asked for anew when they are next needed.
+    /// Removes answers; they are queried again when they are next needed.
     Purge {
         names: Vec<String>,
         all: bool,

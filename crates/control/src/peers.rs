@@ -1,9 +1,10 @@
-//! Users who may control the running server.
+//! Users who may control the running server: root, the user that started it, and those of the
+//! configuration.
 //!
-//! Called by: the start, before the change of user; the control socket, for each connection. Root
-//! may, and the user that started the server, which is root for most. Caveat: the user that a
-//! server of root's becomes may not, because PHP and programs of sites may run as that user, too.
-//! Out of scope: rights by command; numbers of the scraper's are behind the same door.
+//! Called by: the start, before the change of user; the control socket, for each connection.
+//! Caveat: the user that a server started by root switches to may not, because PHP and programs of
+//! sites may run as that user, too.
+//! Out of scope: rights per command; metrics are protected in the same way.
 
 use rustix::process::{Uid, geteuid};
 use std::collections::BTreeSet;
@@ -21,11 +22,11 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// As of now: the user that this process is counts as the one that started it. `users`: names
-    /// or numbers, from the configuration.
+    /// Collects the users. The current user of this process counts as the one that started it.
+    /// `users`: names or numbers, from the configuration.
     ///
     /// # Errors
-    /// A user that does not exist.
+    /// A user does not exist.
     pub fn new(users: &[String]) -> Result<Peers, String> {
         Peers::of(users, geteuid().as_raw())
     }
@@ -62,7 +63,7 @@ impl Peers {
         self.all.contains(&uid)
     }
 
-    /// Those of the configuration.
+    /// Users named by the configuration.
     pub fn named(&self) -> &BTreeSet<u32> {
         &self.named
     }

@@ -51,8 +51,8 @@ pub enum Request {
     Refused(String),
 }
 
-/// Bytes up to the end of the request, or `None`: more are needed. After the end of the stream,
-/// what came is the request.
+/// Length of the request, or `None` if more bytes are needed. At the end of the stream, all bytes
+/// are the request.
 pub fn request_end(bytes: &[u8], eof: bool) -> Option<usize> {
     let line_end = bytes
         .iter()
@@ -81,7 +81,7 @@ pub fn refusal(error: &str) -> Value {
     json!({ "ok": false, "error": error })
 }
 
-/// The answer to a reload that came to nothing because of what the configuration says.
+/// The answer to a reload that failed because of errors in the configuration.
 pub fn refused_configuration(diagnostics: &str) -> Value {
     json!({ "ok": false, "configuration": true, "error": diagnostics })
 }
@@ -110,7 +110,8 @@ fn is_http(line: &[u8]) -> bool {
     !line.starts_with(b"{") && (line.ends_with(b" HTTP/1.1") || line.ends_with(b" HTTP/1.0"))
 }
 
-/// Behind the empty line that ends a head (RFC 9112 section 2.2 lets a recipient take a bare LF).
+/// Offset after the empty line that ends a head (RFC 9112 section 2.2 lets a recipient accept a
+/// bare LF).
 fn head_end(bytes: &[u8]) -> Option<usize> {
     let mut line_start = 0;
     for (at, _) in bytes.iter().enumerate().filter(|&(_, &byte)| byte == b'\n') {

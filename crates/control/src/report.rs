@@ -19,17 +19,17 @@ pub struct StatusReport {
     pub workers: u64,
     pub listeners: Vec<String>,
     pub sites: u64,
-    /// How long `stop` may take.
+    /// Maximum duration of `stop`.
     pub shutdown_timeout_ms: u64,
-    /// By the metric's name, summed over the workers.
+    /// Counters by metric name, summed over the workers.
     pub counters: Vec<(String, u64)>,
     /// `None` before the first reload.
     pub last_reload: Option<LastReload>,
-    /// Those without files: automatic ones, and that of the local authority.
+    /// Certificates without files: automatic ones, and that of the local authority.
     pub certificates: Vec<CertificateReport>,
-    /// What the page cache has of each site, and what became of requests; `None`: there is none.
+    /// Page cache contents and request results per site; `None`: no page cache.
     pub page_cache: Option<Value>,
-    /// What is known of hosts; `None`: no database is asked.
+    /// State of dynamic virtual hosts; `None`: no database is configured.
     pub hosts: Option<Value>,
     /// Programs and servers behind this one.
     pub upstreams: Vec<UpstreamReport>,
@@ -47,7 +47,7 @@ pub struct MemberReport {
     /// `up`, `down` (by health checks), `draining` or `disabled`.
     pub state: &'static str,
     pub is_standby: bool,
-    /// Requests under way.
+    /// Requests in progress.
     pub busy: u32,
     pub requests: u64,
     pub failures: u64,
@@ -64,7 +64,7 @@ pub struct CertificateReport {
 pub struct LastReload {
     /// Seconds since the epoch.
     pub at_unix_s: u64,
-    /// Why it was refused, with the old configuration left in force.
+    /// Reason for a refused reload, with the old configuration left in force.
     pub error: Option<String>,
 }
 
@@ -77,8 +77,8 @@ pub struct ReloadReport {
     pub warnings: Vec<String>,
 }
 
-/// For [`StatusReport::counters`]: names as in Prometheus' text, labels included, without the
-/// program's prefix.
+/// Names and values for [`StatusReport::counters`]: names as in Prometheus' text, labels included,
+/// without the program's prefix.
 pub fn counters(snapshot: &Snapshot) -> Vec<(String, u64)> {
     let named = |name: &str, label: &str| {
         if label.is_empty() {
@@ -137,10 +137,10 @@ impl UpstreamReport {
 
 impl MemberReport {
     fn new(member: &Member) -> MemberReport {
-        let (busy, requests, failures) = member.standing.figures();
+        let (busy, requests, failures) = member.state.figures();
         let state = match () {
             () if member.is_disabled => "disabled",
-            () if member.standing.is_down() => "down",
+            () if member.state.is_down() => "down",
             () if member.is_draining => "draining",
             () => "up",
         };

@@ -25,7 +25,7 @@ use tokio::{
 const CONNECTIONS_MAX: usize = 16;
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
-/// After an answer that was given before all of a request was read.
+/// Time for reading the rest of a request that was answered early.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 const DRAIN_BYTES_MAX: usize = 1 << 20;
 /// Out of descriptors: accepting pauses.
@@ -62,7 +62,7 @@ async fn accept(listener: UnixListener, peers: Rc<RefCell<Peers>>, control: Rc<d
             Err(_) => sleep(ACCEPT_PAUSE).await,
         }
     }
-    // The conversation with the successor goes on; no other client is answered.
+    // The exchange with the successor continues; no other client is answered.
     drop(listener);
     std::future::pending::<()>().await;
 }
@@ -70,7 +70,7 @@ async fn accept(listener: UnixListener, peers: Rc<RefCell<Peers>>, control: Rc<d
 struct Conversation {
     peers: Rc<RefCell<Peers>>,
     control: Rc<dyn Control>,
-    /// One reload at a time; the next one sees the files as they are then.
+    /// One reload at a time; the next one sees the files as they are by then.
     reloading: Rc<Mutex<()>>,
     handed_over: Rc<Notify>,
 }
@@ -116,8 +116,8 @@ impl Conversation {
         std::future::pending::<()>().await;
     }
 
-    /// By the credentials that the kernel has taken down when the peer connected (unix(7),
-    /// SO_PEERCRED): the socket's mode lets nobody else connect, and this holds where the mode was
+    /// Checks the credentials that the kernel recorded when the peer connected (unix(7),
+    /// SO_PEERCRED). The socket's mode admits no other users; this check holds even if the mode was
     /// changed.
     fn refusal(&self, stream: &UnixStream) -> Option<String> {
         let shown = match stream.peer_cred() {

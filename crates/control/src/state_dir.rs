@@ -1,13 +1,16 @@
-//! The state directory: who may own it, who runs in it, and where its control socket is.
+//! The state directory: its ownership, the lock of the running server, and the path of its control
+//! socket.
 //!
-//! Opened before anything listens. `saker.pid` is the lock: whoever holds it (`flock(2)`) is the
-//! running server, so a socket that is still there while the lock is free belongs to a dead one and
-//! is replaced. Difficulty: the default directory of `saker serve` may lie in `/tmp`, where anyone
-//! can put a directory of that name first. So the entry itself (not only what a link leads to) has
-//! to belong to us or to root, and nobody else may write into it. A server that root starts keeps
-//! its directory from the user that it becomes: that user's other processes (PHP, programs of
-//! sites) are not to read keys in it. Only a group that this server alone holds may enter. Absent
-//! on purpose: the pid file is never trusted to say that a server runs; only the lock says so.
+//! Called by: the server, before anything listens. `saker.pid` is the lock: its holder (`flock(2)`)
+//! is the running server, so a socket that is still there while the lock is free belongs to a dead
+//! server and is replaced. The default directory of `saker serve` may be in `/tmp`, where any user
+//! can create a directory of that name first. So the entry itself (not only the target of a link)
+//! has to belong to the server's user or to root, and no other user may have write access. A server
+//! started by root protects its directory from the user that it switches to, because other
+//! processes of that user (PHP, programs of sites) must not read its keys: only a group that this
+//! server alone holds may enter.
+//! Caveat: the content of the pid file is never taken as proof that a server runs; only the lock
+//! is.
 
 use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -119,8 +122,8 @@ impl StateDir {
         StateDir::open_for(path, None)
     }
 
-    /// The directory may also belong to `service_uid`: the user that a server started as root
-    /// changes to, who has to pass parents that are made.
+    /// Opens or creates the directory. It may also belong to `service_uid`: the user that a server
+    /// started as root switches to, which needs access through newly created parents.
     pub fn open_for(path: &Path, service_uid: Option<u32>) -> Result<StateDir, StateDirError> {
         let failed = |doing| {
             move |error: io::Error| StateDirError::Io {
@@ -168,8 +171,8 @@ impl StateDir {
                 owner: stat.st_uid,
             });
         }
-        // Ours of an earlier start: the group is nobody's but the server's ([`Lock::guard`]), or
-        // that of the server's user.
+        // Ours from an earlier start: the group is held by the server alone ([`Lock::guard`]), or
+        // is that of the server's user.
         let is_guarded = stat.st_uid == 0
             && saker_net::process::GUARD_GROUPS.contains(&stat.st_gid)
             && stat.st_mode & 0o002 == 0;
@@ -228,8 +231,8 @@ impl StateDir {
             Err(Errno::WOULDBLOCK) => return Ok(Attempt::Busy(read_pid(&mut file))),
             Err(errno) => return Err(errno.into()),
         }
-        // A server that stopped meanwhile has removed the name, and our lock holds a file that
-        // nobody else will find.
+        // A server that stopped meanwhile has removed the name, and our lock holds a file that no
+        // other process will find.
         if !self.is_named(&file) {
             return Ok(Attempt::Busy(None));
         }
@@ -277,7 +280,7 @@ impl Lock {
         self.state.path()
     }
 
-    /// The group that guards the directory: that of an earlier start, or one that nobody has.
+    /// The group that guards the directory: that of an earlier start, or an unused one.
     pub fn guard_group(&self) -> u32 {
         let groups = saker_net::process::GUARD_GROUPS;
         let before = fs::fstat(&self.state.dir)
@@ -292,8 +295,8 @@ impl Lock {
             })
     }
 
-    /// As root: from now on only root, and who holds this group, finds anything in the directory,
-    /// whoever owns it.
+    /// Called as root: from now on only root and processes with this group can access the
+    /// directory, even if another user owns it.
     pub fn guard(&self, gid: u32) -> io::Result<()> {
         fs::fchown(
             &self.state.dir,
@@ -303,8 +306,8 @@ impl Lock {
         Ok(fs::fchmod(&self.state.dir, Mode::from(0o770))?)
     }
 
-    /// As root, where no group can guard the directory: opens it to the group of the server's user,
-    /// and marks it, so that a later start knows why others may write into it.
+    /// For root, if no group can guard the directory: opens it to the group of the server's user,
+    /// and marks it, so that a later start knows why others may write to it.
     pub fn share(&self, gid: u32) -> io::Result<()> {
         fs::fchown(
             &self.state.dir,
@@ -333,7 +336,7 @@ impl Lock {
         self.remove_dead_socket()?;
         let path = SocketPath::new(self.path())?;
         let listener = UnixListener::bind(path.as_path())?;
-        // Whoever connects before this line is still asked for credentials.
+        // Clients that connect before this line still have their credentials checked.
         std::fs::set_permissions(path.as_path(), std::fs::Permissions::from_mode(0o600))?;
         listener.set_nonblocking(true)?;
         Ok(listener)
@@ -356,8 +359,8 @@ impl Lock {
 }
 
 impl Drop for Lock {
-    /// As far as it can: after a change of user the names may have to stay, and the next server
-    /// copes with that.
+    /// Removes the files as far as possible: after a change of user the names may have to stay, and
+    /// the next server copes with that.
     fn drop(&mut self) {
         let _ = self.remove_dead_socket();
         let _ = self.file.set_len(0);
@@ -368,7 +371,7 @@ impl Drop for Lock {
     }
 }
 
-/// Whether a server runs in `state_dir` now, and with which pid.
+/// Returns the server that runs in `state_dir` now, with its pid, if there is one.
 pub fn running(state_dir: &Path) -> Option<Running> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let mut file =

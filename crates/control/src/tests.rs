@@ -139,7 +139,7 @@ impl Server {
         answer(stream)
     }
 
-    /// How it was stopped.
+    /// The manner in which it was stopped.
     fn join(mut self) -> Option<bool> {
         self.thread.take().unwrap().join().unwrap()
     }

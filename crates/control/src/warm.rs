@@ -30,12 +30,12 @@ pub struct WarmOrder {
     pub rate: u32,
 }
 
-/// What to ask for.
+/// The pages to fetch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WarmList {
     pub urls: Vec<String>,
     pub sitemaps: Vec<String>,
-    /// More will be added.
+    /// More URLs will follow.
     pub more: bool,
 }
 

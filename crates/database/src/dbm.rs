@@ -12,7 +12,7 @@ pub type Pair<'a> = (&'a [u8], &'a [u8]);
 const SDBM_PAGE_BYTES: usize = 1024;
 /// Magic numbers of GDBM files from 64-bit, little-endian machines.
 const GDBM_MAGICS: [u32; 3] = [0x1357_9acf, 0x1357_9ad0, 0x1357_9ace];
-/// Of an element of a GDBM bucket: hash, first bytes of the key, place, two lengths.
+/// Size of an element of a GDBM bucket: hash, first bytes of the key, offset, two lengths.
 const GDBM_ELEMENT_BYTES: usize = 24;
 /// Before the elements of a bucket: free blocks, the bits of its hash, its number of keys.
 const GDBM_BUCKET_HEAD_BYTES: usize = 8 + 6 * 16 + 8;
@@ -46,8 +46,8 @@ pub fn read<T>(
     }
 }
 
-/// What a file of `.pag` holds: pages of pairs, with the places of both at the beginning, from the
-/// end of the page backwards.
+/// Reads all pairs of an SDBM `.pag` file: pages of pairs, with the offsets of both at the
+/// beginning, counted from the end of the page backwards.
 pub fn sdbm(pages: &[u8]) -> Vec<Pair<'_>> {
     pages
         .chunks_exact(SDBM_PAGE_BYTES)
@@ -77,7 +77,7 @@ fn sdbm_page(page: &[u8]) -> Vec<Pair<'_>> {
     pairs
 }
 
-/// What a GDBM file holds. `None`: it is none, or one of another machine's.
+/// Reads all pairs of a GDBM file. `None` if it is not one, or has another machine's byte order.
 pub fn gdbm(file: &[u8]) -> Option<Vec<Pair<'_>>> {
     let short = |at: usize| {
         Some(u32::from_le_bytes(
@@ -144,7 +144,7 @@ const BERKELEY_PAGE_HEAD_BYTES: usize = 26;
 /// A key or a value that stands on the page itself.
 const BERKELEY_KEY_DATA: u8 = 1;
 
-/// What a hash file of Berkeley DB holds. `None`: it is none.
+/// Reads all pairs of a Berkeley DB hash file. `None` if it is not one.
 pub fn berkeley(file: &[u8]) -> Option<Vec<Pair<'_>>> {
     let number = |at: usize| Some(u32::from_ne_bytes(file.get(at..at + 4)?.try_into().ok()?));
     if number(12)? != BERKELEY_MAGIC {

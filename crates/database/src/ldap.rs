@@ -1,22 +1,12 @@
 //! Directories (LDAP, RFC 4511): one connection that questions share, made anew when it has ended.
 
-use crate::{Failure, Row, Terms, ldap_tls::LdapTls, placeholders, tls};
+use crate::{Failure, LdapTerms, Row, Terms, ldap_tls::LdapTls, placeholders, tls};
 use ldap3::{
     Ldap, LdapConnAsync, LdapConnSettings, LdapError, Scope, SearchEntry, SearchOptions,
     ldap_escape,
 };
 use std::time::Duration;
 use tokio::sync::Mutex;
-
-/// What a directory wants to know besides its URL.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LdapTerms {
-    /// Entries are looked for below it.
-    pub base: String,
-    /// Empty: as nobody in particular.
-    pub user: String,
-    pub password: String,
-}
 
 pub struct Directory {
     url: String,
@@ -141,7 +131,7 @@ pub fn check_filter(filter: &str) -> Result<(), Failure> {
         .map_err(|_| Failure("this is no filter of LDAP (RFC 4515): look at its brackets".into()))
 }
 
-/// Of an attribute with several values the first.
+/// Converts an entry; attributes with several values contribute the first.
 fn row(entry: SearchEntry) -> Row {
     let mut row = Row::default();
     for (name, values) in entry.attrs {

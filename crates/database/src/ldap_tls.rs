@@ -9,14 +9,12 @@ use crate::{
     tls::{self, Known, Wishes, Word},
 };
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
-    client::{
-        WebPkiServerVerifier,
-        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    },
-    crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem, pem::PemObject},
+    ClientConfig, Error, RootCertStore,
+    client::WebPkiServerVerifier,
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject},
 };
+use saker_tls_verifier::{CertificatePolicy, Presented, ServerVerifier};
 use std::{fmt::Display, path::Path, sync::Arc};
 
 const LDAP: Known = &[
@@ -31,7 +29,7 @@ const LDAP: Known = &[
     ("sslkey", Word::Key),
 ];
 
-/// How a directory's certificate is looked at.
+/// Checks made on a directory's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
     /// Not at all.
@@ -132,14 +130,13 @@ impl LdapTls {
                 )
             }
         };
-        let verifier = Verifier {
+        let policy = DirectoryPolicy {
             chain,
             checks_name: self.look == Look::ChainAndName,
-            provider,
         };
         let builder = builder
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(verifier));
+            .with_custom_certificate_verifier(ServerVerifier::new(policy, provider));
         let config = match (&self.wishes.certificate, &self.wishes.key) {
             (Some(certificate), Some(key)) => {
                 let chain = certificates(certificate)?;
@@ -182,68 +179,23 @@ fn failed(error: impl Display) -> Failure {
     Failure(error.to_string())
 }
 
-/// That the directory owns the key of its certificate is checked in any case.
+/// Policy for the certificates of directories.
 #[derive(Debug)]
-struct Verifier {
-    /// `None`: anybody's word will do.
+struct DirectoryPolicy {
+    /// `None` if any certificate is accepted.
     chain: Option<Arc<WebPkiServerVerifier>>,
     checks_name: bool,
-    provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Verifier {
-    fn verify_server_cert(
-        &self,
-        certificate: &CertificateDer<'_>,
-        others: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
+impl CertificatePolicy for DirectoryPolicy {
+    fn check(&self, presented: &Presented<'_>) -> Result<(), Error> {
         let Some(chain) = &self.chain else {
-            return Ok(ServerCertVerified::assertion());
+            return Ok(());
         };
-        match chain.verify_server_cert(certificate, others, name, ocsp, now) {
-            // The name is the last that it looks at.
-            Err(Error::InvalidCertificate(
-                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            )) if !self.checks_name => Ok(ServerCertVerified::assertion()),
-            verified => verified,
+        match presented.verify_chain(chain, presented.now)?.name_error {
+            Some(error) if self.checks_name => Err(error),
+            _ => Ok(()),
         }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(
-            message,
-            certificate,
-            signed,
-            &self.provider.signature_verification_algorithms,
-        )
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(
-            message,
-            certificate,
-            signed,
-            &self.provider.signature_verification_algorithms,
-        )
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider
-            .signature_verification_algorithms
-            .supported_schemes()
     }
 }
 

@@ -1,81 +1,38 @@
 //! Databases that are asked for a few rows of text: MariaDB and MySQL, PostgreSQL, SQLite, LDAP.
 //!
-//! Floor 2. A [`Desk`] is a thread with a runtime of its own on which questions are asked, so that
-//! workers never wait for a connection or a driver; who asks awaits the answer through whatever
-//! channel the job brings. What differs between the databases ends at [`Database::rows`]: a query
-//! with `?` for each parameter goes in, rows of named texts come out.
+//! Floor 2. A [`DbThread`] is a thread with a runtime of its own that runs queries, so that workers
+//! never wait for a connection or a driver; callers await the result through the channel that their
+//! job brings. [`Database::rows`] hides the differences between databases: a query with `?` for each
+//! parameter goes in, rows of named texts come out.
 //!
-//! Absent on purpose: transactions, and any cache: who asks knows how long an answer holds.
+//! Out of scope: transactions, and caching: callers know how long an answer holds.
 
+mod connect_options;
+mod db_thread;
 pub mod dbm;
-mod desk;
+mod failure;
 mod ldap;
 mod ldap_tls;
 mod placeholders;
 mod pool;
 mod row;
 mod sql;
+mod sql_error;
+mod terms;
 mod tls;
-mod ways;
 
-pub use desk::{Desk, Job};
-pub use ldap::LdapTerms;
+pub use db_thread::{DbThread, Job};
+pub use failure::Failure;
 pub use placeholders::from_printf;
 pub use row::{QueryResult, Row};
+pub use terms::{LdapTerms, Terms};
 
 use ldap::Directory;
 use sql::Sql;
-use std::{fmt, future::Future, time::Duration};
+use std::{future::Future, time::Duration};
+use terms::scheme;
 
-/// Where a database is and how it is asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Terms {
-    /// `mysql://`, `postgres://`, `sqlite://`, `ldap://`, `ldaps://`; with the words of TLS that
-    /// each has.
-    pub url: String,
-    pub ldap: LdapTerms,
-    /// Of SQL, as are the next five: connections that are there before they are needed.
-    pub connections_min: u32,
-    pub connections_max: u32,
-    /// A connection beyond the fewest that nobody has needed for so long is closed.
-    pub idle_max: Duration,
-    /// Connections serve one question after another; else each question has one of its own.
-    pub keeps_connections: bool,
-    /// What each connection begins with.
-    pub init: Vec<String>,
-    /// Of SQLite, whose connections can't write otherwise.
-    pub may_write: bool,
-    /// Of a question as a whole, the connection included.
-    pub timeout: Duration,
-}
-
-impl Default for Terms {
-    fn default() -> Terms {
-        Terms {
-            url: String::new(),
-            ldap: LdapTerms::default(),
-            connections_min: 0,
-            connections_max: 4,
-            idle_max: Duration::from_secs(300),
-            keeps_connections: true,
-            init: Vec::new(),
-            may_write: false,
-            timeout: Duration::from_secs(5),
-        }
-    }
-}
-
-/// Why there is no answer: the database can't be asked, or can't make sense of the question.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure(pub String);
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// What is wrong with a URL, without a connection.
+/// Checks a URL without connecting.
 pub fn check_url(url: &str) -> Result<(), Failure> {
     match scheme(url) {
         "ldap" | "ldapi" | "ldaps" => ldap_tls::LdapTls::of(url).map(drop),
@@ -83,16 +40,12 @@ pub fn check_url(url: &str) -> Result<(), Failure> {
     }
 }
 
-/// What is wrong with a filter of LDAP (RFC 4515) whose question marks stand for texts.
+/// Checks an LDAP filter (RFC 4515) whose question marks stand for values.
 pub fn check_filter(filter: &str) -> Result<(), Failure> {
     ldap::check_filter(filter)
 }
 
-fn scheme(url: &str) -> &str {
-    url.split(':').next().unwrap_or_default()
-}
-
-/// One database, as a [`Desk`]'s thread has it. Nothing is connected before the first question.
+/// One database, as a [`DbThread`]'s thread has it. Nothing is connected before the first question.
 pub struct Database {
     way: Way,
     timeout: Duration,

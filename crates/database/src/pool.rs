@@ -1,9 +1,10 @@
-//! Connections of one SQL database: how they are made, lent, kept and closed.
+//! Connection pool of one SQL database: connects, lends, keeps, and closes connections.
 //!
-//! It is not sqlx's pool, because that goes on knocking until its time limit where nobody listens,
-//! and has one way in: here a database that refuses connections is known to be away at once, and
-//! one that prefers to be asked otherwise (with TLS, without) is asked again that way. Difficulty:
-//! questions are dropped when their time is up, so a connection that is lent and not given back is
+//! It replaces sqlx's pool, which keeps trying until its timeout where nothing listens, and knows
+//! one way to connect. Here a database that refuses connections is known to be down at once, and
+//! one that requires the other way (with TLS, without) is tried that way next.
+//!
+//! Caveat: queries are dropped at their timeout, so a lent connection that is not returned is
 //! closed.
 
 use crate::Terms;
@@ -32,19 +33,19 @@ const CLOSING: Duration = Duration::from_secs(5);
 const FULL: Duration = Duration::from_millis(10);
 const FULL_MAX: Duration = Duration::from_secs(1);
 
-/// The ways into a database.
+/// Connect options of a database.
 #[derive(Debug)]
-pub struct Ways<O> {
+pub struct PoolOptions<O> {
     pub first: O,
-    /// Where the first came to nothing by what it says of TLS.
+    /// Fallback if the first fails because of its TLS settings.
     pub otherwise: Option<O>,
     /// Certificates and keys with the words that name them, which drivers read for each connection.
     pub files: Vec<(String, PathBuf)>,
 }
 
-impl<O> From<O> for Ways<O> {
-    fn from(first: O) -> Ways<O> {
-        Ways {
+impl<O> From<O> for PoolOptions<O> {
+    fn from(first: O) -> PoolOptions<O> {
+        PoolOptions {
             first,
             otherwise: None,
             files: Vec::new(),
@@ -53,7 +54,7 @@ impl<O> From<O> for Ways<O> {
 }
 
 pub struct Pool<C: Connection> {
-    ways: Ways<C::Options>,
+    options: PoolOptions<C::Options>,
     init: Vec<String>,
     /// Number of connections may yet be lent.
     free: Semaphore,
@@ -74,7 +75,7 @@ struct Kept<C> {
 }
 
 /// Closed when it is dropped; [`Pool::give_back`] keeps it.
-pub struct Lent<'p, C: Connection> {
+pub struct PooledConnection<'p, C: Connection> {
     pub connection: C,
     made: Instant,
     _permit: SemaphorePermit<'p>,
@@ -87,10 +88,10 @@ where
     C::Database: Database<Connection = C>,
 {
     /// Nothing is connected yet.
-    pub fn new(ways: Ways<C::Options>, terms: &Terms) -> Rc<Pool<C>> {
+    pub fn new(options: PoolOptions<C::Options>, terms: &Terms) -> Rc<Pool<C>> {
         let connections_max = terms.connections_max.max(1) as usize;
         Rc::new(Pool {
-            ways,
+            options,
             init: terms.init.clone(),
             free: Semaphore::new(connections_max),
             connections_min: (terms.connections_min as usize).min(connections_max),
@@ -105,7 +106,7 @@ where
 
     /// A connection that answers: one that was kept, or a new one. Waits while as many are lent as
     /// there may be.
-    pub async fn lend(self: &Rc<Self>) -> Result<Lent<'_, C>, Error> {
+    pub async fn lend(self: &Rc<Self>) -> Result<PooledConnection<'_, C>, Error> {
         let _permit = self.free.acquire().await.map_err(|_| Error::PoolClosed)?;
         while let Some(Kept {
             mut connection,
@@ -115,7 +116,7 @@ where
         {
             // What was kept may have ended meanwhile.
             if made.elapsed() < AGE_MAX && connection.ping().await.is_ok() {
-                return Ok(Lent {
+                return Ok(PooledConnection {
                     connection,
                     made,
                     _permit,
@@ -124,7 +125,7 @@ where
         }
         let connection = self.connect().await?;
         self.fill();
-        Ok(Lent {
+        Ok(PooledConnection {
             connection,
             made: Instant::now(),
             _permit,
@@ -136,7 +137,7 @@ where
     }
 
     /// Whatever became of the question: who is lent it next looks whether it still answers.
-    pub fn give_back(self: &Rc<Self>, lent: Lent<'_, C>) {
+    pub fn give_back(self: &Rc<Self>, lent: PooledConnection<'_, C>) {
         if self.keeps_connections {
             self.keep(lent.connection, lent.made)
         } else {
@@ -155,7 +156,7 @@ where
         }
     }
 
-    /// Connections that are there before they are needed, made beside whoever needed the first.
+    /// Opens the minimum of connections in the background of the query that needed the first.
     fn fill(self: &Rc<Self>) {
         if self.keeps_connections
             && self.count() < self.connections_min
@@ -202,18 +203,18 @@ where
     }
 
     async fn knock(&self) -> Result<C, Error> {
-        for (word, path) in &self.ways.files {
+        for (word, path) in &self.options.files {
             let fault =
                 |error| Error::Configuration(format!("{word} {}: {error}", path.display()).into());
             File::open(path).map_err(fault)?;
         }
-        match (self.ways.first.connect().await, &self.ways.otherwise) {
+        match (self.options.first.connect().await, &self.options.otherwise) {
             (Err(error), Some(otherwise)) if may_go_otherwise(&error) => otherwise.connect().await,
             (made, _) => made,
         }
     }
 
-    /// Closes what nobody has needed for too long; when to look again.
+    /// Closes connections that have been idle for too long; returns the time until the next check.
     fn close_old(&self) -> Option<Duration> {
         let mut idle = self.idle.borrow_mut();
         while idle.len() > self.connections_min {
@@ -244,8 +245,8 @@ fn close<C: Connection + 'static>(connection: C) {
     spawn_local(async move { drop(timeout(CLOSING, connection.close()).await) });
 }
 
-/// It is there, and somebody will leave: MySQL's 1040 and PostgreSQL's 53300 (too many
-/// connections), a Unix socket whose queue is full.
+/// Returns true if the database is up but has no free connection: MySQL's 1040 and PostgreSQL's
+/// 53300 (too many connections), a Unix socket whose queue is full.
 fn is_full(error: &Error) -> bool {
     match error {
         Error::Database(database) => {
@@ -259,8 +260,8 @@ fn is_full(error: &Error) -> bool {
     }
 }
 
-/// Somebody is there and did not like the way: TLS failed, or the way is not that of pg_hba.conf
-/// (28000).
+/// Returns true if the server answers but rejects this way to connect: TLS failed, or pg_hba.conf
+/// demands another (28000).
 fn may_go_otherwise(error: &Error) -> bool {
     match error {
         Error::Tls(_) | Error::Protocol(_) => true,

@@ -1,9 +1,9 @@
 //! A row as texts by name.
 
-/// Names of columns as the query gives them; a NULL is not there.
+/// Columns by the names that the query gives them; NULL columns are absent.
 ///
-/// What can't be made a text stands in its column as the reason, since it matters only to who looks
-/// at that column.
+/// A column that can't be converted to text holds the reason as an error, since it matters only to
+/// callers that read that column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row(Vec<(Box<str>, Cell)>);
 

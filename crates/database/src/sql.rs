@@ -5,9 +5,10 @@
 //! That is said of a column to who looks at it: others may have any type.
 
 use crate::{
-    Failure, Row, Terms, placeholders,
-    pool::{Pool, Ways},
-    scheme, tls, ways,
+    Failure, Row, Terms, connect_options, placeholders,
+    pool::{Pool, PoolOptions},
+    sql_error::failed,
+    terms::scheme,
 };
 use futures_util::TryStreamExt;
 use sqlx::{
@@ -175,8 +176,8 @@ fn whole_of_digits(bytes: &[u8]) -> Option<String> {
 
 pub fn check_url(url: &str) -> Result<(), Failure> {
     match scheme(url) {
-        "mysql" | "mariadb" => ways::mysql(url).map(drop),
-        "postgres" | "postgresql" => ways::postgres(url).map(drop),
+        "mysql" | "mariadb" => connect_options::mysql(url).map(drop),
+        "postgres" | "postgresql" => connect_options::postgres(url).map(drop),
         "sqlite" => SqliteConnectOptions::from_str(url)
             .map(drop)
             .map_err(failed),
@@ -192,13 +193,15 @@ impl Sql {
     pub fn new(terms: &Terms) -> Result<Sql, Failure> {
         let url = &terms.url;
         Ok(match scheme(url) {
-            "mysql" | "mariadb" => Sql::Mysql(Pool::new(ways::mysql(url)?, terms)),
-            "postgres" | "postgresql" => Sql::Postgres(Pool::new(ways::postgres(url)?, terms)),
+            "mysql" | "mariadb" => Sql::Mysql(Pool::new(connect_options::mysql(url)?, terms)),
+            "postgres" | "postgresql" => {
+                Sql::Postgres(Pool::new(connect_options::postgres(url)?, terms))
+            }
             "sqlite" => {
                 let options = SqliteConnectOptions::from_str(url)
                     .map_err(failed)?
                     .read_only(!terms.may_write);
-                Sql::Sqlite(Pool::new(Ways::from(options), terms))
+                Sql::Sqlite(Pool::new(PoolOptions::from(options), terms))
             }
             other => return Err(unknown(other)),
         })
@@ -230,28 +233,6 @@ impl Sql {
             }
             Sql::Sqlite(pool) => execute!(pool, statement, parameters),
         }
-    }
-}
-
-pub fn failed(error: sqlx::Error) -> Failure {
-    let help = match &error {
-        sqlx::Error::Io(error) => tls::help(error),
-        _ => None,
-    };
-    Failure(match help {
-        Some(help) => format!("{error}: {help}"),
-        None => reason(&error),
-    })
-}
-
-/// The driver says "error with configuration" of errors within each other, once for each; what the
-/// innermost says is enough.
-fn reason(error: &sqlx::Error) -> String {
-    match error {
-        sqlx::Error::Configuration(inner) => inner
-            .downcast_ref()
-            .map_or_else(|| inner.to_string(), reason),
-        other => other.to_string(),
     }
 }
 

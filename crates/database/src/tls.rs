@@ -22,7 +22,7 @@ pub enum Word {
 
 pub type Known = &'static [(&'static str, Word)];
 
-/// What a URL says of TLS.
+/// TLS parameters of a URL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wishes {
     pub mode: Option<String>,
@@ -111,8 +111,7 @@ pub fn system_pem() -> Vec<u8> {
     pem.into_bytes()
 }
 
-/// What can be done about what went wrong in a handshake. `None`: it says so itself, or it was
-/// something else.
+/// Advice for a failed handshake. `None` if the error speaks for itself, or is not about TLS.
 pub fn help(error: &io::Error) -> Option<&'static str> {
     let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
     let rustls::Error::InvalidCertificate(fault) = error else {

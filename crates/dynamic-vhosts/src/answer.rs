@@ -1,53 +1,53 @@
-//! What a row says of a host, from texts to types. A row that makes no sense is refused as a whole:
-//! half of it might be the wrong half.
+//! The answer for a host: a database row, converted from texts to types. An invalid row is refused
+//! as a whole: the valid half might be the wrong half.
 
 use saker_config::{model::PhpUse, parse_php_use, units};
 use saker_database::Row;
 use saker_files::Lease;
 use std::{path::Path, sync::Arc};
 
-/// What is known of a host.
+/// Settings of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostRow {
     /// Document root; `None`: the site's own.
     pub root: Option<Box<Path>>,
-    /// Whom programs run as.
+    /// User that programs run as.
     pub user: Option<Box<str>>,
     pub group: Option<Box<str>>,
-    /// As `php` of a site has it.
+    /// PHP, in the syntax of a site's `php`.
     pub php: Option<Box<str>>,
-    /// Of all its responses together, bytes in a second.
+    /// Bandwidth of all its responses together, in bytes per second.
     pub out_bytes_per_s: Option<u64>,
-    /// Of one client's address, requests in 1000 seconds.
+    /// Requests per 1000 seconds from one client address.
     pub requests_per_1000_s: Option<u64>,
-    /// Of one client's address, requests that are being answered.
+    /// Concurrent requests from one client address.
     pub at_a_time_address: Option<u64>,
-    /// Another place to which all of its requests are sent.
+    /// URL that all of its requests are redirected to.
     pub redirect: Option<Box<str>>,
     pub is_suspended: bool,
 }
 
-/// What the database has said.
+/// Result of a query.
 #[derive(Debug)]
-pub enum Said {
+pub enum LookupResult {
     Known(HostRow),
     Missing,
-    /// There is a row, and it can't be used.
+    /// The row exists, but is invalid.
     Refused,
 }
 
-/// What may be done with it.
+/// Answer for a host, as used by the site's requests.
 #[derive(Clone, Debug)]
 pub enum Answer {
     Known(Arc<HostRow>, Lease),
     Missing(Lease),
     Refused,
-    /// Nothing is known, and the database does not answer.
+    /// Nothing is cached, and the database does not answer.
     Away,
 }
 
 impl HostRow {
-    /// By the names of columns; what has another name is the query's own affair.
+    /// Reads a row by its column names; columns with other names are ignored.
     pub fn read(row: &Row) -> Result<HostRow, String> {
         let mut host = HostRow::default();
         for (name, value) in row.columns() {
@@ -85,7 +85,7 @@ impl HostRow {
         Ok(())
     }
 
-    /// What it takes in memory besides itself, about.
+    /// Approximate memory use in addition to the struct itself.
     pub fn bytes(&self) -> usize {
         let texts = [&self.user, &self.group, &self.php, &self.redirect];
         let root = self.root.as_ref().map_or(0, |root| root.as_os_str().len());
@@ -97,7 +97,7 @@ impl HostRow {
     }
 }
 
-/// What a column means to us.
+/// Meaning of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {
     Root,
@@ -113,7 +113,7 @@ enum Column {
 }
 
 impl Column {
-    /// By its plain name; `None`: nothing.
+    /// Finds a column by its plain name.
     fn of(name: &str) -> Option<Column> {
         Some(match name {
             "root" | "docroot" | "documentroot" | "apachedocumentroot" => Column::Root,
@@ -131,7 +131,7 @@ impl Column {
     }
 }
 
-/// `Document_Root` and `documentRoot` are the same.
+/// Column name without case and underscores: `Document_Root` and `documentRoot` are the same.
 fn plain(name: &str) -> String {
     name.chars()
         .filter(|letter| *letter != '_')
@@ -156,7 +156,7 @@ fn php(value: &str) -> Result<Box<str>, String> {
     }
 }
 
-/// A bare number is per second; 0 is none.
+/// Parses a rate. A bare number is per second; 0 means no limit.
 fn rate(
     value: &str,
     parse: impl Fn(&str) -> Result<u64, Option<String>>,
@@ -175,7 +175,7 @@ fn rate(
         .map_err(|why| why.unwrap_or_else(|| "is no rate".into()))
 }
 
-/// Of our own schemes, and with nothing in it that would end a field.
+/// Accepts http and https URLs without characters that would end a header field.
 fn url(value: &str) -> Result<Box<str>, String> {
     let is_web = value.starts_with("http://") || value.starts_with("https://");
     match is_web && value.bytes().all(|byte| byte.is_ascii_graphic()) {

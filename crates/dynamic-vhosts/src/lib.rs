@@ -1,11 +1,11 @@
-//! Hosts that a database knows (`[dynamic_vhosts]`), for all workers.
+//! Virtual hosts defined in a database (`[dynamic_vhosts]`), shared by all workers.
 //!
-//! Place in the walk: `select_host` asks [`Hosts::find`] for sites with `lookup`. What is kept
-//! answers at once; else a question goes to the database's thread, once however many requests wait
-//! for it. What is in use is asked again beside its requests before it ends, and while the database
-//! is away what is known goes on being used. The one difficulty is that outcomes of walks are kept
-//! by name and never come back here: so an answer has a lease, which they hold on to, and which is
-//! moved on when the database says the same again.
+//! Called by: the phase `select_host`, through [`Hosts::find`], for sites with `lookup`. Cached
+//! answers are returned at once; otherwise one query goes to the database's thread, however many
+//! requests wait for it. Answers in use are refreshed in the background before they expire, and
+//! stay in use while the database is unavailable.
+//! Caveat: cached routes hold answers without coming back here. So each answer has a lease, which
+//! the routes hold too, and which is extended when the database confirms the answer.
 
 mod answer;
 mod roots;
@@ -14,13 +14,13 @@ mod table;
 pub use answer::{Answer, HostRow};
 pub use table::{Counts, Found};
 
-use answer::Said;
+use answer::LookupResult;
 use roots::Roots;
 use saker_config::{
     Diagnostic,
     model::{DatabaseKind, Hosts as Settings},
 };
-use saker_database::{Database, Desk, LdapTerms, Terms};
+use saker_database::{Database, DbThread, LdapTerms, Terms};
 use saker_net::clock;
 use saker_telemetry::{error_log, message};
 use std::{
@@ -34,18 +34,17 @@ use std::{
 use table::Table;
 use tokio::sync::oneshot;
 
-/// Who waits for an answer that is known already, but old, waits no longer than this.
+/// Maximum wait for a refresh if an old answer is cached.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// After a question that came to nothing the database is left alone for so long by those who know
-/// an answer.
+/// Pause after a failed query, for requests that have a cached answer.
 const PAUSE_MS: u64 = 1000;
 
-/// One `[dynamic_vhosts]` of a configuration; reloads that don't change it keep it, with all that
-/// is known.
+/// One `[dynamic_vhosts]` of a configuration, with its cached answers. Reloads that do not change
+/// it keep it.
 #[derive(Debug)]
 pub struct Hosts {
     settings: Settings,
-    desk: Desk,
+    desk: DbThread,
     inner: Arc<Inner>,
 }
 
@@ -55,15 +54,15 @@ struct Inner {
     parameters: usize,
     roots: Roots,
     table: Table,
-    /// The database is left alone until then.
+    /// No query is sent before this time.
     away_until_ms: AtomicU64,
-    /// It has been said that it is away.
+    /// Set once the failure has been logged.
     is_away: AtomicBool,
     asked: AtomicU64,
     failed: AtomicU64,
 }
 
-/// For status and metrics.
+/// Numbers for status and metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     pub counts: Counts,
@@ -72,8 +71,7 @@ pub struct Figures {
     pub is_away: bool,
 }
 
-/// What the database's driver finds wrong with the settings, with their places; nobody is connected
-/// to.
+/// Checks the settings as the database driver sees them, without connecting.
 pub fn problems(settings: &Settings) -> Vec<Diagnostic> {
     let Some(database) = &settings.database else {
         return Vec::new();
@@ -103,8 +101,7 @@ pub fn problems(settings: &Settings) -> Vec<Diagnostic> {
 }
 
 impl Hosts {
-    /// Starts the thread; nothing is connected before the first question. The error says what is
-    /// wrong with the URL.
+    /// Starts the thread; it connects for the first query. The error describes the invalid URL.
     pub fn start(settings: &Settings) -> Result<Hosts, String> {
         let database = settings.database.as_ref().ok_or("there is no database")?;
         let terms = Terms {
@@ -119,7 +116,7 @@ impl Hosts {
             ..Terms::default()
         };
         let desk =
-            Desk::start("hosts", terms).map_err(|failure| format!("{database}: {failure}"))?;
+            DbThread::start("hosts", terms).map_err(|failure| format!("{database}: {failure}"))?;
         let inner = Inner {
             query: settings.query.as_str().into(),
             parameters: settings.query.matches('?').count(),
@@ -137,9 +134,9 @@ impl Hosts {
         })
     }
 
-    /// True if it is what the configuration wants.
+    /// Returns true if the configuration has not changed.
     pub fn is_of(&self, settings: &Settings) -> bool {
-        // Where it stands may have changed.
+        // Its place in the file may have changed.
         let own = &self.settings;
         let (origin, database_origin, query_origin) = (
             own.origin.clone(),
@@ -154,7 +151,7 @@ impl Hosts {
         }
     }
 
-    /// What is known of a host, by its canonical name; or what to wait for.
+    /// Returns the answer for a host, by its canonical name, or a receiver to wait for it.
     pub fn find(&self, name: &str) -> Found {
         let now_ms = clock::monotonic_ms();
         let is_away = now_ms < self.inner.away_until_ms.load(Relaxed);
@@ -165,22 +162,23 @@ impl Hosts {
         found
     }
 
-    /// True if it is known now; nobody is asked.
+    /// Returns true if an answer is cached; does not query the database.
     pub fn knows(&self, name: &str) -> bool {
         self.inner.table.knows(name)
     }
 
-    /// `None`: nobody waits any longer than the time limit of a question, so somebody has gone.
+    /// Receives the answer. A dropped sender counts as an unavailable database: no request waits
+    /// longer than a query's timeout.
     pub async fn heard(waiting: oneshot::Receiver<Answer>) -> Answer {
         waiting.await.unwrap_or(Answer::Away)
     }
 
-    /// True if it was known.
+    /// Returns true if an answer was cached.
     pub fn purge(&self, name: &str) -> bool {
         self.inner.table.purge(name)
     }
 
-    /// Number of there were.
+    /// Returns the number of purged answers.
     pub fn purge_all(&self) -> usize {
         self.inner.table.purge_all()
     }
@@ -234,20 +232,22 @@ impl Inner {
         self.table.settle(name, said, clock::monotonic_ms());
     }
 
-    async fn read(&self, name: &str, row: Option<&saker_database::Row>) -> Said {
-        let Some(row) = row else { return Said::Missing };
+    async fn read(&self, name: &str, row: Option<&saker_database::Row>) -> LookupResult {
+        let Some(row) = row else {
+            return LookupResult::Missing;
+        };
         let host = match HostRow::read(row) {
             Ok(host) => host,
             Err(reason) => {
                 error_log::log(&message::HOST_REFUSED, format_args!("{name}: {reason}"));
-                return Said::Refused;
+                return LookupResult::Refused;
             }
         };
         match self.roots.check(host).await {
-            Ok(host) => Said::Known(host),
+            Ok(host) => LookupResult::Known(host),
             Err(reason) => {
                 error_log::log(&message::HOST_REFUSED, format_args!("{name}: {reason}"));
-                Said::Refused
+                LookupResult::Refused
             }
         }
     }

@@ -1,8 +1,9 @@
-//! Which document roots the database may name: those below the folders of `roots`, links followed.
+//! Check of document roots named by the database: they must be below the directories of `roots`,
+//! with links resolved.
 //!
-//! Looked at when an answer comes, not at each request: whoever can replace a folder of his by a
-//! link afterwards is found out when the answer is asked for again. A root that is not there (yet)
-//! is held against the folders as it is written.
+//! Called by: the database thread when an answer arrives, not for each request. A user who replaces
+//! a directory by a link afterwards is detected when the answer is refreshed.
+//! Caveat: a root that does not exist (yet) is compared as it is written.
 
 use crate::HostRow;
 use std::path::{Component, Path, PathBuf};
@@ -15,8 +16,8 @@ impl Roots {
         Roots(folders.to_vec())
     }
 
-    /// The row as it came, or why it is refused. A file system that hangs holds up no other
-    /// question.
+    /// Returns the row unchanged, or the reason for refusing it. A hanging file system does not
+    /// delay other queries.
     pub async fn check(&self, host: HostRow) -> Result<HostRow, String> {
         let Some(root) = host.root.as_deref() else {
             return Ok(host);

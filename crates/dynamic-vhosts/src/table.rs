@@ -1,13 +1,13 @@
-//! What is known of hosts, and who waits for what is not. Pure but for the locks: time comes in as
-//! a number.
+//! Table of answers, with the requests that wait for them. Pure except for its locks: time is an
+//! argument.
 //!
 //! An answer has four ages. Fresh: it is used. Ripe (its last quarter): it is used, and the first
-//! who does has it asked again. Old: whoever comes waits for the database, unless that is away. Too
-//! old (`keep_stale`): it is as if nothing were known.
+//! request that does so triggers a refresh. Old: requests wait for the database, unless it is
+//! unavailable. Too old (`keep_stale`): it is treated as missing.
 
 use crate::{
     HostRow,
-    answer::{Answer, Said},
+    answer::{Answer, LookupResult},
 };
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, hash_map::Entry as Slot};
@@ -24,32 +24,32 @@ use std::{
 use tokio::sync::oneshot;
 
 const SHARDS: usize = 16;
-/// Questions under way; beyond that names that nothing is known of get no answer.
+/// Maximum number of concurrent queries; beyond it, names without a cached answer get none.
 const ASKING_MAX: usize = 1024;
-/// Without an answer, none is looked for anew before this.
+/// Minimum time between queries for a name whose query failed.
 const AWAY_MS: u64 = 1000;
-/// Of so many entries the one goes that was used longest ago.
+/// Sample size for eviction: the least recently used entry of the sample goes.
 const SAMPLE: usize = 8;
 
-/// What there is for a name now.
+/// Result of a look-up in the table.
 #[derive(Debug)]
 pub enum Found {
     Now(Answer),
     Later(oneshot::Receiver<Answer>),
 }
 
-/// Number of are known.
+/// Numbers of cached entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub known: usize,
     pub missing: usize,
-    /// About, of all of them.
+    /// Approximate memory use of all entries.
     pub bytes: usize,
 }
 
 #[derive(Debug)]
 enum Kept {
-    /// The first question is under way.
+    /// The first query is in progress.
     Nothing,
     Known(Arc<HostRow>),
     Missing,
@@ -60,13 +60,13 @@ enum Kept {
 #[derive(Debug)]
 struct Entry {
     kept: Kept,
-    /// Until it is ripe.
+    /// Valid until the entry is ripe.
     lease: Lease,
     until_ms: u64,
     stale_until_ms: u64,
     used_ms: u64,
     is_asked: bool,
-    /// What is being asked may be old by now.
+    /// The answer to the query in progress may be outdated.
     is_purged: bool,
     waiting: Vec<oneshot::Sender<Answer>>,
 }
@@ -99,8 +99,8 @@ impl Table {
         }
     }
 
-    /// What there is, and whether the database is to be asked now. `is_away`: it has just not
-    /// answered.
+    /// Returns the cached answer, and whether to query the database now. `is_away`: the database
+    /// did not answer a moment ago.
     pub fn find(&self, name: &str, now_ms: u64, is_away: bool) -> (Found, bool) {
         let mut shard = self.shard(name);
         let Some(entry) = shard.get_mut(name) else {
@@ -113,7 +113,7 @@ impl Table {
                 let is_ripe = now_ms >= entry.lease.until_ms() && !is_away;
                 let asks = is_ripe && self.begin(entry);
                 if !asks && now_ms >= entry.lease.until_ms() {
-                    // What is being asked, or can't be, is good for a while yet.
+                    // An answer that is being refreshed, or can't be, stays valid for a while.
                     entry.lease.extend(entry.until_ms.min(now_ms + AWAY_MS));
                 }
                 return (Found::Now(answer), asks);
@@ -143,7 +143,7 @@ impl Table {
         (Found::Later(receiver), true)
     }
 
-    /// True if a question may begin.
+    /// Returns true if a query may begin.
     fn begin(&self, entry: &mut Entry) -> bool {
         if entry.is_asked || self.asking.fetch_add(1, Relaxed) >= ASKING_MAX {
             if !entry.is_asked {
@@ -155,7 +155,7 @@ impl Table {
         true
     }
 
-    /// The database takes long: who waits gets what was known before, if anything was.
+    /// The database is slow: waiting requests get the previous answer, if there is one.
     pub fn let_go(&self, name: &str, now_ms: u64) {
         let mut shard = self.shard(name);
         let Some(entry) = shard.get_mut(name) else {
@@ -170,8 +170,8 @@ impl Table {
             .for_each(|waiting| drop(waiting.send(answer.clone())));
     }
 
-    /// A question has ended; the error is that there is no answer.
-    pub fn settle(&self, name: &str, said: Result<Said, ()>, now_ms: u64) {
+    /// Stores the result of a query; the error means that there is none.
+    pub fn settle(&self, name: &str, said: Result<LookupResult, ()>, now_ms: u64) {
         let mut shard = self.shard(name);
         self.asking.fetch_sub(1, Relaxed);
         let Some(entry) = shard.get_mut(name) else {
@@ -197,24 +197,24 @@ impl Table {
         make_room(&mut shard, name, is_known, most);
     }
 
-    fn put(&self, entry: &mut Entry, said: Said, now_ms: u64) {
+    fn put(&self, entry: &mut Entry, said: LookupResult, now_ms: u64) {
         let is_same = match (&entry.kept, &said) {
-            (Kept::Known(old), Said::Known(new)) => **old == *new,
-            (Kept::Missing, Said::Missing) => true,
+            (Kept::Known(old), LookupResult::Known(new)) => **old == *new,
+            (Kept::Missing, LookupResult::Missing) => true,
             _ => false,
         };
-        let holds_ms = if matches!(said, Said::Known(_)) {
+        let holds_ms = if matches!(said, LookupResult::Known(_)) {
             self.answer_ms
         } else {
             self.missing_ms
         };
         entry.until_ms = now_ms + holds_ms;
-        entry.stale_until_ms = if matches!(said, Said::Known(_)) {
+        entry.stale_until_ms = if matches!(said, LookupResult::Known(_)) {
             entry.until_ms + self.stale_ms
         } else {
             entry.until_ms
         };
-        // The last quarter of an answer is for asking again.
+        // The last quarter of an answer's lifetime is for refreshing it.
         let ripe_ms = now_ms + holds_ms - holds_ms / 4;
         if is_same {
             return entry.lease.extend(ripe_ms);
@@ -222,9 +222,9 @@ impl Table {
         entry.lease.end();
         entry.lease = Lease::until(ripe_ms);
         entry.kept = match said {
-            Said::Known(host) => Kept::Known(Arc::new(host)),
-            Said::Missing => Kept::Missing,
-            Said::Refused => Kept::Refused,
+            LookupResult::Known(host) => Kept::Known(Arc::new(host)),
+            LookupResult::Missing => Kept::Missing,
+            LookupResult::Refused => Kept::Refused,
         };
     }
 
@@ -280,7 +280,7 @@ impl Table {
     }
 
     fn shard(&self, name: &str) -> MutexGuard<'_, Shard> {
-        // The map itself goes by the lowest and the highest bits of its own hash.
+        // The map itself uses the lowest and the highest bits of its own hash.
         let at = (self.hasher.hash_one(name) >> 32) as usize % SHARDS;
         lock(self.shards.get(at).unwrap_or(&self.shards[0]))
     }
@@ -310,7 +310,7 @@ impl Entry {
         }
     }
 
-    /// The database did not answer: what is known stays for a while.
+    /// The database did not answer: cached answers stay in use for a while.
     fn outlives(&mut self, now_ms: u64) {
         match self.kept {
             Kept::Known(_) if now_ms < self.stale_until_ms => self.lease.extend(now_ms + AWAY_MS),
@@ -329,8 +329,8 @@ impl Entry {
     }
 }
 
-/// Of the same kind as the newest, until there are no more of them than may be. A sample decides
-/// who goes.
+/// Evicts entries of the same kind as the newest until their number is within the limit; a sample
+/// decides which.
 fn make_room(shard: &mut Shard, newest: &str, is_known: bool, most: usize) {
     let is_of_kind =
         |entry: &Entry| matches!(entry.kept, Kept::Known(_)) == is_known && !entry.is_asked;
@@ -352,8 +352,7 @@ fn make_room(shard: &mut Shard, newest: &str, is_known: bool, most: usize) {
     }
 }
 
-/// Nothing that holds the lock can leave a map half changed, so a panic elsewhere does not spoil
-/// it.
+/// No holder of the lock can leave a map half changed, so a panic elsewhere does not spoil it.
 fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }

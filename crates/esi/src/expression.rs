@@ -31,7 +31,7 @@ pub(crate) struct Comparison {
 }
 
 impl Expression {
-    /// `None`: it is none.
+    /// Parses an expression; `None` if it is invalid.
     pub fn parse(text: &[u8]) -> Option<Expression> {
         let mut parser = Parser {
             rest: text,

@@ -1,10 +1,13 @@
 //! What expressions and variables can know of a request (ESI 1.0 section 4.1).
 
+use saker_http::{cookies::cookies, query};
+use std::iter;
+
 /// Fields of the request, as they came.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     pub host: Vec<u8>,
-    /// All its lines.
+    /// All Cookie lines.
     pub cookie: Vec<u8>,
     pub accept_language: Vec<u8>,
     pub referer: Vec<u8>,
@@ -14,19 +17,21 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// `None`: there is none.
+    /// The value of a variable; `None` if there is none.
     pub(crate) fn value(&self, name: &[u8], key: Option<&[u8]>) -> Option<Vec<u8>> {
         match (name, key) {
             (b"HTTP_HOST", _) => Some(self.host.clone()),
             (b"HTTP_REFERER", _) => Some(self.referer.clone()),
             (b"HTTP_COOKIE", None) => Some(self.cookie.clone()),
-            (b"HTTP_COOKIE", Some(name)) => pair(&self.cookie, b';', name).map(<[u8]>::to_vec),
+            (b"HTTP_COOKIE", Some(name)) => cookie(&self.cookie, name),
             (b"HTTP_ACCEPT_LANGUAGE", None) => Some(self.accept_language.clone()),
             (b"HTTP_ACCEPT_LANGUAGE", Some(language)) => Some(truth(self.accepts(language))),
             (b"HTTP_USER_AGENT", None) => Some(self.user_agent.clone()),
             (b"HTTP_USER_AGENT", Some(what)) => self.agent(what).map(|text| text.to_vec()),
             (b"QUERY_STRING", None) => Some(self.query.clone()),
-            (b"QUERY_STRING", Some(name)) => pair(&self.query, b'&', name).map(decoded),
+            (b"QUERY_STRING", Some(name)) => {
+                query::value(&self.query, name).map(|value| query::form_decoded(value).into_owned())
+            }
             _ => None,
         }
     }
@@ -80,31 +85,9 @@ fn truth(is_so: bool) -> Vec<u8> {
     }
 }
 
-fn pair<'t>(list: &'t [u8], between: u8, name: &[u8]) -> Option<&'t [u8]> {
-    list.split(|byte| *byte == between).find_map(|pair| {
-        let pair = pair.trim_ascii();
-        let end = memchr::memchr(b'=', pair)?;
-        (pair[..end].trim_ascii_end() == name).then(|| pair[end + 1..].trim_ascii())
-    })
-}
-
-fn decoded(text: &[u8]) -> Vec<u8> {
-    let digit = |byte: u8| (byte as char).to_digit(16);
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let [first, tail @ ..] = rest {
-        rest = tail;
-        match (first, tail) {
-            (b'+', _) => out.push(b' '),
-            (b'%', [high, low, after @ ..]) => match (digit(*high), digit(*low)) {
-                (Some(high), Some(low)) => {
-                    out.push((high * 16 + low) as u8);
-                    rest = after;
-                }
-                _ => out.push(b'%'),
-            },
-            (byte, _) => out.push(*byte),
-        }
-    }
-    out
+fn cookie(field: &[u8], name: &[u8]) -> Option<Vec<u8>> {
+    cookies(iter::once(field))
+        .filter(|cookie| cookie.name == name)
+        .find_map(|cookie| cookie.value)
+        .map(<[u8]>::to_vec)
 }

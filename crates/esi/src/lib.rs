@@ -17,8 +17,8 @@ mod tree;
 mod value;
 
 pub use facts::Facts;
-pub use steps::{Role, Step, Wanted};
-pub use tree::{Inline, Template};
+pub use steps::{Step, Wanted};
+pub use tree::{Inline, Role, Template};
 
 #[cfg(test)]
 mod tests;

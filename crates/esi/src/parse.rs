@@ -1,13 +1,13 @@
-//! From a page to parts.
+//! Parses a page into parts.
 //!
-//! Difficulty: what is begun and not ended. The outermost element that is not closed in order, and
-//! all behind it, is text; so everything is looked at once, however broken it is.
+//! Called by: the page cache, once per page.
+//! Caveat: unclosed elements. The outermost element that is not closed in order becomes text, with
+//! everything after it; so every byte is parsed once, however broken the page is.
 
 use crate::{
     expression::Expression,
-    steps::Role,
     tag::{self, Mark, Tag},
-    tree::{Branch, BranchKind, Include, Inline, Part},
+    tree::{Branch, BranchKind, Include, Inline, Part, Role, Template},
     value::{self, Value},
 };
 use std::ops::Range;
@@ -20,15 +20,21 @@ const FAULTS_MAX: usize = 16;
 /// An element is not closed, or not in order.
 struct Unclosed;
 
-pub(crate) fn parse(page: &[u8]) -> (Vec<Part>, Vec<Inline>, Vec<String>) {
-    let mut parser = Parser {
-        page,
-        inlines: Vec::new(),
-        faults: Vec::new(),
-        in_vars: 0,
-    };
-    let parts = parser.outside(0..page.len(), 0);
-    (parts, parser.inlines, parser.faults)
+impl Template {
+    pub fn parse(page: &[u8]) -> Template {
+        let mut parser = Parser {
+            page,
+            inlines: Vec::new(),
+            faults: Vec::new(),
+            in_vars: 0,
+        };
+        let parts = parser.outside(0..page.len(), 0);
+        Template {
+            parts,
+            inlines: parser.inlines,
+            faults: parser.faults,
+        }
+    }
 }
 
 struct Parser<'p> {
@@ -40,7 +46,7 @@ struct Parser<'p> {
 }
 
 impl Parser<'_> {
-    /// All of a range, with whatever does not end in it as text.
+    /// Parses a range; an element that does not end in it becomes text.
     fn outside(&mut self, range: Range<usize>, depth: usize) -> Vec<Part> {
         let (mut parts, mut at) = (Vec::new(), range.start);
         while let Some(mark) = tag::next(self.page, at..range.end) {
@@ -65,7 +71,7 @@ impl Parser<'_> {
         parts
     }
 
-    /// Up to the end tag of that name; where it goes on behind that.
+    /// Parses up to the end tag of that name; returns the offset after it.
     fn inside(
         &mut self,
         name: &[u8],
@@ -84,7 +90,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Adds what a mark is the beginning of; where it goes on.
+    /// Adds the element that a mark begins; returns the offset after it.
     fn mark(
         &mut self,
         mark: Mark,
@@ -176,7 +182,7 @@ impl Parser<'_> {
         Ok(next)
     }
 
-    /// `None`, with a fault, where there is none that can be read.
+    /// `None`, with a fault, if the expression is missing or invalid.
     fn test(&mut self, tag: &Tag) -> Option<Expression> {
         let test = tag.attribute(b"test").and_then(Expression::parse);
         if test.is_none() {
@@ -210,8 +216,7 @@ impl Parser<'_> {
         Ok(next)
     }
 
-    /// LSCache protocol 9.4. Its content is a page of its own, and looked at when that is asked
-    /// for.
+    /// LSCache protocol 9.4. Its content is a page of its own, and parsed when that is requested.
     fn inline(&mut self, tag: &Tag, end: usize) -> Result<usize, Unclosed> {
         let close = if tag.is_empty {
             tag.range.end..tag.range.end
@@ -252,7 +257,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Behind an end tag that follows at once, where the element is written with one.
+    /// Offset after an immediately following end tag, if the element is written with one.
     fn after_end_tag(&self, tag: &Tag, end: usize) -> usize {
         let after = tag.range.end;
         let space = self.page[after..end]

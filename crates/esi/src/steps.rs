@@ -1,8 +1,8 @@
-//! What a template comes to for one request: text and includes, in order.
+//! The steps of a template for one request: text and includes, in order.
 
 use crate::{
     facts::Facts,
-    tree::{BranchKind, Include, Part, Template},
+    tree::{BranchKind, Include, Part, Role, Template},
 };
 use std::{collections::HashMap, ops::Range};
 
@@ -23,7 +23,7 @@ pub enum Step {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     pub src: Vec<u8>,
-    /// In its place.
+    /// Alternative, if `src` fails.
     pub alt: Option<Vec<u8>>,
     /// `onerror="continue"`: failing, it is nothing.
     pub is_optional: bool,
@@ -33,16 +33,9 @@ pub struct Wanted {
     pub ttl_s: Option<u64>,
     /// `Cache-Control` if the response has no caching fields.
     pub cache_control: Option<Vec<u8>>,
-    /// Beside those that it has.
+    /// Additional tags.
     pub cache_tag: Option<Vec<u8>>,
     pub role: Option<Role>,
-}
-
-/// In a combined request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    Main,
-    Sub,
 }
 
 impl Template {
@@ -53,8 +46,8 @@ impl Template {
     }
 }
 
-/// Bytes of variables and addresses in all, for one request: what a client sends is put in as often
-/// as the page asks for it.
+/// Maximum bytes of variables and URLs for one request: client input is inserted as often as the
+/// page asks for it.
 const MADE_BYTES_MAX: usize = 8 << 20;
 /// Includes in all; further ones are left out.
 const INCLUDES_MAX: usize = 4096;

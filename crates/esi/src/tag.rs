@@ -1,11 +1,12 @@
-//! Finds ESI's tags in a page: `<esi:name …>`, `<esi_name …/>`, `</esi:name>` and `<!--esi`.
+//! Finds ESI tags in a page: `<esi:name …>`, `<esi_name …/>`, `</esi:name>`, and `<!--esi`.
 //!
-//! Difficulty: everything else is the page's, whatever it looks like. A tag that does not end, or
-//! whose attributes can't be read, is none.
+//! Called by: the parser.
+//! Caveat: everything else belongs to the page, whatever it looks like. A tag that does not end, or
+//! has unreadable attributes, is not a tag.
 
 use std::ops::Range;
 
-/// A longer tag is none.
+/// Maximum length of a tag.
 const TAG_BYTES_MAX: usize = 16 << 10;
 const COMMENT: &[u8] = b"<!--esi";
 
@@ -19,7 +20,7 @@ pub(crate) enum Mark {
 }
 
 pub(crate) struct Tag {
-    /// In lower case, without `esi:`.
+    /// Name in lower case, without `esi:`.
     pub name: Vec<u8>,
     attributes: Vec<(Vec<u8>, Vec<u8>)>,
     /// `/>`
@@ -28,7 +29,7 @@ pub(crate) struct Tag {
 }
 
 impl Tag {
-    /// With entities decoded.
+    /// The value of an attribute, with entities decoded.
     pub fn attribute(&self, name: &[u8]) -> Option<&[u8]> {
         self.attributes
             .iter()

@@ -1,14 +1,14 @@
-//! What a page is made of: parts that say where in it their text is.
+//! The parts of a page, with the ranges of their text.
 
-use crate::{expression::Expression, parse, steps::Role, value::Value};
+use crate::{expression::Expression, value::Value};
 use std::ops::Range;
 
 /// A page that has been looked at. Ranges are those of the page that it was made of.
 #[derive(Clone, Debug, Default)]
 pub struct Template {
     pub(crate) parts: Vec<Part>,
-    inlines: Vec<Inline>,
-    faults: Vec<String>,
+    pub(crate) inlines: Vec<Inline>,
+    pub(crate) faults: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -54,13 +54,20 @@ pub(crate) struct Include {
     pub role: Option<Role>,
 }
 
+/// Part of an include in a combined request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Main,
+    Sub,
+}
+
 /// `esi:inline`: content for an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inline {
     pub address: Vec<u8>,
     pub cache_control: Option<Vec<u8>>,
     pub cache_tag: Option<Vec<u8>>,
-    /// May be asked for as a page of its own.
+    /// May be requested as a page of its own.
     pub is_fetchable: bool,
     pub content: Range<usize>,
     /// The whole element.
@@ -68,15 +75,6 @@ pub struct Inline {
 }
 
 impl Template {
-    pub fn parse(page: &[u8]) -> Template {
-        let (parts, inlines, faults) = parse::parse(page);
-        Template {
-            parts,
-            inlines,
-            faults,
-        }
-    }
-
     pub fn inlines(&self) -> &[Inline] {
         &self.inlines
     }
@@ -86,7 +84,7 @@ impl Template {
         &self.faults
     }
 
-    /// True if what comes of it depends on the request or on other pages.
+    /// Returns true if the result depends on the request or on other pages.
     pub fn is_dynamic(&self) -> bool {
         self.parts.iter().any(|part| !matches!(part, Part::Text(_)))
     }
@@ -104,8 +102,8 @@ impl Template {
             .map(|texts| texts.concat())
     }
 
-    /// The page as it may be kept for others: what it said for addresses was said once, and maybe
-    /// for one visitor.
+    /// The page as it may be stored: without inline content, which was meant for one response, and
+    /// maybe for one client.
     pub fn without_inlines(&self, page: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(page.len());
         let mut from = 0;

@@ -1,12 +1,13 @@
-//! Text with variables in it: `$(HTTP_COOKIE{group}|none)`.
+//! Text with variables: `$(HTTP_COOKIE{group}|none)`.
 //!
-//! Difficulty: what a visitor sends must stay a value wherever it is put. In text it is escaped as
-//! HTML, in addresses percent-encoded (but for a whole query string, which is one already).
+//! Called by: parser and steps.
+//! Caveat: client input must stay a value wherever it is inserted. In text it is escaped as HTML,
+//! in URLs percent-encoded (except for a whole query string, which is encoded already).
 
 use crate::facts::Facts;
 use saker_http::escape;
 
-/// A longer variable is none.
+/// Maximum length of a variable.
 const VARIABLE_BYTES_MAX: usize = 1024;
 /// A value that has so many bytes already is not filled in further.
 const MADE_BYTES_MAX: usize = 64 << 10;
@@ -56,7 +57,7 @@ impl Value {
         self.0.is_empty()
     }
 
-    /// The name of a variable, where it is that and nothing else.
+    /// The name of a variable, if the value is nothing else.
     pub fn only_name(&self) -> Option<&[u8]> {
         match self.0.as_slice() {
             [
@@ -68,17 +69,17 @@ impl Value {
         }
     }
 
-    /// As it is, for comparisons.
+    /// The plain value, for comparisons.
     pub fn plain(&self, facts: &Facts) -> Vec<u8> {
         self.made(|variable, out| out.extend_from_slice(&variable.value(facts)))
     }
 
-    /// For text of the page.
+    /// The value escaped for text of the page.
     pub fn html(&self, facts: &Facts) -> Vec<u8> {
         self.made(|variable, out| escape::html(&variable.value(facts), out))
     }
 
-    /// For addresses.
+    /// The value encoded for URLs.
     pub fn address(&self, facts: &Facts) -> Vec<u8> {
         self.made(|variable, out| {
             let is_query = variable.name == b"QUERY_STRING" && variable.key.is_none();
@@ -114,7 +115,7 @@ impl Variable {
     }
 }
 
-/// The text before the first variable, it, and what comes after.
+/// Splits at the first variable: the text before it, the variable, and the rest.
 pub(crate) fn split(text: &[u8]) -> Option<(&[u8], Variable, &[u8])> {
     let mut from = 0;
     loop {

@@ -1,11 +1,11 @@
-//! Bytes on their way through a file without a name: pushed at one end, popped at the other, in
-//! order.
+//! A queue of bytes in an unnamed file: pushed at one end, popped at the other, in order.
 //!
-//! Called by: the gateway, for responses that are ahead of their clients and requests that are read
-//! ahead. Nothing here waits for the disk: what was pushed is handed to the writer's thread, and
-//! what is popped comes from the reader's. Caveat: the one who pushes asks for room first
-//! ([`BufferFile::can_take`]); what is pushed without it stays in memory. Out of scope: where bytes
-//! begin to need a file.
+//! Called by: the gateway, for responses that are ahead of their clients and for buffered requests.
+//! Nothing here waits for the disk: the writer's thread writes what was pushed, and the reader's
+//! thread reads what is popped.
+//! Caveat: callers reserve space before they push ([`BufferFile::can_take`]); bytes pushed without
+//! it stay in memory.
+//! Out of scope: the threshold at which bytes need a file.
 
 use crate::buffer_files::{Backing, BufferFiles, ClientKey, Pending, Share, pending};
 use std::{
@@ -14,11 +14,11 @@ use std::{
     task::{Context, Poll},
 };
 
-/// What is written at once, and read back at once.
+/// Bytes written, or read back, at once.
 const PIECE_BYTES: usize = 64 << 10;
 /// Waits to be written; more is not taken.
 const BACKLOG_BYTES_MAX: usize = 2 * PIECE_BYTES;
-/// Room is asked for in steps.
+/// Space is reserved in steps.
 const STEP_BYTES: u64 = 256 << 10;
 /// A file that is longer than that is given back when all of it has been read.
 const KEPT_BYTES_MAX: u64 = 1 << 20;
@@ -33,7 +33,7 @@ pub struct BufferFile {
     reserved: u64,
     written: u64,
     read: u64,
-    /// Behind what is written, and how long that will be.
+    /// Bytes to follow those already written, and their total length.
     tail: Vec<u8>,
     writing: Option<(Pending<Written>, usize)>,
     reading: Option<Pending<io::Result<Vec<u8>>>>,
@@ -75,13 +75,13 @@ impl BufferFile {
         self.read == self.written && self.writing.is_none() && self.tail.is_empty()
     }
 
-    /// In memory: to be written, or being written.
+    /// Bytes in memory that wait to be written, or are being written.
     pub fn backlog(&self) -> usize {
         self.tail.len() + self.writing.as_ref().map_or(0, |(_, bytes)| *bytes)
     }
 
-    /// True if as much may be pushed now. Where there is no room on disk for it, there may be when
-    /// all has been popped, or others have gone.
+    /// Returns true if this many bytes may be pushed now. If the disk has no space for them, it may
+    /// have when everything has been popped, or other files have gone.
     pub fn can_take(&mut self, bytes: usize) -> bool {
         self.backlog() < BACKLOG_BYTES_MAX && self.has_room(bytes)
     }
@@ -125,7 +125,7 @@ impl BufferFile {
         self.tail.extend_from_slice(bytes);
     }
 
-    /// Goes on with writing; whoever calls this is woken when a piece has been written.
+    /// Continues writing; the caller is woken when a piece has been written.
     pub fn poll_write(&mut self, cx: &Context<'_>) {
         loop {
             if let Some((writing, _)) = &self.writing {
@@ -140,8 +140,8 @@ impl BufferFile {
                         bytes.append(&mut self.tail);
                         self.tail = bytes;
                     }
-                    // The thread is gone, and the bytes with it: what is read next is missing, and
-                    // so that is seen.
+                    // The thread is gone, and the bytes with it: the next read fails, so that the
+                    // loss is noticed.
                     None => {
                         self.is_broken = true;
                         self.written += length;
@@ -177,7 +177,7 @@ impl BufferFile {
         }
     }
 
-    /// The next bytes; `None`: there are none now.
+    /// Returns the next bytes; `None`: there are none now.
     pub fn poll_pop(&mut self, cx: &Context<'_>) -> Poll<io::Result<Option<Vec<u8>>>> {
         self.poll_write(cx);
         if self.reading.is_none() && self.read < self.written {
@@ -214,7 +214,7 @@ impl BufferFile {
             .read(move || completion.finish(backing.read(bytes, at)));
     }
 
-    /// Where all has been read, the file begins anew, or its room is given back.
+    /// Rewinds the file when everything has been read, or gives back its space.
     fn rewind(&mut self) {
         if self.read < self.written || self.writing.is_some() {
             return;

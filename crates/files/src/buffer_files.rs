@@ -1,12 +1,13 @@
-//! Bounds and threads of all buffer files of a server: what is kept on disk for clients that read,
-//! or write, more slowly than programs do.
+//! Limits and threads of all buffer files of a server: bytes on disk for clients that read, or
+//! write, more slowly than programs do.
 //!
-//! Called by: [`BufferFile`](crate::BufferFile), one per response or request, on any worker. Files
-//! are opened, written, read and closed by two threads, so that a slow disk, or many megabytes at
-//! once, hold no worker. What is on disk is counted for the server and for each client; who gets no
-//! room keeps its program waiting, which costs a client nothing but speed. Caveat: a file is
-//! counted by its length, not by what is unread of it, because that is what it takes of the disk.
-//! Out of scope: memory in front of a file, which has bounds of its own.
+//! Called by: [`BufferFile`](crate::BufferFile), one per response or request, on any worker. Two
+//! threads open, write, read, and close the files, so that a slow disk, or many megabytes at once,
+//! delay no worker. Bytes on disk are counted for the server and for each client; without space a
+//! program waits for its client.
+//! Caveat: a file counts with its length, not with its unread part, because that is what it takes
+//! of the disk.
+//! Out of scope: memory in front of a file, which has limits of its own.
 
 use crate::unnamed;
 use std::{
@@ -25,10 +26,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// For all clients together (2 GiB), and for one (64 MiB).
+/// Limits for all clients together (2 GiB), and for one (64 MiB).
 pub const BYTES_MAX: u64 = 2 << 30;
 pub const CLIENT_BYTES_MAX: u64 = 64 << 20;
-/// What is left free on the disk: a part of it, and no more than that.
+/// Space left free on the disk: a fraction of it, but at most the following number of bytes.
 const FREE_PART: u64 = 20;
 const FREE_BYTES_MAX: u64 = 1 << 30;
 /// The free space is looked at once for so many bytes.
@@ -50,13 +51,13 @@ pub enum Share {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// One per server.
+/// Buffer files of a server.
 #[derive(Debug)]
 pub struct BufferFiles {
     folder: Arc<Path>,
     bytes_max: AtomicU64,
     client_bytes_max: AtomicU64,
-    /// On disk, or about to be.
+    /// Bytes on disk, or about to be.
     bytes: AtomicU64,
     clients: Mutex<HashMap<ClientKey, u64>>,
     threads: OnceLock<Option<Threads>>,
@@ -68,7 +69,7 @@ pub struct BufferFiles {
 
 #[derive(Debug)]
 struct Threads {
-    /// Also opens and closes.
+    /// The thread that writes, and also opens and closes files.
     writer: Sender<Job>,
     reader: Sender<Job>,
 }
@@ -90,14 +91,14 @@ impl BufferFiles {
         })
     }
 
-    /// What the configuration allows, from now on.
+    /// Applies the limits of the configuration from now on.
     pub fn set_bounds(&self, bytes_max: u64, client_bytes_max: u64) {
         self.bytes_max.store(bytes_max, Ordering::Relaxed);
         self.client_bytes_max
             .store(client_bytes_max, Ordering::Relaxed);
     }
 
-    /// On disk now.
+    /// Bytes on disk now.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -111,7 +112,7 @@ impl BufferFiles {
         self.waits.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What one client may have at most.
+    /// Maximum number of bytes for one client.
     pub fn share(&self, share: Share) -> u64 {
         let all = self.bytes_max.load(Ordering::Relaxed);
         match share {
@@ -311,8 +312,8 @@ pub(crate) fn pending<T>() -> (Pending<T>, Completion<T>) {
 }
 
 impl<T> Pending<T> {
-    /// `None`: the job was never done. Whoever has polled is woken, the writer's task and the
-    /// reader's.
+    /// `None`: the job was never carried out. All tasks that have polled are woken, the writer's
+    /// and the reader's.
     pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<Option<T>> {
         let mut slot = lock(&self.0);
         if slot.is_over {

@@ -1,9 +1,10 @@
-//! Reading a small file whole, so that it can be kept in memory.
+//! Reads a small file completely, so that it can be kept in memory.
 //!
-//! Used by the static file handler for what it serves from memory. The difficulty is a file that is
-//! rewritten in place while it is read: the bytes of two versions must never be mixed under one
-//! validator. Absent on purpose: files above the caller's bound, which are sent from the descriptor
-//! and guarded by their length.
+//! Called by: the static file handler.
+//! Caveat: a file may be rewritten in place while it is read: bytes of two versions must never be
+//! mixed under one validator.
+//! Out of scope: files above the caller's limit, which are sent from the descriptor and guarded by
+//! their length.
 
 use crate::{Metadata, metadata};
 use std::{fs::File, io, os::unix::fs::FileExt};
@@ -37,10 +38,10 @@ pub fn read_consistent(
     Ok((metadata(file)? == *known).then_some(content))
 }
 
-/// True if a later write is sure to show in the metadata: only then may content be kept. A file
-/// changed within the last tick may be changed again without its times moving, and is perhaps still
-/// being written. The change time tells, not the modification time, which anybody may set to
-/// anything. `now_realtime_ms`: milliseconds since 1970.
+/// Returns true if a later write is sure to show in the metadata: only then may content be cached.
+/// A file changed within the last tick may be changed again without a new time, and is perhaps
+/// still being written. The change time decides, not the modification time, which any owner may set
+/// to anything. `now_realtime_ms`: milliseconds since 1970.
 pub fn is_settled(metadata: &Metadata, now_realtime_ms: i64) -> bool {
     let changed_ms = metadata
         .ctime_s

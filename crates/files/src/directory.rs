@@ -1,8 +1,9 @@
-//! Reading a directory for a listing.
+//! Reads a directory for a listing.
 //!
-//! Used by the listing handler with the directory that `resolve` returned. The difficulty is that
-//! resolve needs only the right to search a directory, reading it is another right: so it is opened
-//! for reading only here. Absent on purpose: order, which is the reader's wish.
+//! Called by: the listing handler, with the directory that `resolve` returned.
+//! Caveat: resolving needs only search permission, reading a directory needs another: so it is
+//! opened for reading only here.
+//! Out of scope: the order of entries.
 
 use crate::{Kind, Metadata};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
@@ -11,30 +12,30 @@ use std::{fs::File, io};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub name: Vec<u8>,
-    /// Of what the entry leads to, when it is a symbolic link.
+    /// Metadata of the target, if the entry is a symbolic link.
     pub metadata: Metadata,
     pub kind: Kind,
-    /// True if it may be shown is a matter of the link policy, which only resolving the entry
-    /// decides.
+    /// Set for symbolic links. The link policy decides whether the entry may be shown, and only
+    /// resolving it tells.
     pub is_link: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// In the file system's order, without `.` and `..`; entries that vanish meanwhile and links
-    /// that lead nowhere are left out.
+    /// Entries in the file system's order, without `.` and `..`; entries that vanish in the
+    /// meantime and dangling links are left out.
     pub entries: Vec<Entry>,
     /// False when there was more than the bound.
     pub is_complete: bool,
 }
 
-/// What is to be done about an entry, by its name.
+/// Decision about an entry, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryChoice {
     Take,
     /// Costs no look at the entry.
     Skip,
-    /// Nobody wants the listing any more.
+    /// The listing is no longer needed.
     Stop,
 }
 

@@ -1,22 +1,23 @@
-//! Files under a root: opened without ever leaving it, and watched so that what was found can be
-//! kept.
+//! Files under a root: opened without ever leaving it, and watched so that results can be cached.
 //!
-//! Floor 1. `resolve` walks a path component by component (so that the symbolic link policy holds
-//! on each and every directory on the way is known), and returns the open file with a [`Stamp`] per
-//! directory entry it depended on. A stamp tells with one atomic load whether that entry may have
-//! changed since: inotify events bump it, and where watching is impossible it runs out after a
-//! second. `look` remembers what was seen of names that are asked for again and again. `content`
-//! reads small files whole without mixing two versions, `directory` lists.
+//! Called by: everything that reads below document roots. `resolve` walks a path component by
+//! component (so that the symbolic link policy holds for each directory on the way), and returns
+//! the open file with a [`ChangeToken`] per directory entry it depended on. A token tells with one
+//! atomic load whether that entry may have changed since: inotify events invalidate it, and where
+//! watching is impossible it expires after a second. `cached_stat` caches the metadata of paths
+//! that are looked up again and again, `content` reads small files completely without mixing two
+//! versions, `directory` lists.
 
 pub mod buffer_file;
 pub mod buffer_files;
+pub mod cached_stat;
+pub mod change_token;
 pub mod content;
 pub mod directory;
-pub mod look;
 pub mod metadata;
 pub mod open;
 pub mod resolve;
-pub mod stamp;
+mod resolve_error;
 pub mod unnamed;
 pub mod watcher;
 
@@ -26,12 +27,13 @@ mod walk;
 
 pub use buffer_file::BufferFile;
 pub use buffer_files::BufferFiles;
+pub use cached_stat::cached_stat;
+pub use change_token::{ChangeToken, Lease};
 pub use content::{is_settled, read_consistent};
 pub use directory::{Entry, EntryChoice, Listing, read_directory};
-pub use look::look;
 pub use metadata::{Kind, Metadata, metadata};
 pub use open::{open_entry, open_regular, read_regular};
-pub use resolve::{LinkPolicy, ResolveError, Resolved, resolve};
-pub use stamp::{Lease, Stamp};
+pub use resolve::{Resolved, resolve};
+pub use resolve_error::{LinkPolicy, ResolveError};
 pub use unnamed::unnamed;
 pub use watcher::{WatchError, Watcher};

@@ -1,7 +1,7 @@
-//! What is known about a file without reading it.
+//! Metadata of a file.
 //!
-//! Used by everything here and by the handlers (validators, lengths, policies). Absent on purpose:
-//! access time, which we never need and which would differ on every look.
+//! Called by: this crate and the handlers (validators, lengths, policies).
+//! Out of scope: access time, which is never needed and would differ each time.
 
 use rustix::fs::{FileType, Stat, fstat};
 use std::{fs::File, io};
@@ -34,7 +34,7 @@ pub fn metadata(file: &File) -> io::Result<Metadata> {
 }
 
 impl Metadata {
-    /// The word for what it is, for messages.
+    /// The kind of the file, as a noun for messages.
     pub fn noun(&self) -> &'static str {
         match FileType::from_raw_mode(self.mode) {
             FileType::RegularFile => "file",

@@ -1,37 +1,25 @@
-//! From a root and a relative path to an open file.
+//! Resolves a root and a relative path to an open file.
 //!
-//! Called by the pipeline's map_to_storage and by handlers. The walk itself is in `walk`; here are
-//! the words, the link policies, and the opening of what the walk found. The difficulty: between
-//! the walk and the opening the name may be given to something else, a FIFO that would block or a
-//! link that leads out. So it is opened without following and without blocking, and must be the
-//! very object that was walked to. Absent on purpose: percent-decoding and `..` in requests, which
-//! `http` has dealt with.
+//! Called by: the phase `map_to_storage`, and handlers. The walk itself is in `walk`; this module
+//! opens its result.
+//! Caveat: between walking and opening, the name may be given to something else, a FIFO that would
+//! block or a link that leads out. So it is opened without following and without blocking, and must
+//! be the very object that was walked to.
+//! Out of scope: percent-decoding and `..` in requests, which `http` has handled.
 
 use crate::{
-    Kind, Metadata, Stamp, Watcher,
+    ChangeToken, Kind, LinkPolicy, Metadata, ResolveError, Watcher,
     open::open_unblocked,
     walk::{Found, Walk},
 };
 use rustix::{fs::OFlags, io::Errno};
-use std::{fmt, fs::File, os::unix::ffi::OsStrExt, path::Path};
+use std::{fs::File, os::unix::ffi::OsStrExt, path::Path};
 
 /// Longest relative path that is looked at (PATH_MAX).
 const RELATIVE_BYTES_MAX: usize = 4096;
 
 /// Number of times a path is walked again because it changed under our feet.
 const ATTEMPTS_MAX: usize = 4;
-
-/// What symbolic links below the root may do. Links in the root's own path are the administrator's
-/// and always followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LinkPolicy {
-    Follow,
-    /// Followed if link and target belong to the same user.
-    OwnerMatch,
-    /// Followed if what they finally lead to lies beneath the root.
-    Inside,
-    Never,
-}
 
 #[derive(Debug)]
 pub struct Resolved {
@@ -41,67 +29,20 @@ pub struct Resolved {
     pub metadata: Metadata,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ResolveError {
-    /// ENOENT, ENOTDIR, ENAMETOOLONG: 404.
-    NotFound,
-    /// EACCES, EPERM: 403.
-    Denied,
-    /// A link that the policy does not let pass: 403.
-    LinkDenied,
-    /// ELOOP: 403.
-    LinkLoop,
-    /// A link whose target is not there: 404 (403 in Apache).
-    LinkDangling,
-    /// EMFILE, ENFILE: 503.
-    Descriptors,
-    /// Anything else (errno): 500.
-    Io(i32),
-}
-
-impl fmt::Display for ResolveError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ResolveError::NotFound => f.write_str("no such file or folder"),
-            ResolveError::Denied => f.write_str("the server's user may not read it (permissions of the file or of a folder above it)"),
-            ResolveError::LinkDenied => f.write_str("a symbolic link on the way is not followed (`symlinks`)"),
-            ResolveError::LinkLoop => f.write_str("symbolic links lead in a circle"),
-            ResolveError::LinkDangling => f.write_str("a symbolic link leads to what is not there"),
-            ResolveError::Descriptors => f.write_str("no file descriptor is free"),
-            ResolveError::Io(errno) => std::io::Error::from_raw_os_error(*errno).fmt(f),
-        }
-    }
-}
-
-impl From<Errno> for ResolveError {
-    fn from(errno: Errno) -> Self {
-        match errno {
-            // EINVAL, EILSEQ: a name that this file system could not even hold.
-            Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::INVAL | Errno::ILSEQ => {
-                ResolveError::NotFound
-            }
-            Errno::ACCESS | Errno::PERM => ResolveError::Denied,
-            Errno::LOOP => ResolveError::LinkLoop,
-            Errno::MFILE | Errno::NFILE => ResolveError::Descriptors,
-            other => ResolveError::Io(other.raw_os_error()),
-        }
-    }
-}
-
 /// Opens `root`/`relative`. `relative` has no empty, `.` or `..` component (it may have a trailing
-/// slash). Stamps of everything that the outcome depends on are pushed whether it succeeds or not,
+/// slash). Change tokens of everything that the outcome depends on are pushed whether it succeeds or not,
 /// so that failures can be kept too. `root` is absolute; if it is a file, `relative` must be empty.
 pub fn resolve(
     watcher: &Watcher,
     root: &Path,
     relative: &[u8],
     policy: LinkPolicy,
-    stamps: &mut Vec<Stamp>,
+    tokens: &mut Vec<ChangeToken>,
 ) -> Result<Resolved, ResolveError> {
-    let stamps_before = stamps.len();
+    let tokens_before = tokens.len();
     for _ in 0..ATTEMPTS_MAX {
-        stamps.truncate(stamps_before);
-        if let Some(outcome) = attempt(watcher, root, relative, policy, stamps) {
+        tokens.truncate(tokens_before);
+        if let Some(outcome) = attempt(watcher, root, relative, policy, tokens) {
             return outcome;
         }
     }
@@ -114,9 +55,9 @@ fn attempt(
     root: &Path,
     relative: &[u8],
     policy: LinkPolicy,
-    stamps: &mut Vec<Stamp>,
+    tokens: &mut Vec<ChangeToken>,
 ) -> Option<Result<Resolved, ResolveError>> {
-    match walk(watcher, root, relative, policy, stamps) {
+    match walk(watcher, root, relative, policy, tokens) {
         Ok(found) => open(found),
         Err(error) => Some(Err(error)),
     }
@@ -127,7 +68,7 @@ fn walk(
     root: &Path,
     relative: &[u8],
     policy: LinkPolicy,
-    stamps: &mut Vec<Stamp>,
+    tokens: &mut Vec<ChangeToken>,
 ) -> Result<Found, ResolveError> {
     let root = root.as_os_str().as_bytes();
     if !root.starts_with(b"/") {
@@ -141,11 +82,11 @@ fn walk(
     {
         return Err(ResolveError::NotFound);
     }
-    let mut walk = Walk::from_slash(watcher, stamps)?;
+    let mut walk = Walk::from_slash(watcher, tokens)?;
     walk.along(root, LinkPolicy::Follow)?;
     walk.set_root();
     let outcome = walk.along(relative, policy);
-    // Checked before an error is told, too: what exists outside is nobody's business.
+    // Checked before an error is returned, too: the existence of files outside is not revealed.
     if policy == LinkPolicy::Inside && !walk.is_beneath_root() {
         return Err(ResolveError::LinkDenied);
     }

@@ -1,6 +1,6 @@
-//! A directory of its own for a test, removed at the end.
+//! A unique directory for a test, removed at the end.
 
-use crate::{LinkPolicy, ResolveError, Resolved, Stamp, Watcher, resolve};
+use crate::{ChangeToken, LinkPolicy, ResolveError, Resolved, Watcher, resolve};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -50,27 +50,27 @@ impl Drop for Scratch {
     }
 }
 
-/// An outcome with the stamps it depends on.
+/// An outcome with the tokens it depends on.
 pub(crate) struct Kept {
     pub(crate) outcome: Result<Resolved, ResolveError>,
-    pub(crate) stamps: Vec<Stamp>,
+    pub(crate) tokens: Vec<ChangeToken>,
 }
 
 impl Kept {
     pub(crate) fn new(watcher: &Watcher, root: &Path, relative: &str, policy: LinkPolicy) -> Kept {
-        let mut stamps = Vec::new();
-        let outcome = resolve(watcher, root, relative.as_bytes(), policy, &mut stamps);
-        Kept { outcome, stamps }
+        let mut tokens = Vec::new();
+        let outcome = resolve(watcher, root, relative.as_bytes(), policy, &mut tokens);
+        Kept { outcome, tokens }
     }
 
     pub(crate) fn is_current(&self, watcher: &Watcher) -> bool {
-        self.stamps
+        self.tokens
             .iter()
-            .all(|stamp| stamp.is_current(watcher.now_ms()))
+            .all(|token| token.is_current(watcher.now_ms()))
     }
 
-    /// How long the change took to show. Generous, because the machine may be busy; the promise is
-    /// 100 ms.
+    /// Time until the change showed. Generous, because the machine may be busy; the promise is 100
+    /// ms.
     pub(crate) fn runs_out(&self, watcher: &Watcher) -> Duration {
         let start = Instant::now();
         while self.is_current(watcher) {

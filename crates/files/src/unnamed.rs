@@ -1,5 +1,5 @@
-//! Files without a name, for what is too large for memory: gone when they are closed, whatever
-//! becomes of us.
+//! Unnamed files, for data that is too large for memory: they disappear when they are closed, even
+//! after a crash.
 
 use rustix::fs::{Mode, OFlags, open};
 use std::{

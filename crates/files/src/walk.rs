@@ -1,12 +1,14 @@
 //! The walk from `/` to an object, one directory entry at a time.
 //!
-//! Used by `resolve` only. Symbolic links are expanded here, not by the kernel: only so is every
-//! entry on the way known (each gets its stamp) and each link can be judged. The difficulty is `..`
-//! in a link's target after other links; the stack of open directories is the physical path, so
-//! that `..` is a pop. Absent on purpose: automounts, which a walk by O_PATH does not set off.
+//! Called by: `resolve` only. Symbolic links are expanded here, not by the kernel, because each
+//! entry on the way needs a token and each link is subject to the policy.
+//! Caveat: `..` in a link's target may follow other links; the stack of open directories is the
+//! physical path, so `..` is a pop.
+//! Out of scope: automounts, which a walk by O_PATH does not trigger.
 
 use crate::{
-    Kind, LinkPolicy, Metadata, ResolveError, Stamp, Watcher, stamp::Concern, watcher::Watch,
+    ChangeToken, Kind, LinkPolicy, Metadata, ResolveError, Watcher, change_token::Concern,
+    watcher::Watch,
 };
 use rustix::{
     fs::{CWD, FileType, Mode, OFlags, fstat, openat, readlinkat},
@@ -17,13 +19,13 @@ use std::{
     os::fd::{AsFd, OwnedFd},
 };
 
-/// As many links as the kernel would follow (path_resolution(7)).
+/// Maximum number of links, as in the kernel (path_resolution(7)).
 const LINKS_MAX: usize = 40;
 
 /// Directories on the stack, each an open descriptor.
 const DEPTH_MAX: usize = 256;
 
-/// What a walk arrived at.
+/// The end of a walk.
 pub(crate) enum Found {
     /// Not yet opened for reading.
     File {
@@ -44,14 +46,14 @@ pub(crate) enum Found {
 
 pub(crate) struct Walk<'a> {
     watcher: &'a Watcher,
-    stamps: &'a mut Vec<Stamp>,
+    tokens: &'a mut Vec<ChangeToken>,
     /// The first is always `/`, the last is where we are.
     first: Directory,
     below: Vec<Directory>,
-    /// A thing in the last directory that is no directory: nothing can come after it.
+    /// A non-directory in the last directory: nothing can follow it.
     leaf: Option<Leaf>,
     links: usize,
-    /// While the target of a link is walked: how many steps are left behind it.
+    /// Set while the target of a link is walked: the number of steps that remain after it.
     target_above: Option<usize>,
     root: Root,
 }
@@ -67,7 +69,7 @@ struct Leaf {
     metadata: Metadata,
 }
 
-/// Where beneath `/` the root is, and which directory that was.
+/// The root's depth below `/`, and the identity of its directory.
 #[derive(Default)]
 struct Root {
     depth: usize,
@@ -76,21 +78,21 @@ struct Root {
 
 enum Step {
     Name(Vec<u8>),
-    /// What we are at now is the end of a link that belongs to this user.
+    /// The current entry is the target of a link that belongs to this user.
     LinkOwner(u32),
 }
 
 impl<'a> Walk<'a> {
     pub(crate) fn from_slash(
         watcher: &'a Watcher,
-        stamps: &'a mut Vec<Stamp>,
+        tokens: &'a mut Vec<ChangeToken>,
     ) -> Result<Self, ResolveError> {
         let fd = open_path(CWD, b"/")?;
         let metadata = Metadata::from(&fstat(&fd)?);
         let first = Directory { fd, metadata };
         Ok(Walk {
             watcher,
-            stamps,
+            tokens,
             first,
             below: Vec::new(),
             leaf: None,
@@ -100,12 +102,12 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Goes on from where we are. A trailing slash asks for a directory.
+    /// Continues from the current position. A trailing slash requires a directory.
     pub(crate) fn along(&mut self, path: &[u8], policy: LinkPolicy) -> Result<(), ResolveError> {
         let mut steps = Vec::new();
         push_components(&mut steps, path);
         while let Some(step) = steps.pop() {
-            // Below that many steps the path itself goes on, not the target of a link.
+            // With fewer steps left, the walk is back in the path itself, behind the link's target.
             self.target_above = self.target_above.filter(|floor| steps.len() >= *floor);
             match step {
                 Step::Name(name) => match self.step(name, policy, &mut steps) {
@@ -123,7 +125,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// From here on, where we are is the root.
+    /// Makes the current position the root.
     pub(crate) fn set_root(&mut self) {
         self.root = Root {
             depth: self.below.len(),
@@ -184,19 +186,19 @@ impl<'a> Walk<'a> {
         policy: LinkPolicy,
         steps: &mut Vec<Step>,
     ) -> Result<(), ResolveError> {
-        // First the watch, then the counters, then the look: see `stamp` for why nothing is missed
+        // First the watch, then the counters, then the look: see `token` for why nothing is missed
         // in this order.
         let watched = self
             .watcher
             .watch(&self.last().fd, self.last().metadata.device);
-        let entry_stamp = self.watcher.stamp(&watched, Concern::entry(&name));
-        let content_stamp = self.watcher.stamp(&watched, Concern::content(&name));
+        let entry_token = self.watcher.token(&watched, Concern::entry(&name));
+        let content_token = self.watcher.token(&watched, Concern::content(&name));
         let looked =
             open_path(&self.last().fd, &name).and_then(|fd| fstat(&fd).map(|stat| (fd, stat)));
         let (fd, stat) = match looked {
             Ok(looked) => looked,
             Err(error) => {
-                self.stamps.push(entry_stamp);
+                self.tokens.push(entry_token);
                 return Err(error.into());
             }
         };
@@ -204,22 +206,22 @@ impl<'a> Walk<'a> {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
                 let directory = Directory { fd, metadata };
-                self.stamps
-                    .push(self.directory_stamp(&watched, entry_stamp, &name, &directory));
+                self.tokens
+                    .push(self.directory_token(&watched, entry_token, &name, &directory));
                 self.descend(directory)
             }
             FileType::Symlink => {
-                self.stamps.push(entry_stamp);
+                self.tokens.push(entry_token);
                 self.follow(&fd, &metadata, policy, steps)
             }
             _ => {
-                self.stamps.push(content_stamp);
+                self.tokens.push(content_token);
                 let metadata = match stat.st_nlink > 1 && metadata.kind == Kind::File {
                     true => {
                         // A write through its other names is reported to their directories, and to
-                        // whoever watches the file itself.
-                        self.stamps
-                            .push(self.watcher.stamp_file(&fd, metadata.device));
+                        // watchers of the file itself.
+                        self.tokens
+                            .push(self.watcher.file_token(&fd, metadata.device));
                         Metadata::from(&fstat(&fd)?)
                     }
                     false => metadata,
@@ -230,36 +232,36 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A stamp on the name of a directory. Where the one above it can't be read (a home of mode
-    /// 0711), it can't be watched either; but a directory that is moved away, removed or replaced
-    /// hears of that itself.
-    fn directory_stamp(
+    /// Returns a token for the name of a directory. If its parent can't be read (a home of mode
+    /// 0711), the parent can't be watched either; but a directory that is moved away, removed, or
+    /// replaced gets an event itself.
+    fn directory_token(
         &self,
         above: &Watch,
-        entry_stamp: Stamp,
+        entry_token: ChangeToken,
         name: &[u8],
         directory: &Directory,
-    ) -> Stamp {
+    ) -> ChangeToken {
         if !matches!(above, Watch::Failed) {
-            return entry_stamp;
+            return entry_token;
         }
         let watch = self.watcher.watch(&directory.fd, directory.metadata.device);
-        let own_stamp = self.watcher.stamp(&watch, Concern::Itself);
+        let own_token = self.watcher.token(&watch, Concern::Itself);
         // First the watch, then the look, here too.
         let again = open_path(&self.last().fd, name).and_then(fstat);
         let is_same = again
             .is_ok_and(|stat| identity(&Metadata::from(&stat)) == identity(&directory.metadata));
-        if is_same { own_stamp } else { entry_stamp }
+        if is_same { own_token } else { entry_token }
     }
 
-    /// The stamp on a directory below where we are, as if that could not be watched.
+    /// The token on a directory below where we are, as if that could not be watched.
     #[cfg(test)]
-    pub(crate) fn stamp_below_unwatched(&self, name: &[u8]) -> Stamp {
+    pub(crate) fn token_below_unwatched(&self, name: &[u8]) -> ChangeToken {
         let fd = open_path(&self.last().fd, name).unwrap();
         let metadata = Metadata::from(&fstat(&fd).unwrap());
-        self.directory_stamp(
+        self.directory_token(
             &Watch::Failed,
-            Stamp::until(0),
+            ChangeToken::until(0),
             name,
             &Directory { fd, metadata },
         )

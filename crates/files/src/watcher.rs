@@ -1,20 +1,20 @@
-//! The process's one inotify instance.
+//! The process's only inotify instance.
 //!
-//! Shared by all workers; `walk` asks it for stamps. The kernel queues an event before the change's
-//! system call returns. A worker therefore reads the queue itself ([`Watcher::catch_up`]) before it
-//! believes a stamp; its event loop tells it when there is something ([`Watcher::events`]). A
-//! thread reads the queue, too, so that it does not overflow while no request comes. The
-//! difficulties: events are taken from the queue by one reader and concern all, so that the others
-//! wait until they are applied; watching by path would race with a rename, so the directory that is
-//! open already is named through /proc/self/fd; and inotify hears nothing of changes that another
-//! machine makes, so file systems are trusted by a list, and those not on it get stamps that run
-//! out after a second. Where watching fails on a file system of the list (watch limit reached, no
-//! permission to read the directory, no /proc), stamps never hold, and each request looks again.
-//! Absent on purpose: recursion, and what changed; a counter is all that anybody needs.
+//! Called by: all workers; `walk` requests tokens. The kernel queues an event before the change's
+//! system call returns. So a worker reads the queue itself ([`Watcher::catch_up`]) before it trusts
+//! a token; its event loop is notified of events ([`Watcher::events`]). A thread reads the queue
+//! too, so that it does not overflow while there are no requests.
+//! Caveat: events are taken from the queue by one reader and concern all, so the others wait until
+//! they are applied. Watching by path would race with renames, so the open directory is named
+//! through /proc/self/fd. inotify does not report changes made by other machines, so file systems
+//! are trusted by a list, and others get tokens that expire after a second. Where watching fails on
+//! a listed file system (watch limit reached, no read permission, no /proc), tokens never hold, and
+//! each request looks again.
+//! Out of scope: recursion, and the kind of a change; a counter is all that is needed.
 
 use crate::{
+    change_token::{ChangeToken, Concern, WatchedDirectory},
     metadata,
-    stamp::{Concern, Stamp, WatchedDirectory},
 };
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, eventfd, poll},
@@ -38,16 +38,16 @@ use std::{
     time::Duration,
 };
 
-/// Where changes are silent, an outcome is believed this long.
+/// Lifetime of a result on file systems that do not report changes.
 const TIMED_MS: u64 = 1000;
 
-/// After a batch of events the thread rests: a log written inside a document root wakes it 200
+/// Pause of the thread after a batch of events: a log written inside a document root wakes it 200
 /// times a second at most.
 const REST: Duration = Duration::from_millis(5);
 
 const EVENT_BYTES: usize = 32 * 1024;
 
-/// Why a directory cannot be watched although its file system reports all changes.
+/// Reason why a directory cannot be watched although its file system reports all changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchError {
     /// The user's limit on inotify watches is reached (`fs.inotify.max_user_watches`).
@@ -67,7 +67,7 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Starts the thread. Where the kernel has no inotify instance left to give, no stamp ever
+    /// Starts the thread. Where the kernel has no inotify instance left to give, no token ever
     /// holds; the error that remains is a thread that can't be started.
     pub fn start(report: ReportError) -> io::Result<Watcher> {
         let Ok(inotify) = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC) else {
@@ -91,7 +91,7 @@ impl Watcher {
         Ok(Watcher::of(Some((shared, stop))))
     }
 
-    /// A watcher that watches nothing: no stamp ever holds.
+    /// A watcher that watches nothing: no token ever holds.
     pub fn idle() -> Watcher {
         Watcher::of(None)
     }
@@ -101,15 +101,14 @@ impl Watcher {
         self.handle.watching.is_some()
     }
 
-    /// Becomes readable with each change, for an event loop. Nobody but the watcher reads from it.
+    /// Becomes readable with each change, for an event loop. Only the watcher reads from it.
     /// `None`: there is no inotify instance.
     pub fn events(&self) -> Option<BorrowedFd<'_>> {
         self.handle.shared().map(|shared| shared.inotify.as_fd())
     }
 
-    /// Applies all events that the kernel has queued: stamps of what was changed before this call
-    /// do not hold after it. For a worker whose event loop says that [`Watcher::events`] is
-    /// readable.
+    /// Applies all events that the kernel has queued: afterwards, tokens of earlier changes no
+    /// longer hold. For a worker whose event loop says that [`Watcher::events`] is readable.
     pub fn catch_up(&self) {
         if let Some(shared) = self.handle.shared() {
             // An error ends the thread, which abandons the instance.
@@ -117,7 +116,7 @@ impl Watcher {
         }
     }
 
-    /// [`Watcher::catch_up`] if there is an event: one system call if there is none.
+    /// Calls [`Watcher::catch_up`] if there is an event: one system call if there is none.
     pub fn look(&self) {
         if let Some(shared) = self.handle.shared()
             && (ioctl_fionread(&shared.inotify) != Ok(0) || shared.is_applying())
@@ -127,8 +126,8 @@ impl Watcher {
     }
 
     /// Waits for events that another thread has taken from the queue and not applied yet. For a
-    /// worker whose event loop does not say that [`Watcher::events`] is readable. One load while
-    /// there are none.
+    /// worker whose event loop does not say that [`Watcher::events`] is readable. One load if there
+    /// are none.
     pub fn await_others(&self) {
         if let Some(shared) = self.handle.shared()
             && shared.is_applying()
@@ -152,7 +151,7 @@ impl Watcher {
         self.handle.number
     }
 
-    /// Coarse monotonic milliseconds, the clock of timed stamps.
+    /// Coarse monotonic milliseconds, the clock of timed tokens.
     pub fn now_ms(&self) -> u64 {
         let now = clock_gettime(ClockId::MonotonicCoarse);
         let (seconds, nanoseconds) = (
@@ -162,23 +161,23 @@ impl Watcher {
         seconds * 1000 + nanoseconds / 1_000_000
     }
 
-    /// A stamp on everything in an open directory, for listings. To be taken before the directory
+    /// A token on everything in an open directory, for listings. To be taken before the directory
     /// is read.
-    pub fn stamp_directory(&self, directory: &File) -> Stamp {
+    pub fn directory_token(&self, directory: &File) -> ChangeToken {
         let device = metadata(directory).map_or(0, |metadata| metadata.device);
-        self.stamp(&self.watch(directory, device), Concern::Any)
+        self.token(&self.watch(directory, device), Concern::Any)
     }
 
-    /// A stamp on the content of an open file by whatever name it is written to (hard links). To be
+    /// A token on the content of an open file by whatever name it is written to (hard links). To be
     /// taken before it is read.
-    pub fn stamp_file(&self, file: impl AsFd, device: u64) -> Stamp {
+    pub fn file_token(&self, file: impl AsFd, device: u64) -> ChangeToken {
         let watch = self.handle.shared().map_or(Watch::Failed, |shared| {
             shared.watch(file.as_fd(), device, file_interest())
         });
-        self.stamp(&watch, Concern::Itself)
+        self.token(&watch, Concern::Itself)
     }
 
-    /// Stops watching directories that no stamp refers to; returns how many. To be called now and
+    /// Stops watching directories that no token refers to; returns how many. To be called now and
     /// then, after caches were swept.
     pub fn sweep(&self) -> usize {
         self.handle.shared().map_or(0, Shared::sweep)
@@ -198,29 +197,31 @@ impl Watcher {
     }
 
     /// Watches an open directory (and the device it is on) from now on, if that can be done. Take
-    /// stamps from the result *before* looking into the directory.
+    /// tokens from the result *before* looking into the directory.
     pub(crate) fn watch(&self, directory: impl AsFd, device: u64) -> Watch {
         self.handle.shared().map_or(Watch::Failed, |shared| {
             shared.watch(directory.as_fd(), device, interest())
         })
     }
 
-    pub(crate) fn stamp(&self, watch: &Watch, concern: Concern) -> Stamp {
+    pub(crate) fn token(&self, watch: &Watch, concern: Concern) -> ChangeToken {
         match watch {
-            Watch::On(directory) => directory.stamp(concern).unwrap_or_else(|| Stamp::until(0)),
-            Watch::Silent => Stamp::until(self.now_ms() + TIMED_MS),
-            Watch::Failed => Stamp::until(0),
+            Watch::On(directory) => directory
+                .token(concern)
+                .unwrap_or_else(|| ChangeToken::until(0)),
+            Watch::Silent => ChangeToken::until(self.now_ms() + TIMED_MS),
+            Watch::Failed => ChangeToken::until(0),
         }
     }
 }
 
-/// What became of the wish to watch something.
+/// Result of an attempt to watch.
 #[derive(Debug)]
 pub(crate) enum Watch {
     On(Arc<WatchedDirectory>),
     /// Its file system does not tell of all changes.
     Silent,
-    /// Its file system would, but no watch was to be had.
+    /// Its file system would report all changes, but the watch failed.
     Failed,
 }
 
@@ -245,11 +246,11 @@ impl Drop for Handle {
     }
 }
 
-/// What workers and the thread share.
+/// State shared by workers and the thread.
 #[derive(Debug)]
 struct Shared {
     inotify: OwnedFd,
-    /// Locked by whoever reads events, until they are applied.
+    /// Locked by the reader of events until they are applied.
     queue: Mutex<Box<[MaybeUninit<u8>]>>,
     /// There may be events that have been read and not applied.
     is_applying: AtomicBool,
@@ -262,8 +263,8 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Table {
-    /// By watch descriptor. The kernel gives the same one for the same inode, and doesn't reuse one
-    /// before 2^31 others.
+    /// Directories by watch descriptor. The kernel returns the same descriptor for the same inode,
+    /// and doesn't reuse one before 2^31 others.
     directories: HashMap<i32, Arc<WatchedDirectory>>,
     /// Devices of file systems that can't be watched, so that a network file system isn't asked
     /// again and again. A device number that is reused by a better file system later only costs its
@@ -282,8 +283,8 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whoever has seen the queue empty because another reader took its events sees this set, or
-    /// the events applied: the reader sets it before it reads, and both go through the lock of the
+    /// A reader that found the queue empty because another reader took its events sees this set, or
+    /// the events applied: the flag is set before reading, and both go through the lock of the
     /// kernel's queue.
     fn is_applying(&self) -> bool {
         self.is_applying.load(Ordering::SeqCst)
@@ -314,8 +315,8 @@ impl Shared {
             return Watch::Silent;
         }
         let path = format!("/proc/self/fd/{}", opened.as_raw_fd());
-        // The table stays locked over the call, so that nobody can meet an event of a watch that
-        // isn't in it yet, and `sweep` can't remove the one that is being given out.
+        // The table stays locked during the call, so that no reader can meet an event of a watch
+        // that isn't in it yet, and `sweep` can't remove the one that is being handed out.
         let mut table = self.lock();
         if table.is_abandoned {
             return Watch::Failed;
@@ -355,16 +356,16 @@ impl Shared {
         is_local
     }
 
-    /// A directory that only the table refers to is nobody's: new references are given out under
-    /// the same lock.
+    /// Removes directories that only the table refers to: new references are handed out under the
+    /// same lock.
     fn sweep(&self) -> usize {
         let mut table = self.lock();
         let before = table.directories.len();
         table.directories.retain(|descriptor, directory| {
             let is_used = Arc::strong_count(directory) > 1;
             if !is_used {
-                // The kernel answers with IN_IGNORED for a descriptor that is not in the table any
-                // more, which is passed over.
+                // The kernel answers with IN_IGNORED for a descriptor that is no longer in the
+                // table; that event is skipped.
                 let _ = remove_watch(&self.inotify, *descriptor);
             }
             is_used
@@ -405,7 +406,7 @@ impl Shared {
         }
     }
 
-    /// From here on no stamp holds.
+    /// Invalidates all tokens from now on.
     fn abandon(&self) {
         let mut table = self.lock();
         table.is_abandoned = true;
@@ -436,9 +437,8 @@ fn listen(shared: &Shared, stop: &OwnedFd) {
     shared.abandon();
 }
 
-/// Everything that changes what a name leads to or what is in it. ONLYDIR: the descriptor is a
-/// directory, and shall be nothing else. EXCL_UNLINK: a file that has lost its name concerns
-/// nobody.
+/// Everything that changes the target of a name or its content. ONLYDIR: the descriptor is a
+/// directory, and must be nothing else. EXCL_UNLINK: a file that has lost its name is irrelevant.
 fn interest() -> WatchFlags {
     WatchFlags::CREATE
         | WatchFlags::DELETE

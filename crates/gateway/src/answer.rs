@@ -13,10 +13,12 @@ use saker_http::{
     entity_tag::EntityTag,
     path,
 };
-use saker_pipeline::{Call, CallManner, Exchange, NoBody, Response, Via};
+use saker_pipeline::{
+    Exchange, NoBody, ProxyOptions, Response, UpstreamRequest, UpstreamTarget, Via,
+};
 
 /// The response's head, its body still empty.
-pub fn response(head: ResponseHead, call: &Call) -> Response {
+pub fn response(head: ResponseHead, call: &UpstreamRequest) -> Response {
     let (manner, is_server) = (&*call.manner, call.script.is_none());
     let mut fields = head.fields;
     let nominated = fields
@@ -91,9 +93,11 @@ pub fn switched(head: ResponseHead, tunnel: Option<ProgramTunnel>, is_connect: b
 }
 
 /// The head of a response whose content the client has, or does not want under its conditions.
-pub fn unsent(head: ResponseHead, status: Status, call: &Call) -> Response {
-    if status != Status::NOT_MODIFIED {
-        return Response::new(status);
+pub fn unsent(head: ResponseHead, status: Status, call: &UpstreamRequest) -> Response {
+    match status {
+        Status::FOUND => return response(head, call),
+        Status::NOT_MODIFIED => {}
+        _ => return Response::new(status),
     }
     let mut response = response(head, call);
     response.status = status;
@@ -104,7 +108,7 @@ pub fn unsent(head: ResponseHead, status: Status, call: &Call) -> Response {
 }
 
 /// True if our own page takes the place of what a program sent (ProxyErrorOverride).
-pub fn is_overridden(status: Status, manner: &CallManner) -> bool {
+pub fn is_overridden(status: Status, manner: &ProxyOptions) -> bool {
     manner.overrides_errors
         && if manner.overridden.is_empty() {
             status.is_error()
@@ -115,8 +119,18 @@ pub fn is_overridden(status: Status, manner: &CallManner) -> bool {
 
 /// The status of a response without its content; `None`: the client gets the content. What the
 /// client has already counts for programs, too, where they say no status of their own (Apache does
-/// it for them).
-pub fn unwanted(head: &ResponseHead, exchange: &Exchange) -> Option<Status> {
+/// it for them). Apache also drops the content of a redirect without a status if it started the
+/// program itself.
+pub fn unwanted(
+    head: &ResponseHead,
+    exchange: &Exchange,
+    call: &UpstreamRequest,
+) -> Option<Status> {
+    let is_process = matches!(call.to, UpstreamTarget::Process(_));
+    if is_process && head.status == Status::FOUND && !head.is_status_said {
+        return Some(Status::FOUND);
+    }
+    call.script.as_ref()?;
     let view = exchange.head.view();
     if head.is_status_said
         || head.status != Status::OK
@@ -183,7 +197,7 @@ pub fn as_get(head: &RequestHead) -> RequestHead {
 }
 
 /// ProxyPassReverse and its cookie kin.
-fn reverse(fields: &mut Fields, manner: &CallManner, origin: &[u8]) {
+fn reverse(fields: &mut Fields, manner: &ProxyOptions, origin: &[u8]) {
     for name in ["Location", "Content-Location", "URI", "Destination"] {
         if let Some(value) = fields
             .first(name)
@@ -209,7 +223,7 @@ fn reverse(fields: &mut Fields, manner: &CallManner, origin: &[u8]) {
 
 /// A URL of the backend's, as one of ours. As Apache: compared without regard to case; a path alone
 /// is compared with the path of a URL.
-fn reversed(value: &[u8], manner: &CallManner, origin: &[u8]) -> Option<Vec<u8>> {
+fn reversed(value: &[u8], manner: &ProxyOptions, origin: &[u8]) -> Option<Vec<u8>> {
     let (to, rest) = manner.reverse.iter().find_map(|one| {
         let part = if one.url.starts_with('/') {
             path_of(value)
@@ -241,7 +255,7 @@ fn path_of(url: &[u8]) -> &[u8] {
 
 /// Path and domain of a cookie: what begins like one of ours is replaced whole, as Apache does, and
 /// the text around it left as it is.
-fn cookie(value: &[u8], manner: &CallManner) -> Vec<u8> {
+fn cookie(value: &[u8], manner: &ProxyOptions) -> Vec<u8> {
     let paths = |text: &[u8]| {
         manner
             .reverse_cookie_paths

@@ -8,7 +8,7 @@
 //! open another site's door.
 
 use crate::{
-    gateway::{Gateway, Heard},
+    gateway::{Gateway, UpstreamResponse},
     native,
 };
 use saker_cgi::fastcgi::{Authorization, authorization};
@@ -19,8 +19,8 @@ use saker_http::{
     path,
 };
 use saker_pipeline::{
-    Authorizer, Call, CallManner, CallNames, CallTo, Exchange, Granted, Handled, LocalFuture,
-    NoBody, Permission, Response, Script,
+    Authorizer, CallNames, Exchange, Granted, Handled, LocalFuture, NoBody, Permission,
+    ProxyOptions, Response, Script, UpstreamRequest, UpstreamTarget,
 };
 use saker_rate_limits::Admission;
 use saker_telemetry::{error_log, message};
@@ -88,7 +88,7 @@ async fn ask(gateway: &Gateway, mut inner: Exchange, wanted: &Authorize) -> Perm
         let Authorization::Allowed(variables) = authorization(heard.head) else {
             return unavailable(&inner, "it says nothing");
         };
-        heard.hearing.hear_out().await;
+        heard.upstream.drain().await;
         let variables = variables
             .iter()
             .map(|(name, value)| (name.to_vec(), value.to_vec()))
@@ -108,7 +108,7 @@ async fn ask(gateway: &Gateway, mut inner: Exchange, wanted: &Authorize) -> Perm
     }
 }
 
-async fn granted(mut heard: Heard, wanted: &Authorize) -> Granted {
+async fn granted(mut heard: UpstreamResponse, wanted: &Authorize) -> Granted {
     let named = |name: &str| {
         wanted
             .fields
@@ -121,7 +121,7 @@ async fn granted(mut heard: Heard, wanted: &Authorize) -> Granted {
         .iter()
         .filter_map(|(name, value)| Some((named(name)?.clone(), value.to_vec())))
         .collect();
-    heard.hearing.hear_out().await;
+    heard.upstream.drain().await;
     Granted {
         fields,
         ..Granted::default()
@@ -129,7 +129,12 @@ async fn granted(mut heard: Heard, wanted: &Authorize) -> Granted {
 }
 
 /// Its answer is the client's: the way to the log-in, or why there is none.
-async fn refused(gateway: &Gateway, inner: &mut Exchange, call: &Call, heard: Heard) -> Permission {
+async fn refused(
+    gateway: &Gateway,
+    inner: &mut Exchange,
+    call: &UpstreamRequest,
+    heard: UpstreamResponse,
+) -> Permission {
     match gateway.answer(inner, call, heard).await {
         Handled::Answered(response) => Permission::Refused(response),
         Handled::Declined | Handled::Forward(_) | Handled::Restart => {
@@ -162,7 +167,7 @@ fn unavailable(inner: &Exchange, why: &str) -> Permission {
 
 /// The question, as a request of the client's own.
 fn inner(exchange: &Exchange, wanted: &Authorize) -> Exchange {
-    let (view, site) = (exchange.head.view(), Arc::clone(&exchange.site));
+    let (view, site) = (exchange.head.view(), Arc::clone(&exchange.routing.site));
     let target = wanted
         .target
         .as_deref()
@@ -200,11 +205,11 @@ fn inner(exchange: &Exchange, wanted: &Authorize) -> Exchange {
         site,
         exchange.now,
     );
-    (inner.site_index, inner.host) = (exchange.site_index, exchange.host.clone());
+    (inner.routing.site_index, inner.host) = (exchange.routing.site_index, exchange.host.clone());
     (inner.path, inner.query) = asked_for(exchange, wanted);
-    inner.settings = Arc::clone(&exchange.settings);
-    inner.log_id = Rc::clone(&exchange.log_id);
-    inner.admission = Some(Admission::Pass);
+    inner.routing.settings = Arc::clone(&exchange.routing.settings);
+    inner.log.id = Rc::clone(&exchange.log.id);
+    inner.limits.admission = Some(Admission::Pass);
     inner
 }
 
@@ -226,7 +231,12 @@ fn asked_for(exchange: &Exchange, wanted: &Authorize) -> (Vec<u8>, Option<Vec<u8
     (read, query.map(|query| query.as_bytes().to_vec()))
 }
 
-fn call(inner: &Exchange, upstream: &Arc<Upstream>, wanted: &Authorize, is_program: bool) -> Call {
+fn call(
+    inner: &Exchange,
+    upstream: &Arc<Upstream>,
+    wanted: &Authorize,
+    is_program: bool,
+) -> UpstreamRequest {
     let takes_variables = upstream
         .members
         .first()
@@ -241,15 +251,15 @@ fn call(inner: &Exchange, upstream: &Arc<Upstream>, wanted: &Authorize, is_progr
         Some(target) => target.as_bytes().to_vec(),
         None => native::own_target(inner),
     };
-    let manner = CallManner {
+    let manner = ProxyOptions {
         preserves_host: true,
         follows_locations: false,
         upgrades: false,
         server_name: native::server_name(inner).into(),
-        ..CallManner::default()
+        ..ProxyOptions::default()
     };
-    Call {
-        to: CallTo::Upstream(Arc::clone(upstream)),
+    UpstreamRequest {
+        to: UpstreamTarget::Upstream(Arc::clone(upstream)),
         target,
         script,
         manner: Arc::new(manner),

@@ -31,7 +31,7 @@ pub fn says_whole_head(script: &Script) -> bool {
 
 pub fn whose(exchange: &Exchange, script: &Script, timeout_ms: u64) -> Whose {
     Whose {
-        client: exchange.asker(),
+        client: exchange.log_context(),
         name: String::from_utf8_lossy(name(script)).into(),
         timeout_ms,
     }

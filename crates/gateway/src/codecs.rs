@@ -2,25 +2,27 @@
 
 use crate::{
     connect_dialogue::ConnectDialogue,
+    failure::Failure,
     forward::{self, Address},
     http1_dialogue::Http1Dialogue,
 };
-use saker_cgi::{Ajp, Dialogue, FastCgi, Lsapi, Scgi, Uwsgi, fastcgi::Role};
+use saker_cgi::{Ajp, Dialogue, FastCgi, Lsapi, ProgramRequest, Scgi, Uwsgi, fastcgi::Role};
 use saker_config::model::{Member, Protocol};
 use saker_http::Method;
-use saker_pipeline::{Call, Exchange, Via};
+use saker_pipeline::{Exchange, UpstreamRequest, Via};
 
-/// Makes the codec for one request; `None`: many share a connection (HTTP/2). `target`: path and
-/// query at this member.
+/// Makes the codec for one request; not where many share a connection (HTTP/2). `target`: path and
+/// query at this member. A dialogue that has the request's head at hand appends it to `out`.
 pub fn dialogue(
     exchange: &Exchange,
-    call: &Call,
+    call: &UpstreamRequest,
     member: &Member,
-    target: Vec<u8>,
-    has_content: bool,
-) -> Option<Box<dyn Dialogue>> {
+    (request, target): (&ProgramRequest<'_>, &[u8]),
+    out: &mut Vec<u8>,
+) -> Result<Box<dyn Dialogue>, Failure> {
     let tuning = &member.tuning;
-    Some(match member.backend.protocol {
+    let has_content = request.content_length != Some(0);
+    Ok(match member.backend.protocol {
         Protocol::FastCgi => Box::new(FastCgi::new(role(call), tuning.kept_max > 0)),
         Protocol::Scgi => Box::new(Scgi::new()),
         Protocol::Uwsgi => Box::new(Uwsgi::new(0, 0)),
@@ -37,16 +39,15 @@ pub fn dialogue(
                 upgrade,
                 ..address(exchange, call, member, target)
             };
-            Box::new(match asks_first(exchange, member, has_content) {
-                true => Http1Dialogue::asking_first(address),
-                false => Http1Dialogue::new(address),
-            })
+            let asks_first = asks_first(exchange, member, has_content);
+            let begun = Http1Dialogue::begin(address, request, asks_first, out);
+            Box::new(begun.map_err(Failure::Refused)?)
         }
-        Protocol::Http2 => return None,
+        Protocol::Http2 => return Err(Failure::Unspoken),
     })
 }
 
-fn role(call: &Call) -> Role {
+fn role(call: &UpstreamRequest) -> Role {
     if call
         .script
         .as_ref()
@@ -66,7 +67,12 @@ pub fn asks_first(exchange: &Exchange, member: &Member, has_content: bool) -> bo
 }
 
 /// Returns what a server is told in addition to the client's request.
-pub fn address(exchange: &Exchange, call: &Call, member: &Member, target: Vec<u8>) -> Address {
+pub fn address<'a>(
+    exchange: &'a Exchange,
+    call: &'a UpstreamRequest,
+    member: &'a Member,
+    target: &'a [u8],
+) -> Address<'a> {
     let mut lines = forward::lines(exchange, call);
     // Of a proxy on the way that reads the request itself (RFC 9110 section 11.7.2).
     let proxy = member
@@ -82,7 +88,7 @@ pub fn address(exchange: &Exchange, call: &Call, member: &Member, target: Vec<u8
             .collect();
         lines.push(forward::Line {
             name: "Proxy-Authorization",
-            value: all.join(&b", "[..]),
+            value: all.join(&b", "[..]).into(),
         });
     }
     Address {

@@ -3,7 +3,7 @@
 //! instead. One with room connects at once, without waiting and without a timer (which would cost
 //! more system calls than the connection).
 
-use crate::{failure::Failure, resolver, secured::Secured, transport::Transport};
+use crate::{failure::Failure, resolver, tls_stream::UpstreamTlsStream, transport::Transport};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use saker_config::model::{Backend, BackendAddress, Protocol, Through, Tuning};
 use saker_net::{Stream, socket_path::SocketPath};
@@ -68,7 +68,9 @@ pub async fn connect(
                 // RFC 9113 section 3.2: HTTP/2 over TLS is agreed upon; for the rest nothing has to
                 // be.
                 let protocol = (backend.protocol == Protocol::Http2).then_some(&b"h2"[..]);
-                Transport::Tls(Box::new(Secured::connect(stream, tls, protocol).await?))
+                Transport::Tls(Box::new(
+                    UpstreamTlsStream::connect(stream, tls, protocol).await?,
+                ))
             }
         })
     };
@@ -130,7 +132,7 @@ async fn unix(path: &Path) -> io::Result<Stream> {
 }
 
 /// A connection that ends at once. Never waits.
-pub fn knock(path: &Path) -> io::Result<()> {
+pub fn probe_connect(path: &Path) -> io::Result<()> {
     unix_now(path).map(drop)
 }
 

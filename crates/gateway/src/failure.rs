@@ -5,7 +5,7 @@ use saker_cgi::{Broken, Refused};
 use saker_http::Status;
 use saker_http2::ErrorCode;
 use saker_pipeline::BodyError;
-use saker_tls::Fault;
+use saker_tls::TlsError;
 use std::{fmt, io};
 
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub enum Failure {
     Unreachable(io::Error),
     ConnectTimeout,
     /// No TLS with it: its certificate, or its manners.
-    Tls(Fault),
+    Tls(TlsError),
     /// Our own TLS settings for it can't be used.
     Unusable(String),
     /// It does not speak the protocol that it is to be spoken to in.

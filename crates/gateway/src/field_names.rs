@@ -1,6 +1,6 @@
 //! Fields of a request that programs and servers are told, chosen by their names.
 //!
-//! Called by: all code that begins a conversation, whatever the protocol.
+//! Called by: all code that begins an exchange, whatever the protocol.
 //! Caveat: programs turn fields into variables, in which every character that is neither letter nor
 //! digit is `_`; so a client that sends `Remote_User` could impersonate the proxy that sets
 //! `Remote-User`.
@@ -11,13 +11,17 @@ use saker_http::{
     HeadView, RequestHead,
     field_name::{is_alike, is_alike_any, is_plain},
 };
-use saker_pipeline::{Call, Exchange};
+use saker_pipeline::{Exchange, UpstreamRequest};
 
 /// The head as it is told to `protocol` (`None`: a program that is started); `None`: as it came,
 /// which costs nothing.
-pub fn told(exchange: &Exchange, call: &Call, protocol: Option<Protocol>) -> Option<RequestHead> {
+pub fn told(
+    exchange: &Exchange,
+    call: &UpstreamRequest,
+    protocol: Option<Protocol>,
+) -> Option<RequestHead> {
     let view = exchange.head.view();
-    let underscores = match exchange.settings.underscores {
+    let underscores = match exchange.routing.settings.underscores {
         // What Apache's servers get is told to programs by none of its modules.
         Underscores::Servers if matches!(protocol, Some(Protocol::Http1 | Protocol::Http2)) => None,
         Underscores::Servers => Some(Underscores::Drop),
@@ -31,6 +35,7 @@ pub fn told(exchange: &Exchange, call: &Call, protocol: Option<Protocol>) -> Opt
             .as_ref()
             .is_some_and(|script| !script.passes_authorization);
     let authorized = exchange
+        .routing
         .settings
         .authorize
         .as_deref()
@@ -41,11 +46,15 @@ pub fn told(exchange: &Exchange, call: &Call, protocol: Option<Protocol>) -> Opt
             .iter()
             .any(|field| is_alike(field.as_bytes(), name))
         {
-            return !exchange.has_authorized_fields;
+            return !exchange.access.has_authorized_fields;
         }
         underscores.is_some_and(|said| is_dropped(view, name, said))
             || hides_credentials && is_credential(name)
     };
+    if authorized.is_empty() && !hides_credentials && view.fields().all(|(name, _)| is_plain(name))
+    {
+        return None;
+    }
     view.fields().any(|(name, _)| goes(name)).then(|| {
         exchange
             .head

@@ -2,51 +2,74 @@
 
 use saker_config::model::{BackendAddress, Member};
 use saker_http::{HeadView, KnownField, Version, field_name::is_alike};
-use saker_pipeline::{Call, CallManner, Exchange, Via};
+use saker_http1::client::NameLengths;
+use saker_pipeline::{Exchange, ProxyOptions, UpstreamRequest, Via};
+use std::borrow::Cow;
 
 /// A field line that we say.
-pub struct Line {
+pub struct Line<'a> {
     pub name: &'static str,
-    pub value: Vec<u8>,
+    pub value: Cow<'a, [u8]>,
 }
 
 /// The line and the fields that are ours to say.
-pub struct Address {
-    pub target: Vec<u8>,
-    pub host: Vec<u8>,
+pub struct Address<'a> {
+    pub target: &'a [u8],
+    pub host: Cow<'a, [u8]>,
     /// Behind the client's own fields; a name that is here is not taken from those, in no spelling.
-    pub lines: Vec<Line>,
+    pub lines: Vec<Line<'a>>,
     /// Via of the client's stays behind (ProxyVia Block).
     pub blocks_via: bool,
     /// Protocols that the client asks to change to, and may.
     pub upgrade: Option<Vec<u8>>,
 }
 
-impl Address {
+impl Address<'_> {
     /// Returns the client's fields and ours; framing, Host and Connection are up to each protocol.
     pub fn fields<'a>(&'a self, head: HeadView<'a>) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-        let nominated: Vec<&[u8]> = head
-            .all("connection")
-            .flat_map(|value| value.split(|byte| *byte == b','))
-            .collect();
-        let is_ours = |name: &[u8]| {
-            self.lines
-                .iter()
-                .any(|line| is_alike(line.name.as_bytes(), name))
-        };
-        let is_blocked = |name: &[u8]| self.blocks_via && name.eq_ignore_ascii_case(b"via");
-        let passes = move |name: &[u8]| {
-            !is_of_connection(name, &nominated) && !is_ours(name) && !is_blocked(name)
-        };
-        let ours = self
-            .lines
-            .iter()
-            .map(|line| (line.name.as_bytes(), line.value.as_slice()));
         head.fields()
-            .filter(move |(name, _)| passes(name))
-            .chain(ours)
+            .filter(move |(name, _)| !self.is_left_out(head, name))
+            .chain(self.own())
+    }
+
+    /// Lines that are ours to say.
+    pub fn own(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.lines
+            .iter()
+            .map(|line| (line.name.as_bytes(), &*line.value))
+    }
+
+    /// True if the client's field is not passed on.
+    pub fn is_left_out(&self, head: HeadView<'_>, name: &[u8]) -> bool {
+        let is_ours = |line: &Line<'_>| is_alike(line.name.as_bytes(), name);
+        is_of_connection(name, &[])
+            || nominated(head).any(|option| option.eq_ignore_ascii_case(name))
+            || self.lines.iter().any(is_ours)
+            || self.blocks_via && name.eq_ignore_ascii_case(b"via")
+    }
+
+    /// Lengths of the names that [`Address::is_left_out`] is true for.
+    pub fn lengths_left_out(&self, head: HeadView<'_>) -> NameLengths {
+        let mut lengths = OF_CONNECTION;
+        let names = self.lines.iter().map(|line| line.name.len());
+        names.for_each(|length| lengths.insert(length));
+        nominated(head).for_each(|option| lengths.insert(option.len()));
+        if self.blocks_via {
+            lengths.insert(b"via".len());
+        }
+        lengths
     }
 }
+
+/// Options of the request's Connection.
+fn nominated(head: HeadView<'_>) -> impl Iterator<Item = &[u8]> {
+    head.lines(KnownField::Connection)
+        .flat_map(|value| value.split(|byte| *byte == b','))
+        .map(<[u8]>::trim_ascii)
+}
+
+/// Lengths of the names that are always of the connection.
+const OF_CONNECTION: NameLengths = NameLengths::of(&[2, 7, 10, 16, 17]);
 
 /// RFC 9110 section 7.6.1, and what older servers send: fields that are for the next hop only.
 /// `nominated`: options of Connection.
@@ -69,27 +92,34 @@ pub fn is_of_connection(name: &[u8], nominated: &[&[u8]]) -> bool {
 
 /// Returns the forwarding fields: the request's target and the client (mod_proxy's
 /// ProxyAddHeaders), appended to those of earlier proxies.
-pub fn lines(exchange: &Exchange, call: &Call) -> Vec<Line> {
-    let (mut lines, manner) = (Vec::new(), &*call.manner);
+pub fn lines<'a>(exchange: &'a Exchange, call: &'a UpstreamRequest) -> Vec<Line<'a>> {
+    let (mut lines, manner) = (Vec::with_capacity(4), &*call.manner);
     let head = exchange.head.view();
-    let mut list = |name: &'static str, value: &[u8]| {
-        let before: Vec<&[u8]> = head.all(name).collect();
-        let value = if before.is_empty() {
-            value.to_vec()
-        } else {
-            [before.join(&b", "[..]).as_slice(), b", ", value].concat()
+    let mut list = |name: &'static str, value: Cow<'a, [u8]>| {
+        let value = match head.first(name) {
+            None => value,
+            Some(_) => {
+                let before: Vec<&[u8]> = head.all(name).collect();
+                Cow::Owned([before.join(&b", "[..]).as_slice(), b", ", &value].concat())
+            }
         };
         lines.push(Line { name, value });
     };
     if manner.adds_forwarded {
-        list("X-Forwarded-For", exchange.client.text().as_bytes());
+        list(
+            "X-Forwarded-For",
+            Cow::Borrowed(exchange.client.text().as_bytes()),
+        );
         if let Some(host) = head.known(KnownField::Host) {
-            list("X-Forwarded-Host", host);
+            list("X-Forwarded-Host", Cow::Borrowed(host));
         }
-        list("X-Forwarded-Server", manner.server_name.as_bytes());
+        list(
+            "X-Forwarded-Server",
+            Cow::Borrowed(manner.server_name.as_bytes()),
+        );
     }
     if matches!(manner.via, Via::On | Via::Full) {
-        list("Via", &via(exchange.head.view().version(), call));
+        list("Via", Cow::Owned(via(head.version(), call)));
     }
     if manner.tells_scheme {
         // No list: redirects and cookies go by it, and applications take the one word.
@@ -100,7 +130,7 @@ pub fn lines(exchange: &Exchange, call: &Call) -> Vec<Line> {
         };
         lines.push(Line {
             name: "X-Forwarded-Proto",
-            value: scheme.to_vec(),
+            value: Cow::Borrowed(scheme),
         });
     }
     lines
@@ -110,7 +140,7 @@ pub fn lines(exchange: &Exchange, call: &Call) -> Vec<Line> {
 /// passed on. Other versions of HTTP are not: requests sent in them would bypass all rules. A
 /// request with content is never upgraded; one of HTTP/1.0 can't ask. Requests over HTTP/2 have the
 /// two fields if the driver derived them from an extended CONNECT.
-pub fn upgrade(exchange: &Exchange, manner: &CallManner, has_content: bool) -> Option<Vec<u8>> {
+pub fn upgrade(exchange: &Exchange, manner: &ProxyOptions, has_content: bool) -> Option<Vec<u8>> {
     let head = exchange.head.view();
     let asks = || {
         head.all("connection")
@@ -151,7 +181,7 @@ fn is_http(protocol: &[u8]) -> bool {
 }
 
 /// RFC 9110 section 7.6.3: what we say of a message that came in `version`.
-pub fn via(version: Version, call: &Call) -> Vec<u8> {
+pub fn via(version: Version, call: &UpstreamRequest) -> Vec<u8> {
     let version = version.as_str().trim_start_matches("HTTP/").as_bytes();
     let comment: &[u8] = if call.manner.via == Via::Full {
         b" (Saker)"
@@ -162,26 +192,30 @@ pub fn via(version: Version, call: &Call) -> Vec<u8> {
 }
 
 /// The Host that a backend is asked for.
-pub fn host(exchange: &Exchange, member: &Member, manner: &CallManner) -> Vec<u8> {
+pub fn host<'a>(
+    exchange: &'a Exchange,
+    member: &'a Member,
+    manner: &ProxyOptions,
+) -> Cow<'a, [u8]> {
     let received = exchange
         .head
         .view()
         .known(KnownField::Host)
         .filter(|host| manner.preserves_host && !host.is_empty());
-    received.map_or_else(|| authority(member), <[u8]>::to_vec)
+    received.map_or_else(|| authority(member), Cow::Borrowed)
 }
 
 /// Returns a backend's own authority.
-pub fn authority(member: &Member) -> Vec<u8> {
+pub fn authority(member: &Member) -> Cow<'_, [u8]> {
     let backend = &member.backend;
     match &backend.address {
-        _ if !member.authority.is_empty() => member.authority.as_bytes().to_vec(),
-        BackendAddress::Unix(_) => b"localhost".to_vec(),
+        _ if !member.authority.is_empty() => Cow::Borrowed(member.authority.as_bytes()),
+        BackendAddress::Unix(_) => Cow::Borrowed(b"localhost"),
         BackendAddress::Tcp { host, port }
             if *port == backend.protocol.default_port(backend.tls.is_some()) =>
         {
-            host.as_bytes().to_vec()
+            Cow::Borrowed(host.as_bytes())
         }
-        BackendAddress::Tcp { host, port } => format!("{host}:{port}").into_bytes(),
+        BackendAddress::Tcp { host, port } => Cow::Owned(format!("{host}:{port}").into_bytes()),
     }
 }

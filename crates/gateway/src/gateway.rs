@@ -6,33 +6,38 @@
 //! Out of scope: choosing upstreams, except for native proxy routes ([`ProxyRoutes`]).
 
 use crate::{
-    answer, cgi,
-    choice::Group,
-    conversation::{Conversation, Desk, READ_BYTES_MAX, Said, Terms},
+    accel_redirect::{self, Order, Steering},
+    answer,
+    balancer::Group,
+    cgi,
+    connection_exchange::{ConnectionExchange, Terms},
+    exchange_context::{ExchangeContext, READ_BYTES_MAX, UpstreamEvent},
     failure::Failure,
     field_names,
-    handover::{self, Order, Steering},
-    hearing::Hearing,
     hints::Hints,
     native,
-    overhearing::{Notes, Overhearing},
     pool::{Connection, Pool},
     programs::Programs,
-    spool::{self, Bounds, Pump, Room},
+    script_log_tee::{ScriptLogTee, Transcript},
+    spool::{self, Bounds, Pump, ReadAhead, RelayedBody, Room},
     transport::Transport,
+    upstream_exchange::UpstreamExchange,
     variables,
 };
 use foldhash::fast::RandomState;
 use saker_cgi::{Dialogue, PlainCgi, ProgramRequest, ResponseHead, Variables};
-use saker_config::model::{Activity, Backend, Member, Rate, Standing, Upstream};
+use saker_config::model::{Activity, Backend, Member, MemberState, Rate, Upstream};
 use saker_files::BufferFiles;
 use saker_http::{Fields, KnownField, Method, Status, Version};
 use saker_ipset::ClientNetwork;
-use saker_net::{Deadlines, clock, program::Spawner};
+use saker_net::{
+    Deadlines, clock,
+    program::{ProgramPlan, Spawner},
+};
 use saker_pipeline::{
-    Body, BodyError, BodyStream, Call, CallTo, Chunk, Exchange, Forwarder, Handed, Handled,
+    Body, BodyError, BodyStream, Chunk, Exchange, Forwarder, Handled, InternalRedirect,
     LocalFuture, NoBody, ProcessManner, Response, Script, UpstreamGate, UpstreamPermit,
-    script_log::ScriptLog,
+    UpstreamRequest, UpstreamTarget, script_log::ScriptLog,
 };
 use saker_telemetry::{error_log, message};
 use std::{
@@ -54,12 +59,17 @@ const PROGRAM_BOUNDS: Bounds = Bounds {
     memory_bytes: 256 << 10,
     disk_bytes: 1 << 30,
 };
+/// The same for responses that are not buffered.
+const UNBUFFERED: Bounds = Bounds {
+    memory_bytes: READ_BYTES_MAX,
+    disk_bytes: 0,
+};
 /// Time after which unused groups (of changed `.htaccess` files) are dropped.
 const FORGOTTEN_MS: u64 = 600_000;
 
 /// One per worker.
 pub struct Gateway {
-    pub(crate) desk: Desk,
+    pub(crate) context: ExchangeContext,
     pub(crate) workers: usize,
     /// For responses and requests that are too long for memory.
     pub(crate) files: Arc<BufferFiles>,
@@ -67,7 +77,8 @@ pub struct Gateway {
     groups: RefCell<HashMap<usize, Rc<Group>, RandomState>>,
     pub(crate) variables: RefCell<Variables>,
     programs: Programs,
-    seen: native::Seen,
+    known_scripts: native::KnownScripts,
+    last_options: native::LastOptions,
 }
 
 impl Gateway {
@@ -84,17 +95,15 @@ impl Gateway {
         spawner: Option<Arc<dyn Spawner>>,
     ) -> Gateway {
         Gateway {
-            desk: Desk {
-                deadlines,
-                scratch: Rc::new(RefCell::new(vec![0; READ_BYTES_MAX].into())),
-            },
+            context: ExchangeContext::new(deadlines),
             workers,
             files,
             pools: RefCell::default(),
             groups: RefCell::default(),
             variables: RefCell::default(),
             programs: Programs::new(workers, spawner),
-            seen: native::Seen::default(),
+            known_scripts: native::KnownScripts::default(),
+            last_options: native::LastOptions::default(),
         }
     }
 
@@ -102,7 +111,7 @@ impl Gateway {
     async fn pass_gate(
         &self,
         exchange: &mut Exchange,
-        call: Box<Call>,
+        call: Box<UpstreamRequest>,
         gate: Rc<dyn UpstreamGate>,
     ) -> Handled {
         let permit = match gate.enter(exchange).await {
@@ -124,9 +133,9 @@ impl Gateway {
         }
     }
 
-    async fn carry_out(&self, exchange: &mut Exchange, call: Box<Call>) -> Handled {
+    async fn carry_out(&self, exchange: &mut Exchange, call: Box<UpstreamRequest>) -> Handled {
         let heard = match &call.to {
-            CallTo::Upstream(upstream) => {
+            UpstreamTarget::Upstream(upstream) => {
                 let group = self.group(upstream);
                 let heard = self.ask(exchange, &call, &group).await;
                 heard.map_err(|(failure, name)| {
@@ -138,7 +147,7 @@ impl Gateway {
                     )
                 })
             }
-            CallTo::Process(manner) => Box::pin(self.run(exchange, &call, manner)).await,
+            UpstreamTarget::Process(manner) => Box::pin(self.run(exchange, &call, manner)).await,
         };
         match heard {
             Ok(heard) => self.answer(exchange, &call, heard).await,
@@ -150,33 +159,35 @@ impl Gateway {
     async fn run(
         &self,
         exchange: &mut Exchange,
-        call: &Call,
+        call: &UpstreamRequest,
         manner: &ProcessManner,
-    ) -> Result<Heard, Response> {
+    ) -> Result<UpstreamResponse, Response> {
         let Some(script) = call.script.as_deref() else {
             return Err(Response::new(Status::INTERNAL_SERVER_ERROR));
         };
-        let notes = manner
+        let transcript = manner
             .script_log
             .as_deref()
-            .map(|log| (log, Rc::<RefCell<Notes>>::default()));
+            .map(|log| (log, Rc::<RefCell<Transcript>>::default()));
         let heard = self
             .try_run(
                 exchange,
                 call,
                 script,
                 manner,
-                notes.as_ref().map(|(log, notes)| (*log, notes)),
+                transcript
+                    .as_ref()
+                    .map(|(log, transcript)| (*log, transcript)),
             )
             .await;
         heard.map_err(|failure| {
             let status = failure.status_of_program();
-            if let Some((log, notes)) = &notes {
+            if let Some((log, transcript)) = &transcript {
                 log.failed(
                     exchange,
                     status,
                     &script.filename,
-                    &notes.borrow().overheard(&failure),
+                    &transcript.borrow().overheard(&failure),
                 );
             }
             refusal(
@@ -191,11 +202,11 @@ impl Gateway {
     async fn try_run(
         &self,
         exchange: &mut Exchange,
-        call: &Call,
+        call: &UpstreamRequest,
         script: &Script,
         manner: &ProcessManner,
-        notes: Option<(&ScriptLog, &Rc<RefCell<Notes>>)>,
-    ) -> Result<Heard, Failure> {
+        transcript: Option<(&ScriptLog, &Rc<RefCell<Transcript>>)>,
+    ) -> Result<UpstreamResponse, Failure> {
         let content = std::mem::replace(&mut exchange.body, Box::new(NoBody));
         let content_length = content.length();
         let timeout_ms = call
@@ -204,19 +215,7 @@ impl Gateway {
             .map_or(PROGRAM_TIMEOUT_MS, |timeout| timeout.as_millis() as u64);
         let whose = cgi::whose(exchange, script, timeout_ms);
         let name = Rc::from(&*whose.name);
-        let plan = {
-            let told = field_names::told(exchange, call, None);
-            let head = told.as_ref().unwrap_or(&exchange.head).view();
-            let mut variables = self.variables.borrow_mut();
-            variables::fill(exchange, head, script, content_length, &mut variables);
-            cgi::plan(
-                exchange,
-                script,
-                manner,
-                &variables,
-                content_length != Some(0),
-            )
-        };
+        let plan = self.plan(exchange, call, script, manner, content_length);
         let connection =
             Connection::alone(Transport::Process(self.programs.run(plan, whose).await?));
         // All that it is told besides the content stands in its environment.
@@ -228,47 +227,68 @@ impl Gateway {
             path: &[],
             settings: &[],
         };
-        let terms = Terms {
-            kept_max: 0,
-            timeout_ms,
-            ping_ms: None,
-            client: exchange.asker(),
-        };
+        let terms = Terms::once(timeout_ms, exchange.log_context());
         let plain = PlainCgi::new(!cgi::says_whole_head(script));
-        let dialogue: Box<dyn Dialogue> = match notes {
-            Some((log, notes)) => Box::new(Overhearing::new(plain, log, Rc::clone(notes))),
+        let dialogue: Box<dyn Dialogue> = match transcript {
+            Some((log, transcript)) => {
+                Box::new(ScriptLogTee::new(plain, log, Rc::clone(transcript)))
+            }
             None => Box::new(plain),
         };
-        let begun = Conversation::begin(connection, terms, dialogue, &request, content, &self.desk);
-        let mut hearing = Hearing::Connection(Box::new(begun.map_err(|(failure, _)| failure)?));
-        hearing.pass_hints(Hints::of(exchange));
-        match poll_fn(|cx| hearing.poll_said(cx)).await {
-            Ok(Said::Head(head)) => Ok(Heard {
+        let begun = ConnectionExchange::begin(
+            connection,
+            terms,
+            (dialogue, self.context.out_buffer()),
+            &request,
+            content,
+            &self.context,
+        );
+        let mut upstream =
+            UpstreamExchange::Connection(Box::new(begun.map_err(|(failure, _)| failure)?));
+        upstream.pass_hints(Hints::of(exchange));
+        match poll_fn(|cx| upstream.poll_event(cx)).await {
+            Ok(UpstreamEvent::Head(head)) => Ok(UpstreamResponse {
                 head,
-                hearing,
+                upstream,
                 name,
                 bounds: PROGRAM_BOUNDS,
                 busy: None,
             }),
             Ok(_) => Err(Failure::Broken(saker_cgi::Fault::Premature.into())),
             Err(failure) => {
-                if notes.is_some() && matches!(failure, Failure::Broken(_)) {
-                    hearing.hear_out().await;
+                if transcript.is_some() && matches!(failure, Failure::Broken(_)) {
+                    upstream.drain().await;
                 }
                 Err(failure)
             }
         }
     }
 
+    fn plan(
+        &self,
+        exchange: &Exchange,
+        call: &UpstreamRequest,
+        script: &Script,
+        manner: &ProcessManner,
+        content_length: Option<u64>,
+    ) -> ProgramPlan {
+        let told = field_names::told(exchange, call, None);
+        let head = told.as_ref().unwrap_or(&exchange.head).view();
+        let mut variables = self.variables.borrow_mut();
+        variables::fill(exchange, head, script, content_length, &mut variables);
+        let has_content = content_length != Some(0);
+        cgi::plan(exchange, script, manner, &variables, has_content)
+    }
+
     pub(crate) async fn answer(
         &self,
         exchange: &mut Exchange,
-        call: &Call,
-        heard: Heard,
+        call: &UpstreamRequest,
+        heard: UpstreamResponse,
     ) -> Handled {
-        let Heard {
+        let UpstreamResponse {
             mut head,
-            mut hearing,
+            mut upstream,
             name,
             bounds,
             busy,
@@ -277,84 +297,54 @@ impl Gateway {
             && call.manner.follows_locations
             && let Some(location) = head.fields.first("Location").map(<[u8]>::to_vec)
         {
-            hearing.hear_out().await;
+            upstream.drain().await;
             return self.follow(exchange, call, &location);
         }
         let Steering {
             order,
             is_unbuffered,
             rate,
-        } = match call
-            .script
-            .as_ref()
-            .is_some_and(|script| script.is_included)
-        {
-            true => Steering::default(),
-            false => handover::steer(&mut head, &call.manner.trust),
-        };
+        } = steering(&mut head, call);
         if let Some(order) = order {
-            hearing.hear_out().await;
+            upstream.drain().await;
             return self.hand_over(exchange, call, head, order, rate);
         }
-        if matches!(call.to, CallTo::Process(_))
-            && head.status == Status::FOUND
-            && !head.is_status_said
-        {
-            // As Apache: who wants a page of his own with a redirect says its status.
-            hearing.hear_out().await;
-            return Handled::Answered(answer::response(head, call));
-        }
-        if call.script.is_some()
-            && let Some(status) = answer::unwanted(&head, exchange)
-        {
-            hearing.hear_out().await;
+        if let Some(status) = answer::unwanted(&head, exchange, call) {
+            upstream.drain().await;
             return Handled::Answered(answer::unsent(head, status, call));
         }
         let (status, length) = (head.status, head.length);
         if status == Status::SWITCHING_PROTOCOLS {
             return Handled::Answered(answer::switched(
                 head,
-                hearing.into_tunnel(Box::new(busy)),
+                upstream.into_tunnel(Box::new(busy)),
                 exchange.head.view().method() == Method::Connect,
             ));
         }
         if answer::is_overridden(status, &call.manner) {
             return Handled::Answered(answer::overriding(&head));
         }
-        exchange.is_answered_by_program = true;
+        exchange.upstream.is_answered_by_program = true;
         let mut response = answer::response(head, call);
-        let has_content =
-            exchange.head.view().method() != Method::Head && !status.forbids_content();
-        if let Some(rate) = rate {
-            Handed {
-                rate: Some(rate),
-                ..Handed::default()
-            }
-            .lay(exchange, &mut response);
+        let is_head = exchange.head.view().method() == Method::Head;
+        let has_content = !is_head && !status.forbids_content();
+        if rate.is_some() {
+            let handed = InternalRedirect {
+                rate,
+                ..InternalRedirect::default()
+            };
+            handed.lay(exchange, &mut response);
         }
-        response.body = match spool::whole(&mut hearing, WHOLE_BYTES_MAX) {
-            Ok(whole) if has_content => Body::Memory(Chunk::from(whole)),
+        let is_unbuffered = is_unbuffered.unwrap_or(call.manner.is_unbuffered);
+        let bounds = if is_unbuffered { UNBUFFERED } else { bounds };
+        response.body = match ahead(&mut upstream, length.filter(|_| has_content)) {
+            Ok(whole) if has_content => Body::Memory(whole),
             Ok(_) => Body::Stream(Box::new(Unsent(length))),
             Err(ahead) => {
-                let bounds = match is_unbuffered.unwrap_or(call.manner.is_unbuffered) {
-                    true => Bounds {
-                        memory_bytes: READ_BYTES_MAX,
-                        disk_bytes: 0,
-                    },
-                    false => bounds,
-                };
-                let (room, outlives_client) = (self.room(exchange), exchange.outlives_client.get());
-                let pump = Pump::new(
-                    (hearing, ahead),
-                    bounds,
-                    outlives_client,
-                    room,
-                    exchange.asker(),
-                    name,
-                );
-                // Over HTTP/2 both directions have time limits of their own.
-                let is_told_first = exchange.head.view().version() < Version::Http2;
-                Box::pin(spooled(pump, length, is_told_first, busy)).await
+                let (room, client) = (self.room(exchange), exchange.log_context());
+                let pump = Pump::new(upstream, bounds, room, client, name);
+                let body = RelayedBody::new(pump, *ahead, length, Box::new(busy));
+                relayed(exchange, body).await
             }
         };
         Handled::Answered(response)
@@ -372,16 +362,18 @@ impl Gateway {
     fn hand_over(
         &self,
         exchange: &mut Exchange,
-        call: &Call,
+        call: &UpstreamRequest,
         head: ResponseHead,
         order: Order,
         rate: Option<Rate>,
     ) -> Handled {
-        let handed = handover::handed(head, call, &order, rate);
+        let handed = accel_redirect::handed(head, call, &order, rate);
         match order {
-            Order::File(name, files) => handover::send_file(exchange, call, &name, &files, handed),
+            Order::File(name, files) => {
+                accel_redirect::send_file(exchange, call, &name, &files, handed)
+            }
             Order::Accel(path) | Order::LiteSpeed(path) if answer::follow(&path, exchange) => {
-                exchange.handed = Some(Box::new(handed));
+                exchange.upstream.internal_redirect = Some(Box::new(handed));
                 Handled::Restart
             }
             Order::Accel(path) | Order::LiteSpeed(path) => {
@@ -398,7 +390,7 @@ impl Gateway {
 
     /// Another path of ours answers; what was told of this request is told of that one, too, as
     /// that of the one before (RFC 3875 section 6.2.2).
-    fn follow(&self, exchange: &mut Exchange, call: &Call, location: &[u8]) -> Handled {
+    fn follow(&self, exchange: &mut Exchange, call: &UpstreamRequest, location: &[u8]) -> Handled {
         if let Some(script) = &call.script {
             let told = field_names::told(exchange, call, None);
             let head = told.as_ref().unwrap_or(&exchange.head).view();
@@ -449,31 +441,32 @@ impl Forwarder for Gateway {
         "gateway"
     }
 
-    fn route(&self, exchange: &mut Exchange) -> Option<Box<Call>> {
-        native::call(exchange).map(Box::new)
+    fn route(&self, exchange: &mut Exchange) -> Option<Box<UpstreamRequest>> {
+        native::call(exchange, &self.last_options).map(Box::new)
     }
 
     fn forward<'a>(
         &'a self,
         exchange: &'a mut Exchange,
-        call: Box<Call>,
+        call: Box<UpstreamRequest>,
     ) -> LocalFuture<'a, Handled> {
         exchange.depends_on_request();
-        if exchange.trace.is_some() {
+        if exchange.log.trace.is_some() {
             explain(exchange, &call);
             return Box::pin(std::future::ready(Handled::Answered(Response::new(
                 Status::OK,
             ))));
         }
-        if native::is_missing(exchange, &call, &self.seen) {
+        if native::is_missing(exchange, &call, &self.known_scripts) {
             return Box::pin(std::future::ready(Handled::Answered(Response::new(
                 Status::NOT_FOUND,
             ))));
         }
         exchange
+            .upstream
             .outlives_client
             .set(call.manner.outlives_client || is_asked_to_end(exchange));
-        match exchange.upstream_gate.clone() {
+        match exchange.limits.upstream_gate.clone() {
             Some(gate) => Box::pin(self.pass_gate(exchange, call, gate)),
             None => Box::pin(self.carry_out(exchange, call)),
         }
@@ -490,24 +483,35 @@ impl Forwarder for Gateway {
     }
 }
 
-/// Content that comes while it is sent.
-async fn spooled(
-    mut pump: Pump,
-    length: Option<u64>,
-    is_told_first: bool,
-    busy: Option<Busy>,
-) -> Body {
-    // Both ends of an HTTP/1 client's connection share its time limits: its content is heard out
-    // first.
-    if is_told_first {
-        pump.run(true).await;
+/// Takes from a head what is meant for this server; what is included in a page steers nothing.
+fn steering(head: &mut ResponseHead, call: &UpstreamRequest) -> Steering {
+    match &call.script {
+        Some(script) if script.is_included => Steering::default(),
+        _ => accel_redirect::steer(head, &call.manner.trust),
     }
-    let body = pump.body(length);
-    if !pump.is_over() {
-        tokio::task::spawn_local(async move {
-            let _busy = busy;
-            pump.run(false).await;
-        });
+}
+
+/// Content that is here already, all of it or the beginning; none of what is known to be too long
+/// for waiting until it is whole.
+fn ahead(upstream: &mut UpstreamExchange, length: Option<u64>) -> Result<Chunk, Box<ReadAhead>> {
+    match length {
+        Some(length) if length > WHOLE_BYTES_MAX as u64 => Err(Box::default()),
+        _ => spool::whole(upstream, WHOLE_BYTES_MAX),
+    }
+}
+
+/// Content that comes while it is sent.
+async fn relayed(exchange: &Exchange, mut body: RelayedBody) -> Body {
+    // Both ends of an HTTP/1 client's connection share its time limits: its content is heard out
+    // first. Over HTTP/2 both directions have time limits of their own.
+    if exchange.head.view().version() < Version::Http2 && !body.has_told_all() {
+        Box::pin(body.tell_all()).await;
+    }
+    let outlives_client = exchange.upstream.outlives_client.get();
+    // A stream whose window is closed is not polled at all: without a task of its own, its client
+    // would hold the program.
+    if outlives_client || exchange.head.view().version() >= Version::Http2 {
+        body.detach(outlives_client);
     }
     Body::Stream(Box::new(body))
 }
@@ -530,12 +534,20 @@ impl BodyStream for WithPlace {
     fn trailers(&mut self) -> Option<Fields> {
         self.body.trailers()
     }
+
+    fn promise_read_ahead(&mut self) {
+        self.body.promise_read_ahead();
+    }
+
+    fn read_ahead(&mut self, cx: &mut Context<'_>) {
+        self.body.read_ahead(cx);
+    }
 }
 
-/// A head that was heard, and the conversation that goes on behind it.
-pub struct Heard {
+/// A head that was heard, and the exchange that goes on behind it.
+pub struct UpstreamResponse {
     pub head: ResponseHead,
-    pub hearing: Hearing,
+    pub upstream: UpstreamExchange,
     /// For the log.
     pub name: Rc<str>,
     pub bounds: Bounds,
@@ -543,18 +555,18 @@ pub struct Heard {
 }
 
 /// Counts a request as under way.
-pub struct Busy(Rc<Pool>, Standing, Option<Activity>);
+pub struct Busy(Rc<Pool>, MemberState, Option<Activity>);
 
 impl Busy {
     pub fn new(pool: &Rc<Pool>, member: &Member) -> Busy {
         pool.busy.set(pool.busy.get() + 1);
-        member.standing.begin_request();
+        member.state.begin_request();
         if let Some(activity) = &member.tuning.activity {
             activity.begin(clock::monotonic_ms());
         }
         Busy(
             Rc::clone(pool),
-            member.standing.clone(),
+            member.state.clone(),
             member.tuning.activity.clone(),
         )
     }
@@ -602,9 +614,9 @@ fn is_asked_to_end(exchange: &Exchange) -> bool {
 }
 
 /// Traces the upstream. Programs are not run for `explain`.
-fn explain(exchange: &mut Exchange, call: &Call) {
+fn explain(exchange: &mut Exchange, call: &UpstreamRequest) {
     let whom = match &call.to {
-        CallTo::Upstream(upstream) => {
+        UpstreamTarget::Upstream(upstream) => {
             let members = upstream
                 .members
                 .iter()
@@ -613,7 +625,7 @@ fn explain(exchange: &mut Exchange, call: &Call) {
                 .join(", ");
             format!("`{}` ({members})", upstream.name)
         }
-        CallTo::Process(_) => "a program that is started for it".to_owned(),
+        UpstreamTarget::Process(_) => "a program that is started for it".to_owned(),
     };
     let file = call
         .script

@@ -30,7 +30,11 @@ impl Hints {
         let said = exchange.environment.first(b"proxy-interim-response");
         let is_suppressed = said.is_some_and(|said| said.eq_ignore_ascii_case(b"suppress"));
         Hints {
-            tell: exchange.tell_hints.clone().filter(|_| !is_suppressed),
+            tell: exchange
+                .upstream
+                .tell_hints
+                .clone()
+                .filter(|_| !is_suppressed),
             told: 0,
         }
     }

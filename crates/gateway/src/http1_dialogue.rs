@@ -5,29 +5,39 @@
 //! by `http1`.
 
 use saker_cgi::{Broken, Dialogue, Event, Fault, ProgramRequest, Refused, ResponseHead};
-use saker_http::{Fields, Method, Status, fields::known_name};
+use saker_http::{
+    Fields, KnownField, Method, Status,
+    fields::{frequent_name, known_value},
+};
 use saker_http1::{
     BodyFraming, CHUNK_END, ChunkLimits, ChunkedDecoder, Decoded,
     client::{
-        ClientConnection, ParsedResponse, RequestLine, ResponseBody, ResponseIndex, ResponseLimits,
-        ResponseView, encode_request_head, parse_response, response_framing, response_keep_alive,
+        ClientConnection, LeftOut, ParsedResponse, RequestLine, ResponseBody, ResponseIndex,
+        ResponseLimits, ResponseView, encode_forwarded_head, parse_response, response_framing,
+        response_keep_alive,
     },
     encode_chunk_head, encode_last_chunk,
 };
+use std::{borrow::Cow, cell::RefCell};
 
 use crate::forward::{Address, Line, is_of_connection, protocols};
 
 pub struct Http1Dialogue {
-    address: Address,
     method: Method,
+    /// Protocols that the server was asked to change to.
+    upgrade: Option<Vec<u8>>,
     is_chunked: bool,
-    index: ResponseIndex,
     state: State,
     stays: bool,
     /// Trailers of the request.
     trailers: Option<Fields>,
     /// Content is held back until 100, or for good.
     awaits_continue: bool,
+}
+
+thread_local! {
+    /// Used again from head to head.
+    static INDEX: RefCell<ResponseIndex> = RefCell::default();
 }
 
 enum State {
@@ -37,46 +47,88 @@ enum State {
     UntilClose,
     Ended,
     Tunnel,
-    /// Said, and nothing more to say.
+    /// UpstreamEvent, and nothing more to say.
     Done,
 }
 
 impl Http1Dialogue {
-    /// Content is told when the server has said that it is ready for it (RFC 9110 section 10.1.1),
-    /// and not after a refusal.
-    pub fn asking_first(mut address: Address) -> Http1Dialogue {
-        address.lines.push(Line {
-            name: "Expect",
-            value: b"100-continue".to_vec(),
-        });
-        Http1Dialogue {
-            awaits_continue: true,
-            ..Http1Dialogue::new(address)
+    /// Appends the request's head. `asks_first`: content is told when the server has said that it
+    /// is ready for it (RFC 9110 section 10.1.1), and not after a refusal.
+    pub fn begin(
+        mut address: Address<'_>,
+        request: &ProgramRequest<'_>,
+        asks_first: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<Http1Dialogue, Refused> {
+        if asks_first {
+            address.lines.push(Line {
+                name: "Expect",
+                value: Cow::Borrowed(b"100-continue"),
+            });
         }
-    }
-
-    pub fn new(address: Address) -> Http1Dialogue {
-        let (method, index, state) = (Method::Get, ResponseIndex::default(), State::Head);
-        Http1Dialogue {
-            address,
+        let (head, method) = (request.head, request.head.method());
+        let framing = match request.content_length {
+            Some(0) if !matches!(method, Method::Post | Method::Put) => BodyFraming::None,
+            Some(length) => BodyFraming::Length(length),
+            None => BodyFraming::Chunked,
+        };
+        let is_chunked = framing == BodyFraming::Chunked;
+        let line = RequestLine {
+            method: head.method_token(),
+            target: address.target,
+            host: &address.host,
+        };
+        // RFC 9110 section 6.6.2: what comes behind chunks is announced before them.
+        let announced = head
+            .lines(KnownField::Trailer)
+            .filter(|_| is_chunked)
+            .map(|names| (&b"Trailer"[..], names));
+        let upgrade = address
+            .upgrade
+            .as_deref()
+            .map(|protocols| (&b"Upgrade"[..], protocols));
+        let connection = if upgrade.is_some() {
+            ClientConnection::Upgrade
+        } else {
+            ClientConnection::KeepAlive
+        };
+        let left_out = LeftOut {
+            lengths: address.lengths_left_out(head),
+            is_left_out: |name: &[u8]| address.is_left_out(head, name),
+        };
+        let more = address.own().chain(announced).chain(upgrade);
+        encode_forwarded_head(line, head, left_out, more, (framing, connection), out)
+            .map_err(|_| Refused::MethodUnknown)?;
+        Ok(Http1Dialogue {
             method,
-            is_chunked: false,
-            index,
-            state,
+            upgrade: address.upgrade,
+            is_chunked,
+            state: State::Head,
             stays: false,
             trailers: None,
-            awaits_continue: false,
-        }
+            awaits_continue: asks_first,
+        })
     }
 
     fn head(&mut self, input: &[u8]) -> Result<(usize, Option<Event>), Broken> {
-        let parsed = parse_response(input, &ResponseLimits::default(), &mut self.index);
+        if input.is_empty() {
+            return Ok((0, None));
+        }
+        INDEX.with_borrow_mut(|index| self.head_by(input, index))
+    }
+
+    fn head_by(
+        &mut self,
+        input: &[u8],
+        index: &mut ResponseIndex,
+    ) -> Result<(usize, Option<Event>), Broken> {
+        let parsed = parse_response(input, &ResponseLimits::default(), index);
         let head_bytes = match parsed {
             Ok(ParsedResponse::Partial) => return Ok((0, None)),
             Ok(ParsedResponse::Complete { head_bytes }) => head_bytes,
             Err(fault) => return Err(Broken::at(Fault::Malformed, fault.as_str().as_bytes())),
         };
-        let view = ResponseView::new(input, &self.index);
+        let view = ResponseView::new(input, index);
         let status = view.status();
         if status.is_informational() && status != Status::SWITCHING_PROTOCOLS {
             self.awaits_continue &= status != Status::CONTINUE;
@@ -86,7 +138,7 @@ impl Http1Dialogue {
             .map_err(|fault| Broken::at(Fault::Malformed, fault.as_str().as_bytes()))?;
         self.stays = response_keep_alive(view, body);
         let said = view
-            .first("content-length")
+            .said_length()
             .and_then(|text| std::str::from_utf8(text).ok())
             .and_then(|text| text.trim().parse().ok());
         let head = head_of(view, said.filter(|_| body != ResponseBody::Chunked));
@@ -110,7 +162,7 @@ impl Http1Dialogue {
 
     /// RFC 9110 section 7.8: a server must not change to what the client did not name.
     fn is_asked_for(&self, view: ResponseView<'_>) -> bool {
-        let asked = self.address.upgrade.as_deref().unwrap_or_default();
+        let asked = self.upgrade.as_deref().unwrap_or_default();
         let mut chosen = view.all("upgrade").flat_map(protocols).peekable();
         chosen.peek().is_some()
             && chosen.all(|one| protocols(asked).any(|other| other.eq_ignore_ascii_case(one)))
@@ -150,44 +202,9 @@ impl Http1Dialogue {
 }
 
 impl Dialogue for Http1Dialogue {
-    fn begin(&mut self, request: &ProgramRequest<'_>, out: &mut Vec<u8>) -> Result<(), Refused> {
-        self.method = request.head.method();
-        let framing = match request.content_length {
-            Some(0) if !matches!(self.method, Method::Post | Method::Put) => BodyFraming::None,
-            Some(length) => BodyFraming::Length(length),
-            None => BodyFraming::Chunked,
-        };
-        self.is_chunked = framing == BodyFraming::Chunked;
-        let address = &self.address;
-        let line = RequestLine {
-            method: request.head.method_token(),
-            target: &address.target,
-            host: &address.host,
-        };
-        let fields = address.fields(request.head);
-        // RFC 9110 section 6.6.2: what comes behind chunks is announced before them.
-        let announced = request
-            .head
-            .all("trailer")
-            .filter(|_| self.is_chunked)
-            .map(|names| (&b"Trailer"[..], names));
-        let upgrade = address
-            .upgrade
-            .as_deref()
-            .map(|protocols| (&b"Upgrade"[..], protocols));
-        let connection = if upgrade.is_some() {
-            ClientConnection::Upgrade
-        } else {
-            ClientConnection::KeepAlive
-        };
-        encode_request_head(
-            line,
-            fields.chain(announced).chain(upgrade),
-            framing,
-            connection,
-            out,
-        )
-        .map_err(|_| Refused::MethodUnknown)
+    /// The head was appended when the dialogue was made.
+    fn begin(&mut self, _: &ProgramRequest<'_>, _: &mut Vec<u8>) -> Result<(), Refused> {
+        Ok(())
     }
 
     fn content_max(&self) -> usize {
@@ -201,6 +218,14 @@ impl Dialogue for Http1Dialogue {
         encode_chunk_head(content.len(), out);
         out.extend_from_slice(content);
         out.extend_from_slice(CHUNK_END);
+    }
+
+    fn frame(&mut self, bytes: usize, out: &mut Vec<u8>) -> Option<&'static [u8]> {
+        if !self.is_chunked {
+            return Some(b"");
+        }
+        encode_chunk_head(bytes, out);
+        Some(CHUNK_END)
     }
 
     fn trailers(&mut self, fields: Fields) {
@@ -250,25 +275,31 @@ impl Dialogue for Http1Dialogue {
 }
 
 fn head_of(view: ResponseView<'_>, length: Option<u64>) -> ResponseHead {
-    let nominated: Vec<&[u8]> = view
-        .all("connection")
-        .flat_map(|value| value.split(|byte| *byte == b','))
-        .collect();
-    let mut fields = Fields::new();
+    let nominated: Vec<&[u8]> = match view.has_connection() {
+        true => view
+            .all("connection")
+            .flat_map(|value| value.split(|byte| *byte == b','))
+            .collect(),
+        false => Vec::new(),
+    };
+    let is_switch = view.status() == Status::SWITCHING_PROTOCOLS;
+    let mut fields = Fields::with_capacity(view.field_count() + 2);
     for (name, value) in view.fields() {
-        let is_switch =
-            view.status() == Status::SWITCHING_PROTOCOLS && name.eq_ignore_ascii_case(b"upgrade");
-        let is_announcement =
-            view.status() != Status::SWITCHING_PROTOCOLS && name.eq_ignore_ascii_case(b"trailer");
-        if (is_switch || is_announcement || !is_of_connection(name, &nominated))
-            && !name.eq_ignore_ascii_case(b"content-length")
-        {
-            // httparse lets tokens through alone, which are ASCII.
-            fields.append(
-                known_name(std::str::from_utf8(name).unwrap_or_default()),
-                value.to_vec(),
-            );
+        let is_kept = match name.len() {
+            7 if is_switch => name.eq_ignore_ascii_case(b"upgrade"),
+            7 => name.eq_ignore_ascii_case(b"trailer"),
+            14 if name.eq_ignore_ascii_case(b"content-length") => continue,
+            _ => false,
+        };
+        if !is_kept && is_of_connection(name, &nominated) {
+            continue;
         }
+        // httparse lets tokens through alone, which are ASCII.
+        let name = match frequent_name(name) {
+            Some(known) => Cow::Borrowed(known),
+            None => Cow::Owned(String::from_utf8_lossy(name).into_owned()),
+        };
+        fields.append(name, known_value(value));
     }
     ResponseHead {
         status: view.status(),

@@ -3,7 +3,7 @@
 //! Floor 5, a handler. What rules left in [`Exchange::call`](saker_pipeline::Exchange::call) is
 //! carried out here: a member of the upstream is chosen (`choice`), a connection taken or made
 //! (`pool`, `connect`) or a program started (`programs`), the request told and the answer heard
-//! (`conversation`, with a codec per protocol; `http2`, where requests share a connection), and the
+//! (`connection_exchange`, with a codec per protocol; `http2`, where requests share a connection), and the
 //! answer made a response (`answer`) that is as far ahead of a slow client as it may be (`spool`),
 //! so that the program is free again. The difficulty is everything that a program can do wrong at
 //! any moment, and that nothing of it may cost more than its request: each wait has a limit, each
@@ -12,39 +12,41 @@
 //! Absent on purpose: what the protocols look like (crates `cgi`, `http1`); which requests are for
 //! the gateway (the rules' business).
 
+mod accel_redirect;
 mod answer;
-mod asking;
 mod authorize;
+mod balancer;
 mod cgi;
-mod choice;
 mod codecs;
-mod collect;
 mod connect;
 mod connect_dialogue;
-mod conversation;
+mod connection_exchange;
+mod exchange_context;
 mod failure;
 mod field_names;
 mod forward;
 mod gateway;
-mod handover;
 mod health;
-mod hearing;
 mod hints;
 mod http1_dialogue;
 mod http2;
+mod input;
 mod log_lines;
 mod native;
-mod overhearing;
 mod ping;
 mod pool;
 mod programs;
 mod queue;
+mod request_buffering;
 mod resolver;
-mod secured;
+mod retry;
+mod script_log_tee;
 mod spool;
+mod tls_stream;
 mod transport;
 mod tunnel;
-mod unheard;
+mod unanswered;
+mod upstream_exchange;
 mod variables;
 
 pub use authorize::ForwardAuth;

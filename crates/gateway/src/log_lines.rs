@@ -1,11 +1,11 @@
 //! What a program says to its log, message by message in ours, however it was cut.
 //!
-//! Called by: conversations for the log of their protocol, `programs` for standard error. Caveat:
+//! Called by: exchanges for the log of their protocol, `programs` for standard error. Caveat:
 //! php-fpm puts several messages into one record (`; ` between them), one into several records, and
 //! line ends into messages. Out of scope: what php-fpm's processes write to their standard error
 //! besides (`saker_php`'s `output`); [`heard`] tells the two apart.
 
-use saker_pipeline::Asker;
+use saker_pipeline::RequestLogContext;
 use saker_telemetry::{error_log, heard, httpd_message, message};
 
 /// Longer messages are cut.
@@ -25,13 +25,13 @@ pub enum Source {
 }
 
 pub struct LogLines {
-    pub client: Asker,
+    pub client: RequestLogContext,
     source: Source,
     messages: Messages,
 }
 
 impl LogLines {
-    pub fn new(client: Asker, source: Source) -> LogLines {
+    pub fn new(client: RequestLogContext, source: Source) -> LogLines {
         LogLines {
             client,
             source,
@@ -53,7 +53,7 @@ impl LogLines {
     }
 }
 
-fn write(client: &Asker, source: &Source, message: &[u8]) {
+fn write(client: &RequestLogContext, source: &Source, message: &[u8]) {
     heard::note(message);
     let shown = String::from_utf8_lossy(message);
     match (source, error_log::speaks_httpd()) {

@@ -8,14 +8,46 @@ use foldhash::fast::RandomState;
 use saker_config::model::{Action, PathPattern, Protocol, Proxy, Route, Upstream};
 use saker_http::{escape, target::Target, target::split};
 use saker_net::clock;
-use saker_pipeline::{Call, CallManner, CallNames, CallTo, Exchange, Script, Trust};
+use saker_pipeline::{
+    CallNames, Exchange, ProxyOptions, Script, Trust, UpstreamRequest, UpstreamTarget,
+};
 use std::{
     cell::RefCell, collections::HashMap, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc,
 };
 
+/// The options of a worker's last call, which are mostly those of the next one.
+#[derive(Default)]
+pub struct LastOptions(RefCell<Option<Arc<ProxyOptions>>>);
+
+impl LastOptions {
+    fn get(&self, exchange: &Exchange, proxy: &Proxy, trust: Trust) -> Arc<ProxyOptions> {
+        let mut last = self.0.borrow_mut();
+        if let Some(same) = last.as_ref().filter(|last| {
+            last.preserves_host == proxy.preserves_host
+                && last.tells_scheme == proxy.tells_scheme
+                && !exchange.host.is_empty()
+                && last.server_name.as_bytes() == exchange.host
+                && last.trust == trust
+        }) {
+            return Arc::clone(same);
+        }
+        let options = Arc::new(ProxyOptions {
+            preserves_host: proxy.preserves_host,
+            tells_scheme: proxy.tells_scheme,
+            server_name: server_name(exchange).into(),
+            trust,
+            ..ProxyOptions::default()
+        });
+        Arc::clone(last.insert(options))
+    }
+}
+
 /// The call of the route that matches, if it has one.
-pub fn call(exchange: &Exchange) -> Option<Call> {
-    let route = exchange.route.and_then(|at| exchange.site.routes.get(at))?;
+pub fn call(exchange: &Exchange, last_options: &LastOptions) -> Option<UpstreamRequest> {
+    let route = exchange
+        .routing
+        .route
+        .and_then(|at| exchange.routing.site.routes.get(at))?;
     let Action::Proxy(proxy) = &route.action else {
         return None;
     };
@@ -31,23 +63,11 @@ pub fn call(exchange: &Exchange) -> Option<Call> {
             .internal_redirects
             .unwrap_or(speaks_to_programs),
     );
-    let Proxy {
-        preserves_host,
-        tells_scheme,
-        ..
-    } = *proxy;
-    let manner = CallManner {
-        preserves_host,
-        tells_scheme,
-        server_name: server_name(exchange).into(),
-        trust,
-        ..CallManner::default()
-    };
-    Some(Call {
-        to: CallTo::Upstream(Arc::clone(&proxy.upstream)),
+    Some(UpstreamRequest {
+        to: UpstreamTarget::Upstream(Arc::clone(&proxy.upstream)),
         target: target(exchange, route, proxy),
         script: speaks_to_programs.then(|| Box::new(told(exchange, &proxy.upstream))),
-        manner: Arc::new(manner),
+        manner: last_options.get(exchange, proxy, trust),
         names: CallNames::default(),
     })
 }
@@ -56,29 +76,34 @@ pub fn call(exchange: &Exchange) -> Option<Call> {
 /// the root is local, a path that isn't one of its files is not found. Otherwise programs would
 /// look for the script in the middle of the path, and PHP would run an uploaded picture
 /// (`/up/a.jpg/x.php`).
-pub fn is_missing(exchange: &Exchange, call: &Call, seen: &Seen) -> bool {
-    let route = exchange.route.and_then(|at| exchange.site.routes.get(at));
+pub fn is_missing(exchange: &Exchange, call: &UpstreamRequest, known: &KnownScripts) -> bool {
+    let route = exchange
+        .routing
+        .route
+        .and_then(|at| exchange.routing.site.routes.get(at));
     let is_for_files = route.is_some_and(|route| {
         matches!(route.pattern, PathPattern::Suffix(_)) && matches!(route.action, Action::Proxy(_))
     });
-    let (Some(script), Some(root), true) = (&call.script, &exchange.site.root, is_for_files) else {
+    let (Some(script), Some(root), true) =
+        (&call.script, &exchange.routing.site.root, is_for_files)
+    else {
         return false;
     };
-    !seen.was_there(&script.filename) && root.is_dir()
+    !known.was_there(&script.filename) && root.is_dir()
 }
 
 /// Files that were there a moment ago. Who asks for one that has just gone is told so by the
 /// program.
 #[derive(Default)]
-pub struct Seen(RefCell<HashMap<Box<[u8]>, u64, RandomState>>);
+pub struct KnownScripts(RefCell<HashMap<Box<[u8]>, u64, RandomState>>);
 
-impl Seen {
+impl KnownScripts {
     const HOLDS_MS: u64 = 1000;
     const KEPT_MAX: usize = 4096;
 
     fn was_there(&self, filename: &[u8]) -> bool {
-        let (mut seen, now_ms) = (self.0.borrow_mut(), clock::monotonic_ms());
-        if seen
+        let (mut known, now_ms) = (self.0.borrow_mut(), clock::monotonic_ms());
+        if known
             .get(filename)
             .is_some_and(|until_ms| now_ms < *until_ms)
         {
@@ -86,10 +111,10 @@ impl Seen {
         }
         let is_there = Path::new(OsStr::from_bytes(filename)).is_file();
         if is_there {
-            if seen.len() >= Seen::KEPT_MAX {
-                seen.clear();
+            if known.len() >= KnownScripts::KEPT_MAX {
+                known.clear();
             }
-            seen.insert(filename.into(), now_ms + Seen::HOLDS_MS);
+            known.insert(filename.into(), now_ms + KnownScripts::HOLDS_MS);
         }
         is_there
     }
@@ -98,6 +123,7 @@ impl Seen {
 /// Untrusted fields are hidden too: internal paths must not leak.
 fn trust(exchange: &Exchange, is_trusted: bool) -> Trust {
     let files = exchange
+        .routing
         .settings
         .send_files
         .as_ref()
@@ -147,7 +173,7 @@ fn with_query(mut target: Vec<u8>, exchange: &Exchange) -> Vec<u8> {
 fn as_sent(exchange: &Exchange) -> Option<&[u8]> {
     let view = exchange.head.view();
     match split(view.method(), view.target()) {
-        Ok(Target::Origin { path, .. }) if exchange.redirects == 0 => Some(path),
+        Ok(Target::Origin { path, .. }) if exchange.routing.redirects == 0 => Some(path),
         _ => None,
     }
 }
@@ -185,6 +211,7 @@ pub fn told(exchange: &Exchange, upstream: &Upstream) -> Script {
 /// The file below the root that has the path's name.
 fn script(exchange: &Exchange) -> Script {
     let document_root = exchange
+        .routing
         .site
         .root
         .as_ref()

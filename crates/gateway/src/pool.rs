@@ -7,20 +7,22 @@
 //!
 //! Programs that serve one connection per process (php-fpm) have another: an idle connection keeps
 //! a process from all others. So one makes room for each request that waits on a fresh one that no
-//! process may have taken yet (`unheard.rs`).
+//! process may have taken yet (`unanswered.rs`).
 //!
 //! Absent on purpose: a common pool of all workers, which would need locks and wake-ups across
 //! cores. Limits are each worker's share.
 
 use crate::{
-    connect::{connect, connect_now, knock},
+    connect::{connect, connect_now, probe_connect},
     failure::Failure,
     http2::Links,
     queue::Queue,
     transport::Transport,
-    unheard::{PATIENCE_MS, Unheard},
+    unanswered::{UNANSWERED_MS_MAX, UnansweredConnections},
 };
-use saker_config::model::{Backend, BackendAddress, BackendTls, Epoch, Protocol, Standing, Tuning};
+use saker_config::model::{
+    Backend, BackendAddress, BackendTls, Epoch, MemberState, Protocol, Tuning,
+};
 use saker_net::clock;
 use saker_telemetry::{error_log, message};
 use saker_tls::ClientTls;
@@ -57,7 +59,7 @@ pub struct Pool {
     idle: RefCell<Vec<Idle>>,
     /// Busy and idle ones.
     open: Cell<usize>,
-    unheard: RefCell<Unheard>,
+    unanswered: RefCell<UnansweredConnections>,
     /// A task is watching over waiting requests while connections are idle.
     is_watched: Cell<bool>,
     queue: Rc<Queue>,
@@ -82,7 +84,7 @@ impl Pool {
             epoch: RefCell::default(),
             idle: RefCell::default(),
             open: Cell::new(0),
-            unheard: RefCell::default(),
+            unanswered: RefCell::default(),
             is_watched: Cell::new(false),
             queue: Rc::default(),
             busy: Cell::new(0),
@@ -157,7 +159,7 @@ impl Pool {
                     epoch,
                     is_reused: true,
                     is_given_back: false,
-                    unheard: None,
+                    unanswered: None,
                 });
             }
             self.open.set(self.open.get() - 1);
@@ -177,14 +179,14 @@ impl Pool {
         // Counted from here on, and no longer when dropped, whatever happens.
         let epoch = self.epoch.borrow().now();
         let pool = Some(Rc::clone(self));
-        let unheard = Some(self.unheard.borrow_mut().add(clock::monotonic_ms()));
+        let unanswered = Some(self.unanswered.borrow_mut().add(clock::monotonic_ms()));
         let mut connection = Connection {
             transport: None,
             pool,
             epoch,
             is_reused: false,
             is_given_back: false,
-            unheard,
+            unanswered,
         };
         connection.transport = Some(match connect_now(&self.backend) {
             Some(connected) => connected?,
@@ -252,7 +254,7 @@ impl Pool {
         });
         self.queue.call();
         if self.has_processes()
-            && self.unheard.borrow().wants_room()
+            && self.unanswered.borrow().wants_room()
             && !self.is_watched.replace(true)
         {
             tokio::task::spawn_local(Rc::clone(self).watch());
@@ -270,15 +272,15 @@ impl Pool {
     }
 
     fn makes_room(&self) -> bool {
-        let mut unheard = self.unheard.borrow_mut();
-        !unheard.is_empty() && unheard.makes_room(clock::monotonic_ms())
+        let mut unanswered = self.unanswered.borrow_mut();
+        !unanswered.is_empty() && unanswered.makes_room(clock::monotonic_ms())
     }
 
     /// Closes an idle connection for each fresh one that has waited too long for a process, as long
     /// as there are both.
     async fn watch(self: Rc<Self>) {
-        while self.idle_count() > 0 && self.unheard.borrow().wants_room() {
-            tokio::time::sleep(Duration::from_millis(PATIENCE_MS)).await;
+        while self.idle_count() > 0 && self.unanswered.borrow().wants_room() {
+            tokio::time::sleep(Duration::from_millis(UNANSWERED_MS_MAX)).await;
             while self.idle_count() > 0 && self.makes_room() {
                 self.drop_idle();
                 self.queue.call();
@@ -289,12 +291,12 @@ impl Pool {
 
     /// Opens an unused connection to wake the server: if processes are started per connection,
     /// several that arrive at once may be seen as one.
-    fn knock(&self) {
+    fn probe_connect(&self) {
         if let BackendAddress::Unix(path) = &self.backend.address
             && self.forks_on_demand.get()
-            && !self.unheard.borrow().is_empty()
+            && !self.unanswered.borrow().is_empty()
         {
-            let _ = knock(path);
+            let _ = probe_connect(path);
         }
     }
 
@@ -302,7 +304,7 @@ impl Pool {
     pub fn sweep(&self, now_ms: u64) {
         let (kept_ms, epoch) = (self.kept_ms.get(), self.epoch());
         self.links.sweep(now_ms, kept_ms, epoch);
-        self.knock();
+        self.probe_connect();
         let mut idle = self.idle.borrow_mut();
         let before = idle.len();
         idle.retain_mut(|one| {
@@ -340,7 +342,7 @@ impl Pool {
     }
 
     /// It is left alone, unless a check has found it well since (`standing`).
-    pub fn is_failed(&self, now_ms: u64, standing: &Standing) -> bool {
+    pub fn is_failed(&self, now_ms: u64, standing: &MemberState) -> bool {
         now_ms < self.failed_until_ms.get() && !standing.has_passed_since(self.failed_at_ms.get())
     }
 }
@@ -360,7 +362,7 @@ pub struct Connection {
     pub is_reused: bool,
     is_given_back: bool,
     /// Its number among those on which no byte has come back.
-    unheard: Option<u64>,
+    unanswered: Option<u64>,
 }
 
 impl Connection {
@@ -372,7 +374,7 @@ impl Connection {
             epoch: 0,
             is_reused: false,
             is_given_back: false,
-            unheard: None,
+            unanswered: None,
         }
     }
 
@@ -394,8 +396,8 @@ impl Connection {
 
     /// A byte has come back.
     pub fn hear(&mut self) {
-        if let (Some(id), Some(pool)) = (self.unheard.take(), &self.pool) {
-            pool.unheard.borrow_mut().remove(id);
+        if let (Some(id), Some(pool)) = (self.unanswered.take(), &self.pool) {
+            pool.unanswered.borrow_mut().remove(id);
         }
     }
 

@@ -1,9 +1,9 @@
 //! Programs that are started for one request (CGI): a concurrency slot, the start, and a task that
 //! attends to the program until it ends.
 //!
-//! The conversation reads and writes the program's pipes like any connection ([`Pipes`]); an
+//! The exchange reads and writes the program's pipes like any connection ([`Pipes`]); an
 //! attendant, a task of its own, reads the program's standard error, waits for its end, and kills
-//! it if the conversation is aborted.
+//! it if the exchange is aborted.
 //! Caveat: a program may end long before its output has been read, or long after; its process id
 //! must stay reserved until no more signals are sent to it, and only then is its slot free.
 //!
@@ -18,7 +18,7 @@ use saker_net::{
     jobs::{self, JobKind},
     program::{Program, ProgramPlan, Spawner, start},
 };
-use saker_pipeline::Asker;
+use saker_pipeline::RequestLogContext;
 use std::{
     io,
     os::fd::OwnedFd,
@@ -55,7 +55,7 @@ pub struct Programs {
 /// For whom a program runs, for the log.
 #[derive(Clone)]
 pub struct Whose {
-    pub client: Asker,
+    pub client: RequestLogContext,
     /// The script's file name, without its folder.
     pub name: Rc<str>,
     /// A program that has said all may go on for so long.

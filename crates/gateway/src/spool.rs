@@ -1,26 +1,30 @@
-//! A response that is heard ahead of its client: in memory, then on disk, up to limits, so that a
-//! slow client does not hold a program.
+//! The content of a response on its way from its upstream to the client.
 //!
-//! A task of its own (`Pump`) listens until the response is whole; the body that the driver sends
-//! takes from the other end. The difficulty is that either may stop first: a client that goes stops
-//! the program (unless it outlives its client), and a response that breaks must be seen to break,
-//! not to end. And there may be any number of clients that don't read: a turn ends after so many
-//! bytes, the disk is other threads' business ([`BufferFile`]), and where a file has no room the
-//! program waits.
+//! While the client keeps up, content goes straight through: the reader polls the upstream
+//! ([`RelayedBody`]). When the client takes nothing, the response is read ahead of it: into memory,
+//! and if the client stays behind, onto disk, up to limits, so that a slow client does not hold a
+//! program. A reader that promises to say when its client takes nothing does that in its own task;
+//! for others a task of its own reads ahead. The difficulty is that either end may stop first: a
+//! client that goes stops the program (unless it outlives its client), and a response that breaks
+//! must be seen to break, not to end. And there may be any number of clients that don't read: a
+//! turn ends after so many bytes, the disk is other threads' business ([`BufferFile`]), and where a
+//! file has no room the program waits.
 
 use crate::{
-    conversation::{READ_BYTES_MAX, Said, TURN_BYTES_MAX},
+    exchange_context::{READ_BYTES_MAX, TURN_BYTES_MAX, UpstreamEvent},
     failure::Failure,
-    hearing::Hearing,
+    upstream_exchange::UpstreamExchange,
 };
 use saker_files::{
     BufferFile, BufferFiles,
     buffer_files::{ClientKey, Share},
 };
 use saker_http::Fields;
-use saker_pipeline::{Asker, BodyError, BodyStream, Chunk};
+use saker_net::clock;
+use saker_pipeline::{BodyError, BodyStream, Chunk, RequestLogContext};
 use saker_telemetry::{error_log, message};
 use std::{
+    any::Any,
     cell::RefCell,
     collections::VecDeque,
     future::poll_fn,
@@ -30,6 +34,10 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
+/// Time for which a client may be behind by all that memory holds before a file is used: a socket
+/// that is full for a moment makes no slow client.
+const SLOW_MS: u64 = 100;
+
 #[derive(Clone, Copy)]
 pub struct Bounds {
     pub memory_bytes: usize,
@@ -37,8 +45,9 @@ pub struct Bounds {
     pub disk_bytes: u64,
 }
 
+/// Content that is ahead of its reader.
 #[derive(Default)]
-struct State {
+struct Spool {
     chunks: VecDeque<Chunk>,
     memory_bytes: usize,
     /// Behind what is in memory.
@@ -59,109 +68,94 @@ pub struct Room {
 }
 
 /// Part of an unfinished response that was read ahead.
-pub struct Ahead {
-    content: Vec<u8>,
+#[derive(Default)]
+pub struct ReadAhead {
+    first: Option<Chunk>,
+    /// Behind the first.
+    more: Vec<Chunk>,
     /// The last that was said, if it was no content.
-    said: Option<Result<Said, Failure>>,
+    said: Option<Result<UpstreamEvent, Failure>>,
 }
 
 /// The whole content, if the rest of the response is here already and not longer than that. Waits
 /// for nothing.
-pub fn whole(hearing: &mut Hearing, bytes_max: usize) -> Result<Vec<u8>, Ahead> {
+pub fn whole(upstream: &mut UpstreamExchange, bytes_max: usize) -> Result<Chunk, Box<ReadAhead>> {
     let mut cx = Context::from_waker(Waker::noop());
-    let mut content = Vec::new();
-    while content.len() <= bytes_max {
-        match hearing.poll_said(&mut cx) {
-            Poll::Ready(Ok(Said::Content(more))) if content.is_empty() => content = more,
-            Poll::Ready(Ok(Said::Content(more))) => content.extend_from_slice(&more),
-            Poll::Ready(Ok(Said::End)) => return Ok(content),
+    let (mut ahead, mut bytes) = (ReadAhead::default(), 0);
+    while bytes <= bytes_max {
+        match upstream.poll_event(&mut cx) {
+            Poll::Ready(Ok(UpstreamEvent::Content(more))) => {
+                bytes += more.len();
+                match ahead.first {
+                    None => ahead.first = Some(more),
+                    Some(_) => ahead.more.push(more),
+                }
+            }
+            Poll::Ready(Ok(UpstreamEvent::End)) => return Ok(ahead.joined()),
             Poll::Ready(other) => {
-                return Err(Ahead {
-                    content,
-                    said: Some(other),
-                });
+                ahead.said = Some(other);
+                break;
             }
             Poll::Pending => break,
         }
     }
-    Err(Ahead {
-        content,
-        said: None,
-    })
+    Err(Box::new(ahead))
+}
+
+impl ReadAhead {
+    fn joined(self) -> Chunk {
+        match self.first {
+            Some(first) if self.more.is_empty() => first.compact(),
+            first => {
+                let all = first.iter().chain(&self.more);
+                Chunk::from(all.map(Chunk::bytes).collect::<Vec<_>>().concat())
+            }
+        }
+    }
 }
 
 /// The end where the response is heard.
 pub struct Pump {
-    hearing: Hearing,
-    state: Rc<RefCell<State>>,
+    upstream: UpstreamExchange,
     bounds: Bounds,
-    outlives_client: bool,
     /// Reading is paused because there was no room.
     is_paused: bool,
+    /// Time since which the client has been behind by all that memory holds.
+    full_since_ms: Option<u64>,
     room: Room,
-    client: Asker,
+    client: RequestLogContext,
     name: Rc<str>,
 }
 
 impl Pump {
-    /// `ahead`: what was heard already.
     pub fn new(
-        (hearing, ahead): (Hearing, Ahead),
+        upstream: UpstreamExchange,
         bounds: Bounds,
-        outlives_client: bool,
         room: Room,
-        client: Asker,
+        client: RequestLogContext,
         name: Rc<str>,
     ) -> Pump {
-        let mut pump = Pump {
-            hearing,
-            state: Rc::default(),
+        Pump {
+            upstream,
             bounds,
-            outlives_client,
             is_paused: false,
+            full_since_ms: None,
             room,
             client,
             name,
-        };
-        if !ahead.content.is_empty() {
-            pump.state.borrow_mut().push_memory(ahead.content);
-        }
-        ahead.said.into_iter().for_each(|said| pump.take(said));
-        pump
-    }
-
-    /// The other end. `length`: what the head promised.
-    pub fn body(&self, length: Option<u64>) -> SpooledBody {
-        SpooledBody {
-            state: Rc::clone(&self.state),
-            length,
         }
     }
 
-    /// Listens until the response is over, or the request's content has all been told where
+    /// Reads ahead until the response is over, or the request's content has all been told where
     /// `until_told`.
-    pub async fn run(&mut self, until_told: bool) {
-        poll_fn(|cx| self.poll(cx, until_told)).await;
-    }
-
-    pub fn is_over(&self) -> bool {
-        self.state.borrow().outcome.is_some()
-    }
-
-    fn poll(&mut self, cx: &mut Context<'_>, until_told: bool) -> Poll<()> {
+    fn poll(&mut self, spool: &mut Spool, cx: &mut Context<'_>, until_told: bool) -> Poll<()> {
         let mut taken = 0;
         loop {
-            let has_room = self.has_room(cx);
-            if self.is_over() || until_told && self.hearing.has_told_all() {
+            if spool.is_over() || until_told && self.upstream.has_told_all() {
                 return Poll::Ready(());
             }
-            if !has_room {
-                self.hearing.pause();
-                self.is_paused = true;
+            if !self.has_room(spool, cx) {
                 return Poll::Pending;
-            }
-            if std::mem::take(&mut self.is_paused) {
-                self.hearing.resume();
             }
             if taken >= TURN_BYTES_MAX {
                 // A program that is never slower than we are gets no more of the worker than others
@@ -169,60 +163,106 @@ impl Pump {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            match self.hearing.poll_said(cx) {
+            self.resume();
+            match self.upstream.poll_event(cx) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(said) => {
-                    taken += if let Ok(Said::Content(content)) = &said {
-                        content.len()
-                    } else {
-                        0
-                    };
-                    self.take(said);
+                Poll::Ready(Ok(UpstreamEvent::Content(content))) => {
+                    taken += content.len();
+                    spool.keep(content, self.bounds);
                 }
+                Poll::Ready(said) => self.take(spool, said),
             }
         }
     }
 
-    /// Room for more; else, or when the client has gone, the writer waits or ends.
-    fn has_room(&mut self, cx: &Context<'_>) -> bool {
-        let mut state = self.state.borrow_mut();
-        if state.is_abandoned && !self.outlives_client && state.outcome.is_none() {
-            state.outcome = Some(Err(()));
-            return true;
+    /// The next piece for a reader that has everything before it.
+    fn poll_next(
+        &mut self,
+        spool: &mut Spool,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Chunk, BodyError>>> {
+        self.full_since_ms = None;
+        self.resume();
+        loop {
+            match self.upstream.poll_event(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(UpstreamEvent::Content(content))) => {
+                    // The time that the client takes for it isn't the program's silence.
+                    self.pause();
+                    return Poll::Ready(Some(Ok(content)));
+                }
+                Poll::Ready(said) => self.take(spool, said),
+            }
+            match spool.outcome {
+                Some(Ok(())) => return Poll::Ready(None),
+                Some(Err(())) => return Poll::Ready(Some(Err(BodyError::Source))),
+                None => {}
+            }
         }
-        state.writer = Some(cx.waker().clone());
-        if let Some(file) = &mut state.file {
+    }
+
+    fn pause(&mut self) {
+        self.upstream.pause();
+        self.is_paused = true;
+    }
+
+    fn resume(&mut self) {
+        if std::mem::take(&mut self.is_paused) {
+            self.upstream.resume();
+        }
+    }
+
+    /// Room for more; else the upstream has to wait.
+    fn has_room(&mut self, spool: &mut Spool, cx: &Context<'_>) -> bool {
+        if let Some(file) = &mut spool.file {
             file.poll_write(cx);
         }
-        state.is_abandoned || self.has_place(&mut state)
-    }
-
-    /// For a read more: in memory, as long as nothing lies behind it, or in a file.
-    fn has_place(&self, state: &mut State) -> bool {
-        let is_full = state.memory_bytes >= self.bounds.memory_bytes;
-        if self.bounds.disk_bytes == 0 || !is_full && !state.is_on_disk() {
-            return !is_full;
+        if spool.is_abandoned {
+            return true;
         }
-        let make = || {
-            BufferFile::new(
-                Arc::clone(&self.room.files),
-                self.room.client,
-                Share::Response,
-                self.bounds.disk_bytes,
-            )
+        let is_full = spool.memory_bytes >= self.bounds.memory_bytes;
+        if !is_full && !spool.is_on_disk() {
+            return true;
+        }
+        if self.bounds.disk_bytes > 0 && !spool.is_on_disk() && !self.is_slow() {
+            self.upstream.pause_for(cx, SLOW_MS);
+            self.is_paused = true;
+            return false;
+        }
+        let has_room = match self.bounds.disk_bytes {
+            0 => !is_full,
+            disk_bytes => {
+                let file = || {
+                    let files = Arc::clone(&self.room.files);
+                    BufferFile::new(files, self.room.client, Share::Response, disk_bytes)
+                };
+                spool.file.get_or_insert_with(file).can_take(READ_BYTES_MAX)
+            }
         };
-        state.file.get_or_insert_with(make).can_take(READ_BYTES_MAX)
+        if !has_room {
+            self.pause();
+        }
+        has_room
     }
 
-    fn take(&mut self, said: Result<Said, Failure>) {
+    /// True if the client is slower than the program, not just late for a moment.
+    fn is_slow(&mut self) -> bool {
+        let now_ms = clock::monotonic_ms();
+        now_ms.saturating_sub(*self.full_since_ms.get_or_insert(now_ms)) >= SLOW_MS
+    }
+
+    /// Anything but content.
+    fn take(&mut self, spool: &mut Spool, said: Result<UpstreamEvent, Failure>) {
         let outcome = match said {
-            Ok(Said::Content(content)) => return self.keep(content),
-            Ok(Said::Trailers(fields)) => {
-                self.state.borrow_mut().trailers = Some(fields);
+            Ok(UpstreamEvent::Content(content)) => return spool.keep(content, self.bounds),
+            Ok(UpstreamEvent::Trailers(fields)) => {
+                spool.trailers = Some(fields);
                 return;
             }
-            Ok(Said::End) => Ok(()),
-            Ok(Said::Head(_) | Said::Switched(_)) => Err("a second response head".to_owned()),
+            Ok(UpstreamEvent::End) => Ok(()),
+            Ok(UpstreamEvent::Head(_) | UpstreamEvent::Switched(_)) => {
+                Err("a second response head".to_owned())
+            }
             Err(failure) => Err(failure.to_string()),
         };
         if let Err(reason) = &outcome {
@@ -232,39 +272,40 @@ impl Pump {
                 format_args!("{}: {reason}", self.name),
             );
         }
-        let mut state = self.state.borrow_mut();
-        state.outcome = Some(outcome.map_err(drop));
-        state.wake_reader();
-    }
-
-    fn keep(&mut self, content: Vec<u8>) {
-        let mut state = self.state.borrow_mut();
-        if state.is_abandoned {
-            return;
-        }
-        let fits =
-            !state.is_on_disk() && state.memory_bytes + content.len() <= self.bounds.memory_bytes;
-        match state.file.as_mut().filter(|_| !fits) {
-            Some(file) => file.push(&content),
-            // At most a read more than the bound: there was room before it.
-            None => state.push_memory(content),
-        }
-        state.wake_reader();
+        spool.outcome = Some(outcome.map_err(drop));
+        spool.wake_reader();
     }
 }
 
-impl State {
+impl Spool {
+    fn is_over(&self) -> bool {
+        self.outcome.is_some()
+    }
+
     fn is_on_disk(&self) -> bool {
         self.file.as_ref().is_some_and(|file| !file.is_empty())
     }
 
-    fn push_memory(&mut self, content: Vec<u8>) {
+    fn keep(&mut self, content: Chunk, bounds: Bounds) {
+        if self.is_abandoned {
+            return;
+        }
+        let fits = !self.is_on_disk() && self.memory_bytes + content.len() <= bounds.memory_bytes;
+        match self.file.as_mut().filter(|_| !fits) {
+            Some(file) => file.push(content.bytes()),
+            // At most a read more than the bound: there was room before it.
+            None => self.push_memory(content),
+        }
+        self.wake_reader();
+    }
+
+    fn push_memory(&mut self, content: Chunk) {
         self.memory_bytes += content.len();
-        self.chunks.push_back(Chunk::from(content));
+        self.chunks.push_back(content.compact());
     }
 
     /// `Ready(None)`: there is nothing now.
-    fn poll_next(&mut self, cx: &Context<'_>) -> Poll<io::Result<Option<Chunk>>> {
+    fn poll_pop(&mut self, cx: &Context<'_>) -> Poll<io::Result<Option<Chunk>>> {
         if let Some(chunk) = self.chunks.pop_front() {
             self.memory_bytes -= chunk.len();
             return Poll::Ready(Ok(Some(chunk)));
@@ -272,6 +313,26 @@ impl State {
         match &mut self.file {
             Some(file) => file.poll_pop(cx).map_ok(|bytes| bytes.map(Chunk::from)),
             None => Poll::Ready(Ok(None)),
+        }
+    }
+
+    /// For a reader in another task than the one that reads ahead.
+    fn poll_chunk(&mut self, cx: &Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        let Poll::Ready(next) = self.poll_pop(cx) else {
+            self.reader = Some(cx.waker().clone());
+            return Poll::Pending;
+        };
+        match (next, self.outcome) {
+            (Ok(Some(chunk)), _) => {
+                self.wake_writer();
+                Poll::Ready(Some(Ok(chunk)))
+            }
+            (Err(_), _) | (_, Some(Err(()))) => Poll::Ready(Some(Err(BodyError::Source))),
+            (Ok(None), Some(Ok(()))) => Poll::Ready(None),
+            (Ok(None), None) => {
+                self.reader = Some(cx.waker().clone());
+                Poll::Pending
+            }
         }
     }
 
@@ -289,29 +350,125 @@ impl State {
 }
 
 /// The end where the client is.
-pub struct SpooledBody {
-    state: Rc<RefCell<State>>,
+pub struct RelayedBody {
+    by: By,
     length: Option<u64>,
 }
 
-impl BodyStream for SpooledBody {
-    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
-        let mut state = self.state.borrow_mut();
-        let Poll::Ready(next) = state.poll_next(cx) else {
-            state.reader = Some(cx.waker().clone());
-            return Poll::Pending;
+/// Task that reads from the upstream.
+#[allow(clippy::large_enum_variant)] // One per response, and mostly the large variant.
+enum By {
+    /// The reader's own. `is_promised`: the reader says when its client takes nothing.
+    Reader {
+        pump: Box<Pump>,
+        spool: Spool,
+        is_promised: bool,
+        /// Dropped with the pump.
+        held: Box<dyn Any>,
+    },
+    /// One of its own.
+    Task(Rc<RefCell<Spool>>),
+    Moving,
+}
+
+impl RelayedBody {
+    /// `length`: what the head promised. `held` is dropped with the connection to the upstream.
+    pub fn new(
+        pump: Pump,
+        ahead: ReadAhead,
+        length: Option<u64>,
+        held: Box<dyn Any>,
+    ) -> RelayedBody {
+        let mut pump = Box::new(pump);
+        let mut spool = Spool::default();
+        ahead
+            .first
+            .into_iter()
+            .chain(ahead.more)
+            .filter(|chunk| !chunk.is_empty())
+            .for_each(|chunk| spool.push_memory(chunk));
+        ahead
+            .said
+            .into_iter()
+            .for_each(|said| pump.take(&mut spool, said));
+        RelayedBody {
+            by: By::Reader {
+                pump,
+                spool,
+                is_promised: false,
+                held,
+            },
+            length,
+        }
+    }
+
+    /// Reads ahead until the request's content has all been told.
+    pub async fn tell_all(&mut self) {
+        if let By::Reader { pump, spool, .. } = &mut self.by {
+            poll_fn(|cx| pump.poll(spool, cx, true)).await;
+        }
+    }
+
+    /// True if the request's content has all been told, or the response is over.
+    pub fn has_told_all(&self) -> bool {
+        match &self.by {
+            By::Reader { pump, spool, .. } => pump.upstream.has_told_all() || spool.is_over(),
+            By::Task(_) | By::Moving => true,
+        }
+    }
+
+    /// Has a task read ahead, which goes on without a reader where `outlives_client`.
+    pub fn detach(&mut self, outlives_client: bool) {
+        let (mut pump, spool, held) = match std::mem::replace(&mut self.by, By::Moving) {
+            By::Reader {
+                pump, spool, held, ..
+            } => (pump, spool, held),
+            other => {
+                self.by = other;
+                return;
+            }
         };
-        match (next, state.outcome) {
-            (Ok(Some(chunk)), _) => {
-                state.wake_writer();
-                Poll::Ready(Some(Ok(chunk)))
-            }
-            (Err(_), _) | (_, Some(Err(()))) => Poll::Ready(Some(Err(BodyError::Source))),
-            (Ok(None), Some(Ok(()))) => Poll::Ready(None),
-            (Ok(None), None) => {
-                state.reader = Some(cx.waker().clone());
-                Poll::Pending
-            }
+        let is_over = spool.is_over();
+        let spool = Rc::new(RefCell::new(spool));
+        self.by = By::Task(Rc::clone(&spool));
+        if is_over {
+            return;
+        }
+        tokio::task::spawn_local(async move {
+            let _held = held;
+            poll_fn(|cx| {
+                let spool = &mut *spool.borrow_mut();
+                if spool.is_abandoned && !outlives_client {
+                    return Poll::Ready(());
+                }
+                spool.writer = Some(cx.waker().clone());
+                pump.poll(spool, cx, false)
+            })
+            .await;
+        });
+    }
+}
+
+impl BodyStream for RelayedBody {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        if let By::Reader {
+            is_promised: false, ..
+        } = self.by
+        {
+            self.detach(false);
+        }
+        match &mut self.by {
+            By::Reader { pump, spool, .. } => match std::task::ready!(spool.poll_pop(cx)) {
+                Ok(Some(chunk)) => Poll::Ready(Some(Ok(chunk))),
+                Err(_) => Poll::Ready(Some(Err(BodyError::Source))),
+                Ok(None) => match spool.outcome {
+                    Some(Ok(())) => Poll::Ready(None),
+                    Some(Err(())) => Poll::Ready(Some(Err(BodyError::Source))),
+                    None => pump.poll_next(spool, cx),
+                },
+            },
+            By::Task(spool) => spool.borrow_mut().poll_chunk(cx),
+            By::Moving => Poll::Ready(Some(Err(BodyError::Source))),
         }
     }
 
@@ -320,16 +477,35 @@ impl BodyStream for SpooledBody {
     }
 
     fn trailers(&mut self) -> Option<Fields> {
-        self.state.borrow_mut().trailers.take()
+        match &mut self.by {
+            By::Reader { spool, .. } => spool.trailers.take(),
+            By::Task(spool) => spool.borrow_mut().trailers.take(),
+            By::Moving => None,
+        }
+    }
+
+    fn promise_read_ahead(&mut self) {
+        if let By::Reader { is_promised, .. } = &mut self.by {
+            *is_promised = true;
+        }
+    }
+
+    fn read_ahead(&mut self, cx: &mut Context<'_>) {
+        if let By::Reader { pump, spool, .. } = &mut self.by {
+            // What it waits for wakes the reader's task.
+            let _ = pump.poll(spool, cx, false);
+        }
     }
 }
 
-impl Drop for SpooledBody {
+impl Drop for RelayedBody {
     fn drop(&mut self) {
-        let mut state = self.state.borrow_mut();
-        state.is_abandoned = true;
-        // Without a reader no data is kept, even if the program continues.
-        (state.chunks, state.memory_bytes, state.file) = (VecDeque::new(), 0, None);
-        state.wake_writer();
+        if let By::Task(spool) = &self.by {
+            let mut spool = spool.borrow_mut();
+            spool.is_abandoned = true;
+            // Without a reader no data is kept, even if the program continues.
+            (spool.chunks, spool.memory_bytes, spool.file) = (VecDeque::new(), 0, None);
+            spool.wake_writer();
+        }
     }
 }

@@ -1,16 +1,17 @@
 //! A connection to a program: a socket, plain or under TLS, or the pipes of a process. One verb
-//! set, so that conversations do not know what is below them.
+//! set, so that exchanges do not know what is below them.
 
-use crate::{programs::Pipes, secured::Secured};
+use crate::{programs::Pipes, tls_stream::UpstreamTlsStream};
 use saker_net::Stream;
 use std::{
-    io,
+    cell::RefCell,
+    io::{self, IoSlice},
     task::{Context, Poll, Waker},
 };
 
 pub enum Transport {
     Socket(Stream),
-    Tls(Box<Secured>),
+    Tls(Box<UpstreamTlsStream>),
     Process(Pipes),
 }
 
@@ -24,6 +25,25 @@ impl Transport {
         }
     }
 
+    /// The same into the room behind what `buf` holds. `scratch`: for what needs a cleared buffer.
+    pub fn poll_read_behind(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut Vec<u8>,
+        scratch: &RefCell<Box<[u8]>>,
+    ) -> Poll<io::Result<usize>> {
+        if let Transport::Socket(stream) = self {
+            return stream.poll_read_behind(cx, buf);
+        }
+        let mut scratch = scratch.borrow_mut();
+        let room = scratch.len().min(buf.capacity() - buf.len());
+        let read = self.poll_read(cx, scratch.get_mut(..room).unwrap_or_default());
+        if let Poll::Ready(Ok(bytes)) = read {
+            buf.extend_from_slice(scratch.get(..bytes).unwrap_or_default());
+        }
+        read
+    }
+
     pub fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         match self {
             Transport::Socket(stream) => match stream.write_now(buf) {
@@ -35,6 +55,27 @@ impl Transport {
             },
             Transport::Tls(secured) => secured.poll_write(cx, buf),
             Transport::Process(pipes) => pipes.poll_write(cx, buf),
+        }
+    }
+
+    /// True if content is sent from where it lies; else it is copied anyway.
+    pub fn sends_in_place(&self) -> bool {
+        matches!(self, Transport::Socket(_))
+    }
+
+    /// Writes of both, in their order.
+    pub fn poll_write_vectored(
+        &mut self,
+        cx: &mut Context<'_>,
+        first: &[u8],
+        second: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Transport::Socket(stream) if !first.is_empty() => {
+                stream.poll_write_vectored(cx, &[IoSlice::new(first), IoSlice::new(second)])
+            }
+            _ if first.is_empty() => self.poll_write(cx, second),
+            _ => self.poll_write(cx, first),
         }
     }
 

@@ -1,12 +1,12 @@
-//! What a conversation becomes after 101: a connection that only passes bytes, with the time limit
+//! What an exchange becomes after 101: a connection that only passes bytes, with the time limit
 //! that it had.
 //!
 //! Caveat: memory matters, as tunnels are idle for hours, and there are thousands of them. So a
 //! tunnel holds only its connection, a deadline, and the bytes read after the response's head until
-//! they are consumed; nothing of the conversation stays.
+//! they are consumed; nothing of the exchange stays.
 
-use crate::{conversation::Limit, pool::Connection};
-use saker_pipeline::{Asker, Tunnel};
+use crate::{exchange_context::IdleLimit, pool::Connection};
+use saker_pipeline::{RequestLogContext, Tunnel};
 use saker_telemetry::{error_log, message};
 use std::{
     any::Any,
@@ -20,8 +20,8 @@ pub struct ProgramTunnel {
     ahead: Vec<u8>,
     /// Bytes of the request not yet sent when the response arrived.
     owed: Vec<u8>,
-    limit: Limit,
-    client: Asker,
+    limit: IdleLimit,
+    client: RequestLogContext,
     /// Guard that counts the request as active.
     _held: Box<dyn Any>,
 }
@@ -31,8 +31,8 @@ impl ProgramTunnel {
         connection: Connection,
         ahead: Vec<u8>,
         owed: Vec<u8>,
-        limit: Limit,
-        client: Asker,
+        limit: IdleLimit,
+        client: RequestLogContext,
         held: Box<dyn Any>,
     ) -> ProgramTunnel {
         limit.push();

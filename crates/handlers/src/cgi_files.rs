@@ -10,8 +10,8 @@ use saker_config::model::Action;
 use saker_files::Watcher;
 use saker_http::Status;
 use saker_pipeline::{
-    Call, CallManner, CallNames, CallTo, Exchange, Handled, Handler, LocalFuture, ProcessManner,
-    Response,
+    CallNames, Exchange, Handled, Handler, LocalFuture, ProcessManner, ProxyOptions, Response,
+    UpstreamRequest, UpstreamTarget,
 };
 use saker_static_files::{Located, locate, names, script};
 use std::sync::Arc;
@@ -29,8 +29,11 @@ impl CgiFiles {
     }
 
     fn answer(&self, exchange: &mut Exchange) -> Handled {
-        let is_for_files = exchange.scripts_by_name && *exchange.action() == Action::Files;
-        if exchange.settings.cgi.is_empty() || !is_for_files || exchange.site.root.is_none() {
+        let is_for_files = exchange.routing.scripts_by_name && *exchange.action() == Action::Files;
+        if exchange.routing.settings.cgi.is_empty()
+            || !is_for_files
+            || exchange.routing.site.root.is_none()
+        {
             return Handled::Declined;
         }
         match self.find(exchange) {
@@ -49,12 +52,12 @@ impl CgiFiles {
             .strip_prefix(b"/")
             .unwrap_or(&exchange.path)
             .to_vec();
-        if !exchange.settings.files.hidden && names::is_hidden(&relative) {
+        if !exchange.routing.settings.files.hidden && names::is_hidden(&relative) {
             return Ok(None);
         }
         for end in ends(&relative) {
             let (name, rest) = relative.split_at(end);
-            if !is_program(&exchange.settings.cgi, name) {
+            if !is_program(&exchange.routing.settings.cgi, name) {
                 continue;
             }
             match script::kind_or_complaint(&self.watcher, exchange, name)? {
@@ -65,7 +68,7 @@ impl CgiFiles {
         }
         if (relative.is_empty() || relative.ends_with(b"/"))
             && let Located::File(found) = locate::locate(&self.watcher, exchange)
-            && is_program(&exchange.settings.cgi, &found.relative)
+            && is_program(&exchange.routing.settings.cgi, &found.relative)
         {
             return Ok(Some((found.relative, Vec::new())));
         }
@@ -79,7 +82,7 @@ impl Handler for CgiFiles {
     }
 
     fn handle<'a>(&'a self, exchange: &'a mut Exchange) -> LocalFuture<'a, Handled> {
-        Box::pin(std::future::ready(self.answer(exchange)))
+        self.answer(exchange).ready()
     }
 }
 
@@ -93,7 +96,7 @@ fn ends(relative: &[u8]) -> impl Iterator<Item = usize> {
     slashes.chain([relative.len()]).filter(|end| *end > 0)
 }
 
-/// By the file name; `*` stands for any part of it.
+/// Compares the file name with the patterns; `*` stands for any part of it.
 fn is_program(patterns: &[String], relative: &[u8]) -> bool {
     let name = relative
         .rsplit(|byte| *byte == b'/')
@@ -105,7 +108,8 @@ fn is_program(patterns: &[String], relative: &[u8]) -> bool {
             .any(|pattern| matches(pattern.as_bytes(), name))
 }
 
-/// What follows a star is matched as early as possible, and the last part at the end.
+/// Matches a name against a pattern with stars: each part as early as possible, the last at the
+/// end.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let mut parts = pattern.split(|byte| *byte == b'*');
     let first = parts.next().unwrap_or_default();
@@ -125,17 +129,17 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
     rest.ends_with(last)
 }
 
-fn call(exchange: &Exchange, relative: &[u8], path_info: &[u8]) -> Call {
+fn call(exchange: &Exchange, relative: &[u8], path_info: &[u8]) -> UpstreamRequest {
     let process = ProcessManner {
-        user: exchange.settings.program_user.clone(),
+        user: exchange.routing.settings.program_user.clone(),
         ..ProcessManner::default()
     };
     let script = script::told(exchange, relative, path_info);
-    Call {
-        to: CallTo::Process(Arc::new(process)),
+    UpstreamRequest {
+        to: UpstreamTarget::Process(Arc::new(process)),
         target: exchange.head.view().target().to_vec(),
         script: Some(Box::new(script)),
-        manner: Arc::new(CallManner::default()),
+        manner: Arc::new(ProxyOptions::default()),
         names: CallNames::default(),
     }
 }

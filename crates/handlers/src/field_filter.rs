@@ -20,8 +20,12 @@ impl Filter for FieldFilter {
         response: &'a mut Response,
     ) -> LocalFuture<'a, ()> {
         let status = response.status;
-        field_edits::apply(&exchange.settings.fields, status, response.fields_mut());
-        Box::pin(std::future::ready(()))
+        field_edits::apply(
+            &exchange.routing.settings.fields,
+            status,
+            response.fields_mut(),
+        );
+        saker_pipeline::done()
     }
 }
 

@@ -11,7 +11,8 @@ use saker_config::model::{Action, PhpPools, PhpUse, Upstream};
 use saker_files::Watcher;
 use saker_http::Status;
 use saker_pipeline::{
-    Call, CallManner, CallNames, CallTo, Exchange, Handled, Handler, LocalFuture, Response, Trust,
+    CallNames, Exchange, Handled, Handler, LocalFuture, ProxyOptions, Response, Trust,
+    UpstreamRequest, UpstreamTarget,
 };
 use saker_static_files::{document_root, names, script};
 use saker_telemetry::{error_log, message};
@@ -35,8 +36,8 @@ impl PhpFiles {
     }
 
     fn answer(&self, exchange: &mut Exchange) -> Handled {
-        if !exchange.scripts_by_name
-            || exchange.site.root.is_none()
+        if !exchange.routing.scripts_by_name
+            || exchange.routing.site.root.is_none()
             || *exchange.action() != Action::Files
         {
             return Handled::Declined;
@@ -55,7 +56,7 @@ impl PhpFiles {
             .strip_prefix(b"/")
             .unwrap_or(&exchange.path)
             .to_vec();
-        if !exchange.settings.files.hidden && names::is_hidden(&relative) {
+        if !exchange.routing.settings.files.hidden && names::is_hidden(&relative) {
             return Ok(None);
         }
         for end in script::ends(&relative) {
@@ -90,7 +91,7 @@ impl PhpFiles {
             exchange.trace("content", None, || "a PHP source: it is not shown".into());
             return refused(Status::FORBIDDEN);
         }
-        let upstream = match &exchange.settings.php {
+        let upstream = match &exchange.routing.settings.php {
             PhpUse::Off => {
                 let why = "a PHP file, and nobody runs it (`php = \"off\"`): it is not shown";
                 exchange.trace("content", None, || why.into());
@@ -104,7 +105,10 @@ impl PhpFiles {
             PhpUse::Upstream(upstream) => Arc::clone(upstream),
             // The site of that name has its own pool; this request named none.
             PhpUse::ByHost(_) => return refused(Status::NOT_FOUND),
-            PhpUse::Managed => match self.pools.first_of(exchange.settings.program_user.as_ref()) {
+            PhpUse::Managed => match self
+                .pools
+                .first_of(exchange.routing.settings.program_user.as_ref())
+            {
                 Some(pool) => Arc::clone(&pool.upstream),
                 None => {
                     let name = String::from_utf8_lossy(&found.relative).into_owned();
@@ -143,25 +147,25 @@ impl Handler for PhpFiles {
     }
 
     fn handle<'a>(&'a self, exchange: &'a mut Exchange) -> LocalFuture<'a, Handled> {
-        Box::pin(std::future::ready(self.answer(exchange)))
+        self.answer(exchange).ready()
     }
 }
 
-fn call(exchange: &Exchange, upstream: Arc<Upstream>, found: &Found) -> Call {
+fn call(exchange: &Exchange, upstream: Arc<Upstream>, found: &Found) -> UpstreamRequest {
     let script = script::told(exchange, &found.relative, &found.path_info);
     let target = exchange.head.view().target().to_vec();
     let trust = Trust {
         accel: true,
         litespeed: true,
-        files: exchange.settings.send_files.clone(),
+        files: exchange.routing.settings.send_files.clone(),
         hides: true,
     };
-    let manner = Arc::new(CallManner {
+    let manner = Arc::new(ProxyOptions {
         trust,
-        ..CallManner::default()
+        ..ProxyOptions::default()
     });
-    Call {
-        to: CallTo::Upstream(upstream),
+    UpstreamRequest {
+        to: UpstreamTarget::Upstream(upstream),
         target,
         script: Some(Box::new(script)),
         manner,

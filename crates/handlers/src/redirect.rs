@@ -17,7 +17,7 @@ use saker_static_files::{
 };
 use std::sync::Arc;
 
-/// The handler of routes that answer by themselves.
+/// The handler of routes with a fixed response.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FixedAnswers;
 
@@ -27,13 +27,13 @@ impl Handler for FixedAnswers {
     }
 
     fn handle<'a>(&'a self, exchange: &'a mut Exchange) -> LocalFuture<'a, Handled> {
-        Box::pin(std::future::ready(answer(exchange)))
+        answer(exchange).ready()
     }
 }
 
 fn answer(exchange: &mut Exchange) -> Handled {
-    let site = Arc::clone(&exchange.site);
-    let Some(route) = exchange.route.and_then(|at| site.routes.get(at)) else {
+    let site = Arc::clone(&exchange.routing.site);
+    let Some(route) = exchange.routing.route.and_then(|at| site.routes.get(at)) else {
         return Handled::Declined;
     };
     Handled::Answered(match &route.action {
@@ -79,7 +79,7 @@ fn text(exchange: &mut Exchange, status: Status, content_type: &str, body: &str)
     if !content_type.is_empty() && !body.is_empty() {
         fields.append("Content-Type", content_type.as_bytes().to_vec());
     }
-    let compression = &exchange.settings.compression;
+    let compression = &exchange.routing.settings.compression;
     let large = !compression.codings.is_empty() && body.len() as u64 >= compression.min_bytes;
     // An error without a text gets an error document later.
     let unfinished = status.is_error() && body.is_empty();

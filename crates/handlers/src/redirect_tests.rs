@@ -142,7 +142,7 @@ fn path_as_sent_of_an_absolute_target() {
 fn an_answer_is_kept_unless_it_has_a_query_in_it() {
     let all = || PathPattern::Prefix("/".into());
     let ask = |site: &Arc<Site>, first: &str, second: &str| {
-        let reusable = run(site, first).1.reusable?;
+        let reusable = run(site, first).1.cache.cached_route?;
         let head = RequestHead::build("GET", second, Version::Http11, &[]);
         Some(
             reusable
@@ -191,7 +191,7 @@ fn fixed_texts_and_denials() {
         ),
         (b"pong".to_vec(), "text/plain")
     );
-    assert!(exchange.reusable.is_some());
+    assert!(exchange.cache.cached_route.is_some());
     let (empty, _) = respond(Status::NO_CONTENT, "ignored");
     assert_eq!(
         (
@@ -206,7 +206,10 @@ fn fixed_texts_and_denials() {
         (Status::OK, "long ".repeat(1000).as_str()),
     ] {
         let (response, exchange) = respond(status, body);
-        assert!(matches!(response.head, ResponseHead::Built(_)) && exchange.reusable.is_none());
+        assert!(
+            matches!(response.head, ResponseHead::Built(_))
+                && exchange.cache.cached_route.is_none()
+        );
         assert_eq!(
             (response.status, body_bytes(&response.body)),
             (status, body.as_bytes().to_vec())
@@ -214,7 +217,7 @@ fn fixed_texts_and_denials() {
     }
     let (denied, exchange) = run(&site(PathPattern::Prefix("/".into()), Action::Deny), "/x");
     assert_eq!(
-        (denied.status, exchange.reusable.is_none()),
+        (denied.status, exchange.cache.cached_route.is_none()),
         (Status::FORBIDDEN, true)
     );
 }

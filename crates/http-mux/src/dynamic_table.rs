@@ -13,7 +13,7 @@
 
 use std::collections::VecDeque;
 
-/// What an entry counts beside its name and value (RFC 7541 section 4.1).
+/// Bytes that an entry counts in addition to its name and value (RFC 7541 section 4.1).
 pub const ENTRY_OVERHEAD: usize = 32;
 
 pub struct DynamicTable<Note> {

@@ -1,8 +1,8 @@
-//! The tables of what ends streams and connections, as both protocols have them: codes of the
+//! Tables of the causes that end streams and connections, for both protocols: codes of the
 //! standard, and our reasons for using them.
 //!
-//! A reason is a cause, the code that the peer sees, and words for the log. What differs is the
-//! rows, the width of a code, and what becomes of codes that nobody knows.
+//! A reason is a cause, the code that the peer sees, and words for the log. The protocols differ in
+//! the rows, in the width of a code, and in the treatment of unknown codes.
 
 /// `ErrorCode`: a row per code, `VALUE NAME "as the standard writes it"`. Codes that are unknown
 /// are taken for the named one.
@@ -41,7 +41,7 @@ macro_rules! error_codes {
 }
 
 /// `Reason`: a row per cause, `NAME CODE "words for the log"`, and the code of malformed heads; and
-/// `Fault`, which ends a connection.
+/// `ConnectionError`, which ends a connection.
 #[macro_export]
 macro_rules! reasons {
     (malformed: $malformed:ident; $($name:ident $code:ident $text:literal;)*) => {
@@ -73,25 +73,25 @@ macro_rules! reasons {
             }
         }
 
-        /// What the peer did that ends the connection.
+        /// Violation by the peer that ends the connection.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub struct Fault {
+        pub struct ConnectionError {
             pub code: ErrorCode,
             pub reason: Reason,
         }
 
-        impl From<Reason> for Fault {
+        impl From<Reason> for ConnectionError {
             fn from(reason: Reason) -> Self {
-                Fault { code: reason.code(), reason }
+                ConnectionError { code: reason.code(), reason }
             }
         }
 
-        impl std::fmt::Display for Fault {
+        impl std::fmt::Display for ConnectionError {
             fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 write!(formatter, "{}: {}", self.code.as_str(), self.reason.as_str())
             }
         }
 
-        impl std::error::Error for Fault {}
+        impl std::error::Error for ConnectionError {}
     };
 }

@@ -14,7 +14,7 @@ const BUCKETS: usize = 64;
 /// No static table has so many names.
 const NO_STATIC_NAME: u8 = u8::MAX;
 
-/// What may be done with a field.
+/// Permitted uses of tables for a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Indexing {
     /// Worth a table entry: it will come again on this connection.
@@ -26,7 +26,7 @@ pub enum Indexing {
     Never,
 }
 
-/// How much of a field the table has; the number counts from 0, the newest.
+/// Best match for a field in the table; the number counts from 0, the newest entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match {
     Field(usize),
@@ -42,7 +42,7 @@ pub struct FieldIndex {
     inserted: u32,
 }
 
-/// What an entry knows beside its bytes.
+/// Data of an entry besides its bytes.
 #[derive(Clone, Copy)]
 struct Link {
     /// The name's first index in the static table.

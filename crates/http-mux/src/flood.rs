@@ -8,7 +8,7 @@
 /// Levels are in thousandths of an event, so that slow rates leak in single milliseconds.
 const UNIT: u64 = 1_000;
 
-/// How full one bucket is.
+/// Fill level of one bucket.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bucket {
     level: u64,

@@ -17,7 +17,7 @@ use crate::{HeadFault, HeadStore, NameKind, Priority};
 
 /// As `http1` has it; longer than any registered method.
 const METHOD_BYTES_MAX: usize = 64;
-/// What each field counts on top of its bytes (RFC 9113 section 6.5.2).
+/// Bytes that each field counts in addition to its own (RFC 9113 section 6.5.2).
 const FIELD_OVERHEAD_BYTES: usize = 32;
 
 /// Takes the fields of a block in their order.
@@ -28,7 +28,7 @@ pub trait FieldSink {
     fn field(&mut self, kind: NameKind, name: &[u8], value: &[u8], never_indexed: bool) -> bool;
 }
 
-/// How large a head or trailers may be.
+/// Size limits of heads and trailers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadLimits {
     /// All fields, each with 32 bytes on top (RFC 9113 section 6.5.2, RFC 9114 section 4.2.2).
@@ -41,7 +41,7 @@ pub struct HeadLimits {
     pub field_bytes_max: u32,
 }
 
-/// What is being read.
+/// Kind of field section being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// `extended_connect`: `:protocol` is allowed, because our SETTINGS said so (RFC 8441 section
@@ -53,7 +53,7 @@ pub enum Shape {
     Trailers,
 }
 
-/// What of a head is over its limit.
+/// Limit that a head exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TooLarge {
     /// 414.
@@ -62,7 +62,7 @@ pub enum TooLarge {
     Fields,
 }
 
-/// What the connection wants to know of a head.
+/// Facts of a head that the connection needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeadFacts {
     /// Over a limit: the store has what fitted.
@@ -456,7 +456,7 @@ impl<'s> HeadReader<'s> {
         }
     }
 
-    /// Of the request's scheme.
+    /// Default port of the request's scheme.
     fn default_port(&self) -> Option<u16> {
         let scheme = self.store.scheme();
         let is = |name: &[u8]| scheme.eq_ignore_ascii_case(name);

@@ -49,7 +49,7 @@ struct Level {
     /// One beyond the last code, at the upper end of 32 bits.
     limit: u64,
     first_code: u32,
-    /// Where the symbol of the first code is in [`SORTED`].
+    /// Index in [`SORTED`] of the symbol of the first code.
     first_symbol: u32,
 }
 
@@ -117,8 +117,8 @@ fn long_code(window: u64) -> Option<(u8, u32)> {
         .map(|symbol| (*symbol, len as u32))
 }
 
-/// What is left at the end of a string. RFC 7541 section 5.2: at most 7 bits, and those the first
-/// of EOS, which are ones.
+/// Checks the padding at the end of a string. RFC 7541 section 5.2: at most 7 bits, and those the
+/// first of EOS, which are ones.
 fn check_padding(window: u64, count: u32) -> Result<(), CodingError> {
     match count {
         0..8 if window.leading_ones() >= count => Ok(()),

@@ -27,7 +27,7 @@ pub enum NameKind {
 }
 
 impl NameKind {
-    /// What the name alone says.
+    /// Classifies a field by its name alone.
     pub fn of_name(name: &[u8]) -> NameKind {
         match name {
             [b':', ..] => pseudo(name),

@@ -8,12 +8,12 @@
 pub const URGENCY_MAX: u8 = 7;
 const URGENCY_DEFAULT: u8 = 3;
 
-/// How soon a response is wanted.
+/// Priority of a response (RFC 9218 section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Priority {
     /// 0 (first) to 7 (background).
     pub urgency: u8,
-    /// Of use in parts, so that it may share the connection with others of its urgency.
+    /// Useful in parts, so that it may share the connection with others of its urgency.
     pub incremental: bool,
 }
 
@@ -32,8 +32,8 @@ impl Priority {
         Priority::default().updated(value)
     }
 
-    /// What `value` says, and the rest as it was: for a second line of the field, and for a
-    /// response that corrects its request (RFC 9218 section 8).
+    /// Priority with the parameters in `value` replaced and the others kept: for a second line of
+    /// the field, and for a response that corrects its request (RFC 9218 section 8).
     pub fn updated(self, value: &[u8]) -> Priority {
         let mut cursor = Cursor { bytes: value };
         dictionary(&mut cursor, self).unwrap_or(self)
@@ -58,7 +58,7 @@ impl Priority {
 /// number to us).
 const NOTES_MAX: usize = 16;
 
-/// What was said about streams that have not begun.
+/// Priorities received for streams that have not begun.
 #[derive(Clone, Debug, Default)]
 pub struct PriorityNotes(Vec<(u64, Priority)>);
 

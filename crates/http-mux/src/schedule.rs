@@ -38,7 +38,7 @@ impl Turn {
     }
 }
 
-/// What has a turn: the rows of the stream table.
+/// Element that takes turns: a row of the stream table.
 pub(crate) trait HasTurn {
     fn turn(&self) -> &Turn;
     fn turn_mut(&mut self) -> &mut Turn;

@@ -15,7 +15,7 @@ use crate::schedule::{HasTurn, NO_SLOT, Schedule, Slot, Turn};
 /// Slots that an idle connection keeps.
 const SLOTS_KEPT: usize = 4;
 
-/// What the table asks of a stream.
+/// Properties that the table needs of a stream.
 pub trait Transmitter {
     /// True if content could go out now. After anything that may change this, the table has to hear
     /// of it ([`StreamTable::requeue`]).
@@ -25,7 +25,7 @@ pub trait Transmitter {
 pub struct StreamTable<S> {
     rows: Vec<Row<S>>,
     free: Slot,
-    /// Where the last stream was put, which is the one most often asked for.
+    /// Slot of the newest stream, which is the one looked up most often.
     newest: Slot,
     index: HashTable<Slot>,
     schedule: Schedule,
@@ -265,7 +265,7 @@ fn hash(id: u64) -> u64 {
 
 #[cfg(any(test, debug_assertions))]
 impl<S: Transmitter> StreamTable<S> {
-    /// What must hold between any two calls.
+    /// Checks what must hold between any two calls.
     pub fn check_invariants(&self) {
         let live = self.rows.iter().filter(|row| row.stream.is_some());
         assert_eq!(live.clone().count(), self.index.len());

@@ -13,7 +13,7 @@ use crate::integer::Cursor;
 /// A scratch buffer of more than this is given back after its block.
 const SCRATCH_BYTES_KEPT: usize = 1024;
 
-/// Where a string stands.
+/// Location of a decoded string.
 pub enum Text<'b> {
     Block(&'b [u8]),
     Scratch(Range<usize>),
@@ -70,7 +70,7 @@ impl Scratch {
         }
     }
 
-    /// What the buffer takes up.
+    /// Bytes that the buffer occupies.
     pub fn bytes_held(&self) -> usize {
         self.bytes.capacity()
     }

@@ -16,7 +16,7 @@ const HOST: u8 = 16;
 
 static CLASSES: [u8; 256] = classes();
 
-/// `tchar`: what a method or field name is made of.
+/// `tchar`: characters of methods and field names.
 #[inline]
 pub fn is_token_char(byte: u8) -> bool {
     CLASSES[usize::from(byte)] & TOKEN != 0

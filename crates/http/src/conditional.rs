@@ -46,8 +46,8 @@ pub fn evaluate(head: HeadView<'_>, current: Option<&Validators<'_>>) -> Precond
     if !guarded {
         return Precondition::Failed;
     }
-    // Steps 3 and 4: what the client has. A date counts only in the absence of If-None-Match, and
-    // for GET and HEAD.
+    // Steps 3 and 4: the client's copy. A date counts only in the absence of If-None-Match, and for
+    // GET and HEAD.
     let reads = matches!(head.method(), Method::Get | Method::Head);
     if head.has(KnownField::IfNoneMatch) {
         return match any_tag(head, KnownField::IfNoneMatch, current, |asked, ours| {

@@ -16,7 +16,7 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// As in Content-Encoding; `identity` for the absence of one.
+    /// Name in Content-Encoding; `identity` for the absence of one.
     pub fn token(self) -> &'static str {
         match self {
             Coding::Identity => "identity",
@@ -105,7 +105,7 @@ impl Listed {
         for member in line.split(|byte| *byte == b',') {
             let mut parts = member.splitn(2, |byte| *byte == b';');
             let name = trim_ows(parts.next().unwrap_or(b""));
-            // A malformed weight says nothing about the coding.
+            // A malformed weight is ignored.
             let quality = parts.next().map_or(Some(1000), weight);
             self.nonempty |= !name.is_empty();
             if let (Some(slot), Some(quality)) = (self.slot(name), quality) {
@@ -127,9 +127,9 @@ impl Listed {
         }
     }
 
-    /// Section 12.5.3: `*` is for what is not named; identity is acceptable unless excluded by name
-    /// or by `*;q=0`. Where nothing excludes it and other codings are named, it is the last resort:
-    /// the client asked for those.
+    /// Section 12.5.3: `*` is for codings that are not named; identity is acceptable unless
+    /// excluded by name or by `*;q=0`. If it is not excluded and other codings are named, it is the
+    /// last resort, because the client prefers those.
     fn accepted(&self) -> AcceptedCodings {
         let rest = self.any.unwrap_or(0);
         let unnamed_identity = self.any.unwrap_or(if self.nonempty { 1 } else { 1000 });

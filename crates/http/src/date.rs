@@ -141,7 +141,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// One of the names; they are case-sensitive (RFC 9110 section 5.6.7).
+    /// Parses a day name; names are case-sensitive (RFC 9110 section 5.6.7).
     fn day_name(&mut self) -> Option<()> {
         let name = self.take(3)?;
         DAYS.iter().any(|day| *day == name).then_some(())

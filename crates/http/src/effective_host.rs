@@ -1,13 +1,14 @@
-//! The effective host: the one that a request is for (RFC 9112 sections 3.2.2 and 3.3, RFC 9110
-//! section 7.1), in one spelling.
+//! The effective host of a request (RFC 9112 sections 3.2.2 and 3.3, RFC 9110 section 7.1), in one
+//! spelling.
 //!
-//! Called by: drivers, where a head becomes a request, and the pipeline's first phase, for requests
-//! that the server makes itself. From then on the Host field *is* the effective host and the target
-//! has no authority, so that routing, rules, variables of programs, upstream fields, cache keys and
-//! logs can't judge two different ones. Caveat: kept outcomes are looked for before, by the bytes
-//! of Host; they are kept by the effective one, so that other spellings miss. Out of scope: names
-//! and addresses of sites (the configuration's), schemes (a target with `https` is no proof of TLS,
-//! nor is its absence).
+//! Called by: drivers, when a head becomes a request, and the pipeline's first phase, for requests
+//! that the server generates itself. From then on the Host field *is* the effective host and the
+//! target has no authority, so routing, rules, variables of programs, upstream fields, cache keys,
+//! and logs can't use different ones.
+//! Caveat: cached routes are looked up before, by the bytes of Host; they are stored under the
+//! effective host, so other spellings miss.
+//! Out of scope: names and addresses of sites (the configuration's), schemes (a target with `https`
+//! is no proof of TLS, nor is its absence).
 
 use crate::{
     HeadView, KnownField, RequestHead,
@@ -69,7 +70,7 @@ fn settled(view: HeadView<'_>) -> Result<Option<Settled>, HostError> {
         return Err(HostError::Several);
     }
     let field = view.known(KnownField::Host);
-    // RFC 9112 section 3.2.2: a Host that is not looked at has to be valid all the same.
+    // RFC 9112 section 3.2.2: an ignored Host must be valid all the same.
     let named = match field {
         None | Some(b"") => None,
         Some(text) => Some(parse_authority(text).ok_or(HostError::Malformed)?),

@@ -13,7 +13,7 @@ pub struct EntityTag<'a> {
 }
 
 impl<'a> EntityTag<'a> {
-    /// One whole tag, nothing around it.
+    /// Parses a single tag.
     pub fn parse(text: &'a [u8]) -> Option<EntityTag<'a>> {
         let (tag, rest) = EntityTag::take(text)?;
         rest.is_empty().then_some(tag)
@@ -28,7 +28,7 @@ impl<'a> EntityTag<'a> {
         self.opaque == other.opaque
     }
 
-    /// The tag that `text` starts with, and what follows it. `W` is case-sensitive.
+    /// Parses the tag at the beginning of `text`; returns the rest, too. `W` is case-sensitive.
     fn take(text: &'a [u8]) -> Option<(EntityTag<'a>, &'a [u8])> {
         let (weak, quoted) = match text.strip_prefix(b"W/") {
             Some(rest) => (true, rest),
@@ -41,8 +41,9 @@ impl<'a> EntityTag<'a> {
     }
 }
 
-/// True if any tag of a list satisfies `matches`; `None` where a member is malformed. Empty members
-/// are allowed (RFC 9110 section 5.6.1.2). The `*` of If-Match is no list and not known here.
+/// Returns true if any tag of a list satisfies `matches`; `None` if a member is malformed. Empty
+/// members are allowed (RFC 9110 section 5.6.1.2). The `*` of If-Match is not a list and not
+/// handled here.
 pub fn any_of_list(value: &[u8], mut matches: impl FnMut(EntityTag<'_>) -> bool) -> Option<bool> {
     let mut rest = skip(value, b" \t,");
     let mut found = false;

@@ -1,11 +1,12 @@
-//! Field names as trust decisions compare them.
+//! Comparison of field names for trust decisions.
 //!
-//! CGI, FastCGI, WSGI and their kin turn a field name into a variable by writing `_` for every
-//! character that is neither letter nor digit (RFC 3875 section 4.1.18), so `Remote-User`,
-//! `remote_user` and `Remote.User` are one variable to a program. A field that may decide what a
-//! client is allowed is therefore compared in that form. Called by: everything that removes, sets
-//! or believes such a field. Caveat: semantics of HTTP itself go by the exact name (RFC 9110
-//! section 5.1), in any case. Nothing here allocates.
+//! Called by: everything that removes, sets, or trusts such a field. CGI, FastCGI, WSGI, and
+//! similar protocols turn a field name into a variable by writing `_` for every character other
+//! than a letter or digit (RFC 3875 section 4.1.18), so `Remote-User`, `remote_user`, and
+//! `Remote.User` are one variable to a program. A field that decides about permissions is therefore
+//! compared in that form.
+//! Caveat: semantics of HTTP itself use the exact name (RFC 9110 section 5.1), ignoring case.
+//! Nothing here allocates.
 
 /// Each byte as a variable's name shows it: letters in lower case, digits, `_` for the rest.
 static FOLDED: [u8; 256] = folded();

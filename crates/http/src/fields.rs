@@ -16,6 +16,13 @@ impl Fields {
         Fields::default()
     }
 
+    /// With room for so many lines.
+    pub fn with_capacity(lines: usize) -> Self {
+        Fields {
+            lines: Vec::with_capacity(lines),
+        }
+    }
+
     /// Adds a line; lines of the same name stay.
     pub fn append(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Value>) {
         self.lines.push((name.into(), one_line(value.into())));
@@ -94,43 +101,61 @@ impl Fields {
     }
 }
 
-/// A name without memory of its own, if it is one that responses have all the time, written as they
-/// write it.
+/// A static name, without an allocation, if it is a common response field in its usual spelling.
 pub fn known_name(name: &str) -> Cow<'static, str> {
-    const NAMES: [&str; 24] = [
-        "Content-Type",
-        "Content-type",
-        "Date",
-        "Server",
-        "Last-Modified",
-        "ETag",
-        "Accept-Ranges",
-        "Cache-Control",
-        "Expires",
-        "Pragma",
-        "Vary",
-        "Set-Cookie",
-        "Location",
-        "Link",
-        "X-Powered-By",
-        "Content-Encoding",
-        "Content-Language",
-        "Content-Disposition",
-        "content-type",
-        "date",
-        "cache-control",
-        "vary",
-        "set-cookie",
-        "etag",
-    ];
-    match NAMES.iter().find(|known| **known == name) {
+    match frequent_name(name.as_bytes()) {
         Some(known) => Cow::Borrowed(known),
         None => Cow::Owned(name.to_owned()),
     }
 }
 
-/// RFC 9110 section 5.5: line ends and NUL become spaces, wherever a value came from; else a
-/// decoded path in it could begin a field, or a response, of its own. Here, so that it holds for
+/// A common response field in its usual spelling, if `name` is one.
+pub fn frequent_name(name: &[u8]) -> Option<&'static str> {
+    let names: &[&'static str] = match name.len() {
+        4 => &["Date", "ETag", "Vary", "Link", "date", "vary", "etag"],
+        6 => &["Server", "Pragma"],
+        7 => &["Expires"],
+        8 => &["Location"],
+        10 => &["Set-Cookie", "set-cookie"],
+        12 => &[
+            "Content-Type",
+            "Content-type",
+            "X-Powered-By",
+            "content-type",
+        ],
+        13 => &[
+            "Last-Modified",
+            "Accept-Ranges",
+            "Cache-Control",
+            "cache-control",
+        ],
+        16 => &["Content-Encoding", "Content-Language"],
+        19 => &["Content-Disposition"],
+        _ => &[],
+    };
+    names.iter().find(|known| known.as_bytes() == name).copied()
+}
+
+/// A static value, without an allocation, if it is a common one.
+pub fn known_value(value: &[u8]) -> Value {
+    let values: &[&'static [u8]] = match value.len() {
+        5 => &[b"bytes", b"nginx"],
+        8 => &[b"no-cache", b"no-store", b"text/css"],
+        9 => &[b"text/html"],
+        10 => &[b"text/plain", b"image/jpeg"],
+        15 => &[b"Accept-Encoding"],
+        16 => &[b"application/json"],
+        24 => &[b"text/html; charset=utf-8", b"text/html; charset=UTF-8"],
+        _ => &[],
+    };
+    match values.iter().find(|known| **known == value) {
+        Some(known) => Cow::Borrowed(*known),
+        None => Cow::Owned(value.to_vec()),
+    }
+}
+
+/// RFC 9110 section 5.5: line ends and NUL become spaces, wherever a value came from; otherwise a
+/// decoded path in it could begin another field, or another response. This is the one place for
 /// every protocol and for heads that are encoded once.
 fn one_line(mut value: Value) -> Value {
     let ends_line = |byte: &u8| matches!(byte, b'\r' | b'\n' | 0);

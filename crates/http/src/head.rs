@@ -8,7 +8,11 @@
 //! Caveat: a field lookup must not search each time. Fields the server itself reads are classified
 //! once, while parsing ([`KnownField`]); any other name is a linear, case-insensitive search.
 
-use crate::{Method, Version};
+use crate::{
+    Method, Version,
+    cookies::{Cookie, cookies},
+};
+use std::ops::Range;
 
 /// Part of the head's bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,7 +35,7 @@ pub struct FieldSpan {
 }
 
 impl FieldSpan {
-    /// As a line is mostly written, with a colon and a space.
+    /// Length of the usual form, with a colon and a space.
     pub fn byte_count(&self) -> usize {
         self.name.len as usize + b": ".len() + self.value.len as usize
     }
@@ -73,8 +77,8 @@ known_fields! {
 impl KnownField {
     pub const COUNT: usize = KNOWN.len();
 
-    /// Which known field a name is, without regard to case. Asked for every field line: one look
-    /// into [`SLOT`], one comparison.
+    /// Returns the known field with this name, ignoring case. Called for every field line: one
+    /// access to [`SLOT`], one comparison.
     pub fn classify(name: &[u8]) -> Option<KnownField> {
         let (first, last) = (*name.first()?, *name.last()?);
         let (text, known) = KNOWN.get(usize::from(SLOT[slot(name.len(), first, last)]))?;
@@ -168,7 +172,7 @@ impl HeadIndex {
         self.push_classified(field, KnownField::classify(field.name.of(bytes)));
     }
 
-    /// The same where the caller knows already what the name is: HPACK's and QPACK's tables keep it
+    /// Like `push`, for callers that know the field already: the tables of HPACK and QPACK store it
     /// with the name.
     #[inline]
     pub fn push_classified(&mut self, field: FieldSpan, known: Option<KnownField>) {
@@ -388,12 +392,46 @@ impl<'a> HeadView<'a> {
             .chain(further.map(move |field| field.value.of(self.bytes)))
     }
 
+    /// The cookies of all `Cookie` fields, in order.
+    pub fn cookies(self) -> impl Iterator<Item = Cookie<'a>> {
+        cookies(self.lines(KnownField::Cookie))
+    }
+
+    /// The first value of a cookie, by its exact name.
+    pub fn cookie(self, name: &[u8]) -> Option<&'a [u8]> {
+        self.cookies()
+            .filter(|cookie| cookie.name == name)
+            .find_map(|cookie| cookie.value)
+    }
+
     /// All field lines in order, names as sent.
     pub fn fields(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         self.index
             .fields
             .iter()
             .map(move |field| (field.name.of(self.bytes), field.value.of(self.bytes)))
+    }
+
+    /// All field lines in order, with the range of each line in [`HeadView::bytes`] if it stands
+    /// there as it would be written: name, colon, one space, value, line end.
+    pub fn fields_as_sent(
+        self,
+    ) -> impl Iterator<Item = (&'a [u8], &'a [u8], Option<Range<usize>>)> {
+        self.index.fields.iter().map(move |field| {
+            let (name, value) = (field.name.of(self.bytes), field.value.of(self.bytes));
+            let start = field.name.start as usize;
+            let colon = start + name.len();
+            let end = field.value.start as usize + value.len();
+            let is_as_written = field.value.start as usize == colon + 2
+                && self.bytes.get(colon..colon + 2) == Some(b": ")
+                && self.bytes.get(end..end + 2) == Some(b"\r\n");
+            (name, value, is_as_written.then_some(start..end + 2))
+        })
+    }
+
+    /// The bytes that the head's parts lie in.
+    pub fn bytes(self) -> &'a [u8] {
+        self.bytes
     }
 
     /// Every line of one field, in order. `name` in any case.
@@ -435,6 +473,7 @@ impl<'a> HeadView<'a> {
         RequestHead {
             bytes: self.bytes.into(),
             index: self.index.clone(),
+            is_edited: false,
         }
     }
 }
@@ -444,11 +483,16 @@ impl<'a> HeadView<'a> {
 pub struct RequestHead {
     bytes: Box<[u8]>,
     index: HeadIndex,
+    is_edited: bool,
 }
 
 impl RequestHead {
     pub fn new(bytes: Box<[u8]>, index: HeadIndex) -> Self {
-        RequestHead { bytes, index }
+        RequestHead {
+            bytes,
+            index,
+            is_edited: false,
+        }
     }
 
     pub fn view(&self) -> HeadView<'_> {
@@ -486,7 +530,13 @@ impl RequestHead {
         RequestHead {
             bytes: bytes.into(),
             index,
+            is_edited: false,
         }
+    }
+
+    /// Returns whether the head is not as the client sent it.
+    pub fn is_edited(&self) -> bool {
+        self.is_edited
     }
 
     /// The same request with other field lines.
@@ -520,12 +570,13 @@ impl RequestHead {
         RequestHead {
             bytes: bytes.into(),
             index,
+            is_edited: true,
         }
     }
 }
 
 impl RequestHead {
-    /// With a Host field of that value in place of the one it has, if it has any.
+    /// Replaces the Host field, or adds one.
     pub(crate) fn replace_host(&mut self, value: &[u8]) {
         let value = self.add(value);
         match self.index.first[KnownField::Host as usize] {
@@ -538,7 +589,7 @@ impl RequestHead {
         }
     }
 
-    /// With another target; the request line stays as it was received.
+    /// Replaces the target; the request line stays as received.
     pub(crate) fn replace_target(&mut self, target: &[u8]) {
         self.index.target = self.add(target);
     }

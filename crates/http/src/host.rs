@@ -16,7 +16,7 @@ const HOST_BYTES_MAX: usize = 254;
 /// `host[:port]`, checked. No user information, no empty host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Authority<'a> {
-    /// As sent: a name, an IPv4 address, or an IPv6 address in brackets.
+    /// Host as sent: a name, an IPv4 address, or an IPv6 address in brackets.
     pub host: &'a [u8],
     pub port: Option<u16>,
 }

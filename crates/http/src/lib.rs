@@ -1,12 +1,14 @@
-//! HTTP semantics (RFC 9110), independent of the protocol version that carries them.
+//! HTTP semantics (RFC 9110), independent of the protocol version.
 //!
-//! Floor 1: knows bytes, not sockets, files or configuration. Everything here is a pure function or
-//! a plain type; the protocol machines (`http1`, later `http2`, `http3`) produce a [`RequestHead`],
-//! the pipeline and the handlers read it through [`HeadView`].
+//! Called by: the protocol machines (`http1`, `http2`, `http3`), which produce a [`RequestHead`];
+//! the pipeline and the handlers, which read it through [`HeadView`]. Everything here is a pure
+//! function or a plain type.
+//! Out of scope: sockets, files, and configuration.
 
 pub mod chars;
 pub mod conditional;
 pub mod content_coding;
+pub mod cookies;
 pub mod date;
 pub mod effective_host;
 pub mod entity_tag;
@@ -18,11 +20,13 @@ pub mod host;
 pub mod media_type;
 pub mod method;
 pub mod path;
+pub mod query;
 pub mod range;
 pub mod status;
 pub mod target;
 pub mod version;
 
+pub use cookies::Cookie;
 pub use fields::{Fields, Value};
 pub use head::{FieldSpan, HeadIndex, HeadView, KnownField, RequestHead, Span};
 pub use method::Method;

@@ -6,7 +6,7 @@
 //! `%2e`. Bytes have no other meaning here: overlong UTF-8 and the backslash are parts of a name,
 //! as they are to the kernel.
 
-/// Why a path is refused.
+/// Reason why a path is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathError {
     /// Does not start with `/`.
@@ -39,7 +39,7 @@ pub enum EncodedSlashes {
     Keep,
 }
 
-/// As [`normalise`], with other rules for slashes.
+/// Like [`normalise`], with other rules for slashes.
 pub fn normalise_with(raw: &[u8], slashes: Slashes, out: &mut Vec<u8>) -> Result<(), PathError> {
     if slashes
         == (Slashes {
@@ -53,7 +53,7 @@ pub fn normalise_with(raw: &[u8], slashes: Slashes, out: &mut Vec<u8>) -> Result
     if raw.first() != Some(&b'/') {
         return Err(PathError::NotAbsolute);
     }
-    // What is decoded may hold segments of its own.
+    // The decoded text may contain several segments.
     let decoded = decode_whole(raw, slashes.encoded)?;
     out.push(b'/');
     let mut segments = decoded[1..].split(|byte| *byte == b'/').peekable();
@@ -126,8 +126,8 @@ pub fn normalise(raw: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
     }
 }
 
-/// Nothing to decode, merge or remove: the usual case. Also says no to names that merely start with
-/// a dot.
+/// Returns true if there is nothing to decode, merge, or remove: the usual case. Also returns false
+/// for names that merely start with a dot.
 fn is_normal(raw: &[u8]) -> bool {
     let mut before = 0;
     for byte in raw {

@@ -55,7 +55,7 @@ pub fn resolve(value: &[u8], length: u64, parts_max: usize) -> RangeOutcome {
         };
         match spec.against(length) {
             Resolved::Bytes(range) => parts.add(range),
-            // Satisfiable by section 14.1.2, but there is no byte that a Content-Range could name.
+            // Satisfiable by section 14.1.2, but without a byte that a Content-Range could name.
             Resolved::AllOfNothing => return RangeOutcome::Whole,
             Resolved::Unsatisfiable => {}
         }
@@ -139,9 +139,8 @@ impl Parts {
             self.first = Some(range);
             return;
         };
-        // A joined range stands where the earliest of its parts stood, and may itself touch others.
-        // What is listed does not touch each other. A range that touches several of them takes the
-        // place of the first.
+        // A merged range takes the place of the first of its parts, and may itself touch others.
+        // Ranges in the list never touch each other.
         let mut place = None;
         let mut at = 0;
         while let Some(other) = self.more.get(at) {

@@ -26,7 +26,7 @@ pub enum Target<'a> {
     Asterisk,
 }
 
-/// Why a request-target is refused with 400.
+/// Reason why a request-target is refused with 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetError {
     Empty,

@@ -9,7 +9,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// As in `SERVER_PROTOCOL` and the access log's `%H`.
+    /// Text as in `SERVER_PROTOCOL` and the access log's `%H`.
     pub fn as_str(self) -> &'static str {
         match self {
             Version::Http10 => "HTTP/1.0",

@@ -9,43 +9,19 @@
 
 use saker_http::Fields;
 
+pub use crate::limits::ChunkLimits;
 use crate::octets;
 use crate::reject::{Reject, RejectReason};
 use crate::response::append_field;
 use crate::trailers::{Step, TrailerSection, is_forbidden_trailer};
 
-/// What follows the data of each chunk.
+/// Line end behind the data of each chunk.
 pub const CHUNK_END: &[u8] = b"\r\n";
 
 /// A `u64` has no more.
 const SIZE_DIGITS_MAX: u8 = 16;
 
-/// What the framing of one body may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChunkLimits {
-    /// Extension bytes on one chunk's line.
-    pub line_extension_bytes_max: usize,
-    /// By how many bytes all extensions of a body may exceed its content so far.
-    pub extension_bytes_max: u64,
-    pub trailer_bytes_max: usize,
-    pub trailer_count_max: usize,
-    /// Name and value of one trailer line together.
-    pub trailer_line_bytes_max: usize,
-}
-
-impl Default for ChunkLimits {
-    fn default() -> Self {
-        ChunkLimits {
-            line_extension_bytes_max: 4096,
-            extension_bytes_max: 16 * 1024,
-            trailer_bytes_max: 8192,
-            trailer_count_max: 64,
-            trailer_line_bytes_max: usize::MAX,
-        }
-    }
-}
-
-/// What the decoder made of the bytes shown.
+/// Result of showing bytes to the decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decoded {
     /// All of them were framing and are used up.

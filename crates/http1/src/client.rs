@@ -10,7 +10,7 @@
 
 use std::mem::MaybeUninit;
 
-use saker_http::{FieldSpan, Method, Status, Version};
+use saker_http::{FieldSpan, HeadView, Method, Status, Version};
 
 use crate::framing::{self, BodyFraming};
 use crate::octets;
@@ -28,7 +28,7 @@ pub struct RequestLine<'a> {
     pub host: &'a [u8],
 }
 
-/// What becomes of the connection after the exchange, as the client would have it.
+/// Fate of the connection after the exchange, as the client would have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientConnection {
     KeepAlive,
@@ -54,6 +54,88 @@ pub fn encode_request_head<'a>(
     connection: ClientConnection,
     out: &mut Vec<u8>,
 ) -> Result<(), UnsendableRequest> {
+    append_line(line, out)?;
+    append_fields(fields, connection, out);
+    append_end(framing, connection, out);
+    Ok(())
+}
+
+/// Lengths of field names, as a set: most names need no further look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NameLengths(u64);
+
+impl NameLengths {
+    pub const fn of(lengths: &[usize]) -> NameLengths {
+        let (mut set, mut at) = (0, 0);
+        while at < lengths.len() {
+            set |= bit(lengths[at]);
+            at += 1;
+        }
+        NameLengths(set)
+    }
+
+    pub fn insert(&mut self, length: usize) {
+        self.0 |= bit(length);
+    }
+
+    fn has(self, length: usize) -> bool {
+        self.0 & bit(length) != 0
+    }
+}
+
+/// Long names share the last bit.
+const fn bit(length: usize) -> u64 {
+    1 << if length < 63 { length } else { 63 }
+}
+
+/// Names that are not sent as they come, for whatever reason.
+pub struct LeftOut<F> {
+    /// No name of another length is left out.
+    pub lengths: NameLengths,
+    pub is_left_out: F,
+}
+
+/// Appends a request head made of one that was received, less some of its fields, and `more` behind
+/// them; otherwise like [`encode_request_head`]. Lines that stand in the received head as they
+/// would be written are copied as they are, neighbors in one piece.
+pub fn encode_forwarded_head<'a>(
+    line: RequestLine<'_>,
+    head: HeadView<'_>,
+    left_out: LeftOut<impl Fn(&[u8]) -> bool>,
+    more: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+    (framing, connection): (BodyFraming, ClientConnection),
+    out: &mut Vec<u8>,
+) -> Result<(), UnsendableRequest> {
+    /// Host, framing, Connection and kin.
+    const OWN: NameLengths = NameLengths::of(&[2, 4, 7, 10, 14, 16, 17]);
+    append_line(line, out)?;
+    let lengths = NameLengths(left_out.lengths.0 | OWN.0);
+    let mut run = 0..0;
+    for (name, value, as_sent) in head.fields_as_sent() {
+        if lengths.has(name.len())
+            && (is_own_field(name, connection) || (left_out.is_left_out)(name))
+        {
+            continue;
+        }
+        match as_sent {
+            Some(range) if range.start == run.end => run.end = range.end,
+            Some(range) => {
+                out.extend_from_slice(&head.bytes()[run]);
+                run = range;
+            }
+            None => {
+                out.extend_from_slice(&head.bytes()[std::mem::take(&mut run)]);
+                append_fields([(name, value)], connection, out);
+            }
+        }
+    }
+    out.extend_from_slice(&head.bytes()[run]);
+    append_fields(more, connection, out);
+    append_end(framing, connection, out);
+    Ok(())
+}
+
+fn append_line(line: RequestLine<'_>, out: &mut Vec<u8>) -> Result<(), UnsendableRequest> {
     check_line(line)?;
     for part in [
         line.method,
@@ -65,13 +147,24 @@ pub fn encode_request_head<'a>(
     ] {
         out.extend_from_slice(part);
     }
+    Ok(())
+}
+
+fn append_fields<'a>(
+    fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+    connection: ClientConnection,
+    out: &mut Vec<u8>,
+) {
     for (name, value) in fields {
-        // A name that is no text is no token either.
-        let name = std::str::from_utf8(name).unwrap_or_default();
-        if !is_own_field(name, connection) {
-            append_field(name, value, out);
+        if is_own_field(name, connection) {
+            continue;
         }
+        // A name that is no text is no token either.
+        append_field(std::str::from_utf8(name).unwrap_or_default(), value, out);
     }
+}
+
+fn append_end(framing: BodyFraming, connection: ClientConnection, out: &mut Vec<u8>) {
     out.extend_from_slice(match connection {
         ClientConnection::KeepAlive => b"",
         ClientConnection::Close => b"Connection: close\r\n",
@@ -79,7 +172,6 @@ pub fn encode_request_head<'a>(
     });
     append_request_framing(framing, out);
     out.extend_from_slice(b"\r\n");
-    Ok(())
 }
 
 /// Nothing that could end the line early may come out of a rewritten target or a configured name.
@@ -98,11 +190,13 @@ fn check_line(line: RequestLine<'_>) -> Result<(), UnsendableRequest> {
     }
 }
 
-fn is_own_field(name: &str, connection: ClientConnection) -> bool {
-    is_framing_field(name)
-        || name.eq_ignore_ascii_case("host")
-        || name.eq_ignore_ascii_case("te")
-        || (connection != ClientConnection::Upgrade && name.eq_ignore_ascii_case("upgrade"))
+fn is_own_field(name: &[u8], connection: ClientConnection) -> bool {
+    match name.len() {
+        2 => name.eq_ignore_ascii_case(b"te"),
+        4 => name.eq_ignore_ascii_case(b"host"),
+        7 => connection != ClientConnection::Upgrade && name.eq_ignore_ascii_case(b"upgrade"),
+        _ => is_framing_field(name),
+    }
 }
 
 fn append_request_framing(framing: BodyFraming, out: &mut Vec<u8>) {
@@ -117,7 +211,7 @@ fn append_request_framing(framing: BodyFraming, out: &mut Vec<u8>) {
     }
 }
 
-/// What a response head may take.
+/// Limits on a response head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseLimits {
     pub head_bytes_max: usize,
@@ -133,12 +227,23 @@ impl Default for ResponseLimits {
     }
 }
 
-/// Where everything is in a response head's bytes.
+/// Places of everything in a response head's bytes.
 #[derive(Clone, Debug)]
 pub struct ResponseIndex {
     pub version: Version,
     pub status: Status,
     pub fields: Vec<FieldSpan>,
+    marks: Marks,
+}
+
+/// Lines that decide how the response is read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Marks {
+    has_connection: bool,
+    has_transfer_encoding: bool,
+    length_count: u32,
+    /// The first Content-Length.
+    length_at: usize,
 }
 
 impl Default for ResponseIndex {
@@ -147,6 +252,25 @@ impl Default for ResponseIndex {
             version: Version::Http11,
             status: Status::OK,
             fields: Vec::new(),
+            marks: Marks::default(),
+        }
+    }
+}
+
+impl ResponseIndex {
+    /// Remembers the next line if it is one of those.
+    fn mark(&mut self, name: &str) {
+        let (marks, at) = (&mut self.marks, self.fields.len());
+        match name.len() {
+            10 => marks.has_connection |= name.eq_ignore_ascii_case("connection"),
+            17 => marks.has_transfer_encoding |= name.eq_ignore_ascii_case("transfer-encoding"),
+            14 if name.eq_ignore_ascii_case("content-length") => {
+                if marks.length_count == 0 {
+                    marks.length_at = at;
+                }
+                marks.length_count += 1;
+            }
+            _ => {}
         }
     }
 }
@@ -172,6 +296,22 @@ impl<'a> ResponseView<'a> {
         self.index.version
     }
 
+    pub fn field_count(self) -> usize {
+        self.index.fields.len()
+    }
+
+    /// True if there is a Connection line.
+    pub fn has_connection(self) -> bool {
+        self.index.marks.has_connection
+    }
+
+    /// The value of the first Content-Length line.
+    pub fn said_length(self) -> Option<&'a [u8]> {
+        let marks = self.index.marks;
+        let field = self.index.fields.get(marks.length_at)?;
+        (marks.length_count > 0).then(|| field.value.of(self.bytes))
+    }
+
     /// All field lines in order, names as sent.
     pub fn fields(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         self.index
@@ -195,7 +335,7 @@ impl<'a> ResponseView<'a> {
     }
 }
 
-/// What there is of a response head.
+/// State of a response head after a look at its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParsedResponse {
     Partial,
@@ -248,6 +388,7 @@ pub fn parse_response(
     let head_bytes_max = limits.head_bytes_max.min(1 << 30);
     let window = bytes.get(..head_bytes_max + 1).unwrap_or(bytes);
     index.fields.clear();
+    index.marks = Marks::default();
     if window.first().is_some_and(|first| *first != b'H') {
         return Err(ResponseFault::BadStatusLine);
     }
@@ -316,6 +457,7 @@ fn parse_with<'a>(
         if !octets::follows_crlf(bytes, name) {
             return Err(ResponseFault::BadLineEnd);
         }
+        index.mark(header.name);
         index.fields.push(FieldSpan {
             name,
             value: octets::span_in(bytes, header.value),
@@ -335,7 +477,7 @@ fn fault_of(error: httparse::Error) -> ResponseFault {
     }
 }
 
-/// How the content of a response is delimited.
+/// Delimiter of a response's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseBody {
     None,
@@ -358,22 +500,16 @@ pub fn response_framing(
     if method == Method::Head || status.forbids_content() {
         return Ok(ResponseBody::None);
     }
-    let mut lengths = head.all("content-length");
-    match (
-        head.first("transfer-encoding").is_some(),
-        lengths.next(),
-        lengths.next(),
-    ) {
-        (false, None, _) => Ok(ResponseBody::UntilClose),
-        (false, Some(length), None) => framing::content_length(length)
+    let marks = head.index.marks;
+    match (marks.has_transfer_encoding, marks.length_count) {
+        (false, 0) => Ok(ResponseBody::UntilClose),
+        (false, 1) => framing::content_length(head.said_length().unwrap_or_default())
             .map(ResponseBody::Length)
             .map_err(|_| ResponseFault::BadLength),
-        (false, Some(_), Some(_)) => Err(ResponseFault::SeveralLengths),
-        (true, Some(_), _) => Err(ResponseFault::LengthAndTransferEncoding),
-        (true, None, _) if head.version() == Version::Http10 => {
-            Err(ResponseFault::BadTransferEncoding)
-        }
-        (true, None, _) => framing::check_chunked(head.all("transfer-encoding"))
+        (false, _) => Err(ResponseFault::SeveralLengths),
+        (true, 1..) => Err(ResponseFault::LengthAndTransferEncoding),
+        (true, 0) if head.version() == Version::Http10 => Err(ResponseFault::BadTransferEncoding),
+        (true, 0) => framing::check_chunked(head.all("transfer-encoding"))
             .map(|()| ResponseBody::Chunked)
             .map_err(|_| ResponseFault::BadTransferEncoding),
     }
@@ -385,7 +521,8 @@ pub fn response_keep_alive(head: ResponseView<'_>, body: ResponseBody) -> bool {
     if matches!(body, ResponseBody::UntilClose | ResponseBody::Tunnel) {
         return false;
     }
-    let says = |option: &[u8]| framing::list_has(head.all("connection"), option);
+    let says =
+        |option: &[u8]| head.has_connection() && framing::list_has(head.all("connection"), option);
     !says(b"close") && (head.version() == Version::Http11 || says(b"keep-alive"))
 }
 

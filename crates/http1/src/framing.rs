@@ -15,7 +15,7 @@ use saker_http::{HeadView, KnownField, Method, RequestHead, Version};
 use crate::octets;
 use crate::reject::{Reject, RejectReason};
 
-/// How the content of a request is delimited.
+/// Delimiter of a request's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyFraming {
     None,
@@ -23,7 +23,7 @@ pub enum BodyFraming {
     Chunked,
 }
 
-/// What the client expects before it sends content.
+/// Answer that the client expects before it sends content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expectation {
     None,
@@ -147,7 +147,7 @@ pub fn upgrade(head: HeadView<'_>) -> Option<&[u8]> {
 
 /// True if `Connection` lists `option`.
 pub fn connection_option(head: HeadView<'_>, option: &[u8]) -> bool {
-    head.has(KnownField::Connection) && list_has(head.all("connection"), option)
+    head.has(KnownField::Connection) && list_has(head.lines(KnownField::Connection), option)
 }
 
 pub(crate) fn list_has<'a>(mut lines: impl Iterator<Item = &'a [u8]>, token: &[u8]) -> bool {

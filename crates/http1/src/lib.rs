@@ -15,6 +15,7 @@
 pub mod chunked;
 pub mod client;
 pub mod framing;
+mod limits;
 mod octets;
 mod plain;
 pub mod reject;

@@ -11,10 +11,9 @@ pub(crate) type Class = [bool; 256];
 
 /// `tchar`: methods, field names, transfer codings.
 pub(crate) static TOKEN: Class = class(Kind::Token);
-/// What may stand in a field value: HTAB, SP, VCHAR, obs-text.
+/// Bytes of a field value: HTAB, SP, VCHAR, obs-text.
 pub(crate) static FIELD_VALUE: Class = class(Kind::FieldValue);
-/// What may stand in a request-target as far as the request line is concerned: anything but SP and
-/// controls.
+/// Bytes of a request-target as far as the request line is concerned: anything but SP and controls.
 pub(crate) static TARGET: Class = class(Kind::Target);
 
 #[derive(Clone, Copy)]
@@ -62,7 +61,7 @@ pub(crate) fn list_members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|byte| *byte == b',').map(trim_ows)
 }
 
-/// Where `part` lies in `bytes`, of which it is a sub-slice. Both machines limit `bytes` to 1 GiB.
+/// Place of `part` in `bytes`, of which it is a sub-slice. Both machines limit `bytes` to 1 GiB.
 pub(crate) fn span_in(bytes: &[u8], part: &[u8]) -> Span {
     let start = (part.as_ptr() as usize).wrapping_sub(bytes.as_ptr() as usize);
     debug_assert!(start + part.len() <= bytes.len());

@@ -8,8 +8,8 @@
 
 use saker_http::{FieldSpan, HeadIndex, Method, Span, Version};
 
+use crate::limits::{METHOD_BYTES_MAX, RequestLimits};
 use crate::octets;
-use crate::request::{METHOD_BYTES_MAX, RequestLimits};
 
 /// Parses the head at the start of `bytes` into a cleared `index`; returns its length. `None`: look
 /// closer. `bytes` reach at most one byte beyond the limit on heads.

@@ -10,60 +10,11 @@
 
 use saker_http::{HeadIndex, HeadView};
 
+pub use crate::limits::{METHOD_BYTES_MAX, RequestLimits};
 use crate::plain;
 use crate::reject::{Reject, RejectReason};
 use crate::strict;
-
-/// The longest method that is looked at (RFC 9112 section 3: longer than any that is implemented is
-/// 501).
-pub const METHOD_BYTES_MAX: usize = 64;
-
-/// What a request head may take. Beyond `head_bytes_max`, `header_count_max` and `field_bytes_max`
-/// the answer is 431, beyond `target_bytes_max` 414.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RequestLimits {
-    /// From the first byte of the request line to the empty line, both included. At most 1 GiB
-    /// counts.
-    pub head_bytes_max: usize,
-    /// Field lines. At most 65535 count.
-    pub header_count_max: usize,
-    pub target_bytes_max: usize,
-    /// Name and value of one field line together. The lines of one name have less than that
-    /// together.
-    pub field_bytes_max: usize,
-}
-
-impl Default for RequestLimits {
-    fn default() -> Self {
-        RequestLimits {
-            head_bytes_max: 32 * 1024,
-            header_count_max: 100,
-            target_bytes_max: 8 * 1024,
-            field_bytes_max: usize::MAX,
-        }
-    }
-}
-
-impl RequestLimits {
-    /// Spans are 32 bits wide.
-    pub(crate) fn head_bytes_cap(&self) -> usize {
-        self.head_bytes_max.min(1 << 30)
-    }
-
-    /// The index numbers its lines in 16 bits.
-    pub(crate) fn header_count_cap(&self) -> usize {
-        self.header_count_max.min(usize::from(u16::MAX))
-    }
-}
-
-/// What there is of a head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parsed {
-    /// No fault so far; more bytes are needed.
-    Partial,
-    /// The head is `bytes[..head_bytes]`; content or the next request follows.
-    Complete { head_bytes: usize },
-}
+pub use crate::strict::Parsed;
 
 /// Parses the request head at the start of `bytes`. Clears `index` first and fills it if the head
 /// is complete, with spans relative to `bytes[0]`; otherwise what is in it means nothing. Fields

@@ -12,7 +12,7 @@ use saker_http::{Fields, Status};
 
 use crate::octets;
 
-/// What the driver adds to a handler's fields.
+/// Fields that the driver adds to a handler's.
 #[derive(Clone, Copy, Debug)]
 pub struct HeadExtra<'a> {
     /// RFC 9110 section 6.6.1; takes the place of a handler's `Date`. `None`: the handler's stays.
@@ -21,7 +21,7 @@ pub struct HeadExtra<'a> {
     pub framing: ResponseFraming,
 }
 
-/// What becomes of the connection after the response.
+/// Fate of the connection after the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connection {
     /// Stays, and the client speaks HTTP/1.0 and must be told.
@@ -33,7 +33,7 @@ pub enum Connection {
     Upgrade,
 }
 
-/// How the content of the response is delimited.
+/// Delimiter of the response's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseFraming {
     Length(u64),
@@ -54,7 +54,9 @@ pub fn encode_head(status: Status, fields: &Fields, extra: HeadExtra<'_>, out: &
     }
     let mut offers_upgrade = false;
     for (name, value) in fields.iter() {
-        if is_framing_field(name) || (extra.date.is_some() && name.eq_ignore_ascii_case("date")) {
+        if is_framing_field(name.as_bytes())
+            || (extra.date.is_some() && name.eq_ignore_ascii_case("date"))
+        {
             continue;
         }
         offers_upgrade |= name.eq_ignore_ascii_case("upgrade");
@@ -69,7 +71,10 @@ pub fn encode_head(status: Status, fields: &Fields, extra: HeadExtra<'_>, out: &
 /// [`encode_head`].
 pub fn encode_informational(status: Status, fields: &Fields, out: &mut Vec<u8>) {
     append_status_line(status, out);
-    for (name, value) in fields.iter().filter(|line| !is_framing_field(line.0)) {
+    for (name, value) in fields
+        .iter()
+        .filter(|line| !is_framing_field(line.0.as_bytes()))
+    {
         append_field(name, value, out);
     }
     out.extend_from_slice(b"\r\n");
@@ -107,12 +112,12 @@ fn append_value(value: &[u8], out: &mut Vec<u8>) {
 
 /// Fields that only the driver writes: framing, and what RFC 9110 section 7.6.1 calls
 /// connection-specific.
-pub(crate) fn is_framing_field(name: &str) -> bool {
-    let names: &[&str] = match name.len() {
-        10 => &["connection", "keep-alive"],
-        14 => &["content-length"],
-        16 => &["proxy-connection"],
-        17 => &["transfer-encoding"],
+pub(crate) fn is_framing_field(name: &[u8]) -> bool {
+    let names: &[&[u8]] = match name.len() {
+        10 => &[b"connection", b"keep-alive"],
+        14 => &[b"content-length"],
+        16 => &[b"proxy-connection"],
+        17 => &[b"transfer-encoding"],
         _ => &[],
     };
     names

@@ -6,7 +6,7 @@
 //! size limit, and each time the bytes have doubled, so that a fault in the middle of a slow head
 //! is seen early and all parsing together stays linear.
 
-use crate::request::RequestLimits;
+use crate::limits::RequestLimits;
 
 /// The state for one head; make a new one for the next. Not needed when the first read already
 /// holds the whole head.

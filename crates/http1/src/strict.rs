@@ -10,9 +10,18 @@
 
 use saker_http::{FieldSpan, HeadIndex, Method, Span, Version};
 
+use crate::limits::{METHOD_BYTES_MAX, RequestLimits};
 use crate::octets::{self, Class};
 use crate::reject::{Reject, RejectReason};
-use crate::request::{METHOD_BYTES_MAX, Parsed, RequestLimits};
+
+/// State of a head after a look at its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parsed {
+    /// No fault so far; more bytes are needed.
+    Partial,
+    /// The head is `bytes[..head_bytes]`; content or the next request follows.
+    Complete { head_bytes: usize },
+}
 
 /// The request line of the HTTP/2 preface (RFC 9113 section 3.4).
 const HTTP2_REQUEST_LINE: &[u8] = b"PRI * HTTP/2.0\r\n";

@@ -7,7 +7,7 @@
 
 use saker_http::{Fields, field_name::is_alike_any};
 
-use crate::chunked::ChunkLimits;
+use crate::limits::ChunkLimits;
 use crate::octets;
 use crate::reject::RejectReason;
 
@@ -73,7 +73,7 @@ pub(crate) struct TrailerSection {
     lines_seen: usize,
 }
 
-/// What a byte did.
+/// Effect of a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     More,

@@ -1,8 +1,8 @@
 //! Error codes (RFC 9113 section 7) and our reasons for using them.
 //!
 //! One table of reasons: a variant per cause, the code that the peer sees, and the words for the
-//! log, which also go along as the debug data of a GOAWAY (RFC 9113 section 6.8) so that whoever
-//! debugs the other side need not guess.
+//! log. The words are also sent as the debug data of a GOAWAY (RFC 9113 section 6.8), which helps
+//! to debug the other side.
 
 use saker_http_mux::{error_codes, reasons};
 

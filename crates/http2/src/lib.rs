@@ -21,7 +21,7 @@ mod streams;
 mod window;
 
 pub use connection::{Connection, Event, HeadEncoder, OpenError, PREFACE};
-pub use error::{ErrorCode, Fault, Reason};
+pub use error::{ConnectionError, ErrorCode, Reason};
 pub use limits::Limits;
 pub use saker_http_mux::{HeadFault, HeadStore, Indexing, Priority, TooLarge};
 pub use stream::StreamId;

@@ -31,7 +31,7 @@ pub(crate) enum Role {
     Client,
 }
 
-/// What the peer told us, or what holds until it does.
+/// Peer's SETTINGS, or the initial values until they arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PeerSettings {
     pub header_table_bytes: u32,

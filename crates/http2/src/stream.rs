@@ -16,7 +16,7 @@ use crate::window::{ReceiveWindow, SendWindow};
 pub struct StreamId(pub u32);
 
 impl StreamId {
-    /// What belongs to no stream.
+    /// Identifier for frames that belong to no stream.
     pub(crate) const CONNECTION: StreamId = StreamId(0);
 
     /// Clients open odd streams (RFC 9113 section 5.1.1), servers none here.
@@ -30,7 +30,7 @@ pub(crate) struct Stream {
     pub id: StreamId,
     pub send_window: SendWindow,
     pub receive_window: ReceiveWindow,
-    /// What the peer's Content-Length still leaves.
+    /// Bytes that the peer's Content-Length still announces.
     pub content_left: Option<u64>,
     /// The peer has sent END_STREAM.
     pub remote_ended: bool,
@@ -74,7 +74,7 @@ impl Transmitter for Stream {
     }
 }
 
-/// What the peer does to the stream; an error is a stream error.
+/// Transitions caused by the peer; an error is a stream error.
 impl Stream {
     /// DATA of so many bytes of content.
     pub fn accept_data(

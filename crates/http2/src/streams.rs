@@ -59,8 +59,8 @@ impl Streams {
         self.highest = id.0;
     }
 
-    /// Of an identifier not above the highest: whether it was passed over. Known for the last 64
-    /// only.
+    /// Returns true if an identifier, which must not be above the highest, was passed over. Known
+    /// for the last 64 identifiers only.
     pub fn was_skipped(&self, id: StreamId) -> bool {
         let steps = self.highest.saturating_sub(id.0) / 2;
         steps < u64::BITS && self.used & (1 << steps) == 0
@@ -151,7 +151,7 @@ impl Streams {
         self.table.slot_count()
     }
 
-    /// What must hold between any two calls.
+    /// Checks what must hold between any two calls.
     pub fn check_invariants(&self) {
         self.table.check_invariants();
         for (id, stream) in self.table.iter() {

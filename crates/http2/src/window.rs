@@ -5,7 +5,8 @@
 //! SETTINGS is on its way. The windows that we give open again when half of one is used up, so that
 //! a large transfer costs few WINDOW_UPDATE frames and a small one none.
 
-/// Of streams until SETTINGS says otherwise, and of the connection (RFC 9113 section 6.9.2).
+/// Initial window of streams, until SETTINGS changes it, and of the connection (RFC 9113 section
+/// 6.9.2).
 pub(crate) const INITIAL_BYTES: u32 = 65_535;
 
 /// A window that the peer gave us.
@@ -22,7 +23,7 @@ impl SendWindow {
         SendWindow(i32::try_from(bytes).unwrap_or(i32::MAX))
     }
 
-    /// What may be sent now.
+    /// Bytes that may be sent now.
     pub fn available(self) -> usize {
         usize::try_from(self.0).unwrap_or(0)
     }
@@ -49,7 +50,7 @@ impl SendWindow {
 /// A window that we give the peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReceiveWindow {
-    /// What the peer may still send.
+    /// Bytes that the peer may still send.
     left: i32,
     /// Taken by the application, not yet told to the peer.
     released: u32,
@@ -92,7 +93,7 @@ impl ReceiveWindow {
         increment
     }
 
-    /// So little is left that whoever has more to send soon waits.
+    /// Returns true if so little is left that a peer with more to send will soon wait.
     pub fn is_nearly_used(self, full: u32) -> bool {
         i64::from(self.left) < i64::from(full / 8)
     }

@@ -2,8 +2,8 @@
 //! using them.
 //!
 //! One table of reasons: a variant per cause, the code that the peer sees, and the words for the
-//! log, which may also go along as the reason phrase of CONNECTION_CLOSE so that whoever debugs the
-//! other side need not guess.
+//! log. The words may also be sent as the reason phrase of CONNECTION_CLOSE, which helps to debug
+//! the other side.
 
 use saker_http_mux::{error_codes, reasons};
 

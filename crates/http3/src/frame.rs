@@ -37,7 +37,7 @@ pub(crate) mod stream_type {
     pub(crate) const DECODER: u64 = 0x03;
 }
 
-/// What stands in front of a frame's payload.
+/// Header of a frame: its type and the length of its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FrameHeader {
     pub kind: u64,

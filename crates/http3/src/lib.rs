@@ -21,7 +21,7 @@ mod stream;
 mod varint;
 
 pub use connection::{Connection, DataHeader, Event, HeadEncoder, OpenError, Outgoing};
-pub use error::{ErrorCode, Fault, Reason};
+pub use error::{ConnectionError, ErrorCode, Reason};
 pub use limits::Limits;
 pub use qpack::Indexing;
 pub use saker_http_mux::{HeadFault, HeadStore, Priority, TooLarge};

@@ -47,7 +47,8 @@ pub struct Limits {
     /// repeated GOAWAY and MAX_PUSH_ID; 1xx responses to a client.
     pub empty_frames_max: u32,
     pub empty_frames_per_second: u32,
-    /// What we have to say on the control, encoder and decoder streams and the peer does not take.
+    /// Output waiting on the control, encoder, and decoder streams because the peer does not accept
+    /// it.
     pub control_bytes_max: usize,
 }
 

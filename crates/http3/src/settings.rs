@@ -19,7 +19,7 @@ pub(crate) enum Role {
     Client,
 }
 
-/// What the peer told us, or what holds until it does.
+/// Peer's SETTINGS, or the defaults until they arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PeerSettings {
     pub table_bytes_max: u64,

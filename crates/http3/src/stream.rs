@@ -7,7 +7,7 @@ use crate::qpack::Section;
 use saker_http::Status;
 use saker_http_mux::{HeadFacts, Transmitter};
 
-/// What comes next on a stream.
+/// Reading position on a stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reading {
     /// A frame header, of which some may have come.
@@ -18,7 +18,7 @@ pub(crate) enum Reading {
     Fields { left: usize },
     /// The section in `section` waits for the dynamic table; nothing is read until then.
     Blocked(Section),
-    /// A frame that nobody asks for.
+    /// Rest of a frame of unknown or ignored type.
     Skipped { left: u64 },
     /// Nothing that comes is of interest.
     Discarded,
@@ -30,7 +30,7 @@ pub(crate) struct Stream {
     pub header: HeaderInParts,
     /// A field section that is not complete, or waits.
     pub section: Vec<u8>,
-    /// What the peer's Content-Length still leaves.
+    /// Bytes that the peer's Content-Length still announces.
     pub content_left: Option<u64>,
     /// The peer's message is complete.
     pub remote_ended: bool,
@@ -90,7 +90,7 @@ impl Transmitter for Stream {
     }
 }
 
-/// What the peer does to the stream; an error is a stream error.
+/// Transitions caused by the peer; an error is a stream error.
 impl Stream {
     /// Content of a frame that is not longer than `content_left`.
     pub fn accept_data(&mut self, bytes: usize) {

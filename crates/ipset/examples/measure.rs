@@ -7,7 +7,7 @@ use saker_ipset::{AddressSet, Block};
 use std::{hint::black_box, net::IpAddr, time::Instant};
 
 const ENTRIES: usize = 1_000_000;
-/// Of so many look-ups each; the best round counts, as others may be at work.
+/// Rounds of look-ups; the best one counts, because other programs may be running.
 const ROUNDS: usize = 20;
 
 /// SplitMix64: the same numbers each time.

@@ -1,11 +1,11 @@
-//! Who is banned, why, and until when.
+//! Banned addresses, with reason and end.
 //!
-//! Place in the walk: connections ask when they are accepted and at each of their requests; the
-//! control socket and limits put in and take out. Difficulty: asking must cost next to nothing, so
-//! that nobody pays for a feature at rest. Without bans it is one load; a connection that has been
-//! looked up once asks again only when the table has changed since ([`Bans::changes`]). Absent on
-//! purpose: a clock and files. Who knows the time of day says it, and whoever keeps bans over a
-//! restart writes them down.
+//! Called by: connections, when they are accepted and at each of their requests; the control socket
+//! and rate limits add and remove bans.
+//! Caveat: a look-up must cost next to nothing while there are no bans: then it is one load. A
+//! connection that has been looked up is looked up again only after the table has changed
+//! ([`Bans::changes`]).
+//! Out of scope: a clock and files. Callers provide the time, and persist bans if they want to.
 
 use crate::Block;
 use std::{
@@ -17,7 +17,7 @@ use std::{
     },
 };
 
-/// Bans at a time; each takes some 200 bytes. What is for more belongs into a list.
+/// Maximum number of bans; each takes some 200 bytes. Larger numbers belong into a list.
 pub const BANS_MAX: usize = 1 << 17;
 const REASON_CHARS_MAX: usize = 200;
 
@@ -65,9 +65,9 @@ struct Table {
 #[derive(Debug)]
 pub struct Bans {
     table: RwLock<Table>,
-    /// Counts up with each change; even a ban that runs out is none.
+    /// Incremented with each change; an expiring ban counts as one.
     changes: AtomicU64,
-    /// Of the table, for those who need not look into it.
+    /// Number of bans, for callers that need not look into the table.
     count: AtomicU64,
     max: usize,
 }
@@ -88,7 +88,7 @@ impl Bans {
         }
     }
 
-    /// Which change of the table was the last.
+    /// Number of the table's last change.
     pub fn changes(&self) -> u64 {
         self.changes.load(Relaxed)
     }
@@ -138,7 +138,7 @@ impl Bans {
         blocks
     }
 
-    /// Forgets what has run out; says whether there was any.
+    /// Removes expired bans. Returns true if there were any.
     pub fn sweep(&self, now_s: i64) -> bool {
         if self.is_empty() || !self.read().bans.values().any(|ban| ban.is_over(now_s)) {
             return false;
@@ -149,7 +149,7 @@ impl Bans {
         true
     }
 
-    /// Those in force, in the order of their addresses.
+    /// Bans in force, in the order of their addresses.
     pub fn all(&self, now_s: i64) -> Vec<Ban> {
         let mut all: Vec<Ban> = self
             .read()

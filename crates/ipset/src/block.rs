@@ -1,4 +1,4 @@
-//! A block of addresses as people write it: `192.0.2.7`, `192.0.2.0/24`, `2001:db8::/32`.
+//! A block of addresses in its usual notation: `192.0.2.7`, `192.0.2.0/24`, `2001:db8::/32`.
 
 use std::{
     fmt,
@@ -18,7 +18,7 @@ impl Block {
     /// `None`: there are no so long prefixes.
     pub fn new(address: IpAddr, prefix: u8) -> Option<Block> {
         let plain = address.to_canonical();
-        // A mapped address with a prefix of its own length was meant as IPv6.
+        // A mapped address with a prefix length of its own was meant as IPv6.
         let prefix = match (address, plain) {
             (IpAddr::V6(_), IpAddr::V4(_)) => prefix.checked_sub(96)?,
             _ => prefix,

@@ -8,7 +8,7 @@
 
 use std::net::IpAddr;
 
-/// One client, by its address.
+/// One client, identified by its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientNetwork(u64, bool);
 

@@ -1,11 +1,10 @@
-//! Where addresses are, by MaxMind's database files: country, continent, city, and whose network it
-//! is.
+//! Locations of addresses from MaxMind database files: country, continent, city, and network.
 //!
-//! A file may be replaced while the server runs, as `AddressList` has it; one that is broken is not
-//! taken. Difficulty: databases differ in what they know, so several are asked, and the first that
-//! knows a thing has the word.
+//! Called by: rules and logs that use locations. A file may be replaced while the server runs, like
+//! an `AddressList`; a broken one is not used.
+//! Caveat: databases differ in content, so several are asked, and the first with a value wins.
 
-use crate::{ListFault, list::stamp};
+use crate::{ListFault, list::version};
 use maxminddb::{LookupResult, PathElement, Reader};
 use std::{
     fs,
@@ -22,7 +21,7 @@ type Database = Reader<Vec<u8>>;
 #[derive(Default)]
 struct Content {
     database: Option<Arc<Database>>,
-    stamp: Option<crate::list::Stamp>,
+    version: Option<crate::list::FileVersion>,
 }
 
 /// A database file.
@@ -31,7 +30,7 @@ pub struct GeoDatabase {
     content: RwLock<Content>,
 }
 
-/// What is known of an address.
+/// Location and network of an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// Two letters (ISO 3166-1).
@@ -46,14 +45,14 @@ pub struct Place {
     pub organisation: Option<Box<str>>,
 }
 
-/// What a database says of an address.
+/// A database's record for an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// It says anything at all.
     pub is_found: bool,
-    /// What stands at each path that was asked for.
+    /// Values, one for each requested path.
     pub values: Vec<Option<String>>,
-    /// The block that it says it of, `192.0.2.0/24`.
+    /// The block that the record applies to, `192.0.2.0/24`.
     pub network: String,
 }
 
@@ -105,31 +104,31 @@ impl GeoDatabase {
         &self.path
     }
 
-    /// Reads the file if it is another than the one that was read last; says whether it was. What
-    /// can't be read is reported once.
+    /// Reads the file if it has changed since the last time. Returns true if it was read. A file
+    /// that can't be read is reported once.
     pub fn refresh(&self) -> Result<bool, ListFault> {
-        let stamp = stamp(&self.path);
-        if stamp
+        let version = version(&self.path);
+        if version
             == self
                 .content
                 .read()
                 .unwrap_or_else(PoisonError::into_inner)
-                .stamp
-            && stamp.is_some()
+                .version
+            && version.is_some()
         {
             return Ok(false);
         }
         let read = read(&self.path);
         let mut content = self.content.write().unwrap_or_else(PoisonError::into_inner);
-        let was_there = content.stamp.is_some();
-        content.stamp = stamp;
+        let was_there = content.version.is_some();
+        content.version = version;
         match read {
             Ok(database) => {
                 content.database = Some(Arc::new(database));
                 Ok(true)
             }
             // It was said when it went.
-            Err(_) if stamp.is_none() && !was_there && content.database.is_some() => Ok(false),
+            Err(_) if version.is_none() && !was_there && content.database.is_some() => Ok(false),
             Err(message) => Err(ListFault {
                 path: self.path.clone(),
                 line: 0,
@@ -138,8 +137,8 @@ impl GeoDatabase {
         }
     }
 
-    /// What is said of an address at paths such as `country`, `names`, `en`; a number is a place in
-    /// a list, from its end where it is negative. `None`: the database can't be asked.
+    /// Looks up an address at paths such as `country`, `names`, `en`; a number is an index into a
+    /// list, counted from its end if negative. `None`: the database is not available.
     pub fn record<P: AsRef<str>>(&self, address: IpAddr, paths: &[Vec<P>]) -> Option<Record> {
         let database = self
             .content
@@ -160,7 +159,7 @@ impl GeoDatabase {
         })
     }
 
-    /// Adds what this database knows to what is known.
+    /// Adds this database's values to those already known.
     fn add_to(&self, place: &mut Place, address: IpAddr) {
         let database = self
             .content
@@ -213,7 +212,7 @@ impl GeoDatabase {
     }
 }
 
-/// What the databases know of an address, together.
+/// Combines the records of several databases for an address.
 pub fn place_of(databases: &[Arc<GeoDatabase>], address: IpAddr) -> Place {
     let mut place = Place::default();
     for database in databases {

@@ -1,9 +1,9 @@
-//! Client addresses by the million: sets of blocks, lists of them in files, bans that run out, and
-//! where an address is.
+//! Sets of client addresses, by the million: blocks, lists of them in files, bans that expire, and
+//! GeoIP databases.
 //!
-//! Used by `config` (what a configuration names), `pipeline` (what a request meets) and the
-//! server's control socket. Pure but for reading the lists' files: no clock, no logs. Absent on
-//! purpose: what happens to somebody who is in one, which is `pipeline::throttle`'s to say.
+//! Called by: `config` (lists and databases of a configuration), `pipeline` (access checks), and
+//! the server's control socket. Pure except for reading files: no clock, no logs.
+//! Out of scope: the consequences for a listed client, which `pipeline::throttle` decides.
 
 mod bans;
 mod block;

@@ -1,8 +1,9 @@
 //! A list of addresses in a file, which may be replaced while the server runs.
 //!
-//! One block, address or range (`192.0.2.1-192.0.2.9`) per line; `#` and `;` begin comments, as the
-//! published lists have them. The difficulty: a list with a bad line must not become a shorter
-//! list. It is refused as a whole, with the line's number, and the one before stays in force.
+//! Called by: access rules and hotlink protection. One block, address, or range
+//! (`192.0.2.1-192.0.2.9`) per line; `#` and `;` begin comments, as in published lists.
+//! Caveat: a list with a bad line must not become a shorter list. It is refused as a whole, with
+//! the line's number, and the previous one stays in force.
 
 use crate::{AddressSet, SetBuilder};
 use std::{
@@ -17,7 +18,7 @@ use std::{
 const FILE_BYTES_MAX: u64 = 1 << 30;
 const SHOWN_CHARS_MAX: usize = 60;
 
-/// Why a list can't be used.
+/// Reason why a list can't be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListFault {
     pub path: PathBuf,
@@ -35,16 +36,16 @@ impl fmt::Display for ListFault {
     }
 }
 
-/// By what a changed file is known.
-pub(crate) type Stamp = (u64, u64, i64, i64);
+/// Identifies a version of a file: a change of any number means that it has changed.
+pub(crate) type FileVersion = (u64, u64, i64, i64);
 
 #[derive(Debug, Default)]
 struct Content {
     set: Arc<AddressSet>,
-    stamp: Option<Stamp>,
+    version: Option<FileVersion>,
 }
 
-/// A file's list, shared by whoever asks it; empty until it is first read.
+/// A file's list, shared by all its users; empty until it is first read.
 #[derive(Debug)]
 pub struct AddressList {
     path: PathBuf,
@@ -88,36 +89,36 @@ impl AddressList {
 
     /// Takes over what another list of the same file has read.
     pub fn share(&self, other: &AddressList) {
-        let (set, stamp) = {
+        let (set, version) = {
             let other = other.content.read().unwrap_or_else(PoisonError::into_inner);
-            (Arc::clone(&other.set), other.stamp)
+            (Arc::clone(&other.set), other.version)
         };
-        *self.content.write().unwrap_or_else(PoisonError::into_inner) = Content { set, stamp };
+        *self.content.write().unwrap_or_else(PoisonError::into_inner) = Content { set, version };
     }
 
-    /// Reads the file if it is another than the one that was read last; says whether it was. What
-    /// can't be read is reported once.
+    /// Reads the file if it has changed since the last time. Returns true if it was read. A file
+    /// that can't be read is reported once.
     pub fn refresh(&self) -> Result<bool, ListFault> {
         let fault = |message: String| ListFault {
             path: self.path.clone(),
             line: 0,
             message,
         };
-        let stamp = stamp(&self.path);
-        if stamp.is_some()
-            && stamp
+        let version = version(&self.path);
+        if version.is_some()
+            && version
                 == self
                     .content
                     .read()
                     .unwrap_or_else(PoisonError::into_inner)
-                    .stamp
+                    .version
         {
             return Ok(false);
         }
         let read = self.read();
         let mut content = self.content.write().unwrap_or_else(PoisonError::into_inner);
-        let was_there = content.stamp.is_some();
-        content.stamp = stamp;
+        let was_there = content.version.is_some();
+        content.version = version;
         match read {
             Ok(set) => {
                 content.set = Arc::new(set);
@@ -159,7 +160,7 @@ impl AddressList {
     }
 }
 
-pub(crate) fn stamp(path: &Path) -> Option<Stamp> {
+pub(crate) fn version(path: &Path) -> Option<FileVersion> {
     let metadata = fs::metadata(path).ok()?;
     Some((
         metadata.ino(),
@@ -169,7 +170,7 @@ pub(crate) fn stamp(path: &Path) -> Option<Stamp> {
     ))
 }
 
-/// The error: its line, and what is wrong there.
+/// Parses a list. The error has the line number and the problem.
 pub(crate) fn parse(text: &[u8]) -> Result<AddressSet, (u32, String)> {
     let mut builder = SetBuilder::default();
     for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {

@@ -1,9 +1,9 @@
-//! Ranges of numbers, found in two steps: which few may be meant, by the number's distance from the
-//! first; then by bisection among those.
+//! Ranges of numbers, searched in two steps: a bucket by the number's distance from the first, then
+//! bisection within it.
 //!
-//! The difficulty is memory that is far away: a plain bisection over a million ranges jumps through
-//! all of it. The index of buckets stays in a cache near the core, and a bucket's ranges, both ends
-//! of each, lie beside each other. Where ranges crowd together, bisection takes over.
+//! Caveat: memory access dominates: a plain bisection over a million ranges jumps through all of
+//! them. The index of buckets stays in a cache near the core, and a bucket's ranges, both ends of
+//! each, are adjacent. Where ranges crowd together, bisection takes over.
 
 /// Ranges per bucket, on average.
 const PER_BUCKET: usize = 1;
@@ -30,7 +30,7 @@ impl<T> Default for Ranges<T> {
 }
 
 impl<T: Copy + Ord + Number> Ranges<T> {
-    /// Of ranges in any order, which may overlap.
+    /// Builds the set from ranges in any order, which may overlap.
     pub fn new(mut ranges: Vec<(T, T)>) -> Ranges<T> {
         ranges.sort_unstable();
         ranges.dedup_by(|next, before| {
@@ -94,12 +94,13 @@ impl<T: Copy + Ord + Number> Ranges<T> {
     }
 }
 
-/// What an address is.
+/// An address as a number.
 pub(crate) trait Number: Sized {
-    /// The number behind.
+    /// The following number.
     fn next(self) -> Option<Self>;
 
-    /// By how much a distance from `first` is shifted so that this one has `bits` at most.
+    /// Number of bits by which a distance from `first` is shifted so that this one has `bits` at
+    /// most.
     fn shift_to(self, first: Self, bits: u32) -> u32;
 
     /// `self` is not below `first`.

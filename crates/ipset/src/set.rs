@@ -1,4 +1,4 @@
-//! A set of addresses, IPv4 and IPv6: what a million blocks come to.
+//! A set of addresses, IPv4 and IPv6.
 
 use crate::{Block, block::Range, ranges::Ranges};
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::net::IpAddr;
 #[derive(Debug, Default)]
 pub struct AddressSet {
     v4: Ranges<u32>,
-    /// Of whole /64 networks, by their upper halves: half the memory, and half the way to it.
+    /// Whole /64 networks, by their upper halves: half the memory, and half the search.
     v6_networks: Ranges<u64>,
     v6: Ranges<u128>,
     entries: usize,
@@ -23,7 +23,7 @@ impl AddressSet {
         }
     }
 
-    /// As they were put in; those that overlap are kept as one.
+    /// Number of blocks added; overlapping ones are stored as one.
     pub fn len(&self) -> usize {
         self.entries
     }

@@ -1,4 +1,4 @@
-//! Big-endian numbers out of bytes, and into them. What is not there is `None`, never a panic.
+//! Reads and writes big-endian numbers. Missing bytes are `None`, never a panic.
 
 /// Two bytes at `at`.
 pub fn be16(bytes: &[u8], at: usize) -> Option<u16> {
@@ -35,8 +35,8 @@ pub fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     }
 }
 
-/// `value * factor / divisor`, rounded to the nearest and kept within what an `i64` holds; a
-/// divisor of 0 is taken as 1.
+/// Returns `value * factor / divisor`, rounded to the nearest integer and clamped to an `i64`; a
+/// divisor of 0 counts as 1.
 pub fn scale(value: i64, factor: u32, divisor: u32) -> i64 {
     let divisor = i128::from(divisor.max(1));
     let product = i128::from(value) * i128::from(factor);

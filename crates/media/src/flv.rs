@@ -1,9 +1,9 @@
 //! FLV files (Adobe Flash Video File Format, version 10.1, annex E) from a byte or from a time on.
 //!
-//! What players got from servers with an flv module is a head of 13 bytes and the file from the
-//! byte that they asked for. So it is here. Files with H.264 or AAC begin with tags without which
-//! no later one can be decoded; those are put in between, with the time of what follows, so that
-//! players that have not seen the beginning can begin there.
+//! Called by: `static-files`. As with other servers' flv modules, players get a header of 13 bytes
+//! and the file from the requested byte. Files with H.264 or AAC begin with tags without which no
+//! later one can be decoded; those are inserted, with the time of the following tag, so that
+//! players can begin there.
 
 mod index;
 mod metadata;
@@ -12,11 +12,11 @@ mod tags;
 
 pub use index::Index;
 
-use crate::{Fault, Piece, Source, Times};
+use crate::{MediaError, Piece, Source, Times};
 use tags::Tag;
 
-/// A version of 1, and what is in the file; then the length of the head, and of the tag before the
-/// first.
+/// The header (version 1 and the kinds of tags), followed by its length and that of the tag before
+/// the first one.
 fn head(flags: u8) -> Vec<u8> {
     [
         b"FLV\x01".as_slice(),
@@ -27,13 +27,12 @@ fn head(flags: u8) -> Vec<u8> {
     .concat()
 }
 
-/// From byte `start` to byte `end`, which is the last one (as lighttpd has it). `None`: the whole
-/// file is meant.
+/// Cuts from byte `start` to byte `end`, inclusive (as in lighttpd). `None`: the whole file.
 pub fn by_bytes<S: Source + ?Sized>(
     source: &S,
     start: u64,
     end: Option<u64>,
-) -> Result<Option<Vec<Piece>>, Fault> {
+) -> Result<Option<Vec<Piece>>, MediaError> {
     let length = source.length();
     let end = end
         .filter(|end| *end > start)
@@ -51,16 +50,16 @@ pub fn by_bytes<S: Source + ?Sized>(
         .map(Some)
 }
 
-/// From the key frame at or before a time on, to the last tag before another.
+/// Cuts from the key frame at or before a time to the last tag before another.
 pub fn by_times<S: Source + ?Sized>(
     source: &S,
     index: &Index,
     times: Times,
-) -> Result<Vec<Piece>, Fault> {
+) -> Result<Vec<Piece>, MediaError> {
     let key = index.key_at(times.start_ms);
     let end = times.end_ms.filter(|end_ms| *end_ms > times.start_ms);
     if times.start_ms > 0 && times.start_ms >= index.duration_ms {
-        return Err(Fault::Beyond);
+        return Err(MediaError::Beyond);
     }
     let end = match end {
         Some(end_ms) if end_ms < index.duration_ms => index.end_at(source, end_ms)?,

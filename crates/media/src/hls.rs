@@ -1,10 +1,11 @@
-//! One MP4 file as HLS (RFC 8216) with fragmented MP4: playlists, the initialisation section, and
-//! fragments, made when they are asked for.
+//! One MP4 file as HLS (RFC 8216) with fragmented MP4: playlists, the initialization section, and
+//! fragments, generated on request.
 //!
-//! A fragment begins at a key frame and has pictures and sound together; what was in the file's
-//! samples is sent as it lies there. [`Plan`] says where fragments begin, and is the same for the
-//! same file, so that nothing about it is kept between requests. Absent on purpose: several
-//! renditions of one film (each file is a playlist of its own), MPEG-TS, encryption.
+//! Called by: `static-files`. A fragment begins at a key frame and has video and audio together;
+//! samples are sent as they are in the file. [`Plan`] determines the fragments, and is the same for
+//! the same file, so nothing is kept between requests.
+//! Out of scope: several renditions of one film (each file is a playlist of its own), MPEG-TS,
+//! encryption.
 
 mod codecs;
 mod fragment;

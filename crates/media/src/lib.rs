@@ -1,12 +1,12 @@
-//! Audio and video files as players ask for them: MP4 from a time on, MP4 as HLS, FLV from a byte
-//! or a time on.
+//! Audio and video files for players: MP4 from a start time, MP4 as HLS, FLV from a byte or a time.
 //!
-//! Floor 2, pure: bytes come through a [`Source`], and what goes out is a list of [`Piece`]s, some
-//! made here, most of them ranges of the file, which whoever asked sends without a copy.
-//! Difficulty: files are hostile. Every number of a file is checked before it is used, work is
-//! proportional to the bytes of the index that was read (never to what these claim), and the index
-//! is bounded. Absent on purpose: decoding, transcoding, encrypted files, and files that are
-//! fragmented already.
+//! Called by: `static-files`. Pure: bytes come through a [`Source`]; the output is a list of
+//! [`Piece`]s, some generated, most of them ranges of the file, which the caller sends without a
+//! copy.
+//! Caveat: files are hostile. Every number of a file is checked before use, work is proportional to
+//! the bytes of the index that was read (never to the counts it claims), and the size of the index
+//! is limited.
+//! Out of scope: decoding, transcoding, encrypted files, and fragmented files.
 
 mod bytes;
 pub mod flv;
@@ -17,11 +17,11 @@ pub mod work;
 
 use std::{fmt, io, ops::Range};
 
-/// Where the bytes of a file come from.
+/// Random access to the bytes of a file.
 pub trait Source {
     fn length(&self) -> u64;
 
-    /// Fills `into` with what is there from `at` on; less is an error.
+    /// Fills `into` with the bytes from `at` on; fewer bytes are an error.
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()>;
 }
 
@@ -40,7 +40,7 @@ impl Source for [u8] {
     }
 }
 
-/// A run of what goes out.
+/// A part of the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
     Memory(Vec<u8>),
@@ -57,9 +57,9 @@ impl Piece {
     }
 }
 
-/// Why there is nothing to send.
+/// Reason why there is nothing to send.
 #[derive(Debug)]
-pub enum Fault {
+pub enum MediaError {
     Read(io::Error),
     /// The file contradicts itself or its format.
     Damaged(&'static str),
@@ -70,30 +70,30 @@ pub enum Fault {
         bytes: u64,
         bytes_max: u64,
     },
-    /// The file ends before the time that was asked for, or has no such fragment.
+    /// The file ends before the requested time, or has no such fragment.
     Beyond,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for MediaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Read(error) => write!(f, "{error}"),
-            Fault::Damaged(what) => write!(f, "damaged: {what}"),
-            Fault::Unsupported(what) => f.write_str(what),
-            Fault::IndexTooLarge { bytes, bytes_max } => {
+            MediaError::Read(error) => write!(f, "{error}"),
+            MediaError::Damaged(what) => write!(f, "damaged: {what}"),
+            MediaError::Unsupported(what) => f.write_str(what),
+            MediaError::IndexTooLarge { bytes, bytes_max } => {
                 write!(
                     f,
                     "its index (moov) has {bytes} bytes, and {bytes_max} are allowed (`media_index_max`)"
                 )
             }
-            Fault::Beyond => f.write_str("it ends before"),
+            MediaError::Beyond => f.write_str("it ends before"),
         }
     }
 }
 
-impl From<io::Error> for Fault {
-    fn from(error: io::Error) -> Fault {
-        Fault::Read(error)
+impl From<io::Error> for MediaError {
+    fn from(error: io::Error) -> MediaError {
+        MediaError::Read(error)
     }
 }
 

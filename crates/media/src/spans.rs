@@ -1,15 +1,15 @@
-//! Ranges of a file laid one behind the other: what becomes of an offset when only some of a file's
-//! bytes are sent.
+//! Concatenated ranges of a file, and the new position of an offset when only these ranges are
+//! sent.
 //!
-//! Difficulty: chunks of several tracks lie beside each other in any order, overlap where a file is
-//! hostile, and leave small gaps. Ranges that touch are one, small gaps go along (a few bytes cost
-//! less than another call of sendfile), and too many become one.
+//! Caveat: chunks of several tracks are interleaved in any order, overlap in hostile files, and
+//! leave small gaps. Adjacent ranges are merged, small gaps are included (a few bytes cost less
+//! than another call of sendfile), and too many ranges become one.
 
 use std::ops::Range;
 
 /// A gap of so many bytes goes along.
 const GAP_MAX: u64 = 16 << 10;
-/// More ranges than these are sent as one.
+/// Maximum number of ranges; more are sent as one.
 const RANGES_MAX: usize = 2048;
 
 /// Ranges in order, apart from each other, each with where it comes to lie.
@@ -54,7 +54,7 @@ impl Spans {
             .map_or(0, |(range, at)| at + (range.end - range.start))
     }
 
-    /// Where the byte at `offset` of the file comes to lie, which has to be in one of the ranges.
+    /// New position of the byte at `offset` of the file, which has to be in one of the ranges.
     pub fn position(&self, offset: u64) -> u64 {
         let behind = self.0.partition_point(|(range, _)| range.start <= offset);
         let found = behind.checked_sub(1).and_then(|at| self.0.get(at));

@@ -1,8 +1,9 @@
 //! Steps of work that this thread has done on files, counted so that tests and the fuzz target can
-//! hold them against the bytes of the file.
+//! compare them with the size of the file.
 //!
-//! Called by: every loop over what a file's tables say. Caveat: a step is one turn of such a loop,
-//! not a unit of time. Out of scope: limits; each loop is bounded by what it goes through.
+//! Called by: every loop over a file's tables.
+//! Caveat: a step is one iteration of such a loop, not a unit of time.
+//! Out of scope: limits; each loop is bounded by its input.
 
 use std::cell::Cell;
 

@@ -2,7 +2,7 @@
 
 use super::steps;
 use crate::{
-    Fault, Times, flv, hls,
+    MediaError, Times, flv, hls,
     mp4::{self, Movie, Writer},
 };
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 const STEPS_PER_BYTE: u64 = 64;
 const STEPS_ANYWAY: u64 = 1_000_000;
 
-/// What is in the tables of a track.
+/// Content of a track's tables.
 #[derive(Clone, Debug, Default)]
 struct Tables {
     timescales: (u32, u32),
@@ -275,7 +275,7 @@ fn too_many_fragments_are_refused() {
     let movie = Movie::read(file.as_slice(), 1 << 20).unwrap();
     assert!(matches!(
         hls::Plan::new(&movie, 1000),
-        Err(Fault::Unsupported(_))
+        Err(MediaError::Unsupported(_))
     ));
     assert!(is_bounded(&file, dearest(&file, 1)));
 }

@@ -1,12 +1,11 @@
-//! The content of a request, inspected before a handler gets any of it.
+//! Inspection of a request's content, before a handler gets any of it.
 //!
 //! Called by: the phase `inspect_content`.
 //! Caveat: the body is taken out of the exchange while it is read, and replaced by one that replays
-//! what was read. Large content is inspected on another thread, so that other requests go on.
-//! Out of scope: limits on the size of bodies, which hold while it is read here, too.
+//! what was read. Large content is inspected on another thread, so that other requests continue.
+//! Out of scope: limits on the size of bodies, which apply while it is read here, too.
 
 use crate::{
-    LARGE_BYTES,
     gathered::Gathered,
     screening::{Screening, SharedTransaction, Stage, refuse},
 };
@@ -24,6 +23,9 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+/// Content beyond this size is inspected on another thread.
+pub(crate) const LARGE_BYTES: u64 = 32 << 10;
+
 /// Runs work on another thread. `false`: it was not carried through, and may still be running.
 pub type Offload = fn(Box<dyn FnOnce() + Send>) -> LocalFuture<'static, bool>;
 
@@ -33,9 +35,9 @@ struct Read {
 }
 
 enum Outcome {
-    /// As far as rules inspect it.
+    /// All bytes that rules inspect.
     Whole,
-    /// More than rules inspect.
+    /// More bytes than rules inspect.
     TooLarge,
     Broken(BodyError),
     /// There is no space to buffer it until it has been inspected.
@@ -56,7 +58,7 @@ pub fn request_content<'a>(
     else {
         return Step::PASS;
     };
-    // What follows CONNECT is no content (RFC 9110 section 9.3.6).
+    // Bytes after CONNECT are not content (RFC 9110 section 9.3.6).
     let has_some = !exchange.body.is_end() && exchange.head.view().method() != Method::Connect;
     if !has_some || !screening.rules.wants_request_content() {
         if let Some(transaction) = screening.transaction.borrow_mut().as_mut() {
@@ -177,8 +179,8 @@ impl Job {
     }
 }
 
-/// Lets the library inspect what it was given, on another thread if that is much. Where that fails
-/// the transaction is lost, and the request refused.
+/// Lets the library inspect the content, on another thread if it is large. If that fails, the
+/// transaction is lost and the request is refused.
 pub(super) async fn look(
     shared: &SharedTransaction,
     is_much: bool,

@@ -1,9 +1,9 @@
-//! Content that was read ahead, replayed as it came: from memory, then from an unnamed file, then
-//! from its source where not all of it was read.
+//! Content that was read ahead, replayed as received: from memory, then from an unnamed file, then
+//! from its source if it was not read completely.
 //!
 //! Called by: `content`, which reads it; the handler, which gets it.
-//! Caveat: what is buffered on disk is bounded by client and in total.
-//! Out of scope: what is done with content for which there is no room.
+//! Caveat: space on disk is limited per client and in total.
+//! Out of scope: the response if there is no space.
 
 use saker_config::model::Throttle;
 use saker_files::{
@@ -24,7 +24,7 @@ const MEMORY_BYTES_MAX: u64 = 64 << 10;
 pub struct Gathered {
     inner: Box<dyn RequestBody>,
     memory: VecDeque<Chunk>,
-    /// All that was read.
+    /// Bytes read so far.
     bytes: u64,
     in_memory: u64,
     file: Option<BufferFile>,
@@ -47,14 +47,14 @@ impl Gathered {
         self.bytes
     }
 
-    /// More of it, to be inspected.
+    /// Reads the next chunk, to be inspected.
     pub fn poll_inner(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         let polled = self.inner.poll_chunk(cx);
         self.is_whole |= matches!(polled, Poll::Ready(None));
         polled
     }
 
-    /// Keeps what was inspected. `false`: there is no room for it on disk.
+    /// Stores an inspected chunk. `false`: there is no space on disk.
     pub async fn keep(
         &mut self,
         chunk: Chunk,

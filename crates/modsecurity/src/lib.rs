@@ -27,12 +27,9 @@ use std::{
     },
 };
 
-/// More content than that is inspected on another thread.
-const LARGE_BYTES: u64 = 32 << 10;
-
 /// The inspector of one worker.
 pub struct ModSecurityInspector {
-    /// For request content that is read ahead.
+    /// Space for request content that is read ahead.
     buffer_files: Arc<BufferFiles>,
     offload: Offload,
 }
@@ -67,13 +64,13 @@ impl Inspector for ModSecurityInspector {
 
 /// Connection, URI and fields.
 fn request_head(exchange: &mut Exchange) -> Option<Response> {
-    let wanted = exchange.settings.modsecurity.clone()?;
+    let wanted = exchange.routing.settings.modsecurity.clone()?;
     exchange.depends_on_request();
     // Without usable rules nothing passes.
     let Some(rules) = wanted.rules.clone() else {
         return Some(Response::new(Status::INTERNAL_SERVER_ERROR));
     };
-    if exchange.trace.is_some() {
+    if exchange.log.trace.is_some() {
         exchange.trace("access", None, || {
             "ModSecurity's rules are asked; explain assumes that they let it pass".into()
         });
@@ -94,7 +91,7 @@ fn request_head(exchange: &mut Exchange) -> Option<Response> {
     transaction.request_head();
     let screening = Rc::new(Screening::new(exchange, &rules, transaction));
     exchange.extensions.insert(Rc::clone(&screening));
-    exchange.inspection = Some(Rc::clone(&screening) as Rc<dyn Inspection>);
+    exchange.access.inspection = Some(Rc::clone(&screening) as Rc<dyn Inspection>);
     screening
         .intervention()
         .map(|found| refuse(exchange, found))
@@ -118,7 +115,7 @@ fn describe(exchange: &Exchange, transaction: &mut Transaction) {
     }
 }
 
-/// The id in the rules' own logs: mod_unique_id's where that is set.
+/// The id in the rules' own logs: mod_unique_id's if it is set.
 fn id(exchange: &Exchange) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     match exchange.environment.first(b"UNIQUE_ID") {

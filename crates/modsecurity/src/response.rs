@@ -1,14 +1,13 @@
-//! The response, inspected before filters change it and the page cache keeps it.
+//! Inspection of the response, before filters change it and the page cache stores it.
 //!
 //! Called by: `respond`, for requests that have passed.
-//! Caveat: rules see content before its head may go, so it is read up to a bound; a stream begins
-//! again with what was read of it. Where the response is a range, several, or a coding of what the
-//! server has, rules see what the server has: refused content can't be fetched piece by piece.
+//! Caveat: rules see content before its head is sent, so it is read up to a limit; a stream begins
+//! again with the part that was read. If the response is a range, several ranges, or a coding of a
+//! file, rules see the whole file: refused content can't be fetched piece by piece.
 //! Out of scope: error pages, which are the server's own.
 
 use crate::{
-    LARGE_BYTES,
-    content::{Offload, look},
+    content::{LARGE_BYTES, Offload, look},
     screening::{Screening, SharedTransaction, Stage, refuse},
 };
 use saker_http::{Fields, Method};
@@ -69,7 +68,7 @@ fn head(exchange: &mut Exchange, screening: &Screening, response: &Response) -> 
 /// Shows the rules the content, as far as they want it; returns the number of bytes shown.
 async fn content(exchange: &Exchange, screening: &Screening, response: &mut Response) -> u64 {
     let rules = &screening.rules;
-    // An error page is no part of the representation.
+    // An error page is not part of the representation.
     let whole = screening
         .whole
         .take()

@@ -1,14 +1,16 @@
-//! One inspected request: its transaction with libmodsecurity, how far it has got, and its log
+//! State of one inspected request: its transaction with libmodsecurity, its progress, and its log
 //! lines.
 //!
-//! Called by: every step of the inspection. Kept in the exchange until that ends; dropping it
-//! writes the audit log. Caveat: the transaction is away (`None`) while another thread works on it,
-//! and lost if that fails. Out of scope: reading content (`content`, `response`).
+//! Called by: every step of the inspection. It lives in the exchange; dropping it writes the audit
+//! log.
+//! Caveat: the transaction is absent (`None`) while another thread works on it, and lost if that
+//! fails.
+//! Out of scope: reading content (`content`, `response`).
 
 use saker_config::modsecurity::Rules;
 use saker_http::Status;
 use saker_net::modsecurity::{Intervention, Transaction};
-use saker_pipeline::{Asker, Body, Exchange, Inspection, Response};
+use saker_pipeline::{Body, Exchange, Inspection, RequestLogContext, Response};
 use saker_telemetry::{error_log, httpd_message, message};
 use std::{
     cell::{Cell, RefCell},
@@ -16,7 +18,7 @@ use std::{
     sync::Arc,
 };
 
-/// As nginx's 444: no answer at all.
+/// No response at all, as with nginx's 444.
 const NO_RESPONSE: Status = Status(444);
 
 /// `None` while another thread has it.
@@ -88,7 +90,7 @@ impl Inspection for Screening {
 /// The request that log lines of rules belong to.
 pub struct RuleLog {
     rules: Arc<Rules>,
-    request: Asker,
+    request: RequestLogContext,
     host: String,
 }
 
@@ -96,7 +98,7 @@ impl RuleLog {
     fn of(exchange: &Exchange, rules: &Arc<Rules>) -> RuleLog {
         RuleLog {
             rules: Arc::clone(rules),
-            request: exchange.asker(),
+            request: exchange.log_context(),
             host: String::from_utf8_lossy(&exchange.host).into_owned(),
         }
     }
@@ -152,10 +154,10 @@ impl Drop for Screening {
 pub fn refuse(exchange: &mut Exchange, found: Intervention) -> Response {
     let response = refusal(found);
     if response.status == NO_RESPONSE {
-        exchange.drops_connection = true;
+        exchange.limits.drops_connection = true;
     }
     // A refused request holds no place among concurrent ones.
-    exchange.counted.clear();
+    exchange.limits.counted.clear();
     if let Some(screening) = exchange.extensions.get::<Rc<Screening>>() {
         screening.stage.set(Stage::Refused(response.status));
     }
@@ -171,7 +173,7 @@ fn refusal(found: Intervention) -> Response {
     };
     let mut response = Response::new(status);
     if let Some(to) = found.redirect {
-        // Client input that rules put into the target must not become fields of its own.
+        // Client input that rules put into the target must not create fields of its own.
         let to: Vec<u8> = to.bytes().filter(|byte| byte.is_ascii_graphic()).collect();
         response.fields_mut().set("Location", to);
     }

@@ -22,10 +22,11 @@ pub fn authorize<'a>(
     exchange: &'a mut Exchange,
     authorizer: Option<&'a dyn Authorizer>,
 ) -> Step<'a> {
-    if exchange.stands_in_for.is_some() {
+    if exchange.log.stands_in_for.is_some() {
         return Step::PASS;
     }
     let Some(wanted) = exchange
+        .routing
         .settings
         .authorize
         .clone()
@@ -34,7 +35,7 @@ pub fn authorize<'a>(
         return Step::PASS;
     };
     exchange.depends_on_request();
-    if exchange.trace.is_some() {
+    if exchange.log.trace.is_some() {
         let server = wanted.said.clone().unwrap_or_default();
         exchange.trace("access", Some(&wanted.origin), || {
             format!("{server} is asked whether it may pass; explain assumes that it may")
@@ -42,10 +43,11 @@ pub fn authorize<'a>(
         return Step::PASS;
     }
     if exchange
+        .access
         .auth_state
         .take_if(|state| !state.is_under(&wanted))
         .is_none()
-        && exchange.auth_state.is_some()
+        && exchange.access.auth_state.is_some()
     {
         return Step::PASS;
     }
@@ -56,7 +58,8 @@ pub fn authorize<'a>(
     Step::Pending(Box::pin(async move {
         match asking.await {
             Permission::Granted(granted) => {
-                exchange.auth_state = Some(Box::new(AuthState::new(Arc::clone(&wanted), &granted)));
+                exchange.access.auth_state =
+                    Some(Box::new(AuthState::new(Arc::clone(&wanted), &granted)));
                 apply(exchange, &wanted, granted);
                 Verdict::Pass
             }
@@ -98,7 +101,7 @@ fn apply(exchange: &mut Exchange, wanted: &Arc<Authorize>, granted: Granted) {
         .filter(|line| !line.is_empty())
         .map(|line| (&b"Connection"[..], line.as_slice()));
     let head = exchange.head.with_fields(kept.chain(options).chain(own));
-    (exchange.head, exchange.has_authorized_fields) = (head, true);
+    (exchange.head, exchange.access.has_authorized_fields) = (head, true);
     if !exchange.body.is_end() {
         let inner = std::mem::replace(&mut exchange.body, Box::new(NoBody));
         exchange.body = Box::new(WithoutTrailers {

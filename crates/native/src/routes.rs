@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Redirects to HTTPS if the site wants that, or gives the request the action and the settings of
 /// the first route whose pattern matches its path.
 pub fn select(exchange: &mut Exchange) -> Option<Response> {
-    let site = Arc::clone(&exchange.site);
+    let site = Arc::clone(&exchange.routing.site);
     if let Some(redirect) = to_https(exchange) {
         return Some(redirect);
     }
@@ -19,16 +19,16 @@ pub fn select(exchange: &mut Exchange) -> Option<Response> {
         .routes
         .iter()
         .position(|route| route.pattern.captures(&exchange.path).is_some());
-    exchange.route = matching;
+    exchange.routing.route = matching;
     match matching.map(|at| &site.routes[at]) {
         Some(route) => {
-            exchange.settings = Arc::clone(&route.settings);
+            exchange.routing.settings = Arc::clone(&route.settings);
             exchange.trace("server_rewrite", Some(&route.origin), || {
                 format!("route `{}` matches: {}", route.pattern, route.action)
             });
         }
         None => {
-            exchange.settings = Arc::clone(&site.settings);
+            exchange.routing.settings = Arc::clone(&site.settings);
             exchange.trace("server_rewrite", None, || match site.routes.len() {
                 0 => "the site has no routes".into(),
                 1 => "the site's route does not match".into(),
@@ -37,7 +37,7 @@ pub fn select(exchange: &mut Exchange) -> Option<Response> {
         }
     }
     // nginx's `internal`.
-    if exchange.redirects == 0
+    if exchange.routing.redirects == 0
         && matching.is_some_and(|at| site.routes.get(at).is_some_and(|route| route.is_internal))
     {
         exchange.trace("server_rewrite", None, || {
@@ -50,10 +50,10 @@ pub fn select(exchange: &mut Exchange) -> Option<Response> {
 
 /// Shows `explain` where the path would be in the file system; the files handler opens it.
 pub fn trace_file(exchange: &mut Exchange) {
-    if exchange.trace.is_none() || exchange.stands_in_for.is_some() {
+    if exchange.log.trace.is_none() || exchange.log.stands_in_for.is_some() {
         return;
     }
-    let text = match &exchange.site.root {
+    let text = match &exchange.routing.site.root {
         Some(root) => format!(
             "{}{}",
             root.display(),

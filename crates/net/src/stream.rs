@@ -7,6 +7,7 @@
 //! Out of scope: timeouts and buffers, which belong to the driver; TLS, a layer above.
 
 use crate::socket_options;
+use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
 use std::{
@@ -112,14 +113,38 @@ impl Stream {
         cx: &mut Context<'_>,
         buf: &mut [u8],
     ) -> Poll<io::Result<usize>> {
+        self.poll_reading(cx, buf.len(), |fd| {
+            Ok(rustix::net::recv(fd, &mut *buf, RecvFlags::empty())?.1)
+        })
+    }
+
+    /// [`Stream::poll_read_now`] into the room behind what `buf` holds, of which there must be
+    /// some; nothing is cleared first.
+    pub fn poll_read_behind(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut Vec<u8>,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_reading(cx, buf.capacity() - buf.len(), |fd| {
+            Ok(rustix::net::recv(fd, spare_capacity(buf), RecvFlags::empty())?.0)
+        })
+    }
+
+    /// Asks the kernel first, and waits if it has nothing.
+    fn poll_reading(
+        &self,
+        cx: &mut Context<'_>,
+        room: usize,
+        mut recv: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
         loop {
             let mut read = None;
             // WouldBlock makes tokio forget the readiness, which after a short read is what we know
             // already.
             let outcome = self.reading(|fd| {
-                let bytes = rustix::net::recv(fd, &mut *buf, RecvFlags::empty())?.1;
+                let bytes = recv(fd)?;
                 read = Some(bytes);
-                if bytes == 0 || bytes == buf.len() {
+                if bytes == 0 || bytes == room {
                     Ok(bytes)
                 } else {
                     Err(io::ErrorKind::WouldBlock.into())

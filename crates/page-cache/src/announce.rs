@@ -11,7 +11,7 @@ use saker_pipeline::Exchange;
 
 /// True if a program or an upstream makes the response.
 pub fn is_made(exchange: &Exchange) -> bool {
-    exchange.call.is_some() || matches!(exchange.action(), Action::Proxy(_))
+    exchange.upstream.call.is_some() || matches!(exchange.action(), Action::Proxy(_))
 }
 
 /// Sets what the application learns about the cache, and removes the client's own versions of it.
@@ -67,7 +67,7 @@ pub fn tell(exchange: &mut Exchange) {
         crawler,
         esi,
         litemage,
-    } = exchange.settings.cache.offer;
+    } = exchange.routing.settings.cache.offer;
     if !pages || !is_made(exchange) {
         return;
     }
@@ -80,7 +80,7 @@ pub fn tell(exchange: &mut Exchange) {
         litemage,
     };
     for (name, value) in told::variables(abilities, &VaryRules::default(), true) {
-        exchange.environment.set(name.as_bytes(), &value);
+        exchange.environment.set_known(name.as_bytes(), &value);
     }
 }
 

@@ -133,7 +133,7 @@ fn exchange(services: &Services, client: Rc<Client>, head: RequestHead) -> Excha
         Arc::clone(&services.generation.no_site),
         now,
     );
-    exchange.admission = Some(Admission::Pass);
+    exchange.limits.admission = Some(Admission::Pass);
     exchange
 }
 

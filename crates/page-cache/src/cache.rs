@@ -61,7 +61,7 @@ pub struct PageCache {
     pub workers: usize,
 }
 
-/// What a worker's cache is made of.
+/// Everything that a worker's cache is built from.
 pub struct Share {
     pub store: Arc<Store>,
     /// This worker's share of the memory, in bytes.

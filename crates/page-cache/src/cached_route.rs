@@ -1,7 +1,7 @@
 //! The route cache's entry for pages: further requests for the path are answered from memory
 //! without a full dispatch.
 //!
-//! Called by: the pipeline's fast path, through [`Reusable`]; left in the exchange by `lookup`.
+//! Called by: the pipeline's fast path, through [`CachedRoute`]; left in the exchange by `lookup`.
 //! Caveat: it sees the request head only. It declines for clients that may have private entries,
 //! for pages that are not in memory, stale or purged, and for requests that need another decision.
 //! Out of scope: everything that waits.
@@ -20,7 +20,7 @@ use saker_cache_rules::{
 };
 use saker_cache_store::Validity;
 use saker_http::{HeadView, KnownField, Method};
-use saker_pipeline::{Response, Reusable};
+use saker_pipeline::{CachedRoute, Response};
 use std::{rc::Rc, sync::Arc};
 
 pub struct CachedPageRoute {
@@ -33,7 +33,7 @@ pub struct CachedPageRoute {
     pub stats: Option<Arc<SiteStats>>,
 }
 
-impl Reusable for CachedPageRoute {
+impl CachedRoute for CachedPageRoute {
     fn answer(&self, head: HeadView<'_>, now: i64) -> Option<Response> {
         if (head.has(KnownField::Cookie) || head.has(KnownField::Authorization))
             && self.may_have_own(head)

@@ -19,7 +19,7 @@ pub fn client_identity(exchange: &Exchange, settings: &LscacheSettings) -> Optio
     {
         return None;
     }
-    let user = exchange.user.as_deref();
+    let user = exchange.access.user.as_deref();
     // Keys are on disk: they contain digests of passwords.
     let credentials = credentials(view, user).map(|credentials| digest(&credentials));
     let certificate = certificate(exchange).map(digest);
@@ -40,7 +40,7 @@ pub fn client_identity(exchange: &Exchange, settings: &LscacheSettings) -> Optio
 /// True if the server knows the client by something that need not appear in a request field: a
 /// user, a certificate, or the answer of an authorization server.
 pub fn is_authenticated(exchange: &Exchange) -> bool {
-    exchange.user.is_some() || certificate(exchange).is_some() || granted(exchange).is_some()
+    exchange.access.user.is_some() || certificate(exchange).is_some() || granted(exchange).is_some()
 }
 
 fn certificate(exchange: &Exchange) -> Option<&[u8]> {
@@ -55,6 +55,7 @@ fn certificate(exchange: &Exchange) -> Option<&[u8]> {
 
 fn granted(exchange: &Exchange) -> Option<&[u8]> {
     exchange
+        .access
         .auth_state
         .as_ref()
         .map(|state| state.identity())

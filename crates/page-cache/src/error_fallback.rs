@@ -101,7 +101,7 @@ async fn stale_response(
         match old.respond(exchange.head.view(), &options, hit, exchange.now) {
             PageAnswer::Answer(response) => return Some(response),
             PageAnswer::Encode(coding) => {
-                let levels = Levels::from(&exchange.settings.compression);
+                let levels = Levels::from(&exchange.routing.settings.compression);
                 encode(cache, old, coding, levels).await;
             }
         }

@@ -30,7 +30,7 @@ impl Handler for Explain {
     }
 
     fn handle<'a>(&'a self, exchange: &'a mut Exchange) -> LocalFuture<'a, Handled> {
-        let steps = if exchange.settings.cache.is_on {
+        let steps = if exchange.routing.settings.cache.is_on {
             steps(exchange)
         } else {
             vec![off(exchange)]
@@ -43,7 +43,7 @@ impl Handler for Explain {
 }
 
 fn off(exchange: &Exchange) -> String {
-    let offer = match exchange.settings.cache.offer.pages && is_made(exchange) {
+    let offer = match exchange.routing.settings.cache.offer.pages && is_made(exchange) {
         true => "; X-LSCACHE tells applications that they may switch it on",
         false => "",
     };
@@ -60,7 +60,9 @@ fn steps(exchange: &Exchange) -> Vec<String> {
     if !is_made(exchange) {
         return vec!["not used: static files are served directly".into()];
     }
-    let settings = Rc::new(CacheSettings::new(&Arc::clone(&exchange.settings.cache)));
+    let settings = Rc::new(CacheSettings::new(&Arc::clone(
+        &exchange.routing.settings.cache,
+    )));
     let Some(request) = CacheRequest::of(exchange, Rc::clone(&settings), 0) else {
         let part = settings
             .config
@@ -85,7 +87,7 @@ fn steps(exchange: &Exchange) -> Vec<String> {
     steps
 }
 
-/// What rewrite rules have set, if anything.
+/// Settings made by rewrite rules, if any.
 fn rules(exchange: &Exchange, request: &CacheRequest) -> Vec<String> {
     let set = exchange
         .environment
@@ -127,7 +129,7 @@ fn looked_up(exchange: &Exchange, request: &CacheRequest) -> String {
     format!("looked up{whose}, by {}", key.join(" | "))
 }
 
-/// What the request itself decides.
+/// Facts decided by the request itself.
 fn request_facts(exchange: &Exchange, request: &CacheRequest) -> Vec<String> {
     let (view, settings) = (exchange.head.view(), &request.settings);
     let mut steps = Vec::new();
@@ -162,15 +164,7 @@ fn request_facts(exchange: &Exchange, request: &CacheRequest) -> Vec<String> {
 
 fn session_cookie(exchange: &Exchange, settings: &CacheSettings) -> Option<String> {
     let view = exchange.head.view();
-    let names = view
-        .lines(KnownField::Cookie)
-        .flat_map(|line| line.split(|byte| *byte == b';'));
-    let mut names = names.map(|pair| {
-        pair.split(|byte| *byte == b'=')
-            .next()
-            .unwrap_or_default()
-            .trim_ascii()
-    });
+    let mut names = view.cookies().map(|cookie| cookie.name);
     let named = names.find(|name| settings.http.is_session_cookie(name));
     named
         .or_else(|| identity::session(view, &settings.lscache))

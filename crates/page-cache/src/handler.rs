@@ -17,7 +17,7 @@ impl Handler for LookupHandler {
     }
 
     fn handle<'a>(&'a self, exchange: &'a mut Exchange) -> LocalFuture<'a, Handled> {
-        if !exchange.settings.cache.is_on {
+        if !exchange.routing.settings.cache.is_on {
             // An application that knows of the cache may switch it on.
             announce::tell(exchange);
             return Box::pin(std::future::ready(Handled::Declined));

@@ -18,7 +18,7 @@ use saker_http::{
     HeadView, KnownField, escape, path,
     target::{self, Target},
 };
-use saker_pipeline::{CallTo, Client, Exchange};
+use saker_pipeline::{Client, Exchange, UpstreamTarget};
 
 /// Longer keys are not cached (LSCache protocol 4.1).
 pub const KEY_BYTES_MAX: usize = 65_535;
@@ -27,14 +27,14 @@ pub const BETWEEN: u8 = 0;
 
 pub const HEX: [u8; 16] = *b"0123456789abcdef";
 
-/// What the keys of one URL have in common, without the query.
+/// The part that all keys of one URL share, without the query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyBase {
     /// The scope of purges: the site.
     pub scope: Vec<u8>,
     /// `scheme://host:port/path`
     pub url: Vec<u8>,
-    /// What answers the request: upstream, script, target.
+    /// The upstream, script, or target that answers the request.
     answers: Vec<u8>,
     /// Phones, tablets and other browsers get different pages.
     pub by_device: bool,
@@ -51,9 +51,9 @@ impl KeyBase {
         let path = edits.edited_path(path);
         let url = url(&exchange.client, &exchange.host, path);
         let answers = [answers(exchange), spelling(exchange, &url, path)].concat();
-        let by_device = exchange.settings.cache.varies_by_device;
+        let by_device = exchange.routing.settings.cache.varies_by_device;
         Some(KeyBase {
-            scope: scope(&exchange.site, exchange.site_index),
+            scope: scope(&exchange.routing.site, exchange.routing.site_index),
             url,
             answers,
             by_device,
@@ -255,12 +255,12 @@ fn url(client: &Client, host: &[u8], raw_path: &[u8]) -> Vec<u8> {
 }
 
 fn answers(exchange: &Exchange) -> Vec<u8> {
-    let Some(call) = &exchange.call else {
+    let Some(call) = &exchange.upstream.call else {
         return Vec::new();
     };
     let mut answers = match &call.to {
-        CallTo::Upstream(upstream) => upstream.name.as_bytes().to_vec(),
-        CallTo::Process(_) => Vec::new(),
+        UpstreamTarget::Upstream(upstream) => upstream.name.as_bytes().to_vec(),
+        UpstreamTarget::Process(_) => Vec::new(),
     };
     answers.push(b' ');
     match &call.script {
@@ -289,7 +289,7 @@ fn answers(exchange: &Exchange) -> Vec<u8> {
         }
     }
     // A response for one error status is not reused for another.
-    if let Some(error) = exchange.stands_in_for {
+    if let Some(error) = exchange.log.stands_in_for {
         answers.extend_from_slice(format!(" for {}", error.0).as_bytes());
     }
     // The byte separates the parts of the key.

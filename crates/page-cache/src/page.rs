@@ -82,7 +82,7 @@ pub struct Page {
     looked_at: Cell<(u64, Validity)>,
     /// Requests answered with it by this worker.
     pub hits: Cell<u32>,
-    /// How to fetch it again, where its site refetches pages.
+    /// The request that fetches it again, if its site refetches pages.
     pub replay: OnceCell<Rc<ReplayRequest>>,
     /// A refresh was started or attempted.
     pub is_renewed: Cell<bool>,
@@ -117,8 +117,8 @@ pub struct ResponseOptions {
 impl ResponseOptions {
     pub fn of(exchange: &Exchange) -> ResponseOptions {
         ResponseOptions {
-            settings: exchange.settings.clone(),
-            edits: exchange.head_edits.clone(),
+            settings: exchange.routing.settings.clone(),
+            edits: exchange.cache.head_edits.clone(),
             server_name: result_fields::server_name(exchange),
         }
     }
@@ -130,7 +130,7 @@ pub enum PageAnswer {
     Encode(Coding),
 }
 
-/// What a page is made of.
+/// The parts of a page.
 pub struct PageParts {
     pub key: Box<[u8]>,
     pub id: u64,
@@ -191,7 +191,7 @@ impl Page {
         }
     }
 
-    /// What purges have left of it.
+    /// State of the page with regard to purges.
     pub fn validity(&self, store: &Store, is_banned: impl FnMut(&Ban) -> bool) -> Validity {
         let number = store.purge_seq();
         let (looked_at, validity) = self.looked_at.get();

@@ -21,7 +21,7 @@ use saker_cache_store::EntryHead;
 use saker_http::Fields;
 use saker_pipeline::{Exchange, Response};
 
-/// How long an expired fragment stays usable if it can't be fetched again, in milliseconds.
+/// Time that an expired fragment stays usable if it can't be fetched again, in milliseconds.
 const LAST_GOOD_MS: i64 = 86_400_000;
 
 /// A vary record to be written, and the key of the single entry that it replaces.
@@ -104,7 +104,7 @@ fn too_long() -> Refusal {
     Refusal::new("key", "its key is too long")
 }
 
-/// What responses of this URL vary by, including what was known before.
+/// The vary record for responses of this URL, including what was known before.
 fn vary_record(
     request: &CacheRequest,
     fields: &Fields,

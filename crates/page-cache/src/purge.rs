@@ -150,7 +150,7 @@ fn invalidated(
 
 /// Answers a purge request.
 pub fn answer(cache: &PageCache, exchange: &mut Exchange) -> Response {
-    let config = exchange.settings.cache.clone();
+    let config = exchange.routing.settings.cache.clone();
     let ip = exchange.client.ip();
     if !cache
         .purgers

@@ -94,9 +94,9 @@ fn another(exchange: &Exchange) -> Exchange {
         Rc::clone(&exchange.client),
         head,
         Box::new(NoBody),
-        Arc::clone(&exchange.site),
+        Arc::clone(&exchange.routing.site),
         exchange.now,
     );
-    again.admission = Some(Admission::Pass);
+    again.limits.admission = Some(Admission::Pass);
     again
 }

@@ -6,7 +6,7 @@
 
 use crate::{endpoint::ListenerEndpoint, override_fields::is_override};
 use saker_cache_rules::lscache::vary::{VARY_COOKIE, VaryRules};
-use saker_http::{HeadView, KnownField, RequestHead};
+use saker_http::{HeadView, RequestHead};
 use saker_pipeline::Exchange;
 use std::sync::Arc;
 
@@ -87,13 +87,10 @@ impl ReplayRequest {
 
 /// The cookies that select a variant.
 fn vary_cookies(view: HeadView<'_>, names: &[&[u8]]) -> Vec<u8> {
-    let pairs = view
-        .lines(KnownField::Cookie)
-        .flat_map(|line| line.split(|byte| *byte == b';'))
-        .map(<[u8]>::trim_ascii);
-    let is_kept = |pair: &&[u8]| {
-        let name = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
-        name.starts_with(VARY_COOKIE) || names.contains(&name)
-    };
-    pairs.filter(is_kept).collect::<Vec<_>>().join(&b"; "[..])
+    let kept: Vec<&[u8]> = view
+        .cookies()
+        .filter(|cookie| cookie.name.starts_with(VARY_COOKIE) || names.contains(&cookie.name))
+        .map(|cookie| cookie.text)
+        .collect();
+    kept.join(&b"; "[..])
 }

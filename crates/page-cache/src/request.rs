@@ -28,12 +28,12 @@ use saker_http::{HeadView, RequestHead};
 use saker_pipeline::{Body, Exchange};
 use std::{rc::Rc, sync::Arc};
 
-/// When the making of a response began, in the store's numbers.
+/// The moment at which generating a response began, in the store's numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct FetchStart {
     /// The last purge at that time.
     pub purge_seq: u64,
-    /// Of two entries of a key, the one that began later wins.
+    /// For two entries of a key, the one that began later wins.
     pub number: u64,
 }
 
@@ -57,11 +57,11 @@ pub struct CacheRequest {
     pub client_identity: Option<Vec<u8>>,
     /// See [`crate::client_identity::is_authenticated`].
     pub is_authenticated: bool,
-    /// What responses of this URL vary by, as far as known.
+    /// The known vary record of this URL.
     pub vary_record: Option<Rc<VaryRecord>>,
     /// The last purge when it began.
     pub purge_seq: u64,
-    /// When it was passed on; 0: not yet.
+    /// Number of its generation's beginning; 0: not passed on yet.
     pub number: u64,
     /// Held until the response is stored or not.
     pub under_way: Option<UnderWay>,

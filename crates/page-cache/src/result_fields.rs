@@ -11,14 +11,14 @@ use saker_http::{Fields, fields::known_name};
 use saker_pipeline::Exchange;
 use std::rc::Rc;
 
-/// How a page answers a request.
+/// Kind of a cache hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HitStatus {
     Hit,
     Stale,
 }
 
-/// What the cache did.
+/// Result of the look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheResult {
     Hit,
@@ -94,14 +94,19 @@ pub fn tell(
 
 /// The site's name, where a field contains it; without one, the requested host.
 pub fn server_name(exchange: &Exchange) -> Option<Rc<str>> {
-    let config = &exchange.settings.cache;
+    let config = &exchange.routing.settings.cache;
     if !config.apache_field && !config.apache_detail_field {
         return None;
     }
-    let named = exchange.site.names.iter().find_map(|name| match name {
-        SiteName::Exact(name) => Some(name.as_str()),
-        SiteName::Wildcard(_) | SiteName::Any => None,
-    });
+    let named = exchange
+        .routing
+        .site
+        .names
+        .iter()
+        .find_map(|name| match name {
+            SiteName::Exact(name) => Some(name.as_str()),
+            SiteName::Wildcard(_) | SiteName::Any => None,
+        });
     Some(named.map_or_else(|| String::from_utf8_lossy(&exchange.host).into(), Rc::from))
 }
 

@@ -9,7 +9,7 @@ use saker_cache_rules::{
     rules::{ClientControl, RuleSettings},
 };
 use saker_config::model::CacheUse;
-use saker_http::{HeadView, KnownField};
+use saker_http::{Cookie, HeadView, KnownField};
 use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc};
 
 /// Beyond this number, unused ones are dropped (`.htaccess` files come and go).
@@ -64,17 +64,10 @@ impl CacheSettings {
     /// True if the request has credentials or a session cookie, so that its page is probably
     /// personal.
     pub fn is_personal(&self, view: HeadView<'_>) -> bool {
-        let is_session = |line: &[u8]| {
-            line.split(|byte| *byte == b';').any(|pair| {
-                let end = pair
-                    .iter()
-                    .position(|byte| *byte == b'=')
-                    .unwrap_or(pair.len());
-                let name = pair[..end].trim_ascii();
-                self.http.is_session_cookie(name) && !self.ignores_cookie(name)
-            })
+        let is_session = |cookie: Cookie<'_>| {
+            self.http.is_session_cookie(cookie.name) && !self.ignores_cookie(cookie.name)
         };
-        view.has(KnownField::Authorization) || view.lines(KnownField::Cookie).any(is_session)
+        view.has(KnownField::Authorization) || view.cookies().any(is_session)
     }
 }
 

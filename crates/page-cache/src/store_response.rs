@@ -35,7 +35,7 @@ use saker_pipeline::{Exchange, Response};
 use saker_telemetry::Metric;
 use std::rc::Rc;
 
-/// How long requests for a response that can't be stored don't wait for each other (Varnish's
+/// Time during which requests for an uncacheable response don't wait for each other (Varnish's
 /// default for hit-for-miss).
 const PASS_MS: u64 = 120_000;
 
@@ -65,7 +65,7 @@ pub async fn store_response(
     // The gateway turns a script's own conditional answer into the 304.
     request.is_revalidated =
         request.validates && response.status == Status::NOT_MODIFIED && freshen(&request, response);
-    let is_made = request.is_revalidated || exchange.is_answered_by_program;
+    let is_made = request.is_revalidated || exchange.upstream.is_answered_by_program;
     // A combined request is answered for other URLs only.
     let is_combined = request.include.is_some() && exchange.head.view().method() == Method::Post;
     let is_marked = !is_combined && is_made && detect::is_marked(&request, response);

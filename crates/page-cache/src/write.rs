@@ -133,7 +133,7 @@ fn put_sign(
     Ok(())
 }
 
-/// What belongs to an entry that is being written.
+/// State kept while an entry is being written.
 struct PendingEntry {
     permit: Option<FetchPermit>,
     replay: Option<ReplayRequest>,

@@ -1,53 +1,56 @@
-//! Protection against abuse, as the phases ask for it: the traits that `saker-abuse` implements.
+//! Abuse protection: the traits that `saker-abuse` implements for the phases.
 //!
-//! Called by: the phases `client_rules` and `limits`, the content phase before an upstream is
-//! asked, and the gateway. Caveat: an implementation that looks at the client or at fields has to
-//! report that by [`Exchange::depends_on_request`], or one client's answer is kept for all. Out of
-//! scope: connections (`server`), and the counting itself (`saker-rate-limits`).
+//! Called by: the phases `client_rules` and `limits`, the content phase before an upstream request,
+//! and the gateway.
+//! Caveat: an implementation that examines the client or fields must report it with
+//! [`Exchange::depends_on_request`]; otherwise one client's answer is cached for all.
+//! Out of scope: connections (`server`), and counting (`saker-rate-limits`).
 
 use crate::{Exchange, LocalFuture, Response, Services, Step};
 use saker_rate_limits::Place;
 
-/// Rules about clients that are in force for a site or route.
+/// Rules about clients that apply to a site or route.
 pub trait AbuseControl {
-    /// Bot verification, challenges, login attempts, hotlink protection, signed URLs. Called once
-    /// the settings of the path are known; not called where none of them is configured.
+    /// Runs bot verification, challenges, login attempt limits, hotlink protection, and signed
+    /// URLs. Called once the settings of the path are known, and only if one of them is configured.
     fn check<'a>(&'a self, exchange: &'a mut Exchange, services: &'a Services) -> Step<'a>;
 
-    /// Bans, denied addresses, rate and concurrency limits. `Some`: the answer of a request that is
-    /// refused. A delay is left in [`Exchange::admission`] and waited for before the content.
+    /// Checks bans, denied addresses, and rate and concurrency limits. `Some`: the request is
+    /// refused with this response. A delay is left in
+    /// [`LimitState::admission`](crate::LimitState::admission) and awaited before content.
     fn admit(&self, exchange: &mut Exchange, services: &Services) -> Option<Response>;
 
-    /// Called when it is known which script or upstream answers, where login attempts are limited:
-    /// the path alone may not have told that it is a login.
+    /// Limits login attempts by the script or upstream that is about to answer: the path alone may
+    /// not identify a login.
     fn check_upstream<'a>(&'a self, exchange: &'a mut Exchange, services: &'a Services)
     -> Step<'a>;
 }
 
-/// Limits on requests that upstreams answer; [`Exchange::upstream_gate`] has one where a limit is
-/// set.
+/// Limits on upstream requests; in [`LimitState::upstream_gate`](crate::LimitState::upstream_gate)
+/// if a limit is configured.
 pub trait UpstreamGate {
-    /// Waits for a place where that helps. The error is the answer; the places are given back when
-    /// the permit is dropped, which the caller does once the upstream's response has ended.
+    /// Waits for a free slot, if the limit allows waiting. The error is the response. Slots are
+    /// released when the permit is dropped, which the caller does at the end of the upstream's
+    /// response.
     fn enter<'a>(
         &'a self,
         exchange: &'a mut Exchange,
     ) -> LocalFuture<'a, Result<UpstreamPermit, Response>>;
 }
 
-/// The places that one request holds at its upstream.
+/// The concurrency slots of an upstream request.
 #[derive(Debug, Default)]
 pub struct UpstreamPermit {
     places: Vec<Place>,
 }
 
 impl UpstreamPermit {
-    /// Nothing that has to be held.
+    /// Returns true if the permit holds no slot.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// Holds another place as long as the permit lives.
+    /// Adds a slot, held as long as the permit exists.
     pub fn add(&mut self, place: Place) {
         self.places.push(place);
     }

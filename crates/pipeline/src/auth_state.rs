@@ -1,22 +1,31 @@
-//! What an exchange knows of its forward authorization.
+//! State of forward authorization in an exchange.
 //!
-//! Called by: the native rules, which set it, and the page cache, whose keys depend on it. Caveat:
-//! pages made for differently authorized clients must not be shared; [`AuthState::identity`] tells
-//! them apart. Out of scope: Basic and Digest authentication; their user is
-//! [`Exchange::user`](crate::Exchange).
+//! Called by: the native rules, which set it, and the page cache, whose keys depend on it.
+//! Caveat: pages generated for differently authorized clients must not be shared;
+//! [`AuthState::identity`] distinguishes them.
+//! Out of scope: Basic and Digest authentication, whose user is
+//! [`AccessState::user`](crate::AccessState::user).
 
-use crate::Granted;
 use saker_config::model::Authorize;
 use std::sync::Arc;
 
-/// A permission that was granted.
+/// Data that comes with a permission.
+#[derive(Debug, Default)]
+pub struct Granted {
+    /// Fields of the server's response that the configuration lists.
+    pub fields: Vec<(Box<str>, Vec<u8>)>,
+    /// For programs and logs.
+    pub variables: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// A permission granted by an authorization server.
 pub struct AuthState {
     rule: Arc<Authorize>,
     identity: Vec<u8>,
 }
 
 impl AuthState {
-    /// Granted under `rule`.
+    /// Creates the state for a permission granted under `rule`.
     pub fn new(rule: Arc<Authorize>, granted: &Granted) -> AuthState {
         AuthState {
             rule,
@@ -24,13 +33,14 @@ impl AuthState {
         }
     }
 
-    /// The permission was granted under this very rule: it need not be asked for again.
+    /// Returns true if the permission was granted under exactly this rule, so that the server need
+    /// not be queried again.
     pub fn is_under(&self, rule: &Arc<Authorize>) -> bool {
         Arc::ptr_eq(&self.rule, rule)
     }
 
-    /// What the authorization server returned about the client, in a form that differs for
-    /// different clients; empty where it returned nothing.
+    /// Returns an encoding of the data about the client that the authorization server returned. It
+    /// differs between clients with different data, and is empty if there is none.
     pub fn identity(&self) -> &[u8] {
         &self.identity
     }

@@ -1,6 +1,7 @@
-//! Bodies, in and out. What is in memory is shared, never copied; what is in a file stays there
+//! Request and response bodies. Data in memory is shared, not copied; data in a file stays there
 //! until the socket takes it.
 
+use crate::read_buffer::{READ_BUFFER_BYTES, ReadBuffer};
 use saker_config::model::Throttle;
 use saker_http::Fields;
 use std::{
@@ -11,30 +12,73 @@ use std::{
     task::{Context, Poll},
 };
 
-/// A run of bytes of a shared buffer.
+/// Minimum length of a slice that shares its read buffer. Shorter ones are copied, so that they do
+/// not keep the buffer alive.
+const SHARED_BYTES_MIN: usize = 4 << 10;
+
+/// A slice of a shared buffer.
 #[derive(Clone, Debug)]
 pub struct Chunk {
-    data: Rc<[u8]>,
+    data: Data,
     range: Range<usize>,
+}
+
+#[derive(Clone, Debug)]
+enum Data {
+    Own(Rc<[u8]>),
+    Read(ReadBuffer),
 }
 
 impl Chunk {
     pub fn new(data: Rc<[u8]>) -> Chunk {
         let range = 0..data.len();
-        Chunk { data, range }
+        Chunk {
+            data: Data::Own(data),
+            range,
+        }
+    }
+
+    /// Creates a chunk from a range of a read buffer. The range must be within its bounds.
+    pub fn of_read(buffer: &ReadBuffer, range: Range<usize>) -> Chunk {
+        if range.len() < SHARED_BYTES_MIN {
+            return Chunk::new(buffer[range].into());
+        }
+        assert!(range.end <= buffer.len());
+        Chunk {
+            data: Data::Read(buffer.clone()),
+            range,
+        }
+    }
+
+    /// Copies the bytes if the shared buffer is much larger. For chunks that are stored.
+    pub fn compact(self) -> Chunk {
+        match &self.data {
+            Data::Read(_) if self.len() < READ_BUFFER_BYTES / 2 => Chunk::new(self.bytes().into()),
+            _ => self,
+        }
     }
 
     /// `range` counts from the start of this chunk and must lie within it.
     pub fn slice(&self, range: Range<usize>) -> Chunk {
         assert!(range.start <= range.end && range.end <= self.len());
         Chunk {
-            data: Rc::clone(&self.data),
+            data: self.data.clone(),
             range: self.range.start + range.start..self.range.start + range.end,
         }
     }
 
+    /// Drops the first `bytes`; the chunk must be at least that long.
+    pub fn advance(&mut self, bytes: usize) {
+        assert!(bytes <= self.len());
+        self.range.start += bytes;
+    }
+
     pub fn bytes(&self) -> &[u8] {
-        &self.data[self.range.clone()]
+        let data: &[u8] = match &self.data {
+            Data::Own(data) => data,
+            Data::Read(buffer) => buffer,
+        };
+        &data[self.range.clone()]
     }
 
     pub fn len(&self) -> usize {
@@ -52,9 +96,9 @@ impl From<Vec<u8>> for Chunk {
     }
 }
 
-/// Says whether the content that a file body was promised from is still there. Asked before the
-/// last piece of it leaves: where the answer is no, the connection is cut so that the client sees
-/// that the body is not whole.
+/// Checks whether the content behind a file body is still unchanged. Called before the last piece
+/// is sent; if it has changed, the connection is closed early so that the client detects the
+/// truncated body.
 pub trait StillValid {
     fn still_valid(&self) -> bool;
 }
@@ -75,14 +119,14 @@ pub enum Body {
     Empty,
     Memory(Chunk),
     File(FilePart),
-    /// One after the other (multipart/byteranges).
+    /// Several bodies in sequence (multipart/byteranges).
     Parts(VecDeque<Body>),
-    /// Made while it is sent.
+    /// Generated while it is sent.
     Stream(Box<dyn BodyStream>),
 }
 
 impl Body {
-    /// Number of bytes, where it is known beforehand.
+    /// Returns the number of bytes, if known in advance.
     pub fn length(&self) -> Option<u64> {
         match self {
             Body::Empty => Some(0),
@@ -94,8 +138,8 @@ impl Body {
     }
 }
 
-/// A body that is made while it is sent. Called by the driver, one chunk at a time, only when the
-/// last one has gone to the socket: a slow reader stops the maker.
+/// A body that is generated while it is sent. The driver requests one chunk at a time, and only
+/// after the socket has taken the previous one, so that a slow reader throttles the producer.
 pub trait BodyStream {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>>;
 
@@ -107,12 +151,21 @@ pub trait BodyStream {
     fn trailers(&mut self) -> Option<Fields> {
         None
     }
+
+    /// Announces that the reader calls [`BodyStream::read_ahead`] whenever its receiver is blocked.
+    /// Without this promise, a body that reads ahead has to do so in its own task. A wrapper that
+    /// does not forward both methods makes no promise.
+    fn promise_read_ahead(&mut self) {}
+
+    /// Lets the producer read ahead, within its limits, while the receiver is blocked. It wakes
+    /// `cx` when it can make progress.
+    fn read_ahead(&mut self, _cx: &mut Context<'_>) {}
 }
 
 /// Why a body ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyError {
-    /// The peer closed or reset.
+    /// The peer closed or reset the connection or stream.
     Gone,
     /// Bad framing: answer 400 and close.
     Malformed,
@@ -122,19 +175,19 @@ pub enum BodyError {
     TrailersTooLarge,
     /// Over the time limit: answer 408 and close.
     TimedOut,
-    /// What we made it from failed.
+    /// The source of the body failed.
     Source,
 }
 
-/// A request body as the handler reads it; the protocol driver is behind it. What a handler leaves,
-/// the driver drains or cuts.
+/// A request body as seen by handlers; the protocol driver implements it. The driver drains or
+/// aborts what a handler leaves unread.
 pub trait RequestBody {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>>;
 
     /// Declared length; `None` for chunked and for HTTP/2 and 3 without Content-Length.
     fn length(&self) -> Option<u64>;
 
-    /// Nothing (more) will come.
+    /// Returns true if the body has ended.
     fn is_end(&self) -> bool;
 
     /// Trailer fields, asked for once after the last chunk.
@@ -142,21 +195,21 @@ pub trait RequestBody {
         None
     }
 
-    /// What is still to come may take its time: who reads it has a time limit for both directions
-    /// together, since it has answered already.
+    /// Lifts the time limit of the rest of the body: the response has started, and the reader has
+    /// its own time limit for both directions.
     fn take_time(&mut self) {}
 
-    /// Puts what is still to come under the inward limits of its site. Called once the site is
+    /// Applies the inbound rate limits of the site to the rest of the body. Called once the site is
     /// known.
     fn throttle(&mut self, _: &Throttle, _site: usize) {}
 
-    /// Bounds the content as a whole, what has come already included; 0: no limit. Content beyond
-    /// it is [`BodyError::TooLarge`], and nothing of the piece that goes beyond it is handed out.
-    /// Called once the settings of the path are known, and again when rules lead to another path.
+    /// Limits the size of the content, including what has already been received; 0: no limit.
+    /// Content beyond it is [`BodyError::TooLarge`], and the piece that exceeds it is discarded.
+    /// Called once the settings of the path are known, and again when rules change the path.
     fn limit(&mut self, _bytes_max: u64) {}
 }
 
-/// The body of a request that has none.
+/// An empty request body.
 pub struct NoBody;
 
 impl RequestBody for NoBody {

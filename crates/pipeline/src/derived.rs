@@ -1,11 +1,11 @@
-//! Sites that follow from a host's name: by a pattern (`root = "/srv/%2/%1"`), or by what the
-//! database of `[hosts]` says.
+//! Sites derived from host names: by a pattern (`root = "/srv/%2/%1"`), or by a row of the
+//! `[hosts]` database.
 //!
-//! Such a site is its configured one with other values laid over it, made at the first request for
-//! a name and kept beside the generation. Difficulty: whatever the row does not change is shared,
-//! so that ten thousand hosts cost little more than their names and roots; and what rests on
-//! identity (pools of upstreams, accounts of limits) is made once for each host, not once for each
-//! request.
+//! Called by: the phase `select_host`, at the first request for a name.
+//! Caveat: everything that a row does not override is shared with the configured site, so that ten
+//! thousand hosts cost little more than their names and roots. State that depends on identity
+//! (upstream pools, rate-limit accounts) is created once per host, not per request.
+//! Out of scope: queries of the database (`saker-dynamic-vhosts`).
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
@@ -26,7 +26,7 @@ use std::{
 
 const SHARDS: usize = 16;
 
-/// Those that were made, for all workers.
+/// Derived sites, shared by all workers.
 #[derive(Debug)]
 pub struct DerivedSites {
     shards: [Mutex<Shard>; SHARDS],
@@ -34,12 +34,12 @@ pub struct DerivedSites {
     hosts_max: usize,
 }
 
-/// By name.
+/// Derived sites by host name.
 type Shard = HashMap<Box<str>, Vec<Made>, RandomState>;
 
 #[derive(Debug)]
 struct Made {
-    /// Of the configured site.
+    /// Index of the configured site.
     index: usize,
     row: Option<Arc<HostRow>>,
     port: u16,
@@ -55,7 +55,7 @@ impl DerivedSites {
         }
     }
 
-    /// The site of a host; `port` is where the client has connected to.
+    /// Returns the site of a host. `port` is the local port of the connection.
     pub fn site(
         &self,
         index: usize,
@@ -80,7 +80,7 @@ impl DerivedSites {
             shard.remove(&other);
         }
         let all = shard.entry(host.into()).or_default();
-        // An older row of the same host is of no more use.
+        // An older row of the same host is obsolete.
         all.retain(|made| made.index != index || made.port != port);
         all.push(Made {
             index,
@@ -92,7 +92,7 @@ impl DerivedSites {
         site
     }
 
-    /// How many, and what they take in memory, about.
+    /// Returns the number of derived sites and their approximate size in memory.
     pub fn counts(&self) -> (usize, usize) {
         let mut sums = (0, 0);
         for shard in &self.shards {
@@ -109,7 +109,7 @@ impl DerivedSites {
     }
 }
 
-/// Settings of its own count in full.
+/// Approximate size of a site, with the settings that it does not share.
 fn bytes(site: &Site) -> usize {
     let own = if site.settings.throttle.host.is_some() || Arc::strong_count(&site.settings) == 1 {
         mem::size_of::<Settings>()
@@ -147,7 +147,7 @@ fn derive(of: &Site, by_host: &ByHost, host: &str, port: u16, row: Option<&HostR
                 .collect(),
         };
     Site {
-        // Whose pages are whose is told by the first name.
+        // The first name identifies the owner of cached pages.
         names: vec![SiteName::Exact(host.into())],
         root: root
             .or_else(|| by_host.root.as_ref().map(by_pattern))
@@ -175,7 +175,7 @@ fn is_by_host(settings: &Settings) -> bool {
     matches!(settings.php, PhpUse::ByHost(_))
 }
 
-/// What is laid over the settings of the site and of its routes.
+/// Overrides of the settings of a site and its routes.
 struct Changes {
     php: Option<PhpUse>,
     user: Option<ProgramUser>,
@@ -223,7 +223,8 @@ impl Changes {
             && self.account.is_none()
     }
 
-    /// `own`: the site's. What a route says otherwise than its site about PHP stays as it is.
+    /// Applies the overrides. `own` are the settings of the site: a route that configures PHP
+    /// differently keeps its setting.
     fn over(
         &self,
         settings: &Arc<Settings>,
@@ -253,12 +254,13 @@ impl Changes {
     }
 }
 
-/// A socket whose path has parts of the name in it. What is no path in the end is nobody's.
+/// Expands a PHP socket path that contains parts of the host name. An expansion that is not a valid
+/// path disables PHP.
 fn by_name(php: &PhpUse, host: &str, port: u16) -> Option<PhpUse> {
     let PhpUse::ByHost(pattern) = php else {
         return None;
     };
-    // The name has no percent sign, but a doubled one of the pattern has become one.
+    // A host name contains no percent sign, but `%%` in the pattern expands to one.
     Some(parse_php_use(&pattern.of(host, port)).unwrap_or_default())
 }
 

@@ -1,51 +1,52 @@
-//! One request and what has been found out about it. Goes down through the phases and comes back
-//! with the response.
+//! A request, and everything that the phases learn about it.
+//!
+//! Called by: drivers, which create it; phases, handlers, and filters, which modify it.
+//! Caveat: code that examines more of the request than listener, host, and path must record that
+//! (`depends_on_…`); otherwise its outcome is cached for other requests.
+//! Out of scope: the state of each subject (`exchange_state`).
 
 use crate::{
-    AuthState, Call, Extensions, Handed, HeadEdits, Inspection, RequestBody, RequestBudget,
-    Reusable, UpstreamGate,
-    budget::NESTING_MAX,
-    logged::{First, LogRules, StandIn},
+    AccessState, CacheState, Extensions, LimitState, LogState, RequestBody, RequestBudget,
+    RoutingState, TraceStep, UpstreamState,
 };
-use saker_config::model::{Action, Address, Origin, Settings, Site};
-use saker_files::Stamp;
-use saker_http::{Fields, RequestHead};
-use saker_rate_limits::{AddressState, Admission, Counted};
+use saker_ap_expr::{Predicate, RequestPart, RequestTest};
+use saker_config::model::{Action, Address, Origin, Site};
+use saker_http::RequestHead;
+use saker_rate_limits::AddressState;
 use saker_telemetry::error_log::LogId;
 use saker_tls::SessionInfo;
 use std::{
     cell::{Cell, OnceCell},
     net::{IpAddr, SocketAddr},
-    os::unix::ffi::OsStrExt,
-    path::Path,
     rc::Rc,
     sync::Arc,
 };
 
-/// Who asks, over what. One per connection.
+/// The client and its connection. One per connection.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// The client's address, after a trusted PROXY preface. Unspecified (`0.0.0.0`) for a Unix
-    /// socket.
+    /// The client's address, as given by a trusted PROXY header if there is one. Unspecified
+    /// (`0.0.0.0`) for a Unix socket.
     pub address: SocketAddr,
-    /// The address that it connected to.
+    /// The local address of the connection.
     pub local: SocketAddr,
     pub listener: Arc<Address>,
-    /// TLS, or a trusted preface says so.
+    /// The connection uses TLS, or a trusted PROXY header says that it does.
     pub secure: bool,
-    /// TLS ends here, so that what a site demands of a handshake was demanded.
+    /// TLS terminates here, so the handshake was subject to the TLS policy of a site.
     pub tls: bool,
-    /// What the handshake settled, where TLS ends here.
+    /// Parameters of the TLS session; `None` if TLS does not terminate here.
     pub session: Option<Arc<SessionInfo>>,
-    /// What the address has used of its limits; `None` where no limit is set.
+    /// Usage of the limits per address; `None` if no such limit is configured.
     pub account: Option<Arc<AddressState>>,
-    /// The connection's own client, whatever rules find out about who asks over it.
+    /// The address of the connection's peer, regardless of what rules (mod_remoteip) report as the
+    /// client.
     pub peer: SocketAddr,
-    /// By which error log lines about the connection are told from others'.
+    /// The id of error log lines about this connection.
     pub log_id: Rc<LogId>,
-    /// Requests on the connection so far, this one among them.
+    /// Number of requests on the connection so far, including this one.
     pub requests: Cell<u32>,
-    /// What a name server calls it, where rules wanted that.
+    /// Host name of the client by reverse DNS, if rules requested the lookup.
     name: OnceCell<Box<str>>,
     text: OnceCell<Box<str>>,
 }
@@ -74,17 +75,17 @@ impl Client {
         }
     }
 
-    /// The client address as text, for logs; made when first asked for.
+    /// Returns the client address as text, for logs. Formatted on first use.
     pub fn text(&self) -> &str {
         self.text.get_or_init(|| self.ip().to_string().into())
     }
 
-    /// Its name for logs and programs, where it was looked up and found.
+    /// Returns the host name of the client, if it was looked up and found.
     pub fn name(&self) -> Option<&str> {
         self.name.get().map(|name| &**name)
     }
 
-    /// The first name that is found stays.
+    /// Sets the host name of the client. The first call wins.
     pub fn call_it(&self, name: &str) {
         self.name.get_or_init(|| name.into());
     }
@@ -94,61 +95,29 @@ impl Client {
     }
 }
 
-/// One line of `saker explain`.
-#[derive(Clone, Debug)]
-pub struct TraceStep {
-    pub phase: &'static str,
-    pub text: String,
-    /// What decided it.
-    pub origin: Option<Origin>,
-}
-
-/// Where a path leads in the file system.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mapped {
-    /// Absolute. Links above it are followed.
-    pub root: Arc<Path>,
-    /// Below it, without a slash at its beginning; with one at its end where the path had one.
-    pub relative: Vec<u8>,
-}
-
-impl Mapped {
-    /// As programs and logs know it.
-    pub fn filename(&self) -> Vec<u8> {
-        let root = self.root.as_os_str().as_bytes();
-        let root = root.strip_suffix(b"/").unwrap_or(root);
-        match self.relative.is_empty() {
-            true => root.to_vec(),
-            false => [root, b"/", &self.relative].concat(),
-        }
-    }
-}
-
-/// As Apache's LimitInternalRecursion.
-const REDIRECTS_MAX: u8 = 10;
-
 type Bytes = Box<[u8]>;
 
-/// Sends fields ahead of the response, as 103 Early Hints (RFC 8297).
-pub type TellHints = dyn Fn(Fields);
-
-/// Variables of one request, in the order in which they were first set.
+/// Environment variables of a request, in the order in which they were first set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Environment(Vec<(Bytes, Bytes)>);
+pub struct Environment {
+    variables: Vec<(Bytes, Bytes)>,
+    /// The variables depend on the request in a way that no recorded test covers.
+    varies: bool,
+}
 
 impl Environment {
-    /// Names are compared as they are written.
+    /// Returns the value of a variable. Names are case-sensitive.
     pub fn first(&self, name: &[u8]) -> Option<&[u8]> {
-        self.0
+        self.variables
             .iter()
             .find(|(known, _)| **known == *name)
             .map(|(_, value)| &**value)
     }
 
-    /// As logs look for them: in any case, if need be.
+    /// Returns the value of a variable: an exact match, or else one that ignores case.
     pub fn first_in_any_case(&self, name: &[u8]) -> Option<&[u8]> {
         let ignoring_case = || {
-            self.0
+            self.variables
                 .iter()
                 .find(|(known, _)| known.eq_ignore_ascii_case(name))
                 .map(|(_, value)| &**value)
@@ -156,136 +125,82 @@ impl Environment {
         self.first(name).or_else(ignoring_case)
     }
 
+    /// Sets a variable whose value may differ between requests for the same path.
     pub fn set(&mut self, name: &[u8], value: &[u8]) {
-        match self.0.iter_mut().find(|(known, _)| **known == *name) {
+        self.varies = true;
+        self.set_known(name, value);
+    }
+
+    /// Sets a variable whose value is determined by the configuration, the path, and recorded
+    /// tests.
+    pub fn set_known(&mut self, name: &[u8], value: &[u8]) {
+        match self
+            .variables
+            .iter_mut()
+            .find(|(known, _)| **known == *name)
+        {
             Some((_, old)) => *old = value.into(),
-            None => self.0.push((name.into(), value.into())),
+            None => self.variables.push((name.into(), value.into())),
         }
     }
 
     pub fn unset(&mut self, name: &[u8]) {
-        self.0.retain(|(known, _)| **known != *name);
+        self.variables.retain(|(known, _)| **known != *name);
+    }
+
+    /// Records that the variables depend on the request in a way that no test covers.
+    pub fn mark_varying(&mut self) {
+        self.varies = true;
+    }
+
+    pub fn varies(&self) -> bool {
+        self.varies
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.0.iter().map(|(name, value)| (&**name, &**value))
+        self.variables
+            .iter()
+            .map(|(name, value)| (&**name, &**value))
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.variables.is_empty()
     }
 
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.variables.len()
     }
 }
 
+/// A request that is being processed.
 pub struct Exchange {
     pub client: Rc<Client>,
     pub head: RequestHead,
     pub body: Box<dyn RequestBody>,
-    /// Host in canonical form, without port; empty where an HTTP/1.0 request had none.
+    /// Host in canonical form, without port; empty for an HTTP/1.0 request without one.
     pub host: Vec<u8>,
-    /// Path decoded and normalised; starts with `/`. Changed by internal redirects.
+    /// Path decoded and normalized; starts with `/`. Changed by internal redirects.
     pub path: Vec<u8>,
-    /// The path holds `%2F` as it came, and [`Exchange::path`] nothing yet: the rules of its host
-    /// read it.
-    pub encoded_slash: bool,
     /// Query as sent, without the question mark.
     pub query: Option<Vec<u8>>,
-    pub site: Arc<Site>,
-    /// Index of the site in the generation, for its logs.
-    pub site_index: usize,
-    /// The site's, or the matching route's.
-    pub settings: Arc<Settings>,
-    /// Index into `site.routes`.
-    pub route: Option<usize>,
-    /// Seconds since the epoch when the head was complete.
+    /// Time at which the request head was complete, in seconds since the epoch.
     pub now: i64,
-    /// What the outcome depends on besides listener, host and path; see
-    /// [`Exchange::depends_on_request`].
-    pub stamps: Vec<Stamp>,
-    pub request_dependent: bool,
-    /// Left by the handler, see [`Reusable`].
-    pub reusable: Option<Rc<dyn Reusable>>,
-    /// The file that rules have mapped the path to, where it is not simply below the site's
-    /// document root.
-    pub mapped: Option<Mapped>,
-    /// What follows the mapped file in the path, with its slash.
-    pub path_info: Vec<u8>,
-    /// Variables that rules have set, for programs and logs; later ones of a name win.
+    /// Environment variables set by rules, for programs and logs. The last value of a name wins.
     pub environment: Environment,
-    /// Name of the handler that rules have chosen.
-    pub handler: Option<Box<str>>,
-    /// The upstream request that is to be carried out, chosen by rules or by a handler.
-    pub call: Option<Box<Call>>,
-    /// Set by whoever has begun what must come to its end: the answer is made though the client
-    /// goes. Drivers hold it, too.
-    pub outlives_client: Rc<Cell<bool>>,
-    /// Where the client can take hints before the response.
-    pub tell_hints: Option<Rc<TellHints>>,
-    /// A program or server has answered: whatever its status, that is content, and no refusal of
-    /// ours.
-    pub is_answered_by_program: bool,
-    /// What a program said that has left the response to us.
-    pub handed: Option<Box<Handed>>,
-    /// Who has said who he is, and was believed.
-    pub user: Option<Box<str>>,
-    /// What rules want of a head that is kept.
-    pub head_edits: Option<Rc<dyn HeadEdits>>,
-    /// What features keep for later phases, by type.
+    /// Values that features store for later phases, by type.
     pub extensions: Extensions,
-    /// The inspection by ModSecurity's rules, once it has begun.
-    pub inspection: Option<Rc<dyn Inspection>>,
-    /// PHP and CGI scripts are found by the names of files. Rules that name handlers unset it.
-    pub scripts_by_name: bool,
-    /// It is a subrequest, whose main request has been inspected.
-    pub is_inside: bool,
-    /// What modules tell logs, by name.
-    pub notes: Environment,
-    /// How the request was before rules led it elsewhere.
-    pub first: Option<Box<First>>,
-    /// Where this is the request for an error document: the error.
-    pub stands_in_for: Option<saker_http::Status>,
-    /// The page that stood in for its answer, as logs tell it.
-    pub stand_in: Option<Box<StandIn>>,
-    /// What the rules want of logs.
-    pub log_rules: LogRules,
-    /// Present when each step is to be recorded.
-    pub trace: Option<Vec<TraceStep>>,
-    /// By which error log lines about it, and all that is asked on its behalf, are told from
-    /// others'.
-    pub log_id: Rc<LogId>,
-    /// The permission of an authorization server.
-    pub auth_state: Option<Box<AuthState>>,
-    /// Fields by the names of `authorize_fields` are those of its answer; else they are the
-    /// client's, and programs aren't told them.
-    pub has_authorized_fields: bool,
-    /// What throttling said before the walk, or says in its access phase.
-    pub admission: Option<Admission>,
-    /// Its places among the requests that are being answered. Drivers hold them until the response
-    /// has gone.
-    pub counted: Vec<Counted>,
-    /// Limits on upstream requests, where there are some.
-    pub upstream_gate: Option<Rc<dyn UpstreamGate>>,
-    /// Limits have been asked; what the request leads to inside of the server is not counted again.
-    pub is_admitted: bool,
-    /// No answer: drivers end the connection.
-    pub drops_connection: bool,
-    /// Internal redirects so far (index files, error pages); bounded.
-    pub redirects: u8,
-    /// More of them go in circles.
-    pub redirects_max: u8,
-    /// Requests that it is inside of.
-    pub nesting: u8,
-    /// Deeper ones go in circles.
-    pub nesting_max: u8,
-    /// Shared with everything that it leads to; see [`Exchange::budget`].
+    pub routing: RoutingState,
+    pub upstream: UpstreamState,
+    pub access: AccessState,
+    pub limits: LimitState,
+    pub log: LogState,
+    pub cache: CacheState,
+    /// Shared with all requests that this one triggers; see [`Exchange::budget`].
     pub(crate) budget: OnceCell<Rc<RequestBudget>>,
 }
 
 impl Exchange {
-    /// An exchange before its first phase: everything that the phases find out is still empty.
+    /// Creates an exchange in its initial state, before the first phase.
     pub fn new(
         client: Rc<Client>,
         head: RequestHead,
@@ -299,75 +214,105 @@ impl Exchange {
             body,
             host: Vec::new(),
             path: Vec::new(),
-            encoded_slash: false,
             query: None,
-            settings: Arc::clone(&site.settings),
-            site,
-            site_index: 0,
-            route: None,
             now,
-            stamps: Vec::new(),
-            request_dependent: false,
-            reusable: None,
-            mapped: None,
-            path_info: Vec::new(),
             environment: Environment::default(),
-            handler: None,
-            call: None,
-            outlives_client: Rc::default(),
-            tell_hints: None,
-            is_answered_by_program: false,
-            handed: None,
-            user: None,
-            notes: Environment::default(),
-            first: None,
-            stands_in_for: None,
-            stand_in: None,
-            log_rules: LogRules::default(),
-            head_edits: None,
             extensions: Extensions::default(),
-            inspection: None,
-            scripts_by_name: true,
-            is_inside: false,
-            trace: None,
-            log_id: Rc::default(),
-            auth_state: None,
-            has_authorized_fields: false,
-            admission: None,
-            counted: Vec::new(),
-            upstream_gate: None,
-            is_admitted: false,
-            drops_connection: false,
-            redirects: 0,
-            redirects_max: REDIRECTS_MAX,
-            nesting: 0,
-            nesting_max: NESTING_MAX,
+            routing: RoutingState::new(site),
+            upstream: UpstreamState::default(),
+            access: AccessState::default(),
+            limits: LimitState::default(),
+            log: LogState::default(),
+            cache: CacheState::default(),
             budget: OnceCell::new(),
         }
     }
 
-    /// What the matching route does; files where there is none.
+    /// Returns the action of the matching route; static files without one.
     pub fn action(&self) -> &Action {
-        self.route
-            .and_then(|at| self.site.routes.get(at))
+        self.routing
+            .route
+            .and_then(|at| self.routing.site.routes.get(at))
             .map_or(&Action::Files, |route| &route.action)
     }
 
-    /// To be called by whatever looks at anything but listener, host and path (a field, the query,
-    /// the client's address, the time) and lets the outcome depend on it: such an outcome is not
-    /// kept.
+    /// Records that the outcome depends on something other than listener, host, and path (a field,
+    /// the query, the client address, the time). Such an outcome is not cached.
     pub fn depends_on_request(&mut self) {
-        self.request_dependent = true;
+        self.cache.request_dependent = true;
     }
 
-    /// Records a step; `text` is only made when someone looks.
+    /// Records tests of the request that the outcome depends on.
+    pub fn depends_on_tests(&mut self, tests: &[RequestTest]) {
+        if !self.cache.request_dependent {
+            self.cache.request_tests.extend_from_slice(tests);
+        }
+    }
+
+    /// Records that the outcome depends on a test of a field of the request.
+    pub fn depends_on_field_test(&mut self, name: &str, predicate: Predicate, result: bool) {
+        match RequestPart::of_field(name.as_bytes()).filter(|_| !self.head.is_edited()) {
+            Some(part) => self.depends_on_tests(&[RequestTest {
+                part,
+                predicate,
+                result,
+            }]),
+            None => self.depends_on_request(),
+        }
+    }
+
+    /// Records that the outcome depends on whether the connection is encrypted. If TLS terminates
+    /// here, the listener determines that; a trusted proxy may report it differently for each
+    /// client.
+    pub fn depends_on_secure(&mut self) {
+        if !self.client.tls {
+            let test = self.secure_test();
+            self.depends_on_tests(&[test]);
+        }
+    }
+
+    /// Returns the test of whether the connection is encrypted.
+    pub fn secure_test(&self) -> RequestTest {
+        RequestTest {
+            part: RequestPart::Secure,
+            predicate: Predicate::Present,
+            result: self.client.secure,
+        }
+    }
+
+    /// Records that the outcome depends on variables.
+    pub fn depends_on_environment(&mut self) {
+        match self.environment.varies() {
+            true => self.depends_on_request(),
+            false => self
+                .cache
+                .request_tests
+                .append(&mut self.cache.environment_tests),
+        }
+    }
+
+    /// Adds the dependencies of another exchange, which this one triggered, to its own.
+    pub fn depends_on_exchange(&mut self, inner: &mut Exchange) {
+        let (own, inner) = (&mut self.cache, &mut inner.cache);
+        own.change_tokens.append(&mut inner.change_tokens);
+        own.request_tests.append(&mut inner.request_tests);
+        // An inner exchange starts with a copy of these tests. If it has not consumed them,
+        // appending would double them with each path that is tried.
+        if inner.environment_tests.len() >= own.environment_tests.len() {
+            own.environment_tests.clear();
+        }
+        own.environment_tests.append(&mut inner.environment_tests);
+        own.request_dependent |= inner.request_dependent;
+    }
+
+    /// Records a trace step. `text` is evaluated only if tracing is enabled.
     pub fn trace(
         &mut self,
         phase: &'static str,
         origin: Option<&Origin>,
         text: impl FnOnce() -> String,
     ) {
-        if let Some(steps) = &mut self.trace {
+        if let Some(steps) = &mut self.log.trace {
             steps.push(TraceStep {
                 phase,
                 text: text(),
@@ -380,20 +325,6 @@ impl Exchange {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn filenames() {
-        let name = |root: &str, relative: &str| {
-            let mapped = Mapped {
-                root: Path::new(root).into(),
-                relative: relative.into(),
-            };
-            String::from_utf8(mapped.filename()).unwrap()
-        };
-        assert_eq!(name("/", "a/b"), "/a/b");
-        assert_eq!(name("/srv/", "a/"), "/srv/a/");
-        assert_eq!(name("/srv/a.txt", ""), "/srv/a.txt");
-    }
 
     #[test]
     fn variables() {

@@ -1,14 +1,14 @@
-//! Values that features keep with an exchange between two phases, by their type.
+//! Values that features attach to an exchange, by type.
 //!
-//! Called by: front ends (the state of their rules), the page cache, `abuse` and `modsecurity`.
-//! Caveat: one value per type; a feature defines a type of its own and keeps it private.
-//! Out of scope: anything that the pipeline itself reads, which is a field of the exchange.
+//! Called by: front ends (the state of their rules), the page cache, `abuse`, and `modsecurity`.
+//! Caveat: one value per type; a feature defines its own private type.
+//! Out of scope: state that the pipeline itself reads, which is a field of the exchange.
 
 use std::any::{Any, TypeId};
 
 type Entry = (TypeId, Box<dyn Any>);
 
-/// At most one value of each type. The first one needs no memory besides its own.
+/// A map with at most one value per type. The first one needs no additional memory.
 #[derive(Debug, Default)]
 pub struct Extensions {
     first: Option<Entry>,
@@ -16,7 +16,7 @@ pub struct Extensions {
 }
 
 impl Extensions {
-    /// The value of type `T`, if there is one.
+    /// Returns the value of type `T`, if any.
     pub fn get<T: 'static>(&self) -> Option<&T> {
         let (_, value) = self
             .first
@@ -26,7 +26,7 @@ impl Extensions {
         value.downcast_ref()
     }
 
-    /// The value of type `T`, to be changed.
+    /// Returns the value of type `T` for modification, if any.
     pub fn get_mut<T: 'static>(&mut self) -> Option<&mut T> {
         let (_, value) = self
             .first
@@ -36,18 +36,18 @@ impl Extensions {
         value.downcast_mut()
     }
 
-    /// The value of type `T`; inserts the default if there is none.
+    /// Returns the value of type `T`; inserts the default if there is none.
     pub fn get_or_default<T: Default + 'static>(&mut self) -> &mut T {
         if self.get::<T>().is_none() {
             self.insert(T::default());
         }
-        // Never panics: the lines above have put one there. The borrow checker lets no borrow out
-        // of the test for it.
+        // Never panics: the lines above have inserted one. The borrow checker does not allow
+        // returning the borrow from the test.
         #[expect(clippy::expect_used, reason = "see above")]
         self.get_mut().expect("inserted above")
     }
 
-    /// Puts `value` in the place of the one of its type.
+    /// Inserts `value`, replacing the previous one of its type.
     pub fn insert<T: 'static>(&mut self, value: T) {
         match self.get_mut() {
             Some(old) => *old = value,
@@ -61,7 +61,7 @@ impl Extensions {
         }
     }
 
-    /// Takes the value of type `T` out.
+    /// Removes and returns the value of type `T`.
     pub fn remove<T: 'static>(&mut self) -> Option<T> {
         let is_wanted = |entry: &Entry| entry.0 == TypeId::of::<T>();
         let entry = match self.first.take_if(|entry| is_wanted(entry)) {

@@ -1,15 +1,16 @@
-//! The configured edits of response fields (`[[header]]` rows of the settings), applied to a
-//! finished list of fields.
+//! Configured edits of response fields (`[[header]]` rows of the settings).
 //!
-//! Used in two places: by whoever builds a ready head (static files, fixed answers), and on the way
-//! up for built heads. Difficulty: an edit must not touch framing, or a wrong row would let two
-//! messages run together; those names are left alone here whatever the configuration says.
+//! Called by: handlers that build ready heads (static files, fixed answers), and a filter for built
+//! heads.
+//! Caveat: an edit of framing fields could make two messages run together (response splitting), so
+//! those fields are never edited, whatever the configuration says.
+//! Out of scope: edits by rules (`head_edits`).
 
 use saker_config::model::{FieldEdit, FieldEditAction};
 use saker_http::{Fields, Status};
 
-/// Fields that say where a message ends and how the connection goes on (RFC 9110 section 7.6.1, RFC
-/// 9112 section 6): the driver's.
+/// Framing and connection fields (RFC 9110 section 7.6.1, RFC 9112 section 6), which only drivers
+/// set.
 const FRAMING: [&str; 5] = [
     "content-length",
     "transfer-encoding",
@@ -18,7 +19,7 @@ const FRAMING: [&str; 5] = [
     "upgrade",
 ];
 
-/// Applies `edits` in order. On error responses only those marked `always`.
+/// Applies `edits` in order. Error responses get only those marked `always`.
 pub fn apply(edits: &[FieldEdit], status: Status, fields: &mut Fields) {
     for edit in edits
         .iter()

@@ -15,27 +15,27 @@ pub type FrontEnd = Arc<dyn Any + Send + Sync>;
 
 #[derive(Debug)]
 pub struct Generation {
-    /// Counts up from 1.
+    /// Sequence number, starting at 1.
     pub number: u64,
     pub model: Model,
     pub hosts: Arc<HostTable>,
-    /// What sites demand of handshakes; `None` where no connection comes.
+    /// TLS policies of the sites; `None` if the generation accepts no connections.
     pub identities: Option<Arc<Identities>>,
-    /// A site is there for clients with certificates only.
+    /// At least one site requires client certificates.
     pub requires_certificates: bool,
-    /// Whether anything is counted by address: where nothing is, no account is opened.
+    /// At least one limit counts by address. If false, no per-address state is allocated.
     pub throttles: bool,
-    /// Whether any site has limits of its own.
+    /// At least one site overrides the limits of the model.
     pub limits_differ: bool,
-    /// In the order of `model.sites`.
+    /// Rate-limit state of the sites, in the order of `model.sites`.
     pub site_accounts: Arc<[SiteAccounts]>,
-    /// Who knows the hosts of sites with `lookup`.
+    /// Resolver of the hosts of sites with `lookup`.
     pub known_hosts: Option<Arc<Hosts>>,
-    /// Sites that were made of hosts' names.
+    /// Sites derived from host names.
     pub derived: DerivedSites,
-    /// What another front-end keeps beside the model; whoever makes the rules knows what it is.
+    /// State of another front end, opaque to the pipeline; its rules downcast it.
     pub front_end: Option<FrontEnd>,
-    /// Stands in until the host of a request is known.
+    /// Placeholder until the site of a request is known.
     pub no_site: Arc<Site>,
 }
 
@@ -45,7 +45,7 @@ impl Generation {
         Generation::with_hosts(number, model, hosts)
     }
 
-    /// `hosts`: of the same model.
+    /// Creates a generation with the host table of the same model.
     pub fn with_hosts(number: u64, model: Model, hosts: Arc<HostTable>) -> Generation {
         let looks_up = model.sites.iter().any(|site| {
             site.by_host
@@ -94,8 +94,8 @@ impl Generation {
         self
     }
 
-    /// The limits of connections to this address, or of those whose handshake was for that host;
-    /// `None`: those of the model.
+    /// Returns the limits of the site that `host` (the server name of the handshake) selects;
+    /// `None` if the limits of the model apply.
     pub fn connection_limits(&self, client: &Client, host: &[u8]) -> Option<&Arc<Limits>> {
         if !self.limits_differ {
             return None;
@@ -106,13 +106,13 @@ impl Generation {
         self.model.sites.get(first)?.limits.as_ref()
     }
 
-    /// Whether no limit is for that client.
+    /// Returns true if the client is exempt from limits.
     pub fn is_exempt(&self, address: IpAddr) -> bool {
         let exempt = &self.model.guard.exempt;
         !exempt.is_empty() && exempt.contains(address)
     }
 
-    /// Those of requests for the site.
+    /// Returns the limits of requests for the site.
     pub fn site_limits(&self, index: usize) -> &Limits {
         self.model
             .sites

@@ -1,13 +1,13 @@
-//! Whether a connection's handshake was held to what a site demands: the one place that decides it.
+//! Check that a TLS handshake satisfied the policy of the requested site.
 //!
-//! Called by: `select_host` for each request, the access phase for what a request leads to inside
-//! of the server, drivers before they answer from a kept outcome. A site may be asked for over any
-//! connection that leads to it by its Host; what the handshake was held to (client certificates,
-//! authorities, revocation lists, versions, ciphers) was decided by its server name. Where both
-//! differ, the answer is 421 (RFC 9110 section 15.5.20), and never content. The difficulty is time:
-//! authorities and lists may have changed since the handshake, by a reload or by a file, and then
-//! the old session is not good for the site any more, as if its client had to come again. Out of
-//! scope: what a part of a site demands beyond its site (rules of a front-end).
+//! Called by: `select_host` for each request, the access phase for internal requests, and drivers
+//! before they answer from the route cache.
+//! Caveat: a request can reach any site over an existing connection by its Host, but the server
+//! name of the handshake determined the policy (client certificates, authorities, revocation lists,
+//! versions, ciphers). If the policies differ, the answer is 421 (RFC 9110 section 15.5.20), never
+//! content. Authorities and lists may also change after the handshake, by a reload or in a file;
+//! old sessions are then no longer valid for the site, and the client has to reconnect.
+//! Out of scope: requirements of a part of a site (rules of a front end).
 
 use crate::{Client, Exchange, Generation, Response, Services};
 use saker_config::{Model, model::ClientCertificates::Required};
@@ -18,20 +18,20 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holding {
     Held,
-    /// The handshake was held to something else.
+    /// The handshake was subject to a different policy.
     Misdirected,
-    /// There was none, and the site requires certificates.
+    /// There was no handshake, and the site requires client certificates.
     Unencrypted,
 }
 
 impl Generation {
-    /// With what TLS knows of the same model and hosts.
+    /// Sets the TLS policies of the same model and hosts.
     pub fn with_identities(mut self, identities: &Arc<Identities>) -> Generation {
         self.identities = Some(Arc::clone(identities));
         self
     }
 
-    /// `site`: index in the model.
+    /// Checks the connection against the policy of a site, by its index in the model.
     pub fn holding(&self, client: &Client, site: usize) -> Holding {
         let requires = || {
             self.model
@@ -40,8 +40,8 @@ impl Generation {
                 .is_none_or(|site| site.tls.client_certificates == Required)
         };
         let Some(session) = &client.session else {
-            // The server's own requests, as if over TLS, have none; whoever gets their pages is
-            // judged by his own handshake.
+            // The server's internal requests count as TLS without a session; clients that receive
+            // their pages are checked by their own handshake.
             return if !client.tls && requires() {
                 Holding::Unencrypted
             } else {
@@ -59,7 +59,7 @@ impl Generation {
         }
     }
 
-    /// Whether [`Generation::holding`] would be [`Holding::Held`] for every site.
+    /// Returns true if [`Generation::holding`] is [`Holding::Held`] for every site.
     pub fn is_held_everywhere(&self, client: &Client) -> bool {
         match (&client.session, &self.identities) {
             (None, _) => client.tls || !self.requires_certificates,
@@ -70,8 +70,8 @@ impl Generation {
         }
     }
 
-    /// Whether the site that the server name of the handshake means still demands what the
-    /// handshake was held to.
+    /// Returns true if the site selected by the server name of the handshake still has the policy
+    /// that the handshake was subject to.
     pub fn is_held_where_it_began(&self, client: &Client) -> bool {
         let name = client
             .session
@@ -83,7 +83,8 @@ impl Generation {
         site.is_some_and(|(site, _)| self.holding(client, site) == Holding::Held)
     }
 
-    /// Changes whenever certificates, authorities or revocation lists were read again.
+    /// Returns a version that changes whenever certificates, authorities, or revocation lists are
+    /// reloaded.
     pub fn certificates_version(&self) -> u64 {
         self.identities
             .as_ref()
@@ -98,10 +99,10 @@ pub fn requires_certificates(model: &Model) -> bool {
         .any(|site| site.tls.client_certificates == Required)
 }
 
-/// The answer where the site must not give one.
+/// Returns the error response if the connection does not satisfy the policy of the site.
 pub fn refusal(exchange: &mut Exchange, services: &Services) -> Option<Response> {
     let generation = &services.generation;
-    let holding = generation.holding(&exchange.client, exchange.site_index);
+    let holding = generation.holding(&exchange.client, exchange.routing.site_index);
     let (status, why) = match holding {
         Holding::Held => return None,
         Holding::Misdirected => (
@@ -114,8 +115,8 @@ pub fn refusal(exchange: &mut Exchange, services: &Services) -> Option<Response>
         ),
     };
     exchange.trace("select_host", None, || why.into());
-    // Nothing of the site may be told, its error pages included.
-    exchange.site = Arc::clone(&generation.no_site);
-    exchange.settings = Arc::clone(&exchange.site.settings);
+    // Reveal nothing about the site, not even its error pages.
+    exchange.routing.site = Arc::clone(&generation.no_site);
+    exchange.routing.settings = Arc::clone(&exchange.routing.site.settings);
     Some(Response::new(status))
 }

@@ -1,20 +1,20 @@
 //! The redirect from plain HTTP to HTTPS (`https_redirect`).
 //!
 //! Called by: the `server_rewrite` of each front end, before its rules.
-//! Caveat: paths of ACME challenges are exempt, because authorities ask for them before there is a
+//! Caveat: ACME challenge paths are exempt, because authorities request them before there is a
 //! certificate.
 //! Out of scope: Strict-Transport-Security, which is a field edit.
 
 use crate::{Exchange, Response, phases::CHALLENGES};
 
-/// Redirects to the same host, path and query over TLS. `None`: the request came over TLS, has no
-/// host to redirect to, or the site wants no redirect.
+/// Redirects to the same host, path, and query over TLS. `None`: the request came over TLS, has no
+/// host to redirect to, or the site has no redirect.
 pub fn to_https(exchange: &mut Exchange) -> Option<Response> {
-    let redirect = exchange.site.https_redirect?;
+    let redirect = exchange.routing.site.https_redirect?;
     if !exchange.client.tls {
         // A proxy in front may report TLS for one client and not for the next, on the same
         // listener.
-        exchange.depends_on_request();
+        exchange.depends_on_secure();
     }
     if exchange.client.secure || exchange.host.is_empty() || exchange.path.starts_with(CHALLENGES) {
         return None;

@@ -1,61 +1,74 @@
-//! The life of a request, the same for every protocol: phases down to a handler, filters back up.
+//! The request pipeline, the same for every protocol: phases, content handlers, and response
+//! filters.
 //!
-//! Floor 4: knows no handler and no socket. `server` drives it (`Exchange` in, `Response` out) and
-//! registers handlers and filters; features above implement the traits: [`Handler`], [`Filter`],
-//! [`Forwarder`], [`Rules`], [`AbuseControl`], [`Inspector`], [`Reusable`].
+//! Called by: the server's drivers (`Exchange` in, `Response` out). Features above implement its
+//! traits: [`Handler`], [`Filter`], [`Forwarder`], [`Rules`], [`AbuseControl`], [`Inspector`],
+//! [`CachedRoute`].
+//! Caveat: floor 4 of the architecture; depends on no handler and no socket.
+//! Out of scope: registering handlers and filters (`server`), and framing (drivers).
 
 pub mod abuse;
 mod auth_state;
 pub mod body;
 pub mod budget;
-pub mod call;
 pub mod derived;
 pub mod exchange;
+pub mod exchange_state;
 pub mod extensions;
 pub mod field_edits;
 pub mod generation;
-pub mod handed;
 pub mod head_edits;
 mod held_policy;
 pub mod https_redirect;
 pub mod inspection;
+pub mod internal_redirect;
+mod log_context;
 pub mod logged;
 pub mod methods;
 pub mod phases;
-pub mod resources;
+pub mod read_buffer;
+pub mod request_conditions;
 pub mod respond;
 pub mod response;
+pub mod route_cache;
 pub mod rules;
 pub mod script_log;
 pub mod services;
-mod told;
 pub mod traits;
 pub mod tunnel;
+pub mod upstream_request;
 
 pub use abuse::{AbuseControl, UpstreamGate, UpstreamPermit};
-pub use auth_state::AuthState;
+pub use auth_state::{AuthState, Granted};
 pub use body::{Body, BodyError, BodyStream, Chunk, FilePart, NoBody, RequestBody, StillValid};
 pub use budget::{Inner, RequestBudget};
-pub use call::{
-    Adjust, Call, CallManner, CallNames, CallTo, ProcessManner, Reverse, Script, Trust, Via,
-};
 pub use derived::DerivedSites;
-pub use exchange::{Client, Environment, Exchange, Mapped, TellHints, TraceStep};
+pub use exchange::{Client, Environment, Exchange};
+pub use exchange_state::{
+    AccessState, CacheState, LimitState, LogState, Mapped, RoutingState, TellHints, TraceStep,
+    UpstreamState,
+};
 pub use extensions::Extensions;
 pub use generation::{FrontEnd, Generation};
-pub use handed::Handed;
 pub use head_edits::{HeadEdits, HeadFacts};
 pub use held_policy::Holding;
 pub use https_redirect::to_https;
 pub use inspection::{Inspection, Inspector};
-pub use logged::{First, LogFacts, LogRules, StandIn};
-pub use resources::{Bounds, Key, Outcome, Resources};
+pub use internal_redirect::InternalRedirect;
+pub use log_context::RequestLogContext;
+pub use logged::{ErrorDocument, LogFacts, LogRules, OriginalRequest};
+pub use read_buffer::ReadBuffer;
+pub use request_conditions::Received;
 pub use response::{ReadyHead, Response, ResponseHead};
+pub use route_cache::{Bounds, Key, Outcome, RouteCache};
 pub use rules::{Rules, SiteRules, Step, TargetPolicy, Verdict};
 pub use services::{ContentHandlers, Services};
-pub use told::Asker;
 pub use traits::{
-    Authorizer, ErrorDocumentCache, Filter, Forwarder, Granted, Handled, Handler, LocalFuture,
-    Permission, Reusable,
+    Authorizer, CachedRoute, ErrorDocumentCache, Filter, Forwarder, Handled, Handler, LocalFuture,
+    Permission, done,
 };
 pub use tunnel::Tunnel;
+pub use upstream_request::{
+    Adjust, CallNames, ProcessManner, ProxyOptions, Reverse, Script, Trust, UpstreamRequest,
+    UpstreamTarget, Via,
+};

@@ -1,26 +1,26 @@
-//! What an exchange tells logs besides its answer: made once, when a log wants to know, and kept
-//! with an outcome that is kept.
+//! Facts about an exchange for logs: collected once if a log needs them, and cached with the route.
 //!
-//! Difficulty: rules lead requests elsewhere, and error pages stand in for answers. Some items of a
-//! line are about the request as it was at first, the others about what answered in the end (httpd
-//! 2.4, mod_log_config, "Modifiers").
+//! Called by: access logs, through [`LogFacts::of`]; the route cache, which stores the facts.
+//! Caveat: internal redirects and error documents change the request. Some log items refer to the
+//! original request, others to the final one (httpd 2.4, mod_log_config, "Modifiers").
+//! Out of scope: the error log (`log_context`).
 
 use crate::{Environment, Exchange};
 use saker_telemetry::error_log::LogId;
 use std::rc::Rc;
 
-/// A request before rules led it elsewhere for the first time.
+/// The request as it was before the first internal redirect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct First {
+pub struct OriginalRequest {
     pub path: Box<[u8]>,
-    /// As rules had left it by then.
+    /// The query after the rules that ran before the redirect.
     pub query: Option<Box<[u8]>>,
     pub environment: Environment,
 }
 
-/// The page that stands in for an answer.
+/// The error document that replaced a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StandIn {
+pub struct ErrorDocument {
     path: Box<[u8]>,
     query: Option<Box<[u8]>>,
     file: Option<Box<[u8]>>,
@@ -29,40 +29,41 @@ pub struct StandIn {
 
 #[derive(Clone, Debug, Default)]
 pub struct LogFacts {
-    /// Before any detour.
+    /// Path of the original request.
     pub path: Box<[u8]>,
     pub final_path: Box<[u8]>,
-    /// Before any detour, where it is not the one that was asked with.
+    /// Query of the original request, if it differs from the one received.
     pub first_query: Option<Option<Box<[u8]>>>,
-    /// In the end, where it is not the one that was asked with; without its question mark.
+    /// Query of the final request, if it differs from the one received; without its question mark.
     pub query: Option<Option<Box<[u8]>>>,
     pub file: Option<Box<[u8]>>,
     pub handler: Box<str>,
-    /// Of the request as it was at first, where that was another one: conditions are about it.
+    /// Environment of the original request, if it differs from `environment`. Log conditions use
+    /// it.
     pub first_environment: Option<Environment>,
     pub environment: Environment,
     pub notes: Environment,
-    /// Rules have led it elsewhere.
+    /// The request was redirected internally.
     pub is_redirected: bool,
     pub rules: LogRules,
-    /// Of lines about it in the error log.
+    /// The id of error log lines about the request.
     pub log_id: Rc<LogId>,
 }
 
-/// What rules want of the lines about one exchange.
+/// Decisions of rules about the log lines of an exchange.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogRules {
-    /// By the number of the condition.
+    /// Results of log conditions, by index.
     pub decisions: Vec<bool>,
-    /// The time to the first byte is not told.
+    /// Omits the time to the first byte.
     pub hides_first_byte: bool,
-    /// The site goes by its own name, whatever it was called.
+    /// Logs the canonical name of the site instead of the requested host.
     pub is_canonical: bool,
 }
 
-impl StandIn {
-    pub fn of(page: &Exchange) -> StandIn {
-        StandIn {
+impl ErrorDocument {
+    pub fn of(page: &Exchange) -> ErrorDocument {
+        ErrorDocument {
             path: page.path.as_slice().into(),
             query: page.query.as_deref().map(Into::into),
             file: file(page),
@@ -71,7 +72,7 @@ impl StandIn {
     }
 }
 
-impl StandIn {
+impl ErrorDocument {
     pub fn path(&self) -> &[u8] {
         &self.path
     }
@@ -87,10 +88,15 @@ impl StandIn {
 
 impl LogFacts {
     pub fn of(exchange: &Exchange) -> LogFacts {
-        let own = || StandIn::of(exchange);
-        let last = exchange.stand_in.as_deref().cloned().unwrap_or_else(own);
-        let first = exchange.first.as_deref();
-        let differs = first.is_some() || exchange.stand_in.is_some();
+        let own = || ErrorDocument::of(exchange);
+        let last = exchange
+            .log
+            .error_document
+            .as_deref()
+            .cloned()
+            .unwrap_or_else(own);
+        let first = exchange.log.original.as_deref();
+        let differs = first.is_some() || exchange.log.error_document.is_some();
         LogFacts {
             path: first.map_or_else(
                 || exchange.path.as_slice().into(),
@@ -100,11 +106,11 @@ impl LogFacts {
             first_query: first.map(|first| first.query.clone()),
             query: (last.query.as_deref() != asked_query(exchange)).then_some(last.query),
             file: last.file,
-            // As Apache calls what leads elsewhere.
+            // The name that Apache gives to internal redirects.
             handler: if first.is_some() {
                 "redirect-handler".into()
             } else {
-                exchange.handler.clone().unwrap_or_default()
+                exchange.routing.handler.clone().unwrap_or_default()
             },
             first_environment: differs.then(|| {
                 first
@@ -112,14 +118,14 @@ impl LogFacts {
                     .clone()
             }),
             environment: last.environment,
-            notes: exchange.notes.clone(),
+            notes: exchange.log.notes.clone(),
             is_redirected: first.is_some(),
-            rules: exchange.log_rules.clone(),
-            log_id: Rc::clone(&exchange.log_id),
+            rules: exchange.log.rules.clone(),
+            log_id: Rc::clone(&exchange.log.id),
         }
     }
 
-    /// The same of another request that is answered alike, of which nothing has been told.
+    /// Returns the facts for another request with the same cached route, which has its own log id.
     pub fn of_another(&self) -> LogFacts {
         LogFacts {
             log_id: Rc::default(),
@@ -127,7 +133,7 @@ impl LogFacts {
         }
     }
 
-    /// Whether the request had a variable before any detour.
+    /// Returns true if the original request had the variable.
     pub fn has_variable(&self, name: &str) -> bool {
         self.first_environment
             .as_ref()
@@ -147,6 +153,7 @@ fn asked_query(exchange: &Exchange) -> Option<&[u8]> {
 
 fn file(exchange: &Exchange) -> Option<Box<[u8]>> {
     exchange
+        .routing
         .mapped
         .as_ref()
         .map(|mapped| mapped.filename().into())

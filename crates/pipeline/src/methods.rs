@@ -1,23 +1,23 @@
-//! Answers to methods that ask for no content of a site: TRACE, unknown ones, OPTIONS.
+//! Answers to methods that request no content of a site: TRACE, OPTIONS, and unknown ones.
 //!
 //! Called by: `post_read`, and the rules of front ends once the site is known.
-//! Caveat: TRACE returns the head as received, but never credentials or cookies.
+//! Caveat: TRACE returns the head as received, but without credentials and cookies.
 //! Out of scope: methods that handlers refuse (405 of static files).
 
 use crate::{Body, Chunk, Exchange, Response};
 use saker_http::{Method, Status};
 
-/// Methods by which Varnish and LiteSpeed purge; the page cache answers them.
+/// Returns true for the purge methods of Varnish and LiteSpeed, which the page cache answers.
 pub fn is_for_cache(method: &[u8]) -> bool {
     matches!(method, b"PURGE" | b"REFRESH" | b"BAN")
 }
 
-/// RFC 9110 section 9.1: a method that is not recognized is 501.
+/// Returns 501, for an unknown method (RFC 9110 section 9.1).
 pub fn unknown_method() -> Response {
     Response::new(Status::NOT_IMPLEMENTED)
 }
 
-/// A response with `Allow`, which a 405 must have (RFC 9110 section 15.5.6).
+/// Returns a response with `Allow`, which a 405 must have (RFC 9110 section 15.5.6).
 pub fn with_methods(status: Status) -> Response {
     let mut response = Response::new(status);
     response
@@ -26,23 +26,25 @@ pub fn with_methods(status: Status) -> Response {
     response
 }
 
-/// The answer to a method that is not for content, once the site is known: it may allow TRACE, and
-/// have a page cache to purge. `None`: the method is for content.
+/// Answers a method that requests no content, once the site is known: TRACE may be allowed, and a
+/// page cache may accept purges. `None`: the method requests content.
 pub fn answer(exchange: &Exchange) -> Option<Response> {
     let view = exchange.head.view();
     match view.method() {
-        Method::Extension if exchange.settings.cache.is_on && is_for_cache(view.method_token()) => {
+        Method::Extension
+            if exchange.routing.settings.cache.is_on && is_for_cache(view.method_token()) =>
+        {
             None
         }
-        Method::Trace if exchange.settings.trace => Some(trace_answer(exchange)),
+        Method::Trace if exchange.routing.settings.trace => Some(trace_answer(exchange)),
         Method::Trace => Some(with_methods(Status::METHOD_NOT_ALLOWED)),
         Method::Extension => Some(unknown_method()),
-        _ if exchange.encoded_slash => Some(Response::new(Status::NOT_FOUND)),
+        _ if exchange.routing.encoded_slash => Some(Response::new(Status::NOT_FOUND)),
         _ => None,
     }
 }
 
-/// The answer to TRACE: the head as received (RFC 9110 section 9.3.8), without credentials.
+/// Answers TRACE: the head as received (RFC 9110 section 9.3.8), without credentials.
 pub fn trace_answer(exchange: &Exchange) -> Response {
     let view = exchange.head.view();
     let mut text = Vec::new();

@@ -1,37 +1,37 @@
-//! The way back up: error documents, then the filters in their order.
+//! Response processing: error documents, then the filters in order.
 //!
-//! Called by: drivers, for clients' requests; the page cache, for its own.
-//! Caveat: an error document (a path of the same site) is a request of its own through the phases
-//! behind the choice of the host. It carries none of the client's conditions: a 404 page must never
-//! become a 304 or a part of itself.
-//! Out of scope: framing, connection fields and `Date` (drivers).
+//! Called by: drivers, for client requests; the page cache, for its own.
+//! Caveat: an error document (a path of the same site) is an internal request that runs the phases
+//! after `select_host`. It carries none of the client's conditions: a 404 page must never become a
+//! 304 or a range.
+//! Out of scope: framing, connection fields, and `Date` (drivers).
 
 use crate::{
-    Body, Chunk, Exchange, Inner, NoBody, Response, ResponseHead, Services, StandIn, phases,
+    Body, Chunk, ErrorDocument, Exchange, Inner, NoBody, Response, ResponseHead, Services, phases,
 };
 use saker_config::model::ErrorPage;
 use saker_http::{KnownField, Method, RequestHead, Status, escape};
 use saker_telemetry::{error_log, message};
 use std::{rc::Rc, sync::Arc};
 
-/// Answers one request: phases, content, error document, filters. Never fails: a failure is a 5xx
+/// Answers a request: phases, content, error document, filters. Never fails: a failure is a 5xx
 /// response.
 pub async fn answer(exchange: &mut Exchange, services: &Services) -> Response {
     let mut response = phases::run_phases(exchange, services).await;
-    if exchange.drops_connection {
+    if exchange.limits.drops_connection {
         return response;
     }
-    if let Some(handed) = exchange.handed.take() {
+    if let Some(handed) = exchange.upstream.internal_redirect.take() {
         handed.lay(exchange, &mut response);
     }
     response = dressed(exchange, services, response).await;
-    if exchange.inspection.is_some()
+    if exchange.access.inspection.is_some()
         && let Some(refused) = services
             .inspector
             .response(exchange, services, &mut response)
             .await
     {
-        if exchange.drops_connection {
+        if exchange.limits.drops_connection {
             return refused;
         }
         response = dressed(exchange, services, refused).await;
@@ -40,7 +40,7 @@ pub async fn answer(exchange: &mut Exchange, services: &Services) -> Response {
     response
 }
 
-/// With a page, where there is none for what it says.
+/// Adds a page to a response that needs one and has none.
 async fn dressed(exchange: &mut Exchange, services: &Services, response: Response) -> Response {
     match &response.body {
         Body::Empty if response.status.is_error() => {
@@ -51,8 +51,8 @@ async fn dressed(exchange: &mut Exchange, services: &Services, response: Respons
     }
 }
 
-/// The content of a subrequest, after [`phases::run_subrequest`]: without error documents, and only
-/// with the filters that belong to the content.
+/// Returns the content of a subrequest, after [`phases::run_subrequest`]: without error documents,
+/// and with the content filters only.
 pub async fn subrequest_content(exchange: &mut Exchange, services: &Services) -> Response {
     let mut response = phases::subrequest_content(exchange, services).await;
     for filter in services.content_filters.iter() {
@@ -61,8 +61,8 @@ pub async fn subrequest_content(exchange: &mut Exchange, services: &Services) ->
     response
 }
 
-/// Runs the filters over a head that is not filtered yet, and over a ready one those that ask for
-/// it; a filter that changes a ready head makes it a built one for the filters behind it.
+/// Runs the filters on a built head, or on a ready one those that request it. A filter that changes
+/// a ready head converts it to a built one for the filters after it.
 async fn finish(exchange: &mut Exchange, services: &Services, response: &mut Response) {
     for filter in services.filters.iter() {
         if matches!(response.head, ResponseHead::Built(_)) || filter.takes_ready(exchange) {
@@ -76,9 +76,9 @@ async fn error_document(
     services: &Services,
     response: Response,
 ) -> Response {
-    let settings = Arc::clone(&exchange.settings);
+    let settings = Arc::clone(&exchange.routing.settings);
     match settings.error_page(response.status) {
-        // A request that is over its budget would go on there.
+        // A request that is over its budget must not start another one.
         Some(ErrorPage::Path(_))
             if exchange.is_over_budget() || !exchange.may_nest(Inner::Include) =>
         {
@@ -87,7 +87,7 @@ async fn error_document(
         Some(ErrorPage::Path(path)) => {
             match internal_page(exchange, services, path, response.status).await {
                 Some(page) => {
-                    let rules = services.rules.of(exchange.site_index);
+                    let rules = services.rules.of(exchange.routing.site_index);
                     merge(response, page, rules.keeps_error_document_head())
                 }
                 None => {
@@ -112,20 +112,20 @@ async fn error_document(
     }
 }
 
-/// The status has a `Location` (RFC 9110 section 15.4).
+/// Returns true if a response with the status has a `Location` (RFC 9110 section 15.4).
 pub fn is_redirect(status: Status) -> bool {
     matches!(status.0, 301 | 302 | 303 | 307 | 308)
 }
 
-/// The page that the front end's rules generate.
+/// Returns the page that the rules of the front end generate.
 fn own_page(exchange: &Exchange, services: &Services, response: Response) -> Response {
     services
         .rules
-        .of(exchange.site_index)
+        .of(exchange.routing.site_index)
         .own_page(exchange, response)
 }
 
-/// The page at `path` of the same site. `None`: it is an error itself.
+/// Returns the page at `path` of the same site. `None`: the page itself is an error.
 async fn internal_page(
     exchange: &mut Exchange,
     services: &Services,
@@ -136,7 +136,7 @@ async fn internal_page(
         format!("error document {path} for {}", status.0)
     });
     let mut inner = page_exchange(exchange, path);
-    inner.stands_in_for = Some(status);
+    inner.log.stands_in_for = Some(status);
     let cache = services.error_document_cache.as_deref();
     if let Some(cache) = cache {
         cache.begin(exchange, &mut inner);
@@ -145,23 +145,23 @@ async fn internal_page(
     if let Some(cache) = cache {
         cache.keep(&mut inner, &mut page).await;
     }
-    if let (Some(steps), Some(more)) = (&mut exchange.trace, inner.trace.take()) {
+    if let (Some(steps), Some(more)) = (&mut exchange.log.trace, inner.log.trace.take()) {
         *steps = more;
     }
-    let rules = services.rules.of(exchange.site_index);
-    // A program's page with another status and a body is sent with that status, as Apache does.
+    let rules = services.rules.of(exchange.routing.site_index);
+    // If a program sets another status and a body, the page is sent with that status, as in Apache.
     if page.status != Status::OK
         && (!rules.keeps_error_document_head() || matches!(page.body, Body::Empty))
     {
         return None;
     }
-    exchange.stand_in = Some(Box::new(StandIn::of(&inner)));
+    exchange.log.error_document = Some(Box::new(ErrorDocument::of(&inner)));
     rules.adopt_error_document(exchange, &mut inner);
     Some(page)
 }
 
-/// Fields that are about the content of the request, or about what its client has of the response:
-/// not about a page in its stead.
+/// Request fields about the content of the request, or about partial and cached responses, which do
+/// not apply to an error document.
 const NOT_OF_PAGE: [&str; 12] = [
     "Content-Length",
     "Content-Type",
@@ -177,8 +177,7 @@ const NOT_OF_PAGE: [&str; 12] = [
     "If-Unmodified-Since",
 ];
 
-/// The request for the page: a GET with the fields that describe the client, for the URL that it
-/// requested.
+/// Creates the request for the page: a GET for its URL, with the fields that describe the client.
 fn page_exchange(exchange: &mut Exchange, path: &str) -> Exchange {
     let view = exchange.head.view();
     let method = if view.method() == Method::Head {
@@ -193,7 +192,7 @@ fn page_exchange(exchange: &mut Exchange, path: &str) -> Exchange {
     };
     let target = String::from_utf8_lossy(view.target()).into_owned();
     let bare = RequestHead::build(method, &target, view.version(), &[]);
-    // The content of the original request is not for the page.
+    // The error document does not receive the content of the original request.
     let length = view
         .has(KnownField::ContentLength)
         .then_some((&b"Content-Length"[..], &b"0"[..]));
@@ -209,38 +208,39 @@ fn page_exchange(exchange: &mut Exchange, path: &str) -> Exchange {
         exchange.client.clone(),
         head,
         Box::new(NoBody),
-        Arc::clone(&exchange.site),
+        Arc::clone(&exchange.routing.site),
         exchange.now,
     );
     inner.host = exchange.host.clone();
     (inner.path, inner.query) = (path.as_bytes().to_vec(), query);
-    inner.site_index = exchange.site_index;
-    inner.log_id = Rc::clone(&exchange.log_id);
+    inner.routing.site_index = exchange.routing.site_index;
+    inner.log.id = Rc::clone(&exchange.log.id);
     inner.share_budget(exchange);
-    inner.redirects = exchange.redirects.saturating_add(1);
-    inner.is_admitted = true;
-    inner.has_authorized_fields = exchange.has_authorized_fields;
-    inner.upstream_gate = exchange.upstream_gate.clone();
-    inner.trace = exchange
+    inner.routing.redirects = exchange.routing.redirects.saturating_add(1);
+    inner.limits.is_admitted = true;
+    inner.access.has_authorized_fields = exchange.access.has_authorized_fields;
+    inner.limits.upstream_gate = exchange.limits.upstream_gate.clone();
+    inner.log.trace = exchange
+        .log
         .trace
         .take()
-        .inspect(|steps| exchange.trace = Some(steps.clone()));
+        .inspect(|steps| exchange.log.trace = Some(steps.clone()));
     inner
 }
 
-/// The fields that describe the page's content. Validators, lifetimes and edited fields belong to
-/// the page under its own address, and the filters still set the fields of the error.
+/// Fields that describe the content of the page. Validators, lifetimes, and edited fields belong to
+/// the page at its own URL; the filters still set the fields of the error.
 const CONTENT_FIELDS: [&str; 4] = [
     "Content-Type",
     "Content-Encoding",
     "Content-Language",
     "Vary",
 ];
-/// Sent with the page where the rules keep its head (Apache).
+/// Validators, sent with the page if the rules keep its head (Apache).
 const VALIDATORS: [&str; 3] = ["Last-Modified", "ETag", "Accept-Ranges"];
 
-/// The error's status and own fields (Allow, Retry-After, WWW-Authenticate…) with the page's
-/// content.
+/// Combines the status and fields of the error (Allow, Retry-After, WWW-Authenticate…) with the
+/// content of the page.
 fn merge(mut error: Response, mut page: Response, with_validators: bool) -> Response {
     if page.status != Status::OK {
         return by_program(error, page);
@@ -256,8 +256,8 @@ fn merge(mut error: Response, mut page: Response, with_validators: bool) -> Resp
     error
 }
 
-/// A program's page in the place of an error, with the fields of the error that it has not set
-/// itself.
+/// Returns the page of a program in place of an error, with those fields of the error that it has
+/// not set.
 fn by_program(error: Response, mut page: Response) -> Response {
     let fields = page.fields_mut();
     for (name, value) in error.fields().iter() {
@@ -284,13 +284,13 @@ fn text_page(mut response: Response, text: &str, kind: Option<&str>) -> Response
     response
 }
 
-/// A short page that names the error and reveals nothing about the server.
+/// Returns a short page that names the error and reveals nothing about the server.
 pub fn built_in_page(response: Response) -> Response {
     let sentence = sentence(response.status);
     page(response, sentence.as_bytes(), b"")
 }
 
-/// A page with the status as its title, the caller's sentence and its end, both in HTML.
+/// Builds a page with the status as its title. `sentence` and `end` are HTML.
 pub fn page(mut response: Response, sentence: &[u8], end: &[u8]) -> Response {
     let status = response.status;
     if status.forbids_content() {
@@ -316,7 +316,7 @@ pub fn page(mut response: Response, sentence: &[u8], end: &[u8]) -> Response {
     response
 }
 
-/// The sentence of built-in pages for an error.
+/// Returns the sentence of the built-in page for an error.
 pub fn sentence(status: Status) -> &'static str {
     match status.0 {
         400 => "The request could not be understood.",

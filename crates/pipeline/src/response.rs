@@ -1,21 +1,26 @@
-//! A response on its way up.
+//! A response: its head, body, and tunnel.
+//!
+//! Called by: handlers, which create it; filters, which modify it; drivers, which send it.
+//! Caveat: a ready head is shared by all requests for its resource; [`Response::fields_mut`] copies
+//! it.
+//! Out of scope: framing, connection fields, and `Date` (drivers).
 
 use crate::{Body, Tunnel};
 use saker_http::{Fields, Status};
 use std::{cell::OnceCell, rc::Rc};
 
-/// A head that was built once, filtered, and is sent many times. Date and connection fields are the
-/// driver's and not in it; Content-Length is.
+/// A head that was built and filtered once and is sent many times. It includes Content-Length; the
+/// driver adds Date and connection fields.
 #[derive(Debug)]
 pub struct ReadyHead {
     pub status: Status,
     pub fields: Fields,
-    /// Status line and field lines as HTTP/1.1 sends them, without Date and without the empty line.
+    /// Status line and field lines in HTTP/1.1 syntax, without Date and the final empty line.
     pub http1: Box<[u8]>,
-    /// The same for HTTP/2 and HTTP/3, encoded by their drivers when first used.
+    /// The head for HTTP/2 and HTTP/3, encoded by their drivers on first use.
     pub http2: OnceCell<Box<[u8]>>,
     pub http3: OnceCell<Box<[u8]>>,
-    /// It has an `Alt-Svc` of its own, which comes before the server's.
+    /// The head has its own `Alt-Svc`, which takes precedence over that of the server.
     pub has_alt_svc: bool,
 }
 
@@ -54,12 +59,12 @@ pub struct Response {
     pub status: Status,
     pub head: ResponseHead,
     pub body: Body,
-    /// With 101 (RFC 9110 section 15.2.2): the other end of what the connection becomes.
+    /// The other end of the connection after a 101 response (RFC 9110 section 15.2.2).
     pub tunnel: Option<Box<dyn Tunnel>>,
 }
 
 impl ResponseHead {
-    /// Whether it says itself where else the resource is (RFC 7838 section 3).
+    /// Returns true if the response has its own `Alt-Svc` (RFC 7838 section 3).
     pub fn has_alt_svc(&self) -> bool {
         match self {
             ResponseHead::Built(fields) => fields.has("alt-svc"),
@@ -87,7 +92,7 @@ impl Response {
         }
     }
 
-    /// The fields, for changing; a ready head is copied and becomes a built one.
+    /// Returns the fields for modification; converts a ready head to a built one.
     pub fn fields_mut(&mut self) -> &mut Fields {
         loop {
             let copy = match self.head {

@@ -1,9 +1,9 @@
-//! The questions that a front end answers about each request, and the form of its answers.
+//! Rules of a front end: the phases that it implements, and their outcomes.
 //!
-//! Called by: the phases of the same names, for every site: saker.toml's (`saker-native`) and
-//! Apache's (`saker-apache`) implement the same trait.
-//! Caveat: rules may change the path and let the phases begin again, which is counted and bounded.
-//! Out of scope: which sites a front end has brought ([`SiteRules`] is told by the registry).
+//! Called by: the phases of the same names, for every site. Implemented by `saker-native`
+//! (saker.toml) and `saker-apache`.
+//! Caveat: rules may change the path and restart the phases; restarts are counted and limited.
+//! Out of scope: the assignment of sites to front ends, which the registry passes to [`SiteRules`].
 
 use crate::{Exchange, LocalFuture, Response};
 use saker_http::Status;
@@ -11,11 +11,11 @@ use std::rc::Rc;
 
 /// The outcome of one phase.
 pub enum Verdict {
-    /// On to the next phase.
+    /// Continues with the next phase.
     Pass,
-    /// No further phase: this is the answer.
+    /// Ends the phases with this response.
     Answer(Response),
-    /// The path (or query) of the exchange has changed: begin again behind the choice of the host.
+    /// The path or query of the exchange has changed; phases restart after `select_host`.
     Restart,
 }
 
@@ -25,7 +25,7 @@ impl From<Option<Response>> for Verdict {
     }
 }
 
-/// A phase at work. One that need not wait allocates nothing.
+/// A running phase. A phase that does not wait does not allocate.
 pub enum Step<'a> {
     Ready(Verdict),
     /// The rest of the phase, to be awaited.
@@ -33,10 +33,10 @@ pub enum Step<'a> {
 }
 
 impl<'a> Step<'a> {
-    /// Nothing to object to.
+    /// Continues with the next phase.
     pub const PASS: Step<'a> = Step::Ready(Verdict::Pass);
 
-    /// The outcome, once it is there.
+    /// Waits for the outcome.
     pub async fn verdict(self) -> Verdict {
         match self {
             Step::Ready(verdict) => verdict,
@@ -57,72 +57,71 @@ impl From<Option<Response>> for Step<'_> {
     }
 }
 
-/// What happens to a request line that the server itself can't make sense of, before any site is
-/// known.
+/// Handling of unusual request lines, before the site is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetPolicy {
-    /// It is refused at once (RFC 9110 sections 9.1 and 9.3).
+    /// Rejects them immediately (RFC 9110 sections 9.1 and 9.3).
     Strict,
-    /// Unknown methods, encoded slashes and authority-form targets are left to the rules of the
+    /// Leaves unknown methods, encoded slashes, and authority-form targets to the rules of the
     /// site.
     LeftToRules,
 }
 
-/// The rules of one front end, on one worker. Whatever they look at besides listener, host, path
-/// and files they report by [`Exchange::depends_on_request`]; of files they leave stamps.
+/// Rules of a front end, one instance per worker. They report dependencies other than listener,
+/// host, path, and files with [`Exchange::depends_on_request`], and leave change tokens for files.
 pub trait Rules {
-    /// Called once per server, before the host is known.
+    /// Returns the policy for request lines. Called once per server, before any site is known.
     fn target_policy(&self) -> TargetPolicy {
         TargetPolicy::Strict
     }
 
-    /// After the host has been chosen: redirects, rewriting and routes of server and host.
+    /// Runs redirects, rewrites, and routes of the server and the host, after the host is selected.
     fn server_rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a>;
 
-    /// From the path to a file ([`Exchange::mapped`]) and the settings in force there
-    /// ([`Exchange::settings`]).
+    /// Maps the path to a file ([`RoutingState::mapped`](crate::RoutingState::mapped)) and the
+    /// settings in force there ([`RoutingState::settings`](crate::RoutingState::settings)).
     fn map_to_storage<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a>;
 
-    /// Authentication and authorization, behind limits and before content.
+    /// Runs authentication and authorization, after limits and before content.
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a>;
 
-    /// Everything between access and content: rewriting by a folder's rules, index files, types,
+    /// Runs everything between access and content: per-directory rewrites, index files, types,
     /// handlers.
     fn fixups<'a>(&'a self, _: &'a mut Exchange) -> Step<'a> {
         Step::PASS
     }
 
-    /// `map_to_storage` has bound the path to a file: whoever changes the path afterwards has to
-    /// return [`Verdict::Restart`].
+    /// Returns true if `map_to_storage` binds the path to a file. Code that changes the path
+    /// afterwards must then return [`Verdict::Restart`].
     fn binds_path(&self) -> bool {
         false
     }
 
-    /// The built-in page of an error or a redirect for which the site configures none.
+    /// Returns the built-in page of an error or redirect without a configured one.
     fn own_page(&self, exchange: &Exchange, response: Response) -> Response;
 
-    /// An error document may have a status and validators of its own, and they are sent.
+    /// Returns true if an error document keeps its own status and validators.
     fn keeps_error_document_head(&self) -> bool {
         false
     }
 
-    /// Called before `page`, the request for the error document of `exchange`, enters the phases.
+    /// Prepares `page`, the request for the error document of `exchange`, before it enters the
+    /// phases.
     fn error_document(&self, _exchange: &Exchange, _page: &mut Exchange, _status: Status) {}
 
-    /// Called after `page` was answered and became the answer of `exchange`: its state is what
-    /// counts for the response from here on.
+    /// Adopts the state of `page` after it became the response of `exchange`.
     fn adopt_error_document(&self, _exchange: &mut Exchange, _page: &mut Exchange) {}
 }
 
 /// The rules of each site of a generation.
 pub struct SiteRules {
     native: Rc<dyn Rules>,
-    /// Another front end's, and how many sites it has brought; they come first in the model.
+    /// Rules of another front end, and the number of its sites, which come first in the model.
     other: Option<(usize, Rc<dyn Rules>)>,
 }
 
 impl SiteRules {
-    /// All sites have `native`'s rules.
+    /// Creates rules for a model in which all sites use `native`.
     pub fn new(native: Rc<dyn Rules>) -> SiteRules {
         SiteRules {
             native,
@@ -130,14 +129,14 @@ impl SiteRules {
         }
     }
 
-    /// The first `sites` sites of the model have the rules of another front end.
+    /// Assigns the first `sites` sites of the model to another front end.
     #[must_use]
     pub fn with_first(mut self, sites: usize, rules: Rc<dyn Rules>) -> SiteRules {
         self.other = Some((sites, rules));
         self
     }
 
-    /// The rules of a site, by its index in the model.
+    /// Returns the rules of a site by its index in the model.
     pub fn of(&self, site_index: usize) -> &dyn Rules {
         match &self.other {
             Some((sites, rules)) if site_index < *sites => &**rules,
@@ -145,7 +144,7 @@ impl SiteRules {
         }
     }
 
-    /// For request lines, whose site is not known yet.
+    /// Returns the policy for request lines, whose site is not known yet.
     pub fn target_policy(&self) -> TargetPolicy {
         self.other
             .as_ref()

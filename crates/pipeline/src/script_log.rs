@@ -1,10 +1,9 @@
-//! The log of scripts that went wrong, with what was said to them and by them (httpd 2.4, mod_cgi,
-//! `ScriptLog`).
+//! Log of failed scripts, with their requests and responses (httpd 2.4, mod_cgi, `ScriptLog`).
 //!
-//! Place in the walk: rules that refuse to run a script write to it, and the gateway where one has
-//! failed. Difficulty: whoever can make a script fail could fill the disk, so the file is left
-//! alone from a size on. It is opened for each entry, as Apache does it, so that it may be moved
-//! away at any time.
+//! Called by: rules that refuse to run a script, and the gateway when a script fails.
+//! Caveat: clients that can make a script fail could fill the disk, so the file stops growing at a
+//! maximum size. It is opened for each entry, as in Apache, so that it can be rotated at any time.
+//! Out of scope: the error log, which reports the failure itself.
 
 use crate::Exchange;
 use saker_http::Status;
@@ -15,31 +14,31 @@ use std::{io::Write, path::PathBuf};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptLog {
     pub path: PathBuf,
-    /// From this size on nothing is added (ScriptLogLength).
+    /// Maximum size of the file; entries beyond it are dropped (ScriptLogLength).
     pub bytes_max: u64,
-    /// Of a request's content (ScriptLogBuffer).
+    /// Maximum logged size of a request body (ScriptLogBuffer).
     pub content_bytes_max: usize,
 }
 
-/// What passed between us and a script.
+/// Data exchanged with a script.
 #[derive(Clone, Debug, Default)]
 pub struct Overheard {
-    /// The beginning of the request's content.
+    /// The start of the request body.
     pub told: Vec<u8>,
-    /// The line that was no field.
+    /// The line that is not a valid field.
     pub bad_line: Vec<u8>,
     pub rest: Vec<u8>,
 }
 
 impl ScriptLog {
-    /// A script was not run.
+    /// Logs a script that was not run.
     pub fn refused(&self, exchange: &Exchange, status: Status, filename: &[u8], why: &str) {
         let mut entry = beginning(exchange, status, filename);
         let _ = writeln!(entry, "%error\n{why}");
         self.append(&entry);
     }
 
-    /// A script gave no answer that could be used.
+    /// Logs a script without a valid response.
     pub fn failed(
         &self,
         exchange: &Exchange,
@@ -73,8 +72,8 @@ impl ScriptLog {
         self.append(&entry);
     }
 
-    /// What can't be written is not worth a second complaint: the error log has said that the
-    /// script failed.
+    /// Appends an entry. Ignores write errors, because the error log has reported the failed
+    /// script.
     fn append(&self, entry: &[u8]) {
         let Ok(mut file) = privileged::open_append(&self.path, 0o640) else {
             return;
@@ -88,7 +87,7 @@ impl ScriptLog {
     }
 }
 
-/// Two lines: when and what, the status and the file.
+/// Formats the first two lines: time and request line, status and file.
 fn beginning(exchange: &Exchange, status: Status, filename: &[u8]) -> Vec<u8> {
     let mut entry = b"%% [".to_vec();
     let offset_s = TimeZone::local().offset_s(exchange.now);

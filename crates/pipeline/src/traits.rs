@@ -1,40 +1,76 @@
-//! The roles that a feature can take in the life of a request.
+//! Roles of features in the processing of a request.
 //!
-//! Called by: the content phase (handlers, the gateway), `respond` (filters), the rules of
-//! saker.toml (the authorizer) and workers (kept outcomes).
-//! Caveat: a role never signals through side effects; what it has to say is in its return value.
+//! Called by: the content phase (handlers, the gateway), `respond` (filters), the native rules (the
+//! authorizer), and workers (cached routes).
+//! Caveat: a role never signals through side effects; its result is its return value.
 //! Out of scope: rules of front ends (`rules`), abuse control (`abuse`), inspection (`inspection`).
 
-use crate::{Call, Exchange, Response};
+use crate::{Exchange, Granted, Response, UpstreamRequest};
 use saker_config::model::Authorize;
 use saker_http::HeadView;
-use std::{future::Future, pin::Pin, rc::Rc, sync::Arc};
+use std::{
+    future::Future,
+    pin::Pin,
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll},
+};
 
 /// A future that stays on its worker.
 pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
-/// What a handler made of a request.
+/// Returns the future of a filter that has finished. Does not allocate.
+pub fn done<'a>() -> LocalFuture<'a, ()> {
+    struct Done;
+    impl Future for Done {
+        type Output = ();
+
+        fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+            Poll::Ready(())
+        }
+    }
+    Box::pin(Done)
+}
+
+/// The result of a handler.
 pub enum Handled {
     Answered(Response),
-    /// Nothing happened: the next handler is asked.
+    /// The handler does not apply; the next one is tried.
     Declined,
-    /// An upstream answers. The content phase asks the page cache for its response first, and the
-    /// gateway then.
-    Forward(Box<Call>),
-    /// The path (or query) of the exchange has changed: begin again behind the choice of the host.
+    /// An upstream answers. The content phase tries the page cache first, then the gateway.
+    Forward(Box<UpstreamRequest>),
+    /// The path or query of the exchange has changed; phases restart after `select_host`.
     Restart,
 }
 
-/// Answers requests. Called in the content phase, in the registry's order, until one does not
-/// decline. The handler may read the exchange's body; the response's body is the driver's once it
-/// is returned.
+impl Handled {
+    /// Returns the future of a handler that has finished. [`Handled::Declined`] does not allocate.
+    pub fn ready<'a>(self) -> LocalFuture<'a, Handled> {
+        struct Declines;
+        impl Future for Declines {
+            type Output = Handled;
+
+            fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Handled> {
+                Poll::Ready(Handled::Declined)
+            }
+        }
+        match self {
+            Handled::Declined => Box::pin(Declines),
+            handled => Box::pin(std::future::ready(handled)),
+        }
+    }
+}
+
+/// Answers requests. Handlers are called in the content phase, in the order of the registry, until
+/// one does not decline. A handler may read the request body; once it returns, the response body
+/// belongs to the driver.
 pub trait Handler {
     /// For traces and the log.
     fn name(&self) -> &'static str;
 
     fn handle<'a>(&'a self, exchange: &'a mut Exchange) -> LocalFuture<'a, Handled>;
 
-    /// Called once a second, to drop what has been kept too long. `now_ms` is monotonic.
+    /// Drops expired state. Called once a second; `now_ms` is monotonic.
     fn tick(&self, _now_ms: u64) {}
 }
 
@@ -52,54 +88,46 @@ impl<T: Handler + ?Sized> Handler for Rc<T> {
     }
 }
 
-/// Carries out upstream requests, whoever has chosen them.
+/// Carries out upstream requests from rules and handlers.
 pub trait Forwarder {
     /// For traces and the log.
     fn name(&self) -> &'static str;
 
-    /// Returns the upstream request of the site's own routes. Not asked where rules have chosen one.
-    fn route(&self, exchange: &mut Exchange) -> Option<Box<Call>>;
+    /// Returns the upstream request of the site's own routes. Not called if rules have chosen one.
+    fn route(&self, exchange: &mut Exchange) -> Option<Box<UpstreamRequest>>;
 
-    /// Returns [`Handled::Declined`] where the program has left its response to a file
-    /// ([`Exchange::handed`]), which the handlers of files then serve; never [`Handled::Forward`].
+    /// Returns [`Handled::Declined`] if the program has delegated its response to a file
+    /// ([`UpstreamState::internal_redirect`](crate::UpstreamState::internal_redirect)), which the
+    /// file handlers then serve; never [`Handled::Forward`].
     fn forward<'a>(
         &'a self,
         exchange: &'a mut Exchange,
-        request: Box<Call>,
+        request: Box<UpstreamRequest>,
     ) -> LocalFuture<'a, Handled>;
 
-    /// As [`Handler::tick`].
+    /// Same as [`Handler::tick`].
     fn tick(&self, _now_ms: u64) {}
 }
 
-/// Asks an authorization server whether a request may pass. If it can't be asked, nothing passes.
+/// Queries an authorization server. If the server is unavailable, the request is denied.
 pub trait Authorizer {
     fn ask(&self, exchange: &Exchange, wanted: &Arc<Authorize>)
     -> LocalFuture<'static, Permission>;
 }
 
-/// The answer of an authorization server.
+/// The decision of an authorization server.
 pub enum Permission {
     Granted(Granted),
     /// The response goes to the client.
     Refused(Response),
 }
 
-/// What came along with a permission.
-#[derive(Debug, Default)]
-pub struct Granted {
-    /// Those of the answer that the configuration names.
-    pub fields: Vec<(Box<str>, Vec<u8>)>,
-    /// For programs and logs.
-    pub variables: Vec<(Vec<u8>, Vec<u8>)>,
-}
-
-/// Alters a response on its way up. Called for every built head, and for ready ones where it asks
-/// for that, in the registry's order. It owns the body while it runs.
+/// Modifies a response. Called in the order of the registry for every built head, and for ready
+/// heads on request. The filter owns the body while it runs.
 pub trait Filter {
     fn name(&self) -> &'static str;
 
-    /// It wants this exchange's response even where its head is ready.
+    /// Returns true if the filter also applies to a ready head of this exchange.
     fn takes_ready(&self, _: &Exchange) -> bool {
         false
     }
@@ -129,14 +157,13 @@ impl<T: Filter + ?Sized> Filter for Rc<T> {
     }
 }
 
-/// The page cache's part in error documents, which are requests of their own.
+/// Page cache support for error documents, which are internal requests.
 pub trait ErrorDocumentCache {
-    /// Called before `page` enters the phases as the error document of `exchange`: hands over how
-    /// deep it is nested in pages.
+    /// Passes the include depth on to `page`, the request for the error document of `exchange`.
+    /// Called before it enters the phases.
     fn begin(&self, exchange: &mut Exchange, page: &mut Exchange);
 
-    /// Called with the response of `page` as it was made, before the error's own fields are laid
-    /// over it.
+    /// Stores the response of `page`. Called before the fields of the error are merged into it.
     fn keep<'a>(
         &'a self,
         page: &'a mut Exchange,
@@ -144,19 +171,21 @@ pub trait ErrorDocumentCache {
     ) -> LocalFuture<'a, ()>;
 }
 
-/// The outcome of the phases that can answer further requests for the same listener, host and path
-/// without running them again. A handler leaves one in [`Exchange::reusable`]; the pipeline keeps
-/// it as long as everything that it depends on holds.
-pub trait Reusable {
-    /// Answers a GET or HEAD at once: no waiting, no file system call. `None`: this request has to
-    /// go through the phases (for example because a variant is not made yet). `now` is in seconds
-    /// since the epoch. The driver leaves the body out for HEAD.
+/// A cached outcome of the phases that answers further requests for the same listener, host, and
+/// path without dispatch. A handler leaves one in
+/// [`CacheState::cached_route`](crate::CacheState::cached_route); the pipeline caches it as long as
+/// everything that it depends on is unchanged.
+pub trait CachedRoute {
+    /// Answers a GET or HEAD immediately, without waiting or file system calls. `None`: the request
+    /// has to be dispatched (for example because a variant does not exist yet). `now` is in seconds
+    /// since the epoch. The driver omits the body for HEAD.
     fn answer(&self, head: HeadView<'_>, now: i64) -> Option<Response>;
 
-    /// Bytes of memory that it holds, for the bound on all of them; may grow between calls.
+    /// Returns the memory in use, which counts toward the limit of the route cache; may grow
+    /// between calls.
     fn memory_bytes(&self) -> usize;
 
-    /// Open files that it holds; bounded likewise.
+    /// Returns the number of open files, which is limited, too.
     fn descriptors(&self) -> usize {
         0
     }

@@ -1,32 +1,33 @@
-//! A connection that has changed its protocol: bytes pass both ways, and nobody here knows what
-//! they mean.
+//! A connection that has switched protocols: bytes are relayed both ways without interpretation.
 //!
-//! Left in [`Response::tunnel`](crate::Response::tunnel) by a handler whose other side has agreed
-//! to change (RFC 9110 section 7.8); the driver says so to the client and is in charge of the bytes
-//! from then on. Drivers show their client's end by the same trait, so that one relay serves all
-//! protocols. Absent on purpose: buffers. Who reads lends one.
+//! Called by: the driver, which takes it from [`Response::tunnel`](crate::Response::tunnel) after a
+//! handler's upstream has agreed to switch (RFC 9110 section 7.8), confirms the switch to the
+//! client, and relays the bytes. Drivers implement the same trait for the client's end, so that one
+//! relay serves all protocols.
+//! Caveat: one task polls both directions, because each end stores at most one waker per direction.
+//! Out of scope: buffers, which the relay provides.
 
 use std::{
     io,
     task::{Context, Poll},
 };
 
-/// One end. Each method may leave a waker, at most one for reading and one for writing; so one task
-/// sees to both.
+/// One end of a tunnel. Stores at most one waker for reading and one for writing, so a single task
+/// must poll both.
 pub trait Tunnel {
-    /// `Ok(0)` is the end of what comes; the other direction goes on.
+    /// Reads bytes. `Ok(0)` is the end of this direction; the other continues.
     fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>>;
 
-    /// Takes some of `buf`, at least a byte of it.
+    /// Writes at least one byte of `buf`.
     fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>>;
 
-    /// Ready when everything that was taken has gone as far as it can be followed.
+    /// Ready once all written bytes have been passed on as far as this end can tell.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Nothing more will be written. Called once, after a flush.
+    /// Closes the write direction. Called once, after a flush.
     fn shutdown(&mut self) -> io::Result<()>;
 
-    /// Ready when nothing has moved for too long. Asked after the others.
+    /// Ready after the idle timeout. Polled after the other methods.
     fn poll_idle(&mut self, _: &mut Context<'_>) -> Poll<()> {
         Poll::Pending
     }

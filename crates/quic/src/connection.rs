@@ -1,10 +1,11 @@
-//! One connection, as a driver sees it: events in, streams to read and write.
+//! One QUIC connection as a driver sees it: events in, streams to read and write.
 //!
-//! Whatever is called here may make packets; the loop sends them when it settles the connection
+//! Any call here may queue packets; the endpoint loop sends them when it settles the connection
 //! after the driver's turn. Streams are named by their number on the wire (RFC 9000 section 2.1).
-//! The difficulty is 0-RTT: [`Connection::is_early`] says whether what is read now may be somebody
-//! else's copy of what a client once sent; when the handshake is over, nothing can be any more (RFC
-//! 8470 section 3).
+//!
+//! Caveat: in 0-RTT, data may be a replay of what a client once sent; [`Connection::is_early`]
+//! returns true while that is possible. Once the handshake is complete, it no longer is (RFC 8470
+//! section 3).
 
 use crate::{
     Settings,
@@ -23,11 +24,11 @@ use std::{
 
 pub struct Connection {
     pub(crate) inner: quinn_proto::Connection,
-    /// Time of the turn, set by whoever gives the turn.
+    /// Time of the turn, set by the caller that starts the turn.
     pub(crate) now: Instant,
     send_buffer_bytes: u64,
     send_buffer_bytes_max: u64,
-    /// Of a server's connection; a client has other things to read for.
+    /// Server connections only; clients size their windows by other criteria.
     receive_window: Option<ReceiveWindow>,
     /// Why it is over, and the code that we closed it with.
     pub(crate) lost: Option<Lost>,
@@ -80,7 +81,7 @@ pub enum Lost {
     ByUs,
 }
 
-/// What came of a read.
+/// Result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Read {
     /// As much as was asked for; there may be more.
@@ -95,7 +96,7 @@ pub enum Read {
     Gone,
 }
 
-/// What came of a write.
+/// Result of a write.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Written {
     /// So many bytes; 0 only where there were none to write.
@@ -112,13 +113,14 @@ pub enum Written {
 pub struct Figures {
     pub rtt: Duration,
     pub congestion_window_bytes: u64,
-    /// Where slow start ended; `None` while it lasts, and where the controller does not say.
+    /// Window at the end of slow start; `None` while slow start lasts or if the controller does not
+    /// report it.
     pub slow_start_threshold_bytes: Option<u64>,
     pub packets_sent: u64,
     pub packets_lost: u64,
     pub congestion_events: u64,
     pub datagram_bytes: u16,
-    /// What the peer may have under way to us; 0 on a client's side.
+    /// Bytes that the peer may have in flight to us; 0 on the client side.
     pub receive_window_bytes: u64,
     pub bytes_in: u64,
     pub bytes_out: u64,
@@ -149,7 +151,7 @@ impl Connection {
         }
     }
 
-    /// What happened since the last call. To be called until `None` in each turn.
+    /// Returns the next event since the last call. Call until `None` in each turn.
     pub fn poll_event(&mut self) -> Option<Event> {
         use quinn_proto::Event as Their;
         loop {
@@ -167,7 +169,7 @@ impl Connection {
         }
     }
 
-    /// What TLS agreed on; `None` before [`Event::Hello`]. Costs some allocations.
+    /// Returns the parameters that TLS negotiated; `None` before [`Event::Hello`]. Allocates.
     pub fn hello(&self) -> Option<Hello> {
         self.inner
             .crypto_session()
@@ -182,7 +184,7 @@ impl Connection {
         self.inner.is_handshaking()
     }
 
-    /// Closed by anybody; packets may still have to be sent.
+    /// Returns true if either side has closed the connection; packets may still have to be sent.
     pub fn is_closed(&self) -> bool {
         self.inner.is_closed()
     }
@@ -340,7 +342,7 @@ impl Connection {
         self.inner.force_key_update();
     }
 
-    /// Where the peer is now; it may move.
+    /// Current address of the peer, which may migrate.
     pub fn peer(&self) -> SocketAddr {
         self.inner.remote_address()
     }
@@ -388,8 +390,8 @@ impl Connection {
         }
     }
 
-    /// What may be held for the peer follows what its path carries: a window in flight and one to
-    /// fill it from.
+    /// Adapts the send buffer to the path: one window in flight and another to refill it from. With
+    /// less, losses leave the congestion controller without data to probe with.
     pub(crate) fn adapt(&mut self) {
         let wanted = self
             .congestion_window_bytes()
@@ -401,7 +403,7 @@ impl Connection {
         }
     }
 
-    /// What the peer may send follows how fast it is read.
+    /// Widens the receive window according to how fast the application reads.
     pub(crate) fn widen(&mut self, promised: &mut Promised, promised_max: u64) {
         let wider = self
             .receive_window
@@ -418,8 +420,8 @@ impl Connection {
             .for_each(|window| window.give_back(promised));
     }
 
-    /// Of streams that we may read, i.e. not our own unidirectional ones (quinn-proto takes that
-    /// for a mistake of ours and panics).
+    /// Id of a stream that we may read, i.e. not one of our own unidirectional streams (quinn-proto
+    /// treats reading those as a bug in the caller and panics).
     fn receiving(&self, stream: u64) -> Option<StreamId> {
         let id = stream_id(stream)?;
         (id.dir() == Dir::Bi || id.initiator() != self.side()).then_some(id)

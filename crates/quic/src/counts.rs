@@ -1,4 +1,4 @@
-//! What an endpoint counts: plain numbers, for whoever shows them to take.
+//! Counters of an endpoint: plain numbers that metrics and status pages take.
 
 /// Since it was last taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct Counts {
     pub ended_rtt_us: u64,
 }
 
-/// What a datagram is that answers one which belongs to no connection.
+/// Kind of a datagram sent in reply to one that belongs to no connection.
 pub(crate) enum Reply {
     VersionNegotiation,
     Close,

@@ -1,11 +1,12 @@
 //! TLS 1.3 within QUIC (RFC 9001): rustls behind quinn-proto's traits.
 //!
-//! quinn-proto has such a thing of its own; this one tells what servers log and scripts ask for
-//! (suite, resumption, client certificates), and speaks version 2. Sites differ in what they demand
-//! of clients, so that a server's session begins when the ClientHello is there whole and somebody
-//! has chosen a configuration by it ([`ChooseConfig`]). The difficulty is when to tell: rustls has
-//! no signal for a ClientHello that was read, so it is the first moment at which either a name, a
-//! protocol or the end of the handshake is known.
+//! quinn-proto has an implementation of its own; this one reports the parameters that servers log
+//! and scripts read (suite, resumption, client certificates), and supports QUIC version 2. Sites
+//! differ in what they require of clients, so a server's session begins only when the whole
+//! ClientHello has arrived and [`ChooseConfig`] has selected a configuration for it.
+//!
+//! Caveat: rustls does not signal that a ClientHello was read, so the parameters are reported as
+//! soon as a name, a protocol, or the end of the handshake is known.
 
 use crate::{VERSION_1, VERSION_2, second_version};
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
@@ -27,10 +28,10 @@ use std::{any::Any, fmt, io::Cursor, net::IpAddr, sync::Arc};
 
 const TAG_BYTES: usize = 16;
 
-/// What a connection's TLS agreed on.
+/// Parameters that a connection's TLS handshake negotiated.
 #[derive(Clone, Debug)]
 pub struct Hello {
-    /// Of clients that said one; on the server only.
+    /// Name from the client's SNI extension; server side only.
     pub server_name: Option<String>,
     pub alpn: Option<Vec<u8>>,
     pub suite: Option<CipherSuite>,
@@ -38,9 +39,9 @@ pub struct Hello {
     pub kind: Option<HandshakeKind>,
     /// They come with the end of the handshake.
     pub client_certificates: Vec<CertificateDer<'static>>,
-    /// What the server showed.
+    /// Certificate that the server presented.
     pub shown: Option<Arc<CertifiedKey>>,
-    /// Of the server's configuration, by whoever chose it.
+    /// Label of the server's configuration, as returned by [`ChooseConfig`].
     pub label: Label,
     /// 1 or 2.
     pub quic_version: u8,
@@ -60,7 +61,7 @@ impl fmt::Display for Unusable {
 #[derive(Clone, Copy)]
 struct Initials(Suite);
 
-/// Tells a connection's configuration from others; means something to whoever chooses them only.
+/// Identifies a server configuration; opaque to this crate.
 pub type Label = [u8; 32];
 
 /// Which configuration answers a ClientHello.

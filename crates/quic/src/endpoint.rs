@@ -11,13 +11,15 @@
 //! to an end.
 
 use crate::{
-    Connection, Counts, Recording, Secrets, ServerCrypto, Settings, Standing,
+    Connection, ConnectionStats, Counts, Recording, Secrets, ServerCrypto, Settings,
+    connection_stats::{Sample, micros},
     counts::Reply,
-    held::{Heading, Held},
+    id::{Id, Place},
     qlog::Trace,
     receive_window::Promised,
     second_version,
-    standing::{Told, micros},
+    send_backlog::{Heading, SendBacklog},
+    sink::Sink,
     time_limits::{Armed, TimeLimits},
 };
 use bytes::BytesMut;
@@ -25,7 +27,7 @@ use quinn_proto::{
     ClientConfig, ConnectError, ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointEvent,
     Incoming, ServerConfig, Transmit,
 };
-use saker_net::{Arrival, Departure, UdpSocket, udp::SEND_BYTES_MAX};
+use saker_net::{Arrival, udp::SEND_BYTES_MAX};
 use std::{
     collections::VecDeque,
     net::{IpAddr, SocketAddr},
@@ -35,46 +37,15 @@ use std::{
 
 /// Datagrams that one connection may send before others have their turn.
 const TURN_DATAGRAMS_MAX: usize = 128;
-/// Who wakes late makes up for so much, and for a part of a round trip at most, which is what
-/// packets then seem to have taken longer; in steps shorter than what quinn-proto's pacing keeps
-/// for.
+/// Longest delay that pacing makes up for after a late wake-up, also limited to a fraction of a
+/// round trip, because the delay inflates the RTT that packets appear to have; applied in steps
+/// shorter than the interval for which quinn-proto's pacing saves up.
 const LATE_MAX: Duration = Duration::from_millis(20);
 const LATE_ROUND_TRIPS: u32 = 8;
 const LATE_STEP: Duration = Duration::from_millis(1);
 
-/// A connection's name within its endpoint; never used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Id {
-    pub(crate) slot: usize,
-    pub(crate) serial: u64,
-}
-
-/// Which worker of how many this is; connection ids lead there.
-#[derive(Clone, Copy, Debug)]
-pub struct Place {
-    pub worker: usize,
-    pub workers: usize,
-}
-
-/// Where datagrams leave.
-pub trait Sink {
-    /// `false`: no room for now.
-    fn send(&mut self, departure: Departure<'_>) -> bool;
-    fn datagrams_at_once(&self) -> usize;
-}
-
-impl Sink for &UdpSocket {
-    fn send(&mut self, departure: Departure<'_>) -> bool {
-        UdpSocket::send(self, departure)
-    }
-
-    fn datagrams_at_once(&self) -> usize {
-        UdpSocket::datagrams_at_once(self)
-    }
-}
-
-/// Who decides whether a connection may begin.
-pub trait Door<G> {
+/// Admission control for new connections.
+pub trait Admission<G> {
     /// `None`: it is refused. The address may not be the sender's own yet.
     fn admit(&mut self, peer: SocketAddr) -> Option<G>;
 
@@ -85,7 +56,7 @@ pub trait Door<G> {
     }
 }
 
-/// What became of a connection's turn.
+/// Result of settling a connection after its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {
     Open,
@@ -99,7 +70,7 @@ pub struct Endpoint<G> {
     inner: quinn_proto::Endpoint,
     /// Its server's part is that for IPv6; clients over IPv4 get this one.
     over_ipv4: Option<Arc<ServerConfig>>,
-    /// What the server's part is made of, for addresses of this machine that have their own.
+    /// Parts of the server configuration, for local addresses that get one of their own.
     server: Option<(ServerCrypto, Arc<ServerConfig>)>,
     settings: Settings,
     slots: Vec<Option<Box<Slot<G>>>>,
@@ -112,10 +83,10 @@ pub struct Endpoint<G> {
     handshakes_open: usize,
     handshakes_unproved: usize,
     out: Vec<u8>,
-    held: Held,
+    send_backlog: SendBacklog,
     promised: Promised,
     pub counts: Counts,
-    pub standing: Standing,
+    pub connection_stats: ConnectionStats,
 }
 
 struct Slot<G> {
@@ -126,7 +97,7 @@ struct Slot<G> {
     has_work: bool,
     armed: Armed,
     peer: SocketAddr,
-    told: Told,
+    sample: Sample,
     trace: Option<Box<Trace>>,
     /// The time limit that gives it this turn, where that is past.
     was_due: Option<Instant>,
@@ -186,9 +157,9 @@ impl<G> Endpoint<G> {
             handshakes_open: 0,
             handshakes_unproved: 0,
             out: Vec::new(),
-            held: Held::default(),
+            send_backlog: SendBacklog::default(),
             promised: Promised::default(),
-            standing: Standing::default(),
+            connection_stats: ConnectionStats::default(),
             counts: Counts::default(),
         }
     }
@@ -221,7 +192,7 @@ impl<G> Endpoint<G> {
         &mut self,
         now: Instant,
         arrival: Arrival<'_>,
-        door: &mut impl Door<G>,
+        admission: &mut impl Admission<G>,
         sink: &mut impl Sink,
     ) {
         self.counts.bytes_in += arrival.bytes.len() as u64;
@@ -230,7 +201,7 @@ impl<G> Endpoint<G> {
         while !bytes.is_empty() {
             self.counts.datagrams_in += 1;
             let datagram = bytes.split_to(arrival.datagram_bytes.min(bytes.len()));
-            self.receive_one(now, arrival, datagram, door, sink);
+            self.receive_one(now, arrival, datagram, admission, sink);
         }
     }
 
@@ -239,7 +210,7 @@ impl<G> Endpoint<G> {
         now: Instant,
         arrival: Arrival<'_>,
         mut bytes: BytesMut,
-        door: &mut impl Door<G>,
+        admission: &mut impl Admission<G>,
         sink: &mut impl Sink,
     ) {
         second_version::translate(&mut bytes);
@@ -265,7 +236,7 @@ impl<G> Endpoint<G> {
                 self.wake(id);
             }
             Some(DatagramEvent::NewConnection(incoming)) => {
-                self.knock(now, incoming, length, door, sink)
+                self.knock(now, incoming, length, admission, sink)
             }
             Some(DatagramEvent::Response(transmit)) => {
                 self.counts.reply(Reply::of(&self.out));
@@ -281,7 +252,7 @@ impl<G> Endpoint<G> {
         now: Instant,
         incoming: Incoming,
         length: usize,
-        door: &mut impl Door<G>,
+        admission: &mut impl Admission<G>,
         sink: &mut impl Sink,
     ) {
         self.out.clear();
@@ -296,7 +267,7 @@ impl<G> Endpoint<G> {
         {
             return self.retry(incoming, sink);
         }
-        let Some(guest) = door.admit(incoming.remote_address()) else {
+        let Some(guest) = admission.admit(incoming.remote_address()) else {
             self.counts.handshakes_refused += 1;
             let transmit = self.inner.refuse(incoming, &mut self.out);
             return self.reply(&transmit, sink);
@@ -314,7 +285,7 @@ impl<G> Endpoint<G> {
         match self.inner.accept(incoming, now, &mut self.out, config) {
             Ok((handle, connection)) => {
                 let id = self.enter(now, handle, connection, guest, proved);
-                let trace = door
+                let trace = admission
                     .recording(&connection_id)
                     .map(|recording| Trace::begin(recording, now, &connection_id, peer, local));
                 if let (Some(slot), Some(mut trace)) = (self.slot(id), trace) {
@@ -354,9 +325,10 @@ impl<G> Endpoint<G> {
         }
     }
 
-    /// What does not fit is lost, as packets may be: the client sends again.
+    /// Sends a reply outside of any connection. If the sink is full, the reply is dropped like any
+    /// lost packet: the client sends again.
     fn reply(&mut self, transmit: &Transmit, sink: &mut impl Sink) {
-        if self.held.is_empty() && sink.send(heading(transmit).departure(&self.out)) {
+        if self.send_backlog.is_empty() && sink.send(heading(transmit).departure(&self.out)) {
             self.counts.datagrams_out += 1;
             self.counts.bytes_out += self.out.len() as u64;
         }
@@ -378,7 +350,7 @@ impl<G> Endpoint<G> {
         let peer = inner.remote_address();
         let connection = Connection::new(inner, now, &self.settings);
         let stage = Stage::Handshake { proved };
-        let (armed, told, serial) = (Armed::default(), Told::default(), self.serial);
+        let (armed, sample, serial) = (Armed::default(), Sample::default(), self.serial);
         let slot = Slot {
             serial,
             connection,
@@ -387,7 +359,7 @@ impl<G> Endpoint<G> {
             has_work: false,
             armed,
             peer,
-            told,
+            sample,
             trace: None,
             was_due: None,
         };
@@ -444,7 +416,7 @@ impl<G> Endpoint<G> {
         })
     }
 
-    /// What time limits have to say.
+    /// Handles all time limits that have passed at `now`.
     pub fn expire(&mut self, now: Instant) {
         while let Some((_, id)) = self.limits.pop(now) {
             let Some(slot) = self.slot(id) else { continue };
@@ -470,8 +442,8 @@ impl<G> Endpoint<G> {
         }
     }
 
-    /// Without a word: who has not said enough in all that time is hardly there, and nobody is to
-    /// be sent packets on others' behalf.
+    /// Drops a connection whose handshake took too long. Sends nothing: a peer this silent is
+    /// probably gone, and its address may be spoofed.
     fn give_up_handshake(&mut self, id: Id) {
         if self
             .slot(id)
@@ -484,7 +456,7 @@ impl<G> Endpoint<G> {
         }
     }
 
-    /// When [`Endpoint::expire`] is to be called next.
+    /// Returns the time at which [`Endpoint::expire`] must be called next.
     pub fn next_limit(&mut self) -> Option<Instant> {
         while let Some((_, id)) = self.handshakes.front().copied() {
             if self
@@ -548,7 +520,7 @@ impl<G> Endpoint<G> {
 
     /// `false`: the sink is still full.
     pub fn flush(&mut self, sink: &mut impl Sink) -> bool {
-        self.held.flush(sink)
+        self.send_backlog.flush(sink)
     }
 
     /// Between the connection and those that it shares ids with.
@@ -595,7 +567,7 @@ impl<G> Endpoint<G> {
     }
 
     fn transmit(&mut self, id: Id, now: Instant, sink: &mut impl Sink) -> Settled {
-        if !self.held.is_empty() {
+        if !self.send_backlog.is_empty() {
             self.wake(id);
             return Settled::Full;
         }
@@ -630,7 +602,7 @@ impl<G> Endpoint<G> {
                 .iter_mut()
                 .for_each(|trace| trace.sent(now, self.out.len(), heading.datagram_bytes));
             if !sink.send(heading.departure(&self.out)) {
-                self.held.keep(heading, &self.out);
+                self.send_backlog.keep(heading, &self.out);
                 self.wake(id);
                 return Settled::Full;
             }
@@ -662,8 +634,13 @@ impl<G> Endpoint<G> {
         slot.trace
             .iter_mut()
             .for_each(|trace| trace.end(*now, lost.as_ref(), *closed_with));
-        slot.told
-            .tell(*now, &figures, false, &mut self.standing, &mut self.counts);
+        slot.sample.take(
+            *now,
+            &figures,
+            false,
+            &mut self.connection_stats,
+            &mut self.counts,
+        );
         slot.connection.give_back(&mut self.promised);
         if let Stage::Handshake { proved } = slot.stage {
             self.leave_handshake(proved);
@@ -679,12 +656,12 @@ impl<G> Endpoint<G> {
             return;
         };
         let is_established = slot.stage == Stage::Established;
-        if is_established && slot.told.is_due(now) {
-            slot.told.tell(
+        if is_established && slot.sample.is_due(now) {
+            slot.sample.take(
                 now,
                 &slot.connection.figures(),
                 true,
-                &mut self.standing,
+                &mut self.connection_stats,
                 &mut self.counts,
             );
         }

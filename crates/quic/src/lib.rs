@@ -15,28 +15,32 @@
 mod congestion;
 mod connection;
 mod connection_id;
+mod connection_stats;
 mod counts;
 mod crypto;
 mod endpoint;
-mod held;
+mod id;
 mod qlog;
 mod receive_window;
 mod second_version;
 mod secrets;
+mod send_backlog;
 mod settings;
-mod standing;
+mod sink;
 mod time_limits;
 
 pub use connection::{Connection, Event, Figures, Lost, Read, Written};
+pub use connection_stats::ConnectionStats;
 pub use counts::Counts;
 pub use crypto::{
     ChooseConfig, Chosen, ClientCrypto, Hello, Label, ServerCrypto, TakeShown, Unusable,
 };
-pub use endpoint::{Door, Endpoint, Id, Place, Settled, Sink};
+pub use endpoint::{Admission, Endpoint, Settled};
+pub use id::{Id, Place};
 pub use qlog::{Recorder, Recording};
 pub use secrets::Secrets;
 pub use settings::{Congestion, Settings};
-pub use standing::Standing;
+pub use sink::Sink;
 
 /// RFC 9000 section 15 and RFC 9369 section 3.1.
 pub const VERSION_1: u32 = 1;

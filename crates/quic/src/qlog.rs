@@ -15,7 +15,7 @@ use std::{
     time::Instant,
 };
 
-/// Where the records of one connection go. It ends them by itself when there are too many.
+/// Destination for the records of one connection. It ends a trace that grows too long by itself.
 pub trait Recorder {
     fn record(&mut self, records: &[u8]);
 }
@@ -109,7 +109,7 @@ impl Trace {
         );
     }
 
-    /// What a turn of the connection has changed.
+    /// Records the changes that a turn made to the connection.
     pub fn progress(
         &mut self,
         now: Instant,

@@ -1,12 +1,13 @@
-//! How much a client may send before it hears that it was read: little at first, and more as its
-//! path turns out to carry more.
+//! Connection-level receive window: small at first, larger as the path turns out to carry more.
 //!
-//! A window is a promise of memory, so that it begins small and doubles when it was used up within
-//! two round trips, which is when it holds the client up. quinn-proto lets the connection's window
-//! be changed, but not those of its streams, which are fixed when it begins and wider than the
-//! first window of the connection. The difficulty is a stream that nobody reads: it could use up
-//! what is for all of them, requests among them. So each such stream is made up for by a stream's
-//! window. What all connections are promised together has an end, too ([`Promised`]).
+//! A window is a promise of memory, so it begins small and doubles each time it is used up within
+//! two round trips, which is when it holds the client up. quinn-proto can change the connection's
+//! window but not those of its streams, which are fixed at the start and wider than the
+//! connection's first window.
+//!
+//! Caveat: a stream that the application does not read could use up the window that all streams
+//! share, requests included. Each such stream is compensated with a stream's window. The total
+//! promised to all connections is bounded, too ([`Promised`]).
 
 use std::time::{Duration, Instant};
 
@@ -22,11 +23,11 @@ pub struct ReceiveWindow {
     /// Read since then.
     read: u64,
     since: Option<Instant>,
-    /// Streams of which something is left that nobody takes for now.
+    /// Streams with data that the application does not take for now.
     left: Vec<u64>,
 }
 
-/// What is promised to all connections of an endpoint beyond their first windows.
+/// Total promised to all connections of an endpoint beyond their first windows.
 #[derive(Default)]
 pub struct Promised(u64);
 

@@ -1,9 +1,10 @@
-//! What all workers of a process share so that a client may meet any of them: keys of tokens, of
-//! stateless resets and of connection ids, and which tokens were used.
+//! Secrets that all workers of a process share, so that a client may reach any of them: keys of
+//! tokens, of stateless resets, and of connection ids, and the set of used tokens.
 //!
-//! All come from one secret, which lives as long as the process: reloads hand it on. Absent on
-//! purpose: a secret on disk; after a restart clients find out by silence, as they do with TCP
-//! behind a firewall, and nobody can steal what is not there.
+//! All are derived from one secret that lives as long as the process: reloads hand it on.
+//!
+//! Out of scope: a secret on disk. After a restart, clients learn of the loss by timeout, as they
+//! do with TCP behind a firewall, and there is nothing on disk to steal.
 
 use aws_lc_rs::{
     hkdf::{self, HKDF_SHA256, Prk},
@@ -23,7 +24,7 @@ pub const TOKEN_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 /// Used tokens that are remembered, at 16 bytes and some each; more are not believed.
 const USED_TOKENS_MAX: usize = 1 << 17;
 
-/// Of the process. Cheap to clone.
+/// Secrets of the process. Cheap to clone.
 #[derive(Clone)]
 pub struct Secrets {
     pub(crate) reset: Arc<hmac::Key>,
@@ -49,8 +50,8 @@ impl Secrets {
     }
 }
 
-/// Explains the last bytes of our connection ids. Not cryptography: whoever forges one gets an
-/// answer of 40 bytes at most (a reset), and no more of these than the endpoint's rate allows.
+/// Checksum in the last bytes of our connection ids. Not cryptography: forging one yields a reset
+/// of at most 40 bytes, and no more of these than the endpoint's rate allows.
 #[derive(Clone)]
 pub(crate) struct IdKey(RandomState);
 

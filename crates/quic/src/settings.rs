@@ -9,7 +9,7 @@ use crate::{
     Secrets, ServerCrypto, VERSION_1, VERSION_2,
     congestion::{BbrConfig, CubicConfig},
     connection_id::Ids,
-    endpoint::Place,
+    id::Place,
     secrets::TOKEN_LIFETIME,
 };
 use quinn_proto::{
@@ -19,7 +19,7 @@ use quinn_proto::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// How a sender finds out what the path carries.
+/// Method by which a sender estimates what the path carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Congestion {
     /// RFC 9438, with HyStart++ (RFC 9406).
@@ -40,23 +40,24 @@ pub struct Settings {
     pub handshake_timeout_ms: u64,
     /// Handshakes at a time; what comes beyond is dropped, and comes again.
     pub handshakes_max: usize,
-    /// Of these, from addresses that have proved nothing; the next one has to (Retry, RFC 9000
-    /// section 8.1.2).
+    /// Handshakes in progress from addresses that are not validated; beyond this number, clients
+    /// have to validate theirs first (Retry, RFC 9000 section 8.1.2).
     pub handshakes_unproved_max: usize,
     /// Requests at a time. quinn-proto keeps memory for each once it has been used, and a place in
     /// a table from the beginning: up to 112, those of both kinds together, the table has half the
     /// size. RFC 9114 section 6.1 recommends at least 100.
     pub streams_max: u32,
-    /// Of the client's own; HTTP/3 needs three, and clients try out that unknown ones are ignored.
+    /// Unidirectional streams that a client may open; HTTP/3 needs three, and clients test that
+    /// unknown ones are ignored.
     pub unidirectional_streams_max: u32,
-    /// What a client may send unread on a stream.
+    /// Bytes that a client may send on a stream before they are read.
     pub stream_window_bytes: u32,
     /// On all streams of a connection: at first, and at last.
     pub connection_window_bytes: u32,
     pub connection_window_bytes_max: u32,
     /// On all connections, beyond what each has at first.
     pub promised_bytes_max: u64,
-    /// What we hold for a client at most, unsent and unacknowledged.
+    /// Maximum of unsent and unacknowledged bytes held for a client.
     pub send_buffer_bytes_max: u64,
     /// The first congestion window, in packets (RFC 9002 section 7.2 recommends 10).
     pub initial_window_packets: u32,
@@ -85,23 +86,23 @@ impl Default for Settings {
     }
 }
 
-/// What is held for a client before anything is known of its path.
+/// Send buffer for a client before anything is known of its path.
 pub(crate) const SEND_BUFFER_BYTES_FIRST: u64 = 128 << 10;
 /// A packet as congestion controllers count them before the path's limit is known.
 const PACKET_BYTES: u64 = 1200;
 /// HTTP/3 clients send frames of HANDSHAKE space that fit in a few packets; certificates of clients
 /// need more.
 const CRYPTO_BUFFER_BYTES: usize = 16 << 10;
-/// What a client sends before its connection is accepted waits; we accept or refuse at once.
+/// Bytes buffered for a client before its connection is accepted; we accept or refuse at once.
 const WAITING_BYTES_MAX: u64 = 64 << 10;
 
-/// How late a packet may come without being taken for lost: by time, half a round trip, where RFC
-/// 9002 section 6.1 recommends an eighth and three packets, and TCP begins with a quarter and
-/// learns (RFC 8985 section 6.2), which has no place in quinn-proto. Three packets are nothing on a
-/// fast path, and a path that delays some packets by more than what is allowed never leaves the
-/// smallest window. Where packets are lost at random, the longer wait costs less than can be
-/// measured (simulated: 10 MB over 100 mbit/s, 20 ms, 1 and 3 %). So packets are counted only as a
-/// bound for windows of many thousands.
+/// Packets by which a packet may be overtaken before it counts as lost; only a bound for windows of
+/// many thousands of packets. By time, half a round trip is allowed, where RFC 9002 section 6.1
+/// recommends an eighth of a round trip and three packets, and TCP begins with a quarter and adapts
+/// (RFC 8985 section 6.2), which quinn-proto cannot do. Three packets are nothing on a fast path,
+/// and a path that delays some packets by more than the limit never leaves the smallest window.
+/// If packets are lost at random, the longer wait costs less than can be measured (simulated: 10
+/// MB over 100 Mbit/s, 20 ms, 1 and 3 %).
 const REORDERED_PACKETS: u32 = 1000;
 const REORDERED_TIME: f32 = 1.5;
 
@@ -147,7 +148,7 @@ impl Settings {
         server
     }
 
-    /// Of a server's endpoint: ids and resets.
+    /// Endpoint configuration of a server: connection ids and resets.
     pub(crate) fn endpoint(secrets: &Secrets, place: Place) -> EndpointConfig {
         let mut config = EndpointConfig::new(Arc::clone(&secrets.reset) as _);
         let key = secrets.ids.clone();

@@ -6,13 +6,13 @@
 //! comparison, and a connection has as many entries as it has kinds of limits. The difficulty is
 //! entries of the dead, which their owner recognises by number.
 
-use crate::endpoint::Id;
+use crate::id::Id;
 use std::{cmp::Reverse, collections::BinaryHeap, time::Instant};
 
 #[derive(Default)]
 pub struct TimeLimits(BinaryHeap<Reverse<(Instant, Id)>>);
 
-/// What a connection remembers of its entries: each earlier than the one before.
+/// Entries of one connection in the heap: each earlier than the one before.
 #[derive(Default)]
 pub struct Armed(Vec<Instant>);
 

@@ -40,7 +40,7 @@ pub struct AddressState {
     /// Requests that are being answered.
     at_a_time: AtomicU32,
     connections: AtomicU32,
-    /// Since when it has more connections than the soft limit lets it; 0: it has not.
+    /// Time at which it exceeded the soft limit of connections; 0: it has not.
     over_soft_since_ms: AtomicU64,
     /// Slots for programs, created once a limit needs them.
     dynamic: OnceLock<Arc<Places>>,
@@ -59,7 +59,7 @@ impl AddressState {
         })
     }
 
-    /// For how long it has had more than `soft_max` connections; `None`: it has not.
+    /// Time since it has exceeded `soft_max` connections; `None`: it has not.
     pub fn over_soft_ms(&self, soft_max: u64, now_ms: u64) -> Option<u64> {
         if u64::from(self.connections()) <= soft_max {
             self.over_soft_since_ms.store(0, Relaxed);
@@ -181,12 +181,13 @@ impl AddressTable {
         }
     }
 
-    /// From now on so many bits of an IPv6 address stand for one client.
+    /// Sets the number of bits of an IPv6 address that stand for one client.
     pub fn set_ipv6_prefix(&self, bits: u8) {
         self.ipv6_prefix.store(bits, Relaxed);
     }
 
-    /// The state of an address; made if there is none, the shared one if the table is full.
+    /// Returns the state of an address; creates it if necessary, and returns the shared one if the
+    /// table is full.
     pub fn state(&self, address: IpAddr) -> Arc<AddressState> {
         let key = key_of(address, self.ipv6_prefix.load(Relaxed));
         let mut shard = self.shard(key);
@@ -224,7 +225,7 @@ impl AddressTable {
     }
 
     fn shard(&self, key: Key) -> MutexGuard<'_, Shard> {
-        // The map itself goes by the lowest and the highest bits of its own hash.
+        // The map itself uses the lowest and the highest bits of its own hash.
         let at = (self.hasher.hash_one(key) >> 32) as usize % SHARDS;
         lock(&self.shards[at])
     }

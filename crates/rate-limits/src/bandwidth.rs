@@ -1,10 +1,10 @@
-//! Bandwidth: how much of a body may go now, and how long to wait after it went.
+//! Bandwidth: the number of bytes of a body that may be sent now, and the wait afterwards.
 //!
 //! Called by: drivers, [`Paced::piece`] before they write or read and [`Paced::passed`] after, or
-//! before they wait; a body under several limits goes by the smallest piece and the longest wait.
-//! Caveat: timers fire late, by a millisecond or more, and what is
-//! lost by that is never regained without some tolerance. So every limit has at least
-//! [`TOLERANCE_NS`] of burst; over ten seconds that is a fifth of a percent.
+//! before they wait; a body under several limits uses the smallest piece and the longest wait.
+//! Caveat: timers fire late, by a millisecond or more, and the loss is never regained without some
+//! tolerance. So every limit has at least [`TOLERANCE_NS`] of burst; over ten seconds that is a
+//! fifth of a percent.
 
 use crate::{
     Account,
@@ -12,18 +12,16 @@ use crate::{
 };
 use saker_config::model::Rate;
 
-/// So often a second a body goes on where few are paced: evenly, and within 2 % of the rate over
-/// ten seconds.
+/// Pieces per second while few bodies are paced: even, and within 2 % of the rate over ten seconds.
 pub const PIECES_PER_S_MAX: u64 = 20;
-/// The least: half a second's worth at a time, with which players and people still see something
-/// flow.
+/// Minimum: half a second's worth at a time, which players and readers still perceive as a flow.
 const PIECES_PER_S_MIN: u64 = 2;
 /// Pieces per second shared by all paced bodies of a worker, because each piece costs a timer, a
 /// turn and a system call regardless of its size.
 const PIECES_PER_S_OF_ALL: u64 = 1000;
 /// Less is not worth a system call; a rate below 80 KiB/s waits longer instead.
 pub const PIECE_BYTES_MIN: u64 = 4 << 10;
-/// More than that at once is of no use to a socket.
+/// Maximum size of a piece; more at once does not help a socket.
 pub const PIECE_BYTES_MAX: u64 = 256 << 10;
 /// Amount that a late timer may catch up on.
 const TOLERANCE_NS: u64 = NS_PER_S / 50;
@@ -85,7 +83,7 @@ pub fn charge_whole(account: &Account, rate: &Rate, bytes: u64, now_ns: u64) {
     }
 }
 
-/// One body under one limit: lets `after_bytes` go uncounted first.
+/// One body under one limit. The first `after_bytes` are not counted.
 #[derive(Clone, Copy, Debug)]
 pub struct Paced {
     rate: Rate,
@@ -118,7 +116,7 @@ impl Paced {
         }
     }
 
-    /// The piece of one that has to wait: what he pays before he does.
+    /// The piece that a waiting body pays for in advance.
     pub fn share(&self, pieces_per_s: u64) -> u64 {
         if self.free_bytes > 0 {
             self.free_bytes
@@ -127,7 +125,7 @@ impl Paced {
         }
     }
 
-    /// Charges what went, or will go after a wait; returns how much of it counts.
+    /// Charges bytes that were sent, or will be after a wait; returns how many of them count.
     pub fn passed(&mut self, account: &Account, bytes: u64, now_ns: u64) -> u64 {
         let counted = bytes.saturating_sub(self.free_bytes);
         self.free_bytes = self.free_bytes.saturating_sub(bytes);
@@ -137,7 +135,7 @@ impl Paced {
         counted
     }
 
-    /// Takes back what was charged and did not go.
+    /// Takes back charges for bytes that were not sent.
     pub fn give_back(&self, account: &Account, bytes: u64) {
         account.discharge(scale(bytes, NS_PER_S, self.rate.bytes_per_s));
     }

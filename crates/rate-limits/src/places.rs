@@ -20,7 +20,7 @@ pub struct Places(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     taken: u64,
-    /// In the order in which they came.
+    /// Waiting requests, in the order of arrival.
     line: VecDeque<(u64, Waker)>,
     next: u64,
 }

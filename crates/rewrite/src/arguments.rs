@@ -16,7 +16,7 @@ pub(crate) fn cut(line: &[u8]) -> Option<Arguments<'_>> {
     Some((first, second, third))
 }
 
-/// The next argument, and what follows its end, if it has one.
+/// Returns the next argument and the rest, if the argument is terminated.
 fn argument(line: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     let line = skip_space(line);
     let quote = line

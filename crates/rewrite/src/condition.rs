@@ -1,8 +1,10 @@
 //! RewriteCond, compiled.
 //!
-//! Difficulty: the first characters of the pattern decide what it is, and nearly everything can be
-//! a regular expression after all. Absent on purpose: the lexicographic order that the manual
-//! promises; httpd compares lengths first, and so do we.
+//! Called by: `settings`, when the configuration is read.
+//! Caveat: the first characters of the pattern decide on its kind, and nearly everything may be a
+//! regular expression after all.
+//! Out of scope: the lexicographic order promised by the manual; httpd compares lengths first, and
+//! so does this.
 
 use crate::{DirectiveError, Notice, Place, arguments, template::Template};
 use saker_ap_expr::{Expression, ExpressionOptions, FileTest, Pattern, PatternOptions};
@@ -16,7 +18,7 @@ pub(crate) struct Condition {
     pub caseless: bool,
     pub or_next: bool,
     pub no_vary: bool,
-    /// As written, for the trace.
+    /// Text as written, for the trace.
     pub text: Vec<u8>,
 }
 
@@ -55,7 +57,7 @@ impl Relation {
 }
 
 impl Condition {
-    /// From the line behind the directive's name.
+    /// Compiles the line after the directive's name.
     pub fn compile(line: &[u8], place: Place) -> Result<(Condition, Notice), DirectiveError> {
         let Some((input, text, flags)) = arguments::cut(line) else {
             return Err(error(format!("bad argument line '{}'", lossy(line))));
@@ -143,7 +145,7 @@ impl Condition {
     }
 }
 
-/// A test that is no regular expression, and whether it is the opposite that is meant.
+/// Parses a test other than a regular expression, and whether it is negated.
 fn special(text: &[u8]) -> Option<(Test, bool)> {
     let file = |test| Some((Test::File(test), false));
     match text {

@@ -1,30 +1,30 @@
-//! mod_rewrite: what RewriteEngine, RewriteOptions, RewriteBase, RewriteCond, RewriteRule and
-//! RewriteMap say, compiled once and run for requests.
+//! mod_rewrite: RewriteEngine, RewriteOptions, RewriteBase, RewriteCond, RewriteRule, and
+//! RewriteMap, compiled once and run for requests.
 //!
-//! Place in the walk: [`run_server`] stands where paths are mapped to files (server_rewrite),
-//! [`run_directory`] behind the directory walk (fixups). Pure: the request and the world come
-//! through [`World`], and an [`Outcome`] says what should happen. Names are httpd's. Difficulty:
-//! httpd's rules work on one variable, `filename`, which is a URL path in server context and a file
-//! in directory context; the order of its changes is the behaviour that users know. Bounded: steps,
-//! bytes and pattern limits of one run have maxima. Absent on purpose: carrying actions out,
-//! running map programs, and the decision to keep an outcome.
+//! Called by: front ends: [`run_server`] when paths are mapped to files (server_rewrite),
+//! [`run_directory`] after the directory walk (fixups). Pure: the request comes through
+//! [`RewriteContext`], and an [`Outcome`] says what should happen. Names are httpd's. Steps, bytes,
+//! and patterns of a run have limits.
+//! Caveat: httpd's rules work on one variable, `filename`, which is a URL path in server context
+//! and a file in directory context; operators rely on the order of its changes.
+//! Out of scope: carrying actions out, running map programs, and caching outcomes.
 
 mod arguments;
 mod condition;
+mod context;
+mod directive;
 mod map;
 mod rule;
 mod run;
 mod settings;
 mod template;
 mod uri;
-mod world;
 
+pub use context::{Action, Cookie, Effects, Input, LogLine, Outcome, RewriteContext, TraceLine};
+pub use directive::{DirectiveError, Notice, Place};
 pub use map::{InternalMap, Map, MapSource, TextMap};
 pub use run::{run_directory, run_server, script_environment};
-pub use settings::{Options, Place, Settings};
-pub use world::{
-    Action, Cookie, DirectiveError, Effects, Input, LogLine, Notice, Outcome, TraceLine, World,
-};
+pub use settings::{Options, Settings};
 
 // Tests of the public interface name the crate as its users do.
 #[cfg(test)]

@@ -1,17 +1,19 @@
 //! RewriteMap: declarations, the internal functions, and the format of text maps.
 //!
-//! Difficulty: text maps are read by white space alone, the first line with a key wins, and a line
-//! without a value is not there. Absent on purpose: reading the files and watching them, programs,
-//! DBM files and data bases, which are the caller's.
+//! Called by: `settings` and `run`.
+//! Caveat: text maps are split at white space only, the first line with a key wins, and a line
+//! without a value is ignored.
+//! Out of scope: reading and watching the files, programs, DBM files, and databases, which the
+//! caller does.
 
-use crate::{DirectiveError, World};
+use crate::DirectiveError;
 use saker_ap_expr::{escape_uri, unescape};
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
 };
 
-/// Longest line of a text map; what is beyond counts as the next line, as in httpd.
+/// Longest line of a text map; the rest counts as the next line, as in httpd.
 const LINE_BYTES_MAX: usize = 1024;
 
 /// A declared map.
@@ -113,31 +115,6 @@ impl Map {
             )
         )
     }
-
-    /// `None`: no value, so the default counts.
-    pub(crate) fn look_up(&self, key: &[u8], world: &dyn World) -> Option<Vec<u8>> {
-        match &self.source {
-            MapSource::Internal(function) => Some(function.apply(key)),
-            MapSource::Text(file) => world.text_map(file)?.value(key).map(<[u8]>::to_vec),
-            MapSource::Random(file) => {
-                let map = world.text_map(file)?;
-                let value = map.value(key)?;
-                let count = value.split(|byte| *byte == b'|').count();
-                let chosen = if count > 1 { world.pick(count) } else { 0 };
-                value
-                    .split(|byte| *byte == b'|')
-                    .nth(chosen)
-                    .map(<[u8]>::to_vec)
-            }
-            // A newline would end the key, and the program's next answer would belong to another
-            // one.
-            MapSource::Program { .. } if key.contains(&b'\n') => None,
-            external @ MapSource::Program { .. } => world
-                .external_map(&self.name, external, key)
-                .filter(|value| !value.eq_ignore_ascii_case(b"NULL")),
-            external => world.external_map(&self.name, external, key),
-        }
-    }
 }
 
 impl MapSource {
@@ -181,7 +158,7 @@ impl TextMap {
     pub fn parse(content: &[u8]) -> TextMap {
         let mut values = HashMap::new();
         let lines = content.split(|byte| *byte == b'\n').flat_map(|line| {
-            // An empty line has no chunk, and says nothing.
+            // An empty line has no chunk, and no meaning.
             line.chunks(LINE_BYTES_MAX)
         });
         for line in lines {
@@ -224,7 +201,7 @@ impl TextMap {
     }
 }
 
-/// The kind, in any case of letters, and what follows it. A plain path has none.
+/// The kind, ignoring case, and the rest. A plain path has no kind.
 fn kind_of(source: &str) -> (&'static str, &str) {
     for kind in ["txt:", "rnd:", "dbd:", "fastdbd:", "prg:", "int:"] {
         if let Some((start, rest)) = source.split_at_checked(kind.len())

@@ -1,8 +1,9 @@
 //! RewriteRule, compiled.
 //!
-//! Difficulty: flags change each other's meaning: `R=404` is no redirect, a `?` at the end of the
-//! substitution drops the query. Absent on purpose: checking that a chain has a follower; httpd
-//! does not either.
+//! Called by: `settings`, when the configuration is read.
+//! Caveat: flags change each other's meaning: `R=404` is not a redirect, a `?` at the end of the
+//! substitution drops the query.
+//! Out of scope: checking that a chain has a successor; httpd does not either.
 
 use crate::{DirectiveError, arguments, condition::Condition, template::Template};
 use saker_ap_expr::{Pattern, PatternOptions};
@@ -16,7 +17,7 @@ pub(crate) struct Rule {
     pub conditions: Vec<Arc<Condition>>,
     pub pattern: Pattern,
     pub negated: bool,
-    /// As written, for the trace and for looks at the file system's root.
+    /// Text as written, for the trace and for checks of the file system's root.
     pub output: Vec<u8>,
     pub substitution: Template,
     pub flags: Flags,
@@ -50,7 +51,7 @@ pub(crate) struct Flags {
     /// The query goes, and none is looked for in the substitution.
     pub query_none: bool,
     pub redirect: bool,
-    /// For redirects, or with `status_only` on its own.
+    /// Status of redirects, or with `status_only` on its own.
     pub status: u16,
     pub status_only: bool,
     /// `-`, `[F]`, `[G]`, `[R=404]`.
@@ -62,7 +63,7 @@ pub(crate) struct Flags {
 }
 
 impl Rule {
-    /// From the line behind the directive's name, with the conditions before it.
+    /// Compiles the line after the directive's name, with the preceding conditions.
     pub fn compile(line: &[u8], conditions: Vec<Arc<Condition>>) -> Result<Rule, DirectiveError> {
         let Some((text, output, field)) = arguments::cut(line) else {
             return Err(error(format!("bad argument line '{}'", lossy(line))));

@@ -1,11 +1,12 @@
-//! Running rules for a request.
+//! Runs rules for a request.
 //!
-//! Place: [`server`] and [`directory`] are httpd's two hooks, around one list of rules ([`list`])
-//! that changes `filename` and the query. Difficulty: everything a rule may look at is a moving
-//! part: the file name, the query and the environment as earlier rules left them. Bounded: rule
-//! applications, bytes looked at and made, and patterns given up count as steps of one budget.
-//! Absent on purpose: waiting. What needs another request or a program is asked of the world, which
-//! may block or refuse.
+//! Called by: front ends. [`server`] and [`directory`] are httpd's two hooks, around one list of
+//! rules ([`list`]) that changes `filename` and the query. Rule applications, bytes examined and
+//! generated, and aborted patterns count as steps of one budget.
+//! Caveat: everything that a rule may read changes during the run: the file name, the query, and
+//! the environment, as earlier rules left them.
+//! Out of scope: waiting. Other requests and programs are run by the context, which may block or
+//! refuse.
 
 mod directory;
 mod effects;
@@ -17,11 +18,10 @@ mod test;
 #[cfg(test)]
 mod tests;
 
-use crate::{Action, Effects, Input, LogLine, Outcome, Settings, TraceLine, World};
+use crate::{Action, Effects, Input, LogLine, Outcome, RewriteContext, Settings, TraceLine};
 pub use directory::run_directory;
-use expand::Groups;
 use saker_ap_expr::{
-    Dependencies, Dependency, LimitReached, Pattern, Spans, Variable, pattern_steps,
+    Backreferences, Dependencies, Dependency, LimitReached, Pattern, Spans, Variable, pattern_steps,
 };
 pub use server::{run_server, script_environment};
 use std::{fmt, time::Instant};
@@ -33,13 +33,16 @@ const STEP_BYTES: u64 = 512;
 /// Longest text that a template may make: a query or a variable that grows on itself ends the run.
 const TEXT_BYTES_MAX: usize = 1024 * 1024;
 
+/// A text that was matched, with its groups.
+type Groups = Backreferences;
+
 /// The state of one run.
 pub(crate) struct Run<'a> {
     /// Whose maps there are.
     server: &'a Settings,
-    world: &'a dyn World,
+    context: &'a dyn RewriteContext,
     input: &'a Input<'a>,
-    /// In directory context.
+    /// The directory, in directory context.
     directory: Option<&'a [u8]>,
     /// RewriteBase of the directory.
     base: Option<&'a [u8]>,
@@ -58,20 +61,20 @@ pub(crate) struct Run<'a> {
     log: Vec<LogLine>,
     trace: Vec<TraceLine>,
     steps: u64,
-    /// As many as this run may take: its own bound, or what other runs of the request have left.
+    /// Limit of this run: its own, or the rest that other runs of the request have left.
     steps_max: u64,
 }
 
 impl<'a> Run<'a> {
     fn new(
         server: &'a Settings,
-        world: &'a dyn World,
+        context: &'a dyn RewriteContext,
         input: &'a Input<'a>,
         directory: Option<&'a Settings>,
     ) -> Run<'a> {
         Run {
             server,
-            world,
+            context,
             input,
             directory: directory.and_then(Settings::directory_path),
             base: directory.and_then(Settings::base),
@@ -88,7 +91,7 @@ impl<'a> Run<'a> {
             log: Vec::new(),
             trace: Vec::new(),
             steps: 0,
-            steps_max: world
+            steps_max: context
                 .as_facts()
                 .work()
                 .map_or(STEPS_MAX, |work| work.steps_left().min(STEPS_MAX)),
@@ -96,7 +99,7 @@ impl<'a> Run<'a> {
     }
 
     fn finish(self, action: Action) -> Outcome {
-        if let Some(work) = self.world.as_facts().work() {
+        if let Some(work) = self.context.as_facts().work() {
             work.steps(self.steps);
         }
         Outcome {
@@ -143,7 +146,7 @@ impl<'a> Run<'a> {
         self.steps > self.steps_max
     }
 
-    /// Runs a pattern, and takes what it cost from the budget.
+    /// Runs a pattern, and charges its cost to the budget.
     fn captures(
         &mut self,
         pattern: &Pattern,
@@ -164,9 +167,9 @@ impl<'a> Run<'a> {
         self.complain("", text);
     }
 
-    fn world_variable(&mut self, variable: Variable) -> Vec<u8> {
+    fn context_variable(&mut self, variable: Variable) -> Vec<u8> {
         self.dependencies.add(variable.row().depends);
-        self.world
+        self.context
             .as_facts()
             .variable(variable)
             .unwrap_or_default()
@@ -176,11 +179,11 @@ impl<'a> Run<'a> {
     /// `http://host:port` of this server, as URLs have it.
     fn own_origin(&mut self) -> Vec<u8> {
         self.dependencies.add(Dependency::Host);
-        let scheme = self.world_variable(Variable::RequestScheme);
+        let scheme = self.context_variable(Variable::RequestScheme);
         let mut origin = scheme.clone();
         origin.extend_from_slice(b"://");
-        origin.extend_from_slice(&self.world_variable(Variable::ServerName));
-        let port = self.world_variable(Variable::ServerPort);
+        origin.extend_from_slice(&self.context_variable(Variable::ServerName));
+        let port = self.context_variable(Variable::ServerPort);
         if !port.is_empty() && port != default_port(&scheme).to_string().as_bytes() {
             origin.push(b':');
             origin.extend_from_slice(&port);

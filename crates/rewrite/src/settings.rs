@@ -1,24 +1,15 @@
-//! The directives of one section, and how sections merge.
+//! The directives of one section, and merging of sections.
 //!
-//! Difficulty: the engine's state and options of a server are those of all its directories too, its
-//! rules are not; and four options say how rules of an outer section join those of an inner one. A
-//! directory without any rewrite directive must not be merged at all ([`Settings::is_untouched`]):
-//! there the outer one's settings simply go on. A virtual host without any must be: its rules never
-//! run, not even inherited ones, but its directories know whether the engine is on. Absent on
-//! purpose: finding sections.
+//! Called by: front ends, when the configuration or an `.htaccess` file is read.
+//! Caveat: a server's engine state and options also apply to its directories, its rules do not; and
+//! four options define how rules of an outer section join those of an inner one. A directory
+//! without any rewrite directive must not be merged at all ([`Settings::is_untouched`]): the outer
+//! settings stay in force there. A virtual host without any must be: its rules never run, not even
+//! inherited ones, but its directories know the engine state.
+//! Out of scope: finding sections.
 
-use crate::{DirectiveError, Map, Notice, condition::Condition, rule::Rule};
+use crate::{DirectiveError, Map, Notice, Place, condition::Condition, rule::Rule};
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
-
-/// Context in which a directive appears.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// The server or a virtual host.
-    Server,
-    /// `<Directory>`, `<Location>` and so on.
-    Directory,
-    Htaccess,
-}
 
 /// RewriteOptions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,7 +42,7 @@ pub struct Settings {
     conditions: Vec<Arc<Condition>>,
     maps: HashMap<String, Arc<Map>>,
     touched: bool,
-    /// A virtual host that says nothing of rewriting.
+    /// A virtual host without rewrite directives.
     pub(crate) idle: bool,
 }
 
@@ -92,7 +83,7 @@ impl Settings {
         self.touched = true;
     }
 
-    /// One word of RewriteOptions.
+    /// Adds one word of RewriteOptions.
     pub fn add_option(&mut self, word: &str) -> Result<Notice, DirectiveError> {
         self.touched = true;
         let options = self.options.get_or_insert_default();

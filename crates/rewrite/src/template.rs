@@ -1,10 +1,11 @@
-//! Texts with `$1`, `%1`, `%{VARIABLE}` and `${map:key|default}`: substitutions, test strings,
-//! flags' values.
+//! Texts with `$1`, `%1`, `%{VARIABLE}`, and `${map:key|default}`: substitutions, test strings,
+//! values of flags.
 //!
-//! Compiled when the configuration is read; one pass when used, so that nothing that came in a
-//! request is read as a template. Difficulty: whether a `?` of the result was written by the
-//! administrator or came from the request decides on a 403; so literals that were escaped are parts
-//! of their own. Absent on purpose: unknown variables are no errors; they are empty, as in httpd.
+//! Called by: rules and conditions. Compiled when the configuration is read; expanded in one pass,
+//! so that request data is never read as a template.
+//! Caveat: a 403 depends on the origin of a `?` in the result (written by the administrator, or
+//! from the request); so escaped literals are parts of their own.
+//! Out of scope: errors about unknown variables; they are empty, as in httpd.
 
 use saker_ap_expr::Variable;
 
@@ -57,6 +58,14 @@ const DEPTH_MAX: usize = 16;
 const CURLIES_BYTES_MAX: usize = 8192;
 
 impl Template {
+    /// The lookup that the template consists of, if it is nothing else.
+    pub fn lookup(&self) -> Option<&Lookup> {
+        match self.parts.as_slice() {
+            [Part::Variable(lookup)] => Some(lookup),
+            _ => None,
+        }
+    }
+
     pub fn compile(text: &[u8]) -> Template {
         Template::compile_inside(text, 0)
     }

@@ -1,7 +1,9 @@
-//! Absolute URLs among results of rules: which schemes there are, and how such a URL is escaped.
+//! Absolute URLs among results of rules: known schemes, and escaping of such URLs.
 //!
-//! Difficulty: a result is a URL only if its scheme is one of these; anything else is a path,
-//! whatever it looks like. Absent on purpose: validation.
+//! Called by: `run`.
+//! Caveat: a result is a URL only if its scheme is one of these; anything else is a path, whatever
+//! it looks like.
+//! Out of scope: validation.
 
 use saker_ap_expr::escape_uri;
 
@@ -33,7 +35,7 @@ const URI_BYTES_MIN: usize = 6;
 /// An absolute URL's beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scheme {
-    /// With the colon and the slashes.
+    /// Length including the colon and the slashes.
     pub length: usize,
     pub has_query: bool,
 }

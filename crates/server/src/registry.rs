@@ -1,16 +1,16 @@
-//! The registry: the one list of handlers and the one list of filters, in the order in which they
-//! are asked.
+//! The registry: the only list of handlers and the only list of filters, in the order in which they
+//! run.
 //!
 //! Called by: each worker, at its start and after a reload; `saker explain`.
-//! Caveat: the order is behavior. The page cache looks a page up before the gateway asks for it,
-//! and keeps it before it is compressed.
-//! Out of scope: what a handler or filter does.
+//! Caveat: the order is behavior. The page cache looks a page up before the gateway fetches it, and
+//! stores it before it is compressed.
+//! Out of scope: the handlers and filters themselves.
 
 use saker_abuse::{Abuse, AbuseFields, LoginAttempts};
-use saker_apache::{Apache, ApacheRules, ContentFilters, Inside, ResponseRules};
+use saker_apache::{Apache, ApacheRules, ContentFilters, Inside, ResponseRules, status::Figures};
 use saker_content::coding;
 use saker_content_filters::Compress;
-use saker_files::Watcher;
+use saker_files::{BufferFiles, Watcher};
 use saker_gateway::{ForwardAuth, Gateway};
 use saker_handlers::{CgiFiles, FieldFilter, FixedAnswers, PhpFiles};
 use saker_modsecurity::ModSecurityInspector;
@@ -31,8 +31,7 @@ use std::{
     sync::Arc,
 };
 
-/// Makes the services of a worker. Pages that include others ask the same services as clients
-/// would.
+/// Builds the services of a worker. Subrequests of pages use the same services as clients do.
 pub fn services(parts: ServiceParts<'_>) -> Rc<Services> {
     Rc::new_cyclic(|inside| assemble(parts, inside.clone()))
 }
@@ -60,26 +59,7 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
     };
     let gateway = Rc::new(gateway);
     let buffer_files = gateway.buffer_files();
-    let apache = generation
-        .front_end
-        .clone()
-        .and_then(|front_end| front_end.downcast::<Apache>().ok());
-    let apache_rules = apache.as_ref().map(|apache| {
-        Rc::new(ApacheRules::new(
-            Arc::clone(apache),
-            watcher.clone(),
-            figures,
-            generation.model.php_pools.clone(),
-        ))
-    });
-    let content_filters = match (&apache, &apache_rules) {
-        (Some(apache), Some(rules)) => Some(Rc::new(ContentFilters::new(
-            Arc::clone(apache),
-            watcher.clone(),
-            Inside::new(inside, Rc::clone(rules)),
-        ))),
-        _ => None,
-    };
+    let apache = ApacheParts::new(&generation, watcher, figures, inside);
     let handlers = handlers(
         &generation,
         watcher,
@@ -87,16 +67,10 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         page_cache.as_ref(),
         is_explained,
     );
-    let filters = filters(
-        apache.as_ref(),
-        watcher,
-        content_filters.clone(),
-        page_cache.as_ref(),
-        &counters,
-    );
+    let filters = filters(&apache, watcher, page_cache.as_ref(), &counters);
     let native = Rc::new(NativeRules::new(Some(Rc::new(ForwardAuth(gateway)))));
     let mut rules = SiteRules::new(native);
-    if let Some(apache) = apache_rules {
+    if let Some(apache) = apache.rules {
         rules = rules.with_first(apache.sites(), apache as Rc<dyn Rules>);
     }
     let challenges = Arc::clone(challenges);
@@ -104,7 +78,8 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         generation,
         handlers,
         filters,
-        content_filters: content_filters
+        content_filters: apache
+            .content_filters
             .into_iter()
             .map(|filter| Box::new(filter) as Box<dyn Filter>)
             .collect(),
@@ -117,13 +92,7 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
                 false => Some(Box::new(ReverseDns::default())),
             },
         }),
-        inspector: Rc::new(ModSecurityInspector::new(buffer_files, |work| {
-            Box::pin(async move {
-                jobs::run(JobKind::Inspection, None, move |_| work())
-                    .await
-                    .is_ok()
-            })
-        })),
+        inspector: Rc::new(inspector(buffer_files)),
         error_document_cache: page_cache
             .map(|page_cache| Rc::new(StoreFilter(page_cache)) as Rc<dyn ErrorDocumentCache>),
         counters,
@@ -133,7 +102,60 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
     }
 }
 
-/// The handlers, in the order in which they are asked.
+/// The Apache front end of a configuration; all parts are `None` for a native one.
+struct ApacheParts {
+    apache: Option<Arc<Apache>>,
+    rules: Option<Rc<ApacheRules>>,
+    content_filters: Option<Rc<ContentFilters>>,
+}
+
+impl ApacheParts {
+    fn new(
+        generation: &Generation,
+        watcher: &Watcher,
+        figures: Rc<dyn Figures>,
+        inside: Weak<Services>,
+    ) -> ApacheParts {
+        let front_end = generation.front_end.clone();
+        let Some(apache) = front_end.and_then(|front_end| front_end.downcast::<Apache>().ok())
+        else {
+            return ApacheParts {
+                apache: None,
+                rules: None,
+                content_filters: None,
+            };
+        };
+        let rules = Rc::new(ApacheRules::new(
+            Arc::clone(&apache),
+            watcher.clone(),
+            figures,
+            generation.model.php_pools.clone(),
+        ));
+        let content_filters = ContentFilters::new(
+            Arc::clone(&apache),
+            watcher.clone(),
+            Inside::new(inside, Rc::clone(&rules)),
+        );
+        ApacheParts {
+            apache: Some(apache),
+            rules: Some(rules),
+            content_filters: Some(Rc::new(content_filters)),
+        }
+    }
+}
+
+/// ModSecurity; large bodies are inspected on the blocking pool.
+fn inspector(buffer_files: Arc<BufferFiles>) -> ModSecurityInspector {
+    ModSecurityInspector::new(buffer_files, |work| {
+        Box::pin(async move {
+            jobs::run(JobKind::Inspection, None, move |_| work())
+                .await
+                .is_ok()
+        })
+    })
+}
+
+/// The handlers, in the order in which they run.
 fn handlers(
     generation: &Generation,
     watcher: &Watcher,
@@ -166,9 +188,8 @@ fn handlers(
 
 /// The filters, in the order in which they see a response.
 fn filters(
-    apache: Option<&Arc<Apache>>,
+    apache: &ApacheParts,
     watcher: &Watcher,
-    content_filters: Option<Rc<ContentFilters>>,
     page_cache: Option<&Rc<PageCache>>,
     counters: &Arc<Counters>,
 ) -> Rc<[Box<dyn Filter>]> {
@@ -178,8 +199,8 @@ fn filters(
         }),
         Box::new(FieldFilter),
     ];
-    if let Some(content_filters) = content_filters {
-        filters.push(Box::new(content_filters));
+    if let Some(content_filters) = &apache.content_filters {
+        filters.push(Box::new(Rc::clone(content_filters)));
     }
     if let Some(page_cache) = page_cache {
         filters.push(Box::new(StoreFilter(Rc::clone(page_cache))));
@@ -187,7 +208,7 @@ fn filters(
     filters.push(Box::new(Compress {
         counters: Arc::clone(counters),
     }));
-    if let Some(apache) = apache {
+    if let Some(apache) = &apache.apache {
         filters.push(Box::new(ResponseRules::new(
             Arc::clone(apache),
             watcher.clone(),

@@ -22,7 +22,7 @@ use saker_net::{
 };
 use saker_pipeline::Client;
 use saker_telemetry::{Metric, error_log, message};
-use saker_tls::{ACME_TLS_ALPN, Acceptor, Fault};
+use saker_tls::{ACME_TLS_ALPN, Acceptor, TlsError};
 use std::{
     future::poll_fn,
     net::SocketAddr,
@@ -247,18 +247,18 @@ async fn drive_handshake(
     }
 }
 
-/// Ends a TLS-ALPN-01 connection: the authority has what it needs, and no data follows (RFC 8737
-/// section 3).
+/// Ends a TLS-ALPN-01 connection: the authority has seen the certificate, and no data follows (RFC
+/// 8737 section 3).
 async fn end_challenge(worker: &Rc<Worker>, tls: TlsStream) {
     worker.counters.increment(Metric::ClosedByServer);
     let mut io = Io::new(Transport::Tls(Box::new(tls)), Vec::new());
     io.linger(worker, LINGER, LINGER_BYTES_MAX).await;
 }
 
-async fn refuse(worker: &Rc<Worker>, tls: TlsStream, client: &Client, fault: &Fault) {
+async fn refuse(worker: &Rc<Worker>, tls: TlsStream, client: &Client, fault: &TlsError) {
     let mut io = Io::new(Transport::plain(tls.into_stream()), Vec::new());
     match fault {
-        Fault::PlainHttp => {
+        TlsError::PlainHttp => {
             error_log::log_about(&message::HTTP_ON_TLS_PORT, client, format_args!(""));
             let _ = io.transport.write_now(speak_tls().as_bytes());
         }

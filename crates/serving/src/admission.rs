@@ -17,11 +17,11 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-/// Why a new connection is closed.
+/// Reason why a new connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdmissionError {
     Banned,
-    /// By the lists of the whole server.
+    /// Denied by a list of the server.
     Denied,
     /// The address has too many.
     Connections,
@@ -60,7 +60,7 @@ pub struct ConnectionPermit {
 }
 
 impl ConnectionPermit {
-    /// For a connection that `Shared::connections` has already admitted.
+    /// Creates the permit of a connection that `Shared::connections` has already admitted.
     pub fn new(worker: &Rc<Worker>) -> ConnectionPermit {
         let is_late = worker.draining.get() != Draining::Nothing;
         if is_late {
@@ -77,7 +77,7 @@ impl ConnectionPermit {
         }
     }
 
-    /// The same place, from now on held by what is returned.
+    /// Hands the place over to the returned permit.
     pub fn hand_over(&mut self) -> ConnectionPermit {
         self.is_handed_over = true;
         ConnectionPermit {
@@ -88,7 +88,7 @@ impl ConnectionPermit {
         }
     }
 
-    /// Whether the connection is to end as soon as nothing is under way on it.
+    /// Returns true if the connection has to end as soon as it is idle.
     pub fn is_draining(&self) -> bool {
         match self.worker.draining.get() {
             Draining::Nothing => false,

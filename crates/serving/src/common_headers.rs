@@ -61,7 +61,7 @@ pub struct CommonHeaders {
 struct Block {
     encode: fn(&[u8], &[u8], &mut Vec<u8>),
     bytes: Vec<u8>,
-    /// Where in `bytes` the server begins.
+    /// Offset of the `Server` field in `bytes`.
     server_at: usize,
     alt_svc: Box<[u8]>,
     server: Box<[u8]>,

@@ -1,8 +1,8 @@
-//! Figures for the server-status page: counters of all workers, and what the system reports about
-//! the process.
+//! Figures for the server-status page: counters of all workers, and the system's data about the
+//! process.
 //!
 //! Called by: the status handler, through [`Figures`].
-//! Out of scope: how the page looks, which is Apache's `mod_status`.
+//! Out of scope: the look of the page, which is that of Apache's `mod_status`.
 
 use crate::shared::Shared;
 use saker_apache::status::{Figures, OpenRequest, Report, WorkerReport};
@@ -14,7 +14,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// Of the running server.
+/// Figures of the running server.
 pub struct LiveFigures {
     pub shared: Arc<Shared>,
     pub generation: u64,
@@ -103,8 +103,8 @@ fn built() -> i64 {
         .map_or(0, unix_s)
 }
 
-/// Ticks of `utime`, `stime`, `cutime` and `cstime` (proc(5)); what comes before them ends with the
-/// name's bracket.
+/// Ticks of `utime`, `stime`, `cutime`, and `cstime` (proc(5)); the fields before them end with the
+/// bracket of the name.
 fn cpu_s(stat: &str) -> Option<[f64; 4]> {
     // USER_HZ, on every Linux that there is.
     const TICKS_PER_S: f64 = 100.0;

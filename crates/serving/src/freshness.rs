@@ -1,18 +1,18 @@
-//! Changes of files are heard of before the request behind them is answered.
+//! Applies changes of files before a request that came after them is answered.
 //!
 //! Called by: the drivers, when a request begins. The kernel queues inotify's event before the
 //! system call that changes a file returns, and each worker's event loop holds the queue's
-//! descriptor. So a request whose first byte was there when the loop woke up has its changes before
-//! it in the same wake-up or an earlier one: asking what the loop knows is a load. Bytes that may
-//! have come after the loop's last look (a second request in one read, a read behind a full one,
-//! the first read of a connection that was not waited for) say nothing about that, and cost one
-//! system call. Caveat: it holds for file systems that the watcher hears of
-//! (`saker_files::watcher`). Out of scope: changes while a request is answered.
+//! descriptor. So a request whose first byte was there when the loop woke up has earlier changes in
+//! the same wake-up or a previous one: checking the loop's knowledge is one load. Bytes that may
+//! have come after the loop's last check (a second request in one read, a read after a full one,
+//! the first read of a new connection) cost one system call.
+//! Caveat: this holds for file systems that the watcher supports (`saker_files::watcher`).
+//! Out of scope: changes while a request is answered.
 
 use saker_files::Watcher;
 use saker_net::Readiness;
 
-/// How the bytes of a request were read.
+/// Origin of a request's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadOrigin {
     /// The first of them was there when the event loop woke up.
@@ -26,7 +26,7 @@ pub enum ReadOrigin {
 /// A worker's part of the watcher.
 pub struct Freshness {
     watcher: Watcher,
-    /// `None`: the event loop would not have it, so that each request looks by itself.
+    /// `None`: registering with the event loop failed, so each request checks by itself.
     readiness: Option<Readiness>,
 }
 
@@ -42,8 +42,8 @@ impl Freshness {
         }
     }
 
-    /// To be called when a request begins, before anything kept is believed. What comes behind it
-    /// in the same bytes may be younger.
+    /// Called when a request begins, before any cached result is used. Later requests in the same
+    /// bytes may be younger.
     pub fn settle(&self, origin: &mut ReadOrigin) {
         *origin = match origin {
             ReadOrigin::WakeUp => {
@@ -58,7 +58,7 @@ impl Freshness {
         };
     }
 
-    /// Takes in what the event loop knows to have changed.
+    /// Applies the changes that the event loop knows of.
     pub fn hear(&self) {
         match &self.readiness {
             Some(readiness) if readiness.take() => self.watcher.catch_up(),
@@ -67,7 +67,7 @@ impl Freshness {
         }
     }
 
-    /// Takes in what has changed up to now.
+    /// Applies all changes up to now.
     pub fn look(&self) {
         self.watcher.look();
     }

@@ -29,7 +29,7 @@ impl Io {
         }
     }
 
-    /// Drops what has been used.
+    /// Drops used bytes.
     pub fn consume(&mut self, bytes: usize) {
         if bytes >= self.input.len() {
             self.input = Vec::new();

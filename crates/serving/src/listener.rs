@@ -92,8 +92,8 @@ async fn accept_loop(worker: Rc<Worker>, handle: Rc<WorkerListener>, listener: L
             }
         }
     }
-    // What has come in until now is still served; only then does the kernel get to refuse. What
-    // waits in systemd's queue stays there.
+    // Connections that arrived until now are still served; only then does the kernel refuse new
+    // ones. Those in systemd's queue stay there.
     while !listener.is_inherited()
         && matches!(accept_some(&worker, &handle, &listener), Turn::Again)
     {}

@@ -72,7 +72,7 @@ impl LogFiles {
         Ok(file)
     }
 
-    /// Closes what no worker writes to any more.
+    /// Closes files that no worker writes to any more.
     pub fn forget_unused(&self) {
         self.open
             .lock()
@@ -110,7 +110,7 @@ pub fn cannot_open(what: &str, name: &str, error: &io::Error) -> String {
     )
 }
 
-/// As messages name a target.
+/// Name of a target for messages.
 pub fn name(target: &AccessLogTarget) -> String {
     shown(&log_target(target))
 }

@@ -2,8 +2,8 @@
 //!
 //! Called by: the outputs of all drivers.
 //! Caveat: a piece is fetched only when the previous one has been sent, so a slow reader holds one
-//! piece, not the response. Where nothing can follow, the last piece says so, and no frame is
-//! spent on the end.
+//! piece, not the response. If nothing can follow, the last piece says so, and no frame is spent on
+//! the end.
 
 use saker_http::Fields;
 use saker_pipeline::{Body, BodyStream, Chunk, FilePart};
@@ -26,13 +26,13 @@ impl Piece {
     }
 }
 
-/// The maker of a body failed, or its content changed: what was promised can't be sent.
+/// The source of a body failed, or its content changed: the promised response can't be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken;
 
 pub struct Pieces {
     piece: Option<Piece>,
-    /// What comes after the piece; most bodies have nothing behind it, which then costs no memory.
+    /// Body after the current piece; most bodies have none, which then costs no memory.
     next: Option<Body>,
     rest: VecDeque<Body>,
     trailers: Option<Fields>,
@@ -48,7 +48,7 @@ impl Pieces {
         }
     }
 
-    /// Finds what comes next; `None` is the end.
+    /// Fetches the next piece; `None` is the end.
     pub fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&mut Piece>, Broken>> {
         while self.piece.is_none() {
             if self.next.is_none() {
@@ -88,7 +88,7 @@ impl Pieces {
     pub fn advance(&mut self, bytes: usize) {
         let over = match &mut self.piece {
             Some(Piece::Memory(chunk)) => {
-                *chunk = chunk.slice(bytes..chunk.len());
+                chunk.advance(bytes);
                 chunk.is_empty()
             }
             Some(Piece::File(part)) => {
@@ -111,6 +111,22 @@ impl Pieces {
         self.piece.as_mut()
     }
 
+    /// Lets a stream continue although the client accepts nothing now. Only for streams that
+    /// support it.
+    pub fn read_ahead(&mut self, cx: &mut Context<'_>) {
+        if let Some(Body::Stream(stream)) = &mut self.next {
+            stream.read_ahead(cx);
+        }
+    }
+
+    /// Promises that [`Pieces::read_ahead`] is called.
+    pub fn promise_read_ahead(mut self) -> Pieces {
+        if let Some(Body::Stream(stream)) = &mut self.next {
+            stream.promise_read_ahead();
+        }
+        self
+    }
+
     /// Nothing follows the piece.
     pub fn is_last(&self) -> bool {
         self.next.is_none() && self.rest.is_empty()
@@ -120,7 +136,7 @@ impl Pieces {
         self.piece.is_none() && self.is_last()
     }
 
-    /// What a stream left behind; once.
+    /// Takes the trailers that a stream ended with; once.
     pub fn take_trailers(&mut self) -> Option<Fields> {
         self.trailers.take()
     }
@@ -144,8 +160,8 @@ fn poll_chunk(
 /// The end of a large file that is held back until its content was checked once more.
 pub const CHECKED_TAIL_BYTES: u64 = 64 << 10;
 
-/// How much of a file may go now, at most `step_max`. Its end goes only after a look at whether the
-/// content is still what the head promised.
+/// Number of bytes of a file that may be sent now, at most `step_max`. The last bytes are sent only
+/// after a check that the content is still what the head promised.
 pub fn file_step(part: &FilePart, allowance: u64, step_max: u64) -> Result<usize, Broken> {
     let most = part.length.min(allowance).min(step_max);
     let Some(check) = &part.check else {

@@ -5,7 +5,7 @@
 use saker_quic::Secrets;
 use saker_tls::EarlySessions;
 
-/// Of the process: all workers', and kept over reloads.
+/// QUIC state of the process: shared by all workers, and kept across reloads.
 pub struct QuicShared {
     pub secrets: Secrets,
     pub sessions: EarlySessions,

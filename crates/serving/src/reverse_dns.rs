@@ -24,7 +24,7 @@ use tokio::{
     time::timeout,
 };
 
-/// Of one worker.
+/// Maximum number of concurrent look-ups per worker.
 const UNDER_WAY_MAX: u32 = 32;
 const ATTEMPTS: u32 = 2;
 const QUERY_TIMEOUT: Duration = Duration::from_secs(2);

@@ -40,7 +40,7 @@ pub struct CommonParts<'a> {
 
 /// A worker's access to the page cache.
 pub enum CacheAccess {
-    /// There is no page cache.
+    /// No page cache.
     None,
     /// A worker's share of it.
     Share(Share),

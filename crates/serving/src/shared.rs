@@ -27,9 +27,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub struct Shared {
     /// The registry: makes the services of each worker.
     pub make_services: MakeServices,
-    /// The inotify instance whose stamps every worker reads.
+    /// The inotify instance whose change tokens every worker reads.
     pub watcher: Watcher,
-    /// One set per worker, written by that worker alone.
+    /// Counters, one set per worker, written by that worker alone.
     pub counters: Vec<Arc<Counters>>,
     /// Outcomes of page cache requests, per worker likewise.
     pub site_stats: Vec<Arc<WorkerStats>>,
@@ -53,7 +53,7 @@ pub struct Shared {
     pub logs: LogFiles,
     /// Requests that are being answered, where a status page wants to show them.
     pub open_requests: OpenRequests,
-    /// Where the page cache keeps its entries, once something uses it.
+    /// The page cache's store, once it is used.
     pub page_cache: OnceLock<PageCache>,
     /// Hosts that a database knows; changes with a configuration that wants another.
     pub known_hosts: Mutex<Option<Arc<Hosts>>>,
@@ -78,8 +78,8 @@ pub struct PageCache {
 const DESCRIPTORS_RESERVED: u64 = 32;
 
 impl Shared {
-    /// What the configuration wants of a database of hosts: what there is already, if it wants the
-    /// same. The error says what is wrong with it.
+    /// Returns the dynamic virtual hosts of the configuration: the existing ones if their settings
+    /// have not changed. The error describes invalid settings.
     pub fn known_hosts(&self, model: &Model) -> Result<Option<Arc<Hosts>>, String> {
         let mut current = self
             .known_hosts
@@ -102,7 +102,7 @@ impl Shared {
         Ok(current.clone())
     }
 
-    /// The page cache's entries; `None`: there is no page cache.
+    /// The page cache's store; `None`: there is no page cache.
     pub fn store(&self) -> Option<Arc<Store>> {
         self.page_cache.get().map(|cache| Arc::clone(&cache.store))
     }
@@ -120,8 +120,8 @@ impl Shared {
         self.quic.get_or_init(QuicShared::new).as_ref()
     }
 
-    /// As many connections as are allowed and leave descriptors for the files that they ask for: a
-    /// client that has to wait is better off than one that is told 503.
+    /// Maximum number of connections: as many as allowed, if they leave enough descriptors for
+    /// files. A client that waits is better off than one that gets 503.
     pub fn connections_max(&self, allowed: u64) -> u64 {
         let for_files = self.descriptors_max / 4;
         allowed.min(
@@ -212,7 +212,7 @@ impl OpenRequests {
         }
     }
 
-    /// With their workers.
+    /// Running requests with their workers.
     pub fn all(&self) -> Vec<(usize, OpenRequest)> {
         let mut all = Vec::new();
         for (worker, slots) in self.0.iter().enumerate() {

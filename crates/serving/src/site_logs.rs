@@ -18,7 +18,7 @@ struct SiteLog {
     condition: Option<LogCondition>,
     /// Index into `buffers`.
     buffer: usize,
-    /// Where each host has a file: which names do.
+    /// Set for logs with one file per host: the hosts that have one.
     hosts: Option<Rc<LoggedHosts>>,
 }
 
@@ -35,7 +35,8 @@ pub struct SiteLogs {
 }
 
 impl SiteLogs {
-    /// Opens what the generation names. The formats were checked when the configuration was loaded.
+    /// Opens the logs of the generation. The formats were checked when the configuration was
+    /// loaded.
     pub fn open(generation: &Generation, files: &LogFiles) -> io::Result<SiteLogs> {
         let mut logs = SiteLogs::default();
         let mut targets = Vec::new();
@@ -76,7 +77,7 @@ impl SiteLogs {
         Ok(logs)
     }
 
-    /// What the site's formats look at; `None` where the site keeps no log.
+    /// Facts that the site's formats need; `None` if the site keeps no log.
     pub fn needs(&self, site: usize) -> Option<Needs> {
         let is_kept = |logs: &Vec<SiteLog>| {
             !logs.is_empty() || self.forensic.get(site).is_some_and(Option::is_some)
@@ -97,7 +98,7 @@ impl SiteLogs {
         self.needs(site).is_some_and(Needs::walk_facts)
     }
 
-    /// The port of the site's canonical name, where that is not the connection's.
+    /// The port of the site's canonical name, if it differs from the connection's.
     pub fn port(&self, site: usize, is_secure: bool) -> Option<u16> {
         match self.ports.get(site)? {
             CanonicalPort::Local => None,
@@ -106,8 +107,8 @@ impl SiteLogs {
         }
     }
 
-    /// One line in each log that wants it; `log_facts` where it was dispatched and a log asked for
-    /// what it left.
+    /// Writes a line to each log of the site whose condition holds; `log_facts` is set if the
+    /// request was dispatched and a log needs them.
     pub fn write(
         &mut self,
         site: usize,
@@ -145,7 +146,7 @@ impl SiteLogs {
     }
 }
 
-/// Empty for a site without names of its own.
+/// Name of a site; empty without names of its own.
 fn name_of(site: &Site) -> &str {
     if let Some(name) = &site.canonical_name {
         return name;

@@ -11,7 +11,7 @@ use saker_config::{
     HostTable, Model,
     model::{Address, Automatic, Listener, SiteName},
 };
-use saker_files::{Stamp, Watcher};
+use saker_files::{ChangeToken, Watcher};
 use saker_net::privileged;
 use saker_telemetry::{error_log, message};
 use saker_tls::{Acceptor, Identities, LoadProblem, Tickets, local_certificate};
@@ -27,7 +27,7 @@ use std::{
 const H2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
 
-/// What workers need for TLS. Shared by all of them.
+/// TLS state shared by all workers.
 pub struct TlsState {
     pub identities: Arc<Identities>,
     pub tickets: Arc<Tickets>,
@@ -132,8 +132,8 @@ fn install_local(model: &Model, identities: &Identities) -> Result<Option<PathBu
     Ok(Some(made.authority_path))
 }
 
-/// One authority for all servers of a user; a server that changes its user has one of its own,
-/// where that user finds it again.
+/// Directory of the local authority: one for all servers of a user; a server that changes its user
+/// has one of its own, which is accessible to that user.
 pub fn authority_folder(model: &Model) -> PathBuf {
     let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/share"));
     let data = std::env::var_os("XDG_DATA_HOME")
@@ -162,7 +162,7 @@ fn certified(name: &SiteName) -> Option<String> {
     }
 }
 
-/// Those that the listeners name, for clients that ask for an address.
+/// Addresses of the listeners, for clients that connect by address.
 fn addresses(model: &Model) -> impl Iterator<Item = String> {
     model
         .listeners
@@ -176,20 +176,20 @@ fn addresses(model: &Model) -> impl Iterator<Item = String> {
         })
 }
 
-/// How often files are looked at in folders that can't be watched.
+/// Interval of checks in directories that can't be watched.
 const LOOK_IN_CLOSED: Duration = Duration::from_secs(30);
 
 /// Says when files of certificates or tickets may have changed.
 #[derive(Default)]
 pub struct Watch {
-    stamps: Vec<Stamp>,
+    tokens: Vec<ChangeToken>,
     closed: Vec<ClosedFolder>,
     looked_ms: u64,
 }
 
-/// A folder of root's alone, opened by the broker: the kernel tells us nothing of what happens in
-/// it. Names that come and go change the folder; a file that is written in place is seen by the
-/// next look at all of them.
+/// A directory that only root can read, opened by the broker: the kernel reports no changes in it.
+/// Added and removed names change the directory itself; a file rewritten in place is found by the
+/// next check of all files.
 struct ClosedFolder {
     folder: File,
     changed: Option<SystemTime>,
@@ -235,7 +235,7 @@ impl Watch {
         };
         for folder in &folders {
             match File::open(folder) {
-                Ok(folder) => watch.stamps.push(watcher.stamp_directory(&folder)),
+                Ok(folder) => watch.tokens.push(watcher.directory_token(&folder)),
                 Err(_) => watch
                     .closed
                     .extend(privileged::open_directory(folder).map(ClosedFolder::new)),
@@ -250,17 +250,17 @@ impl Watch {
         let is_time = !self.closed.is_empty()
             && now_ms.saturating_sub(self.looked_ms) >= LOOK_IN_CLOSED.as_millis() as u64;
         if !is_time
-            && self.stamps.iter().all(|stamp| stamp.is_current(now_ms))
+            && self.tokens.iter().all(|token| token.is_current(now_ms))
             && !self.closed.iter().any(ClosedFolder::has_changed)
         {
             return;
         }
-        // Files that can't be looked at any more are no changed files.
+        // Files that can't be examined any more do not count as changed.
         if !self.closed.is_empty() && privileged::broker().is_none_or(|broker| broker.has_ended()) {
             self.closed.clear();
             return;
         }
-        // New stamps first: what changes from here on is seen by the next look.
+        // New tokens first: later changes are seen by the next check.
         *self = Watch::new(tls, watcher);
         if tls.identities.have_files_changed() {
             let problems = tls.identities.reload_changed();

@@ -1,13 +1,13 @@
 //! The transport of a connection: a socket, plain or under TLS, with the same operations for both.
 //!
 //! Called by: the drivers, through `io`.
-//! Caveat: under TLS a write is accepted when its records are made; what the socket does not
-//! accept is kept here, one write at most, and goes out with the next write or flush. An idle
-//! connection owns no buffer: ciphertext passes through buffers that each thread has once.
+//! Caveat: under TLS a write is accepted when its records are encrypted; the part that the socket
+//! does not accept is kept here, one write at most, and is sent with the next write or flush. An
+//! idle connection owns no buffer: ciphertext passes through buffers of the thread.
 
 use crate::freshness::ReadOrigin;
 use saker_net::Stream;
-use saker_tls::{Fault, Received, ServerSession, SessionInfo, State};
+use saker_tls::{Received, ServerSession, SessionInfo, State, TlsError};
 use std::{
     cell::RefCell,
     fs::File,
@@ -20,7 +20,7 @@ use std::{
 pub enum Transport {
     Plain(Socket),
     Tls(Box<TlsStream>),
-    /// Another driver goes on with it.
+    /// Another driver has taken over.
     HandedOver,
 }
 
@@ -30,7 +30,7 @@ pub struct Socket {
     /// The last read filled its buffer: there may be more, which the next read takes without
     /// waiting.
     was_full: bool,
-    /// The last read came of a wake-up of its own.
+    /// The last read followed a wake-up of its own.
     by_wake_up: bool,
 }
 
@@ -59,6 +59,17 @@ impl Socket {
         read
     }
 
+    fn poll_read_behind(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut Vec<u8>,
+    ) -> Poll<io::Result<usize>> {
+        let room = buf.capacity() - buf.len();
+        let read = self.stream.poll_read_behind(cx, buf);
+        self.note(&read, room);
+        read
+    }
+
     /// A read that does not fill its buffer makes the event loop forget that there is something, so
     /// that the one after it needs news.
     fn note(&mut self, read: &Poll<io::Result<usize>>, room: usize) {
@@ -71,7 +82,7 @@ impl Socket {
 /// A socket under TLS.
 pub struct TlsStream {
     stream: Socket,
-    /// What the last read gave had come in one record, and by a wake-up.
+    /// The bytes of the last read were one record, received after a wake-up.
     by_wake_up: bool,
     session: ServerSession,
     /// Part of a record that has not come whole.
@@ -81,7 +92,7 @@ pub struct TlsStream {
     /// Made, not sent.
     unsent: Vec<u8>,
     unsent_from: usize,
-    /// When something was last sent, on the clock of turns.
+    /// Time of the last send, on the clock of turns.
     sent_ms: u64,
     /// Nothing more comes from the peer.
     closed: bool,
@@ -89,13 +100,13 @@ pub struct TlsStream {
     peer_closed: bool,
 }
 
-/// Ciphertext asked for by one recv: three full records, so that what they hold fits the reader's
+/// Ciphertext requested by one recv: three full records, so that their content fits the reader's
 /// buffer.
 const CIPHER_BYTES: usize = 52 << 10;
 /// Plaintext that one write takes.
 const WRITE_BYTES_MAX: usize = 64 << 10;
 
-/// What all connections of a thread share.
+/// Buffers shared by all connections of a thread.
 struct Scratch {
     cipher: Box<[u8]>,
     plain: Vec<u8>,
@@ -107,13 +118,13 @@ thread_local! {
         RefCell::new(Scratch { cipher: Box::default(), plain: Vec::new(), out: Vec::new() });
 }
 
-/// Why a handshake came to nothing.
+/// Reason for a failed handshake.
 pub enum HandshakeFailure {
     Gone,
-    Fault(Fault),
+    Fault(TlsError),
 }
 
-/// How far a handshake is.
+/// Progress of a handshake.
 pub enum HandshakeStep {
     Done,
     /// A certificate for the client's name is being made: ask again in a while.
@@ -125,7 +136,7 @@ impl Transport {
         Transport::Plain(Socket::new(stream))
     }
 
-    /// Where the bytes of the last read came from.
+    /// Origin of the bytes of the last read.
     pub fn origin(&self) -> ReadOrigin {
         let by_wake_up = match self {
             Transport::Plain(socket) => socket.by_wake_up,
@@ -175,7 +186,7 @@ impl Transport {
         }
     }
 
-    /// For a task that was woken because there is something to read; see [`Stream::poll_read_now`].
+    /// Reads in a task that was woken for input; see [`Stream::poll_read_now`].
     pub fn poll_read_now(
         &mut self,
         cx: &mut Context<'_>,
@@ -188,7 +199,24 @@ impl Transport {
         }
     }
 
-    /// Takes what it can at once, without leaving a waker.
+    /// Reads into the space after the content of `buf`, through `scratch` if that space must be
+    /// cleared first.
+    pub fn poll_read_behind(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut Vec<u8>,
+        scratch: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        if let Transport::Plain(socket) = self {
+            return socket.poll_read_behind(cx, buf);
+        }
+        let room = scratch.len().min(buf.capacity() - buf.len());
+        let read = ready!(self.poll_read(cx, &mut scratch[..room]))?;
+        buf.extend_from_slice(&scratch[..read]);
+        Poll::Ready(Ok(read))
+    }
+
+    /// Writes as much as possible at once, without leaving a waker.
     pub fn write_now(&mut self, buf: &[u8]) -> io::Result<usize> {
         match self {
             Transport::Plain(socket) => socket.stream.write_now(buf),
@@ -220,7 +248,7 @@ impl Transport {
         }
     }
 
-    /// Like [`Transport::poll_write`] where more follows at once.
+    /// Like [`Transport::poll_write`], for callers that send more at once.
     pub fn poll_send_more_now(
         &mut self,
         cx: &mut Context<'_>,
@@ -280,8 +308,8 @@ impl Transport {
         self.stream()?.reset_on_drop()
     }
 
-    /// To a peer that has gone: a close_notify for its own (RFC 8446 section 6.1). Nothing to one
-    /// that was cut off.
+    /// Answers the peer's close_notify with our own (RFC 8446 section 6.1). Does nothing on a
+    /// truncated connection.
     pub fn answer_close_notify(&mut self) {
         if let Transport::Tls(secured) = self
             && secured.peer_closed
@@ -303,7 +331,7 @@ fn handed_over() -> io::Error {
 }
 
 impl TlsStream {
-    /// `input`: what has been read of the handshake already.
+    /// `input`: bytes of the handshake that have been read already.
     pub fn new(stream: Stream, session: ServerSession, input: Vec<u8>) -> TlsStream {
         TlsStream {
             stream: Socket::new(stream),
@@ -328,8 +356,8 @@ impl TlsStream {
         self.stream.into_stream()
     }
 
-    /// Goes on with the handshake. What comes behind it is kept for the first read; what we say
-    /// last leaves with the first write, or with the first read that has to wait.
+    /// Continues the handshake. Bytes after it are kept for the first read; our last flight is sent
+    /// with the first write, or with the first read that has to wait.
     pub fn poll_handshake(
         &mut self,
         cx: &mut Context<'_>,
@@ -342,7 +370,7 @@ impl TlsStream {
                 }
                 ready!(self.poll_flush(cx)).map_err(|_| HandshakeFailure::Gone)?;
                 let kept = self.restore(scratch);
-                // What was there before is looked at before more is asked for.
+                // Bytes that were there before are processed before more are read.
                 let read = match std::mem::replace(&mut fed, true) {
                     false => 0,
                     true => {
@@ -372,7 +400,7 @@ impl TlsStream {
         if !self.surplus.is_empty() {
             return Poll::Ready(Ok(self.take_surplus(buf)));
         }
-        // Whoever waits for the peer's answer must not sit on what it would answer.
+        // The peer may be waiting for unsent bytes before it responds, so they are sent first.
         if !self.unsent.is_empty()
             && let Poll::Ready(Err(error)) = self.poll_flush(cx)
         {
@@ -384,8 +412,8 @@ impl TlsStream {
                     return Poll::Ready(Ok(0));
                 }
                 if ready!(self.poll_record(cx, scratch))? == 0 {
-                    // TCP's end without TLS's: what came before is whole, since every record is;
-                    // RFC 8446 section 6.1.
+                    // The end of the TCP stream without close_notify: earlier content is intact,
+                    // because every record is (RFC 8446 section 6.1).
                     self.closed = true;
                 }
                 if !scratch.plain.is_empty() {
@@ -395,7 +423,7 @@ impl TlsStream {
         })
     }
 
-    /// Puts what was kept at the beginning of the scratch buffer; how much that is.
+    /// Copies kept bytes to the beginning of the scratch buffer; returns their number.
     fn restore(&self, scratch: &mut Scratch) -> usize {
         if scratch.cipher.is_empty() {
             scratch.cipher = vec![0; CIPHER_BYTES].into();
@@ -404,7 +432,7 @@ impl TlsStream {
         self.partial.len()
     }
 
-    /// One recv and what it completes; the number of bytes read.
+    /// Receives once and decrypts complete records; returns the number of bytes read.
     fn poll_record(
         &mut self,
         cx: &mut Context<'_>,
@@ -430,7 +458,7 @@ impl TlsStream {
     }
 
     /// Hands the first `bytes` of the scratch buffer to the session.
-    fn feed(&mut self, scratch: &mut Scratch, bytes: usize) -> Result<(), Fault> {
+    fn feed(&mut self, scratch: &mut Scratch, bytes: usize) -> Result<(), TlsError> {
         scratch.plain.clear();
         scratch.out.clear();
         let bytes = &mut scratch.cipher[..bytes];
@@ -464,14 +492,15 @@ impl TlsStream {
         Poll::Ready(self.write_now(parts))
     }
 
-    /// Makes records of the parts and sends what the socket takes.
+    /// Encrypts the parts and sends as much as the socket accepts.
     fn write_now(&mut self, parts: &[&[u8]]) -> io::Result<usize> {
         if self.unsent.len() - self.unsent_from > HELD_BYTES_MAX {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         SCRATCH.with_borrow_mut(|scratch| {
             scratch.out.clear();
-            // What is held back (the end of the handshake, say) leaves in the same send.
+            // Held-back bytes (the end of the handshake, for example) are sent with the same system
+            // call.
             scratch
                 .out
                 .extend_from_slice(&self.unsent[self.unsent_from..]);
@@ -510,7 +539,7 @@ impl TlsStream {
         })
     }
 
-    /// Behind what is held (a head) goes the piece of the file, in the same send.
+    /// Sends the piece of the file after held-back bytes (a head), with the same system call.
     fn poll_send_file(
         &mut self,
         cx: &mut Context<'_>,
@@ -575,15 +604,15 @@ impl TlsStream {
         let mut out = self.unsent.split_off(self.unsent_from);
         self.forget_unsent();
         self.session.close(&mut out);
-        // Not waited for: what the socket does not accept is lost with the connection.
+        // Does not wait: bytes that the socket does not accept are lost with the connection.
         let _ = self.stream.stream.write_now(&out);
     }
 }
 
-/// After so long without sending, TCP's congestion window is no longer known to be large; see
+/// Time without sending after which TCP's congestion window is no longer known to be large; see
 /// [`ServerSession::after_idle`].
 const QUIET_MS: u64 = 1_000;
-/// What may wait for the file behind it: a head.
+/// Maximum number of bytes that wait for the file behind them: a head.
 const HELD_BYTES_MAX: usize = 36 << 10;
 
 /// RFC 8446 section 5.1: type, version, length.
@@ -600,7 +629,7 @@ fn read_at(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
     }
 }
 
-/// Keeps `rest`, and no memory where there is none.
+/// Keeps `rest`, without memory if it is empty.
 fn set_aside(kept: &mut Vec<u8>, rest: &[u8]) {
     if rest.is_empty() {
         if kept.capacity() > 0 {

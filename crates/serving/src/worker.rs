@@ -18,7 +18,7 @@ use saker_config::model::Address;
 use saker_gateway::Gateway;
 use saker_net::{deadlines::Deadlines, program::Spawner};
 use saker_page_cache::Share;
-use saker_pipeline::{Bounds, Generation, Resources, Services};
+use saker_pipeline::{Bounds, Generation, RouteCache, Services};
 use saker_telemetry::{Counters, Metric, error_log, message};
 use std::{
     cell::{Cell, RefCell},
@@ -26,7 +26,7 @@ use std::{
     sync::Arc,
 };
 
-/// Which connections end as soon as nothing is under way on them.
+/// Connections that end as soon as they are idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Draining {
     #[default]
@@ -44,15 +44,15 @@ pub struct Worker {
     pub services: RefCell<Rc<Services>>,
     /// Certificates and acceptors of the newest generation.
     pub tls: RefCell<Arc<TlsState>>,
-    pub resources: RefCell<Resources>,
-    /// Of the newest generation; responses under way hold on to those they began with.
+    pub route_cache: RefCell<RouteCache>,
+    /// Logs of the newest generation; responses in progress hold on to those they began with.
     pub logs: RefCell<Rc<RefCell<SiteLogs>>>,
     pub buffers: RefCell<Buffers>,
     pub deadlines: Rc<Deadlines>,
     pub common_headers: RefCell<CommonHeaderSets>,
     pub draining: Cell<Draining>,
-    /// By address of a listener with HTTP/3, the number of the common headers that advertise it.
-    /// The last entry of an address counts.
+    /// Indexes of the common headers that advertise HTTP/3, by listener address. The last entry of
+    /// an address counts.
     pub alt_svc: RefCell<Vec<(Arc<Address>, usize)>>,
 }
 
@@ -71,7 +71,7 @@ impl Worker {
             index,
             freshness,
             tls: RefCell::new(tls),
-            resources: RefCell::new(resources(&generation, &shared)),
+            route_cache: RefCell::new(route_cache(&generation, &shared)),
             logs: RefCell::new(open_logs(&generation, &shared)),
             services: RefCell::new(services(&generation, &shared, gateway, index)),
             counters,
@@ -98,10 +98,10 @@ impl Worker {
         Rc::clone(&self.services.borrow())
     }
 
-    /// Swaps everything that hangs on the configuration at once. Requests that are under way keep
-    /// what they began with.
+    /// Replaces everything that depends on the configuration at once. Requests in progress keep
+    /// their generation.
     pub(crate) fn replace_generation(&self, generation: Arc<Generation>) {
-        *self.resources.borrow_mut() = resources(&generation, &self.shared);
+        *self.route_cache.borrow_mut() = route_cache(&generation, &self.shared);
         self.flush_logs();
         *self.logs.borrow_mut() = open_logs(&generation, &self.shared);
         self.common_headers
@@ -122,8 +122,8 @@ impl Worker {
     }
 
     pub(crate) fn publish_resource_counts(&self) {
-        let mut resources = self.resources.borrow_mut();
-        let counts = resources.take_counts();
+        let mut routes = self.route_cache.borrow_mut();
+        let counts = routes.take_counts();
         self.counters.add(Metric::ResourceCacheHits, counts.hits);
         self.counters
             .add(Metric::ResourceCacheMisses, counts.misses);
@@ -132,9 +132,9 @@ impl Worker {
         self.counters
             .add(Metric::ResourceCacheInvalidations, counts.invalidated);
         self.counters
-            .set(Metric::ResourceCacheEntries, resources.len() as u64);
+            .set(Metric::ResourceCacheEntries, routes.len() as u64);
         self.counters
-            .set(Metric::ResourceCacheBytes, resources.memory_bytes() as u64);
+            .set(Metric::ResourceCacheBytes, routes.memory_bytes() as u64);
         // Process-wide gauges, published by one worker.
         if self.index == 0 {
             self.counters
@@ -145,10 +145,10 @@ impl Worker {
     }
 
     pub(crate) fn sweep(&self) {
-        self.resources
+        self.route_cache
             .borrow_mut()
             .sweep(self.shared.watcher.now_ms());
-        saker_files::look::forget_unused(&self.shared.watcher);
+        saker_files::cached_stat::forget_unused(&self.shared.watcher);
         if self.index == 0 {
             self.shared.watcher.sweep();
             self.shared
@@ -160,12 +160,12 @@ impl Worker {
     }
 }
 
-/// A worker's share of what resolved resources may hold. Open files take a quarter of the
+/// A worker's share of what the route cache may hold. Open files take a quarter of the
 /// descriptors at most; the rest is for connections.
-fn resources(generation: &Generation, shared: &Shared) -> Resources {
+fn route_cache(generation: &Generation, shared: &Shared) -> RouteCache {
     let server = &generation.model.server;
     let share = |all: u64| (all / shared.counters.len().max(1) as u64) as usize;
-    Resources::new(Bounds {
+    RouteCache::new(Bounds {
         memory_bytes_max: share(server.resource_memory_bytes_max),
         entries_max: share(server.resource_entries_max),
         descriptors_max: share(shared.descriptors_max / 4),

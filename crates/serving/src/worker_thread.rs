@@ -33,8 +33,8 @@ use tokio::{
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
 };
 
-/// Time for jobs to notice at the worker's end that they are cancelled. What has not ended by then
-/// ends with the process.
+/// Time for jobs to notice their cancellation at the worker's end. Remaining ones end with the
+/// process.
 const JOBS_END_MAX: Duration = Duration::from_secs(1);
 
 /// Tasks that run before the event loop polls again.
@@ -47,9 +47,9 @@ pub enum Command {
     Listen(Arc<Address>, BoundSocket),
     /// HTTP/3 on the same port.
     ListenQuic(Arc<Address>, BoundUdp),
-    /// No new connections; those that are open go on.
+    /// Stops accepting connections; open ones continue.
     UnlistenQuic(Address),
-    /// Takes what is in the accept queue, then closes the listener.
+    /// Accepts the connections in the queue, then closes the listener.
     Unlisten(Address),
     /// Warms the page cache, with so many concurrent requests.
     Warm(Arc<WarmJob>, usize),
@@ -116,9 +116,9 @@ pub fn start(
     })
 }
 
-/// The clock of a turn is read when the event loop wakes up. Tasks are run in long rounds, because
-/// each look at the event loop between them is a system call; fairness comes from the tasks, which
-/// end their turns by themselves.
+/// The clock of a turn is read when the event loop wakes up. Tasks run in long rounds, because each
+/// poll of the event loop between them is a system call; for fairness, tasks end their turns
+/// themselves.
 fn runtime() -> io::Result<(LocalRuntime, Ticker)> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder
@@ -152,7 +152,7 @@ async fn live(worker: Worker, ticker: Ticker, mut commands: UnboundedReceiver<Co
     worker.flush_logs();
 }
 
-/// Time limits, batched log lines and the sweep of outdated resources.
+/// Time limits, batched log lines and the sweep of outdated cached routes.
 async fn tick(worker: Rc<Worker>, mut ticker: Ticker) {
     let mut ticks = 0u64;
     while ticker.tick().await.is_ok() {
@@ -180,7 +180,7 @@ async fn tick(worker: Rc<Worker>, mut ticker: Ticker) {
 struct ThreadState {
     worker: Rc<Worker>,
     listeners: Vec<Rc<WorkerListener>>,
-    /// All of this thread's life: when it ends, the connections of closed ones are cut, too.
+    /// Kept for the life of this thread: dropping them would cut connections of closed listeners.
     quic_listeners: Vec<Rc<QuicListener>>,
 }
 

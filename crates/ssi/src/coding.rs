@@ -1,8 +1,8 @@
-//! `encoding` and `decoding`: lists of codings that values go through.
+//! `encoding` and `decoding`: lists of codings applied to values.
 //!
-//! Difficulty: values are C strings in Apache, so what is decoded ends at its first NUL; and
-//! character entities are those of Latin-1, which become one byte each, whatever the page's
-//! charset.
+//! Called by: `elements`.
+//! Caveat: values are C strings in Apache, so a decoded value ends at its first NUL; and character
+//! entities are those of Latin-1, which become one byte each, whatever the page's charset.
 
 use saker_ap_expr::{base64_decode, base64_encode, escape_uri, unescape};
 
@@ -12,8 +12,8 @@ pub enum Direction {
     Encode,
 }
 
-/// Puts `value` through the codings named in `list`, one after the other. The error is the name
-/// that is none.
+/// Applies the codings named in `list` to `value`, one after the other. The error is the unknown
+/// name.
 pub fn apply(
     direction: Direction,
     list: &[u8],
@@ -95,7 +95,8 @@ fn form_decoded(value: &[u8]) -> Vec<u8> {
 /// Longest name of an entity of Latin-1.
 const ENTITY_BYTES_MAX: usize = 6;
 
-/// Entities of Latin-1 as their bytes. What is none stays; numbers that stand for no character go.
+/// Replaces entities of Latin-1 by their bytes. Unknown ones stay; invalid character numbers are
+/// removed.
 pub fn without_entities(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;

@@ -1,16 +1,17 @@
-//! The elements that do something: config, echo, exec, flastmod, fsize, include, printenv, set.
+//! Elements with an effect: config, echo, exec, flastmod, fsize, include, printenv, set.
 //!
-//! Each goes through its arguments in order; later ones see what earlier ones have said.
-//! Difficulty: as in Apache an argument that is wrong ends its element with the error message, and
-//! what came before it has gone out already.
+//! Called by: `page`. Each element processes its arguments in order; later ones see the effect of
+//! earlier ones.
+//! Caveat: as in Apache an invalid argument ends its element with the error message, and output of
+//! earlier arguments has been sent already.
 
 use crate::{
     coding::{Direction, apply, html, without_entities},
-    page::{Answer, Demand, State, Target},
+    context::SsiContext,
     scanner::{Argument, Element},
+    state::{Answer, Demand, State, Target},
     substitution::Missing,
     variables::{Lazy, Value},
-    world::World,
 };
 use std::collections::VecDeque;
 
@@ -57,11 +58,11 @@ enum Outcome {
     Stop,
 }
 
-/// A name is none, or a value. Said, and shown in the page.
+/// Error in a name or value, for the log; the page shows its error message.
 type Fault = String;
 
 impl Running {
-    /// The error is the name, where there is no such element.
+    /// The error is the name of an unknown element.
     pub fn new(element: Element) -> Result<Running, String> {
         let kind = KINDS
             .iter()
@@ -83,7 +84,7 @@ impl Running {
         })
     }
 
-    /// Why it is not even begun.
+    /// Reason for not executing the element at all.
     pub fn refusal(&self, may_run: bool) -> Option<Fault> {
         let name = self.name();
         let (count, wanted) = (
@@ -108,9 +109,9 @@ impl Running {
     }
 
     /// Up to its end, or to the next demand.
-    pub fn go_on(&mut self, state: &mut State, world: &mut dyn World) -> Option<Demand> {
+    pub fn go_on(&mut self, state: &mut State, context: &mut dyn SsiContext) -> Option<Demand> {
         if self.kind == Kind::PrintEnvironment {
-            print(state, world);
+            print(state, context);
             return None;
         }
         // As in Apache, an argument without a value is the last one.
@@ -120,12 +121,12 @@ impl Running {
         }) = self.arguments.pop_front()
         {
             let outcome = match self.kind {
-                Kind::Config => self.config(&name, &value, state, world),
-                Kind::Echo => self.echo(&name, &value, state, world),
-                Kind::Set => self.set(&name, &value, state, world),
-                Kind::Include => self.include(&name, &value, state, world),
-                Kind::Exec => self.exec(&name, &value, state, world),
-                Kind::FileSize | Kind::FileModified => self.look(&name, &value, state, world),
+                Kind::Config => self.config(&name, &value, state, context),
+                Kind::Echo => self.echo(&name, &value, state, context),
+                Kind::Set => self.set(&name, &value, state, context),
+                Kind::Include => self.include(&name, &value, state, context),
+                Kind::Exec => self.exec(&name, &value, state, context),
+                Kind::FileSize | Kind::FileModified => self.look(&name, &value, state, context),
                 Kind::PrintEnvironment => Ok(Outcome::Stop),
             };
             match outcome {
@@ -133,7 +134,7 @@ impl Running {
                 Ok(Outcome::Demand(demand)) => return Some(demand),
                 Ok(Outcome::Stop) => break,
                 Err(fault) => {
-                    world.complain(fault);
+                    context.complain(fault);
                     state.fail();
                     break;
                 }
@@ -146,7 +147,7 @@ impl Running {
         None
     }
 
-    pub fn answered(&mut self, answer: Answer, state: &mut State, world: &mut dyn World) {
+    pub fn answered(&mut self, answer: Answer, state: &mut State, context: &mut dyn SsiContext) {
         match (self.kind, answer) {
             // One that stands in for an error and fails itself is the end.
             (Kind::Include, Answer::Failed) => {
@@ -160,12 +161,12 @@ impl Running {
                 let text = if state.size_in_bytes {
                     grouped(bytes)
                 } else {
-                    world.short_size(bytes)
+                    context.short_size(bytes)
                 };
                 state.out.extend_from_slice(&text);
             }
             (Kind::FileModified, Answer::Found { modified_s, .. }) => {
-                let text = world.time(&state.settings.time_format, modified_s);
+                let text = context.time(&state.settings.time_format, modified_s);
                 state.out.extend_from_slice(&text);
             }
             (Kind::Exec, Answer::Done) => {}
@@ -189,9 +190,9 @@ impl Running {
         name: &[u8],
         value: &[u8],
         state: &mut State,
-        world: &mut dyn World,
+        context: &mut dyn SsiContext,
     ) -> Result<Outcome, Fault> {
-        let text = state.put_in(value, Missing::Nothing, world);
+        let text = state.put_in(value, Missing::Nothing, context);
         match (name, text.as_slice()) {
             (b"errmsg", _) => state.settings.error_message = text.into(),
             (b"echomsg", _) => state.settings.undefined_echo = text.into(),
@@ -200,8 +201,8 @@ impl Running {
                     .into_iter()
                     .filter(|(_, lazy)| *lazy != Lazy::UserName)
                 {
-                    let value = world.lazy(lazy, &text);
-                    world.variables().set(variable.as_bytes(), &value);
+                    let value = context.lazy(lazy, &text);
+                    context.variables().set(variable.as_bytes(), &value);
                 }
                 state.settings.time_format = text.into();
             }
@@ -223,18 +224,18 @@ impl Running {
         name: &[u8],
         value: &[u8],
         state: &mut State,
-        world: &mut dyn World,
+        context: &mut dyn SsiContext,
     ) -> Result<Outcome, Fault> {
         let value = without_entities(value);
         match name {
             b"var" => {
-                let variable = state.put_in(&value, Missing::Nothing, world);
-                let Some(value) = state.value(&variable, world) else {
+                let variable = state.put_in(&value, Missing::Nothing, context);
+                let Some(value) = state.value(&variable, context) else {
                     let undefined = state.settings.undefined_echo.clone();
                     state.out.extend_from_slice(&undefined);
                     return Ok(Outcome::Next);
                 };
-                let Some(text) = self.coded(value, state, world) else {
+                let Some(text) = self.coded(value, state, context) else {
                     return Ok(Outcome::Stop);
                 };
                 state.out.extend_from_slice(&text);
@@ -251,12 +252,12 @@ impl Running {
         name: &[u8],
         value: &[u8],
         state: &mut State,
-        world: &mut dyn World,
+        context: &mut dyn SsiContext,
     ) -> Result<Outcome, Fault> {
         match name {
             b"var" => {
                 self.variable =
-                    Some(state.put_in(&without_entities(value), Missing::Nothing, world))
+                    Some(state.put_in(&without_entities(value), Missing::Nothing, context))
             }
             b"decoding" => self.decoding = value.to_vec(),
             b"encoding" => self.encoding = value.to_vec(),
@@ -265,11 +266,11 @@ impl Running {
                     .variable
                     .clone()
                     .ok_or("variable must precede value in set directive")?;
-                let text = state.put_in(value, Missing::Nothing, world);
-                let Some(text) = self.coded(text, state, world) else {
+                let text = state.put_in(value, Missing::Nothing, context);
+                let Some(text) = self.coded(text, state, context) else {
                     return Ok(Outcome::Stop);
                 };
-                if !world.variables().set(&variable, &text) {
+                if !context.variables().set(&variable, &text) {
                     return Err("there are as many variables as there may be".to_owned());
                 }
             }
@@ -278,8 +279,13 @@ impl Running {
         Ok(Outcome::Next)
     }
 
-    /// Decoded, then encoded. Either may be wrong, and says so for itself.
-    fn coded(&self, value: Vec<u8>, state: &mut State, world: &mut dyn World) -> Option<Vec<u8>> {
+    /// Decodes and then encodes a value. An unknown coding is reported.
+    fn coded(
+        &self,
+        value: Vec<u8>,
+        state: &mut State,
+        context: &mut dyn SsiContext,
+    ) -> Option<Vec<u8>> {
         let mut all_known = true;
         let mut text = value;
         for (direction, parameter, list) in [
@@ -287,7 +293,7 @@ impl Running {
             (Direction::Encode, "encoding", &self.encoding),
         ] {
             text = apply(direction, list, text).unwrap_or_else(|(text, unknown)| {
-                world.complain(format!(
+                context.complain(format!(
                     "unknown value \"{unknown}\" to parameter \"{parameter}\" of tag {}",
                     self.name()
                 ));
@@ -306,12 +312,12 @@ impl Running {
         name: &[u8],
         value: &[u8],
         state: &mut State,
-        world: &mut dyn World,
+        context: &mut dyn SsiContext,
     ) -> Result<Outcome, Fault> {
         if !matches!(name, b"virtual" | b"file" | b"onerror") {
             return Err(self.unknown(name));
         }
-        let path = state.put_in(&without_entities(value), Missing::Nothing, world);
+        let path = state.put_in(&without_entities(value), Missing::Nothing, context);
         Ok(match (name, self.has_failed) {
             (b"file", _) => Outcome::Demand(Demand::Include(Target::File(path))),
             (b"virtual", false) | (b"onerror", true) => {
@@ -326,19 +332,19 @@ impl Running {
         name: &[u8],
         value: &[u8],
         state: &mut State,
-        world: &mut dyn World,
+        context: &mut dyn SsiContext,
     ) -> Result<Outcome, Fault> {
         let value = without_entities(value);
         match name {
             b"cmd" => Ok(Outcome::Demand(Demand::Command(state.put_in(
                 &value,
                 Missing::Name,
-                world,
+                context,
             )))),
             b"cgi" => Ok(Outcome::Demand(Demand::Program(state.put_in(
                 &value,
                 Missing::Nothing,
-                world,
+                context,
             )))),
             _ => Err(self.unknown(name)),
         }
@@ -349,9 +355,9 @@ impl Running {
         name: &[u8],
         value: &[u8],
         state: &mut State,
-        world: &mut dyn World,
+        context: &mut dyn SsiContext,
     ) -> Result<Outcome, Fault> {
-        let path = state.put_in(&without_entities(value), Missing::Nothing, world);
+        let path = state.put_in(&without_entities(value), Missing::Nothing, context);
         match name {
             b"file" => Ok(Outcome::Demand(Demand::Look(Target::File(path)))),
             b"virtual" => Ok(Outcome::Demand(Demand::Look(Target::Virtual(path)))),
@@ -360,9 +366,9 @@ impl Running {
     }
 }
 
-/// All variables, a line each.
-fn print(state: &mut State, world: &mut dyn World) {
-    let all: Vec<(Vec<u8>, Value)> = world
+/// Prints all variables, one per line.
+fn print(state: &mut State, context: &mut dyn SsiContext) {
+    let all: Vec<(Vec<u8>, Value)> = context
         .variables()
         .iter()
         .map(|(name, value)| (name.to_vec(), value.clone()))
@@ -370,7 +376,7 @@ fn print(state: &mut State, world: &mut dyn World) {
     for (name, value) in all {
         let value = match value {
             Value::Text(text) => text.into_vec(),
-            Value::Lazy(_) => state.value(&name, world).unwrap_or_default(),
+            Value::Lazy(_) => state.value(&name, context).unwrap_or_default(),
         };
         for part in [&html(&name), b"=".as_slice(), &html(&value), b"\n"] {
             state.out.extend_from_slice(part);

@@ -1,14 +1,15 @@
-//! The expressions that pages had before the server's common language (SSILegacyExprParser):
-//! strings, comparisons, `&&`, `||`, `!`, groups.
+//! The expressions of pages before the server's common language (SSILegacyExprParser): strings,
+//! comparisons, `&&`, `||`, `!`, groups.
 //!
-//! Difficulty: `&&` and `||` bind alike, from left to right; strings beside each other are one,
-//! with a blank between; and where a pattern stands anywhere, both sides of `&&` and `||` are
-//! evaluated, so that its groups are there afterwards.
+//! Called by: `page`, for `if` and `elif`.
+//! Caveat: `&&` and `||` have the same precedence, from left to right; adjacent strings are one,
+//! with a blank between; and if there is a pattern anywhere, both sides of `&&` and `||` are
+//! evaluated, so that its groups are available afterwards.
 
 use crate::{
+    context::{Matched, SsiContext},
     scanner::is_blank,
     substitution::{Missing, Values},
-    world::{Matched, World},
 };
 use saker_ap_expr::{Pattern, PatternOptions};
 
@@ -45,8 +46,8 @@ enum Node {
     Not(Box<Node>),
     /// `-A path`
     Access(Vec<u8>),
-    /// The first, and what follows it behind `&&` (else `||`), from left to right. Flat: there may
-    /// be as many as an element has room for.
+    /// The first operand, and those after `&&` (true) or `||`, from left to right. Flat, because an
+    /// element may contain any number of them.
     Chain(Box<Node>, Vec<(bool, Node)>),
     /// `()`, and nothing behind `!`.
     Nothing,
@@ -58,11 +59,11 @@ enum Side {
     Pattern(Vec<u8>),
 }
 
-/// True if the expression holds; what its patterns match is left in `matched`. The error is what is
-/// wrong with it.
+/// Returns true if the expression holds; groups of its patterns are left in `matched`. The error
+/// describes a syntax error.
 pub fn holds(
     expression: &[u8],
-    world: &mut dyn World,
+    context: &mut dyn SsiContext,
     matched: &mut Matched,
     time_format: &[u8],
 ) -> Result<bool, String> {
@@ -88,7 +89,7 @@ pub fn holds(
     let node =
         node.map_err(|fault| format!("{fault} in \"{}\"", String::from_utf8_lossy(expression)))?;
     Ok(Judge {
-        world,
+        context,
         matched,
         time_format,
         has_pattern,
@@ -136,7 +137,8 @@ fn tokens(text: &[u8]) -> Vec<Token> {
     }
 }
 
-/// Up to the quote, and how far that is with it; nothing where there is none. Backslashes go.
+/// Reads up to the quote, without backslashes; returns the length including the quote, or nothing
+/// if there is none.
 fn quoted(text: &[u8], quote: u8) -> (Vec<u8>, usize) {
     let (mut out, mut bytes) = (Vec::new(), text.iter().copied().enumerate());
     while let Some((at, byte)) = bytes.next() {
@@ -299,7 +301,7 @@ impl Parser<'_> {
 }
 
 struct Judge<'w> {
-    world: &'w mut dyn World,
+    context: &'w mut dyn SsiContext,
     matched: &'w mut Matched,
     time_format: &'w [u8],
     has_pattern: bool,
@@ -308,7 +310,7 @@ struct Judge<'w> {
 impl Judge<'_> {
     fn text(&mut self, text: &[u8]) -> Vec<u8> {
         Values {
-            world: self.world,
+            context: self.context,
             matched: self.matched,
             time_format: self.time_format,
         }
@@ -322,7 +324,7 @@ impl Judge<'_> {
             Node::Not(inner) => !self.holds(inner),
             Node::Access(path) => {
                 let path = self.text(path);
-                self.world.is_accessible(&path)
+                self.context.is_accessible(&path)
             }
             Node::Chain(first, rest) => {
                 let mut left = self.holds(first);
@@ -366,7 +368,7 @@ impl Judge<'_> {
 
     fn is_match(&mut self, subject: &[u8], pattern: &[u8]) -> bool {
         let Ok(compiled) = Pattern::compile(pattern, PatternOptions::default()) else {
-            self.world.complain(format!(
+            self.context.complain(format!(
                 "unable to compile pattern \"{}\"",
                 String::from_utf8_lossy(pattern)
             ));

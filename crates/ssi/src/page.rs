@@ -6,76 +6,15 @@
 //! ones.
 
 use crate::{
+    context::SsiContext,
     elements::Running,
     legacy,
     scanner::{Element, Found, Scanner},
-    substitution::{Missing, Values},
-    world::{Matched, World},
+    state::{Answer, Demand, Settings, State},
 };
 
 /// Text is handed out from that size on.
 const TEXT_BYTES: usize = 16 << 10;
-
-/// Settings in effect for a page. The Apache manual, mod_include, describes the directives of the
-/// same names.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    pub start_tag: Box<[u8]>,
-    pub end_tag: Box<[u8]>,
-    pub error_message: Box<[u8]>,
-    pub time_format: Box<[u8]>,
-    pub undefined_echo: Box<[u8]>,
-    pub legacy_expressions: bool,
-    /// True if `exec` may be used (Options Includes, not IncludesNOEXEC).
-    pub may_run: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            start_tag: b"<!--#".as_slice().into(),
-            end_tag: b"-->".as_slice().into(),
-            error_message: b"[an error occurred while processing this directive]"
-                .as_slice()
-                .into(),
-            time_format: b"%A, %d-%b-%Y %H:%M:%S %Z".as_slice().into(),
-            undefined_echo: b"(none)".as_slice().into(),
-            legacy_expressions: false,
-            may_run: false,
-        }
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// Beside the page, or below; never absolute, and never above.
-    File(Vec<u8>),
-    /// A path of the site, maybe relative, maybe with a query.
-    Virtual(Vec<u8>),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Demand {
-    /// Emits the response of the target.
-    Include(Target),
-    /// Size and time of the target.
-    Look(Target),
-    /// Emits the output of this shell command.
-    Command(Vec<u8>),
-    /// Emits the output of this program.
-    Program(Vec<u8>),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// It has gone out.
-    Done,
-    Found {
-        bytes: u64,
-        modified_s: i64,
-    },
-    Failed,
-}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -118,10 +57,10 @@ impl Page {
     }
 
     /// Goes on as far as it can.
-    pub fn step(&mut self, world: &mut dyn World) -> Step {
+    pub fn step(&mut self, context: &mut dyn SsiContext) -> Step {
         debug_assert!(!self.is_waiting, "a demand is not answered yet");
         loop {
-            if world.is_exhausted() {
+            if context.is_exhausted() {
                 return Step::End;
             }
             if self.demand.is_some() || self.state.out.len() >= TEXT_BYTES {
@@ -134,16 +73,16 @@ impl Page {
                 }
             }
             match &mut self.running {
-                Some(running) => match running.go_on(&mut self.state, world) {
+                Some(running) => match running.go_on(&mut self.state, context) {
                     Some(demand) => self.demand = Some(demand),
                     None => self.running = None,
                 },
                 None => match self.scanner.scan() {
-                    Some(found) => self.running = self.state.take(found, world),
+                    Some(found) => self.running = self.state.take(found, context),
                     None if !self.state.out.is_empty() => {
                         return Step::Text(std::mem::take(&mut self.state.out));
                     }
-                    None if self.is_over => return self.state.finish(world),
+                    None if self.is_over => return self.state.finish(context),
                     None => return Step::Hungry,
                 },
             }
@@ -151,11 +90,11 @@ impl Page {
     }
 
     /// Passes in the result of the demand.
-    pub fn answer(&mut self, answer: Answer, world: &mut dyn World) {
+    pub fn answer(&mut self, answer: Answer, context: &mut dyn SsiContext) {
         debug_assert!(self.is_waiting, "nothing was demanded");
         self.is_waiting = false;
         if let Some(running) = &mut self.running {
-            running.answered(answer, &mut self.state, world);
+            running.answered(answer, &mut self.state, context);
         }
     }
 }
@@ -165,67 +104,8 @@ impl Page {
 const EXPRESSION_COST_BYTES: usize = 4096;
 const EXPRESSION_BYTE_COST: usize = 64;
 
-/// Current state of a page.
-pub(crate) struct State {
-    pub settings: Settings,
-    pub out: Vec<u8>,
-    pub matched: Matched,
-    pub size_in_bytes: bool,
-    /// Text shows: no condition around it failed.
-    shows: bool,
-    /// A branch of the condition around has been taken.
-    is_taken: bool,
-    /// A condition around could not be judged: nothing shows, until one can be. What `else` does
-    /// then is Apache 2.4's behaviour, not its manual's.
-    is_doubtful: bool,
-    /// Conditions inside of what does not show.
-    hidden_depth: usize,
-    is_finished: bool,
-}
-
 impl State {
-    fn new(settings: Settings) -> State {
-        State {
-            settings,
-            out: Vec::new(),
-            matched: Matched::default(),
-            size_in_bytes: false,
-            shows: true,
-            is_taken: true,
-            is_doubtful: false,
-            hidden_depth: 0,
-            is_finished: false,
-        }
-    }
-
-    /// The page says that something is wrong with it.
-    pub fn fail(&mut self) {
-        self.out.extend_from_slice(&self.settings.error_message);
-    }
-
-    pub fn put_in(&mut self, text: &[u8], missing: Missing, world: &mut dyn World) -> Vec<u8> {
-        let text = Values {
-            world,
-            matched: &self.matched,
-            time_format: &self.settings.time_format,
-        }
-        .put_in(text, missing);
-        world.make(text.len());
-        text
-    }
-
-    pub fn value(&mut self, name: &[u8], world: &mut dyn World) -> Option<Vec<u8>> {
-        let value = Values {
-            world,
-            matched: &self.matched,
-            time_format: &self.settings.time_format,
-        }
-        .value(name);
-        world.make(value.as_ref().map_or(0, Vec::len));
-        value
-    }
-
-    fn take(&mut self, found: Found, world: &mut dyn World) -> Option<Running> {
+    fn take(&mut self, found: Found, context: &mut dyn SsiContext) -> Option<Running> {
         let fault = match found {
             Found::Text(text) => {
                 if self.shows {
@@ -233,20 +113,20 @@ impl State {
                 }
                 return None;
             }
-            Found::Element(element) => return self.element(element, world),
+            Found::Element(element) => return self.element(element, context),
             Found::TooLong => "an element is too long",
             Found::Unfinished => {
                 "SSI directive was not properly finished at the end of parsed document"
             }
         };
-        world.complain(fault.to_owned());
+        context.complain(fault.to_owned());
         if self.shows {
             self.fail();
         }
         None
     }
 
-    fn element(&mut self, element: Element, world: &mut dyn World) -> Option<Running> {
+    fn element(&mut self, element: Element, context: &mut dyn SsiContext) -> Option<Running> {
         let is_condition = matches!(
             element.name.as_slice(),
             b"if" | b"elif" | b"else" | b"endif"
@@ -255,7 +135,7 @@ impl State {
             return None;
         }
         if element.is_faulty {
-            world.complain(format!(
+            context.complain(format!(
                 "a name is missing in element \"{}\"",
                 String::from_utf8_lossy(&element.name)
             ));
@@ -267,14 +147,14 @@ impl State {
             return None;
         }
         match element.name.as_slice() {
-            b"if" => self.begin(&element, world),
-            b"elif" => self.go_on_if(&element, world),
-            b"else" => self.otherwise(&element, world),
-            b"endif" => self.end(&element, world),
+            b"if" => self.begin(&element, context),
+            b"elif" => self.go_on_if(&element, context),
+            b"else" => self.otherwise(&element, context),
+            b"endif" => self.end(&element, context),
             _ => match Running::new(element) {
-                Ok(running) => return self.started(running, world),
+                Ok(running) => return self.started(running, context),
                 Err(name) => {
-                    world.complain(format!("unknown directive \"{name}\""));
+                    context.complain(format!("unknown directive \"{name}\""));
                     self.fail();
                 }
             },
@@ -282,10 +162,10 @@ impl State {
         None
     }
 
-    fn started(&mut self, running: Running, world: &mut dyn World) -> Option<Running> {
+    fn started(&mut self, running: Running, context: &mut dyn SsiContext) -> Option<Running> {
         match running.refusal(self.settings.may_run) {
             Some(fault) => {
-                world.complain(fault);
+                context.complain(fault);
                 self.fail();
                 None
             }
@@ -293,15 +173,15 @@ impl State {
         }
     }
 
-    fn begin(&mut self, element: &Element, world: &mut dyn World) {
+    fn begin(&mut self, element: &Element, context: &mut dyn SsiContext) {
         if !self.shows {
             self.hidden_depth += 1;
             return;
         }
-        self.judge(element, world);
+        self.judge(element, context);
     }
 
-    fn go_on_if(&mut self, element: &Element, world: &mut dyn World) {
+    fn go_on_if(&mut self, element: &Element, context: &mut dyn SsiContext) {
         if self.hidden_depth > 0 {
             return;
         }
@@ -309,38 +189,39 @@ impl State {
             (self.shows, self.is_doubtful) = (false, false);
             return;
         }
-        self.judge(element, world);
+        self.judge(element, context);
     }
 
-    /// Takes the branch, or does not. What can't be judged says so, and is not shown.
-    fn judge(&mut self, element: &Element, world: &mut dyn World) {
+    /// Evaluates the condition and takes the branch, or does not. If evaluation fails, the error is
+    /// shown and the branch is not.
+    fn judge(&mut self, element: &Element, context: &mut dyn SsiContext) {
         let holds = condition(element)
             .map_err(str::to_owned)
             .and_then(|expression| {
-                // It is compiled anew each time.
-                world.look_at(EXPRESSION_COST_BYTES + expression.len() * EXPRESSION_BYTE_COST);
+                // The expression is compiled each time.
+                context.look_at(EXPRESSION_COST_BYTES + expression.len() * EXPRESSION_BYTE_COST);
                 let time_format = self.settings.time_format.clone();
                 match self.settings.legacy_expressions {
-                    true => legacy::holds(expression, world, &mut self.matched, &time_format),
-                    false => world.holds(expression, &mut self.matched, &time_format),
+                    true => legacy::holds(expression, context, &mut self.matched, &time_format),
+                    false => context.holds(expression, &mut self.matched, &time_format),
                 }
             });
         match holds {
             Ok(holds) => (self.shows, self.is_taken) = (holds, holds),
             Err(fault) => {
-                world.complain(fault);
+                context.complain(fault);
                 self.fail();
                 (self.shows, self.is_taken, self.is_doubtful) = (false, false, true);
             }
         }
     }
 
-    fn otherwise(&mut self, element: &Element, world: &mut dyn World) {
+    fn otherwise(&mut self, element: &Element, context: &mut dyn SsiContext) {
         if self.hidden_depth > 0 {
             return;
         }
         if !element.arguments.is_empty() {
-            world.complain("else directive does not take tags".to_owned());
+            context.complain("else directive does not take tags".to_owned());
             if self.shows {
                 self.fail();
             }
@@ -350,22 +231,22 @@ impl State {
         self.is_taken |= self.shows;
     }
 
-    fn end(&mut self, element: &Element, world: &mut dyn World) {
+    fn end(&mut self, element: &Element, context: &mut dyn SsiContext) {
         if self.hidden_depth > 0 {
             self.hidden_depth -= 1;
             return;
         }
         if !element.arguments.is_empty() {
-            world.complain("endif directive does not take tags".to_owned());
+            context.complain("endif directive does not take tags".to_owned());
             self.fail();
             return;
         }
         (self.shows, self.is_taken, self.is_doubtful) = (true, true, false);
     }
 
-    fn finish(&mut self, world: &mut dyn World) -> Step {
+    fn finish(&mut self, context: &mut dyn SsiContext) -> Step {
         if !self.shows && !self.is_finished {
-            world.complain("missing closing endif directive".to_owned());
+            context.complain("missing closing endif directive".to_owned());
         }
         self.is_finished = true;
         Step::End

@@ -1,9 +1,10 @@
-//! From bytes to text and elements.
+//! Splits bytes into text and elements.
 //!
-//! Difficulty: the marks are the user's own strings (SSIStartTag, SSIEndTag), may begin inside of
-//! themselves, and input may end within them. So what may be the beginning of a mark is kept back,
-//! and what an element is made of stays in a buffer until its end mark has been seen. Absent on
-//! purpose: what elements mean.
+//! Called by: `page`.
+//! Caveat: the tags are configurable strings (SSIStartTag, SSIEndTag), may begin inside of
+//! themselves, and input may end within them. So a possible beginning of a tag is held back, and an
+//! element stays in a buffer until its end tag has been seen.
+//! Out of scope: the meaning of elements.
 
 use memchr::memmem;
 use std::collections::VecDeque;
@@ -14,7 +15,7 @@ pub const ELEMENT_BYTES_MAX: usize = 64 << 10;
 /// `name="value"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Argument {
-    /// In small letters.
+    /// Name in lower case.
     pub name: Vec<u8>,
     /// Without its quotes, and with escaped quotes as they are meant.
     pub value: Option<Vec<u8>>,
@@ -22,7 +23,7 @@ pub struct Argument {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Element {
-    /// In small letters.
+    /// Name in lower case.
     pub name: Vec<u8>,
     pub arguments: VecDeque<Argument>,
     /// A name is missing, its own or an argument's.
@@ -33,7 +34,7 @@ pub struct Element {
 pub enum Found {
     Text(Vec<u8>),
     Element(Element),
-    /// Longer than an element may be; what is in it is passed over.
+    /// The element exceeds the maximum length; its content is skipped.
     TooLong,
     /// The page ends inside of an element.
     Unfinished,
@@ -43,7 +44,7 @@ pub enum Found {
 enum State {
     Text,
     Element,
-    /// Behind the beginning of an element that is too long.
+    /// After the beginning of an element that is too long.
     Skipping,
 }
 
@@ -182,7 +183,7 @@ enum Place {
     ArgumentName,
     BehindName,
     BeforeValue,
-    /// With the quote around it.
+    /// Inside a value, with the quote around it.
     Value(Option<u8>),
 }
 
@@ -196,7 +197,7 @@ struct Reader {
     word: usize,
 }
 
-/// More has to come first.
+/// More input is needed.
 struct Short;
 
 impl Reader {
@@ -320,7 +321,7 @@ impl Reader {
         Ok(false)
     }
 
-    /// The first byte that is no blank.
+    /// Returns the first non-blank byte.
     fn skip_blanks(&mut self, bytes: &[u8]) -> Result<u8, Short> {
         loop {
             match bytes.get(self.at) {
@@ -341,7 +342,7 @@ fn matches(bytes: &[u8], mark: &[u8]) -> Result<bool, Short> {
     }
 }
 
-/// As C's `isspace`.
+/// Like C's `isspace`.
 pub(crate) fn is_blank(byte: u8) -> bool {
     byte.is_ascii_whitespace() || byte == 0x0b
 }

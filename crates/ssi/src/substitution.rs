@@ -1,8 +1,8 @@
 //! `$name` and `${name}` in the values of arguments.
 
 use crate::{
+    context::{Matched, SsiContext},
     variables::{Lazy, VALUE_BYTES_MAX, Value},
-    world::{Matched, World},
 };
 
 /// Replacement for an undefined variable.
@@ -15,7 +15,7 @@ pub enum Missing {
 
 /// Source of values.
 pub struct Values<'v> {
-    pub world: &'v mut dyn World,
+    pub context: &'v mut dyn SsiContext,
     pub matched: &'v Matched,
     pub time_format: &'v [u8],
 }
@@ -26,15 +26,15 @@ impl Values<'_> {
         if let [digit @ b'0'..=b'9'] = name {
             return self.matched.group(*digit).map(<[u8]>::to_vec);
         }
-        match self.world.variables().value(name)?.clone() {
+        match self.context.variables().value(name)?.clone() {
             Value::Text(text) => Some(text.into_vec()),
             Value::Lazy(lazy) => Some(self.made(name, lazy)),
         }
     }
 
     fn made(&mut self, name: &[u8], lazy: Lazy) -> Vec<u8> {
-        let value = self.world.lazy(lazy, self.time_format);
-        self.world.variables().set(name, &value);
+        let value = self.context.lazy(lazy, self.time_format);
+        self.context.variables().set(name, &value);
         value
     }
 
@@ -61,7 +61,7 @@ impl Values<'_> {
                 },
             };
             if out.len() > VALUE_BYTES_MAX {
-                self.world
+                self.context
                     .complain("a value is too long: it is cut".to_owned());
                 out.truncate(VALUE_BYTES_MAX);
                 return out;
@@ -71,12 +71,12 @@ impl Values<'_> {
         out
     }
 
-    /// At a dollar sign: appends the variable's value, says how long its name is as it is written.
+    /// Appends the value of the variable at a dollar sign; returns the length of its reference.
     fn variable(&mut self, text: &[u8], missing: Missing, out: &mut Vec<u8>) -> Option<usize> {
         let (name, length) = match text.get(1) {
             Some(b'{') => {
                 let Some(end) = text.iter().position(|byte| *byte == b'}') else {
-                    self.world.complain(format!(
+                    self.context.complain(format!(
                         "Missing '}}' on variable \"{}\"",
                         String::from_utf8_lossy(text.get(2..).unwrap_or_default())
                     ));

@@ -1,6 +1,6 @@
-//! Pages against a world of tables.
+//! Pages against a context of tables.
 
-use crate::{Answer, Demand, Lazy, Matched, Page, Settings, Step, Target, Variables, World};
+use crate::{Answer, Demand, Lazy, Matched, Page, Settings, SsiContext, Step, Target, Variables};
 use proptest::prelude::*;
 
 #[derive(Default)]
@@ -9,7 +9,7 @@ struct Table {
     complaints: Vec<String>,
 }
 
-impl World for Table {
+impl SsiContext for Table {
     fn variables(&mut self) -> &mut Variables {
         &mut self.variables
     }
@@ -56,14 +56,14 @@ fn settings() -> Settings {
 /// Returns the output; demands are answered according to their type, and fail if their name is
 /// `bad`.
 fn run(settings: Settings, pieces: &[&[u8]]) -> String {
-    let (mut world, mut page) = (Table::default(), Page::new(settings));
+    let (mut context, mut page) = (Table::default(), Page::new(settings));
     for (name, value) in [("A", "a"), ("B", "<b>"), ("EMPTY", ""), ("ÜML", "x")] {
-        world.variables.set(name.as_bytes(), value.as_bytes());
+        context.variables.set(name.as_bytes(), value.as_bytes());
     }
-    world.variables.set_lazy(b"DATE_GMT", Lazy::DateGmt);
+    context.variables.set_lazy(b"DATE_GMT", Lazy::DateGmt);
     let (mut pieces, mut out) = (pieces.iter(), Vec::new());
     loop {
-        match page.step(&mut world) {
+        match page.step(&mut context) {
             Step::Text(text) => out.extend(text),
             Step::Hungry => match pieces.next() {
                 Some(piece) => page.push(piece),
@@ -72,7 +72,7 @@ fn run(settings: Settings, pieces: &[&[u8]]) -> String {
             Step::End => return String::from_utf8_lossy(&out).into_owned(),
             Step::Demand(demand) => {
                 let answer = answer(&demand, &mut out);
-                page.answer(answer, &mut world);
+                page.answer(answer, &mut context);
             }
         }
     }
@@ -441,7 +441,7 @@ fn a_long_chain_of_the_old_language_is_flat() {
 #[test]
 fn an_exhausted_page_ends() {
     struct Short(Table, usize);
-    impl World for Short {
+    impl SsiContext for Short {
         fn variables(&mut self) -> &mut Variables {
             self.0.variables()
         }
@@ -475,16 +475,16 @@ fn an_exhausted_page_ends() {
             self.0.complain(fault);
         }
     }
-    let (mut world, mut page) = (Short(Table::default(), 10_000), Page::new(settings()));
-    world.0.variables.set(b"a", b"12345678");
+    let (mut context, mut page) = (Short(Table::default(), 10_000), Page::new(settings()));
+    context.0.variables.set(b"a", b"12345678");
     page.push(
         "<!--#set var=\"a\" value=\"$a$a\" -->"
             .repeat(1000)
             .as_bytes(),
     );
     page.end();
-    assert_eq!(page.step(&mut world), Step::End);
-    let bytes = match world.0.variables.value(b"a") {
+    assert_eq!(page.step(&mut context), Step::End);
+    let bytes = match context.0.variables.value(b"a") {
         Some(crate::Value::Text(text)) => text.len(),
         _ => 0,
     };

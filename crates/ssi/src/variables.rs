@@ -1,9 +1,10 @@
-//! The variables of a page: what the request brought (CGI's), what server-side includes add, what
-//! the page has set.
+//! The variables of a page: those of the request (CGI's), those added by server-side includes, and
+//! those set by the page.
 //!
-//! A page and everything that it includes share them. Names are found in any case of letters, as in
-//! Apache's tables. Difficulty: some are costly or change with the page's time format, so they are
-//! made when they are first wanted.
+//! Called by: `elements` and substitution. A page and everything that it includes share them. Names
+//! ignore case, as in Apache's tables.
+//! Caveat: some are costly or change with the page's time format, so they are computed when first
+//! used.
 
 /// Variables of one page.
 pub const VARIABLES_MAX: usize = 1000;
@@ -47,7 +48,7 @@ impl Value {
     }
 }
 
-/// In the order in which they were first set.
+/// Variables in the order in which they were first set.
 #[derive(Clone, Debug, Default)]
 pub struct Variables {
     all: Vec<(Box<[u8]>, Value)>,

@@ -1,9 +1,9 @@
 //! Resolves paths below the document root.
 //!
-//! Called by: `locate`, `script`, listings and the PHP and CGI handlers.
-//! Caveat: every look into the file system leaves its stamps in the exchange, failed ones too,
-//! since a file that appears later changes the answer.
-//! Out of scope: what is done with the file.
+//! Called by: `locate`, `script`, listings, and the PHP and CGI handlers.
+//! Caveat: every file system access leaves its change tokens in the exchange, failed ones too,
+//! because a file that appears later changes the answer.
+//! Out of scope: the use of the file.
 
 use saker_config::model::SymlinkPolicy;
 use saker_files::{LinkPolicy, ResolveError, Resolved, Watcher, resolve};
@@ -14,10 +14,11 @@ use std::{path::Path, sync::Arc};
 /// The directory that paths are resolved against.
 pub fn root(exchange: &Exchange) -> Option<&Path> {
     exchange
+        .routing
         .mapped
         .as_ref()
         .map(|mapped| &*mapped.root)
-        .or(exchange.site.root.as_deref())
+        .or(exchange.routing.site.root.as_deref())
 }
 
 pub fn link_policy(policy: SymlinkPolicy) -> LinkPolicy {
@@ -64,14 +65,21 @@ pub fn resolve_in_root(
     exchange: &mut Exchange,
     relative: &[u8],
 ) -> Result<Resolved, ResolveError> {
-    let policy = link_policy(exchange.settings.files.symlinks);
+    let policy = link_policy(exchange.routing.settings.files.symlinks);
     let mapped = exchange
+        .routing
         .mapped
         .as_ref()
         .map(|mapped| Arc::clone(&mapped.root));
     let root = mapped
         .as_deref()
-        .or(exchange.site.root.as_deref())
+        .or(exchange.routing.site.root.as_deref())
         .ok_or(ResolveError::NotFound)?;
-    resolve(watcher, root, relative, policy, &mut exchange.stamps)
+    resolve(
+        watcher,
+        root,
+        relative,
+        policy,
+        &mut exchange.cache.change_tokens,
+    )
 }

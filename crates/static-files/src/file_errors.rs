@@ -101,7 +101,7 @@ pub fn log_no_index(exchange: &Exchange, relative: &[u8]) {
         root(exchange).unwrap_or(Path::new("")),
         String::from_utf8_lossy(relative),
     );
-    let names = index_names(&exchange.settings)
+    let names = index_names(&exchange.routing.settings)
         .collect::<Vec<_>>()
         .join(", ");
     let facts = format_args!(

@@ -7,10 +7,10 @@
 //! Out of scope: templates of redirect targets.
 
 use saker_http::{Fields, HeadView, Status, escape};
-use saker_pipeline::{Body, Chunk, Exchange, ReadyHead, Response, Reusable, field_edits};
+use saker_pipeline::{Body, CachedRoute, Chunk, Exchange, ReadyHead, Response, field_edits};
 use std::rc::Rc;
 
-/// Whether requests with a query get the same response.
+/// Treatment of requests with a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queries {
     Same,
@@ -35,7 +35,7 @@ impl Fixed {
     }
 }
 
-impl Reusable for Fixed {
+impl CachedRoute for Fixed {
     fn answer(&self, head: HeadView<'_>, _: i64) -> Option<Response> {
         (self.queries == Queries::Same || !head.target().contains(&b'?')).then(|| self.response())
     }
@@ -77,8 +77,8 @@ pub fn respond(
     } else {
         body
     };
-    field_edits::apply(&exchange.settings.fields, status, &mut fields);
-    if exchange.head_edits.is_some() {
+    field_edits::apply(&exchange.routing.settings.fields, status, &mut fields);
+    if exchange.cache.head_edits.is_some() {
         // Cached responses can't hold the rules' edits: these are applied by filters.
         return built(status, fields, body);
     }
@@ -91,8 +91,8 @@ pub fn respond(
         queries,
     };
     let response = fixed.response();
-    if !exchange.request_dependent {
-        exchange.reusable = Some(Rc::new(fixed));
+    if !exchange.cache.request_dependent {
+        exchange.cache.cached_route = Some(Rc::new(fixed));
     }
     response
 }

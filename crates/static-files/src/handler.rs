@@ -49,7 +49,7 @@ impl StaticFiles {
     async fn answer(&self, exchange: &mut Exchange) -> Response {
         match exchange.head.view().method() {
             Method::Get | Method::Head => {}
-            Method::Post if exchange.settings.files.takes_post => {}
+            Method::Post if exchange.routing.settings.files.takes_post => {}
             Method::Options => return with_allow(Status::NO_CONTENT),
             _ => return with_allow(Status::METHOD_NOT_ALLOWED),
         }
@@ -60,7 +60,7 @@ impl StaticFiles {
         }
         match locate::locate(&self.watcher, exchange) {
             Located::File(found) => self.file(exchange, found).await,
-            Located::Folder { relative, folder } if exchange.settings.files.listing => {
+            Located::Folder { relative, folder } if exchange.routing.settings.files.listing => {
                 listing::respond(exchange, &self.watcher, relative, folder).await
             }
             Located::Folder { relative, .. } => {
@@ -83,12 +83,13 @@ impl StaticFiles {
     async fn file(&self, exchange: &mut Exchange, mut found: LocatedFile) -> Response {
         // What a program has passed on (X-Sendfile) is not for other requests.
         let own = exchange
-            .handed
+            .upstream
+            .internal_redirect
             .as_ref()
-            .map(|handed| handed.settings(&exchange.settings));
-        if exchange.inspection.is_some() {
+            .map(|handed| handed.settings(&exchange.routing.settings));
+        if exchange.access.inspection.is_some() {
             // Rules inspect the file, and a precompressed sibling may have other content.
-            let files = &own.as_ref().unwrap_or(&exchange.settings).files;
+            let files = &own.as_ref().unwrap_or(&exchange.routing.settings).files;
             let content_type = names::content_type(files, &found.relative).unwrap_or_default();
             if exchange.inspects(&content_type) {
                 found.siblings.clear();
@@ -125,9 +126,10 @@ impl StaticFiles {
         below: &media::Below,
     ) -> Response {
         let own = exchange
-            .handed
+            .upstream
+            .internal_redirect
             .as_ref()
-            .map(|handed| handed.settings(&exchange.settings));
+            .map(|handed| handed.settings(&exchange.routing.settings));
         let part = self
             .media
             .hls(&self.maker, exchange, own.as_ref(), &found, below)
@@ -161,8 +163,8 @@ impl StaticFiles {
                     .unwrap_or_default();
                 exchange.show_whole(content_type, || representation.identity.content.whole());
             }
-            if !exchange.request_dependent && !representation.unsettled.get() {
-                exchange.reusable =
+            if !exchange.cache.request_dependent && !representation.unsettled.get() {
+                exchange.cache.cached_route =
                     Some(media::reusable(exchange, &found.relative, &representation));
             }
             return response(outcome, representation.facts.varies);

@@ -2,7 +2,7 @@
 //! precompressed siblings.
 //!
 //! Called by: the files handler and the CGI handler.
-//! Caveat: every look into the file system leaves its stamps in the exchange, failed ones too: a
+//! Caveat: every file system access leaves its change tokens in the exchange, failed ones too: a
 //! sibling or an index file that appears later changes the answer.
 //! Out of scope: reading the file.
 
@@ -33,7 +33,7 @@ pub enum Located {
 }
 
 pub fn locate(watcher: &Watcher, exchange: &mut Exchange) -> Located {
-    let relative = match &exchange.mapped {
+    let relative = match &exchange.routing.mapped {
         Some(mapped) => mapped.relative.clone(),
         None => exchange
             .path
@@ -46,7 +46,7 @@ pub fn locate(watcher: &Watcher, exchange: &mut Exchange) -> Located {
 
 /// The same for another path from the root than the request's.
 pub fn at(watcher: &Watcher, exchange: &mut Exchange, relative: Vec<u8>) -> Located {
-    if !exchange.settings.files.hidden && names::is_hidden(&relative) {
+    if !exchange.routing.settings.files.hidden && names::is_hidden(&relative) {
         exchange.trace("content", None, || {
             "hidden: names that begin with a dot, and backup copies, are as if they were not there (`hidden`)".into()
         });
@@ -75,7 +75,7 @@ fn index(
     relative: Vec<u8>,
     folder: Resolved,
 ) -> Located {
-    let settings = Arc::clone(&exchange.settings);
+    let settings = Arc::clone(&exchange.routing.settings);
     for name in index_names(&settings) {
         let candidate = [relative.as_slice(), name.as_bytes()].concat();
         match resolve_traced(watcher, exchange, &candidate) {
@@ -134,7 +134,7 @@ fn siblings(
     relative: &[u8],
     original: &Metadata,
 ) -> Vec<(Coding, Resolved)> {
-    let settings = Arc::clone(&exchange.settings);
+    let settings = Arc::clone(&exchange.routing.settings);
     let content_type = names::content_type(&settings.files, relative);
     if !settings.files.precompressed || !is_compressible(&settings, content_type.as_deref()) {
         return Vec::new();

@@ -62,8 +62,8 @@ impl Maker {
         own: Option<&Arc<Settings>>,
         found: &LocatedFile,
     ) -> std::io::Result<Rc<Representation>> {
-        let edits = exchange.head_edits.as_ref().filter(|_| own.is_none());
-        let (settings, now) = (own.unwrap_or(&exchange.settings), exchange.now);
+        let edits = exchange.cache.head_edits.as_ref().filter(|_| own.is_none());
+        let (settings, now) = (own.unwrap_or(&exchange.routing.settings), exchange.now);
         let living = self
             .table
             .find(settings, edits, &found.relative, &found.sources());
@@ -151,8 +151,8 @@ impl Maker {
         metadata: Metadata,
         derived: Derived,
     ) -> Rc<Representation> {
-        let edits = exchange.head_edits.as_ref().filter(|_| own.is_none());
-        let (settings, now) = (own.unwrap_or(&exchange.settings), exchange.now);
+        let edits = exchange.cache.head_edits.as_ref().filter(|_| own.is_none());
+        let (settings, now) = (own.unwrap_or(&exchange.routing.settings), exchange.now);
         let sources = Sources {
             identity: metadata,
             siblings: [None; 3],
@@ -290,7 +290,8 @@ async fn encoded(representation: &Representation, coding: Coding) -> Option<Vari
     ))
 }
 
-/// What distinguishes the tag of a coding from that of the plain bytes; `None`: no tag.
+/// Suffix that distinguishes the entity tag of a coding from that of the plain bytes; `None`: no
+/// tag.
 fn suffix(tags: CodedTags, coding: Coding, levels: Levels) -> Option<String> {
     match tags {
         CodedTags::Level => Some(format!("-{}{}", coding.token(), levels.of(coding))),

@@ -63,7 +63,7 @@ fn ends_with_any_case(name: &[u8], ending: &[u8]) -> bool {
         .is_some_and(|end| end.eq_ignore_ascii_case(ending))
 }
 
-/// What follows `.php` at the end of a name, in lower case.
+/// The text after `.php` at the end of a name, in lower case.
 fn extension_of_php(name: &[u8]) -> Option<Vec<u8>> {
     let at = name.iter().rposition(|byte| *byte == b'.')?;
     name.get(at..)?
@@ -103,7 +103,7 @@ fn media_type_of<'f>(files: &'f Files, name: &[u8]) -> Option<&'f str> {
         .filter(|media_type| !media_type.is_empty())
 }
 
-/// What follows the last dot; a name that only starts with a dot has no extension.
+/// The text after the last dot; a name that only starts with a dot has no extension.
 fn extension(name: &[u8]) -> Option<&[u8]> {
     let name = name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     let dot = name

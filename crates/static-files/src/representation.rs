@@ -1,6 +1,6 @@
 //! A file as clients get it: plain and in its codings, whole, in ranges, or not modified.
 //!
-//! Called by: the handler, and the route cache for further requests ([`Reusable::answer`]), where
+//! Called by: the handler, and the route cache for further requests ([`CachedRoute::answer`]), where
 //! it must neither wait, allocate nor make a system call for a plain 200 and a 304.
 //! Caveat: codings are made on demand while the representation is in use; `answer` declines if a
 //! coding is missing, so that the request is dispatched and waits for it.
@@ -15,7 +15,7 @@ use saker_http::{
     content_coding::{AcceptedCodings, Coding},
     range::{self, ByteRange, RangeOutcome},
 };
-use saker_pipeline::{Body, ReadyHead, Response, Reusable};
+use saker_pipeline::{Body, CachedRoute, ReadyHead, Response};
 use std::{cell::Cell, rc::Rc};
 use tokio::sync::OnceCell;
 
@@ -58,7 +58,7 @@ pub enum Outcome {
     Unsatisfiable(u64),
 }
 
-impl Reusable for Representation {
+impl CachedRoute for Representation {
     fn answer(&self, head: HeadView<'_>, now: i64) -> Option<Response> {
         if self.weak_until_s.is_some_and(|until| now > until) {
             return None;

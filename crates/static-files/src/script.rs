@@ -6,7 +6,7 @@
 //! Out of scope: running it.
 
 use crate::{document_root, file_errors, index::index_names, names};
-use saker_files::{Kind as FileKind, ResolveError, Watcher, look};
+use saker_files::{Kind as FileKind, ResolveError, Watcher, cached_stat};
 use saker_http::Status;
 use saker_pipeline::{Exchange, Script};
 use std::{os::unix::ffi::OsStrExt, path::Path, sync::Arc};
@@ -37,11 +37,17 @@ pub fn kind(
     exchange: &mut Exchange,
     relative: &[u8],
 ) -> Result<Kind, (Status, Option<ResolveError>)> {
-    let policy = document_root::link_policy(exchange.settings.files.symlinks);
+    let policy = document_root::link_policy(exchange.routing.settings.files.symlinks);
     let root = document_root::root(exchange)
         .map(Path::to_path_buf)
         .ok_or((Status::NOT_FOUND, None))?;
-    match look(watcher, &root, relative, policy, &mut exchange.stamps) {
+    match cached_stat(
+        watcher,
+        &root,
+        relative,
+        policy,
+        &mut exchange.cache.change_tokens,
+    ) {
         Ok(metadata) => Ok(match metadata.kind {
             FileKind::File => Kind::File,
             FileKind::Directory => Kind::Folder,
@@ -63,7 +69,7 @@ pub fn index_script(
     exchange: &mut Exchange,
     relative: &[u8],
 ) -> Option<Vec<u8>> {
-    let settings = Arc::clone(&exchange.settings);
+    let settings = Arc::clone(&exchange.routing.settings);
     for name in index_names(&settings) {
         let candidate = [relative, name.as_bytes()].concat();
         match kind(watcher, exchange, &candidate) {
@@ -95,6 +101,7 @@ pub fn kind_or_complaint(
 /// The script as a program sees it, and its path info.
 pub fn told(exchange: &Exchange, relative: &[u8], path_info: &[u8]) -> Script {
     let root = exchange
+        .routing
         .site
         .root
         .as_deref()

@@ -105,12 +105,12 @@ pub fn exchange(site: &Arc<Site>, method: &str, target: &str, fields: &[(&str, &
     saker_http::path::normalise(path.as_bytes(), &mut exchange.path).unwrap();
     exchange.query = query.map(|query| query.as_bytes().to_vec());
     exchange.host = b"example.org".to_vec();
-    exchange.route = site
+    exchange.routing.route = site
         .routes
         .iter()
         .position(|route| route.pattern.captures(&exchange.path).is_some());
-    if let Some(at) = exchange.route {
-        exchange.settings = Arc::clone(&site.routes[at].settings);
+    if let Some(at) = exchange.routing.route {
+        exchange.routing.settings = Arc::clone(&site.routes[at].settings);
     }
     exchange
 }

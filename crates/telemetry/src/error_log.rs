@@ -1,25 +1,23 @@
-//! The error log: one line per message, in the shape of Apache 2.4's or that of an
-//! `ErrorLogFormat`.
+//! The error log: one line per message, in the format of Apache 2.4 or that of an `ErrorLogFormat`.
 //!
-//! Place in the walk: anywhere, [`log`] with a row of [`crate::message`]; `server` calls [`init`]
-//! at start, [`reopen`] on USR1, [`tick`] each second and [`flush`] at the end. Before [`init`]
-//! lines go straight to standard error.
-//!
-//! The one difficulty: it is called when things are already wrong, so it must neither block, nor
-//! panic, nor flood: lines go through a bounded queue to a thread, facts are escaped, and a message
-//! that comes too often is suppressed and counted.
+//! Called by: all crates, [`log`] with a row of [`crate::message`]; `server` calls [`init`] at
+//! start, [`reopen`] on USR1, [`tick`] each second, and [`flush`] at the end. Before [`init`] lines
+//! go straight to standard error.
+//! Caveat: it is called when something is already wrong, so it must neither block, nor panic, nor
+//! flood: lines go through a bounded queue to a thread, facts are escaped, and a message that comes
+//! too often is suppressed and counted.
 
-mod about;
 mod format;
+mod log_context;
 mod render;
 mod site;
 mod target;
 mod text;
 
 pub use crate::syslog::Syslog;
-use about::ConnectionOf;
-pub use about::{About, Asked, LogId, Nothing};
 pub use format::{Format, Formats};
+use log_context::ConnectionContext;
+pub use log_context::{ContextItem, LogContext, LogId, ProcessContext};
 pub use site::SiteLog;
 pub use target::ErrorLogTarget;
 
@@ -50,11 +48,11 @@ static LOG: OnceLock<ErrorLog> = OnceLock::new();
 static LEVEL: AtomicU8 = AtomicU8::new(Level::Notice as u8);
 /// Areas with a level of their own.
 static AREAS: RwLock<Vec<(&str, Level)>> = RwLock::new(Vec::new());
-/// `None`: the shape that lines have by themselves.
+/// `None`: the default format.
 static FORMATS: RwLock<Option<Arc<Formats>>> = RwLock::new(None);
 /// True if lines that Apache would write are written in its words.
 static SPEAKS_HTTPD: AtomicBool = AtomicBool::new(false);
-/// Those that count floods by themselves.
+/// Sites with flood gates of their own.
 static SITES: RwLock<Vec<Weak<SiteLog>>> = RwLock::new(Vec::new());
 /// True if some message may have been suppressed since [`tick`] looked.
 static SUPPRESSING: AtomicBool = AtomicBool::new(false);
@@ -139,8 +137,8 @@ pub fn set_sites<'s>(sites: impl Iterator<Item = &'s Arc<SiteLog>>) {
 }
 
 /// True if a line of that area and level would be written.
-pub fn is_wanted(area: &str, level: Level, about: &dyn About) -> bool {
-    if let Some(site) = about.site() {
+pub fn is_wanted(area: &str, level: Level, context: &dyn LogContext) -> bool {
+    if let Some(site) = context.site() {
         return site.wants(area, level);
     }
     let areas = AREAS.read().unwrap_or_else(PoisonError::into_inner);
@@ -150,10 +148,9 @@ pub fn is_wanted(area: &str, level: Level, about: &dyn About) -> bool {
     }
 }
 
-/// A line of a trace that was asked for by its module's name; it passes no gate, because it is
-/// wanted whole.
+/// Logs a trace line of a module. It passes no flood gate, because traces are wanted complete.
 #[track_caller]
-pub fn trace(module: &str, level: u8, about: &dyn About, facts: fmt::Arguments<'_>) {
+pub fn trace(module: &str, level: u8, context: &dyn LogContext, facts: fmt::Arguments<'_>) {
     let message = |out: &mut Vec<u8>| _ = append_text(facts, out);
     let level_number = Level::Debug.number().saturating_add(level);
     let (level, place) = (format!("trace{level}"), Location::caller());
@@ -161,32 +158,32 @@ pub fn trace(module: &str, level: u8, about: &dyn About, facts: fmt::Arguments<'
         module,
         level: &level,
         level_number,
-        about,
+        context,
         now: now(),
         place,
         message: &message,
         errno: None,
         adds_referer: false,
     };
-    write(&lines(&occasion), about);
+    write(&lines(&occasion), context);
 }
 
-/// A line that is no message of ours: the operator has it written (httpd 2.4, mod_log_debug).
+/// Logs a line that the operator has configured (mod_log_debug).
 #[track_caller]
-pub fn note(module: &str, level: Level, about: &dyn About, facts: fmt::Arguments<'_>) {
+pub fn note(module: &str, level: Level, context: &dyn LogContext, facts: fmt::Arguments<'_>) {
     let message = |out: &mut Vec<u8>| _ = append_text(facts, out);
     let occasion = Occasion {
         module,
         level: level.as_str(),
         level_number: level.number(),
-        about,
+        context,
         now: now(),
         place: Location::caller(),
         message: &message,
         errno: None,
         adds_referer: false,
     };
-    write(&lines(&occasion), about);
+    write(&lines(&occasion), context);
 }
 
 /// True if a message of that level about the process would be written.
@@ -197,7 +194,7 @@ pub fn enabled(level: Level) -> bool {
 /// Writes one line: the message's sentence, then the facts (may be empty).
 #[track_caller]
 pub fn log(message: &'static Message, facts: fmt::Arguments<'_>) {
-    admit(message, &Nothing, facts);
+    admit(message, &ProcessContext, facts);
 }
 
 /// The same with the client's address, where no more is known.
@@ -208,8 +205,8 @@ pub fn log_client(message: &'static Message, client: SocketAddr, facts: fmt::Arg
 
 /// The same about a connection or a request.
 #[track_caller]
-pub fn log_about(message: &'static Message, about: &dyn About, facts: fmt::Arguments<'_>) {
-    admit(message, about, facts);
+pub fn log_about(message: &'static Message, context: &dyn LogContext, facts: fmt::Arguments<'_>) {
+    admit(message, context, facts);
 }
 
 /// The same in the words of Apache, whose number stands in the row and whose text is `text`;
@@ -218,19 +215,19 @@ pub fn log_about(message: &'static Message, about: &dyn About, facts: fmt::Argum
 pub fn log_httpd(
     message: &'static HttpdMessage,
     errno: Option<i32>,
-    about: &dyn About,
+    context: &dyn LogContext,
     text: fmt::Arguments<'_>,
 ) {
-    if !is_wanted(message.module, message.level.folded(), about) {
+    if !is_wanted(message.module, message.level.folded(), context) {
         return;
     }
     let now = now();
-    if passes(message.counts_as, about, now) {
-        write(&httpd_line(message, errno, about, text, now), about);
+    if passes(message.counts_as, context, now) {
+        write(&httpd_line(message, errno, context, text, now), context);
     }
 }
 
-/// Tells what was suppressed in seconds that are over. Call each second; costs one load if there is
+/// Reports messages suppressed in past seconds. Call each second; costs one load if there is
 /// nothing.
 pub fn tick() {
     if !SUPPRESSING.swap(false, Ordering::Relaxed) {
@@ -240,7 +237,7 @@ pub fn tick() {
     for message in message::ALL {
         let suppressed = message.gate.settle(now.as_secs());
         if suppressed > 0 {
-            tell_suppressed(message, suppressed, &Nothing, now);
+            tell_suppressed(message, suppressed, &ProcessContext, now);
         }
         if message.gate.is_suppressing() {
             SUPPRESSING.store(true, Ordering::Relaxed);
@@ -258,25 +255,25 @@ pub fn tick() {
     }
 }
 
-/// Waits until what was logged is written, or the time is over. Call before the process ends.
+/// Waits until all lines are written, or the time is over. Call before the process ends.
 pub fn flush(timeout: Duration) -> bool {
     LOG.get().is_none_or(|log| log.writer.flush(timeout))
 }
 
 #[track_caller]
-fn admit(message: &'static Message, about: &dyn About, facts: fmt::Arguments<'_>) {
-    if !is_wanted(message.area, message.level, about) {
+fn admit(message: &'static Message, context: &dyn LogContext, facts: fmt::Arguments<'_>) {
+    if !is_wanted(message.area, message.level, context) {
         return;
     }
     let now = now();
-    if passes(message, about, now) {
-        write(&line(message, about, facts, now), about);
+    if passes(message, context, now) {
+        write(&line(message, context, facts, now), context);
     }
 }
 
-/// True if there were not too many of them; what was suppressed before is told first.
-fn passes(message: &'static Message, about: &dyn About, now: Duration) -> bool {
-    let gate = about
+/// Returns true if the message is within its rate; first reports earlier suppressed ones.
+fn passes(message: &'static Message, context: &dyn LogContext, now: Duration) -> bool {
+    let gate = context
         .site()
         .and_then(|site| site.gate(message))
         .unwrap_or(&message.gate);
@@ -287,24 +284,24 @@ fn passes(message: &'static Message, about: &dyn About, now: Duration) -> bool {
         }
         Admission::Pass { suppressed } => {
             if suppressed > 0 {
-                tell_suppressed(message, suppressed, about, now);
+                tell_suppressed(message, suppressed, context, now);
             }
             true
         }
     }
 }
 
-/// In the log that they are missing from.
-fn tell_suppressed(message: &Message, suppressed: u64, about: &dyn About, now: Duration) {
-    let about: &dyn About = about.site().map_or(&Nothing, |site| site);
+/// Reports suppressed messages, in the log that lacks them.
+fn tell_suppressed(message: &Message, suppressed: u64, context: &dyn LogContext, now: Duration) {
+    let context: &dyn LogContext = context.site().map_or(&ProcessContext, |site| site);
     write(
         &line(
             &message::SUPPRESSED,
-            about,
+            context,
             format_args!("{} {suppressed} times: {}", message.id, message.sentence),
             now,
         ),
-        about,
+        context,
     );
 }
 
@@ -314,14 +311,14 @@ fn now() -> Duration {
         .unwrap_or_default()
 }
 
-fn write(line: &[u8], about: &dyn About) {
-    if let Some(file) = about.site().and_then(SiteLog::file) {
-        // What becomes of it is said in the server's log.
+fn write(line: &[u8], context: &dyn LogContext) {
+    if let Some(file) = context.site().and_then(SiteLog::file) {
+        // Failures are reported in the server's log.
         file.write_batch(line);
         return;
     }
     let Some(log) = LOG.get() else {
-        // Nobody is served yet; if standard error is closed nobody wants to know.
+        // No client is served yet; a closed standard error is ignored.
         let _ = io::stderr().write_all(line);
         return;
     };
@@ -339,7 +336,7 @@ fn write(line: &[u8], about: &dyn About) {
 fn lost_line(lost: u64) -> Vec<u8> {
     line(
         &message::ERROR_LOG_DROPPED,
-        &Nothing,
+        &ProcessContext,
         format_args!("{lost} lines"),
         now(),
     )
@@ -347,7 +344,12 @@ fn lost_line(lost: u64) -> Vec<u8> {
 
 /// The message's id and sentence, then the facts.
 #[track_caller]
-fn line(message: &Message, about: &dyn About, facts: fmt::Arguments<'_>, now: Duration) -> Vec<u8> {
+fn line(
+    message: &Message,
+    context: &dyn LogContext,
+    facts: fmt::Arguments<'_>,
+    now: Duration,
+) -> Vec<u8> {
     let text = |out: &mut Vec<u8>| {
         // Writing to memory cannot fail.
         let _ = write!(out, "{}: {}", message.id, message.sentence);
@@ -360,7 +362,7 @@ fn line(message: &Message, about: &dyn About, facts: fmt::Arguments<'_>, now: Du
         module,
         level,
         level_number,
-        about,
+        context,
         now,
         place,
         message: &text,
@@ -374,7 +376,7 @@ fn line(message: &Message, about: &dyn About, facts: fmt::Arguments<'_>, now: Du
 fn httpd_line(
     message: &HttpdMessage,
     errno: Option<i32>,
-    about: &dyn About,
+    context: &dyn LogContext,
     text: fmt::Arguments<'_>,
     now: Duration,
 ) -> Vec<u8> {
@@ -392,7 +394,7 @@ fn httpd_line(
         module,
         level,
         level_number,
-        about,
+        context,
         now,
         place,
         message: &written,
@@ -405,8 +407,8 @@ fn httpd_line(
 fn lines(occasion: &Occasion<'_>) -> Vec<u8> {
     let is_news = |id: Option<&LogId>| id.is_some_and(LogId::mark);
     let (of_connection, of_request) = (
-        is_news(occasion.about.connection()),
-        is_news(occasion.about.request()),
+        is_news(occasion.context.connection()),
+        is_news(occasion.context.request()),
     );
     let mut out = Vec::with_capacity(256);
     let of_server = FORMATS
@@ -414,7 +416,7 @@ fn lines(occasion: &Occasion<'_>) -> Vec<u8> {
         .unwrap_or_else(PoisonError::into_inner)
         .clone();
     let Some(formats) = occasion
-        .about
+        .context
         .site()
         .map(|site| &site.formats)
         .or(of_server.as_deref())
@@ -423,7 +425,7 @@ fn lines(occasion: &Occasion<'_>) -> Vec<u8> {
         return out;
     };
     let connection = Occasion {
-        about: &ConnectionOf(occasion.about),
+        context: &ConnectionContext(occasion.context),
         ..*occasion
     };
     formats
@@ -472,15 +474,15 @@ fn append_default(occasion: &Occasion<'_>, out: &mut Vec<u8>) {
         append_errno(errno, out);
         out.extend_from_slice(b": ");
     }
-    if let Some(client) = occasion.about.tell(Asked::Client) {
+    if let Some(client) = occasion.context.context_item(ContextItem::Client) {
         out.extend_from_slice(b"[client ");
         out.extend_from_slice(&client);
         out.extend_from_slice(b"] ");
     }
     (occasion.message)(out);
     if let Some(referer) = occasion
-        .about
-        .tell(Asked::Field("Referer"))
+        .context
+        .context_item(ContextItem::Field("Referer"))
         .filter(|_| occasion.adds_referer)
     {
         out.extend_from_slice(b", referer: ");
@@ -522,7 +524,7 @@ fn open_file(path: &Path) -> io::Result<File> {
     saker_net::privileged::open_append(path, LOG_MODE)
 }
 
-/// Writes to a stream; when that fails it goes on and says later how much is missing.
+/// Writes to a stream; after a failure it continues, and reports later how much is missing.
 struct StreamOutlet<W> {
     stream: W,
     lost: u64,

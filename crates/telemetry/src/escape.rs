@@ -1,7 +1,7 @@
-//! Appending to a log line: numbers, and text from outside made harmless.
+//! Appends numbers and escaped text to a log line.
 //!
-//! The one difficulty: speed. Nearly all text is clean, and asking that of a whole run at once is a
-//! handful of vector instructions; only text that is not is looked at byte by byte.
+//! Caveat: speed. Nearly all text is clean, and checking a whole run at once takes a handful of
+//! vector instructions; only other text is examined byte by byte.
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 

@@ -1,6 +1,6 @@
-//! Lets a message through so many times per second and counts the rest.
+//! Admits a message a limited number of times per second and counts the rest.
 //!
-//! The one difficulty: any thread may ask, so second and count share one atomic word.
+//! Caveat: any thread may call it, so second and count share one atomic word.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -62,7 +62,7 @@ impl FloodGate {
         excess(self.word.load(Ordering::Relaxed)) > 0
     }
 
-    /// What was suppressed in a second that is over; tells it once.
+    /// Returns, once, the number of messages suppressed in a second that is over.
     pub(crate) fn settle(&self, now_s: u64) -> u64 {
         let over = |word: u64| (word >> COUNT_BITS != now_s && excess(word) > 0).then_some(0);
         self.word

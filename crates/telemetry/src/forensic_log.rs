@@ -1,9 +1,10 @@
-//! A log of requests before and after they are served (httpd 2.4, mod_log_forensic): what has a
-//! line with `+` and none with `-` is what the server was working on when it ended.
+//! A log of requests before and after they are served (Apache's mod_log_forensic): a request with a
+//! `+` line and no `-` line was in progress when the server ended.
 //!
-//! Place in the walk: [`ForensicLog::begin`] before rules look at a request, [`ForensicLog::end`]
-//! where its access log line is written. Difficulty: the lines have to be in the file before the
-//! server goes on, so they are written one by one, and cost a system call each.
+//! Called by: [`ForensicLog::begin`] before rules see a request, [`ForensicLog::end`] where its
+//! access log line is written.
+//! Caveat: the lines have to be in the file before the server continues, so they are written one by
+//! one, and cost a system call each.
 
 use crate::access_log::{LogFile, LogTarget};
 use std::io::Write as _;
@@ -23,7 +24,7 @@ impl ForensicLog {
         }
     }
 
-    /// Where its target is open. Only the first call counts.
+    /// Sets the open log file. Only the first call counts.
     pub fn write_to(&self, file: Arc<LogFile>) {
         let _ = self.file.set(file);
     }
@@ -61,7 +62,7 @@ impl ForensicLog {
     }
 }
 
-/// What would end a part, or be no letter, is `%` and two hexadecimal digits.
+/// Appends a part; separators and non-letters become `%` and two hexadecimal digits.
 fn append(text: &[u8], out: &mut Vec<u8>) {
     for byte in text {
         match byte {

@@ -1,9 +1,11 @@
-//! Lines that programs have told the error log over their protocol, remembered for a while, because
-//! php-fpm's processes write the same lines to their standard error.
+//! Lines that programs have sent to the error log over their protocol, remembered for a while,
+//! because php-fpm's processes write the same lines to their standard error.
 //!
-//! Called by: the gateway, which notes what it logs; `php`, which asks before it logs a line of
-//! standard error. Caveat: bounded; what is forgotten is logged twice, never not at all. Out of
-//! scope: who said it. Two processes that say the same are told apart by how often it was said.
+//! Called by: the gateway, which notes the lines it logs; `php`, which checks before it logs a line
+//! of standard error.
+//! Caveat: bounded; a forgotten line is logged twice, never dropped.
+//! Out of scope: the origin of a line. Identical lines of two processes are told apart by their
+//! number.
 
 use std::{
     collections::{VecDeque, hash_map::RandomState},
@@ -15,10 +17,10 @@ use std::{
 const LINES_MAX: usize = 4096;
 
 static HEARD: Mutex<VecDeque<u64>> = Mutex::new(VecDeque::new());
-/// True if anybody asks; else nothing is remembered.
+/// Set by [`listen`]; until then no line is remembered.
 static KEYS: OnceLock<RandomState> = OnceLock::new();
 
-/// From now on lines are remembered.
+/// Remembers lines from now on.
 pub fn listen() {
     KEYS.get_or_init(RandomState::new);
 }

@@ -43,7 +43,7 @@ pub struct HttpdMessage {
     pub number: &'static str,
     pub module: &'static str,
     pub level: HttpdLevel,
-    /// What it counts as where there are too many.
+    /// The message whose rate limit it shares.
     pub counts_as: &'static Message,
 }
 

@@ -1,15 +1,13 @@
-//! What the server tells its operator: counters, error log, access log.
+//! Telemetry: counters, error log, access log.
 //!
-//! Floor 1. Place in the walk: counters are bumped wherever something happens; `pipeline/log.rs`
-//! renders one access log line when an exchange is over; everything else that is worth a line goes
-//! to [`error_log`]. Metrics and messages are declared once, in tables.
-//!
-//! The one difficulty: none of this may cost a request anything that can be felt, nor stop a
-//! worker: counters have one writer each, access log lines are gathered per worker, and whatever
-//! may block (pipes, terminals) is written by a thread of its own.
-//!
-//! Absent on purpose: tracing spans, log crates and their global filters, and any decision about
-//! what is worth logging.
+//! Called by: all crates. Counters are incremented wherever something happens; `pipeline/log.rs`
+//! renders one access log line when an exchange is over; everything else worth a line goes to
+//! [`error_log`]. Metrics and messages are declared once, in tables.
+//! Caveat: none of this may slow a request noticeably, nor stop a worker: counters have one writer
+//! each, access log lines are gathered per worker, and everything that may block (pipes, terminals)
+//! is written by a thread of its own.
+//! Out of scope: tracing spans, log crates and their global filters, and decisions about what is
+//! worth logging.
 
 pub mod access_log;
 pub mod error_log;

@@ -1,15 +1,13 @@
-//! The table of error log messages. An id is never reused, not even for the same thing said
-//! differently.
+//! The table of error log messages. An id is never reused, not even for the same fact in other
+//! words.
 //!
-//! Place in the walk: any floor above says `error_log::log(&message::LISTENING,
-//! format_args!("{address}"))`; the line is the row's sentence, then the facts. The reference page
-//! is rendered from this table ([`markdown`]).
-//!
-//! The one difficulty: a flood of one message must not fill a disk; each row carries its own gate
-//! (`error_log` asks it).
-//!
-//! Absent on purpose: sentences with holes in them; the facts follow the sentence, so that an id
-//! and its sentence can be searched for.
+//! Called by: all crates, `error_log::log(&message::LISTENING, format_args!("{address}"))`; the
+//! line is the row's sentence, then the facts. The reference page is rendered from this table
+//! ([`markdown`]).
+//! Caveat: a flood of one message must not fill a disk; each row has its own flood gate (used by
+//! `error_log`).
+//! Out of scope: sentences with placeholders; the facts follow the sentence, so that an id and its
+//! sentence can be searched for.
 
 use crate::flood_gate::FloodGate;
 use std::fmt::Write as _;
@@ -44,7 +42,7 @@ impl Level {
         }
     }
 
-    /// As Apache counts them, from `emerg` at 0.
+    /// Number as in Apache, from `emerg` at 0.
     pub fn number(self) -> u8 {
         3 + self as u8
     }
@@ -305,7 +303,7 @@ messages! {
         "authorization server unavailable; request denied"
         "The line names the server (`authorize`) and what it answered; check that it runs, and its own log.";
     AUTHORIZATION_REFUSED "SK0909" "gateway" Error "an authorization server denied a request"
-        "Nothing; the line says what was asked for (docs/operations.md has a filter for fail2ban).";
+        "Nothing; the line names the request (docs/operations.md has a filter for fail2ban).";
     PHP_STARTED "SK0920" "php" Notice "PHP was started" "Nothing.";
     PHP_ENDED "SK0921" "php" Error "PHP exited; it is restarted with the next request"
         "Read its error output in the lines before.";

@@ -1,13 +1,11 @@
-//! The table of counters and gauges, one set per worker, summed when somebody looks.
+//! The table of counters and gauges, one set per worker, summed on request.
 //!
-//! Place in the walk: everywhere; `server` shows the sums in `saker status` and on the control
+//! Called by: all crates, to count; `server` shows the sums in `saker status` and on the control
 //! socket as Prometheus text.
-//!
-//! The one difficulty: a counter must cost one load and one store. Each worker owns its
-//! [`Counters`] and is their only writer, so there is no read-modify-write across cores; readers
-//! see each number at some recent moment, not all of them at the same one.
-//!
-//! Absent on purpose: histograms (the access log has durations) and counters per site.
+//! Caveat: a counter must cost one load and one store. Each worker owns its [`Counters`] and is
+//! their only writer, so there is no read-modify-write across cores; readers see each number at
+//! some recent moment, not all of them at the same one.
+//! Out of scope: histograms (the access log has durations) and counters per site.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -163,7 +161,7 @@ impl Metric {
     }
 }
 
-/// One worker's numbers. Only that worker writes them; anybody may read. Aligned so that two
+/// The numbers of one worker, which is their only writer; any thread may read. Aligned so that two
 /// workers never share a cache line.
 #[derive(Debug)]
 #[repr(align(128))]
@@ -199,8 +197,8 @@ impl Counters {
         self.add(metric, 1);
     }
 
-    /// Adds one on behalf of any thread, with a locked instruction: for what is rare and only ever
-    /// counted this way.
+    /// Increments on behalf of any thread, with a locked instruction: for rare metrics that are
+    /// only ever counted this way.
     pub fn increment_from_any_thread(&self, metric: Metric) {
         self.values[metric as usize].fetch_add(1, Ordering::Relaxed);
     }
@@ -222,7 +220,7 @@ impl Counters {
         self.values[metric as usize].load(Ordering::Relaxed)
     }
 
-    /// All workers' numbers together.
+    /// Sum of all workers' numbers.
     pub fn sum(workers: &[Arc<Counters>]) -> Snapshot {
         let mut snapshot = Snapshot::default();
         for worker in workers {

@@ -1,11 +1,10 @@
-//! A thread that writes what may block: log programs, terminals, pipes, the error log.
+//! A thread for writes that may block: log programs, terminals, pipes, the error log.
 //!
-//! Place in the walk: a worker hands over a copy of its lines and goes on; if the queue is full it
-//! learns that at once and counts the lines as dropped. Memory is bounded by bytes, not by entries.
-//!
-//! The one difficulty: the end. On drop the thread writes what is queued and goes; a reader that is
-//! stuck then does not hold up the server, because nobody waits longer than [`QueueWriter::flush`]
-//! says.
+//! Called by: workers, which hand over a copy of their lines and continue. If the queue is full
+//! they learn it at once and count the lines as dropped. Memory is limited in bytes, not in
+//! entries.
+//! Caveat: on drop the thread writes the queue and ends. A stuck reader does not delay the server,
+//! because [`QueueWriter::flush`] limits the wait.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,13 +14,13 @@ use std::time::{Duration, Instant};
 /// Small: the thread only writes.
 const STACK_BYTES: usize = 128 * 1024;
 
-/// Where a queue goes.
+/// Destination of a queue.
 pub(crate) trait Outlet: Send {
     /// Writes the lines; may block.
     fn write_lines(&mut self, lines: &[u8]) -> Result<(), Stalled>;
 }
 
-/// The outlet cannot go on now: so many bytes are done, try the rest after a while.
+/// The outlet cannot continue now: this many bytes are written, try the rest after a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stalled {
     pub written_bytes: usize,
@@ -37,7 +36,7 @@ struct Shared {
     queue: Mutex<Queue>,
     /// Something was queued, or the end.
     filled: Condvar,
-    /// All is written.
+    /// Signaled when everything is written.
     drained: Condvar,
 }
 
@@ -96,7 +95,7 @@ impl QueueWriter {
         fits
     }
 
-    /// What is queued so far still goes to the old outlet.
+    /// Replaces the outlet; lines queued so far still go to the old one.
     pub(crate) fn replace(&self, outlet: Box<dyn Outlet>) {
         self.shared.lock().jobs.push_back(Job::Replace(outlet));
         self.shared.filled.notify_one();
@@ -204,7 +203,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
-    /// Writes when the test says so; `Err` stalls.
+    /// Writes when the test allows it; `Err` stalls.
     struct Gated {
         orders: Receiver<Result<(), Stalled>>,
         written: Sender<Vec<u8>>,

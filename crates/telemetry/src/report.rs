@@ -24,7 +24,7 @@ pub fn log(message: &'static Message, facts: fmt::Arguments<'_>) {
     match REPORT.get() {
         Some(report) => report(message, facts),
         None => {
-            // If standard error is closed there is nobody left to tell.
+            // A closed standard error is ignored: there is no other channel.
             let _ = writeln!(
                 io::stderr(),
                 "{}: {}: {facts}",

@@ -1,8 +1,8 @@
-//! The system's log as a place for the error log (`ErrorLog syslog:facility:tag`).
+//! The system's log as a target of the error log (`ErrorLog syslog:facility:tag`).
 //!
-//! Difficulty: it knows levels, and an outlet is handed lines; so a line's level is read from where
-//! every line has it. Lines that the system's log does not take are lost: it is the one who would
-//! have to be told.
+//! Caveat: syslog has levels, and an outlet receives lines; so the level is read from its fixed
+//! position in the line. Lines that syslog does not accept are lost: there is no other place to
+//! report it.
 
 use crate::queue_writer::{Outlet, Stalled};
 use std::os::unix::net::UnixDatagram;
@@ -45,8 +45,7 @@ pub struct Syslog {
 }
 
 impl Syslog {
-    /// `syslog[:facility[:tag]]`; `None` for a text that is none, an error for a facility that is
-    /// none.
+    /// Parses `syslog[:facility[:tag]]`; `None` for other texts, an error for an unknown facility.
     pub fn parse(text: &str) -> Option<Result<Syslog, String>> {
         let rest = text
             .get(..6)
@@ -79,7 +78,7 @@ impl Syslog {
         )
     }
 
-    /// A line of ours as the system's log wants it: its own time, and the rest.
+    /// Converts a line to syslog's format: its own time, and the rest.
     fn message(&self, line: &[u8]) -> Vec<u8> {
         let rest = line
             .iter()

@@ -7,8 +7,8 @@
 //! data.
 
 use crate::{
-    client_files::Looks, fault::Fault, fault::Whose, provider::provider,
-    server_verifier::ServerVerifier,
+    client_files::Looks, error::TlsError, error::Whose, provider::provider,
+    server_verifier::UpstreamPolicy,
 };
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion,
@@ -21,6 +21,7 @@ use rustls::{
 };
 use saker_config::model::{BackendTls, Revocation};
 use saker_net::privileged;
+use saker_tls_verifier::ServerVerifier;
 use std::{
     fs::Metadata,
     io::{Read, Write},
@@ -61,19 +62,19 @@ impl ClientTls {
             .verify
             .then(|| chain(settings, &provider))
             .transpose()?;
-        let verifier = ServerVerifier::new(
+        let policy = UpstreamPolicy {
             chain,
-            Arc::clone(&provider),
-            settings.checks_name,
-            settings.checks_time,
-        );
+            checks_name: settings.checks_name,
+            checks_time: settings.checks_time,
+        };
+        let verifier = ServerVerifier::new(policy, Arc::clone(&provider));
         let builder = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&versions)
             .map_err(|error| error.to_string())?;
         // Not the usual verifier, but one that asks it: see there.
         let builder = builder
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(verifier));
+            .with_custom_certificate_verifier(verifier);
         let mut config = match &settings.identity {
             Some((certificate, key)) => {
                 let (chain, key) = identity(certificate, key)?;
@@ -96,12 +97,13 @@ impl ClientTls {
         self.read == Looks::take(settings)
     }
 
-    /// What the files say now is of no use: what they said before counts until they change again.
+    /// Keeps the previous contents because the current ones are unusable; the files are read again
+    /// when they change again.
     pub fn stay(&mut self, settings: &BackendTls) {
         self.read = Looks::take(settings);
     }
 
-    pub fn session(&self) -> Result<ClientSession, Fault> {
+    pub fn session(&self) -> Result<ClientSession, TlsError> {
         Ok(ClientSession {
             connection: ClientConnection::new(Arc::clone(&self.config), self.name.clone())?,
         })
@@ -121,12 +123,12 @@ impl ClientSession {
         mut input: &[u8],
         plain: &mut Vec<u8>,
         out: &mut Vec<u8>,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, TlsError> {
         let mut is_closed = false;
         while !input.is_empty() && !is_closed {
             self.connection
                 .read_tls(&mut input)
-                .map_err(|error| Fault::refused(Whose::Peer, error.to_string()))?;
+                .map_err(|error| TlsError::refused(Whose::Peer, error.to_string()))?;
             let state = match self.connection.process_new_packets() {
                 Ok(state) => state,
                 Err(error) => {
@@ -141,14 +143,14 @@ impl ClientSession {
             self.connection
                 .reader()
                 .read_exact(place)
-                .map_err(|error| Fault::refused(Whose::Ours, error.to_string()))?;
+                .map_err(|error| TlsError::refused(Whose::Ours, error.to_string()))?;
             is_closed = state.peer_has_closed();
         }
         self.transmit(out);
         Ok(is_closed)
     }
 
-    /// What there is to be said without being asked: the beginning.
+    /// Writes the bytes that need no input from the peer: the ClientHello.
     pub fn transmit(&mut self, out: &mut Vec<u8>) {
         while self.connection.wants_write() {
             // Writing to memory does not fail.

@@ -1,10 +1,13 @@
-//! What the files behind a client's settings looked like when they were read, so that it is seen
-//! when they have changed.
+//! State of the files behind a TLS client's settings when they were read, so that changes are
+//! noticed.
 //!
-//! Asked by the gateway before it connects, a few times a minute at most; so it looks at the files
-//! itself, and needs nobody who watches. Difficulty: the look comes before the reading, so that
-//! what changes in between counts as changed. Absent on purpose: the system's own authorities,
-//! which are read once.
+//! Called by: the gateway before it connects, a few times a minute at most; so the files are
+//! checked here, without a watcher.
+//!
+//! Caveat: metadata is taken before the content is read, so that a change in between counts as a
+//! change.
+//!
+//! Out of scope: the system's own authorities, which are read once.
 
 use saker_config::model::BackendTls;
 use saker_net::privileged;

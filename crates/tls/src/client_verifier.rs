@@ -1,20 +1,22 @@
-//! Who may come in with which certificate: authorities, revocation lists, depth, and what clients
-//! are told about them.
+//! Verification of client certificates: authorities, revocation lists, depth, and the hints that
+//! clients get about them.
 //!
-//! rustls' verifier (webpki) judges; around it stand the things that it does not know: a bound on
-//! the length of the chain (SSLVerifyDepth), certificates that nobody vouches for and that are
-//! taken all the same (`optional_no_ca`), whose key the client must own nevertheless, and
-//! certificates that parts of a site require (`Asked`): one that isn't good counts as none, and the
-//! handshake goes on. Difficulty: webpki does not tell which way it took from the certificate to
-//! the authority. The depth is that of the longest way by names, so that what a client adds to its
-//! chain can only make it worse.
+//! rustls' verifier (webpki) decides. Around it stands what it does not support: a bound on the
+//! length of the chain (SSLVerifyDepth), certificates without a trusted authority that are accepted
+//! all the same (`optional_no_ca`), for which the client must still prove possession of the key,
+//! and certificates that only parts of a site require (`Asked`): a bad one counts as none, and the
+//! handshake continues.
+//!
+//! Caveat: webpki does not report the path that it took from the certificate to the authority. The
+//! depth is that of the longest path by names, so that additional certificates from a client can
+//! only make it worse.
 
 use crate::{
+    client_verification::{ClientVerification, Judged},
     der,
     identities::{Files, LoadProblem},
     revocation::{List, Lists},
-    session::ClientVerification,
-    version1,
+    unix_time, version1,
 };
 use aws_lc_rs::digest::Context;
 use rustls::{
@@ -66,17 +68,7 @@ enum Lenience {
     Disregard,
 }
 
-/// Verdict on a client's certificate in a handshake that succeeded.
-#[derive(Debug, Default)]
-pub struct Judged {
-    pub verification: ClientVerification,
-    /// Depth of the chain, as OpenSSL counts.
-    pub depth: u32,
-    /// Why the certificate counts as none.
-    pub refusal: Option<Box<str>>,
-}
-
-/// Of a certificate, in DER.
+/// Names in a certificate, in DER.
 #[derive(Debug)]
 struct Names {
     subject: Vec<u8>,
@@ -158,7 +150,8 @@ impl Verifier {
         Ok(())
     }
 
-    /// What is not possible is said in words, where a refusal ends the handshake.
+    /// Replaces the error for an unsupported certificate with an explanation, where the refusal
+    /// ends the handshake.
     fn of_version_1(&self, error: Error, rest: &[CertificateDer<'_>]) -> Error {
         let is_unknown = matches!(
             error,
@@ -286,7 +279,7 @@ fn add_part(digest: &mut Context, part: u8, content: &[u8]) {
     digest.update(content);
 }
 
-/// What a load needs, and where it complains.
+/// Input of a load, and the list that its problems go to.
 pub struct Loading<'l> {
     pub origin: &'l Origin,
     pub digest: &'l mut Context,
@@ -414,7 +407,7 @@ impl Loading<'_> {
             .push(LoadProblem::error(self.origin.clone(), problem));
     }
 
-    /// Of a file, and of the files of a folder. `None`: one can't be used.
+    /// Reads the authorities of a file and of a folder's files. `None` if one is unusable.
     fn authorities(
         &mut self,
         part: u8,
@@ -495,8 +488,7 @@ impl Loading<'_> {
         };
         for list in &lists {
             add_part(self.digest, REVOCATION_LIST, list);
-            if der::revocation_list_next_update(list)
-                .is_some_and(|until| until < crate::identities::now())
+            if der::revocation_list_next_update(list).is_some_and(|until| until < unix_time::now())
             {
                 let problem = format!(
                     "{} is out of date: client certificates of its authority are refused",

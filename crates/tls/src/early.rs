@@ -22,7 +22,7 @@ const SESSIONS_MAX: usize = 8192;
 /// The only other value that QUIC knows than none (RFC 9001 section 4.6.1).
 const EARLY_BYTES_MAX: u32 = u32::MAX;
 
-/// Of the process; reloads hand it on.
+/// Sessions of the process that permit early data; reloads hand them on.
 #[derive(Clone)]
 pub struct EarlySessions(Arc<dyn StoresServerSessions>);
 

@@ -28,10 +28,10 @@ use rustls::pki_types::{
 const ROUNDS_MAX: u32 = 50_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum DecryptError {
     /// The passphrase, most likely.
     Wrong,
-    /// Of a kind that is not read.
+    /// The format is not supported.
     Unknown,
 }
 
@@ -49,15 +49,18 @@ pub fn is_encrypted(pem: &[u8]) -> bool {
 }
 
 /// The key in the first encrypted section.
-pub fn decrypt(pem: &[u8], passphrase: &[u8]) -> Result<PrivateKeyDer<'static>, Fault> {
-    let section = section(pem).ok_or(Fault::Unknown)?;
-    let content = section.content().ok_or(Fault::Unknown)?;
+pub fn decrypt(pem: &[u8], passphrase: &[u8]) -> Result<PrivateKeyDer<'static>, DecryptError> {
+    let section = section(pem).ok_or(DecryptError::Unknown)?;
+    let content = section.content().ok_or(DecryptError::Unknown)?;
     if section.label == "ENCRYPTED PRIVATE KEY" {
         let plain = pkcs8(&content, passphrase)?;
         return Ok(PrivatePkcs8KeyDer::from(plain).into());
     }
-    let (cipher, iv) = section.cipher.and_then(dek_info).ok_or(Fault::Unknown)?;
-    let salt = iv.get(..8).ok_or(Fault::Unknown)?;
+    let (cipher, iv) = section
+        .cipher
+        .and_then(dek_info)
+        .ok_or(DecryptError::Unknown)?;
+    let salt = iv.get(..8).ok_or(DecryptError::Unknown)?;
     let plain = open(
         cipher,
         &bytes_to_key(passphrase, salt, cipher.key_bytes()),
@@ -67,7 +70,7 @@ pub fn decrypt(pem: &[u8], passphrase: &[u8]) -> Result<PrivateKeyDer<'static>, 
     match section.label {
         "RSA PRIVATE KEY" => Ok(PrivatePkcs1KeyDer::from(plain).into()),
         "EC PRIVATE KEY" => Ok(PrivateSec1KeyDer::from(plain).into()),
-        _ => Err(Fault::Unknown),
+        _ => Err(DecryptError::Unknown),
     }
 }
 
@@ -152,23 +155,23 @@ fn bytes_to_key(passphrase: &[u8], salt: &[u8], key_bytes: usize) -> Vec<u8> {
 }
 
 /// Decrypts an `EncryptedPrivateKeyInfo` (RFC 5958 section 3).
-fn pkcs8(der: &[u8], passphrase: &[u8]) -> Result<Vec<u8>, Fault> {
-    let key = EncryptedPrivateKeyInfo::try_from(der).map_err(|_| Fault::Unknown)?;
+fn pkcs8(der: &[u8], passphrase: &[u8]) -> Result<Vec<u8>, DecryptError> {
+    let key = EncryptedPrivateKeyInfo::try_from(der).map_err(|_| DecryptError::Unknown)?;
     let rounds = key
         .encryption_algorithm
         .pbes2()
         .and_then(|parameters| parameters.kdf.pbkdf2())
         .map(|derivation| derivation.iteration_count);
     if !rounds.is_some_and(|rounds| (1..=ROUNDS_MAX).contains(&rounds)) {
-        return Err(Fault::Unknown);
+        return Err(DecryptError::Unknown);
     }
     match key.decrypt(passphrase) {
         Ok(plain) => Ok(plain.as_bytes().to_vec()),
         Err(pkcs8::Error::EncryptedPrivateKey(
             pkcs5::Error::UnsupportedAlgorithm { .. }
             | pkcs5::Error::AlgorithmParametersInvalid { .. },
-        )) => Err(Fault::Unknown),
-        Err(_) => Err(Fault::Wrong),
+        )) => Err(DecryptError::Unknown),
+        Err(_) => Err(DecryptError::Wrong),
     }
 }
 
@@ -192,16 +195,21 @@ impl Cipher {
 }
 
 /// CBC with PKCS #7 padding. What comes out is a SEQUENCE, if the passphrase was right.
-fn open(cipher: Cipher, key: &[u8], iv: &[u8], mut content: Vec<u8>) -> Result<Vec<u8>, Fault> {
+fn open(
+    cipher: Cipher,
+    key: &[u8],
+    iv: &[u8],
+    mut content: Vec<u8>,
+) -> Result<Vec<u8>, DecryptError> {
     let plain = match cipher.of_aws_lc() {
         Some(algorithm) => {
-            let iv = <[u8; 16]>::try_from(iv).map_err(|_| Fault::Unknown)?;
+            let iv = <[u8; 16]>::try_from(iv).map_err(|_| DecryptError::Unknown)?;
             let key = UnboundCipherKey::new(algorithm, key)
                 .and_then(PaddedBlockDecryptingKey::cbc_pkcs7)
-                .map_err(|_| Fault::Unknown)?;
+                .map_err(|_| DecryptError::Unknown)?;
             let context = DecryptionContext::Iv128(FixedLength::from(&iv));
             key.decrypt(&mut content, context)
-                .map_err(|_| Fault::Wrong)?
+                .map_err(|_| DecryptError::Wrong)?
                 .to_vec()
         }
         None => triple_des(key, iv, &content)?,
@@ -210,16 +218,16 @@ fn open(cipher: Cipher, key: &[u8], iv: &[u8], mut content: Vec<u8>) -> Result<V
     if is_sequence {
         Ok(plain)
     } else {
-        Err(Fault::Wrong)
+        Err(DecryptError::Wrong)
     }
 }
 
-fn triple_des(key: &[u8], iv: &[u8], content: &[u8]) -> Result<Vec<u8>, Fault> {
-    let cipher = TdesEde3::new_from_slice(key).map_err(|_| Fault::Unknown)?;
-    let mut before = <[u8; 8]>::try_from(iv).map_err(|_| Fault::Unknown)?;
+fn triple_des(key: &[u8], iv: &[u8], content: &[u8]) -> Result<Vec<u8>, DecryptError> {
+    let cipher = TdesEde3::new_from_slice(key).map_err(|_| DecryptError::Unknown)?;
+    let mut before = <[u8; 8]>::try_from(iv).map_err(|_| DecryptError::Unknown)?;
     let (blocks, rest) = content.as_chunks::<8>();
     if !rest.is_empty() {
-        return Err(Fault::Unknown);
+        return Err(DecryptError::Unknown);
     }
     let mut plain = Vec::with_capacity(content.len());
     for block in blocks {
@@ -238,12 +246,12 @@ fn triple_des(key: &[u8], iv: &[u8], content: &[u8]) -> Result<Vec<u8>, Fault> {
         .len()
         .checked_sub(padding)
         .filter(|_| (1..=8).contains(&padding))
-        .ok_or(Fault::Wrong)?;
+        .ok_or(DecryptError::Wrong)?;
     if plain
         .get(end..)
         .is_none_or(|bytes| bytes.iter().any(|byte| usize::from(*byte) != padding))
     {
-        return Err(Fault::Wrong);
+        return Err(DecryptError::Wrong);
     }
     plain.truncate(end);
     Ok(plain)
@@ -291,7 +299,7 @@ mod tests {
             assert!(any_supported_type(&key).is_ok(), "{arguments}");
             assert_eq!(
                 decrypt(&pem, b"other").err(),
-                Some(Fault::Wrong),
+                Some(DecryptError::Wrong),
                 "{arguments}"
             );
         }
@@ -307,11 +315,14 @@ mod tests {
         ] {
             assert_eq!(
                 decrypt(pem.as_bytes(), b"x").err(),
-                Some(Fault::Unknown),
+                Some(DecryptError::Unknown),
                 "{pem}"
             );
         }
         let cut = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIFHDBOBgkqhkiG9w0BBQ0wQTApBgkqhkiG\n-----END ENCRYPTED PRIVATE KEY-----\n";
-        assert_eq!(decrypt(cut.as_bytes(), b"x").err(), Some(Fault::Unknown));
+        assert_eq!(
+            decrypt(cut.as_bytes(), b"x").err(),
+            Some(DecryptError::Unknown)
+        );
     }
 }

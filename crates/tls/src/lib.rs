@@ -15,11 +15,13 @@ mod acceptor;
 mod client;
 mod client_files;
 mod client_hello;
+mod client_verification;
 mod client_verifier;
+mod configurations;
 mod der;
 mod early;
 mod encrypted_key;
-mod fault;
+mod error;
 mod identities;
 mod local_authority;
 mod ocsp;
@@ -30,14 +32,17 @@ mod revocation;
 mod server_verifier;
 mod session;
 mod tickets;
+mod unix_time;
 mod variables;
 mod version1;
 mod x509;
 
-pub use acceptor::{Acceptor, take_shown};
+pub use acceptor::Acceptor;
 pub use client::{ClientSession, ClientTls};
+pub use client_verification::ClientVerification;
+pub use configurations::take_shown;
 pub use early::EarlySessions;
-pub use fault::{Fault, Whose};
+pub use error::{TlsError, Whose};
 pub use identities::{
     Certificate, Identities, Installed, LoadProblem, OnDemand, RunTime, Severity,
 };
@@ -45,10 +50,7 @@ pub use local_authority::{LocalCertificate, local_certificate};
 pub use ocsp::Question as OcspQuestion;
 pub use policy::PolicyDigest;
 pub use quic::{QuicAnswer, QuicConfigurations};
-pub use session::{
-    Agreed, ClientVerification, INPUT_BYTES_MAX, Received, ServerSession, SessionInfo, State,
-    Version,
-};
+pub use session::{Agreed, INPUT_BYTES_MAX, Received, ServerSession, SessionInfo, State, Version};
 pub use tickets::Tickets;
 pub use x509::NameForm;
 

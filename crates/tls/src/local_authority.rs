@@ -1,12 +1,16 @@
-//! The authority of this machine, for `saker serve` and sites that no other authority can certify.
+//! Certificate authority of this machine, for `saker serve` and sites that no other authority can
+//! certify.
 //!
-//! Made once and kept in the state folder: an authority for ten years, and a certificate signed by
-//! it that is renewed in time or when the names change. Whoever trusts the authority's certificate
-//! trusts every certificate it signs, so its key never leaves the folder.
+//! Created once and kept in the state directory: an authority for ten years, and a certificate
+//! signed by it that is renewed in time or when the names change.
+//!
+//! Caveat: clients that trust the authority's certificate trust every certificate it signs, so its
+//! key never leaves the directory.
 
 use crate::{
     der::{self, CertificateFacts},
-    identities::{Certificate, now},
+    identities::Certificate,
+    unix_time::now,
 };
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
@@ -36,7 +40,7 @@ pub struct LocalCertificate {
     /// The certificate and its authority's.
     pub chain_pem: Vec<u8>,
     pub key_pem: Vec<u8>,
-    /// What is to be trusted.
+    /// File with the authority's certificate, for clients to trust.
     pub authority_path: PathBuf,
     /// It is new, so no client trusts it yet.
     pub created_authority: bool,
@@ -196,8 +200,7 @@ fn has_days(facts: &CertificateFacts, days: u64) -> bool {
     i64::try_from(days * DAY).is_ok_and(|seconds| facts.not_after > now() + seconds)
 }
 
-/// What can stand in a certificate, each once, in lower case; addresses as they are usually
-/// written.
+/// Names that fit into a certificate, each once, in lower case; addresses in their usual spelling.
 fn all_names(further: &[String]) -> Vec<String> {
     let host = host_name();
     let mut names: Vec<String> = Vec::new();

@@ -1,10 +1,12 @@
-//! OCSP for staples (RFC 6960): whom to ask about a certificate, with which words, and what to make
-//! of the answer.
+//! OCSP for stapling (RFC 6960): the responder of a certificate, the request for it, and the
+//! verification of the response.
 //!
-//! Difficulty: a responder that is broken or slow must cost nobody anything. So an answer that is
-//! not a good one for this very certificate, of now, is not shown, and the one before is shown as
-//! long as it lasts. Absent on purpose: the check of the responder's signature; whoever is shown
-//! the answer checks it, and nobody else has a use for it.
+//! Caveat: a broken or slow responder must not harm any client. So a response that is not a good
+//! one for this very certificate at this time is not stapled, and the previous one is used until it
+//! expires.
+//!
+//! Out of scope: the responder's signature. Clients that get the response verify it, and it has no
+//! other use.
 
 use crate::der::{self, Der, INTEGER, OCTET_STRING, OcspFacts, SEQUENCE};
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
@@ -20,7 +22,7 @@ use x509_parser::{
 const SHA1: &[u8] = &[
     0x30, 0x09, 0x06, 0x05, 0x2b, 0x0e, 0x03, 0x02, 0x1a, 0x05, 0x00,
 ];
-/// What is asked about one certificate.
+/// OCSP request about one certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     /// URL of the responder.
@@ -85,7 +87,7 @@ impl Question {
         })
     }
 
-    /// What an answer says, if it is a good one for this certificate, at this time.
+    /// Verifies that a response is a good one for this certificate at this time.
     pub fn judge(&self, answer: &[u8], belief: Belief, now: i64) -> Result<OcspFacts, String> {
         let facts = der::ocsp_response(answer).ok_or("it is no successful OCSP response")?;
         if !self.is_of_this(answer) {

@@ -8,7 +8,8 @@
 
 use crate::{
     client_hello::Groups,
-    client_verifier::{self, Judged, Loading, Verifier},
+    client_verification::Judged,
+    client_verifier::{self, Loading, Verifier},
     identities::{Files, LoadProblem},
     provider,
 };
@@ -160,7 +161,7 @@ impl Policy {
         self.verifier.is_none() && !self.without_tickets && self.ticket_lifetime_s.is_none()
     }
 
-    /// What is known about certificates that a handshake has let pass.
+    /// Verification result for certificates that a handshake has accepted.
     pub fn judged(&self, chain: &[CertificateDer<'static>]) -> Judged {
         self.verifier
             .as_ref()
@@ -219,7 +220,8 @@ impl Policy {
     }
 }
 
-/// What of a site's settings makes its policy; files aside, whose contents count.
+/// Settings of a site that determine its policy, as text for the digest; the contents of files are
+/// added to it separately.
 pub fn demands(site: &SiteTls) -> String {
     let versions = (site.minimum_version, site.without_tls13);
     let clients = (

@@ -1,16 +1,19 @@
-//! What answers a ClientHello that came over QUIC: the same demands of the site that it names as
-//! over TCP, under TLS 1.3 and ALPN `h3`.
+//! Answers to a ClientHello over QUIC: the same requirements of the named site as over TCP, with
+//! TLS 1.3 and ALPN `h3`.
 //!
-//! Place in the walk: QUIC's first bytes, put in order -> [`QuicConfigurations::answer`] -> a
-//! session of rustls' with that configuration, which reads the same bytes again. The difficulty is
-//! that rustls takes a configuration before it has seen anything: so whoever makes the session
-//! waits for the whole message. Absent on purpose: waiting for a certificate that is being made
-//! (the client comes over TCP meanwhile), challenges of ACME, which are for TCP (RFC 8737 section
-//! 3).
+//! Called by: the `quic` crate, with QUIC's first bytes put in order.
+//! [`QuicConfigurations::answer`] selects a configuration, and rustls starts a session with it,
+//! which reads the same bytes again.
+//!
+//! Caveat: rustls takes a configuration before it has seen any input, so the caller waits for the
+//! whole message.
+//!
+//! Out of scope: waiting for a certificate that is being issued (the client comes over TCP
+//! meanwhile), ACME challenges, which are for TCP (RFC 8737 section 3).
 
 use crate::{
-    acceptor::{Answer, Configurations},
     client_hello::{ClientHello, Peek, peek_message},
+    configurations::{Answer, Configurations},
     early::EarlySessions,
     policy::{PolicyDigest, Variant},
 };
@@ -31,7 +34,7 @@ pub struct QuicConfigurations {
     made: Vec<[Made; Variant::COUNT]>,
 }
 
-/// What is wrong with it is found out once, too.
+/// Configuration built on first use; an error is kept, too.
 type Made = OnceLock<Result<Arc<ServerConfig>, String>>;
 
 /// Answer to a ClientHello.

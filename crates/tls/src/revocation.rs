@@ -1,12 +1,14 @@
 //! Revocation lists of X.509 version 1, which have no extensions and which webpki does not read:
 //! `openssl ca -gencrl` makes them unless a section for extensions is configured.
 //!
-//! Called by: the verifier of clients, after webpki has judged the chain; of certificates of
-//! version 1, which webpki does not judge, all lists count here. Caveat: everything unclear
-//! refuses. A list that is out of date, one signed by somebody else than the authority of its name,
-//! or one whose critical extensions are not known here makes no certificate good; what stands in it
-//! is refused all the same. Out of scope: lists of upstreams' authorities, which have to be of
-//! version 2.
+//! Called by: the verifier of clients, after webpki has judged the chain; for certificates of
+//! version 1, which webpki does not judge, all lists count here.
+//!
+//! Caveat: anything unclear refuses. A list that is out of date, is not signed by the authority it
+//! names, or has critical extensions unknown here validates no certificate; its entries are refused
+//! all the same.
+//!
+//! Out of scope: lists of upstreams' authorities, which have to be of version 2.
 
 use crate::{
     der,

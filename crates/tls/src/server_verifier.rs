@@ -1,66 +1,41 @@
-//! Whether the server at the other end is the one that was meant: who vouches for it, its name, its
-//! time.
+//! Policy for certificates of upstreams: authority, name, and time.
 //!
-//! rustls' verifier (webpki) judges where an authority has to vouch. Around it stands what mod_ssl
-//! lets an operator turn off one by one: the authority (SSLProxyVerify), the name
-//! (SSLProxyCheckPeerName), the time (SSLProxyCheckPeerExpire). That the server owns the key of the
-//! certificate is checked in any case. Difficulty: webpki reads names of the extension only, while
-//! certificates of a house's own authority often have none but the common name.
+//! rustls' verifier (webpki) decides where a trusted authority is required. Around it stands what
+//! mod_ssl lets an operator turn off one by one: the authority (SSLProxyVerify), the name
+//! (SSLProxyCheckPeerName), the time (SSLProxyCheckPeerExpire). Possession of the certificate's key
+//! is checked in any case.
+//!
+//! Caveat: webpki reads names of the extension only, while certificates of an organization's own
+//! authority often have none but the common name.
 
 use crate::{
     der::{self, CertificateFacts},
     version1,
 };
 use rustls::{
-    CertificateError, DigitallySignedStruct, Error, SignatureScheme,
-    client::{
-        WebPkiServerVerifier,
-        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-        verify_server_name,
-    },
+    CertificateError, DigitallySignedStruct, Error,
+    client::{WebPkiServerVerifier, danger::HandshakeSignatureValid, verify_server_name},
     crypto::CryptoProvider,
     pki_types::{CertificateDer, ServerName, UnixTime},
     server::ParsedCertificate,
 };
+use saker_tls_verifier::{CertificatePolicy, Presented};
 use std::{sync::Arc, time::Duration};
 
 const UPSTREAM_VERSION_1: &str = "the upstream's certificate is of X.509 version 1, which can't be checked against an authority: \
                                   make one of version 3 (openssl x509 -extfile …), or do not verify it";
 
 #[derive(Debug)]
-pub struct ServerVerifier {
-    /// `None`: anybody's word will do.
-    chain: Option<Arc<WebPkiServerVerifier>>,
-    provider: Arc<CryptoProvider>,
-    checks_name: bool,
-    checks_time: bool,
+pub struct UpstreamPolicy {
+    /// `None` if any authority is accepted.
+    pub chain: Option<Arc<WebPkiServerVerifier>>,
+    pub checks_name: bool,
+    pub checks_time: bool,
 }
 
-impl ServerVerifier {
-    pub fn new(
-        chain: Option<Arc<WebPkiServerVerifier>>,
-        provider: Arc<CryptoProvider>,
-        checks_name: bool,
-        checks_time: bool,
-    ) -> ServerVerifier {
-        ServerVerifier {
-            chain,
-            provider,
-            checks_name,
-            checks_time,
-        }
-    }
-}
-
-impl ServerCertVerifier for ServerVerifier {
-    fn verify_server_cert(
-        &self,
-        certificate: &CertificateDer<'_>,
-        others: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
+impl CertificatePolicy for UpstreamPolicy {
+    fn check(&self, presented: &Presented<'_>) -> Result<(), Error> {
+        let (certificate, now) = (presented.certificate, presented.now);
         let facts = der::certificate(certificate)
             .ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))?;
         if let Some(chain) = &self.chain {
@@ -69,12 +44,9 @@ impl ServerCertVerifier for ServerVerifier {
             } else {
                 within(&facts, now)
             };
-            match chain.verify_server_cert(certificate, others, name, ocsp, at) {
-                // The last that it looks at, and looked at again below.
-                Ok(_) | Err(Error::InvalidCertificate(CertificateError::NotValidForName)) => {}
-                Err(Error::InvalidCertificate(CertificateError::NotValidForNameContext {
-                    ..
-                })) => {}
+            // The name is checked below.
+            match presented.verify_chain(chain, at) {
+                Ok(_) => {}
                 Err(_) if version1::is_version_1(certificate) => {
                     return Err(Error::General(UPSTREAM_VERSION_1.into()));
                 }
@@ -85,9 +57,9 @@ impl ServerCertVerifier for ServerVerifier {
             check_time(&facts, now)?;
         }
         if self.checks_name {
-            check_name(certificate, &facts, name)?;
+            check_name(certificate, &facts, presented.name)?;
         }
-        Ok(ServerCertVerified::assertion())
+        Ok(())
     }
 
     fn verify_tls12_signature(
@@ -95,8 +67,9 @@ impl ServerCertVerifier for ServerVerifier {
         message: &[u8],
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
+        provider: &CryptoProvider,
     ) -> Result<HandshakeSignatureValid, Error> {
-        version1::verify_handshake_tls12(message, certificate, signed, &self.provider)
+        version1::verify_handshake_tls12(message, certificate, signed, provider)
     }
 
     fn verify_tls13_signature(
@@ -104,14 +77,9 @@ impl ServerCertVerifier for ServerVerifier {
         message: &[u8],
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
+        provider: &CryptoProvider,
     ) -> Result<HandshakeSignatureValid, Error> {
-        version1::verify_handshake_tls13(message, certificate, signed, &self.provider)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider
-            .signature_verification_algorithms
-            .supported_schemes()
+        version1::verify_handshake_tls13(message, certificate, signed, provider)
     }
 }
 

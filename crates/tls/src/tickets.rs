@@ -26,7 +26,7 @@ use std::{
 const NAME_BYTES: usize = 16;
 /// RFC 8446 section 4.6.1: seven days at most.
 const LIFETIME_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
-/// How long tickets of keys from files are offered for use.
+/// Lifetime of tickets whose keys come from files.
 const FILE_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
 /// The ticket keys of the process.
@@ -39,7 +39,7 @@ pub struct Tickets {
 struct Keys {
     /// The first makes tickets.
     all: Vec<Arc<Key>>,
-    /// When own keys change next.
+    /// Time of the next rotation of generated keys.
     rotate_at: Option<Instant>,
 }
 

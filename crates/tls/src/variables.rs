@@ -6,13 +6,14 @@
 
 use crate::{
     SessionInfo,
-    session::ClientVerification,
+    client_verification::ClientVerification,
     x509::{Certificate, NameForm, pem},
 };
 use saker_telemetry::access_log::Computed;
 use std::borrow::Cow;
 
-/// What programs are told with `SSLOptions +StdEnvVars`, beside components and alternative names.
+/// Variables that programs get with `SSLOptions +StdEnvVars`, in addition to name components and
+/// alternative names.
 pub const STANDARD: &[&str] = &[
     "SSL_VERSION_INTERFACE",
     "SSL_VERSION_LIBRARY",
@@ -102,7 +103,7 @@ impl SessionInfo {
             .map(Cow::Owned)
     }
 
-    /// What OpenSSL would have had against the certificate.
+    /// Reason for which OpenSSL would have rejected the certificate.
     fn complaint(&self) -> &'static str {
         let leaf = self
             .client_certificates
@@ -180,6 +181,6 @@ impl SessionInfo {
 /// For access logs (`%{SSL_…}x`).
 impl Computed for SessionInfo {
     fn value(&self, name: &str) -> Option<Cow<'_, str>> {
-        self.variable(name, NameForm::Rfc2253, crate::identities::now())
+        self.variable(name, NameForm::Rfc2253, crate::unix_time::now())
     }
 }

@@ -27,7 +27,7 @@ const NAME_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x1e];
 /// A certificate or a revocation list, taken apart as far as its signature goes (RFC 5280 sections
 /// 4.1 and 5.1).
 pub struct Signed<'a> {
-    /// What is signed, with its head.
+    /// Signed bytes, with their DER header.
     message: &'a [u8],
     /// The content of the `AlgorithmIdentifier`.
     algorithm: &'a [u8],
@@ -66,7 +66,7 @@ impl<'a> Signed<'a> {
     }
 }
 
-/// Of a `SubjectPublicKeyInfo`: the content of its algorithm, and the key.
+/// Parts of a `SubjectPublicKeyInfo`: the content of its algorithm, and the key.
 fn key_parts(public_key: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut fields = Der(Der(public_key).expect(SEQUENCE)?);
     Some((fields.expect(SEQUENCE)?, bits(fields.expect(BIT_STRING)?)?))
@@ -115,7 +115,7 @@ pub fn public_key(certificate: &[u8]) -> Option<&[u8]> {
     fields.raw()
 }
 
-/// Names below this authority are limited, which nobody checks here.
+/// Returns true if the authority limits the names below it, which is not checked here.
 fn has_name_constraints(certificate: &[u8]) -> Option<bool> {
     let mut fields = fields(certificate)?.0;
     while !fields.0.is_empty() {

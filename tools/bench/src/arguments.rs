@@ -34,14 +34,14 @@ pub enum Mode {
 pub struct Arguments {
     pub saker: PathBuf,
     pub rounds: usize,
-    /// Of load per trial, after the warm-up.
+    /// Load per trial, after the warm-up.
     pub seconds: u64,
     /// Names of rows, or beginnings of them; empty for all.
     pub only: Vec<String>,
     pub peers: Vec<Peer>,
     /// Those that the user brings.
     pub outside: Vec<Outside>,
-    /// Of the shop's visitors.
+    /// Session store of the shop.
     pub sessions: Sessions,
     /// A tenth of the requests where they are counted.
     pub is_quick: bool,

@@ -34,7 +34,7 @@ pub enum Contender {
     Floor,
 }
 
-/// What all contenders of a run share.
+/// Settings shared by all participants of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Ground<'a> {
     pub saker: &'a Path,
@@ -46,9 +46,9 @@ pub struct Ground<'a> {
     pub tls: Option<PeerTls<'a>>,
     pub core: Option<usize>,
     pub site: PeerSite<'a>,
-    /// What stands behind PHP.
+    /// Session store behind PHP.
     pub sessions: SessionStore<'a>,
-    /// Of HTTP/3.
+    /// Congestion control of HTTP/3.
     pub congestion: Congestion,
 }
 
@@ -72,7 +72,7 @@ impl Contender {
             .map_err(|error| format!("{self}: {error}"))
     }
 
-    /// What starts it on its core, and where it listens then.
+    /// Returns the command that starts it on its core, and the address where it will listen.
     pub fn pinned_command(
         self,
         ground: Ground<'_>,

@@ -1,7 +1,8 @@
-//! Who takes part in which row.
+//! Participants of each row.
 //!
-//! Everybody that can do what the row asks, and nobody who can't: a peer that has no cache of pages
-//! is not slow at it, it is no peer there.
+//! Called by: the lab and the benches, row by row.
+//! Caveat: a server takes part where it has the feature that the row measures; one without a page
+//! cache is left out of cache rows instead of being slow in them.
 
 use crate::{
     arguments::Arguments,
@@ -11,7 +12,7 @@ use crate::{
 };
 use saker_testkit::{Peer, require};
 
-/// What Caddy would take minutes for.
+/// Number of requests that would take Caddy minutes.
 const MANY_REQUESTS: u64 = 500_000;
 
 pub fn of(row: &Row, arguments: &Arguments) -> Vec<Contender> {

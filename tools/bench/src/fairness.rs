@@ -31,7 +31,7 @@ pub const HELP: &str = "  saker-bench fairness [--saker PATH] [--rounds 5] [--se
                   one address sends 50 times its share with limits on: p99 of the others, compared with an idle server
 ";
 
-/// What the limit gives each address.
+/// Requests per second that the limit gives each address.
 const SHARE_PER_S: u64 = 20;
 const TIMES_ITS_SHARE: u64 = 50;
 const BAD: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
@@ -60,7 +60,7 @@ enum Limits {
     Evasive,
 }
 
-/// Of the others, in microseconds.
+/// Latencies of the other addresses, in microseconds.
 #[derive(Debug, Default)]
 struct Waits {
     all_us: Vec<f64>,

@@ -44,13 +44,13 @@ pub struct Setting {
     pub seconds: u64,
 }
 
-/// What has come of the handshakes of a thread, or of all.
+/// Handshakes of one thread, or of all.
 #[derive(Default)]
 struct Tally {
     bytes: usize,
     errors: usize,
     first_error: Option<io::Error>,
-    /// Of those without an error.
+    /// Latencies of handshakes without an error.
     latencies: Vec<Duration>,
 }
 

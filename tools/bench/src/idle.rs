@@ -16,8 +16,7 @@ use std::{
 
 /// Servers free and settle in the background.
 const SETTLE: Duration = Duration::from_millis(1500);
-/// Of the connections, one in so many is asked again at the end: a server must not have dropped
-/// them.
+/// One in so many connections is asked again at the end: a server must not have dropped them.
 const ASK_EVERY: usize = 100;
 
 pub struct Idle {

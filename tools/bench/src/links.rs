@@ -1,9 +1,10 @@
-//! Rows over an emulated link: how long so many requests take, with handshakes and all, as the
-//! published figures were made.
+//! Rows over an emulated link: time for a number of requests, handshakes included, as in the
+//! published comparisons.
 //!
-//! Server and load are each in a network of their own (root), and their link is made anew for each
-//! trial, so that nobody finds another's packets in the queue. What the link has done to packets is
-//! said on standard error.
+//! Called by: the runner, as root.
+//! Caveat: server and load are each in a network of their own. Their link is made anew for each
+//! trial, so that no packets of an earlier trial are in the queue; what it did to packets is
+//! printed on standard error.
 
 use crate::{
     contender::{Contender, Ground},

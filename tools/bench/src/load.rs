@@ -31,10 +31,10 @@ const WARM_UP_S: u64 = 1;
 /// Before the number of handshakes that were of the wanted kind.
 pub const VERIFIED: &str = "verified";
 
-/// What a run of a tool has seen.
+/// Results of a run of a tool.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Load {
-    /// Of the server, while requests were counted.
+    /// CPU time of the server while requests were counted.
     pub cpu: Duration,
     pub requests: f64,
     pub bytes: f64,
@@ -49,7 +49,7 @@ pub struct Load {
     pub verified: f64,
 }
 
-/// How much of it.
+/// Amount of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
     Seconds(u64),
@@ -187,7 +187,7 @@ impl LoadSetting<'_> {
         }
     }
 
-    /// Of the first path.
+    /// URL of the first path.
     fn url(&self) -> String {
         self.paths
             .first()
@@ -211,7 +211,7 @@ impl Tool {
     }
 }
 
-/// What goes before a command to hold it on a core.
+/// Words before a command that pin it to a core.
 pub fn pinning(core: Option<usize>) -> Result<Vec<String>, String> {
     let Some(core) = core else {
         return Ok(Vec::new());
@@ -219,7 +219,7 @@ pub fn pinning(core: Option<usize>) -> Result<Vec<String>, String> {
     Ok(vec![program("taskset")?, "-c".into(), core.to_string()])
 }
 
-/// What goes before a command to have it in another network.
+/// Words before a command that run it in another network.
 fn entering(network: Option<&Path>) -> Result<Vec<String>, String> {
     let Some(network) = network else {
         return Ok(Vec::new());
@@ -237,8 +237,8 @@ fn program(name: &str) -> Result<String, String> {
 /// Beyond its time a tool has this long to start, to finish and to count.
 const GRACE_S: u64 = 30;
 
-/// What is asked for by number has no time that is known; a million requests over a link take two
-/// minutes.
+/// Time limit of loads with a number of requests, whose duration is unknown; a million requests
+/// over a link take two minutes.
 const BY_NUMBER_S: u64 = 400;
 
 /// A tool that never ends would hold up everything.

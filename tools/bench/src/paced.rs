@@ -34,7 +34,7 @@ const CONTENDERS: [Contender; 3] = [
 /// Until bursts are over and everybody has found his pace.
 const SETTLE: Duration = Duration::from_secs(4);
 const READ_EVERY: Duration = Duration::from_millis(20);
-/// What the issue of throttling asks for.
+/// Largest share of a core that pacing may cost.
 const SHARE_AT_MOST: f64 = 0.05;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! Results as Markdown for people, and as JSON for the next tool.
 //!
-//! A verdict is a ratio of medians against its target. A row in which anybody had an error has no
-//! verdict.
+//! Called by: the benches, at their end.
+//! Caveat: a verdict is a ratio of medians against its target. A row with an error of any server
+//! has no verdict.
 
 use crate::{
     arguments::Arguments,
@@ -55,10 +56,9 @@ pub fn json(results: &[RowResult]) -> Value {
     Value::Array(results.iter().map(row_json).collect())
 }
 
-/// What the row has to reach, as far as it could be measured. An error is a reason to refuse the
-/// row.
+/// Returns the row's targets, as far as they could be measured. An error refuses the row.
 pub fn verdicts(result: &RowResult) -> Result<Vec<Verdict>, String> {
-    // Where nobody is compared, only our own failures matter.
+    // Without peers, only Saker's own failures matter.
     let alone = matches!(result.plan.row.kind, Kind::Idle { .. });
     let mut counted = result
         .series
@@ -149,7 +149,7 @@ fn compared(series: &[Series], targets: Targets) -> Vec<Verdict> {
     best.into_iter().chain(peers).chain(floor).collect()
 }
 
-/// Of the time that all requests took.
+/// Verdicts on the time that all requests took.
 fn over_link(series: &[Series], targets: LinkTargets, requests: u64) -> Vec<Verdict> {
     let seconds = |series: &Series| {
         let rate = spread(series.trials.iter().map(|trial| trial.requests_per_s))?.median;

@@ -64,15 +64,15 @@ pub struct Shape {
 pub struct LinkTargets {
     /// For all requests.
     pub seconds: Option<f64>,
-    /// Of the time that Saker takes over HTTP/2.
+    /// Share of the time that Saker takes over HTTP/2.
     pub of_http2: Option<f64>,
 }
 
-/// Who decides how fast to send. What Linux lets a network of its own have is the choice for
-/// comparisons of HTTP/3 with TCP.
+/// Congestion control. Comparisons of HTTP/3 with TCP use the one that Linux offers to a network
+/// namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Congestion {
-    /// What either does unasked.
+    /// Each server's default.
     Usual,
     Reno,
     Bbr,
@@ -112,7 +112,7 @@ pub enum Tool {
     },
 }
 
-/// What nginx does beside HTTP/3, which Debian's does not have.
+/// nginx's part in HTTP/3 rows; Debian's nginx does not have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Yardstick {
     Http2,
@@ -138,7 +138,7 @@ pub enum Feature {
     RewriteRules,
 }
 
-/// What is served.
+/// Content that is served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Site {
     #[default]
@@ -587,7 +587,7 @@ impl Row {
         }
     }
 
-    /// What decides it.
+    /// Measure that decides the row.
     pub fn measure(&self) -> Measure {
         match self.kind {
             Kind::Compare { .. } | Kind::Switch { .. } => Measure::Cpu,

@@ -26,7 +26,7 @@ const SWITCH_ROUNDS_FACTOR: usize = 3;
 const LINK_ROUNDS_MAX: usize = 3;
 /// After the load has gone, before the next server starts.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Of `--quick`, where requests are counted.
+/// Divisor of counted requests with `--quick`.
 const QUICK_DIVISOR: u64 = 10;
 
 /// A row, and how much of it is run.
@@ -34,9 +34,9 @@ const QUICK_DIVISOR: u64 = 10;
 pub struct RowPlan {
     pub row: &'static Row,
     pub rounds: usize,
-    /// Of load per trial.
+    /// Load per trial.
     pub seconds: u64,
-    /// Of rows that count requests, so small a part is made.
+    /// Divisor of the requests of rows that count requests.
     pub requests_divisor: u64,
     /// Before and after the load of the first round, for the time lines.
     pub idle: Duration,
@@ -59,7 +59,7 @@ pub struct Series {
     pub system_calls: Option<f64>,
     /// Trials that came to nothing, and why: the others go on, the row is refused.
     pub complaints: Vec<String>,
-    /// Of the first trial.
+    /// Sheets of the first trial.
     pub sheets: Vec<Sheet>,
 }
 
@@ -106,7 +106,7 @@ pub struct Trial {
     pub line: TimeLine,
 }
 
-/// Who wants to know how far it is.
+/// Observer of a run's progress.
 pub trait Progress {
     fn trial(&self, row: &Row, round: usize, contender: Contender);
 
@@ -116,7 +116,7 @@ pub trait Progress {
     }
 }
 
-/// What all rows share: files, certificates, what stands behind, and who may take part.
+/// Environment shared by all rows: files, certificates, upstreams, and participants.
 pub struct Bench<'a> {
     arguments: &'a Arguments,
     work: TempDir,
@@ -127,11 +127,11 @@ pub struct Bench<'a> {
     server_core: Option<usize>,
     load_core: Option<usize>,
     host: Ipv4Addr,
-    /// Where the servers are, if not here.
+    /// Machine of the servers, unless it is this one.
     stage: Option<Arc<Stage>>,
 }
 
-/// What of a comparison this machine does.
+/// Part of a comparison that this machine does.
 pub enum Part {
     Everything,
     /// The servers are on a stage.
@@ -386,7 +386,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Everybody has to give the same answer before anybody is measured.
+    /// All servers have to give the same answer before any is measured.
     fn differing_answers(&self, row: &Row) -> Result<(), String> {
         let (Kind::Own(workload), ground) = (row.kind, self.ground(row)) else {
             return Ok(());
@@ -423,7 +423,7 @@ impl<'a> Bench<'a> {
             .map_err(|error| format!("{contender}: {error}"))
     }
 
-    /// Who takes part in a row.
+    /// Participants of a row.
     pub fn contenders(&self, row: &Row) -> Vec<Contender> {
         let there = self.stage.is_some() || self.saker.is_file();
         let mut all = entrants::of(row, self.arguments);
@@ -561,7 +561,7 @@ pub fn outcome(paths: &[&str], load: &Load, stand: &Stand, line: TimeLine) -> Tr
     }
 }
 
-/// Of the large files few are finished when the time is over: what was sent counts, by bytes.
+/// Few of the large files are finished when the time is over, so the bytes sent count.
 fn cost(paths: &[&str], load: &Load) -> f64 {
     let requests = match paths {
         [bench_files::LARGE] => load.bytes / bench_files::LARGE_BYTES as f64,
@@ -592,7 +592,7 @@ fn idle_trial(
     })
 }
 
-/// What is asked for where a feature is switched.
+/// Paths requested in rows that switch a feature.
 fn switch_path(feature: Feature) -> &'static [&'static str] {
     match feature {
         Feature::AccessLog | Feature::Throttle => &[bench_files::SMALL],

@@ -18,7 +18,7 @@ const EVERY: Duration = Duration::from_millis(200);
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
     pub at_ms: u64,
-    /// Of one core, since the sample before.
+    /// Percent of one core, since the previous sample.
     pub cpu_percent: f64,
     pub rss_bytes: u64,
     pub pss_bytes: u64,
@@ -87,7 +87,7 @@ fn watch(stand: &Stand, core: Option<usize>, start: Instant, is_over: &AtomicBoo
     samples
 }
 
-/// Where that is refused, it runs where the kernel likes: no reason to measure nothing.
+/// If pinning is refused, the thread runs on any core: no reason to measure nothing.
 fn stay_on(core: Option<usize>) {
     let Some(core) = core else { return };
     let mut set = CpuSet::new();

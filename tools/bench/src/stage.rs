@@ -1,11 +1,12 @@
 //! Two machines: the servers on one (`saker-bench stage`), the lab with its load on the other
 //! (`saker-bench lab --stage HOST:PORT`).
 //!
-//! The stage starts what it is asked for by the names of a row and a server, and nothing else; one
-//! lab at a time asks it, in lines of JSON over TCP. Figures are read on the stage, where the
-//! processes are. The difficulty is trust: whoever reaches the port can start the stage's servers,
-//! so it belongs on the wire between the two machines and not on the open network. Absent on
-//! purpose: rows that need both ends in one process (idle connections, system calls, emulated
+//! Called by: `main`. The stage starts only what is requested by the names of a row and a server;
+//! one lab at a time connects, with lines of JSON over TCP. Figures are read on the stage, where
+//! the processes are.
+//! Caveat: anyone who can reach the port can start the stage's servers, so it belongs on the wire
+//! between the two machines and not on an open network.
+//! Out of scope: rows that need both ends in one process (idle connections, system calls, emulated
 //! links).
 
 mod ask;

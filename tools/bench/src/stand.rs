@@ -1,9 +1,11 @@
-//! A contender that runs: one server, or several that are one to the visitor (a cache before a
+//! A running participant: one server, or several that are one to the client (a cache before a
 //! server, PHP beside it), here or on another machine.
 //!
-//! All of them are measured: what a visitor's request costs is what the whole stand pays for it.
-//! The difficulty is order: the one in front is started last and goes first. Absent on purpose:
-//! what is the same behind every contender and counts for nobody (`behind.rs`).
+//! Called by: the runner and the workloads.
+//! Caveat: all of them are measured, because a client's request costs what all of them spend. The
+//! one in front is started last and stopped first.
+//! Out of scope: upstreams that are the same behind every participant and are not counted
+//! (`behind.rs`).
 
 use crate::{
     contender::Ground,
@@ -84,7 +86,7 @@ impl Stand {
         }
     }
 
-    /// What each of its servers was started with.
+    /// Start parameters of each of its servers.
     pub fn sheets(&self, ground: Ground<'_>) -> Vec<Sheet> {
         match &self.place {
             Place::Here { .. } => self
@@ -95,7 +97,7 @@ impl Stand {
         }
     }
 
-    /// Of all servers, with what they have started.
+    /// Processes of all servers, with their children.
     fn tree(&self) -> ProcessTree {
         ProcessTree::of_all(&self.servers().map(ServerProcess::pid).collect::<Vec<u32>>())
     }

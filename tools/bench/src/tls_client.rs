@@ -17,7 +17,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 
 pub type Connection = StreamOwned<ClientConnection, TcpStream>;
 
-/// What every load over TLS has in common.
+/// TLS configuration of every load.
 pub fn configuration(
     chain: &Path,
     alpn: &str,

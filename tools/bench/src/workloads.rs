@@ -49,7 +49,7 @@ impl Measure {
     }
 }
 
-/// What is asked for, by whom.
+/// Target and generator of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     pub tool: Tool,
@@ -66,7 +66,7 @@ pub trait Workload: fmt::Debug + Sync {
 
     fn load(&self) -> Asked;
 
-    /// Of load, in the lab: a stall is not seen in a moment.
+    /// Minimum seconds of load in the lab: a stall takes time to show.
     fn seconds_at_least(&self, _is_quick: bool) -> u64 {
         0
     }
@@ -76,7 +76,7 @@ pub trait Workload: fmt::Debug + Sync {
         false
     }
 
-    /// What stands behind all contenders alike, at nobody's cost.
+    /// Upstream behind all participants alike, which is not counted.
     fn site(&self) -> Site {
         Site::Files
     }

@@ -18,7 +18,7 @@ const NANOSECONDS_PER_S: u128 = 1_000_000_000;
 /// Buffers that are kept for the next packets.
 const SPARE_MAX: usize = 4096;
 
-/// What has happened to packets so far.
+/// Counts of packets by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub packets: u64,
@@ -34,9 +34,9 @@ pub struct Counts {
 pub struct Direction {
     settings: Settings,
     chance: Chance,
-    /// When the last transmission that is planned ends.
+    /// End of the last planned transmission.
     free_at_ns: u64,
-    /// When the transmissions of those in the queue begin.
+    /// Starts of the queued transmissions.
     queue: VecDeque<u64>,
     under_way: BinaryHeap<Reverse<UnderWay>>,
     next_number: u64,
@@ -108,7 +108,8 @@ impl Direction {
         }
     }
 
-    /// When [`poll_arrived`](Self::poll_arrived) has something next, as far as is known.
+    /// Time at which [`poll_arrived`](Self::poll_arrived) next returns a packet, as far as is
+    /// known.
     pub fn next_arrival_ns(&self) -> Option<u64> {
         self.under_way.peek().map(|Reverse(first)| first.arrives_ns)
     }

@@ -22,13 +22,13 @@ pub use side::Side;
 use pump::Pump;
 use std::{io, net::Ipv4Addr};
 
-/// Where the server's end is reached from the client's.
+/// Address of the server's end, seen from the client's.
 pub const SERVER: Ipv4Addr = Ipv4Addr::new(10, 53, 0, 1);
 pub const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 53, 0, 2);
 /// As Ethernet has it.
 pub const MTU_BYTES: u16 = 1500;
 
-/// How a link is to be.
+/// Properties of a link.
 #[derive(Clone, Debug)]
 pub struct LinkSettings {
     pub to_client: Settings,

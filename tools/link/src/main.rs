@@ -182,7 +182,7 @@ impl Drop for Program {
         while self.child.try_wait().is_ok_and(|status| status.is_none()) && Instant::now() < until {
             thread::sleep(POLL_EVERY);
         }
-        // Whoever is left of the group, with its leader or without.
+        // All that is left of the group, with its leader or without.
         self.signal(ChildSignal::Kill);
         let _ = self.child.wait();
     }

@@ -14,7 +14,7 @@ use std::{
 
 const ARGUMENTS: &str = "SAKER_LINK_ARGUMENTS";
 const BETWEEN: &str = "\u{1f}";
-/// What the test harness prints before the program runs.
+/// Output of the test harness before the program runs.
 const HARNESS: &str = "\nrunning 1 test\n";
 
 #[test]
@@ -41,7 +41,7 @@ fn output(words: &[&str]) -> Output {
     output
 }
 
-/// True if the process still runs; one that nobody has waited for is none.
+/// True if the process runs; a zombie doesn't.
 fn runs(pid: &str) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     state

@@ -23,7 +23,7 @@ use std::{
 };
 
 const GRAIN: Duration = Duration::from_micros(100);
-/// Of each device in a turn, so that neither waits for long.
+/// Packets taken from a device in one turn, so that neither waits for long.
 const PACKETS_PER_TURN: usize = 512;
 const PACKET_BYTES_MAX: usize = 65_536;
 /// The kernel's usual 50 µs would be half a grain.
@@ -31,12 +31,12 @@ const TIMER_SLACK_NS: Option<NonZeroU64> = NonZeroU64::new(1000);
 /// Before whatever else runs on a machine with few cores: it needs little, but at once.
 const NICENESS: i32 = -10;
 
-/// What has gone over a link.
+/// Counts of what passed over a link.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
     pub to_client: Counts,
     pub to_server: Counts,
-    /// Of the emulator, in which is what the receiving end's kernel does with a packet.
+    /// CPU time of the emulator, which includes the receiving kernel's work on packets.
     pub cpu: Duration,
 }
 
@@ -174,8 +174,8 @@ impl Way {
     }
 }
 
-/// The kernel looks for IPv6's neighbours unasked; that would take losses and the rate away from
-/// those who are meant.
+/// The kernel sends IPv6 neighbor discovery unasked; it would use up losses and rate that are meant
+/// for the test's packets.
 fn is_ipv4(packet: &[u8]) -> bool {
     packet.first().is_some_and(|first| first >> 4 == 4)
 }

@@ -14,7 +14,7 @@ pub struct Settings {
     pub delay: Duration,
     /// Packets that may wait for their transmission; one that finds the queue full is dropped.
     pub queue_packets: usize,
-    /// Of those transmitted, so many are lost, from 0 to 1.
+    /// Share of transmitted packets that are lost, from 0 to 1.
     pub loss: f64,
     /// So many are held back, from 0 to 1, so that later ones overtake them.
     pub reordering: f64,

@@ -28,8 +28,7 @@ use std::{
 const PATIENCE: Duration = Duration::from_secs(20);
 const TICKETS_MAX: usize = 64;
 
-/// What connections have in common: whom they trust, and the tickets that later ones have from
-/// earlier ones.
+/// State shared by connections: trusted certificates, and session tickets for later connections.
 #[derive(Clone)]
 pub struct Trust(rustls::ClientConfig);
 
@@ -49,7 +48,7 @@ pub struct Client {
     session: Session,
 }
 
-/// What is known of the connection; apart from QUIC, which calls it.
+/// State of the connection, apart from QUIC, which calls it.
 struct Session {
     machine: saker_http3::Connection,
     head: HeadStore,
@@ -60,7 +59,7 @@ struct Session {
     own: [Option<StreamId>; 3],
     /// Read, but not used up.
     inputs: HashMap<u64, (Vec<u8>, bool)>,
-    /// What a stream has no room for yet; with the end, if it follows.
+    /// Output that has no room in the stream yet; with the end, if it follows.
     outputs: HashMap<u64, (VecDeque<Bytes>, bool)>,
     answers: HashMap<u64, Answer>,
 }
@@ -73,7 +72,7 @@ struct Answer {
     body: Vec<u8>,
     trailers: Vec<(String, String)>,
     is_ended: bool,
-    /// Of a stream that was reset: the code.
+    /// Error code of a stream that was reset.
     error: Option<u64>,
 }
 
@@ -509,7 +508,7 @@ impl Session {
         }
     }
 
-    /// What the connection has to say of its own.
+    /// Writes the connection's own streams.
     fn flush(&mut self, quic: &mut Connection) -> Result<(), String> {
         for (which, stream) in Outgoing::ALL.into_iter().zip(&mut self.own) {
             while !self.machine.outgoing(which).is_empty() {

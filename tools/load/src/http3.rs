@@ -96,10 +96,10 @@ fn frame_head(kind: u64, length: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// What has come of a response.
+/// Received part of a response.
 #[derive(Debug, Default)]
 pub struct Response {
-    /// Of the final head, once it is there.
+    /// Status of the final head, once it has arrived.
     pub status: Option<u16>,
     pub content_length: Option<u64>,
     pub body_bytes: u64,
@@ -115,7 +115,7 @@ enum State {
     FieldSection {
         bytes: u64,
     },
-    /// Of a DATA frame.
+    /// Content of a DATA frame.
     Content {
         left: u64,
     },

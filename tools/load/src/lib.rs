@@ -28,7 +28,7 @@ use std::{
 use tally::{COUNTING_BEGINS, COUNTING_ENDS, Tally};
 use visitors::Visitors;
 
-/// What a browser gives; a server is not to wait for the load.
+/// Stream window of a browser; a server must not wait for the load.
 const STREAM_WINDOW_BYTES: u32 = 16 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 24 << 20;
 const SEND_WINDOW_BYTES: u64 = 16 << 20;
@@ -58,7 +58,9 @@ pub fn load(plan: &Plan) -> Result<Tally, String> {
     };
     let mut tls = tls::configuration(&plan.chain, "h3", resumption)?;
     tls.enable_early_data = plan.tickets == Tickets::EarlyData;
-    let mut quic = Quic::new(tls, transport())?;
+    let mut transport = transport();
+    transport.pad_to_mtu(plan.padding);
+    let mut quic = Quic::new(tls, transport)?;
     let mut visitors = Visitors::new(plan, tls::NAME);
     let begin = Instant::now();
     match plan.end {
@@ -116,6 +118,7 @@ pub fn idle<T>(
         think: Duration::from_secs(86_400),
         requests_per_connection: None,
         tickets: Tickets::No,
+        padding: false,
         patience: Duration::from_secs(20),
     };
     let mut quic = Quic::new(

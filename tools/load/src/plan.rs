@@ -7,7 +7,7 @@ pub struct Plan {
     pub address: SocketAddr,
     /// Asked for one after the other.
     pub paths: Vec<String>,
-    /// PEM; trusted, and nobody else.
+    /// PEM file with the only trusted certificates.
     pub chain: PathBuf,
     pub connections: usize,
     /// Requests at a time on each.
@@ -20,6 +20,8 @@ pub struct Plan {
     /// After so many a connection is closed and another one opened.
     pub requests_per_connection: Option<usize>,
     pub tickets: Tickets,
+    /// Packets are padded to the path's MTU.
+    pub padding: bool,
     /// A request that takes longer ends the run.
     pub patience: Duration,
 }
@@ -34,7 +36,7 @@ pub enum End {
     },
 }
 
-/// Of earlier connections, for later ones.
+/// Use of session tickets of earlier connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tickets {
     No,
@@ -56,6 +58,7 @@ pub const HELP: &str = "A load of HTTP/3 requests from one thread.
   --upload BYTES      content of each request
   --think MS          between an answer and the next request
   --per-connection N  requests, then another connection
+  --padding KIND      of packets: no, mtu (no)
   --tickets KIND      of later connections: no, resume, early (no)
   --patience SECONDS  a request that takes longer ends the run (60)
 ";
@@ -94,6 +97,7 @@ struct Given {
     think: Option<Duration>,
     requests_per_connection: Option<usize>,
     tickets: Option<Tickets>,
+    padding: Option<bool>,
     patience: Option<Duration>,
 }
 
@@ -137,6 +141,7 @@ impl Given {
             "--think" => self.think = Some(Duration::from_millis(number(word, text)?)),
             "--per-connection" => self.requests_per_connection = Some(at_least_one(word, text)?),
             "--patience" => self.patience = Some(seconds()?),
+            "--padding" => self.padding = Some(padding(word, text)?),
             "--tickets" => self.tickets = Some(tickets(word, text)?),
             _ => return Err(format!("`{word}` is not an option; --help lists them")),
         }
@@ -164,6 +169,7 @@ impl Given {
             think: self.think.unwrap_or_default(),
             requests_per_connection: self.requests_per_connection,
             tickets: self.tickets.unwrap_or(Tickets::No),
+            padding: self.padding.unwrap_or(false),
             patience: self.patience.unwrap_or(Duration::from_secs(60)),
         })
     }
@@ -174,6 +180,14 @@ fn tickets(word: &str, text: &str) -> Result<Tickets, String> {
         "no" => Ok(Tickets::No),
         "resume" => Ok(Tickets::Resume),
         "early" => Ok(Tickets::EarlyData),
+        _ => Err(wrong(word, text)),
+    }
+}
+
+fn padding(word: &str, text: &str) -> Result<bool, String> {
+    match text {
+        "no" => Ok(false),
+        "mtu" => Ok(true),
         _ => Err(wrong(word, text)),
     }
 }
@@ -209,7 +223,7 @@ mod tests {
 
     #[test]
     fn options() {
-        let line = "-c 10 -m 5 -D 4 --warm-up 0.5 --upload 99 --think 20 --per-connection 7 --tickets early --patience 5 --chain c.pem \
+        let line = "-c 10 -m 5 -D 4 --warm-up 0.5 --upload 99 --think 20 --per-connection 7 --tickets early --padding mtu --patience 5 --chain c.pem \
             https://127.0.0.1:443/a /b https://127.0.0.1:443";
         let expected = Plan {
             address: SocketAddr::from(([127, 0, 0, 1], 443)),
@@ -225,6 +239,7 @@ mod tests {
             think: Duration::from_millis(20),
             requests_per_connection: Some(7),
             tickets: Tickets::EarlyData,
+            padding: true,
             patience: Duration::from_secs(5),
         };
         assert_eq!(parsed(line), Ok(expected));
@@ -255,6 +270,7 @@ mod tests {
                 "-n or -D, not both",
             ),
             ("--tickets some", "--tickets: `some` is not what it takes"),
+            ("--padding 5", "--padding: `5` is not what it takes"),
             ("-D nan", "-D: `nan` is not what it takes"),
             ("-c", "-c needs a value"),
             ("--fast 1", "`--fast` is not an option; --help lists them"),

@@ -35,7 +35,7 @@ const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 const SEGMENTS_MAX: usize = 44;
 const ROOM_TIMEOUT_S: i64 = 5;
 
-/// Of a connection, as long as it is there; later another one may have it.
+/// Slot of a connection while it exists; reused afterwards.
 pub type Id = usize;
 
 pub struct Quic {
@@ -238,7 +238,7 @@ impl Quic {
                 .ecn
                 .and_then(|ecn| quinn_proto::EcnCodepoint::from_bits(ecn as u8));
             self.out.clear();
-            // Resets without a state of ours are none of our business: a client answers nobody.
+            // Stateless resets are ignored: a client answers nothing.
             if let Some(DatagramEvent::ConnectionEvent(handle, event)) =
                 self.endpoint
                     .handle(now, meta.addr, meta.dst_ip, ecn, datagram, &mut self.out)
@@ -297,7 +297,7 @@ impl Quic {
 }
 
 impl Held {
-    /// What can't be sent counts as lost.
+    /// A datagram that can't be sent counts as lost.
     fn send(&self, transmit: &Transmit, bytes: &[u8]) {
         let transmit = quinn_udp::Transmit {
             destination: transmit.destination,
@@ -340,7 +340,7 @@ fn socket_for(remote: SocketAddr) -> io::Result<(UdpSocket, UdpSocketState)> {
         (Ipv6Addr::UNSPECIFIED, 0).into()
     };
     let socket = UdpSocket::bind(any)?;
-    // So that the kernel shows nobody else's packets, and finds the way once.
+    // The kernel then drops other senders' packets, and looks up the route once.
     socket.connect(remote)?;
     let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
     // As large as the machine lets it be.

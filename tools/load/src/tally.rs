@@ -15,7 +15,7 @@ const KINDS_MAX: usize = 20;
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     pub latencies: Histogram,
-    /// Of content.
+    /// Bytes of content.
     pub bytes_received: u64,
     pub bytes_sent: u64,
     pub handshakes: u64,
@@ -24,7 +24,7 @@ pub struct Tally {
     /// By what is wrong.
     pub errors: BTreeMap<String, u64>,
     pub time: Duration,
-    /// Of this program.
+    /// CPU time of this program.
     pub cpu: Duration,
     /// Packets that the connections found lost, ours alone.
     pub lost_packets: u64,

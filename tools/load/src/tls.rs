@@ -17,7 +17,7 @@ pub const CIPHER_SUITE: &str = "TLS_AES_128_GCM_SHA256";
 /// Whom certificates of tests and benches are for.
 pub const NAME: &str = "localhost";
 
-/// `chain` is trusted, and nobody else.
+/// Trusts only `chain`.
 pub fn configuration(
     chain: &Path,
     alpn: &str,

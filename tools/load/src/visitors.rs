@@ -32,12 +32,12 @@ pub struct Visitors<'p> {
     /// Ready to be sent, a head per path.
     heads: Vec<Bytes>,
     visitors: Vec<Option<Visitor>>,
-    /// Of connections.
+    /// Connections in their handshake.
     handshaking: usize,
     /// Handshaking ones, too.
     open: usize,
     started: u64,
-    /// When whose place is free for the next request.
+    /// Times at which slots are free for their next request.
     thinking: BinaryHeap<Reverse<(Instant, Id, u64)>>,
     connections_so_far: u64,
     /// Nothing new is begun.

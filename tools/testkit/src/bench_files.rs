@@ -59,7 +59,7 @@ pub const PERMALINK: &str = "blog/2026/11/hello-world/";
 /// A program that says hello, and one that says much (phpinfo).
 pub const HELLO: &str = "hello.php";
 pub const PHPINFO: &str = "info.php";
-/// What a server behind a proxy serves.
+/// File served by a server behind a proxy.
 pub const KILOBYTE: &str = "kilobyte.html";
 pub const MEGABYTE: &str = "megabyte.bin";
 /// 30 kB, as pages of shops are (B1).
@@ -95,7 +95,7 @@ pub fn write(root: &Path) -> io::Result<()> {
     fs::write(root.join(LARGE), noise(99, b"FLV\x01\x05", LARGE_BYTES))
 }
 
-/// What is in [`SMALL`].
+/// Content of [`SMALL`].
 pub fn small_page() -> Vec<u8> {
     html(SMALL_BYTES)
 }
@@ -127,7 +127,7 @@ pub fn write_huge(root: &Path) -> io::Result<()> {
     fs::write(root.join(HUGE), noise(100, b"", HUGE_BYTES))
 }
 
-/// Of those whose size is a figure; 0 of others.
+/// Size of a file whose name states one; 0 for others.
 pub fn bytes_of(name: &str) -> usize {
     match name {
         TINY => 163,

@@ -6,13 +6,13 @@
 //! response that only a kind client would take. Absent on purpose: redirects, cookies,
 //! decompression.
 
+use crate::wait::{keep_waiting, poll};
 use std::{
     fmt,
     io::{self, ErrorKind, Read, Write},
     net::{Shutdown, SocketAddr, TcpStream},
-    os::unix::net::UnixStream,
+    os::{fd::AsFd, unix::net::UnixStream},
     path::Path,
-    thread,
     time::{Duration, Instant},
 };
 
@@ -47,6 +47,21 @@ impl Client {
         Client::over(Box::new(stream))
     }
 
+    /// Connects from an address of this machine.
+    pub fn connect_from(source: SocketAddr, address: SocketAddr) -> io::Result<Client> {
+        use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+        let family = match address {
+            SocketAddr::V4(_) => AddressFamily::INET,
+            SocketAddr::V6(_) => AddressFamily::INET6,
+        };
+        let socket = socket(family, SocketType::STREAM, None)?;
+        bind(&socket, &source)?;
+        connect(&socket, &address)?;
+        let stream = TcpStream::from(socket);
+        stream.set_nodelay(true)?;
+        Client::over(Box::new(stream))
+    }
+
     /// To a server that is starting: one of its sockets may answer before another is there.
     pub fn connect_when_up(address: SocketAddr) -> io::Result<Client> {
         when_up(|| Client::connect(address))
@@ -57,12 +72,12 @@ impl Client {
         when_up(|| Client::over(Box::new(UnixStream::connect(path.as_ref())?)))
     }
 
-    /// Over a connection that somebody has made: from an address of his own, say.
+    /// Uses an existing connection, for example from another source address.
     pub fn over_tcp(stream: TcpStream) -> io::Result<Client> {
         Client::over(Box::new(stream))
     }
 
-    /// Over a connection that somebody has made: a program on the other end, say.
+    /// Uses an existing connection, for example to a program.
     pub fn over_unix(stream: UnixStream) -> io::Result<Client> {
         Client::over(Box::new(stream))
     }
@@ -198,6 +213,12 @@ impl Client {
         let silent = matches!(self.fill(), Err(error) if is_timeout(&error));
         self.stream.wait_at_most(self.timeout)?;
         Ok(silent)
+    }
+
+    /// Does nothing for this long, or until the server closes the connection; what it sends is read
+    /// later.
+    pub fn pause(&self, time: Duration) -> io::Result<()> {
+        keep_waiting(&self.stream, time)
     }
 
     /// Exactly `count` bytes, past all framing.
@@ -355,8 +376,8 @@ impl Response {
     }
 }
 
-/// What a connection is made of.
-trait Transport: Read + Write + Send {
+/// Stream that a client can use.
+trait Transport: Read + Write + Send + AsFd {
     fn wait_at_most(&self, timeout: Duration) -> io::Result<()>;
     fn half_close(&self) -> io::Result<()>;
     fn reset_on_drop(&self) -> io::Result<()>;
@@ -453,20 +474,17 @@ fn bad(what: impl Into<String>) -> io::Error {
 #[cfg(test)]
 mod tests;
 
-/// What is not there, or refuses, is tried again for a while.
+/// Tries again for a while if there is no server yet.
 fn when_up(connect: impl Fn() -> io::Result<Client>) -> io::Result<Client> {
-    let end = Instant::now() + READ_TIMEOUT;
-    loop {
-        match connect() {
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::NotFound | ErrorKind::ConnectionRefused
-                ) && Instant::now() < end =>
-            {
-                thread::sleep(Duration::from_millis(10));
-            }
-            connected => return connected,
-        }
-    }
+    let is_absent = |error: &io::Error| {
+        matches!(
+            error.kind(),
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused
+        )
+    };
+    let up = poll(READ_TIMEOUT, || match connect() {
+        Err(error) if is_absent(&error) => None,
+        connected => Some(connected),
+    });
+    up.unwrap_or_else(connect)
 }

@@ -5,6 +5,7 @@
 //! section 6.2.2), which every decoder takes and which need no state. Absent on purpose: streams,
 //! windows, decoding of responses: a test that wants those uses a real client.
 
+use crate::wait::keep_waiting;
 use std::{
     io::{self, Read, Write},
     net::{SocketAddr, TcpStream},
@@ -72,6 +73,11 @@ impl Frames {
 
     pub fn send_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)
+    }
+
+    /// Does nothing for this long, or until the server closes the connection.
+    pub fn pause(&self, time: Duration) -> io::Result<()> {
+        keep_waiting(&self.stream, time)
     }
 
     pub fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> io::Result<()> {

@@ -4,10 +4,11 @@
 //! Caveat: a turn lasts until the guard is dropped; take it once per test, at its beginning.
 //! Out of scope: tests that must be alone (the `measured` program has a lock of its own).
 
+use crate::wait::{PATIENCE, poll};
 use std::{
     fs::{self, File, TryLockError},
+    path::Path,
     thread,
-    time::Duration,
 };
 
 /// A turn; the next test has it when this is dropped.
@@ -21,24 +22,30 @@ pub fn heavy() -> HeavyTurn {
     let _ = fs::create_dir(&folder);
     let turns = thread::available_parallelism().map_or(2, usize::from);
     loop {
-        for number in 0..turns {
-            let path = folder.join(number.to_string());
-            let opened = File::options()
-                .create(true)
-                .truncate(false)
-                .write(true)
-                .open(path);
-            let Ok(file) = opened else {
-                return HeavyTurn(None);
-            };
-            match file.try_lock() {
-                Ok(()) => return HeavyTurn(Some(file)),
-                Err(TryLockError::WouldBlock) => {}
-                Err(TryLockError::Error(_)) => return HeavyTurn(None),
-            }
+        if let Some(turn) = poll(PATIENCE, || free_turn(&folder, turns)) {
+            return turn;
         }
-        thread::sleep(Duration::from_millis(20));
     }
+}
+
+fn free_turn(folder: &Path, turns: usize) -> Option<HeavyTurn> {
+    for number in 0..turns {
+        let path = folder.join(number.to_string());
+        let opened = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(path);
+        let Ok(file) = opened else {
+            return Some(HeavyTurn(None));
+        };
+        match file.try_lock() {
+            Ok(()) => return Some(HeavyTurn(Some(file))),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(_)) => return Some(HeavyTurn(None)),
+        }
+    }
+    None
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! processes and folders go away in `Drop`. Absent on purpose: asynchronous clients (a test reads
 //! better top to bottom) and TLS.
 
+pub mod apache2;
 pub mod bench_files;
 mod client;
 pub mod conformance;
@@ -22,6 +23,7 @@ mod require;
 pub mod saker;
 mod system_calls;
 mod temp_dir;
+mod wait;
 
 pub use client::{Client, Response};
 pub use dice::Dice;
@@ -35,3 +37,7 @@ pub use require::{debian_package, missing, require};
 pub use saker::Saker;
 pub use system_calls::{Calls, SystemCalls};
 pub use temp_dir::TempDir;
+pub use wait::{
+    PATIENCE, holds_for, keep_waiting, poll, wait_for, wait_until, wait_until_or,
+    wait_until_settled,
+};

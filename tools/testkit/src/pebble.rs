@@ -23,7 +23,7 @@ pub const HMAC_KEY: &str = "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3M
 pub struct Pebble {
     pub folder: TempDir,
     pub port: u16,
-    /// Where it looks for HTTP-01 and TLS-ALPN-01.
+    /// Ports where it validates HTTP-01 and TLS-ALPN-01.
     pub http_port: u16,
     pub tls_port: u16,
     management_port: u16,
@@ -116,7 +116,7 @@ impl Pebble {
 
     /// PEM of the root of what it signs; another one after each start.
     pub fn root(&self) -> io::Result<PathBuf> {
-        // Several may ask at once, and nobody may find half of it.
+        // Several threads may ask at once, and none may read half of it.
         let name = format!("root-{:?}.pem", std::thread::current().id());
         let (path, ca) = (self.folder.join(name), self.directory_ca());
         let url = format!("https://localhost:{}/roots/0", self.management_port);
@@ -157,8 +157,7 @@ impl Pebble {
     }
 }
 
-/// A port that stays free for a while: below those that the kernel gives to clients and to whoever
-/// asks for any port.
+/// Returns a port that stays free for a while: below those that the kernel hands out.
 pub fn quiet_port() -> io::Result<u16> {
     const FIRST: u32 = 10_000;
     const COUNT: u32 = 20_000;

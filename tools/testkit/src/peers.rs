@@ -42,7 +42,7 @@ pub enum Peer {
     Caddy,
 }
 
-/// Where and what to serve.
+/// Address and content of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerSetting<'a> {
     pub root: &'a Path,
@@ -55,7 +55,7 @@ pub struct PeerSetting<'a> {
     pub site: PeerSite<'a>,
 }
 
-/// What is served besides files.
+/// Content besides files.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum PeerSite<'a> {
     #[default]
@@ -71,8 +71,8 @@ pub enum PeerSite<'a> {
     /// The same, and what it answers is kept, for an hour (nginx, Varnish). `gzip`: the clients
     /// take it.
     Cached { upstream: SocketAddr, gzip: bool },
-    /// `*.php` is for FastCGI at that socket, and what it says is for all is kept; whoever has a
-    /// cookie [`SESSION_COOKIE`] gets his own (nginx, Apache).
+    /// `*.php` goes to FastCGI at that socket. Public responses are cached; a client with a cookie
+    /// [`SESSION_COOKIE`] gets its own (nginx, Apache).
     Store { socket: &'a Path },
     /// The same in front of such a server, with everything else kept, too (Varnish).
     StoreBehind { upstream: SocketAddr },
@@ -84,7 +84,7 @@ pub enum PeerSite<'a> {
     Paced { bytes_per_s: u64 },
 }
 
-/// Who has it is logged in to the store.
+/// Cookie of a client that is logged in to the store.
 pub const SESSION_COOKIE: &str = "shop_session";
 
 /// Idle connections that are kept to a program or server.
@@ -131,7 +131,7 @@ impl Peer {
         }
     }
 
-    /// What it says of itself.
+    /// Version that the program reports.
     pub fn version(self) -> Result<String, String> {
         let flag = match self {
             Peer::H2o => "--version",
@@ -200,7 +200,7 @@ impl Peer {
                 haproxy::write_bundle(setting)?;
                 command.arg("-db").arg("-f").arg(&file)
             }
-            // One core is all that anybody gets.
+            // Every server gets one core.
             Peer::Caddy => command
                 .args(["run", "--adapter", "caddyfile", "--config"])
                 .arg(&file)

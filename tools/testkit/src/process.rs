@@ -4,30 +4,31 @@
 //! The tree is read from /proc before it is killed. Absent on purpose: process groups, since Ctrl-C
 //! in a terminal has to reach the servers of a bench.
 
-use crate::ProcessTree;
+use crate::{ProcessTree, wait::poll};
 pub use rustix::process::Signal;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, kill_process, setrlimit};
 use std::{
     fs::{self, File, TryLockError},
-    io::{self, Read},
+    io::{self, Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     ops::Range,
+    os::unix::net::UnixStream,
+    path::Path,
     process::{Child, Command, ExitStatus, Stdio},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU16, Ordering},
     },
-    thread,
-    time::{Duration, Instant},
+    thread::{self, JoinHandle},
+    time::Duration,
 };
 
 /// A debug build on a busy machine takes a while.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
-/// On drop nobody waits for manners.
+/// On drop, a server does not get its full shutdown time.
 const DROP_TIMEOUT: Duration = Duration::from_millis(500);
-const POLL_EVERY: Duration = Duration::from_millis(5);
-/// Between `free_port` and the server's bind somebody else may take it.
+/// Another program may take the port between `free_port` and the server's bind.
 const PORT_ATTEMPTS: usize = 3;
 
 /// A running server. Dropping it kills it with everything that it started.
@@ -36,6 +37,8 @@ pub struct ServerProcess {
     child: Child,
     address: SocketAddr,
     stderr: Arc<Mutex<Vec<u8>>>,
+    /// Reads standard error until it is closed.
+    reader: Option<JoinHandle<()>>,
 }
 
 /// Below the ports that the kernel gives to clients: between our look and the server's start one of
@@ -59,9 +62,8 @@ pub fn free_port() -> io::Result<u16> {
     Err(io::ErrorKind::AddrInUse.into())
 }
 
-/// Keeps other test processes from the port for as long as this one runs: between two of its
-/// servers, the port is nobody else's. Where the reservation can't be made the port is free as far
-/// as anybody knows.
+/// Reserves the port against other test processes for as long as this one runs, also between two of
+/// its servers. If reservations can't be made, the port counts as free.
 fn reserve(port: u16) -> bool {
     static HELD: Mutex<Vec<File>> = Mutex::new(Vec::new());
     let folder = std::env::temp_dir().join("saker-test-ports");
@@ -141,15 +143,16 @@ impl ServerProcess {
             .stderr(Stdio::piped())
             .spawn()?;
         let stderr = Arc::new(Mutex::new(Vec::new()));
-        if let Some(pipe) = child.stderr.take() {
+        let reader = child.stderr.take().map(|pipe| {
             let into = Arc::clone(&stderr);
             // Ends by itself when the last process that holds the pipe is gone.
-            thread::spawn(move || drain(pipe, &into));
-        }
+            thread::spawn(move || drain(pipe, &into))
+        });
         Ok(ServerProcess {
             child,
             address,
             stderr,
+            reader,
         })
     }
 
@@ -161,7 +164,7 @@ impl ServerProcess {
         self.address
     }
 
-    /// What it has written to standard error so far.
+    /// Returns what it has written to standard error so far.
     pub fn stderr(&self) -> String {
         String::from_utf8_lossy(&self.stderr.lock().unwrap_or_else(PoisonError::into_inner))
             .into_owned()
@@ -226,11 +229,40 @@ impl ServerProcess {
         match end {
             Some(None) => Ok(self),
             Some(Some(status)) => {
-                thread::sleep(Duration::from_millis(50)); // Its last words may still be in the pipe.
+                // Its last words may still be in the pipe.
+                poll(STOP_TIMEOUT, || self.is_stderr_closed().then_some(()));
                 Err(self.complaint(&format!("ended ({status}) before it accepted on {address}")))
             }
             None => Err(self.complaint(&format!("did not accept on {address} within {timeout:?}"))),
         }
+    }
+
+    /// Waits until the workers run: sockets accept before that. `state_dir` holds the control socket.
+    ///
+    /// # Errors
+    /// If the server ends before, or takes too long.
+    pub fn wait_until_ready(&self, state_dir: &Path) -> io::Result<()> {
+        let socket = state_dir.join("control.sock");
+        let pid = format!("\"pid\":{},", self.pid());
+        let is_ready = || status(&socket).is_ok_and(|text| text.contains(&pid));
+        let ready = poll(READY_TIMEOUT, || {
+            (is_ready() || self.has_ended()).then(is_ready)
+        });
+        match ready {
+            Some(true) => Ok(()),
+            Some(false) => Err(self.complaint("ended before it was ready")),
+            None => Err(self.complaint(&format!("was not ready within {READY_TIMEOUT:?}"))),
+        }
+    }
+
+    /// True for a process that has ended, also if it has not been waited for.
+    fn has_ended(&self) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
+        !matches!(stat.rsplit_once(") "), Some((_, state)) if !state.starts_with('Z'))
+    }
+
+    fn is_stderr_closed(&self) -> bool {
+        self.reader.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     fn complaint(&self, what: &str) -> io::Error {
@@ -256,26 +288,22 @@ pub(crate) fn pid_of(pid: u32) -> io::Result<Pid> {
         .ok_or_else(|| io::Error::other("not a process id"))
 }
 
+/// Answer of a control socket to `status`, without spaces.
+fn status(socket: &Path) -> io::Result<String> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(STOP_TIMEOUT))?;
+    stream.write_all(b"{\"verb\":\"status\"}\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer.replace([' ', '\n'], "").replace('}', ",}"))
+}
+
 fn drain(mut pipe: impl Read, into: &Mutex<Vec<u8>>) {
     let mut chunk = [0; 4096];
     while let Ok(count @ 1..) = pipe.read(&mut chunk) {
         into.lock()
             .unwrap_or_else(PoisonError::into_inner)
             .extend_from_slice(&chunk[..count]);
-    }
-}
-
-/// Asks until there is an answer or the time is over.
-fn poll<T>(timeout: Duration, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
-    let deadline = Instant::now() + timeout;
-    loop {
-        if let Some(answer) = ask() {
-            return Some(answer);
-        }
-        if Instant::now() >= deadline {
-            return None;
-        }
-        thread::sleep(POLL_EVERY);
     }
 }
 

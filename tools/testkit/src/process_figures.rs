@@ -37,7 +37,7 @@ impl ProcessTree {
         ProcessTree::of_all(&[root])
     }
 
-    /// Of processes of which none has started another.
+    /// Processes below several roots, none of which has started another.
     pub fn of_all(roots: &[u32]) -> ProcessTree {
         let table = process_table();
         let mut members = Vec::new();

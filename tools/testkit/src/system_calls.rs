@@ -3,23 +3,27 @@
 //! The difficulty is the beginning: strace takes a moment to hold all threads of a process, and
 //! what it misses is not counted.
 
-use crate::{ServerProcess, process::pid_of, require};
+use crate::{ServerProcess, process::pid_of, require, wait::poll};
 use rustix::process::{Signal, kill_process};
 use std::{
     collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-const ATTACH_TIMEOUT: Duration = Duration::from_secs(10);
+const ATTACH_TIMEOUT: Duration = Duration::from_secs(30);
+const REST_TIMEOUT: Duration = Duration::from_secs(1);
+/// States of a thread (proc_pid_stat(5)).
+const TRACING_STOP: char = 't';
+const ASLEEP: char = 'S';
 
 /// A count that is under way.
 pub struct SystemCalls {
     strace: Child,
     summary: PathBuf,
+    threads: Vec<u32>,
 }
 
 /// Number of times a call was made, and how often of these it failed (`EAGAIN` is a failure).
@@ -68,25 +72,31 @@ impl SystemCalls {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        let counting = SystemCalls { strace, summary };
-        let deadline = Instant::now() + ATTACH_TIMEOUT;
-        while threads.is_empty() || !threads.iter().all(|id| is_traced(*id)) {
-            if Instant::now() > deadline {
-                return Err(io::Error::other(
-                    "strace could not attach (kernel.yama.ptrace_scope?)",
-                ));
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-        // It holds each thread by now, and has them go on one after the other.
-        thread::sleep(Duration::from_millis(100));
+        let counting = SystemCalls {
+            strace,
+            summary,
+            threads: threads.clone(),
+        };
+        // strace stops each thread, then lets them go on one after the other.
+        let is_attached =
+            |id: &u32| is_traced(*id) && state(*id).is_some_and(|state| state != TRACING_STOP);
+        let attached = poll(ATTACH_TIMEOUT, || {
+            (!threads.is_empty() && threads.iter().all(is_attached)).then_some(())
+        });
+        attached.ok_or_else(|| {
+            io::Error::other("strace could not attach (kernel.yama.ptrace_scope?)")
+        })?;
         Ok(counting)
     }
 
     /// Ends the count: calls by name.
     pub fn finish(mut self) -> io::Result<BTreeMap<String, Calls>> {
-        // The peer sees what a call did before strace sees it return.
-        thread::sleep(Duration::from_millis(50));
+        // The peer sees what a call did before strace sees it return. Threads that wait for work
+        // have returned from it; those of a server that never rests are not waited for.
+        let is_asleep = |id: &u32| state(*id).is_none_or(|state| state == ASLEEP);
+        let _ = poll(REST_TIMEOUT, || {
+            self.threads.iter().all(is_asleep).then_some(())
+        });
         // INT makes strace let go and write its summary.
         kill_process(pid_of(self.strace.id())?, Signal::INT)?;
         self.strace.wait()?;
@@ -103,6 +113,12 @@ impl Drop for SystemCalls {
             let _ = self.strace.wait();
         }
     }
+}
+
+/// State of a thread; `None` if it has ended.
+fn state(id: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
 }
 
 /// Ids and names.
@@ -160,12 +176,14 @@ mod tests {
 
     #[test]
     fn threads_of_this_process() {
-        let name = thread::Builder::new().name("counted".into()).spawn(|| {
-            let all = threads(std::process::id());
-            all.iter()
-                .filter(|(_, name)| name.starts_with("counted"))
-                .count()
-        });
+        let name = std::thread::Builder::new()
+            .name("counted".into())
+            .spawn(|| {
+                let all = threads(std::process::id());
+                all.iter()
+                    .filter(|(_, name)| name.starts_with("counted"))
+                    .count()
+            });
         assert_eq!(name.expect("started").join().expect("ended"), 1);
     }
 

@@ -35,7 +35,7 @@ fn write_pages(site: &Path, products: &[Product]) -> io::Result<()> {
     put(site, "about.html", pages::about(has_php()))?;
     match has_php() {
         true => put(site, "kiln.php", kiln::page())?,
-        // Of an earlier time: its source is shown to nobody, but a page that nobody runs is no use.
+        // Left from an earlier run: without PHP, the page is of no use.
         false => drop(fs::remove_file(site.join("kiln.php"))),
     }
     put(site, "404.html", pages::not_found())?;

@@ -17,9 +17,8 @@ cargo xtask bench-files DIR   make the files that the benches serve
 cargo xtask docs              write the pages that are made from tables anew
 ";
 
-/// Pages that are made from tables, and what makes them.
-type Page = (&'static str, fn() -> String);
-const PAGES: &[Page] = &[
+/// Pages that are generated from tables.
+const PAGES: &[tidy::Page] = &[
     ("docs/reference.md", saker_config::reference_markdown),
     ("docs/messages.md", messages_markdown),
     ("docs/metrics.md", metrics_markdown),

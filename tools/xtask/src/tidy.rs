@@ -2,64 +2,37 @@
 //! agreed on is in `tidy-exceptions.txt`, each with a number that may only go down and a reason.
 
 mod exceptions;
+mod finding;
 mod floors;
 mod language;
+mod locks;
 mod modules;
 mod rows;
 mod rules;
 mod scanner;
 
 use exceptions::Exceptions;
+use finding::{File, Finding};
 use std::{
     collections::{BTreeMap, HashSet},
-    fmt, fs,
+    fs,
     path::{Path, PathBuf},
 };
 
 const EXCEPTIONS: &str = "tools/xtask/tidy-exceptions.txt";
-/// Where the project's own text lives.
+/// Folders with the project's own text. `third-party` is missing on purpose: it has the code of
+/// other projects in their style, with changes that are meant for them.
 const FOLDERS: &[&str] = &[
     "crates", "tools", "docs", "fuzz", "tests", "demo", ".ci", ".cargo",
 ];
-/// What is made, not written.
+/// Folders with generated content.
 const MADE: &[&str] = &["target", "corpus", "artifacts", "site"];
 
-/// Something to be put right.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Finding {
-    pub file: String,
-    /// From 1; 0 for the file as a whole.
-    pub line: usize,
-    pub what: String,
-}
-
-impl Finding {
-    pub fn new(file: &str, line: usize, what: impl Into<String>) -> Finding {
-        Finding {
-            file: file.to_owned(),
-            line,
-            what: what.into(),
-        }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            0 => write!(f, "{}: {}", self.file, self.what),
-            line => write!(f, "{}:{line}: {}", self.file, self.what),
-        }
-    }
-}
-
-/// A file of the project: its path from the root, and its text.
-pub struct File {
-    pub path: String,
-    pub text: String,
-}
+/// Path and generator of a page that is generated from tables.
+pub type Page = (&'static str, fn() -> String);
 
 /// All findings, in the order of the files.
-pub fn check(root: &Path, pages: &[crate::Page]) -> Vec<Finding> {
+pub fn check(root: &Path, pages: &[Page]) -> Vec<Finding> {
     let files = files(root);
     let (mut exceptions, mut findings) = Exceptions::parse(EXCEPTIONS, &text(root, EXCEPTIONS));
     let test_files = rules::test_files(&files);
@@ -92,6 +65,11 @@ pub fn check(root: &Path, pages: &[crate::Page]) -> Vec<Finding> {
     }
     language::judge(&owed, &mut exceptions, &mut findings);
     rows::check(&files, &test_files, &mut findings);
+    locks::check(
+        &text(root, "Cargo.lock"),
+        &text(root, locks::TOOLS),
+        &mut findings,
+    );
     circles(&files, &test_files, &mut exceptions, &mut findings);
     exceptions.report_unused(EXCEPTIONS, &mut findings);
     for (path, made) in pages {
@@ -151,7 +129,8 @@ fn files(root: &Path) -> Vec<File> {
             .flatten()
             .flatten()
             .map(|entry| entry.path())
-            .filter(|path| path.is_file()),
+            // In a linked worktree, `.git` is a file.
+            .filter(|path| path.is_file() && !path.ends_with(".git")),
     );
     paths.sort();
     paths

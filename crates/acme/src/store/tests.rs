@@ -116,7 +116,7 @@ fn a_broken_file_is_no_certificate() {
     assert!(store.order_times().is_empty());
 }
 
-/// What a crash left under the other name is in nobody's way.
+/// A temporary file left by a crash does not get in the way.
 #[test]
 fn a_left_over_is_replaced() {
     let scratch = Scratch::new("left");

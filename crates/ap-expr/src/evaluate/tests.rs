@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Expression, FileTest, LocalTime, StringExpression};
+use crate::{Expression, Facts, FileTest, LocalTime, StringExpression, Variable};
 use std::{collections::HashMap, net::IpAddr};
 
 struct World {

@@ -1,11 +1,12 @@
 //! Tokens of expressions.
 //!
-//! Difficulty: the language has modes: strings inside conditions, variables inside strings,
-//! conditions inside variables. Each mode is a function that appends tokens until its own end, so
-//! the list is flat and the parser needs no modes. Absent on purpose: escapes inside patterns'
-//! delimiters, which httpd does not have either.
+//! Called by: the parser.
+//! Caveat: the language has modes: strings inside conditions, variables inside strings, conditions
+//! inside variables. Each mode is a function that appends tokens until its own end, so the list is
+//! flat and the parser needs no modes.
+//! Out of scope: escapes inside patterns' delimiters, which httpd does not have either.
 
-use super::{ExpressionError, STRING_BYTES_MAX};
+use super::error::{ExpressionError, STRING_BYTES_MAX};
 use crate::tree::Relation;
 
 /// A pattern without its end.
@@ -363,7 +364,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// One character of a string, perhaps escaped.
+    /// Scans one character of a string, perhaps escaped.
     fn character(&mut self, byte: u8, part: &mut Vec<u8>) -> Scanned {
         if part.len() >= STRING_BYTES_MAX {
             return self.error("String too long");

@@ -1,8 +1,9 @@
-//! `$` as httpd means it: the very end of the subject (PCRE2_DOLLAR_ENDONLY), written as `\z`.
+//! `$` with httpd's meaning: the very end of the subject (PCRE2_DOLLAR_ENDONLY), written as `\z`,
+//! because the binding has no such option.
 //!
-//! The binding has no such option. Difficulty: a dollar is one only outside classes, quotations and
-//! comments. Absent on purpose: patterns that switch multi-line matching on inside (`(?m)`), for
-//! which the option means nothing, stay as they are.
+//! Caveat: a dollar is special only outside of classes, quotations, and comments.
+//! Out of scope: patterns that enable multi-line matching inside (`(?m)`), for which the option has
+//! no effect; they stay as they are.
 
 use std::borrow::Cow;
 

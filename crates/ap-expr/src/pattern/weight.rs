@@ -1,9 +1,10 @@
-//! The size that a pattern takes once it is compiled, estimated from its text.
+//! The size of a compiled pattern, estimated from its text.
 //!
-//! Called by: [`super::Pattern::compile`], which takes it from what the patterns of one file may
-//! take together. Counted repetitions write their atom out as often as they may match it, so a
-//! short text can become megabytes of code. Caveat: an estimate; classes count as one atom, and
-//! calls of other groups, which are not written out, as what they are.
+//! Called by: [`super::Pattern::compile`], which charges it to the budget of one file's patterns.
+//! Counted repetitions repeat their atom as often as they may match it, so a short text can become
+//! megabytes of code.
+//! Caveat: an estimate; classes count as one atom, and calls of other groups, which are not
+//! expanded, as they are written.
 
 /// Base weight of any pattern.
 const BASE: u64 = 64;

@@ -1,86 +1,40 @@
-//! Which modules there are, and which of them a configuration has loaded.
+//! All modules, and those of them that a configuration has loaded.
 //!
-//! Nothing is loaded from files: `LoadModule` switches on what Saker has under that name, so that
-//! `<IfModule>` answers as Apache would. `<IfModule>` never finds a module of others that Saker
-//! does not stand in for, whatever was loaded: what configurations do without it is what should
-//! happen; unless it decides over access, which nobody may lose by that.
+//! Nothing is loaded from files: `LoadModule` switches on the support that Saker has under that
+//! name, so that `<IfModule>` answers as Apache would.
+//!
+//! Called by: `read`, for `LoadModule` and `<IfModule>`.
+//! Caveat: `<IfModule>` never finds a third-party module that Saker does not replace, so that what
+//! configurations do without it happens; unless it decides over access, which must not be lost.
 
-mod table;
+mod foreign;
+mod httpd_a_to_k;
+mod httpd_l_to_z;
+mod row;
 
-use crate::row::Importance;
+pub use row::{Link, ModuleRow, Provision};
+
 use std::collections::BTreeSet;
-
-/// How a module comes to be there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Link {
-    /// Part of the program in Debian's package.
-    Static,
-    /// By `LoadModule`.
-    Loadable,
-    /// Whatever the configuration says: names under which servers of this kind are known.
-    Always,
-}
-
-/// What Saker has for a module.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Provision {
-    Native,
-    /// Comes with a part of Saker that is not there yet.
-    Later,
-    /// Apache's own, known by its directives, which are not honoured.
-    Missing,
-    /// Not Apache's, and not done: `<IfModule>` says that it is absent, its directives elsewhere
-    /// are warned of.
-    Foreign,
-    /// The same of one that decides over access: `<IfModule>` says that it is there, so that what
-    /// it would guard is refused.
-    ForeignGuard,
-}
-
-#[derive(Debug)]
-pub struct ModuleRow {
-    /// `rewrite_module`.
-    pub identifier: &'static str,
-    /// `mod_rewrite.c`.
-    pub source_file: &'static str,
-    /// `mod_rewrite.so`; empty for those without.
-    pub shared_object: &'static str,
-    pub importance: Importance,
-    pub link: Link,
-    pub provision: Provision,
-}
-
-const fn module(
-    identifier: &'static str,
-    source_file: &'static str,
-    shared_object: &'static str,
-    importance: Importance,
-    link: Link,
-    provision: Provision,
-) -> ModuleRow {
-    ModuleRow {
-        identifier,
-        source_file,
-        shared_object,
-        importance,
-        link,
-        provision,
-    }
-}
 
 /// Other names of one module: PHP's changed with its versions.
 const ALIASES: &[(&str, &str)] = &[("php7_module", "php_module"), ("php5_module", "php_module")];
 
-pub fn modules() -> &'static [ModuleRow] {
-    table::MODULES
+/// All modules, Apache's own first.
+pub fn modules() -> impl Iterator<Item = &'static ModuleRow> {
+    let tables = [
+        httpd_a_to_k::MODULES,
+        httpd_l_to_z::MODULES,
+        foreign::MODULES,
+    ];
+    tables.into_iter().flatten()
 }
 
 /// The module by its identifier.
 pub fn find_module(identifier: &str) -> Option<&'static ModuleRow> {
-    modules().iter().find(|row| row.identifier == identifier)
+    modules().find(|row| row.identifier == identifier)
 }
 
-/// What `LoadModule` came to.
+/// The result of `LoadModule`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadOutcome {
     Loaded(Provision),
@@ -96,7 +50,7 @@ pub struct LoadedModules {
 
 impl Default for LoadedModules {
     fn default() -> LoadedModules {
-        let there = modules().iter().filter(|row| row.link != Link::Loadable);
+        let there = modules().filter(|row| row.link != Link::Loadable);
         LoadedModules {
             identifiers: there.map(|row| row.identifier).collect(),
         }
@@ -107,7 +61,6 @@ impl LoadedModules {
     /// Everything that Saker knows, as for a configuration without `LoadModule`.
     pub fn everything() -> LoadedModules {
         let there = modules()
-            .iter()
             .filter(|row| !matches!(row.provision, Provision::Foreign | Provision::ForeignGuard));
         LoadedModules {
             identifiers: there.map(|row| row.identifier).collect(),
@@ -115,10 +68,7 @@ impl LoadedModules {
     }
 
     pub fn load(&mut self, identifier: &[u8]) -> LoadOutcome {
-        let Some(row) = modules()
-            .iter()
-            .find(|row| row.identifier.as_bytes() == identifier)
-        else {
+        let Some(row) = modules().find(|row| row.identifier.as_bytes() == identifier) else {
             return LoadOutcome::Unknown;
         };
         match self.identifiers.insert(row.identifier) {
@@ -127,7 +77,7 @@ impl LoadedModules {
         }
     }
 
-    /// Whether one of them is there, also under another of its names.
+    /// Returns whether one of them is loaded, also under another of its names.
     pub fn has_any(&self, identifiers: &[&str]) -> bool {
         let other_names = |identifier: &str| {
             ALIASES
@@ -139,21 +89,19 @@ impl LoadedModules {
             .any(|identifier| self.identifiers.contains(identifier) || other_names(identifier))
     }
 
-    /// What `<IfModule name>` asks: an identifier or a source file, in exact spelling.
+    /// Evaluates `<IfModule name>`: an identifier or a source file, in exact spelling.
     pub fn answers_to(&self, name: &[u8]) -> bool {
         let named = |row: &&ModuleRow| {
             row.identifier.as_bytes() == name || row.source_file.as_bytes() == name
         };
-        modules().iter().filter(named).any(|row| {
+        modules().filter(named).any(|row| {
             row.provision != Provision::Foreign && self.identifiers.contains(row.identifier)
         })
     }
 
     /// In the order of the table.
     pub fn rows(&self) -> impl Iterator<Item = &'static ModuleRow> {
-        modules()
-            .iter()
-            .filter(|row| self.identifiers.contains(row.identifier))
+        modules().filter(|row| self.identifiers.contains(row.identifier))
     }
 }
 

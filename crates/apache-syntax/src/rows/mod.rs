@@ -2,8 +2,10 @@
 //! files of applications use.
 
 mod access;
+mod authentication;
 mod cache;
 mod certificates;
+mod client_limits;
 mod connection;
 mod core;
 mod foreign;
@@ -12,10 +14,11 @@ mod language;
 mod listing;
 mod logging;
 mod mapping;
-mod neighbours;
 mod output;
 mod process;
 mod programs;
+mod proxy;
+mod sections;
 mod security;
 mod storage;
 mod tls;
@@ -26,8 +29,10 @@ use std::{collections::HashMap, sync::OnceLock};
 
 const TABLES: &[&[Row]] = &[
     language::ROWS,
+    sections::ROWS,
     core::ROWS,
     process::ROWS,
+    authentication::ROWS,
     access::ROWS,
     mapping::ROWS,
     listing::ROWS,
@@ -37,10 +42,11 @@ const TABLES: &[&[Row]] = &[
     tls::ROWS,
     certificates::ROWS,
     gateway::ROWS,
+    proxy::ROWS,
     cache::ROWS,
     storage::ROWS,
     programs::ROWS,
-    neighbours::ROWS,
+    client_limits::ROWS,
     security::ROWS,
     users::ROWS,
     foreign::ROWS,
@@ -145,8 +151,7 @@ mod tests {
         }
     }
 
-    /// Where they disagree, Apache goes by the overrides. These are its disagreements, by the
-    /// beginnings of their names.
+    /// Apache's disagreements, by the beginnings of their names; Apache goes by the overrides.
     #[test]
     fn the_manual_and_the_overrides_agree_on_htaccess() {
         const DISAGREE: &[&str] = &[

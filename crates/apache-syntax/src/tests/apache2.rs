@@ -292,7 +292,8 @@ fn directives(dump: &str) -> Vec<&str> {
         .collect()
 }
 
-/// What other packages have put beside Apache's own (mod_php insists on another MPM) stays out.
+/// Files that other packages have put beside Apache's own (mod_php insists on another MPM) stay
+/// out.
 fn is_of_the_package(name: &str) -> bool {
     static OWN: LazyLock<String> = LazyLock::new(|| {
         let listed = Command::new("dpkg-query")

@@ -30,7 +30,7 @@ fn files(extension: &str) -> Vec<PathBuf> {
     files
 }
 
-/// What does not match its expectation.
+/// Files that do not match their expectation.
 fn differences(extension: &str, rendered: impl Fn(&Path) -> String) -> Vec<String> {
     let mut different = Vec::new();
     for file in files(extension) {

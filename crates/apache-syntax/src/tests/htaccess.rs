@@ -38,7 +38,7 @@ const MODULES: &[&str] = &[
     "filter",
     "macro",
 ];
-/// What stands in `<Directory>`, `::`, and the file with its lines divided by ` | `.
+/// The content of `<Directory>`, `::`, and the file with its lines divided by ` | `.
 const FILES: &[&str] = &[
     "AllowOverride All :: SetEnv a b",
     "AllowOverride All :: Options -Indexes | RewriteEngine On | RewriteRule ^x$ y [L]",

@@ -3,13 +3,12 @@
 //! Called by: `content_filters::find`.
 //! Out of scope: what the filters do (`saker_content_filters`).
 
-use super::{ContentFilter, Passage};
 use crate::{
-    host::Host,
-    local::Local,
+    content_filters::filter::{ContentFilter, Passage},
     modules::setenvif,
     state::{peek, state},
 };
+use saker_apache_model::{dir_config::DirConfig, host::Host};
 use saker_content_filters::{
     Stage, buffer, catalog, data_url, inflate, rate_limit, sed, substitute,
 };
@@ -69,7 +68,7 @@ impl ContentFilter for Sed {
         exchange: &mut Exchange,
         _: &Host,
         _: &Watcher,
-        local: &Local,
+        local: &DirConfig,
         body: Box<dyn RequestBody>,
     ) -> Box<dyn RequestBody> {
         match local.sed.input() {
@@ -138,7 +137,7 @@ impl ContentFilter for Buffer {
         _: &mut Exchange,
         _: &Host,
         _: &Watcher,
-        local: &Local,
+        local: &DirConfig,
         body: Box<dyn RequestBody>,
     ) -> Box<dyn RequestBody> {
         buffer::filter_request(body, local.buffer.size_bytes())
@@ -223,10 +222,12 @@ impl ContentFilter for Deflate {
         exchange: &mut Exchange,
         _: &Host,
         _: &Watcher,
-        local: &Local,
+        local: &DirConfig,
         body: Box<dyn RequestBody>,
     ) -> Box<dyn RequestBody> {
-        let limits = local.deflate.of_requests(exchange.settings.body_bytes_max);
+        let limits = local
+            .deflate
+            .of_requests(exchange.routing.settings.body_bytes_max);
         inflate::filter_request(exchange, body, limits)
     }
 }
@@ -264,12 +265,9 @@ impl ContentFilter for RateLimit {
         catalog::RATE_LIMIT.changes_files
     }
 
-    fn prepare(&self, exchange: &mut Exchange, host: &Host, local: &Local) {
-        if rate_limit::VARIABLES
-            .iter()
-            .any(|name| setenvif::may_vary(host, local, Some(name.as_bytes())))
-        {
-            exchange.depends_on_request();
+    fn prepare(&self, exchange: &mut Exchange, host: &Host, local: &DirConfig) {
+        for name in rate_limit::VARIABLES {
+            setenvif::depends_on_variable(exchange, host, local, Some(name.as_bytes()));
         }
         rate_limit::apply(exchange);
     }

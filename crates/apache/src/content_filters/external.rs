@@ -3,13 +3,12 @@
 //! Called by: `content_filters::find`, for names of `ExtFilterDefine`.
 //! Out of scope: running the programs (`saker_content_filters::ext_filter`).
 
-use super::{ContentFilter, Passage};
 use crate::{
-    host::Host,
-    local::Local,
+    content_filters::filter::{ContentFilter, Passage},
     meta_variables::{self, shell_escaped, variable_name},
     state::peek,
 };
+use saker_apache_model::{dir_config::DirConfig, host::Host};
 use saker_content_filters::{Stage, ext_filter::ExternalFilter};
 use saker_files::Watcher;
 use saker_http::{Method, Status};
@@ -34,7 +33,7 @@ impl ContentFilter for ExternalFilter {
         exchange: &mut Exchange,
         host: &Host,
         watcher: &Watcher,
-        local: &Local,
+        local: &DirConfig,
         body: Box<dyn RequestBody>,
     ) -> Box<dyn RequestBody> {
         let media_type = exchange.head.view().first("content-type");
@@ -78,7 +77,7 @@ fn command(
     exchange: &Exchange,
     host: &Host,
     watcher: &Watcher,
-    local: &Local,
+    local: &DirConfig,
 ) -> Command {
     let mut command = filter.command(local.ext_filter.options());
     let state = peek(exchange).cloned().unwrap_or_default();
@@ -92,7 +91,10 @@ fn command(
         );
     }
     command.env("DOCUMENT_URI", OsStr::from_bytes(&exchange.path));
-    command.env("DOCUMENT_PATH_INFO", OsStr::from_bytes(&exchange.path_info));
+    command.env(
+        "DOCUMENT_PATH_INFO",
+        OsStr::from_bytes(&exchange.routing.path_info),
+    );
     if let Some(query) = &exchange.query {
         let mut query = saker_ap_expr::unescape(query, false).0;
         query.retain(|byte| *byte != 0);

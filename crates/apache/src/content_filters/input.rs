@@ -4,8 +4,8 @@
 //! Caveat: a filter nearer to the connection sees the bytes first, and of two with the same stage
 //! the one named last.
 
-use super::{ContentFilter, find};
-use crate::{host::Host, local::Local};
+use crate::content_filters::{filter::ContentFilter, find};
+use saker_apache_model::{dir_config::DirConfig, host::Host};
 use saker_files::Watcher;
 use saker_pipeline::{Exchange, NoBody};
 
@@ -15,7 +15,7 @@ pub fn wrap_request_body(
     exchange: &mut Exchange,
     host: &Host,
     watcher: &Watcher,
-    local: &Local,
+    local: &DirConfig,
     by_extension: &[Box<str>],
 ) {
     if exchange.body.is_end() {

@@ -4,7 +4,7 @@
 //! Caveat: the services of a worker own the filters, so a filter holds only a weak reference to the
 //! services.
 
-use crate::rules::ApacheRules;
+use crate::worker::ApacheRules;
 use saker_pipeline::Services;
 use std::rc::{Rc, Weak};
 

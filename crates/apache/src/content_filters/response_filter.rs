@@ -5,16 +5,18 @@
 //! sent. So content from files is gathered first; content of programs goes out as it comes.
 //! Out of scope: ranges of filtered content (RFC 9110 section 14.2 lets a server ignore them).
 
-use super::{Inside, Passage, find, stage_of};
 use crate::{
-    facts::Seen,
-    host::{Apache, Host},
-    local::Local,
-    modules::filters::Chosen,
-    response::{Way, facts::Answered, way},
+    content_filters::{filter::Passage, find, inside::Inside, stage_of},
+    facts::RequestFacts,
+    response::{facts::Answered, layers::Way, way},
     state::{State, peek},
 };
 use saker_ap_expr::Dependencies;
+use saker_apache_model::{
+    dir_config::DirConfig,
+    host::{Apache, Host},
+    modules::filters::Chosen,
+};
 use saker_config::model::Settings;
 use saker_content_filters::{PassThrough, gather, transform_response};
 use saker_files::{Kind, Watcher};
@@ -82,8 +84,8 @@ impl ContentFilters {
         &self,
         exchange: &Exchange,
         response: &Response,
-    ) -> Option<(Arc<Host>, State, Arc<Local>)> {
-        let host = self.apache.hosts.get(exchange.site_index)?;
+    ) -> Option<(Arc<Host>, State, Arc<DirConfig>)> {
+        let host = self.apache.hosts.get(exchange.routing.site_index)?;
         let own = peek(exchange)?;
         // Settings are known after the directory walk only, and generated error pages are not
         // filtered.
@@ -102,10 +104,10 @@ impl ContentFilters {
         response: &Response,
         host: &Host,
         own: &'f State,
-        local: &'f Local,
+        local: &'f DirConfig,
         content_type: Option<&str>,
     ) -> Vec<Chosen<'f>> {
-        let seen = Seen::new(exchange, own, host, &self.watcher);
+        let seen = RequestFacts::new(exchange, own, host, &self.watcher);
         let facts = Answered {
             request: &seen,
             status: response.status,
@@ -146,7 +148,7 @@ impl Filter for ContentFilters {
 
 /// Gathers stored content for its length, or leaves large content to be encoded while it is sent.
 async fn finish_body(exchange: &Exchange, response: &mut Response, is_stored: bool) {
-    let compression = &exchange.settings.compression;
+    let compression = &exchange.routing.settings.compression;
     let is_large = response
         .body
         .length()
@@ -170,7 +172,7 @@ fn set_codings(
     exchange: &mut Exchange,
     status: Status,
     own: &State,
-    local: &Local,
+    local: &DirConfig,
     chosen: &[Chosen<'_>],
     content_type: Option<&str>,
 ) {
@@ -187,10 +189,10 @@ fn set_codings(
     {
         compression.codings.clear();
     }
-    if exchange.settings.compression != compression {
-        exchange.settings = Arc::new(Settings {
+    if exchange.routing.settings.compression != compression {
+        exchange.routing.settings = Arc::new(Settings {
             compression,
-            ..Settings::clone(&exchange.settings)
+            ..Settings::clone(&exchange.routing.settings)
         });
     }
 }

@@ -3,8 +3,7 @@
 //! Difficulty: what the client said of the page does not hold for its parts: a part is had by GET,
 //! whole, and whatever the client has of it.
 
-use super::Origin;
-use crate::{fixups::subrequest, state::state};
+use crate::{includes::origin::Origin, state::state, subrequest::subrequest};
 use saker_http::{RequestHead, path::normalise_with};
 use saker_pipeline::{Exchange, Inner, NoBody};
 use saker_ssi::Target;
@@ -33,21 +32,23 @@ pub fn copy(exchange: &Exchange) -> Exchange {
         Rc::clone(&exchange.client),
         exchange.head.clone(),
         Box::new(NoBody),
-        Arc::clone(&exchange.site),
+        Arc::clone(&exchange.routing.site),
         exchange.now,
     );
     copy.host.clone_from(&exchange.host);
     copy.path.clone_from(&exchange.path);
     copy.query.clone_from(&exchange.query);
-    copy.path_info.clone_from(&exchange.path_info);
-    copy.settings = Arc::clone(&exchange.settings);
+    copy.routing
+        .path_info
+        .clone_from(&exchange.routing.path_info);
+    copy.routing.settings = Arc::clone(&exchange.routing.settings);
     copy.environment = exchange.environment.clone();
-    copy.handler.clone_from(&exchange.handler);
-    copy.user.clone_from(&exchange.user);
-    copy.site_index = exchange.site_index;
-    copy.log_id = Rc::clone(&exchange.log_id);
+    copy.routing.handler.clone_from(&exchange.routing.handler);
+    copy.access.user.clone_from(&exchange.access.user);
+    copy.routing.site_index = exchange.routing.site_index;
+    copy.log.id = Rc::clone(&exchange.log.id);
     copy.share_budget(exchange);
-    if let Some(page) = exchange.stand_in.as_deref() {
+    if let Some(page) = exchange.log.error_document.as_deref() {
         copy.path = page.path().to_vec();
         copy.query = page.query().map(<[u8]>::to_vec);
         copy.environment = page.environment().clone();

@@ -7,20 +7,23 @@
 //! requests need of it is taken along ([`Origin`]). Absent on purpose: keeping what comes out. It
 //! depends on more than files.
 
-mod inside;
-mod run;
-mod world;
+pub mod inside;
+pub mod origin;
+pub mod run;
+pub mod shared;
+pub mod world;
 
 use crate::{
-    content_filters::{ContentFilter, Passage},
-    host::Host,
-    local::Local,
+    content_filters::filter::{ContentFilter, Passage},
+    includes::{
+        origin::{Origin, options},
+        shared::Shared,
+    },
     meta_variables,
-    modules::include::XBitHack,
     state::{State, peek},
     walk::link_policy,
 };
-use saker_apache_syntax::options::{INCLUDES as INCLUDES_OPTION, INCLUDES_EXEC};
+use saker_apache_model::{dir_config::DirConfig, modules::include::XBitHack};
 use saker_content_filters::{Stage, as_stream, catalog, made::Made};
 use saker_files::{Kind, Metadata, Watcher, resolve};
 use saker_http::{Method, Status, date::format_date};
@@ -30,27 +33,11 @@ use saker_telemetry::{error_log, message};
 use std::{cell::RefCell, path::Path, rc::Rc, sync::Arc};
 
 pub const INCLUDES: Includes = Includes;
+
 pub const NAME: &str = catalog::INCLUDES.name;
+
 /// The handler of pages, as old configurations name it.
 const HANDLER: &str = "server-parsed";
-
-/// What a page and everything that it includes have in common.
-pub struct Shared {
-    variables: RefCell<Variables>,
-    /// Of the page that the client asked for.
-    modified_s: i64,
-    owner: u32,
-}
-
-/// The request for a page, kept for the requests that its elements make.
-pub struct Origin {
-    exchange: Exchange,
-    state: State,
-    host: Arc<Host>,
-    local: Arc<Local>,
-    watcher: Watcher,
-    shared: Rc<Shared>,
-}
 
 pub struct Includes;
 
@@ -64,7 +51,12 @@ impl ContentFilter for Includes {
     }
 
     /// Only where permissions say that the page is as old as its file.
-    fn keeps_validators(&self, exchange: &mut Exchange, watcher: &Watcher, local: &Local) -> bool {
+    fn keeps_validators(
+        &self,
+        exchange: &mut Exchange,
+        watcher: &Watcher,
+        local: &DirConfig,
+    ) -> bool {
         local.include.x_bit_hack == Some(XBitHack::Full)
             && file(exchange, watcher, local).is_some_and(|file| file.mode & 0o010 != 0)
     }
@@ -75,12 +67,12 @@ impl ContentFilter for Includes {
     }
 }
 
-/// Whether a file is such a page without any filter being named: by its handler, or by its
+/// Returns whether a file is such a page without a filter being named: by its handler, or by its
 /// permissions (the Apache manual, XBitHack). With the handler and the type that then are left.
 pub fn page(
     exchange: &mut Exchange,
     watcher: &Watcher,
-    local: &Local,
+    local: &DirConfig,
     handler: Option<Box<str>>,
     media_type: Option<Box<str>>,
 ) -> (bool, Option<Box<str>>, Option<Box<str>>) {
@@ -97,15 +89,6 @@ pub fn page(
             .is_some_and(|media_type| media_type.starts_with("text/html"))
         && file(exchange, watcher, local).is_some_and(|file| file.mode & 0o100 != 0);
     (is_page, handler, media_type)
-}
-
-/// Whether pages are looked through here, and may run programs.
-fn options(local: &Local) -> (bool, bool) {
-    let options = local.core.options.in_force();
-    (
-        options.contains(INCLUDES_OPTION),
-        options.contains(INCLUDES_EXEC),
-    )
 }
 
 fn start(passage: &mut Passage<'_>) {
@@ -125,7 +108,7 @@ fn start(passage: &mut Passage<'_>) {
     let file = file(passage.exchange, passage.watcher, passage.local);
     describe(passage, file.as_ref());
     if passage.exchange.head.view().method() == Method::Head && !state.is_subrequest {
-        // Nobody sees it, and it might run programs. How long it would be is not known.
+        // No client sees it, and it might run programs. Its length is not known.
         passage.response.body = Body::Stream(Box::new(Made::by(|_| std::future::pending())));
         return;
     }
@@ -157,7 +140,7 @@ fn start(passage: &mut Passage<'_>) {
 }
 
 /// The file behind a request, if there is one.
-fn file(exchange: &mut Exchange, watcher: &Watcher, local: &Local) -> Option<Metadata> {
+fn file(exchange: &mut Exchange, watcher: &Watcher, local: &DirConfig) -> Option<Metadata> {
     let state = peek(exchange)?;
     let relative = state
         .filename
@@ -170,14 +153,14 @@ fn file(exchange: &mut Exchange, watcher: &Watcher, local: &Local) -> Option<Met
         Path::new("/"),
         &relative,
         policy,
-        &mut exchange.stamps,
+        &mut exchange.cache.change_tokens,
     )
     .ok()
     .map(|found| found.metadata)
 }
 
-/// What comes out has another length, and other validators: none, unless the configuration says
-/// that it has.
+/// The output has another length, and other validators: none, unless the configuration says that it
+/// has.
 fn describe(passage: &mut Passage<'_>, file: Option<&Metadata>) {
     let include = &passage.local.include;
     let is_full = include.x_bit_hack == Some(XBitHack::Full)
@@ -221,8 +204,8 @@ fn shared(
         variables.set_lazy(name.as_bytes(), lazy);
     }
     variables.set(b"DOCUMENT_URI", &exchange.path);
-    if !exchange.path_info.is_empty() {
-        variables.set(b"DOCUMENT_PATH_INFO", &exchange.path_info);
+    if !exchange.routing.path_info.is_empty() {
+        variables.set(b"DOCUMENT_PATH_INFO", &exchange.routing.path_info);
     }
     variables.set_lazy(b"USER_NAME", Lazy::UserName);
     let name = state

@@ -1,8 +1,8 @@
 //! Drives a page: gives it its content, meets what it demands, sends on what it says.
 
-use super::{Origin, inside, world::PageWorld};
 use crate::{
-    content_filters::Inside,
+    content_filters::inside::Inside,
+    includes::{inside, origin::Origin, world::PageWorld},
     meta_variables::variable_name,
     state::{peek, state},
     walk::link_policy,
@@ -15,7 +15,7 @@ use saker_content_filters::{
 use saker_files::{Kind, resolve};
 use saker_http::{Status, escape};
 use saker_pipeline::{Body, BodyError, BodyStream, Chunk, Exchange, Response, phases, respond};
-use saker_ssi::{Answer, Demand, Page, Step, Target, Value, World};
+use saker_ssi::{Answer, Demand, Page, SsiContext, Step, Target, Value};
 use std::{
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
@@ -23,7 +23,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// What a program may say on a page.
+/// Bytes of output that a program may put on a page.
 const PROGRAM_BYTES_MAX: usize = 64 << 20;
 
 pub async fn run(
@@ -89,7 +89,7 @@ async fn meet(
                 .map_err(|_| format!("{} broke off", shown(&target)))?;
         }
         Demand::Look(target) => return look(origin, inside, target).await,
-        // A shell would be the server's user, who is nobody to run what is in this folder.
+        // A shell would run as the server's user, who may not run what is in this folder.
         Demand::Command(_) if origin.local.cgi.user.is_some() || origin.state.home_of.is_some() => {
             return Err(
                 "exec cmd is refused where programs run as another user: use exec cgi".into(),
@@ -107,7 +107,7 @@ fn shown(target: &Target) -> String {
     format!("unable to include \"{}\"", String::from_utf8_lossy(name))
 }
 
-/// What another part of the site says to a request of the page's.
+/// The response of another part of the site to a request of the page's.
 async fn answered(
     origin: &Origin,
     inside: &Inside,
@@ -129,12 +129,13 @@ async fn answered(
     }
     // The Apache manual, core, Options: without leave to run programs nothing but text is taken in.
     let media_type = inner
+        .routing
         .settings
         .files
         .whole_type
         .as_deref()
         .filter(|media_type| !media_type.is_empty());
-    if !super::options(&origin.local).1
+    if !crate::includes::origin::options(&origin.local).1
         && media_type.is_some_and(|media_type| !media_type.starts_with("text/"))
     {
         return Err(format!("unable to include potential exec {}", refused()));
@@ -216,8 +217,7 @@ async fn look(origin: &Origin, inside: &Inside, target: &Target) -> Result<Answe
     }
 }
 
-/// What `/bin/sh` says to a command, with the page's variables for its environment, in the page's
-/// folder.
+/// Runs a command by `/bin/sh`, with the page's variables as its environment, in the page's folder.
 async fn shell(origin: &Origin, command: &[u8], out: &Out) -> std::io::Result<()> {
     let mut shell = Command::new("/bin/sh");
     shell

@@ -1,12 +1,14 @@
 //! What a page asks in passing: variables, times, sizes, expressions.
 
-use super::Origin;
-use crate::{ahead, content_filters::Inside, facts::Seen, listing, time};
+use crate::{
+    content_filters::inside::Inside, facts::RequestFacts, includes::origin::Origin, look_ahead,
+    time,
+};
 use saker_ap_expr::{
     Evaluation, Expression, ExpressionOptions, Facts, FileFault, FileTest, LocalTime, Variable,
     Work,
 };
-use saker_ssi::{Lazy, Matched, Variables, World};
+use saker_ssi::{Lazy, Matched, SsiContext, Variables};
 use saker_telemetry::{error_log, message};
 use std::{borrow::Cow, net::IpAddr};
 
@@ -30,7 +32,7 @@ impl<'p> PageWorld<'p> {
         self.origin.shared.variables.replace(self.variables);
     }
 
-    fn seen(&self) -> Seen<'_> {
+    fn seen(&self) -> RequestFacts<'_> {
         let Origin {
             exchange,
             state,
@@ -38,14 +40,14 @@ impl<'p> PageWorld<'p> {
             watcher,
             ..
         } = self.origin;
-        Seen {
+        RequestFacts {
             rules: Some((self.inside.rules(), host)),
-            ..Seen::new(exchange, state, host, watcher)
+            ..RequestFacts::new(exchange, state, host, watcher)
         }
     }
 }
 
-impl World for PageWorld<'_> {
+impl SsiContext for PageWorld<'_> {
     fn variables(&mut self) -> &mut Variables {
         &mut self.variables
     }
@@ -65,7 +67,7 @@ impl World for PageWorld<'_> {
     }
 
     fn short_size(&self, bytes: u64) -> Vec<u8> {
-        listing::short_size(bytes).into_bytes()
+        crate::listing::page::short_size(bytes).into_bytes()
     }
 
     fn holds(
@@ -103,7 +105,7 @@ impl World for PageWorld<'_> {
             watcher,
             ..
         } = self.origin;
-        ahead::by_path(self.inside.rules(), exchange, host, watcher, path)
+        look_ahead::by_path(self.inside.rules(), exchange, host, watcher, path)
             .is_ok_and(|ahead| ahead.status.0 < 400)
     }
 
@@ -143,7 +145,7 @@ fn user_name(uid: u32) -> Option<Vec<u8>> {
 
 /// The facts of the request, with the page's variables for its environment.
 struct InPage<'p> {
-    seen: &'p Seen<'p>,
+    seen: &'p RequestFacts<'p>,
     world: &'p PageWorld<'p>,
     matched: &'p Matched,
     time_format: &'p [u8],

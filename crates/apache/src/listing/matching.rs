@@ -3,8 +3,8 @@
 //! Difficulty: three kinds of patterns, each with rules of its own; of several that match the
 //! innermost and first counts.
 
-use crate::modules::autoindex::{Autoindex, By, Item};
 use saker_ap_expr::{GlobOptions, glob_matches};
+use saker_apache_model::modules::autoindex::{Autoindex, By, Item};
 
 /// Compared with the last component of a path, for those below the folder of the rule.
 pub fn is_ignored(settings: &Autoindex, path: &[u8]) -> bool {

@@ -7,33 +7,42 @@
 //! bytes are bounded, and the outcome is never kept, since it depends on the query and on the
 //! client.
 
-mod matching;
-mod order;
-mod page;
-mod work;
+pub mod entry;
+pub mod form;
+pub mod matching;
+pub mod order;
+pub mod page;
+pub mod work;
 
-use crate::verdict::Verdict;
+pub use work::Work;
+
 use crate::{
-    fixups::{descend, nested, subrequest},
+    listing::{
+        entry::Entry,
+        form::form,
+        matching::{description, is_ignored, item, special},
+        page::{Form, PAGE_BYTES_MAX},
+        work::{Folder, Page, Stage, Trying},
+    },
+    magic, signature,
+    state::{peek, state},
+    subrequest::{nested, run_phases, subrequest},
+    verdict::Verdict,
+    walk::link_policy,
+    worker::ApacheRules,
+};
+use saker_ap_expr::{GlobOptions, glob_matches};
+use saker_apache_model::{
+    dir_config::DirConfig,
     host::Host,
-    local::Local,
-    magic,
     modules::{
         autoindex::{
-            Autoindex, FANCY, FOLDERS_FIRST, IGNORE_CLIENT, Item, NO_PREAMBLE, NO_SORTING,
-            SCAN_TITLES, SHOW_FORBIDDEN, TABLE, TRACK_MODIFIED, VERSION_SORT,
+            Autoindex, FANCY, FOLDERS_FIRST, Item, NO_PREAMBLE, SCAN_TITLES, SHOW_FORBIDDEN, TABLE,
+            TRACK_MODIFIED,
         },
         mime::Facts,
     },
-    rules::ApacheRules,
-    signature,
-    state::{peek, state},
-    walk::link_policy,
 };
-use matching::{description, is_ignored, item, special};
-pub use page::short_size;
-use page::{Form, PAGE_BYTES_MAX};
-use saker_ap_expr::{GlobOptions, glob_matches};
 use saker_files::{Kind, Resolved, Watcher, resolve};
 use saker_http::{Status, date::format_date, escape};
 use saker_net::jobs::JobError;
@@ -46,41 +55,16 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-pub use work::Work;
-use work::{Folder, Page, Stage, Trying};
 
 /// For so long a worker tries entries before others have their turn.
 const TURN: Duration = Duration::from_millis(1);
-/// Of a header, a readme, or a page whose title is wanted.
+
+/// Bytes of a header, a readme, or a page whose title is wanted.
 const PIECE_BYTES_MAX: u64 = 1 << 20;
-
-#[derive(Clone, Debug, Default)]
-pub struct Entry {
-    /// Folders with a slash at their end; the folder above by its path.
-    pub name: Vec<u8>,
-    pub is_parent: bool,
-    /// Sorted before files.
-    pub first: bool,
-    pub bytes: Option<u64>,
-    pub modified_s: Option<i64>,
-    pub icon: Option<Box<str>>,
-    pub alternative: Option<Box<str>>,
-    pub description: Option<String>,
-}
-
-impl Entry {
-    pub fn shown(&self) -> &[u8] {
-        if self.is_parent {
-            b"Parent Directory"
-        } else {
-            &self.name
-        }
-    }
-}
 
 /// Begins the listing of the folder that the exchange has come to. The step is asked again
 /// ([`go_on`]) until the page is there.
-pub fn begin(exchange: &mut Exchange, watcher: &Watcher, local: &Arc<Local>) -> Verdict {
+pub fn begin(exchange: &mut Exchange, watcher: &Watcher, local: &Arc<DirConfig>) -> Verdict {
     exchange.depends_on_request();
     exchange.trace("content", None, || {
         "a folder without an index file: listed".into()
@@ -95,7 +79,7 @@ pub fn begin(exchange: &mut Exchange, watcher: &Watcher, local: &Arc<Local>) -> 
         Path::new("/"),
         relative,
         policy,
-        &mut exchange.stamps,
+        &mut exchange.cache.change_tokens,
     )
     .ok();
     let Some(folder) = found.filter(|found| found.metadata.kind == Kind::Directory) else {
@@ -112,7 +96,7 @@ pub fn begin(exchange: &mut Exchange, watcher: &Watcher, local: &Arc<Local>) -> 
     };
     let work = Rc::new(Work::new(folder));
     state(exchange).listing = Some(Rc::clone(&work));
-    Verdict::Wait(work.read(exchange.site_index))
+    Verdict::Wait(work.read(exchange.routing.site_index))
 }
 
 /// The next step of a listing that was begun.
@@ -263,66 +247,6 @@ fn describe(settings: &Autoindex, folder: &Resolved, response: &mut Response) {
     }
 }
 
-/// What the query wants of the page: `C`, `O`, `F`, `V` and `P`, up to the first thing that is none
-/// of them. And the pattern of `P`.
-fn form<'s>(settings: &'s Autoindex, query: &[u8]) -> (Form<'s>, Option<Vec<u8>>) {
-    let (key, descends) = settings.order.unwrap_or((b'N', false));
-    let blank_icon = special(&settings.icons, "^^BLANKICON^^");
-    let mut form = Form {
-        settings,
-        options: settings.options(),
-        key,
-        descends,
-        arguments: Vec::new(),
-        blank_icon,
-    };
-    if form.options & IGNORE_CLIENT != 0 {
-        form.options |= NO_SORTING;
-        return (form, None);
-    }
-    let (mut fancy, mut version, mut pattern) = (None, None, None);
-    for part in query.split(|byte| matches!(byte, b';' | b'&')) {
-        match part {
-            [b'C', b'=', key @ (b'N' | b'M' | b'S' | b'D')] => form.key = *key,
-            [b'O', b'=', direction @ (b'A' | b'D')] => form.descends = *direction == b'D',
-            [b'F', b'=', digit @ b'0'..=b'2'] => {
-                form.options &= !(FANCY | TABLE);
-                form.options |= [0, FANCY, FANCY | TABLE]
-                    .get(usize::from(*digit - b'0'))
-                    .copied()
-                    .unwrap_or_default();
-                fancy = Some(*digit);
-            }
-            [b'V', b'=', digit @ (b'0' | b'1')] => {
-                form.options = if *digit == b'1' {
-                    form.options | VERSION_SORT
-                } else {
-                    form.options & !VERSION_SORT
-                };
-                version = Some(*digit);
-            }
-            [b'P', b'=', text @ ..] if !text.is_empty() => pattern = Some(text.to_vec()),
-            [b'P', b'='] => {}
-            _ => break,
-        }
-    }
-    for (name, digit) in [("F", fancy), ("V", version)] {
-        form.arguments.extend(
-            digit
-                .into_iter()
-                .flat_map(|digit| format!(";{name}={}", char::from(digit)).into_bytes()),
-        );
-    }
-    if let Some(text) = &pattern {
-        form.arguments.extend_from_slice(b";P=");
-        escape::html(text, &mut form.arguments);
-    }
-    (
-        form,
-        pattern.map(|text| saker_ap_expr::unescape(&text, false).0),
-    )
-}
-
 /// The folder above; none for the root.
 fn parent(
     exchange: &Exchange,
@@ -417,7 +341,7 @@ fn entry(
     ))
 }
 
-/// What an entry would be as a request of its own, if it would be answered.
+/// Tries an entry as a request of its own. `None`: it would not be answered.
 fn tried(
     rules: &ApacheRules,
     exchange: &mut Exchange,
@@ -427,7 +351,7 @@ fn tried(
 ) -> Option<Facts> {
     let mut inner = nested(exchange, [exchange.path.as_slice(), name].concat());
     inner.query = None;
-    match descend(rules, &mut inner) {
+    match run_phases(rules, &mut inner) {
         Verdict::Pass => {}
         Verdict::Answer(response) if response.status.0 < 400 => {}
         // Nothing is found out about what is closed.
@@ -439,7 +363,10 @@ fn tried(
         }
         Verdict::Answer(_) | Verdict::Restart | Verdict::Wait(_) => return None,
     }
-    exchange.stamps.append(&mut inner.stamps);
+    exchange
+        .cache
+        .change_tokens
+        .append(&mut inner.cache.change_tokens);
     let own = peek(&inner)?;
     let local = own.local.as_ref()?;
     let mut facts = magic::facts(
@@ -448,7 +375,7 @@ fn tried(
         rules.watcher(),
         name,
         &own.filename,
-        &mut exchange.stamps,
+        &mut exchange.cache.change_tokens,
     );
     facts.media_type = local
         .core
@@ -465,7 +392,7 @@ fn body(
     exchange: &mut Exchange,
     host: &Host,
     watcher: &Watcher,
-    local: &Local,
+    local: &DirConfig,
     form: &Form<'_>,
     rows: &[u8],
 ) -> Vec<u8> {
@@ -547,7 +474,7 @@ fn piece(
         [exchange.path.as_slice(), name.as_bytes()].concat()
     };
     let mut inner = subrequest(exchange, path, Inner::Lookup)?;
-    let verdict = descend(rules, &mut inner);
+    let verdict = run_phases(rules, &mut inner);
     let own = peek(&inner)?;
     if !matches!(verdict, Verdict::Pass) || own.kind != Some(Kind::File) {
         return None;
@@ -559,7 +486,7 @@ fn piece(
         watcher,
         &own.filename,
         &own.filename,
-        &mut exchange.stamps,
+        &mut exchange.cache.change_tokens,
     );
     let kind = local
         .core
@@ -574,7 +501,7 @@ fn piece(
         Path::new("/"),
         relative,
         policy,
-        &mut exchange.stamps,
+        &mut exchange.cache.change_tokens,
     )
     .ok()?;
     let text = content(&found)?;

@@ -1,8 +1,8 @@
 //! The order of a listing's entries: the folder above first, folders before files where that is
 //! wanted, then by a column, then by name.
 
-use super::{Entry, page::Form};
-use crate::modules::autoindex::{IGNORE_CASE, VERSION_SORT};
+use crate::listing::{entry::Entry, page::Form};
+use saker_apache_model::modules::autoindex::{IGNORE_CASE, VERSION_SORT};
 use std::cmp::Ordering;
 
 pub fn compare(one: &Entry, other: &Entry, form: &Form<'_>) -> Ordering {

@@ -3,8 +3,8 @@
 //!
 //! Difficulty: scripts read these pages, so every blank is where Apache has it.
 
-use super::Entry;
-use crate::modules::autoindex::{
+use crate::listing::entry::Entry;
+use saker_apache_model::modules::autoindex::{
     Autoindex, COLUMN_WIDTH, FANCY, ICONS_ARE_LINKS, NO_DESCRIPTION, NO_ICON, NO_MODIFIED,
     NO_RULES, NO_SIZE, NO_SORTING, OLD_DATES, TABLE, Width, XHTML,
 };
@@ -12,17 +12,18 @@ use saker_http::escape;
 
 /// A page has no more rows once it is as long as this.
 pub const PAGE_BYTES_MAX: usize = 16 << 20;
+
 /// No name and no description takes more room, whatever width is asked for.
 const WIDTH_MAX: usize = 4096;
 
-/// How this request wants it.
+/// The form of the page that this request wants.
 pub struct Form<'f> {
     pub settings: &'f Autoindex,
     pub options: u32,
     /// `N`, `M`, `S` or `D`.
     pub key: u8,
     pub descends: bool,
-    /// What the links of columns carry on.
+    /// Arguments that the links of columns carry on.
     pub arguments: Vec<u8>,
     pub blank_icon: Option<&'f str>,
 }

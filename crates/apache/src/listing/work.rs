@@ -5,20 +5,28 @@
 //! Dropping the request cancels it. Out of scope: what an entry looks like (`page`), and whether it
 //! is shown.
 
-use super::{Entry, form, order::compare, page};
-use crate::local::Local;
+use crate::listing::{entry::Entry, form::form, order::compare, page};
+use saker_apache_model::dir_config::DirConfig;
 use saker_files::{
     EntryChoice, LinkPolicy, Resolved, Watcher, open_entry, read_directory, resolve,
 };
 use saker_http::Status;
 use saker_net::jobs::{self, Cancel, JobError, JobKind, JobPlace};
 use std::{
-    cell::RefCell, ffi::OsStr, future::Future, io, os::unix::ffi::OsStrExt, os::unix::fs::FileExt,
-    path::Path, pin::Pin, rc::Rc, sync::Arc,
+    cell::RefCell,
+    ffi::OsStr,
+    future::Future,
+    io,
+    os::unix::{ffi::OsStrExt, fs::FileExt},
+    path::Path,
+    pin::Pin,
+    rc::Rc,
+    sync::Arc,
 };
 
 /// More than anyone reads.
 const ENTRIES_MAX: usize = 10_000;
+
 /// A title stands near the beginning of its page.
 const LOOKED_AT_BYTES: usize = 8191;
 
@@ -26,7 +34,7 @@ type Pause = Pin<Box<dyn Future<Output = ()>>>;
 
 /// The folder and how it is wanted.
 pub struct Folder {
-    pub local: Arc<Local>,
+    pub local: Arc<DirConfig>,
     /// With a slash at its end.
     pub filename: Vec<u8>,
     pub query: Vec<u8>,
@@ -46,7 +54,7 @@ pub struct Trying {
     pub place: JobPlace,
     pub left: Vec<saker_files::Entry>,
     pub done: Vec<(Entry, Option<Page>)>,
-    /// Of text in those that are done.
+    /// Bytes of text in those that are done.
     pub bytes: usize,
     pub is_first: bool,
 }

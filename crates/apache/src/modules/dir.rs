@@ -1,104 +1,243 @@
-//! mod_dir: index files, slashes behind folders, and what answers for what is not there.
+//! mod_dir: the slash behind a folder, index files, FallbackResource.
+//!
+//! Called by: `fixups`.
+//! Caveat: an index file is a subrequest, which has to get as far as being answered.
 
-use super::core::texts;
 use crate::{
-    local::{Local, Set, said},
-    reading::Reading,
+    redirect::redirect,
+    state::{peek, state},
+    subrequest::{adopt, run_phases, subrequest},
+    verdict::Verdict,
+    worker::ApacheRules,
 };
-use saker_apache_syntax::Node;
+use saker_apache_model::{dir_config::DirConfig, host::Host, modules::alias::Redirected};
+use saker_files::Kind;
+use saker_http::{Method, Status, path::normalise_with};
+use saker_pipeline::{Exchange, Inner, Response};
 
-#[derive(Clone, Debug, Default)]
-pub struct Dir {
-    /// In order; those that begin with a slash are paths of the site. `None`: `index.html`.
-    pub index: Option<Vec<Box<str>>>,
-    pub slash: Option<bool>,
-    /// Redirect to the index file instead of showing it, with this status.
-    pub index_redirect: Option<Option<u16>>,
-    /// `disabled` is `None`.
-    pub fallback: Option<Option<Box<str>>>,
-    pub check_handler: Option<bool>,
+/// mod_dir: the slash behind a folder, its index file, and what answers for what is not there.
+pub fn folder(
+    rules: &ApacheRules,
+    exchange: &mut Exchange,
+    host: &Host,
+    local: &DirConfig,
+) -> Verdict {
+    let kind = peek(exchange).and_then(|state| state.kind);
+    if kind != Some(Kind::Directory) {
+        return if kind.is_none() && !has_handler(exchange, host, local) {
+            fallback(exchange, local)
+        } else {
+            Verdict::Pass
+        };
+    }
+    if !exchange.path.ends_with(b"/") {
+        return add_slash(exchange, host, local);
+    }
+    if !matches!(
+        exchange.head.view().method(),
+        Method::Get | Method::Head | Method::Post | Method::Options
+    ) {
+        return Verdict::Pass;
+    }
+    if local.core.set_handler.as_ref().is_some_and(Option::is_some)
+        && local.dir.check_handler == Some(true)
+    {
+        return Verdict::Pass;
+    }
+    index_file(rules, exchange, host, local)
 }
 
-impl Dir {
-    pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
-        ("DirectoryIndex", set_index),
-        ("DirectorySlash", |node, local, _| {
-            set_flag(node, &mut local.dir.slash)
-        }),
-        ("DirectoryCheckHandler", |node, local, _| {
-            set_flag(node, &mut local.dir.check_handler)
-        }),
-        ("DirectoryIndexRedirect", set_index_redirect),
-        ("FallbackResource", set_fallback),
-    ];
+/// A folder whose path has no slash at its end: the client is sent to the path that has one.
+fn add_slash(exchange: &mut Exchange, host: &Host, local: &DirConfig) -> Verdict {
+    if local.dir.slash == Some(false) {
+        as_if_with_slash(exchange);
+        return Verdict::Pass;
+    }
+    // Two slashes at the beginning would make a host of the first component.
+    let slashes = exchange
+        .path
+        .iter()
+        .take_while(|byte| **byte == b'/')
+        .count();
+    let from = slashes.saturating_sub(1);
+    let mut location = saker_ap_expr::escape_uri(exchange.path.get(from..).unwrap_or_default());
+    location.push(b'/');
+    if let Some(query) = &exchange.query {
+        location.push(b'?');
+        location.extend_from_slice(query);
+        exchange.depends_on_request();
+    }
+    let redirected = Redirected {
+        status: 301,
+        location: Some(location),
+        is_relative: false,
+    };
+    redirect(exchange, host, redirected)
+}
 
-    pub fn under(&self, over: &Dir) -> Dir {
-        Dir {
-            index: said(&self.index, &over.index),
-            slash: over.slash.or(self.slash),
-            index_redirect: over.index_redirect.or(self.index_redirect),
-            fallback: said(&self.fallback, &over.fallback),
-            check_handler: over.check_handler.or(self.check_handler),
+/// Tries the names of DirectoryIndex, then FallbackResource.
+fn index_file(
+    rules: &ApacheRules,
+    exchange: &mut Exchange,
+    host: &Host,
+    local: &DirConfig,
+) -> Verdict {
+    let (mut refusal, is_only) = (None, local.dir.index_names().count() == 1);
+    for name in local.dir.index_names() {
+        if exchange.is_over_budget() {
+            return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
+        }
+        match index(rules, exchange, host, local, name) {
+            // One that may not be seen is passed over as long as there are others; if there is
+            // none, nothing else is shown either.
+            Verdict::Answer(response) if response.status.is_error() && !is_only => {
+                refusal = Some(response)
+            }
+            // Taken over.
+            Verdict::Pass
+                if peek(exchange).is_some_and(|state| {
+                    state.kind == Some(Kind::File) || state.proxied.is_some()
+                }) =>
+            {
+                return Verdict::Pass;
+            }
+            Verdict::Pass => {}
+            verdict => return verdict,
         }
     }
+    if let Some(refusal) = refusal {
+        return Verdict::Answer(refusal);
+    }
+    fallback(exchange, local)
+}
 
-    /// Names to try, in order.
-    pub fn index_names(&self) -> impl Iterator<Item = &str> {
-        let named = self
-            .index
-            .as_deref()
-            .unwrap_or_default()
-            .iter()
-            .map(|name| &**name);
-        let default = self.index.is_none().then_some("index.html");
-        named.chain(default)
+/// Returns whether a handler of its own is set: then it is that one's business, there or not
+/// (mod_dir).
+fn has_handler(exchange: &Exchange, host: &Host, local: &DirConfig) -> bool {
+    let Some(own) = peek(exchange) else {
+        return false;
+    };
+    let is_set = own.forced_handler.is_some()
+        || local.core.set_handler.as_ref().is_some_and(Option::is_some);
+    is_set
+        || local
+            .mime
+            .facts(&own.filename, &host.types)
+            .handler
+            .is_some()
+}
+
+/// A folder under its name without the slash may be listed, or refused, under that name.
+fn as_if_with_slash(exchange: &mut Exchange) {
+    if let Some(mapped) = exchange
+        .routing
+        .mapped
+        .as_mut()
+        .filter(|mapped| !mapped.relative.is_empty())
+    {
+        mapped.relative.push(b'/');
     }
 }
 
-/// On or Off.
-pub fn set_flag(node: &Node, slot: &mut Option<bool>) -> Result<(), String> {
-    let word = texts(node).into_iter().next().unwrap_or_default();
-    *slot = Some(match word.to_ascii_lowercase().as_str() {
-        "on" => true,
-        "off" => false,
-        _ => return Err(format!("{} must be On or Off", node.canonical_name())),
-    });
-    Ok(())
-}
-
-/// Lines in one section add up; `disabled` alone empties the list.
-fn set_index(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
-    let words = texts(node);
-    let index = local.dir.index.get_or_insert_default();
-    match words.as_slice() {
-        [] => return Err("DirectoryIndex requires at least one argument".into()),
-        [only] if only.eq_ignore_ascii_case("disabled") => index.clear(),
-        names => index.extend(names.iter().map(|name| name.as_str().into())),
+/// An index file is a request of its own, which has to get as far as being answered.
+fn index(
+    rules: &ApacheRules,
+    exchange: &mut Exchange,
+    host: &Host,
+    local: &DirConfig,
+    name: &str,
+) -> Verdict {
+    let path = match name.strip_prefix('/') {
+        Some(_) => name.as_bytes().to_vec(),
+        None => [exchange.path.as_slice(), name.as_bytes()].concat(),
+    };
+    let path = without_detours(path, host);
+    let Some(mut inner) = subrequest(exchange, path.clone(), Inner::Lookup) else {
+        return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
+    };
+    let outcome = run_phases(rules, &mut inner);
+    exchange.depends_on_exchange(&mut inner);
+    let refused = match outcome {
+        Verdict::Pass => None,
+        Verdict::Answer(response) => Some(response),
+        // Rules lead on from what is there; what is not there is no index file, wherever they would
+        // lead.
+        Verdict::Restart
+            if peek(&inner).is_some_and(|state| state.rewritten_as == Some(Kind::File)) =>
+        {
+            adopt(exchange, inner);
+            return Verdict::Restart;
+        }
+        Verdict::Restart => return Verdict::Pass,
+        // This step is asked again, and tries again.
+        other => return other,
+    };
+    exchange.access.user = inner.access.user.take().or(exchange.access.user.take());
+    let found =
+        peek(&inner).is_some_and(|state| state.kind == Some(Kind::File) || state.proxied.is_some());
+    match refused {
+        None if found => {}
+        Some(response) if response.status.0 >= 300 && response.status.0 < 400 => {
+            return Verdict::Answer(response);
+        }
+        Some(response) if response.status.is_error() && response.status != Status::NOT_FOUND => {
+            return Verdict::Answer(response);
+        }
+        _ => return Verdict::Pass,
     }
-    Ok(())
+    if let Some(Some(status)) = local.dir.index_redirect {
+        let location = saker_ap_expr::escape_uri(&path);
+        return redirect(
+            exchange,
+            host,
+            Redirected {
+                status,
+                location: Some(location),
+                is_relative: false,
+            },
+        );
+    }
+    adopt(exchange, inner);
+    Verdict::Pass
 }
 
-fn set_index_redirect(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
-    let word = texts(node).into_iter().next().unwrap_or_default();
-    local.dir.index_redirect = Some(match word.to_ascii_lowercase().as_str() {
-        "on" | "temp" => Some(302),
-        "off" => None,
-        "permanent" => Some(301),
-        "seeother" => Some(303),
-        number => match number.parse() {
-            Ok(status @ 300..=399) => Some(status),
-            _ => {
-                return Err(
-                    "DirectoryIndexRedirect only accepts values between 300 and 399".into(),
-                );
-            }
-        },
-    });
-    Ok(())
+/// A path that a name with `.` or `..` in it may have been put to.
+fn without_detours(path: Vec<u8>, host: &Host) -> Vec<u8> {
+    if !path.windows(2).any(|two| two == b"/.") {
+        return path;
+    }
+    let mut read = Vec::with_capacity(path.len());
+    match normalise_with(&saker_ap_expr::escape_uri(&path), host.slashes, &mut read) {
+        Ok(()) => read,
+        Err(_) => path,
+    }
 }
 
-fn set_fallback(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
-    let word = texts(node).into_iter().next().unwrap_or_default();
-    local.dir.fallback = Some((!word.eq_ignore_ascii_case("disabled")).then(|| word.into()));
-    Ok(())
+/// FallbackResource: a path of the site that answers for what is not there.
+fn fallback(exchange: &mut Exchange, local: &DirConfig) -> Verdict {
+    let Some(Some(target)) = &local.dir.fallback else {
+        return Verdict::Pass;
+    };
+    let path = match target.strip_prefix('/') {
+        Some(_) => target.as_bytes().to_vec(),
+        None => {
+            let folder = exchange
+                .path
+                .iter()
+                .rposition(|byte| *byte == b'/')
+                .map_or(0, |at| at + 1);
+            [
+                exchange.path.get(..folder).unwrap_or_default(),
+                target.as_bytes(),
+            ]
+            .concat()
+        }
+    };
+    if path == exchange.path {
+        return Verdict::Pass;
+    }
+    exchange.path = path;
+    // Apache takes this for the request itself: its variables keep their names.
+    state(exchange).path.clear();
+    Verdict::Restart
 }

@@ -5,7 +5,8 @@
 //! Difficulty: a request keeps its name wherever rules lead it, and has its line once. With
 //! mod_unique_id it goes by the name that it has there.
 
-use crate::{host::Host, modules::unique_id, state::peek};
+use crate::{modules::unique_id, state::peek};
+use saker_apache_model::host::Host;
 use saker_pipeline::Exchange;
 
 /// `%{forensic-id}n`
@@ -15,8 +16,8 @@ pub fn begin(exchange: &mut Exchange, host: &Host) {
     let Some(log) = &host.forensic_log else {
         return;
     };
-    if exchange.notes.first(NOTE).is_some()
-        || exchange.redirects > 0
+    if exchange.log.notes.first(NOTE).is_some()
+        || exchange.routing.redirects > 0
         || peek(exchange).is_some_and(|state| state.is_subrequest)
     {
         return;
@@ -36,5 +37,5 @@ pub fn begin(exchange: &mut Exchange, host: &Host) {
     };
     let view = exchange.head.view();
     log.begin(&id, view.start_line(), view.fields());
-    exchange.notes.set(NOTE, &id);
+    exchange.log.notes.set(NOTE, &id);
 }

@@ -6,111 +6,17 @@
 //! decided. What they say is about the request: an outcome that they are told of is not kept.
 //! Absent on purpose: lines about requests that rules make themselves (index files that are tried).
 
-use super::core::texts;
-use crate::verdict::Verdict;
-use crate::{
-    facts::Seen,
-    host::Host,
-    local::{Local, Set},
-    reading::Reading,
-    response::facts::Answered,
-    state::peek,
-};
-use saker_ap_expr::{Evaluation, Expression, Facts, StringExpression};
-use saker_apache_syntax::Node;
+use crate::{facts::RequestFacts, response::facts::Answered, state::peek, verdict::Verdict};
+use saker_ap_expr::{Evaluation, Facts};
+use saker_apache_model::{dir_config::DirConfig, host::Host, modules::log_debug::LOG_TRANSACTION};
 use saker_config::model::Origin;
 use saker_files::Watcher;
 use saker_http::{Fields, Status};
 use saker_pipeline::{Exchange, Response};
 use saker_telemetry::{Level, error_log};
-use std::sync::Arc;
-
-/// httpd's names of hooks, in the order in which a request comes to them.
-const HOOKS: [&str; 13] = [
-    "quick_handler",
-    "pre_translate_name",
-    "translate_name",
-    "map_to_storage",
-    "check_access",
-    "check_access_ex",
-    "check_authn",
-    "check_authz",
-    "type_checker",
-    "fixups",
-    "insert_filter",
-    "handler",
-    LOG_TRANSACTION,
-];
-const LOG_TRANSACTION: &str = "log_transaction";
-
-#[derive(Clone, Debug, Default)]
-pub struct LogDebug {
-    entries: Vec<Arc<Entry>>,
-}
-
-#[derive(Debug)]
-struct Entry {
-    message: StringExpression,
-    /// `None`: all.
-    hook: Option<&'static str>,
-    condition: Option<Expression>,
-    origin: Origin,
-}
-
-impl LogDebug {
-    pub const DIRECTIVES: &'static [(&'static str, Set)] = &[("LogMessage", add)];
-
-    /// Those of an inner section come behind the others.
-    pub fn under(&self, over: &LogDebug) -> LogDebug {
-        LogDebug {
-            entries: self.entries.iter().chain(&over.entries).cloned().collect(),
-        }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-}
-
-fn add(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
-    let words = texts(node);
-    let message = words.first().map(String::as_str).unwrap_or_default();
-    let message =
-        StringExpression::compile(message, reading.expression_options()).map_err(|error| {
-            format!(
-                "Could not parse message expression '{message}': {}",
-                error.message
-            )
-        })?;
-    let (mut hook, mut condition) = (Some(LOG_TRANSACTION), None);
-    for word in words.iter().skip(1) {
-        let (name, value) = word.split_once('=').unwrap_or((word, ""));
-        match name.to_ascii_lowercase().as_str() {
-            "hook" if value.eq_ignore_ascii_case("all") => hook = None,
-            "hook" => {
-                let known = HOOKS.iter().find(|known| known.eq_ignore_ascii_case(value));
-                hook = Some(*known.ok_or_else(|| format!("Invalid hook name: {value}"))?);
-            }
-            "expr" => {
-                let compiled = Expression::compile(value, reading.expression_options());
-                condition = Some(compiled.map_err(|error| {
-                    format!("Could not parse expression '{value}': {}", error.message)
-                })?);
-            }
-            _ => return Err(format!("Invalid argument {word}")),
-        }
-    }
-    local.log_debug.entries.push(Arc::new(Entry {
-        message,
-        hook,
-        condition,
-        origin: node.origin.clone(),
-    }));
-    Ok(())
-}
 
 /// Behind the phase that finds what the path means.
-pub fn translated(exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: &Local) {
+pub fn translated(exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: &DirConfig) {
     tell(exchange, host, watcher, &host.defaults, &["quick_handler"]);
     tell(
         exchange,
@@ -125,11 +31,11 @@ pub fn mapped(exchange: &mut Exchange, host: &Host, watcher: &Watcher) {
     tell(exchange, host, watcher, &host.defaults, &["map_to_storage"]);
 }
 
-/// Who is not asked for a name comes to no check of one.
+/// A request that is not asked for a user name reaches no check of one.
 pub fn admitted(exchange: &mut Exchange, host: &Host, watcher: &Watcher, verdict: &Verdict) {
     let is_asked =
         matches!(verdict, Verdict::Answer(response) if response.status == Status::UNAUTHORIZED);
-    let hooks = match (exchange.user.is_some(), is_asked) {
+    let hooks = match (exchange.access.user.is_some(), is_asked) {
         (true, _) => &[
             "check_access",
             "check_access_ex",
@@ -142,7 +48,7 @@ pub fn admitted(exchange: &mut Exchange, host: &Host, watcher: &Watcher, verdict
     at_file(exchange, host, watcher, hooks);
 }
 
-/// What was refused or led elsewhere by then is handled no more.
+/// A request that was refused or led elsewhere by then is not handled.
 pub fn fixed_up(exchange: &mut Exchange, host: &Host, watcher: &Watcher, verdict: &Verdict) {
     let is_over = matches!(verdict, Verdict::Answer(response) if response.status.0 >= 300);
     let hooks = &["type_checker", "fixups", "insert_filter", "handler"];
@@ -161,19 +67,25 @@ fn at_file(exchange: &mut Exchange, host: &Host, watcher: &Watcher, hooks: &[&st
     tell(exchange, host, watcher, &local, hooks);
 }
 
-fn tell(exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: &Local, hooks: &[&str]) {
+fn tell(
+    exchange: &mut Exchange,
+    host: &Host,
+    watcher: &Watcher,
+    local: &DirConfig,
+    hooks: &[&str],
+) {
     if local.log_debug.is_empty() || peek(exchange).is_some_and(|state| state.is_subrequest) {
         return;
     }
     exchange.depends_on_request();
     let own = peek(exchange).cloned().unwrap_or_default();
-    let seen = Seen::new(exchange, &own, host, watcher);
+    let seen = RequestFacts::new(exchange, &own, host, watcher);
     hooks
         .iter()
         .for_each(|hook| write(exchange, &seen, local, hook));
 }
 
-/// When it is known what is answered.
+/// Writes the messages of `log_transaction`, once the response is known.
 pub fn answered(exchange: &mut Exchange, host: &Host, watcher: &Watcher, response: &Response) {
     let own = peek(exchange).cloned().unwrap_or_default();
     let local = own.local.as_ref().unwrap_or(&host.defaults);
@@ -181,7 +93,7 @@ pub fn answered(exchange: &mut Exchange, host: &Host, watcher: &Watcher, respons
         return;
     }
     exchange.depends_on_request();
-    let seen = Seen::new(exchange, &own, host, watcher);
+    let seen = RequestFacts::new(exchange, &own, host, watcher);
     let facts = Answered {
         request: &seen,
         status: response.status,
@@ -191,7 +103,7 @@ pub fn answered(exchange: &mut Exchange, host: &Host, watcher: &Watcher, respons
     write(exchange, &facts, local, LOG_TRANSACTION);
 }
 
-fn write(exchange: &Exchange, facts: &dyn Facts, local: &Local, hook: &str) {
+fn write(exchange: &Exchange, facts: &dyn Facts, local: &DirConfig, hook: &str) {
     if !local.loglevel.tells_info("log_debug") {
         return;
     }

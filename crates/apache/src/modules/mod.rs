@@ -1,46 +1,18 @@
-//! One file per module of Apache: its settings, its directives, and what it does to requests.
+//! One file per module of Apache that acts on requests.
+//!
+//! Called by: the phases.
+//! Out of scope: settings and directives (`modules` of `saker_apache_model`).
 
 pub mod access;
-pub mod actions;
-pub mod alias;
-pub mod allowmethods;
-pub mod auth_token;
-pub mod autoindex;
-pub mod buffer;
 pub mod cache;
-pub mod cgi;
-pub mod core;
-pub mod deflate;
 pub mod dir;
 pub mod env;
-pub mod expires;
-pub mod ext_filter;
-pub mod filters;
 pub mod forensic;
 pub mod geo;
-pub mod headers;
-pub mod include;
-pub mod limitipconn;
 pub mod log_debug;
-pub mod logio;
-pub mod loglevel;
-pub mod mime;
-pub mod negotiation;
-pub mod php;
-pub mod proxy;
 pub mod remoteip;
-pub mod reqtimeout;
-pub mod rewrite;
-pub mod security;
-pub mod sed;
 pub mod setenvif;
 pub mod speling;
 pub mod ssl;
-pub mod ssl_ciphers;
-pub mod substitute;
 pub mod unique_id;
-pub mod userdir;
 pub mod usertrack;
-pub mod vhost_alias;
-pub mod wordpress_protect;
-pub mod xsendfile;

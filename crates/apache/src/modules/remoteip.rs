@@ -5,85 +5,21 @@
 //! networks is not believed to know addresses inside of them. Absent on purpose: the PROXY preface,
 //! which is the listener's business.
 
-use super::core::texts;
-use crate::{
-    host::Host,
-    local::{Local, Set, said},
-    reading::Reading,
-};
-use saker_ap_expr::Subnet;
-use saker_apache_syntax::Node;
+use saker_apache_model::{host::Host, modules::remoteip::RemoteIp};
 use saker_http::field_name::is_alike;
 use saker_pipeline::{Client, Exchange};
 use saker_telemetry::{error_log, message};
 use std::{
-    net::{IpAddr, SocketAddr, ToSocketAddrs},
+    net::{IpAddr, SocketAddr},
     rc::Rc,
     sync::Arc,
 };
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Proxy {
-    network: Subnet,
-    /// Of our own: it may name private addresses, and is not listed among the proxies.
-    is_internal: bool,
-}
-
-#[derive(Clone, Debug, Default)]
-pub struct RemoteIp {
-    header: Option<Box<str>>,
-    proxies_header: Option<Box<str>>,
-    /// `None`: everybody is trusted, as a proxy outside.
-    proxies: Option<Arc<Vec<Proxy>>>,
-}
-
-impl RemoteIp {
-    pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
-        ("RemoteIPHeader", |node, local, _| {
-            set_name(node, &mut local.remoteip.header)
-        }),
-        ("RemoteIPProxiesHeader", |node, local, _| {
-            set_name(node, &mut local.remoteip.proxies_header)
-        }),
-        ("RemoteIPInternalProxy", |node, local, _| {
-            add(node, local, &texts(node), true)
-        }),
-        ("RemoteIPTrustedProxy", |node, local, _| {
-            add(node, local, &texts(node), false)
-        }),
-        ("RemoteIPInternalProxyList", |node, local, reading| {
-            add_list(node, local, reading, true)
-        }),
-        ("RemoteIPTrustedProxyList", |node, local, reading| {
-            add_list(node, local, reading, false)
-        }),
-    ];
-
-    pub fn under(&self, over: &RemoteIp) -> RemoteIp {
-        RemoteIp {
-            header: said(&self.header, &over.header),
-            proxies_header: said(&self.proxies_header, &over.proxies_header),
-            proxies: said(&self.proxies, &over.proxies),
-        }
-    }
-
-    /// `None`: not trusted.
-    fn is_internal(&self, address: IpAddr) -> Option<bool> {
-        match &self.proxies {
-            None => Some(false),
-            Some(proxies) => proxies
-                .iter()
-                .find(|proxy| proxy.network.contains(address))
-                .map(|proxy| proxy.is_internal),
-        }
-    }
-}
-
-/// What the fields of a request come to.
+/// The client that the fields of a request name.
 #[derive(Debug, PartialEq, Eq)]
 struct Named {
     client: IpAddr,
-    /// What was not read, or not believed.
+    /// The part of the field that was not read, or not believed.
     left: Option<String>,
     /// Proxies outside of our networks, the nearest one last.
     proxies: Vec<IpAddr>,
@@ -217,7 +153,7 @@ fn read(settings: &RemoteIp, connection: IpAddr, text: &str) -> Option<Named> {
     has_changed.then_some(named)
 }
 
-/// As mod_remoteip has it: networks that nobody outside can speak about.
+/// Networks that no proxy outside can vouch for, as mod_remoteip has them.
 fn is_private(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => {
@@ -227,73 +163,11 @@ fn is_private(address: IpAddr) -> bool {
     }
 }
 
-fn set_name(node: &Node, slot: &mut Option<Box<str>>) -> Result<(), String> {
-    *slot = texts(node).into_iter().next().map(Into::into);
-    Ok(())
-}
-
-fn add(node: &Node, local: &mut Local, words: &[String], is_internal: bool) -> Result<(), String> {
-    let proxies = Arc::make_mut(local.remoteip.proxies.get_or_insert_default());
-    for word in words {
-        let networks = networks(word).map_err(|error| {
-            format!(
-                "RemoteIP: Error parsing IP {word} ({error} error) for {}",
-                node.canonical_name()
-            )
-        })?;
-        proxies.extend(networks.into_iter().map(|network| Proxy {
-            network,
-            is_internal,
-        }));
-    }
-    Ok(())
-}
-
-/// A name stands for the addresses that it has when the configuration is read.
-fn networks(word: &str) -> Result<Vec<Subnet>, String> {
-    if let Ok(network) = Subnet::parse(word.as_bytes()) {
-        return Ok(vec![network]);
-    }
-    if word.contains('/') || word.starts_with(|first: char| first.is_ascii_digit()) {
-        return Err("The specified IP address or network mask is invalid.".into());
-    }
-    let addresses = (word, 0)
-        .to_socket_addrs()
-        .map_err(|error| error.to_string())?;
-    Ok(addresses
-        .filter_map(|address| Subnet::parse(address.ip().to_string().as_bytes()).ok())
-        .collect())
-}
-
-fn add_list(
-    node: &Node,
-    local: &mut Local,
-    reading: &mut Reading<'_>,
-    is_internal: bool,
-) -> Result<(), String> {
-    let name = texts(node).into_iter().next().unwrap_or_default();
-    let path = reading.server_path(name.as_bytes());
-    let text = saker_net::privileged::read_to_string(&path).map_err(|error| {
-        format!(
-            "{}: Could not open file {name}: {error}",
-            node.canonical_name()
-        )
-    })?;
-    let words = text
-        .lines()
-        .filter_map(|line| line.split('#').next())
-        .flat_map(str::split_whitespace);
-    add(
-        node,
-        local,
-        &words.map(str::to_owned).collect::<Vec<_>>(),
-        is_internal,
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use saker_ap_expr::Subnet;
+    use saker_apache_model::modules::remoteip::Proxy;
 
     fn settings() -> RemoteIp {
         let proxy = |text: &str, is_internal| Proxy {

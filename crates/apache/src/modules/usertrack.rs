@@ -1,123 +1,28 @@
 //! mod_usertrack: a cookie that tells one visitor's requests from another's.
 //!
-//! Difficulty: the cookie goes out with whatever becomes of the request, errors and redirects
-//! included, and the first line of a log tells it already. Absent on purpose: Set-Cookie2
-//! (`CookieStyle Cookie2`), which nobody reads; such a cookie goes out in Set-Cookie.
+//! Called by: the fixups.
+//! Caveat: the cookie is sent with every outcome of the request, errors and redirects included, and
+//! the first line of a log tells it already.
+//! Out of scope: Set-Cookie2 (`CookieStyle Cookie2`), which no client reads; such a cookie is sent
+//! in Set-Cookie.
 
-use super::core::texts;
 use crate::{
-    local::{Local, Set},
-    reading::Reading,
     state::{peek, state},
     time::chance,
 };
-use saker_apache_syntax::Node;
+use saker_apache_model::dir_config::DirConfig;
 use saker_pipeline::Exchange;
-use saker_telemetry::local_time::Civil;
-use std::{
-    fmt::Write as _,
-    time::{SystemTime, UNIX_EPOCH},
-};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Style {
-    Netscape,
-    Rfc2109,
-    Rfc2965,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct UserTrack {
-    is_on: Option<bool>,
-    name: Option<Box<str>>,
-    expires_s: Option<u64>,
-    domain: Option<Box<str>>,
-    style: Option<Style>,
-    same_site: Option<Box<str>>,
-    is_secure: Option<bool>,
-    is_http_only: Option<bool>,
-}
-
-impl UserTrack {
-    pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
-        ("CookieTracking", |node, local, _| {
-            super::dir::set_flag(node, &mut local.usertrack.is_on)
-        }),
-        ("CookieName", set_name),
-        ("CookieExpires", set_expires),
-        ("CookieDomain", set_domain),
-        ("CookieStyle", set_style),
-        ("CookieSameSite", set_same_site),
-        ("CookieSecure", |node, local, _| {
-            super::dir::set_flag(node, &mut local.usertrack.is_secure)
-        }),
-        ("CookieHttpOnly", |node, local, _| {
-            super::dir::set_flag(node, &mut local.usertrack.is_http_only)
-        }),
-    ];
-
-    /// As Apache: what a section says of any of them replaces all that was said outside.
-    pub fn under(&self, over: &UserTrack) -> UserTrack {
-        if *over == UserTrack::default() {
-            self.clone()
-        } else {
-            over.clone()
-        }
-    }
-
-    fn name(&self) -> &str {
-        self.name.as_deref().unwrap_or("Apache")
-    }
-
-    /// The field's value, with its parts in Apache's order.
-    fn cookie(&self, value: &str, now_s: i64) -> String {
-        let mut cookie = format!("{}={value}; path=/", self.name());
-        let style = self.style.unwrap_or(Style::Netscape);
-        if let Some(expires_s) = self.expires_s.filter(|seconds| *seconds > 0) {
-            let _ = match style {
-                Style::Netscape => write!(
-                    cookie,
-                    "; expires={}",
-                    date(now_s.saturating_add_unsigned(expires_s))
-                ),
-                _ => write!(cookie, "; max-age={expires_s}"),
-            };
-        }
-        if let Some(domain) = &self.domain {
-            let _ = write!(
-                cookie,
-                "; domain={domain}{}",
-                if style == Style::Rfc2965 {
-                    "; version=1"
-                } else {
-                    ""
-                }
-            );
-        }
-        if let Some(same_site) = &self.same_site {
-            let _ = write!(cookie, "; {same_site}");
-        }
-        let flags = [
-            (self.is_secure, "; Secure"),
-            (self.is_http_only, "; HttpOnly"),
-        ];
-        flags
-            .iter()
-            .filter(|(is_on, _)| *is_on == Some(true))
-            .for_each(|(_, text)| cookie.push_str(text));
-        cookie
-    }
-}
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Finds the visitor's cookie, or gives him one. Logs find it as the note `cookie`.
-pub fn spot(exchange: &mut Exchange, local: &Local) {
+pub fn spot(exchange: &mut Exchange, local: &DirConfig) {
     let settings = &local.usertrack;
     if settings.is_on != Some(true) || peek(exchange).is_some_and(|state| state.is_subrequest) {
         return;
     }
     exchange.depends_on_request();
     if let Some(value) = known(exchange, settings.name()) {
-        exchange.notes.set(b"cookie", &value);
+        exchange.log.notes.set(b"cookie", &value);
         return;
     }
     let name = settings.name().as_bytes().to_vec();
@@ -130,7 +35,7 @@ pub fn spot(exchange: &mut Exchange, local: &Local) {
         .as_micros();
     let value = format!("{:x}.{now_us:x}", chance() as u32);
     let cookie = settings.cookie(&value, exchange.now).into_bytes();
-    exchange.notes.set(b"cookie", value.as_bytes());
+    exchange.log.notes.set(b"cookie", value.as_bytes());
     state(exchange).cookies.push((name, cookie));
 }
 
@@ -152,144 +57,4 @@ fn known(exchange: &Exchange, name: &str) -> Option<Vec<u8>> {
             )
         })
         .filter(|value| !value.is_empty())
-}
-
-/// `Sat, 05-Dec-26 20:35:27 GMT`
-fn date(unix_s: i64) -> String {
-    let civil = Civil::at(unix_s, 0);
-    let short = |name: &'static str| name.get(..3).unwrap_or_default();
-    format!(
-        "{}, {:02}-{}-{:02} {:02}:{:02}:{:02} GMT",
-        short(civil.weekday_name()),
-        civil.day,
-        short(civil.month_name()),
-        civil.year % 100,
-        civil.hour,
-        civil.minute,
-        civil.second
-    )
-}
-
-fn first(node: &Node) -> String {
-    texts(node).into_iter().next().unwrap_or_default()
-}
-
-fn set_name(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
-    let name = first(node);
-    let is_token = !name.is_empty()
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?={}".contains(&byte));
-    if !is_token {
-        return Err("CookieName must be the name of a cookie".into());
-    }
-    local.usertrack.name = Some(name.into());
-    Ok(())
-}
-
-/// Seconds, or `[plus] {number unit}…`; a unit is told by its first letters.
-fn set_expires(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
-    let text = texts(node).join(" ");
-    if let Ok(seconds) = text.parse() {
-        local.usertrack.expires_s = Some(seconds);
-        return Ok(());
-    }
-    let mut words = text
-        .split_whitespace()
-        .skip_while(|word| word.starts_with(['p', 'P']));
-    let mut sum_s = 0_u64;
-    while let Some(number) = words.next() {
-        let number: u64 = number
-            .parse()
-            .map_err(|_| "bad expires code, numeric value expected.")?;
-        let unit = words
-            .next()
-            .ok_or("bad expires code, missing <type>")?
-            .to_ascii_lowercase();
-        let factor = match unit.as_bytes() {
-            [b'y', ..] => 31_536_000,
-            [b'm', b'o', ..] => 2_592_000,
-            [b'w', ..] => 604_800,
-            [b'd', ..] => 86_400,
-            [b'h', ..] => 3_600,
-            [b'm', b'i', ..] => 60,
-            [b's', ..] => 1,
-            _ => return Err("bad expires code, unrecognized type".into()),
-        };
-        sum_s = sum_s.saturating_add(number.saturating_mul(factor));
-    }
-    local.usertrack.expires_s = Some(sum_s);
-    Ok(())
-}
-
-fn set_domain(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
-    let domain = first(node);
-    match domain.strip_prefix('.') {
-        None => Err("CookieDomain values must begin with a dot".into()),
-        Some(rest) if !rest.contains('.') || domain.contains([';', ',', ' ']) => {
-            Err("CookieDomain values must contain at least one embedded dot".into())
-        }
-        Some(_) => {
-            local.usertrack.domain = Some(domain.into());
-            Ok(())
-        }
-    }
-}
-
-fn set_style(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
-    let word = first(node);
-    local.usertrack.style = Some(match word.to_ascii_lowercase().as_str() {
-        "netscape" => Style::Netscape,
-        "cookie" | "rfc2109" => Style::Rfc2109,
-        "cookie2" | "rfc2965" => {
-            reading.warn(
-                node,
-                "nobody reads Set-Cookie2: the cookie is sent in Set-Cookie",
-            );
-            Style::Rfc2965
-        }
-        _ => return Err(format!("Invalid CookieStyle keyword: {word}")),
-    });
-    Ok(())
-}
-
-fn set_same_site(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
-    let value = match first(node).to_ascii_lowercase().as_str() {
-        "strict" => "SameSite=Strict",
-        "lax" => "SameSite=Lax",
-        "none" => "SameSite=None",
-        _ => return Err("CookieSameSite accepts 'Strict', 'Lax', or 'None'".into()),
-    };
-    local.usertrack.same_site = Some(value.into());
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cookies() {
-        let plain = UserTrack::default();
-        assert_eq!(plain.cookie("v", 0), "Apache=v; path=/");
-        let full = UserTrack {
-            name: Some("trk".into()),
-            expires_s: Some(1_209_600),
-            domain: Some(".x.test".into()),
-            same_site: Some("SameSite=Lax".into()),
-            is_secure: Some(true),
-            is_http_only: Some(true),
-            ..plain.clone()
-        };
-        let expected = "trk=v; path=/; expires=Sat, 05-Dec-26 20:35:27 GMT; domain=.x.test; SameSite=Lax; Secure; HttpOnly";
-        assert_eq!(full.cookie("v", 1_795_293_327), expected);
-        let newer = UserTrack {
-            style: Some(Style::Rfc2965),
-            ..full
-        };
-        assert_eq!(
-            newer.cookie("v", 0),
-            "trk=v; path=/; max-age=1209600; domain=.x.test; version=1; SameSite=Lax; Secure; HttpOnly"
-        );
-    }
 }

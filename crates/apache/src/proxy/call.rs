@@ -5,28 +5,35 @@
 //! Difficulty: programs are told of the URL in variables of their own kind; PHP-FPM knows Apache's
 //! `proxy:fcgi://…` and takes it apart again, so it gets exactly that.
 
-use super::{
-    canonical, forward,
-    manner::{self, Extras},
-    pass::Encoding,
-    remote, told,
-    translate::Proxied,
-    workers::Found,
-};
-use crate::verdict::Verdict;
 use crate::{
-    call, cgi, host::Host, local::Local, methods, origin, rules::ApacheRules, state::peek,
+    call, cgi, methods, origin,
+    proxy::{
+        forward,
+        manner::{self, Extras},
+        proxied::Proxied,
+        remote, told,
+    },
+    state::peek,
+    verdict::Verdict,
+    worker::ApacheRules,
+};
+use saker_apache_model::{
+    dir_config::DirConfig,
+    host::Host,
+    proxy::{canonical, pass::Encoding, workers::Found},
 };
 use saker_config::model::{Backend, BackendAddress, Protocol, Through, Upstream};
 use saker_http::{Method, Status, path::EncodedSlashes};
-use saker_pipeline::{Call, CallManner, CallNames, CallTo, Exchange, Response, Script};
+use saker_pipeline::{
+    CallNames, Exchange, ProxyOptions, Response, Script, UpstreamRequest, UpstreamTarget,
+};
 use saker_telemetry::{error_log, message};
 use std::{rc::Rc, sync::Arc};
 
 /// URLs without their paths that a worker remembers; `.htaccess` files may name any.
 const FOUND_MAX: usize = 1000;
 
-/// What a URL has been found to mean.
+/// The upstream that a URL leads to.
 struct Target {
     upstream: Arc<Upstream>,
     extras: Extras,
@@ -40,7 +47,7 @@ pub fn pass_on(
     rules: &ApacheRules,
     exchange: &mut Exchange,
     host: &Arc<Host>,
-    local: &Arc<Local>,
+    local: &Arc<DirConfig>,
     proxied: &Proxied,
 ) -> Verdict {
     if let Some(verdict) = forwards(exchange, host) {
@@ -100,10 +107,10 @@ fn tunnel(exchange: &mut Exchange, host: &Host, url: &[u8]) -> Verdict {
         return Verdict::Answer(Response::new(Status::BAD_REQUEST));
     };
     let (to, manner) = (
-        CallTo::Upstream(Arc::new(upstream)),
-        Arc::new(CallManner::default()),
+        UpstreamTarget::Upstream(Arc::new(upstream)),
+        Arc::new(ProxyOptions::default()),
     );
-    exchange.call = Some(Box::new(Call {
+    exchange.upstream.call = Some(Box::new(UpstreamRequest {
         to,
         target: Vec::new(),
         script: None,
@@ -118,7 +125,7 @@ pub fn by_handler(
     rules: &ApacheRules,
     exchange: &mut Exchange,
     host: &Arc<Host>,
-    local: &Arc<Local>,
+    local: &Arc<DirConfig>,
     url: &str,
 ) -> Verdict {
     if let Some(verdict) = forwards(exchange, host) {
@@ -153,7 +160,7 @@ fn script(
     rules: &ApacheRules,
     exchange: &mut Exchange,
     host: &Arc<Host>,
-    local: &Local,
+    local: &DirConfig,
     target: &Target,
     filename: Vec<u8>,
 ) -> Box<Script> {
@@ -206,7 +213,7 @@ pub fn find_path_info(exchange: &mut Exchange) {
     };
     let slash =
         dot.and_then(|dot| Some(dot + path.get(dot..)?.iter().position(|byte| *byte == b'/')?));
-    exchange.path_info = slash
+    exchange.routing.path_info = slash
         .and_then(|slash| path.get(slash..))
         .unwrap_or_default()
         .to_vec();
@@ -238,7 +245,7 @@ fn leave(
     rules: &ApacheRules,
     exchange: &mut Exchange,
     host: &Arc<Host>,
-    local: &Arc<Local>,
+    local: &Arc<DirConfig>,
     target: Target,
     request_target: Vec<u8>,
     script: Option<Box<Script>>,
@@ -250,7 +257,7 @@ fn leave(
     // What is added says who asked through us, whom a forward proxy keeps to itself (mod_proxy as
     // it behaves).
     let manner = match peek(exchange).is_some_and(|own| own.is_forwarded) {
-        true => Arc::new(CallManner {
+        true => Arc::new(ProxyOptions {
             adds_forwarded: false,
             preserves_host: false,
             ..(*manner).clone()
@@ -258,8 +265,8 @@ fn leave(
         false => manner,
     };
     let names = names(exchange, host, &manner);
-    let to = CallTo::Upstream(target.upstream);
-    exchange.call = Some(Box::new(Call {
+    let to = UpstreamTarget::Upstream(target.upstream);
+    exchange.upstream.call = Some(Box::new(UpstreamRequest {
         to,
         target: request_target,
         script,
@@ -269,8 +276,8 @@ fn leave(
     Verdict::Pass
 }
 
-/// What this server calls itself, where anybody wants to know.
-fn names(exchange: &Exchange, host: &Host, manner: &CallManner) -> CallNames {
+/// The names of this server, for fields that tell them.
+fn names(exchange: &Exchange, host: &Host, manner: &ProxyOptions) -> CallNames {
     let origin = if manner.reverse.is_empty() {
         Vec::new()
     } else {
@@ -379,7 +386,7 @@ fn target(
         return Err(Status::FORBIDDEN);
     }
     let way = remote::on_the_way(host, &exchange.host, url);
-    let found = found(rules, exchange.site_index, host, head, way).map_err(|reason| {
+    let found = found(rules, exchange.routing.site_index, host, head, way).map_err(|reason| {
         complain(&reason);
         Status::INTERNAL_SERVER_ERROR
     })?;
@@ -437,7 +444,7 @@ fn found(
 
 /// SCRIPT_FILENAME as mod_proxy's modules for programs leave it. Of a balancer the gateway says
 /// which member it is.
-fn filename(target: &Target, path: &[u8], local: &Local) -> Vec<u8> {
+fn filename(target: &Target, path: &[u8], local: &DirConfig) -> Vec<u8> {
     let is_generic = local.proxy.said().and_then(|said| said.is_generic_fastcgi) == Some(true);
     match protocol(target) {
         Some(Protocol::FastCgi) if is_generic || target.is_balancer => path.to_vec(),

@@ -6,21 +6,17 @@
 //! rules about access is for the URL; Apache, without any, lets everybody. Absent on purpose: FTP,
 //! and other proxies on the way of CONNECT (it is refused where ProxyRemote names one).
 
-use super::{draft::ProxyDraft, pass::Encoding, translate::Proxied};
-use crate::verdict::Verdict;
 use crate::{
-    host::Host,
-    rules::is_named,
+    host_name::is_named,
+    proxy::proxied::Proxied,
     state::{peek, state},
+    verdict::Verdict,
 };
+use saker_apache_model::{host::Host, proxy::pass::Encoding};
 use saker_config::model::{Backend, BackendAddress, Member, Protocol, Tuning, Upstream};
 use saker_http::{Method, Status, Version, target};
 use saker_pipeline::{Exchange, Response};
 use saker_telemetry::{error_log, message};
-use std::sync::Arc;
-
-/// mod_proxy_connect's defaults of AllowCONNECT.
-const PORTS: [(u16, u16); 2] = [(443, 443), (563, 563)];
 
 /// Finds out whether the request is for another server, and notes it. `Some`: it is for none at
 /// all.
@@ -78,7 +74,7 @@ fn port_of(authority: &[u8]) -> Option<u16> {
         .ok()
 }
 
-/// Whether what is in force for the URL lets anybody be asked at all.
+/// Refuses a forwarded request unless the settings in force for the URL allow it.
 pub fn refusal(exchange: &Exchange, host: &Host, url: &[u8]) -> Option<Verdict> {
     if !peek(exchange).is_some_and(|own| own.is_forwarded) {
         return None;
@@ -120,7 +116,7 @@ pub fn refusal(exchange: &Exchange, host: &Host, url: &[u8]) -> Option<Verdict> 
     }
 }
 
-/// Whoever a tunnel is asked for.
+/// The upstream of a tunnel.
 pub fn tunnel_to(authority: &str, timeout_ms: u64) -> Option<Upstream> {
     let (name, port) = authority.rsplit_once(':')?;
     let backend = Backend::new(
@@ -160,7 +156,7 @@ pub fn as_proxy(exchange: &mut Exchange, decide: impl FnOnce(&mut Exchange) -> V
         }))
     };
     let verdict = decide(exchange);
-    exchange.head = match exchange.user.is_some() {
+    exchange.head = match exchange.access.user.is_some() {
         // They were for us.
         true => head.with_fields(
             head.view()
@@ -187,36 +183,5 @@ pub fn as_proxy(exchange: &mut Exchange, decide: impl FnOnce(&mut Exchange) -> V
             Verdict::Answer(response)
         }
         verdict => verdict,
-    }
-}
-
-/// AllowCONNECT: ports, and ranges of them.
-pub fn add_ports(words: &[String], draft: &mut ProxyDraft) -> Result<(), String> {
-    for word in words {
-        let (first, last) = word.split_once('-').unwrap_or((word, word));
-        let range = first
-            .parse()
-            .ok()
-            .zip(last.parse().ok())
-            .filter(|(first, last): &(u16, u16)| first <= last);
-        draft.connect_ports.push(
-            range.ok_or_else(|| format!("AllowCONNECT: port numbers must be numeric: {word}"))?,
-        );
-    }
-    Ok(())
-}
-
-/// A host's own, the server's, or the defaults.
-pub fn ports(main: &ProxyDraft, own: &ProxyDraft) -> Arc<[(u16, u16)]> {
-    let said: Vec<_> = main
-        .connect_ports
-        .iter()
-        .chain(&own.connect_ports)
-        .copied()
-        .collect();
-    if said.is_empty() {
-        PORTS.into()
-    } else {
-        said.into()
     }
 }

@@ -3,13 +3,14 @@
 //!
 //! Difficulty: ProxyPassReverse may name a balancer, which stands for the URLs of all its members.
 
-use super::{canonical, translate::interpolate};
-use crate::{
+use crate::proxy::interpolate::interpolate;
+use saker_apache_model::{
+    dir_config::DirConfig,
     host::Host,
-    local::Local,
-    modules::proxy::{Reversal, Said},
+    modules::proxy::{ProxySettings, Reversal},
+    proxy::canonical,
 };
-use saker_pipeline::{CallManner, Exchange, Reverse};
+use saker_pipeline::{Exchange, ProxyOptions, Reverse};
 
 /// Whatever of a worker's parameters is not the connection's business.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -24,12 +25,12 @@ pub struct Extras {
 
 /// `exchange`: present where texts have variables to be put in.
 pub fn manner(
-    local: &Local,
+    local: &DirConfig,
     host: &Host,
     extras: Extras,
     exchange: Option<&Exchange>,
-) -> CallManner {
-    let nothing = Said::default();
+) -> ProxyOptions {
+    let nothing = ProxySettings::default();
     let said = local.proxy.said().unwrap_or(&nothing);
     let overrides = said
         .error_override
@@ -45,7 +46,7 @@ pub fn manner(
             text(reversal, &reversal.to).into(),
         )
     };
-    CallManner {
+    ProxyOptions {
         preserves_host: said.preserves_host == Some(true),
         adds_forwarded: said.adds_forwarded != Some(false),
         overrides_errors: overrides.is_some(),
@@ -65,13 +66,13 @@ pub fn manner(
         reverse_cookie_domains: said.cookie_domains.iter().map(pair).collect(),
         server_name: host.server_name.clone().unwrap_or_default(),
         trust: local.xsendfile.trust(extras.is_program),
-        ..CallManner::default()
+        ..ProxyOptions::default()
     }
 }
 
-/// Whether the texts of a place are different for each request.
-pub fn interpolates(local: &Local) -> bool {
-    let wants = |said: &Said| {
+/// Returns whether the texts of a place are different for each request.
+pub fn interpolates(local: &DirConfig) -> bool {
+    let wants = |said: &ProxySettings| {
         let mut all = said
             .reversals
             .iter()

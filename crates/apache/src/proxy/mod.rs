@@ -1,24 +1,17 @@
-//! mod_proxy: paths that other servers and programs answer for, and whom they are given to.
+//! mod_proxy at request time: which requests other servers answer, and how they are called.
 //!
-//! Read: `draft` (directives of the server, `<Proxy>`), `parameters` (`key=value`),
-//! `modules/proxy.rs` (what sections may have). Put together once: `workers` (who is known by which
-//! URL). Request: `translate` (before aliases and files; `pass` says for which paths), settings of
-//! `<Proxy>` in place of the folders' (`settings`), and among the fixups the call that the gateway
-//! carries out (`call`, with the URL as Apache writes it, `canonical`; other proxies on the way,
-//! `remote`). Absent on purpose: everything that happens on a connection; that is the gateway's.
+//! `translate` decides before aliases and files, with settings of `<Proxy>` in place of the
+//! folders'; `call`, among the fixups, prepares the call that the gateway carries out.
+//!
+//! Called by: the phases.
+//! Out of scope: settings and workers (`proxy` of `saker_apache_model`); everything that happens on
+//! a connection.
 
 pub mod call;
-pub mod canonical;
-pub mod draft;
 pub mod forward;
-pub mod health;
+pub mod interpolate;
 pub mod manner;
-pub mod parameters;
-pub mod pass;
+pub mod proxied;
 pub mod remote;
-pub mod sections;
-pub mod sockets;
 pub mod told;
 pub mod translate;
-pub mod unhonoured;
-pub mod workers;

@@ -4,8 +4,9 @@
 //! Difficulty: `reqenv()` means the variables as they stand at that moment, those among them that
 //! only the gateway makes, and what earlier lines have changed.
 
-use crate::{facts::Seen, host::Host, modules::proxy::SetEnvIf, state::State};
+use crate::{facts::RequestFacts, state::State};
 use saker_ap_expr::{Evaluation, Facts, FileFault, FileTest, LocalTime, Variable, Work};
+use saker_apache_model::{host::Host, modules::proxy::SetEnvIf};
 use saker_files::Watcher;
 use saker_pipeline::Adjust;
 use std::{borrow::Cow, net::IpAddr, rc::Rc, sync::Arc};
@@ -25,7 +26,7 @@ pub fn adjust(
     let (edits, host, watcher) = (edits.to_vec(), Arc::clone(host), watcher.clone());
     Some(Adjust(Rc::new(move |exchange, mut told| {
         for edit in &edits {
-            let seen = Seen::new(exchange, &state, &host, &watcher);
+            let seen = RequestFacts::new(exchange, &state, &host, &watcher);
             apply(edit, &seen, &mut told);
         }
         told

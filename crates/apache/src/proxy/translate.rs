@@ -5,28 +5,22 @@
 //! `<Location>` with a ProxyPass, then the host's own in the order in which they stand. Settings
 //! are the host's with `<Proxy>` and `<Location>` laid over; no folder has a say.
 
-use super::forward;
-use super::pass::{Encoding, From, Pass, Passed, Paths};
-use crate::verdict::Verdict;
 use crate::{
-    host::Host,
     modules::{cache, setenvif},
-    rules::ApacheRules,
-    sections::Matcher,
+    proxy::{forward, interpolate::interpolate, proxied::Proxied},
     state::{peek, state},
+    verdict::Verdict,
     walk,
+    worker::ApacheRules,
+};
+use saker_apache_model::{
+    host::Host,
+    matcher::Matcher,
+    proxy::pass::{From, Pass, Passed, Paths},
 };
 use saker_http::{Method, Status, target};
 use saker_pipeline::{Exchange, Response};
 use std::{borrow::Cow, sync::Arc};
-
-/// A request that somebody else answers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Proxied {
-    /// With scheme and authority, and a query only if `encoding` says so.
-    pub url: Vec<u8>,
-    pub encoding: Encoding,
-}
 
 /// `mapping=encoded`: before the path is decoded, so that what can't be decoded may be passed on
 /// all the same.
@@ -116,7 +110,7 @@ fn find(exchange: &mut Exchange, host: &Host, is_encoded: bool) {
     }
 }
 
-/// `Some(None)`: it is ours, and nobody else is asked.
+/// `Some(None)`: it is ours, and no other server is asked.
 fn decide(
     pass: &Pass,
     section: &From,
@@ -187,28 +181,7 @@ fn raw(exchange: &Exchange) -> Cow<'_, [u8]> {
     }
 }
 
-/// `${name}` of the request's variables; unknown ones are empty (Apache manual,
-/// "ProxyPassInterpolateEnv").
-pub fn interpolate(exchange: &Exchange, text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(start) = rest.find("${") {
-        let (before, behind) = rest.split_at(start);
-        let Some(end) = behind.find('}') else { break };
-        out.push_str(before);
-        let name = behind.get(2..end).unwrap_or_default();
-        let value = exchange
-            .environment
-            .first(name.as_bytes())
-            .unwrap_or_default();
-        out.push_str(&String::from_utf8_lossy(value));
-        rest = behind.get(end + 1..).unwrap_or_default();
-    }
-    out.push_str(rest);
-    out
-}
-
-/// What map_to_storage does for such a request.
+/// `map_to_storage` for such a request.
 pub fn settings(
     rules: &ApacheRules,
     exchange: &mut Exchange,
@@ -241,9 +214,9 @@ pub fn settings(
     }
     captures
         .iter()
-        .for_each(|(name, value)| exchange.environment.set(name.as_bytes(), value));
-    exchange.path_info.clear();
-    exchange.mapped = None;
+        .for_each(|(name, value)| exchange.environment.set_known(name.as_bytes(), value));
+    exchange.routing.path_info.clear();
+    exchange.routing.mapped = None;
     let path = exchange.path.clone();
     let own = state(exchange);
     (own.filename, own.kind, own.path) = ([b"proxy:", proxied.url.as_slice()].concat(), None, path);
@@ -254,10 +227,11 @@ pub fn settings(
         rules.watcher(),
         local,
     );
-    exchange.settings = rules
-        .memo
-        .borrow_mut()
-        .settings(&local, host, &cache::url_path(exchange));
+    exchange.routing.settings =
+        rules
+            .memo
+            .borrow_mut()
+            .settings(&local, host, &cache::url_path(exchange));
     exchange.trace("map_to_storage", Some(&host.origin), || {
         format!("passed on to {}", String::from_utf8_lossy(&proxied.url))
     });

@@ -4,9 +4,10 @@
 //! end, so that the same name may go out twice; users' configurations show it, and so it is the
 //! same here (`super::lay`).
 
-use crate::modules::headers::{Action, Edit, Tag, Value, When};
-use saker_ap_expr::words::expand_groups;
-use saker_ap_expr::{Evaluation, Facts, Pattern, Work};
+use saker_ap_expr::{Evaluation, Facts, Pattern, Work, words::expand_groups};
+use saker_apache_model::modules::headers::{
+    Action, EDITED_FIELDS_BYTES_MAX, Edit, Tag, Value, When,
+};
 use saker_http::Fields;
 use std::{
     borrow::Cow,
@@ -14,26 +15,23 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-/// When a request came.
+/// The time at which a request came.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
     pub at: SystemTime,
     pub began: Instant,
 }
 
-/// What edits ask besides the table that they change.
-pub struct World<'w> {
+/// The context of edits: everything that they ask besides the table that they change.
+pub struct EditContext<'w> {
     pub facts: &'w dyn Facts,
     pub received: Received,
     /// Lines of the request.
     pub request: &'w [(&'w [u8], &'w [u8])],
-    /// What edits are charged to; once it is exhausted nothing is edited any more.
+    /// The budget that edits are charged to; once it is exhausted nothing is edited any more.
     pub work: &'w Work,
 }
 
-/// A table of fields that edits have made: names and values together. An answer or a request with
-/// more is given up.
-pub const EDITED_FIELDS_BYTES_MAX: usize = 256 << 10;
 /// A step is charged for as many fields that an edit has to look through.
 const STEP_FIELDS: u64 = 16;
 
@@ -64,7 +62,7 @@ impl Received {
     }
 }
 
-/// Whether the condition of an edit holds.
+/// Returns whether the condition of an edit holds.
 pub fn holds(edit: &Edit, facts: &dyn Facts) -> bool {
     match &edit.condition {
         When::Always | When::Early => true,
@@ -78,32 +76,36 @@ pub fn holds(edit: &Edit, facts: &dyn Facts) -> bool {
 }
 
 /// Applies one edit to `table`. What `echo` finds in the request comes back.
-pub fn apply(edit: &Edit, table: &mut Fields, world: &World<'_>) -> Vec<(String, Vec<u8>)> {
-    if !may_edit(table, world.work) {
+pub fn apply(edit: &Edit, table: &mut Fields, context: &EditContext<'_>) -> Vec<(String, Vec<u8>)> {
+    if !may_edit(table, context.work) {
         return Vec::new();
     }
-    let echoed = apply_unbounded(edit, table, world);
+    let echoed = apply_unbounded(edit, table, context);
     let (_, bytes) = size(table);
-    world.work.make(bytes);
+    context.work.make(bytes);
     if bytes > EDITED_FIELDS_BYTES_MAX {
-        world.work.make(usize::MAX);
+        context.work.make(usize::MAX);
     }
     echoed
 }
 
-fn apply_unbounded(edit: &Edit, table: &mut Fields, world: &World<'_>) -> Vec<(String, Vec<u8>)> {
+fn apply_unbounded(
+    edit: &Edit,
+    table: &mut Fields,
+    context: &EditContext<'_>,
+) -> Vec<(String, Vec<u8>)> {
     let name = || edit.name.to_string();
     let old = || table.first(&edit.name).map(<[u8]>::to_vec);
     match &edit.action {
-        Action::Set(value) => table.set(name(), safe(text(value, world))),
-        Action::Add(value) => table.append(name(), safe(text(value, world))),
+        Action::Set(value) => table.set(name(), safe(text(value, context))),
+        Action::Add(value) => table.append(name(), safe(text(value, context))),
         Action::Append(value) => {
-            let joined = joined(old(), &safe(text(value, world)));
+            let joined = joined(old(), &safe(text(value, context)));
             set_first(table, &edit.name, joined);
         }
-        Action::Merge(value) => merge(table, &edit.name, &safe(text(value, world))),
+        Action::Merge(value) => merge(table, &edit.name, &safe(text(value, context))),
         Action::SetIfEmpty(value) if old().is_none_or(|old| old.is_empty()) => {
-            table.set(name(), safe(text(value, world)))
+            table.set(name(), safe(text(value, context)))
         }
         Action::SetIfEmpty(_) | Action::Note => {}
         Action::Unset => {
@@ -116,13 +118,13 @@ fn apply_unbounded(edit: &Edit, table: &mut Fields, world: &World<'_>) -> Vec<(S
         } => {
             let replacing = Replacing {
                 pattern,
-                text: &text(replacement, world),
+                text: &text(replacement, context),
                 all: *all,
-                work: world.work,
+                work: context.work,
             };
             rewrite(table, &edit.name, &replacing);
         }
-        Action::Echo(pattern) => return echo(pattern, world),
+        Action::Echo(pattern) => return echo(pattern, context),
     }
     Vec::new()
 }
@@ -236,8 +238,8 @@ fn replaced(replacing: &Replacing<'_>, value: &[u8]) -> Vec<u8> {
     done
 }
 
-fn echo(pattern: &Pattern, world: &World<'_>) -> Vec<(String, Vec<u8>)> {
-    let wanted = world
+fn echo(pattern: &Pattern, context: &EditContext<'_>) -> Vec<(String, Vec<u8>)> {
+    let wanted = context
         .request
         .iter()
         .filter(|(name, _)| pattern.is_match(name).unwrap_or(false));
@@ -246,29 +248,29 @@ fn echo(pattern: &Pattern, world: &World<'_>) -> Vec<(String, Vec<u8>)> {
         .collect()
 }
 
-fn text(value: &Value, world: &World<'_>) -> Vec<u8> {
+fn text(value: &Value, context: &EditContext<'_>) -> Vec<u8> {
     match value {
         Value::Expression(expression) => expression
-            .evaluate(&mut Evaluation::new(world.facts))
+            .evaluate(&mut Evaluation::new(context.facts))
             .unwrap_or_default(),
         Value::Format(tags) => tags
             .iter()
-            .flat_map(|tag| tag_text(tag, world).into_owned())
+            .flat_map(|tag| tag_text(tag, context).into_owned())
             .collect(),
     }
 }
 
-fn tag_text<'t>(tag: &'t Tag, world: &'t World<'_>) -> Cow<'t, [u8]> {
+fn tag_text<'t>(tag: &'t Tag, context: &'t EditContext<'_>) -> Cow<'t, [u8]> {
     let null = || Cow::Borrowed(&b"(null)"[..]);
     match tag {
         Tag::Text(text) => Cow::Borrowed(text),
-        Tag::Environment(name) => world
+        Tag::Environment(name) => context
             .facts
             .environment(name)
             .map_or_else(null, |value| Cow::Owned(safe(value.into_owned()))),
-        Tag::Tls(name) => world.facts.tls_variable(name).unwrap_or_else(null),
+        Tag::Tls(name) => context.facts.tls_variable(name).unwrap_or_else(null),
         Tag::ReceivedAt => {
-            let since = world
+            let since = context
                 .received
                 .at
                 .duration_since(SystemTime::UNIX_EPOCH)
@@ -276,7 +278,7 @@ fn tag_text<'t>(tag: &'t Tag, world: &'t World<'_>) -> Cow<'t, [u8]> {
             Cow::Owned(format!("t={}", micros(since)).into_bytes())
         }
         Tag::Duration => {
-            Cow::Owned(format!("D={}", micros(world.received.began.elapsed())).into_bytes())
+            Cow::Owned(format!("D={}", micros(context.received.began.elapsed())).into_bytes())
         }
         Tag::Load => Cow::Owned(load().into_bytes()),
         Tag::Idle => Cow::Borrowed(b"i=100"),
@@ -300,17 +302,17 @@ pub fn apply_all(
     edits: &[Arc<Edit>],
     early: bool,
     table: &mut Fields,
-    world: &World<'_>,
+    context: &EditContext<'_>,
 ) -> Vec<(String, Vec<u8>)> {
     let mut echoed = Vec::new();
     for edit in edits
         .iter()
-        .filter(|edit| edit.is_early() == early && holds(edit, world.facts))
+        .filter(|edit| edit.is_early() == early && holds(edit, context.facts))
     {
-        if world.work.is_exhausted() {
+        if context.work.is_exhausted() {
             break;
         }
-        echoed.append(&mut apply(edit, table, world));
+        echoed.append(&mut apply(edit, table, context));
     }
     echoed
 }
@@ -332,7 +334,7 @@ mod tests {
         environment.set(b"E", b"value");
         let request: [(&[u8], &[u8]); 2] = [(b"TS-One", b"1"), (b"Other", b"2")];
         let work = Work::default();
-        let world = World {
+        let context = EditContext {
             facts: &OfEnvironment(&environment),
             received: Received::now(),
             request: &request,
@@ -346,7 +348,7 @@ mod tests {
             asks_request: false,
             variables: Vec::new(),
         };
-        let echoed = apply(&edit, &mut table, &world);
+        let echoed = apply(&edit, &mut table, &context);
         let lines = table
             .iter()
             .map(|(name, value)| format!("{name}={}", String::from_utf8_lossy(value)));
@@ -442,7 +444,7 @@ mod tests {
         let mut table = Fields::new();
         table.append("X", first.as_bytes().to_vec());
         let (environment, work) = (Environment::default(), Work::default());
-        let world = World {
+        let context = EditContext {
             facts: &OfEnvironment(&environment),
             received: Received::now(),
             request: &[],
@@ -458,7 +460,7 @@ mod tests {
         };
         let mut count = 0;
         while !work.is_exhausted() {
-            apply(&edit, &mut table, &world);
+            apply(&edit, &mut table, &context);
             count += 1;
         }
         (count, size(&table).1)
@@ -483,7 +485,7 @@ mod tests {
     #[test]
     fn a_table_as_large_as_allowed_is_edited() {
         let (environment, work) = (Environment::default(), Work::default());
-        let world = World {
+        let context = EditContext {
             facts: &OfEnvironment(&environment),
             received: Received::now(),
             request: &[],
@@ -498,12 +500,12 @@ mod tests {
             variables: Vec::new(),
         };
         let mut table = Fields::new();
-        apply(&set(EDITED_FIELDS_BYTES_MAX), &mut table, &world);
+        apply(&set(EDITED_FIELDS_BYTES_MAX), &mut table, &context);
         assert_eq!(
             (size(&table).1, work.is_exhausted()),
             (EDITED_FIELDS_BYTES_MAX, false)
         );
-        apply(&set(EDITED_FIELDS_BYTES_MAX + 1), &mut table, &world);
+        apply(&set(EDITED_FIELDS_BYTES_MAX + 1), &mut table, &context);
         assert!(work.is_exhausted());
     }
 }

@@ -1,17 +1,16 @@
 //! Which filters the content of a file will go through: its codings are its handler's, everything
 //! else comes on the way up.
 
-use super::facts::Answered;
 use crate::{
     content_filters::{find, stage_of},
-    facts::{Seen, note_dependencies},
-    host::Host,
-    local::Local,
+    facts::{RequestFacts, note_dependencies},
     memo::Memo,
-    modules::{filters::WHOLE_BYTES_MAX, setenvif},
+    modules::setenvif,
+    response::facts::Answered,
     state::{peek, state},
 };
 use saker_ap_expr::{Dependencies, Dependency, Facts};
+use saker_apache_model::{dir_config::DirConfig, host::Host, modules::filters::WHOLE_BYTES_MAX};
 use saker_config::model::{Compression, CompressionCoding};
 use saker_files::{Kind, Watcher};
 use saker_http::{
@@ -20,7 +19,7 @@ use saker_http::{
 };
 use saker_pipeline::Exchange;
 
-/// What an expression about a filter may ask for without making the outcome the request's.
+/// Dependencies of an expression about a filter that leave the outcome the resource's.
 const RESOURCE: &[Dependency] = &[
     Dependency::Path,
     Dependency::Host,
@@ -36,7 +35,7 @@ pub fn choose(
     exchange: &mut Exchange,
     host: &Host,
     watcher: &Watcher,
-    local: &Local,
+    local: &DirConfig,
     content_type: Option<&str>,
 ) {
     let own = peek(exchange).cloned().unwrap_or_default();
@@ -44,18 +43,17 @@ pub fn choose(
         return;
     }
     // Listings are pages.
-    let content_type = if own.kind == Some(Kind::Directory) {
-        Some("text/html")
-    } else {
-        content_type
+    let content_type = match own.kind {
+        Some(Kind::Directory) => Some("text/html"),
+        _ => content_type,
     };
     let mut fields = Fields::new();
-    content_type
-        .into_iter()
-        .for_each(|kind| fields.append("Content-Type", kind.as_bytes().to_vec()));
+    if let Some(kind) = content_type {
+        fields.append("Content-Type", kind.as_bytes().to_vec());
+    }
     let mut dependencies = Dependencies::new();
     let (compression, changes_content, chosen, stamps) = {
-        let seen = Seen::new(exchange, &own, host, watcher);
+        let seen = RequestFacts::new(exchange, &own, host, watcher);
         let facts = Answered {
             request: &seen,
             status: Status::OK,
@@ -74,43 +72,34 @@ pub fn choose(
             .iter()
             .any(|one| find(host, one.name).is_some_and(|filter| filter.changes_files()));
         let names: Vec<String> = chosen.iter().map(|one| one.name.to_owned()).collect();
-        (
-            local
-                .filters
-                .compression(&chosen, content_type, environment),
-            changes,
-            names,
-            seen.stamps.take(),
-        )
+        let compression = local
+            .filters
+            .compression(&chosen, content_type, environment);
+        (compression, changes, names, seen.stamps.take())
     };
     if dependencies.is_within(RESOURCE) {
-        exchange.stamps.extend(stamps);
+        exchange.cache.change_tokens.extend(stamps);
     } else {
         note_dependencies(exchange, &dependencies, stamps);
     }
-    if ["no-gzip", "no-brotli", "gzip-only-text/html"]
-        .iter()
-        .any(|name| setenvif::may_vary(host, local, Some(name.as_bytes())))
-    {
-        exchange.depends_on_request();
+    for name in ["no-gzip", "no-brotli", "gzip-only-text/html"] {
+        setenvif::depends_on_variable(exchange, host, local, Some(name.as_bytes()));
     }
-    for filter in chosen.iter().filter_map(|name| find(host, name)) {
-        filter.prepare(exchange, host, local);
-    }
+    let filters = || chosen.iter().filter_map(|name| find(host, name));
+    filters().for_each(|filter| filter.prepare(exchange, host, local));
     if changes_content {
         leave_whole(exchange);
-        let mut filters = chosen.iter().filter_map(|name| find(host, name));
-        if !filters.all(|filter| filter.keeps_validators(exchange, watcher, local)) {
+        if !filters().all(|filter| filter.keeps_validators(exchange, watcher, local)) {
             without_fields(exchange, CONDITIONS);
         }
     } else if !compression.codings.is_empty() && is_large(exchange, host, watcher) {
         encode_while_sent(exchange, &compression);
     } else if !compression.codings.is_empty() {
-        exchange.settings = memo.compressed(&exchange.settings, compression);
+        exchange.routing.settings = memo.compressed(&exchange.routing.settings, compression);
     }
 }
 
-/// Whether the file is too large to be encoded whole, and kept.
+/// Returns whether the file is too large to be encoded whole, and kept.
 fn is_large(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> bool {
     let Some(own) = peek(exchange)
         .cloned()
@@ -119,14 +108,14 @@ fn is_large(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> bool {
         return false;
     };
     let (bytes, stamps) = {
-        let seen = Seen::new(exchange, &own, host, watcher);
+        let seen = RequestFacts::new(exchange, &own, host, watcher);
         (seen.file_bytes(&own.filename), seen.stamps.take())
     };
-    exchange.stamps.extend(stamps);
+    exchange.cache.change_tokens.extend(stamps);
     bytes.is_some_and(|bytes| bytes > WHOLE_BYTES_MAX)
 }
 
-/// Who wants a part of a large file, or no coding, gets it from its handler.
+/// A client that wants a part of a large file, or no coding, gets it from its handler.
 fn encode_while_sent(exchange: &mut Exchange, compression: &Compression) {
     state(exchange).vary.push("Accept-Encoding".into());
     exchange.depends_on_request();

@@ -5,29 +5,32 @@
 //! for one), so what it may be asked for is taken along: the environment always, the exchange only
 //! where an expression may want it.
 
-use super::{
-    Layers, Way, content_lines,
-    edits::{Received, World},
-    facts::OfEnvironment,
-};
 use crate::{
-    facts::Seen,
-    host::Host,
-    local::Local,
-    modules::headers::{Action, Value, When},
+    facts::RequestFacts,
+    response::{
+        edits::{EditContext, Received},
+        facts::OfEnvironment,
+        layers::{Layers, Way, content_lines},
+    },
     state::State,
 };
 use saker_ap_expr::Work;
+use saker_apache_model::{
+    dir_config::DirConfig,
+    host::Host,
+    modules::headers::{Action, Value, When},
+};
 use saker_files::Watcher;
 use saker_http::Fields;
 use saker_pipeline::{Environment, Exchange, HeadEdits, HeadFacts, NoBody};
 use std::{any::Any, sync::Arc};
 
 pub struct Kept {
-    local: Arc<Local>,
+    local: Arc<DirConfig>,
     host: Arc<Host>,
     environment: Environment,
     content: Vec<(Box<str>, Box<[u8]>)>,
+    vary: Vec<String>,
     is_error_page: bool,
     asked: Option<Box<Asked>>,
 }
@@ -45,9 +48,10 @@ impl Kept {
         own: State,
         host: &Arc<Host>,
         watcher: &Watcher,
-        local: &Arc<Local>,
+        local: &Arc<DirConfig>,
     ) -> Kept {
         let content = content_lines(&own);
+        let vary = own.vary.clone();
         let is_error_page = own.is_error_page;
         let wants_more = local
             .headers
@@ -79,6 +83,7 @@ impl Kept {
             host: Arc::clone(host),
             environment: exchange.environment.clone(),
             content,
+            vary,
             is_error_page,
             asked,
         }
@@ -91,15 +96,17 @@ fn resource(exchange: &Exchange) -> Exchange {
         exchange.client.clone(),
         exchange.head.clone(),
         Box::new(NoBody),
-        Arc::clone(&exchange.site),
+        Arc::clone(&exchange.routing.site),
         exchange.now,
     );
     copy.host.clone_from(&exchange.host);
     copy.path.clone_from(&exchange.path);
-    copy.path_info.clone_from(&exchange.path_info);
+    copy.routing
+        .path_info
+        .clone_from(&exchange.routing.path_info);
     copy.environment = exchange.environment.clone();
-    copy.handler.clone_from(&exchange.handler);
-    copy.site_index = exchange.site_index;
+    copy.routing.handler.clone_from(&exchange.routing.handler);
+    copy.routing.site_index = exchange.routing.site_index;
     copy
 }
 
@@ -110,14 +117,14 @@ impl HeadEdits for Kept {
             defaults: &self.host.defaults,
             always: &[],
             content: &self.content,
-            vary: &[],
+            vary: &self.vary,
         };
         let (received, work) = (Received::now(), Work::default());
         match &self.asked {
             None => layers.lay(
                 Way::Content,
                 head,
-                &World {
+                &EditContext {
                     facts: &OfEnvironment(&self.environment),
                     received,
                     request: &[],
@@ -126,11 +133,12 @@ impl HeadEdits for Kept {
                 fields,
             ),
             Some(asked) => {
-                let seen = Seen::new(&asked.exchange, &asked.state, &self.host, &asked.watcher);
+                let seen =
+                    RequestFacts::new(&asked.exchange, &asked.state, &self.host, &asked.watcher);
                 layers.lay(
                     Way::Content,
                     head,
-                    &World {
+                    &EditContext {
                         facts: &seen,
                         received,
                         request: &[],
@@ -166,6 +174,7 @@ impl HeadEdits for Kept {
             && Arc::ptr_eq(&self.host, &other.host)
             && self.environment == other.environment
             && self.content == other.content
+            && self.vary == other.vary
             && self.is_error_page == other.is_error_page
             && same_place
     }

@@ -1,11 +1,13 @@
 //! `RequestHeader`: edits of the request's own fields, before the rules or after them.
 
-use super::edits::{Received, World, apply_all, holds};
 use crate::{
-    facts::Seen,
+    facts::RequestFacts,
+    response::edits::{EditContext, Received, apply_all, holds},
+    state::{peek, state},
+};
+use saker_apache_model::{
     host::Host,
     modules::headers::{Action, Edit},
-    state::{peek, state},
 };
 use saker_files::Watcher;
 use saker_http::{Fields, field_name::is_alike};
@@ -62,7 +64,7 @@ pub fn edit(
         fields.append(String::from_utf8_lossy(name).into_owned(), value.to_vec());
     }
     {
-        let seen = Seen::new(exchange, &own, host, watcher);
+        let seen = RequestFacts::new(exchange, &own, host, watcher);
         let sets = |edit: &&Arc<Edit>| {
             edit.is_early() == early && matches!(edit.action, Action::Set(_) | Action::Unset)
         };
@@ -75,7 +77,7 @@ pub fn edit(
             edits,
             early,
             &mut fields,
-            &World {
+            &EditContext {
                 facts: &seen,
                 received,
                 request: &[],

@@ -1,9 +1,9 @@
 //! The status for programs: a key and a value per line, as munin, collectd, Zabbix and the
 //! Prometheus exporters read it.
 
-use super::{
-    View,
+use crate::status::{
     numbers::{built, duration, general, per, time},
+    view::View,
 };
 
 pub fn text(view: &View<'_>) -> String {

@@ -10,98 +10,19 @@
 mod auto;
 mod numbers;
 mod page;
+pub mod report;
+mod view;
 
-use crate::{host::Host, local::Local, origin, signature};
+pub use report::{Figures, OpenRequest, Report, WorkerReport};
+
+use crate::{origin, signature, status::view::View};
+use saker_apache_model::{dir_config::DirConfig, host::Host};
 use saker_http::{Method, Status};
 use saker_pipeline::{Body, Chunk, Exchange, Response};
-use std::time::Duration;
-
-/// Who knows the numbers.
-pub trait Figures {
-    fn report(&self) -> Report;
-}
-
-/// The server at one moment.
-#[derive(Clone, Debug, Default)]
-pub struct Report {
-    pub started_unix_s: i64,
-    pub now_unix_s: i64,
-    pub uptime: Duration,
-    /// When the program was made.
-    pub built_unix_s: i64,
-    /// Configurations so far.
-    pub generation: u64,
-    pub requests: u64,
-    pub bytes_out: u64,
-    /// All that requests have taken together.
-    pub busy: Duration,
-    pub workers: Vec<WorkerReport>,
-    /// Of this process, user and system, then those of its children, in seconds.
-    pub cpu_s: [f64; 4],
-    /// Of the machine, over 1, 5 and 15 minutes.
-    pub load: Option<[f64; 3]>,
-    pub open: Vec<OpenRequest>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WorkerReport {
-    pub connections: u64,
-    /// Requests that are being answered.
-    pub busy: u64,
-}
-
-/// A request that is being answered.
-#[derive(Clone, Debug, Default)]
-pub struct OpenRequest {
-    pub worker: usize,
-    pub client: Box<str>,
-    /// As asked for.
-    pub host: Box<[u8]>,
-    /// Its first line, as much of it as is kept.
-    pub request: Box<[u8]>,
-    pub protocol: &'static str,
-    pub age: Duration,
-}
-
-/// What a page is made of.
-pub(crate) struct View<'v> {
-    report: &'v Report,
-    /// Scoreboard slots.
-    slots: u64,
-    is_extended: bool,
-    name: Vec<u8>,
-    address: String,
-    software: String,
-    signature: Vec<u8>,
-}
-
-impl View<'_> {
-    fn busy(&self) -> u64 {
-        self.report.workers.iter().map(|worker| worker.busy).sum()
-    }
-
-    fn connections(&self) -> u64 {
-        self.report
-            .workers
-            .iter()
-            .map(|worker| worker.connections)
-            .sum()
-    }
-
-    fn idle(&self) -> u64 {
-        self.slots.saturating_sub(self.busy())
-    }
-
-    /// One character per request that there may be at a time: `W` for those that are answered, `_`
-    /// for the rest.
-    fn scoreboard(&self) -> String {
-        let busy = self.busy() as usize;
-        "W".repeat(busy) + &"_".repeat(self.idle() as usize)
-    }
-}
 
 /// Apache's ServerLimit times ThreadsPerChild, where nothing else is said (httpd 2.4, event).
 const SLOTS: u64 = 400;
+
 /// A page has no room for more.
 const SLOTS_MAX: u64 = 20_000;
 
@@ -109,7 +30,7 @@ const SLOTS_MAX: u64 = 20_000;
 pub fn answer(
     exchange: &mut Exchange,
     host: &Host,
-    local: &Local,
+    local: &DirConfig,
     figures: &dyn Figures,
 ) -> Option<Response> {
     if !matches!(exchange.head.view().method(), Method::Get | Method::Head) {

@@ -65,7 +65,9 @@ pub fn duration(seconds: u64) -> String {
 }
 
 const KILO: u64 = 1024;
+
 const MEGA: u64 = KILO * KILO;
+
 const GIGA: u64 = KILO * MEGA;
 
 pub fn bytes(count: u64) -> String {
@@ -85,7 +87,7 @@ pub fn kilobytes(count: u64) -> String {
     }
 }
 
-/// What is divided by nothing is nothing.
+/// A quotient; 0 if the count is 0.
 pub fn per(amount: f64, count: f64) -> f64 {
     if count > 0.0 { amount / count } else { 0.0 }
 }

@@ -1,8 +1,9 @@
 //! The status as a page, with the fields and in the order of Apache's.
 
-use super::{
-    OpenRequest, View,
+use crate::status::{
     numbers::{built, bytes, duration, general, kilobytes, per, time},
+    report::OpenRequest,
+    view::View,
 };
 use saker_http::escape;
 use std::fmt::Write as _;

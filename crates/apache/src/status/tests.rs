@@ -2,6 +2,7 @@ use super::{
     numbers::{built, bytes, duration, general, kilobytes},
     *,
 };
+use std::time::Duration;
 
 fn report() -> Report {
     Report {

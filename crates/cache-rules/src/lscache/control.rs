@@ -171,7 +171,7 @@ impl Control {
         self.s_maxage_s.or(self.max_age_s).unwrap_or(default_s)
     }
 
-    /// How long beyond that a stale copy may be served while a new one is made.
+    /// Returns how long past its lifetime a stale copy may be served while it is regenerated.
     pub fn max_stale_s(&self, settings: &LscacheSettings) -> u64 {
         self.max_stale_s.unwrap_or(settings.max_stale_s)
     }

@@ -4,20 +4,13 @@
 //! Caveat: a piece without `=` is a name without a value.
 //! Out of scope: which cookies matter.
 
-/// Names and values of all Cookie lines; a piece without `=` is a name without value.
-pub fn pairs<'a>(
-    lines: impl Iterator<Item = &'a [u8]>,
-) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-    let pieces = lines
-        .flat_map(|line| line.split(|byte| *byte == b';'))
-        .map(<[u8]>::trim_ascii);
-    pieces.filter(|piece| !piece.is_empty()).map(|piece| {
-        let at = memchr::memchr(b'=', piece).unwrap_or(piece.len());
-        (
-            piece[..at].trim_ascii(),
-            piece.get(at + 1..).unwrap_or_default().trim_ascii(),
-        )
-    })
+use saker_http::HeadView;
+
+/// Names and values of the request's cookies; one without `=` has an empty value.
+pub fn pairs<'a>(request: HeadView<'a>) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+    request
+        .cookies()
+        .map(|cookie| (cookie.name, cookie.value.unwrap_or_default()))
 }
 
 /// Appends text so that nothing in it can be taken for a separator: one client's cookie must not

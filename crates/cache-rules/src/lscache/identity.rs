@@ -12,14 +12,14 @@ use super::{
     settings::LscacheSettings,
 };
 use crate::cookie_names;
-use saker_http::{HeadView, KnownField};
+use saker_http::HeadView;
 
 /// Session names are public; only values of that length can be secrets.
 const SESSION_BYTES_MIN: usize = 16;
 /// 4.1: a longer identity is not cached.
 pub const IDENTITY_BYTES_MAX: usize = 32_767;
 
-/// What the server knows of a client apart from cookies: digests or names, each marked by its kind.
+/// A client's identity apart from cookies: digests or names, each marked by its kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known<'a> {
     /// From the Authorization field.
@@ -38,8 +38,7 @@ pub fn identity(
     known: Known<'_>,
     settings: &LscacheSettings,
 ) -> Option<Vec<u8>> {
-    let cookies =
-        || pairs(request.lines(KnownField::Cookie)).filter(|(name, _)| counts(name, settings));
+    let cookies = || pairs(request).filter(|(name, _)| counts(name, settings));
     let kinds = [
         (&b"#authorization="[..], known.credentials),
         (b"#user=", known.user),
@@ -74,7 +73,7 @@ pub fn identity(
 
 /// The name of the first cookie that identifies the client.
 pub fn session<'a>(request: HeadView<'a>, settings: &LscacheSettings) -> Option<&'a [u8]> {
-    let mut cookies = pairs(request.lines(KnownField::Cookie));
+    let mut cookies = pairs(request);
     cookies
         .find(|(name, value)| identifies(name, value, settings))
         .map(|(name, _)| name)

@@ -5,6 +5,8 @@
 //! Caveat: names are compared as written, without decoding.
 //! Out of scope: No-Vary-Search.
 
+use saker_http::query::{Parameter, parameters};
+
 /// Parameters to leave out, in the configured order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyEdits {
@@ -59,9 +61,9 @@ impl KeyEdits {
         if self.removed.is_empty() {
             return Some(query.to_vec());
         }
-        let kept: Vec<&[u8]> = query
-            .split(|byte| *byte == b'&')
-            .filter(|piece| !self.removes(piece))
+        let kept: Vec<&[u8]> = parameters(query)
+            .filter(|parameter| !self.removes(*parameter))
+            .map(|parameter| parameter.text)
             .collect();
         let edited = kept.join(&b"&"[..]);
         (!edited.is_empty()).then_some(edited)
@@ -71,8 +73,10 @@ impl KeyEdits {
     /// `CacheIgnoreURLSessionIdentifiers` does.
     pub fn edited_path<'a>(&self, path: &'a [u8]) -> &'a [u8] {
         let mut path = path;
-        let is_identifier =
-            |piece: &[u8]| piece.contains(&b'=') && !piece.contains(&b'/') && self.removes(piece);
+        let is_identifier = |piece: &[u8]| {
+            let parameter = Parameter::new(piece);
+            parameter.value.is_some() && !piece.contains(&b'/') && self.removes(parameter)
+        };
         while let Some(at) = memchr::memrchr(b';', path).filter(|at| is_identifier(&path[at + 1..]))
         {
             path = &path[..at];
@@ -80,12 +84,12 @@ impl KeyEdits {
         path
     }
 
-    fn removes(&self, piece: &[u8]) -> bool {
+    fn removes(&self, parameter: Parameter<'_>) -> bool {
         // Some applications separate parameters by semicolons, too.
-        if piece.contains(&b';') {
+        if parameter.text.contains(&b';') {
             return false;
         }
-        let name = piece.split(|byte| *byte == b'=').next().unwrap_or_default();
+        let name = parameter.name;
         self.removed.iter().any(|removed| match removed {
             Removed::Name(held) => held == name,
             Removed::Prefix(prefix) => name.starts_with(prefix),

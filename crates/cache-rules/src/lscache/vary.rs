@@ -11,17 +11,17 @@ use super::{
     tags::strip_prefix,
 };
 use crate::{cookie_names::is_same, rules::targeted::lines};
-use saker_http::{Fields, HeadView, KnownField};
+use saker_http::{Fields, HeadView};
 
 pub const VARY: &str = "X-LiteSpeed-Vary";
 pub const VARY_COOKIE: &[u8] = b"_lscache_vary";
 
-/// What a URL varies by, in addition to the vary cookie.
+/// Everything a URL varies by, in addition to the vary cookie.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VaryRules {
     /// Cookies by name, in order, each once.
     pub cookies: Vec<Vec<u8>>,
-    /// A text such as `guest+webp`.
+    /// A value such as `mobile+webp`.
     pub value: Option<Vec<u8>>,
 }
 
@@ -101,7 +101,7 @@ impl VaryRules {
 /// may take for it, appears with all its values: some applications take the first, others the last,
 /// and PHP takes `a.b` and `a_b[c]` for `a_b`.
 fn push_cookie(out: &mut Vec<u8>, request: HeadView<'_>, name: &[u8]) {
-    let mut found = pairs(request.lines(KnownField::Cookie))
+    let mut found = pairs(request)
         .filter(|pair| pair.0 == name || is_same(pair.0, name))
         .peekable();
     if found.peek().is_none() {
@@ -115,9 +115,7 @@ fn push_cookie(out: &mut Vec<u8>, request: HeadView<'_>, name: &[u8]) {
 fn further_vary_cookies(request: HeadView<'_>) -> Vec<(&[u8], &[u8])> {
     let longer =
         |pair: &(&[u8], &[u8])| pair.0.len() > VARY_COOKIE.len() && pair.0.starts_with(VARY_COOKIE);
-    let mut found: Vec<(&[u8], &[u8])> = pairs(request.lines(KnownField::Cookie))
-        .filter(longer)
-        .collect();
+    let mut found: Vec<(&[u8], &[u8])> = pairs(request).filter(longer).collect();
     found.sort_by(|one, other| one.0.cmp(other.0));
     found
 }

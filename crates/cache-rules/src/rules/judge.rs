@@ -173,13 +173,9 @@ fn says_for_all(policy: &Policy, settings: &RuleSettings) -> bool {
 
 /// The name of the first session cookie among the request's.
 pub(super) fn session_cookie(request: HeadView<'_>, settings: &RuleSettings) -> Option<String> {
-    let pairs = request
-        .lines(KnownField::Cookie)
-        .flat_map(|line| line.split(|byte| *byte == b';'));
-    let mut names = pairs
-        .filter_map(|pair| pair.split(|byte| *byte == b'=').next())
-        .map(<[u8]>::trim_ascii);
-    names
+    request
+        .cookies()
+        .map(|cookie| cookie.name)
         .find(|name| settings.is_session_cookie(name))
         .map(|name| String::from_utf8_lossy(name).into_owned())
 }

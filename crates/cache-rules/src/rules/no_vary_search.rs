@@ -8,7 +8,10 @@ use super::{
     structured::{Dictionary, Item, Member, dictionary},
     targeted::lines,
 };
-use saker_http::Fields;
+use saker_http::{
+    Fields,
+    query::{form_decoded, parameters},
+};
 
 /// The parameters that matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,40 +118,23 @@ fn keys(items: &[Item]) -> Option<Vec<Vec<u8>>> {
 
 /// The form parser of the URL standard: names with values, empty pieces left out.
 fn pairs(query: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let pieces = query
-        .split(|byte| *byte == b'&')
-        .filter(|piece| !piece.is_empty());
-    let pair = |piece: &[u8]| {
-        let at = memchr::memchr(b'=', piece).unwrap_or(piece.len());
-        (
-            decoded(&piece[..at]),
-            decoded(piece.get(at + 1..).unwrap_or_default()),
-        )
-    };
-    pieces.map(pair).collect()
+    parameters(query)
+        .filter(|parameter| !parameter.text.is_empty())
+        .map(|parameter| {
+            (
+                decoded(parameter.name),
+                decoded(parameter.value.unwrap_or_default()),
+            )
+        })
+        .collect()
 }
 
 /// `+` and percent escapes decoded; invalid UTF-8 becomes the replacement character, as in every
 /// browser.
 fn decoded(text: &[u8]) -> Vec<u8> {
-    let digit = |byte: Option<&u8>| byte.and_then(|byte| (*byte as char).to_digit(16));
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut at = 0;
-    while let Some(byte) = text.get(at) {
-        let escape = digit(text.get(at + 1))
-            .zip(digit(text.get(at + 2)))
-            .filter(|_| *byte == b'%');
-        match (escape, byte) {
-            (Some((high, low)), _) => {
-                bytes.push((high * 16 + low) as u8);
-                at += 2;
-            }
-            (None, b'+') => bytes.push(b' '),
-            (None, byte) => bytes.push(*byte),
-        }
-        at += 1;
-    }
-    String::from_utf8_lossy(&bytes).into_owned().into_bytes()
+    String::from_utf8_lossy(&form_decoded(text))
+        .into_owned()
+        .into_bytes()
 }
 
 fn push_escaped(key: &mut Vec<u8>, text: &[u8]) {

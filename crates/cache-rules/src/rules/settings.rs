@@ -15,7 +15,7 @@ pub enum ClientControl {
     /// is honored anyway: it costs the backend nothing.
     #[default]
     Ignored,
-    /// What mod_cache does unless `CacheIgnoreCacheControl` is on.
+    /// The behavior of mod_cache, unless `CacheIgnoreCacheControl` is on.
     Honored,
 }
 

@@ -7,7 +7,10 @@
 //! Out of scope: Accept-Encoding, which stored codings answer, and the meaning of values.
 
 use super::targeted::lines;
-use saker_http::{Fields, HeadView, chars, chars::trim_ows, field_name::is_alike};
+use saker_http::{
+    Fields, HeadView, chars, chars::trim_ows, cookies::cookies, field_name::is_alike,
+};
+use std::iter;
 
 /// Longer lists are not plausible.
 const NAMES_MAX: usize = 32;
@@ -131,16 +134,11 @@ fn combined(request: HeadView<'_>, name: &str) -> Option<Vec<u8>> {
 }
 
 /// Removes ignored cookies; `None` if none remains.
-fn without(cookies: Vec<u8>, ignored: &[String]) -> Option<Vec<u8>> {
+fn without(field: Vec<u8>, ignored: &[String]) -> Option<Vec<u8>> {
     if ignored.is_empty() {
-        return Some(cookies);
+        return Some(field);
     }
-    let is_ignored = |piece: &&[u8]| {
-        let name = piece
-            .split(|byte| *byte == b'=')
-            .next()
-            .unwrap_or_default()
-            .trim_ascii();
+    let is_ignored = |name: &[u8]| {
         ignored
             .iter()
             .any(|pattern| match pattern.strip_suffix('*') {
@@ -148,14 +146,9 @@ fn without(cookies: Vec<u8>, ignored: &[String]) -> Option<Vec<u8>> {
                 None => name == pattern.as_bytes(),
             })
     };
-    let kept: Vec<&[u8]> = cookies
-        .split(|byte| *byte == b';')
-        .map(<[u8]>::trim_ascii)
-        .filter(|piece| !piece.is_empty())
-        .collect();
-    let kept: Vec<&[u8]> = kept
-        .into_iter()
-        .filter(|piece| !is_ignored(piece))
+    let kept: Vec<&[u8]> = cookies(iter::once(&*field))
+        .filter(|cookie| !is_ignored(cookie.name))
+        .map(|cookie| cookie.text)
         .collect();
     (!kept.is_empty()).then(|| kept.join(&b"; "[..]))
 }

@@ -51,7 +51,7 @@ const PAGE: Outcome = Outcome {
 /// Audience, lifetime and stale window.
 type Judged = Result<(Audience, u64, u64), NotStored>;
 
-/// Of a response with these lines.
+/// Judges a response with these header lines.
 fn judged(answer: &str, settings: &LscacheSettings) -> Judged {
     let mut control = Control::from_settings(settings);
     let explicit = control.apply_response(&fields(answer), settings);

@@ -1,8 +1,8 @@
-//! A process that stores and purges is killed at any moment, again and again: afterwards nobody
-//! gets what is damaged, or what it had been told is purged.
+//! A process that stores and purges is killed at arbitrary moments, repeatedly: afterwards no
+//! reader gets a damaged entry, or one whose purge was acknowledged.
 //!
-//! The process is this test binary itself, which finds out by a variable of its environment that it
-//! is the one to be killed.
+//! The process is this test binary itself; an environment variable tells it that it is the one to
+//! be killed.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 

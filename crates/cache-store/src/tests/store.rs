@@ -120,7 +120,7 @@ fn what_is_put_in_comes_out_also_after_a_start() {
     assert_eq!(files(&dir.join("entries")), 2, "its coding goes with it");
 }
 
-/// Of a folder and all that lies below it, what group and others may do.
+/// Permissions of group and others, for a directory and everything below it.
 fn open_to_others(path: &Path) -> Vec<(PathBuf, u32)> {
     let below = if path.is_dir() {
         fs::read_dir(path)
@@ -428,7 +428,7 @@ fn what_began_later_stays() {
     assert!(content(&store, "a").is_none() && !store.is_current(newest.version));
 }
 
-/// A request of anybody must be able to purge what nobody has kept yet.
+/// Any request must be able to purge an entry that is still being generated.
 #[test]
 fn what_is_under_way_can_be_purged() {
     let dir = TempDir::new("store-under-way").unwrap();

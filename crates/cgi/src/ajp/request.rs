@@ -3,7 +3,7 @@
 //! What is not among the fields comes from the variables, so that a setting of the configuration
 //! counts here too.
 
-use super::PACKET_BYTES_MAX;
+use super::packet::PACKET_BYTES_MAX;
 use crate::{ProgramRequest, Refused};
 
 const FORWARD_REQUEST: u8 = 2;

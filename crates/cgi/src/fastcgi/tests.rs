@@ -275,6 +275,25 @@ fn content_goes_in_records() {
 }
 
 #[test]
+fn framed_content_is_what_content_would_be() {
+    for bytes in [1, 8_192, CONTENT_BYTES_MAX] {
+        let content = vec![b'x'; bytes];
+        let (mut whole, mut framed) = (Vec::new(), Vec::new());
+        FastCgi::new(Role::Responder, true).content(&content, &mut whole);
+        let behind = FastCgi::new(Role::Responder, true).frame(bytes, &mut framed);
+        framed.extend_from_slice(&content);
+        framed.extend_from_slice(behind.unwrap());
+        assert!(framed == whole, "{bytes}");
+    }
+    let mut out = Vec::new();
+    let mut authorizer = FastCgi::new(Role::Authorizer, true);
+    assert_eq!(authorizer.frame(1, &mut out), None);
+    let mut responder = FastCgi::new(Role::Responder, true);
+    assert_eq!(responder.frame(CONTENT_BYTES_MAX + 1, &mut out), None);
+    assert!(out.is_empty());
+}
+
+#[test]
 fn an_authorizer_decides() {
     let asked = Asked::new()
         .variable("SCRIPT_NAME", "/x")

@@ -6,7 +6,7 @@
 //!
 //! Absent on purpose: the request line in the raw block, which the library does not look at.
 
-use super::{PACKET_HEADER_BYTES, kind};
+use super::packet::{PACKET_HEADER_BYTES, kind};
 use crate::{
     Level, ProgramRequest, Refused, Setting,
     field_lines::{is_repeated, joined},

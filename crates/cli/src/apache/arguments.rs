@@ -4,7 +4,7 @@
 
 use crate::source::ApacheInput;
 
-/// What is asked for.
+/// The requested action.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// `-k start`, or nothing at all.
@@ -82,7 +82,7 @@ impl Arguments {
                 't' => tested = true,
                 'S' => all.mode = Mode::Hosts,
                 'M' => all.mode = Mode::Modules,
-                // Without a look at document roots; there is none.
+                // Skips the check of document roots, which does not exist here.
                 'T' => {}
                 'X' => (all.in_foreground, all.single) = (true, true),
                 _ => return Err(format!("illegal option -- {letter}")),

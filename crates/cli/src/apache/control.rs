@@ -15,7 +15,7 @@ pub fn running(file: &Path) -> Option<i32> {
     is_there.then_some(number)
 }
 
-/// `None`: nothing runs, and what was asked for begins with a start.
+/// Signals the running server. `None`: none is running, and the request begins with a start.
 pub fn signal(request: Request, file: Option<&Path>) -> Option<ExitCode> {
     let pid = file.and_then(running);
     let Some(pid) = pid.and_then(Pid::from_raw) else {

@@ -1,10 +1,10 @@
-//! Starting a server in the background: runs this program again in a session of its own and waits
+//! Starts a server in the background: runs this program again in a session of its own and waits
 //! until it serves.
 //!
 //! Called by: `main`, without `-DFOREGROUND`.
 //! Caveat: the caller wants to know whether the server serves, sees its errors, and reads its
-//! output to the end. So the server inherits standard error and lets go of it ([`let_go`]) once
-//! its pid file says that it serves.
+//! output to the end. So the server inherits standard error and closes it ([`let_go`]) once its pid
+//! file says that it serves.
 
 use super::control;
 use std::{
@@ -21,10 +21,11 @@ use std::{
 const DETACHED: &str = "SAKER_DETACHED";
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What Apache's control script starts, on Debian and its kin, and on Fedora and its kin.
+/// Programs that Apache's control script starts: on Debian and its derivatives, and on Fedora and
+/// its derivatives.
 const DAEMONS: [&str; 2] = ["/usr/sbin/apache2", "/usr/sbin/httpd"];
 
-/// Starts the same command line once more, in the foreground of its own.
+/// Starts the same command line again, in the foreground of a session of its own.
 pub fn start(program: &str, pid_file: Option<&Path>) -> ExitCode {
     let executable = match std::env::current_exe() {
         Ok(path) => path,
@@ -34,7 +35,7 @@ pub fn start(program: &str, pid_file: Option<&Path>) -> ExitCode {
         Path::new(path).exists()
     });
     let mut command = Command::new(executable);
-    // A group of its own, so that the terminal's signals don't reach it.
+    // A process group of its own, so that the terminal's signals don't reach it.
     command
         .arg0(name)
         .args(words)
@@ -97,7 +98,7 @@ fn command_line(
     }
 }
 
-/// To be called when the server serves: what it inherited of a terminal or a pipe is let go.
+/// Closes an inherited terminal or pipe. Called once the server serves.
 pub fn let_go() {
     if std::env::var_os(DETACHED).is_none() {
         return;

@@ -22,7 +22,7 @@ use std::{
     process::ExitCode,
 };
 
-/// The file that is read where `-f` names none, by the name of the program and of what is there.
+/// The default files if there is no `-f`, by the program's name and the files that exist.
 const CONFIGURATIONS: [&str; 4] = [
     "/etc/apache2/apache2.conf",
     "/etc/httpd/conf/httpd.conf",
@@ -30,7 +30,7 @@ const CONFIGURATIONS: [&str; 4] = [
     "/etc/apache2/httpd.conf",
 ];
 
-/// Whether the program was called by one of the names that Apache's scripts call.
+/// Returns true if the program was called by one of the names that Apache's scripts call.
 pub fn is_name(program: &str) -> bool {
     matches!(
         base_name(program),
@@ -149,7 +149,8 @@ fn examine(program: &str, arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// As Apache, also what stands outside of the files: directories of logs, certificates and keys.
+/// Like Apache, also checks files and directories outside of the configuration: those of logs,
+/// certificates, and keys.
 fn test(program: &str, loaded: &Loaded) -> ExitCode {
     let of_machine = check::of_machine(&loaded.model);
     if of_machine.iter().any(Diagnostic::is_error) {

@@ -29,9 +29,7 @@ pub fn settings(file: &Path) -> String {
 }
 
 pub fn compiled_in() -> String {
-    let statics = known_modules()
-        .iter()
-        .filter(|row| row.link == Link::Static);
+    let statics = known_modules().filter(|row| row.link == Link::Static);
     statics.fold("Compiled in modules:\n".to_owned(), |mut page, row| {
         let _ = writeln!(page, "  {}", row.source_file);
         page

@@ -15,7 +15,7 @@ use saker_net::process::user_id;
 
 const CORE: Kind = Kind::Integer { min: 0, max: 4095 };
 
-/// Whether the user exists is checked at the start of the server; root is refused here.
+/// A user name. Its existence is checked when the server starts; root is refused here.
 static USER: Word = Word {
     expects: "a user name",
     pattern: "",

@@ -146,7 +146,7 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
         name: "keep",
         contexts: UPSTREAM,
         kind: COUNT,
-        default: Some("32"),
+        default: Some("1024"),
         unit: Some("connections"),
         summary: "Maximum number of idle connections to each server, per worker; 0: one connection \
                   per request. For FastCGI, at most the number of spare processes, as each \

@@ -87,12 +87,12 @@ pub struct CacheUse {
     pub ttl_min_s: u64,
     /// `ttl_default_s` applies only to responses with an ETag or Last-Modified (mod_cache).
     pub default_needs_validator: bool,
-    /// Of LSCache entries without a lifetime: public, private.
+    /// Lifetimes of LSCache entries without one of their own: public, private.
     pub lscache_ttl_s: (u64, u64),
     /// Heuristic freshness of responses with Last-Modified and no directives, in percent of their
     /// age.
     pub heuristic_percent: u64,
-    /// How long an expired entry is served while it is refreshed, and while refreshing fails.
+    /// Time that an expired entry is served while it is refreshed, and while refreshing fails.
     pub grace_s: u64,
     pub stale_if_error_s: u64,
     /// Honors the client's reload directives, as mod_cache does.

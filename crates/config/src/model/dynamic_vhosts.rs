@@ -75,10 +75,10 @@ pub struct Hosts {
     pub ldap_password: String,
     /// Directories that document roots must be inside of.
     pub roots: Vec<PathBuf>,
-    /// How long an answer is cached, and how long a missing host.
+    /// Time that an answer is cached; time that a missing host is cached.
     pub answer_ms: u64,
     pub missing_ms: u64,
-    /// How long expired answers are used while the database is unavailable.
+    /// Time that expired answers are used while the database is unavailable.
     pub stale_ms: u64,
     pub entries_max: usize,
     pub missing_max: usize,

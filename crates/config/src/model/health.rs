@@ -1,6 +1,6 @@
 //! Health of upstream members: active checks, and the state of each member.
 //!
-//! The state ([`Standing`]) is shared by the whole process: the checker writes it, all workers read
+//! The state ([`MemberState`]) is shared by the whole process: the checker writes it, all workers read
 //! it. It belongs to the member of one configuration, so members compare equal whatever their
 //! state.
 
@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-/// What a check sends.
+/// The request that a check sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HealthMethod {
     /// Nothing: accepting a connection is enough.
@@ -125,7 +125,7 @@ impl Hash for HealthJudge {
 
 /// The state of a member.
 #[derive(Clone, Debug, Default)]
-pub struct Standing(Arc<Known>);
+pub struct MemberState(Arc<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
@@ -139,7 +139,7 @@ struct Known {
     failures: AtomicU64,
 }
 
-impl Standing {
+impl MemberState {
     /// Returns whether failed checks took the member out.
     pub fn is_down(&self) -> bool {
         self.0.is_down.load(Ordering::Relaxed)
@@ -196,13 +196,13 @@ impl Standing {
 }
 
 /// The state of a member is not part of its identity.
-impl PartialEq for Standing {
-    fn eq(&self, _: &Standing) -> bool {
+impl PartialEq for MemberState {
+    fn eq(&self, _: &MemberState) -> bool {
         true
     }
 }
 
-impl Eq for Standing {}
+impl Eq for MemberState {}
 
 #[cfg(test)]
 mod tests {
@@ -250,15 +250,12 @@ mod tests {
 
     #[test]
     fn who_comes_back_is_known_to() {
-        let standing = Standing::default();
-        standing.set_down(false, 5);
-        assert_eq!((standing.is_down(), standing.back_for_ms(9)), (false, None));
-        standing.set_down(true, 10);
-        assert!(standing.clone().is_down());
-        standing.set_down(false, 20);
-        assert_eq!(
-            (standing.is_down(), standing.back_for_ms(25)),
-            (false, Some(5))
-        );
+        let state = MemberState::default();
+        state.set_down(false, 5);
+        assert_eq!((state.is_down(), state.back_for_ms(9)), (false, None));
+        state.set_down(true, 10);
+        assert!(state.clone().is_down());
+        state.set_down(false, 20);
+        assert_eq!((state.is_down(), state.back_for_ms(25)), (false, Some(5)));
     }
 }

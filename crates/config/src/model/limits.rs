@@ -5,7 +5,7 @@
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Of all workers together; accepting pauses at the limit.
+    /// Connections of all workers together; accepting pauses at the limit.
     pub connections_max: u64,
     /// 0: no limit. Further connections are closed at once.
     pub connections_per_address_max: u64,

@@ -16,7 +16,7 @@ pub struct Media {
     pub index_bytes_max: u64,
     /// Approximate duration of HLS segments.
     pub hls_fragment_ms: u64,
-    /// How long clients and caches may keep HLS playlists and segments.
+    /// Time that clients and caches may keep HLS playlists and segments.
     pub hls_max_age_s: u64,
     /// Rate in percent of the playback speed; `None`: unlimited.
     pub rate_percent: Option<u64>,

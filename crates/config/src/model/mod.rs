@@ -19,10 +19,12 @@ mod link_protection;
 mod listener;
 mod media;
 mod modsecurity;
+mod path_pattern;
 mod php;
 mod server;
 mod settings;
 mod site;
+mod site_name;
 mod throttle;
 mod tls;
 mod upstream;
@@ -36,7 +38,7 @@ pub use authorize::Authorize;
 pub use bot_protection::{CHALLENGE_PLACE, Challenge, LoginAction, Logins, Robots, Visitors};
 pub use cache::{CacheOffer, CacheStore, CacheUse};
 pub use dynamic_vhosts::{ByHost, DatabaseKind, DatabaseUrl, Hosts};
-pub use health::{HealthAnswer, HealthCheck, HealthJudge, HealthMethod, Standing};
+pub use health::{HealthAnswer, HealthCheck, HealthJudge, HealthMethod, MemberState};
 pub use host_pattern::{HostPattern, is_plain_name};
 pub use limits::Limits;
 pub use link_protection::{
@@ -46,6 +48,7 @@ pub use link_protection::{
 pub use listener::{Address, Congestion, Http3, Listener};
 pub use media::{FlvStart, Media};
 pub use modsecurity::{ModSecurity, ModSecurityMode, RulesText};
+pub use path_pattern::PathPattern;
 pub use php::{Php, PhpKind, PhpPool, PhpPools, PhpProgram, PhpSet, PhpUse, PhpValue};
 pub use saker_net::program::ProgramUser;
 pub use server::{
@@ -56,7 +59,8 @@ pub use settings::{
     CodedTags, Compression, CompressionCoding, EntityTagParts, ErrorPage, FieldEdit,
     FieldEditAction, Files, SendFiles, Settings, SymlinkPolicy, Underscores,
 };
-pub use site::{CanonicalPort, HttpsRedirect, PathPattern, Route, Site, SiteName};
+pub use site::{CanonicalPort, HttpsRedirect, Route, Site};
+pub use site_name::SiteName;
 pub use throttle::{Excess, Rate, RequestRate, Throttle};
 pub use tls::{
     Acme, AcmeChallenge, AcmeDirectory, Automatic, CertificateFiles, CipherOrder, CipherSuite,

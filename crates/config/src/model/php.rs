@@ -12,9 +12,9 @@ pub struct Php {
     pub program: PhpProgram,
     /// Processes of one pool; `None`: by the machine's memory.
     pub processes_max: Option<usize>,
-    /// Of one process; 0: only memory_limit of php.ini applies.
+    /// Memory limit of one process; 0: only memory_limit of php.ini applies.
     pub memory_bytes_max: u64,
-    /// Of one request; 0: only max_execution_time of php.ini applies.
+    /// Time limit of one request; 0: only max_execution_time of php.ini applies.
     pub run_time_ms: u64,
     /// Requests that wait for a process, and for how long.
     pub queue_max: usize,
@@ -83,7 +83,7 @@ impl PhpKind {
     }
 }
 
-/// What serves PHP files at a path of a native site.
+/// The way PHP files are served at a path of a native site.
 #[derive(Clone, Debug, Default)]
 pub enum PhpUse {
     /// PHP is off; PHP files are not served.

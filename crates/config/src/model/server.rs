@@ -56,7 +56,7 @@ pub struct ErrorLog {
     pub areas: Vec<(&'static str, LogLevel)>,
     /// The formats of its lines.
     pub formats: ErrorLogFormats,
-    /// Whether messages that Apache has are logged in Apache's words.
+    /// Set if messages that Apache has too are logged in Apache's words.
     pub speaks_httpd: bool,
 }
 
@@ -112,7 +112,7 @@ pub enum LogCondition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShownRequests {
     None,
-    /// Of a long request line only the beginning is shown.
+    /// Only the beginning of a long request line is shown.
     Beginnings,
     Ends,
 }

@@ -29,7 +29,7 @@ pub struct Settings {
     pub cache: Arc<CacheUse>,
     /// Streaming of audio and video files.
     pub media: super::Media,
-    /// What serves PHP files.
+    /// The way PHP files are served.
     pub php: PhpUse,
     /// Names of CGI programs, with `*` for any part.
     pub cgi: Vec<String>,
@@ -46,8 +46,9 @@ pub struct Settings {
     pub underscores: Underscores,
 }
 
-/// What happens to request fields whose names have anything but letters, digits and hyphens, on the
-/// way to programs and upstreams. A program can't tell `X_User` from `X-User`.
+/// Treatment of request fields whose names contain characters other than letters, digits, and
+/// hyphens, on the way to programs and upstreams. A program cannot distinguish `X_User` from
+/// `X-User`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Underscores {
     /// Dropped, as in nginx.
@@ -157,7 +158,7 @@ pub enum CompressionCoding {
     Zstd,
 }
 
-/// What the entity tag of a compressed body adds to the original one.
+/// The suffix that the entity tag of a compressed body adds to the original tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodedTags {
     /// Coding and level, as another level makes other bytes.

@@ -3,21 +3,12 @@
 //! Called by: host selection and routing.
 //! Out of scope: choosing the site for a host (`host_table`).
 
-use super::{AccessLog, Action, Address, ByHost, Limits, Origin, Settings, SiteTls};
+use super::{
+    AccessLog, Action, Address, ByHost, Limits, Origin, PathPattern, Settings, SiteName, SiteTls,
+};
 use saker_http::Status;
 use saker_telemetry::{error_log::SiteLog, forensic_log::ForensicLog};
-use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
-
-/// A name of a site, in lowercase without a trailing dot.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum SiteName {
-    Exact(String),
-    /// `*.example.org` is stored as `example.org`; matches one or more labels before it, not the
-    /// name itself.
-    Wildcard(String),
-    /// `*`
-    Any,
-}
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 /// The port of a site's name in logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,92 +92,6 @@ pub struct HttpsRedirect {
     pub status: Status,
     /// Port of the first TLS listener of the site; 443 is omitted from the URL.
     pub port: u16,
-}
-
-/// Pattern of the (normalized, decoded) path of a route.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PathPattern {
-    Exact(String),
-    /// `/img/*` is stored as `/img/`.
-    Prefix(String),
-    /// `*.jpg` is stored as `.jpg`.
-    Suffix(String),
-    /// Any other use of `*` (which matches any run of bytes, including slashes): the literal pieces
-    /// between the stars.
-    Glob(Vec<String>),
-}
-
-impl PathPattern {
-    /// Parses a text with stars.
-    pub fn new(text: &str) -> PathPattern {
-        let pieces: Vec<String> = text.split('*').map(str::to_owned).collect();
-        match pieces.as_slice() {
-            [exact] => PathPattern::Exact(exact.clone()),
-            [prefix, end] if end.is_empty() => PathPattern::Prefix(prefix.clone()),
-            [start, suffix] if start.is_empty() => PathPattern::Suffix(suffix.clone()),
-            _ => PathPattern::Glob(pieces),
-        }
-    }
-
-    /// Number of captures of a match.
-    pub fn stars(&self) -> usize {
-        match self {
-            PathPattern::Exact(_) => 0,
-            PathPattern::Prefix(_) | PathPattern::Suffix(_) => 1,
-            PathPattern::Glob(pieces) => pieces.len().saturating_sub(1),
-        }
-    }
-
-    /// Returns the captures of the stars if the path matches.
-    pub fn captures<'p>(&self, path: &'p [u8]) -> Option<Vec<&'p [u8]>> {
-        match self {
-            PathPattern::Exact(text) => (path == text.as_bytes()).then(Vec::new),
-            PathPattern::Prefix(prefix) => {
-                path.strip_prefix(prefix.as_bytes()).map(|rest| vec![rest])
-            }
-            PathPattern::Suffix(suffix) => {
-                path.strip_suffix(suffix.as_bytes()).map(|rest| vec![rest])
-            }
-            PathPattern::Glob(pieces) => glob(pieces, path),
-        }
-    }
-}
-
-/// As written in a configuration.
-impl fmt::Display for PathPattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PathPattern::Exact(text) => f.write_str(text),
-            PathPattern::Prefix(prefix) => write!(f, "{prefix}*"),
-            PathPattern::Suffix(suffix) => write!(f, "*{suffix}"),
-            PathPattern::Glob(pieces) => f.write_str(&pieces.join("*")),
-        }
-    }
-}
-
-/// Leftmost-shortest matching, which decides every pattern of literals and stars without
-/// backtracking.
-fn glob<'p>(pieces: &[String], path: &'p [u8]) -> Option<Vec<&'p [u8]>> {
-    let (first, rest) = pieces.split_first()?;
-    let mut left = path.strip_prefix(first.as_bytes())?;
-    let (last, middle) = rest.split_last()?;
-    let mut captures = Vec::with_capacity(rest.len());
-    for piece in middle {
-        let at = find(left, piece.as_bytes())?;
-        captures.push(&left[..at]);
-        left = &left[at + piece.len()..];
-    }
-    captures.push(left.strip_suffix(last.as_bytes())?);
-    Some(captures)
-}
-
-fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    if needle.is_empty() {
-        return Some(0);
-    }
-    haystack
-        .windows(needle.len())
-        .position(|window| window == needle)
 }
 
 #[derive(Clone, Debug)]

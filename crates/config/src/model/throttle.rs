@@ -36,7 +36,7 @@ pub struct Throttle {
     pub out_connection: Option<Rate>,
     pub out_address: Option<Rate>,
     pub out_site: Option<Rate>,
-    /// Of one response, set by its content and never by the configuration.
+    /// Rate of one response, set by its content and never by the configuration.
     pub out_response: Option<Rate>,
     pub in_connection: Option<Rate>,
     pub in_address: Option<Rate>,
@@ -45,7 +45,7 @@ pub struct Throttle {
     pub static_requests: Option<RequestRate>,
     /// Per client address, answered by a program or upstream.
     pub dynamic_requests: Option<RequestRate>,
-    /// Of all clients of the site together.
+    /// Request rate of all clients of the site together.
     pub site_requests: Option<RequestRate>,
     /// Concurrent requests; 0: no limit, as for all of these.
     pub at_a_time_address: u64,

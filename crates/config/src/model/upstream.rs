@@ -4,7 +4,7 @@
 //! "proxy:…"`; `[[upstream]]`), and rules at request time. Workers keep the state (connections,
 //! failures) separately, by [`Backend`] and by upstream.
 
-use super::{CipherSuite, HealthCheck, Revocation, Standing};
+use super::{CipherSuite, HealthCheck, MemberState, Revocation};
 use std::{
     fmt,
     hash::Hash,
@@ -113,7 +113,7 @@ pub struct BackendTls {
     pub checks_time: bool,
     /// Files and directories of CA certificates, instead of the system's.
     pub authorities: Vec<PathBuf>,
-    /// Whether revocation lists are checked; set by Apache's configuration only.
+    /// Revocation checks; set by Apache's configuration only.
     pub revocation: Revocation,
     /// Files and directories of revocation lists.
     pub revocation_lists: Vec<PathBuf>,
@@ -236,7 +236,7 @@ pub struct Tuning {
     pub retry_ms: u64,
     /// Interval of DNS lookups.
     pub address_ttl_ms: u64,
-    /// How far a response may be ahead of the client before the backend has to wait: in memory,
+    /// Bytes that a response may be ahead of the client before the backend has to wait: in memory,
     /// then on disk.
     pub buffer_memory_bytes: usize,
     pub buffer_disk_bytes: u64,
@@ -259,7 +259,8 @@ impl Default for Tuning {
         Tuning {
             connect_timeout_ms: 10_000,
             timeout_ms: 60_000,
-            kept_max: 32,
+            // As many as a load needs: their idle time is what bounds them.
+            kept_max: 1024,
             kept_ms: 30_000,
             forks_on_demand: false,
             connections_max: 0,
@@ -344,7 +345,7 @@ pub struct Member {
     pub ignores_errors: bool,
     /// Active health check.
     pub health: Option<Arc<HealthCheck>>,
-    pub standing: Standing,
+    pub state: MemberState,
 }
 
 impl Member {
@@ -364,7 +365,7 @@ impl Member {
             is_draining: false,
             ignores_errors: false,
             health: None,
-            standing: Standing::default(),
+            state: MemberState::default(),
         }
     }
 }
@@ -414,7 +415,7 @@ pub struct Upstream {
     pub failure_statuses: Vec<u16>,
     /// A timeout counts as a failure too.
     pub fails_on_timeout: bool,
-    /// How long to wait for a member if none is available.
+    /// Time to wait for a member if none is available.
     pub wait_ms: u64,
     /// Allows internal redirects by responses; `None`: for programs only.
     pub internal_redirects: Option<bool>,

@@ -91,7 +91,7 @@ impl AuditLog {
 }
 
 fn file_fault(path: &Path) -> Option<String> {
-    // Files that were opened once: the library keeps them open, whoever owns them since.
+    // Files that were opened before: the library keeps them open, even if their owner has changed.
     static HELD: Mutex<Option<HashSet<PathBuf>>> = Mutex::new(None);
     let folder = path
         .parent()

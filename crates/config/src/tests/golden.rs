@@ -19,7 +19,7 @@ fn updating() -> bool {
     std::env::var_os("UPDATE_GOLDEN").is_some()
 }
 
-/// Whether the file has this text; writes it when updating.
+/// Compares the file with the text; writes it when updating.
 fn same(file: &Path, actual: &str) -> bool {
     if updating() {
         fs::write(file, actual).unwrap();

@@ -5,7 +5,7 @@ use saker_net::socket_path::SOCKET_PATH_BYTES_MAX;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A path that nobody else uses, in a directory that is removed with it.
+/// A unique path in a directory that is removed with it.
 pub struct Scratch(pub PathBuf);
 
 impl Scratch {

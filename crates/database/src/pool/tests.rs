@@ -25,7 +25,7 @@ fn on_a_desk(test: impl Future<Output = ()>) {
 
 fn sqlite(terms: &Terms) -> Rc<Pool<SqliteConnection>> {
     Pool::new(
-        Ways::from(SqliteConnectOptions::from_str("sqlite::memory:").unwrap()),
+        PoolOptions::from(SqliteConnectOptions::from_str("sqlite::memory:").unwrap()),
         terms,
     )
 }
@@ -49,7 +49,7 @@ fn connections_are_lent_again() {
             .await
             .unwrap();
         assert_eq!((pool.count(), pool.idle.borrow().len()), (2, 0));
-        // Whoever comes third waits for one of them.
+        // The third query waits for one of them.
         assert!(
             timeout(Duration::from_millis(20), pool.lend())
                 .await
@@ -136,8 +136,8 @@ fn what_each_connection_begins_with() {
     });
 }
 
-/// Nobody listens at a socket file, or there is none: that is known at once, and looked at anew
-/// each time.
+/// A socket file without a listener, or none at all, is noticed at once, and checked again each
+/// time.
 #[test]
 fn nobody_there() {
     let path = env::temp_dir().join(format!("saker-pool-{}.sock", std::process::id()));
@@ -145,12 +145,12 @@ fn nobody_there() {
     assert!(UnixStream::connect(&path).is_err());
     on_a_desk(async {
         let options = MySqlConnectOptions::new().socket(&path);
-        let ways = Ways {
+        let options = PoolOptions {
             first: options.clone(),
             otherwise: Some(options),
             files: Vec::new(),
         };
-        let pool: Rc<Pool<MySqlConnection>> = Pool::new(ways, &Terms::default());
+        let pool: Rc<Pool<MySqlConnection>> = Pool::new(options, &Terms::default());
         let kind = |error| match error {
             Error::Io(error) => error.kind(),
             other => panic!("{other}"),
@@ -164,7 +164,7 @@ fn nobody_there() {
             pool.lend().await.err().map(kind),
             Some(io::ErrorKind::NotFound)
         );
-        // Somebody who hangs up is asked the other way.
+        // A server that hangs up is tried the other way.
         let listener = tokio::net::UnixListener::bind(&path).unwrap();
         let greeted = spawn_local(async move {
             for _ in 0..2 {

@@ -13,15 +13,15 @@ fn table(known: usize, missing: usize) -> Table {
     })
 }
 
-fn host(user: &str) -> Result<Said, ()> {
-    Ok(Said::Known(HostRow {
+fn host(user: &str) -> Result<LookupResult, ()> {
+    Ok(LookupResult::Known(HostRow {
         user: Some(user.into()),
         ..HostRow::default()
     }))
 }
 
-/// The user of what is known, `-` where there is no such host, `!` where nothing is known; and
-/// whether it is to be asked.
+/// The user of the cached host, `-` for a missing host, `!` if nothing is cached; and whether a
+/// query is to be sent.
 fn now(table: &Table, name: &str, now_ms: u64, is_away: bool) -> (Option<String>, bool) {
     let (found, asks) = table.find(name, now_ms, is_away);
     match found {
@@ -128,7 +128,7 @@ fn outcomes_hold_as_long_as_the_same_is_said() {
     let (Found::Now(Answer::Known(_, lease)), _) = table.find("a", 1, false) else {
         panic!("known")
     };
-    let stamp = lease.stamp();
+    let stamp = lease.token();
     assert!(stamp.is_current(749) && !stamp.is_current(750));
     assert_eq!(now(&table, "a", 800, false), (some("bob"), true));
     table.settle("a", host("bob"), 800);
@@ -143,7 +143,7 @@ fn outcomes_hold_as_long_as_the_same_is_said() {
 fn what_is_missing_is_soon_asked_again() {
     let table = table(100, 100);
     table.find("a", 0, false);
-    table.settle("a", Ok(Said::Missing), 0);
+    table.settle("a", Ok(LookupResult::Missing), 0);
     assert_eq!(now(&table, "a", 50, false), (some("-"), false));
     assert_eq!(now(&table, "a", 100, false), (None, true));
     table.settle("a", host("bob"), 100);
@@ -161,7 +161,7 @@ fn purges_reach_what_is_being_asked() {
     let (Found::Now(Answer::Known(_, lease)), _) = table.find("a", 4, false) else {
         panic!("known")
     };
-    assert!(table.purge("a") && !lease.stamp().is_current(4));
+    assert!(table.purge("a") && !lease.token().is_current(4));
     assert_eq!(now(&table, "a", 5, false), (None, true));
     table.settle("a", host("new"), 6);
     assert_eq!((table.purge_all(), table.counts().known), (1, 0));
@@ -175,7 +175,7 @@ fn there_is_a_bound_for_each_kind() {
         table.find(&known, number, false);
         table.settle(&known, host("x"), number);
         table.find(&missing, number, false);
-        table.settle(&missing, Ok(Said::Missing), number);
+        table.settle(&missing, Ok(LookupResult::Missing), number);
     }
     let counts = table.counts();
     assert!(
@@ -191,6 +191,6 @@ fn questions_under_way_are_bounded() {
         assert!(table.find(&format!("h{number}"), 0, false).1, "{number}");
     }
     assert_eq!(now(&table, "one-more", 0, false), (some("!"), false));
-    table.settle("h0", Ok(Said::Missing), 0);
+    table.settle("h0", Ok(LookupResult::Missing), 0);
     assert!(table.find("one-more", 0, false).1);
 }

@@ -145,7 +145,7 @@ fn what_is_not_there() {
 }
 
 #[test]
-fn failures_carry_stamps() {
+fn failures_carry_tokens() {
     let scratch = Scratch::new();
     scratch.write("root/file", "f");
     scratch.link("root/link", "file");
@@ -153,9 +153,9 @@ fn failures_carry_stamps() {
         let kept = Kept::new(&Watcher::idle(), &scratch.path("root"), relative, policy);
         assert!(kept.outcome.is_err());
         let above = Kept::new(&Watcher::idle(), &scratch.path("root"), "", policy)
-            .stamps
+            .tokens
             .len();
-        assert_eq!(kept.stamps.len(), above + 1, "{relative}");
+        assert_eq!(kept.tokens.len(), above + 1, "{relative}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Real directories, real events. Every change must make the stamps run out.
+//! Real directories, real events. Every change must make the tokens run out.
 
 use super::*;
 use crate::{
@@ -11,14 +11,14 @@ use std::{fs, os::unix::fs::PermissionsExt, time::Instant};
 fn keep(watcher: &Watcher, scratch: &Scratch, relative: &str) -> Kept {
     let kept = Kept::new(watcher, scratch.root(), relative, LinkPolicy::Follow);
     assert!(
-        kept.stamps.iter().all(|stamp| !stamp.is_timed()),
+        kept.tokens.iter().all(|token| !token.is_timed()),
         "the test's directory can't be watched"
     );
     kept
 }
 
 /// Lets the events of the preparation pass, keeps the outcome, makes the change and waits for the
-/// stamps to run out.
+/// tokens to run out.
 fn notices(prepare: impl Fn(&Scratch), relative: &str, change: impl Fn(&Scratch)) -> Duration {
     let (watcher, scratch) = (Watcher::start(|_| {}).unwrap(), Scratch::new());
     prepare(&scratch);
@@ -165,15 +165,15 @@ fn unrelated_changes_leave_an_outcome_alone() {
     thread::sleep(Duration::from_millis(30));
     // Beneath /tmp other tests make and remove directories whose names may share a bucket with
     // ours: only our own directories count here.
-    let mut stamps = Vec::new();
+    let mut tokens = Vec::new();
     let site = File::open(scratch.path("site")).unwrap();
     let watched = watcher.watch(&site, metadata(&site).unwrap().device);
-    stamps.push(watcher.stamp(&watched, Concern::content(b"page.html")));
-    stamps.push(watcher.stamp(&watched, Concern::Any));
+    tokens.push(watcher.token(&watched, Concern::content(b"page.html")));
+    tokens.push(watcher.token(&watched, Concern::Any));
     fs::write(scratch.path("logs/access.log"), "line\n").unwrap();
     fs::read(scratch.path("site/page.html")).unwrap();
     thread::sleep(Duration::from_millis(50));
-    assert!(stamps.iter().all(|stamp| stamp.is_current(0)));
+    assert!(tokens.iter().all(|token| token.is_current(0)));
 }
 
 /// A log that grows beside a directory must not spoil what is kept of the directory, whatever
@@ -184,12 +184,12 @@ fn growing_files_do_not_touch_entries() {
     scratch.write("access.log", "");
     let root = File::open(scratch.root()).unwrap();
     let watched = watcher.watch(&root, metadata(&root).unwrap().device);
-    let entry = watcher.stamp(&watched, Concern::entry(b"access.log"));
-    let content = watcher.stamp(&watched, Concern::content(b"access.log"));
+    let entry = watcher.token(&watched, Concern::entry(b"access.log"));
+    let content = watcher.token(&watched, Concern::content(b"access.log"));
     fs::write(scratch.path("access.log"), "line\n").unwrap();
     Kept {
         outcome: Err(ResolveError::NotFound),
-        stamps: vec![content],
+        tokens: vec![content],
     }
     .runs_out(&watcher);
     assert!(entry.is_current(0));
@@ -208,7 +208,7 @@ fn listings_run_out_with_any_change() {
         scratch.write("a", "");
         let mut kept = keep(&watcher, &scratch, "");
         let directory = &kept.outcome.as_ref().unwrap().file;
-        kept.stamps = vec![watcher.stamp_directory(directory)];
+        kept.tokens = vec![watcher.directory_token(directory)];
         assert_eq!(
             read_directory(directory, 10, |_| crate::EntryChoice::Take)
                 .unwrap()
@@ -244,8 +244,8 @@ fn an_overflow_makes_everything_run_out() {
     let (watcher, scratch) = (Watcher::start(|_| {}).unwrap(), Scratch::new());
     scratch.write("quiet/page.html", "");
     let quiet = File::open(scratch.path("quiet")).unwrap();
-    let stamp = watcher.stamp_directory(&quiet);
-    let noisy = watcher.stamp_directory(&File::open(scratch.root()).unwrap());
+    let token = watcher.directory_token(&quiet);
+    let noisy = watcher.directory_token(&File::open(scratch.root()).unwrap());
     let shared = watcher.handle.shared().unwrap();
     let limit: usize = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events")
         .unwrap()
@@ -262,7 +262,7 @@ fn an_overflow_makes_everything_run_out() {
     drop(table);
     Kept {
         outcome: Err(ResolveError::NotFound),
-        stamps: vec![stamp],
+        tokens: vec![token],
     }
     .runs_out(&watcher);
     assert!(!noisy.is_current(0));
@@ -317,24 +317,24 @@ fn stamps_are_timed_where_changes_are_silent() {
         LinkPolicy::Never,
     );
     assert!(kept.outcome.is_ok());
-    let timed = kept.stamps.iter().filter(|stamp| stamp.is_timed()).count();
+    let timed = kept.tokens.iter().filter(|token| token.is_timed()).count();
     assert_eq!(
         timed, 3,
         "sys, kernel and hostname; proc itself is an entry of /"
     );
     let now_ms = watcher.now_ms();
     assert!(
-        kept.stamps
+        kept.tokens
             .iter()
-            .filter(|stamp| stamp.is_timed())
-            .all(|stamp| stamp.is_current(now_ms))
+            .filter(|token| token.is_timed())
+            .all(|token| token.is_current(now_ms))
     );
     assert!(
         !kept
-            .stamps
+            .tokens
             .iter()
-            .filter(|stamp| stamp.is_timed())
-            .any(|stamp| stamp.is_current(now_ms + TIMED_MS))
+            .filter(|token| token.is_timed())
+            .any(|token| token.is_current(now_ms + TIMED_MS))
     );
 }
 
@@ -360,20 +360,20 @@ fn a_directory_below_one_that_cannot_be_watched() {
     scratch.write("home/www/page.html", "old");
     let runs_out = |change: &dyn Fn()| {
         watcher.catch_up();
-        let mut stamps = Vec::new();
-        let mut walk = Walk::from_slash(&watcher, &mut stamps).unwrap();
+        let mut tokens = Vec::new();
+        let mut walk = Walk::from_slash(&watcher, &mut tokens).unwrap();
         walk.along(
             scratch.path("home").as_os_str().as_encoded_bytes(),
             LinkPolicy::Follow,
         )
         .unwrap();
-        let stamp = walk.stamp_below_unwatched(b"www");
+        let token = walk.token_below_unwatched(b"www");
         fs::write(scratch.path("home/other"), "").unwrap();
         watcher.catch_up();
-        assert!(stamp.is_current(watcher.now_ms()));
+        assert!(token.is_current(watcher.now_ms()));
         change();
         watcher.catch_up();
-        assert!(!stamp.is_current(watcher.now_ms()));
+        assert!(!token.is_current(watcher.now_ms()));
     };
     runs_out(&|| fs::rename(scratch.path("home/www"), scratch.path("home/old")).unwrap());
     fs::rename(scratch.path("home/old"), scratch.path("home/www")).unwrap();
@@ -390,9 +390,9 @@ fn without_inotify_no_stamp_holds() {
     let kept = Kept::new(&watcher, scratch.root(), "a/b", LinkPolicy::Never);
     assert!(kept.outcome.is_ok() && !watcher.is_watching() && watcher.events().is_none());
     assert!(
-        kept.stamps
+        kept.tokens
             .iter()
-            .all(|stamp| stamp.is_timed() && !stamp.is_current(watcher.now_ms()))
+            .all(|token| token.is_timed() && !token.is_current(watcher.now_ms()))
     );
     watcher.catch_up();
     watcher.look();
@@ -407,8 +407,8 @@ fn without_inotify_no_stamp_holds() {
     );
 }
 
-/// The kernel has queued the event when the change's system call returns: no waiting, whoever reads
-/// the queue.
+/// The kernel has queued the event when the change's system call returns, so any reader of the
+/// queue sees it without waiting.
 #[test]
 fn a_change_is_known_to_whoever_looks_after_it() {
     let (watcher, scratch) = (Watcher::start(|_| {}).unwrap(), Scratch::new());

@@ -21,8 +21,8 @@ fn exchange(method: &str, target: &str) -> Exchange {
     )
 }
 
-fn manner() -> CallManner {
-    CallManner {
+fn manner() -> ProxyOptions {
+    ProxyOptions {
         reverse: vec![
             Reverse {
                 path: "/app/".into(),
@@ -39,17 +39,17 @@ fn manner() -> CallManner {
         ],
         reverse_cookie_paths: vec![("/".into(), "/app/".into())],
         reverse_cookie_domains: vec![("backend".into(), "shop.example".into())],
-        ..CallManner::default()
+        ..ProxyOptions::default()
     }
 }
 
-fn call(manner: CallManner) -> Call {
+fn call(manner: ProxyOptions) -> UpstreamRequest {
     let names = saker_pipeline::CallNames {
         origin: b"http://shop.example".to_vec(),
         via: b"shop.example".to_vec(),
     };
-    let to = saker_pipeline::CallTo::Process(Arc::default());
-    Call {
+    let to = saker_pipeline::UpstreamTarget::Process(Arc::default());
+    UpstreamRequest {
         to,
         target: Vec::new(),
         script: None,
@@ -82,7 +82,7 @@ fn fields_of_the_connection_stay_on_it() {
         ("X-Stays", "2"),
         ("Trailer", "X"),
     ]);
-    let mut call = call(CallManner::default());
+    let mut call = call(ProxyOptions::default());
     // What servers announce, comes; programs have no trailers.
     let of_server = response(head.clone(), &call);
     assert_eq!(
@@ -123,9 +123,9 @@ fn urls_of_the_backend_become_ours() {
 #[test]
 fn via_is_added() {
     let via = |via: Via| {
-        let manner = CallManner {
+        let manner = ProxyOptions {
             via,
-            ..CallManner::default()
+            ..ProxyOptions::default()
         };
         let response = response(head(&[("Via", "1.0 inner")]), &call(manner));
         response
@@ -193,15 +193,15 @@ fn a_path_of_ours_is_followed_as_by_get() {
 
 #[test]
 fn errors_are_overridden_where_that_is_wanted() {
-    let all = CallManner {
+    let all = ProxyOptions {
         overrides_errors: true,
-        ..CallManner::default()
+        ..ProxyOptions::default()
     };
-    let some = CallManner {
+    let some = ProxyOptions {
         overridden: vec![404],
         ..all.clone()
     };
     assert!(is_overridden(Status(500), &all) && !is_overridden(Status(302), &all));
     assert!(is_overridden(Status(404), &some) && !is_overridden(Status(500), &some));
-    assert!(!is_overridden(Status(500), &CallManner::default()));
+    assert!(!is_overridden(Status(500), &ProxyOptions::default()));
 }

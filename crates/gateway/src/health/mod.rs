@@ -9,7 +9,7 @@
 mod probe;
 
 use crate::pool::Pool;
-use saker_config::model::{Backend, HealthCheck, Member, Standing, Upstream};
+use saker_config::model::{Backend, HealthCheck, Member, MemberState, Upstream};
 use saker_net::clock;
 use saker_telemetry::{error_log, message};
 use std::{
@@ -78,7 +78,7 @@ struct Patient {
     member: Member,
     pool: Rc<Pool>,
     check: Arc<HealthCheck>,
-    standings: RefCell<Vec<Standing>>,
+    standings: RefCell<Vec<MemberState>>,
     is_down: Cell<bool>,
     /// In a row, of the kind that would change that.
     others: Cell<u32>,
@@ -107,7 +107,7 @@ fn begin(plan: Vec<Member>, before: &HashMap<Key, Rc<Patient>>) -> HashMap<Key, 
             member.authority.clone(),
             Arc::clone(&check),
         );
-        let standing = member.standing.clone();
+        let standing = member.state.clone();
         let count = patients.len() as u64;
         let known = before.get(&key);
         let patient = patients.entry(key).or_insert_with(|| {
@@ -204,7 +204,7 @@ mod tests {
             fails,
             ..HealthCheck::default()
         });
-        let standings = RefCell::new(vec![member.standing.clone()]);
+        let standings = RefCell::new(vec![member.state.clone()]);
         let pool = Rc::new(Pool::new(Arc::clone(&member.backend)));
         Patient {
             member,
@@ -234,7 +234,7 @@ mod tests {
         ];
         for (at, (is_well, is_down)) in rows.into_iter().enumerate() {
             patient.note(if is_well { Ok(()) } else { Err("no".into()) });
-            assert_eq!(patient.member.standing.is_down(), is_down, "row {at}");
+            assert_eq!(patient.member.state.is_down(), is_down, "row {at}");
         }
     }
 }

@@ -2,19 +2,20 @@
 //! answer.
 
 use crate::{
-    conversation::{Conversation, Desk, READ_BYTES_MAX, Said, Terms},
+    connection_exchange::{ConnectionExchange, Terms},
+    exchange_context::{ExchangeContext, UpstreamEvent},
     failure::Failure,
     forward::{self, Address},
-    hearing::Hearing,
     http1_dialogue::Http1Dialogue,
-    http2::{self, Talk},
+    http2::{self, StreamExchange},
     pool::Pool,
+    upstream_exchange::UpstreamExchange,
 };
 use saker_cgi::{ProgramRequest, Variables};
 use saker_config::model::{HealthAnswer, HealthCheck, HealthMethod, Member, Protocol, Tuning};
 use saker_http::{RequestHead, Version};
-use saker_pipeline::{Asker, NoBody};
-use std::{cell::RefCell, future::poll_fn, rc::Rc, time::Duration};
+use saker_pipeline::{NoBody, RequestLogContext};
+use std::{future::poll_fn, rc::Rc, time::Duration};
 use tokio::time::timeout;
 
 /// As much content as is looked at.
@@ -54,10 +55,7 @@ async fn attempt(
         connect_timeout_ms: check.timeout_ms,
         ..(*member.tuning).clone()
     };
-    let desk = Desk {
-        deadlines: Rc::default(),
-        scratch: Rc::new(RefCell::new(vec![0; READ_BYTES_MAX].into())),
-    };
+    let context = ExchangeContext::new(Rc::default());
     let protocol = member.backend.protocol;
     if check.method == HealthMethod::Connect
         || !matches!(protocol, Protocol::Http1 | Protocol::Http2)
@@ -76,26 +74,26 @@ async fn attempt(
         &fields,
     );
     let address = Address {
-        target: check.target.as_bytes().to_vec(),
+        target: check.target.as_bytes(),
         host: forward::authority(member),
         lines: Vec::new(),
         blocks_via: false,
         upgrade: None,
     };
-    let hearing = match protocol {
-        Protocol::Http2 => over_http2(pool, &tuning, &head, &address, &desk).await?,
-        _ => over_http1(pool, &tuning, &head, address, &desk).await?,
+    let upstream = match protocol {
+        Protocol::Http2 => over_http2(pool, &tuning, &head, &address, &context).await?,
+        _ => over_http1(pool, &tuning, &head, address, &context).await?,
     };
-    listen(hearing).await.map(Some)
+    listen(upstream).await.map(Some)
 }
 
 async fn over_http1(
     pool: &Rc<Pool>,
     tuning: &Tuning,
     head: &RequestHead,
-    address: Address,
-    desk: &Desk,
-) -> Result<Hearing, Failure> {
+    address: Address<'_>,
+    context: &ExchangeContext,
+) -> Result<UpstreamExchange, Failure> {
     let connection = pool.acquire(tuning, 1, true).await?;
     let variables = Variables::new();
     let request = ProgramRequest {
@@ -105,21 +103,19 @@ async fn over_http1(
         path: &[],
         settings: &[],
     };
-    let terms = Terms {
-        kept_max: 0,
-        timeout_ms: tuning.timeout_ms,
-        ping_ms: None,
-        client: Asker::nobody(),
-    };
-    let begun = Conversation::begin(
+    let mut out = context.out_buffer();
+    let dialogue = Http1Dialogue::begin(address, &request, false, &mut out);
+    let dialogue = dialogue.map_err(Failure::Refused)?;
+    let terms = Terms::once(tuning.timeout_ms, RequestLogContext::without_request());
+    let begun = ConnectionExchange::begin(
         connection,
         terms,
-        Box::new(Http1Dialogue::new(address)),
+        (Box::new(dialogue), out),
         &request,
         Box::new(NoBody),
-        desk,
+        context,
     );
-    Ok(Hearing::Connection(Box::new(
+    Ok(UpstreamExchange::Connection(Box::new(
         begun.map_err(|(failure, _)| failure)?,
     )))
 }
@@ -128,29 +124,29 @@ async fn over_http2(
     pool: &Rc<Pool>,
     tuning: &Tuning,
     head: &RequestHead,
-    address: &Address,
-    desk: &Desk,
-) -> Result<Hearing, Failure> {
-    let link = pool.links.acquire(pool, tuning, 1, true, desk).await?;
+    address: &Address<'_>,
+    context: &ExchangeContext,
+) -> Result<UpstreamExchange, Failure> {
+    let link = http2::acquire(pool, tuning, 1, true, context).await?;
     let is_secure = pool.backend.tls.is_some();
     let stream = link.open(true, |to| {
         http2::encode(head.view(), address, is_secure, Some(0), to)
     });
     let stream = stream.map_err(|_| Failure::Unprocessed)?;
-    Ok(Hearing::Stream(Box::new(Talk::new(
+    Ok(UpstreamExchange::Stream(Box::new(StreamExchange::new(
         stream,
         Box::new(NoBody),
         false,
         tuning.timeout_ms,
-        desk,
+        context,
     ))))
 }
 
-async fn listen(mut hearing: Hearing) -> Result<HealthAnswer, Failure> {
+async fn listen(mut upstream: UpstreamExchange) -> Result<HealthAnswer, Failure> {
     let mut answer = HealthAnswer::default();
     while answer.content.len() < CONTENT_BYTES_MAX {
-        match poll_fn(|cx| hearing.poll_said(cx)).await? {
-            Said::Head(head) | Said::Switched(head) => {
+        match poll_fn(|cx| upstream.poll_event(cx)).await? {
+            UpstreamEvent::Head(head) | UpstreamEvent::Switched(head) => {
                 answer.status = head.status.0;
                 answer.fields = head
                     .fields
@@ -158,9 +154,9 @@ async fn listen(mut hearing: Hearing) -> Result<HealthAnswer, Failure> {
                     .map(|(name, value)| (name.to_owned(), value.to_vec()))
                     .collect();
             }
-            Said::Content(content) => answer.content.extend_from_slice(&content),
-            Said::Trailers(_) => {}
-            Said::End => break,
+            UpstreamEvent::Content(content) => answer.content.extend_from_slice(content.bytes()),
+            UpstreamEvent::Trailers(_) => {}
+            UpstreamEvent::End => break,
         }
     }
     Ok(answer)

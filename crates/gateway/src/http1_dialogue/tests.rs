@@ -6,16 +6,15 @@ use saker_http::{RequestHead, Version};
 fn begun(method: &str, fields: &[(&str, &str)], length: Option<u64>) -> (Http1Dialogue, String) {
     let lines = vec![Line {
         name: "X-Forwarded-For",
-        value: b"192.0.2.1".to_vec(),
+        value: b"192.0.2.1".into(),
     }];
     let address = Address {
-        target: b"/a?b".to_vec(),
-        host: b"app:8080".to_vec(),
+        target: b"/a?b",
+        host: b"app:8080".into(),
         lines,
         blocks_via: false,
         upgrade: None,
     };
-    let mut dialogue = Http1Dialogue::new(address);
     let head = RequestHead::build(method, "/", Version::Http11, fields);
     let request = ProgramRequest {
         variables: &Variables::new(),
@@ -25,7 +24,7 @@ fn begun(method: &str, fields: &[(&str, &str)], length: Option<u64>) -> (Http1Di
         settings: &[],
     };
     let mut out = Vec::new();
-    dialogue.begin(&request, &mut out).unwrap();
+    let dialogue = Http1Dialogue::begin(address, &request, false, &mut out).unwrap();
     (dialogue, String::from_utf8(out).unwrap())
 }
 

@@ -2,9 +2,9 @@
 
 use super::{
     heads,
-    link::{Heard, Inner, Link, Lost},
+    link::{Inner, Link, Lost, StreamEvent},
 };
-use crate::{conversation::Desk, pool::Connection};
+use crate::{exchange_context::ExchangeContext, pool::Connection};
 use saker_http::Status;
 use saker_http2::{ErrorCode, Event, HeadStore, StreamId};
 use saker_net::clock;
@@ -27,13 +27,13 @@ pub struct Driver {
     /// Bytes of incomplete frames.
     input: Vec<u8>,
     head: HeadStore,
-    desk: Desk,
+    context: ExchangeContext,
     /// The server takes nothing more.
     is_broken: bool,
 }
 
 impl Driver {
-    pub fn new(link: Rc<Link>, connection: Connection, desk: Desk) -> Driver {
+    pub fn new(link: Rc<Link>, connection: Connection, context: ExchangeContext) -> Driver {
         Driver {
             link,
             connection,
@@ -41,7 +41,7 @@ impl Driver {
             sent: 0,
             input: Vec::new(),
             head: HeadStore::default(),
-            desk,
+            context,
             is_broken: false,
         }
     }
@@ -121,7 +121,7 @@ impl Driver {
         let Some(transport) = self.connection.transport() else {
             return Poll::Ready(Err(Lost::Io(io::ErrorKind::NotConnected)));
         };
-        let mut scratch = self.desk.scratch.borrow_mut();
+        let mut scratch = self.context.scratch.borrow_mut();
         let bytes = match ready!(transport.poll_read(cx, &mut scratch)) {
             Ok(0) => return Poll::Ready(Err(Lost::Io(io::ErrorKind::UnexpectedEof))),
             Err(error) => return Poll::Ready(Err(Lost::Io(error.kind()))),
@@ -163,7 +163,7 @@ impl Driver {
 fn obey(inner: &mut Inner, event: Event<'_>, head: &HeadStore) {
     match event {
         Event::Head { stream, end_stream } => {
-            let heard = Heard::Head(heads::response(head.status(), head.view()));
+            let heard = StreamEvent::Head(heads::response(head.status(), head.view()));
             put(inner, stream, heard, end_stream);
         }
         Event::Data {
@@ -183,15 +183,20 @@ fn obey(inner: &mut Inner, event: Event<'_>, head: &HeadStore) {
                 inner.machine.release(stream, unwanted, &mut inner.out);
             }
             match data.is_empty() {
-                true if end_stream => put(inner, stream, Heard::End, false),
+                true if end_stream => put(inner, stream, StreamEvent::End, false),
                 true => {}
-                false => put(inner, stream, Heard::Content(data.to_vec()), end_stream),
+                false => put(
+                    inner,
+                    stream,
+                    StreamEvent::Content(data.to_vec()),
+                    end_stream,
+                ),
             }
         }
         Event::Trailers { stream } => put(
             inner,
             stream,
-            Heard::Trailers(heads::trailers(head.view())),
+            StreamEvent::Trailers(heads::trailers(head.view())),
             true,
         ),
         Event::HeadTooLarge { stream, .. } => {
@@ -201,14 +206,14 @@ fn obey(inner: &mut Inner, event: Event<'_>, head: &HeadStore) {
             put(
                 inner,
                 stream,
-                Heard::Lost(Lost::Fault("response head too large")),
+                StreamEvent::Lost(Lost::Fault("response head too large")),
                 false,
             );
         }
         Event::Reset { stream, code } => put(
             inner,
             stream,
-            Heard::Lost(reset(inner, stream, code)),
+            StreamEvent::Lost(reset(inner, stream, code)),
             false,
         ),
         Event::GoAway { last, .. } => go_away(inner, last),
@@ -222,19 +227,19 @@ fn obey(inner: &mut Inner, event: Event<'_>, head: &HeadStore) {
 }
 
 fn hint(inner: &Inner, stream: StreamId, head: &HeadStore) {
-    if let Some(inbox) = inner.streams.get(&stream) {
-        inbox.borrow_mut().put_hints(heads::trailers(head.view()));
+    if let Some(input) = inner.streams.get(&stream) {
+        input.borrow_mut().put_hints(heads::trailers(head.view()));
     }
 }
 
-fn put(inner: &Inner, stream: StreamId, heard: Heard, is_end: bool) {
-    let Some(inbox) = inner.streams.get(&stream) else {
+fn put(inner: &Inner, stream: StreamId, heard: StreamEvent, is_end: bool) {
+    let Some(input) = inner.streams.get(&stream) else {
         return;
     };
-    let mut inbox = inbox.borrow_mut();
-    inbox.put(heard);
+    let mut input = input.borrow_mut();
+    input.put(heard);
     if is_end {
-        inbox.put(Heard::End);
+        input.put(StreamEvent::End);
     }
 }
 
@@ -249,10 +254,10 @@ fn reset(inner: &Inner, stream: StreamId, code: ErrorCode) -> Lost {
 
 /// RFC 9113 section 6.8: what came after the last stream that it names was not begun with.
 fn go_away(inner: &mut Inner, last: StreamId) {
-    inner.streams.retain(|stream, inbox| {
+    inner.streams.retain(|stream, input| {
         let stays = *stream <= last;
         if !stays {
-            inbox.borrow_mut().put(Heard::Lost(Lost::Unprocessed));
+            input.borrow_mut().put(StreamEvent::Lost(Lost::Unprocessed));
         }
         stays
     });

@@ -9,7 +9,7 @@ use saker_http2::{HeadEncoder, Indexing};
 /// RFC 9113 section 8.3.1. `content_length`: as far as it is known.
 pub fn encode(
     head: HeadView<'_>,
-    address: &Address,
+    address: &Address<'_>,
     is_secure: bool,
     content_length: Option<u64>,
     to: &mut HeadEncoder<'_>,
@@ -17,7 +17,7 @@ pub fn encode(
     to.pseudo(b":method", head.method_token());
     to.pseudo(b":scheme", if is_secure { b"https" } else { b"http" });
     to.pseudo(b":authority", &address.host);
-    to.pseudo(b":path", &address.target);
+    to.pseudo(b":path", address.target);
     for (name, value) in address.fields(head).filter(|(name, _)| is_passed(name)) {
         to.field(name, value, indexing(name));
     }

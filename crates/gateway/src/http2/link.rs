@@ -1,11 +1,11 @@
 //! A connection that requests share, as they and its driver see it.
 //!
-//! Requests put frames into `out` and wake the driver; the driver puts what came into the inbox of
+//! Requests put frames into `out` and wake the driver; the driver puts what came into the input of
 //! its stream and wakes the request. Content is bounded both ways: what may be sent by the windows
 //! and by the room in `out`, what has come by the stream's window, which is opened again when the
 //! request takes it, so that a slow client slows its own stream only.
 
-use super::links::Waiting;
+use super::waiting::Waiting;
 use crate::hints::HINTS_MAX;
 use foldhash::fast::RandomState;
 use saker_cgi::ResponseHead;
@@ -47,7 +47,7 @@ fn limits() -> Limits {
 }
 
 /// Event received for a request.
-pub enum Heard {
+pub enum StreamEvent {
     Head(ResponseHead),
     Content(Vec<u8>),
     Trailers(Fields),
@@ -68,16 +68,16 @@ pub enum Lost {
 
 /// Events received for a request.
 #[derive(Default)]
-pub struct Inbox {
-    pub heard: VecDeque<Heard>,
+pub struct StreamInput {
+    pub heard: VecDeque<StreamEvent>,
     /// Fields of 103s before the head; no more than would be passed on.
     pub hints: Vec<Fields>,
     waker: Option<Waker>,
     wants_room: bool,
 }
 
-impl Inbox {
-    pub fn put(&mut self, heard: Heard) {
+impl StreamInput {
+    pub fn put(&mut self, heard: StreamEvent) {
         self.heard.push_back(heard);
         self.wake();
     }
@@ -104,7 +104,7 @@ pub struct Inner {
     pub machine: Connection,
     /// Frames to be sent.
     pub out: Vec<u8>,
-    pub streams: HashMap<StreamId, Rc<RefCell<Inbox>>, RandomState>,
+    pub streams: HashMap<StreamId, Rc<RefCell<StreamInput>>, RandomState>,
     driver: Option<Waker>,
     /// Time at which the last byte arrived.
     pub heard_ms: u64,
@@ -170,15 +170,15 @@ impl Link {
         let mut guard = self.inner.borrow_mut();
         let inner = &mut *guard;
         let id = inner.machine.open(ends, &mut inner.out, encode)?;
-        let inbox = Rc::<RefCell<Inbox>>::default();
-        inner.streams.insert(id, Rc::clone(&inbox));
+        let input = Rc::<RefCell<StreamInput>>::default();
+        inner.streams.insert(id, Rc::clone(&input));
         inner.wake_driver();
         let is_reused = std::mem::replace(&mut inner.has_served, true);
         inner.is_retired |= self.is_single.get();
         Ok(Stream {
             link: Rc::clone(self),
             id,
-            inbox,
+            input,
             is_reused,
         })
     }
@@ -211,7 +211,7 @@ impl Link {
         inner
             .streams
             .drain()
-            .for_each(|(_, inbox)| inbox.borrow_mut().put(Heard::Lost(lost.clone())));
+            .for_each(|(_, input)| input.borrow_mut().put(StreamEvent::Lost(lost.clone())));
         drop(inner);
         self.waiting.wake(1);
     }
@@ -241,10 +241,10 @@ impl Inner {
         if self.out.len() >= OUT_BYTES_MAX {
             return;
         }
-        for inbox in self.streams.values() {
-            let mut inbox = inbox.borrow_mut();
-            if std::mem::take(&mut inbox.wants_room) {
-                inbox.wake();
+        for input in self.streams.values() {
+            let mut input = input.borrow_mut();
+            if std::mem::take(&mut input.wants_room) {
+                input.wake();
             }
         }
     }
@@ -266,7 +266,7 @@ impl Inner {
 pub struct Stream {
     pub link: Rc<Link>,
     id: StreamId,
-    pub inbox: Rc<RefCell<Inbox>>,
+    pub input: Rc<RefCell<StreamInput>>,
     /// The connection had served a request before.
     pub is_reused: bool,
 }
@@ -281,7 +281,7 @@ impl Stream {
     pub fn has_room(&self) -> bool {
         let inner = self.link.inner.borrow();
         let has_room = inner.out.len() < OUT_BYTES_MAX && inner.machine.send_capacity(self.id) > 0;
-        self.inbox.borrow_mut().wants_room = !has_room;
+        self.input.borrow_mut().wants_room = !has_room;
         has_room
     }
 
@@ -329,11 +329,11 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        let heard = std::mem::take(&mut self.inbox.borrow_mut().heard);
+        let heard = std::mem::take(&mut self.input.borrow_mut().heard);
         let unread = heard
             .iter()
             .map(|heard| {
-                if let Heard::Content(content) = heard {
+                if let StreamEvent::Content(content) = heard {
                     content.len()
                 } else {
                     0

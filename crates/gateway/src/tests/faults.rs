@@ -5,13 +5,15 @@
 
 use super::bench::*;
 use saker_config::model::{Balance, Tuning, Upstream};
-use saker_pipeline::{BodyError, CallManner};
+use saker_pipeline::{Body, BodyError, ProxyOptions};
 use std::{
     cell::RefCell,
+    future::poll_fn,
     io::Write,
     path::Path,
     rc::Rc,
-    sync::{Arc, atomic::Ordering, mpsc},
+    sync::{Arc, Barrier, atomic::Ordering, mpsc},
+    task::Poll,
     thread,
     time::{Duration, Instant},
 };
@@ -208,25 +210,104 @@ fn one_connection_for_many_requests_and_a_queue_with_an_end() {
 }
 
 #[test]
+fn as_many_connections_are_kept_as_the_load_needs() {
+    const CLIENTS: usize = 100;
+    with_gateway(1, |gateway| async move {
+        let all_are_here = Arc::new(Barrier::new(CLIENTS));
+        let backend = script(move |mut stream, _| {
+            while read_request(&mut stream).is_some() {
+                all_are_here.wait();
+                if stream.write_all(OK).is_err() {
+                    return;
+                }
+            }
+        });
+        let upstream = upstream(&backend.path);
+        for _ in 0..3 {
+            let busy: Vec<_> = (0..CLIENTS)
+                .map(|_| {
+                    let (gateway, upstream) = (gateway.clone(), Arc::clone(&upstream));
+                    tokio::task::spawn_local(async move { get(&gateway, &upstream).await.status.0 })
+                })
+                .collect();
+            for one in busy {
+                assert_eq!(one.await.unwrap(), 200);
+            }
+        }
+        assert_eq!(backend.accepted.load(Ordering::SeqCst), CLIENTS);
+    });
+}
+
+/// A backend that says whether it could write its 8 MB.
+fn talkative() -> (Script, mpsc::Receiver<bool>) {
+    let (done, is_done) = mpsc::channel();
+    let done = std::sync::Mutex::new(done);
+    let backend = script(move |mut stream, _| {
+        read_request(&mut stream);
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 8000000\r\n\r\n");
+        let whole = (0..1000).all(|_| stream.write_all(&[b'x'; 8000]).is_ok());
+        let _ = done.lock().unwrap().send(whole);
+    });
+    (backend, is_done)
+}
+
+#[test]
 fn a_backend_is_free_although_its_client_does_not_read() {
     with_gateway(1, |gateway| async move {
-        let (done, is_done) = mpsc::channel();
-        let done = std::sync::Mutex::new(done);
-        let backend = script(move |mut stream, _| {
-            read_request(&mut stream);
-            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 8000000\r\n\r\n");
-            let whole = (0..1000).all(|_| stream.write_all(&[b'x'; 8000]).is_ok());
-            let _ = done.lock().unwrap().send(whole);
-        });
-        let mut response = get(&gateway, &upstream(&backend.path)).await;
-        let mut waited = 0;
-        while is_done.try_recv() != Ok(true) {
-            waited += 1;
-            assert!(waited < 500, "the backend has to wait for the client");
-            tokio::time::sleep(Duration::from_millis(10)).await;
+        for is_promised in [false, true] {
+            let (backend, is_done) = talkative();
+            let mut response = get(&gateway, &upstream(&backend.path)).await;
+            let Body::Stream(stream) = &mut response.body else {
+                panic!("it is too long for memory")
+            };
+            if is_promised {
+                stream.promise_read_ahead();
+            }
+            let first = poll_fn(|cx| stream.poll_chunk(cx)).await.unwrap().unwrap();
+            let mut waited = 0;
+            while is_done.try_recv() != Ok(true) {
+                waited += 1;
+                assert!(waited < 500, "the backend has to wait for the client");
+                let reader = poll_fn(|cx| {
+                    stream.read_ahead(cx);
+                    Poll::<()>::Pending
+                });
+                let _ = tokio::time::timeout(Duration::from_millis(10), reader).await;
+            }
+            let rest = content(&mut response).await.unwrap();
+            assert_eq!(first.len() + rest.len(), 8_000_000);
+            assert!(first.bytes().iter().chain(&rest).all(|byte| *byte == b'x'));
         }
-        let content = content(&mut response).await.unwrap();
-        assert!(content.len() == 8_000_000 && content.iter().all(|byte| *byte == b'x'));
+    });
+}
+
+/// A reader that keeps up needs no memory and no file, and one that is late for a moment no file.
+#[test]
+fn a_client_that_keeps_up_needs_no_file() {
+    with_gateway(1, |gateway| async move {
+        let (backend, is_done) = talkative();
+        let mut response = get(&gateway, &upstream(&backend.path)).await;
+        let Body::Stream(mut stream) = std::mem::take(&mut response.body) else {
+            panic!("it is too long for memory")
+        };
+        stream.promise_read_ahead();
+        let mut bytes = 0;
+        for at in 0.. {
+            // Seldom enough that it has caught up in between, however small the pieces are.
+            if at % 64 == 0 {
+                poll_fn(|cx| {
+                    stream.read_ahead(cx);
+                    Poll::Ready(())
+                })
+                .await;
+            }
+            match poll_fn(|cx| stream.poll_chunk(cx)).await {
+                Some(chunk) => bytes += chunk.unwrap().len(),
+                None => break,
+            }
+            assert_eq!(gateway.buffer_files().bytes(), 0, "a file is used");
+        }
+        assert_eq!((bytes, is_done.recv()), (8_000_000, Ok(true)));
     });
 }
 
@@ -241,11 +322,11 @@ fn without_a_buffer_the_backend_waits_for_its_client() {
         let upstream = upstream(&backend.path);
         let mut exchange = exchange("GET", &upstream);
         let mut unbuffered = call(&upstream);
-        unbuffered.manner = Arc::new(CallManner {
+        unbuffered.manner = Arc::new(ProxyOptions {
             is_unbuffered: true,
-            ..CallManner::default()
+            ..ProxyOptions::default()
         });
-        exchange.call = Some(Box::new(unbuffered));
+        exchange.upstream.call = Some(Box::new(unbuffered));
         let mut response = answer(&gateway, &mut exchange).await;
         assert_eq!(content(&mut response).await.unwrap().len(), 8_000_000);
     });
@@ -511,7 +592,7 @@ fn a_breaker_refuses_without_asking() {
         assert_eq!(backend.accepted.load(Ordering::SeqCst), 2);
         tokio::time::sleep(Duration::from_millis(2_050)).await;
         assert_eq!(get(&gateway, &upstream).await.status.0, 502);
-        assert_eq!(upstream.members[0].standing.figures(), (0, 3, 3));
+        assert_eq!(upstream.members[0].state.figures(), (0, 3, 3));
     });
 }
 

@@ -116,7 +116,7 @@ fn asking(method: &str, target: &str, upstream: &Arc<Upstream>) -> Exchange {
         ("X-Own", "1"),
     ];
     exchange.head = RequestHead::build(method, target, Version::Http2, &fields);
-    exchange.call.as_mut().unwrap().target = target.as_bytes().to_vec();
+    exchange.upstream.call.as_mut().unwrap().target = target.as_bytes().to_vec();
     exchange
 }
 

@@ -11,3 +11,4 @@ mod http2;
 mod processes;
 mod programs;
 mod tunnels;
+mod uploads;

@@ -131,7 +131,7 @@ fn with_processes_enough_connections_are_kept() {
 
 #[test]
 fn whoever_starts_processes_is_asked_again() {
-    let folder = TempDir::new("gateway-knock").unwrap();
+    let folder = TempDir::new("gateway-probe_connect").unwrap();
     let path = folder.join("fpm.sock");
     let listener = UnixListener::bind(&path).unwrap();
     let silent = Arc::new(AtomicUsize::new(0));

@@ -6,7 +6,8 @@
 use super::bench::{Pieces, answer, content, exchange, upstream, with_gateway};
 use saker_gateway::Gateway;
 use saker_pipeline::{
-    Body, BodyError, Call, CallManner, CallTo, Exchange, Handled, ProcessManner, Response, Script,
+    Body, BodyError, Exchange, Handled, ProcessManner, ProxyOptions, Response, Script,
+    UpstreamRequest, UpstreamTarget,
 };
 use saker_testkit::TempDir;
 use std::{
@@ -33,13 +34,13 @@ fn request(folder: &TempDir, text: &str, outlives_client: bool) -> Exchange {
         path: b"/x".into(),
         ..Script::default()
     };
-    let call = CallManner {
+    let call = ProxyOptions {
         timeout: Some(Duration::from_millis(400)),
         outlives_client,
-        ..CallManner::default()
+        ..ProxyOptions::default()
     };
-    exchange.call = Some(Box::new(Call {
-        to: CallTo::Process(Arc::new(manner)),
+    exchange.upstream.call = Some(Box::new(UpstreamRequest {
+        to: UpstreamTarget::Process(Arc::new(manner)),
         target: b"/x".to_vec(),
         script: Some(Box::new(script)),
         manner: Arc::new(call),
@@ -153,8 +154,8 @@ fn what_can_not_be_started() {
     with_gateway(1, |gateway| async move {
         let folder = TempDir::new("programs-none").unwrap();
         let mut exchange = request(&folder, "", false);
-        let call = exchange.call.as_mut().unwrap();
-        call.to = CallTo::Process(Arc::new(ProcessManner {
+        let call = exchange.upstream.call.as_mut().unwrap();
+        call.to = UpstreamTarget::Process(Arc::new(ProcessManner {
             interpreter: Some("/no/such/program".into()),
             ..ProcessManner::default()
         }));
@@ -163,7 +164,7 @@ fn what_can_not_be_started() {
             (500, Ok(String::new()))
         );
         let mut plain = request(&folder, "not executable", false);
-        plain.call.as_mut().unwrap().to = CallTo::Process(Arc::default());
+        plain.upstream.call.as_mut().unwrap().to = UpstreamTarget::Process(Arc::default());
         assert_eq!(fetch(&gateway, &mut plain).await, (500, Ok(String::new())));
     });
 }

@@ -96,7 +96,9 @@ fn a_cleared_index_knows_nothing() {
 /// An index with these fields, and what is left of them.
 fn left(fields: &[(&str, &str)]) -> Vec<String> {
     let head = RequestHead::build("GET", "/", Version::Http11, fields);
-    let RequestHead { bytes, mut index } = head;
+    let RequestHead {
+        bytes, mut index, ..
+    } = head;
     index.remove_nominated(&bytes);
     let view = HeadView::new(&bytes, &index);
     let known = [
@@ -191,7 +193,9 @@ fn known_fields_move_up_when_one_before_them_goes() {
             ("Cookie", "c=d"),
         ],
     );
-    let RequestHead { bytes, mut index } = head;
+    let RequestHead {
+        bytes, mut index, ..
+    } = head;
     index.remove_nominated(&bytes);
     let view = HeadView::new(&bytes, &index);
     assert_eq!(

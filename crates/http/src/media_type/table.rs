@@ -1,8 +1,8 @@
 //! The table of media types, one row for each extension, sorted by extension.
 //!
-//! Types are those registered with IANA where there is one, else what browsers and other servers
-//! use. Source text of programming languages is text; `svgz` is missing because it says nothing
-//! without a Content-Encoding.
+//! Called by: the look-up of media types. Types are those registered with IANA, or else those of
+//! browsers and other servers. Source text of programming languages is text; `svgz` is missing
+//! because it requires a Content-Encoding.
 
 /// Extension in lower case, media type.
 pub(super) static TYPES: &[(&str, &str)] = &[

@@ -7,8 +7,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use saker_http::{Fields, HeadIndex, HeadView, Method, Status};
 use saker_http1::client::{
-    ClientConnection, ParsedResponse, RequestLine, ResponseIndex, ResponseLimits, ResponseView,
-    encode_request_head, parse_response, response_framing,
+    ClientConnection, LeftOut, NameLengths, ParsedResponse, RequestLine, ResponseIndex,
+    ResponseLimits, ResponseView, encode_forwarded_head, encode_request_head, parse_response,
+    response_framing,
 };
 use saker_http1::{
     BodyFraming, CHUNK_END, Connection, HeadExtra, Parsed, RequestLimits, ResponseFraming,
@@ -98,7 +99,7 @@ fn lines() -> impl Strategy<Value = Vec<(String, Vec<u8>)>> {
     vec((name, vec(any::<u8>(), 0..12)), 0..80)
 }
 
-/// What a value is after it was sent: no controls, no white space around.
+/// A value after it was sent: no controls, no white space around.
 fn as_sent(value: &[u8]) -> Vec<u8> {
     let clean: Vec<u8> = value
         .iter()
@@ -179,6 +180,39 @@ proptest! {
             prop_assert_eq!(line.0, name.as_bytes());
             prop_assert_eq!(line.1, as_sent(value));
         }
+    }
+
+    /// However its lines are written, and whichever of them are left out.
+    #[test]
+    fn a_head_is_forwarded_as_if_its_fields_were_written_anew(
+        lines in lines(),
+        gaps in vec(0..3usize, 80),
+        kept in vec(any::<bool>(), 80),
+        upgrades in any::<bool>(),
+    ) {
+        let gaps: Vec<&str> = gaps.into_iter().map(|gap| [": ", ":", ": \t "][gap]).collect();
+        let mut received = b"GET /a HTTP/1.1\r\nHost: a.example\r\nTE: trailers\r\n".to_vec();
+        for ((name, value), gap) in lines.iter().zip(&gaps) {
+            received.extend_from_slice([name.as_bytes(), gap.as_bytes(), &as_sent(value), b"\r\n"].concat().as_slice());
+        }
+        received.extend_from_slice(b"Connection: upgrade\r\nUpgrade: x\r\n\r\n");
+        let mut index = HeadIndex::default();
+        let parsed = parse_request(&received, &RequestLimits::default(), &mut index);
+        prop_assert_eq!(parsed, Ok(Parsed::Complete { head_bytes: received.len() }));
+        let head = HeadView::new(&received, &index);
+        let left: Vec<&[u8]> = lines.iter().zip(&kept).filter(|line| !line.1).map(|((name, _), _)| name.as_bytes()).collect();
+        let mut lengths = NameLengths::default();
+        left.iter().for_each(|name| lengths.insert(name.len()));
+        let is_left_out = |name: &[u8]| left.contains(&name);
+        let line = RequestLine { method: b"GET", target: b"/b", host: b"b.example" };
+        let more = [(&b"x-more"[..], &b"1"[..])];
+        let connection = if upgrades { ClientConnection::Upgrade } else { ClientConnection::KeepAlive };
+        let (mut forwarded, mut anew) = (Vec::new(), Vec::new());
+        let (framing, left_out) = (BodyFraming::None, LeftOut { lengths, is_left_out });
+        encode_forwarded_head(line, head, left_out, more, (framing, connection), &mut forwarded).unwrap();
+        let fields = head.fields().filter(|(name, _)| !is_left_out(name)).chain(more);
+        encode_request_head(line, fields, framing, connection, &mut anew).unwrap();
+        prop_assert_eq!(forwarded, anew);
     }
 
     #[test]

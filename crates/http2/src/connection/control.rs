@@ -3,7 +3,7 @@
 
 use saker_http_mux::Priority;
 
-use super::receive::Turn;
+use super::state::Turn;
 use super::{Connection, Event};
 use crate::error::{ErrorCode, Reason};
 use crate::frame::{self, FrameHeader, STREAM_ID_MAX, flag};

@@ -1,11 +1,11 @@
-//! Content in, and the windows that we give for it (RFC 9113 sections 5.2, 6.1 and 6.9).
+//! Incoming content, and the windows that we grant for it (RFC 9113 sections 5.2, 6.1 and 6.9).
 //!
-//! Content that nobody wants (of streams that we have reset or answered) counts for the
-//! connection's window like any other, and is released at once, or the connection would run dry. Of
-//! an answered stream it is let come up to the better part of its window.
+//! Content of streams that we have reset or answered counts toward the connection's window like any
+//! other, and is released at once, or the connection would run dry. An answered stream may use up
+//! most of its own window.
 
 use super::headers::unpadded;
-use super::receive::Turn;
+use super::state::Turn;
 use super::{Connection, Event};
 use crate::error::{ErrorCode, Reason};
 use crate::frame::{self, FrameHeader, flag};
@@ -68,9 +68,9 @@ impl Connection {
         }))
     }
 
-    /// Content after our whole response is let come, because some clients take a reset for a
-    /// failure; but nobody opens the window for it, so that a client with more of it would wait for
-    /// ever. RFC 9113 section 8.1: it is told to stop, without an error.
+    /// Content after our whole response is accepted, because some clients take a reset for a
+    /// failure; but its window is never opened again, so that a client with more content would wait
+    /// forever. RFC 9113 section 8.1: the client is told to stop, without an error.
     fn stop_unwanted(&mut self, id: StreamId, turn: &mut Turn<'_>) {
         if self.streams.get(id).is_some_and(|stream| {
             stream

@@ -5,24 +5,15 @@
 //! will answer. Later ones are refused.
 
 use super::control::on_connection;
-use super::receive::Turn;
+use super::state::{Ending, Turn};
 use super::{Connection, Event};
-use crate::error::{ErrorCode, Fault, Reason};
+use crate::error::{ConnectionError, ErrorCode, Reason};
 use crate::frame::{self, FrameHeader, STREAM_ID_MAX};
 use crate::settings::Role;
 use crate::stream::StreamId;
 
 /// Tells our PING from any other.
 const SHUT_DOWN_PING: [u8; 8] = *b"shutdown";
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
-    No,
-    /// The first GOAWAY is out, without a real last stream.
-    Announced,
-    /// The last stream has been named.
-    Final,
-}
 
 impl Connection {
     /// Graceful end. A second call does not wait for the PING of the first.
@@ -96,8 +87,8 @@ impl Connection {
 
     /// A connection error (RFC 9113 section 5.4.1).
     #[cold]
-    pub(super) fn fail(&mut self, reason: Reason, out: &mut Vec<u8>) -> Fault {
-        let fault = Fault::from(reason);
+    pub(super) fn fail(&mut self, reason: Reason, out: &mut Vec<u8>) -> ConnectionError {
+        let fault = ConnectionError::from(reason);
         frame::write_goaway(self.last_processed, fault.code, reason.as_str(), out);
         self.ending = Ending::Final;
         self.fault = Some(fault);

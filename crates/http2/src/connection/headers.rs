@@ -7,27 +7,11 @@
 use saker_http::Version;
 use saker_http_mux::{HeadFacts, HeadReader, HeadStore, Shape, TooLarge};
 
-use super::receive::Turn;
+use super::state::{Opening, PendingBlock, Turn};
 use super::{Connection, Event};
 use crate::error::Reason;
 use crate::frame::{FrameHeader, flag};
 use crate::stream::{Stream, StreamId};
-
-/// What the HEADERS frame says besides its fields.
-#[derive(Clone, Copy)]
-pub(super) struct Opening {
-    stream: StreamId,
-    end_stream: bool,
-    /// It has a priority of RFC 7540 that names its own stream.
-    is_self_dependent: bool,
-}
-
-/// A block that waits for CONTINUATION.
-pub(super) struct PendingBlock {
-    opening: Opening,
-    continuations: u32,
-    bytes: Vec<u8>,
-}
 
 impl Connection {
     pub(super) fn receive_headers<'a>(

@@ -15,10 +15,11 @@ mod ending;
 mod headers;
 mod receive;
 mod send;
+mod state;
 
 use saker_http_mux::{Priority, PriorityNotes, TooLarge};
 
-use crate::error::{ErrorCode, Fault, Reason};
+use crate::error::{ConnectionError, ErrorCode, Reason};
 use crate::flood::Floods;
 use crate::hpack::{Decoder, Encoder};
 use crate::limits::Limits;
@@ -27,15 +28,13 @@ use crate::stream::{Stream, StreamId};
 use crate::streams::Streams;
 use crate::window::{self, ReceiveWindow, SendWindow};
 
-use ending::Ending;
-use headers::PendingBlock;
-use receive::Progress;
 pub use send::{HeadEncoder, OpenError};
+use state::{Ending, PendingBlock, Progress};
 
-/// What a client sends first (RFC 9113 section 3.4).
+/// Client connection preface (RFC 9113 section 3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// What came of some input.
+/// Event produced by input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// A request (server) or a final response (client) is in the head store.
@@ -98,7 +97,7 @@ pub struct Connection {
     last_processed: StreamId,
     is_peer_going_away: bool,
     stream_fault: Option<(StreamId, Reason)>,
-    fault: Option<Fault>,
+    fault: Option<ConnectionError>,
     /// Streams whose rest is not wanted, to be told so by [`Connection::write_stops`].
     stops: Vec<StreamId>,
 }
@@ -257,7 +256,7 @@ impl Connection {
 
 #[cfg(any(test, debug_assertions))]
 impl Connection {
-    /// What must hold between any two calls; for tests and fuzzing, in builds with debug
+    /// Checks what must hold between any two calls; for tests and fuzzing, in builds with debug
     /// assertions.
     pub fn check_invariants(&self) {
         self.streams.check_invariants();

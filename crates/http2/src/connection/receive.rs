@@ -3,28 +3,12 @@
 
 use saker_http_mux::HeadStore;
 
+use super::state::{Progress, Turn};
 use super::{Connection, Event, PREFACE};
-use crate::error::{Fault, Reason};
+use crate::error::{ConnectionError, Reason};
 use crate::frame::{self, FrameHeader, HEADER_BYTES, flag, kind};
 use crate::settings::Role;
 use crate::stream::StreamId;
-
-/// How far the beginning has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
-    /// Server: the client's magic is to come.
-    Preface,
-    /// The first frame must be SETTINGS.
-    Settings,
-    Open,
-}
-
-/// What the driver lends for one call.
-pub(super) struct Turn<'t> {
-    pub now_ms: u64,
-    pub head: &'t mut HeadStore,
-    pub out: &'t mut Vec<u8>,
-}
 
 impl Connection {
     /// Looks at the next bytes. Returns how many were used and what came of them; none: more input
@@ -39,7 +23,7 @@ impl Connection {
         now_ms: u64,
         head: &mut HeadStore,
         out: &mut Vec<u8>,
-    ) -> Result<(usize, Option<Event<'a>>), Fault> {
+    ) -> Result<(usize, Option<Event<'a>>), ConnectionError> {
         if let Some(fault) = self.fault {
             return Err(fault);
         }
@@ -114,8 +98,7 @@ impl Connection {
             kind::PRIORITY => self.receive_priority(header, payload, turn),
             kind::RST_STREAM => self.receive_reset(header, payload, turn),
             kind::SETTINGS => self.receive_settings(header, payload, turn),
-            // RFC 9113 section 8.4: a client can't push, and as a client we have said that nobody
-            // may.
+            // RFC 9113 section 8.4: a client can't push, and as a client we have disabled push.
             kind::PUSH_PROMISE => Err(Reason::PushRefused),
             kind::PING => self.receive_ping(header, payload, turn),
             kind::GOAWAY => self.receive_goaway(header, payload, turn),

@@ -220,8 +220,8 @@ impl Connection {
         granted
     }
 
-    /// How much content could be sent on a stream now: the least of its own window and the
-    /// connection's.
+    /// Returns the content bytes that could be sent on a stream now: the smaller of its own window
+    /// and the connection's.
     pub fn send_capacity(&self, stream: StreamId) -> usize {
         let open = self
             .streams
@@ -274,7 +274,7 @@ impl Connection {
         }
     }
 
-    /// What the stream's request said about its priority, or was told since.
+    /// Returns the stream's priority: the request's, or the last update since.
     pub fn priority(&self, stream: StreamId) -> Option<Priority> {
         self.streams.priority(stream)
     }

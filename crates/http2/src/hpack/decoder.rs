@@ -22,7 +22,7 @@ pub struct Decoder {
     table: DynamicTable<NameKind>,
     /// The most that a size update may ask for.
     size_limit: usize,
-    /// What [`Decoder::settings_acknowledged`] makes the limit.
+    /// Limit from the next [`Decoder::settings_acknowledged`] on.
     announced: usize,
     scratch: Scratch,
 }
@@ -140,7 +140,7 @@ impl Decoder {
     }
 }
 
-/// What a literal asks of tables, ours and those further on.
+/// Indexing that a literal requests from our table and from those further on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Keep {
     Add,

@@ -28,13 +28,12 @@ const STATUS_NAME: &[u8] = b":status";
 /// One per connection, for what we send.
 pub struct Encoder {
     table: FieldIndex,
-    /// What the table has to have at the next block, and the smallest of what it had to have since
-    /// the last one.
+    /// Table size due at the next block, and the smallest size requested since the last block.
     wanted: usize,
     smallest: usize,
 }
 
-/// How much of a field the tables have; the index is that of RFC 7541 section 2.3.3.
+/// Best reference to a field; the index is that of RFC 7541 section 2.3.3.
 enum Match {
     Field(usize),
     Name(usize),

@@ -3,21 +3,10 @@
 
 use super::{Connection, Event};
 use crate::error::Reason;
-use crate::frame::{FrameHeader, HeaderInParts, kind};
+use crate::frame::{FrameHeader, kind};
 use crate::settings::{PeerSettings, Role};
 use crate::varint;
 use saker_http_mux::Priority;
-
-/// How far the control stream has been read.
-#[derive(Default)]
-pub(super) struct ControlReader {
-    header: HeaderInParts,
-    /// The frame whose payload is to come.
-    frame: Option<FrameHeader>,
-    payload: Vec<u8>,
-    /// What is left of a frame that nobody asks for.
-    skipped: u64,
-}
 
 impl Connection {
     /// Frames up to the next event, or as far as the input goes.

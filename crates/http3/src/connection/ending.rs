@@ -5,22 +5,12 @@
 //! way is lost, then, when the driver asks again after a round trip, with the first request that it
 //! will not answer.
 
+use super::state::Ending;
 use super::{Connection, Event};
-use crate::error::{Fault, Reason};
+use crate::error::{ConnectionError, Reason};
 use crate::frame::{self, kind};
 use crate::settings::Role;
 use crate::varint;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
-    No,
-    /// The first GOAWAY is out, without a real identifier.
-    Announced,
-    /// Requests from this one on are refused.
-    Final {
-        first_refused: u64,
-    },
-}
 
 impl Connection {
     /// Graceful end. To be called again when about a round trip has passed; then the last request
@@ -70,7 +60,7 @@ impl Connection {
 
     /// The peer has reset a stream (RESET_STREAM): a request or response is given up, and the
     /// driver ends its own side, too. Returns whether the driver still had to do with it.
-    pub fn stream_reset(&mut self, stream: u64, now_ms: u64) -> Result<bool, Fault> {
+    pub fn stream_reset(&mut self, stream: u64, now_ms: u64) -> Result<bool, ConnectionError> {
         match stream & 2 {
             0 => self
                 .abandoned(stream, now_ms)
@@ -84,7 +74,7 @@ impl Connection {
 
     /// The peer wants no more of a stream (STOP_SENDING). As a reset, for a request; none of our
     /// own streams may be stopped.
-    pub fn stream_stopped(&mut self, stream: u64, now_ms: u64) -> Result<bool, Fault> {
+    pub fn stream_stopped(&mut self, stream: u64, now_ms: u64) -> Result<bool, ConnectionError> {
         match stream & 2 {
             0 => self
                 .abandoned(stream, now_ms)

@@ -15,13 +15,14 @@ mod ending;
 mod fields;
 mod request;
 mod send;
+mod state;
 mod unidirectional;
 
 use std::collections::VecDeque;
 
 use saker_http_mux::{HeadStore, PriorityNotes, StreamTable, TooLarge};
 
-use crate::error::{ErrorCode, Fault, Reason};
+use crate::error::{ConnectionError, ErrorCode, Reason};
 use crate::flood::Floods;
 use crate::frame::stream_type;
 use crate::limits::Limits;
@@ -29,12 +30,10 @@ use crate::qpack::{Decoder, Encoder};
 use crate::settings::{self, PeerSettings, Role};
 use crate::stream::Stream;
 
-use control::ControlReader;
-use ending::Ending;
 pub use send::{DataHeader, HeadEncoder, OpenError};
-use unidirectional::PeerStreams;
+use state::{ControlReader, Ending, PeerStreams};
 
-/// What came of some input.
+/// Event produced by input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// A request (server) or a final response (client) is in the head store.
@@ -111,11 +110,11 @@ pub struct Connection {
     ending: Ending,
     /// The lowest request stream that has not been opened.
     next_request: u64,
-    /// What the peer's last GOAWAY said.
+    /// Identifier in the peer's last GOAWAY.
     peer_goaway: Option<u64>,
     max_push_id: Option<u64>,
     stream_fault: Option<(u64, Reason)>,
-    fault: Option<Fault>,
+    fault: Option<ConnectionError>,
 }
 
 impl Connection {
@@ -161,7 +160,7 @@ impl Connection {
 
     /// The peer has opened a stream, which QUIC says in the order of their identifiers. With a
     /// code: it is not taken, the driver resets it (or asks to stop it) with that.
-    pub fn opened(&mut self, stream: u64) -> Result<Option<ErrorCode>, Fault> {
+    pub fn opened(&mut self, stream: u64) -> Result<Option<ErrorCode>, ConnectionError> {
         match (self.role, stream & 3) {
             (Role::Server, 0) => Ok(self.request_opened(stream).err().map(Reason::code)),
             (Role::Server, 2) | (Role::Client, 3) => {
@@ -188,7 +187,7 @@ impl Connection {
         fin: bool,
         now_ms: u64,
         head: &mut HeadStore,
-    ) -> Result<(usize, Option<Event<'a>>), Fault> {
+    ) -> Result<(usize, Option<Event<'a>>), ConnectionError> {
         if let Some(fault) = self.fault {
             return Err(fault);
         }
@@ -201,8 +200,8 @@ impl Connection {
             .map_err(|reason| self.fail(reason))
     }
 
-    /// What is to be sent on one of our own streams. The driver opens the stream when there is
-    /// something for it first, and says what it took by [`Connection::sent`].
+    /// Returns the pending bytes of one of our own streams. The driver opens the stream when it
+    /// first has bytes, and reports what it took by calling [`Connection::sent`].
     pub fn outgoing(&mut self, which: Outgoing) -> &[u8] {
         let (begun, kind, out) = match which {
             Outgoing::Control => return &self.control_out,
@@ -313,7 +312,7 @@ impl Connection {
         })
     }
 
-    /// What we have to say waits in the output; a peer that asks and does not read makes it grow.
+    /// Checks the output limit: a peer that sends requests and does not read makes the output grow.
     fn check_output(&self) -> Result<(), Reason> {
         let bytes = self.control_out.len() + self.decoder.output_bytes();
         if bytes > self.limits.control_bytes_max {
@@ -325,8 +324,8 @@ impl Connection {
 
     /// A connection error (RFC 9114 section 8).
     #[cold]
-    fn fail(&mut self, reason: Reason) -> Fault {
-        let fault = Fault::from(reason);
+    fn fail(&mut self, reason: Reason) -> ConnectionError {
+        let fault = ConnectionError::from(reason);
         self.fault = Some(fault);
         fault
     }
@@ -359,7 +358,7 @@ impl Connection {
     }
 }
 
-/// What the driver lends for one call.
+/// Context that the driver passes to one call.
 struct Turn<'t> {
     now_ms: u64,
     head: &'t mut HeadStore,
@@ -367,7 +366,7 @@ struct Turn<'t> {
 
 #[cfg(any(test, debug_assertions))]
 impl Connection {
-    /// What must hold between any two calls; for tests and fuzzing, in builds with debug
+    /// Checks what must hold between any two calls; for tests and fuzzing, in builds with debug
     /// assertions.
     pub fn check_invariants(&self) {
         self.streams.check_invariants();

@@ -13,7 +13,7 @@ use crate::stream::Reading;
 /// So many bytes of a frame that is skipped count as one more frame.
 const SKIPPED_BYTES_UNIT: u64 = 1024;
 
-/// What a frame led to.
+/// Result of reading a frame.
 pub(super) enum Step<'a> {
     /// The next may be looked at.
     Next,
@@ -148,8 +148,8 @@ impl Connection {
             kind::HEADERS if stream.head_received && stream.is_tunnel => {
                 Err(Reason::FieldsInTunnel)
             }
-            // RFC 9114 sections 4.6 and 7.2.5: a client can't push, and as a client we have allowed
-            // nobody to.
+            // RFC 9114 sections 4.6 and 7.2.5: a client can't push, and as a client we never send
+            // MAX_PUSH_ID, so the server may not push either.
             kind::PUSH_PROMISE if self.role == Role::Server => Err(Reason::PushFromClient),
             kind::PUSH_PROMISE => Err(Reason::PushRefused),
             kind::CANCEL_PUSH | kind::SETTINGS | kind::GOAWAY | kind::MAX_PUSH_ID => {

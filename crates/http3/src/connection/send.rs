@@ -211,7 +211,7 @@ impl Connection {
         self.streams.next_ready()
     }
 
-    /// What the stream's request said about its priority, or was told since.
+    /// Returns the stream's priority: the request's, or the last update since.
     pub fn priority(&self, stream: u64) -> Option<Priority> {
         self.streams.priority(stream)
     }

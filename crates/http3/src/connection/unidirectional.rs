@@ -4,90 +4,11 @@
 //! Each begins with its type, which may come in parts. Of control, encoder and decoder streams
 //! there is one each, and none may end.
 
+use super::state::Use;
 use super::{Connection, Event};
 use crate::error::{ErrorCode, Reason};
 use crate::frame::stream_type;
 use crate::settings::Role;
-use crate::varint;
-
-/// What is known of the peer's streams.
-#[derive(Default)]
-pub(super) struct PeerStreams {
-    control: Option<u64>,
-    encoder: Option<u64>,
-    decoder: Option<u64>,
-    /// Streams whose type has not come whole.
-    untyped: Vec<Untyped>,
-}
-
-struct Untyped {
-    stream: u64,
-    bytes: [u8; 8],
-    len: u8,
-}
-
-/// What a stream is for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Use {
-    Control,
-    Encoder,
-    Decoder,
-    /// We have asked the peer to stop.
-    None,
-}
-
-impl PeerStreams {
-    pub fn opened(&mut self, stream: u64) {
-        self.untyped.push(Untyped {
-            stream,
-            bytes: [0; 8],
-            len: 0,
-        });
-    }
-
-    fn use_of(&self, stream: u64) -> Use {
-        match Some(stream) {
-            known if known == self.control => Use::Control,
-            known if known == self.encoder => Use::Encoder,
-            known if known == self.decoder => Use::Decoder,
-            _ => Use::None,
-        }
-    }
-
-    /// Takes the type's bytes from the input; `None`: it is not complete.
-    fn take_type(&mut self, stream: u64, input: &mut &[u8]) -> Option<u64> {
-        let at = self
-            .untyped
-            .iter()
-            .position(|untyped| untyped.stream == stream)?;
-        let untyped = self.untyped.get_mut(at)?;
-        while let Some((byte, rest)) = input.split_first() {
-            *input = rest;
-            if let Some(slot) = untyped.bytes.get_mut(usize::from(untyped.len)) {
-                *slot = *byte;
-                untyped.len += 1;
-            }
-            if let Some((kind, _)) = varint::parse(
-                untyped
-                    .bytes
-                    .get(..usize::from(untyped.len))
-                    .unwrap_or_default(),
-            ) {
-                self.untyped.swap_remove(at);
-                return Some(kind);
-            }
-        }
-        None
-    }
-
-    fn is_untyped(&self, stream: u64) -> bool {
-        self.untyped.iter().any(|untyped| untyped.stream == stream)
-    }
-
-    fn forget(&mut self, stream: u64) {
-        self.untyped.retain(|untyped| untyped.stream != stream);
-    }
-}
 
 impl Connection {
     pub(super) fn receive_unidirectional<'a>(

@@ -12,7 +12,7 @@ use saker_http_mux::dynamic_table::{DynamicTable, ENTRY_OVERHEAD, Found, entry_s
 use saker_http_mux::integer::{self, Cursor};
 use saker_http_mux::strings::{Scratch, Text};
 
-/// What a section says before its first field (RFC 9204 section 4.5.1).
+/// Prefix of a field section (RFC 9204 section 4.5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Section {
     /// Number of entries must have been inserted before it can be decoded; 0 where it refers to
@@ -29,7 +29,7 @@ pub struct Decoder {
     /// Our SETTINGS_QPACK_MAX_TABLE_CAPACITY.
     capacity_max: usize,
     inserted: u64,
-    /// Of `inserted`, what the peer has been told.
+    /// Part of `inserted` that the peer has been told of.
     acknowledged: u64,
     unfinished: Unfinished,
     scratch: Scratch,
@@ -81,8 +81,8 @@ impl Decoder {
         outcome
     }
 
-    /// What a section requires (RFC 9204 section 4.5.1). To be asked when it comes: the number is
-    /// relative to what has been inserted.
+    /// Reads the prefix of a section (RFC 9204 section 4.5.1). Call it when the
+    /// section arrives: the number is relative to the insertions so far.
     #[inline]
     pub fn section(&self, bytes: &[u8]) -> Result<Section, QpackError> {
         if let [0, 0, ..] = bytes {
@@ -138,7 +138,8 @@ impl Decoder {
         }
     }
 
-    /// What our decoder stream is to say, with the increment that is due (RFC 9204 section 4.4.3).
+    /// Returns the pending bytes of our decoder stream, including the increment that is due (RFC
+    /// 9204 section 4.4.3).
     pub fn output(&mut self) -> &mut Vec<u8> {
         if self.inserted > self.acknowledged {
             let increment = (self.inserted - self.acknowledged) as usize;

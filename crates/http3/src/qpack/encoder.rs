@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 const TABLE_BYTES_MAX: usize = 4_096;
 /// Sections that a peer need not have acknowledged; more refer to nothing.
 const OUTSTANDING_MAX: usize = 256;
-/// Where so much waits to be taken, no more is inserted.
+/// No insertions while this much output is pending.
 const OUTPUT_BYTES_MAX: usize = 4_096;
 
 /// Pattern and mask (RFC 9204 sections 4.5.2, 4.5.4 and 4.5.6); T and N come on top.
@@ -42,7 +42,7 @@ pub struct Encoder {
     table: FieldIndex,
     /// The peer's SETTINGS_QPACK_MAX_TABLE_CAPACITY, in entries (RFC 9204 section 4.5.1.1).
     entries_max: u64,
-    /// What we make of it; said before the first insertion.
+    /// Capacity that we use; announced before the first insertion.
     capacity: usize,
     inserted: u64,
     /// Known Received Count (RFC 9204 section 2.1.4).
@@ -64,14 +64,14 @@ struct Outstanding {
 /// The section that is being encoded.
 #[derive(Clone, Copy)]
 struct Current {
-    /// Where its prefix is.
+    /// Offset of the section's prefix.
     at: usize,
     base: u64,
     required: u64,
     lowest: u64,
 }
 
-/// Where a field's name is.
+/// Table that holds a field's name.
 enum Name {
     Static(usize),
     /// By absolute index.
@@ -176,7 +176,7 @@ impl Encoder {
         outcome
     }
 
-    /// What our encoder stream is to say.
+    /// Returns the pending bytes of our encoder stream.
     pub fn output(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
@@ -265,7 +265,7 @@ impl Encoder {
         huffman::encode_string(value, STRING, |byte| byte, out);
     }
 
-    /// What of a field can be referred to.
+    /// Finds the best reference for a field.
     fn find(&self, static_name: Option<usize>, name: &[u8], value: &[u8]) -> Found {
         let can_refer = self.current.is_some() && self.outstanding.len() < OUTSTANDING_MAX;
         let acknowledged = |nth: usize| {

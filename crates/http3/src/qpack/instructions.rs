@@ -30,7 +30,7 @@ pub(super) mod to_encoder {
     pub const INCREMENT: (u8, u8) = (0x00, 0x3f);
 }
 
-/// Of what strings are made.
+/// Pattern and mask of string literals.
 pub(super) const STRING: (u8, u8) = (0x00, 0x7f);
 
 /// Bytes of an instruction whose end has not come.
@@ -80,8 +80,8 @@ impl Unfinished {
     }
 }
 
-/// How long the instruction is that `input` begins with, of those to a decoder with a table of
-/// `capacity`; `None`: not to be seen yet.
+/// Length of the instruction at the start of `input`, one of those to a decoder with a table of
+/// `capacity`; `None` if more bytes are needed to tell.
 pub(super) fn length_to_decoder(
     input: &[u8],
     capacity: usize,

@@ -25,7 +25,7 @@ pub use saker_http_mux::{FieldSink, Indexing, NameKind};
 use saker_http_mux::CodingError;
 use std::fmt;
 
-/// What a section begins with that refers to no dynamic table (RFC 9204 section 4.5.1).
+/// Prefix of a section without references to the dynamic table (RFC 9204 section 4.5.1).
 pub const STATELESS_PREFIX: [u8; 2] = [0, 0];
 
 /// Why a section or an instruction can't be read. Each ends the connection, with the code of the

@@ -40,7 +40,7 @@ pub(super) fn unhex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// What was inserted is all there, and any section may refer to it.
+/// Decodes a section after all insertions have arrived, so it may refer to any of them.
 pub(super) fn decoded(
     decoder: &mut Decoder,
     section: &[u8],

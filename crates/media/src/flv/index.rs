@@ -1,4 +1,4 @@
-//! Where key frames are, and what decoders need: from what the file says of itself, or by going
+//! Key frames of a file, and the tags that decoders need: from the file's own index, or by walking
 //! from tag to tag.
 
 use super::{
@@ -7,12 +7,12 @@ use super::{
     near::Near,
     tags::{AUDIO, BEHIND_BYTES, HEAD_BYTES, SCRIPT, Tag, VIDEO},
 };
-use crate::{Fault, Piece, Source, bytes::be32, work::step};
+use crate::{MediaError, Piece, Source, bytes::be32, work::step};
 use std::ops::Range;
 
 /// Tags in which decoders are looked for.
 const FIRST_TAGS: usize = 64;
-/// A decoder's tag is no larger, nor is what a file says of itself.
+/// Maximum size of a decoder's tag, and of the file's own metadata.
 const DECODER_BYTES_MAX: u64 = 64 << 10;
 const METADATA_BYTES_MAX: u64 = 1 << 20;
 /// Tags of a file of hours; more are not gone through.
@@ -24,7 +24,7 @@ const KEYS_MAX: usize = 256 << 10;
 pub struct Index {
     flags: u8,
     pub first_tag: u64,
-    /// Behind the last whole tag, as far as it is known.
+    /// End of the last complete tag, as far as known.
     pub end: u64,
     pub duration_ms: u64,
     /// Key frames in order: when, and where.
@@ -36,12 +36,12 @@ pub struct Index {
 
 impl Index {
     /// Without the key frames.
-    pub fn read<S: Source + ?Sized>(source: &S) -> Result<Index, Fault> {
+    pub fn read<S: Source + ?Sized>(source: &S) -> Result<Index, MediaError> {
         Ok(Index::begin(source)?.0)
     }
 
-    /// With them.
-    pub fn read_with_keys<S: Source + ?Sized>(source: &S) -> Result<Index, Fault> {
+    /// Reads the index including key frames.
+    pub fn read_with_keys<S: Source + ?Sized>(source: &S) -> Result<Index, MediaError> {
         let (mut index, metadata) = Index::begin(source)?;
         match said(source, metadata.unwrap_or_default()) {
             Some(keys) => index.keys = keys,
@@ -50,25 +50,25 @@ impl Index {
         Ok(index)
     }
 
-    fn begin<S: Source + ?Sized>(source: &S) -> Result<(Index, Option<Metadata>), Fault> {
+    fn begin<S: Source + ?Sized>(source: &S) -> Result<(Index, Option<Metadata>), MediaError> {
         let mut bytes = [0; 9];
         if source.length() < 13 {
-            return Err(Fault::Damaged("it is no FLV file"));
+            return Err(MediaError::Damaged("it is no FLV file"));
         }
         source.read_at(0, &mut bytes)?;
         let [b'F', b'L', b'V', _, flags, ..] = bytes else {
-            return Err(Fault::Damaged("it is no FLV file"));
+            return Err(MediaError::Damaged("it is no FLV file"));
         };
         let head_bytes = be32(&bytes, 5).map_or(0, u64::from);
         if !(9..=64).contains(&head_bytes) {
-            return Err(Fault::Damaged("its head has a length that none has"));
+            return Err(MediaError::Damaged("its head has a length that none has"));
         }
         let first_tag = head_bytes + BEHIND_BYTES;
         if first_tag > source.length() {
-            return Err(Fault::Damaged("it ends within its head"));
+            return Err(MediaError::Damaged("it ends within its head"));
         }
         let mut index = Index {
-            // What none of them has said is there, may be there all the same.
+            // A file without flags may still have both kinds.
             flags: if flags & 5 == 0 { 5 } else { flags & 5 },
             first_tag,
             end: source.length(),
@@ -85,7 +85,10 @@ impl Index {
         Ok((index, metadata))
     }
 
-    fn first_tags<S: Source + ?Sized>(&mut self, source: &S) -> Result<Option<Metadata>, Fault> {
+    fn first_tags<S: Source + ?Sized>(
+        &mut self,
+        source: &S,
+    ) -> Result<Option<Metadata>, MediaError> {
         let (mut at, mut metadata) = (self.first_tag, None);
         for _ in 0..FIRST_TAGS {
             let Some(tag) = Tag::read(source, at)? else {
@@ -108,14 +111,14 @@ impl Index {
         Ok(metadata)
     }
 
-    /// From tag to tag. Without pictures every tag with sound is as good as a key frame, and one a
-    /// second will do.
-    fn walk<S: Source + ?Sized>(&mut self, source: &S) -> Result<(), Fault> {
+    /// Walks from tag to tag. In a file without video every audio tag serves as a key frame, and
+    /// one per second is enough.
+    fn walk<S: Source + ?Sized>(&mut self, source: &S) -> Result<(), MediaError> {
         let source = &Near::new(source);
         let mut at = self.first_tag;
         for _ in 0..TAGS_MAX {
             step();
-            // What is broken at the end is no harm to what is before it.
+            // Damage at the end does not affect what precedes it.
             let Ok(Some(tag)) = Tag::read(source, at) else {
                 break;
             };
@@ -153,8 +156,8 @@ impl Index {
         self.keys.get(behind.saturating_sub(1)).copied()
     }
 
-    /// Behind the last tag before a time.
-    pub fn end_at<S: Source + ?Sized>(&self, source: &S, time_ms: u64) -> Result<u64, Fault> {
+    /// Offset after the last tag before a time.
+    pub fn end_at<S: Source + ?Sized>(&self, source: &S, time_ms: u64) -> Result<u64, MediaError> {
         let source = &Near::new(source);
         let mut at = self.key_at(time_ms).map_or(self.first_tag, |key| key.1);
         for _ in 0..TAGS_MAX {
@@ -176,7 +179,7 @@ impl Index {
         source: &S,
         range: Range<u64>,
         time_ms: Option<u64>,
-    ) -> Result<Vec<Piece>, Fault> {
+    ) -> Result<Vec<Piece>, MediaError> {
         let mut before = head(self.flags);
         for tag in &self.decoders {
             // Those that lie in the range are seen there.
@@ -220,7 +223,7 @@ fn said<S: Source + ?Sized>(source: &S, metadata: Metadata) -> Option<Vec<(u64, 
     (in_order && keys.iter().all(|key| is_key(key.1))).then_some(keys)
 }
 
-/// Of the last tag, whose length the file ends with.
+/// Time of the last tag; the file ends with that tag's length.
 fn last_time<S: Source + ?Sized>(source: &S) -> Option<u64> {
     let mut bytes = [0; 4];
     let behind = source.length().checked_sub(BEHIND_BYTES)?;
@@ -234,7 +237,7 @@ fn milliseconds(seconds: f64) -> Option<u64> {
     whole(seconds * 1000.0)
 }
 
-/// A number that is no more than a file can be long.
+/// Converts a number that is at most the length of a file.
 fn whole(number: f64) -> Option<u64> {
     (number.is_finite() && (0.0..9e15).contains(&number)).then_some(number.round() as u64)
 }

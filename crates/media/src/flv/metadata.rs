@@ -1,8 +1,8 @@
-//! What a file says of itself (onMetaData, E.5): how long it is, and where its key frames are. AMF
-//! 0 (Action Message Format), as far as it occurs there.
+//! The file's own metadata (onMetaData, E.5): its duration and key frames. A reader of AMF 0
+//! (Action Message Format), as far as it is used there.
 //!
-//! Difficulty: values nest, and a hostile file nests them without end; so depth and number are
-//! bounded, and what is not understood ends the reading.
+//! Caveat: values nest, and a hostile file nests them without end; so depth and number are limited,
+//! and an unknown value ends the parsing.
 
 use crate::bytes::{array, be16, be32};
 
@@ -16,7 +16,7 @@ pub struct Metadata {
     pub positions: Vec<f64>,
 }
 
-/// Of a script tag's content.
+/// Parses the content of a script tag.
 pub fn read(content: &[u8]) -> Option<Metadata> {
     let mut reader = Reader { rest: content };
     if reader.byte()? != 2 || reader.name()? != b"onMetaData" {
@@ -55,7 +55,7 @@ impl<'b> Reader<'b> {
         array(self.take(8)?, 0).map(f64::from_be_bytes)
     }
 
-    /// One value; `name` is what it is called.
+    /// Reads one value; `name` is its key.
     fn value(&mut self, name: &[u8], depth: usize, into: &mut Metadata) -> Option<()> {
         match self.byte()? {
             0 => {

@@ -1,18 +1,18 @@
-//! A source that reads a little more than it is asked for, because the next tag is often near: a
-//! file of tiny tags costs few reads.
+//! A source with read-ahead, because the next tag is often near: a file of tiny tags costs few
+//! reads.
 //!
-//! Called by: what goes from tag to tag. Out of scope: large reads, which go to the source behind
-//! it.
+//! Called by: code that walks from tag to tag.
+//! Out of scope: large reads, which go to the underlying source.
 
 use crate::Source;
 use std::{cell::RefCell, io};
 
-/// As much as a file system reads at once anyway.
+/// Size of a read: as much as a file system reads at once anyway.
 const WINDOW_BYTES: usize = 4096;
 
 pub struct Near<'s, S: ?Sized> {
     source: &'s S,
-    /// Where the bytes that are there begin.
+    /// Offset of the buffered bytes, and the bytes.
     window: RefCell<(u64, Vec<u8>)>,
 }
 

@@ -1,6 +1,6 @@
-//! Tags: eleven bytes that say what follows and when, the content, and how long both were.
+//! Tags: a header of eleven bytes with type, length, and time; the content; and the length of both.
 
-use crate::{Fault, Source, bytes::be24};
+use crate::{MediaError, Source, bytes::be24};
 
 pub const AUDIO: u8 = 8;
 pub const VIDEO: u8 = 9;
@@ -21,7 +21,7 @@ pub struct Tag {
 
 impl Tag {
     /// `None`: the file ends here, or within it.
-    pub fn read<S: Source + ?Sized>(source: &S, at: u64) -> Result<Option<Tag>, Fault> {
+    pub fn read<S: Source + ?Sized>(source: &S, at: u64) -> Result<Option<Tag>, MediaError> {
         let left = source.length().saturating_sub(at);
         let mut head = [0; 13];
         if left < head.len() as u64 {
@@ -33,7 +33,7 @@ impl Tag {
         let (content, low) = (be24(&head, 1).unwrap_or(0), be24(&head, 4).unwrap_or(0));
         let [.., stream_1, stream_2, stream_3, _, _] = head;
         if !matches!(kind, AUDIO | VIDEO | SCRIPT) || [stream_1, stream_2, stream_3] != [0; 3] {
-            return Err(Fault::Damaged("there is no tag where one should be"));
+            return Err(MediaError::Damaged("there is no tag where one should be"));
         }
         let tag = Tag {
             at,
@@ -49,7 +49,7 @@ impl Tag {
         self.at + HEAD_BYTES
     }
 
-    /// Where the next one begins.
+    /// Offset of the next tag.
     pub fn end(&self) -> u64 {
         self.content_at() + self.content_bytes + BEHIND_BYTES
     }

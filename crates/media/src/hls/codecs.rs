@@ -1,5 +1,4 @@
-//! What a track is coded in, in the words of RFC 6381: read from its sample entry (ISO/IEC 14496-12
-//! section 8.5.2).
+//! Codec of a track as in RFC 6381, from its sample entry (ISO/IEC 14496-12 section 8.5.2).
 
 use crate::{
     bytes::{be16, be32},
@@ -85,7 +84,7 @@ fn mpeg4_audio(entry: &Atom<'_>) -> Option<String> {
         .payload
         .get(4..)?;
     let stream = descriptor(stream, 3)?;
-    // What follows its number depends on three flags.
+    // The bytes after its number depend on three flags.
     let flags = *stream.get(2)?;
     let url = if flags & 0x40 == 0 {
         0

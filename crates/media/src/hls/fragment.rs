@@ -1,20 +1,20 @@
-//! A fragment (RFC 8216 section 3.3): a box that says what its samples are, and the samples as they
-//! lie in the file.
+//! A fragment (RFC 8216 section 3.3): a box that describes its samples, and the samples as they are
+//! in the file.
 //!
-//! Difficulty: tracks are to be in step without edit lists, which players treat in different ways.
-//! So times are told as they are shown: what a list would take from a track's beginning is taken
-//! from its times. Samples of a track lie apart from each other in the file; each run of them is a
-//! `trun` with an offset of its own, so that nothing has to be put in another order.
+//! Caveat: tracks must be synchronized without edit lists, which players treat in different ways.
+//! So times are presentation times: what a list would cut from a track's beginning is subtracted.
+//! Samples of a track are scattered over the file; each run of them is a `trun` with an offset of
+//! its own, so nothing has to be reordered.
 
 use super::Plan;
 use crate::{
-    Fault, Piece,
+    MediaError, Piece,
     mp4::{Chunk, Kind, Points, Syncs, Track, Width, Writer, chunks, joined},
     spans::Spans,
     work::step,
 };
 
-/// More samples are no fragment; a second of uncompressed sound has less.
+/// Maximum number of samples in a fragment; a second of uncompressed audio has fewer.
 const SAMPLES_MAX: u64 = 200_000;
 /// ISO/IEC 14496-12 sections 8.8.3.1 and 8.8.7.1.
 const SYNC: u32 = 0x0200_0000;
@@ -29,15 +29,17 @@ const RUN_FLAGS: u32 = 0x400;
 const RUN_SHOWN: u32 = 0x800;
 
 /// `number` counts from 0.
-pub fn fragment(plan: &Plan<'_>, number: usize) -> Result<Vec<Piece>, Fault> {
+pub fn fragment(plan: &Plan<'_>, number: usize) -> Result<Vec<Piece>, MediaError> {
     if number >= plan.fragments() {
-        return Err(Fault::Beyond);
+        return Err(MediaError::Beyond);
     }
     let mut parts = Vec::new();
     for (track, _) in &plan.tracks {
         let samples = plan.samples(number, track);
         if samples.end - samples.start > SAMPLES_MAX {
-            return Err(Fault::Unsupported("a fragment would have too many samples"));
+            return Err(MediaError::Unsupported(
+                "a fragment would have too many samples",
+            ));
         }
         parts.push((
             track,
@@ -50,7 +52,7 @@ pub fn fragment(plan: &Plan<'_>, number: usize) -> Result<Vec<Piece>, Fault> {
             .flat_map(|(_, chunks)| chunks.iter().map(Chunk::range)),
     );
     let content = u32::try_from(spans.length() + 8)
-        .map_err(|_| Fault::Unsupported("a fragment would be larger than 4 GB"))?;
+        .map_err(|_| MediaError::Unsupported("a fragment would be larger than 4 GB"))?;
     let mut types = Writer::default();
     types.atom(b"styp", |writer| writer.put(b"msdh\0\0\0\0msdhmsix"));
     let mut writer = Writer::default();
@@ -102,11 +104,11 @@ fn write_track(writer: &mut Writer, track: &Track<'_>, chunks: &[Chunk], spans: 
     });
 }
 
-/// When the first sample is decoded, and what is to be added to how much later each is shown.
+/// Decoding time of the first sample, and the amount to add to each sample's composition offset.
 fn times(track: &Track<'_>, first: u64) -> (u64, i64) {
     let point = track.tables.point(first);
     let begun = match track.kind {
-        // Sound is shown when it is decoded: what is cut off at its beginning moves everything.
+        // Audio is presented when it is decoded: a cut at its beginning shifts everything.
         Kind::Audio => track.shown_time(point.decoded),
         // Pictures are decoded before they are shown, and by how much less that is stays the same
         // for all.
@@ -205,7 +207,7 @@ mod tests {
         assert_eq!(bytes, (0..65).collect::<Vec<u8>>());
         assert!(matches!(
             fragment(&plan, plan.fragments()),
-            Err(Fault::Beyond)
+            Err(MediaError::Beyond)
         ));
     }
 }

@@ -3,16 +3,16 @@
 
 use super::Plan;
 use crate::{
-    Fault,
+    MediaError,
     mp4::{Atom, Atoms, MDHD, MVHD, TKHD, Track, Writer, with_duration},
 };
 
-pub fn init(plan: &Plan<'_>) -> Result<Vec<u8>, Fault> {
+pub fn init(plan: &Plan<'_>) -> Result<Vec<u8>, MediaError> {
     let mut writer = Writer::default();
     writer.atom(b"ftyp", |writer| writer.put(b"iso6\0\0\0\0iso6cmfcmp41"));
     writer.atom(b"moov", |writer| {
         let head = Atoms::find(plan.index, b"mvhd")
-            .ok_or(Fault::Damaged("its index has no head (mvhd)"))?;
+            .ok_or(MediaError::Damaged("its index has no head (mvhd)"))?;
         writer.atom(b"mvhd", |writer| {
             writer.put(&with_duration(MVHD, head.payload, 0))
         });
@@ -24,13 +24,14 @@ pub fn init(plan: &Plan<'_>) -> Result<Vec<u8>, Fault> {
                 .iter()
                 .for_each(|(track, _)| write_defaults(writer, track))
         });
-        Ok::<(), Fault>(())
+        Ok::<(), MediaError>(())
     })?;
     Ok(writer.finish(0))
 }
 
-/// Times count from what is shown first, so there is no edit list (see `fragment`).
-fn write_track(writer: &mut Writer, track: &Track<'_>) -> Result<(), Fault> {
+/// Writes a track without an edit list, because times count from the beginning of the presentation
+/// (see `fragment`).
+fn write_track(writer: &mut Writer, track: &Track<'_>) -> Result<(), MediaError> {
     writer.atom(b"trak", |writer| {
         for atom in Atoms::new(track.whole) {
             let atom = atom?;
@@ -46,7 +47,7 @@ fn write_track(writer: &mut Writer, track: &Track<'_>) -> Result<(), Fault> {
     })
 }
 
-fn write_media(writer: &mut Writer, mdia: &Atom<'_>, track: &Track<'_>) -> Result<(), Fault> {
+fn write_media(writer: &mut Writer, mdia: &Atom<'_>, track: &Track<'_>) -> Result<(), MediaError> {
     writer.atom(b"mdia", |writer| {
         for atom in Atoms::new(mdia.payload) {
             let atom = atom?;
@@ -62,7 +63,11 @@ fn write_media(writer: &mut Writer, mdia: &Atom<'_>, track: &Track<'_>) -> Resul
     })
 }
 
-fn write_information(writer: &mut Writer, minf: &Atom<'_>, track: &Track<'_>) -> Result<(), Fault> {
+fn write_information(
+    writer: &mut Writer,
+    minf: &Atom<'_>,
+    track: &Track<'_>,
+) -> Result<(), MediaError> {
     writer.atom(b"minf", |writer| {
         for atom in Atoms::new(minf.payload) {
             let atom = atom?;

@@ -1,11 +1,11 @@
-//! Which tracks are played, and where fragments begin.
+//! The tracks that are played, and the beginnings of fragments.
 //!
-//! Difficulty: fragments can only begin at key frames, which lie where the encoder put them. So a
-//! fragment ends at the key frame that is nearest to the length that is wanted.
+//! Caveat: fragments can only begin at key frames, wherever the encoder put them. So a fragment
+//! ends at the key frame that is nearest to the desired length.
 
 use super::codecs;
 use crate::{
-    Fault,
+    MediaError,
     bytes::scale,
     mp4::{Kind, Movie, Points, Seeker, Track},
     work::step,
@@ -25,13 +25,13 @@ pub struct Plan<'m> {
     pub(super) index: &'m [u8],
     /// First sample of each fragment in the first track, and when it is shown.
     starts: Vec<(u64, i64)>,
-    /// When everything has been shown, in units of the first track.
+    /// End of the presentation, in units of the first track.
     end: i64,
 }
 
 impl<'m> Plan<'m> {
     /// `fragment_ms`: about how long a fragment is.
-    pub fn new(movie: &'m Movie, fragment_ms: u64) -> Result<Plan<'m>, Fault> {
+    pub fn new(movie: &'m Movie, fragment_ms: u64) -> Result<Plan<'m>, MediaError> {
         let view = movie.view()?;
         let playable = |kind: Kind| {
             let of_kind = view
@@ -47,7 +47,7 @@ impl<'m> Plan<'m> {
             .filter_map(playable)
             .collect();
         let Some((lead, _)) = tracks.first() else {
-            return Err(Fault::Unsupported(
+            return Err(MediaError::Unsupported(
                 "it has neither pictures nor sound that HLS knows",
             ));
         };
@@ -66,7 +66,7 @@ impl<'m> Plan<'m> {
         })
     }
 
-    /// Number of there are.
+    /// Number of fragments.
     pub fn fragments(&self) -> usize {
         self.starts.len()
     }
@@ -75,12 +75,12 @@ impl<'m> Plan<'m> {
         self.tracks.first().map(|(track, _)| track)
     }
 
-    /// Not of sound alone.
+    /// Returns true if there is a video track.
     pub fn has_pictures(&self) -> bool {
         self.lead().is_some_and(|lead| lead.kind == Kind::Video)
     }
 
-    /// How long a fragment plays, in milliseconds.
+    /// Duration of a fragment, in milliseconds.
     pub(super) fn duration_ms(&self, fragment: usize) -> u64 {
         let (Some(lead), Some((_, begins))) = (self.lead(), self.starts.get(fragment)) else {
             return 0;
@@ -149,7 +149,7 @@ impl<'m> Plan<'m> {
 }
 
 /// Fragments of the leading track: sample and time.
-fn starts(lead: &Track<'_>, fragment_ms: u64) -> Result<Vec<(u64, i64)>, Fault> {
+fn starts(lead: &Track<'_>, fragment_ms: u64) -> Result<Vec<(u64, i64)>, MediaError> {
     let wanted = scale(
         i64::try_from(fragment_ms).unwrap_or(i64::MAX),
         lead.timescale,
@@ -165,7 +165,7 @@ fn starts(lead: &Track<'_>, fragment_ms: u64) -> Result<Vec<(u64, i64)>, Fault> 
         looked_at += 1;
         let begun = starts.last().map_or(0, |start| start.1);
         let length = shown.saturating_sub(begun);
-        // The next one would be farther from what is wanted than this one.
+        // The next candidate would be farther from the desired length than this one.
         let next = candidates.peek().map_or_else(|| lead.end(), |next| next.1);
         let is_nearest =
             next.saturating_sub(begun).saturating_sub(wanted) > wanted.saturating_sub(length);
@@ -174,14 +174,14 @@ fn starts(lead: &Track<'_>, fragment_ms: u64) -> Result<Vec<(u64, i64)>, Fault> 
         }
         let is_endless = lead.tables.syncs.is_none() && looked_at > CANDIDATES_MAX;
         if starts.len() > FRAGMENTS_MAX || is_endless {
-            return Err(Fault::Unsupported("it would have too many fragments"));
+            return Err(MediaError::Unsupported("it would have too many fragments"));
         }
     }
     Ok(starts)
 }
 
-/// Where fragments might begin: key frames, or for tracks without such a table, samples at the
-/// distance that is wanted.
+/// Samples at which fragments may begin: key frames, or for tracks without such a table, samples at
+/// the desired distance.
 enum Candidates<'t, 'm> {
     Keys {
         lead: &'t Track<'m>,

@@ -3,8 +3,8 @@
 use super::{Plan, codecs};
 use std::fmt::Write;
 
-/// The playlist of the fragments. `version` is put behind the addresses, so that what is kept of
-/// them is not taken for a later file's.
+/// The playlist of the fragments. `version` is appended to their URLs, so that cached fragments of
+/// an older file are not used.
 pub fn media(plan: &Plan<'_>, version: &str) -> String {
     let durations: Vec<u64> = (0..plan.fragments())
         .map(|fragment| plan.duration_ms(fragment))
@@ -33,7 +33,7 @@ pub fn media(plan: &Plan<'_>, version: &str) -> String {
     text
 }
 
-/// The playlist that names the other one, and says what a player needs for it.
+/// The main playlist, which names the other one and the codecs that a player needs.
 pub fn main(plan: &Plan<'_>, version: &str) -> String {
     let codecs: Vec<&str> = plan
         .tracks
@@ -70,7 +70,7 @@ fn bits_per_s(plan: &Plan<'_>) -> (u64, u64) {
             Some(track.tables.sizes.sum(ranges.get(fragment)?.clone()))
         });
         let bytes = of_fragment.fold(0, u64::saturating_add);
-        // A last one of a few milliseconds says nothing.
+        // A last fragment of a few milliseconds has no significant bit rate.
         if ms >= 500 || fragment == 0 {
             peak = peak.max(per_s(bytes, ms));
         }

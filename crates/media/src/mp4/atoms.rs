@@ -2,7 +2,7 @@
 //! section 4.2).
 
 use crate::{
-    Fault, Source,
+    MediaError, Source,
     bytes::{array, be32, be64},
 };
 use std::ops::Range;
@@ -13,7 +13,7 @@ const OUTERMOST_MAX: usize = 4096;
 #[derive(Clone, Copy, Debug)]
 pub struct Atom<'m> {
     pub kind: [u8; 4],
-    /// With its header.
+    /// The whole box, including its header.
     pub whole: &'m [u8],
     pub payload: &'m [u8],
 }
@@ -26,7 +26,7 @@ impl<'m> Atoms<'m> {
         Atoms(payload)
     }
 
-    /// The first of a kind; what comes behind a broken one is not looked for.
+    /// Returns the first box of a kind; boxes after a broken one are not found.
     pub fn find(payload: &'m [u8], kind: &[u8; 4]) -> Option<Atom<'m>> {
         Atoms(payload)
             .map_while(Result::ok)
@@ -35,7 +35,7 @@ impl<'m> Atoms<'m> {
 }
 
 impl<'m> Iterator for Atoms<'m> {
-    type Item = Result<Atom<'m>, Fault>;
+    type Item = Result<Atom<'m>, MediaError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         // QuickTime ends some lists with four zero bytes.
@@ -54,7 +54,9 @@ impl<'m> Iterator for Atoms<'m> {
             .and_then(|size| self.0.split_at_checked(size));
         let Some((whole, rest)) = found else {
             self.0 = &[];
-            return Some(Err(Fault::Damaged("a box is larger than what it is in")));
+            return Some(Err(MediaError::Damaged(
+                "a box is larger than what it is in",
+            )));
         };
         self.0 = rest;
         Some(Ok(Atom {
@@ -65,7 +67,7 @@ impl<'m> Iterator for Atoms<'m> {
     }
 }
 
-/// What stands where in a file.
+/// Positions of the top-level boxes of a file.
 #[derive(Debug, Default)]
 pub struct Outermost {
     pub file_type: Option<Range<u64>>,
@@ -73,8 +75,8 @@ pub struct Outermost {
     pub index: Option<Range<u64>>,
 }
 
-/// Looks for the index from box to box, without reading what they hold.
-pub fn outermost<S: Source + ?Sized>(source: &S) -> Result<Outermost, Fault> {
+/// Finds the index by walking from box to box, without reading their content.
+pub fn outermost<S: Source + ?Sized>(source: &S) -> Result<Outermost, MediaError> {
     let (length, mut at, mut found) = (source.length(), 0, Outermost::default());
     for _ in 0..OUTERMOST_MAX {
         if length - at < 8 {
@@ -84,12 +86,12 @@ pub fn outermost<S: Source + ?Sized>(source: &S) -> Result<Outermost, Fault> {
         let end = at
             .checked_add(size)
             .filter(|end| *end <= length && size >= header);
-        // A last box that was cut off is no harm to those before it.
+        // A truncated last box does not affect those before it.
         let Some(end) = end else { return Ok(found) };
         match &kind {
             b"ftyp" if found.file_type.is_none() => found.file_type = Some(at..end),
             b"moov" if found.index.is_none() => found.index = Some(at + header..end),
-            b"moof" => return Err(Fault::Unsupported("it is fragmented already")),
+            b"moof" => return Err(MediaError::Unsupported("it is fragmented already")),
             _ => {}
         }
         if found.index.is_some() && found.file_type.is_some() {
@@ -105,7 +107,7 @@ fn header<S: Source + ?Sized>(
     source: &S,
     at: u64,
     length: u64,
-) -> Result<([u8; 4], u64, u64), Fault> {
+) -> Result<([u8; 4], u64, u64), MediaError> {
     let mut bytes = [0; 16];
     let there = usize::try_from(length - at).unwrap_or(16).min(16);
     source.read_at(at, bytes.get_mut(..there).unwrap_or_default())?;
@@ -115,7 +117,7 @@ fn header<S: Source + ?Sized>(
         .iter()
         .all(|byte| (0x20..0x7f).contains(byte) || *byte == 0xa9)
     {
-        return Err(Fault::Damaged("it is no MP4 file"));
+        return Err(MediaError::Damaged("it is no MP4 file"));
     }
     Ok(match size {
         0 => (kind, 8, length - at),

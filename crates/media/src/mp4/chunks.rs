@@ -1,7 +1,7 @@
-//! Where samples lie in the file.
+//! Positions of samples in the file.
 
 use super::tables::Tables;
-use crate::{Fault, work::step};
+use crate::{MediaError, work::step};
 use std::ops::Range;
 
 /// Samples that lie one behind the other.
@@ -11,7 +11,7 @@ pub struct Chunk {
     pub bytes: u64,
     pub first: u64,
     pub samples: u64,
-    /// Which sample entry describes them, from 1.
+    /// Index of the sample entry, from 1.
     pub entry: u32,
 }
 
@@ -27,7 +27,7 @@ pub fn chunks(
     tables: &Tables<'_>,
     samples: Range<u64>,
     file_bytes: u64,
-) -> Result<Vec<Chunk>, Fault> {
+) -> Result<Vec<Chunk>, MediaError> {
     let (mut found, mut sample) = (Vec::new(), 0);
     for run in 0..tables.runs.len() {
         step();
@@ -65,7 +65,7 @@ fn part(
     wanted: Range<u64>,
     entry: u32,
     file_bytes: u64,
-) -> Result<Chunk, Fault> {
+) -> Result<Chunk, MediaError> {
     let at = usize::try_from(chunk - 1)
         .ok()
         .and_then(|chunk| tables.chunks.of(chunk));
@@ -76,7 +76,7 @@ fn part(
             .checked_add(bytes)
             .is_some_and(|end| end <= file_bytes)
     });
-    let offset = inside.ok_or(Fault::Damaged("samples lie outside of the file"))?;
+    let offset = inside.ok_or(MediaError::Damaged("samples lie outside of the file"))?;
     Ok(Chunk {
         offset,
         bytes,
@@ -86,7 +86,7 @@ fn part(
     })
 }
 
-/// Those that follow each other in the file, as one.
+/// Merges adjacent chunks.
 pub fn joined(chunks: Vec<Chunk>) -> Vec<Chunk> {
     let mut joined: Vec<Chunk> = Vec::with_capacity(chunks.len());
     for chunk in chunks {

@@ -1,10 +1,9 @@
-//! A part of a movie as a file of its own: another index, and behind it the bytes of the samples as
-//! they lie in the file.
+//! A part of a movie as a file of its own: a new index, followed by the bytes of the samples as
+//! they are in the file.
 //!
-//! Difficulty: pictures can only begin at a key frame, sound anywhere. So the key frame at or
-//! before the time that was asked for is where the new file begins, all tracks go by its time, and
-//! each track's edit list says how much of its first samples is passed over. Nothing is decoded and
-//! no sample is copied.
+//! Caveat: video can only begin at a key frame, audio anywhere. So the new file begins at the key
+//! frame at or before the requested time, which applies to all tracks, and each track's edit list
+//! skips the beginning of its first samples. Nothing is decoded and no sample is copied.
 
 use super::{
     Atoms, Chunk, MDHD, MVHD, Movie, TKHD, Track, Writer,
@@ -17,14 +16,14 @@ use super::{
     with_duration,
     writer::Width,
 };
-use crate::{Fault, Piece, Times, bytes::scale, spans::Spans, work::step};
+use crate::{MediaError, Piece, Times, bytes::scale, spans::Spans, work::step};
 use std::ops::Range;
 
-/// Offsets beyond this take eight bytes each; what the index itself takes is far below the rest.
+/// Larger offsets take eight bytes each; the index itself is far smaller than the margin.
 const SHORT_BYTES_MAX: u64 = u32::MAX as u64 - (256 << 20);
 
 /// The file from `times.start_ms` (the key frame at or before it) to `times.end_ms`.
-pub fn cut(movie: &Movie, times: Times) -> Result<Vec<Piece>, Fault> {
+pub fn cut(movie: &Movie, times: Times) -> Result<Vec<Piece>, MediaError> {
     let view = movie.view()?;
     let parts = parts(&view, movie.file_bytes, times)?;
     let spans = Spans::new(
@@ -55,14 +54,14 @@ pub fn cut(movie: &Movie, times: Times) -> Result<Vec<Piece>, Fault> {
         .collect())
 }
 
-/// What remains of a track.
+/// The remaining part of a track.
 struct Part<'v, 'm> {
     track: &'v Track<'m>,
     samples: Range<u64>,
-    /// In its own units, from its first sample to its last.
+    /// Duration in its own units, from its first sample to its last.
     duration: i64,
     beginning: Beginning,
-    /// For how long it is shown, in the movie's units.
+    /// Presentation time, in the movie's units.
     shown: u64,
     chunks: Vec<Chunk>,
 }
@@ -71,7 +70,7 @@ fn parts<'v, 'm>(
     view: &'v View<'m>,
     file_bytes: u64,
     times: Times,
-) -> Result<Vec<Part<'v, 'm>>, Fault> {
+) -> Result<Vec<Part<'v, 'm>>, MediaError> {
     let start_ms = i64::try_from(times.start_ms).unwrap_or(i64::MAX);
     let end_ms = times
         .end_ms
@@ -80,12 +79,12 @@ fn parts<'v, 'm>(
     let lead = view
         .lead()
         .and_then(|at| view.tracks.get(at))
-        .ok_or(Fault::Beyond)?;
+        .ok_or(MediaError::Beyond)?;
     let is_there = |track: &Track<'_>| {
         track.tables.samples > 0 && track.end() > scale(start_ms, track.timescale, 1000)
     };
     if !view.tracks.iter().any(is_there) {
-        return Err(Fault::Beyond);
+        return Err(MediaError::Beyond);
     }
     let key = lead
         .tables
@@ -107,7 +106,7 @@ fn part<'v, 'm>(
     begins: (i64, u32),
     end_ms: Option<i64>,
     file_bytes: u64,
-) -> Result<Part<'v, 'm>, Fault> {
+) -> Result<Part<'v, 'm>, MediaError> {
     let tables = &track.tables;
     let begin = scale(begins.0, track.timescale, begins.1);
     let own_begin = track.own_time(begin);
@@ -159,7 +158,7 @@ fn write(
     view: &View<'_>,
     parts: &[Part<'_, '_>],
     spans: &Spans,
-) -> Result<(), Fault> {
+) -> Result<(), MediaError> {
     let longest = parts
         .iter()
         .map(|part| part.beginning.pause.saturating_add(part.shown))
@@ -187,7 +186,7 @@ fn write_head(writer: &mut Writer, atom: &Atom<'_>, layout: Layout, duration: u6
     });
 }
 
-fn write_track(writer: &mut Writer, part: &Part<'_, '_>, spans: &Spans) -> Result<(), Fault> {
+fn write_track(writer: &mut Writer, part: &Part<'_, '_>, spans: &Spans) -> Result<(), MediaError> {
     let all = part.beginning.pause.saturating_add(part.shown);
     writer.atom(b"trak", |writer| {
         for atom in Atoms::new(part.track.whole) {
@@ -211,7 +210,7 @@ fn write_media(
     mdia: &Atom<'_>,
     part: &Part<'_, '_>,
     spans: &Spans,
-) -> Result<(), Fault> {
+) -> Result<(), MediaError> {
     writer.atom(b"mdia", |writer| {
         for atom in Atoms::new(mdia.payload) {
             let atom = atom?;
@@ -230,7 +229,7 @@ fn write_information(
     minf: &Atom<'_>,
     part: &Part<'_, '_>,
     spans: &Spans,
-) -> Result<(), Fault> {
+) -> Result<(), MediaError> {
     writer.atom(b"minf", |writer| {
         for atom in Atoms::new(minf.payload) {
             let atom = atom?;

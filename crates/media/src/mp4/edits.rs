@@ -1,12 +1,11 @@
-//! Edit lists (ISO/IEC 14496-12 section 8.6.6): when a track begins to be shown, and with what.
+//! Edit lists (ISO/IEC 14496-12 section 8.6.6): the start of a track's presentation.
 //!
-//! Absent on purpose: lists that put pieces of a track in another order; of several edits the first
-//! one that shows something counts.
+//! Out of scope: lists that reorder a track; of several edits the first non-empty one counts.
 
 use super::{Writer, atoms::Atoms};
 use crate::bytes::{be16, be32, be64};
 
-/// How a track begins.
+/// Start of a track, from its edit list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Beginning {
     /// The time in the track, in its units, that is shown first.
@@ -19,7 +18,7 @@ pub struct Beginning {
 const TIME_MAX: u64 = 1 << 56;
 
 impl Beginning {
-    /// Of a trak's content.
+    /// Parses the content of a trak box.
     pub fn read(trak: &[u8]) -> Beginning {
         let list = Atoms::find(trak, b"edts").and_then(|edts| Atoms::find(edts.payload, b"elst"));
         let Some(list) = list.map(|list| list.payload) else {
@@ -38,7 +37,7 @@ impl Beginning {
         beginning
     }
 
-    /// An edts box that says so, and for how long it is shown (in the movie's units).
+    /// Writes an edts box with this start and duration (in the movie's units).
     pub fn write(&self, writer: &mut Writer, duration: u64) {
         let edits = if self.pause > 0 {
             vec![(self.pause, -1), (duration, self.media_time)]

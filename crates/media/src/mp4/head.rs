@@ -2,11 +2,11 @@
 //! 8.4.2), read and written again.
 
 use crate::{
-    Fault,
+    MediaError,
     bytes::{be32, put},
 };
 
-/// Where a box has what, from its payload's beginning: in version 0 and in version 1.
+/// Offsets of a box's fields in its payload, for version 0 and version 1.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     /// Units per second (mvhd, mdhd), or the track's number (tkhd).
@@ -25,13 +25,13 @@ pub const TKHD: Layout = Layout {
 };
 
 impl Layout {
-    pub fn number(self, payload: &[u8]) -> Result<u32, Fault> {
+    pub fn number(self, payload: &[u8]) -> Result<u32, MediaError> {
         let [zero, one] = self.number;
         let at = if is_long(payload) { one } else { zero };
-        be32(payload, at).ok_or(Fault::Damaged("a head is too short"))
+        be32(payload, at).ok_or(MediaError::Damaged("a head is too short"))
     }
 
-    /// All ones: unknown.
+    /// Duration; a value of all ones means unknown.
     #[cfg(test)]
     pub fn duration(self, payload: &[u8]) -> Option<u64> {
         let [zero, one] = self.duration;

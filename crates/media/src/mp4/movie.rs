@@ -6,17 +6,17 @@ use super::{
     edits::Beginning,
     tables::Tables,
 };
-use crate::{Fault, Source, bytes::scale};
+use crate::{MediaError, Source, bytes::scale};
 use std::ops::Range;
 
-/// A file type that is larger than this is none.
+/// Maximum size of a file type box.
 const FILE_TYPE_BYTES_MAX: u64 = 4096;
-/// More tracks have nobody to play them.
+/// Maximum number of tracks; no player uses more.
 const TRACKS_MAX: usize = 64;
-/// A pause of more units leaves no numbers for what comes after it.
+/// Maximum pause; larger values leave no room for later times.
 const TIME_MAX: i64 = 1 << 60;
 
-/// What was read of a file.
+/// A parsed file.
 #[derive(Clone, Debug)]
 pub struct Movie {
     /// The ftyp box, with its header; empty where the file has none.
@@ -60,14 +60,14 @@ pub struct Track<'m> {
 
 impl Movie {
     /// Reads the index, wherever it is, and looks whether it is sound.
-    pub fn read<S: Source + ?Sized>(source: &S, index_bytes_max: u64) -> Result<Movie, Fault> {
+    pub fn read<S: Source + ?Sized>(source: &S, index_bytes_max: u64) -> Result<Movie, MediaError> {
         let found = outermost(source)?;
         let index = found
             .index
-            .ok_or(Fault::Damaged("it has no index (moov)"))?;
+            .ok_or(MediaError::Damaged("it has no index (moov)"))?;
         let bytes = index.end - index.start;
         if bytes > index_bytes_max {
-            return Err(Fault::IndexTooLarge {
+            return Err(MediaError::IndexTooLarge {
                 bytes,
                 bytes_max: index_bytes_max,
             });
@@ -87,12 +87,12 @@ impl Movie {
         Ok(movie)
     }
 
-    pub fn view(&self) -> Result<View<'_>, Fault> {
+    pub fn view(&self) -> Result<View<'_>, MediaError> {
         let index = &*self.index;
-        let mvhd =
-            Atoms::find(index, b"mvhd").ok_or(Fault::Damaged("its index has no head (mvhd)"))?;
+        let mvhd = Atoms::find(index, b"mvhd")
+            .ok_or(MediaError::Damaged("its index has no head (mvhd)"))?;
         if Atoms::find(index, b"mvex").is_some() {
-            return Err(Fault::Unsupported("it is fragmented already"));
+            return Err(MediaError::Unsupported("it is fragmented already"));
         }
         let timescale = MVHD.number(mvhd.payload)?;
         let mut tracks = Vec::new();
@@ -103,7 +103,7 @@ impl Movie {
             }
         }
         if tracks.is_empty() || tracks.len() > TRACKS_MAX {
-            return Err(Fault::Unsupported("it has no tracks, or too many"));
+            return Err(MediaError::Unsupported("it has no tracks, or too many"));
         }
         Ok(View {
             index,
@@ -112,8 +112,8 @@ impl Movie {
         })
     }
 
-    /// How long it plays; at least a millisecond.
-    pub fn duration_ms(&self) -> Result<u64, Fault> {
+    /// Duration of the presentation; at least one millisecond.
+    pub fn duration_ms(&self) -> Result<u64, MediaError> {
         let view = self.view()?;
         let longest = view
             .tracks
@@ -147,21 +147,23 @@ impl<'m> View<'m> {
 }
 
 impl<'m> Track<'m> {
-    fn read(whole: &'m [u8], movie_timescale: u32) -> Result<Track<'m>, Fault> {
+    fn read(whole: &'m [u8], movie_timescale: u32) -> Result<Track<'m>, MediaError> {
         let find = |payload: &'m [u8], kind: &[u8; 4]| {
-            Atoms::find(payload, kind).ok_or(Fault::Damaged("a track lacks a box"))
+            Atoms::find(payload, kind).ok_or(MediaError::Damaged("a track lacks a box"))
         };
         let mdia = find(whole, b"mdia")?.payload;
         let handler = find(mdia, b"hdlr")?.payload.get(8..12).unwrap_or_default();
         let stbl = find(find(mdia, b"minf")?.payload, b"stbl")?.payload;
         let timescale = MDHD.number(find(mdia, b"mdhd")?.payload)?;
         if timescale == 0 {
-            return Err(Fault::Damaged("a track has no unit of time"));
+            return Err(MediaError::Damaged("a track has no unit of time"));
         }
         let beginning = Beginning::read(whole);
         let pause = scale(beginning.pause.cast_signed(), timescale, movie_timescale);
         if pause > TIME_MAX {
-            return Err(Fault::Damaged("a track is longer than time can be counted"));
+            return Err(MediaError::Damaged(
+                "a track is longer than time can be counted",
+            ));
         }
         Ok(Track {
             whole,
@@ -179,20 +181,20 @@ impl<'m> Track<'m> {
         })
     }
 
-    /// When something of the presentation is shown, in the track's own time: what its tables say.
+    /// Converts a presentation time to the track's own time, as in its tables.
     pub fn own_time(&self, shown: i64) -> i64 {
         shown
             .saturating_sub(self.pause)
             .saturating_add(self.beginning.media_time)
     }
 
-    /// The other way round: a time of its tables in the presentation.
+    /// Converts a time of the track's tables to presentation time.
     pub fn shown_time(&self, own: i64) -> i64 {
         own.saturating_sub(self.beginning.media_time)
             .saturating_add(self.pause)
     }
 
-    /// When it has been shown.
+    /// End of the track, in presentation time.
     pub fn end(&self) -> i64 {
         if self.tables.samples == 0 {
             0
@@ -202,9 +204,9 @@ impl<'m> Track<'m> {
     }
 }
 
-fn read<S: Source + ?Sized>(source: &S, range: Range<u64>) -> Result<Vec<u8>, Fault> {
+fn read<S: Source + ?Sized>(source: &S, range: Range<u64>) -> Result<Vec<u8>, MediaError> {
     let length = usize::try_from(range.end - range.start)
-        .map_err(|_| Fault::Damaged("a box is larger than memory"))?;
+        .map_err(|_| MediaError::Damaged("a box is larger than memory"))?;
     let mut bytes = vec![0; length];
     source.read_at(range.start, &mut bytes)?;
     Ok(bytes)
@@ -242,7 +244,7 @@ mod tests {
         assert!(Movie::read(file.as_slice(), bytes).is_ok());
         assert!(matches!(
             Movie::read(file.as_slice(), bytes - 1),
-            Err(Fault::IndexTooLarge { .. })
+            Err(MediaError::IndexTooLarge { .. })
         ));
     }
 

@@ -2,8 +2,8 @@
 
 use super::Writer;
 
-/// Tables of a track whose samples have a byte each and lie in chunks of ten from byte 1000 on.
-/// `shown` empty: there is no ctts.
+/// Tables of a track whose samples have one byte each, in chunks of ten from byte 1000 on. `shown`
+/// empty: there is no ctts.
 pub fn stbl(
     durations: &[(u32, u32)],
     shown: &[(u32, i32)],

@@ -1,13 +1,12 @@
-//! The tables of a track (ISO/IEC 14496-12 sections 8.6 and 8.7), as they lie in the index: nothing
-//! is unpacked.
+//! Tables of a track (ISO/IEC 14496-12 sections 8.6 and 8.7), used in place: nothing is unpacked.
 //!
-//! Difficulty: a table may claim more entries than it has bytes for, and few bytes may claim
-//! billions of samples. So lengths are checked once, here, and whoever walks a table goes by its
-//! entries, not by samples.
+//! Caveat: a table may claim more entries than it has bytes for, and few bytes may claim billions
+//! of samples. So lengths are checked once, here, and code that walks a table counts entries, not
+//! samples.
 
 use super::atoms::Atoms;
 use crate::{
-    Fault,
+    MediaError,
     bytes::{be16, be32, be64},
     work::step,
 };
@@ -22,8 +21,8 @@ pub struct Entries<'m> {
 
 impl<'m> Entries<'m> {
     /// A count of four bytes at `at`, and the entries behind it.
-    fn counted(payload: &'m [u8], at: usize, width: usize) -> Result<Entries<'m>, Fault> {
-        let short = Fault::Damaged("a table is shorter than it says");
+    fn counted(payload: &'m [u8], at: usize, width: usize) -> Result<Entries<'m>, MediaError> {
+        let short = MediaError::Damaged("a table is shorter than it says");
         let Some(count) = be32(payload, at).and_then(|count| usize::try_from(count).ok()) else {
             return Err(short);
         };
@@ -71,8 +70,8 @@ pub enum Sizes<'m> {
 }
 
 impl<'m> Sizes<'m> {
-    fn read(stbl: &'m [u8]) -> Result<Sizes<'m>, Fault> {
-        let short = || Fault::Damaged("the table of sizes is shorter than it says");
+    fn read(stbl: &'m [u8]) -> Result<Sizes<'m>, MediaError> {
+        let short = || MediaError::Damaged("the table of sizes is shorter than it says");
         if let Some(stsz) = Atoms::find(stbl, b"stsz") {
             return match be32(stsz.payload, 4).ok_or_else(short)? {
                 0 => Entries::counted(stsz.payload, 8, 4).map(Sizes::Words),
@@ -82,8 +81,8 @@ impl<'m> Sizes<'m> {
                 }),
             };
         }
-        let stz2 =
-            Atoms::find(stbl, b"stz2").ok_or(Fault::Damaged("a track has no table of sizes"))?;
+        let stz2 = Atoms::find(stbl, b"stz2")
+            .ok_or(MediaError::Damaged("a track has no table of sizes"))?;
         let bits = stz2
             .payload
             .get(7)
@@ -146,7 +145,7 @@ impl<'m> Sizes<'m> {
     }
 }
 
-/// Where chunks begin in the file (stco, co64).
+/// Chunk offsets in the file (stco, co64).
 #[derive(Clone, Copy, Debug)]
 pub enum Offsets<'m> {
     Words(Entries<'m>),
@@ -154,12 +153,12 @@ pub enum Offsets<'m> {
 }
 
 impl<'m> Offsets<'m> {
-    fn read(stbl: &'m [u8]) -> Result<Offsets<'m>, Fault> {
+    fn read(stbl: &'m [u8]) -> Result<Offsets<'m>, MediaError> {
         if let Some(stco) = Atoms::find(stbl, b"stco") {
             return Entries::counted(stco.payload, 4, 4).map(Offsets::Words);
         }
-        let co64 =
-            Atoms::find(stbl, b"co64").ok_or(Fault::Damaged("a track has no table of chunks"))?;
+        let co64 = Atoms::find(stbl, b"co64")
+            .ok_or(MediaError::Damaged("a track has no table of chunks"))?;
         Entries::counted(co64.payload, 4, 8).map(Offsets::Longs)
     }
 
@@ -184,22 +183,22 @@ pub struct Tables<'m> {
     /// ctts: how many samples, and how much later than decoded each is shown.
     pub offsets_shown: Entries<'m>,
     pub offsets_version: u8,
-    /// stss: samples that can be decoded by themselves, counted from 1. `None`: all.
+    /// stss: samples that can be decoded on their own, counted from 1. `None`: all.
     pub syncs: Option<Entries<'m>>,
     /// stsc: first chunk, samples in each, sample entry.
     pub runs: Entries<'m>,
     pub sizes: Sizes<'m>,
     pub chunks: Offsets<'m>,
-    /// As many as all tables have something to say of.
+    /// Number of samples that all tables cover.
     pub samples: u64,
 }
 
 impl<'m> Tables<'m> {
-    pub fn read(stbl: &'m [u8]) -> Result<Tables<'m>, Fault> {
+    pub fn read(stbl: &'m [u8]) -> Result<Tables<'m>, MediaError> {
         let find = |kind: &[u8; 4], fault| {
             Atoms::find(stbl, kind)
                 .map(|atom| atom.payload)
-                .ok_or(Fault::Damaged(fault))
+                .ok_or(MediaError::Damaged(fault))
         };
         let durations = Entries::counted(find(b"stts", "a track has no table of times")?, 4, 8)?;
         let runs = Entries::counted(
@@ -233,19 +232,21 @@ impl<'m> Tables<'m> {
     }
 
     /// Samples that have a time. All times together have to be numbers that can be reckoned with.
-    fn timed(&self) -> Result<u64, Fault> {
+    fn timed(&self) -> Result<u64, MediaError> {
         let (mut samples, mut time) = (0_u64, 0_u64);
         for (count, delta) in self.durations.pairs() {
             samples = samples.saturating_add(count.into());
             time = time.saturating_add(u64::from(count) * u64::from(delta));
         }
         if time > 1 << 60 {
-            return Err(Fault::Damaged("a track is longer than time can be counted"));
+            return Err(MediaError::Damaged(
+                "a track is longer than time can be counted",
+            ));
         }
         Ok(samples)
     }
 
-    fn in_chunks(&self) -> Result<u64, Fault> {
+    fn in_chunks(&self) -> Result<u64, MediaError> {
         let (mut samples, mut expected) = (0_u64, 1);
         for run in 0..self.runs.len() {
             step();
@@ -258,7 +259,7 @@ impl<'m> Tables<'m> {
                 || run == 0 && first != 1
                 || next <= u64::from(first) && run + 1 < self.runs.len()
             {
-                return Err(Fault::Damaged("chunks are out of order"));
+                return Err(MediaError::Damaged("chunks are out of order"));
             }
             expected = first;
             samples = samples.saturating_add(
@@ -269,7 +270,8 @@ impl<'m> Tables<'m> {
         Ok(samples)
     }
 
-    /// Of a run of chunks, counted from 1; one more than there are behind the last.
+    /// First chunk of a run of chunks, counted from 1; after the last run, one more than the number
+    /// of chunks.
     pub fn first_chunk(&self, run: usize) -> u64 {
         self.runs
             .word(run, 0)

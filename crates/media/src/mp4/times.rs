@@ -1,8 +1,8 @@
-//! When samples are decoded and shown, in their track's units.
+//! Decoding and presentation times of samples, in their track's units.
 //!
-//! Difficulty: two tables with runs of their own say it (stts, ctts), for up to billions of
-//! samples. [`Runs`] goes through both at once, so that a question costs as much as the tables have
-//! entries. Samples are decoded in their order and may be shown in another.
+//! Caveat: two tables with runs of their own (stts, ctts) define them, for up to billions of
+//! samples. [`Runs`] walks both at once, so that the cost depends on the number of entries. Samples
+//! are decoded in their order and may be presented in another.
 
 use super::tables::{Entries, Tables};
 use crate::work::step;
@@ -13,14 +13,14 @@ use std::cmp::Ordering;
 pub struct Run {
     pub first: u64,
     pub count: u64,
-    /// When the first is decoded.
+    /// Decoding time of the first sample.
     pub decoded: i64,
     pub delta: i64,
     pub offset: i64,
 }
 
 impl Run {
-    /// When a sample of it is shown, `nth` from its first.
+    /// Presentation time of the run's `nth` sample.
     pub fn shown(&self, nth: u64) -> i64 {
         self.decoded_at(nth) + self.offset
     }
@@ -30,7 +30,8 @@ impl Run {
         self.decoded + self.delta * i64::try_from(nth).unwrap_or(0)
     }
 
-    /// Number of are shown before `limit`: they are shown in their order.
+    /// Number of samples with a presentation time before `limit`: samples of a run are shown in
+    /// order.
     fn before(&self, limit: i64) -> u64 {
         let distance = limit.saturating_sub(self.shown(0));
         match (distance > 0, self.delta) {
@@ -79,7 +80,7 @@ impl<'m> Tables<'m> {
             .map_or(self.samples, |(sample, _)| sample)
     }
 
-    /// Behind the last sample that is shown before `limit`.
+    /// Index after the last sample presented before `limit`.
     pub fn end_before(&self, limit: i64) -> u64 {
         self.time_runs()
             .filter_map(|run| {
@@ -91,7 +92,7 @@ impl<'m> Tables<'m> {
             .unwrap_or(0)
     }
 
-    /// When the last one has been shown.
+    /// End of the last sample, in presentation time.
     pub fn shown_end(&self) -> i64 {
         self.time_runs()
             .map(|run| run.shown(run.count))
@@ -99,7 +100,7 @@ impl<'m> Tables<'m> {
             .unwrap_or(0)
     }
 
-    /// When a sample is decoded; behind the last, when it would be.
+    /// Decoding time of a sample; past the last sample, the end of the track.
     pub fn decoded_at(&self, sample: u64) -> i64 {
         let mut end = 0;
         for run in self.time_runs() {
@@ -115,8 +116,8 @@ impl<'m> Tables<'m> {
         Points::new(self).at(sample).unwrap_or_default()
     }
 
-    /// The last sample that is shown at `limit` or before and can be decoded without others; the
-    /// first where there is none.
+    /// The last sample that is presented at or before `limit` and can be decoded on its own; the
+    /// first one if there is none.
     pub fn sync_at(&self, limit: i64) -> u64 {
         let Some(syncs) = self.syncs else {
             return self.first_at(limit.saturating_add(1)).saturating_sub(1);
@@ -147,7 +148,7 @@ impl<'m> Syncs<'m> {
         }
     }
 
-    /// The first that is asked for may be anywhere.
+    /// The first call may ask for any sample; later ones must not go back.
     pub fn has(&mut self, sample: u64) -> bool {
         let Some(entries) = self.entries else {
             return true;
@@ -205,7 +206,7 @@ impl<'t, 'm> Points<'t, 'm> {
         Points { runs, run }
     }
 
-    /// `None`: there is no such sample, or one behind it was asked for before.
+    /// `None`: the sample does not exist, or a later one was requested before.
     pub fn at(&mut self, sample: u64) -> Option<Point> {
         while self.run.is_some_and(|run| sample >= run.first + run.count) {
             self.run = self.runs.next();

@@ -6,8 +6,8 @@ use crate::bytes::{be32, be64, put};
 #[derive(Debug, Default)]
 pub struct Writer {
     bytes: Vec<u8>,
-    /// Offsets that count from the first byte behind what is written here: where each list begins,
-    /// how many, and how wide.
+    /// Lists of offsets that count from the first byte after the output: position, length, and
+    /// width.
     offsets: Vec<(usize, usize, Width)>,
 }
 
@@ -62,7 +62,7 @@ impl Writer {
         })
     }
 
-    /// Writes a number of four bytes over what is there.
+    /// Overwrites a number of four bytes.
     pub fn set_count(&mut self, at: usize, count: usize) {
         put(
             &mut self.bytes,
@@ -71,12 +71,13 @@ impl Writer {
         );
     }
 
-    /// Notes down that `count` numbers from here on count from the end of what is written here.
+    /// Notes that the following `count` numbers count from the end of the output.
     pub fn offsets_follow(&mut self, count: usize, width: Width) {
         self.offsets.push((self.len(), count, width));
     }
 
-    /// Everything, `between` bytes before what the offsets count from.
+    /// Returns the output. `between` is the distance from its end to the bytes that offsets count
+    /// from.
     pub fn finish(mut self, between: u64) -> Vec<u8> {
         let base = self.bytes.len() as u64 + between;
         for (from, count, width) in std::mem::take(&mut self.offsets) {

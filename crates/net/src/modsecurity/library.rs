@@ -7,7 +7,7 @@
 //! transactions of all threads use its code.
 #![allow(unsafe_code)]
 
-use super::transaction::on_line;
+use super::lines::on_line;
 use std::{
     ffi::{CStr, CString, c_char, c_int, c_void},
     ptr::NonNull,

@@ -8,6 +8,7 @@
 //! evaluated (pipeline).
 
 mod library;
+mod lines;
 mod rules;
 mod transaction;
 

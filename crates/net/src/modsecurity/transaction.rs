@@ -8,22 +8,19 @@
 
 use super::{
     library::{Library, Opaque, RawIntervention},
+    lines::Lines,
     rules::{RuleSet, owned_text},
 };
 use std::{
-    ffi::{CStr, CString, c_char, c_int, c_void},
+    ffi::{CString, c_int, c_void},
     fmt,
     net::SocketAddr,
     ptr::NonNull,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
 };
-
-/// Lines that are kept of one transaction until they are taken.
-const LINES_MAX: usize = 100;
-const LINE_BYTES_MAX: usize = 4 << 10;
 
 static ALIVE: AtomicUsize = AtomicUsize::new(0);
 
@@ -40,8 +37,6 @@ pub struct Intervention {
     /// The line for the log.
     pub line: Option<String>,
 }
-
-type Lines = Mutex<Vec<String>>;
 
 pub struct Transaction {
     rules: Arc<RuleSet>,
@@ -246,31 +241,6 @@ impl Drop for Transaction {
 impl fmt::Debug for Transaction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Transaction")
-    }
-}
-
-/// The library's way to say that a rule has matched: `data` is what the transaction was made with,
-/// `line` a text.
-pub(super) extern "C" fn on_line(data: *mut c_void, line: *const c_void) {
-    if data.is_null() || line.is_null() {
-        return;
-    }
-    // SAFETY: `data` is the address of the lines that `Transaction::new` gave, and the library
-    // calls from within calls for that transaction, which is alive then; they are behind a lock.
-    // `line` is a text that ends with a zero and is there until we return (the library's default,
-    // TextLogProperty). Test: lines_of_rules_are_told.
-    let (lines, line) = unsafe {
-        (
-            &*data.cast::<Lines>(),
-            CStr::from_ptr(line.cast::<c_char>()),
-        )
-    };
-    let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
-    if lines.len() < LINES_MAX {
-        let bytes = line.to_bytes();
-        lines.push(
-            String::from_utf8_lossy(bytes.get(..LINE_BYTES_MAX).unwrap_or(bytes)).into_owned(),
-        );
     }
 }
 

@@ -44,7 +44,7 @@ pub struct AssemblyJob {
     pub include: IncludeContext,
     /// Content that the page carries for other URLs.
     pub inlines: Vec<(Inline, Chunk)>,
-    /// When the fetch of the page began that carries them.
+    /// Beginning of the fetch of the page that carries them.
     pub began: FetchStart,
 }
 

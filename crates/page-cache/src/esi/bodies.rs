@@ -91,7 +91,7 @@ async fn read(part: &FilePart) -> Option<Vec<u8>> {
     reading.await.ok().flatten()
 }
 
-/// What was read, followed by the rest.
+/// The bytes read so far, followed by the rest of the body.
 struct Rejoined {
     first: VecDeque<Chunk>,
     rest: Box<dyn BodyStream>,

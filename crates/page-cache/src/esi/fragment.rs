@@ -25,7 +25,7 @@ pub struct FragmentRequest {
     pub answered: FragmentAnswer,
 }
 
-/// What may answer a fragment request.
+/// The handlers that may answer a fragment request.
 pub enum FragmentAnswer {
     ByAnyone,
     /// The cache, or nothing.
@@ -132,8 +132,8 @@ fn request(
         Arc::clone(&source.site),
         source.now,
     );
-    exchange.admission = Some(Admission::Pass);
-    exchange.log_id = Rc::clone(&source.log_id);
+    exchange.limits.admission = Some(Admission::Pass);
+    exchange.log.id = Rc::clone(&source.log_id);
     exchange.charge_to(&source.budget);
     exchange.extensions.insert(fragment);
     exchange

@@ -37,10 +37,10 @@ impl IncludeSource {
         IncludeSource {
             client: Rc::clone(&exchange.client),
             head: exchange.head.clone(),
-            site: Arc::clone(&exchange.site),
-            config: Arc::clone(&exchange.settings.cache),
+            site: Arc::clone(&exchange.routing.site),
+            config: Arc::clone(&exchange.routing.settings.cache),
             now: exchange.now,
-            log_id: Rc::clone(&exchange.log_id),
+            log_id: Rc::clone(&exchange.log.id),
             budget: Rc::clone(exchange.budget()),
         }
     }

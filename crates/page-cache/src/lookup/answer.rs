@@ -39,7 +39,7 @@ pub async fn answer(
         });
         request.note(FetchOutcome::AlreadyCached);
         request.count_answer(cache, page, hit, None);
-        exchange.is_answered_by_program = true;
+        exchange.upstream.is_answered_by_program = true;
         let include = request.include.clone().unwrap_or_default();
         return Some(page_response::template_hit(
             exchange, page, parsed, include, &options, hit,
@@ -53,7 +53,7 @@ pub async fn answer(
             request.note(FetchOutcome::AlreadyCached);
             let content = (exchange.head.view().method() != Method::Head).then_some(&response.body);
             request.count_answer(cache, page, hit, content);
-            exchange.is_answered_by_program = true;
+            exchange.upstream.is_answered_by_program = true;
             exchange.show_whole(
                 page.fields.first("Content-Type").unwrap_or_default(),
                 || page.identity.content.whole(),
@@ -64,7 +64,7 @@ pub async fn answer(
                 && is_asked_as_it_is(exchange)
                 && is_as_listener_says(exchange)
             {
-                exchange.reusable = Some(Rc::new(CachedPageRoute {
+                exchange.cache.cached_route = Some(Rc::new(CachedPageRoute {
                     cache: Rc::clone(cache),
                     settings: Rc::clone(&request.settings),
                     key_base: request.key_base.clone(),
@@ -81,7 +81,7 @@ pub async fn answer(
                 cache,
                 page,
                 coding,
-                Levels::from(&exchange.settings.compression),
+                Levels::from(&exchange.routing.settings.compression),
             )
             .await;
             None
@@ -114,7 +114,7 @@ fn is_asked_as_it_is(exchange: &Exchange) -> bool {
         .iter()
         .position(|byte| *byte == b'?')
         .and_then(|at| target.get(at + 1..));
-    asked == exchange.query.as_deref() && exchange.trace.is_none()
+    asked == exchange.query.as_deref() && exchange.log.trace.is_none()
 }
 
 /// True if the connection is what its listener implies. The route cache is per listener, which is

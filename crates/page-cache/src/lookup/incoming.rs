@@ -16,7 +16,7 @@ use crate::{
 };
 use saker_pipeline::Exchange;
 
-/// What a background fetch, a refresh or a fragment request brings along.
+/// State passed in by a background fetch, a refresh, or a fragment request.
 #[derive(Default)]
 pub struct IncomingState {
     pub refresh: Option<RefreshRequest>,

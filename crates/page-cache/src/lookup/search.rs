@@ -61,7 +61,7 @@ pub async fn look_up(cache: &Rc<PageCache>, exchange: &mut Exchange) -> Handled 
     match incoming.answered.take() {
         // Content that a page carries for this URL.
         Some(FragmentAnswer::With(response, began)) => {
-            exchange.is_answered_by_program = true;
+            exchange.upstream.is_answered_by_program = true;
             (request.purge_seq, request.number) = (began.purge_seq, began.number);
             leave(cache, exchange, request);
             return Handled::Answered(*response);
@@ -92,12 +92,15 @@ fn begin(
     exchange: &mut Exchange,
     incoming: &mut IncomingState,
 ) -> Option<CacheRequest> {
-    let settings = cache.settings.of(&exchange.settings.cache);
+    let settings = cache.settings.of(&exchange.routing.settings.cache);
     let Some(mut request) = CacheRequest::of(exchange, settings, cache.store.purge_seq()) else {
         let excluded = Refusal::new("excluded", "its URL is excluded");
         cache
             .worker_stats
-            .of(&key::scope(&exchange.site, exchange.site_index))
+            .of(&key::scope(
+                &exchange.routing.site,
+                exchange.routing.site_index,
+            ))
             .pass(excluded.word);
         if let Some(fetch) = &incoming.background_fetch {
             fetch.note(FetchOutcome::NotStored(excluded));
@@ -107,7 +110,11 @@ fn begin(
     request.stats = Some(cache.worker_stats.of(&request.key_base.scope));
     request.background_fetch = incoming.background_fetch.take();
     tell_application(exchange, &request);
-    let script = exchange.call.as_ref().and_then(|call| call.script.as_ref());
+    let script = exchange
+        .upstream
+        .call
+        .as_ref()
+        .and_then(|call| call.script.as_ref());
     if request.rewrite_env.off || script.is_some_and(|script| script.is_included) {
         let off = Refusal::new("off", "rewrite rules switch the cache off");
         pass(&request, off);
@@ -160,7 +167,7 @@ async fn search(
         };
         if let Some(response) = partial::answer(cache, exchange, &request).await {
             exchange.trace("cache", None, || "answered from a stored range".into());
-            exchange.is_answered_by_program = true;
+            exchange.upstream.is_answered_by_program = true;
             request.count(Stat::Hits);
             cache.count(Metric::PageCacheHits);
             return Handled::Answered(response);

@@ -25,7 +25,7 @@ use std::{
 /// The longest time for one page.
 const PAGE_TIME_MAX: Duration = Duration::from_secs(120);
 
-/// What a worker provides.
+/// Services provided by a worker.
 pub struct WarmContext {
     /// Services of the newest generation.
     pub services: Box<dyn Fn() -> Rc<Services>>,

@@ -1,8 +1,9 @@
-//! HTTP-01 challenges of ACME (RFC 8555 section 8.3), answered before any site's rules.
+//! HTTP-01 challenges of ACME (RFC 8555 section 8.3), answered before the rules of any site.
 //!
-//! Called by: the phase list, for requests of clients only. Caveat: the same path is the site's as
-//! soon as no challenge is pending there; nothing below it is kept in the route cache. Out of
-//! scope: requesting certificates (`saker-acme`), which publishes the challenges.
+//! Called by: the phase list, for client requests only.
+//! Caveat: without a pending challenge the site serves the path, so nothing below it is stored in
+//! the route cache.
+//! Out of scope: requesting certificates (`saker-acme`), which publishes the challenges.
 
 use super::select_host::select_host;
 use crate::{Body, Chunk, Exchange, Response, Services};
@@ -34,10 +35,10 @@ pub(super) fn acme_challenge(exchange: &mut Exchange, services: &Services) -> Op
     Some(response)
 }
 
-/// Chooses the site for the log, if there is one; its settings are not for this answer.
+/// Selects the site for the log, if there is one; its settings do not apply to this response.
 fn claim(exchange: &mut Exchange, services: &Services) {
-    let settings = Arc::clone(&exchange.settings);
-    // Unknown hosts are answered, too.
+    let settings = Arc::clone(&exchange.routing.settings);
+    // Challenges for unknown hosts are answered, too.
     drop(select_host(exchange, services));
-    exchange.settings = settings;
+    exchange.routing.settings = settings;
 }

@@ -1,10 +1,10 @@
-//! From a site that stands for many hosts to the one that was requested; the second half of
-//! `select_host`.
+//! Dynamic virtual hosts: derives the site of the requested host from a site for many hosts. The
+//! second half of `select_host`.
 //!
-//! Called by: `select_host`, for sites with patterns or a lookup of hosts.
-//! Caveat: an outcome depends on the listener, the name and what the database returned; it is kept
-//! only as long as the answer's lease holds.
-//! Out of scope: making the site of a row ([`DerivedSites`](crate::DerivedSites)).
+//! Called by: `select_host`, for sites with patterns or a host lookup.
+//! Caveat: an outcome depends on the listener, the name, and the row of the database; it is cached
+//! only until the lease of the row expires.
+//! Out of scope: building the site of a row ([`DerivedSites`](crate::DerivedSites)).
 
 use crate::{Exchange, Response, Services, Step, Verdict};
 use saker_config::model::{ByHost, Site, is_plain_name};
@@ -13,7 +13,7 @@ use saker_http::Status;
 use std::sync::Arc;
 
 pub(super) fn by_host<'a>(exchange: &'a mut Exchange, services: &'a Services) -> Step<'a> {
-    let site = Arc::clone(&exchange.site);
+    let site = Arc::clone(&exchange.routing.site);
     let Some(by_host) = &site.by_host else {
         return Step::PASS;
     };
@@ -46,7 +46,7 @@ pub(super) fn by_host<'a>(exchange: &'a mut Exchange, services: &'a Services) ->
     }
 }
 
-/// What follows from the database's answer.
+/// Applies the result of the lookup.
 fn known(
     exchange: &mut Exchange,
     services: &Services,
@@ -59,12 +59,12 @@ fn known(
     };
     match answer {
         Answer::Known(row, lease) => {
-            exchange.stamps.push(lease.stamp());
+            exchange.cache.change_tokens.push(lease.token());
             exchange.trace("select_host", None, || "the database has the host".into());
             take(exchange, services, site, by_host, name, Some(row))
         }
         Answer::Missing(lease) => {
-            exchange.stamps.push(lease.stamp());
+            exchange.cache.change_tokens.push(lease.token());
             exchange.trace("select_host", None, || {
                 "the database does not have the host".into()
             });
@@ -93,16 +93,16 @@ fn take(
         return Verdict::Answer(redirect(exchange, to));
     }
     let port = exchange.client.local.port();
-    exchange.site = services.generation.derived.site(
-        exchange.site_index,
+    exchange.routing.site = services.generation.derived.site(
+        exchange.routing.site_index,
         site,
         by_host,
         name,
         port,
         row.as_ref(),
     );
-    exchange.settings = Arc::clone(&exchange.site.settings);
-    let root = exchange.site.root.clone();
+    exchange.routing.settings = Arc::clone(&exchange.routing.site.settings);
+    let root = exchange.routing.site.root.clone();
     exchange.trace("select_host", None, || {
         root.map_or_else(
             || "the host has no root".into(),
@@ -112,7 +112,8 @@ fn take(
     Verdict::Pass
 }
 
-/// An unknown name gets the configured status, or the site itself where none is configured.
+/// Handles an unknown name: returns the configured status, or passes to the site itself if none is
+/// configured.
 fn unknown(services: &Services, by_host: &ByHost) -> Verdict {
     match services
         .generation
@@ -131,7 +132,7 @@ fn unavailable(exchange: &mut Exchange, why: &'static str) -> Verdict {
     Verdict::Answer(Response::new(Status::SERVICE_UNAVAILABLE))
 }
 
-/// A URL without a path gets the request's own.
+/// Redirects to a URL. One without a path gets the path of the request.
 fn redirect(exchange: &mut Exchange, to: &str) -> Response {
     exchange.trace("select_host", None, || {
         format!("the host has moved to {to}")

@@ -1,23 +1,23 @@
-//! The content phase: routes that answer by themselves, then the page cache, then an upstream or a
-//! file.
+//! The content phase: routes with fixed answers, then the page cache, then an upstream or a file.
 //!
 //! Called by: [`run_phases`](super::run_phases), last.
-//! Caveat: upstream requests come from rules ([`Exchange::call`]) or from a handler
-//! ([`Handled::Forward`]); both are carried out here and nowhere else.
-//! Out of scope: what makes content; the registry lists it ([`ContentHandlers`]).
+//! Caveat: upstream requests come from rules ([`UpstreamState::call`]) or from a handler
+//! ([`Handled::Forward`]); both are carried out only here.
+//! Out of scope: the handlers, which the registry lists ([`ContentHandlers`]).
 //!
 //! [`ContentHandlers`]: crate::ContentHandlers
+//! [`UpstreamState::call`]: crate::UpstreamState::call
 
 use super::body_bytes_max;
 use crate::{Exchange, Handled, Handler, Response, Services, Verdict};
 use saker_http::{KnownField, Method};
 use std::future::poll_fn;
 
-/// Limits up to this one hold for content that no handler reads.
+/// Maximum size limit that is enforced for content that no handler reads.
 const UNREAD_BYTES_MAX: u64 = 256 << 10;
 
-/// Asks the handlers in their order until one does not decline; [`Handled::Forward`] is carried out
-/// here and never returned.
+/// Calls the handlers in order until one does not decline. Carries out [`Handled::Forward`], and
+/// never returns it.
 pub(super) async fn content(exchange: &mut Exchange, services: &Services) -> Handled {
     let handlers = &services.handlers;
     if limits_logins(exchange)
@@ -25,11 +25,11 @@ pub(super) async fn content(exchange: &mut Exchange, services: &Services) -> Han
     {
         return Handled::Answered(refused);
     }
-    if exchange.call.is_none() {
+    if exchange.upstream.call.is_none() {
         match first(exchange, services, &handlers.routes).await {
             Handled::Declined => {}
             Handled::Forward(request) => {
-                exchange.call = Some(request);
+                exchange.upstream.call = Some(request);
                 if limits_logins(exchange)
                     && let Some(refused) = limit_logins(exchange, services).await
                 {
@@ -43,7 +43,7 @@ pub(super) async fn content(exchange: &mut Exchange, services: &Services) -> Han
         Handled::Declined => {}
         done => return done,
     }
-    let request = match exchange.call.take() {
+    let request = match exchange.upstream.call.take() {
         Some(request) => request,
         None => match handlers.gateway.route(exchange) {
             Some(request) => request,
@@ -58,13 +58,13 @@ pub(super) async fn content(exchange: &mut Exchange, services: &Services) -> Han
     let gateway = &handlers.gateway;
     let handled = gateway.forward(exchange, request).await;
     match finish(exchange, services, gateway.name(), handled).await {
-        // The program has left its response to a file.
+        // The program has delegated its response to a file.
         Handled::Declined => first(exchange, services, &handlers.files).await,
         done => done,
     }
 }
 
-/// Asks handlers in their order.
+/// Calls handlers in order until one does not decline.
 async fn first(
     exchange: &mut Exchange,
     services: &Services,
@@ -72,7 +72,7 @@ async fn first(
 ) -> Handled {
     for handler in handlers {
         let handled = handler.handle(exchange).await;
-        if matches!(handled, Handled::Declined) && exchange.trace.is_none() {
+        if matches!(handled, Handled::Declined) && exchange.log.trace.is_none() {
             continue;
         }
         match finish(exchange, services, handler.name(), handled).await {
@@ -83,7 +83,7 @@ async fn first(
     Handled::Declined
 }
 
-/// What `explain` shows of a handler, and what its answer leaves to be read.
+/// Traces the answer of a handler, and reads content that it has left.
 async fn finish(
     exchange: &mut Exchange,
     services: &Services,
@@ -112,7 +112,7 @@ async fn finish(
 }
 
 fn limits_logins(exchange: &Exchange) -> bool {
-    exchange.settings.visitors.logins.is_some() && exchange.stands_in_for.is_none()
+    exchange.routing.settings.visitors.logins.is_some() && exchange.log.stands_in_for.is_none()
 }
 
 /// Limits login attempts by the script or upstream that is about to answer.
@@ -128,14 +128,13 @@ async fn limit_logins(exchange: &mut Exchange, services: &Services) -> Option<Re
     }
 }
 
-/// Reads content of unknown length that the handler has left, so that whether it is over its limit
-/// does not depend on who answers (as in Apache). The driver answers 413 in the place of `response`
-/// where it is. Content of known length was measured before, and larger limits are for programs,
-/// which read it themselves.
+/// Reads content of unknown length that the handler has left, so that exceeding the limit does not
+/// depend on the handler (as in Apache). The driver then replaces `response` with 413. Content of
+/// known length has been checked before; larger limits are for programs, which read it themselves.
 async fn read_unread(exchange: &mut Exchange, services: &Services, response: &Response) {
     let limit = body_bytes_max(exchange, services);
     let head = exchange.head.view();
-    // A client that waits for 100 (Continue) or for a tunnel has sent nothing.
+    // A client that waits for 100 (Continue) or a tunnel has sent no content.
     let waits = head.has(KnownField::Expect) || head.method() == Method::Connect;
     let is_measured = exchange.body.is_end() || exchange.body.length().is_some() || waits;
     if is_measured

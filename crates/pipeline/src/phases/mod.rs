@@ -1,10 +1,10 @@
-//! The life of a request, top to bottom. Each entry is a function in the file of its name, or a
-//! question to the rules of the site's front end.
+//! The phases of a request, in order. Each entry is a function in the file of its name, or a method
+//! of the rules of the site's front end.
 //!
-//! Called by: [`respond`](crate::respond), and front ends for the requests that pages include.
-//! Caveat: clients' requests, subrequests, internal redirects and error documents run the same
-//! list; those that know their host begin behind `select_host`. No phase calls an earlier one. Out
-//! of scope: the way back up (`respond`).
+//! Called by: [`respond`](crate::respond), and front ends for subrequests.
+//! Caveat: client requests, subrequests, internal redirects, and error documents run the same list;
+//! those whose host is known start after `select_host`. No phase calls an earlier one.
+//! Out of scope: response processing (`respond`).
 
 mod acme_challenge;
 mod by_host;
@@ -23,15 +23,15 @@ use saker_rate_limits::Admission;
 use saker_telemetry::{Metric, error_log, message};
 use std::time::Duration;
 
-/// One entry of the list.
+/// A phase.
 pub struct Phase {
     pub name: &'static str,
-    /// Passes, answers (which ends the list), or has changed the path: then the list begins again
-    /// behind the choice of the host, a bounded number of times.
+    /// Passes, answers (which ends the list), or reports a changed path: then the list restarts
+    /// after `select_host`, a limited number of times.
     pub run: for<'a> fn(&'a mut Exchange, &'a Services) -> Step<'a>,
 }
 
-/// Everything before content, in order.
+/// All phases before content, in order.
 pub const PHASES: &[Phase] = &[
     Phase {
         name: "post_read",
@@ -79,16 +79,16 @@ pub const PHASES: &[Phase] = &[
     },
 ];
 
-/// The first phase of requests that know their host: internal redirects, subrequests, error
-/// documents, paths that rules have changed.
+/// Index of the first phase of requests whose host is known: internal redirects, subrequests, error
+/// documents, paths changed by rules.
 const BEHIND_HOST: usize = 3;
 
-/// Runs the whole list for a client's request, then the content phase.
+/// Runs all phases for a client request, then the content phase.
 pub async fn run_phases(exchange: &mut Exchange, services: &Services) -> Response {
     run_from(exchange, services, 0).await
 }
 
-/// Runs the list for the error document of `outer`, whose status is `status`.
+/// Runs the phases for the error document of `outer`, whose status is `status`.
 pub async fn run_error_document(
     page: &mut Exchange,
     services: &Services,
@@ -99,17 +99,17 @@ pub async fn run_error_document(
     run_from(page, services, BEHIND_HOST).await
 }
 
-/// Runs the list for a subrequest (a page that is included in a page) up to its content. `None`: it
-/// has some, see [`subrequest_content`].
+/// Runs the phases for a subrequest (a page included in a page) up to its content. `None`: it
+/// passed, and [`subrequest_content`] produces the content.
 pub async fn run_subrequest(exchange: &mut Exchange, services: &Services) -> Option<Response> {
-    // The request around it has been counted.
-    exchange.admission = Some(Admission::Pass);
-    exchange.is_admitted = true;
-    exchange.is_inside = true;
+    // The outer request has been counted.
+    exchange.limits.admission = Some(Admission::Pass);
+    exchange.limits.is_admitted = true;
+    exchange.routing.is_inside = true;
     before_content(exchange, services, BEHIND_HOST).await
 }
 
-/// The content of a subrequest that [`run_subrequest`] let pass.
+/// Produces the content of a subrequest that [`run_subrequest`] let pass.
 pub async fn subrequest_content(exchange: &mut Exchange, services: &Services) -> Response {
     run_from(exchange, services, PHASES.len()).await
 }
@@ -157,17 +157,17 @@ async fn before_content(
             Verdict::Restart => return Some(Response::new(Status::INTERNAL_SERVER_ERROR)),
         }
     }
-    if let Some(Admission::Delay(wait_ns)) = exchange.admission.take() {
+    if let Some(Admission::Delay(wait_ns)) = exchange.limits.admission.take() {
         services.counters.increment(Metric::ThrottleDelayed);
         (services.sleep)(Duration::from_nanos(wait_ns)).await;
     }
     None
 }
 
-/// Counts the times, and returns whether there may be another.
+/// Counts a restart, and returns true if it is within the limit.
 fn begins_again(exchange: &mut Exchange, phase: &'static str) -> bool {
-    if exchange.redirects >= exchange.redirects_max {
-        let times = exchange.redirects;
+    if exchange.routing.redirects >= exchange.routing.redirects_max {
+        let times = exchange.routing.redirects;
         let path = String::from_utf8_lossy(&exchange.path);
         let facts =
             format_args!("{path}: more than {times} internal redirects (LimitInternalRecursion)");
@@ -177,40 +177,42 @@ fn begins_again(exchange: &mut Exchange, phase: &'static str) -> bool {
         });
         return false;
     }
-    exchange.redirects += 1;
+    exchange.routing.redirects += 1;
     true
 }
 
-/// The rules of the site's front end.
+/// Returns the rules of the site's front end.
 fn rules<'s>(exchange: &Exchange, services: &'s Services) -> &'s dyn Rules {
-    services.rules.of(exchange.site_index)
+    services.rules.of(exchange.routing.site_index)
 }
 
-/// Bots, challenges, login attempts, hotlinks, signed URLs; an error document is not asked.
+/// Checks bots, challenges, login attempts, hotlinks, and signed URLs; skipped for error documents.
 fn client_rules<'a>(exchange: &'a mut Exchange, services: &'a Services) -> Step<'a> {
-    let settings = &exchange.settings;
+    let settings = &exchange.routing.settings;
     let is_idle = settings.links.is_idle() && settings.visitors.is_idle();
-    if is_idle || exchange.stands_in_for.is_some() {
+    if is_idle || exchange.log.stands_in_for.is_some() {
         return Step::PASS;
     }
     services.abuse.check(exchange, services)
 }
 
-/// ModSecurity's rules see what the client sent, once: no subrequests and no error documents.
+/// Lets ModSecurity rules inspect the client's request, once; skipped for subrequests and error
+/// documents.
 fn inspect_request<'a>(exchange: &'a mut Exchange, services: &'a Services) -> Step<'a> {
     let is_wanted = exchange
+        .routing
         .settings
         .modsecurity
         .as_ref()
         .is_some_and(|modsecurity| modsecurity.mode != ModSecurityMode::Off);
-    if !is_wanted || exchange.is_inside || exchange.stands_in_for.is_some() {
+    if !is_wanted || exchange.routing.is_inside || exchange.log.stands_in_for.is_some() {
         return Step::PASS;
     }
     services.inspector.request_head(exchange).into()
 }
 
 fn inspect_content<'a>(exchange: &'a mut Exchange, services: &'a Services) -> Step<'a> {
-    match exchange.inspection {
+    match exchange.access.inspection {
         Some(_) => services.inspector.request_content(exchange),
         None => Step::PASS,
     }

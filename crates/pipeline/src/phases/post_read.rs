@@ -1,8 +1,10 @@
-//! Parses the request line: target form, host, path; answers methods that ask for no content.
+//! Parses the request line (target form, host, path), and answers methods that do not request
+//! content.
 //!
-//! Called by: the phase list, first, and only for requests of clients. Caveat: drivers have settled
-//! the host of what clients send; requests that the server makes itself (warming, parts of pages,
-//! `explain`) are settled here. Out of scope: which site the host means (`select_host`).
+//! Called by: the phase list, first, and only for client requests.
+//! Caveat: drivers have already determined the host of requests from clients; for requests made by
+//! the server (cache warming, parts of pages, `explain`) this phase does.
+//! Out of scope: selecting the site (`select_host`).
 
 use crate::{
     Exchange, Response, Services, TargetPolicy,
@@ -17,7 +19,7 @@ use saker_http::{
 use saker_telemetry::{error_log, httpd_message, message};
 
 pub(super) fn post_read(exchange: &mut Exchange, services: &Services) -> Option<Response> {
-    // Some front ends have their own answers to methods and targets.
+    // Some front ends handle methods and targets themselves.
     let has_rules = services.rules.target_policy() == TargetPolicy::LeftToRules;
     let view = exchange.head.view();
     if view.method() == Method::Extension && !has_rules && !is_for_cache(view.method_token()) {
@@ -66,7 +68,7 @@ fn read_target(exchange: &mut Exchange, has_rules: bool) -> Result<Option<Respon
     let method = view.method();
     let target = target::split(method, view.target()).map_err(|_| Status::BAD_REQUEST)?;
     let (raw_path, query) = match target {
-        // The host is settled: an authority of the target is that of the field by now.
+        // The host is already determined: the authority of a target has replaced the Host field.
         Target::Origin { path, query } | Target::Absolute { path, query, .. } => (path, query),
         Target::Asterisk => (&b"/"[..], None),
         // Only rules know whether this server is a forward proxy.
@@ -76,7 +78,7 @@ fn read_target(exchange: &mut Exchange, has_rules: bool) -> Result<Option<Respon
     let asterisk = matches!(target, Target::Asterisk);
     let mut decoded = Vec::with_capacity(raw_path.len());
     let encoded_slash = match path::normalise(raw_path, &mut decoded) {
-        // The rules of the host decide whether it is allowed.
+        // The rules of the host decide whether to allow it.
         Err(PathError::EncodedSlash) if has_rules => true,
         Err(PathError::Nul) if has_rules => return Err(Status::NOT_FOUND),
         outcome => outcome.map_err(status_of).map(|()| false)?,
@@ -90,7 +92,7 @@ fn read_target(exchange: &mut Exchange, has_rules: bool) -> Result<Option<Respon
         exchange.host,
         exchange.path,
         exchange.query,
-        exchange.encoded_slash,
+        exchange.routing.encoded_slash,
     ) = (host, decoded, query, encoded_slash);
     // `OPTIONS *` asks about the server as a whole (RFC 9110 section 9.3.7).
     Ok(asterisk.then(|| {

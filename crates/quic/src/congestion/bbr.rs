@@ -22,7 +22,7 @@ const WINDOW_MIN: f64 = 4.0;
 const SPARE: f64 = 2.0;
 /// 2/ln 2: doubles what is in flight in each round trip.
 const STARTUP_GAIN: f64 = 2.89;
-/// Of each so many round trips one asks for more, and the next lets the queue run empty.
+/// Pacing gain per round trip: one probes for more bandwidth, and the next drains the queue.
 const CYCLE: [f64; 8] = [1.5, 0.9, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2];
 /// The path is full where so many rounds brought less growth than that.
 const FULL_ROUNDS: u32 = 3;
@@ -63,7 +63,7 @@ pub struct Bbr {
     rounds: u64,
     growth: Growth,
     losses: Losses,
-    /// Where much was lost: no more than that.
+    /// Upper bound of the window after heavy loss.
     ceiling: Option<f64>,
     acknowledged_bytes: u64,
 }
@@ -71,7 +71,7 @@ pub struct Bbr {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stage {
     Startup,
-    /// What startup left in the queue leaves it.
+    /// Draining the queue that startup has built.
     Drain,
     Cycle {
         at: usize,

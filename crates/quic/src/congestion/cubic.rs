@@ -28,7 +28,7 @@ pub struct Cubic {
     window: f64,
     datagram: f64,
     stage: Stage,
-    /// Where slow start ended, or is to end.
+    /// Slow start threshold.
     threshold: Option<f64>,
     /// Losses of packets sent until then have been answered.
     recovering_since: Option<Instant>,
@@ -40,14 +40,14 @@ pub struct Cubic {
 
 #[derive(Clone, Debug)]
 enum Stage {
-    /// The first one, whose end nobody knows.
+    /// First slow start; its end is not known yet.
     Begin(HyStart),
     /// After persistent congestion, until the threshold.
     SlowStart,
     Avoidance(Curve),
 }
 
-/// What one acknowledgement has told so far.
+/// Facts collected from one acknowledgement so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Batch {
     /// Everything, and what was sent after the last reduction.
@@ -171,7 +171,7 @@ impl Cubic {
         self.recovering_since = Some(now);
         self.window = self.used();
         let prior = self.window;
-        // Fast convergence: whoever has less than the last time leaves room for others.
+        // Fast convergence: a flow with less than the last time leaves room for others.
         self.plateau = if prior < self.plateau {
             prior * (1.0 + BETA) / 2.0
         } else {
@@ -205,7 +205,7 @@ impl Cubic {
         self.initial_window as u64
     }
 
-    /// Where slow start ended or will end; `None` in the first one.
+    /// Slow start threshold; `None` during the first slow start.
     pub fn threshold_bytes(&self) -> Option<u64> {
         self.threshold.map(|threshold| threshold as u64)
     }
@@ -215,8 +215,8 @@ impl Cubic {
         self.stage = Stage::Avoidance(Curve::from_here(self.window));
     }
 
-    /// What of the window was in flight: more than that the path has not shown to carry (RFC 9438
-    /// section 4.6).
+    /// Part of the window that was in flight: the path has not shown to carry more than that (RFC
+    /// 9438 section 4.6).
     fn used(&self) -> f64 {
         let peak = self.peak.now.max(self.peak.before);
         if peak == 0.0 || peak >= USED * self.window {

@@ -10,39 +10,39 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Beyond these every other note is forgotten, and they are taken as much more rarely:
-/// acknowledgements that are sent have notes, too (an upload is answered with thousands, which
-/// nobody acknowledges), and nothing may grow with what a client does. What is left is fine enough
-/// for any round trip.
+/// Maximum of samples. Beyond it, every other sample is dropped and new ones are taken half as
+/// often: packets that carry only acknowledgements have samples too (an upload is answered with
+/// thousands, which the client never acknowledges), and memory must not grow with what a client
+/// does. The remaining resolution suffices for any round trip.
 const NOTES_MAX: usize = 256;
-/// What an idle connection may keep room for.
+/// Samples for which an idle connection may keep room.
 const NOTES_IDLE: usize = 16;
 
-/// What was known when packets were sent.
+/// State at the time of sending packets.
 #[derive(Clone, Copy, Debug)]
 struct Note {
     sent: Instant,
     /// So much had arrived, and when the last of it was acknowledged.
     delivered: u64,
     delivered_at: Instant,
-    /// When the packet left that was acknowledged last.
+    /// Time at which the packet that was acknowledged last left.
     first_sent: Instant,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
     pub bytes_per_s: f64,
-    /// What had arrived before the packet left.
+    /// Bytes delivered before the packet left.
     pub delivered_before: u64,
-    /// Of the newest packet.
+    /// Round trip of the newest packet.
     pub rtt: Duration,
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct Delivery {
     delivered: u64,
-    /// When the last of it was acknowledged, and when that had been sent; `None`: nothing is in
-    /// flight.
+    /// Time at which the last of it was acknowledged, and time at which that had been sent; `None`
+    /// if nothing is in flight.
     last: Option<(Instant, Instant)>,
     notes: VecDeque<Note>,
     /// Notes are no nearer to each other.

@@ -20,7 +20,7 @@ use std::{
 };
 
 /// The frames that take the place of others; `None`: the truth.
-type Lie = Arc<Mutex<Option<Vec<u8>>>>;
+pub type Lie = Arc<Mutex<Option<Vec<u8>>>>;
 
 struct Lying {
     honest: ClientCrypto,
@@ -172,7 +172,7 @@ fn ack_of_all(largest: u32) -> Vec<u8> {
 }
 
 /// In mid-download, with a client that may lie.
-fn downloading() -> (Pair, Id, Lie) {
+pub fn downloading() -> (Pair, Id, Lie) {
     let lie = Lie::default();
     let mut pair = Pair::new(Settings::default());
     let config = Arc::new(Lying {
@@ -195,7 +195,7 @@ fn downloading() -> (Pair, Id, Lie) {
 }
 
 /// With content beside it, so that its packet has room for the lie.
-fn tell(pair: &mut Pair, id: Id, lie: &Lie, frame: Vec<u8>) {
+pub fn tell(pair: &mut Pair, id: Id, lie: &Lie, frame: Vec<u8>) {
     *lie.lock().unwrap() = Some(frame);
     pair.send(id, vec![0; 500]);
     pair.run(Duration::from_millis(15));
@@ -203,7 +203,7 @@ fn tell(pair: &mut Pair, id: Id, lie: &Lie, frame: Vec<u8>) {
 
 /// PROTOCOL_VIOLATION (RFC 9000 section 20.1); whether the client understands the answer is its own
 /// matter.
-fn is_found_out(pair: &mut Pair) -> bool {
+pub fn is_found_out(pair: &mut Pair) -> bool {
     matches!(pair.server().1.lost(), Some(Lost::Fault { code: 0xa, .. }))
 }
 
@@ -214,7 +214,7 @@ fn packets_that_were_never_sent() {
     assert!(is_found_out(&mut pair), "{:?}", pair.server().1.lost());
 }
 
-/// Numbers are left out at random, and whoever claims to have those has not looked.
+/// Packet numbers are skipped at random; a client that acknowledges a skipped one is lying.
 #[test]
 fn everything_before_it_has_come() {
     let (mut pair, id, lie) = downloading();

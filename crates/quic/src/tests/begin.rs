@@ -124,7 +124,7 @@ fn addresses_are_proved_when_there_are_many_handshakes() {
     );
 }
 
-/// NEW_TOKEN (RFC 9000 section 8.1.3): whoever was here before has proved his address.
+/// NEW_TOKEN (RFC 9000 section 8.1.3): a returning client has validated its address already.
 #[test]
 fn a_token_of_before_saves_the_proof() {
     let mut pair = Pair::new(Settings {

@@ -261,8 +261,8 @@ fn the_peer_opens_no_more_streams_than_it_may() {
     assert_eq!(pair.client(id).0.open(true), Some(12), "as others end");
 }
 
-/// More comes for one stream than all may have at first, and nobody reads it; others are heard all
-/// the same.
+/// More arrives on one stream than all may have at first, and the application does not read it;
+/// other streams still make progress.
 #[test]
 fn a_stream_that_nobody_reads_holds_up_no_other() {
     let (mut pair, id) = Pair::established(Settings::default());
@@ -289,7 +289,7 @@ fn a_stream_that_nobody_reads_holds_up_no_other() {
 #[test]
 fn how_open_connections_stand_is_known_and_forgotten_at_their_end() {
     let (mut pair, id) = Pair::established(Settings::default());
-    let established = pair.server.standing;
+    let established = pair.server.connection_stats;
     assert_eq!(established.by_rtt, [0, 1, 0, 0], "twice 10 ms");
     assert!(
         (20_000..40_000).contains(&established.rtt_us),
@@ -302,7 +302,7 @@ fn how_open_connections_stand_is_known_and_forgotten_at_their_end() {
     );
     pair.server_card.lose_each = 23;
     arrives(&mut pair, id);
-    let (grown, counts) = (pair.server.standing, pair.server.counts);
+    let (grown, counts) = (pair.server.connection_stats, pair.server.counts);
     assert!(
         grown.congestion_window_bytes > 0
             && grown.congestion_window_bytes != established.congestion_window_bytes
@@ -315,7 +315,10 @@ fn how_open_connections_stand_is_known_and_forgotten_at_their_end() {
     pair.client(id).0.close(0, "");
     pair.client.wake(id);
     pair.run(Duration::from_secs(5));
-    assert_eq!(pair.server.standing, crate::Standing::default());
+    assert_eq!(
+        pair.server.connection_stats,
+        crate::ConnectionStats::default()
+    );
     assert!(
         pair.server.counts.ended == 1 && pair.server.counts.ended_rtt_us > 19_000,
         "{:?}",

@@ -84,8 +84,7 @@ fn a_closed_door_keeps_who_is_inside() {
     assert!(pair.client(late).1.events.is_empty());
 }
 
-/// What a thousand connections that say nothing cost a turn: no work, and a heap that is not looked
-/// into.
+/// A thousand silent connections cost a turn nothing: no work, and no look into the heap.
 #[test]
 fn idle_connections_have_no_work() {
     let mut pair = Pair::new(Settings::default());

@@ -3,6 +3,7 @@
 mod acks;
 mod begin;
 mod carry;
+mod empty_frames;
 mod end;
 mod pair;
 mod paths;

@@ -1,7 +1,7 @@
 //! Two endpoints and the network between them, in memory and in a time of its own.
 
 use crate::{
-    ClientCrypto, Connection, Door, Endpoint, Event, Id, Place, Read, Secrets, ServerCrypto,
+    Admission, ClientCrypto, Connection, Endpoint, Event, Id, Place, Read, Secrets, ServerCrypto,
     Settings, Settled, Sink, Written,
 };
 use bytes::Bytes;
@@ -21,7 +21,7 @@ use std::{
 
 pub const SERVER: &str = "192.0.2.1:443";
 pub const CLIENT: &str = "198.51.100.7:50000";
-/// What IP and UDP put before a datagram.
+/// Bytes that IP and UDP put before a datagram.
 const HEADER_BYTES: usize = 28;
 
 static IDENTITY: LazyLock<rcgen::CertifiedKey<rcgen::KeyPair>> =
@@ -35,15 +35,15 @@ pub struct Packet {
     pub bytes: Vec<u8>,
 }
 
-/// Where a card's packets go through: one after the other, so long, and some not at all.
+/// Simulated path: packets pass one after the other, take a while, and some are lost.
 pub struct Path {
     pub latency: Duration,
     pub bytes_per_s: Option<f64>,
-    /// What waits to be sent; further packets are dropped.
+    /// Packets that may wait to be sent; further ones are dropped.
     pub queue_packets: usize,
     /// Longer datagrams are dropped without a word.
     pub datagram_bytes_max: usize,
-    /// Of a thousand packets: so many are lost, and so many held back for so long.
+    /// Packets per thousand that are lost, and that are held back for `held_back`.
     pub lost: u64,
     pub late: u64,
     pub held_back: Duration,
@@ -79,7 +79,7 @@ impl Path {
         }
     }
 
-    /// When a packet of so many bytes arrives, if it does.
+    /// Returns the time at which a packet of so many bytes arrives, if it does.
     fn arrival(&mut self, now: Instant, bytes: usize) -> Option<Instant> {
         if bytes > self.datagram_bytes_max {
             return None;
@@ -121,7 +121,7 @@ pub struct Card {
     pub now: Instant,
     pub sent_bytes: usize,
     pub sent: usize,
-    /// Of packets: each so many-th is lost.
+    /// Every n-th packet is lost.
     pub lose_each: usize,
     /// Refuses so many sends.
     pub refuse: usize,
@@ -179,8 +179,8 @@ impl Sink for Card {
     }
 }
 
-/// What a side does with its connection: reads everything, sends what it is told to, and as a
-/// server gives back what it gets.
+/// Application on one side: reads everything, sends what it is told to, and as a server echoes what
+/// it receives.
 #[derive(Default)]
 pub struct Peer {
     pub echoes: bool,
@@ -276,7 +276,7 @@ impl Peer {
 
 pub struct Admitting(pub bool);
 
-impl Door<Peer> for Admitting {
+impl Admission<Peer> for Admitting {
     fn admit(&mut self, _: SocketAddr) -> Option<Peer> {
         self.0.then(|| Peer {
             echoes: true,
@@ -466,7 +466,7 @@ pub const PLACE: Place = Place {
 
 fn take_due(queue: &mut VecDeque<Packet>, now: Instant, to: SocketAddr) -> Vec<Packet> {
     let due = queue.iter().take_while(|packet| packet.due <= now).count();
-    // Packets to where nobody is any more are lost.
+    // Packets to an address without a receiver are lost.
     queue
         .drain(..due)
         .filter(|packet| packet.to == to)

@@ -65,7 +65,7 @@ const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// What the path itself needs for so many bytes, with headers.
+/// Seconds that the path itself needs for so many bytes with headers.
 fn at_best(bytes: usize, mbit_per_s: f64) -> f64 {
     bytes as f64 * 8.0 / (mbit_per_s * 1e6)
 }
@@ -171,7 +171,7 @@ fn packets_out_of_order_are_not_taken_for_lost() {
     }
 }
 
-/// How long an upload takes over 100 mbit/s and 100 ms, and the window at its end.
+/// Duration of an upload over 100 Mbit/s and 100 ms, and the window at its end.
 fn upload(settings: Settings) -> (f64, u64) {
     const BYTES: usize = 20_000_000;
     let (mut pair, id) = Pair::established(settings);

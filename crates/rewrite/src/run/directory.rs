@@ -1,25 +1,26 @@
-//! Rules of directories and `.htaccess` files: from a file back to a path, which begins anew
+//! Rules of directories and `.htaccess` files: from a file back to a path, which is mapped again
 //! (httpd's `hook_fixup`).
 //!
-//! Difficulty: a result is a file name again, and has to become a URL path: by RewriteBase, by the
-//! document root, or by the alias that led here. Absent on purpose: the internal redirect itself,
-//! and the count of them that ends loops.
+//! Called by: front ends, in fixups.
+//! Caveat: a result is a file name again, and has to become a URL path: by RewriteBase, by the
+//! document root, or by the alias that led here.
+//! Out of scope: the internal redirect itself, and the counter that ends loops.
 
 use super::{
     Run, Shown,
     list::{Listed, Ran},
 };
-use crate::{Action, Input, Outcome, Settings, World, uri};
+use crate::{Action, Input, Outcome, RewriteContext, Settings, uri};
 use saker_ap_expr::Variable;
 
 /// Runs a directory's rules; `server` has the maps.
 pub fn run_directory(
     settings: &Settings,
     server: &Settings,
-    world: &dyn World,
+    context: &dyn RewriteContext,
     input: &Input<'_>,
 ) -> Outcome {
-    let mut run = Run::new(server, world, input, Some(settings));
+    let mut run = Run::new(server, context, input, Some(settings));
     let Some(directory) = settings.directory_path().filter(|_| settings.is_enabled()) else {
         return run.finish(Action::Pass);
     };
@@ -139,8 +140,8 @@ impl Run<'_> {
         if settings.options().ignore_context_info {
             return file;
         }
-        let root = self.world_variable(Variable::ContextDocumentRoot);
-        let prefix = self.world_variable(Variable::ContextPrefix);
+        let root = self.context_variable(Variable::ContextDocumentRoot);
+        let prefix = self.context_variable(Variable::ContextPrefix);
         self.trace(2, true, |_| {
             format!(
                 "trying to replace context docroot {} with context prefix {}",
@@ -152,7 +153,7 @@ impl Run<'_> {
     }
 
     fn without_document_root(&mut self, file: &[u8]) -> Option<Vec<u8>> {
-        let root = self.world_variable(Variable::DocumentRoot);
+        let root = self.context_variable(Variable::DocumentRoot);
         let root = root.strip_suffix(b"/").unwrap_or(&root);
         let path = file
             .strip_prefix(root)

@@ -1,4 +1,4 @@
-//! What rules do besides: environment, cookies, types and handlers.
+//! Side effects of rules: environment, cookies, types, and handlers.
 
 use super::{Run, Shown, test::push_new};
 use crate::{Cookie, rule::Rule};
@@ -227,7 +227,7 @@ fn each_once(vary: &[u8]) -> Vec<u8> {
     parts.join(&b'+')
 }
 
-/// Before and after the first `sign`.
+/// Splits at the first `sign`.
 fn split_at(text: &[u8], sign: u8) -> (&[u8], &[u8]) {
     match text.iter().position(|byte| *byte == sign) {
         Some(at) => (&text[..at], &text[at + 1..]),

@@ -1,19 +1,17 @@
-//! Templates become texts.
+//! Expands templates.
 //!
-//! Difficulty: `?` from a request must not begin a query that the administrator did not write, so
-//! the expansion watches where the question mark that will count came from. Absent on purpose: a
-//! second pass; nothing that came in a request is expanded.
+//! Called by: rules and conditions of a run.
+//! Caveat: `?` from a request must not begin a query that the administrator did not write, so the
+//! expansion tracks the origin of the question mark that will count.
+//! Out of scope: a second pass; request data is never expanded.
 
 use super::{Run, Shown, TEXT_BYTES_MAX};
 use crate::{
-    Map, MapSource,
+    Map, MapSource, RewriteContext,
     rule::Flags,
     template::{Lookup, Part, Template},
 };
-use saker_ap_expr::{Backreferences, Dependency, Facts, Variable};
-
-/// A text that was matched, with its groups.
-pub(crate) type Groups = Backreferences;
+use saker_ap_expr::{Dependency, Facts, Variable};
 
 /// Origin of the question mark that counts: the first one, or the last one with `[QSL]`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,7 +34,7 @@ impl Run<'_> {
         self.expand_with(template, None, &mut QuestionMark::default())
     }
 
-    /// With groups escaped as the flags say.
+    /// Expands with groups escaped as the flags require.
     pub(crate) fn expand_for(&mut self, template: &Template, flags: &Flags) -> Vec<u8> {
         self.expand_with(template, Some(flags), &mut QuestionMark::default())
     }
@@ -139,10 +137,10 @@ impl Run<'_> {
                     .for_each(|one| self.dependencies.add(*one)),
                 _ => self.dependencies.add(Dependency::Maps),
             }
-            // What a database knows to be empty is a value.
+            // An empty value in a database is a value.
             let is_value =
                 |value: &Vec<u8>| !value.is_empty() || matches!(map.source, MapSource::Dbd { .. });
-            let value = map.look_up(&key, self.world).filter(is_value);
+            let value = look_up(map, &key, self.context).filter(is_value);
             self.trace_map(map, &key, value.as_deref());
             value
         });
@@ -181,7 +179,7 @@ impl Run<'_> {
             }
             Lookup::Tls(name) => {
                 self.dependencies.add(Dependency::Transport);
-                self.world
+                self.context
                     .as_facts()
                     .tls_variable(name)
                     .unwrap_or_default()
@@ -206,7 +204,7 @@ impl Run<'_> {
         }
         let value = match row.depends {
             Dependency::Time => self
-                .world
+                .context
                 .as_facts()
                 .local_time()
                 .variable(variable)
@@ -230,10 +228,14 @@ impl Run<'_> {
         value
     }
 
-    /// A field that is there is a reason for the response to vary.
     fn request_field(&mut self, name: &[u8]) -> Vec<u8> {
-        let value = self.world.as_facts().request_field(name);
         self.dependencies.add_request_field(name, false);
+        self.field_text(name)
+    }
+
+    /// A field that is there is a reason for the response to vary.
+    pub(crate) fn field_text(&mut self, name: &[u8]) -> Vec<u8> {
+        let value = self.context.as_facts().request_field(name);
         if value.is_some() && !name.eq_ignore_ascii_case(b"host") {
             self.vary_now.push(Shown(name).to_string());
         }
@@ -248,7 +250,7 @@ impl Run<'_> {
             .or_else(|| overlay.process_environment(name))
             .map(std::borrow::Cow::into_owned);
         known
-            .or_else(|| super::server::script_variable(self.world, self.input, name))
+            .or_else(|| super::server::script_variable(self.context, self.input, name))
             .unwrap_or_default()
     }
 
@@ -265,9 +267,9 @@ impl Run<'_> {
             _ => {}
         }
         path.extend_from_slice(&self.subject);
-        // In a directory, a path is no file: then look at the path.
+        // In a directory, a path is not a file: then use the path.
         let by_file = by_file && !(self.directory.is_some() && is_path);
-        let Some(facts) = self.world.look_ahead(&path, by_file) else {
+        let Some(facts) = self.context.look_ahead(&path, by_file) else {
             return Vec::new();
         };
         let value = value_in(facts.as_ref(), inner);
@@ -283,7 +285,7 @@ impl Run<'_> {
     }
 }
 
-/// In a sub-request's facts.
+/// Value in the facts of a subrequest.
 fn value_in(facts: &dyn Facts, lookup: &Lookup) -> Vec<u8> {
     let value = match lookup {
         Lookup::Variable(variable) => match variable.row().request_field {
@@ -328,4 +330,29 @@ fn escape_group(text: &[u8], flags: &Flags) -> Vec<u8> {
         }
     }
     out
+}
+
+/// Returns the value of a key; `None`: the default applies.
+fn look_up(map: &Map, key: &[u8], context: &dyn RewriteContext) -> Option<Vec<u8>> {
+    match &map.source {
+        MapSource::Internal(function) => Some(function.apply(key)),
+        MapSource::Text(file) => context.text_map(file)?.value(key).map(<[u8]>::to_vec),
+        MapSource::Random(file) => {
+            let texts = context.text_map(file)?;
+            let value = texts.value(key)?;
+            let count = value.split(|byte| *byte == b'|').count();
+            let chosen = if count > 1 { context.pick(count) } else { 0 };
+            value
+                .split(|byte| *byte == b'|')
+                .nth(chosen)
+                .map(<[u8]>::to_vec)
+        }
+        // A newline would end the key, and the program's next answer would belong to another
+        // one.
+        MapSource::Program { .. } if key.contains(&b'\n') => None,
+        external @ MapSource::Program { .. } => context
+            .external_map(&map.name, external, key)
+            .filter(|value| !value.eq_ignore_ascii_case(b"NULL")),
+        external => context.external_map(&map.name, external, key),
+    }
 }

@@ -1,8 +1,9 @@
-//! A list of rules, from the top to wherever it ends.
+//! Runs a list of rules, from the top to its end.
 //!
-//! Difficulty: httpd's order within one rule (match, conditions, expansion, effects, prefix, query,
-//! proxy, redirect, reduction) is what users rely on. Absent on purpose: any look at the result as
-//! a whole; that is the hooks'.
+//! Called by: both hooks.
+//! Caveat: operators rely on httpd's order within one rule (match, conditions, expansion, effects,
+//! prefix, query, proxy, redirect, reduction).
+//! Out of scope: the result as a whole; that is up to the hooks.
 
 use super::{Run, Shown, default_port};
 use crate::{rule::Rule, uri};
@@ -22,10 +23,10 @@ pub(super) enum Listed {
     Status(u16),
 }
 
-/// All that the hooks want to know of a list.
+/// Result of a list.
 pub(super) struct Ran {
     pub listed: Listed,
-    /// Status of the redirect that a rule asked for.
+    /// Status of a redirect requested by a rule.
     pub redirect: Option<u16>,
     /// The last rule that substituted something.
     pub last: Option<Arc<Rule>>,
@@ -143,7 +144,7 @@ impl Run<'_> {
         self.behind(rule, at, round, ran)
     }
 
-    /// Which rule is next after one that matched.
+    /// Returns the index of the next rule after a match.
     fn behind(&mut self, rule: &Rule, at: usize, round: &mut u32, ran: &mut Ran) -> Next {
         let flags = &rule.flags;
         if flags.pass_through {
@@ -229,7 +230,7 @@ impl Run<'_> {
         Applied::Substituted
     }
 
-    /// In a directory, rules see the path below it, with what followed the file.
+    /// In a directory, rules see the path below it, including the path after the file.
     fn inside_directory(&mut self) {
         let path_info = if self.discard_path_info {
             b""
@@ -469,12 +470,12 @@ impl Run<'_> {
         if uri::scheme(&self.filename).is_none() {
             return false;
         }
-        let scheme = self.world_variable(Variable::RequestScheme);
+        let scheme = self.context_variable(Variable::RequestScheme);
         let Some((host, port, path)) = own_parts(&self.filename, &scheme) else {
             return false;
         };
         self.dependencies.add(Dependency::Host);
-        if !self.world.is_own_host(host, port) {
+        if !self.context.is_own_host(host, port) {
             return false;
         }
         let path = if path.is_empty() {

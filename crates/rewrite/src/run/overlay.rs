@@ -1,23 +1,25 @@
-//! The facts as rules see them: what earlier rules changed lies over what the world says.
+//! The facts as rules see them: changes by earlier rules, over those of the context.
 
 use super::Run;
-use crate::World;
-use saker_ap_expr::{Facts, FileFault, FileTest, LocalTime, Variable, Work};
+use crate::RewriteContext;
+use saker_ap_expr::{Facts, FileFault, FileTest, LocalTime, RequestPart, Variable, Work};
 use std::{borrow::Cow, net::IpAddr};
 
-/// Over the world, for expressions in conditions.
+/// Facts for expressions in conditions.
 pub(crate) struct Overlay<'r> {
-    pub world: &'r dyn World,
+    pub context: &'r dyn RewriteContext,
     pub filename: &'r [u8],
     pub query: Option<&'r [u8]>,
     pub path_info: &'r [u8],
     pub environment: &'r [(Vec<u8>, Option<Vec<u8>>)],
+    /// No rule has changed the query.
+    pub has_received_query: bool,
 }
 
 impl Run<'_> {
     pub(crate) fn overlay(&self) -> Overlay<'_> {
         Overlay {
-            world: self.world,
+            context: self.context,
             filename: &self.filename,
             query: self.query.as_deref(),
             path_info: if self.discard_path_info {
@@ -26,13 +28,14 @@ impl Run<'_> {
                 self.input.path_info
             },
             environment: &self.effects.environment,
+            has_received_query: self.query.as_deref() == self.input.query,
         }
     }
 }
 
 impl Overlay<'_> {
     fn facts(&self) -> &dyn Facts {
-        self.world.as_facts()
+        self.context.as_facts()
     }
 }
 
@@ -91,6 +94,11 @@ impl Facts for Overlay<'_> {
 
     fn client_address(&self) -> Option<IpAddr> {
         self.facts().client_address()
+    }
+
+    fn is_as_received(&self, part: &RequestPart) -> bool {
+        (*part != RequestPart::Query || self.has_received_query)
+            && self.facts().is_as_received(part)
     }
 
     fn local_time(&self) -> LocalTime {

@@ -1,23 +1,24 @@
-//! Rules of the server or virtual host: from a path to a file, another path, or elsewhere (httpd's
+//! Rules of the server or virtual host: from a path to a file, another path, or a URL (httpd's
 //! `hook_uri2file`).
 //!
-//! Difficulty: a result may be a path of the file system or of the site; httpd looks whether its
-//! first segment exists, and since 2.4.60 believes that only if the rule itself names it. Absent on
-//! purpose: mapping paths to files; the outcome says which mapping follows.
+//! Called by: front ends, in server_rewrite.
+//! Caveat: a result may be a path of the file system or of the site; httpd checks whether its first
+//! segment exists, and since 2.4.60 accepts that only if the rule itself names it.
+//! Out of scope: mapping paths to files; the outcome says which mapping follows.
 
 use super::{
     Run, Shown,
     list::{Listed, Ran},
 };
-use crate::{Action, Input, Outcome, Settings, World, uri};
+use crate::{Action, Input, Outcome, RewriteContext, Settings, uri};
 use saker_ap_expr::{Dependency, FileTest, Variable};
 
 /// Flag bit that httpd's trace shows for a rule with UnsafePrefixStat.
 const STATOK: u32 = 1 << 22;
 
 /// Runs a server's rules.
-pub fn run_server(settings: &Settings, world: &dyn World, input: &Input<'_>) -> Outcome {
-    let mut run = Run::new(settings, world, input, None);
+pub fn run_server(settings: &Settings, context: &dyn RewriteContext, input: &Input<'_>) -> Outcome {
+    let mut run = Run::new(settings, context, input, None);
     if !settings.is_enabled() || settings.idle {
         return run.finish(Action::Pass);
     }
@@ -55,36 +56,39 @@ pub fn run_server(settings: &Settings, world: &dyn World, input: &Input<'_>) -> 
 }
 
 /// SCRIPT_URL and SCRIPT_URI, which the engine adds to the environment of requests.
-pub fn script_environment(world: &dyn World, input: &Input<'_>) -> [(&'static str, Vec<u8>); 2] {
-    let url = script_url(world, input);
-    let uri = [own_origin(world), url.clone()].concat();
+pub fn script_environment(
+    context: &dyn RewriteContext,
+    input: &Input<'_>,
+) -> [(&'static str, Vec<u8>); 2] {
+    let url = script_url(context, input);
+    let uri = [own_origin(context), url.clone()].concat();
     [("SCRIPT_URL", url), ("SCRIPT_URI", uri)]
 }
 
-/// One of them, made only when a rule asks.
+/// Value of one of these variables, computed only when a rule reads it.
 pub(super) fn script_variable(
-    world: &dyn World,
+    context: &dyn RewriteContext,
     input: &Input<'_>,
     name: &[u8],
 ) -> Option<Vec<u8>> {
     match name {
-        b"SCRIPT_URL" => Some(script_url(world, input)),
-        b"SCRIPT_URI" => Some([own_origin(world), script_url(world, input)].concat()),
+        b"SCRIPT_URL" => Some(script_url(context, input)),
+        b"SCRIPT_URI" => Some([own_origin(context), script_url(context, input)].concat()),
         _ => None,
     }
 }
 
-/// The path that was asked for, before internal redirects.
-fn script_url(world: &dyn World, input: &Input<'_>) -> Vec<u8> {
-    let facts = world.as_facts();
+/// The requested path, before internal redirects.
+fn script_url(context: &dyn RewriteContext, input: &Input<'_>) -> Vec<u8> {
+    let facts = context.as_facts();
     facts
         .environment(b"REDIRECT_SCRIPT_URL")
         .map_or_else(|| input.uri.to_vec(), std::borrow::Cow::into_owned)
 }
 
-fn own_origin(world: &dyn World) -> Vec<u8> {
+fn own_origin(context: &dyn RewriteContext) -> Vec<u8> {
     let variable = |variable| {
-        world
+        context
             .as_facts()
             .variable(variable)
             .unwrap_or_default()
@@ -113,8 +117,7 @@ impl Run<'_> {
             return action;
         }
         let no_escape = ran.listed == Listed::Changed { no_escape: true };
-        // What a group brought in front of a colon is no proxy's business: only `[P]` makes
-        // requests for others.
+        // A scheme that came from a group does not make a proxy request: only `[P]` does.
         if ran.proxy && !ran.pass_through {
             return self.proxy(no_escape, true);
         }
@@ -244,7 +247,7 @@ impl Run<'_> {
                 .count()
                 .saturating_sub(1);
             file = [
-                self.world_variable(Variable::DocumentRoot),
+                self.context_variable(Variable::DocumentRoot),
                 path[extra..].to_vec(),
             ]
             .concat();
@@ -268,7 +271,7 @@ impl Run<'_> {
         if user.is_empty() {
             return;
         }
-        let Some(home) = self.world.home_folder(user) else {
+        let Some(home) = self.context.home_folder(user) else {
             return;
         };
         let home = if path.is_empty() {
@@ -290,7 +293,7 @@ impl Run<'_> {
             .copied();
         let top: Vec<u8> = std::iter::once(b'/').chain(segment).collect();
         self.dependencies.add(Dependency::Files);
-        if top == b"/.." || !self.world.as_facts().file_test(&top, FileTest::Exists) {
+        if top == b"/.." || !self.context.as_facts().file_test(&top, FileTest::Exists) {
             return false;
         }
         let Some(rule) = ran
@@ -316,11 +319,11 @@ impl Run<'_> {
     }
 
     fn is_below_roots(&mut self, path: &[u8]) -> bool {
-        let root = self.world_variable(Variable::DocumentRoot);
+        let root = self.context_variable(Variable::DocumentRoot);
         if self.starts_with(path, &root) {
             return true;
         }
-        let context_root = self.world_variable(Variable::ContextDocumentRoot);
+        let context_root = self.context_variable(Variable::ContextDocumentRoot);
         context_root != root && self.starts_with(path, &context_root)
     }
 

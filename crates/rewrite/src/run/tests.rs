@@ -2,8 +2,8 @@
 //! chance.
 
 use crate::{
-    Action, Input, MapSource, Outcome, Place, Settings, TextMap, World, run_directory, run_server,
-    script_environment,
+    Action, Input, MapSource, Outcome, Place, RewriteContext, Settings, TextMap, run_directory,
+    run_server, script_environment,
 };
 use saker_ap_expr::{Dependency, Facts, FileTest, LocalTime, Variable};
 use std::{
@@ -55,7 +55,7 @@ impl Facts for Plain {
     }
 }
 
-impl World for Plain {
+impl RewriteContext for Plain {
     fn text_map(&self, _: &Path) -> Option<Arc<TextMap>> {
         Some(Arc::new(TextMap::parse(b"k a|b|c\n")))
     }

@@ -15,7 +15,7 @@ use std::{
 pub(super) const FILE: &str = "guard.keys";
 const NEW_FILE: &str = "guard.keys.new";
 
-/// Where they are kept.
+/// The file that keeps the keys.
 pub struct KeyFile {
     folder: PathBuf,
     is_loaded: bool,
@@ -59,7 +59,7 @@ impl KeyFile {
         }
     }
 
-    /// For its owner alone, and whole or not at all.
+    /// Writes the file for its owner alone, completely or not at all.
     fn write(&self, text: &str) -> io::Result<()> {
         let new = self.folder.join(NEW_FILE);
         match fs::remove_file(&new) {

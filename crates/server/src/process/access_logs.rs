@@ -6,8 +6,8 @@
 use saker_pipeline::Generation;
 use saker_serving::{log_files, shared::Shared};
 
-/// Opens every access log of a generation, so that what can't be written is known before anything
-/// is served.
+/// Opens every access log of a generation, so that unwritable ones are known before anything is
+/// served.
 pub fn open_logs(generation: &Generation, shared: &Shared) -> Result<(), String> {
     let failed = generation.model.sites.iter().flat_map(|site| {
         let logs = site.access_logs.iter().filter_map(|log| {

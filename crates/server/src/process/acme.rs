@@ -20,12 +20,12 @@ use std::{
 };
 use tokio::{runtime, time::timeout};
 
-/// From the first handshake for a name to the end of waiting for its certificate.
+/// Time from the first handshake for a name to the end of waiting for its certificate.
 const OBTAIN_TIME_MAX: Duration = Duration::from_secs(120);
-/// How long a no is repeated without asking: long enough for every handshake that waits to hear it.
-/// Longer memories are the manager's.
+/// Time for which a refusal is repeated without asking: long enough for every waiting handshake to
+/// receive it. The manager remembers refusals for longer.
 const DENIAL_TIME: Duration = Duration::from_secs(2);
-/// Names that are asked for, or were denied, at a time.
+/// Maximum number of names that are being requested, or were refused a moment ago.
 const NAMES_MAX: usize = 1024;
 
 pub struct Acme {
@@ -35,7 +35,7 @@ pub struct Acme {
     handle: RefCell<Option<Handle>>,
 }
 
-/// What [`Acme::apply`] puts into force.
+/// Settings ready to be put into force by [`Acme::apply`].
 pub enum Prepared {
     Nothing,
     Begin(Box<Manager>, Handle),
@@ -81,7 +81,7 @@ impl Acme {
         Ok(Prepared::Begin(Box::new(manager), handle))
     }
 
-    /// To be called within the main thread's runtime.
+    /// Must be called within the main thread's runtime.
     pub fn apply(&self, prepared: Prepared) {
         match (prepared, &mut *self.handle.borrow_mut()) {
             (Prepared::Begin(manager, handle), slot) => {
@@ -120,7 +120,7 @@ fn hear(event: &Event, counters: &Counters) {
     error_log::log(kind, format_args!("{event}"));
 }
 
-/// Where certificates go.
+/// Destination of issued certificates.
 struct Certificates(Arc<RunTime>);
 
 impl Installer for Certificates {

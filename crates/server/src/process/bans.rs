@@ -22,7 +22,7 @@ pub(super) const FILE: &str = "bans";
 const NEW_FILE: &str = "bans.new";
 const FOR_GOOD: &str = "-";
 
-/// Where bans are kept, and which of their changes was written down.
+/// The file that keeps bans, and the last change written to it.
 pub struct BanFile {
     folder: PathBuf,
     written: u64,
@@ -206,7 +206,7 @@ fn list(bans: &Bans, now_s: i64) -> Value {
     json!({ "ok": true, "count": all.len(), "bans": shown.collect::<Vec<_>>() })
 }
 
-/// Reads the lists and databases whose files have changed. Runs where waiting is no harm.
+/// Reads the lists and databases whose files have changed. Runs where blocking does no harm.
 pub fn refresh(lists: &[Arc<AddressList>], databases: &[Arc<GeoDatabase>]) {
     for database in databases {
         match database.refresh() {

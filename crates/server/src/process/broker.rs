@@ -1,12 +1,14 @@
-//! The privileged broker of this server: when there is one, and what it grants.
+//! The privileged broker of this server: when there is one, and its grants.
 //!
-//! Called by: the start, as root, before anything is given up; reloads. Grants come from the
-//! configuration alone: at start the server tells them while it is still root; at a reload the
-//! broker has them read by a process of its own, so that whoever has taken over the server can't
-//! add any. Programs of the server's own user are started by it, too: the server holds a group that
-//! they are not to have (`privileges`). Caveat: those processes are this program with the same
-//! arguments, and their environment says what each is for ([`take_part`]). Out of scope: a broker
-//! of a server that stays root and starts nothing as another user; what can be opened without one.
+//! Called by: the start, as root, before any privilege is dropped; reloads. Grants come from the
+//! configuration alone: at start the server sends them while it is still root; at a reload the
+//! broker has them read by a process of its own, so that a compromised server can't add any. The
+//! broker also starts programs that run as the server's own user, because the server holds a group
+//! that they must not have (`privileges`).
+//! Caveat: those processes are this program with the same arguments, and their environment says
+//! what each is for ([`take_part`]).
+//! Out of scope: servers that stay root and start nothing as another user; files that can be opened
+//! without a broker.
 
 use super::{log_programs, privileges};
 use saker_apache::Apache;
@@ -32,11 +34,11 @@ use std::{
     sync::Arc,
 };
 
-/// Of log files that are made: Apache's (before the umask), and ours.
+/// Modes of new log files: Apache's (before the umask), and ours.
 const APACHE_LOG_MODE: u32 = 0o644;
 const LOG_MODE: u32 = 0o640;
 
-/// Does what this process was started for, if it is not to serve.
+/// Runs the task of this process, if it is not the server.
 pub fn take_part(source: &Source) -> Option<ExitCode> {
     let outcome = match saker_broker::role()? {
         Role::Broker => io::stdin()
@@ -108,7 +110,7 @@ pub struct Prepared<'b> {
 }
 
 impl Prepared<'_> {
-    /// The error is a warning: what needs no grant goes on.
+    /// Commits the grants. The error is a warning: everything that needs no grant continues.
     pub fn commit(mut self) -> Option<String> {
         self.broker
             .take()?
@@ -156,7 +158,7 @@ pub fn prepare(broker: Option<&BrokerClient>) -> Result<(Prepared<'_>, Option<St
     }
 }
 
-/// Says whether an error means that there is no broker any more.
+/// Returns true if an error means that the broker is gone.
 fn is_end(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -167,7 +169,7 @@ fn is_end(error: &io::Error) -> bool {
 const ENDED: &str = "the privileged broker has ended: what only root may open (keys, logs, ports below 1024), and programs of other users, \
                      can't be had until the next start";
 
-/// A warning about what a reload can't bring, because there is no broker.
+/// A warning about parts of a reload that fail without a broker.
 pub fn missing(broker: Option<&BrokerClient>, read: &Read) -> Option<String> {
     match broker {
         Some(_) => None,
@@ -205,8 +207,8 @@ fn all_grants(read: &Read) -> Vec<Grant> {
     all
 }
 
-/// Apache's log programs are started by whoever started the server; those of `saker.toml` have been
-/// the server's user's from the start.
+/// Grants for log programs. Apache's are started as the user that started the server; those of
+/// `saker.toml` have always run as the server's user.
 fn log_grants(read: &Read) -> Vec<Grant> {
     let is_wanted = read.front_end.is_some() && read.model.server.user.is_some();
     if is_wanted {
@@ -350,8 +352,7 @@ fn log_files(model: &Model) -> impl Iterator<Item = &Path> {
         .chain(named)
 }
 
-/// Files that the model names and the server reads once it has it; and directories, with what is in
-/// them now.
+/// Files of the model that the server reads later; and directories, with their current content.
 fn read_later(model: &Model) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let mut paths: Vec<&PathBuf> = Vec::new();
     for tls in model.sites.iter().map(|site| &site.tls) {

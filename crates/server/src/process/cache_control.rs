@@ -92,7 +92,7 @@ fn stat(model: &Model, store: &Store, site_stats: &[Arc<WorkerStats>]) -> Value 
     })
 }
 
-/// Of each site, what it has in the store, and what became of its requests since the start.
+/// Contents of the store for each site, and the results of its requests since the start.
 pub fn sites(model: &Model, store: &Store, site_stats: &[Arc<WorkerStats>]) -> Value {
     // Sites of one name have their entries in common.
     let mut all: Vec<Vec<u8>> = scopes(model).map(|(scope, _)| scope).collect();
@@ -134,7 +134,7 @@ fn list(store: &Store, scopes: Option<&[Vec<u8>]>, max: usize) -> Value {
     json!({ "ok": true, "entries": entries, "is_cut": is_cut })
 }
 
-/// All variants of a URL, with what is known of each.
+/// All variants of a URL, with their metadata.
 fn show(store: &Store, tags: &BTreeSet<Vec<u8>>) -> Value {
     let (mut entries, mut is_cut, until) = (Vec::new(), false, Instant::now() + LOOK_MAX);
     store.for_each(|head, bytes| {
@@ -263,8 +263,8 @@ fn purge(order: &PurgeOrder, model: &Model, store: &Store) -> Result<Value, Stri
     Ok(json!({ "ok": true, "number": number, "sites": sites }))
 }
 
-/// What is for all goes by its tag; visitors' own entries, which have nothing in common but their
-/// site, by an expression.
+/// Purges of everything: public entries go by their tag; private entries, which have only their
+/// site in common, by an expression.
 fn everything(scope: &[u8], is_soft: bool) -> Vec<Purge> {
     let mut purges = vec![Purge::Tag {
         mark: TagMark::new(scope, names::ALL),
@@ -283,7 +283,7 @@ fn everything(scope: &[u8], is_soft: bool) -> Vec<Purge> {
 /// A URL at one site.
 struct Asked {
     scope: Vec<u8>,
-    /// Those of the URL, by every listener.
+    /// Tags of the URL, for every listener.
     tags: Vec<Vec<u8>>,
 }
 
@@ -339,7 +339,7 @@ fn exact_name(name: &SiteName) -> Option<String> {
     }
 }
 
-/// Host without port, and what follows it. The host as it stands in keys: in lower case.
+/// Splits a URL into host without port, and the rest. The host is in lower case, as in keys.
 fn split(url: &str) -> Option<(Option<&str>, &str)> {
     if url.starts_with('/') && !url.starts_with("//") {
         return Some((None, url));
@@ -358,7 +358,7 @@ fn split(url: &str) -> Option<(Option<&str>, &str)> {
     (!host.is_empty()).then_some((Some(host), target))
 }
 
-/// As it is in keys: the path in one spelling, the query as it is, no fragment.
+/// The target as in keys: the path in one spelling, the query as it is, no fragment.
 fn canonical(target: &str) -> Vec<u8> {
     let target = target.split('#').next().unwrap_or_default();
     let (raw, query) = target
@@ -377,7 +377,7 @@ fn canonical(target: &str) -> Vec<u8> {
     out
 }
 
-/// Of every listener, and the URL's own. Unix sockets have none.
+/// Ports of all listeners, and that of the URL. Unix sockets have none.
 fn ports(url: &str, model: &Model) -> BTreeSet<u16> {
     let of_listener = model
         .listeners
@@ -404,8 +404,8 @@ fn scopes(model: &Model) -> impl Iterator<Item = (Vec<u8>, &Site)> {
         .map(|(index, site)| (key::scope(site, index), &**site))
 }
 
-/// Of the sites that answer a host, or have it for a scope; without any, of those that answer hosts
-/// nobody claims.
+/// Scopes of the sites that answer a host, or have it as a scope; if there are none, of the sites
+/// that answer unknown hosts.
 fn scopes_of(model: &Model, host: &str) -> Result<Vec<Vec<u8>>, String> {
     match (claiming(model, host), scopes(model).next()) {
         (found, _) if !found.is_empty() => Ok(found),
@@ -414,8 +414,8 @@ fn scopes_of(model: &Model, host: &str) -> Result<Vec<Vec<u8>>, String> {
     }
 }
 
-/// Of a site that somebody names. What is nobody's name is a mistake then, and not the first site,
-/// though that one answers such hosts; unless it stands for many, and may know this one.
+/// Scopes of a site named by the operator. An unknown name is an error here, although the first
+/// site answers such hosts; unless that site stands for many hosts and may know this one.
 fn scopes_named(model: &Model, name: &str) -> Result<Vec<Vec<u8>>, String> {
     let may_know = model
         .sites
@@ -429,8 +429,8 @@ fn scopes_named(model: &Model, name: &str) -> Result<Vec<Vec<u8>>, String> {
     }
 }
 
-/// Of the sites that have a host for a name or for a scope; else of those that take every one, or
-/// those of a pattern.
+/// Scopes of the sites that have a host as a name or as a scope; else of those that match it by a
+/// pattern, or match every host.
 fn claiming(model: &Model, host: &str) -> Vec<Vec<u8>> {
     let wanted = host.to_ascii_lowercase();
     let claims = |scope: &[u8], site: &Site| {

@@ -128,7 +128,7 @@ impl Control for Supervisor {
             "workers": self.workers.len(),
             "listeners": self.listeners.borrow().addresses().iter().map(|address| address.to_string()).collect::<Vec<_>>(),
         });
-        // What can't be written was said.
+        // Write errors have been reported.
         let _ = self
             .ban_file
             .borrow_mut()

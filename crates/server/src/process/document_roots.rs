@@ -1,8 +1,8 @@
-//! Document roots that do not exist.
+//! Warnings about document roots that do not exist.
 //!
 //! Called by: the start and each reload.
-//! Caveat: only what is missing for certain is reported; a root that can't be looked at may be there
-//! for the users that programs run as.
+//! Caveat: only certain cases are reported; a root that can't be examined may exist for the users
+//! that programs run as.
 
 use saker_config::Model;
 use saker_telemetry::{error_log, message};

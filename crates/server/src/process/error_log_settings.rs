@@ -21,7 +21,7 @@ pub fn start(model: &Model) -> Result<(), String> {
         .map_err(|error| cannot_open("error log", &name, &error))
 }
 
-/// What a reload may change of it.
+/// Applies the settings that a reload may change.
 pub fn tune(model: &Model) {
     let log = &model.server.error_log;
     error_log::set_sites(

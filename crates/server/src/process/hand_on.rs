@@ -1,8 +1,9 @@
-//! Giving the server's user what an earlier run has made as root or as another user: files and
-//! folders of the server's own, never logs.
+//! Hands files that an earlier run created as root or as another user to the server's user: the
+//! server's own files and directories, never logs.
 //!
-//! Called by: `privileges` and `page_cache`, while the process is root. Caveat: whoever that other
-//! user was could lay things there, so neither links nor files with a second name are touched.
+//! Called by: `privileges` and `page_cache`, while the process is root.
+//! Caveat: that other user could have placed anything there, so neither links nor files with a
+//! second name are touched.
 
 use rustix::{
     fs::{CWD, Dir, FileType, Mode, OFlags, fchown, fstat, openat},
@@ -18,7 +19,7 @@ use std::{
     path::Path,
 };
 
-/// More than the folders of a page cache have.
+/// Maximum depth; the directories of a page cache have less.
 const DEPTH_MAX: u32 = 8;
 
 /// Owner and group of a folder that root keeps, and that only the server's own group may enter.
@@ -26,14 +27,13 @@ pub fn is_guard(uid: u32, gid: u32) -> bool {
     uid == 0 && saker_net::process::GUARD_GROUPS.contains(&gid)
 }
 
-/// Gives the user what an earlier run has made, as root or as another user: a folder with all that
-/// is in it, or a file. Names the path itself, and nothing that a link leads to.
+/// Hands a file, or a directory with all of its content, to the user. Never follows links.
 pub fn hand_on(path: &Path, uid: u32) {
     if let Ok(found) = CString::new(path.as_os_str().as_bytes())
         .map_err(io::Error::from)
         .and_then(|name| open_entry(CWD, &name))
     {
-        // What can't be given fails again, and is said, when it is used.
+        // Failures will repeat, and be reported, when the file is used.
         let _ = hand_on_entry(&found, uid, DEPTH_MAX);
     }
 }
@@ -66,7 +66,7 @@ fn hand_on_entry(entry: &OwnedFd, uid: u32, depth: u32) -> io::Result<()> {
                         .and_then(|inner| hand_on_entry(&inner, uid, depth - 1));
                 }
             }
-            // Last: until then nobody else can change what is in it.
+            // Last: until then no other user can change its content.
             match is_guard(stat.st_uid, stat.st_gid) {
                 true => Ok(()),
                 false => give(entry, uid),

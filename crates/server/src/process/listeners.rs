@@ -20,40 +20,41 @@ use std::{
 
 /// Ports that are tried for one to propose in place of one that is taken.
 const PORTS_TRIED: u16 = 20;
-/// Beyond the time that a predecessor listens beside its successor.
+/// Time in addition to that in which a predecessor listens beside its successor.
 const PREDECESSOR_CLOSES_MAX: Duration = GRACE.saturating_add(Duration::from_secs(9));
 const PREDECESSOR_POLL: Duration = Duration::from_millis(20);
 
 #[derive(Default)]
 pub struct Listeners {
-    /// From systemd. Kept whether a configuration names them or not: a later one may.
+    /// Sockets from systemd. Kept even if the configuration does not name them: a later one may.
     activated: HashMap<Address, BoundSocket>,
     bound: Vec<Bound>,
     quic: Vec<BoundQuic>,
-    /// At the start: addresses that it listens on are to be shared with it.
+    /// Set at the start: the predecessor whose addresses are shared.
     predecessor: Option<Predecessor>,
 }
 
 /// UDP sockets of a listener with HTTP/3.
 struct BoundQuic {
     address: Arc<Address>,
-    /// One per worker, until handed out.
+    /// Sockets, one per worker, until handed out.
     sockets: Vec<BoundUdp>,
 }
 
 struct Bound {
-    /// As configured; what sites and drivers know the listener by.
+    /// The configured address, by which sites and drivers know the listener.
     address: Arc<Address>,
     /// Differs where the configuration left the port to the kernel.
     actual: Address,
-    /// One per worker, until handed out.
+    /// Sockets, one per worker, until handed out.
     sockets: Vec<BoundSocket>,
     /// Kept for its file, which is removed at the end.
     unix: Option<BoundSocket>,
 }
 
 impl Listeners {
-    /// At the start: takes what systemd and a predecessor have, and binds the rest.
+    /// Called at the start: takes over the sockets of systemd and of a predecessor, and binds the
+    /// rest.
     pub fn open(
         listeners: &[Listener],
         workers: usize,
@@ -74,12 +75,12 @@ impl Listeners {
         self.predecessor.is_some()
     }
 
-    /// From now on addresses are this server's alone.
+    /// Ends sharing: from now on addresses are this server's alone.
     pub fn take_predecessor(&mut self) -> Option<Predecessor> {
         self.predecessor.take()
     }
 
-    /// Takes what a socket unit opened; it is used for listeners of the same address.
+    /// Adopts the sockets of a socket unit; they are used for listeners with the same addresses.
     fn adopt_activated(&mut self) {
         for socket in saker_net::systemd::activated_sockets() {
             match socket.local_address() {
@@ -97,7 +98,7 @@ impl Listeners {
         }
     }
 
-    /// Binds what is new. Binds all or nothing: the error names every address that failed.
+    /// Binds new addresses, all or none: the error names every address that failed.
     pub fn bind_all(
         &mut self,
         listeners: &[Listener],
@@ -186,7 +187,7 @@ impl Listeners {
             .unwrap_or_default()
     }
 
-    /// Forgets those whose listener has no HTTP/3 any more, and returns them.
+    /// Removes the listeners that no longer have HTTP/3, and returns them.
     pub fn remove_all_quic_but(&mut self, keep: &[Listener]) -> Vec<Arc<Address>> {
         let stays = |one: &BoundQuic| {
             keep.iter()
@@ -205,7 +206,7 @@ impl Listeners {
             .collect()
     }
 
-    /// Whether HTTP/3 is spoken where `shown` says that connections come in.
+    /// Returns true if HTTP/3 is served on the address `shown`.
     pub fn has_quic_at(&self, actual: &Address) -> bool {
         self.bound
             .iter()
@@ -234,7 +235,7 @@ impl Listeners {
         gone.iter().map(|one| Arc::clone(&one.address)).collect()
     }
 
-    /// As configured, and where connections really come in.
+    /// Configured and actual addresses.
     pub fn ways(&self) -> impl Iterator<Item = (Arc<Address>, &Address)> {
         self.bound
             .iter()
@@ -248,8 +249,8 @@ impl Listeners {
             .collect()
     }
 
-    /// Of each TCP address that is shared with the predecessor the socket that listened first, by
-    /// another descriptor. To be asked before they are handed out.
+    /// Duplicates of the first socket of each TCP address that is shared with the predecessor. To
+    /// be called before the sockets are handed out.
     pub fn shared(&self) -> Vec<BoundSocket> {
         let Some(predecessor) = &self.predecessor else {
             return Vec::new();
@@ -263,7 +264,7 @@ impl Listeners {
             .collect()
     }
 
-    /// Where connections really come in, for people.
+    /// The actual addresses of the listeners, for display.
     pub fn shown(&self) -> Vec<&Address> {
         self.bound.iter().map(|one| &one.actual).collect()
     }
@@ -383,14 +384,14 @@ fn duplicates(socket: &BoundSocket, workers: usize) -> io::Result<Vec<BoundSocke
     (0..workers).map(|_| socket.try_clone()).collect()
 }
 
-/// One per worker, on one port, even where the kernel chooses it.
+/// Opens sockets on one port, one per worker, even if the kernel chooses the port.
 fn tcp_sockets(
     address: SocketAddr,
     options: BindOptions,
     workers: usize,
 ) -> io::Result<Vec<BoundSocket>> {
-    // SO_REUSEPORT would let a second server of the same user share the port without a word, each
-    // getting some of the connections. A bind without it fails where anybody listens already.
+    // SO_REUSEPORT would let a second server of the same user share the port silently, each getting
+    // some of the connections. A bind without it fails if any process listens already.
     saker_net::refuse_if_taken(address, options.v6_only)?;
     let first = saker_net::bind(Bind::Tcp(address), options)?;
     let address = match first.local_address()? {
@@ -455,7 +456,7 @@ fn free_port_after(address: SocketAddr) -> Option<SocketAddr> {
         .find(|address| std::net::TcpListener::bind(address).is_ok())
 }
 
-/// `:80` is written for both families; where the kernel has no IPv6, IPv4 is what was meant.
+/// `:80` stands for both families; if the kernel has no IPv6, IPv4 is meant.
 fn is_spare(listener: &Listener, all: &[Listener], error: &io::Error) -> bool {
     let no_ipv6 = error.kind() == io::ErrorKind::AddrNotAvailable
         || error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error());

@@ -1,15 +1,13 @@
-//! Log programs of Apache's configuration are started by whoever started the server, as apache2
-//! does it: before privileges are dropped, and again when they end. The privileged broker starts
-//! them (`saker_broker`).
+//! Log programs of Apache's configuration run as the user that started the server, as with apache2:
+//! they are started before privileges are dropped, and again when they end. The privileged broker
+//! starts them (`saker_broker`).
 //!
-//! Difficulty: it must not be a way back to root for somebody who has taken over the server. The
-//! broker starts a program with exactly the arguments that the configuration has, reads that itself
-//! after a reload, and uses nothing else of the request. Where it can't be asked, or does not know
-//! the command yet, the server's user starts the program, as it would have without one: lines are
-//! not lost over that.
-//!
-//! Absent on purpose: a change of user under `saker.toml`, where log programs have been the
-//! server's user's from the start.
+//! Caveat: this must not be a way back to root for an attacker who has taken over the server. The
+//! broker starts a program with exactly the arguments of the configuration, which it reads itself
+//! after a reload, and ignores the rest of the request. If it can't be reached, or does not know
+//! the command yet, the server's user starts the program, so that no lines are lost.
+//! Out of scope: a change of user under `saker.toml`, where log programs have always run as the
+//! server's user.
 
 use saker_broker::{Grant, SpawnKind, SpawnRequest};
 use saker_broker_client::BrokerClient;
@@ -31,7 +29,7 @@ use std::{
 /// Whom they run as.
 const USER: &str = "root";
 
-/// One for each of them.
+/// One grant per log program.
 pub fn grants(model: &Model) -> Vec<Grant> {
     let of_sites = model
         .sites
@@ -76,13 +74,13 @@ pub fn error_log_targets(model: &Model) -> impl Iterator<Item = &ErrorLogTarget>
     std::iter::once(&model.server.error_log.target).chain(of_sites)
 }
 
-/// From here on the broker is asked first, wherever a log program is started.
+/// Installs the broker as the first choice for starting log programs.
 pub fn start_by(broker: &Arc<BrokerClient>) {
     let broker = Arc::clone(broker);
     start_programs_with(move |command| {
         let (file, arguments) = parts(command)?;
         match start(&broker, file, arguments) {
-            // What the kernel says is so for every user; anything else is the broker's own refusal.
+            // A kernel error applies to every user; any other error is the broker's refusal.
             Err(error) if error.raw_os_error().is_none() => None,
             outcome => Some(outcome),
         }

@@ -21,14 +21,14 @@ use std::{
 };
 use tokio::{task::JoinSet, time::timeout};
 
-/// How often certificates are looked through.
+/// Interval at which certificates are checked.
 const LOOK: Duration = Duration::from_millis(500);
 /// Asked for at a time.
 const TASKS_MAX: usize = 8;
 /// Far more than responses have.
 const RESPONSE_BYTES_MAX: u64 = 1 << 20;
 
-/// When what is to be asked for again, by fingerprint.
+/// Time of the next query for each certificate, by fingerprint.
 type Schedule = HashMap<String, i64>;
 
 /// Runs as long as the server.
@@ -75,7 +75,7 @@ fn client_of(client: &RefCell<Option<Rc<Client>>>) -> Option<Rc<Client>> {
     client.clone()
 }
 
-/// Shows what was kept, if it still holds. When it is to be renewed.
+/// Staples the stored response, if it is still valid. Returns the time of its renewal.
 fn from_disk(
     certificate: &Certificate,
     question: &OcspQuestion,
@@ -93,7 +93,7 @@ fn file_of(folder: &Path, question: &OcspQuestion) -> PathBuf {
     folder.join(format!("{}.der", question.fingerprint))
 }
 
-/// Asks, shows and keeps. When it is to be asked for again.
+/// Fetches, staples, and stores a response. Returns the time of the next attempt.
 async fn fetch(client: Client, certificate: Arc<Certificate>, folder: PathBuf) -> (String, i64) {
     let Some(question) = certificate.question() else {
         return (String::new(), i64::MAX);

@@ -20,7 +20,7 @@ use std::{
 
 /// Cached pages may contain what logged-in users see.
 const FOLDER_MODE: u32 = 0o700;
-/// Of root's, for a group that is the server's alone.
+/// Mode of a directory owned by root, for a group that is the server's alone.
 const GUARDED_MODE: u32 = 0o770;
 const LOCK: &str = "lock";
 /// A server lets go of its cache last of all.
@@ -46,9 +46,9 @@ pub fn bounds(cache: &CacheStore) -> Bounds {
     }
 }
 
-/// While we are root: makes a folder that is missing, and gives it to the user. What fails here
-/// fails again, and is said, when it is opened. `guard`: the group that the server alone has, which
-/// keeps other processes of the user from reading pages of people who are logged in.
+/// Called as root: creates a missing directory, and hands it to the user. Failures repeat, and are
+/// reported, when it is opened. `guard`: the group that the server alone has, which keeps other
+/// processes of the user from reading private pages.
 pub fn hand_over(model: &Model, uid: u32, guard: Option<u32>) {
     if !model.wants_cache() || model.cache.folder.is_none() {
         return;
@@ -66,7 +66,8 @@ pub fn hand_over(model: &Model, uid: u32, guard: Option<u32>) {
     }
 }
 
-/// As root: gives the contents of a directory that root created at an earlier start to this user.
+/// Called as root: hands the content of a directory that root created at an earlier start to this
+/// user.
 pub fn hand_on_left(model: &Model, uid: u32) {
     if let Some(folder) = model
         .cache
@@ -137,7 +138,7 @@ fn open_in(folder: &Path, bounds: Bounds) -> io::Result<PageCache> {
     })
 }
 
-/// Two servers with the same folder would take away what the other one writes.
+/// Locks the directory: two servers would delete each other's files.
 fn lock(folder: &Path) -> io::Result<File> {
     let file = OpenOptions::new()
         .write(true)
@@ -154,7 +155,7 @@ fn lock(folder: &Path) -> io::Result<File> {
     }
 }
 
-/// What a reload can't change of a store that is open, where it was asked to.
+/// Settings of an open store that a reload can't change, if the new configuration changes them.
 pub fn fixed_until_restart(old: &Model, new: &Model) -> impl Iterator<Item = &'static str> {
     let (before, after) = (&old.cache, &new.cache);
     let rows = [

@@ -1,12 +1,13 @@
-//! Started as root: bind first, then become the configured user for good.
+//! Privileges of a server started as root: it binds first, then switches to the configured user for
+//! good.
 //!
-//! The state directory stays root's, and only a group that no user database has may enter it. The
-//! server keeps that group when it becomes the user; what else runs as the user (PHP, programs of
-//! sites) is started without it by the process that stays root, and so reads no key and reaches no
-//! socket. Logs are not this module's: the broker opens them as root, as Apache and nginx do, and
-//! whose they are is the administrator's, or logrotate's, to say. Caveat: an earlier run may have
-//! been another user's. What the server has made for itself in its state directory is handed on to
-//! the user of this run, so that no run leaves anything that the next one can't use.
+//! Called by: the start. The state directory stays root's, and is accessible to a group that no
+//! user database has. The server keeps that group; other processes of the user (PHP, programs of
+//! sites) are started without it by the broker, and so read no key and reach no socket. Logs are
+//! opened by the broker as root, as in Apache and nginx; their owner is up to the administrator, or
+//! logrotate.
+//! Caveat: an earlier run may have used another user. The server's own files in its state directory
+//! are handed to the user of this run, so that no run leaves unusable files to the next.
 
 use super::{abuse_keys, bans, hand_on::hand_on, page_cache};
 use saker_config::Model;
@@ -15,7 +16,7 @@ use saker_net::process::Identity;
 use saker_telemetry::{error_log, message};
 use std::os::unix::fs::chown;
 
-/// What the server itself makes in its state directory.
+/// Files and directories that the server itself creates in its state directory.
 const OWN: [&str; 6] = [
     "acme",
     "authority",
@@ -63,7 +64,7 @@ pub fn drop(model: &Model, lock: &Lock, peers: &Peers) -> Result<(), String> {
     }
     let Some(user) = user else { return Ok(()) };
     if let Some(uid) = uid {
-        // Where it can't be had PHP says so when it is started.
+        // On failure PHP reports it when it is started.
         let _ = saker_php::prepare();
         page_cache::hand_over(model, uid, guard);
     }
@@ -101,7 +102,7 @@ fn guard(lock: &Lock, identity: &Identity) -> Option<u32> {
     }
 }
 
-/// `None`: no such user; [`drop`] will say so.
+/// `None`: no such user; [`drop`] will report it.
 pub fn uid_of(user: &str) -> Option<u32> {
     saker_net::process::user_id(user).ok().flatten()
 }

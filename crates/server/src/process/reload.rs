@@ -1,10 +1,10 @@
-//! Reloading: a new configuration is built beside the running one and swapped in whole, or not at
-//! all.
+//! Reloading: a new configuration is built beside the running one and put in force as a whole, or
+//! not at all.
 //!
 //! Called by: the control socket and signals.
 //! Caveat: everything that can fail happens before anything is changed (`candidate`, then
 //! `put_in_force`).
-//! Out of scope: what only a restart can change; the report says so.
+//! Out of scope: settings that only a restart can change; the report lists them.
 
 use super::{
     access_logs, acme::Prepared, broker, document_roots, error_log_settings, page_cache,
@@ -179,7 +179,7 @@ impl Supervisor {
         report
     }
 
-    /// Hands new listeners to the workers and closes those that are not configured any more.
+    /// Hands new listeners to the workers and closes those that are no longer configured.
     fn change_listeners(&self, generation: &Generation, added: &[Arc<Address>]) {
         for address in added {
             error_log::log(&message::LISTENER_ADDED, format_args!("{address}"));
@@ -226,7 +226,7 @@ struct Candidate {
     warnings: Vec<String>,
 }
 
-/// What a reload can't change, where it was asked to.
+/// Settings that a reload can't change, if the new configuration changes them.
 fn fixed_until_restart(
     old: &Generation,
     new: &saker_config::Model,

@@ -40,19 +40,19 @@ use std::{
 };
 use tokio::runtime::Runtime;
 
-/// Where the panic hook counts; a panic may come from any thread.
+/// Counters for the panic hook; a panic may come from any thread.
 static PANIC_COUNTERS: OnceLock<Arc<Counters>> = OnceLock::new();
 
 /// Client addresses with an account at a time, some 250 bytes each; more of them share one.
 const ADDRESSES_MAX: usize = 1 << 19;
 
-/// Why the server did not start, and the exit status that says so.
+/// Reason why the server did not start, with its exit status.
 enum Failure {
     Configuration(String),
     Start(String),
 }
 
-/// Runs a server until it is told to stop.
+/// Runs a server until it is stopped.
 pub fn run(source: Source) -> ExitCode {
     if let Some(status) = broker::take_part(&source) {
         return status;
@@ -80,8 +80,8 @@ fn try_run(source: Source) -> Result<(), Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::Start(error.to_string()))?;
-    // First of all: until they are listened to, HUP and USR1 would end the process. What comes now
-    // is obeyed after the start.
+    // First of all: without handlers HUP and USR1 would end the process. Signals that arrive now
+    // are handled after the start.
     let signals = {
         let _inside = runtime.enter();
         signals::Signals::new().map_err(|error| Failure::Start(error.to_string()))?
@@ -116,7 +116,7 @@ fn try_run(source: Source) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What only the user that starts the server may be able to have.
+/// Resources that only the user that starts the server may be able to obtain.
 struct Acquired {
     broker: Option<Arc<BrokerClient>>,
     hosts: Arc<HostTable>,

@@ -16,7 +16,7 @@ use std::{
 };
 
 const INDEXES: [&str; 3] = ["index.html", "index.htm", "index.php"];
-/// Folders where frameworks keep what is for visitors, beside what is not.
+/// Directories of frameworks that are meant to be public, beside others that are not.
 const PUBLIC: [&str; 4] = ["public", "web", "htdocs", "public_html"];
 
 /// An address that connections come in at.
@@ -228,7 +228,7 @@ mod tests {
             gone.len() == 1 && gone[0].contains("can't be read"),
             "{gone:?}"
         );
-        // The model was not looked over for PHP, so there is none.
+        // PHP has not been detected for this model, so there is none.
         assert!(
             managed.len() == 2 && managed[0].starts_with("PHP files are answered 503. "),
             "{managed:?}"

@@ -1,15 +1,15 @@
-//! One server takes over from another that is stopping: the successor's side, and what the stopping
-//! one keeps in mind.
+//! One server takes over from another that is stopping: the successor's side, and the state of the
+//! stopping one.
 //!
-//! A server that stops lets new connections in for as long as it waits for requests that were open
-//! before, or until a successor listens. The successor asks for the state directory on the control
-//! socket and keeps that connection: over it each tells the other how far it is, and its end says
-//! that the predecessor is gone. Both listen for a moment (SO_REUSEPORT); the kernel is told to
-//! lead new connections to the successor before the predecessor closes its sockets, so that none is
-//! lost between the two. Difficulty: a page cache has one writer, and so have UDP ports. The
-//! successor goes without both until the predecessor is gone, and then begins with an empty cache,
-//! since it has seen purges that it could not apply. Absent on purpose: starting the successor.
-//! That is the service manager's or the administrator's.
+//! Called by: start and supervisor. A stopping server accepts connections for as long as it waits
+//! for open requests, or until a successor listens. The successor requests the state directory on
+//! the control socket and keeps that connection: each side reports its progress over it, and its
+//! end means that the predecessor is gone. Both listen for a moment (SO_REUSEPORT); the kernel is
+//! told to route new connections to the successor before the predecessor closes its sockets, so
+//! that none is lost.
+//! Caveat: a page cache has one writer, and so have UDP ports. The successor waits for the
+//! predecessor's end, and then begins with an empty cache, since it has missed purges.
+//! Out of scope: starting the successor, which is up to the service manager or the administrator.
 
 use saker_config::model::Address;
 use saker_control::{CLOSED, LISTENING, client};
@@ -24,8 +24,8 @@ use std::{
 };
 use tokio::{io::AsyncReadExt, sync::Notify};
 
-/// As long as the predecessor listens beside its successor: connections that came to it before can
-/// still send their first bytes.
+/// Time in which the predecessor listens beside its successor: earlier connections can still send
+/// their first bytes.
 pub const GRACE: Duration = Duration::from_secs(1);
 
 /// The server that this one takes over from.
@@ -38,8 +38,7 @@ pub struct Predecessor {
 }
 
 impl Predecessor {
-    /// Asks the server that has the lock of the state directory. `None`: there is none that lets
-    /// go.
+    /// Asks the server that has the lock of the state directory. `None`: no server is stopping.
     pub fn ask(state_dir: &Path) -> Option<Predecessor> {
         let (stream, answer) = client::take_over(state_dir).ok()?;
         let number = |name: &str| answer.get(name).and_then(Value::as_u64);
@@ -56,7 +55,7 @@ impl Predecessor {
         })
     }
 
-    /// Whether it listens there.
+    /// Returns true if the predecessor listens there.
     pub fn has(&self, address: &Address) -> bool {
         self.listeners.contains(&address.to_string())
     }
@@ -126,12 +125,12 @@ impl Successor {
         self.failed.set(true);
     }
 
-    /// Whether it is about to listen.
+    /// Returns true if the successor is about to listen.
     pub fn is_awaited(&self) -> bool {
         self.asked.get() && !self.failed.get()
     }
 
-    /// Whether it has listened long enough.
+    /// Returns true if the successor has listened long enough.
     pub fn is_there(&self) -> bool {
         self.listening
             .get()

@@ -1,11 +1,9 @@
-//! The process supervisor: owns the workers, the listeners and everything one server at a time can
-//! have.
+//! The process supervisor: owns the workers, the listeners, and all exclusive resources.
 //!
-//! Called by: `start`, which makes it; signals and the control socket, which tell it what to do.
+//! Called by: `start`, which creates it; signals and the control socket, which command it.
 //! Caveat: it lives on the main thread, so its parts are cells, and none is borrowed across an
 //! `await` except by the one task that stops it.
-//! Out of scope: reloading (`reload`) and answers on the control socket (`control_answers`), which
-//! stand beside it.
+//! Out of scope: reloading (`reload`) and answers on the control socket (`control_answers`).
 
 use super::{
     abuse_keys::KeyFile,
@@ -42,21 +40,21 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// How often changed certificates are looked for; looking costs next to nothing.
+/// Interval of checks for changed certificates; a check costs next to nothing.
 const CERTIFICATES_LOOK: Duration = Duration::from_millis(250);
-/// How often bans are written down, and lists looked at.
+/// Interval at which bans are saved and lists are checked.
 const ABUSE_LOOK: Duration = Duration::from_secs(1);
-/// How often it is looked whether it is time for a warm-up.
+/// Interval of checks whether a warm-up is due.
 const WARM_LOOK: Duration = Duration::from_secs(1);
 
-/// How often it is looked whether the server may stop.
+/// Interval of checks whether the server may stop.
 const STOP_POLL: Duration = Duration::from_millis(20);
-/// Beyond the time for requests: workers and PHP end.
+/// Time for the end of workers and PHP, in addition to that for requests.
 const END_TIME_MS: u64 = 30_000;
-/// Of the time for stopping, left for requests that came last.
+/// Part of the shutdown timeout reserved for the last requests.
 const FINISH_TIME: Duration = Duration::from_secs(10);
 
-/// What one server at a time can have.
+/// Resources that only one server at a time can have.
 pub struct ExclusiveResources {
     pub listeners: Listeners,
     pub lock: Lock,
@@ -89,7 +87,7 @@ pub struct Supervisor {
     /// Asked to take no new connections while it waits.
     pub(super) refuses: Cell<bool>,
     pub(super) stop: Notify,
-    /// Until a successor has asked for it.
+    /// Held until a successor requests it.
     pub(super) lock: RefCell<Option<Lock>>,
     pub(super) pid_file: RefCell<Option<PidFile>>,
     pub(super) successor: Successor,
@@ -174,14 +172,14 @@ impl Supervisor {
         }
     }
 
-    /// PHP can be asked for from here on. To be called within the runtime.
+    /// Starts the PHP manager. Must be called within the runtime.
     pub fn begin_php(&self) {
         self.php
             .borrow_mut()
             .apply(&self.generation.borrow().model, self.shared.broker.as_ref());
     }
 
-    /// After the last request has ended.
+    /// Stops PHP after the last request has ended.
     pub async fn stop_php(&self) {
         let mut php = self.php.take();
         php.stop(!self.successor.has_asked()).await;
@@ -199,7 +197,7 @@ impl Supervisor {
             .for_each(|address| self.listen_quic(address));
     }
 
-    /// To be called when the server serves.
+    /// Called once the server serves.
     pub fn fill_pid_file(&self) {
         self.pid_file
             .borrow_mut()
@@ -207,7 +205,7 @@ impl Supervisor {
             .for_each(PidFile::fill);
     }
 
-    /// Of each address that a predecessor listens on, too, one socket.
+    /// One socket of each address that a predecessor listens on, too.
     pub fn shared_sockets(&self) -> Vec<BoundSocket> {
         self.listeners.borrow().shared()
     }
@@ -228,7 +226,7 @@ impl Supervisor {
         }
     }
 
-    /// Says that the server serves: to people, and to systemd.
+    /// Announces that the server serves: on the terminal, and to systemd.
     pub fn announce(&self) {
         let generation = Arc::clone(&self.generation.borrow());
         for address in self.listeners.borrow().shown() {
@@ -329,7 +327,7 @@ impl Supervisor {
             }
             let (bans, now_s) = (&self.shared.abuse.bans, saker_net::clock::realtime_s());
             bans.sweep(now_s);
-            // What can't be written was said, and is tried again.
+            // Write errors have been reported, and are retried.
             let _ = self.ban_file.borrow_mut().keep(bans, now_s);
             self.key_file.borrow_mut().keep(
                 &self.generation.borrow().model,
@@ -351,7 +349,7 @@ impl Supervisor {
         }
     }
 
-    /// Fetches what is stapled, for as long as the server runs.
+    /// Fetches OCSP responses for as long as the server runs.
     pub async fn staple_ocsp_responses(&self) {
         let state_dir = self.generation.borrow().model.server.state_dir.clone();
         ocsp_stapling::tend(|| Arc::clone(&self.tls.borrow()), &state_dir).await;
@@ -364,12 +362,12 @@ impl Supervisor {
         self.stop.notify_one();
     }
 
-    /// Whether it runs by Apache's configuration, and so obeys Apache's signals.
+    /// Returns true if the server runs an Apache configuration, and so obeys Apache's signals.
     pub fn is_apache(&self) -> bool {
         matches!(self.source, Source::Apache { .. })
     }
 
-    /// As Apache's graceful-stop: requests may finish, and nothing new comes in.
+    /// Like Apache's graceful-stop: requests may finish, and no connection is accepted.
     pub fn ask_stop_refusing(&self) {
         self.refuses.set(true);
         self.ask_stop(true);
@@ -465,8 +463,8 @@ impl Supervisor {
     }
 }
 
-/// Whether a listener is the one that is shown under `actual`, which has the kernel's choice where
-/// the port was left to it.
+/// Returns true if the configured listener is the one shown under `actual`, which has the kernel's
+/// choice of port if none is configured.
 fn is_same(configured: &Address, actual: &Address) -> bool {
     match (configured, actual) {
         (Address::Tcp(configured), Address::Tcp(actual)) if configured.port() == 0 => {

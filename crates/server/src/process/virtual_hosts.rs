@@ -32,7 +32,7 @@ fn purge(hosts: &Arc<Hosts>, names: &[String], all: bool) -> usize {
     }
 }
 
-/// `None`: no database is asked.
+/// `None`: no database is configured.
 pub fn report(generation: &Generation) -> Option<Value> {
     let figures = generation.known_hosts.as_ref()?.figures();
     let (sites, sites_bytes) = generation.derived.counts();

@@ -87,7 +87,7 @@ pub fn by_configuration(jobs: &WarmJobs, model: &Model, listeners: &Listeners, w
     }
 }
 
-/// Its number; `None`: too many are under way.
+/// Starts a job and returns its number; `None`: too many are running.
 pub fn begin(job: &Arc<WarmJob>, jobs: &WarmJobs, workers: &Workers) -> Option<u64> {
     let number = jobs.begin(job)?;
     let (all, count) = (job.concurrency(), workers.len().max(1));

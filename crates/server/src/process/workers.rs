@@ -23,14 +23,13 @@ pub struct Workers {
     handles: RefCell<Vec<WorkerHandle>>,
 }
 
-/// Time for threads to end after they were told to. The end of the process takes along what is left
-/// of them.
+/// Time for threads to end after they were told to. The end of the process ends the rest.
 const THREADS_END_MAX: Duration = Duration::from_secs(5);
 
-/// How often the end of the workers is looked for.
+/// Interval of checks for the end of the workers.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Which core worker n runs on.
+/// The core that worker n runs on.
 pub fn placement(affinity: &Affinity) -> impl Fn(usize) -> Option<usize> + use<> {
     let cores = match affinity {
         Affinity::Off => Vec::new(),
@@ -97,8 +96,8 @@ impl Workers {
         (0..self.len()).for_each(|index| self.tell(index, command()));
     }
 
-    /// Has the listeners closed. A worker counts what it accepts in its last turn; the pause makes
-    /// sure that it has.
+    /// Closes the listeners. The pause covers a worker's last turn, in which it may still accept
+    /// and count connections.
     pub async fn refuse(&self) {
         self.tell_all(|| Command::Drain);
         tokio::time::sleep(POLL).await;

@@ -14,7 +14,7 @@ use saker_testkit::Client;
 
 const PUBLIC: (&str, &str) = ("Cache-Control", "public, max-age=600");
 
-/// What every client sends that does not attack.
+/// Fields of clients that do not attack.
 const USUAL: [(&str, &str); 2] = [("Accept-Language", "de"), ("User-Agent", "usual")];
 
 fn echoing() -> Origin {
@@ -37,8 +37,8 @@ fn echoing() -> Origin {
     })
 }
 
-/// What an application may put into its page: all but the path, so that pages of different paths
-/// can be compared, and fields that it has to name in Vary where it looks at them.
+/// Request data that an application may put into its page: all but the path, so that pages of
+/// different paths can be compared, and fields that it has to list in `Vary` when it reads them.
 fn told(head: &Head) -> String {
     const UNSEEN: [&str; 17] = [
         "connection",

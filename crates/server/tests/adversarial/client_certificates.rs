@@ -1,17 +1,17 @@
-//! Ways around client certificates: other names in the handshake than in the request, other
-//! spellings, other ports and addresses, what an authorized client has left behind (kept outcomes,
-//! tickets, open connections), and sections of a site that require what its host does not.
+//! Attempts to bypass client certificates: other names in the handshake than in the request, other
+//! spellings, other ports and addresses, state left by an authorized client (cached routes,
+//! tickets, open connections), and sections of a site with stricter requirements than its host.
 //!
-//! Caveat: over h3 the client is told of a refused certificate after the handshake, so that a
-//! connection may begin and be lost.
+//! Caveat: over h3 the client learns of a refused certificate after the handshake, so a connection
+//! may begin and be lost.
 
 use crate::{
     harness::{Answer, PROTOCOLS, Protocol, Request, ask, http1_bytes, read_answer, tls_exchange},
     http3_client,
-    operate::{SAKER, folder, start_in, until_ready},
+    operate::{self, folder, start_in},
     tls_site::{self, certificate, openssl, signed},
 };
-use saker_testkit::{ServerProcess, TempDir, free_port, require};
+use saker_testkit::{ServerProcess, TempDir, apache2::load_modules, free_port, require};
 use std::{
     fs,
     net::{IpAddr, SocketAddr},
@@ -99,7 +99,7 @@ fn ask_as(
     }
 }
 
-/// Whether a handshake for this name (`None`: without one) fails where the client has no
+/// True if a handshake for this name (`None`: without one) fails for a client without a
 /// certificate.
 fn is_shut_out(address: SocketAddr, server_name: Option<&str>, protocol: Protocol) -> bool {
     if protocol == Protocol::Http3 {
@@ -181,7 +181,7 @@ fn no_spelling_of_the_host_leads_around_the_handshake() {
                     (421, false),
                     "{protocol:?} {host} by {name:?}"
                 );
-                // A certificate that nobody has asked for is none.
+                // A certificate that the server did not request does not count.
                 let answer = ask_as(&saker.dir, "friend", address, protocol, &by(name));
                 assert_eq!(
                     (answer.status, answer.text().contains(SECRET)),
@@ -294,7 +294,7 @@ fn nor_does_an_upgrade_or_a_tunnel() {
     }
 }
 
-/// What a name means on one port it does not mean on another.
+/// A name means different sites on different ports.
 #[test]
 fn demands_are_those_of_the_port() {
     let (saker, second) = native("certificates-ports");
@@ -383,11 +383,6 @@ fn other_authorities_end_what_open_connections_may_do() {
 /// A server by Apache's configuration; `listen` are addresses, the first of which is asked whether
 /// it is there.
 fn apache(dir: TempDir, listen: &[SocketAddr], conf: &str) -> (ServerProcess, TempDir) {
-    let folder = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"]
-        .map(Path::new)
-        .into_iter()
-        .find(|path| path.is_dir())
-        .unwrap();
     let modules = [
         "mpm_event",
         "authz_core",
@@ -402,15 +397,7 @@ fn apache(dir: TempDir, listen: &[SocketAddr], conf: &str) -> (ServerProcess, Te
         "http2",
         "headers",
     ];
-    let modules: String = modules
-        .iter()
-        .map(|name| {
-            format!(
-                "LoadModule {name}_module {}/mod_{name}.so\n",
-                folder.display()
-            )
-        })
-        .collect();
+    let modules = load_modules(&modules);
     let listen_lines: String = listen
         .iter()
         .map(|address| format!("Listen {address}\n"))
@@ -420,21 +407,9 @@ fn apache(dir: TempDir, listen: &[SocketAddr], conf: &str) -> (ServerProcess, Te
          TypesConfig /etc/mime.types\nDirectoryIndex index.html\nDocumentRoot {{dir}}/www\n<Directory {{dir}}>\nAllowOverride All\nRequire all granted\n</Directory>\n\
          SSLCertificateFile {{dir}}/site.pem\nSSLCertificateKeyFile {{dir}}/site.key\nSSLCACertificateFile {{dir}}/authority.pem\n{conf}"
     );
-    let file = dir
-        .write("httpd.conf", text.replace("{dir}", &dir.to_string_lossy()))
-        .unwrap();
-    let mut command = Command::new(SAKER);
-    command
-        .args(["run", "--workers", "1", "--apache"])
-        .arg(&file)
-        .arg("--state-dir")
-        .arg(dir.join("state"));
-    let server = ServerProcess::start(
-        &mut command,
-        SocketAddr::new([127, 0, 0, 1].into(), listen[0].port()),
-    )
-    .unwrap();
-    until_ready(&server, &dir.join("state"));
+    let server = operate::apache(&text)
+        .at(SocketAddr::new([127, 0, 0, 1].into(), listen[0].port()))
+        .start_in(&dir);
     (server, dir)
 }
 

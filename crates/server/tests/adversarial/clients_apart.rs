@@ -1,8 +1,7 @@
-//! Clients that must not meet: private pages, parts and purges of fifty users behind one address.
+//! Separation of clients: private pages, parts, and purges of fifty users behind one address.
 //!
-//! Each of them is told from the others by one thing only, and everything else that they send is
-//! equal. The page names everything by which its client could be told, so a page of another client
-//! shows at once.
+//! Each user differs from the others by one identifier only; everything else that they send is
+//! equal. The page names all identifiers, so a page of another client shows at once.
 
 use crate::{
     cache_origin::{Cached, Head, Origin, ok, origin},
@@ -501,7 +500,7 @@ fn sessions_by_any_name_are_not_shared() {
             );
             assert_eq!(answer.text(), "|", "{name}");
         }
-        // What nobody is known by is shared.
+        // Responses that identify no client are shared.
         let before = origin.count("/shared");
         for _ in 0..3 {
             let fields = [("Cookie", "_ga=1; theme=dark")];

@@ -27,7 +27,7 @@ struct Recursion {
     name: &'static str,
     /// Files in its folder; `{to}` is the path that it leads to, `{own}` the folder's own.
     files: &'static [(&'static str, &'static str)],
-    /// What is asked for in the folder.
+    /// Target below the folder.
     asked: &'static str,
 }
 
@@ -317,7 +317,7 @@ fn each_with_each_other() {
     lives(&site);
 }
 
-/// What Apache answers 500, and one line says why.
+/// Cases that Apache answers with 500; one log line says why.
 #[test]
 fn circles_are_500_and_told() {
     let site = server();

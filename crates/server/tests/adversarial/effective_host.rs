@@ -85,7 +85,7 @@ fn native() -> Saker {
     )
 }
 
-/// What staff.test's server heard; `None`: another site answered, or none.
+/// Request seen by staff.test's upstream; `None` if another site answered, or none.
 fn heard(answer: &Answer) -> Option<(String, String)> {
     let text = answer.text();
     let target = text

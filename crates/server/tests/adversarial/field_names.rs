@@ -5,7 +5,7 @@
 //! every protocol of the client and of the backend.
 
 use crate::harness::{PROTOCOLS, Protocol, Request, apache, ask, native, tls_exchange};
-use crate::operate::{PATIENCE, folder, until};
+use crate::operate::{PATIENCE, folder, wait_until};
 use saker_testkit::{Client, Saker};
 use std::{
     io::{Read, Write},
@@ -74,7 +74,7 @@ impl Recorder {
                 .windows(LAST.1.len())
                 .any(|part| part == LAST.1.as_bytes())
         };
-        until("the backend was told", is_whole);
+        wait_until("the backend was told", is_whole);
         String::from_utf8_lossy(&std::mem::take(&mut *self.told.lock().unwrap())).into_owned()
     }
 }
@@ -235,8 +235,8 @@ fn programs_are_told_plain_names_only() {
     }
 }
 
-/// `authorize_fields` in every spelling, by every protocol of clients and backends, also with
-/// underscores let pass and also where a route asks nobody.
+/// `authorize_fields` in every spelling, over every protocol of clients and upstreams, also with
+/// underscores allowed and on routes without authorization.
 #[test]
 fn what_an_authorizer_says_of_the_client_cant_be_forged() {
     let recorder = Recorder::start();
@@ -341,7 +341,7 @@ fn fields_of_the_authorizer_survive_connection_and_trailers() {
     );
 }
 
-/// An error page that a program makes is asked for before anybody has vouched for the client.
+/// An error page that a program generates is requested before the client is authorized.
 #[test]
 fn error_pages_are_not_told_forged_fields_either() {
     let recorder = Recorder::start();

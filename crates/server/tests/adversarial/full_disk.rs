@@ -6,17 +6,10 @@
 
 use crate::{
     cache_origin::{ok, origin},
-    operate::{PATIENCE, SAKER, folder},
+    operate::{self, PATIENCE, folder, wait_until},
 };
 use saker_testkit::{Client, ServerProcess, TempDir, free_port, require};
-use std::{
-    fs,
-    net::SocketAddr,
-    path::PathBuf,
-    process::Command,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{fs, net::SocketAddr, path::PathBuf, time::Duration};
 
 struct Disk {
     server: ServerProcess,
@@ -34,19 +27,26 @@ fn start(dir: TempDir, configuration: &str, size_kib: usize, filler_kib: usize) 
     let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
     let disk = dir.join("disk");
     fs::create_dir_all(&disk).unwrap();
-    let text = configuration
-        .replace("{address}", &address.to_string())
-        .replace("{dir}", &dir.to_string_lossy());
-    let file = dir.write("saker.toml", text).unwrap();
     let disk = disk.display();
     let script = format!(
-        "mount -t tmpfs -o size={size_kib}k,mode=755 none {disk} && {{ head -c {}k /dev/zero > {disk}/filler; exec {SAKER} run -c {} ; }}",
-        filler_kib,
-        file.display()
+        "mount -t tmpfs -o size={size_kib}k,mode=755 none {disk} && {{ head -c {filler_kib}k /dev/zero > {disk}/filler; exec \"$0\" \"$@\" ; }}"
     );
-    let mut command = Command::new(require("unshare").unwrap());
-    command.args(["--mount", "--propagation", "private", "sh", "-c", &script]);
-    let server = ServerProcess::start(&mut command, address).unwrap();
+    let unshare = require("unshare").unwrap();
+    let namespace = [
+        unshare.to_str().unwrap(),
+        "--mount",
+        "--propagation",
+        "private",
+        "sh",
+        "-c",
+        &script,
+    ];
+    // Its state directory may be on the disk that only the server sees.
+    let server = operate::native(configuration)
+        .wrapped(&namespace)
+        .at(address)
+        .until_accepting()
+        .start_in(&dir);
     Some(Disk {
         server,
         address,
@@ -70,7 +70,7 @@ impl Disk {
         client.get(target).unwrap()
     }
 
-    /// What X-Cache says of a page, which has to come in any case.
+    /// Value of X-Cache for a page, which has to be served in any case.
     fn cached(&self, target: &str) -> String {
         let response = self.get(target);
         assert_eq!(
@@ -88,14 +88,6 @@ impl Disk {
 }
 
 const PAGE_BYTES: usize = 50_000;
-
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < end, "{what}");
-        thread::sleep(Duration::from_millis(20));
-    }
-}
 
 fn cached_site(origin: SocketAddr, cache: &str) -> String {
     format!(
@@ -151,7 +143,7 @@ fn the_page_cache_leaves_a_reserve() {
     );
     // Others make room.
     fs::remove_file(disk.inside("filler")).unwrap();
-    until("it is kept again", || disk.cached("/late0") == "HIT");
+    wait_until("it is kept again", || disk.cached("/late0") == "HIT");
     assert!(disk.server.stderr().contains("SK1008"));
 }
 

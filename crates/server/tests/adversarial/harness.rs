@@ -6,13 +6,14 @@
 
 use crate::{
     http3_client,
-    operate::{SAKER, until_ready},
+    operate::{self},
     tls_site,
 };
-use saker_testkit::{Client, Saker, ServerProcess, TempDir, free_port, require};
+use saker_testkit::{
+    Client, Saker, ServerProcess, TempDir, apache2::load_modules, free_port, require,
+};
 use std::{
     net::SocketAddr,
-    path::Path,
     process::{Command, Stdio},
 };
 
@@ -352,15 +353,6 @@ const APACHE_MODULES: &[&str] = &[
     "remoteip",
 ];
 
-/// Apache's own modules, which configurations load.
-pub fn apache_modules() -> &'static Path {
-    ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"]
-        .map(Path::new)
-        .into_iter()
-        .find(|path| path.is_dir())
-        .unwrap()
-}
-
 /// A server by Apache's configuration, on a port without TLS and one with.
 pub struct ApacheSite {
     pub server: ServerProcess,
@@ -392,39 +384,27 @@ pub fn apache(dir: TempDir, conf: &str) -> ApacheSite {
 }
 
 /// The same; `prepare` changes how the server is started.
-pub fn apache_with(dir: TempDir, conf: &str, prepare: impl FnOnce(&mut Command)) -> ApacheSite {
+pub fn apache_with(
+    dir: TempDir,
+    conf: &str,
+    prepare: impl Fn(&mut Command) + 'static,
+) -> ApacheSite {
     tls_site::certificate(&dir, "site", "localhost");
     let port = || SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
     let (plain, tls) = (port(), port());
-    let folder = apache_modules();
-    let modules: String = APACHE_MODULES
-        .iter()
-        .map(|name| {
-            format!(
-                "LoadModule {name}_module {}/mod_{name}.so\n",
-                folder.display()
-            )
-        })
-        .collect();
+    let modules = load_modules(APACHE_MODULES);
     let text = format!(
         "ServerRoot {{dir}}\nServerName localhost\nListen {plain}\nListen {tls}\nPidFile {{dir}}/pid\nErrorLog {{dir}}/error.log\n{modules}\
          Protocols h2 http/1.1 h3\nTypesConfig /etc/mime.types\nDocumentRoot {{dir}}/www\n<Directory {{dir}}/www>\nAllowOverride All\nOptions All\nRequire all granted\n</Directory>\n\
          {conf}\n<VirtualHost {tls}>\nServerName localhost\nDocumentRoot {{dir}}/www\nSSLEngine on\nSSLCertificateFile {{dir}}/site.pem\nSSLCertificateKeyFile {{dir}}/site.key\n{conf}\n</VirtualHost>\n"
     );
     let text = text
-        .replace("{dir}", &dir.to_string_lossy())
         .replace("{plain}", &plain.to_string())
         .replace("{tls}", &tls.to_string());
-    let file = dir.write("httpd.conf", text).unwrap();
-    let mut command = Command::new(SAKER);
-    command
-        .args(["run", "--workers", "1", "--apache"])
-        .arg(&file)
-        .arg("--state-dir")
-        .arg(dir.join("state"));
-    prepare(&mut command);
-    let server = ServerProcess::start(&mut command, plain).unwrap();
-    until_ready(&server, &dir.join("state"));
+    let server = operate::apache(&text)
+        .prepared(prepare)
+        .at(plain)
+        .start_in(&dir);
     ApacheSite {
         server,
         dir,

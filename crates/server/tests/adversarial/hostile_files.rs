@@ -67,7 +67,7 @@ fn ways(site: &ApacheSite) -> [(SocketAddr, Protocol); 4] {
     ]
 }
 
-/// What others get meanwhile: 12 of 12.
+/// Checks that 12 of 12 other clients are answered meanwhile.
 fn others_are_answered(site: &ApacheSite) {
     for round in 0..12 {
         assert_eq!(

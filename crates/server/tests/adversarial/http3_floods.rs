@@ -1,8 +1,7 @@
-//! Handshakes that nobody means: many first packets from many ports, whose senders never hear an
-//! answer.
+//! Handshake floods: many first packets from many ports, whose senders never read an answer.
 //!
 //! `SAKER_FLOOD=100000 cargo test -p saker --test adversarial http3_floods::` sends that many; by
-//! default fewer, which is enough to fill every limit.
+//! default fewer, which is enough to reach every limit.
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
@@ -14,7 +13,7 @@ use std::{env, path::Path};
 /// Far more than may be open at a time, proved or not.
 const STARTS: usize = 2_500;
 const ASKED_EVERY: usize = 250;
-/// What handshakes within the limits may take, and no more however many come.
+/// Memory that handshakes within the limits may take; no more, however many arrive.
 const MEMORY_BYTES_MAX: u64 = 48 << 20;
 
 fn counter(state: &Path, name: &str) -> u64 {

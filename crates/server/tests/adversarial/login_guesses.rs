@@ -1,9 +1,8 @@
-//! Passwords guessed at WordPress' doors: however a request is spelled, coded or framed, a client
+//! Password guessing against WordPress: however a request is spelled, coded, or framed, a client
 //! gets the attempts that the site allows.
 //!
-//! Each attack has a site of its own, whose account of the client nothing else touches. The
-//! application behind answers every guess with a fault, in the content coding that the attack asks
-//! for.
+//! Each attack has a site of its own, with an untouched account of the client. The application
+//! answers every guess with a fault, in the content coding that the attack asks for.
 
 use crate::harness::{self, PROTOCOLS, Protocol, Request, apache, ask, native};
 use saker_testkit::{Client, Saker};
@@ -416,10 +415,10 @@ fn attempts_count_for_clients_that_do_not_wait() {
         client.send(probe).unwrap();
         client.read_response().unwrap().status == 403
     };
-    crate::operate::until("the calls are counted", is_refused);
+    crate::operate::wait_until("the calls are counted", is_refused);
 }
 
-/// What a directory index or a rule has led to is what counts, not the path that was asked for.
+/// The file that a directory index or a rule led to counts, not the requested path.
 #[test]
 fn by_apaches_rules() {
     let application = application();

@@ -4,14 +4,17 @@
 //! few paths by changes that people know to open doors elsewhere. What one refuses the other has to
 //! refuse, and a secret is only ever in an answer of both.
 
-use crate::{harness, operate::SAKER};
-use saker_testkit::{Client, Dice, Response, ServerProcess, TempDir, free_port, require};
+use crate::operate::{self};
+use saker_testkit::{
+    Client, Dice, Response, ServerProcess, TempDir,
+    apache2::{load_modules, start_apache2, unprivileged_user},
+    free_port,
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     net::SocketAddr,
     os::unix::fs::{PermissionsExt, symlink},
-    process::Command,
 };
 
 const SECRET: &str = "s3cret";
@@ -262,19 +265,12 @@ impl Pair {
         symlink(dir.join("www/private"), dir.join("www/open/link")).unwrap();
         fs::set_permissions(&*dir, fs::Permissions::from_mode(0o755)).unwrap();
         let (apache, saker) = (configuration(&dir, "apache"), configuration(&dir, "saker"));
-        let mut command = Command::new(require("apache2").unwrap());
-        let apache = ServerProcess::start(
-            command.arg("-f").arg(&apache.0).arg("-DFOREGROUND"),
-            apache.1,
-        )
-        .unwrap();
-        let mut command = Command::new(SAKER);
-        command
-            .args(["run", "--workers", "1", "--apache"])
-            .arg(&saker.0)
-            .arg("--state-dir")
-            .arg(dir.join("saker/state"));
-        let saker = ServerProcess::start(&mut command, saker.1).unwrap();
+        let apache = start_apache2(&apache.0, apache.1).unwrap();
+        let saker = operate::apache("")
+            .existing_file(saker.0)
+            .state_dir("{dir}/saker/state")
+            .at(saker.1)
+            .start_in(&dir);
         Pair {
             apache,
             saker,
@@ -285,13 +281,8 @@ impl Pair {
 
 fn configuration(dir: &TempDir, server: &str) -> (std::path::PathBuf, SocketAddr) {
     let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
-    let user = if rustix::process::geteuid().is_root() {
-        "User www-data\nGroup www-data\n"
-    } else {
-        ""
-    };
-    let folder = harness::apache_modules();
-    let modules: String = [
+    let user = unprivileged_user();
+    let modules = load_modules(&[
         "mpm_event",
         "authz_core",
         "authz_host",
@@ -301,14 +292,7 @@ fn configuration(dir: &TempDir, server: &str) -> (std::path::PathBuf, SocketAddr
         "dir",
         "mime",
         "negotiation",
-    ]
-    .map(|name| {
-        format!(
-            "LoadModule {name}_module {}/mod_{name}.so\n",
-            folder.display()
-        )
-    })
-    .concat();
+    ]);
     let text = format!(
         "ServerRoot {{dir}}\nServerName localhost\nListen {address}\nPidFile {{dir}}/{server}.pid\nDefaultRuntimeDir {{dir}}\nErrorLog {{dir}}/{server}.log\n\
          {modules}{user}TypesConfig /etc/mime.types\nMaxKeepAliveRequests 0\nDocumentRoot {{dir}}/www\n{CONF}"

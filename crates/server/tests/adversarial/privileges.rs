@@ -5,7 +5,7 @@
 //! the user that it becomes. Out of scope: which programs the broker starts (crate `broker`),
 //! suEXEC's checks (`users`).
 
-use crate::operate::{PATIENCE, SAKER, until};
+use crate::operate::{self, PATIENCE, SAKER, wait_until};
 use saker_testkit::{Client, ServerProcess, TempDir, require};
 use std::{
     fs,
@@ -22,7 +22,7 @@ const NOBODY: u32 = 65_534;
 const OPERATOR: u32 = 41_011;
 const ALICE: u32 = 41_012;
 
-/// What a script of the server's own user tries.
+/// Attacks that a script of the server's own user tries.
 const ATTACK: &str = r#"<?php
 $state = $_GET['state']; $pid = (int) $_GET['pid'];
 echo 'user=', posix_getuid(), "\n";
@@ -69,21 +69,10 @@ fn folder(name: &str, files: &[(&str, u32, &str, u32)]) -> TempDir {
 
 /// By the native configuration; `{dir}` and `{port}` are filled in.
 fn native(dir: &TempDir, text: &str) -> ServerProcess {
-    let root = dir.display().to_string();
-    let server = ServerProcess::start_on_free_port(|port| {
-        let text = text
-            .replace("{dir}", &root)
-            .replace("{port}", &port.to_string());
-        let file = dir.write("saker.toml", text).unwrap();
-        // A descriptor that whoever started the server has left open.
-        let mut command = Command::new("/bin/sh");
-        command
-            .args(["-c", "exec 9</etc/passwd; exec \"$0\" run -c \"$1\"", SAKER])
-            .arg(file);
-        command
-    });
-    let server = server.unwrap();
-    until("the server is started", || {
+    // A descriptor that the server's parent left open.
+    let inherits = ["/bin/sh", "-c", "exec 9</etc/passwd; exec \"$0\" \"$@\""];
+    let server = operate::native(text).wrapped(&inherits).start_in(dir);
+    wait_until("the server is started", || {
         status(dir, None).status.success()
     });
     server
@@ -216,20 +205,14 @@ fn php_of_an_apache_configuration_does_not_either() {
         &[("www/attack.php", NOBODY, ATTACK, 0o644)],
     );
     let root = dir.display().to_string();
-    let server = ServerProcess::start_on_free_port(|port| {
-        let text = format!(
-            "LoadModule mpm_event_module modules/mod_mpm_event.so\nLoadModule authz_core_module modules/mod_authz_core.so\n\
-             LoadModule mime_module modules/mod_mime.so\nLoadModule php_module modules/libphp.so\nServerRoot {root}\nListen 127.0.0.1:{port}\n\
+    let text = format!(
+        "LoadModule mpm_event_module modules/mod_mpm_event.so\nLoadModule authz_core_module modules/mod_authz_core.so\n\
+             LoadModule mime_module modules/mod_mime.so\nLoadModule php_module modules/libphp.so\nServerRoot {root}\nListen {{address}}\n\
              ServerName localhost\nUser nobody\nGroup nogroup\nDocumentRoot {root}/www\n<Directory {root}/www>\nRequire all granted\n</Directory>\n\
              <FilesMatch \\.php$>\nSetHandler application/x-httpd-php\n</FilesMatch>\n"
-        );
-        let mut command = Command::new(SAKER);
-        command.args(["run", "--workers", "1", "--apache"]).arg(dir.write("httpd.conf", text).unwrap());
-        command.arg("--state-dir").arg(dir.join("state"));
-        command
-    })
-    .unwrap();
-    until("the server is started", || {
+    );
+    let server = operate::apache(&text).start_in(&dir);
+    wait_until("the server is started", || {
         status(&dir, None).status.success()
     });
     assert_repelled(&attack(&server, &dir), NOBODY);
@@ -273,20 +256,20 @@ fn control_is_for_root_and_named_users() {
         (socket.uid(), socket.permissions().mode() & 0o777),
         (0, 0o600)
     );
-    // The kernel's word counts where somebody has opened the doors.
+    // Peer credentials from the kernel decide, even if the permissions are wide open.
     for (path, mode) in [("state", 0o777), ("state/control.sock", 0o777)] {
         fs::set_permissions(dir.join(path), fs::Permissions::from_mode(mode)).unwrap();
     }
     for user in [NOBODY, OPERATOR] {
         assert!(is_refused(&status(&dir, Some(user))), "{user}");
     }
-    until("the log says so", || {
+    wait_until("the log says so", || {
         server.stderr().contains("SK0206") && server.stderr().contains(&format!("user {OPERATOR}"))
     });
     fs::set_permissions(dir.join("state"), fs::Permissions::from_mode(0o770)).unwrap();
     assert!(status(&dir, None).status.success());
     assert!(server.stop().unwrap().success());
-    // Named, and nobody else; files of the directory stay closed.
+    // Only the named user; files of the directory stay closed.
     let server = native(
         &dir,
         &control_site(&format!("control_users = [\"{OPERATOR}\"]")),
@@ -332,8 +315,8 @@ fn control_is_for_root_and_named_users() {
 
 const PROGRAM: &str = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\nid -u\nid -G\nls -l /proc/$$/fd\nls {dir}/state 2>&1\nls -l /proc/{pid}/fd 2>&1\n";
 
-/// Of a user of its own, and of the server's: three descriptors of its own and the script, whatever
-/// the server and the broker have open.
+/// Programs of a user of their own and of the server's have three descriptors and the script,
+/// whatever the server and the broker have open.
 #[test]
 fn programs_inherit_nothing_and_see_no_state() {
     for (owner, user) in [
@@ -391,7 +374,7 @@ fn programs_inherit_nothing_and_see_no_state() {
     }
 }
 
-/// Where nobody but the user is there to start it, the user controls it, as before.
+/// A server started by an unprivileged user is controlled by that user.
 #[test]
 fn who_starts_a_server_controls_it() {
     let dir = folder(
@@ -399,23 +382,16 @@ fn who_starts_a_server_controls_it() {
         &[("www/index.html", NOBODY, "hello", 0o644)],
     );
     require("curl").unwrap();
-    let root = dir.display().to_string();
-    let server = ServerProcess::start_on_free_port(|port| {
-        let text = control_site("")
-            .replace("user = \"nobody\"\n", "")
-            .replace("{dir}", &root)
-            .replace("{port}", &port.to_string());
-        let mut command = Command::new(SAKER);
-        command
-            .args(["run", "-c"])
-            .arg(dir.write("saker.toml", text).unwrap())
-            .uid(NOBODY)
-            .gid(NOBODY)
-            .current_dir("/");
-        command
-    })
-    .unwrap();
-    until("the server is started", || {
+    let text = control_site("").replace("user = \"nobody\"\n", "");
+    let as_nobody = |command: &mut Command| {
+        command.uid(NOBODY).gid(NOBODY).current_dir("/");
+    };
+    // The socket is the user's, who alone may ask whether the server is ready.
+    let server = operate::native(&text)
+        .prepared(as_nobody)
+        .until_accepting()
+        .start_in(&dir);
+    wait_until("the server is started", || {
         status(&dir, Some(NOBODY)).status.success()
     });
     assert!(status(&dir, None).status.success() && !status(&dir, Some(OPERATOR)).status.success());

@@ -351,7 +351,7 @@ fn content_is_limited_in_every_framing() {
     );
 }
 
-/// Of the server, of a place by URL, of a folder and of its `.htaccess` file.
+/// Limits of the server, of a location, of a directory, and of its `.htaccess` file.
 #[test]
 fn limit_request_body() {
     let (origin, dir) = (Origin::start(), folder("limits-body-apache"));

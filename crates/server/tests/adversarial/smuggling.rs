@@ -4,9 +4,10 @@
 //! and Saker's log doesn't know was smuggled. An attack names `/smuggled-N` where it hides one;
 //! behind each, a plain request with a path of its own has to get its own answer.
 
-use crate::{harness::apache_modules, http3_client, operate, tls_site};
+use crate::{http3_client, operate, tls_site};
 use saker_testkit::{
     Client, Saker, ServerProcess, TempDir,
+    apache2::{load_modules, start_apache2, unprivileged_user},
     frames::{self, Frames, block},
     free_port, require,
 };
@@ -213,7 +214,7 @@ impl Chain {
             .unwrap()
             .get("/last-of-all")
             .unwrap();
-        operate::until("both logs", || {
+        operate::wait_until("both logs", || {
             self.log.count(&self.log.origin, "/last-of-all") > 0
                 && self.log.count(&self.log.own, "/last-of-all") > 0
         });
@@ -240,7 +241,7 @@ impl Chain {
     }
 }
 
-/// Of a request line, without what is no path.
+/// Path in a request line.
 fn path_of(line: &str) -> &str {
     line.split(' ').nth(1).unwrap_or(line)
 }
@@ -286,19 +287,8 @@ fn nginx(dir: &TempDir, address: SocketAddr) -> ServerProcess {
 }
 
 fn apache(dir: &TempDir, address: SocketAddr) -> ServerProcess {
-    let user = if rustix::process::geteuid().is_root() {
-        "User www-data\nGroup www-data\n"
-    } else {
-        ""
-    };
-    let modules: String = ["mpm_event", "authz_core", "headers"]
-        .map(|name| {
-            format!(
-                "LoadModule {name}_module {}/mod_{name}.so\n",
-                apache_modules().display()
-            )
-        })
-        .concat();
+    let user = unprivileged_user();
+    let modules = load_modules(&["mpm_event", "authz_core", "headers"]);
     let text = format!(
         "ServerRoot {{dir}}\nServerName localhost\nListen {address}\nPidFile {{dir}}/origin.pid\nDefaultRuntimeDir {{dir}}\nErrorLog {{dir}}/origin.err\n{modules}{user}\
          MaxKeepAliveRequests 0\nHttpProtocolOptions Unsafe\nDocumentRoot {{dir}}/www\nRequire all granted\nLogFormat %r line\nCustomLog {{dir}}/origin.log line\n\
@@ -311,14 +301,7 @@ fn apache(dir: &TempDir, address: SocketAddr) -> ServerProcess {
     let file = dir
         .write("origin.conf", text.replace("{dir}", &dir.to_string_lossy()))
         .unwrap();
-    ServerProcess::start(
-        Command::new(require("apache2").unwrap())
-            .arg("-f")
-            .arg(&file)
-            .arg("-DFOREGROUND"),
-        address,
-    )
-    .unwrap()
+    start_apache2(&file, address).unwrap()
 }
 
 /// `{length}` is that of the hidden request.

@@ -5,7 +5,7 @@
 use crate::{
     harness::{Protocol, Request, apache, ask, native},
     http3_client,
-    operate::{PATIENCE, configuration, folder, start, until},
+    operate::{PATIENCE, configuration, folder, start, wait_until},
 };
 use saker_testkit::{
     Client,
@@ -79,7 +79,7 @@ fn routes(upstream: SocketAddr) -> String {
     )
 }
 
-/// What the files without a name take of the disk.
+/// Disk space of the unnamed files.
 fn on_disk(pid: u32) -> u64 {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else {
         return 0;
@@ -164,13 +164,13 @@ fn five_hundred_streams_that_do_not_read() {
     );
     let clients = stalled_http2(address, 5, 100);
     others_are_served(address, pid, 8 * MIB);
-    until("files are in use", || {
+    wait_until("files are in use", || {
         metric(&state, "buffer_file_bytes") > MIB && metric(&state, "buffer_file_waits_total") > 0
     });
     others_are_served(address, pid, 8 * MIB);
     assert!(metric(&state, "buffer_file_bytes") <= 8 * MIB);
     drop(clients);
-    until("the room is given back", || {
+    wait_until("the room is given back", || {
         metric(&state, "buffer_file_bytes") == 0
     });
     assert_eq!(on_disk(pid), 0);
@@ -190,7 +190,7 @@ fn connections_that_do_not_read_until_later() {
     );
     let mut clients = stalled_http1(address, 60);
     others_are_served(address, pid, 8 * MIB);
-    until("files are in use", || {
+    wait_until("files are in use", || {
         metric(&state, "buffer_file_bytes") > MIB
     });
     let readers: Vec<_> = clients
@@ -202,7 +202,7 @@ fn connections_that_do_not_read_until_later() {
         .into_iter()
         .for_each(|reader| reader.join().unwrap());
     drop(clients);
-    until("the room is given back", || {
+    wait_until("the room is given back", || {
         metric(&state, "buffer_file_bytes") == 0
     });
 }
@@ -263,10 +263,10 @@ fn by_apaches_configuration() {
     let site = apache(folder("stalled-apache"), &conf);
     let clients = stalled_http1(site.plain, 40);
     others_are_served(site.plain, site.server.pid(), 64 * MIB);
-    until("files are in use", || on_disk(site.server.pid()) > MIB);
+    wait_until("files are in use", || on_disk(site.server.pid()) > MIB);
     others_are_served(site.plain, site.server.pid(), 64 * MIB);
     drop(clients);
-    until("the room is given back", || on_disk(site.server.pid()) == 0);
+    wait_until("the room is given back", || on_disk(site.server.pid()) == 0);
 }
 
 /// One that is always ready to say more has no more of the worker than others.

@@ -9,7 +9,7 @@
 use crate::harness::{self, ApacheSite, PROTOCOLS, Protocol, Request};
 use std::fs;
 
-/// What the process may have taken, at most, in KiB.
+/// Memory limit of the process, in KiB.
 const MEMORY_KIB_MAX: u64 = 600 << 10;
 
 /// Lines that grow beyond any bound, and the answer to `/NAME/a.html`; `None`: it breaks off.

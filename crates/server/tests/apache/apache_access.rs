@@ -3,12 +3,16 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
+use crate::operate;
 use md5::{Digest, Md5};
-use saker_testkit::{Client, Response, ServerProcess, TempDir, free_port, require};
+use saker_testkit::{
+    Client, Response, ServerProcess, TempDir,
+    apache2::{load_modules, start_apache2},
+    free_port, wait_for, wait_until_or,
+};
 use std::{
     fs, io,
     net::SocketAddr,
-    path::Path,
     process::Command,
     thread,
     time::{Duration, Instant},
@@ -33,16 +37,8 @@ const MODULES: &[&str] = &[
 /// A folder with a page in it, and a configuration around `conf` for a server at `address`.
 fn configuration(dir: &TempDir, address: SocketAddr, conf: &str) -> io::Result<std::path::PathBuf> {
     let root = dir.display().to_string();
-    let folder = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"]
-        .into_iter()
-        .find(|folder| Path::new(folder).is_dir());
-    let folder = folder.ok_or_else(|| io::Error::other("apache2 has no modules here"))?;
     let mut text = format!("ServerRoot {root}\nServerName server.test\nListen {address}\n");
-    MODULES.iter().for_each(|module| {
-        text.push_str(&format!(
-            "LoadModule {module}_module {folder}/mod_{module}.so\n"
-        ))
-    });
+    text.push_str(&load_modules(MODULES));
     text.push_str(&format!(
         "PidFile {root}/pid\nDefaultRuntimeDir {root}\nErrorLog {root}/error-{}.log\nDocumentRoot {root}/site\nUser www-data\nGroup www-data\n{}",
         address.port(),
@@ -55,33 +51,17 @@ fn configuration(dir: &TempDir, address: SocketAddr, conf: &str) -> io::Result<s
 fn saker(dir: &TempDir, conf: &str) -> (ServerProcess, SocketAddr) {
     let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
     let file = configuration(dir, address, conf).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
-    command
-        .args(["run", "--workers", "1", "--apache"])
-        .arg(file)
-        .arg("--state-dir")
-        .arg(dir.join("state"));
-    (
-        ServerProcess::start(&mut command, address).unwrap(),
-        address,
-    )
+    let saker = operate::apache("")
+        .existing_file(file)
+        .at(address)
+        .start_in(dir);
+    (saker, address)
 }
 
 fn apache(dir: &TempDir, conf: &str) -> (ServerProcess, SocketAddr) {
     let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
     let file = configuration(dir, address, conf).unwrap();
-    let program = require("apache2").unwrap();
-    (
-        ServerProcess::start(
-            Command::new(program)
-                .arg("-f")
-                .arg(file)
-                .arg("-DFOREGROUND"),
-            address,
-        )
-        .unwrap(),
-        address,
-    )
+    (start_apache2(&file, address).unwrap(), address)
 }
 
 fn ask(address: SocketAddr, method: &str, target: &str, fields: &[(&str, &str)]) -> Response {
@@ -337,18 +317,15 @@ fn digest_exchange(address: SocketAddr) -> Vec<String> {
     let nonce = parameter(short.field("WWW-Authenticate").unwrap_or_default(), "nonce")
         .unwrap_or_default()
         .to_owned();
-    thread::sleep(Duration::from_millis(2500));
     let late = Proof {
         uri: "/short",
         nonce: &nonce,
         ..good
     };
-    let response = ask(
-        address,
-        "GET",
-        "/short",
-        &[("Authorization", &late.value())],
-    );
+    let response = wait_for("the nonce ends", || {
+        let fields = [("Authorization", &*late.value())];
+        Some(ask(address, "GET", "/short", &fields)).filter(|response| response.status != 200)
+    });
     lines.push(format!("late: {}", shown(&response, &nonce)));
     lines
 }
@@ -592,25 +569,18 @@ fn logs_say_who_asked() {
     ask(address, "GET", "/open", &[]);
     let expected = "/page.txt 192.0.2.1 127.0.0.1 me 200\n/open 192.0.2.2 127.0.0.1 - 200\n/open 192.0.2.3 127.0.0.1 - 200\n\
                     /open 127.0.0.1 127.0.0.1 - 200\n";
-    let until = Instant::now() + Duration::from_secs(5);
-    loop {
-        let log = fs::read_to_string(dir.join("access.log")).unwrap_or_default();
-        if log == expected {
-            return;
-        }
-        assert!(Instant::now() < until, "{log}");
-        thread::sleep(Duration::from_millis(50));
-    }
+    let log = || fs::read_to_string(dir.join("access.log")).unwrap_or_default();
+    wait_until_or(|| log() == expected, log);
 }
 
-/// What `saker explain` says about a page under `section`.
+/// Output of `saker explain` for a page under `section`.
 fn explained(section: &str, fields: &[&str]) -> String {
     let dir = TempDir::new("explain").unwrap();
     let conf =
         format!("BrowserMatch \"Mozilla/2\" nokeepalive\n<Location />\n{section}\n</Location>\n");
     let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
     let file = configuration(&dir, address, &conf).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
+    let mut command = Command::new(crate::operate::SAKER);
     command.arg("explain").arg("--apache").arg(file);
     command.args(fields.iter().flat_map(|field| ["-H", field]));
     let output = command
@@ -621,32 +591,35 @@ fn explained(section: &str, fields: &[&str]) -> String {
 }
 
 #[test]
-fn what_does_not_look_at_the_client_may_be_kept() {
-    for (section, kept) in [
-        ("Require all granted", true),
-        ("Order allow,deny\nAllow from all", true),
-        ("Order deny,allow\nDeny from all\nAllow from all", true),
-        ("Require method GET", true),
-        ("Require expr %{REQUEST_URI} =~ /page/", true),
-        ("<Limit POST>\nRequire all denied\n</Limit>", true),
-        ("Require all granted\nRequire ip 10", true),
-        ("Require ip 127\nRequire all granted", false),
+fn rules_about_paths_and_recorded_tests_are_kept() {
+    // Kept for all requests, for those with the same results of tests, or not at all.
+    let (all, tested, none) = ((true, false), (true, true), (false, false));
+    for (section, expected) in [
+        ("Require all granted", all),
+        ("Order allow,deny\nAllow from all", all),
+        ("Order deny,allow\nDeny from all\nAllow from all", all),
+        ("Require method GET", all),
+        ("Require expr %{REQUEST_URI} =~ /page/", all),
+        ("<Limit POST>\nRequire all denied\n</Limit>", all),
+        ("Require all granted\nRequire ip 10", all),
+        ("Order deny,allow\nDeny from env=nokeepalive", tested),
+        ("Require ip 127\nRequire all granted", tested),
         (
             "<RequireAll>\nRequire all granted\nRequire not ip 10\n</RequireAll>",
-            false,
+            tested,
         ),
-        ("Require expr %{HTTP:X-Key} == ''", false),
-        ("Order deny,allow\nDeny from env=nokeepalive", false),
-        ("Require local", false),
+        ("Require expr %{HTTP:X-Key} == ''", tested),
+        ("Require expr tolower(%{HTTP:X-Key}) == ''", none),
+        ("Require local", none),
     ] {
         let text = explained(section, &[]);
         assert!(text.contains("response        200"), "{section}\n{text}");
-        assert_eq!(
-            text.lines()
-                .any(|line| line.starts_with("kept            in memory")),
-            kept,
-            "{section}\n{text}"
+        let is_kept = |line: &str| line.starts_with("kept            in memory");
+        let found = (
+            text.lines().any(is_kept),
+            text.contains("same results of the rules' tests"),
         );
+        assert_eq!(found, expected, "{section}\n{text}");
     }
 }
 

@@ -4,17 +4,18 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
-use saker_testkit::{Client, ServerProcess, TempDir, free_port, require};
+use crate::operate;
+use saker_testkit::{
+    Client, ServerProcess, TempDir,
+    apache2::{load_modules, start_apache2, unprivileged_user},
+    free_port, wait_until,
+};
 use std::{
     fs,
     net::{SocketAddr, TcpStream},
     path::Path,
-    process::Command,
-    thread,
-    time::Duration,
 };
 
-const MODULES: &[&str] = &["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"];
 const HOSTS: &[(&str, &str)] = &[
     ("one", "127.0.0.11:{port}"),
     ("two", "127.0.0.11:{port}"),
@@ -42,20 +43,13 @@ fn configuration(
     hosts: &[(&str, &str)],
     server: &str,
 ) -> String {
-    let (root, modules) = (
-        dir.display(),
-        MODULES
-            .iter()
-            .find(|folder| Path::new(folder).is_dir())
-            .unwrap(),
-    );
+    let root = dir.display();
     let mut text = format!(
         "ServerRoot {root}\nServerName main.test\nDocumentRoot {root}/main\nPidFile {root}/{server}.pid\nDefaultRuntimeDir {root}\nErrorLog {root}/{server}.log\n\
-         LoadModule mpm_event_module {modules}/mod_mpm_event.so\nLoadModule authz_core_module {modules}/mod_authz_core.so\nListen {listen}{port}\n"
+         {}Listen {listen}{port}\n{}",
+        load_modules(&["mpm_event", "authz_core"]),
+        unprivileged_user()
     );
-    if rustix::process::geteuid().is_root() {
-        text.push_str("User www-data\nGroup www-data\n");
-    }
     for (name, addresses) in hosts {
         let addresses = addresses.replace("{port}", &port.to_string());
         text.push_str(&format!("<VirtualHost {addresses}>\n    ServerName {name}.test\n    DocumentRoot {root}/{name}\n</VirtualHost>\n"));
@@ -63,14 +57,14 @@ fn configuration(
     text
 }
 
-/// Who answers, for each address and name.
+/// Host that answers, for each address and name.
 fn answers(server: &ServerProcess) -> Vec<String> {
     let port = server.address().port();
     let mut all = Vec::new();
     for last in LOCALS {
         let address = SocketAddr::from(([127, 0, 0, *last], port));
         for name in NAMES {
-            // Twice: what is kept must not be anybody else's.
+            // Twice: cached routes must belong to the same host.
             for _ in 0..2 {
                 let response =
                     Client::connect(address)
@@ -101,28 +95,18 @@ fn compare(name: &str, listen: &str, hosts: &[(&str, &str)]) {
     let write =
         |server: &str| fs::write(&file, configuration(&dir, port, listen, hosts, server)).unwrap();
     write("apache");
-    let apache = ServerProcess::start(
-        Command::new(require("apache2").unwrap())
-            .arg("-f")
-            .arg(&file)
-            .arg("-DFOREGROUND"),
-        address,
-    )
-    .unwrap();
+    let apache = start_apache2(&file, address).unwrap();
     let theirs = answers(&apache);
     apache.stop().unwrap();
     // Its children may still hold the socket.
-    while TcpStream::connect(address).is_ok() {
-        thread::sleep(Duration::from_millis(5));
-    }
+    wait_until("apache2 has closed its socket", || {
+        TcpStream::connect(address).is_err()
+    });
     write("saker");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
-    command
-        .args(["run", "--workers", "1", "--apache"])
-        .arg(&file)
-        .arg("--state-dir")
-        .arg(dir.join("state"));
-    let saker = ServerProcess::start(&mut command, address).unwrap();
+    let saker = operate::apache("")
+        .existing_file("httpd.conf")
+        .at(address)
+        .start_in(&dir);
     let ours = answers(&saker);
     saker.stop().unwrap();
     let differences: Vec<String> = theirs

@@ -4,15 +4,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
-use saker_testkit::{Response, Saker, TempDir};
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt,
-    thread,
-    time::{Duration, Instant},
-};
+use crate::operate;
+use saker_testkit::{Response, Saker, TempDir, saker::adjustable_clock, wait_until_or};
+use std::{fs, os::unix::fs::PermissionsExt};
 
-const SAKER: &str = env!("CARGO_BIN_EXE_saker");
 /// Counts its runs, and says what the test wants it to say.
 const SCRIPT: &str = "#!/bin/sh\necho run >> '{dir}/made'\ncat '{dir}/said'\nprintf 'Content-Type: text/html\\n\\n'\n\
                       printf '%s %s [%s]' \"$REQUEST_URI\" \"$(grep -c run '{dir}/made')\" \"$LSCACHE_VARY_VALUE\"\n";
@@ -52,6 +47,7 @@ impl Site {
     fn with_hosts(name: &str, hosts: &str) -> Site {
         let dir = TempDir::new(name).unwrap();
         fs::set_permissions(dir.join(""), fs::Permissions::from_mode(0o755)).unwrap();
+        adjustable_clock(&dir).unwrap();
         let script = dir
             .write(
                 "www/x.cgi",
@@ -68,13 +64,13 @@ impl Site {
              <Directory {{dir}}/www>\nOptions FollowSymLinks ExecCGI Includes\nAllowOverride All\nRequire all granted\n</Directory>\n{hosts}"
         );
         let site = Site {
-            saker: Saker::with_apache(SAKER, dir, &text).unwrap(),
+            saker: operate::apache(&text).start(dir),
         };
         site.says("");
         site
     }
 
-    /// What the script's response has in its head from now on.
+    /// Sets response fields of the script from now on.
     fn says(&self, fields: &str) {
         self.saker
             .dir
@@ -101,7 +97,7 @@ impl Site {
             .unwrap()
     }
 
-    /// What X-LiteSpeed-Cache says.
+    /// Value of X-LiteSpeed-Cache.
     fn cached(&self, target: &str) -> String {
         self.ask(target, &[])
             .field("x-litespeed-cache")
@@ -109,7 +105,7 @@ impl Site {
             .to_owned()
     }
 
-    /// Whether the script runs for each of two requests.
+    /// True for each of two requests for which the script runs.
     fn runs(&self, target: &str, fields: &[(&str, &str)]) -> [bool; 2] {
         [(); 2].map(|()| {
             let before = self.made();
@@ -119,15 +115,7 @@ impl Site {
     }
 
     fn until(&self, what: &str, is_so: impl Fn() -> bool) {
-        let start = Instant::now();
-        while !is_so() {
-            assert!(
-                start.elapsed() < Duration::from_secs(10),
-                "{what}\n{}",
-                self.saker.server.stderr()
-            );
-            thread::sleep(Duration::from_millis(2));
-        }
+        wait_until_or(is_so, || format!("{what}\n{}", self.saker.server.stderr()));
     }
 }
 
@@ -223,14 +211,13 @@ fn rules_tell_the_cache() {
     assert!(site.ask("/kept", &[]).text().ends_with("[]"));
 }
 
-/// LSCache protocol 3.2: what works in the background is begun by somebody who does not wait for
-/// it.
+/// LSCache protocol 3.2: background jobs are started by clients that do not wait for them.
 #[test]
 fn noabort_lets_a_program_outlive_its_client() {
     let site = Site::start("ac-noabort", "Protocols h2c http/1.1");
     let done = site.saker.dir.join("done");
     let text = format!(
-        "#!/bin/sh\nsleep 1\necho \"$QUERY_STRING\" >> '{}'\nprintf 'Content-Type: text/plain\\n\\n'\n",
+        "#!/bin/sh\necho \"$QUERY_STRING\" >> '{0}.begun'\nsleep 1\necho \"$QUERY_STRING\" >> '{0}'\nprintf 'Content-Type: text/plain\\n\\n'\n",
         done.display()
     );
     let script = site.saker.dir.write("www/slow.cgi", text).unwrap();
@@ -241,7 +228,11 @@ fn noabort_lets_a_program_outlive_its_client() {
         client
             .send(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
             .unwrap();
-        thread::sleep(Duration::from_millis(300));
+        let begun = format!("{}\n", target.rsplit('?').next().unwrap());
+        site.until("the program has begun", || {
+            fs::read_to_string(site.saker.dir.join("done.begun"))
+                .is_ok_and(|text| text.contains(&begun))
+        });
         client.reset().unwrap();
     }
     // Over HTTP/2, where a client takes its streams along.
@@ -339,7 +330,7 @@ fn mod_caches_directives() {
     );
     site.says("ETag: \"a\"");
     assert_eq!(site.runs("/x.cgi/short/a", &[]), [true, false]);
-    thread::sleep(Duration::from_millis(4100));
+    site.saker.advance_clock(5).unwrap();
     assert_eq!(
         site.runs("/x.cgi/short/a", &[]),
         [true, false],
@@ -351,7 +342,7 @@ fn mod_caches_directives() {
     assert_eq!(without_query.runs("/x.cgi?a=2", &[]), [false, false]);
 }
 
-/// Of both: what is not of the moment.
+/// Fields that both servers send and that do not depend on time.
 fn lasting(response: &Response) -> Vec<(String, String)> {
     let passing = [
         "date",

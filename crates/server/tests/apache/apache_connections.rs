@@ -3,11 +3,14 @@
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
-use saker_testkit::{Client, Pebble, ServerProcess, TempDir, free_port, require};
+use crate::operate;
+use saker_testkit::{
+    Client, Pebble, ServerProcess, TempDir, apache2::load_modules, free_port, require,
+    wait_until_or, wait_until_settled,
+};
 use std::{
     fs,
     net::SocketAddr,
-    path::PathBuf,
     process::{Command, Output},
     time::{Duration, Instant},
 };
@@ -38,31 +41,11 @@ impl Server {
         dir.write("www/page.txt", "page\n").unwrap();
         let port = free_port().unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], port));
-        let folder = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"]
-            .map(PathBuf::from)
-            .into_iter()
-            .find(|path| path.is_dir());
-        let load = |name: &&str| {
-            format!(
-                "LoadModule {name}_module {}/mod_{name}.so\n",
-                folder.as_ref().unwrap().display()
-            )
-        };
         let text = format!(
             "ServerRoot {{dir}}\nServerName {name}.test\nListen {address}\nDocumentRoot {{dir}}/www\nPidFile {{dir}}/pid\nErrorLog {{dir}}/error.log\n{}{conf}\n",
-            MODULES.iter().map(load).collect::<String>()
+            load_modules(MODULES)
         );
-        let text = text
-            .replace("{dir}", &dir.to_string_lossy())
-            .replace("{port}", &port.to_string());
-        let file = dir.write("httpd.conf", text).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
-        command
-            .args(["run", "--workers", "2", "--apache"])
-            .arg(&file)
-            .arg("--state-dir")
-            .arg(dir.join("state"));
-        let process = ServerProcess::start(&mut command, address).unwrap();
+        let process = operate::apache(&text).workers(2).at(address).start_in(&dir);
         Server {
             process,
             dir,
@@ -214,20 +197,12 @@ fn managed_domains() {
     );
     let server = Server::start("managed", TempDir::new("managed").unwrap(), &conf);
     let log = server.dir.join("error.log");
-    let until = Instant::now() + Duration::from_secs(40);
     let issued = "issued: a.example, b.example, c.example, d.example";
-    while !fs::read_to_string(&log)
-        .unwrap_or_default()
-        .contains(issued)
-    {
-        assert!(
-            Instant::now() < until,
-            "{}{}",
-            fs::read_to_string(&log).unwrap_or_default(),
-            server.process.stderr()
-        );
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let said = || fs::read_to_string(&log).unwrap_or_default();
+    wait_until_or(
+        || said().contains(issued),
+        || format!("{}{}", said(), server.process.stderr()),
+    );
     let root = pebble.root().unwrap();
     for name in ["a.example", "d.example"] {
         let resolve = format!("{name}:{}:127.0.0.1", pebble.tls_port);
@@ -283,14 +258,16 @@ fn ten_thousand_hosts_in_memory() {
         Server::new("hosts-none", ""),
         Server::new("hosts-many", &text),
     );
-    // Whoever answers has begun; the last of the start comes right after it.
+    // A server that answers has nearly started; the rest follows at once.
     for server in [&bare, &many] {
         server
             .client()
             .request("GET", "/page.txt", &[("Host", "nobody")])
             .unwrap();
     }
-    std::thread::sleep(Duration::from_millis(300));
+    for server in [&bare, &many] {
+        wait_until_settled("memory", || server.process.tree().memory().rss_bytes);
+    }
     let bytes = many
         .process
         .tree()
@@ -316,7 +293,7 @@ fn a_body_that_comes_too_slowly() {
             .send("POST /page.txt HTTP/1.1\r\nHost: x\r\nContent-Length: 200\r\n\r\n")
             .unwrap();
         let sent = (0..200 / piece.len()).take_while(|_| {
-            std::thread::sleep(Duration::from_millis(200));
+            client.pause(Duration::from_millis(200)).unwrap();
             began.elapsed() < Duration::from_secs(20) && client.send(piece).is_ok()
         });
         (sent.count() * piece.len(), began.elapsed())

@@ -6,7 +6,7 @@
 
 use crate::databases::{Mariadb, Postgres, certificates::Certificates};
 use crate::operate;
-use crate::operate::until;
+use crate::operate::wait_until;
 use saker_testkit::{
     Client, Response, Saker, TempDir, free_port,
     mmdb::{Data, database},
@@ -14,7 +14,6 @@ use saker_testkit::{
 };
 use std::{fs, process::Command};
 
-const SAKER: &str = env!("CARGO_BIN_EXE_saker");
 /// ann:secret
 const ANN: &str = "Basic YW5uOnNlY3JldA==";
 const STORED: &str = "{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=";
@@ -50,7 +49,7 @@ fn serve(dir: TempDir, conf: &str) -> Saker {
          LoadModule authz_dbd_module modules/mod_authz_dbd.so\nListen {{address}}\nServerName a\nDocumentRoot {{dir}}/www\nErrorLog {{dir}}/error.log\n\
          <Directory {{dir}}/www>\nRequire all granted\n</Directory>\n{conf}"
     );
-    Saker::with_apache(SAKER, dir, &text).unwrap()
+    operate::apache(&text).start(dir)
 }
 
 fn error_log(saker: &Saker) -> String {
@@ -96,7 +95,7 @@ fn tables() -> String {
     )
 }
 
-/// What holds whatever the database is.
+/// Checks that hold for every database.
 fn check(saker: &Saker) {
     for _ in 0..2 {
         assert_eq!(
@@ -195,7 +194,7 @@ fn mariadb_that_comes_and_goes() {
         ask(&saker, "/one.html", &[("Authorization", ANN)]).status,
         200
     );
-    // Away: nobody is let in, maps have no value, and what was found stays found.
+    // During an outage, no client is authorized, maps have no value, and earlier results stay.
     database.end();
     assert_eq!(
         ask(&saker, "/one.html", &[("Authorization", ANN)]).status,
@@ -211,7 +210,7 @@ fn mariadb_that_comes_and_goes() {
         error_log(&saker)
     );
     database.start_again();
-    until("users are known again", || {
+    wait_until("users are known again", || {
         ask(&saker, "/one.html", &[("Authorization", ANN)]).status == 200
     });
 }
@@ -316,7 +315,7 @@ fn over_tls() {
             .unwrap();
         assert_eq!(response.status, status, "{host}: {}", error_log(&saker));
     }
-    until("it is said", || {
+    wait_until("it is said", || {
         error_log(&saker).contains("UnknownIssuer") && error_log(&saker).contains("`ssl-ca`")
     });
 }
@@ -386,7 +385,7 @@ fn where_clients_are() {
         );
     }
     let log = || fs::read_to_string(saker.dir.join("places.log")).unwrap_or_default();
-    until("it is logged", || {
+    wait_until("it is logged", || {
         log().matches("/two.html XA XA\n").count() == 3
             && log().matches("/two.html - -\n").count() == 3
     });

@@ -9,7 +9,7 @@
 use crate::operate;
 use crate::operate::{saker, stderr, stdout};
 use crate::tls_site::certificate;
-use saker_testkit::{Client, ServerProcess, TempDir, free_port, require};
+use saker_testkit::{Client, TempDir, free_port, require};
 use std::{
     fs,
     net::SocketAddr,
@@ -101,14 +101,10 @@ fn is_read_without_errors_and_served() {
     let said = format!("{}{}", stdout(&checked), stderr(&checked));
     assert!(checked.status.success(), "{said}");
     assert!(!said.contains("error:"), "{said}");
-    let mut command = Command::new(operate::SAKER);
-    command
-        .args(["run", "--workers", "1", "--apache"])
-        .arg(&configuration)
-        .arg("--state-dir")
-        .arg(dir.join("state"));
-    let server =
-        ServerProcess::start(&mut command, SocketAddr::from(([127, 0, 0, 1], plain))).unwrap();
+    let server = operate::apache("")
+        .existing_file(configuration)
+        .at(SocketAddr::from(([127, 0, 0, 1], plain)))
+        .start_in(&dir);
     let mut client = Client::connect(server.address()).unwrap();
     for target in ["/", "/index.html"] {
         let response = client.get(target).unwrap();

@@ -1,16 +1,15 @@
-//! Pages with server-side includes and filters that are programs, where it matters what happens
-//! beside the answer: other requests go on, programs end with whoever asked for them, what is long
-//! is sent while it is made.
+//! Pages with server-side includes, and filters that are programs, as far as they affect more than
+//! the response: other requests go on, programs end with their client, long responses are sent
+//! while they are generated.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
-use saker_testkit::{Client, ServerProcess, TempDir};
+use crate::operate;
+use saker_testkit::{Client, ServerProcess, TempDir, apache2::load_modules, wait_for, wait_until};
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
     path::Path,
-    process::Command,
-    thread,
     time::{Duration, Instant},
 };
 
@@ -31,30 +30,15 @@ impl Site {
             )
             .unwrap();
         }
-        let server = ServerProcess::start_on_free_port(|port| {
-            let root = dir.display();
-            let modules: String = ["mpm_event", "mime", "include", "ext_filter"]
-                .map(|name| format!("LoadModule {name}_module modules/mod_{name}.so\n"))
-                .concat();
-            let text = format!(
-                "ServerRoot {root}\n{modules}Listen 127.0.0.1:{port}\nServerName localhost\nDocumentRoot {root}/www\n\
-                 ExtFilterDefine upper cmd=\"/usr/bin/tr a-z A-Z\"\nExtFilterDefine stuck cmd=\"/bin/sh {root}/www/stuck.sh\"\n\
-                 <Directory {root}/www>\n    Options +Includes\n    AddType text/html .shtml .html\n    AddOutputFilter INCLUDES .shtml\n\
-                 AddOutputFilter upper .up\n    AddOutputFilter stuck .stuck\n    XBitHack full\n</Directory>\n"
-            );
-            let path = dir.write("httpd.conf", text).unwrap();
-            let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
-            command
-                .args(["run", "--workers", "1", "--apache"])
-                .arg(path)
-                .arg("--state-dir")
-                .arg(dir.join("state"));
-            command
-        });
-        Site {
-            dir,
-            server: server.unwrap(),
-        }
+        let modules = load_modules(&["mpm_event", "mime", "include", "ext_filter"]);
+        let text = format!(
+            "ServerRoot {{dir}}\n{modules}Listen {{address}}\nServerName localhost\nDocumentRoot {{dir}}/www\n\
+             ExtFilterDefine upper cmd=\"/usr/bin/tr a-z A-Z\"\nExtFilterDefine stuck cmd=\"/bin/sh {{dir}}/www/stuck.sh\"\n\
+             <Directory {{dir}}/www>\n    Options +Includes\n    AddType text/html .shtml .html\n    AddOutputFilter INCLUDES .shtml\n\
+             AddOutputFilter upper .up\n    AddOutputFilter stuck .stuck\n    XBitHack full\n</Directory>\n"
+        );
+        let server = operate::apache(&text).start_in(&dir);
+        Site { dir, server }
     }
 
     fn client(&self) -> Client {
@@ -66,32 +50,19 @@ impl Site {
     /// The number of a process that a program has written down.
     fn process_in(&self, file: &str) -> String {
         let path = self.dir.join(file);
-        let start = Instant::now();
-        loop {
+        wait_for(&format!("a process id in {file}"), || {
             let text = fs::read_to_string(&path).unwrap_or_default();
-            if text.ends_with('\n') {
-                return text.trim().to_owned();
-            }
-            assert!(
-                start.elapsed() < PATIENCE,
-                "{file} never came\n{}",
-                self.server.stderr()
-            );
-            thread::sleep(Duration::from_millis(5));
-        }
+            text.strip_suffix('\n').map(|pid| pid.trim().to_owned())
+        })
     }
 }
 
 fn until_gone(process: &str) {
-    let start = Instant::now();
-    // Zombies are nobody's any more.
-    let is_there = || {
-        fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
-    };
-    while is_there() {
-        assert!(start.elapsed() < PATIENCE, "{process} is still there");
-        thread::sleep(Duration::from_millis(20));
-    }
+    // Zombies have ended, too.
+    wait_until(&format!("process {process} ends"), || {
+        fs::read_to_string(format!("/proc/{process}/stat"))
+            .map_or(true, |stat| stat.contains(") Z "))
+    });
 }
 
 #[test]

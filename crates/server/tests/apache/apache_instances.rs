@@ -1,7 +1,8 @@
-//! Servers of several Apache configurations side by side, none of which is told a state directory.
+//! Servers of several Apache configurations side by side, without configured state directories.
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
+use crate::operate::{self, SAKER};
 use saker_testkit::{Client, ServerProcess, TempDir};
 use std::{
     fs,
@@ -9,10 +10,8 @@ use std::{
     process::Command,
 };
 
-const SAKER: &str = env!("CARGO_BIN_EXE_saker");
-
-/// State directories that were made without being asked for: root's stand beside the default one,
-/// anybody else's in the user's own folder.
+/// State directories that were created by default: root's beside the default one, other users' in
+/// their own folder.
 fn states(dir: &Path) -> Vec<PathBuf> {
     let entries = [dir.join("var-lib"), dir.join("state/saker")]
         .into_iter()
@@ -21,40 +20,43 @@ fn states(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// For root, `/var/lib` is a folder of the test: each server sees a mount of its own there.
+fn wrapper(dir: &TempDir) -> Vec<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Vec::new();
+    }
+    fs::create_dir_all(dir.join("var-lib")).unwrap();
+    let script = "mount --bind \"$0\" /var/lib && exec \"$@\"";
+    let folder = dir.join("var-lib").display().to_string();
+    ["unshare", "--mount", "sh", "-c", script, &folder]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+/// A command of the server's, which finds state directories where `start` has them.
 fn saker(dir: &TempDir) -> Command {
-    let mut command = if rustix::process::geteuid().is_root() {
-        fs::create_dir_all(dir.join("var-lib")).unwrap();
-        let mut command = Command::new("unshare");
-        let script = "mount --bind \"$1\" /var/lib && shift && exec \"$@\"";
-        command
-            .args(["--mount", "sh", "-c", script, "sh"])
-            .arg(dir.join("var-lib"))
-            .arg(SAKER);
-        command
-    } else {
-        Command::new(SAKER)
-    };
-    command.env("XDG_STATE_HOME", dir.join("state"));
+    let words = [wrapper(dir), vec![SAKER.to_owned()]].concat();
+    let mut command = Command::new(&words[0]);
+    command
+        .args(&words[1..])
+        .env("XDG_STATE_HOME", dir.join("state"));
     command
 }
 
 fn start(dir: &TempDir, name: &str) -> ServerProcess {
     dir.write(&format!("{name}/www/index.html"), name).unwrap();
-    let server = ServerProcess::start_on_free_port(|port| {
-        let root = dir.join(name);
-        let root = root.display();
-        let text = format!(
-            "ServerRoot {root}\nLoadModule mpm_event_module modules/mod_mpm_event.so\nLoadModule dir_module modules/mod_dir.so\n\
-             Listen 127.0.0.1:{port}\nServerName {name}\nPidFile {root}/pid\nErrorLog {root}/error.log\nDocumentRoot {root}/www\n"
-        );
-        let path = dir.write(&format!("{name}/httpd.conf"), text).unwrap();
-        let mut command = saker(dir);
-        command
-            .args(["run", "--workers", "1", "--apache"])
-            .arg(path);
-        command
-    });
-    server.unwrap()
+    let root = dir.join(name);
+    let root = root.display();
+    let text = format!(
+        "ServerRoot {root}\nLoadModule mpm_event_module modules/mod_mpm_event.so\nLoadModule dir_module modules/mod_dir.so\n\
+         Listen {{address}}\nServerName {name}\nPidFile {root}/pid\nErrorLog {root}/error.log\nDocumentRoot {root}/www\n"
+    );
+    let wrapper = wrapper(dir);
+    operate::apache(&text)
+        .file(format!("{name}/httpd.conf"))
+        .default_state_dir()
+        .wrapped(&wrapper.iter().map(String::as_str).collect::<Vec<_>>())
+        .env("XDG_STATE_HOME", dir.join("state"))
+        .start_in(dir)
 }
 
 #[test]

@@ -1,12 +1,12 @@
-//! Whose limits count: of the address, of the handshake, of the host that is asked. What apache2
-//! 2.4.71 does, over HTTP/1 and HTTP/2.
+//! Scope of limits: those of the address, of the handshake, and of the requested host, as in
+//! apache2 2.4.71, over HTTP/1 and HTTP/2.
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
-use saker_testkit::{Client, ServerProcess, TempDir, free_port, require};
+use crate::operate;
+use saker_testkit::{Client, ServerProcess, TempDir, apache2::load_modules, free_port, require};
 use std::{
     net::SocketAddr,
-    path::PathBuf,
     process::Command,
     time::{Duration, Instant},
 };
@@ -35,17 +35,7 @@ impl Server {
         assert!(openssl.output().unwrap().status.success());
         let [address, tls] =
             [0; 2].map(|_| SocketAddr::from(([127, 0, 0, 1], free_port().unwrap())));
-        let folder = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"]
-            .map(PathBuf::from)
-            .into_iter()
-            .find(|path| path.is_dir());
-        let load = |name: &str| {
-            format!(
-                "LoadModule {name}_module {}/mod_{name}.so\n",
-                folder.as_ref().unwrap().display()
-            )
-        };
-        let modules: String = [
+        let modules = load_modules(&[
             "mpm_event",
             "authz_core",
             "ssl",
@@ -53,9 +43,7 @@ impl Server {
             "reqtimeout",
             "rewrite",
             "headers",
-        ]
-        .map(load)
-        .concat();
+        ]);
         let narrow = "LimitRequestLine 100\nLimitRequestFieldSize 100\nLimitRequestFields 5\nRequestReadTimeout header=1 body=1\n";
         let wide = "LimitRequestLine 1000\nLimitRequestFieldSize 1000\nLimitRequestFields 50\nRequestReadTimeout header=30 body=3\nKeepAliveTimeout 1\n";
         let host = |address: &SocketAddr, name: &str, limits: &str, more: &str| {
@@ -78,16 +66,7 @@ impl Server {
              Protocols h2 h2c http/1.1\n{}",
             hosts.concat()
         );
-        let file = dir
-            .write("httpd.conf", text.replace("{dir}", &dir.to_string_lossy()))
-            .unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
-        command
-            .args(["run", "--workers", "1", "--apache"])
-            .arg(&file)
-            .arg("--state-dir")
-            .arg(dir.join("state"));
-        let process = ServerProcess::start(&mut command, address).unwrap();
+        let process = operate::apache(&text).at(address).start_in(&dir);
         Server {
             _process: process,
             _dir: dir,

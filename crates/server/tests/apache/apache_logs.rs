@@ -1,23 +1,25 @@
-//! Access logs: the lines of the real apache2 and ours, for the same configuration, the same
+//! Access logs: the lines of the real apache2 and ours, for the same configuration and the same
 //! requests, at the same address one after the other.
 //!
-//! Difficulty: times, durations and process ids differ from run to run; logs that hold them are
-//! compared with every number the same.
+//! Caveat: times, durations, and process ids differ from run to run; logs that contain them are
+//! compared with every number equal.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
-use saker_testkit::{Client, ServerProcess, TempDir, free_port, require};
+use crate::operate;
+use saker_testkit::{
+    Client, ServerProcess, TempDir,
+    apache2::{load_modules, start_apache2, unprivileged_user},
+    free_port, poll,
+};
 use std::{
     fs,
     net::{Ipv4Addr, SocketAddr},
     os::unix::fs::{MetadataExt, PermissionsExt},
-    path::Path,
     process::Command,
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-const MODULE_FOLDERS: [&str; 2] = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"];
 const MODULES: [&str; 13] = [
     "mpm_event",
     "authn_file",
@@ -52,10 +54,6 @@ impl Site {
             dir.write(path, content.replace("{dir}", &dir.display().to_string()))
                 .unwrap();
         }
-        let modules = MODULE_FOLDERS
-            .iter()
-            .find(|folder| Path::new(folder).is_dir())
-            .expect("apache2 has no modules here");
         for server in ["apache", "saker"] {
             let root = dir.display();
             fs::create_dir_all(dir.join(server)).unwrap();
@@ -64,14 +62,8 @@ impl Site {
             let mut text = format!(
                 "ServerRoot {root}\nServerName server.test\nListen {address}\nPidFile {server}/pid\nErrorLog {server}/error.log\n"
             );
-            MODULES.iter().for_each(|module| {
-                text.push_str(&format!(
-                    "LoadModule {module}_module {modules}/mod_{module}.so\n"
-                ))
-            });
-            if rustix::process::geteuid().is_root() {
-                text.push_str("User www-data\nGroup www-data\n");
-            }
+            text.push_str(&load_modules(&MODULES));
+            text.push_str(unprivileged_user());
             text.push_str(&format!("DefaultRuntimeDir {root}/{server}\nTypesConfig {root}/mime.types\nDocumentRoot {root}/www\n<Directory {root}>\nAllowOverride All\n</Directory>\n"));
             text.push_str(
                 &conf
@@ -87,27 +79,25 @@ impl Site {
     /// The requests to both, over one connection as far as it goes: apache2 writes the lines of
     /// different connections as its threads see fit.
     fn run(&self, requests: &[String], piped: &[(&str, usize)]) {
-        let mut apache = Command::new(require("apache2").unwrap());
-        apache
-            .arg("-f")
-            .arg(self.dir.join("apache.conf"))
-            .arg("-DFOREGROUND");
-        self.ask(&mut apache, requests, || {
+        let running = start_apache2(&self.dir.join("apache.conf"), self.address).unwrap();
+        self.wait_for_cgid();
+        self.ask(running, requests, || {
             piped
                 .iter()
                 .for_each(|(log, count)| drop(self.lines("apache", log, *count)))
         });
-        let mut saker = Command::new(env!("CARGO_BIN_EXE_saker"));
-        saker
-            .args(["run", "--workers", "1", "--apache"])
-            .arg(self.dir.join("saker.conf"))
-            .arg("--state-dir")
-            .arg(self.dir.join("state"));
-        self.ask(&mut saker, requests, || {
+        self.ask(self.saker(), requests, || {
             piped
                 .iter()
                 .for_each(|(log, count)| drop(self.lines("saker", log, *count)))
         });
+    }
+
+    fn saker(&self) -> ServerProcess {
+        operate::apache("")
+            .existing_file("saker.conf")
+            .at(self.address)
+            .start_in(&self.dir)
     }
 
     /// apache2 accepts connections before mod_cgid's daemon has given its socket to the server's
@@ -118,7 +108,7 @@ impl Site {
             return;
         }
         let is_socket = |name: &str| name.starts_with("cgisock");
-        crate::operate::until("mod_cgid is ready", || {
+        crate::operate::wait_until("mod_cgid is ready", || {
             fs::read_dir(self.dir.join("apache")).is_ok_and(|entries| {
                 entries.flatten().any(|entry| {
                     entry.file_name().to_str().is_some_and(is_socket)
@@ -129,15 +119,7 @@ impl Site {
     }
 
     /// `settle`: before it is stopped, because apache2 ends its log programs at once.
-    fn ask(&self, command: &mut Command, requests: &[String], settle: impl Fn()) {
-        let server = ServerProcess::start(command, self.address).unwrap();
-        if command
-            .get_program()
-            .as_encoded_bytes()
-            .ends_with(b"apache2")
-        {
-            self.wait_for_cgid();
-        }
+    fn ask(&self, server: ServerProcess, requests: &[String], settle: impl Fn()) {
         let mut client = None;
         for request in requests {
             let mut own = client
@@ -172,14 +154,13 @@ impl Site {
     }
 
     fn lines(&self, server: &str, log: &str, count: usize) -> Vec<String> {
-        let (path, start) = (self.dir.join(format!("{server}/{log}")), Instant::now());
-        loop {
-            let text = fs::read_to_string(&path).unwrap_or_default();
-            if text.lines().count() >= count || start.elapsed() > PATIENCE {
-                return text.lines().map(str::to_owned).collect();
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
+        let path = self.dir.join(format!("{server}/{log}"));
+        let read = || fs::read_to_string(&path).unwrap_or_default();
+        let text = poll(PATIENCE, || {
+            Some(read()).filter(|text| text.lines().count() >= count)
+        });
+        let text = text.unwrap_or_else(read);
+        text.lines().map(str::to_owned).collect()
     }
 
     /// As many lines as apache2 has written, and the same. It writes them after the answers, so
@@ -333,7 +314,7 @@ fn which_requests_and_which_logs() {
     }
 }
 
-/// How many lines apache2 writes.
+/// Number of lines that apache2 writes, per log.
 const LINES: &[(&str, usize)] = &[
     ("all.log", 44),
     ("one.log", 46),
@@ -346,7 +327,7 @@ const LINES: &[(&str, usize)] = &[
     ("teed.log", 21),
 ];
 
-/// What rewriting says of itself, without what differs from server to server.
+/// Trace lines of the rewrite engine, without differences between servers.
 fn traces(text: &str) -> Vec<String> {
     let lines = text.lines().filter_map(|line| {
         let level = line
@@ -397,8 +378,8 @@ fn rewriting_is_traced_as_apache_does() {
     assert_eq!(saker.len(), apache.len());
 }
 
-/// What the formats make of messages about clients, which begin with `>`; ids the same, and what
-/// the servers say themselves left out.
+/// Messages about clients in the log's format, which begin with `>`; ids made equal, and the
+/// servers' own messages left out.
 fn told(text: &str) -> Vec<String> {
     let without_ids = |line: &str| {
         let word = |word: &str| {
@@ -490,13 +471,7 @@ fn error_logs_go_where_they_are_sent() {
         ),
     );
     site.dir.write("saker.conf", text).unwrap();
-    let mut saker = Command::new(env!("CARGO_BIN_EXE_saker"));
-    saker
-        .args(["run", "--workers", "1", "--apache"])
-        .arg(site.dir.join("saker.conf"))
-        .arg("--state-dir")
-        .arg(site.dir.join("state"));
-    site.ask(&mut saker, &[get("/page.html", "")], || ());
+    site.ask(site.saker(), &[get("/page.html", "")], || ());
     let lines = site.lines("saker", "piped.log", 3);
     assert!(
         lines.iter().any(|line| line.contains("SK0102: listening")),

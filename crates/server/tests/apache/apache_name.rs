@@ -2,14 +2,13 @@
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
-use saker_testkit::{Client, TempDir, free_port};
+use saker_testkit::{Client, TempDir, free_port, wait_until};
 use std::{
     fs,
     net::SocketAddr,
     os::unix::fs::symlink,
     path::PathBuf,
     process::{Command, Output},
-    time::{Duration, Instant},
 };
 
 struct Site {
@@ -30,7 +29,7 @@ impl Site {
         dir.write("www/index.html", "hello\n").unwrap();
         dir.write("run/.keep", "").unwrap();
         for name in ["apache2", "httpd", "apachectl"] {
-            symlink(env!("CARGO_BIN_EXE_saker"), dir.join(name)).unwrap();
+            symlink(crate::operate::SAKER, dir.join(name)).unwrap();
         }
         Site {
             dir,
@@ -74,14 +73,6 @@ fn out(output: &Output) -> String {
 
 fn err(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !holds() {
-        assert!(Instant::now() < end, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[test]
@@ -181,14 +172,14 @@ fn start_graceful_stop() {
             .status
             .success()
     );
-    until("the changed configuration is in force", || !site.answers());
+    wait_until("the changed configuration is in force", || !site.answers());
     assert_eq!(
         fs::read_to_string(site.pid_file()).unwrap(),
         pid,
         "the same process goes on"
     );
     assert!(site.run("apache2", "-k stop -f {conf}").status.success());
-    until("the file goes with the process", || {
+    wait_until("the file goes with the process", || {
         !site.pid_file().exists()
     });
 }

@@ -3,8 +3,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
-use saker_testkit::{Client, Response, ServerProcess, TempDir, require};
-use std::{process::Command, thread, time::Duration};
+use crate::operate;
+use saker_testkit::{
+    Client, Response, ServerProcess, TempDir,
+    apache2::{load_modules, start_apache2, unprivileged_user},
+    free_port, wait_until,
+};
+use std::net::SocketAddr;
 
 struct Site {
     _dir: TempDir,
@@ -12,6 +17,7 @@ struct Site {
 }
 
 const MODULES: &[&str] = &[
+    "mpm_event",
     "authz_core",
     "dir",
     "status",
@@ -21,27 +27,13 @@ const MODULES: &[&str] = &[
     "mime",
 ];
 
-fn conf(dir: &TempDir, port: u16, more: &str) -> String {
-    let folder = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"]
-        .into_iter()
-        .find(|folder| std::path::Path::new(folder).is_dir());
-    let folder = folder.expect("apache2 has no modules here");
+fn conf(dir: &TempDir, more: &str) -> String {
     let mut text = format!(
-        "ServerRoot {}\nListen 127.0.0.1:{port}\nPidFile pid\nErrorLog error.log\nServerName www.test\n",
-        dir.display()
+        "ServerRoot {0}\nListen {{address}}\nPidFile pid\nErrorLog error.log\nServerName www.test\nDefaultRuntimeDir {0}\n{1}{2}",
+        dir.display(),
+        load_modules(MODULES),
+        unprivileged_user()
     );
-    text.push_str(&format!(
-        "LoadModule mpm_event_module {folder}/mod_mpm_event.so\nDefaultRuntimeDir {}\n",
-        dir.display()
-    ));
-    MODULES.iter().for_each(|module| {
-        text.push_str(&format!(
-            "LoadModule {module}_module {folder}/mod_{module}.so\n"
-        ))
-    });
-    if rustix::process::geteuid().is_root() {
-        text.push_str("User www-data\nGroup www-data\n");
-    }
     text.push_str(&format!(
         "TypesConfig mime.types\nDocumentRoot {0}/www\n<Directory {0}>\nOptions Indexes\n</Directory>\n\
          <Location /server-status>\nSetHandler server-status\n</Location>\n<Location /server-info>\nSetHandler server-info\n</Location>\n{more}",
@@ -50,45 +42,28 @@ fn conf(dir: &TempDir, port: u16, more: &str) -> String {
     text
 }
 
+fn folder(name: &str) -> TempDir {
+    let dir = TempDir::new(name).unwrap();
+    dir.write("mime.types", "text/html html\n").unwrap();
+    dir.write("www/index.html", "index").unwrap();
+    dir.write("www/list/a.txt", "a").unwrap();
+    dir
+}
+
 impl Site {
     fn start(name: &str, more: &str) -> Site {
-        Site::start_with(name, more, |path, dir| {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
-            command
-                .args(["run", "--workers", "2", "--apache"])
-                .arg(path)
-                .arg("--state-dir")
-                .arg(dir.join("state"));
-            command
-        })
-    }
-
-    fn start_with(
-        name: &str,
-        more: &str,
-        command: impl Fn(&std::path::Path, &TempDir) -> Command,
-    ) -> Site {
-        let dir = TempDir::new(name).unwrap();
-        dir.write("mime.types", "text/html html\n").unwrap();
-        dir.write("www/index.html", "index").unwrap();
-        dir.write("www/list/a.txt", "a").unwrap();
-        let server = ServerProcess::start_on_free_port(|port| {
-            let path = dir.write("httpd.conf", conf(&dir, port, more)).unwrap();
-            command(&path, &dir)
-        });
-        Site {
-            server: server.unwrap(),
-            _dir: dir,
-        }
+        let dir = folder(name);
+        let server = operate::apache(&conf(&dir, more)).workers(2).start_in(&dir);
+        Site { server, _dir: dir }
     }
 
     fn apache(name: &str, more: &str) -> Site {
-        let program = require("apache2").unwrap();
-        Site::start_with(name, more, |path, _| {
-            let mut command = Command::new(&program);
-            command.arg("-f").arg(path).arg("-DFOREGROUND");
-            command
-        })
+        let dir = folder(name);
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
+        let text = conf(&dir, more).replace("{address}", &address.to_string());
+        let file = dir.write("httpd.conf", text).unwrap();
+        let server = start_apache2(&file, address).unwrap();
+        Site { server, _dir: dir }
     }
 
     fn get(&self, target: &str) -> Response {
@@ -128,7 +103,11 @@ fn the_keys_that_programs_read_are_apaches() {
     [&apache, &saker]
         .iter()
         .for_each(|site| drop(site.get("/index.html")));
-    thread::sleep(Duration::from_millis(1_100));
+    for site in [&apache, &saker] {
+        wait_until("rates are told", || {
+            site.text("/server-status?auto").contains("ReqPerSec")
+        });
+    }
     // The load of the processor is only told where there is some.
     let shown = |site: &Site| {
         keys(&site.text("/server-status?auto"))

@@ -2,17 +2,17 @@
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
-use saker_testkit::{ServerProcess, TempDir, free_port, require};
+use crate::operate;
+use saker_testkit::{
+    ServerProcess, TempDir, apache2::load_modules, free_port, require, wait_until_or,
+};
 use std::{
     fs,
     net::SocketAddr,
     os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command, Stdio},
-    time::{Duration, Instant},
 };
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 fn address() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()))
@@ -34,36 +34,15 @@ fn shell(script: &str, dir: &Path) {
 
 /// `conf` stands in a host of TLS; `{dir}` is filled in.
 fn start(dir: &TempDir, address: SocketAddr, server: &str, conf: &str) -> ServerProcess {
-    let folder = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"]
-        .map(PathBuf::from)
-        .into_iter()
-        .find(|path| path.is_dir());
-    let load = |name: &str| {
-        format!(
-            "LoadModule {name}_module {}/mod_{name}.so\n",
-            folder.as_ref().unwrap().display()
-        )
-    };
-    let modules: String = ["mpm_event", "authz_core", "ssl", "socache_shmcb"]
-        .map(load)
-        .concat();
+    let modules = load_modules(&["mpm_event", "authz_core", "ssl", "socache_shmcb"]);
     let text = format!(
         "ServerRoot {{dir}}\nServerName main.test\nListen {address}\nPidFile {{dir}}/pid\nErrorLog {{dir}}/error.log\n{modules}{server}\n\
          <VirtualHost {address}>\nServerName a.example\nDocumentRoot {{dir}}\nSSLEngine on\n{conf}\n</VirtualHost>\n"
     );
-    let file = dir
-        .write("httpd.conf", text.replace("{dir}", &dir.to_string_lossy()))
-        .unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
-    command
-        .args(["run", "--workers", "1", "--apache"])
-        .arg(&file)
-        .arg("--state-dir")
-        .arg(dir.join("state"));
-    ServerProcess::start(&mut command, address).unwrap()
+    operate::apache(&text).at(address).start_in(dir)
 }
 
-/// What OpenSSL's client sees.
+/// Output of OpenSSL's client.
 fn visit(address: SocketAddr) -> String {
     let mut client = Command::new(require("openssl").unwrap());
     client
@@ -84,15 +63,10 @@ fn visit(address: SocketAddr) -> String {
 }
 
 fn until(what: &str, dir: &TempDir, holds: impl Fn() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(
-            Instant::now() < end,
-            "{what}: {}",
-            fs::read_to_string(dir.join("error.log")).unwrap_or_default()
-        );
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    wait_until_or(holds, || {
+        let log = fs::read_to_string(dir.join("error.log")).unwrap_or_default();
+        format!("{what}: {log}")
+    });
 }
 
 /// Ends with the test.
@@ -130,8 +104,8 @@ const AUTHORITY: &str = "set -e
     chmod 600 leaf.key
     printf 'V\\t350101000000Z\\t\\t1000\\tunknown\\t/CN=a.example\\n' >index";
 
-/// Fetched while the server runs, shown, kept, and shown after a restart though nobody answers any
-/// more.
+/// A staple is fetched while the server runs, sent, stored, and sent after a restart even if the
+/// responder is gone.
 #[test]
 fn responses_are_fetched_and_stapled() {
     let dir = TempDir::new("stapling").unwrap();
@@ -142,7 +116,7 @@ fn responses_are_fetched_and_stapled() {
     let at = address();
     let is_stapled = || visit(at).contains("Cert Status: good");
     let running = start(&dir, at, server, conf);
-    // Nobody answers yet, and nobody waits for it.
+    // The responder does not answer yet, and clients do not wait for it.
     assert!(visit(at).contains("OCSP response: no response sent"));
     until("a message about it", &dir, || {
         fs::read_to_string(dir.join("error.log"))
@@ -236,7 +210,7 @@ fn passphrases_by_a_program() {
         let mut command = Command::new(require("setsid").unwrap());
         command
             .arg("-w")
-            .arg(env!("CARGO_BIN_EXE_saker"))
+            .arg(crate::operate::SAKER)
             .args(["run", "--apache"])
             .arg(file)
             .arg("--state-dir")
@@ -274,7 +248,7 @@ fn only_hosts_that_clients_reach_by_tls_are_warned_about() {
             dir.display()
         );
         let file = dir.write("httpd.conf", text).unwrap();
-        let output = Command::new(env!("CARGO_BIN_EXE_saker"))
+        let output = Command::new(crate::operate::SAKER)
             .args(["check", "--apache"])
             .arg(file)
             .output()

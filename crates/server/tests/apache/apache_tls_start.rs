@@ -3,7 +3,12 @@
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
-use saker_testkit::{Client, ServerProcess, TempDir, free_port, require};
+use crate::operate;
+use saker_testkit::{
+    Client, ServerProcess, TempDir,
+    apache2::{load_modules, start_apache2, unprivileged_user},
+    free_port, require,
+};
 use std::{
     io::Write,
     net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},
@@ -68,24 +73,8 @@ fn filled(dir: &TempDir, text: &str, ip: IpAddr, ports: &[u16]) -> String {
 }
 
 fn configuration(dir: &TempDir, server: &str, text: &str) -> PathBuf {
-    let modules = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"]
-        .map(PathBuf::from)
-        .into_iter()
-        .find(|path| path.is_dir());
-    let load = |name: &str| {
-        format!(
-            "LoadModule {name}_module {}/mod_{name}.so\n",
-            modules.as_ref().unwrap().display()
-        )
-    };
-    let modules: String = ["mpm_event", "authz_core", "ssl", "socache_shmcb"]
-        .map(load)
-        .concat();
-    let user = if rustix::process::geteuid().is_root() {
-        "User www-data\nGroup www-data\n"
-    } else {
-        ""
-    };
+    let modules = load_modules(&["mpm_event", "authz_core", "ssl", "socache_shmcb"]);
+    let user = unprivileged_user();
     let root = dir.display();
     let head = format!(
         "ServerRoot {root}\nServerName main.test\nPidFile {root}/{server}.pid\nDefaultRuntimeDir {root}\nErrorLog {root}/{server}.log\n\
@@ -96,23 +85,18 @@ fn configuration(dir: &TempDir, server: &str, text: &str) -> PathBuf {
 
 fn saker(dir: &TempDir, text: &str, ports: &[u16]) -> ServerProcess {
     let file = configuration(dir, "saker", &filled(dir, text, SAKER, ports));
-    let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
-    command
-        .args(["run", "--workers", "1", "--apache"])
-        .arg(file)
-        .arg("--state-dir")
-        .arg(dir.join("state"));
-    ServerProcess::start(&mut command, SocketAddr::new(SAKER, ports[0])).unwrap()
+    operate::apache("")
+        .existing_file(file)
+        .at(SocketAddr::new(SAKER, ports[0]))
+        .start_in(dir)
 }
 
 fn apache(dir: &TempDir, text: &str, ports: &[u16]) -> ServerProcess {
     let file = configuration(dir, "apache", &filled(dir, text, APACHE, ports));
-    let mut command = Command::new(require("apache2").unwrap());
-    command.arg("-f").arg(file).arg("-DFOREGROUND");
-    ServerProcess::start(&mut command, SocketAddr::new(APACHE, ports[0])).unwrap()
+    start_apache2(&file, SocketAddr::new(APACHE, ports[0])).unwrap()
 }
 
-/// What a client sees of a port: the subject of a certificate, or the status of a plain request.
+/// Answer of a port: the subject of its certificate, or the status of a plain request.
 fn seen(address: SocketAddr, name: &str) -> String {
     let mut client = Command::new(require("openssl").unwrap());
     client
@@ -236,7 +220,7 @@ fn an_engine_without_effect_is_warned_about() {
     let dir = folder("apache-engine-void");
     let text = "Listen 18443\n{main}\n<VirtualHost *:18443>\nServerName a.test\n</VirtualHost>\n<VirtualHost *:18443>\nServerName b.test\nSSLEngine on\n</VirtualHost>\n";
     let file = configuration(&dir, "saker", &filled(&dir, text, SAKER, &[]));
-    let output = Command::new(env!("CARGO_BIN_EXE_saker"))
+    let output = Command::new(crate::operate::SAKER)
         .args(["check", "--apache"])
         .arg(file)
         .output()
@@ -273,7 +257,7 @@ const VERSION_1: &str = "
     cat list.crl between.crl >both.crl
     chmod 644 *";
 
-/// What openssl's client is answered; nothing where the handshake fails.
+/// Response to openssl's client; empty if the handshake fails.
 fn answer(address: SocketAddr, arguments: &[&str]) -> String {
     let mut client = Command::new(require("openssl").unwrap());
     client
@@ -303,7 +287,7 @@ fn answer(address: SocketAddr, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&child.wait_with_output().unwrap().stdout).into_owned()
 }
 
-/// Whether a request comes through with this certificate.
+/// True if a request succeeds with this certificate.
 fn comes_in(dir: &TempDir, address: SocketAddr, certificate: &str, version: &str) -> bool {
     let [pem, key] = ["pem", "key"].map(|ending| {
         dir.join(format!("{certificate}.{ending}"))
@@ -374,7 +358,7 @@ fn certificates_and_lists_of_version_1() {
     }
 }
 
-/// What is not there any more is warned about and replaced by what is: the server starts.
+/// A missing file is warned about and replaced by what exists: the server starts.
 #[test]
 fn ciphers_and_protocols_of_the_last_century() {
     let dir = folder("apache-outdated");
@@ -455,7 +439,7 @@ fn sections_and_lists_without_anything() {
             &[],
         ),
     );
-    let output = Command::new(env!("CARGO_BIN_EXE_saker"))
+    let output = Command::new(crate::operate::SAKER)
         .args(["check", "--apache"])
         .arg(file)
         .output()

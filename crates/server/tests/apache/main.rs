@@ -33,3 +33,4 @@ mod apache_tls;
 mod apache_tls_start;
 mod differential;
 mod panels;
+mod request_rules;

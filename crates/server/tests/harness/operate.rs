@@ -1,12 +1,13 @@
-//! What tests of operating a server share: the binary as a command, its control socket, and load
-//! that forgives nothing.
+//! Shared code of tests that operate a server: the binary as a command, its control socket, and
+//! load that tolerates no failure.
 //!
-//! The difficulty is time: a debug build answers some thousand requests a second, so the load is
-//! pipelined, and a response is compared as a whole with the one before it.
+//! Caveat: time. A debug build answers some thousand requests a second, so the load is pipelined,
+//! and a response is compared as a whole with the previous one.
 // Each test program uses its part; a test that fails may say so as it likes.
-#![allow(dead_code, clippy::panic)]
+#![allow(dead_code, unused_imports, clippy::panic)]
 
-use saker_testkit::{Client, Saker, ServerProcess, TempDir};
+use saker_testkit::{Client, Saker, ServerProcess, TempDir, saker::Builder};
+pub use saker_testkit::{PATIENCE, wait_until};
 use serde_json::Value;
 use std::{
     ffi::OsStr,
@@ -20,12 +21,9 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
 };
 
 pub const SAKER: &str = env!("CARGO_BIN_EXE_saker");
-/// Far beyond what anything takes on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Runs to its end. One that serves where it should have ended is stopped after a minute, with a
 /// status of its own (124).
@@ -62,29 +60,34 @@ pub fn folder(name: &str) -> TempDir {
     dir
 }
 
+/// A server with a native configuration.
+pub fn native(configuration: &str) -> Builder {
+    Saker::native(SAKER, configuration)
+}
+
+/// A server with Apache's configuration.
+pub fn apache(configuration: &str) -> Builder {
+    Saker::apache(SAKER, configuration)
+}
+
+/// A link to the server by a name of Apache's, with Apache's command line.
+pub fn httpd(program: &Path, configuration: &str) -> Builder {
+    Saker::httpd(program, configuration)
+}
+
+/// `saker serve` with these arguments.
+pub fn serve(arguments: &[&str]) -> Builder {
+    Saker::serve(SAKER, arguments)
+}
+
+/// A server with a native configuration, in the [`folder`] of this name.
 pub fn start(name: &str, configuration: &str) -> Saker {
-    start_in(folder(name), configuration)
+    native(configuration).start(folder(name))
 }
 
-/// Returns once the server has started as a whole: its sockets accept before that, and its workers
-/// come up one by one.
+/// A server with a native configuration, in this folder.
 pub fn start_in(dir: TempDir, configuration: &str) -> Saker {
-    let saker = Saker::with_configuration(SAKER, dir, configuration).expect("started");
-    until_ready(&saker.server, &saker.dir.join("state"));
-    saker
-}
-
-pub fn until_ready(server: &ServerProcess, state_dir: &Path) {
-    let is_ready = || ask(state_dir, "status").is_some_and(|status| status["pid"] == server.pid());
-    let end = Instant::now() + PATIENCE;
-    while !is_ready() {
-        assert!(
-            Instant::now() < end,
-            "not ready after {PATIENCE:?}; it said:\n{}",
-            server.stderr()
-        );
-        thread::sleep(Duration::from_millis(5));
-    }
+    native(configuration).start(dir)
 }
 
 /// Writes a changed configuration for a running server.
@@ -103,7 +106,7 @@ pub fn reload(saker: &Saker) -> Output {
     ])
 }
 
-/// What the control socket in `state_dir` answers to a verb.
+/// Answer of the control socket in `state_dir` to a verb.
 pub fn ask(state_dir: &Path, verb: &str) -> Option<Value> {
     let mut stream = UnixStream::connect(state_dir.join("control.sock")).ok()?;
     stream
@@ -118,15 +121,6 @@ pub fn generation(saker: &Saker) -> u64 {
     ask(&saker.dir.join("state"), "status")
         .and_then(|status| status["generation"].as_u64())
         .unwrap_or(0)
-}
-
-/// Waits until `done` says so; `what` is for the person who reads that it never did.
-pub fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !done() {
-        assert!(Instant::now() < end, "waited {PATIENCE:?}: {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
 }
 
 pub fn lines(path: &Path) -> Vec<String> {
@@ -214,7 +208,7 @@ impl Load {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// How many requests were answered right; the first thing that went wrong, if anything did.
+    /// Returns the number of correct responses, or the first failure.
     pub fn finish(self) -> Result<u64, String> {
         self.end.store(true, Ordering::Relaxed);
         for thread in self.threads {
@@ -223,7 +217,7 @@ impl Load {
         Ok(self.requests.load(Ordering::Relaxed))
     }
 
-    /// Whether a thread has ended, which none does by itself unless something went wrong.
+    /// True if a thread has ended, which happens only after a failure.
     pub fn has_failed(&self) -> bool {
         self.threads.iter().any(JoinHandle::is_finished)
     }

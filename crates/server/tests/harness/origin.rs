@@ -2,13 +2,16 @@
 // Each test program uses its part; a test that fails may say so as it likes.
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
-use saker_testkit::{Client, Response, Saker, TempDir, saker::adjustable_clock};
+use crate::operate;
+use saker_testkit::{
+    Client, Response, Saker, TempDir, keep_waiting, saker::adjustable_clock, wait_until_or,
+};
 use std::{
     io::{Read, Write},
     os::unix::net::{UnixListener, UnixStream},
     sync::{Arc, Condvar, Mutex},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// A request as it came: the target, and the whole head in lower case but for its first line.
@@ -18,9 +21,15 @@ pub struct Asked {
     pub head: String,
     /// Requests for this target so far, with this one.
     pub count: usize,
+    pub connection: Arc<UnixStream>,
 }
 
 impl Asked {
+    /// Takes its time with the answer, as long as the server waits for it.
+    pub fn pause(&self, time: Duration) {
+        keep_waiting(&*self.connection, time).unwrap();
+    }
+
     pub fn field(&self, name: &str) -> Option<&str> {
         self.head
             .lines()
@@ -87,15 +96,14 @@ impl Origin {
     /// Asks for a target until the answer is this, since what the cache makes by itself it makes
     /// beside responses.
     pub fn until_text(&self, target: &str, text: &str) {
-        let end = Instant::now() + Duration::from_secs(20);
-        loop {
-            let got = self.get(target, &[]).text();
-            if got == text {
-                return;
-            }
-            assert!(Instant::now() < end, "{target}: {got:?}, not {text:?}");
-            thread::sleep(Duration::from_millis(5));
-        }
+        let mut got = String::new();
+        wait_until_or(
+            || {
+                got = self.get(target, &[]).text();
+                got == text
+            },
+            || format!("{target}: not {text:?}"),
+        );
     }
 
     /// The same with any lines at the end of the site; what `site` has before a line `%%` stands
@@ -131,8 +139,7 @@ impl Origin {
              [[site]]\nnames = [\"*\"]\n[[site.route]]\npath = \"/*\"\nproxy = \"app\"\npreserve_host = true\n{site}\n",
             dir.display()
         );
-        let saker =
-            Saker::with_configuration(env!("CARGO_BIN_EXE_saker"), dir, &configuration).unwrap();
+        let saker = operate::native(&configuration).start(dir);
         Origin { saker, asked }
     }
 
@@ -155,23 +162,28 @@ impl Origin {
             .collect()
     }
 
+    /// A counter of the server.
+    pub fn counter(&self, name: &str) -> u64 {
+        operate::ask(&self.saker.dir.join("state"), "status")
+            .and_then(|status| status["counters"][name].as_u64())
+            .unwrap_or(0)
+    }
+
     /// Waits until a target has been asked for so many times.
     pub fn wait_for(&self, target: &str, count: usize) {
-        for _ in 0..2000 {
-            if self.asked(target).len() >= count {
-                return;
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-        panic!(
-            "{target} was asked for {} times, not {count}",
-            self.asked(target).len()
+        wait_until_or(
+            || self.asked(target).len() >= count,
+            || {
+                let asked = self.asked(target).len();
+                format!("{target} was asked for {asked} times, not {count}")
+            },
         );
     }
 }
 
 fn serve(mut stream: UnixStream, seen: &Mutex<Vec<Asked>>, answers: &dyn Fn(&Asked) -> Vec<u8>) {
     let mut bytes = Vec::new();
+    let connection = Arc::new(stream.try_clone().unwrap());
     loop {
         let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
             let mut more = [0; 4096];
@@ -193,6 +205,7 @@ fn serve(mut stream: UnixStream, seen: &Mutex<Vec<Asked>>, answers: &dyn Fn(&Ask
             target,
             head: head.collect(),
             count: 0,
+            connection: Arc::clone(&connection),
         };
         let length: usize = asked
             .field("content-length")
@@ -222,6 +235,28 @@ fn serve(mut stream: UnixStream, seen: &Mutex<Vec<Asked>>, answers: &dyn Fn(&Ask
     }
 }
 
+/// Holds answers back until the test lets them go.
+#[derive(Clone, Default)]
+pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    /// Waits until the gate is open.
+    pub fn pass(&self) {
+        let open = self.0.0.lock().unwrap();
+        drop(
+            self.0
+                .1
+                .wait_timeout_while(open, Duration::from_secs(60), |open| !*open)
+                .unwrap(),
+        );
+    }
+
+    pub fn open(&self) {
+        *self.0.0.lock().unwrap() = true;
+        self.0.1.notify_all();
+    }
+}
+
 /// For origins that answer several only when all of them are being asked at once; those that are
 /// asked one by one wait in vain.
 #[derive(Default)]
@@ -231,7 +266,7 @@ pub struct Meeting {
 }
 
 impl Meeting {
-    /// Whether so many came together.
+    /// True if that many came together.
     pub fn attend(&self, everybody: usize) -> bool {
         let mut present = self.present.lock().unwrap();
         *present += 1;

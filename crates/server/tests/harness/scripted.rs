@@ -1,6 +1,7 @@
-//! A server behind a Unix socket that does to each request what its path asks for. Its socket can
-//! be taken away and brought back.
+//! A server behind a Unix socket that treats each request as its path demands. Its socket can be
+//! removed and restored.
 
+use saker_testkit::keep_waiting;
 use std::{
     collections::HashMap,
     fs,
@@ -40,11 +41,11 @@ impl Backend {
         backend
     }
 
-    /// Nobody listens any more, and all connections are cut.
+    /// Closes the listener and all connections.
     pub fn take_away(&self) {
         let round = self.0.round.lock().unwrap();
         round.store(true, Ordering::SeqCst);
-        // Wakes whoever waits for connections.
+        // Wakes the thread that waits for connections.
         let _ = UnixStream::connect(&self.0.path);
         let _ = fs::remove_file(&self.0.path);
         for stream in self.0.open.lock().unwrap().values() {
@@ -107,7 +108,7 @@ impl Backend {
         }
     }
 
-    /// Whether the connection goes on.
+    /// Returns true if the connection stays open.
     fn answer(&self, stream: &mut UnixStream, what: &str, mark: &str) -> io::Result<bool> {
         let whole = format!(
             "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{mark}",
@@ -127,7 +128,6 @@ impl Backend {
             "half-head" => stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Le")?,
             "half-body" => {
                 stream.write_all(long.as_bytes())?;
-                thread::sleep(Duration::from_millis(1));
             }
             "garbage" => stream.write_all(b"220 mail.example ESMTP\r\n")?,
             "too-much" => stream.write_all(format!("{whole}more than that").as_bytes())?,
@@ -138,7 +138,7 @@ impl Backend {
                 self.bring_back();
             }
             "slow" => {
-                thread::sleep(Duration::from_millis(30));
+                keep_waiting(&*stream, Duration::from_millis(30))?;
                 stream.write_all(whole.as_bytes())?;
                 return Ok(true);
             }

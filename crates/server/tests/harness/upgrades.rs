@@ -3,15 +3,14 @@
 // Each test program uses its part; a test that fails may say so as it likes.
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
+use crate::operate;
 use saker_http2::{Connection, ErrorCode, Event, HeadStore, Indexing, Limits, StreamId};
-use saker_testkit::{Client, ServerProcess, TempDir, free_port};
+use saker_testkit::{Client, ServerProcess, TempDir, apache2::load_modules, free_port, wait_for};
 use sha1::{Digest, Sha1};
 use std::{
     collections::HashMap,
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
-    path::PathBuf,
-    process::Command,
     sync::Arc,
     thread,
     time::Duration,
@@ -45,31 +44,12 @@ impl Front {
     pub fn start_in(dir: TempDir, name: &str, conf: &str) -> Front {
         dir.write("www/page.txt", "page\n").unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
-        let folder = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"]
-            .map(PathBuf::from)
-            .into_iter()
-            .find(|path| path.is_dir());
-        let load = |name: &&str| {
-            format!(
-                "LoadModule {name}_module {}/mod_{name}.so\n",
-                folder.as_ref().unwrap().display()
-            )
-        };
         let text = format!(
             "ServerRoot {{dir}}\nServerName {name}.test\nListen {address}\nDocumentRoot {{dir}}/www\nPidFile {{dir}}/pid\n\
              ErrorLog {{dir}}/error.log\nProtocols h2c http/1.1\nLogFormat \"%r %>s %I %O %X\" tunnels\nCustomLog {{dir}}/access.log tunnels\n{}{conf}\n",
-            MODULES.iter().map(load).collect::<String>()
+            load_modules(MODULES)
         );
-        let file = dir
-            .write("httpd.conf", text.replace("{dir}", &dir.to_string_lossy()))
-            .unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
-        command
-            .args(["run", "--workers", "1", "--apache"])
-            .arg(&file)
-            .arg("--state-dir")
-            .arg(dir.join("state"));
-        let process = ServerProcess::start(&mut command, address).unwrap();
+        let process = operate::apache(&text).at(address).start_in(&dir);
         Front {
             process,
             dir,
@@ -83,17 +63,10 @@ impl Front {
 
     /// Waits for that many lines of the access log, and returns them.
     pub fn log(&self, lines: usize) -> Vec<String> {
-        for _ in 0..1000 {
+        wait_for(&format!("{lines} lines in the access log"), || {
             let text = std::fs::read_to_string(self.dir.join("access.log")).unwrap_or_default();
-            if text.lines().count() >= lines {
-                return text.lines().map(str::to_owned).collect();
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        panic!(
-            "no {lines} lines in the log; it said: {}",
-            self.process.stderr()
-        );
+            (text.lines().count() >= lines).then(|| text.lines().map(str::to_owned).collect())
+        })
     }
 }
 
@@ -180,7 +153,7 @@ pub struct Http2 {
     pub streams: HashMap<StreamId, Heard>,
 }
 
-/// What has come on a stream.
+/// Received part of a stream.
 #[derive(Default)]
 pub struct Heard {
     pub status: u16,

@@ -1,9 +1,9 @@
-//! WordPress from Debian's package on managed PHP, with a MariaDB of the test's own: how it is set
-//! up, and visitors that are curl.
+//! WordPress from Debian's package on managed PHP, with a MariaDB of the test's own: its setup, and
+//! clients based on curl.
 // Each test program uses its part.
 #![allow(dead_code)]
 
-use crate::operate::{SAKER, until};
+use crate::operate::{self, wait_until};
 use saker_testkit::{ServerProcess, TempDir};
 use std::{
     fs,
@@ -54,7 +54,7 @@ impl Database {
             .spawn()
             .unwrap();
         let database = Database { process, socket };
-        until("MariaDB answers", || database.ask("SELECT 1"));
+        wait_until("MariaDB answers", || database.ask("SELECT 1"));
         assert!(database.ask("CREATE DATABASE wp; CREATE USER wp@localhost IDENTIFIED BY 'secret'; GRANT ALL ON wp.* TO wp@localhost"));
         database
     }
@@ -125,27 +125,19 @@ pub fn serve(dir: &TempDir) -> ServerProcess {
     } else {
         ""
     };
-    let server = ServerProcess::start_on_free_port(|port| {
-        let text = format!(
-            "{modules}{user}LoadModule php_module modules/libphp8.2.so\nListen 127.0.0.1:{port}\nTypesConfig /etc/mime.types\n\
+    let text = format!(
+        "{modules}{user}LoadModule php_module modules/libphp8.2.so\nListen {{address}}\nTypesConfig /etc/mime.types\n\
              <FilesMatch \".+\\.ph(?:ar|p|tml)$\">\nSetHandler application/x-httpd-php\n</FilesMatch>\n\
-             php_value upload_max_filesize 8M\n<FilesMatch \"^\\.ht\">\nRequire all denied\n</FilesMatch>\n<VirtualHost *:{port}>\nServerName localhost\nDocumentRoot {root}\nDirectoryIndex index.php\n\
+             php_value upload_max_filesize 8M\n<FilesMatch \"^\\.ht\">\nRequire all denied\n</FilesMatch>\n<VirtualHost *:{{port}}>\nServerName localhost\nDocumentRoot {root}\nDirectoryIndex index.php\n\
              Alias /wp-content {root}/wp-content\n<Directory {root}>\nOptions FollowSymLinks\nAllowOverride Limit Options FileInfo\n\
              Require all granted\n</Directory>\n<Directory {root}/wp-content>\nOptions FollowSymLinks\nRequire all granted\n</Directory>\n</VirtualHost>\n"
-        );
-        let path = dir.write("httpd.conf", text).unwrap();
-        let mut command = Command::new(SAKER);
-        command
-            .args(["run", "--php", "php-fpm", "--workers", "1", "--apache"])
-            .arg(path)
-            .arg("--state-dir")
-            .arg(dir.join("state"));
-        command
-    });
-    server.unwrap()
+    );
+    operate::apache(&text)
+        .arguments(&["--php", "php-fpm"])
+        .start_in(dir)
 }
 
-/// curl with the cookies of one visitor.
+/// curl with the cookies of one client.
 pub struct Visitor {
     pub base: String,
     pub jar: PathBuf,
@@ -155,7 +147,7 @@ pub struct Page {
     pub status: u16,
     pub location: String,
     pub content_type: String,
-    /// What X-LiteSpeed-Cache says; empty without it.
+    /// Value of X-LiteSpeed-Cache; empty without it.
     pub cache: String,
     pub text: String,
 }
@@ -218,7 +210,7 @@ impl Visitor {
     }
 }
 
-/// What stands between two texts.
+/// Text between two others.
 pub fn between<'t>(text: &'t str, before: &str, after: &str) -> &'t str {
     let rest = text
         .split_once(before)

@@ -31,7 +31,6 @@ use std::{
     time::Duration,
 };
 
-const BINARY: &str = env!("CARGO_BIN_EXE_saker");
 const BUDGETS: &str = include_str!("budgets.txt");
 /// Before counting, so that everything is kept that will be.
 const BEFORE: usize = 40;
@@ -40,14 +39,14 @@ const TRIES: usize = 4;
 /// A call more for each request is more than this; batches of log lines and acknowledgements that
 /// chance makes more or fewer are less.
 const SPARE_CALLS: f64 = 0.7;
-/// What takes less than this part of what it took is to have a lower budget, which would guard
-/// nothing as it is.
+/// A request that costs less than this share of its budget must get a lower one; the budget would
+/// guard nothing.
 const WORTH_GUARDING: f64 = 0.6;
 /// For valgrind to have the server up, on a machine that has more to do.
 const PATIENCE: Duration = Duration::from_secs(300);
 const WAITS: [&str; 3] = ["epoll_wait", "epoll_pwait", "epoll_pwait2"];
 
-/// What is asked for again and again.
+/// Request that is repeated.
 struct Asked {
     name: &'static str,
     over: Over,
@@ -62,6 +61,8 @@ enum Over {
     /// Without TLS, whose instructions are the processor's affair.
     Http2,
     Http3,
+    /// By a client that pads its packets to the path's MTU.
+    Http3Padded,
 }
 
 const SMALL: &str = "/small.html";
@@ -69,10 +70,11 @@ const SMALL_BYTES: usize = 285;
 const PAGE_BYTES: usize = 1000;
 
 /// In the order of the table.
-const ASKED: [Asked; 8] = [
+const ASKED: [Asked; 9] = [
     small("static-h1", Over::Http1, "a"),
     small("static-h2", Over::Http2, "a"),
     small("static-h3", Over::Http3, "a"),
+    small("padded-h3", Over::Http3Padded, "a"),
     small("logged", Over::Http1, "logged"),
     small("throttled", Over::Http1, "throttled"),
     page("cache-hit", "/kept"),
@@ -107,6 +109,7 @@ struct Site {
     http2: Frames,
     next_stream: u32,
     http3: Http3,
+    http3_padded: Http3,
 }
 
 impl Site {
@@ -127,12 +130,14 @@ impl Site {
         http2.read_until(frames::SETTINGS).unwrap();
         http2.send(frames::SETTINGS, frames::ACK, 0, &[]).unwrap();
         let http3 = Http3Client::default().connect(&secure);
+        let http3_padded = Http3Client::padding().connect(&secure);
         Site {
             saker,
             http1,
             http2,
             next_stream: 1,
             http3,
+            http3_padded,
         }
     }
 
@@ -152,6 +157,9 @@ impl Site {
             }
             Over::Http2 => self.ask_http2(asked),
             Over::Http3 => assert_eq!(self.http3.get(asked.target).body.len(), asked.bytes),
+            Over::Http3Padded => {
+                assert_eq!(self.http3_padded.get(asked.target).body.len(), asked.bytes);
+            }
         }
     }
 
@@ -326,7 +334,7 @@ fn are_within(spent: &[(&str, f64)], what: &str, range: fn(&Budget) -> [f64; 3])
 #[test]
 fn system_calls() {
     let _alone = crate::alone();
-    let mut site = Site::start(|dir, text| Saker::with_configuration(BINARY, dir, text).unwrap());
+    let mut site = Site::start(|dir, text| operate::native(text).start(dir));
     let mut spent = Vec::new();
     for asked in &ASKED {
         spent.push((
@@ -389,8 +397,7 @@ fn instructions() {
         "--fair-sched=yes",
         &out,
     ];
-    let mut site =
-        Site::start(|dir, text| Saker::under_valgrind(BINARY, dir, text, &tool).unwrap());
+    let mut site = Site::start(|dir, text| operate::native(text).under_valgrind(&tool).start(dir));
     control(&site, &["-i", "on"]);
     let mut spent = Vec::new();
     for asked in &ASKED {

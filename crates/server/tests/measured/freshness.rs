@@ -1,15 +1,15 @@
-//! Changes of files are seen by the next request: on connections that are kept, of every protocol
-//! and every worker, with the machine busy.
+//! Changes of files are visible to the next request: on kept connections, of every protocol and
+//! every worker, on a busy machine.
 //!
-//! Each round changes something and asks at once over the next connection. The difficulty is that a
-//! late answer is rare where the machine is idle, so that threads keep the processors busy, and
-//! rounds are many. Nothing here is told by the clock.
+//! Each round changes something and sends a request at once over the next connection.
+//! Caveat: a late result is rare on an idle machine, so threads keep the processors busy, and there
+//! are many rounds. Nothing here depends on the clock.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
 use crate::http3_client;
 use crate::http3_client::Http3;
-use crate::operate::{SAKER, folder, start_in};
+use crate::operate::{self, folder, start_in};
 use crate::tls_site::leaf_certificate;
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned,
@@ -27,7 +27,6 @@ use std::{
     net::{SocketAddr, TcpStream},
     os::unix::fs::symlink,
     path::Path,
-    process::Command,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -37,7 +36,7 @@ use std::{
 };
 
 const WORKERS: usize = 4;
-/// Of each protocol: so many that every worker has some.
+/// Connections per protocol: enough that every worker has some.
 const CONNECTIONS: usize = 12;
 const ROUNDS_HTACCESS: usize = 3_600;
 const ROUNDS_STATIC: usize = 720;
@@ -227,24 +226,16 @@ fn start_apache(dir: &TempDir) -> (ServerProcess, SocketAddr) {
         .iter()
         .map(|name| format!("LoadModule {name}_module modules/mod_{name}.so\n"))
         .collect();
-    let server = ServerProcess::start_on_free_port(|port| {
-        let root = dir.display();
-        let text = format!(
-            "ServerRoot {root}\n{load}Listen 127.0.0.1:{port}\nListen {secure}\nServerName localhost\nProtocols h2c http/1.1\nKeepAliveTimeout 600\n\
-             MaxKeepAliveRequests 0\nPidFile {root}/pid\nErrorLog {root}/error.log\nDocumentRoot {root}/www\n<Directory {root}>\n    AllowOverride All\n</Directory>\n\
-             <VirtualHost {secure}>\n    DocumentRoot {root}/www\n    SSLEngine on\n    SSLCertificateFile {root}/site.pem\n    SSLCertificateKeyFile {root}/site.key\n\
-             </VirtualHost>\n"
-        );
-        let path = dir.write("httpd.conf", text).unwrap();
-        let mut command = Command::new(SAKER);
-        command
-            .args(["run", "--workers", &WORKERS.to_string(), "--apache"])
-            .arg(path)
-            .arg("--state-dir")
-            .arg(dir.join("state"));
-        command
-    });
-    (server.unwrap(), secure)
+    let text = format!(
+        "ServerRoot {{dir}}\n{load}Listen {{address}}\nListen {secure}\nServerName localhost\nProtocols h2c http/1.1\nKeepAliveTimeout 600\n\
+         MaxKeepAliveRequests 0\nPidFile {{dir}}/pid\nErrorLog {{dir}}/error.log\nDocumentRoot {{dir}}/www\n<Directory {{dir}}>\n    AllowOverride All\n</Directory>\n\
+         <VirtualHost {secure}>\n    DocumentRoot {{dir}}/www\n    SSLEngine on\n    SSLCertificateFile {{dir}}/site.pem\n    SSLCertificateKeyFile {{dir}}/site.key\n\
+         </VirtualHost>\n"
+    );
+    (
+        operate::apache(&text).workers(WORKERS).start_in(dir),
+        secure,
+    )
 }
 
 fn rule(round: usize) -> String {
@@ -480,7 +471,7 @@ fn static_files_on_kept_connections() {
     });
 }
 
-/// What is sent behind another request, while the server is about to read that one.
+/// Requests sent behind another one, while the server is about to read that one.
 #[test]
 fn requests_sent_ahead() {
     let _alone = crate::alone();

@@ -7,14 +7,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
-use saker_testkit::{Saker, TempDir, saker::plain};
+use crate::operate;
+use saker_testkit::{TempDir, saker::plain};
 use std::{
     io::{Read, Write},
     os::unix::net::UnixListener,
     thread,
 };
 
-const BINARY: &str = env!("CARGO_BIN_EXE_saker");
 const FEW: usize = 200;
 const MANY: usize = 2200;
 
@@ -23,7 +23,7 @@ const MANY: usize = 2200;
 fn count(requests: usize, fields: &[&[(&str, &str)]], tool: &[&str], label: &str) -> usize {
     let dir = TempDir::new("hit-costs").unwrap();
     dir.write("www/small.html", "x".repeat(285)).unwrap();
-    let saker = Saker::under_valgrind(BINARY, dir, &plain(""), tool).unwrap();
+    let saker = operate::native(&plain("")).under_valgrind(tool).start(dir);
     let mut client = saker.connect().unwrap();
     for fields in fields.iter().cycle().take(requests) {
         assert_eq!(
@@ -104,7 +104,9 @@ fn page_hits(requests: usize, tool: &[&str]) -> usize {
          servers = [\"http+unix:{}/origin.sock\"]\n[[site]]\nnames = [\"*\"]\ncache = true\n[[site.route]]\npath = \"/*\"\nproxy = \"app\"\n",
         dir.display()
     );
-    let saker = Saker::under_valgrind(BINARY, dir, &configuration, tool).unwrap();
+    let saker = operate::native(&configuration)
+        .under_valgrind(tool)
+        .start(dir);
     let mut client = saker.connect().unwrap();
     for number in 0..requests {
         let response = client

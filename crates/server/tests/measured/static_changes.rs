@@ -2,14 +2,14 @@
 //! server.
 //!
 //! A version of a document is one byte repeated, and its length follows from that byte: a body that
-//! mixes two versions, or has the length of another, is seen at once. The difficulty is time on a
-//! busy machine: bounds are generous, what is typical is a median.
+//! mixes two versions, or has the length of another, is detected at once.
+//! Caveat: time on a busy machine: limits are generous, and typical values are medians.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
 use crate::operate;
 use crate::operate::{begin_download, configuration, folder, start};
-use saker_testkit::{Client, Response, Saker};
+use saker_testkit::{Client, Response, Saker, holds_for, poll};
 use std::{
     collections::HashMap,
     fs::{self, File},
@@ -36,8 +36,8 @@ fn version(size: usize, number: usize) -> Vec<u8> {
     vec![byte; size + usize::from(byte)]
 }
 
-/// Whether these are the bytes of one version, whole; `pieces` lets its beginnings pass too: a file
-/// that is written grows as the kernel likes.
+/// True if these are the bytes of one version, whole; with `pieces`, beginnings pass, too: a file
+/// that is being written grows in arbitrary steps.
 fn is_a_state(body: &[u8], size: usize, pieces: bool) -> bool {
     let Some(first) = body.first() else {
         return pieces;
@@ -50,7 +50,7 @@ fn serve(name: &str) -> Saker {
     start(name, &configuration("workers = 2", "listing = true"))
 }
 
-/// What a client saw.
+/// Responses seen by a client.
 #[derive(Default)]
 struct Seen {
     whole: usize,
@@ -144,7 +144,11 @@ fn replace_by_rename(size: usize) {
     let seen = change_under_load(&saker, check, |number| {
         fs::write(&next, version(size, number)).unwrap();
         fs::rename(&next, &doc).unwrap();
-        thread::sleep(Duration::from_millis(10));
+        holds_for(
+            "connections are accepted",
+            Duration::from_millis(10),
+            || saker.connect().is_ok(),
+        );
     });
     assert_eq!(seen.cut, 0, "of {} responses", seen.whole);
     assert!(
@@ -167,11 +171,12 @@ fn large_documents_replaced_by_rename() {
     replace_by_rename(LARGE);
 }
 
-fn write_in_place(doc: &Path, content: &[u8]) {
+fn write_in_place(saker: &Saker, doc: &Path, content: &[u8]) {
     let mut file = File::create(doc).unwrap();
     let (first, second) = content.split_at(content.len() / 2);
     file.write_all(first).unwrap();
-    thread::sleep(Duration::from_millis(2));
+    // Long enough that it is seen half written.
+    let _ = saker.connect().unwrap().get("/doc.bin");
     file.write_all(second).unwrap();
 }
 
@@ -192,11 +197,14 @@ fn rewrite_in_place(size: usize) -> Seen {
         );
     };
     // Two versions within a tick of the kernel's clock (4 ms) may have the same time and, half
-    // written, the same size: nobody can tell them apart.
+    // written, the same size: they can't be told apart.
     let mut pauses = [8, 15, 30, 60].into_iter().cycle();
     let seen = change_under_load(&saker, check, |number| {
-        write_in_place(&doc, &version(size, number));
-        thread::sleep(Duration::from_millis(pauses.next().unwrap_or(1)));
+        write_in_place(&saker, &doc, &version(size, number));
+        let pause = Duration::from_millis(pauses.next().unwrap_or(1));
+        holds_for("connections are accepted", pause, || {
+            saker.connect().is_ok()
+        });
     });
     assert!(
         seen.versions > CLIENTS,
@@ -233,7 +241,7 @@ fn large_documents_written_in_place() {
     rewrite_in_place(LARGE);
 }
 
-/// How long until a response is as wanted.
+/// Time until a response is as wanted.
 fn seen_after(client: &mut Client, target: &str, wanted: impl Fn(&Response) -> bool) -> Duration {
     seen_coded_after(client, target, "identity", wanted)
 }
@@ -246,21 +254,18 @@ fn seen_coded_after(
 ) -> Duration {
     let began = Instant::now();
     let mut last = String::new();
-    while began.elapsed() < CHANGE_SEEN_MAX {
+    let seen = poll(CHANGE_SEEN_MAX, || {
         let response = client
             .request("GET", target, &[("Accept-Encoding", coding)])
             .unwrap();
-        if wanted(&response) {
-            return began.elapsed();
-        }
         last = format!(
             "{} {:?}",
             response.status,
             response.text().chars().take(60).collect::<String>()
         );
-        thread::sleep(Duration::from_millis(1));
-    }
-    panic!("{target} is not as wanted after {CHANGE_SEEN_MAX:?}: {last}")
+        wanted(&response).then(|| began.elapsed())
+    });
+    seen.unwrap_or_else(|| panic!("{target} is not as wanted after {CHANGE_SEEN_MAX:?}: {last}"))
 }
 
 fn assert_typical(what: &str, mut times: Vec<Duration>) {
@@ -315,7 +320,7 @@ fn an_index_file_takes_the_place_of_the_listing() {
     assert_typical("index file", times);
 }
 
-/// How sites are deployed: `current` is a link to one of the releases, swapped by rename.
+/// The usual deployment: `current` is a link to one of the releases, swapped by rename.
 #[test]
 fn a_link_swapped_to_another_release() {
     let _alone = crate::alone();
@@ -386,7 +391,7 @@ fn a_file_that_shrinks_in_mid_download_cuts_the_connection() {
     let saker = serve("static-shrink");
     let path = saker.dir.write("www/large.bin", vec![b'x'; SIZE]).unwrap();
     let (mut client, start) = begin_download(&saker, "/large.bin", 100_000);
-    thread::sleep(Duration::from_millis(200));
+    client.pause(Duration::from_millis(200)).unwrap();
     File::options()
         .write(true)
         .open(&path)

@@ -7,12 +7,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
+use crate::operate;
 use saker_testkit::{Calls, Client, Saker, SystemCalls, TempDir, saker::plain};
 use std::{collections::BTreeMap, time::Duration};
 
-const BINARY: &str = env!("CARGO_BIN_EXE_saker");
 const REQUESTS: u64 = 200;
-/// Calls that are nobody's request's: log lines in batches, timers, memory.
+/// Calls that belong to no request: log lines in batches, timers, memory.
 const TOLERATED: u64 = 12;
 /// The ticker's.
 const READS_UNDISTURBED: u64 = 6;
@@ -22,7 +22,7 @@ const WAITS: [&str; 3] = ["epoll_wait", "epoll_pwait", "epoll_pwait2"];
 fn start(configuration: &str) -> Saker {
     let dir = TempDir::new("system-calls").unwrap();
     dir.write("www/small.html", "x".repeat(285)).unwrap();
-    Saker::with_configuration(BINARY, dir, configuration).unwrap()
+    operate::native(configuration).start(dir)
 }
 
 /// Counts while `request` runs again and again, after it has run a few times. The folders above the
@@ -130,8 +130,8 @@ const APACHE: &str = "ServerRoot {dir}\nLoadModule mpm_event_module modules/mod_
      LoadModule authz_core_module modules/mod_authz_core.so\nLoadModule mime_module modules/mod_mime.so\nLoadModule dir_module modules/mod_dir.so\n\
      Listen {address}\nServerName a\nMaxKeepAliveRequests 0\nDocumentRoot {dir}/www\n<Directory {dir}/www>\n    AllowOverride All\n    Require all granted\n</Directory>\n";
 
-/// What Apache pays for on every request: files in each folder, an access rule, rewrite rules by
-/// the path, rules that look for files.
+/// Work that Apache repeats on every request: files in each folder, an access rule, rewrite rules
+/// by path, rules that look for files.
 #[test]
 fn with_htaccess_files() {
     let _alone = crate::alone();
@@ -153,11 +153,98 @@ fn with_htaccess_files() {
     ] {
         dir.write(path, text).unwrap();
     }
-    let saker = Saker::with_apache(BINARY, dir, APACHE).unwrap();
+    let saker = operate::apache(APACHE).start(dir);
     for path in ["/a/b/c/small.html", "/blog/2026/11/hello-world/", "/blog/"] {
         let mut client = saker.connect().unwrap();
         let calls = count(&saker, || {
             assert_eq!(client.get(path).unwrap().body.len(), 285, "{path}")
+        });
+        is_one_recv_and_one_send(&calls);
+    }
+}
+
+/// A browser's head, as it comes through a proxy that ends TLS.
+const BROWSER: [(&str, &str); 8] = [
+    (
+        "User-Agent",
+        "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0",
+    ),
+    (
+        "Accept",
+        "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+    ),
+    ("Accept-Language", "en-US,en;q=0.5"),
+    ("Accept-Encoding", "gzip, deflate, br, zstd"),
+    ("Referer", "https://a/blog/2026/11/hello-world/"),
+    ("Cookie", "consent=yes; _ga=GA1.1.1234567890.1234567890"),
+    ("X-Forwarded-Proto", "https"),
+    ("Sec-Fetch-Mode", "navigate"),
+];
+
+/// A firewall of 120 patterns about User-Agent, query, and Referer.
+fn firewall() -> String {
+    let mut text = String::from("RewriteEngine On\n");
+    for variable in ["HTTP_USER_AGENT", "QUERY_STRING", "HTTP_REFERER"] {
+        for number in 0..40 {
+            let or = if number < 39 { ",OR" } else { "" };
+            text.push_str(&format!(
+                "RewriteCond %{{{variable}}} \"(evil{number}|bad-?bot{number}|union[^a-z]+select{number})\" [NC{or}]\n"
+            ));
+        }
+        text.push_str("RewriteRule .* - [F,L]\n");
+    }
+    text
+}
+
+/// Rules that look at the client, its browser, and the page that it comes from: what they test is
+/// tested again for each request, without a look at a file.
+#[test]
+fn with_rules_about_the_request() {
+    let _alone = crate::alone();
+    let dir = TempDir::new("system-calls").unwrap();
+    let modules = "LoadModule authz_host_module modules/mod_authz_host.so\nLoadModule access_compat_module modules/mod_access_compat.so\n\
+                   LoadModule setenvif_module modules/mod_setenvif.so\nLoadModule headers_module modules/mod_headers.so\n";
+    let rules = [
+        (
+            "ip",
+            "<RequireAll>\nRequire all granted\nRequire not ip 192.0.2.0/24\n</RequireAll>\n".into(),
+        ),
+        (
+            "deny",
+            "SetEnvIfNoCase User-Agent \"(bot|crawl|spider)\" bad_bot\nOrder allow,deny\nAllow from all\nDeny from env=bad_bot\nDeny from 192.0.2.7\n\
+             Header set X-Robot yes env=bad_bot\n".into(),
+        ),
+        ("firewall", firewall()),
+        (
+            "wordpress",
+            "RewriteEngine On\nRewriteCond %{HTTPS} off\nRewriteCond %{HTTP:X-Forwarded-Proto} !https\n\
+             RewriteRule ^(.*)$ https://%{HTTP_HOST}%{REQUEST_URI} [R=301,L]\nRewriteCond %{HTTP_HOST} ^www\\.(.+)$ [NC]\n\
+             RewriteRule ^ https://%1%{REQUEST_URI} [R=301,L]\nRewriteBase /wordpress/\nRewriteRule ^index\\.php$ - [L]\n\
+             RewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule . /wordpress/small.html [L]\n".into(),
+        ),
+        (
+            "hotlink",
+            "RewriteEngine On\nRewriteCond %{HTTP_REFERER} !^$\nRewriteCond %{HTTP_REFERER} !^https?://(www\\.)?a/ [NC]\n\
+             RewriteRule \\.(html|jpg|png)$ - [F,NC,L]\n".into(),
+        ),
+        (
+            "expression",
+            "<If \"%{HTTP_USER_AGENT} =~ /MSIE/ || req('X-Old') == 'yes'\">\nForceType text/plain\n</If>\nRequire expr -z req('X-Block')\n".into(),
+        ),
+    ];
+    for (folder, text) in &rules {
+        dir.write(&format!("www/{folder}/.htaccess"), text).unwrap();
+        let file = format!("www/{folder}/a/b/small.html");
+        dir.write(&file, "x".repeat(285)).unwrap();
+    }
+    let saker =
+        operate::apache(&APACHE.replacen("Listen", &format!("{modules}Listen"), 1)).start(dir);
+    for (folder, _) in &rules {
+        let path = format!("/{folder}/a/b/small.html?ver=6.4");
+        let mut client = saker.connect().unwrap();
+        let calls = count(&saker, || {
+            let response = client.request("GET", &path, &BROWSER).unwrap();
+            assert_eq!(response.body.len(), 285, "{path}: {response:?}");
         });
         is_one_recv_and_one_send(&calls);
     }
@@ -233,11 +320,11 @@ fn a_php_script() {
         dir.write("www/sub/a.php", script).unwrap();
         dir.write("www/.htaccess", permalinks).unwrap();
         let started = if name == "native" {
-            Saker::with_configuration(BINARY, dir, native)
+            operate::native(native).start(dir)
         } else {
-            Saker::with_apache(BINARY, dir, &apache)
+            operate::apache(&apache).start(dir)
         };
-        let saker = started.unwrap();
+        let saker = started;
         let mut client = saker.connect().unwrap();
         let calls = count(&saker, || {
             assert_eq!(client.get(path).unwrap().text(), "1", "{name} {path}")

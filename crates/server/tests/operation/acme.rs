@@ -5,8 +5,8 @@
 
 use crate::databases;
 use crate::operate;
-use crate::operate::{SAKER, ask, folder, reload, rewrite, start_in, stderr, until, until_ready};
-use saker_testkit::{Client, Pebble, Saker, ServerProcess, Signal, TempDir, require};
+use crate::operate::{ask, folder, reload, rewrite, start_in, stderr, wait_until};
+use saker_testkit::{Client, Pebble, Saker, ServerProcess, Signal, TempDir, holds_for, require};
 use serde_json::Value;
 use std::{
     fs,
@@ -229,7 +229,7 @@ fn a_wildcard_by_a_record() {
     );
 }
 
-/// What an authority sees while it looks: the answer on every listener and for every host, past
+/// Challenge responses for the authority: on every listener and for every host, exempt from
 /// redirects and limits.
 #[test]
 fn a_challenge_is_answered_before_anything_else() {
@@ -321,8 +321,8 @@ fn a_challenge_is_answered_before_anything_else() {
     );
 }
 
-/// Nobody answers the authority: it refuses, the server serves on, says why, and does not ask again
-/// at once.
+/// The authority gets no answer and refuses; the server keeps serving, logs the reason, and does
+/// not retry at once.
 #[test]
 fn a_refusal_is_said_and_remembered() {
     let pebble = Pebble::new().unwrap();
@@ -357,11 +357,9 @@ fn a_refusal_is_said_and_remembered() {
     let Saker { server, dir } = saker;
     assert!(server.stop().unwrap().success());
     let again = start_in(dir, &text);
-    thread::sleep(Duration::from_secs(1));
-    assert_eq!(
-        record(&state(&again), "a.example").unwrap()["attempt_at"],
-        attempt_at
-    );
+    holds_for("nothing is attempted", Duration::from_secs(1), || {
+        record(&state(&again), "a.example").unwrap()["attempt_at"] == attempt_at
+    });
     assert!(!again.server.stderr().contains("SK0707"));
     // The cause is mended, and the time has come.
     let Saker { server, dir } = again;
@@ -436,7 +434,7 @@ fn an_order_survives_a_crash() {
             .map(|record| record["order"].clone())
             .filter(|order| !order.is_null())
     };
-    until("an order is open", || open_order(&state(&saker)).is_some());
+    wait_until("an order is open", || open_order(&state(&saker)).is_some());
     saker.server.kill().unwrap();
     let order = open_order(&state(&saker)).unwrap();
     fs::write(&gate, "").unwrap();
@@ -524,7 +522,7 @@ fn on_demand_if_the_rule_allows() {
     );
 }
 
-/// Of a site whose hosts a database knows, the database is the rule; a host that is added has its
+/// For a site whose hosts are in a database, the database decides; an added host has its
 /// certificate at the next handshake.
 #[test]
 fn on_demand_if_the_database_knows_the_host() {
@@ -559,7 +557,7 @@ fn on_demand_if_the_database_knows_the_host() {
         );
     }
     assert!(database.ask(&row("no", 0)));
-    until("the host that was added has a certificate", || {
+    wait_until("the host that was added has a certificate", || {
         fetch(&pebble, "no.c.example").status.success()
     });
     wait_for(&saker.server, "gone.c.example: the host is suspended");
@@ -606,29 +604,25 @@ fn sites_come_by_reload() {
 fn serve_with_a_domain() {
     let pebble = Pebble::new().unwrap();
     let dir: TempDir = folder("acme-serve");
-    let state = dir.join("state");
     let addresses =
         [pebble.http_port, pebble.tls_port].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
-    let mut command = Command::new(SAKER);
-    command
-        .args([
-            "serve",
-            "--http",
-            &addresses[0].to_string(),
-            "--https",
-            &addresses[1].to_string(),
-            "--state-dir",
-        ])
-        .arg(&state);
-    command
-        .args(["--authority", &pebble.directory(), "--domain", "a.example"])
-        .arg(dir.join("www"));
-    let server = ServerProcess::start(
-        command.env("SSL_CERT_FILE", pebble.directory_ca()),
-        addresses[0],
-    )
-    .unwrap();
-    until_ready(&server, &state);
+    let [http, https] = addresses.map(|address| address.to_string());
+    let server = operate::serve(&[
+        "--http",
+        &http,
+        "--https",
+        &https,
+        "--state-dir",
+        "{dir}/state",
+        "--authority",
+        &pebble.directory(),
+        "--domain",
+        "a.example",
+        "{dir}/www",
+    ])
+    .env("SSL_CERT_FILE", pebble.directory_ca())
+    .at(addresses[0])
+    .start_in(&dir);
     issued(&server, "a.example");
     is_served(&pebble, "a.example");
     assert_eq!(

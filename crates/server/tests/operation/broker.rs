@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
-use crate::operate::{Load, PATIENCE, SAKER, ask, until, until_ready};
+use crate::operate::{self, Load, PATIENCE, SAKER, ask, wait_until};
 use saker_testkit::{Client, ServerProcess, Signal, TempDir, free_port};
 use std::{
     fs,
@@ -80,26 +80,20 @@ fn site(dir: &TempDir, name: &str, plain: u16, tls: u16) -> String {
 fn start(dir: &TempDir) -> ServerProcess {
     let root = dir.display();
     let tls = free_port().unwrap();
-    let server = ServerProcess::start_on_free_port(|port| {
-        dir.write("conf/sites/a.conf", site(dir, "a.test", port, tls))
-            .unwrap();
-        let text = format!(
-            "{MODULES}ServerRoot {root}\nServerName localhost\nUser nobody\nGroup nogroup\nPidFile {root}/run/pid\nErrorLog {root}/logs/error.log\n\
-             MaxKeepAliveRequests 0\nDocumentRoot {root}/www\n<Directory {root}/www>\nRequire all granted\n</Directory>\nInclude {root}/conf/sites/*.conf\n"
-        );
-        let file = dir.write("conf/httpd.conf", text).unwrap();
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-        let mut command = Command::new(SAKER);
-        command
-            .args(["run", "--workers", "2", "--apache"])
-            .arg(file)
-            .arg("--state-dir")
-            .arg(dir.join("state"));
-        command
-    });
-    let server = server.unwrap();
-    until_ready(&server, &dir.join("state"));
-    server
+    let port = free_port().unwrap();
+    dir.write("conf/sites/a.conf", site(dir, "a.test", port, tls))
+        .unwrap();
+    let text = format!(
+        "{MODULES}ServerRoot {root}\nServerName localhost\nUser nobody\nGroup nogroup\nPidFile {root}/run/pid\nErrorLog {root}/logs/error.log\n\
+         MaxKeepAliveRequests 0\nDocumentRoot {root}/www\n<Directory {root}/www>\nRequire all granted\n</Directory>\nInclude {root}/conf/sites/*.conf\n"
+    );
+    let file = dir.write("conf/httpd.conf", text).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    operate::apache("")
+        .existing_file("conf/httpd.conf")
+        .workers(2)
+        .at(SocketAddr::from(([127, 0, 0, 1], port)))
+        .start_in(dir)
 }
 
 fn get(address: SocketAddr) -> u16 {
@@ -108,7 +102,7 @@ fn get(address: SocketAddr) -> u16 {
     client.get("/index.html").unwrap().status
 }
 
-/// What OpenSSL's client is shown.
+/// Certificate that OpenSSL's client receives.
 fn shown_certificate(port: u16) -> String {
     let mut client = Command::new(saker_testkit::require("openssl").unwrap());
     client.args([
@@ -196,7 +190,7 @@ fn rotate(dir: &TempDir, server: &ServerProcess, name: &str) {
     fs::set_permissions(&log, fs::Permissions::from_mode(0o640)).unwrap();
     chown(&log, Some(0), Some(ADM)).unwrap();
     server.signal(Signal::USR1).unwrap();
-    until("the new log is written", || {
+    wait_until("the new log is written", || {
         assert_eq!(get(server.address()), 200);
         fs::metadata(&log).unwrap().len() > 0
     });
@@ -248,7 +242,7 @@ fn all_that_is_roots_alone_is_there_at_each_reload() {
     let answer = reload(&dir);
     assert_eq!(generation(&dir), 3, "{answer} {}", errors(&dir));
     assert_eq!(get(SocketAddr::from(([127, 0, 0, 1], low))), 200);
-    until("its log is written", || {
+    wait_until("its log is written", || {
         fs::metadata(dir.join("logs/b.test.log"))
             .is_ok_and(|found| found.len() > 0 && found.uid() == 0)
     });
@@ -282,7 +276,7 @@ fn all_that_is_roots_alone_is_there_at_each_reload() {
     fs::remove_file(dir.join("conf/sites/b.conf")).unwrap();
     let answer = reload(&dir);
     assert!(generation(&dir) > before, "{answer}");
-    until("the port is free again", || {
+    wait_until("the port is free again", || {
         TcpListener::bind(("127.0.0.1", low)).is_ok()
     });
     assert_no_rights(&server);
@@ -290,8 +284,8 @@ fn all_that_is_roots_alone_is_there_at_each_reload() {
     let broker = broker_of(&server).unwrap();
     server.signal(Signal::TERM).unwrap();
     assert!(server.wait_for_exit(PATIENCE).unwrap().is_some());
-    until("the PidFile goes", || !dir.join("run/pid").exists());
-    until("the broker goes", || {
+    wait_until("the PidFile goes", || !dir.join("run/pid").exists());
+    wait_until("the broker goes", || {
         !Path::new(&format!("/proc/{broker}")).exists()
     });
     assert!(!dir.join("state/control.sock").exists());
@@ -304,8 +298,8 @@ fn what_a_killed_server_leaves_is_removed() {
     };
     let mut server = start(&dir);
     server.kill().unwrap();
-    until("the PidFile goes", || !dir.join("run/pid").exists());
-    until("the control socket goes", || {
+    wait_until("the PidFile goes", || !dir.join("run/pid").exists());
+    wait_until("the control socket goes", || {
         !dir.join("state/control.sock").exists()
     });
     // Another server's is left alone.
@@ -325,22 +319,15 @@ fn sockets_and_operators_come_and_go_with_reloads() {
     };
     let root = dir.display().to_string();
     let state = dir.join("state");
-    let configuration = |port: u16, more: &str, listeners: &str| {
+    let configuration = |port: &str, more: &str, listeners: &str| {
         format!(
             "[server]\nuser = \"nobody\"\nstate_dir = \"{root}/state\"\nworkers = 1\n{more}\n[[listener]]\naddress = \"127.0.0.1:{port}\"\n{listeners}\n\
              [[site]]\nnames = [\"*\"]\nroot = \"{root}/www\"\n[[site.access_log]]\npath = \"{root}/logs/access.log\"\n"
         )
     };
-    let mut server = ServerProcess::start_on_free_port(|port| {
-        let file = dir
-            .write("conf/saker.toml", configuration(port, "", ""))
-            .unwrap();
-        let mut command = Command::new(SAKER);
-        command.args(["run", "-c"]).arg(file);
-        command
-    })
-    .unwrap();
-    until_ready(&server, &state);
+    let mut server = operate::native(&configuration("{port}", "", ""))
+        .file("conf/saker.toml")
+        .start_in(&dir);
     assert_eq!(
         fs::metadata(dir.join("logs/access.log")).unwrap().mode() & 0o777,
         0o640
@@ -355,7 +342,7 @@ fn sockets_and_operators_come_and_go_with_reloads() {
         command.output().unwrap().status.success()
     };
     assert!(!by_operator());
-    let port = server.address().port();
+    let port = &server.address().port().to_string();
     let socket = dir.join("run/web.sock");
     let listener = format!("[[listener]]\naddress = \"unix:{}\"\n", socket.display());
     let operators = format!("control_users = [\"{OPERATOR}\"]");
@@ -384,7 +371,7 @@ fn sockets_and_operators_come_and_go_with_reloads() {
     std::os::unix::net::UnixStream::connect(&socket).unwrap();
     assert_no_rights(&server);
     server.kill().unwrap();
-    until("the sockets go", || {
+    wait_until("the sockets go", || {
         !socket.exists() && !dir.join("state/control.sock").exists()
     });
 }
@@ -424,7 +411,7 @@ fn links_of_a_sites_owner_lead_nowhere() {
     let answer = reload(&dir).to_string();
     assert_eq!(generation(&dir), 2, "{answer}");
     assert_eq!(get(SocketAddr::from(([127, 0, 0, 1], port))), 200);
-    until("the log is written", || {
+    wait_until("the log is written", || {
         fs::metadata(dir.join("owner/access.log")).is_ok_and(|found| found.len() > 0)
     });
     assert_eq!(fs::read_to_string(secret).unwrap(), "root's\n");
@@ -451,21 +438,24 @@ fn the_broker_is_killed_at_random_moments() {
     while rounds < 100 && (begin.elapsed() < ROUNDS_TIME || rounds < 5) {
         let server = start(&dir);
         let load = Load::start(server.address(), 2, "/index.html", PAGE);
-        let (delay, state_dir) = (Duration::from_micros(random(40_000)), dir.join("state"));
+        let (more, state_dir) = (random(200), dir.join("state"));
         // In the middle of a reload, before one, or after it.
         let reloading = thread::spawn(move || ask(&state_dir, "reload"));
         if random(2) == 0 {
             server.signal(Signal::USR1).unwrap();
         }
-        thread::sleep(delay);
+        let answered = load.requests() + more;
+        wait_until("some requests are answered", || {
+            load.has_failed() || load.requests() >= answered
+        });
         kill_broker(&server);
         let _ = reloading.join().unwrap();
-        until("it is said", || errors(&dir).contains("SK0116"));
+        wait_until("it is said", || errors(&dir).contains("SK0116"));
         // The configuration is root's, so that nothing new comes; what runs goes on.
         let answer = reload(&dir).to_string();
         assert!(answer.contains("privileged broker has ended"), "{answer}");
         let answered = load.requests();
-        until("it goes on answering", || {
+        wait_until("it goes on answering", || {
             load.has_failed() || load.requests() > answered + 20
         });
         load.finish().unwrap();

@@ -1,8 +1,8 @@
-//! The command line from the outside: exit statuses, what is said where, and which server is meant.
+//! The command line from the outside: exit statuses, output, and the addressed server.
 
 use crate::operate;
 use crate::operate::{PATIENCE, SAKER, configuration, folder, saker, start, stderr, stdout};
-use saker_testkit::{Client, Saker, ServerProcess, TempDir};
+use saker_testkit::{Client, Saker, TempDir, saker::Builder};
 use serde_json::Value;
 use std::{
     fs,
@@ -397,13 +397,19 @@ fn status_counts_what_was_served() {
 }
 
 /// `saker serve` as a person in a terminal would have it, with a runtime folder of its own.
-fn serve(dir: &TempDir, http: &str, more: &[&str]) -> Command {
-    let mut command = in_runtime_command(dir);
-    command
-        .args(["serve", "--http", http])
-        .args(more)
-        .arg(dir.join("www"));
-    command
+fn serve(dir: &TempDir, more: &[&str]) -> Builder {
+    operate::serve(&[&["--http", "{address}"], more, &["{dir}/www"]].concat())
+        .env("XDG_RUNTIME_DIR", dir.join("runtime"))
+        .env("XDG_CACHE_HOME", dir.join("caches"))
+}
+
+/// Runs `saker serve` on an address where it can't listen.
+fn refused(dir: &TempDir, http: &str, more: &[&str]) -> Output {
+    let address = http.parse().expect("an address");
+    serve(dir, more)
+        .command(dir, address)
+        .and_then(|mut command| command.output())
+        .expect("saker runs")
 }
 
 fn in_runtime(dir: &TempDir, arguments: &[&str]) -> Output {
@@ -434,9 +440,7 @@ fn serve_is_found_without_being_named() {
         return;
     }
     assert_eq!(before.status.code(), Some(3));
-    let server =
-        ServerProcess::start_on_free_port(|port| serve(&dir, &format!("127.0.0.1:{port}"), &[]))
-            .expect("started");
+    let server = serve(&dir, &[]).start_in(&dir);
     assert_eq!(
         Client::connect(server.address())
             .expect("connected")
@@ -448,7 +452,7 @@ fn serve_is_found_without_being_named() {
     let state = dir
         .join("runtime/saker")
         .join(server.address().to_string().replace(":", "-"));
-    operate::until_ready(&server, &state);
+    server.wait_until_ready(&state).expect("ready");
     assert_eq!(
         fs::read_to_string(state.join("saker.pid")).expect("a pid"),
         format!("{}\n", server.pid())
@@ -462,14 +466,13 @@ fn serve_is_found_without_being_named() {
         0o600
     );
     assert!(stdout(&in_runtime(&dir, &["status"])).contains(&server.address().to_string()));
-    let second =
-        ServerProcess::start_on_free_port(|port| serve(&dir, &format!("127.0.0.1:{port}"), &[]))
-            .expect("started");
-    operate::until_ready(
-        &second,
-        &dir.join("runtime/saker")
-            .join(second.address().to_string().replace(":", "-")),
-    );
+    let second = serve(&dir, &[]).start_in(&dir);
+    second
+        .wait_until_ready(
+            &dir.join("runtime/saker")
+                .join(second.address().to_string().replace(":", "-")),
+        )
+        .expect("ready");
     let several = in_runtime(&dir, &["status"]);
     assert_eq!(several.status.code(), Some(2));
     assert!(
@@ -489,11 +492,9 @@ fn serve_is_found_without_being_named() {
 #[test]
 fn an_address_that_is_taken_is_named() {
     let dir = folder("cli-taken");
-    let first =
-        ServerProcess::start_on_free_port(|port| serve(&dir, &format!("127.0.0.1:{port}"), &[]))
-            .expect("started");
+    let first = serve(&dir, &[]).start_in(&dir);
     let address = first.address().to_string();
-    let output = serve(&dir, &address, &[]).output().expect("ran");
+    let output = refused(&dir, &address, &[]);
     assert_eq!(output.status.code(), Some(2));
     assert!(
         stderr(&output).contains(&format!("already running with pid {}", first.pid())),
@@ -501,9 +502,7 @@ fn an_address_that_is_taken_is_named() {
         stderr(&output)
     );
     let other = dir.join("other").to_string_lossy().into_owned();
-    let output = serve(&dir, &address, &["--state-dir", &other])
-        .output()
-        .expect("ran");
+    let output = refused(&dir, &address, &["--state-dir", &other]);
     assert_eq!(output.status.code(), Some(2));
     assert!(
         stderr(&output).contains(&format!("cannot listen on {address}"))
@@ -514,9 +513,7 @@ fn an_address_that_is_taken_is_named() {
 
     let program = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("bound");
     let taken = [program.local_addr().expect("address").to_string(), address];
-    let output = serve(&dir, &taken[0], &[&taken[1], "--state-dir", &other])
-        .output()
-        .expect("ran");
+    let output = refused(&dir, &taken[0], &[&taken[1], "--state-dir", &other]);
     for address in &taken {
         assert!(
             stderr(&output).contains(&format!("cannot listen on {address}")),
@@ -524,9 +521,7 @@ fn an_address_that_is_taken_is_named() {
             stderr(&output)
         );
     }
-    let output = serve(&dir, "192.0.2.1:8080", &["--state-dir", &other])
-        .output()
-        .expect("ran");
+    let output = refused(&dir, "192.0.2.1:8080", &["--state-dir", &other]);
     assert!(
         stderr(&output).contains("this machine has no such address"),
         "{}",
@@ -578,11 +573,7 @@ fn a_low_port_without_the_right_to_it() {
 #[test]
 fn port_0_is_one_port_that_is_said() {
     let dir = folder("cli-port-0");
-    let server = ServerProcess::spawn(
-        &mut serve(&dir, "127.0.0.1:0", &["--workers", "3"]),
-        SocketAddr::from(([127, 0, 0, 1], 0)),
-    )
-    .expect("started");
+    let server = serve(&dir, &["--workers", "3"]).spawn_in(&dir);
     server
         .wait_for_stderr("SK0101", PATIENCE)
         .expect("it started");

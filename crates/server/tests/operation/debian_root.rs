@@ -1,9 +1,8 @@
-//! Day one on a Debian machine, as root, with real ports: Apache's stock configuration and a native
-//! one, reloads, rotation, the way back to Apache.
+//! The first day on a Debian machine, as root, with real ports: Apache's stock configuration and a
+//! native one, reloads, rotation, the way back to Apache.
 //!
-//! Each test runs on a machine of its own (`debian_root/machine.rs`). What Apache itself leaves in
-//! `/var/log/apache2` is found out first, by Apache itself: nothing there may belong to anybody
-//! else afterwards.
+//! Each test runs on a machine of its own (`debian_root/machine.rs`). Ownership of files in
+//! `/var/log/apache2` is taken from Apache itself first: it must be the same afterwards.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 

@@ -1,24 +1,26 @@
-//! What fail2ban finds in the logs: Debian's stock filters in those of Apache and ours, for the
+//! Matches of fail2ban in the logs: Debian's stock filters in those of Apache and ours, for the
 //! same configuration and the same requests; our own filters in those of a saker.toml.
 //!
-//! Difficulty: where Apache's latest releases have changed words so that the stock filters no
-//! longer match, ours match more; those are told apart.
+//! Caveat: where Apache's latest releases have changed words so that the stock filters no longer
+//! match, ours match more; those are listed separately.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
-use saker_testkit::{Client, Saker, ServerProcess, TempDir, free_port, require};
+use crate::operate;
+use saker_testkit::{
+    Client, TempDir,
+    apache2::{load_modules, start_apache2},
+    free_port, poll, require,
+};
 use std::{
     fs,
     net::{Ipv4Addr, SocketAddr},
     os::unix::fs::{PermissionsExt, symlink},
     path::Path,
     process::Command,
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-const SAKER: &str = env!("CARGO_BIN_EXE_saker");
-const MODULE_FOLDERS: [&str; 2] = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"];
 const MODULES: [&str; 20] = [
     "mpm_event",
     "authn_file",
@@ -102,10 +104,6 @@ fn folder(name: &str) -> TempDir {
 /// The requests to that server, each on a connection of its own; its folder is named after it.
 fn ask(dir: &TempDir, server: &str, requests: &[String]) {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap()));
-    let modules = MODULE_FOLDERS
-        .iter()
-        .find(|folder| Path::new(folder).is_dir())
-        .expect("apache2 has no modules here");
     let root = dir.display().to_string();
     fs::create_dir_all(dir.join(server)).unwrap();
     fs::set_permissions(dir.join(server), fs::Permissions::from_mode(0o777)).unwrap();
@@ -113,12 +111,8 @@ fn ask(dir: &TempDir, server: &str, requests: &[String]) {
         "ServerRoot {root}\nServerName localhost\nListen {address}\nPidFile {root}/{server}/pid\nErrorLog {root}/{server}/error.log\n\
          DefaultRuntimeDir {root}/{server}\nTypesConfig {root}/mime.types\nDocumentRoot {root}/www\n"
     );
-    MODULES.iter().for_each(|module| {
-        text.push_str(&format!(
-            "LoadModule {module}_module {modules}/mod_{module}.so\n"
-        ))
-    });
-    // A file of root's can be refused to somebody else only.
+    text.push_str(&load_modules(&MODULES));
+    // Only an unprivileged user can be refused a file of root's.
     text.push_str(&format!(
         "ScriptSock {root}/{server}/cgid.sock\nUser www-data\nGroup www-data\n"
     ));
@@ -128,20 +122,14 @@ fn ask(dir: &TempDir, server: &str, requests: &[String]) {
             .replace("{server}", server),
     );
     dir.write(&format!("{server}.conf"), text).unwrap();
-    let mut command = match server {
-        "apache" => Command::new(require("apache2").unwrap()),
-        _ => Command::new(SAKER),
-    };
     let configuration = dir.join(format!("{server}.conf"));
-    match server {
-        "apache" => command.arg("-f").arg(&configuration).arg("-DFOREGROUND"),
-        _ => command
-            .args(["run", "--workers", "1", "--apache"])
-            .arg(&configuration)
-            .arg("--state-dir")
-            .arg(dir.join("state")),
+    let running = match server {
+        "apache" => start_apache2(&configuration, address).unwrap(),
+        _ => operate::apache("")
+            .existing_file(configuration)
+            .at(address)
+            .start_in(dir),
     };
-    let running = ServerProcess::start(&mut command, address).unwrap();
     for request in requests {
         let mut client = Client::connect(address).unwrap();
         client.send(request).unwrap();
@@ -153,21 +141,15 @@ fn ask(dir: &TempDir, server: &str, requests: &[String]) {
 
 /// Lines are written a little after the answers.
 fn until(log: &Path, holds: impl Fn(&str) -> bool) -> String {
-    let start = Instant::now();
-    loop {
-        let text = fs::read_to_string(log).unwrap_or_default();
-        if holds(&text) || start.elapsed() > SOON {
-            return text;
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
+    let read = || fs::read_to_string(log).unwrap_or_default();
+    poll(SOON, || Some(read()).filter(|text| holds(text))).unwrap_or_else(read)
 }
 
 fn get(path: &str, fields: &str) -> String {
     format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n{fields}\r\n")
 }
 
-/// How many lines of the log the filter matches.
+/// Number of log lines that the filter matches.
 fn matched(log: &Path, filter: &str) -> usize {
     let output = Command::new(require("fail2ban-regex").unwrap())
         .arg(log)
@@ -220,7 +202,7 @@ fn stock_filters_find_in_our_logs_what_they_find_in_apaches() {
     }
     let dir = folder("fail2ban-stock");
     let user = |credentials: &str| format!("Authorization: Basic {credentials}\r\n");
-    // nobody:x, alice:x, bob:word, alice:secret.
+    // An unknown user, a wrong password, and the credentials of Bob and Alice.
     let (nobody, wrong, bob, alice) = (
         "bm9ib2R5Ong=",
         "YWxpY2U6eA==",
@@ -354,7 +336,7 @@ fn our_own_filters_find_the_client_and_nobody_else() {
     symlink("/etc/hostname", dir.join("www/link")).unwrap();
     let configuration = "[server]\nstate_dir = \"{dir}/state\"\nworkers = 1\nerror_log = \"{dir}/error.log\"\nlog_level = \"info\"\n\
         [[listener]]\naddress = \"{address}\"\n[[site]]\nnames = [\"*\"]\nroot = \"{dir}/www\"\nsymlinks = \"never\"\nphp = \"unix:{dir}/php.sock\"\n";
-    let saker = Saker::with_configuration(SAKER, dir, configuration).unwrap();
+    let saker = operate::native(configuration).start(dir);
     let lure = "%5Bx%5D%20%5Ba:b%5D%20%5Bpid%201:tid%201%5D%20%5Bclient%20192.0.2.9%5D%20SK0927:%20SK0411:%20a%20client%20was%20refused:\
         %20address=192.0.2.9%20rule=x%20site=y";
     for request in [

@@ -1,16 +1,13 @@
-//! Log programs of Apache's configuration run as whoever started the server, and are started again
-//! as the same.
+//! Log programs of Apache's configuration run as the user who started the server, and are restarted
+//! as the same user.
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
-use saker_testkit::{Client, ServerProcess, Signal, TempDir, free_port};
-use std::{
-    fs,
-    net::SocketAddr,
-    path::PathBuf,
-    process::Command,
-    time::{Duration, Instant},
+use crate::operate;
+use saker_testkit::{
+    Client, Signal, TempDir, apache2::load_modules, free_port, poll, wait_until_or,
 };
+use std::{fs, net::SocketAddr, time::Duration};
 
 #[test]
 fn by_root_and_again_by_root() {
@@ -21,17 +18,7 @@ fn by_root_and_again_by_root() {
     let dir = TempDir::new("log-programs").unwrap();
     dir.write("www/page.txt", "page\n").unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
-    let folder = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"]
-        .map(PathBuf::from)
-        .into_iter()
-        .find(|path| path.is_dir());
-    let load = |name: &str| {
-        format!(
-            "LoadModule {name}_module {}/mod_{name}.so\n",
-            folder.as_ref().unwrap().display()
-        )
-    };
-    let modules: String = ["mpm_event", "authz_core", "log_config"].map(load).concat();
+    let modules = load_modules(&["mpm_event", "authz_core", "log_config"]);
     let root = dir.display();
     // Ends after each line; only root may write to the folder.
     let text = format!(
@@ -39,28 +26,18 @@ fn by_root_and_again_by_root() {
          User www-data\nGroup www-data\nDocumentRoot {root}/www\n{modules}\
          CustomLog \"|$echo as $(id -u) >>{root}/lines; head -n1 >>{root}/lines\" \"%U\"\n"
     );
-    let file = dir.write("httpd.conf", &text).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
-    command
-        .args(["run", "--workers", "1", "--apache"])
-        .arg(&file)
-        .arg("--state-dir")
-        .arg(dir.join("state"));
-    let server = ServerProcess::start(&mut command, address).unwrap();
+    let server = operate::apache(&text).at(address).start_in(&dir);
     let lines = || fs::read_to_string(dir.join("lines")).unwrap_or_default();
     let until = |what: &str, holds: &dyn Fn() -> bool| {
-        let end = Instant::now() + Duration::from_secs(20);
-        while !holds() {
-            assert!(
-                Instant::now() < end,
-                "{what}: {} {}",
-                lines(),
-                fs::read_to_string(dir.join("errors")).unwrap_or_default()
-            );
+        let asked_and_held = || {
             // One line at a time, so that the program's end is met.
             let _ = Client::connect(address).and_then(|mut client| client.get("/page.txt"));
-            std::thread::sleep(Duration::from_millis(1200));
-        }
+            poll(Duration::from_millis(1200), || holds().then_some(())).is_some()
+        };
+        wait_until_or(asked_and_held, || {
+            let errors = fs::read_to_string(dir.join("errors")).unwrap_or_default();
+            format!("{what}: {} {errors}", lines())
+        });
     };
     until("a second program", &|| {
         lines().matches("as 0\n").count() >= 3 && lines().matches("/page.txt\n").count() >= 2
@@ -84,20 +61,18 @@ fn by_root_and_again_by_root() {
         environment.contains("PATH=") && !environment.contains("SAKER_BROKER"),
         "{environment}"
     );
-    // The server itself is nobody special, and who keeps the privileges ends with it.
+    // The server itself is unprivileged, and the broker ends with it.
     let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
     assert!(status.contains("Uid:\t33\t33\t33\t33"), "{status}");
     // Programs end by themselves, when they have read all there was.
     server.stop().unwrap();
-    let end = Instant::now() + Duration::from_secs(10);
-    while running(&format!("{root}/")).next().is_some() {
-        assert!(
-            Instant::now() < end,
-            "still there: {:?}",
-            running(&format!("{root}/")).collect::<Vec<_>>()
-        );
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_until_or(
+        || running(&format!("{root}/")).next().is_none(),
+        || {
+            let left: Vec<_> = running(&format!("{root}/")).collect();
+            format!("still there: {left:?}")
+        },
+    );
 }
 
 /// Command lines with this in them.

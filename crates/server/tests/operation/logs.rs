@@ -5,7 +5,7 @@ use crate::operate;
 use crate::operate::{Load, PATIENCE, configuration, folder, lines, saker, start};
 use saker_testkit::{Client, Saker, TempDir};
 use serde_json::Value;
-use std::{fs, io::Read, net::TcpStream, path::Path, process::Command, time::Duration};
+use std::{fs, io::Read, net::SocketAddr, path::Path, process::Command};
 
 /// Stops the server and returns its folder, whose logs are complete then.
 fn finished(saker: Saker) -> TempDir {
@@ -289,7 +289,7 @@ fn four_workers_write_whole_lines_and_all_of_them() {
         ),
     );
     let load = Load::start(saker.server.address(), 16, "/", "<p>hello</p>\n");
-    operate::until("requests", || {
+    operate::wait_until("requests", || {
         load.requests() >= 20_000 || load.has_failed()
     });
     let requests = load.finish().expect("no error");
@@ -346,10 +346,10 @@ fn a_log_program_gets_every_line() {
     let site = "access_log = '|sh -c \"echo started >> {dir}/starts; exec cat >> {dir}/lines\"'";
     let saker = start("logs-program", &configuration("workers = 2", site));
     let load = Load::start(saker.server.address(), 4, "/", "<p>hello</p>\n");
-    operate::until("requests", || load.requests() >= 5000 || load.has_failed());
+    operate::wait_until("requests", || load.requests() >= 5000 || load.has_failed());
     let requests = load.finish().expect("no error");
     let dir = finished(saker);
-    operate::until("the program to finish", || {
+    operate::wait_until("the program to finish", || {
         lines(&dir.join("lines")).len() as u64 >= requests
     });
     let logged = lines(&dir.join("lines"));
@@ -420,11 +420,10 @@ fn a_full_disk_stops_the_log_and_nothing_else() {
         .wait_for_stderr("SK0601", PATIENCE)
         .expect("the disk fills up, and the error log says so");
     let before = load.requests();
-    operate::until("requests on a full disk", || {
+    operate::wait_until("requests on a full disk", || {
         load.requests() > before + 5000 || load.has_failed()
     });
-    // Room again, as when somebody deletes another file: half of this one is cut away, at a line's
-    // end.
+    // Free space again: half of another file is cut off, at the end of a line.
     assert!(!saker.server.stderr().contains("SK0602"));
     remount(&disk, "8m");
     saker
@@ -433,7 +432,7 @@ fn a_full_disk_stops_the_log_and_nothing_else() {
         .expect("it goes on");
     let requests = load.finish().expect("requests are answered all the while");
     let state = saker.dir.join("state");
-    operate::until("the last batch", || {
+    operate::wait_until("the last batch", || {
         let status = operate::ask(&state, "status").expect("status");
         let count = |name: &str| status["counters"][name].as_u64().unwrap_or(0);
         count("log_lines_written_total") + count("log_lines_dropped_total") == requests
@@ -479,32 +478,21 @@ fn remount(at: &Path, size: &str) {
 #[test]
 fn the_log_on_standard_output_is_whole() {
     let dir = folder("logs-stdout");
-    let port = saker_testkit::free_port().expect("port");
+    let address = SocketAddr::from(([127, 0, 0, 1], saker_testkit::free_port().expect("port")));
     let state = dir.join("state").to_string_lossy().into_owned();
-    let mut child = Command::new(operate::SAKER)
-        .args([
-            "serve",
-            "--http",
-            &format!("127.0.0.1:{port}"),
-            "--workers",
-            "1",
-            "--access-log",
-            "-",
-            "--state-dir",
-            &state,
-        ])
-        .arg(dir.join("www"))
+    let serve = operate::serve(&["--http", "{address}", "--workers", "1", "--access-log", "-"])
+        .arguments(&["--state-dir", &state, "{dir}/www"]);
+    let mut child = serve
+        .command(&dir, address)
+        .expect("written")
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::null())
         .spawn()
         .expect("started");
-    operate::until("it accepts", || {
-        TcpStream::connect(("127.0.0.1", port)).is_ok()
-    });
-    let mut client = Client::connect(([127, 0, 0, 1], port).into()).expect("connected");
+    let mut client = Client::connect_when_up(address).expect("connected");
     (0..3).for_each(|_| assert_eq!(client.get("/").expect("answered").status, 200));
+    // Written at the latest when the server stops.
     drop(client);
-    std::thread::sleep(Duration::from_millis(50));
     assert!(saker(["stop", "--state-dir", &state]).status.success());
     let mut text = String::new();
     child

@@ -1,17 +1,17 @@
-//! `saker serve DIR` as a newcomer types it: each PHP alone on the machine, folders and state
-//! directories with any name, root and a plain user, with and without what a login sets; and the
-//! answers to what people get wrong in the first hour.
+//! `saker serve DIR` as a newcomer uses it: each PHP alone on the machine, directories and state
+//! directories with any name, root and a plain user, with and without the settings of a login; and
+//! the responses to common mistakes of the first hour.
 //!
-//! The difficulty is a machine with one PHP where there are three: as root each server gets a mount
-//! namespace in which the others' programs are not there. Where that is not allowed (no root, some
-//! containers), the PHP is named instead. Not the whole product: every pair of values of any two
-//! properties is in one of the cases.
+//! Caveat: the test needs a machine with one PHP where there are three: as root each server gets a
+//! mount namespace without the other programs. Where that is not allowed (no root, some
+//! containers), the PHP is named instead. The cases are not the full product, but contain every
+//! pair of values of any two properties.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
-use crate::operate::{PATIENCE, SAKER, stderr, stdout, until};
+use crate::operate::{self, PATIENCE, SAKER, stderr, stdout, wait_until};
 use rustix::process::{Pid, Signal, geteuid, getuid, kill_process};
-use saker_testkit::{Client, ProcessTree, Response, ServerProcess, TempDir};
+use saker_testkit::{Client, ProcessTree, Response, TempDir};
 use std::{
     ffi::{OsStr, OsString},
     fs,
@@ -31,7 +31,7 @@ use std::{
 const PROGRAMS: [&str; 3] = ["lsphp", "php-fpm", "php-cgi"];
 const FOLDERS: [&str; 4] = ["/usr/local/bin", "/usr/local/sbin", "/usr/bin", "/usr/sbin"];
 const ODD: &str = "ä b:c;d'e\"f%g$h${HOME}#[i]";
-/// Plain users begin here, one for each case: nobody else has their state directories.
+/// First uid of the plain users, one for each case, whose state directories are unused.
 const PLAIN_USERS: u32 = 61_000;
 
 const PAGE: &str = "<?php echo $_SERVER['SCRIPT_FILENAME'], '|', $_SERVER['DOCUMENT_ROOT'], '|', $_SERVER['PATH_INFO'] ?? '', '|', \
@@ -69,7 +69,7 @@ fn cases() -> Vec<Case> {
     }
 }
 
-/// Whether servers may have mount namespaces here.
+/// True if servers may have mount namespaces here.
 fn is_isolated() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
     *ANSWER.get_or_init(|| {
@@ -101,12 +101,12 @@ fn hidden(kind: &str) -> Vec<PathBuf> {
     entries.filter(is_other).collect()
 }
 
-/// What one newcomer has and types.
+/// Environment and commands of one newcomer.
 struct Newcomer {
     dir: TempDir,
     uid: u32,
     php: &'static str,
-    /// Where they stand, what they type for the root, and what that is.
+    /// Working directory, root as typed, and its path.
     here: PathBuf,
     typed: OsString,
     root: PathBuf,
@@ -286,7 +286,7 @@ impl Newcomer {
     }
 }
 
-/// The server where every user can run it, whoever owns the folder of the build.
+/// A copy of the server that every user can run, whatever the permissions of the build directory.
 struct Program(TempDir);
 
 impl Program {
@@ -344,10 +344,10 @@ impl Running {
         text(&self.out) + &text(&self.error)
     }
 
-    /// What it prints for its reader to click on.
+    /// Address in the URL that it prints.
     fn address(&mut self) -> SocketAddr {
         let mut found = None;
-        until("an address is printed", || {
+        wait_until("an address is printed", || {
             let printed = fs::read_to_string(&self.out).unwrap();
             let line = printed.lines().find_map(|line| {
                 line.strip_suffix('/')?
@@ -444,12 +444,12 @@ fn try_case(case: Case, program: &Program) {
         _ => server.signal(Signal::TERM),
     }
     let mut ended = None;
-    until("it ends", || {
+    wait_until("it ends", || {
         ended = server.child.try_wait().unwrap();
         ended.is_some()
     });
     assert!(ended.unwrap().success(), "{ended:?}: {}", server.said());
-    until("no process is left", || tree.alive().is_empty());
+    wait_until("no process is left", || tree.alive().is_empty());
     assert_eq!(newcomer.sockets_left(), Vec::<PathBuf>::new());
     let script = format!("saker-php-{}-", server.child.id());
     let is_script = |path: &PathBuf| {
@@ -632,7 +632,7 @@ fn php_by_each_of_its_names() {
             server.said()
         );
         server.signal(Signal::TERM);
-        until("it ends", || server.child.try_wait().unwrap().is_some());
+        wait_until("it ends", || server.child.try_wait().unwrap().is_some());
     }
 }
 
@@ -679,7 +679,7 @@ fn php_for_root_in_a_closed_home() {
         server.said()
     );
     server.signal(Signal::TERM);
-    until("it ends", || server.child.try_wait().unwrap().is_some());
+    wait_until("it ends", || server.child.try_wait().unwrap().is_some());
     drop(server);
     // A system user that is everywhere and owns nothing.
     let games = 5;
@@ -729,7 +729,7 @@ fn serve_and_a_folder_are_all_that_is_typed() {
     );
     let mut server = Running::start(command, &dir);
     assert_eq!(server.address(), "127.0.0.1:8080".parse().unwrap());
-    until("all of it is printed", || {
+    wait_until("all of it is printed", || {
         server.said().contains("Browsers warn until they trust")
     });
     let pid = server.child.id().to_string();
@@ -768,7 +768,7 @@ fn serve_and_a_folder_are_all_that_is_typed() {
             stderr(&output)
         );
     }
-    until("it ends", || server.child.try_wait().unwrap().is_some());
+    wait_until("it ends", || server.child.try_wait().unwrap().is_some());
 }
 
 /// The state directory is made by root, and its sockets by who the server becomes.
@@ -786,18 +786,12 @@ fn php_where_the_server_changes_its_user() {
             .join("s".repeat(120))
             .join(format!("{ODD} {kind}").replace(['"', '$', '{'], "_"));
         let state = state.to_str().unwrap();
-        let server = ServerProcess::start_on_free_port(|port| {
-            let text = format!(
-                "[server]\nuser = \"nobody\"\nworkers = 1\nstate_dir = \"{state}\"\n\n[php]\nprogram = \"{kind}\"\n\n\
-                 [[listener]]\naddress = \"127.0.0.1:{port}\"\n\n[[site]]\nnames = [\"*\"]\nroot = \"site\"\nphp = \"auto\"\n"
-            );
-            let mut command = Command::new(SAKER);
-            command
-                .args(["run", "-c"])
-                .arg(dir.write("saker.toml", text).unwrap());
-            command
-        });
-        let server = server.unwrap();
+        let text = format!(
+            "[server]\nuser = \"nobody\"\nworkers = 1\nstate_dir = \"{state}\"\n\n[php]\nprogram = \"{kind}\"\n\n\
+                 [[listener]]\naddress = \"{{address}}\"\n\n[[site]]\nnames = [\"*\"]\nroot = \"site\"\nphp = \"auto\"\n"
+        );
+        // The path of the control socket is too long for other programs.
+        let server = operate::native(&text).until_accepting().start_in(&dir);
         for _ in 0..2 {
             let response = Client::connect(server.address()).unwrap().get("/").unwrap();
             let (status, page) = (response.status, response.text());

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
 use crate::operate;
-use crate::operate::{PATIENCE, SAKER, ask, saker, stderr, stdout, until_ready};
+use crate::operate::{PATIENCE, SAKER, ask, saker, stderr, stdout};
 use saker_testkit::{Client, ServerProcess, Signal, TempDir};
 use std::{
     fs,
@@ -172,7 +172,7 @@ fn apache2_t_looks_at_logs_and_keys() {
                 .contains("httpd.conf:18:1: warning: there is no socket /run/php/php9.9-fpm.sock")
     );
     if is_root() {
-        // What only root may read is no error for somebody else.
+        // Files that only root may read are no error for another user.
         let output = as_nobody(&dir, &arguments);
         let said = stderr(&output);
         assert!(
@@ -292,19 +292,15 @@ fn a_server_of_apaches_configuration_is_found_by_it() {
     let dir = folder("preflight-found-apache");
     let root = dir.display();
     fs::create_dir(dir.join("run")).unwrap();
-    let mut conf = String::new();
-    let server = ServerProcess::start_on_free_port(|port| {
-        let text = format!(
-            "{MODULES}ServerName localhost\nListen 127.0.0.1:{port}\nPidFile {root}/run/pid\nDocumentRoot {root}/www\n"
-        );
-        conf = dir.write("httpd.conf", text).unwrap().display().to_string();
-        symlink(SAKER, dir.join("apache2")).unwrap_or_default();
-        let mut command = Command::new(dir.join("apache2"));
-        command.args(["-D", "FOREGROUND", "-f", &conf]);
-        command
-    });
-    let server = server.unwrap();
-    until_ready(&server, &dir.join("run/saker"));
+    let text = format!(
+        "{MODULES}ServerName localhost\nListen {{address}}\nPidFile {root}/run/pid\nDocumentRoot {root}/www\n"
+    );
+    symlink(SAKER, dir.join("apache2")).unwrap();
+    let conf = dir.join("httpd.conf").display().to_string();
+    let server = operate::httpd(&dir.join("apache2"), &text)
+        .arguments(&["-D", "FOREGROUND"])
+        .start_in(&dir);
+    server.wait_until_ready(&dir.join("run/saker")).unwrap();
     let output = saker(["reload", "--apache", &conf]);
     assert!(
         output.status.success() && stdout(&output).contains("generation 2"),
@@ -317,22 +313,13 @@ fn a_server_of_apaches_configuration_is_found_by_it() {
 
 fn start(dir: &TempDir, user: &str) -> ServerProcess {
     let root = dir.display();
-    let server = ServerProcess::start_on_free_port(|port| {
-        let text = format!(
-            "[server]\nstate_dir = \"{root}/state\"\nerror_log = \"{root}/logs/error.log\"\n{user}\n[cache]\nfolder = \"{root}/cache\"\n\
-             [[listener]]\naddress = \"127.0.0.1:{port}\"\n[[site]]\nnames = [\"*\"]\nroot = \"{root}/www\"\naccess_log = \"{root}/logs/access.log\"\n\
-             [site.cache]\n"
-        );
-        fs::create_dir_all(dir.join("logs")).unwrap();
-        let mut command = Command::new(SAKER);
-        command
-            .args(["run", "--workers", "2", "-c"])
-            .arg(dir.write("saker.toml", text).unwrap());
-        command
-    });
-    let server = server.unwrap();
-    until_ready(&server, &dir.join("state"));
-    server
+    let text = format!(
+        "[server]\nstate_dir = \"{root}/state\"\nerror_log = \"{root}/logs/error.log\"\n{user}\n[cache]\nfolder = \"{root}/cache\"\n\
+         [[listener]]\naddress = \"{{address}}\"\n[[site]]\nnames = [\"*\"]\nroot = \"{root}/www\"\naccess_log = \"{root}/logs/access.log\"\n\
+         [site.cache]\n"
+    );
+    fs::create_dir_all(dir.join("logs")).unwrap();
+    operate::native(&text).workers(2).start_in(dir)
 }
 
 /// As one user, as root, as another user: each finds what the one before has left to be its own.
@@ -409,21 +396,13 @@ fn a_certificate_renewed_in_a_directory_of_roots_is_noticed() {
     certificate(&dir);
     fs::set_permissions(dir.join("keys"), fs::Permissions::from_mode(0o700)).unwrap();
     let root = dir.display();
-    let server = ServerProcess::start_on_free_port(|port| {
-        let text = format!(
-            "[server]\nstate_dir = \"{root}/state\"\nuser = \"nobody\"\ngroup = \"nogroup\"\n[[listener]]\naddress = \"127.0.0.1:{port}\"\ntls = true\n\
+    let text = format!(
+        "[server]\nstate_dir = \"{root}/state\"\nuser = \"nobody\"\ngroup = \"nogroup\"\n[[listener]]\naddress = \"{{address}}\"\ntls = true\n\
              [[site]]\nnames = [\"localhost\"]\nroot = \"{root}/www\"\n[site.tls]\ncertificate = \"{root}/keys/cert.pem\"\nkey = \"{root}/keys/key.pem\"\n"
-        );
-        let mut command = Command::new(SAKER);
-        command
-            .args(["run", "--workers", "2", "-c"])
-            .arg(dir.write("saker.toml", text).unwrap());
-        command
-    });
-    let server = server.unwrap();
-    until_ready(&server, &dir.join("state"));
+    );
+    let server = operate::native(&text).workers(2).start_in(&dir);
     certificate(&dir);
-    operate::until("the new certificate is shown", || {
+    operate::wait_until("the new certificate is shown", || {
         server.stderr().contains("SK0701")
     });
 }
@@ -434,31 +413,20 @@ fn logs_are_reopened_where_a_graceful_restart_is_refused() {
     let dir = folder("preflight-refused");
     let root = dir.display();
     let log = dir.join("access.log");
-    let server = ServerProcess::start_on_free_port(|port| {
-        let text = format!(
-            "{MODULES}LoadModule log_config_module modules/mod_log_config.so\nServerName localhost\nListen 127.0.0.1:{port}\nDocumentRoot {root}/www\n\
-             CustomLog {root}/access.log \"%U\"\n"
-        );
-        let mut command = Command::new(SAKER);
-        let conf = dir.write("httpd.conf", text).unwrap();
-        command
-            .args(["run", "--workers", "2", "--apache"])
-            .arg(conf)
-            .arg("--state-dir")
-            .arg(dir.join("state"));
-        command
-    });
-    let server = server.unwrap();
-    until_ready(&server, &dir.join("state"));
+    let text = format!(
+        "{MODULES}LoadModule log_config_module modules/mod_log_config.so\nServerName localhost\nListen {{address}}\nDocumentRoot {root}/www\n\
+         CustomLog {root}/access.log \"%U\"\n"
+    );
+    let server = operate::apache(&text).workers(2).start_in(&dir);
     fs::write(dir.join("httpd.conf"), "NoSuchDirective\n").unwrap();
     fs::rename(&log, dir.join("access.log.1")).unwrap();
     server.signal(Signal::USR1).unwrap();
-    operate::until("the new log is made", || log.exists());
+    operate::wait_until("the new log is made", || log.exists());
     assert!(server.stderr().contains("SK0202"), "{}", server.stderr());
     let mut client = Client::connect(server.address()).unwrap();
     client.set_timeout(PATIENCE).unwrap();
     client.get("/index.html").unwrap();
-    operate::until("the request is in it", || {
+    operate::wait_until("the request is in it", || {
         fs::read_to_string(&log).is_ok_and(|text| text == "/index.html\n")
     });
 }

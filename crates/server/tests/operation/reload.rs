@@ -6,11 +6,13 @@ use crate::operate::{
     Load, PATIENCE, begin_download, configuration, folder, generation, lines, pattern, reload,
     rest_of_download, rewrite, start,
 };
-use saker_testkit::{Client, Signal};
+use saker_testkit::{Client, Signal, poll};
 use std::{
     net::{SocketAddr, TcpStream},
-    time::{Duration, Instant},
+    time::Duration,
 };
+
+const REQUESTS: u64 = 200_000;
 
 #[test]
 fn a_hundred_reloads_in_two_hundred_thousand_requests() {
@@ -30,19 +32,18 @@ fn a_hundred_reloads_in_two_hundred_thousand_requests() {
             let output = reload(&saker);
             assert!(output.status.success(), "{}", operate::stderr(&output));
         }
-        operate::until("the reload", || generation(&saker) == number as u64 + 1);
+        operate::wait_until("the reload", || generation(&saker) == number as u64 + 1);
         assert!(
             !load.has_failed(),
             "after reload {number}: {:?}",
             load.finish()
         );
     }
-    let end = Instant::now() + Duration::from_secs(60);
-    while load.requests() < 200_000 && !load.has_failed() && Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let _ = poll(Duration::from_secs(600), || {
+        (load.requests() >= REQUESTS || load.has_failed()).then_some(())
+    });
     let requests = load.finish().expect("no error");
-    assert!(requests >= 200_000, "only {requests} in time");
+    assert!(requests >= REQUESTS, "only {requests} in time");
     let path = saker.dir.join("access.log");
     assert!(saker.server.stop().expect("stopped").success());
     let logged = lines(&path);
@@ -102,7 +103,7 @@ fn what_is_open_goes_on_and_the_next_request_sees_the_new_settings() {
     let dir = saker.dir.to_path_buf();
     drop((old, slow));
     saker.server.signal(Signal::TERM).expect("sent");
-    operate::until("the end", || !dir.join("state/saker.pid").exists());
+    operate::wait_until("the end", || !dir.join("state/saker.pid").exists());
     let requests = |name: &str| {
         lines(&dir.join(name))
             .iter()
@@ -227,7 +228,7 @@ fn listeners_come_and_go() {
 
     rewrite(&saker, &plain);
     assert!(reload(&saker).status.success());
-    operate::until("the listener is gone", || {
+    operate::wait_until("the listener is gone", || {
         TcpStream::connect(address).is_err()
     });
     assert!(!unix.exists(), "the file of a removed Unix listener");

@@ -5,11 +5,8 @@ use crate::operate::{
     Load, PATIENCE, begin_download, configuration, exit_code, folder, lines, pattern,
     rest_of_download, start,
 };
-use saker_testkit::{Client, Saker, ServerProcess, Signal};
-use std::{
-    process::Command,
-    time::{Duration, Instant},
-};
+use saker_testkit::{Client, Saker, Signal};
+use std::time::{Duration, Instant};
 
 const LARGE: usize = 24 << 20;
 
@@ -29,7 +26,7 @@ fn term_finishes_what_is_open() {
     half.send("GET / HTTP/1.1\r\nHost: localhost\r\n")
         .expect("sent");
     let (mut slow, begun) = begin_download(&saker, "/large.bin", 100_000);
-    std::thread::sleep(Duration::from_millis(200));
+    half.pause(Duration::from_millis(200)).expect("open");
 
     saker.server.signal(Signal::TERM).expect("sent");
     assert!(
@@ -185,14 +182,14 @@ fn usr1_loses_no_line() {
     let (path, error_log) = (saker.dir.join("access.log"), saker.dir.join("error.log"));
     let load = Load::start(saker.server.address(), 6, "/", "<p>hello</p>\n");
     for number in 0..ROTATIONS {
-        operate::until("some lines", || {
+        operate::wait_until("some lines", || {
             load.has_failed() || path.metadata().is_ok_and(|metadata| metadata.len() > 0)
         });
         std::fs::rename(&path, saker.dir.join(format!("access.log.{number}"))).expect("renamed");
         std::fs::rename(&error_log, saker.dir.join(format!("error.log.{number}")))
             .expect("renamed");
         saker.server.signal(Signal::USR1).expect("sent");
-        operate::until("new files", || path.exists() && error_log.exists());
+        operate::wait_until("new files", || path.exists() && error_log.exists());
     }
     let requests = load.finish().expect("no error");
     let dir = saker.dir.to_path_buf();
@@ -245,7 +242,7 @@ fn a_log_that_cannot_be_reopened_stays_in_use() {
             .status,
         200
     );
-    operate::until("the line", || lines(&saker.dir.join("moved")).len() == 1);
+    operate::wait_until("the line", || lines(&saker.dir.join("moved")).len() == 1);
 }
 
 #[test]
@@ -273,13 +270,11 @@ fn a_killed_server_is_followed_at_once() {
             .code(),
             Some(3)
         );
-        let mut command = Command::new(operate::SAKER);
-        command
-            .args(["run", "-c"])
-            .arg(saker.dir.join("saker.toml"));
-        saker.server = ServerProcess::start(&mut command, saker.server.address())
-            .expect("the same port and state directory");
-        operate::until_ready(&saker.server, &saker.dir.join("state"));
+        // The same port and state directory.
+        saker.server = operate::native("")
+            .existing_file("saker.toml")
+            .at(saker.server.address())
+            .start_in(&saker.dir);
         assert_eq!(
             saker
                 .connect()

@@ -2,18 +2,14 @@
 
 use crate::operate;
 use crate::operate::{PATIENCE, SAKER, configuration, exit_code, folder, saker};
-use saker_testkit::{Client, Saker, ServerProcess, Signal, TempDir};
+use saker_testkit::{Client, Signal, TempDir};
 use std::{
     fs,
     net::{SocketAddr, TcpListener},
-    os::{
-        fd::AsRawFd,
-        unix::{
-            fs::{MetadataExt, PermissionsExt, chown},
-            net::{UnixDatagram, UnixListener},
-        },
+    os::unix::{
+        fs::{MetadataExt, PermissionsExt, chown},
+        net::{UnixDatagram, UnixListener},
     },
-    path::Path,
     process::{Command, Output},
     time::Duration,
 };
@@ -85,7 +81,7 @@ fn root_binds_and_then_is_somebody_else_for_good() {
             200
         );
     }
-    // Root made the logs, and opens them again: they are nobody's else.
+    // Root created the logs, and opens them again: no other user owns them.
     let logs = saker.dir.join("logs");
     for name in ["access.log", "error.log"] {
         assert_eq!(
@@ -113,7 +109,7 @@ fn root_binds_and_then_is_somebody_else_for_good() {
         chown(logs.join(name), Some(0), Some(4)).expect("given");
     }
     saker.server.signal(Signal::USR1).expect("sent");
-    operate::until("the new error log", || {
+    operate::wait_until("the new error log", || {
         operate::lines(&logs.join("error.log"))
             .iter()
             .any(|line| line.contains("SK0603"))
@@ -128,7 +124,7 @@ fn root_binds_and_then_is_somebody_else_for_good() {
         200
     );
     let requests = 2 + usize::from(low.is_some());
-    operate::until(
+    operate::wait_until(
         "every line in one of the files, the last in the new one",
         || {
             let (old, new) = (
@@ -225,23 +221,15 @@ fn what_keeps_it_from_starting_is_said_where_it_was_started() {
     }
 }
 
-/// As somebody types it who stands beside his files.
+/// A relative path, typed in the directory of the files.
 #[test]
 fn a_configuration_named_from_where_one_stands() {
     let dir = TempDir::new("start-here").unwrap();
     dir.write("www/index.html", "here").unwrap();
     dir.write("sites/one.toml", "[[site]]\nroot = \"../www\"\n")
         .unwrap();
-    let server = ServerProcess::start_on_free_port(|port| {
-        let text = format!(
-            "include = [\"sites/*.toml\"]\n[server]\nworkers = 1\nstate_dir = \"state\"\n\n[[listener]]\naddress = \"127.0.0.1:{port}\"\n"
-        );
-        dir.write("saker.toml", text).unwrap();
-        let mut command = Command::new(SAKER);
-        command.current_dir(&*dir).args(["run", "-c", "saker.toml"]);
-        command
-    })
-    .unwrap();
+    let text = "include = [\"sites/*.toml\"]\n[server]\nworkers = 1\nstate_dir = \"state\"\n\n[[listener]]\naddress = \"{address}\"\n";
+    let server = operate::native(text).from_folder().start_in(&dir);
     let get = || {
         Client::connect(server.address())
             .unwrap()
@@ -273,18 +261,9 @@ fn systemd_is_told() {
         let count = socket.recv(&mut buffer).expect("a message");
         String::from_utf8_lossy(&buffer[..count]).into_owned()
     };
-    let mut server = ServerProcess::start_on_free_port(|port| {
-        let text = configuration("workers = 1", "")
-            .replace("{address}", &format!("127.0.0.1:{port}"))
-            .replace("{dir}", &dir.to_string_lossy());
-        let mut command = Command::new(SAKER);
-        command
-            .env("NOTIFY_SOCKET", dir.join("notify"))
-            .args(["run", "-c"])
-            .arg(dir.write("saker.toml", text).expect("written"));
-        command
-    })
-    .expect("started");
+    let mut server = operate::native(&configuration("workers = 1", ""))
+        .env("NOTIFY_SOCKET", dir.join("notify"))
+        .start_in(&dir);
     let ready = heard();
     assert!(
         ready.starts_with("READY=1\n") && ready.contains(&format!("MAINPID={}", server.pid())),
@@ -303,33 +282,16 @@ fn systemd_is_told() {
     assert_eq!(exit_code(&mut server), Some(0));
 }
 
-/// A shell stands in for systemd: it moves our socket to descriptor 3 and becomes the server.
-fn activated(socket: &impl std::os::fd::AsFd, config: &Path) -> Command {
-    let inheritable = rustix::io::dup(socket).expect("duplicated");
-    let script = format!(
-        "exec 3<&{} && export LISTEN_PID=$$ LISTEN_FDS=1 && exec \"$0\" run -c \"$1\"",
-        inheritable.as_raw_fd()
-    );
-    let mut command = Command::new("bash");
-    command.args(["-c", &script, SAKER]).arg(config);
-    // Not closed: the command runs after this function has returned.
-    std::mem::forget(inheritable);
-    command
-}
-
 #[test]
 fn sockets_of_systemd_are_used() {
     let socket = TcpListener::bind("127.0.0.1:0").expect("bound");
     let address = socket.local_addr().expect("address");
     let dir = folder("start-activated");
-    let text = configuration("workers = 2", "")
-        .replace("{address}", &address.to_string())
-        .replace("{dir}", &dir.to_string_lossy());
-    let config = dir.write("saker.toml", text).expect("written");
+    let text = configuration("workers = 2", "");
     // Connected before there is a server: this is what socket activation is for.
     let mut early = Client::connect(address).expect("connected");
-    let mut server =
-        ServerProcess::start(&mut activated(&socket, &config), address).expect("started");
+    let activated = operate::native(&text).activated(&socket).at(address);
+    let mut server = activated.start_in(&dir);
     assert_eq!(early.get("/").expect("answered").status, 200);
     for _ in 0..50 {
         assert_eq!(
@@ -355,7 +317,7 @@ fn sockets_of_systemd_are_used() {
     assert_eq!(exit_code(&mut server), Some(0));
     // The queue outlives the server; its successor answers.
     let mut waiting = Client::connect(address).expect("connected to systemd's socket");
-    let server = ServerProcess::start(&mut activated(&socket, &config), address).expect("started");
+    let server = activated.start_in(&dir);
     assert_eq!(waiting.get("/").expect("answered").status, 200);
     drop(server);
 }
@@ -365,31 +327,25 @@ fn a_unix_socket_of_systemd_and_one_that_nobody_named() {
     let dir = folder("start-activated-unix");
     let path = dir.join("http.sock");
     let socket = UnixListener::bind(&path).expect("bound");
-    let (address, text) = {
-        let address = SocketAddr::from(([127, 0, 0, 1], saker_testkit::free_port().expect("port")));
-        (
-            address,
-            configuration("workers = 2", "")
-                .replace("{address}", &address.to_string())
-                .replace("{dir}", &dir.to_string_lossy()),
-        )
-    };
-    let config = dir.write("saker.toml", &text).expect("written");
-    let server = ServerProcess::start(&mut activated(&socket, &config), address).expect("started");
+    let address = SocketAddr::from(([127, 0, 0, 1], saker_testkit::free_port().expect("port")));
+    let text = configuration("workers = 2", "");
+    let server = operate::native(&text)
+        .activated(&socket)
+        .at(address)
+        .start_in(&dir);
     server
         .wait_for_stderr("systemd passed the socket unix:", PATIENCE)
         .expect("a socket that nobody named is said");
     assert!(server.stop().expect("stopped").success());
 
-    dir.write(
-        "saker.toml",
-        format!(
-            "{text}\n[[listener]]\naddress = \"unix:{}\"\n",
-            path.display()
-        ),
-    )
-    .expect("written");
-    let server = ServerProcess::start(&mut activated(&socket, &config), address).expect("started");
+    let text = format!(
+        "{text}\n[[listener]]\naddress = \"unix:{}\"\n",
+        path.display()
+    );
+    let server = operate::native(&text)
+        .activated(&socket)
+        .at(address)
+        .start_in(&dir);
     assert_eq!(
         Client::connect_unix(&path)
             .expect("connected")
@@ -410,15 +366,11 @@ fn one_socket_of_systemd_stands_for_both_families() {
     };
     let port = socket.local_addr().expect("address").port();
     let dir = folder("start-activated-any");
-    let text = configuration("workers = 2", "")
-        .replace("{address}", &format!(":{port}"))
-        .replace("{dir}", &dir.to_string_lossy());
-    let config = dir.write("saker.toml", text).expect("written");
-    let server = ServerProcess::start(
-        &mut activated(&socket, &config),
-        SocketAddr::from(([127, 0, 0, 1], port)),
-    )
-    .expect("started");
+    let text = configuration("workers = 2", "").replace("{address}", ":{port}");
+    let server = operate::native(&text)
+        .activated(&socket)
+        .at(SocketAddr::from(([127, 0, 0, 1], port)))
+        .start_in(&dir);
     for address in [format!("127.0.0.1:{port}"), format!("[::1]:{port}")] {
         let address: SocketAddr = address.parse().expect("an address");
         assert_eq!(
@@ -476,7 +428,7 @@ fn workers_keep_to_their_cores() {
         ("worker-1".to_owned(), "1".to_owned()),
     ];
     // The socket accepts before the last worker has come up.
-    operate::until("both workers on their cores", || {
+    operate::wait_until("both workers on their cores", || {
         lists_by_worker(saker.server.pid()) == expected
     });
 }
@@ -524,8 +476,7 @@ fn thousands_of_sites_start_quickly() {
 fn signals_that_come_too_early_do_no_harm() {
     for signal in [Signal::USR1, Signal::HUP] {
         let text = configuration("workers = 2", "");
-        let mut saker =
-            Saker::with_configuration(SAKER, folder("start-early"), &text).expect("started");
+        let mut saker = operate::native(&text).start(folder("start-early"));
         saker.server.signal(signal).expect("sent");
         assert_eq!(
             saker

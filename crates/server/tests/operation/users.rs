@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
-use crate::operate::{PATIENCE, SAKER, until};
+use crate::operate::{self, PATIENCE, SAKER, wait_until};
 use saker_testkit::{Client, ServerProcess, TempDir};
 use std::{
     fs,
@@ -14,7 +14,7 @@ use std::{
 /// Two users that nothing else of the machine is.
 const ALICE: u32 = 41_001;
 const BOB: u32 = 41_002;
-/// Of PHP, whose processes are looked for.
+/// User of PHP, whose processes are listed.
 const CAROL: u32 = 41_003;
 const DAVE: u32 = 41_004;
 const NOBODY: u32 = 65_534;
@@ -39,7 +39,7 @@ fn folder(name: &str, files: &[(&str, u32, &str, u32)]) -> TempDir {
         fs::set_permissions(parent, fs::Permissions::from_mode(0o755)).unwrap();
         chown(parent, Some(*owner), Some(*owner)).unwrap();
     }
-    // Whoever the server is has it for its own.
+    // Owned by the user that the server becomes.
     fs::create_dir(dir.join("state")).unwrap();
     chown(dir.join("state"), Some(NOBODY), Some(NOBODY)).unwrap();
     dir
@@ -52,24 +52,11 @@ const MODULES: &str = "LoadModule mpm_event_module modules/mod_mpm_event.so\nLoa
 
 fn apache(dir: &TempDir, hosts: &str) -> ServerProcess {
     let root = dir.display();
-    let server = ServerProcess::start_on_free_port(|port| {
-        let hosts = hosts
-            .replace("{dir}", &root.to_string())
-            .replace("{port}", &port.to_string());
-        let text = format!(
-            "{MODULES}ServerRoot {root}\nListen 127.0.0.1:{port}\nServerName localhost\nUser nobody\nGroup nogroup\nDocumentRoot {root}/www\n\
-             <Directory {root}>\nOptions +ExecCGI +Includes\nAddHandler cgi-script .cgi\nRequire all granted\nAllowOverride All\n</Directory>\n{hosts}\n"
-        );
-        let path = dir.write("httpd.conf", text).unwrap();
-        let mut command = Command::new(SAKER);
-        command
-            .args(["run", "--workers", "2", "--apache"])
-            .arg(path)
-            .arg("--state-dir")
-            .arg(dir.join("state"));
-        command
-    });
-    server.unwrap()
+    let text = format!(
+        "{MODULES}ServerRoot {root}\nListen {{address}}\nServerName localhost\nUser nobody\nGroup nogroup\nDocumentRoot {root}/www\n\
+         <Directory {root}>\nOptions +ExecCGI +Includes\nAddHandler cgi-script .cgi\nRequire all granted\nAllowOverride All\n</Directory>\n{hosts}\n"
+    );
+    operate::apache(&text).workers(2).start_in(dir)
 }
 
 fn ask(server: &ServerProcess, host: &str, target: &str) -> (u16, String) {
@@ -152,7 +139,7 @@ fn programs_of_two_hosts() {
         "command not in docroot",
         "said",
     ] {
-        until(reason, || server.stderr().contains(reason));
+        wait_until(reason, || server.stderr().contains(reason));
     }
     for _ in 0..100 {
         assert_eq!(ask(&server, "alice", "/x2.cgi").0, 200);
@@ -190,7 +177,7 @@ fn a_reload_brings_users_that_the_broker_reads_by_itself() {
         .args(["-HUP", &server.pid().to_string()])
         .status()
         .unwrap();
-    until("bob is bob", || {
+    wait_until("bob is bob", || {
         ask(&server, "bob", "/x.cgi")
             .1
             .starts_with(&format!("{BOB} "))
@@ -225,17 +212,12 @@ fn a_pool_of_php_for_each_user() {
         };
         let users = |id: u32| format!("user = \"{id}\"\ngroup = \"{id}\"");
         let sites = text("alice", &users(CAROL)) + &text("bob", &users(DAVE)) + &text("www", "");
-        let server = ServerProcess::start_on_free_port(|port| {
-            let root = dir.display();
-            let text = format!(
-                "[server]\nworkers = 1\nuser = \"nobody\"\nstate_dir = \"{root}/state\"\n\n[php]\nprogram = \"{kind}\"\nprocesses = 2\n\
-                 pool_idle_timeout = \"3s\"\n\n[[listener]]\naddress = \"127.0.0.1:{port}\"\n\n{sites}"
-            );
-            let mut command = Command::new(SAKER);
-            command.arg("run").arg("-c").arg(dir.write("saker.toml", text).unwrap());
-            command
-        })
-        .unwrap();
+        let root = dir.display();
+        let text = format!(
+            "[server]\nworkers = 1\nuser = \"nobody\"\nstate_dir = \"{root}/state\"\n\n[php]\nprogram = \"{kind}\"\nprocesses = 2\n\
+                 pool_idle_timeout = \"3s\"\n\n[[listener]]\naddress = \"{{address}}\"\n\n{sites}"
+        );
+        let server = operate::native(&text).start_in(&dir);
         let log = || server.stderr();
         let (status, text) = ask(&server, "alice", "/x.php");
         assert_eq!(status, 200, "{kind}: {text} {}", log());
@@ -254,7 +236,7 @@ fn a_pool_of_php_for_each_user() {
             text.starts_with(&format!("{NOBODY} {NOBODY} {sapi} ")),
             "{kind}: {text}"
         );
-        // Nobody but the server connects.
+        // Only the server may connect.
         for socket in fs::read_dir(dir.join("state"))
             .unwrap()
             .flatten()
@@ -278,16 +260,16 @@ fn a_pool_of_php_for_each_user() {
             .args(pids.iter().map(u32::to_string))
             .status()
             .unwrap();
-        until(&format!("{kind} begins again"), || {
+        wait_until(&format!("{kind} begins again"), || {
             ask(&server, "bob", "/x.php").0 == 200
         });
-        // Nobody asks: it ends by itself, and begins with the next.
-        until(&format!("{kind} ends when idle"), || {
+        // Without requests it ends by itself, and starts with the next one.
+        wait_until(&format!("{kind} ends when idle"), || {
             processes_of(DAVE).is_empty()
         });
         assert_eq!(ask(&server, "bob", "/x.php").0, 200, "{kind}");
         assert!(server.stop().unwrap().success(), "{kind}");
-        until("nothing is left", || {
+        wait_until("nothing is left", || {
             processes_of(DAVE).is_empty() && processes_of(CAROL).is_empty()
         });
     }
@@ -302,28 +284,14 @@ fn a_local_certificate_is_found_again_at_a_reload() {
     let dir = folder("users-local", &[("www/a.txt", NOBODY, "text", 0o644)]);
     chown(dir.join("state"), Some(0), Some(0)).unwrap();
     fs::create_dir_all(dir.join("home/.local/share")).unwrap();
-    let server = ServerProcess::start_on_free_port(|port| {
-        let root = dir.display();
-        let text = format!(
-            "[server]\nworkers = 1\nuser = \"nobody\"\nstate_dir = \"{root}/state\"\n\n[[listener]]\naddress = \"127.0.0.1:{port}\"\n\
-             tls = true\n\n[[site]]\nnames = [\"a.example\"]\nroot = \"{root}/www\"\ntls.automatic = \"local\"\n"
-        );
-        let mut command = Command::new(SAKER);
-        command.arg("run").arg("-c").arg(dir.write("saker.toml", text).unwrap()).env("HOME", dir.join("home"));
-        command
-    })
-    .unwrap();
-    // The socket is there before the server is.
-    until("the server is started", || {
-        Command::new(SAKER)
-            .arg("status")
-            .arg("-c")
-            .arg(dir.join("saker.toml"))
-            .output()
-            .unwrap()
-            .status
-            .success()
-    });
+    let root = dir.display();
+    let text = format!(
+        "[server]\nworkers = 1\nuser = \"nobody\"\nstate_dir = \"{root}/state\"\n\n[[listener]]\naddress = \"{{address}}\"\n\
+         tls = true\n\n[[site]]\nnames = [\"a.example\"]\nroot = \"{root}/www\"\ntls.automatic = \"local\"\n"
+    );
+    let server = operate::native(&text)
+        .env("HOME", dir.join("home"))
+        .start_in(&dir);
     let authority = fs::metadata(dir.join("state/authority/authority.key")).unwrap();
     assert_eq!(
         (authority.uid(), authority.permissions().mode() & 0o777),
@@ -366,18 +334,13 @@ fn programs_of_native_sites() {
     .unwrap();
     fs::set_permissions(dir.join("www/index.cgi"), fs::Permissions::from_mode(0o755)).unwrap();
     chown(dir.join("www/index.cgi"), Some(NOBODY), Some(NOBODY)).unwrap();
-    let server = ServerProcess::start_on_free_port(|port| {
-        let root = dir.display();
-        let text = format!(
-            "[server]\nworkers = 1\nstate_dir = \"{root}/state\"\n\n[[listener]]\naddress = \"127.0.0.1:{port}\"\n\n[[site]]\n\
+    let root = dir.display();
+    let text = format!(
+        "[server]\nworkers = 1\nstate_dir = \"{root}/state\"\n\n[[listener]]\naddress = \"{{address}}\"\n\n[[site]]\n\
              root = \"{root}/www\"\ncgi = [\"*.cgi\"]\nindex = [\"index.cgi\"]\nuser = \"nobody\"\n\n\
              [[site.route]]\npath = \"/bin/*\"\ncgi = [\"*\"]\n"
-        );
-        let mut command = Command::new(SAKER);
-        command.arg("run").arg("-c").arg(dir.write("saker.toml", text).unwrap());
-        command
-    })
-    .unwrap();
+    );
+    let server = operate::native(&text).start_in(&dir);
     for target in ["/x.cgi", "/bin/tool"] {
         let (status, text) = ask(&server, "a", target);
         assert!(

@@ -3,8 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
-use saker_testkit::{Client, Saker, ServerProcess, TempDir, free_port};
-use std::{fs, net::SocketAddr, path::Path, process::Command, thread, time::Duration};
+use crate::operate;
+use saker_testkit::{Client, Saker, ServerProcess, TempDir, free_port, poll};
+use std::{fs, net::SocketAddr, path::Path, process::Command, time::Duration};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -31,7 +32,7 @@ fn site(dir: TempDir, server: &str, more: &str) -> Saker {
          [[upstream]]\nname = \"app\"\nservers = [\"{server}\"]\n{more}\n\
          [[site]]\nnames = [\"*\"]\n[[site.route]]\npath = \"/*\"\nproxy = \"app\"\n"
     );
-    Saker::with_configuration(env!("CARGO_BIN_EXE_saker"), dir, &text).unwrap()
+    operate::native(&text).start(dir)
 }
 
 fn connect(saker: &Saker) -> Client {
@@ -155,7 +156,7 @@ fn java_by_ajp() {
         "{MODULES}Listen {{address}}\nServerName localhost\nDocumentRoot {{dir}}\nProxyPass / ajp://{}/ secret=s3cret\n",
         tomcat.address()
     );
-    let saker = Saker::with_apache(env!("CARGO_BIN_EXE_saker"), dir, &configuration).unwrap();
+    let saker = operate::apache(&configuration).start(dir);
     let mut client = connect(&saker);
     let plain = client.get("/plain.txt").unwrap();
     assert_eq!((plain.status, plain.text()), (200, "plain".into()));
@@ -230,11 +231,7 @@ fn start(program: &Path, dir: &TempDir) -> ServerProcess {
     );
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let server = ServerProcess::spawn(&mut command, address).unwrap();
-    for _ in 0..600 {
-        if Client::connect(address).is_ok() {
-            return server;
-        }
-        thread::sleep(Duration::from_millis(50));
-    }
-    panic!("tomcat does not start: {}", server.stderr());
+    let started = poll(PATIENCE, || Client::connect(address).ok());
+    assert!(started.is_some(), "Tomcat: {}", server.stderr());
+    server
 }

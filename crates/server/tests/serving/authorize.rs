@@ -1,8 +1,8 @@
-//! `authorize`: requests that pass only when somebody else says so, by a server or by a FastCGI
-//! program in the role of authorizer.
+//! `authorize`: requests that pass only if another server or a FastCGI authorizer allows them.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
+use crate::operate;
 use saker_testkit::{Response, Saker, TempDir, require};
 use std::{
     collections::HashMap,
@@ -104,7 +104,7 @@ fn site(lines: &str) -> Saker {
     let text = format!(
         "[server]\nworkers = 1\nstate_dir = \"{{dir}}/state\"\n\n[[listener]]\naddress = \"{{address}}\"\n\n[[site]]\nroot = \"{{dir}}/www\"\n{lines}"
     );
-    Saker::with_configuration(env!("CARGO_BIN_EXE_saker"), dir, &text).unwrap()
+    operate::native(&text).start(dir)
 }
 
 fn get(saker: &Saker, target: &str, who: &str) -> Response {
@@ -264,7 +264,7 @@ fn an_unknown_name_is_an_error_of_the_configuration() {
     let dir = TempDir::new("authorize-name").unwrap();
     let text = "[[listener]]\naddress = \"127.0.0.1:0\"\n\n[[site]]\nroot = \"/tmp\"\nauthorize = \"dor\"\n\n[[upstream]]\nname = \"door\"\nservers = [\"http://127.0.0.1:1\"]\n";
     let path = dir.write("saker.toml", text).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_saker"))
+    let output = Command::new(crate::operate::SAKER)
         .args(["check", "-c"])
         .arg(path)
         .output()
@@ -397,7 +397,7 @@ fn over_http2_and_in_explanations() {
         ["page 200 2", "not bob 403 2"]
     );
     assert_eq!(seen.lock().unwrap().len(), 2);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
+    let mut command = Command::new(crate::operate::SAKER);
     let output = command
         .args(["explain", "-c"])
         .arg(saker.dir.join("saker.toml"))

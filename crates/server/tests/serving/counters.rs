@@ -3,12 +3,8 @@
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
-use crate::operate::{self, configuration, folder, until};
-use saker_testkit::{Client, Saker, ServerProcess, free_port};
-use std::{
-    net::{Ipv4Addr, SocketAddr},
-    process::Command,
-};
+use crate::operate::{self, configuration, folder, wait_until};
+use saker_testkit::{Client, Saker};
 
 fn counter(saker: &Saker, name: &str) -> u64 {
     let status = operate::ask(&saker.dir.join("state"), "status").unwrap();
@@ -62,7 +58,7 @@ fn what_is_missing_is_named() {
     let saker = operate::start("counters-missing", &configuration("", site));
     let mut client = saker.connect().unwrap();
     assert_eq!(client.get("/nothing").unwrap().status, 404);
-    until("both are named", || {
+    wait_until("both are named", || {
         let log = saker.server.stderr();
         log.contains("SK0505: a document root does not exist: ")
             && log.contains("SK0507: a custom error page could not be served")
@@ -74,20 +70,14 @@ fn what_is_missing_is_named() {
 fn the_limit_on_watches_is_a_message_and_files_are_served() {
     let dir = folder("counters-watches");
     dir.write("www/a/b/c/page.html", "first").unwrap();
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap()));
-    let text = configuration("", "")
-        .replace("{dir}", &dir.to_string_lossy())
-        .replace("{address}", &address.to_string());
-    dir.write("saker.toml", text).unwrap();
-    let script = "echo 2 >/proc/sys/user/max_inotify_watches && exec \"$0\" run -c \"$1\"";
-    let mut command = Command::new(saker_testkit::require("unshare").unwrap());
-    command
-        .args(["-U", "-r", "sh", "-c", script, env!("CARGO_BIN_EXE_saker")])
-        .arg(dir.join("saker.toml"));
-    let server = ServerProcess::start(&mut command, address).unwrap();
-    let mut client = Client::connect(address).unwrap();
+    let unshare = saker_testkit::require("unshare").unwrap();
+    let script = "echo 2 >/proc/sys/user/max_inotify_watches && exec \"$0\" \"$@\"";
+    let server = operate::native(&configuration("", ""))
+        .wrapped(&[unshare.to_str().unwrap(), "-U", "-r", "sh", "-c", script])
+        .start_in(&dir);
+    let mut client = Client::connect(server.address()).unwrap();
     assert_eq!(client.get("/a/b/c/page.html").unwrap().text(), "first");
-    until("the limit is named", || {
+    wait_until("the limit is named", || {
         server
             .stderr()
             .contains("SK0503: the inotify watch limit is reached")

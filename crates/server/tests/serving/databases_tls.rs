@@ -1,11 +1,11 @@
-//! TLS to databases: hosts are looked up in a real MariaDB, PostgreSQL and slapd that are reached
-//! over TCP, insist on TLS and say that they got it; who the database is gets checked where the URL
-//! says so, and what is refused is said.
+//! TLS to databases: hosts are looked up in a real MariaDB, PostgreSQL, and slapd over TCP, which
+//! insist on TLS and report it; the database's identity is verified where the URL says so, and
+//! refusals are logged.
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
 use crate::databases::{Mariadb, Postgres, Slapd, certificates::Certificates};
-use crate::operate::{configuration, folder, reload, rewrite, start_in, stderr, until};
+use crate::operate::{configuration, folder, reload, rewrite, start_in, stderr, wait_until};
 use saker_testkit::{Saker, TempDir, free_port};
 use std::fs;
 
@@ -78,7 +78,7 @@ impl Site {
                 .find(|line| line.contains("SK1301"))
                 .map(str::to_owned)
         };
-        until("it is said", || line().is_some());
+        wait_until("it is said", || line().is_some());
         let line = line().unwrap();
         assert!(
             why.iter().all(|why| line.contains(why)),

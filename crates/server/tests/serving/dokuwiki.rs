@@ -3,8 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
-use crate::operate::SAKER;
-use saker_testkit::{Saker, ServerProcess, TempDir};
+use crate::operate::{self};
+use saker_testkit::{Saker, TempDir};
 use std::{fs, path::Path, process::Command};
 
 const SOURCE: &str = "/usr/share/dokuwiki";
@@ -106,29 +106,19 @@ fn serve(dir: TempDir) -> Saker {
         ""
     };
     let root = dir.display().to_string();
-    let server = ServerProcess::start_on_free_port(|port| {
-        let text = format!(
-            "{modules}LoadModule php_module modules/libphp8.2.so\n{user}ServerRoot {root}\nListen 127.0.0.1:{port}\nServerName localhost\n\
+    let text = format!(
+        "{modules}LoadModule php_module modules/libphp8.2.so\n{user}ServerRoot {root}\nListen {{address}}\nServerName localhost\n\
              TypesConfig /etc/mime.types\nDocumentRoot {root}/www\nDirectoryIndex index.php index.html\n\
              <FilesMatch \"\\.php$\">\nSetHandler application/x-httpd-php\n</FilesMatch>\n\
              <Directory {root}/www>\nOptions FollowSymLinks\nAllowOverride All\nRequire all granted\n</Directory>\n"
-        );
-        let path = dir.write("httpd.conf", text).unwrap();
-        let mut command = Command::new(SAKER);
-        command
-            .args(["run", "--php", "php-fpm", "--workers", "1", "--apache"])
-            .arg(path)
-            .arg("--state-dir")
-            .arg(dir.join("state"));
-        command
-    });
-    Saker {
-        server: server.unwrap(),
-        dir,
-    }
+    );
+    let server = operate::apache(&text)
+        .arguments(&["--php", "php-fpm"])
+        .start_in(&dir);
+    Saker { server, dir }
 }
 
-/// curl with the cookies of one visitor: status and content.
+/// curl with the cookies of one client: status and content.
 struct Visitor<'s>(&'s Saker);
 
 impl Visitor<'_> {
@@ -163,7 +153,7 @@ impl Visitor<'_> {
         self.ask(target, &arguments)
     }
 
-    /// What protects a form, as its page says it.
+    /// Token that protects a form, from its page.
     fn token(&self, target: &str) -> String {
         let page = self.ask(target, &[]).1;
         let token = page
@@ -235,7 +225,7 @@ fn install(visitor: &Visitor<'_>) {
         "{status} {page}"
     );
     assert!(visitor.ask("/start", &[]).1.contains("Birds"));
-    // Who is nobody may not write.
+    // Anonymous users may not write.
     assert!(!visitor.ask("/first?do=edit", &[]).1.contains("do[save]"));
     let token = visitor.token("/start?do=login");
     let (status, _) = visitor.post(

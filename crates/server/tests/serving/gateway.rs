@@ -3,7 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
-use saker_testkit::{Saker, TempDir, free_port, require};
+use crate::operate;
+use saker_testkit::{Saker, TempDir, free_port, keep_waiting, require};
 use std::{
     io::{Read, Write},
     os::unix::net::{UnixListener, UnixStream},
@@ -13,8 +14,8 @@ use std::{
     time::Duration,
 };
 
-/// What happened at the backend: a request came (its first line), or its connection ended before it
-/// was answered.
+/// Event at the upstream: a request arrived (its first line), or its connection ended before the
+/// answer.
 #[derive(Debug, PartialEq, Eq)]
 enum Seen {
     Request(String),
@@ -41,10 +42,7 @@ fn slow_backend(pause: Duration) -> (Saker, Receiver<Seen>) {
             thread::spawn(move || serve(stream, pause, &sender));
         }
     });
-    (
-        Saker::with_apache(env!("CARGO_BIN_EXE_saker"), dir, &configuration).unwrap(),
-        receiver,
-    )
+    (operate::apache(&configuration).start(dir), receiver)
 }
 
 fn serve(mut stream: UnixStream, pause: Duration, seen: &Sender<Seen>) {
@@ -150,7 +148,7 @@ fn further_requests_may_come_while_the_first_is_answered() {
     client
         .send("GET /two HTTP/1.1\r\nHost: a\r\n\r\nGET /thr")
         .unwrap();
-    thread::sleep(Duration::from_millis(50));
+    client.pause(Duration::from_millis(50)).unwrap();
     client.send("ee HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     for _ in 0..3 {
         let response = client.read_response().unwrap();
@@ -187,8 +185,7 @@ fn routes_of_our_own_configuration() {
          [[site]]\nroot = \"www\"\n[[site.route]]\npath = \"/api/*\"\nproxy = \"app\"\n",
         dir.display()
     );
-    let saker =
-        Saker::with_configuration(env!("CARGO_BIN_EXE_saker"), dir, &configuration).unwrap();
+    let saker = operate::native(&configuration).start(dir);
     let mut client = saker.connect().unwrap();
     for _ in 0..3 {
         let response = client.get("/api/%7Ea/b%20c?x=%20").unwrap();
@@ -201,8 +198,7 @@ fn routes_of_our_own_configuration() {
     assert_eq!(client.get("/a.txt").unwrap().text(), "file");
 }
 
-/// A picture that somebody has uploaded is no script, whatever the path says behind it: a route for
-/// names is for files.
+/// An uploaded picture is no script, whatever follows in the path: a route by name is for files.
 #[test]
 fn what_is_no_file_is_not_told_to_a_program() {
     let dir = TempDir::new("gateway-files").unwrap();
@@ -222,8 +218,7 @@ fn what_is_no_file_is_not_told_to_a_program() {
          [[site]]\nroot = \"www\"\n[[site.route]]\npath = \"*.php\"\nproxy = \"php\"\n",
         dir.display()
     );
-    let saker =
-        Saker::with_configuration(env!("CARGO_BIN_EXE_saker"), dir, &configuration).unwrap();
+    let saker = operate::native(&configuration).start(dir);
     for path in [
         "/up/a.jpg/x.php",
         "/up/a.jpg%00.php",
@@ -259,15 +254,15 @@ fn trailers_pass() {
             .unwrap();
         let answer = b"HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 6\r\nContent-Length: 9\r\n\r\n";
         stream.write_all(answer).unwrap();
-        thread::sleep(Duration::from_millis(200));
+        // Until the gateway closes its connection.
+        let _ = stream.read(&mut bytes);
     });
     let configuration = format!(
         "[server]\nworkers = 1\nstate_dir = \"{{dir}}/state\"\n\n[[listener]]\naddress = \"{{address}}\"\n\n[[site]]\nnames = [\"*\"]\n\
          root = \"{{dir}}\"\n\n[[site.route]]\npath = \"/*\"\nproxy = \"http+unix:{}\"\n",
         dir.join("backend.sock").display()
     );
-    let saker =
-        Saker::with_configuration(env!("CARGO_BIN_EXE_saker"), dir, &configuration).unwrap();
+    let saker = operate::native(&configuration).start(dir);
     let mut stream = std::net::TcpStream::connect(saker.server.address()).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
     // More than is read ahead for a length.
@@ -297,7 +292,7 @@ fn hint(listener: &UnixListener) {
         let _ = stream.write_all(
             b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\nSet-Cookie: a=1\r\n\r\n",
         );
-        thread::sleep(Duration::from_millis(300));
+        let _ = keep_waiting(&stream, Duration::from_millis(300));
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nLink: </a.css>; rel=preload\r\nContent-Length: 5\r\nConnection: close\r\n\r\nafter");
     }
 }
@@ -307,7 +302,7 @@ fn proxy_to(dir: TempDir, server: &str) -> Saker {
         "[server]\nworkers = 1\nstate_dir = \"{{dir}}/state\"\n\n[[listener]]\naddress = \"{{address}}\"\n\n[[site]]\nnames = [\"*\"]\n\
          root = \"{{dir}}\"\n\n[[site.route]]\npath = \"/*\"\nproxy = \"{server}\"\n"
     );
-    Saker::with_configuration(env!("CARGO_BIN_EXE_saker"), dir, &configuration).unwrap()
+    operate::native(&configuration).start(dir)
 }
 
 /// Answers each request with what it says of how the client came.
@@ -344,8 +339,7 @@ fn servers_are_told_how_the_client_came() {
              address = \"127.0.0.1:{secure}\"\ntls = true\n\n[[site]]\nnames = [\"*\"]\nroot = \"{{dir}}\"\ntls.automatic = \"local\"\n\n\
              [[site.route]]\npath = \"/*\"\nproxy = \"http+unix:{{dir}}/app.sock\"\n{key}"
         );
-        let saker =
-            Saker::with_configuration(env!("CARGO_BIN_EXE_saker"), dir, &configuration).unwrap();
+        let saker = operate::native(&configuration).start(dir);
         let told = |url: String| {
             let curl = Command::new(require("curl").unwrap())
                 .args(["-skm", "20", "-H", "X-Forwarded-Proto: gopher", &url])
@@ -437,7 +431,7 @@ fn pinged(name: &str, scheme: &str, serve: fn(&mut UnixStream)) -> Saker {
             .flatten()
             .for_each(|mut stream| serve(&mut stream))
     });
-    Saker::with_apache(env!("CARGO_BIN_EXE_saker"), dir, &configuration).unwrap()
+    operate::apache(&configuration).start(dir)
 }
 
 fn heard(stream: &mut UnixStream, pause_ms: u64) -> Vec<u8> {
@@ -473,7 +467,7 @@ fn servers_are_asked_before_content_is_sent() {
             String::new()
         };
         // Longer than the ping may take: from here on the other time limit holds.
-        thread::sleep(Duration::from_millis(900));
+        let _ = keep_waiting(&*stream, Duration::from_millis(900));
         let answer = format!("{asks} {nothing} {content}");
         let _ = write!(
             stream,

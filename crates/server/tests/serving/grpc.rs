@@ -3,8 +3,9 @@
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
+use crate::operate;
 use crate::upgrades::Front;
-use saker_testkit::{Saker, TempDir};
+use saker_testkit::TempDir;
 use std::{
     io::{BufRead, BufReader},
     net::SocketAddr,
@@ -73,11 +74,11 @@ fn calls_pass_mod_proxy() {
     let front = Front::start(
         "grpc",
         &format!(
-            "{modules}RequestReadTimeout body=1\nProxyPass / h2c://127.0.0.1:{}/\n",
+            "{modules}RequestReadTimeout body=3\nProxyPass / h2c://127.0.0.1:{}/\n",
             service.1
         ),
     );
-    assert_eq!(heard(front.address, "1.5"), HEARD);
+    assert_eq!(heard(front.address, "3.5"), HEARD);
 }
 
 #[test]
@@ -88,11 +89,6 @@ fn calls_pass_a_route() {
          names = [\"*\"]\nroot = \"{{dir}}\"\n\n[[site.route]]\npath = \"/*\"\nproxy = \"grpc://127.0.0.1:{}\"\n",
         service.1
     );
-    let saker = Saker::with_configuration(
-        env!("CARGO_BIN_EXE_saker"),
-        TempDir::new("grpc-route").unwrap(),
-        &configuration,
-    )
-    .unwrap();
+    let saker = operate::native(&configuration).start(TempDir::new("grpc-route").unwrap());
     assert_eq!(heard(saker.server.address(), "0"), HEARD);
 }

@@ -1,5 +1,4 @@
-//! Health checks of servers behind this one: who is asked what, what follows for requests, and that
-//! it is told.
+//! Health checks of upstreams: the checks, their effect on requests, and the log.
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
@@ -92,7 +91,7 @@ impl Server {
     }
 }
 
-/// Who answers, of some requests in a row.
+/// Servers that answer some requests in a row.
 fn answers(address: SocketAddr) -> String {
     let one = |_| {
         let answer = saker_testkit::Client::connect(address)
@@ -113,7 +112,7 @@ fn answers(address: SocketAddr) -> String {
 
 fn status(saker: &Saker) -> String {
     let state = saker.dir.join("state");
-    let output = Command::new(env!("CARGO_BIN_EXE_saker"))
+    let output = Command::new(crate::operate::SAKER)
         .args(["status", "--json", "--state-dir"])
         .arg(state)
         .output()
@@ -130,14 +129,9 @@ fn a_server_that_is_not_well_is_not_asked() {
          \"http://{}\"]\nhealth_path = \"/health?deep\"\nhealth_interval = \"100ms\"\nhealth_rise = 1\nhealth_fall = 2\nhealth_content = \"well\"\n",
         one.address, two.address
     );
-    let saker = Saker::with_configuration(
-        env!("CARGO_BIN_EXE_saker"),
-        TempDir::new("health").unwrap(),
-        &configuration,
-    )
-    .unwrap();
+    let saker = operate::native(&configuration).start(TempDir::new("health").unwrap());
     let address = saker.server.address();
-    operate::until("a check of each", || {
+    operate::wait_until("a check of each", || {
         !one.last_check().is_empty() && !two.last_check().is_empty()
     });
     assert_eq!(answers(address), "one two");
@@ -149,7 +143,7 @@ fn a_server_that_is_not_well_is_not_asked() {
     );
     // Whatever workers know of it: all of them leave it alone, without one request that fails.
     one.becomes(200, "ill");
-    operate::until("one is away", || answers(address) == "two");
+    operate::wait_until("one is away", || answers(address) == "two");
     assert!(
         status(&saker).contains("\"state\": \"down\""),
         "{}",
@@ -163,14 +157,14 @@ fn a_server_that_is_not_well_is_not_asked() {
         ),
         ("two", before)
     );
-    // Nobody is tried all the same.
+    // With no healthy server left, all are tried.
     two.becomes(500, "well");
-    operate::until("both are away", || answers(address) == "503");
+    operate::wait_until("both are away", || answers(address) == "503");
     one.becomes(204, "");
     two.becomes(200, "well");
-    operate::until("two is back", || answers(address) == "two");
+    operate::wait_until("two is back", || answers(address) == "two");
     one.becomes(200, "well again");
-    operate::until("both are back", || answers(address) == "one two");
+    operate::wait_until("both are back", || answers(address) == "one two");
     assert!(!status(&saker).contains("\"down\""), "{}", status(&saker));
 }
 
@@ -208,7 +202,7 @@ fn spares_and_standbys_stand_in() {
         &members,
         "ProxyHCTemplate often hcmethod=OPTIONS hcuri=/health hcinterval=100ms hcfails=2",
     );
-    operate::until("checks", || {
+    operate::wait_until("checks", || {
         !one.last_check().is_empty() && !spare.last_check().is_empty()
     });
     assert_eq!(answers(front.address), "one");
@@ -217,13 +211,13 @@ fn spares_and_standbys_stand_in() {
             && spare.last_check().starts_with("OPTIONS /health ")
     );
     one.becomes(503, "");
-    operate::until("the spare stands in", || answers(front.address) == "spare");
+    operate::wait_until("the spare stands in", || answers(front.address) == "spare");
     spare.becomes(404, "");
-    operate::until("the standby stands in", || {
+    operate::wait_until("the standby stands in", || {
         answers(front.address) == "standby"
     });
     one.becomes(302, "");
-    operate::until("it is back", || answers(front.address) == "one");
+    operate::wait_until("it is back", || answers(front.address) == "one");
     let log = std::fs::read_to_string(front.dir.join("error.log")).unwrap();
     assert!(
         log.contains("SK0906")
@@ -243,14 +237,14 @@ fn expressions_decide() {
     );
     let expressions = "ProxyHCExpr fine {%{REQUEST_STATUS} =~ /^[45]/ && hc('body') !~ /maintenance/}\nProxyHCExpr light {%{resp:X-Load} -lt 9}";
     let front = balancer("health-expressions", &members, expressions);
-    operate::until("one is away", || answers(front.address) == "two");
+    operate::wait_until("one is away", || answers(front.address) == "two");
     one.becomes(404, "fine");
-    operate::until("one is back", || answers(front.address) == "one two");
+    operate::wait_until("one is back", || answers(front.address) == "one two");
     one.becomes(404, "under maintenance");
-    operate::until("one is away again", || answers(front.address) == "two");
+    operate::wait_until("one is away again", || answers(front.address) == "two");
 }
 
-/// A name that is not there is nobody's to pass.
+/// A name that does not resolve fails the request.
 #[test]
 fn conditions_that_are_not_there_take_members_away() {
     let one = server("one");
@@ -259,5 +253,5 @@ fn conditions_that_are_not_there_take_members_away() {
         one.address
     );
     let front = balancer("health-nowhere", &members, "");
-    operate::until("it is away", || answers(front.address) == "503");
+    operate::wait_until("it is away", || answers(front.address) == "503");
 }

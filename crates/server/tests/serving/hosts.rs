@@ -7,7 +7,7 @@ use crate::databases::{Mariadb, Postgres, Slapd, Sqlite};
 use crate::http3_client;
 use crate::operate;
 use crate::operate::{
-    ask, configuration, folder, reload, rewrite, saker, start_in, stderr, stdout, until,
+    ask, configuration, folder, reload, rewrite, saker, start_in, stderr, stdout, wait_until,
 };
 use saker_testkit::{Response, Saker, TempDir, require};
 use std::{
@@ -111,7 +111,7 @@ fn roots_by_pattern() {
     );
 }
 
-/// What a row may say, over each protocol, and what is refused of it.
+/// Columns of a row over each protocol, and refused values.
 #[test]
 fn rows_of_sqlite_over_every_protocol() {
     let _turn = saker_testkit::heavy();
@@ -250,17 +250,17 @@ fn ten_thousand_hosts_of_mariadb() {
     assert!(database.ask(&format!(
         "INSERT INTO web.hosts (name, root) VALUES ('new.example', '{a}')"
     )));
-    until("the new host is served", || {
+    wait_until("the new host is served", || {
         got(&saker, "new.example") == (200, "<p>a</p>\n".into())
     });
     assert!(database.ask(&format!(
         "UPDATE web.hosts SET root = '{b}' WHERE name = 'new.example'"
     )));
-    until("its other root is served", || {
+    wait_until("its other root is served", || {
         got(&saker, "new.example") == (200, "<p>b</p>\n".into())
     });
     assert!(database.ask("DELETE FROM web.hosts WHERE name = 'new.example'"));
-    until("it is gone", || get(&saker, "new.example").status == 404);
+    wait_until("it is gone", || get(&saker, "new.example").status == 404);
     assert_eq!(figure(&saker, "failed"), 0);
     // Known hosts outlive their time limit many times over while the database is away, under load.
     let known: Vec<String> = (0..200)
@@ -290,16 +290,16 @@ fn ten_thousand_hosts_of_mariadb() {
             }
         };
         let threads = [scope.spawn(load), scope.spawn(load)];
-        until("the database is missed", || figure(&saker, "failed") >= 3);
-        // Long past their time limit, and without it, known hosts are served on; a name that nobody
-        // has heard of is answered, not waited with.
+        wait_until("the database is missed", || figure(&saker, "failed") >= 3);
+        // Long past their time limit, and without it, known hosts are served; an unknown name is
+        // answered instead of waiting.
         let before = served.load(Relaxed);
-        until("known hosts are served", || {
+        wait_until("known hosts are served", || {
             served.load(Relaxed) >= before + 5 * known.len()
         });
         assert_eq!(get(&saker, "unheard-of.example").status, 503);
         database.start_again();
-        until("it is asked again", || {
+        wait_until("it is asked again", || {
             get(&saker, "h9999.example").status == 200
         });
         ends.store(true, Relaxed);
@@ -569,7 +569,7 @@ fn a_log_for_each_host() {
             fs::read_to_string(saker.dir.join(format!("logs/{name}.log"))).unwrap_or_default();
         text.lines().map(str::to_owned).collect::<Vec<_>>()
     };
-    until("all is written", || {
+    wait_until("all is written", || {
         [
             log("a.example").len(),
             log("b.example").len(),

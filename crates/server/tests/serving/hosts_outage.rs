@@ -1,16 +1,16 @@
-//! Hosts that a database knows while it is away: hosts that are known are served on without an
-//! error, others are answered at once where nobody listens and within the time limit where nobody
-//! answers, and when it is back so is everything.
+//! Hosts in a database during an outage: known hosts are served without an error; others are
+//! answered at once if the connection is refused, and within the time limit if the database does
+//! not answer; afterwards everything recovers.
 //!
-//! An outage lasts 3 s by default, with answers that hold for 1 s and load all the time;
+//! An outage lasts 3 s by default, with answers that hold for 1 s and constant load;
 //! `SAKER_OUTAGE=60 cargo test -p saker --test serving hosts_outage::minute -- --nocapture` is the
 //! minute, with its figures.
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
 use crate::databases::{Mariadb, Postgres};
-use crate::operate::{ask, configuration, folder, reload, rewrite, start_in, stderr, until};
-use saker_testkit::{Client, Saker, TempDir, free_port};
+use crate::operate::{ask, configuration, folder, reload, rewrite, start_in, stderr, wait_until};
+use saker_testkit::{Client, Saker, TempDir, free_port, holds_for};
 use std::{
     collections::BTreeMap,
     env, fs,
@@ -24,7 +24,7 @@ const QUERY: &str = "SELECT root FROM hosts WHERE name = ?";
 const TABLE: &str = "CREATE TABLE hosts (name VARCHAR(255) PRIMARY KEY, root VARCHAR(255));";
 /// Clients give up long before that.
 const NEVER: &str = "timeout = \"10m\"";
-/// What is written outlives the process, which is killed.
+/// Writes outlive the process, which is killed.
 const DURABLE: &str = "SET GLOBAL innodb_flush_log_at_trx_commit = 1; USE web;";
 const KNOWN: usize = 200;
 const CLIENTS: usize = 4;
@@ -90,15 +90,15 @@ fn where_nobody_listens_it_is_said_at_once() {
         assert_eq!(status(&saker, name), 503, "{name}");
         assert_eq!(status(&saker, "a.example"), 200, "{name}");
     }
-    until("it is said", || saker.server.stderr().contains("SK1301"));
+    wait_until("it is said", || saker.server.stderr().contains("SK1301"));
     database.start_again();
-    until("a new host is served", || {
+    wait_until("a new host is served", || {
         status(&saker, "new.example") == 200
     });
-    until("that there is none is known", || {
+    wait_until("that there is none is known", || {
         status(&saker, "one.example") == 404
     });
-    // Over TCP, where nobody has ever listened.
+    // Over TCP, on a port where no database ever listened.
     let port = free_port().unwrap();
     for url in [
         format!("mysql://saker@127.0.0.1:{port}/web"),
@@ -137,7 +137,7 @@ fn postgresql_that_ends_is_missed_at_once() {
     assert_eq!(status(&saker, "a.example"), 200);
 }
 
-/// Somebody takes connections in and says nothing: the time limit is for that.
+/// A listener accepts connections and stays silent: the time limit is for that.
 #[test]
 fn where_nobody_answers_there_is_a_time_limit() {
     let _turn = saker_testkit::heavy();
@@ -148,7 +148,7 @@ fn where_nobody_answers_there_is_a_time_limit() {
         &looked_up(&url, "timeout = \"300ms\""),
     );
     assert_eq!(status(&saker, "a.example"), 503);
-    until("it is said", || {
+    wait_until("it is said", || {
         saker.server.stderr().contains("no answer within 300 ms")
     });
 }
@@ -157,7 +157,7 @@ fn outage() -> Duration {
     Duration::from_secs(env::var("SAKER_OUTAGE").map_or(3, |seconds| seconds.parse().unwrap()))
 }
 
-/// What clients have met.
+/// Outcomes for clients.
 #[derive(Default)]
 struct Met {
     served: AtomicU64,
@@ -233,24 +233,22 @@ fn under_load(name: &str, leave: fn(&mut Mariadb), come: fn(&mut Mariadb)) {
             );
             served
         };
-        until("answers are refreshed under load", || {
+        wait_until("answers are refreshed under load", || {
             figure(&saker, "asked") > KNOWN as u64 * 2
         });
         let before = figures("before");
         leave(&mut database);
-        let end = Instant::now() + outage();
+        let began = Instant::now();
         // Long enough for every answer to be past its time.
-        until("the database is missed", || figure(&saker, "failed") > 0);
+        wait_until("the database is missed", || figure(&saker, "failed") > 0);
         let mut unknown = BTreeMap::new();
-        loop {
+        let rest = outage().saturating_sub(began.elapsed());
+        holds_for("the server answers", rest, || {
             *unknown
                 .entry(status(&saker, "unheard-of.example"))
                 .or_insert(0) += 1;
-            thread::sleep(Duration::from_millis(100));
-            if Instant::now() >= end {
-                break;
-            }
-        }
+            true
+        });
         let meanwhile = figures("at its end");
         println!(
             "{name}: {} served while it was away for {:?}; a host that is not known: {unknown:?}",
@@ -260,13 +258,13 @@ fn under_load(name: &str, leave: fn(&mut Mariadb), come: fn(&mut Mariadb)) {
         assert!(meanwhile - before > KNOWN as u64, "load went on");
         assert_eq!(unknown.into_keys().collect::<Vec<_>>(), [503]);
         come(&mut database);
-        until("a host that was never asked for is served", || {
+        wait_until("a host that was never asked for is served", || {
             status(&saker, "h999.example") == 200
         });
         assert!(database.ask(&format!(
             "UPDATE web.hosts SET root = '{b}' WHERE name = 'h1.example'"
         )));
-        until("a known one is asked for again", || {
+        wait_until("a known one is asked for again", || {
             got(&mut saker.connect().unwrap(), "h1.example").unwrap() == (200, "<p>b</p>\n".into())
         });
         figures("afterwards");
@@ -281,7 +279,7 @@ fn under_load(name: &str, leave: fn(&mut Mariadb), come: fn(&mut Mariadb)) {
         met.longest_us.load(Relaxed) / 1000
     );
     assert!(errors.iter().all(BTreeMap::is_empty), "{errors:?}");
-    until("it is said", || {
+    wait_until("it is said", || {
         ["SK1301", "SK1302"]
             .iter()
             .all(|id| saker.server.stderr().contains(id))

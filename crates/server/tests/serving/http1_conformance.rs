@@ -1,19 +1,19 @@
 //! HTTP/1 on the wire: every case of `tests/conformance/http1` against the running server, in one
-//! write and in two, and what a client sees of keep-alive, interim responses, methods and unread
-//! bodies.
+//! write and in two, and keep-alive, interim responses, methods, and unread bodies as seen by a
+//! client.
 //!
-//! The difficulty is to tell "closed" from "silent": a connection that should stay is asked for one
-//! more page, one that should close is read to its end.
+//! Caveat: "closed" must be told from "silent": a connection that should stay gets one more
+//! request, one that should close is read to its end.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
+use crate::operate;
 use saker_testkit::{
     Client, Response, Saker, TempDir,
     conformance::{Case, http1_cases},
 };
 use std::{fmt::Write as _, io, sync::Mutex, thread, time::Duration};
 
-const BINARY: &str = env!("CARGO_BIN_EXE_saker");
 const PAGE: &str = "<!doctype html><title>Home</title>";
 /// Statuses of a message that could not be understood; no good request may get one.
 const REFUSALS: [u16; 6] = [400, 408, 414, 431, 500, 505];
@@ -25,7 +25,7 @@ fn start(configuration: &str) -> Saker {
     let dir = TempDir::new("http1-conformance").unwrap();
     dir.write("www/index.html", PAGE).unwrap();
     dir.write("www/a.txt", "a text\n").unwrap();
-    Saker::with_configuration(BINARY, dir, configuration).unwrap()
+    operate::native(configuration).start(dir)
 }
 
 /// HTTP/1 alone: without h2c, whose preface and upgrade are cases here.
@@ -84,7 +84,7 @@ fn replay(saker: &Saker, case: &Case, cut: usize) -> Result<(), String> {
     // What the server does not want to hear any more it may refuse to take.
     let _ = client.send(&case.bytes[..cut]);
     if cut > 0 {
-        thread::sleep(BETWEEN_WRITES);
+        let _ = client.pause(BETWEEN_WRITES);
     }
     let _ = client.send(&case.bytes[cut..]);
     let mut stays = true;

@@ -1,21 +1,28 @@
-//! Connections in numbers and of odd kinds: slow ones, too many of them, over other sockets, behind
-//! a proxy, and ones that speak nonsense.
+//! Connections in large numbers and of odd kinds: slow ones, too many, over other sockets, behind a
+//! proxy, and ones that send garbage.
 //!
-//! The difficulty is to see what a connection costs when it does nothing: memory and CPU time are
-//! read from the server's process.
+//! Caveat: the cost of an idle connection is hard to see: memory and CPU time are read from the
+//! server's process.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
-use saker_testkit::{Client, Saker, TempDir, raise_descriptor_limit, saker::plain};
+use crate::operate;
+use saker_testkit::{
+    Client, Saker, TempDir, holds_for, raise_descriptor_limit, saker::plain, wait_for,
+    wait_until_settled,
+};
 use std::{
     fs,
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
 
-const BINARY: &str = env!("CARGO_BIN_EXE_saker");
 const PAGE: &str = "<!doctype html><title>Home</title>";
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const SOON: Duration = Duration::from_secs(20);
@@ -28,7 +35,7 @@ fn folder() -> TempDir {
 }
 
 fn start(configuration: &str) -> Saker {
-    Saker::with_configuration(BINARY, folder(), configuration).unwrap()
+    operate::native(configuration).start(folder())
 }
 
 fn ms(count: u64) -> Duration {
@@ -100,12 +107,9 @@ fn slow_readers_hold_a_connection_and_no_more() {
         "{grown} bytes more for {CROWD} readers of 21 MB that read nothing"
     );
     let cpu = saker.server.tree().cpu_time();
-    thread::sleep(ms(1000));
-    let spent = saker.server.tree().cpu_time().saturating_sub(cpu);
-    assert!(
-        spent < ms(200),
-        "{spent:?} of CPU time in a second for clients that do nothing"
-    );
+    holds_for("clients that do nothing cost no CPU time", ms(1000), || {
+        saker.server.tree().cpu_time().saturating_sub(cpu) < ms(200)
+    });
     drop(crowd);
     is_served(&saker);
 }
@@ -131,7 +135,9 @@ fn out_of_descriptors_clients_wait_and_all_are_served() {
                 .unwrap(),
         )
     });
-    let saker = Saker::under_ulimit(BINARY, dir, &plain(""), "-n 256").unwrap();
+    let saker = operate::native(&plain(""))
+        .under_ulimit("-n 256")
+        .start(dir);
     let mut crowd: Vec<Client> = (0..CROWD).map(|_| saker.connect().unwrap()).collect();
     // The first are in and unfinished; the rest have said all and wait.
     for (number, client) in crowd.iter_mut().enumerate() {
@@ -144,14 +150,13 @@ fn out_of_descriptors_clients_wait_and_all_are_served() {
             })
             .unwrap();
     }
-    thread::sleep(ms(1500));
+    wait_until_settled("as many as there are descriptors are in", || {
+        saker.server.tree().open_descriptors()
+    });
     let cpu = saker.server.tree().cpu_time();
-    thread::sleep(ms(2000));
-    let spent = saker.server.tree().cpu_time().saturating_sub(cpu);
-    assert!(
-        spent < ms(300),
-        "{spent:?} of CPU time in two seconds of waiting"
-    );
+    holds_for("waiting costs no CPU time", ms(2000), || {
+        saker.server.tree().cpu_time().saturating_sub(cpu) < ms(300)
+    });
     for (number, client) in crowd.iter_mut().enumerate() {
         if number < 300 {
             let request =
@@ -211,7 +216,7 @@ fn ipv6() {
     assert_eq!(saker.connect().unwrap().get("/").unwrap().text(), PAGE);
 }
 
-/// Trusts loopback, or a network that nobody here is in.
+/// Trusts loopback, or a network without clients.
 fn behind_a_proxy(trusted: &str) -> Saker {
     let configuration = plain("head_timeout = \"2s\"\n").replace(
         "[[site]]",
@@ -223,15 +228,10 @@ fn behind_a_proxy(trusted: &str) -> Saker {
 }
 
 fn wait_for_line(saker: &Saker, wanted: impl Fn(&str) -> bool) -> String {
-    let end = Instant::now() + SOON;
-    loop {
+    wait_for("a line in the access log", || {
         let text = fs::read_to_string(saker.dir.join("access.log")).unwrap_or_default();
-        match text.lines().find(|line| wanted(line)) {
-            Some(line) => return line.to_owned(),
-            None => assert!(Instant::now() < end, "not in the log: {text}"),
-        }
-        thread::sleep(ms(50));
-    }
+        text.lines().find(|line| wanted(line)).map(str::to_owned)
+    })
 }
 
 fn preface_v2() -> Vec<u8> {
@@ -318,8 +318,17 @@ fn ten_thousand_requests_at_once_on_one_connection() {
     let mut stream = TcpStream::connect(saker.server.address()).unwrap();
     let mut sender = stream.try_clone().unwrap();
     // Reading begins only when the server can't take more: both directions are full then.
-    let sending = thread::spawn(move || sender.write_all(GET.repeat(REQUESTS).as_bytes()).unwrap());
-    thread::sleep(ms(200));
+    let sent = Arc::new(AtomicUsize::new(0));
+    let sending = {
+        let sent = Arc::clone(&sent);
+        thread::spawn(move || {
+            for _ in 0..REQUESTS / 100 {
+                sender.write_all(GET.repeat(100).as_bytes()).unwrap();
+                sent.fetch_add(100, Ordering::Relaxed);
+            }
+        })
+    };
+    wait_until_settled("the server takes no more", || sent.load(Ordering::Relaxed));
     let began = Instant::now();
     let (mut answers, mut chunk, mut tail) = (0, vec![0; 64 << 10], Vec::new());
     stream.set_read_timeout(Some(SOON)).unwrap();

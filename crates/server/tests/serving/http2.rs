@@ -4,12 +4,12 @@
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
 use crate::operate;
-use crate::operate::{configuration, folder, pattern, rewrite, start_in, until};
+use crate::operate::{configuration, folder, pattern, rewrite, start_in, wait_until};
 use crate::tls_site;
 use saker_testkit::{
     Saker,
     frames::{self, Frames},
-    require,
+    keep_waiting, require,
 };
 use std::{
     fs,
@@ -392,7 +392,7 @@ fn every_exchange_has_its_line() {
     curl(&saker, &[PRIOR, "-o", "/dev/null"], "/large.bin");
     curl(&saker, &[PRIOR], "/missing?x=1");
     let path = saker.dir.join("access.log");
-    until("four lines", || {
+    wait_until("four lines", || {
         fs::read_to_string(&path).is_ok_and(|log| log.lines().count() == 4)
     });
     let host = saker.server.address().to_string();
@@ -467,7 +467,7 @@ fn a_connection_in_use_is_not_idle() {
     let dir = folder("http2-in-use");
     let limits = configuration("workers = 1", "").replace(
         "[[listener]]",
-        "[limits]\nkeep_alive_timeout = \"4s\"\n\n[[listener]]",
+        "[limits]\nkeep_alive_timeout = \"6s\"\n\n[[listener]]",
     );
     let saker = start_in(dir, &limits);
     let began = Instant::now();
@@ -488,7 +488,7 @@ fn a_connection_in_use_is_not_idle() {
             "after {:?}",
             began.elapsed()
         );
-        std::thread::sleep(Duration::from_millis(pause_ms));
+        client.pause(Duration::from_millis(pause_ms)).unwrap();
     }
     let ends = Instant::now();
     assert_eq!(
@@ -500,7 +500,7 @@ fn a_connection_in_use_is_not_idle() {
         Some(0)
     );
     assert!(
-        ends.elapsed() > Duration::from_secs(3),
+        ends.elapsed() > Duration::from_secs(5),
         "{:?}",
         ends.elapsed()
     );
@@ -514,7 +514,7 @@ fn a_slow_answer_is_not_idleness() {
     std::thread::spawn(move || {
         for stream in backend.incoming().flatten() {
             let _ = (&stream).read(&mut [0; 4096]);
-            std::thread::sleep(Duration::from_secs(4));
+            let _ = keep_waiting(&stream, Duration::from_secs(4));
             let _ = (&stream).write_all(
                 b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\nslow",
             );
@@ -565,7 +565,7 @@ fn windows_that_stay_closed_have_a_limit() {
     let mut slow = ask();
     let began = Instant::now();
     for number in 0..6 {
-        std::thread::sleep(Duration::from_millis(700));
+        slow.pause(Duration::from_millis(700)).unwrap();
         slow.send(frames::WINDOW_UPDATE, 0, 1, &10u32.to_be_bytes())
             .unwrap();
         let data = slow.read_until(frames::DATA).unwrap();
@@ -593,7 +593,7 @@ fn windows_that_stay_closed_have_a_limit() {
             Some(_) => {}
             None => panic!("no GOAWAY after {:?}", began.elapsed()),
         }
-        std::thread::sleep(Duration::from_millis(200));
+        stalled.pause(Duration::from_millis(200)).unwrap();
     };
     assert_eq!(goaway.error_code(), Some(11));
     let took = began.elapsed();

@@ -12,8 +12,7 @@ use std::process::Command;
 const EXCEPTION: &str = "Sends invalid connection preface";
 
 /// Runs all of h2spec. There is no race to excuse: a stream that is answered before its request has
-/// ended stays open for the client's next frames, so that what is wrong with them is said whoever
-/// is faster.
+/// ended stays open for the client's next frames, so errors in them are reported in any case.
 fn h2spec(saker: &Saker, arguments: &[&str]) {
     assert_eq!(failures(saker, arguments), [""; 0]);
 }

@@ -6,7 +6,7 @@
 use crate::http3_client;
 use crate::http3_client::{Client, Http3, site::start_with};
 use crate::operate;
-use crate::operate::{folder, pattern, until};
+use crate::operate::{folder, pattern, wait_until};
 use crate::tls_site;
 use saker_http3::ErrorCode;
 use saker_quic::Lost;
@@ -175,7 +175,7 @@ fn every_exchange_has_its_line() {
         client.get(path);
     }
     let path = saker.dir.join("access.log");
-    until("four lines", || {
+    wait_until("four lines", || {
         fs::read_to_string(&path).is_ok_and(|log| log.lines().count() == 4)
     });
     let log = fs::read_to_string(&path).unwrap();
@@ -314,7 +314,7 @@ fn streams_that_clients_give_up_end_and_are_logged() {
     let requests = requests_received(&saker);
     let upload = client.open("POST", "/app/sum", &[], false);
     client.send(upload, b"some", false);
-    until("the upload is dispatched", || {
+    wait_until("the upload is dispatched", || {
         requests_received(&saker) > requests
     });
     client.reset(upload, ErrorCode::RequestCancelled);
@@ -324,7 +324,7 @@ fn streams_that_clients_give_up_end_and_are_logged() {
     let path = saker.dir.join("access.log");
     client.pass(Duration::from_millis(300));
     assert_eq!(client.get("/folder/page.html").status, 200);
-    until("four lines", || {
+    wait_until("four lines", || {
         fs::read_to_string(&path).is_ok_and(|log| log.lines().count() == 4)
     });
     let log = fs::read_to_string(&path).unwrap();
@@ -541,7 +541,7 @@ fn what_comes_early_is_answered_where_it_only_reads() {
     let read = second.open("GET", "/app/x", &[], true);
     // The client reads nothing meanwhile, so that its handshake can't be complete before the
     // request is dispatched.
-    until("the early request is dispatched", || {
+    wait_until("the early request is dispatched", || {
         requests_received(&saker) > requests
     });
     let write = second.open("POST", "/app/sum", &[("content-length", "3")], false);
@@ -593,10 +593,10 @@ fn early_data_never_meets_smaller_limits_than_it_was_made_for() {
         );
         again.until(|peer| peer.is_established && client.tickets_received() > tickets);
         let early = early_before + u64::from(is_early);
-        until("the connection is counted", || {
+        wait_until("the connection is counted", || {
             counter(&saker, "quic_handshakes_total{result=\"begun\"}") > early_before + 1
         });
-        until("early data is taken or not", || {
+        wait_until("early data is taken or not", || {
             counter(&saker, "quic_early_data_total") == early
         });
         again.close();
@@ -614,7 +614,7 @@ fn early_data_never_meets_smaller_limits_than_it_was_made_for() {
             tls_full + 1,
             "{limits}"
         );
-        // Whoever has come since may come early again.
+        // Clients that have connected since may send early data again.
         assert_eq!(connect(&saker).get("/folder/page.html").status, 200);
     }
 }
@@ -786,7 +786,7 @@ fn strict_names_are_strict_here_too() {
     assert_eq!(connect(&saker).get("/index.html").status, 200);
 }
 
-/// What was recorded of a connection is JSON text sequences (RFC 7464) that say what happened.
+/// Recordings of a connection are JSON text sequences (RFC 7464) of its events.
 #[test]
 fn connections_are_recorded_where_that_is_wanted() {
     let dir = folder("http3-qlog");
@@ -803,7 +803,7 @@ fn connections_are_recorded_where_that_is_wanted() {
             .map(|files| files.map(|file| file.unwrap().path()).collect())
             .unwrap_or_default()
     };
-    until("the connection's file is whole", || {
+    wait_until("the connection's file is whole", || {
         let files: Vec<std::path::PathBuf> = files();
         files.first().is_some_and(|file| {
             fs::read_to_string(file)

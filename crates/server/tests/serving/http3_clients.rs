@@ -8,7 +8,7 @@
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
 use crate::http3_client::site::{backend, start_with};
-use crate::operate::{folder, pattern, until};
+use crate::operate::{folder, pattern, wait_until};
 use crate::tls_site;
 use aws_lc_rs::digest::{SHA256, digest};
 use saker_ap_expr::base64_encode;
@@ -265,7 +265,7 @@ fn a_browser_loads_a_page_with_forty_images_and_uploads() {
     }
     let log = saker.dir.join("access.log");
     let lines = || fs::read_to_string(&log).unwrap_or_default();
-    until("42 lines", || {
+    wait_until("42 lines", || {
         lines()
             .lines()
             .filter(|line| line.starts_with("HTTP/3.0 200 "))

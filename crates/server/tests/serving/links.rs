@@ -533,7 +533,7 @@ fn mod_auth_token_of_apache_configurations() {
          DocumentRoot {dir}/www\n<Directory />\nRequire all granted\n</Directory>\n\
          AuthTokenSecret first\nAuthTokenPrefix /dl/\nAuthTokenTimeout 100\n\
          <Location /own/>\nAuthTokenPrefix /own\nAuthTokenLimitByIp on\n</Location>\n";
-    let server = Saker::with_apache(operate::SAKER, dir, configuration).unwrap();
+    let server = operate::apache(configuration).start(dir);
     let link = |prefix: &str, address: &str, time: u64| {
         let script = format!(
             "use Digest::MD5 'md5_hex'; my $path = '/films/a.mp4'; my $time = sprintf('%08x', {time});\n\

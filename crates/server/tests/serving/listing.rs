@@ -1,9 +1,9 @@
-//! Directory listings in a real browser: whatever files are called, the reader sees the name,
-//! nothing runs, and each link leads to its file.
+//! Directory listings in a real browser: whatever the names of files, the reader sees the name,
+//! nothing is executed, and each link leads to its file.
 //!
-//! The difficulty is that only the browser knows how it takes a link. So a page of ours shows the
-//! listing in a frame, asks the browser for each link as it understood it, fetches that, and writes
-//! down what came.
+//! Caveat: only the browser knows how it interprets a link. So a page of ours shows the listing in
+//! a frame, asks the browser for each link as it understood it, fetches that, and records the
+//! result.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
@@ -103,7 +103,7 @@ fn as_text(name: &str) -> String {
         .replace('>', "&gt;")
 }
 
-/// What does not print is shown as a sign for it.
+/// Replaces characters that do not print.
 fn shown(name: &str) -> String {
     name.replace('\n', "\u{240a}")
 }

@@ -160,7 +160,7 @@ fn get(saker: &Saker, target: &str) -> Response {
     saker.connect().unwrap().get(target).unwrap()
 }
 
-/// What is there of a response's body when it is a file.
+/// Saves a response's body to a file.
 fn saved(saker: &Saker, name: &str, target: &str) -> String {
     let response = get(saker, target);
     assert_eq!(response.status, 200, "{target}");
@@ -198,7 +198,7 @@ fn times(file: &str) -> (f64, f64) {
     (start.parse().unwrap(), duration.parse().unwrap())
 }
 
-/// When the first picture is shown, and whether it is a key frame.
+/// Time of the first picture, and whether it is a key frame.
 fn first_picture(file: &str) -> (f64, bool) {
     let said = run(
         "ffprobe",
@@ -555,7 +555,7 @@ fn another_film_under_the_same_name_is_another_list() {
     let shorter = get(&saker, "/front.mp4?end=6").body;
     saker.dir.write("new.mp4", shorter).unwrap();
     std::fs::rename(saker.dir.join("new.mp4"), saker.dir.join("www/front.mp4")).unwrap();
-    operate::until("the new film's list", || {
+    operate::wait_until("the new film's list", || {
         client.get("/front.mp4/index.m3u8").unwrap().text() != before
     });
     let after = client.get("/front.mp4/index.m3u8").unwrap().text();
@@ -607,7 +607,7 @@ fn as_apache_has_it() {
          <Directory />\nRequire all granted\nAllowOverride All\n</Directory>\n<Directory {{dir}}/www/seconds>\n\
          AddHandler flv-stream .flv\nAddHandler h264-streaming.extensions .mp4 .m4v .m4a\n</Directory>\n"
     );
-    let saker = Saker::with_apache(operate::SAKER, dir, &text).unwrap();
+    let saker = operate::apache(&text).start(dir);
     for path in ["/seconds/front.mp4", "/off/behind.mp4"] {
         let file = saved(&saker, "cut.mp4", &format!("{path}?start=4.5&end=8"));
         assert_plays(&file);
@@ -681,11 +681,10 @@ fn hostile_files_are_refused_and_said() {
         Path::new(&saker.dir.join("www/half.mp4")).exists()
             && get(&saker, "/half.mp4").status == 200
     );
-    operate::until("the log", || saker.server.stderr().contains("SK0509"));
+    operate::wait_until("the log", || saker.server.stderr().contains("SK0509"));
 }
 
-/// What is asked of time here is only that nothing comes early, and that the head start does not
-/// wait.
+/// Times are checked in one direction only: nothing is early, and the head start does not wait.
 #[test]
 fn a_film_is_sent_at_its_pace_behind_a_head_start() {
     let dir = www("media-rate");

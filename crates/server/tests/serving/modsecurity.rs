@@ -7,7 +7,7 @@
 use crate::http3_client;
 use crate::http3_client::site::{backend, start_with};
 use crate::operate;
-use crate::operate::{folder, pattern, reload, rewrite, start_in, stderr, stdout, until};
+use crate::operate::{folder, pattern, reload, rewrite, start_in, stderr, stdout, wait_until};
 use crate::origin;
 use saker_testkit::{Response, Saker, TempDir, require};
 use std::{fs, path::Path, process::Command};
@@ -315,7 +315,7 @@ SecRule REMOTE_ADDR "@ipMatch 127.0.0.1" "id:7,phase:5,pass,log,msg:'seen at the
     assert_eq!(client.read_response().unwrap().status, 400);
     let long = format!("a={}", "b".repeat(300_000));
     assert_eq!(post(&saker, "/echo", FORM, long.as_bytes()).text(), long);
-    until("lines", || error_log(&saker).contains("seen at the end"));
+    wait_until("lines", || error_log(&saker).contains("seen at the end"));
     let log = error_log(&saker);
     assert!(
         log.contains("saker.toml\"] [line \"") && !log.contains("reference missing"),
@@ -325,7 +325,7 @@ SecRule REMOTE_ADDR "@ipMatch 127.0.0.1" "id:7,phase:5,pass,log,msg:'seen at the
 
 const OF_CONTENT: &str = "SecRuleEngine On\nSecResponseBodyAccess On\nSecRule RESPONSE_BODY \"@contains secret is out\" \"id:1,phase:4,deny,status:403\"";
 
-/// What a client may choose to see of a file, or how: none of it is a way around the rules.
+/// Ways to request parts or codings of a file: none of them evades the rules.
 const CHOICES: &[&[(&str, &str)]] = &[
     &[],
     &[("range", "bytes=0-9")],
@@ -484,7 +484,7 @@ fn parts_and_codings_of_kept_pages_are_judged_by_the_whole() {
         assert_eq!(origin.get(target, &[]).status, 200);
         origin.get(target, &[("Accept-Encoding", "gzip")]);
     }
-    until("they are kept", || {
+    wait_until("they are kept", || {
         ["/secret", "/clean"]
             .iter()
             .all(|target| origin.get(target, &[]).field("age").is_some())
@@ -603,7 +603,7 @@ fn an_audit_log_is_written_or_said_to_be_impossible() {
     assert!(!log.exists(), "check has made it");
     let saker = start_in(dir, &site);
     assert_eq!(get(&saker, "/?a=bad").status, 403);
-    until("it is written", || {
+    wait_until("it is written", || {
         fs::read_to_string(&log).is_ok_and(|text| text.contains("a=bad"))
     });
     let missing = saker.dir.join("none/audit.log");
@@ -694,7 +694,7 @@ fn the_core_rule_set_of_an_apache_configuration() {
          </Location>\n",
         backend()
     );
-    let saker = Saker::with_apache(operate::SAKER, dir, &configuration).unwrap();
+    let saker = operate::apache(&configuration).start(dir);
     for _ in 0..2 {
         assert_eq!(get(&saker, "/index.html?a=b").status, 200);
         assert_eq!(
@@ -721,10 +721,10 @@ fn the_core_rule_set_of_an_apache_configuration() {
         post(&saker, "/echo", FORM, b"text=hello").text(),
         "text=hello"
     );
-    until("lines", || {
+    wait_until("lines", || {
         error_log(&saker).contains("REQUEST-942-APPLICATION-ATTACK-SQLI.conf\"] [line \"")
     });
-    until("the audit log", || {
+    wait_until("the audit log", || {
         fs::read_to_string(saker.dir.join("audit.log"))
             .unwrap_or_default()
             .contains("/index.html?id=1")
@@ -739,7 +739,7 @@ fn rules_of_an_apache_configuration() {
     let rules = "SecRuleEngine On\nSecDefaultAction phase:2,log,auditlog,deny,status:403\nSecRule ARGS:a bad id:1,phase:1,deny,status:406\n\
                  SecRule ARGS:a 'worse thing' 'id:2,phase:2,deny,status:409'\n<LocationMatch ^/in/>\nSecRuleInheritance Off\n\
                  SecRule ARGS:a inner \"id:3,phase:1,deny,status:410\"\n</LocationMatch>\n";
-    let saker = Saker::with_apache(operate::SAKER, dir, &format!("{APACHE}{rules}")).unwrap();
+    let saker = operate::apache(&format!("{APACHE}{rules}")).start(dir);
     for (target, status) in [
         ("/a.html", 200),
         ("/a.html?a=bad", 406),

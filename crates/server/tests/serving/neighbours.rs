@@ -1,12 +1,12 @@
-//! Bad neighbours: bans, lists, limits by address and site, over every protocol.
+//! Abuse protection: bans, lists, limits by address and site, over every protocol.
 //!
-//! Clients of many addresses come through the PROXY protocol, which lets a test be whom it likes.
+//! Clients of many addresses use the PROXY protocol, so that a test can choose its address.
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
 use crate::http3_client::{Client as Http3Client, site::start_with};
 use crate::operate;
-use crate::operate::{SAKER, folder, lines, pattern, stderr, stdout, until, until_ready};
+use crate::operate::{folder, lines, pattern, stderr, stdout, wait_until};
 use saker_testkit::{Client, Saker, TempDir, frames::Frames, require};
 use std::{
     fs,
@@ -31,9 +31,7 @@ fn configuration(top: &str, site: &str) -> String {
 }
 
 fn start(dir: TempDir, top: &str, site: &str) -> Saker {
-    let saker = Saker::with_configuration(SAKER, dir, &configuration(top, site)).unwrap();
-    until_ready(&saker.server, &saker.dir.join("state"));
-    saker
+    operate::native(&configuration(top, site)).start(dir)
 }
 
 /// A connection from that address, as far as the server is concerned.
@@ -114,8 +112,7 @@ fn bans_hold_for_new_and_open_connections_and_over_a_restart() {
     );
     command(&saker, &["stop"]);
     let Saker { dir, .. } = saker;
-    let saker = Saker::with_configuration(SAKER, dir, &configuration("", "")).unwrap();
-    until_ready(&saker.server, &saker.dir.join("state"));
+    let saker = operate::native(&configuration("", "")).start(dir);
     assert_eq!(
         status(&mut from(&saker, "203.0.113.7"), "/"),
         None,
@@ -221,7 +218,7 @@ fn lists_of_the_server_close_connections_and_are_read_again() {
         .dir
         .write("lists/bad.txt", "203.0.113.0/24\nnonsense\n")
         .unwrap();
-    until("the broken list is told of", || {
+    wait_until("the broken list is told of", || {
         error_log(&saker).contains("bad.txt:2: `nonsense` is no address")
     });
     assert_eq!(
@@ -230,11 +227,12 @@ fn lists_of_the_server_close_connections_and_are_read_again() {
         "the list before stays"
     );
     saker.dir.write("lists/bad.txt", "2001:db8::/32\n").unwrap();
-    until("the new list is in force", || {
+    wait_until("the new list is in force", || {
         status(&mut from(&saker, "203.0.113.7"), "/") == Some(200)
     });
-    assert_eq!(status(&mut from(&saker, "2001:db8::1"), "/"), None);
-    until("the line", || {
+    // Only the first lines of a second are logged, and the refusals above were many.
+    wait_until("the line", || {
+        assert_eq!(status(&mut from(&saker, "2001:db8::1"), "/"), None);
         error_log(&saker).contains("address=2001:db8::1 rule=deny site=-")
     });
 }
@@ -298,14 +296,14 @@ fn a_site_answers_whom_it_lets_in() {
             );
         }
     }
-    until("the lines", || {
+    wait_until("the lines", || {
         lines(&saker.dir.join("access.log"))
             .iter()
             .filter(|line| line.contains("/drop/ HTTP") && line.contains(" 444 "))
             .count()
             == 2
     });
-    until("the line", || {
+    wait_until("the line", || {
         error_log(&saker).contains("address=203.0.113.7 rule=deny site=a.example")
     });
 }
@@ -352,13 +350,13 @@ fn too_many_connections_for_too_long_are_a_ban() {
     exempt
         .iter_mut()
         .for_each(|client| assert_eq!(status(client, "/"), Some(200)));
-    until("the ban", || {
+    wait_until("the ban", || {
         open.push(from(&saker, "203.0.113.7"));
         stdout(&command(&saker, &["bans"])).contains("203.0.113.7 ")
     });
     assert_eq!(status(&mut from(&saker, "203.0.113.7"), "/"), None);
     assert_eq!(status(&mut from(&saker, "203.0.113.8"), "/"), Some(200));
-    until("the line", || {
+    wait_until("the line", || {
         error_log(&saker).contains("address=203.0.113.7 rule=connections_soft seconds=3600")
     });
 }
@@ -451,7 +449,7 @@ fn so_many_at_a_time_downloads_among_them() {
         "the site has three"
     );
     drop(one);
-    until("a place", || {
+    wait_until("a place", || {
         status(&mut from(&saker, "203.0.113.7"), "/index.html") == Some(200)
     });
 }
@@ -499,13 +497,13 @@ fn requests_for_programs_wait_in_a_line_of_bounded_length() {
     comes.recv_timeout(SOON).unwrap();
     let mut other = ask("203.0.113.2");
     comes.recv_timeout(SOON).unwrap();
-    // Two places, two in the line: of the next ones two wait, whoever they are, and the others hear
-    // no at once.
+    // Two slots, two in the queue: of further requests, any two wait, and the others are refused at
+    // once.
     let mut more: Vec<Client> = ["203.0.113.1", "203.0.113.3", "203.0.113.4", "203.0.113.4"]
         .map(ask)
         .into();
     let mut refused = 0;
-    until("two are refused", || {
+    wait_until("two are refused", || {
         more.retain_mut(
             |client| match client.silent_for(Duration::from_millis(50)) {
                 Ok(true) => true,
@@ -582,7 +580,7 @@ fn fail2ban_finds_the_addresses() {
         status(&mut from(&saker, "192.0.2.1"), "/index.html"),
         Some(403)
     );
-    until("the lines", || {
+    wait_until("the lines", || {
         error_log(&saker).matches("SK0411").count() == 5
     });
     let filter = concat!(
@@ -612,19 +610,14 @@ fn the_directives_of_mod_evasive_and_mod_limitipconn() {
     let dir = folder("evasive");
     dir.write("www/files/large.bin", pattern(LARGE_BYTES))
         .unwrap();
-    let saker = Saker::with_apache(
-        SAKER,
-        dir,
-        "ServerRoot {dir}\nLoadModule mpm_event_module modules/mod_mpm_event.so\nListen {address}\nServerName a\nDocumentRoot {dir}/www\nErrorLog {dir}/error.log\n\
+    let saker = operate::apache("ServerRoot {dir}\nLoadModule mpm_event_module modules/mod_mpm_event.so\nListen {address}\nServerName a\nDocumentRoot {dir}/www\nErrorLog {dir}/error.log\n\
          LoadModule evasive20_module modules/mod_evasive20.so\nLoadModule limitipconn_module modules/mod_limitipconn.so\n\
          LoadModule remoteip_module modules/mod_remoteip.so\nLoadModule authz_core_module modules/mod_authz_core.so\n\
          RemoteIPHeader X-Forwarded-For\nRemoteIPInternalProxy 127.0.0.1\n\
          <IfModule mod_evasive20.c>\nDOSPageCount 3\nDOSPageInterval 60\nDOSSiteCount 100\nDOSSiteInterval 60\nDOSBlockingPeriod 600\n\
          DOSWhitelist 192.0.2.*\n</IfModule>\n\
          <IfModule mod_limitipconn.c>\n<Location /files>\nMaxConnPerIP 1\n</Location>\n</IfModule>\n\
-         <Directory {dir}/www>\nRequire all granted\n</Directory>\n",
-    )
-    .unwrap();
+         <Directory {dir}/www>\nRequire all granted\n</Directory>\n").start(dir);
     let as_client = |client: &mut Client, target: &str, address: &str| {
         client
             .send(format!(
@@ -637,7 +630,7 @@ fn the_directives_of_mod_evasive_and_mod_limitipconn() {
         as_client(&mut client, target, address);
         client.read_response().unwrap().status
     };
-    // As many as are said, and the first; from then on nothing for whoever it is.
+    // The burst and the first request pass; then requests of every address are refused.
     let got: Vec<u16> = (0..6).map(|_| ask("/index.html", "203.0.113.7")).collect();
     assert_eq!(got, [200, 200, 200, 200, 403, 403]);
     assert_eq!(ask("/missing", "203.0.113.7"), 403);
@@ -654,7 +647,7 @@ fn the_directives_of_mod_evasive_and_mod_limitipconn() {
     assert_eq!(ask("/files/large.bin", "203.0.113.9"), 503);
     assert_eq!(ask("/index.html", "203.0.113.9"), 200);
     drop(download);
-    until("the place is free", || ask("/files/", "203.0.113.9") != 503);
+    wait_until("the place is free", || ask("/files/", "203.0.113.9") != 503);
 }
 
 /// One sends fifty times its share; everybody else is answered, and the one has what it is due.
@@ -702,7 +695,7 @@ fn a_neighbour_who_takes_fifty_times_his_share_takes_it_from_nobody() {
         (usize::from(SHARE)..=usize::from(SHARE) + 3).contains(&passed),
         "{passed}"
     );
-    until("the line", || {
+    wait_until("the line", || {
         error_log(&saker).contains("address=203.0.113.66 rule=requests_static")
     });
     assert!(

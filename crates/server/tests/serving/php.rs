@@ -4,13 +4,12 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
 use crate::operate;
-use crate::operate::{PATIENCE, SAKER, until};
+use crate::operate::{PATIENCE, wait_until};
 use saker_testkit::{Client, Response, Saker, ServerProcess, TempDir, require};
 use std::{
     fs,
     path::Path,
     process::Command,
-    thread,
     time::{Duration, Instant},
 };
 
@@ -43,7 +42,7 @@ fn native(name: &str, php: &str, files: &[(&str, &str)]) -> Saker {
         "[server]\nworkers = 1\nstate_dir = \"{{dir}}/state\"\n\n[php]\n{php}\n\n[[listener]]\naddress = \"{{address}}\"\n\n\
          [[site]]\nnames = [\"*\"]\nroot = \"{{dir}}/www\"\nphp = \"auto\"\n"
     );
-    Saker::with_configuration(SAKER, folder(name, files), &text).unwrap()
+    operate::native(&text).start(folder(name, files))
 }
 
 /// The same by one kind of PHP, with these lines at the site's end.
@@ -52,7 +51,7 @@ fn native_with(name: &str, kind: &str, lines: &str, files: &[(&str, &str)]) -> S
         "[server]\nworkers = 1\nstate_dir = \"{{dir}}/state\"\n\n[php]\nprogram = \"{kind}\"\nprocesses = 1\n\n[[listener]]\naddress = \"{{address}}\"\n\n\
          [[site]]\nnames = [\"*\"]\nroot = \"{{dir}}/www\"\nphp = \"auto\"\n\n{lines}"
     );
-    Saker::with_configuration(SAKER, folder(name, files), &text).unwrap()
+    operate::native(&text).start(folder(name, files))
 }
 
 fn apache(name: &str, configuration: &str, files: &[(&str, &str)]) -> Saker {
@@ -60,27 +59,19 @@ fn apache(name: &str, configuration: &str, files: &[(&str, &str)]) -> Saker {
         "{MODULES}ServerRoot {{dir}}\nListen {{address}}\nServerName localhost\nDocumentRoot {{dir}}/www\nDirectoryIndex index.php index.html\n\
          <Directory {{dir}}/www>\nAllowOverride All\nOptions FollowSymLinks\nRequire all granted\n</Directory>\n{configuration}\n"
     );
-    Saker::with_apache(SAKER, folder(name, files), &text).unwrap()
+    operate::apache(&text).start(folder(name, files))
 }
 
 /// The same by one kind of PHP.
 fn apache_by(kind: &str, configuration: &str, dir: &TempDir) -> ServerProcess {
     let root = dir.display();
-    let server = ServerProcess::start_on_free_port(|port| {
-        let text = format!(
-            "{MODULES}ServerRoot {root}\nListen 127.0.0.1:{port}\nServerName localhost\nDocumentRoot {root}/www\n\
+    let text = format!(
+        "{MODULES}ServerRoot {root}\nListen {{address}}\nServerName localhost\nDocumentRoot {root}/www\n\
              <Directory {root}/www>\nAllowOverride All\nRequire all granted\n</Directory>\n{configuration}\n"
-        );
-        let path = dir.write("httpd.conf", text).unwrap();
-        let mut command = Command::new(SAKER);
-        command
-            .args(["run", "--workers", "1", "--php", kind, "--apache"])
-            .arg(path)
-            .arg("--state-dir")
-            .arg(dir.join("state"));
-        command
-    });
-    server.unwrap()
+    );
+    operate::apache(&text)
+        .arguments(&["--php", kind])
+        .start_in(dir)
 }
 
 fn get(saker: &Saker, target: &str) -> Response {
@@ -174,7 +165,7 @@ fn each_kind_serves_a_folder() {
         let children = processes_of(saker.server.pid());
         assert!(!children.is_empty(), "{kind} runs as our child");
         assert!(saker.server.stop().unwrap().success(), "{kind}");
-        until("no process is left behind", || {
+        wait_until("no process is left behind", || {
             !children.iter().any(|pid| is_running(*pid))
         });
     }
@@ -204,7 +195,7 @@ fn a_slow_upload_holds_no_process() {
         slow.send("POST /size.php HTTP/1.1\r\nHost: a\r\nContent-Length: 800000\r\n\r\n")
             .unwrap();
         slow.send(&half).unwrap();
-        thread::sleep(Duration::from_millis(200));
+        slow.pause(Duration::from_millis(200)).unwrap();
         for _ in 0..3 {
             let began = Instant::now();
             assert_eq!(text(&saker, "/quick.php"), "quick", "{kind}");
@@ -227,25 +218,9 @@ fn serve_on_a_folder_of_php_files() {
         ],
     );
     let serve = |php: &str| {
-        let server = ServerProcess::start_on_free_port(|port| {
-            let mut command = Command::new(SAKER);
-            let address = format!("127.0.0.1:{port}");
-            command
-                .args([
-                    "serve",
-                    "--http",
-                    &address,
-                    "--workers",
-                    "1",
-                    "--php",
-                    php,
-                    "--state-dir",
-                ])
-                .arg(dir.join("state"))
-                .arg(dir.join("www"));
-            command
-        });
-        server.unwrap()
+        operate::serve(&["--http", "{address}", "--workers", "1", "--php", php])
+            .arguments(&["--state-dir", "{dir}/state", "{dir}/www"])
+            .start_in(&dir)
     };
     let asked = |server: &ServerProcess, target: &str| {
         let response = Client::connect(server.address())
@@ -272,7 +247,7 @@ fn serve_on_a_folder_of_php_files() {
         "sources are shown to nobody"
     );
     off.stop().unwrap();
-    // Somebody else's PHP, which is not there.
+    // An external PHP that does not run.
     let other = serve(&format!("unix:{}", dir.join("no.sock").display()));
     let (status, page) = asked(&other, "/index.php");
     assert!(status == 503 && !page.contains("<?php"), "{status} {page}");
@@ -307,7 +282,7 @@ fn what_is_killed_is_started_again() {
         for pid in &before {
             let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
         }
-        until("PHP answers again", || {
+        wait_until("PHP answers again", || {
             let response = get(&saker, "/pid.php");
             response.status == 200 && response.text() != first
         });
@@ -328,7 +303,7 @@ fn nothing_is_left_when_the_server_is_killed() {
         assert_eq!(text(&saker, "/x.php"), "1");
         let children = processes_of(saker.server.pid());
         saker.server.kill().unwrap();
-        until(&format!("no {kind} is left behind"), || {
+        wait_until(&format!("no {kind} is left behind"), || {
             !children.iter().any(|pid| is_running(*pid))
         });
     }
@@ -343,20 +318,15 @@ fn a_changed_ini_is_in_force_and_no_request_is_lost() {
          [[listener]]\naddress = \"{{address}}\"\n\n[[site]]\nnames = [\"*\"]\nroot = \"{{dir}}/www\"\nphp = \"auto\"\n",
         dir.join("php.ini").display()
     );
-    let saker = Saker::with_configuration(SAKER, dir, &text).unwrap();
+    let saker = operate::native(&text).start(dir);
     assert_eq!(get(&saker, "/x.php").text(), "one");
     saker.dir.write("php.ini", "user_agent = second\n").unwrap();
     let mut client = saker.connect().unwrap();
-    let until = Instant::now() + PATIENCE;
-    loop {
+    wait_until("the new php.ini is read", || {
         let response = client.get("/x.php").unwrap();
         assert_eq!(response.status, 200);
-        if response.text() == "second" {
-            break;
-        }
-        assert!(Instant::now() < until, "{}", saker.server.stderr());
-        thread::sleep(Duration::from_millis(10));
-    }
+        response.text() == "second"
+    });
     saker.server.wait_for_stderr("SK0922", PATIENCE).unwrap();
 }
 
@@ -387,7 +357,7 @@ fn a_reload_loses_nothing() {
     fs::write(saker.dir.join("saker.toml"), configuration).unwrap();
     assert!(operate::reload(&saker).status.success());
     assert_eq!(slow.read_response().unwrap().text(), "slow");
-    until("the old one has gone", || {
+    wait_until("the old one has gone", || {
         parent.iter().all(|pid| !is_running(*pid))
     });
     assert_eq!(get(&saker, "/x.php").status, 200);
@@ -412,7 +382,7 @@ fn all_busy_means_waiting_and_then_503() {
             client
                 .send("GET /slow.php HTTP/1.1\r\nHost: a\r\n\r\n")
                 .unwrap();
-            thread::sleep(Duration::from_millis(100));
+            client.pause(Duration::from_millis(100)).unwrap();
         }
         let answers: Vec<Response> = clients
             .iter_mut()
@@ -641,7 +611,7 @@ fn settings_end_with_their_request() {
     }
 }
 
-/// What the configuration sets needs no process of its own for each request.
+/// Settings of the configuration do not need a process per request.
 #[test]
 fn hosts_with_settings_keep_their_processes() {
     require_php("php-fpm");
@@ -712,7 +682,7 @@ fn check_says_which_php() {
     );
 }
 
-/// What LiteSpeed's plugins look for: LiteMage stays off where its own variable is missing.
+/// Variables that LiteSpeed's plugins look for: LiteMage stays off without its own.
 #[test]
 fn applications_are_told_of_the_cache() {
     const TOLD: &str = "<?php echo $_SERVER['X-LSCACHE'] ?? 'none', '|', $_SERVER['X-LITEMAGE'] ?? 'none', '|', $_SERVER['HTTP_X_LITEMAGE'] ?? 'none';";
@@ -784,18 +754,11 @@ fn roots_above_the_configuration() {
         );
         std::fs::create_dir_all(dir.join("etc")).unwrap();
         let root = dir.join("www").display().to_string();
-        let server = ServerProcess::start_on_free_port(|port| {
-            let text = format!(
-                "[server]\nworkers = 1\nstate_dir = \"{0}/state\"\n\n[php]\nprogram = \"{kind}\"\nprocesses = 1\n\n[[listener]]\naddress = \"127.0.0.1:{port}\"\n\n\
-                 [[site]]\nnames = [\"*\"]\nroot = \"../www\"\nphp = \"auto\"\n",
-                dir.display()
-            );
-            let path = dir.write("etc/saker.toml", text).unwrap();
-            let mut command = Command::new(SAKER);
-            command.args(["run", "--config"]).arg(path);
-            command
-        });
-        let server = server.unwrap();
+        let text = format!(
+            "[server]\nworkers = 1\nstate_dir = \"{{dir}}/state\"\n\n[php]\nprogram = \"{kind}\"\nprocesses = 1\n\n[[listener]]\naddress = \"{{address}}\"\n\n\
+             [[site]]\nnames = [\"*\"]\nroot = \"../www\"\nphp = \"auto\"\n"
+        );
+        let server = operate::native(&text).file("etc/saker.toml").start_in(&dir);
         let mut client = saker_testkit::Client::connect(server.address()).unwrap();
         assert_eq!(
             client.get("/index.php").unwrap().text(),

@@ -1,13 +1,17 @@
-//! What PHP scripts tell the error log is there once, whichever PHP runs them and whoever started
-//! it.
+//! Messages of PHP scripts are in the error log once, whatever kind of PHP runs them and whatever
+//! started it.
 //!
-//! Difficulty: php-fpm's processes write each message twice, and put several into one record or one
+//! Caveat: php-fpm's processes write each message twice, and put several into one record or one
 //! into several.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
-use crate::operate::{PATIENCE, SAKER, until};
-use saker_testkit::{Client, Saker, ServerProcess, TempDir, require};
+use crate::operate::{self, PATIENCE, wait_until};
+use saker_testkit::{
+    Client, Saker, ServerProcess, TempDir,
+    apache2::{load_modules, unprivileged_user},
+    require,
+};
 use std::{
     fs,
     io::{Read, Write},
@@ -71,7 +75,7 @@ fn counts(text: &str, expected: &[&str]) -> Vec<usize> {
 
 /// The log, when all of it is there; it must have come once then.
 fn assert_once(log: impl Fn() -> String, expected: &[&str]) {
-    until("the messages", || {
+    wait_until("the messages", || {
         counts(&log(), expected).iter().all(|count| *count > 0)
     });
     // The last that might come a second time does so at the end of the process.
@@ -92,8 +96,7 @@ fn of_managed_php() {
              [[listener]]\naddress = \"{{address}}\"\n\n[[site]]\nnames = [\"*\"]\nroot = \"{{dir}}/www\"\nphp = \"auto\"\n",
             program(kind).display()
         );
-        let saker =
-            Saker::with_configuration(SAKER, folder(&format!("messages-{kind}")), &text).unwrap();
+        let saker = operate::native(&text).start(folder(&format!("messages-{kind}")));
         ask(saker.server.address(), "/a.php");
         let log = saker.dir.join("error.log");
         assert_once(|| fs::read_to_string(&log).unwrap_or_default(), &EXPECTED);
@@ -134,27 +137,21 @@ fn fpm(dir: &TempDir) -> ServerProcess {
         SocketAddr::from(([127, 0, 0, 1], 0)),
     )
     .unwrap();
-    until("php-fpm", || dir.join("fpm.sock").exists());
+    wait_until("php-fpm", || dir.join("fpm.sock").exists());
     server
 }
 
-fn apache_text(dir: &TempDir, port: u16, backend: &str) -> String {
+fn apache_text(dir: &TempDir, port: &str, backend: &str) -> String {
     let root = dir.display();
-    let modules: String = [
+    let modules = load_modules(&[
         "mpm_event",
         "authz_core",
         "proxy",
         "proxy_fcgi",
         "mime",
         "dir",
-    ]
-    .map(|module| format!("LoadModule {module}_module /usr/lib/apache2/modules/mod_{module}.so\n"))
-    .concat();
-    let user = if rustix::process::geteuid().is_root() {
-        "User www-data\nGroup www-data\n"
-    } else {
-        ""
-    };
+    ]);
+    let user = unprivileged_user();
     format!(
         "{modules}{user}ServerRoot {root}\nListen 127.0.0.1:{port}\nServerName localhost\nDocumentRoot {root}/www\nErrorLog {root}/error.log\nTypesConfig /dev/null\n\
          <Directory {root}/www>\nRequire all granted\n</Directory>\n<FilesMatch \\.php$>\nSetHandler \"proxy:{backend}\"\n</FilesMatch>\n"
@@ -162,19 +159,7 @@ fn apache_text(dir: &TempDir, port: u16, backend: &str) -> String {
 }
 
 fn saker_before(dir: &TempDir, backend: &str) -> ServerProcess {
-    let server = ServerProcess::start_on_free_port(|port| {
-        let path = dir
-            .write("httpd.conf", apache_text(dir, port, backend))
-            .unwrap();
-        let mut command = Command::new(SAKER);
-        command
-            .args(["run", "--workers", "1", "--apache"])
-            .arg(path)
-            .arg("--state-dir")
-            .arg(dir.join("state"));
-        command
-    });
-    server.unwrap()
+    operate::apache(&apache_text(dir, "{port}", backend)).start_in(dir)
 }
 
 #[test]

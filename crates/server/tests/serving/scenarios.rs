@@ -62,7 +62,7 @@ fn run_all(protocol: Protocol) {
     );
 }
 
-/// What did not meet its expectation in a file.
+/// Unmet expectations of a file.
 fn run(path: &Path, protocol: Protocol) -> Vec<String> {
     let name = path.file_stem().unwrap().to_string_lossy().into_owned();
     let scenario = Scenario::parse(&fs::read_to_string(path).unwrap())

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
+use crate::operate;
 use saker_testkit::{Response, Saker, TempDir};
 use std::{
     io::{Read, Write},
@@ -66,7 +67,7 @@ fn site() -> Saker {
          [[site.route]]\npath = \"/app\"\nproxy = \"app\"\n\
          [[site.route]]\npath = \"/other\"\nproxy = \"http://127.0.0.1:{port}\"\n"
     );
-    Saker::with_configuration(env!("CARGO_BIN_EXE_saker"), dir, &text).unwrap()
+    operate::native(&text).start(dir)
 }
 
 fn get(saker: &Saker, target: &str, fields: &[(&str, &str)]) -> Response {

@@ -2,8 +2,8 @@
 //! or delay.
 //!
 //! The arithmetic is tested to the nanosecond beside its code; here is whether it reaches the wire.
-//! Bounds on time are those of a busy machine: nothing may come early, and what comes late only by
-//! a little.
+//! Bounds on time are those of a busy machine: nothing may come early, and lateness
+//! has a generous limit.
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
@@ -39,10 +39,14 @@ fn download_s(client: &mut Client) -> f64 {
     took_s
 }
 
+/// Delay that a busy machine adds at most.
+const LATE_FACTOR: f64 = 4.0;
+
 fn assert_about(took_s: f64, expected_s: f64) {
+    // Without a limit it would take a few milliseconds; a busy machine may take longer.
     assert!(
-        (took_s - expected_s).abs() <= expected_s / 10.0,
-        "took {took_s:.2} s, expected {expected_s} s within a tenth"
+        (expected_s * 0.9..expected_s * LATE_FACTOR).contains(&took_s),
+        "took {took_s:.2} s, expected {expected_s} s or a little more"
     );
 }
 
@@ -128,7 +132,7 @@ fn requests_beyond_the_burst_are_refused() {
         more.status == 429 || regained > 0,
         "the rate is the address's, not the connection's"
     );
-    thread::sleep(Duration::from_millis(1100));
+    one.pause(Duration::from_millis(1100)).unwrap();
     assert!(
         passed(&pipelined(&mut other, 10)) == 10,
         "a second later ten may come"
@@ -146,7 +150,7 @@ fn requests_beyond_the_burst_wait() {
     let took_s = began.elapsed().as_secs_f64();
     assert_eq!(passed(&responses), 9);
     assert!(
-        (0.68..1.5).contains(&took_s),
+        (0.68..1.5 * LATE_FACTOR).contains(&took_s),
         "two at once and seven at 100 ms each took {took_s:.2} s"
     );
 }
@@ -177,7 +181,7 @@ fn requests_that_would_wait_too_long_are_refused() {
         passed(&responses)
     );
     assert!(
-        (0.98..2.5).contains(&took_s),
+        (0.98..2.5 * LATE_FACTOR).contains(&took_s),
         "the last of them waits a second, not {took_s:.2} s"
     );
     assert!(
@@ -187,8 +191,7 @@ fn requests_that_would_wait_too_long_are_refused() {
     );
 }
 
-/// A body that nobody wants is read all the same, so that the connection can go on; at its own
-/// pace.
+/// The rest of a refused body is read, so that the connection can be reused; at its own pace.
 #[test]
 fn an_upload_that_is_only_drained_is_paced() {
     const BODY_BYTES: usize = 200_000;
@@ -208,7 +211,7 @@ fn an_upload_that_is_only_drained_is_paced() {
     // What the last piece exceeds its allowance by (a read of 64 KiB) is not waited for by the
     // request after it.
     assert!(
-        (0.8..2.5).contains(&took_s),
+        (0.8..2.5 * LATE_FACTOR).contains(&took_s),
         "150 kB at 100 kB/s took {took_s:.2} s"
     );
 }

@@ -4,10 +4,10 @@
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
 use crate::operate;
-use crate::operate::{folder, pattern, start_in, until};
+use crate::operate::{folder, pattern, start_in, wait_until};
 use crate::tls_site;
 use crate::tls_site::{certificate, curl, openssl, shown, start};
-use saker_testkit::{Client, ServerProcess, require};
+use saker_testkit::{Client, require};
 use std::{
     fs,
     process::{Command, Stdio},
@@ -109,31 +109,16 @@ fn keep_alive_requests_share_a_handshake_and_sessions_are_resumed() {
     }
 }
 
-/// Who asks for an address names no host in the handshake (RFC 6066 section 3), and gets the local
-/// certificate all the same.
+/// Clients that connect to an IP address send no host name (RFC 6066 section 3), and get the local
+/// certificate, too.
 #[test]
 fn a_folder_is_served_by_address_and_by_name_without_a_certificate_of_its_own() {
     let dir = folder("tls-serve");
-    let server = ServerProcess::start_on_free_port(|port| {
-        let mut command = Command::new(operate::SAKER);
-        command
-            .env("XDG_DATA_HOME", dir.join("none"))
-            .env("HOME", dir.join("none"))
-            .arg("serve")
-            .arg(dir.join("www"));
-        command
-            .args([
-                "--workers",
-                "1",
-                "--https",
-                &format!("127.0.0.1:{port}"),
-                "--state-dir",
-            ])
-            .arg(dir.join("state"));
-        command
-    })
-    .unwrap();
-    operate::until_ready(&server, &dir.join("state"));
+    let server = operate::serve(&["--workers", "1", "--https", "{address}"])
+        .arguments(&["--state-dir", "{dir}/state", "{dir}/www"])
+        .env("XDG_DATA_HOME", dir.join("none"))
+        .env("HOME", dir.join("none"))
+        .start_in(&dir);
     let port = server.address().port();
     let authority = dir.join("state/authority/authority.pem");
     for host in ["127.0.0.1", "localhost"] {
@@ -329,14 +314,15 @@ fn a_thousand_swaps_fail_no_handshake() {
         }
         for number in 0..SWAPS {
             swap(if number % 2 == 0 { "one" } else { "other" });
-            thread::sleep(Duration::from_millis(5));
+            let before = shaken.load(Ordering::Relaxed);
+            wait_until("a handshake", || shaken.load(Ordering::Relaxed) > before);
         }
         over.store(true, Ordering::Relaxed);
     });
     assert!(shaken.into_inner() > 20);
     // The last swap has `other`, and in the end that is what is shown.
     let wanted = fs::read_to_string(saker.dir.join("other.pem")).unwrap();
-    until("the last certificate", || {
+    wait_until("the last certificate", || {
         let output = openssl(&["s_client", "-connect", &address, "-servername", "localhost"]);
         String::from_utf8_lossy(&output.stdout).contains(wanted.trim())
     });

@@ -7,7 +7,7 @@
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
 use crate::operate;
-use crate::operate::{folder, start_in, until};
+use crate::operate::{folder, start_in, wait_until};
 use crate::tls_site;
 use crate::tls_site::leaf_certificate;
 use rustls::{
@@ -16,7 +16,7 @@ use rustls::{
     pki_types::{CertificateDer, pem::PemObject},
     version::{TLS12, TLS13},
 };
-use saker_testkit::{Saker, frames};
+use saker_testkit::{Saker, frames, keep_waiting};
 use std::{
     fs,
     io::{Read, Write},
@@ -32,9 +32,9 @@ const HELLO: &[u8] = b"<p>hello</p>\n";
 struct Wire {
     tcp: TcpStream,
     tls: ClientConnection,
-    /// What was understood and not asked for yet.
+    /// Decrypted bytes that were not taken yet.
     heard: Vec<u8>,
-    /// What came, as it came.
+    /// Bytes as received.
     received: Vec<u8>,
     /// Bytes that one write has.
     step: usize,
@@ -176,7 +176,8 @@ fn a_byte_at_a_time() {
     }
 }
 
-/// RFC 8446 section 6.1: whoever closes says so first, and so does whoever hears of it.
+/// RFC 8446 section 6.1: the closing side sends close_notify first, and the other side answers with
+/// its own.
 #[test]
 fn goodbyes_of_either_side() {
     let saker = start("tls-goodbye", "keep_alive_timeout = \"1s\"");
@@ -222,7 +223,7 @@ fn a_goodbye_right_behind_a_request() {
     }
 }
 
-/// What was cut off is no request: not in a record's middle, nor between two records of a head or
+/// A truncated request is refused: in the middle of a record, and between two records of a head or
 /// of content.
 #[test]
 fn truncation_makes_no_request_of_a_part() {
@@ -253,7 +254,7 @@ fn truncation_makes_no_request_of_a_part() {
     wire.say(&[&REQUEST[..4], &b"/last"[..], &REQUEST[15..]].concat());
     wire.hear(b"404");
     let log = saker.dir.join("access.log");
-    until("the last line", || {
+    wait_until("the last line", || {
         fs::read_to_string(&log).is_ok_and(|log| log.contains("GET /last 404"))
     });
     let log = fs::read_to_string(&log).unwrap();
@@ -297,7 +298,7 @@ fn records_are_small_at_first_and_after_a_pause() {
     let mut wire = Wire::connect(&saker, &TLS13, b"http/1.1", usize::MAX);
     let request = [&REQUEST[..5], &b"large.bin"[..], &REQUEST[15..]].concat();
     let mut lengths = |pause_ms| {
-        std::thread::sleep(Duration::from_millis(pause_ms));
+        keep_waiting(&wire.tcp, Duration::from_millis(pause_ms)).unwrap();
         wire.received.clear();
         wire.say(&request);
         wire.hear(&operate::pattern(200_000)[199_000..]);

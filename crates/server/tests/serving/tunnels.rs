@@ -5,7 +5,7 @@
 
 use crate::upgrades;
 use crate::upgrades::{Front, Heard, Http2, WEBSOCKET, backend, echo, field, read_head, switching};
-use saker_testkit::Client;
+use saker_testkit::{Client, PATIENCE, holds_for, keep_waiting, wait_until};
 use std::{
     io::{Read, Write},
     net::{Shutdown, SocketAddr, TcpStream},
@@ -38,7 +38,7 @@ fn serve(mut stream: TcpStream) {
         "/head" => _ = say(&(switching(&head) + &head)),
         "/reset" => {
             say(&(switching(&head) + "par"));
-            thread::sleep(Duration::from_millis(50));
+            let _ = keep_waiting(&stream, Duration::from_millis(50));
             rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
         }
         "/late" => {
@@ -51,7 +51,7 @@ fn serve(mut stream: TcpStream) {
         }
         "/deaf" => {
             say(&switching(&head));
-            thread::sleep(Duration::from_secs(20));
+            let _ = keep_waiting(&stream, PATIENCE);
         }
         _ => {
             say(&switching(&head));
@@ -273,15 +273,9 @@ fn either_end_may_end_first() {
     assert_eq!(client.until(stream, |heard| heard.has_ended).data, b"bye");
     client.send(stream, b"heard", true);
     front.log(2);
-    let wait_for = |count: usize| {
-        (0..500).any(|_| {
-            LATE.lock().unwrap().len() >= count || {
-                thread::sleep(Duration::from_millis(20));
-                false
-            }
-        })
-    };
-    assert!(wait_for(2));
+    wait_until("both clients are heard out", || {
+        LATE.lock().unwrap().len() >= 2
+    });
     assert_eq!(*LATE.lock().unwrap(), ["heard", "heard"]);
 }
 
@@ -298,13 +292,9 @@ fn a_program_that_breaks_off_is_seen_to() {
     let heard = client.until(stream, |heard| heard.reset.is_some() || heard.has_ended);
     assert!(heard.reset.is_some() && heard.data == b"par");
     let errors = || std::fs::read_to_string(front.dir.join("error.log")).unwrap();
-    let is_told = |_| {
-        errors().matches("SK0902").count() == 2 || {
-            thread::sleep(Duration::from_millis(20));
-            false
-        }
-    };
-    assert!((0..500).any(is_told), "{}", errors());
+    wait_until("both are logged", || {
+        errors().matches("SK0902").count() == 2
+    });
     assert_eq!(front.client().get("/page.txt").unwrap().status, 200);
 }
 
@@ -361,14 +351,13 @@ fn a_deaf_program_makes_the_client_wait() {
     assert!(read_head(&mut socket).is_some_and(|head| head.starts_with("HTTP/1.1 101 ")));
     // Ends with the server, in the middle of it.
     let sender = thread::spawn(move || socket.write_all(&vec![0; 200 << 20]).is_err());
-    thread::sleep(Duration::from_secs(2));
-    let grown = front
-        .process
-        .tree()
-        .memory()
-        .anonymous_bytes
-        .saturating_sub(before);
-    assert!(grown < 8 << 20, "{grown} bytes are kept");
+    let grown = || {
+        let now = front.process.tree().memory().anonymous_bytes;
+        now.saturating_sub(before)
+    };
+    holds_for("the tunnel keeps little", Duration::from_secs(2), || {
+        grown() < 8 << 20
+    });
     assert!(!sender.is_finished());
     drop(front);
     assert!(sender.join().unwrap());

@@ -128,7 +128,7 @@ fn answer(front: &Front) -> (u16, String) {
 /// Waits for the reason in the error log.
 fn told(front: &Front, reason: &str) {
     let log = || std::fs::read_to_string(front.dir.join("error.log")).unwrap_or_default();
-    operate::until(&format!("`{reason}` in the log"), || log().contains(reason));
+    operate::wait_until(&format!("`{reason}` in the log"), || log().contains(reason));
 }
 
 fn folder() -> TempDir {
@@ -150,8 +150,8 @@ fn who_a_server_has_to_be() {
         )
     };
     let rows = [
-        // Nobody has to vouch for it, unless that is said; its name and its time count all the
-        // same.
+        // By default its certificate needs no trusted issuer; its name and validity are checked
+        // nevertheless.
         ("own", "SSLProxyEngine on", 200, ""),
         (
             "own",
@@ -321,13 +321,13 @@ fn changed_files_are_read_again() {
     );
     assert_eq!(answer(&front).0, 502);
     dir.write("trusted.pem", "nothing of the kind").unwrap();
-    operate::until("the complaint", || {
+    operate::wait_until("the complaint", || {
         assert_eq!(answer(&front).0, 502);
         std::fs::read_to_string(front.dir.join("error.log"))
             .is_ok_and(|log| log.contains("what was read before stays in force"))
     });
     copy("ca.pem");
-    operate::until("the new authority", || answer(&front).0 == 200);
+    operate::wait_until("the new authority", || answer(&front).0 == 200);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::http3_client;
 use crate::operate;
 use crate::operate::{configuration, folder, start_in, stdout};
 use aws_lc_rs::digest::{SHA256, digest};
-use saker_testkit::{Response, Saker, TempDir, require};
+use saker_testkit::{Response, Saker, TempDir, poll, require};
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
@@ -16,7 +16,7 @@ use std::{
     os::unix::fs::PermissionsExt,
     process::{Command, Stdio},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 const EASY: &str = "[site.challenge]\nwhen = \"always\"\ndifficulty = 8\n";
@@ -33,7 +33,7 @@ fn get(saker: &Saker, target: &str, fields: &[(&str, &str)]) -> Response {
         .unwrap()
 }
 
-/// What the page's script does.
+/// Solves the challenge as the page's script does.
 fn solve(page: &str) -> String {
     let puzzle = page
         .split("puzzle = \"")
@@ -145,14 +145,14 @@ fn work_is_asked_for_and_worth_a_pass() {
     );
     let head = saker.connect().unwrap().head("/index.html").unwrap();
     assert_eq!((head.status, head.body.len()), (503, 0));
-    // Keys outlive a reload, and nobody else may read them.
+    // Keys outlive a reload, and only the server may read them.
     assert!(operate::reload(&saker).status.success());
     assert_eq!(
         get(&saker, "/index.html", &[("Cookie", &cookie)]).status,
         200
     );
     let keys = saker.dir.join("state/guard.keys");
-    operate::until("the keys are kept", || keys.exists());
+    operate::wait_until("the keys are kept", || keys.exists());
     assert_eq!(
         fs::metadata(keys).unwrap().permissions().mode() & 0o777,
         0o600
@@ -501,10 +501,9 @@ fn a_browser_does_the_work() {
             .spawn()
             .unwrap();
         let log = || fs::read_to_string(saker.dir.join("access.log")).unwrap_or_default();
-        let began = Instant::now();
-        while !log().contains("200 /index.html") && began.elapsed() < Duration::from_secs(90) {
-            thread::sleep(Duration::from_millis(100));
-        }
+        let _ = poll(Duration::from_secs(90), || {
+            log().contains("200 /index.html").then_some(())
+        });
         // `timeout` passes it on.
         let _ = Command::new("kill").arg(browser.id().to_string()).status();
         let _ = browser.wait();
@@ -557,7 +556,7 @@ const BROWSER: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 
 #[test]
 fn robots_are_verified_by_name_and_back() {
     let here = Ipv4Addr::LOCALHOST;
-    // Stays open, so that nobody else answers there.
+    // Stays open, so that no other program answers there.
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     // Name server, and what robot, liar (where refused) and browser are answered.
     let rows = [
@@ -567,7 +566,7 @@ fn robots_are_verified_by_name_and_back() {
             name_server("crawl-1.googlebot.com", Ipv4Addr::new(192, 0, 2, 1)),
             403,
         ),
-        // Whom nobody can ask about is no liar, and has to work as anybody.
+        // If DNS does not answer, the client is not banned, and gets the challenge as any other.
         (silent.local_addr().unwrap(), 503),
     ];
     for (resolver, status) in rows {
@@ -771,7 +770,7 @@ fn wordpress_protect_of_apache_configurations() {
          <IfModule LiteSpeed>\nWordPressProtect deny, 5\n</IfModule>\nProxyPass / http://{}/\n<Location /free>\nWordPressProtect off\n</Location>\n",
         wordpress()
     );
-    let saker = Saker::with_apache(operate::SAKER, dir, &configuration).unwrap();
+    let saker = operate::apache(&configuration).start(dir);
     let statuses: Vec<u16> = (0..7)
         .map(|_| post(&saker, "/wp-login.php", "pwd=wrong"))
         .collect();

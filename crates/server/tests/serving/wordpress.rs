@@ -69,8 +69,8 @@ fn wordpress_is_installed_and_used() {
     server.stop().unwrap();
 }
 
-/// By a line in the `.htaccess` that WordPress writes itself, as LiteSpeed's users have it. Each
-/// guesser has an address of his own.
+/// Enabled by a line in the `.htaccess` that WordPress writes itself, as LiteSpeed's users have it.
+/// Each guesser has its own address.
 fn guesses_are_stopped(owner: &Visitor, dir: &TempDir) {
     const ATTEMPTS: usize = 5;
     let path = dir.join("wordpress/.htaccess");
@@ -268,7 +268,7 @@ fn read(visitor: &Visitor, permalink: &str, picture: &str) {
     );
     visitor.expect("/2020/no-such-post/", 404, "Falconry today");
     assert_eq!(visitor.get("/wp-content/uploads/nothing.png").status, 404);
-    // Sources and settings are nobody's to see.
+    // Sources and settings are not served.
     let configuration = visitor.get("/wp-config.php");
     assert!(
         configuration.status == 200 && configuration.text.is_empty(),

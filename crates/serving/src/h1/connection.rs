@@ -26,7 +26,7 @@ pub struct Connection {
     pub(super) awaits_first: bool,
     /// The write limit is running.
     pub(super) writing: bool,
-    /// A response that is under way.
+    /// The response being sent.
     pub(super) sending: Option<Box<Sending>>,
 }
 
@@ -50,8 +50,8 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // A response that ends here was cut by the end of the worker; it has its line all the same.
-        // A panic may hold the logs.
+        // The worker's end cuts this response; it is logged all the same. After a panic the logs
+        // may be borrowed.
         if let Some(sending) = self.sending.take().filter(|_| !std::thread::panicking()) {
             sending.log_cut(&self.session);
         }

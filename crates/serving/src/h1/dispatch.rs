@@ -20,7 +20,7 @@ use crate::{
     site_logs::SiteLogs,
 };
 use saker_config::model::Limits;
-use saker_http::{HeadView, Method, RequestHead, Status, Version};
+use saker_http::{Method, RequestHead, Status, Version};
 use saker_http1::{
     BodyFraming, Connection as ConnectionLine, Expectation, ResponseFraming, expectation,
     keep_alive,
@@ -54,12 +54,15 @@ impl Connection {
             expectation == Expectation::Continue,
             &limits,
         )));
-        let mut exchange = self.exchange(request.head.clone(), &services, &state);
-        exchange.admission = request.admission;
+        // The exchange may get another head on its way, or end before the request's content does.
+        let stays_alive = keep_alive(view);
+        let unread = (!state.borrow().is_end()).then(|| request.head.clone());
+        let mut exchange = self.exchange(request.head, &services, &state);
+        exchange.limits.admission = request.admission;
         let mut response = self
             .answer(&mut exchange, &services, &state, expectation)
             .await;
-        if exchange.drops_connection {
+        if exchange.limits.drops_connection {
             let logged = self.sending(&exchange, response, false, began_ns, logs, None);
             logged.log_cut(&self.session);
             return Some(Step::Close(Cause::Refused));
@@ -79,17 +82,13 @@ impl Connection {
         );
         let goes_on = self
             .session
-            .stays_at(&services.generation, exchange.site_index);
+            .stays_at(&services.generation, exchange.routing.site_index);
         let stays = goes_on
             && request.may_stay
-            && keep_alive(request.head.view())
+            && stays_alive
             && state.borrow().is_cheap_to_drain(DRAIN_BYTES_MAX);
         let limit = phases::body_bytes_max(&exchange, &services);
-        state.borrow_mut().limit(if limit == 0 {
-            DRAIN_BYTES_MAX
-        } else {
-            limit.min(DRAIN_BYTES_MAX)
-        });
+        state.borrow_mut().limit(drain_bytes_max(limit));
         let mut sending = self.sending(&exchange, response, stays, began_ns, logs, log_facts);
         if let Then::Tunnel(beginning) = &mut sending.then {
             beginning._busy = busy.take();
@@ -98,12 +97,12 @@ impl Connection {
             log.received(state.borrow().received());
             log.request_trailers(state.borrow_mut().take_trailers_to_log());
         }
-        let _counted = std::mem::take(&mut exchange.counted);
+        let _counted = std::mem::take(&mut exchange.limits.counted);
         drop(exchange);
         self.sending = Some(sending);
         self.unseen_input = true;
         let drained = poll_fn(|cx| self.poll_sending(cx)).await;
-        self.after(drained, &state, view).await
+        self.after(drained, &state, unread.as_ref()).await
     }
 
     /// The response, made by the pipeline unless the client goes before that.
@@ -114,9 +113,9 @@ impl Connection {
         state: &Rc<RefCell<BodyState>>,
         expectation: Expectation,
     ) -> Response {
-        let outlives_client = Rc::clone(&exchange.outlives_client);
+        let outlives_client = Rc::clone(&exchange.upstream.outlives_client);
         let response = match expectation {
-            // RFC 9110 section 10.1.1: what we don't know how to meet.
+            // RFC 9110 section 10.1.1: an unknown expectation.
             Expectation::Unknown => {
                 respond::built_in_page(Response::new(Status::EXPECTATION_FAILED))
             }
@@ -188,7 +187,7 @@ impl Connection {
             (ResponseHead::Built(_), Some(_)) if response.status == Status::SWITCHING_PROTOCOLS => {
                 ConnectionLine::Upgrade
             }
-            // What follows is the tunnel's (RFC 9110 section 9.3.6).
+            // The following bytes belong to the tunnel (RFC 9110 section 9.3.6).
             (ResponseHead::Built(_), Some(_)) => ConnectionLine::KeepAlive,
             _ => connection_of(view.version(), stays),
         };
@@ -200,7 +199,7 @@ impl Connection {
             now,
         );
         let facts = Facts {
-            site: exchange.site_index,
+            site: exchange.routing.site_index,
             status: response.status,
             path: &exchange.path,
             fields: Some(response.fields()),
@@ -225,9 +224,11 @@ impl Connection {
             None if stays => Then::Continue,
             None => Then::Close(Cause::Done),
         };
-        let pace = self
-            .session
-            .pace(Direction::Out, &exchange.settings, exchange.site_index);
+        let pace = self.session.pace(
+            Direction::Out,
+            &exchange.routing.settings,
+            exchange.routing.site_index,
+        );
         Box::new(Sending {
             outgoing: Outgoing::new(head, body, chunked),
             then,
@@ -237,12 +238,12 @@ impl Connection {
         })
     }
 
-    /// Reads what is left of the request's body, or ends the connection because of it.
+    /// Reads the rest of the request's body, or ends the connection because of it.
     async fn after(
         &mut self,
         then: Then,
         state: &Rc<RefCell<BodyState>>,
-        view: HeadView<'_>,
+        head: Option<&RequestHead>,
     ) -> Option<Step> {
         let left = !state.borrow().is_end();
         match then {
@@ -251,9 +252,9 @@ impl Connection {
             Then::Dispatch(request) => return Some(Step::Dispatch(request)),
             Then::Http2(beginning) => return Some(Step::Http2(beginning)),
             Then::Tunnel(beginning) => return Some(Step::Tunnel(beginning)),
-            Then::Continue if !left => return None,
             Then::Continue => {}
         }
+        let view = head.filter(|_| left).map(RequestHead::view)?;
         let services = self.session.worker.services();
         let limits = self.session.content_limits(&services.generation, view);
         let mut body = self.body(state, limits);
@@ -265,5 +266,13 @@ impl Connection {
                 Some(Err(_)) => return Some(Step::Close(Cause::Unread)),
             }
         }
+    }
+}
+
+/// The bytes of an unread body that are read after the response. `limit` is the site's; 0: none.
+fn drain_bytes_max(limit: u64) -> u64 {
+    match limit {
+        0 => DRAIN_BYTES_MAX,
+        limit => limit.min(DRAIN_BYTES_MAX),
     }
 }

@@ -36,13 +36,13 @@ const INLINE_BYTES_MAX: usize = 16 << 10;
 /// Responses gathered for one write.
 const OUT_BYTES_MAX: usize = 64 << 10;
 
-/// What is to be done after the bytes looked at. `rest` is where the unused bytes begin.
+/// The next step after the bytes examined. `rest` is the offset of the unused bytes.
 pub enum Next {
-    /// Nothing but to wait for more; from `rest` on there is no whole head.
+    /// Wait for more bytes; those from `rest` on are no complete head.
     Read {
         rest: usize,
     },
-    /// There is more to look at, once what was gathered has been written.
+    /// Examine the rest, once the gathered responses have been written.
     Again {
         rest: usize,
     },
@@ -54,12 +54,12 @@ pub enum Next {
         sending: Box<Sending>,
         rest: usize,
     },
-    /// What follows is HTTP/2.
+    /// The following bytes are HTTP/2.
     Http2 {
         beginning: Beginning,
         rest: usize,
     },
-    /// After what was gathered has been written.
+    /// Close, once the gathered responses have been written.
     Close {
         cause: Cause,
     },
@@ -78,7 +78,7 @@ impl Next {
     }
 }
 
-/// Serves what is in `bytes`; responses are appended to `out`.
+/// Serves the requests in `bytes`; responses are appended to `out`.
 pub fn serve(
     worker: &Worker,
     session: &mut Session,
@@ -206,7 +206,7 @@ fn cached(
     out: &mut Vec<u8>,
 ) -> Option<Fast> {
     let now = saker_net::clock::turn_s();
-    let mut routes = worker.resources.borrow_mut();
+    let mut routes = worker.route_cache.borrow_mut();
     let mut hit = match look_up(&mut routes, session, generation, view, now) {
         FastPath::Hit(hit) => hit,
         FastPath::Held(admission) => return Some(Fast::Held(admission)),
@@ -263,8 +263,8 @@ fn send_later(
     })
 }
 
-/// Answers a request that can't be read, and ends the connection: where the next one would begin is
-/// no longer certain.
+/// Answers a malformed request, and ends the connection, because the beginning of the next request
+/// is unknown.
 pub fn refuse(session: &mut Session, reject: Reject, bytes: &[u8], out: &mut Vec<u8>) -> Next {
     let worker = &session.worker;
     worker.counters.increment(Metric::RequestsRejected);

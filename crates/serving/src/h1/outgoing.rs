@@ -37,7 +37,7 @@ pub struct Outgoing {
     bytes: u64,
 }
 
-/// Why a response could not be sent whole.
+/// Reason for an incomplete response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendError {
     Gone,
@@ -63,7 +63,7 @@ impl Outgoing {
         Outgoing {
             ready,
             ready_sent: 0,
-            pieces: Pieces::new(body),
+            pieces: Pieces::new(body).promise_read_ahead(),
             chunked,
             trailers: None,
             body_bytes: 0,
@@ -84,7 +84,7 @@ impl Outgoing {
         self.body_bytes
     }
 
-    /// What went behind the content.
+    /// Takes the trailers that were sent after the content.
     pub fn take_trailers(&mut self) -> Option<Fields> {
         self.trailers.take()
     }
@@ -125,19 +125,28 @@ impl Outgoing {
             if self.body_bytes >= end && self.ready_sent == self.ready.len() {
                 return Poll::Ready(Ok(()));
             }
-            let sent = ready!(self.poll_step(cx, io, end - self.body_bytes))?;
+            let Poll::Ready(sent) = self.poll_step(cx, io, end - self.body_bytes) else {
+                self.pieces.read_ahead(cx);
+                return Poll::Pending;
+            };
+            let sent = sent?;
             worker.counters.add(Metric::BytesOut, sent);
             self.bytes += sent;
             *progress = true;
         }
     }
 
+    /// Lets the source of the body continue while the client is slow.
+    pub fn read_ahead(&mut self, cx: &mut Context<'_>) {
+        self.pieces.read_ahead(cx);
+    }
+
     pub fn is_done(&self) -> bool {
         self.ready_sent == self.ready.len() && self.pieces.is_over() && !self.chunked
     }
 
-    /// Finds what comes next, and frames it. A body of unknown length is chunked as a whole,
-    /// whatever its parts are.
+    /// Fetches and frames the next piece. A body of unknown length is chunked as a whole, whatever
+    /// its parts are.
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
         match ready!(self.pieces.poll_piece(cx))? {
             Some(piece) if self.chunked => encode_chunk_head(
@@ -180,7 +189,7 @@ impl Outgoing {
             }
             Some(Piece::File(part)) => {
                 let count = file_step(part, allowance, SENDFILE_BYTES_MAX)?;
-                // 0: the file has shrunk below what was promised.
+                // 0: the file has shrunk below the promised length.
                 match ready!(transport.poll_sendfile(cx, &part.file, part.offset, count))? {
                     0 => return Poll::Ready(Err(SendError::Cut)),
                     sent => sent,

@@ -13,7 +13,7 @@ use saker_config::model::Throttle;
 use saker_http::{Fields, Status};
 use saker_http1::{BodyFraming, ChunkLimits, ChunkedDecoder, Decoded, RequestLimits};
 use saker_net::Deadline;
-use saker_pipeline::{BodyError, Chunk, RequestBody};
+use saker_pipeline::{BodyError, Chunk, ReadBuffer, RequestBody};
 use saker_telemetry::{Metric, error_log, message};
 use std::{
     cell::RefCell,
@@ -23,7 +23,7 @@ use std::{
 
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// What both sides know of the body.
+/// State of the body, shared by the connection and the reader.
 pub struct BodyState {
     framing: Framing,
     declared: Option<u64>,
@@ -75,13 +75,30 @@ impl BodyState {
         }
     }
 
-    /// Bounds what is still to come.
+    /// Limits the rest of the body.
     pub fn limit(&mut self, bytes_max: u64) {
         self.bytes_max = bytes_max;
     }
 
     pub fn is_end(&self) -> bool {
         matches!(self.framing, Framing::End)
+    }
+
+    /// Counts content against its limit and the pace.
+    fn take(&mut self, chunk: Chunk) -> Result<Chunk, BodyError> {
+        let bytes = chunk.len() as u64;
+        if let Some(pace) = &mut self.pace {
+            pace.charge(bytes);
+        }
+        self.received += bytes;
+        if self.is_over_limit() {
+            return Err(BodyError::TooLarge);
+        }
+        Ok(chunk)
+    }
+
+    fn is_over_limit(&self) -> bool {
+        self.bytes_max > 0 && self.received > self.bytes_max
     }
 
     /// Bytes of content so far.
@@ -97,8 +114,8 @@ impl BodyState {
         self.failed
     }
 
-    /// Whether reading the rest costs little enough to keep the connection: it is short, and the
-    /// client is sending it already.
+    /// Returns true if reading the rest is cheap enough to keep the connection: it is short, and
+    /// the client is already sending it.
     pub fn is_cheap_to_drain(&self, drain_bytes_max: u64) -> bool {
         let waits_for_us = self.interim_left > 0 && !self.asked;
         self.failed.is_none()
@@ -202,6 +219,9 @@ impl Http1Body {
                 ready!(polled);
             }
             if self.io.borrow().input.is_empty() {
+                if let Framing::Length(left) = state.framing {
+                    return self.poll_content(cx, state, left).map_ok(Some);
+                }
                 ready!(self.poll_read(cx))?;
             }
             if let Some(chunk) = self.decode(state)? {
@@ -237,6 +257,36 @@ impl Http1Body {
                 Poll::Ready(Ok(()))
             }
         }
+    }
+
+    /// Reads content, `left` bytes of which are still to come, to where it stays until it has gone.
+    fn poll_content(
+        &self,
+        cx: &mut Context<'_>,
+        state: &mut BodyState,
+        left: u64,
+    ) -> Poll<Result<Chunk, BodyError>> {
+        let mut buffer = ReadBuffer::take();
+        let mut buffers = self.worker.buffers.borrow_mut();
+        let mut io = self.io.borrow_mut();
+        let read = match buffer.unshared() {
+            Some(room) => {
+                let scratch = &mut buffers.read;
+                ready!(io.transport.poll_read_behind(cx, room, scratch)).unwrap_or(0)
+            }
+            None => 0,
+        };
+        if read == 0 {
+            return Poll::Ready(Err(BodyError::Gone));
+        }
+        self.worker.counters.add(Metric::BytesIn, read as u64);
+        let bytes = usize::try_from(left).unwrap_or(usize::MAX).min(read);
+        io.input = buffer[bytes..].to_vec();
+        state.framing = match left - bytes as u64 {
+            0 => Framing::End,
+            left => Framing::Length(left),
+        };
+        Poll::Ready(state.take(Chunk::of_read(&buffer, 0..bytes)))
     }
 
     /// Takes content out of the unused input; `None`: more is needed.
@@ -278,14 +328,10 @@ impl Http1Body {
         };
         let chunk = (!content.is_empty()).then(|| Chunk::new(io.input[content].into()));
         io.consume(consumed);
-        if let (Some(pace), Some(chunk)) = (&mut state.pace, &chunk) {
-            pace.charge(chunk.len() as u64);
-        }
-        state.received += chunk.as_ref().map_or(0, |chunk| chunk.len() as u64);
-        match state.bytes_max {
-            0 => Ok(chunk),
-            max if state.received > max => Err(BodyError::TooLarge),
-            _ => Ok(chunk),
+        match chunk {
+            Some(chunk) => state.take(chunk).map(Some),
+            None if state.is_over_limit() => Err(BodyError::TooLarge),
+            None => Ok(None),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The life of an HTTP/1 connection: turns and dispatches until it closes, or goes on as HTTP/2 or
-//! as a tunnel.
+//! The life of an HTTP/1 connection: turns and dispatches until it closes, or continues as HTTP/2
+//! or as a tunnel.
 //!
 //! Called by: `start`.
 
@@ -7,8 +7,8 @@ use super::{connection::Connection, step::Step, tunnel};
 use crate::{h2, request::Cause};
 use std::{future::poll_fn, rc::Rc, time::Duration};
 
-/// How long we read on, and throw away, after our last response, so that a reset does not take it
-/// from the client (RFC 9112 section 9.6).
+/// Time during which bytes are read and discarded after the last response, so that a reset does not
+/// destroy it on its way to the client (RFC 9112 section 9.6).
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES_MAX: usize = 1 << 20;
 

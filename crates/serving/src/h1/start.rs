@@ -22,15 +22,15 @@ use std::rc::Rc;
 
 /// Runs a connection that is on the event loop to its end.
 pub async fn run(session: Session, io: Io) {
-    // The request often comes in the same packet as what came before it (a PROXY preface).
+    // The request often comes in the same packet as a PROXY preface before it.
     let unseen_input = !io.input.is_empty();
     let mut connection = Connection::new(session, io);
     connection.unseen_input = unseen_input;
     connection.run().await;
 }
 
-/// Serves what the client has sent already; a response that fits the socket and ends the connection
-/// leaves nothing to wait for.
+/// Serves bytes that have already arrived; a response that fits the socket and ends the connection
+/// needs no task.
 pub fn first_read(mut session: Session, stream: RawStream, mut origin: ReadOrigin) {
     let worker = Rc::clone(&session.worker);
     let mut buffers = worker.buffers.borrow_mut();

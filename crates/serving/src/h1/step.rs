@@ -1,4 +1,4 @@
-//! Steps of an HTTP/1 connection: the response that is being sent, and what follows it.
+//! Steps of an HTTP/1 connection: the response being sent, and the next step.
 //!
 //! Called by: everything in this module; the types own the data of their state.
 
@@ -23,7 +23,7 @@ pub struct DispatchRequest {
     pub admission: Option<Admission>,
 }
 
-/// What follows a response.
+/// The next step after a response.
 pub enum Then {
     Continue,
     Dispatch(Box<DispatchRequest>),
@@ -32,7 +32,7 @@ pub enum Then {
     Close(Cause),
 }
 
-/// A response under way, and what follows it.
+/// A response being sent, and the next step.
 pub struct Sending {
     pub outgoing: Outgoing,
     pub then: Then,
@@ -66,12 +66,12 @@ impl Sending {
     }
 }
 
-/// What a turn leads to.
+/// Result of a turn.
 pub enum Step {
     Dispatch(Box<DispatchRequest>),
-    /// From here on the client speaks HTTP/2.
+    /// The client switches to HTTP/2.
     Http2(Beginning),
-    /// From here on it speaks what only it and the other end know.
+    /// The client switches to a protocol that only it and the other end know.
     Tunnel(Box<TunnelStart>),
     Close(Cause),
 }
@@ -87,12 +87,12 @@ impl From<Step> for Then {
     }
 }
 
-/// What is to follow a head with 101.
+/// The tunnel that follows a head with 101.
 pub struct TunnelStart {
     pub program: Box<dyn Tunnel>,
     pub log: Option<Pending>,
-    /// Of the head.
+    /// Length of the head.
     pub bytes: u64,
-    /// It counts as a request under way.
+    /// The tunnel counts as a request in progress.
     pub _busy: Option<Busy>,
 }

@@ -96,7 +96,7 @@ struct Client {
 
 impl Tunnel for Client {
     fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
-        // What came behind the request's head.
+        // Bytes after the request's head.
         if !self.io.input.is_empty() {
             let bytes = self.io.input.len().min(buf.len());
             buf[..bytes].copy_from_slice(&self.io.input[..bytes]);

@@ -28,7 +28,8 @@ use std::{
 /// Turns of a busy connection before other tasks get theirs.
 const TURNS_MAX: usize = 16;
 
-/// For the first request of a connection that has come just before the server closed its listeners.
+/// Timeout of the first request on a connection that arrived just before the server closed its
+/// listeners.
 const FIRST_REQUEST_MS: u64 = 1000;
 
 impl Connection {
@@ -119,8 +120,7 @@ impl Connection {
         transport.poll_read_now(cx, buf)
     }
 
-    /// Keeps what a turn did not use. A head that is still incomplete stays under the limit that it
-    /// began with.
+    /// Keeps unused bytes of a turn. A head that is still incomplete keeps its deadline.
     fn keep(&mut self, bytes: &[u8], rest: usize) {
         if rest > 0 {
             self.scanner = HeadScanner::default();
@@ -171,7 +171,7 @@ impl Connection {
                 return None;
             }
         };
-        // Under TLS what was taken may still be here.
+        // Under TLS accepted bytes may not have been sent yet.
         let is_sent = written == out.len() && !self.io.borrow().transport.has_unsent();
         match (is_sent, then) {
             (true, Then::Continue) => None,
@@ -296,6 +296,7 @@ impl Connection {
                     Poll::Pending => {
                         // The pace delays the response, not the client.
                         self.end_write_limit();
+                        sending.outgoing.read_ahead(cx);
                         return Poll::Pending;
                     }
                 },

@@ -15,12 +15,12 @@ const TELLING_BYTES: usize = 6;
 
 pub enum Preface {
     Whole,
-    /// As far as it has come.
+    /// The bytes so far match.
     Part,
     No,
 }
 
-/// Whether the first bytes of a connection are those of HTTP/2.
+/// Compares the first bytes of a connection with the HTTP/2 preface.
 pub fn preface(bytes: &[u8]) -> Preface {
     let compared = bytes.len().min(PREFACE.len());
     match bytes[..compared] == PREFACE[..compared] {
@@ -30,9 +30,9 @@ pub fn preface(bytes: &[u8]) -> Preface {
     }
 }
 
-/// The settings of a client that asks for h2c, decoded; `None` where it does not, or not as it
-/// must: then the request stays HTTP/1.1. A request with content stays too, for it would have to be
-/// read to its end first.
+/// The decoded settings of a client that requests h2c; `None` if it does not, or not correctly:
+/// then the request stays HTTP/1.1. A request with content stays, too, because it would have to be
+/// read completely first.
 pub fn h2c_settings(view: HeadView<'_>) -> Option<Vec<u8>> {
     let asked = |list: &[u8], token: &[u8]| {
         list.split(|byte| *byte == b',')

@@ -1,13 +1,13 @@
-//! Detection of clients that disconnect while their response is being made.
+//! Detects clients that disconnect while their response is being generated.
 //!
 //! Called by: `dispatch`. Requests answered at once are not watched; waiting ones cost nothing
 //! until bytes arrive.
-//! Caveat: bytes that arrive may be the next request (pipelining); they are kept up to a bound,
-//! and watching ends beyond it. The end of the client's stream is no disconnect: a client may
-//! close its half and wait for the response (RFC 9112 section 9.6), as scripts and health checks
-//! do, and Apache serves it. Only a connection closed both ways counts.
-//! Out of scope: TCP reports a client that closed its socket in good order only with the reset
-//! that our first bytes provoke; its request goes on until then.
+//! Caveat: arriving bytes may be the next request (pipelining); they are kept up to a limit, and
+//! watching ends beyond it. The end of the client's stream is not a disconnect: a client may close
+//! its half and wait for the response (RFC 9112 section 9.6), as scripts and health checks do, and
+//! Apache serves it. Only a connection closed in both directions counts.
+//! Out of scope: TCP reports an orderly closed socket only with the reset that our first bytes
+//! provoke; the request continues until then.
 
 use super::{connection::Connection, request_body::BodyState};
 use saker_telemetry::Metric;

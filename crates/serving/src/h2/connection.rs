@@ -7,7 +7,8 @@ use std::time::Duration;
 
 /// Frames gathered for one write.
 pub(super) const OUT_BYTES_MAX: usize = 64 << 10;
-/// How long we read on after GOAWAY, so that a reset does not take it from the client.
+/// Time during which bytes are read after GOAWAY, so that a reset does not destroy it on its way to
+/// the client.
 pub(super) const LINGER: Duration = Duration::from_secs(2);
 pub(super) const LINGER_BYTES_MAX: usize = 1 << 20;
 
@@ -19,14 +20,14 @@ pub struct Connection {
     pub(super) backlog: Vec<u8>,
     /// Input holds frames that have not been looked at, because the output was full.
     pub(super) unseen_input: bool,
-    /// After an upgrade, until the client's preface has come: some clients have little room for
-    /// what comes before they have changed.
+    /// After an upgrade, until the client's preface has arrived: some clients have little buffer
+    /// space until they have switched.
     pub(super) awaits_preface: bool,
     /// GOAWAY is out, or on its way: why.
     pub(super) ending: Option<Ending>,
 }
 
-/// Why the connection ends once its last frames have gone.
+/// Reason why the connection ends once its last frames have been sent.
 pub struct Ending {
     pub cause: Cause,
 }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::request::Cause;
 use saker_http::Status;
-use saker_http2::{Event, Fault, HeadStore, TooLarge};
+use saker_http2::{ConnectionError, Event, HeadStore, TooLarge};
 use saker_telemetry::{Metric, error_log, message};
 
 impl Connection {
@@ -75,7 +75,7 @@ impl Connection {
         }
     }
 
-    fn fault(&mut self, fault: &Fault) {
+    fn fault(&mut self, fault: &ConnectionError) {
         self.exchanges
             .session
             .worker

@@ -13,7 +13,7 @@ use saker_http::RequestHead;
 use saker_http2::Limits;
 use std::{future::poll_fn, rc::Rc};
 
-/// How the client came to speak HTTP/2.
+/// The way a connection became HTTP/2.
 pub enum Beginning {
     /// ALPN, or prior knowledge: its preface comes (or has come).
     Preface,
@@ -87,9 +87,9 @@ impl Connection {
         match cause {
             Cause::WriteTimeout => {}
             Cause::Gone => self.io.transport.answer_close_notify(),
-            // After a GOAWAY in good order, too: what the client has sent meanwhile must not take
-            // it from the client, which learns by it what may be tried again (RFC 9113 section
-            // 6.8).
+            // After an orderly GOAWAY, too: bytes that the client has sent meanwhile must not
+            // destroy it, because it tells the client which requests may be retried (RFC 9113
+            // section 6.8).
             _ => {
                 let worker = Rc::clone(&self.exchanges.session.worker);
                 Box::pin(self.io.linger(&worker, LINGER, LINGER_BYTES_MAX)).await;

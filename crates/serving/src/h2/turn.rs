@@ -47,7 +47,7 @@ impl Connection {
 
     /// Reads, answers, pumps.
     fn work(&mut self, cx: &mut Context<'_>, worker: &Rc<Worker>, out: &mut Vec<u8>) -> Worked {
-        // The turn before has been written, in a TLS record of its own.
+        // The previous turn has been written, in a TLS record of its own.
         self.machine.write_stops(out);
         let read = self.poll_input(cx, worker, out);
         self.awaits_preface &= read.is_pending();
@@ -70,7 +70,7 @@ impl Connection {
         }
     }
 
-    /// Serves what has come. Ready: there was something.
+    /// Serves received bytes. Ready if there were any.
     fn poll_input(
         &mut self,
         cx: &mut Context<'_>,
@@ -110,7 +110,7 @@ impl Connection {
         Poll::Ready(Ok(()))
     }
 
-    /// Hands frames to the transport; what it does not take waits.
+    /// Hands frames to the transport; unaccepted bytes wait.
     fn write(&mut self, out: &[u8]) -> Result<(), Cause> {
         if out.is_empty() {
             return Ok(());

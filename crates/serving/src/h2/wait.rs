@@ -48,7 +48,7 @@ impl Connection {
 
     /// A client that reads nothing does not read a GOAWAY either.
     fn late(&mut self) -> Cause {
-        // What the client would not take must not stay in the kernel's buffers either.
+        // Bytes that the client does not accept must not stay in the kernel's buffers either.
         let _ = self.io.transport.reset_on_drop();
         Cause::WriteTimeout
     }

@@ -135,8 +135,8 @@ impl Wire for Frames<'_> {
                 self.file_frame(stream, part, wanted, last && wanted as u64 == left)?
             }
         };
-        // With an open window, which is what gave it its turn, something goes; a stream that nobody
-        // wakes would be worse than one that is cut.
+        // The stream got its turn because its window is open, so some bytes can be sent; a stream
+        // that is never woken would be worse than one that is cut.
         if granted == 0 {
             Err(Broken)
         } else {

@@ -48,7 +48,7 @@ impl Connection {
         }
     }
 
-    /// The handshake is over: what waited for it goes on.
+    /// Dispatches the requests that waited for the end of the handshake.
     pub(super) fn ask_what_waited(&mut self, quic: &mut saker_quic::Connection) {
         for held in std::mem::take(&mut self.early.0) {
             self.ask_now(

@@ -18,11 +18,11 @@ pub struct Connection {
     pub(super) machine: saker_http3::Connection,
     /// Streams of the client's whose end has not been read, by number.
     pub(super) incoming: ByStream<u64, Incoming>,
-    /// What QUIC did not take, or has not been given, by stream.
+    /// Bytes that QUIC has not accepted, or has not been given, by stream.
     pub(super) out: Unsent,
     /// Requests that wait for the end of the handshake.
     pub(super) early: Early,
-    /// Room for what is read from a stream.
+    /// Buffer for bytes read from a stream.
     pub(super) chunks: VecDeque<Bytes>,
     /// Ours: control, encoder, decoder (RFC 9114 section 6.2, RFC 9204 section 4.2).
     pub(super) control: [Option<u64>; 3],
@@ -31,11 +31,11 @@ pub struct Connection {
     pub(super) ending: Option<Ending>,
     /// Time of the final GOAWAY, once the first has been sent.
     pub(super) final_goaway_ms: Option<u64>,
-    /// Of what is to happen without any packet.
+    /// Timer for events that no packet triggers.
     pub(super) deadline: Option<Rc<Deadline>>,
 }
 
-/// Why the connection ends, and when.
+/// Reason and time of the connection's end.
 pub struct Ending {
     pub cause: Cause,
     pub code: ErrorCode,

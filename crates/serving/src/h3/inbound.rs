@@ -11,7 +11,7 @@ use super::{
 use crate::{mux::StreamId, request::Cause};
 use bytes::{Buf, Bytes};
 use saker_http::Status;
-use saker_http3::{ErrorCode, Event, Fault, HeadStore, TooLarge};
+use saker_http3::{ConnectionError, ErrorCode, Event, HeadStore, TooLarge};
 use saker_quic::{Lost, Read};
 use saker_telemetry::{Metric, error_log, message};
 use std::{collections::VecDeque, rc::Rc};
@@ -47,8 +47,8 @@ impl Connection {
         None
     }
 
-    /// Goes on with streams whose content has been taken, or whose field section has not to wait
-    /// any more.
+    /// Continues with streams whose content has been read, or whose field section is no longer
+    /// blocked.
     pub(super) fn read_on(&mut self, quic: &mut saker_quic::Connection) {
         for stream in std::mem::take(&mut self.out.resumed) {
             self.read(stream, quic);
@@ -106,7 +106,7 @@ impl Connection {
         self.ending.as_ref().is_none_or(|ending| ending.is_graceful)
     }
 
-    /// Takes what was read before. Whether more can be read.
+    /// Processes bytes that were read before. Returns whether more can be read.
     fn digest_behind(
         &mut self,
         stream: u64,
@@ -147,8 +147,8 @@ impl Connection {
         while let Some(mut chunk) = chunks.pop_front() {
             told_end = ends && chunks.is_empty();
             let used = self.receive(stream, &chunk, told_end, head, quic);
-            // What comes behind a request that waits for the handshake waits with it, an end by
-            // itself, too.
+            // Bytes after a request that waits for the handshake wait with it, and so does the end
+            // of the stream.
             if used < chunk.len() || self.early.holds(stream) {
                 chunk.advance(used);
                 chunks.push_front(chunk);
@@ -227,7 +227,7 @@ impl Connection {
                 quic.stop(stream, code.into());
             }
             Event::Unblocked { stream } => self.unblocked(stream),
-            // Clients send no responses; what they say of pushes means nothing to us.
+            // Clients send no responses, and pushes are not used.
             Event::Informational { .. } | Event::GoAway { .. } => {}
         }
     }
@@ -243,7 +243,7 @@ impl Connection {
         };
         let incoming = self.incoming.entry(stream).or_insert_with(ended);
         if incoming.behind.is_empty() {
-            // So that the machine is asked, though nothing may be left of the input.
+            // An empty piece makes the machine run, even if no input is left.
             incoming.behind.push_back(Bytes::new());
         }
         self.out.resumed.push(stream);
@@ -255,7 +255,7 @@ impl Connection {
         }
     }
 
-    fn fault(&mut self, fault: &Fault) {
+    fn fault(&mut self, fault: &ConnectionError) {
         self.exchanges
             .session
             .worker
@@ -305,7 +305,7 @@ impl Connection {
     fn cancelled(
         &mut self,
         stream: u64,
-        outcome: Result<bool, Fault>,
+        outcome: Result<bool, ConnectionError>,
         quic: &mut saker_quic::Connection,
     ) {
         match outcome {

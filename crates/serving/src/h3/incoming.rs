@@ -12,6 +12,6 @@ pub struct Incoming {
     pub has_head: bool,
     /// Read, but behind a field section that waits for the table (RFC 9204 section 2.1.2).
     pub(super) behind: VecDeque<Bytes>,
-    /// With what is behind the stream ends.
+    /// The stream ends after the bytes in `behind`.
     pub(super) has_ended: bool,
 }

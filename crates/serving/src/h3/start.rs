@@ -33,7 +33,7 @@ impl Connection {
     }
 }
 
-/// What SETTINGS say under these limits: which clients remember, and go by in early data of later
+/// Values of SETTINGS under these limits, which clients remember and obey in early data of later
 /// connections (RFC 9114 section 7.2.4.2).
 pub fn promised(limits: &model::Limits) -> [u32; 3] {
     let Limits {
@@ -45,7 +45,7 @@ pub fn promised(limits: &model::Limits) -> [u32; 3] {
     [header_list_bytes_max, table_bytes, blocked_streams_max]
 }
 
-/// Those of HTTP/2 that mean the same here.
+/// HTTP/2's limits that have the same meaning here.
 fn limits(limits: &model::Limits) -> Limits {
     let number = |limit: u64| u32::try_from(limit).unwrap_or(u32::MAX);
     Limits {

@@ -1,5 +1,5 @@
-//! One turn of a connection: everything that a wake-up may concern, once; and how a connection
-//! ends.
+//! One turn of a connection: everything that a wake-up may concern, once; and the end of a
+//! connection.
 //!
 //! Called by: `driver`, for each wake-up.
 
@@ -18,8 +18,7 @@ use std::task::Context;
 const TURN_BYTES_MAX: u64 = 1 << 20;
 /// A head that has not come whole is the client's fault only after so long: packets are lost, too.
 const HEAD_GRACE_MS: u64 = 1_000;
-/// After GOAWAY a client may hear of it, and what it had sent before may come, for so many round
-/// trips, but not longer than that.
+/// Round trips after GOAWAY in which the client may receive it and earlier requests may arrive.
 const LINGER_ROUND_TRIPS: u32 = 2;
 const LINGER_MS_MAX: u64 = 1_000;
 
@@ -52,7 +51,7 @@ impl Connection {
         if again { Turn::Again } else { Turn::Open }
     }
 
-    /// What our control, encoder and decoder streams have to say.
+    /// Sends the pending bytes of our control, encoder, and decoder streams.
     fn say_control(&mut self, quic: &mut saker_quic::Connection) {
         if !self.machine.has_outgoing() {
             return;
@@ -98,8 +97,8 @@ impl Connection {
         counters.increment(cause.metric());
     }
 
-    /// No further requests, where that is wanted: said at once, and a round trip later, when all
-    /// that was sent before has come, for good (RFC 9114 section 5.2).
+    /// Sends GOAWAY when the connection is to end: at once, and a final one a round trip later,
+    /// when all earlier requests have arrived (RFC 9114 section 5.2).
     fn go_away(&mut self, cx: &mut Context<'_>, quic: &saker_quic::Connection) {
         let session = &mut self.exchanges.session;
         if self.final_goaway_ms.is_none()
@@ -117,8 +116,8 @@ impl Connection {
         self.machine.shut_down();
     }
 
-    /// Closes the connection where it is time to. QUIC's close takes what is under way from the
-    /// client, so that everything has to have arrived before.
+    /// Closes the connection when it is time. QUIC's close discards bytes in flight, so everything
+    /// must have arrived before.
     fn has_ended(&mut self, cx: &mut Context<'_>, quic: &mut saker_quic::Connection) -> bool {
         if self.ending.is_none()
             && self.machine.is_finished()
@@ -227,7 +226,7 @@ fn linger_ms(quic: &saker_quic::Connection) -> u64 {
         .clamp(1, LINGER_MS_MAX)
 }
 
-/// Before all responses.
+/// Sent before all responses.
 const CONTROL_PRIORITY: i32 = 100;
 
 impl Drop for Connection {

@@ -12,7 +12,7 @@ use saker_quic::{Connection, Written};
 #[derive(Default)]
 pub struct Unsent {
     streams: ByStream<u64, Waiting>,
-    /// Bytes of the stream that was written to last, which go with what follows on it.
+    /// Bytes of the most recently written stream, which are sent with the next ones of that stream.
     gathered: Vec<u8>,
     gathering: Option<u64>,
     /// Streams whose request may be read further.
@@ -32,7 +32,7 @@ pub struct Waiting {
     backlog: Vec<u8>,
     /// The backlog ends the stream.
     ends: bool,
-    /// Of the DATA frame whose header has been made (RFC 9114 section 7.2.1).
+    /// Rest of the DATA frame whose header has been written (RFC 9114 section 7.2.1).
     pub frame_left: u64,
     /// The next content of a file, read already.
     pub held: Bytes,
@@ -50,7 +50,7 @@ impl Unsent {
         &mut self.gathered
     }
 
-    /// Hands over what was gathered.
+    /// Hands over the gathered bytes.
     pub fn flush(&mut self, quic: &mut Connection) {
         let Some(stream) = self.gathering.take() else {
             return;
@@ -121,7 +121,7 @@ impl Unsent {
         self.gathering == Some(stream)
     }
 
-    /// Hands over what goes before content. `false`: not all of it was taken.
+    /// Hands over the bytes that precede content. `false`: they were not all accepted.
     pub fn clear_way(&mut self, stream: u64, quic: &mut Connection) -> bool {
         self.flush(quic);
         self.streams
@@ -182,8 +182,8 @@ impl Unsent {
     }
 }
 
-/// As much as QUIC takes; `None`: nobody hears it any more. After less than all QUIC says when
-/// there is room.
+/// Writes as much as QUIC accepts; `None`: the peer no longer receives the stream. After a partial
+/// write QUIC reports when there is room.
 fn write_some(stream: u64, bytes: &[u8], quic: &mut Connection) -> Option<usize> {
     let mut taken = 0;
     while taken < bytes.len() {

@@ -20,9 +20,9 @@ use saker_pipeline::{FilePart, Response};
 use saker_quic::Written;
 use saker_telemetry::Metric;
 
-/// Content of a file that is read at a time, at least and at most: a fourth of what the path
-/// carries. QUIC gives room back a piece at a time and looks for each packet's bytes piece by
-/// piece, so that neither few nor many are good.
+/// Bytes of a file that are read at a time, at least and at most: a quarter of the path's capacity.
+/// QUIC returns space one piece at a time and searches the pieces for each packet, so neither few
+/// nor many are good.
 const FILE_BYTES_MIN: u64 = 32 << 10;
 const FILE_BYTES_MAX: u64 = 256 << 10;
 /// Content in memory that is handed over at a time.
@@ -92,7 +92,7 @@ impl Wire for Streams<'_> {
         });
     }
 
-    /// What QUIC does not take at once waits, and is small.
+    /// Always true: bytes that QUIC does not accept at once wait here, and are few.
     fn fits(&self, _: StreamId, _: usize) -> bool {
         true
     }
@@ -186,7 +186,7 @@ impl Wire for Streams<'_> {
 }
 
 impl Streams<'_> {
-    /// Bytes that have to go whole, with what follows on the stream.
+    /// Gathers bytes that must be sent completely, together with the following ones of the stream.
     fn gather(
         &mut self,
         stream: StreamId,
@@ -199,8 +199,7 @@ impl Streams<'_> {
         self.out.made += made as u64;
     }
 
-    /// What lies in QUIC's buffer already is overtaken by what is more urgent (RFC 9218 section
-    /// 10).
+    /// Raises the stream above less urgent bytes in QUIC's buffer (RFC 9218 section 10).
     fn prioritize(&mut self, stream: StreamId) {
         let urgency = self.machine.priority(stream.0).unwrap_or_default().urgency;
         if urgency != Priority::default().urgency {
@@ -291,7 +290,7 @@ impl Streams<'_> {
     }
 }
 
-/// That many bytes of a file; a file that has shrunk is broken.
+/// Reads this many bytes of a file; a file that has shrunk is broken.
 fn read(part: &FilePart, wanted: usize) -> Result<Bytes, Broken> {
     let mut bytes = Vec::with_capacity(wanted);
     while bytes.len() < wanted {

@@ -25,7 +25,7 @@ impl Answer {
     pub fn log(&self, session: &Session) -> Option<Pending> {
         let exchange = &self.exchange;
         let facts = Facts {
-            site: exchange.site_index,
+            site: exchange.routing.site_index,
             status: self.response.status,
             path: &exchange.path,
             fields: Some(self.response.fields()),

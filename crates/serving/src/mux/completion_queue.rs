@@ -1,5 +1,5 @@
-//! Completions that the tasks of a connection's streams bring back to it: responses, and uploads
-//! that want to go on.
+//! Completions that tasks of a connection's streams report to it: responses, and uploads that can
+//! continue.
 //!
 //! Called by: those tasks, which push; the driver, which takes them in each turn.
 
@@ -45,7 +45,7 @@ impl CompletionQueue {
         self.completions.borrow().is_empty()
     }
 
-    /// To be called by the connection before it waits.
+    /// Called by the connection before it waits.
     pub fn register(&self, cx: &Context<'_>) {
         let mut waker = self.waker.borrow_mut();
         if !waker

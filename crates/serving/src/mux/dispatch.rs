@@ -1,5 +1,5 @@
-//! A request that needs dispatch: makes the exchange, has the pipeline answer it in a task of its
-//! own, and brings the response back to the connection.
+//! Dispatch of a request: creates the exchange, runs the pipeline in a task of its own, and returns
+//! the response to the connection.
 //!
 //! Called by: `requests` and `tunnel`.
 
@@ -52,7 +52,7 @@ impl Exchanges {
             site,
             now,
         );
-        exchange.admission = admission;
+        exchange.limits.admission = admission;
         self.start_dispatch(id, exchange, services, upload);
     }
 
@@ -72,9 +72,9 @@ impl Exchanges {
             upload: upload.clone(),
             began_ns: saker_net::clock::realtime_precise_ns(),
         };
-        exchange.tell_hints = Some(hints_to(id, &self.completions));
+        exchange.upstream.tell_hints = Some(hints_to(id, &self.completions));
         let busy = Busy::begin(&self.session, exchange.head.view());
-        let outlives_client = Rc::clone(&exchange.outlives_client);
+        let outlives_client = Rc::clone(&exchange.upstream.outlives_client);
         let task = tokio::task::spawn_local(dispatch.run(exchange, services)).abort_handle();
         let dispatch = DispatchTask {
             task,

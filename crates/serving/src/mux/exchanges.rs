@@ -1,8 +1,8 @@
-//! The exchanges that are open on a connection with many streams.
+//! The open exchanges of a multiplexed connection.
 //!
 //! Called by: the drivers of HTTP/2 and HTTP/3, which own one set per connection.
-//! Caveat: what is done with them stands beside it, by subject: `requests`, `dispatch`, `pump`,
-//! `tunnel`, `wait`.
+//! Caveat: the operations are in files by subject: `requests`, `dispatch`, `pump`, `tunnel`,
+//! `wait`.
 
 use super::{
     completion_queue::CompletionQueue,

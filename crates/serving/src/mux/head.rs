@@ -15,7 +15,7 @@ pub trait FieldSink {
 
     fn field(&mut self, name: &[u8], value: &[u8], indexing: Indexing);
 
-    /// All of a head that can be used again and again, encoded without a look at any connection.
+    /// The reusable part of a head, encoded without reference to a connection.
     fn ready_fields(&mut self, head: &ReadyHead);
 
     /// `Date`, and `Server` with it.
@@ -72,8 +72,9 @@ pub fn encode_ready(
     block.into()
 }
 
-/// What HTTP/1 takes for no part of a value makes a response malformed here (RFC 9113 section
-/// 8.2.1, RFC 9114 section 10.3). A certificate as a value ends so.
+/// A value without surrounding whitespace, which HTTP/1 ignores and which makes a response
+/// malformed here (RFC 9113 section 8.2.1, RFC 9114 section 10.3). Values that are certificates end
+/// in whitespace.
 fn trimmed(value: &[u8]) -> &[u8] {
     match value {
         [b' ' | b'\t', ..] | [.., b' ' | b'\t'] => value.trim_ascii(),

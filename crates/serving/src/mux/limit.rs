@@ -4,10 +4,10 @@
 
 use crate::request::Cause;
 
-/// Which time limit is running.
+/// The time limit that is running.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Limit {
-    /// We are at work, or a handler's own limit runs.
+    /// The server is working, or a handler's own limit is running.
     #[default]
     None,
     /// No stream is open, since a moment ago.
@@ -22,7 +22,7 @@ pub enum Limit {
     Window,
 }
 
-/// What only the driver knows of that.
+/// The part of that state that only the driver knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pressure {
     None,
@@ -32,10 +32,10 @@ pub enum Pressure {
     Write,
 }
 
-/// A limit is over.
+/// An expired limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
-    /// The connection rests from now on: what the requests before needed can be given back.
+    /// The connection rests from now on: memory of earlier requests can be given back.
     Rest,
     /// The connection has to end. It has been logged.
     End(Cause, Limit),

@@ -1,11 +1,11 @@
-//! Exchanges of a connection with many streams: what the drivers of HTTP/2 and HTTP/3 share.
+//! Exchanges of a multiplexed connection: the code that the drivers of HTTP/2 and HTTP/3 share.
 //!
-//! Called by: a driver, which reads bytes, asks its protocol machine what they mean and tells
-//! [`Exchanges`]; heads and content go out through the driver's [`Wire`].
+//! Called by: a driver, which reads bytes, passes them to its protocol machine, and reports events
+//! to [`Exchanges`]; heads and content are sent through the driver's [`Wire`].
 //! Caveat: a request that the route cache answers is answered at once; every other request is
-//! dispatched in a task of its own and brings its response back through the completion queue.
-//! Bodies are sent in the order of the machine's scheduler (`pump`).
-//! Out of scope: bytes, frames, sockets and windows, which are the drivers'.
+//! dispatched in a task of its own and returns its response through the completion queue. Bodies
+//! are sent in the order of the machine's scheduler (`pump`).
+//! Out of scope: bytes, frames, sockets, and windows, which are the drivers'.
 
 mod answer;
 mod completion_queue;

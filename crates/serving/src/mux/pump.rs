@@ -50,7 +50,7 @@ impl Exchanges {
             return;
         }
         self.give_back(id, wire);
-        if answer.exchange.drops_connection {
+        if answer.exchange.limits.drops_connection {
             if let (Some(log), Some(stream)) =
                 (answer.log(&self.session), self.streams.get_mut(&id))
             {
@@ -61,7 +61,7 @@ impl Exchanges {
         }
         let program = self.settle_tunnel(id, &mut answer.response);
         let log = answer.log(&self.session);
-        let counted = std::mem::take(&mut answer.exchange.counted);
+        let counted = std::mem::take(&mut answer.exchange.limits.counted);
         let exchange = &answer.exchange;
         let length = answer.response.body.length().filter(|_| program.is_none());
         let mut body = std::mem::take(&mut answer.response.body);
@@ -80,9 +80,11 @@ impl Exchanges {
             &mut self.session.common_headers(&answer.response.head),
             now,
         );
-        let pace = self
-            .session
-            .pace(Direction::Out, &exchange.settings, exchange.site_index);
+        let pace = self.session.pace(
+            Direction::Out,
+            &exchange.routing.settings,
+            exchange.routing.site_index,
+        );
         let Some(stream) = self.streams.get_mut(&id) else {
             return;
         };
@@ -108,8 +110,7 @@ impl Exchanges {
         }
     }
 
-    /// Takes a stream out. The connection's window must not be smaller for content that nobody has
-    /// read.
+    /// Removes a stream. Unread content must not reduce the connection's window.
     pub(super) fn forget(&mut self, id: StreamId, wire: &mut impl Wire) -> Option<Stream> {
         let stream = self.streams.remove(&id)?;
         let unread = stream
@@ -162,7 +163,7 @@ impl Exchanges {
         }
     }
 
-    /// One frame. A stream that has to wait gets a waker of its own for that; most never do.
+    /// Sends one frame. A stream that has to wait gets a waker of its own for that; most never do.
     fn pump_one(&mut self, cx: &mut Context<'_>, id: StreamId, wire: &mut impl Wire) -> Next {
         let own = self
             .streams
@@ -216,8 +217,8 @@ impl Exchanges {
             Err(Broken) => return Next::Cut,
         };
         if sent == 0 {
-            // Not with an open window, which is what gave it its turn; a stream that nobody wakes
-            // would be worse than one that is cut.
+            // Impossible with an open window, which gave the stream its turn; a stream that is
+            // never woken would be worse than one that is cut.
             return Next::Cut;
         }
         pieces.advance(sent as usize);
@@ -284,7 +285,8 @@ impl Exchanges {
         }
     }
 
-    /// What was promised can't be sent: the client has to see that it is not whole.
+    /// Resets a stream whose promised response can't be sent, so that the client sees that it is
+    /// incomplete.
     fn cut(&mut self, id: StreamId, wire: &mut impl Wire) {
         wire.set_ready(id, false);
         wire.reset(id, Reset::Internal);

@@ -55,8 +55,8 @@ impl Exchanges {
         begun != Begun::Banned
     }
 
-    /// Ends a stream without an answer, and the connection with it: nothing more is taken, and what
-    /// else is under way gets its turn to be refused.
+    /// Ends a stream without a response, and the connection with it: nothing more is accepted, and
+    /// the other requests get their turn to be refused.
     pub(super) fn drop_client(&mut self, id: StreamId, wire: &mut impl Wire) {
         self.forget(id, wire);
         wire.reset(id, Reset::Refused);
@@ -67,7 +67,7 @@ impl Exchanges {
     fn cached(&mut self, id: StreamId, view: HeadView<'_>, wire: &mut impl Wire) -> Cached {
         let worker = Rc::clone(&self.session.worker);
         let now = saker_net::clock::turn_s();
-        let mut routes = worker.resources.borrow_mut();
+        let mut routes = worker.route_cache.borrow_mut();
         let services = worker.services.borrow();
         let found = look_up(
             &mut routes,
@@ -203,7 +203,7 @@ impl Exchanges {
         }
     }
 
-    /// For drivers that can leave content unread: whether they should.
+    /// Returns true if drivers that can leave content unread should do so.
     pub fn is_upload_full(&self, id: StreamId) -> bool {
         self.streams
             .get(&id)
@@ -211,7 +211,7 @@ impl Exchanges {
             .is_some_and(|upload| upload.borrow().is_full())
     }
 
-    /// Opens the windows by what an upload owes.
+    /// Opens the windows by the amount that an upload owes.
     pub(super) fn give_back(&mut self, id: StreamId, wire: &mut impl Wire) {
         let Some(upload) = self
             .streams
@@ -268,9 +268,9 @@ impl Exchanges {
     }
 }
 
-/// How far the route cache brings a request.
+/// Result of looking up a request in the route cache.
 enum Cached {
-    /// The response is under way.
+    /// The response is being sent.
     Answered,
     /// It has to wait, or is refused.
     Held(Admission),

@@ -26,9 +26,9 @@ pub struct Stream {
     /// The response's body.
     pub pieces: Option<Pieces>,
     pub pace: Option<Pace>,
-    /// Of a stream that has waited.
+    /// Waker of a stream that has waited.
     pub waker: Option<Waker>,
-    /// It is not polled until it is woken.
+    /// The stream is not polled until it is woken.
     pub waits: bool,
     pub log: Option<Pending>,
     pub _busy: Option<Busy>,
@@ -36,16 +36,16 @@ pub struct Stream {
     pub _counted: Vec<Counted>,
     /// An extended CONNECT: the client's side stays open until the stream ends.
     pub is_connect: bool,
-    /// What has become of that.
+    /// State of the tunnel of an extended CONNECT.
     pub tunnel: Option<TunnelState>,
-    /// Content of the response so far.
+    /// Content bytes of the response so far.
     pub body_bytes: u64,
-    /// With framing.
+    /// Bytes including framing.
     pub bytes: u64,
 }
 
 impl Stream {
-    /// For the log: what has come of the request's content.
+    /// Records the received content for the log.
     pub fn note_received(&self) {
         let Some(log) = &self.log else { return };
         match (&self.tunnel, &self.upload) {
@@ -60,7 +60,7 @@ impl Stream {
     }
 }
 
-/// What a stream is on the way to being.
+/// State of a tunnel.
 pub enum TunnelState {
     /// The request is being dispatched; for a WebSocket, with the proof that the upstream owes.
     Asked { accept: Option<Vec<u8>> },
@@ -68,11 +68,11 @@ pub enum TunnelState {
     Open(Rc<Cell<u64>>),
 }
 
-/// A dispatch that is aborted with its stream, unless it is to go on without a client.
+/// A dispatch that is aborted with its stream, unless it may outlive its client.
 pub struct DispatchTask {
     pub task: AbortHandle,
     pub outlives_client: Rc<Cell<bool>>,
-    /// What it may still wait for; nothing of that comes any more.
+    /// The request body that the task may still be waiting for; nothing of it will arrive.
     pub upload: Option<Rc<RefCell<Upload>>>,
 }
 

@@ -1,7 +1,7 @@
-//! The handler's end of a request body that comes over a stream.
+//! The handler's end of a request body that arrives on a stream.
 //!
 //! Called by: handlers, through [`RequestBody`].
-//! Caveat: each read gives window back, so the connection hears of it (`completion_queue`).
+//! Caveat: each read returns window, so the connection is notified (`completion_queue`).
 //! Out of scope: the body's other end, which the connection fills (`upload`).
 
 use super::{

@@ -80,7 +80,7 @@ impl Exchanges {
         }
     }
 
-    /// Makes of the answer to such a request what the client is told.
+    /// Converts the upstream's response into the one for the client.
     pub(super) fn settle_tunnel(
         &mut self,
         id: StreamId,
@@ -100,7 +100,7 @@ impl Exchanges {
             {
                 response.status = Status::OK;
                 let fields = response.fields_mut();
-                // RFC 8441 section 5: what is proved by them is known without.
+                // RFC 8441 section 5: these fields are not needed in HTTP/2 and HTTP/3.
                 for name in ["upgrade", "connection", "sec-websocket-accept"] {
                     fields.remove(name);
                 }
@@ -116,7 +116,7 @@ impl Exchanges {
         None
     }
 
-    /// The head is out: content passes. What the client is sent of it.
+    /// The head has been sent: content passes.
     pub(super) fn begin_tunnel(
         &mut self,
         id: StreamId,
@@ -181,8 +181,7 @@ async fn run(
     completions.push(Completion::TunnelOver(id));
 }
 
-/// RFC 8441 section 5: the request that it stands for. What HTTP/1.1 asks for besides is ours to
-/// say.
+/// RFC 8441 section 5: the equivalent HTTP/1.1 request. Fields required by HTTP/1.1 are added here.
 fn as_upgrade(view: HeadView<'_>, protocol: &[u8], key: Option<&[u8]>) -> RequestHead {
     const OURS: [&[u8]; 4] = [b"sec-websocket-key", b"content-length", b"te", b"expect"];
     let target = String::from_utf8_lossy(view.target()).into_owned();
@@ -219,7 +218,7 @@ struct Client {
     slot: Rc<RefCell<Slot>>,
 }
 
-/// What goes to the client: a piece at a time.
+/// The slot for bytes to the client: one piece at a time.
 #[derive(Default)]
 struct Slot {
     piece: Option<Chunk>,

@@ -14,7 +14,7 @@ use std::{collections::VecDeque, task::Waker};
 /// window.
 const DRAIN_BYTES_MAX: u64 = 192 << 10;
 
-/// Where a driver can leave content unread, no more of it is taken than that.
+/// Maximum number of unread bytes that are taken from drivers that can leave content unread.
 const UNREAD_BYTES_MAX: usize = 64 << 10;
 
 /// Both sides of it.
@@ -28,7 +28,7 @@ pub struct Upload {
     pub(super) bytes_max: u64,
     pub(super) ended: bool,
     pub(super) failed: Option<BodyError>,
-    /// Window to be given back: what was read, and padding.
+    /// Window to be returned: read bytes and padding.
     pub owed: usize,
     /// `100 Continue` is due.
     pub continue_due: bool,
@@ -133,7 +133,7 @@ impl Upload {
     /// Drops unread content. Returns the window to give back for it.
     pub fn abandon(&mut self) -> usize {
         if !self.chunks.is_empty() {
-            // A reader that goes on must not take the content so far for all of it.
+            // A reader that continues must not take a partial body for the whole.
             self.failed.get_or_insert(BodyError::Gone);
         }
         self.chunks.clear();

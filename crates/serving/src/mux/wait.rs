@@ -10,8 +10,7 @@ use crate::request::Cause;
 use saker_telemetry::{error_log, message};
 use std::task::Context;
 
-/// An idle connection that has seen no request for so long gives back what the requests before
-/// needed.
+/// Time without requests after which an idle connection gives back the memory of earlier requests.
 const REST_AFTER_MS: u64 = 2_000;
 
 impl Exchanges {
@@ -96,7 +95,7 @@ impl Exchanges {
         }
     }
 
-    /// What is idle rests first, if there is time for that.
+    /// Handles an expired limit. An idle connection rests first, if there is time for that.
     fn over(&mut self, limit: Limit) -> Over {
         if limit == Limit::Idle
             && let Some(left_ms) = self.limit_ms(Limit::Resting).filter(|left_ms| *left_ms > 0)

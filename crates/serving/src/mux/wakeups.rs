@@ -1,8 +1,8 @@
 //! Wake-ups of streams that wait for their body or for their pace.
 //!
-//! Called by: `pump`. Each stream has a waker of its own, so that a wake-up costs what is ready,
-//! not what waits.
-//! Caveat: any thread may call a waker, so the shared list is behind a lock; it is made when the
+//! Called by: `pump`. Each stream has a waker of its own, so the cost of a wake-up depends on the
+//! ready streams, not on the waiting ones.
+//! Caveat: any thread may call a waker, so the shared list is behind a lock; it is created when the
 //! first stream of a connection waits.
 
 use super::wire::StreamId;
@@ -64,7 +64,7 @@ impl Wake for StreamWaker {
 }
 
 impl Wakeups {
-    /// For a stream that begins to wait.
+    /// Returns the waker of a stream that begins to wait.
     pub fn waker(&mut self, id: StreamId) -> Waker {
         let shared = Arc::clone(self.shared.get_or_insert_default());
         Arc::new(StreamWaker {
@@ -75,7 +75,7 @@ impl Wakeups {
         .into()
     }
 
-    /// Those woken since the last call; some may be gone meanwhile.
+    /// Returns the streams woken since the last call; some may be gone by now.
     pub fn take(&self) -> Vec<StreamId> {
         let Some(shared) = &self.shared else {
             return Vec::new();
@@ -88,8 +88,7 @@ impl Wakeups {
         woken.into_iter().map(note).collect()
     }
 
-    /// To be called by the connection before it waits. Returns whether there is something to be
-    /// taken at once.
+    /// Called by the connection before it waits. Returns true if a stream has been woken already.
     pub fn register(&self, cx: &Context<'_>) -> bool {
         let Some(shared) = &self.shared else {
             return false;

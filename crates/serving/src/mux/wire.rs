@@ -16,13 +16,13 @@ use saker_telemetry::Metric;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StreamId(pub u64);
 
-/// Why we end a stream before its time.
+/// Reason for ending a stream early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reset {
-    /// The response is whole; the rest of the request is not wanted (RFC 9113 section 8.1, RFC 9114
-    /// section 4.1.1).
+    /// The response is complete; the rest of the request is not needed (RFC 9113 section 8.1, RFC
+    /// 9114 section 4.1.1).
     NoError,
-    /// What was promised can't be sent.
+    /// The promised response can't be sent.
     Internal,
     /// The client is refused (RFC 9113 section 7, ENHANCE_YOUR_CALM; RFC 9114 section 8.1,
     /// H3_EXCESSIVE_LOAD).
@@ -30,13 +30,13 @@ pub enum Reset {
 }
 
 pub trait Wire {
-    /// What requests are counted under.
+    /// The counter of requests.
     const REQUESTS: Metric;
-    /// What streams that clients have reset are counted under.
+    /// The counter of streams reset by clients.
     const STREAMS_RESET: Metric;
 
-    /// The head of a response whose content has `length` (for HEAD: would have, where that is
-    /// known). `ends`: nothing follows.
+    /// Sends the head of a response whose content has `length` (for HEAD: would have, if known).
+    /// `ends`: nothing follows.
     fn send_head(
         &mut self,
         stream: StreamId,
@@ -53,15 +53,15 @@ pub trait Wire {
     /// `103 Early Hints`.
     fn send_hints(&mut self, stream: StreamId, fields: &Fields);
 
-    /// Whether so much content can leave now.
+    /// Returns true if this much content can be sent now.
     fn fits(&self, stream: StreamId, bytes: usize) -> bool;
 
-    /// All content of a response, which fits, and its end.
+    /// Sends the complete content of a response, which fits, and its end.
     fn send_whole(&mut self, stream: StreamId, bytes: &[u8]);
 
-    /// One frame of the piece at hand, at most `allowance` bytes of it, with the end where nothing
-    /// follows. Returns how much went; `None`: nothing can go now, and the stream has no turn until
-    /// the wire gives it one by itself.
+    /// Sends one frame of the current piece, at most `allowance` bytes of it, with the end if
+    /// nothing follows. Returns the number of bytes; `None`: nothing can be sent now, and the
+    /// stream has no turn until the wire gives it one by itself.
     fn send_piece(
         &mut self,
         stream: StreamId,
@@ -77,19 +77,19 @@ pub trait Wire {
 
     fn reset(&mut self, stream: StreamId, reset: Reset);
 
-    /// `bytes` of a request's content are not held any more: as many may come.
+    /// Releases `bytes` of a request's content: as many may be received.
     fn release(&mut self, stream: StreamId, bytes: usize);
 
-    /// Whether there is content for a stream.
+    /// Notes whether there is content for a stream.
     fn set_ready(&mut self, stream: StreamId, ready: bool);
 
-    /// Which of the ready streams sends next.
+    /// Returns the ready stream that sends next.
     fn next_ready(&mut self) -> Option<StreamId>;
 
-    /// Whether more may be made in this turn.
+    /// Returns true if more may be produced in this turn.
     fn has_room(&self) -> bool;
 
-    /// Bytes made so far, to count by.
+    /// Bytes produced so far, for counting.
     fn made(&self) -> u64;
 
     /// No further requests: those that have come are answered.

@@ -9,7 +9,7 @@ use crate::{
     admission::ConnectionPermit,
     worker::{Draining, Worker},
 };
-use saker_quic::{Door, Recording};
+use saker_quic::{Admission, Recording};
 use saker_telemetry::Metric;
 use std::{net::SocketAddr, path::Path, rc::Rc};
 
@@ -21,7 +21,7 @@ pub struct WorkerAdmission<'a> {
     pub is_qlog_failure_said: &'a mut bool,
 }
 
-impl<D: Driver> Door<ConnectionSlot<D>> for WorkerAdmission<'_> {
+impl<D: Driver> Admission<ConnectionSlot<D>> for WorkerAdmission<'_> {
     fn admit(&mut self, _: SocketAddr) -> Option<ConnectionSlot<D>> {
         let worker = self.worker;
         let connections_max = worker

@@ -39,7 +39,7 @@ enum Stage<D> {
     Over,
 }
 
-/// What all connections of a listener have in common.
+/// Facts shared by all connections of a listener.
 pub struct SlotContext<'a> {
     pub worker: &'a Rc<Worker>,
     pub address: &'a Arc<Address>,
@@ -54,7 +54,7 @@ impl<D: Driver> ConnectionSlot<D> {
         }
     }
 
-    /// Whether it wants another turn.
+    /// Runs a turn. Returns true if the connection wants another.
     pub fn turn(
         &mut self,
         cx: &mut Context<'_>,

@@ -13,7 +13,7 @@ use std::{
     task::{Context, Wake, Waker},
 };
 
-/// Of one loop.
+/// Wakers of one endpoint loop.
 #[derive(Clone, Default)]
 pub struct ConnectionWakers(Arc<Mutex<State>>);
 
@@ -24,7 +24,7 @@ struct State {
     is_over: bool,
 }
 
-/// Of one connection.
+/// Waker of one connection.
 struct ConnectionWaker {
     id: Id,
     wakers: ConnectionWakers,

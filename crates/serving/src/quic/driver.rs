@@ -6,10 +6,10 @@ use crate::request::Session;
 use saker_config::model::Limits;
 use std::task::Context;
 
-/// What a driver wants after its turn.
+/// The driver's request after its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// To wait.
+    /// Wait.
     Open,
     /// Another turn, once others have had theirs.
     Again,
@@ -17,7 +17,7 @@ pub enum Turn {
     Over,
 }
 
-/// What goes on over a connection.
+/// The protocol that runs over a connection.
 pub trait Driver: Sized + 'static {
     /// The handshake is over, or may carry early data. Dropping it gives the connection's place
     /// back.

@@ -17,7 +17,7 @@ use super::{
 use crate::worker::{Draining, Worker};
 use saker_config::model::Address;
 use saker_net::{Arrivals, BoundUdp, UdpSocket};
-use saker_quic::{Endpoint, Id, Place, Settled, Standing, Unusable};
+use saker_quic::{ConnectionStats, Endpoint, Id, Place, Settled, Unusable};
 use saker_telemetry::{Metric, error_log, message};
 use std::{
     cell::Cell,
@@ -45,20 +45,20 @@ pub struct EndpointLoop<D> {
     arrivals: Arrivals,
     wakers: ConnectionWakers,
     sleep: Pin<Box<Sleep>>,
-    /// What the sleep is set to.
+    /// Time at which the sleep ends.
     wakes_at: Option<Instant>,
     is_full: bool,
     /// The last batch was as large as can be: the next one may come without a wake-up.
     was_full: bool,
-    /// What connections have been told of the end.
+    /// The draining state that connections have been notified of.
     drain_told: Draining,
-    /// What the worker's gauges have of this endpoint's connections.
-    told: Standing,
+    /// This endpoint's part of the worker's gauges.
+    told: ConnectionStats,
     is_qlog_failure_said: bool,
 }
 
 impl<D: Driver> EndpointLoop<D> {
-    /// To be called within the worker's runtime.
+    /// Must be called within the worker's runtime.
     pub fn new(
         worker: &Rc<Worker>,
         address: &Arc<Address>,
@@ -100,13 +100,13 @@ impl<D: Driver> EndpointLoop<D> {
             is_full: false,
             was_full: false,
             drain_told: Draining::Nothing,
-            told: Standing::default(),
+            told: ConnectionStats::default(),
             is_qlog_failure_said: false,
         })
     }
 
-    /// Ready when the listener has been closed and the last connection is over, or the socket is of
-    /// no more use.
+    /// Ready when the listener has been closed and the last connection is over, or the socket is
+    /// broken.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.wakers.register(cx);
         for _ in 0..ROUNDS_MAX {
@@ -121,7 +121,7 @@ impl<D: Driver> EndpointLoop<D> {
             }
             publish(&self.endpoint.counts.take(), &self.worker.counters);
             publish_connection_stats(
-                &self.endpoint.standing,
+                &self.endpoint.connection_stats,
                 &mut self.told,
                 &self.worker.counters,
             );
@@ -149,7 +149,7 @@ impl<D: Driver> EndpointLoop<D> {
         }
     }
 
-    /// Whether something came.
+    /// Receives packets. Returns true if there were any.
     fn receive(&mut self, cx: &mut Context<'_>, now: Instant) -> io::Result<bool> {
         let mut has_received = false;
         let mut is_one = true;
@@ -188,8 +188,8 @@ impl<D: Driver> EndpointLoop<D> {
                 break;
             }
         }
-        // Requests are looked at when all has been taken in. What came behind the first datagram
-        // may be younger than the wake-up.
+        // Requests are handled when all datagrams have been read. Those after the first may be
+        // younger than the wake-up.
         match is_one {
             _ if !has_received => {}
             true => self.worker.freshness.hear(),
@@ -198,8 +198,7 @@ impl<D: Driver> EndpointLoop<D> {
         Ok(has_received)
     }
 
-    /// After a reload, and when certificates have changed: connections that begin from now on get
-    /// what is new.
+    /// Follows a reload and changed certificates: new connections use the new settings.
     fn follow(&mut self) {
         if self.terms.is_current(&self.worker) {
             return;

@@ -16,21 +16,21 @@ use std::{
     sync::Arc,
 };
 
-/// What a listener's endpoint follows; made anew after a reload.
+/// Settings of a listener's endpoint; rebuilt after a reload.
 pub struct EndpointSettings {
     pub acceptor: Acceptor,
     address: Address,
     pub http3: Http3,
     pub settings: Settings,
-    /// What clients remember of it for early data.
+    /// The settings that clients remember for early data.
     promises: String,
-    /// Of the configuration, and of the certificates.
+    /// Versions of the configuration and of the certificates.
     pub generation: u64,
     pub certificates: u64,
 }
 
 impl EndpointSettings {
-    /// `None`: the listener is not in the configuration any more, or speaks no HTTP/3.
+    /// `None`: the listener is no longer in the configuration, or has HTTP/3 disabled.
     pub fn of<D: Driver>(worker: &Worker, address: &Address) -> Option<EndpointSettings> {
         let services = worker.services();
         let model = &services.generation.model;
@@ -83,7 +83,7 @@ impl EndpointSettings {
     }
 }
 
-/// Sites differ in what they demand of a handshake.
+/// Set if sites have different requirements for a handshake.
 struct BySite {
     configurations: QuicConfigurations,
     /// The listener's; as routing has it where the socket does not tell.
@@ -129,9 +129,9 @@ fn promises<D: Driver>(settings: &Settings, listener: &Listener, model: &Model) 
     )
 }
 
-/// The limits of HTTP/2 that mean the same here. The driver ends connections by time limits of its
-/// own; QUIC's idle timeout is for clients that have gone without a word, and a little longer, so
-/// that the driver's comes first.
+/// HTTP/2's limits that have the same meaning here. The driver ends connections by timeouts of its
+/// own; QUIC's idle timeout is for vanished clients, and slightly longer, so that the driver's
+/// comes first.
 fn settings(http3: &Http3, limits: &Limits) -> Settings {
     const LONGER_MS: u64 = 5_000;
     Settings {

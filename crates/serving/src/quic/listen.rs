@@ -37,7 +37,8 @@ impl QuicListener {
         self.wakers.wake_loop();
     }
 
-    /// What clients over TCP are told (RFC 9114 section 3.1.1); `None`: nothing.
+    /// `Alt-Svc` value for clients over TCP (RFC 9114 section 3.1.1); `None`: HTTP/3 is not
+    /// advertised.
     pub fn alt_svc(&self, http3: &Http3) -> Option<String> {
         let lifetime_s = http3.advertised_s.filter(|_| !self.is_closing.get())?;
         Some(format!("h3=\":{}\"; ma={lifetime_s}", self.port))

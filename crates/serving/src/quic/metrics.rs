@@ -2,7 +2,7 @@
 //!
 //! Called by: `endpoint_loop`, after each round.
 
-use saker_quic::{Counts, Standing};
+use saker_quic::{ConnectionStats, Counts};
 use saker_telemetry::{Counters, Metric};
 
 pub fn publish(counts: &Counts, counters: &Counters) {
@@ -28,9 +28,12 @@ pub fn publish(counts: &Counts, counters: &Counters) {
     }
 }
 
-/// A worker may have several endpoints, which share its gauges: so each adds what has changed since
-/// it was `told`.
-pub fn publish_connection_stats(now: &Standing, told: &mut Standing, counters: &Counters) {
+/// Adds the changes since `told`: a worker may have several endpoints, which share its gauges.
+pub fn publish_connection_stats(
+    now: &ConnectionStats,
+    told: &mut ConnectionStats,
+    counters: &Counters,
+) {
     if now == told {
         return;
     }
@@ -40,7 +43,7 @@ pub fn publish_connection_stats(now: &Standing, told: &mut Standing, counters: &
     *told = *now;
 }
 
-fn gauges(standing: &Standing) -> [(Metric, u64); 7] {
+fn gauges(standing: &ConnectionStats) -> [(Metric, u64); 7] {
     let [under_10_ms, under_50_ms, under_200_ms, beyond] = standing.by_rtt;
     [
         (Metric::QuicOpenUnder10Ms, under_10_ms),

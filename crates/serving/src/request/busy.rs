@@ -12,12 +12,12 @@ use std::rc::Rc;
 /// Held while a request is answered.
 pub struct Busy {
     worker: Rc<Worker>,
-    /// Where it is shown.
+    /// Slot in the list of running requests.
     slot: Option<usize>,
     began_ns: u64,
 }
 
-/// As much of a first line as is shown (httpd 2.4, core, SeeRequestTail).
+/// Maximum length of a shown first line (core, SeeRequestTail).
 const SHOWN_BYTES: usize = 63;
 
 impl Busy {

@@ -4,10 +4,10 @@
 
 use saker_telemetry::Metric;
 
-/// Why a connection ends.
+/// Reason why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// As agreed: `Connection: close`, a limit on requests, draining.
+    /// As negotiated: `Connection: close`, a limit on requests, draining.
     Done,
     Gone,
     Idle,
@@ -41,8 +41,8 @@ impl Cause {
         }
     }
 
-    /// Whether the client may still be sending, so that closing at once could take our last
-    /// response from it.
+    /// Returns true if the client may still be sending, so that closing at once could destroy the
+    /// last response.
     pub fn lingers(self) -> bool {
         matches!(self, Cause::Rejected | Cause::Unread | Cause::HeadTimeout)
     }

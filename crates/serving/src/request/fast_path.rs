@@ -12,13 +12,13 @@ use super::{
 };
 use saker_http::HeadView;
 use saker_pipeline::{
-    Generation, Resources, Response, ResponseHead, field_edits, resources::Entry,
+    Generation, Received, Response, ResponseHead, RouteCache, field_edits, route_cache::Entry,
 };
 use saker_rate_limits::Admission;
 
-/// What the route cache knows of a request.
+/// Result of a request's look-up in the route cache.
 pub enum FastPath<'r> {
-    /// A response that can go at once.
+    /// A response that can be sent at once.
     Hit(Hit<'r>),
     /// The request has to wait, or is refused.
     Held(Admission),
@@ -35,7 +35,7 @@ pub struct Hit<'r> {
 }
 
 impl Hit<'_> {
-    /// Facts for the access log. `stays`: the connection goes on.
+    /// Facts for the access log. `stays`: the connection continues.
     #[inline(always)]
     pub fn facts(&self, stays: bool) -> Facts<'_> {
         Facts {
@@ -52,7 +52,7 @@ impl Hit<'_> {
 /// Looks a request up in the route cache. The response has the site's field edits already.
 #[inline(always)]
 pub fn look_up<'r>(
-    routes: &'r mut Resources,
+    routes: &'r mut RouteCache,
     session: &mut Session,
     generation: &Generation,
     view: HeadView<'_>,
@@ -61,7 +61,12 @@ pub fn look_up<'r>(
     let Some(key) = fast_key(&session.client.listener, view) else {
         return FastPath::Miss;
     };
-    let Some((mut response, route)) = routes.answer(&key, view, now, saker_net::clock::turn_ms())
+    let request = Received {
+        client: &session.client,
+        head: view,
+    };
+    let Some((mut response, route)) =
+        routes.answer(&key, &request, now, saker_net::clock::turn_ms())
     else {
         return FastPath::Miss;
     };

@@ -1,9 +1,10 @@
-//! Sites that a connection's handshake is known to be good for, so that a request answered from a
-//! kept outcome costs two comparisons.
+//! Sites whose TLS requirements a connection's handshake is known to meet, so that a request
+//! answered from the route cache costs two comparisons.
 //!
-//! Called by: the fast path of every driver; all other requests are judged behind routing, in
-//! `select_host`. Caveat: what is known holds for one generation and one state of its certificate
-//! files. Out of scope: the judgment, which is [`Generation::holding`]'s.
+//! Called by: the fast path of every driver; all other requests are checked after routing, in
+//! `select_host`.
+//! Caveat: the knowledge holds for one generation and one state of its certificate files.
+//! Out of scope: the decision, which is made by [`Generation::holding`].
 
 use saker_pipeline::{Client, Generation, Holding};
 
@@ -11,7 +12,7 @@ use saker_pipeline::{Client, Generation, Holding};
 pub struct HeldPolicy {
     /// Generation, and version of its certificates and lists.
     seen: (u64, u64),
-    /// All sites demand the same, and got it.
+    /// All sites have the same requirements, and they are met.
     is_held_everywhere: bool,
     /// The site of the previous request.
     site: Option<usize>,
@@ -20,7 +21,7 @@ pub struct HeldPolicy {
 }
 
 impl HeldPolicy {
-    /// Whether a request over this connection may be answered by the site.
+    /// Returns true if the site may answer a request over this connection.
     pub fn is_good_for(&mut self, client: &Client, generation: &Generation, site: usize) -> bool {
         self.follow(client, generation);
         if self.is_held_everywhere || self.site == Some(site) {
@@ -33,7 +34,7 @@ impl HeldPolicy {
         is_held
     }
 
-    /// Whether the connection should end, because its client has to shake hands again.
+    /// Returns true if the connection should end, because its client has to repeat the handshake.
     pub fn is_outdated(&mut self, client: &Client, generation: &Generation) -> bool {
         self.follow(client, generation);
         self.is_outdated

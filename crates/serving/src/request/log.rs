@@ -26,14 +26,14 @@ pub struct Facts<'a> {
     pub path: &'a [u8],
     pub fields: Option<&'a Fields>,
     pub stays: bool,
-    /// Where a log of the site wants to know more.
+    /// Set if a log of the site needs more.
     pub log_facts: Option<&'a Rc<LogFacts>>,
 }
 
-/// What an exchange has to leave for the logs of its site.
+/// Collects the facts of an exchange that the logs of its site need.
 pub fn log_facts(logs: &RefCell<SiteLogs>, exchange: &Exchange) -> Option<Rc<LogFacts>> {
     logs.borrow()
-        .wants_log_facts(exchange.site_index)
+        .wants_log_facts(exchange.routing.site_index)
         .then(|| Rc::new(LogFacts::of(exchange)))
 }
 
@@ -180,7 +180,7 @@ pub fn refused(session: &Session, status: Status, bytes: &[u8], body_bytes: u64,
 /// A line that waits for its response to be sent.
 pub struct Pending {
     head: RequestHead,
-    /// Those of the generation that `site` is an index into.
+    /// The logs of the generation that `site` is an index into.
     logs: Rc<RefCell<SiteLogs>>,
     site: usize,
     status: Status,
@@ -188,14 +188,14 @@ pub struct Pending {
     host: Box<[u8]>,
     fields: Option<Fields>,
     start_ns: u64,
-    /// When the head was made, where that is wanted.
+    /// Time at which the head was complete, if it is needed.
     first_byte_ns: Option<u64>,
-    /// Of the request's body, framing aside.
+    /// Bytes of the request's body, without framing.
     body_bytes_in: Cell<u64>,
-    /// What came behind the request's content, and went behind the response's.
+    /// Trailers of the request, and those of the response.
     trailers: RefCell<(Option<Fields>, Option<Fields>)>,
     user: Option<Box<str>>,
-    /// Where rules have found that it is not the connection's.
+    /// Set if rules have replaced the connection's client.
     client: Option<Rc<Client>>,
     log_facts: Option<Rc<LogFacts>>,
 }
@@ -206,7 +206,7 @@ impl Pending {
         Pending::with_fields(session, session.worker.logs(), view, facts, b"")
     }
 
-    /// In the logs of the generation that the site of `facts` belongs to.
+    /// Writes to the logs of the generation that the site of `facts` belongs to.
     pub fn with_fields(
         session: &Session,
         logs: Rc<RefCell<SiteLogs>>,
@@ -248,13 +248,13 @@ impl Pending {
 
     /// The user and the client, as dispatch has established them.
     pub fn asked_by(mut self, session: &Session, exchange: &Exchange) -> Pending {
-        self.user.clone_from(&exchange.user);
+        self.user.clone_from(&exchange.access.user);
         self.client =
             (!Rc::ptr_eq(&exchange.client, &session.client)).then(|| Rc::clone(&exchange.client));
         self
     }
 
-    /// How much of a body the request has brought.
+    /// Notes how many bytes of a body the request has brought.
     pub fn received(&self, body_bytes: u64) {
         self.body_bytes_in.set(body_bytes);
     }
@@ -371,7 +371,7 @@ fn query_of(target: &[u8]) -> Option<&[u8]> {
         .map(|at| &target[at + 1..])
 }
 
-/// Of a Host that was found valid: everything before a port. An IPv6 address ends in its bracket.
+/// The part of a valid Host before the port. An IPv6 address ends in its bracket.
 fn without_port(host: &[u8]) -> &[u8] {
     match host.iter().rposition(|byte| matches!(byte, b':' | b']')) {
         Some(at) if host[at] == b':' => &host[..at],

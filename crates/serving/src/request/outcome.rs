@@ -1,5 +1,5 @@
-//! Outcomes of dispatch: keys of the route cache, what is stored in it, and the response to a
-//! failed body.
+//! Results of dispatch: keys of the route cache, the cached part, and the response to a failed
+//! body.
 //!
 //! Called by: the drivers, before and after a request is dispatched.
 
@@ -9,8 +9,9 @@ use saker_http::{HeadView, KnownField, Method, Status, Version};
 use saker_pipeline::{BodyError, Exchange, Key, LogFacts, Outcome, Response, Services, respond};
 use std::{rc::Rc, sync::Arc};
 
-/// Plain GET and HEAD without content, to a path, with at most one Host: what a kept outcome may
-/// answer. Everything that the full checks look at besides is part of the key, byte for byte.
+/// The key of a request that a cached route may answer: plain GET or HEAD without content, to a
+/// path, with at most one Host. Everything else that the full checks examine is part of the key,
+/// byte for byte.
 pub fn fast_key<'a>(listener: &'a Arc<Address>, view: HeadView<'a>) -> Option<Key<'a>> {
     let plain = matches!(view.method(), Method::Get | Method::Head)
         && !view.has(KnownField::TransferEncoding)
@@ -48,18 +49,18 @@ pub fn remember(
     services: &Rc<Services>,
 ) {
     if !Rc::ptr_eq(services, &worker.services.borrow()) {
-        // A reload came in between: what the old configuration decided must not answer under the
+        // A reload came in between: decisions of the old configuration must not answer under the
         // new one.
         return;
     }
-    let Some(reusable) = exchange.reusable.take() else {
+    let Some(cached_route) = exchange.cache.cached_route.take() else {
         return;
     };
     let view = exchange.head.view();
     let simple = matches!(view.method(), Method::Get | Method::Head)
         && without_content
         && view.target().first() == Some(&b'/');
-    if exchange.request_dependent || !simple {
+    if exchange.cache.request_dependent || !simple {
         return;
     }
     let key = Key {
@@ -68,17 +69,19 @@ pub fn remember(
         path: without_query(view.target()),
     };
     let outcome = Outcome {
-        site_index: exchange.site_index,
-        settings: Arc::clone(&exchange.settings),
-        reusable,
-        stamps: std::mem::take(&mut exchange.stamps),
+        site_index: exchange.routing.site_index,
+        settings: Arc::clone(&exchange.routing.settings),
+        cached_route,
+        change_tokens: std::mem::take(&mut exchange.cache.change_tokens),
+        tests: std::mem::take(&mut exchange.cache.request_tests),
         path: exchange.path.clone(),
         log_facts: log_facts.map(|facts| Rc::new(facts.of_another())),
     };
-    worker.resources.borrow_mut().insert(&key, outcome);
+    worker.route_cache.borrow_mut().insert(&key, outcome);
 }
 
-/// What the client hears when its body was at fault; what the handler made of it is of no use then.
+/// Replaces the response if the request's body was at fault; the handler's response is useless
+/// then.
 pub fn refusal(error: BodyError, response: Response) -> Response {
     let status = match error {
         BodyError::Malformed => Status::BAD_REQUEST,

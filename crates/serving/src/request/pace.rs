@@ -1,13 +1,14 @@
-//! Bandwidth limits of one body: how much may go now, and the sleep until more may.
+//! Bandwidth limits of one body: the number of bytes that may be sent now, and the sleep until
+//! there are more.
 //!
-//! A body is under up to four limits at once (its connection's, its client address's, its site's,
-//! its own); the smallest piece and the longest wait decide. Where no limit is set, no pace is made
-//! and nothing is paid. Who has to wait pays for his next piece at once, so that whoever comes
-//! behind him waits for longer: bodies that share a limit have their turns one after the other, and
-//! a short one is not kept from its own by a long one. Difficulty: a thousand bodies that trickle
-//! must not keep a core busy. So the more of them a worker has, the longer are the pieces, and
-//! their timers ring together ([`TOGETHER_NS`]): what costs is the piece and the turn, hardly the
-//! bytes.
+//! Called by: drivers, for each piece of a body. A body is under up to four limits at once (those
+//! of its connection, its client address, its site, and its own); the smallest piece and the
+//! longest wait decide. Without limits no pace is created, and there is no cost. A body that has to
+//! wait pays for its next piece at once, so that later ones wait longer: bodies that share a limit
+//! take turns, and a short one is not delayed by a long one.
+//! Caveat: a thousand slow bodies must not keep a core busy. So the more of them a worker has, the
+//! longer the pieces are, and their timers expire together ([`TOGETHER_NS`]): the cost is per piece
+//! and turn, hardly per byte.
 
 use saker_config::model::{HostAccounts, Rate, Throttle};
 use saker_rate_limits::{Account, AddressState, Paced, bandwidth};
@@ -31,7 +32,7 @@ thread_local! {
     static HELD: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Which way the bytes go.
+/// Direction of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     Out,
@@ -82,9 +83,9 @@ impl Payer {
 pub struct Pace {
     direction: Direction,
     limits: Vec<Limit>,
-    /// What may still go of the last piece.
+    /// Rest of the last piece.
     granted: u64,
-    /// Of the piece that goes or is waited for: charged before it went.
+    /// Size of the current piece, which was charged before it was sent.
     prepaid: u64,
     sleep: Option<HeldSleep>,
 }
@@ -92,7 +93,7 @@ pub struct Pace {
 struct Limit {
     paced: Paced,
     payer: Payer,
-    /// What the account was charged for the piece that was last waited for.
+    /// Amount charged to the account for the last piece that was waited for.
     prepaid: u64,
 }
 
@@ -180,8 +181,8 @@ impl Pace {
         })
     }
 
-    /// How much may go now; waits until that is something. A piece that went in part goes on
-    /// without a wait.
+    /// Waits until bytes may be sent, and returns how many. A partly sent piece continues without a
+    /// wait.
     pub fn poll_allowance(&mut self, cx: &mut Context<'_>) -> Poll<u64> {
         while self.granted == 0 {
             if let Some(held) = self.sleep.as_mut().filter(|held| held.is_set) {
@@ -226,7 +227,7 @@ impl Pace {
         }
     }
 
-    /// Charges what went.
+    /// Charges sent bytes.
     pub fn charge(&mut self, bytes: u64) {
         if bytes == 0 {
             return;
@@ -437,7 +438,7 @@ mod tests {
             }
         };
         let short = async {
-            // The long one is under way.
+            // The long one is in progress.
             while pieces.get() < 3 {
                 tokio::task::yield_now().await;
             }

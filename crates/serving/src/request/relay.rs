@@ -13,14 +13,14 @@ use std::task::{Context, Poll, ready};
 /// Bytes after which other connections get their turn.
 const TURN_BYTES_MAX: usize = 1 << 20;
 
-/// How it was over.
+/// The way a relay ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RelayEnd {
-    /// Both ways have ended.
+    /// Both directions have ended.
     Whole,
-    /// The client's connection broke.
+    /// The connection to the client broke.
     ClientGone,
-    /// The other one broke.
+    /// The other connection broke.
     Cut,
     /// Nothing has moved for too long.
     Idle,

@@ -29,8 +29,8 @@ pub struct Session {
     /// Requests so far.
     pub requests: u32,
     pub http2: Http2Terms,
-    /// Of the worker's tails, the one that tells of this listener's HTTP/3; the plain one where
-    /// nothing is to be told.
+    /// Index of the worker's common headers: those that advertise this listener's HTTP/3, or the
+    /// plain ones.
     common_headers: usize,
     /// Those of the host that the connection is for, as far as that is known before a request;
     /// `None`: the server's.
@@ -44,11 +44,11 @@ pub struct Session {
     bans_seen: u64,
 }
 
-/// How a connection goes on with a request.
+/// Decision about a connection at the beginning of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begun {
     Stays,
-    /// It has to be the last one.
+    /// It is the connection's last request.
     Last,
     /// It is not answered: the client is banned.
     Banned,
@@ -63,14 +63,14 @@ pub struct Http2Terms {
     pub extended_connect: bool,
 }
 
-/// Whether a response may go at once, as far as throttling is concerned.
+/// Result of rate limits for a response from the route cache.
 pub enum Throttled {
     No,
-    /// Its body has to be paced.
+    /// The response body has to be paced.
     Paced(Pace),
     /// The request has to wait, or is refused.
     Held(Admission),
-    /// It can't be answered from what is kept.
+    /// The request can't be answered from the route cache.
     Dispatch,
 }
 
@@ -136,8 +136,8 @@ impl Session {
         })
     }
 
-    /// Whether this connection's handshake was held to what the site demands. Costs two comparisons
-    /// where all sites demand the same.
+    /// Returns true if this connection's handshake met the site's requirements. Costs two
+    /// comparisons if all sites have the same requirements.
     pub fn is_good_for(&mut self, generation: &Generation, site: usize) -> bool {
         self.held_policy.is_good_for(&self.client, generation, site)
     }
@@ -238,7 +238,7 @@ impl Session {
         }
     }
 
-    /// Whether the connection is to end as soon as nothing is under way on it.
+    /// Returns true if the connection has to end as soon as it is idle.
     pub fn is_draining(&self) -> bool {
         self.permit.is_draining()
     }
@@ -276,8 +276,8 @@ impl Session {
         }
     }
 
-    /// Whether the site that was asked lets an HTTP/1 connection go on, and how long without a
-    /// request. Costs a comparison where no site has limits of its own.
+    /// Returns true if the requested site lets an HTTP/1 connection continue, and notes its
+    /// keep-alive timeout. Costs a comparison if no site has limits of its own.
     pub fn stays_at(&mut self, generation: &Generation, site: usize) -> bool {
         if !generation.limits_differ {
             return true;
@@ -288,7 +288,7 @@ impl Session {
             || u64::from(self.requests) < limits.requests_per_connection_max
     }
 
-    /// Of heads, and of writing.
+    /// Limits on heads and on writing.
     pub fn limits<'s>(&'s self, generation: &'s Generation) -> &'s Limits {
         self.limits.as_deref().unwrap_or(&generation.model.limits)
     }

@@ -4,6 +4,8 @@
 //! Caveat: names are arbitrary bytes.
 //! Out of scope: reading the directory.
 
+use saker_http::query;
+
 /// Limit; the page says if there are more.
 pub const ENTRIES_MAX: usize = 10_000;
 
@@ -15,7 +17,7 @@ pub struct Entry {
     pub mtime_s: i64,
 }
 
-/// The entries of a directory, and whether some are left out.
+/// Entries of a directory, and whether some are left out.
 #[derive(Debug, Default)]
 pub struct Entries {
     pub list: Vec<Entry>,
@@ -42,8 +44,8 @@ pub fn order(query: &[u8]) -> Order {
         by: Column::Name,
         descending: false,
     };
-    for part in query.split(|byte| matches!(byte, b';' | b'&')) {
-        match part {
+    for parameter in query::parameters_with_semicolons(query) {
+        match parameter.text {
             b"C=N" => order.by = Column::Name,
             b"C=M" => order.by = Column::Modified,
             b"C=S" => order.by = Column::Size,

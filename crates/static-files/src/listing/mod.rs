@@ -35,10 +35,10 @@ pub async fn respond(
     exchange.trace("content", None, || {
         "a folder without an index file: listed".into()
     });
-    let Some(root) = exchange.site.root.clone() else {
+    let Some(root) = exchange.routing.site.root.clone() else {
         return Response::new(Status::NOT_FOUND);
     };
-    let files = &exchange.settings.files;
+    let files = &exchange.routing.settings.files;
     let policy = link_policy(files.symlinks);
     let place = Place {
         watcher: watcher.clone(),
@@ -51,14 +51,14 @@ pub async fn respond(
         path: exchange.path.clone(),
         order: order(exchange.query.as_deref().unwrap_or_default()),
         json: prefers_json(exchange.head.view()),
-        settings: Arc::clone(&exchange.settings),
+        settings: Arc::clone(&exchange.routing.settings),
     };
     let json = page.json;
     let work = move |cancel: &Cancel| {
         let entries = read(&place, &folder.file, cancel)?;
         io::Result::Ok((entries.truncated, page.body(entries)))
     };
-    match jobs::run(JobKind::Listing, Some(exchange.site_index), work).await {
+    match jobs::run(JobKind::Listing, Some(exchange.routing.site_index), work).await {
         Ok(Ok((truncated, body))) => answer(json, truncated, body),
         Ok(Err(error)) => {
             if error.kind() != io::ErrorKind::Interrupted {
@@ -251,7 +251,7 @@ fn prefers_json(head: HeadView<'_>) -> bool {
     weight("application/json") > weight("text/html")
 }
 
-/// How specific an item of Accept is for a type, and its quality in thousandths.
+/// Specificity of an item of Accept for a type, and its quality in thousandths.
 fn rate(item: &[u8], wanted: &str) -> Option<(u8, u16)> {
     let text = std::str::from_utf8(item).ok()?.to_ascii_lowercase();
     let mut pieces = text.split(';').map(str::trim);

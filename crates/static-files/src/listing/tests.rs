@@ -116,7 +116,7 @@ fn nothing_is_listed_that_could_not_be_fetched() {
 fn the_answer_is_not_kept_and_says_what_it_is() {
     let folder = sample();
     let (response, exchange) = list(&folder, "/", &[], SymlinkPolicy::Inside);
-    assert!(exchange.request_dependent && exchange.reusable.is_none());
+    assert!(exchange.cache.request_dependent && exchange.cache.cached_route.is_none());
     let shown = [
         "content-type",
         "vary",

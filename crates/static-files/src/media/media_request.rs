@@ -6,9 +6,9 @@
 //! Out of scope: whether the file has that part.
 
 use saker_config::model::FlvStart;
-use saker_http::HeadView;
+use saker_http::{HeadView, query};
 use saker_media::Times;
-use saker_pipeline::{Exchange, Response, Reusable};
+use saker_pipeline::{CachedRoute, Exchange, Response};
 use std::rc::Rc;
 
 /// Handler names of mod_flvx, of mod_h264_streaming, and our own.
@@ -47,7 +47,10 @@ pub enum Hls {
 
 /// The kind of file by its name, if it is to be handled at all.
 pub fn form(exchange: &Exchange, relative: &[u8]) -> Option<Form> {
-    let (media, handler) = (&exchange.settings.media, exchange.handler.as_deref());
+    let (media, handler) = (
+        &exchange.routing.settings.media,
+        exchange.routing.handler.as_deref(),
+    );
     let paced = media.rate_percent.is_some();
     let is_flv =
         handler == Some(FLV_HANDLER) || (media.flv || paced) && ends_with(relative, b".flv");
@@ -58,14 +61,17 @@ pub fn form(exchange: &Exchange, relative: &[u8]) -> Option<Form> {
 
 /// The part that the query asks for. `None`: the whole file.
 pub fn by_query(exchange: &Exchange, form: Form) -> Option<Wanted> {
-    let (media, handler) = (&exchange.settings.media, exchange.handler.as_deref());
+    let (media, handler) = (
+        &exchange.routing.settings.media,
+        exchange.routing.handler.as_deref(),
+    );
     let query = exchange.query.as_deref()?;
     match form {
         Form::Flv if media.flv || handler == Some(FLV_HANDLER) => match media.flv_start {
             FlvStart::Bytes => {
                 let (start, end) = (
-                    value(query, b"start").and_then(whole),
-                    value(query, b"end").and_then(whole),
+                    query::value(query, b"start").and_then(whole),
+                    query::value(query, b"end").and_then(whole),
                 );
                 (start.is_some() || end.is_some()).then(|| Wanted::FlvBytes {
                     start: start.unwrap_or(0),
@@ -81,14 +87,14 @@ pub fn by_query(exchange: &Exchange, form: Form) -> Option<Wanted> {
 
 /// The file, from the root, and the part of it.
 pub fn by_name(exchange: &Exchange) -> Option<(Vec<u8>, Hls)> {
-    let is_handled = exchange.handler.as_deref() == Some(HLS_HANDLER);
-    if !exchange.settings.media.hls && !is_handled {
+    let is_handled = exchange.routing.handler.as_deref() == Some(HLS_HANDLER);
+    if !exchange.routing.settings.media.hls && !is_handled {
         return None;
     }
-    let (file, name) = match &exchange.mapped {
-        Some(mapped) if !exchange.path_info.is_empty() => (
+    let (file, name) = match &exchange.routing.mapped {
+        Some(mapped) if !exchange.routing.path_info.is_empty() => (
             mapped.relative.as_slice(),
-            exchange.path_info.strip_prefix(b"/")?,
+            exchange.routing.path_info.strip_prefix(b"/")?,
         ),
         Some(mapped) => split(&mapped.relative)?,
         None => split(exchange.path.strip_prefix(b"/")?)?,
@@ -104,9 +110,9 @@ pub fn by_name(exchange: &Exchange) -> Option<(Vec<u8>, Hls)> {
 
 /// Answers like the representation, unless the query may ask for a part; that needs a full
 /// dispatch.
-pub struct Unsought(pub Rc<dyn Reusable>);
+pub struct Unsought(pub Rc<dyn CachedRoute>);
 
-impl Reusable for Unsought {
+impl CachedRoute for Unsought {
     fn answer(&self, head: HeadView<'_>, now: i64) -> Option<Response> {
         let target = head.target();
         let query = target
@@ -114,7 +120,7 @@ impl Reusable for Unsought {
             .position(|byte| *byte == b'?')
             .and_then(|at| target.get(at + 1..));
         let seeks = query.is_some_and(|query| {
-            value(query, b"start").is_some() || value(query, b"end").is_some()
+            query::value(query, b"start").is_some() || query::value(query, b"end").is_some()
         });
         if seeks {
             None
@@ -161,17 +167,10 @@ fn ends_with(name: &[u8], ending: &[u8]) -> bool {
             .is_some_and(|end| end.eq_ignore_ascii_case(ending))
 }
 
-/// The first value of this name in a query.
-fn value<'q>(query: &'q [u8], name: &[u8]) -> Option<&'q [u8]> {
-    query
-        .split(|byte| *byte == b'&')
-        .find_map(|pair| pair.strip_prefix(name)?.strip_prefix(b"="))
-}
-
 fn times(query: &[u8]) -> Option<Times> {
     let (start, end) = (
-        value(query, b"start").and_then(milliseconds),
-        value(query, b"end").and_then(milliseconds),
+        query::value(query, b"start").and_then(milliseconds),
+        query::value(query, b"end").and_then(milliseconds),
     );
     (start.is_some() || end.is_some()).then(|| Times {
         start_ms: start.unwrap_or(0),

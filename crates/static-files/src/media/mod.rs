@@ -22,9 +22,9 @@ use saker_config::model::{Rate, Settings};
 use saker_content::Content;
 use saker_files::Metadata;
 use saker_http::Status;
-use saker_media::{Fault, Piece, Source, flv, hls, mp4};
+use saker_media::{MediaError, Piece, Source, flv, hls, mp4};
 use saker_net::jobs::{self, Cancel, JobKind};
-use saker_pipeline::{Chunk, Exchange, Reusable};
+use saker_pipeline::{CachedRoute, Chunk, Exchange};
 use saker_telemetry::{error_log, message};
 use std::{fs::File, io, os::unix::fs::FileExt, rc::Rc, sync::Arc};
 
@@ -53,8 +53,8 @@ pub fn reusable(
     exchange: &Exchange,
     relative: &[u8],
     representation: &Rc<Representation>,
-) -> Rc<dyn Reusable> {
-    let plain = Rc::clone(representation) as Rc<dyn Reusable>;
+) -> Rc<dyn CachedRoute> {
+    let plain = Rc::clone(representation) as Rc<dyn CachedRoute>;
     if media_request::form(exchange, relative).is_some() {
         Rc::new(Unsought(plain))
     } else {
@@ -106,7 +106,7 @@ impl Media {
 
     /// Paces a file, where configured (`media_rate`) and the file has a duration.
     pub async fn pace(&self, exchange: &mut Exchange, found: &LocatedFile) {
-        let media = &exchange.settings.media;
+        let media = &exchange.routing.settings.media;
         let (Some(percent), Some(form)) = (
             media.rate_percent,
             media_request::form(exchange, &found.relative),
@@ -127,7 +127,9 @@ impl Media {
             };
             known.map_or_else(|| read(&source, form, bytes_max).map(Arc::new), Ok)
         };
-        let Ok(Ok(known)) = jobs::run(JobKind::Media, Some(exchange.site_index), read).await else {
+        let Ok(Ok(known)) =
+            jobs::run(JobKind::Media, Some(exchange.routing.site_index), read).await
+        else {
             return;
         };
         self.indexes.put(&metadata, &known);
@@ -140,9 +142,9 @@ impl Media {
                 rate.bytes_per_s, rate.after_bytes
             )
         });
-        let mut settings = Settings::clone(&exchange.settings);
+        let mut settings = Settings::clone(&exchange.routing.settings);
         settings.throttle.out_response = Some(rate);
-        exchange.settings = Arc::new(settings);
+        exchange.routing.settings = Arc::new(settings);
     }
 
     async fn make(
@@ -150,7 +152,7 @@ impl Media {
         exchange: &Exchange,
         found: &LocatedFile,
         wanted: Wanted,
-    ) -> Result<Option<Made>, Fault> {
+    ) -> Result<Option<Made>, MediaError> {
         let metadata = found.original.metadata;
         let job = Job {
             file: found.original.file.try_clone()?,
@@ -158,12 +160,14 @@ impl Media {
             known: self.indexes.find(&metadata),
             wanted,
             version: version(&metadata),
-            index_bytes_max: exchange.settings.media.index_bytes_max,
-            fragment_ms: exchange.settings.media.hls_fragment_ms,
+            index_bytes_max: exchange.routing.settings.media.index_bytes_max,
+            fragment_ms: exchange.routing.settings.media.hls_fragment_ms,
         };
-        let done = jobs::run(JobKind::Media, Some(exchange.site_index), move |cancel| {
-            job.run(cancel)
-        })
+        let done = jobs::run(
+            JobKind::Media,
+            Some(exchange.routing.site_index),
+            move |cancel| job.run(cancel),
+        )
         .await;
         let (known, made) = done.map_err(io::Error::from)??;
         known
@@ -182,7 +186,7 @@ impl Media {
         made: Made,
     ) -> Rc<Representation> {
         let metadata = found.original.metadata;
-        let file_type = || names::content_type(&exchange.settings.files, &found.relative);
+        let file_type = || names::content_type(&exchange.routing.settings.files, &found.relative);
         let file_type = || {
             file_type()
                 .and_then(|text| String::from_utf8(text).ok())
@@ -197,12 +201,12 @@ impl Media {
             Wanted::Hls(_) => (exchange.path.clone(), made.media_type.into(), true),
             _ => (Vec::new(), file_type().into(), false),
         };
-        let max_age_s = exchange.settings.media.hls_max_age_s;
+        let max_age_s = exchange.routing.settings.media.hls_max_age_s;
         let derived = Derived {
             name,
             content: content(&found.original.file, metadata, made.pieces),
             content_type,
-            suffix: suffix(wanted, exchange.settings.media.hls_fragment_ms),
+            suffix: suffix(wanted, exchange.routing.settings.media.hls_fragment_ms),
             cache_control: is_shared.then(|| format!("max-age={max_age_s}").into()),
             is_shared,
         };
@@ -211,11 +215,11 @@ impl Media {
 }
 
 /// The status for a part that can't be made; logs why.
-fn refusal(exchange: &Exchange, found: &LocatedFile, fault: &Fault) -> Status {
+fn refusal(exchange: &Exchange, found: &LocatedFile, fault: &MediaError) -> Status {
     let name = String::from_utf8_lossy(&found.relative);
     match fault {
-        Fault::Beyond => Status::NOT_FOUND,
-        Fault::Read(error)
+        MediaError::Beyond => Status::NOT_FOUND,
+        MediaError::Read(error)
             if matches!(
                 error.kind(),
                 io::ErrorKind::ResourceBusy | io::ErrorKind::TimedOut
@@ -258,7 +262,7 @@ struct Made {
 type Done = (Option<Arc<MediaIndex>>, Option<Made>);
 
 impl Job {
-    fn run(self, cancel: &Cancel) -> Result<Done, Fault> {
+    fn run(self, cancel: &Cancel) -> Result<Done, MediaError> {
         let source = OnDisk {
             file: self.file,
             length: self.file_bytes,
@@ -300,7 +304,12 @@ impl Job {
     }
 }
 
-fn of_hls(movie: &mp4::Movie, part: Hls, fragment_ms: u64, version: &str) -> Result<Made, Fault> {
+fn of_hls(
+    movie: &mp4::Movie,
+    part: Hls,
+    fragment_ms: u64,
+    version: &str,
+) -> Result<Made, MediaError> {
     let plan = hls::Plan::new(movie, fragment_ms)?;
     let pieces = match part {
         Hls::Main => vec![Piece::Memory(hls::main(&plan, version).into_bytes())],
@@ -318,7 +327,7 @@ fn of_hls(movie: &mp4::Movie, part: Hls, fragment_ms: u64, version: &str) -> Res
     })
 }
 
-fn read(source: &OnDisk, form: Form, index_bytes_max: u64) -> Result<MediaIndex, Fault> {
+fn read(source: &OnDisk, form: Form, index_bytes_max: u64) -> Result<MediaIndex, MediaError> {
     match form {
         Form::Flv => flv::Index::read_with_keys(source).map(MediaIndex::Flv),
         Form::Mp4 => mp4::Movie::read(source, index_bytes_max).map(MediaIndex::Movie),
@@ -355,7 +364,7 @@ fn version(metadata: &Metadata) -> String {
     )
 }
 
-/// What distinguishes the tag of a part from that of the file.
+/// Suffix that distinguishes the entity tag of a part from that of the file.
 fn suffix(wanted: Wanted, fragment_ms: u64) -> String {
     let end = |end: Option<u64>| end.map_or_else(String::new, |end| end.to_string());
     match wanted {

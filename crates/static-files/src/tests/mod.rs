@@ -9,7 +9,7 @@ use crate::test_site::{Folder, block_on, body_bytes, exchange, field};
 use saker_config::model::{FieldEdit, FieldEditAction, Origin, Settings, Site};
 use saker_files::Watcher;
 use saker_http::{RequestHead, Status, Version};
-use saker_pipeline::{Exchange, Handled, Handler, Response, ResponseHead, Reusable};
+use saker_pipeline::{CachedRoute, Exchange, Handled, Handler, Response, ResponseHead};
 use std::{os::unix::fs::symlink, rc::Rc, sync::Arc};
 
 /// Files up to this size are kept in memory.
@@ -53,13 +53,13 @@ impl Bench {
         self.get(target, &[]).0.status.0
     }
 
-    fn reusable(&self, target: &str, fields: &[(&str, &str)]) -> Rc<dyn Reusable> {
-        self.get(target, fields).1.reusable.unwrap()
+    fn reusable(&self, target: &str, fields: &[(&str, &str)]) -> Rc<dyn CachedRoute> {
+        self.get(target, fields).1.cache.cached_route.unwrap()
     }
 }
 
 fn answer(
-    reusable: &Rc<dyn Reusable>,
+    reusable: &Rc<dyn CachedRoute>,
     target: &str,
     fields: &[(&str, &str)],
     now: i64,
@@ -101,8 +101,8 @@ fn a_small_file_is_answered_from_memory_again_and_again() {
         ("image/png", "4")
     );
     assert_eq!(body_bytes(&response.body), b"png!");
-    assert!(!exchange.stamps.is_empty());
-    let reusable = exchange.reusable.unwrap();
+    assert!(!exchange.cache.change_tokens.is_empty());
+    let reusable = exchange.cache.cached_route.unwrap();
     let again = answer(&reusable, "/a/small.png?v=2", &[], exchange.now).unwrap();
     let (ResponseHead::Ready(one), ResponseHead::Ready(two)) = (&response.head, &again.head) else {
         panic!("built")
@@ -147,7 +147,7 @@ fn statuses_by_path() {
     for (target, expected) in cases {
         assert_eq!(bench.status(target), expected, "{target}");
     }
-    assert!(bench.get("/nothing", &[]).1.reusable.is_none());
+    assert!(bench.get("/nothing", &[]).1.cache.cached_route.is_none());
 }
 
 #[test]
@@ -206,7 +206,10 @@ fn folders_get_their_slash_on_this_host() {
             "{target}"
         );
         assert_eq!(
-            (exchange.reusable.is_some(), exchange.request_dependent),
+            (
+                exchange.cache.cached_route.is_some(),
+                exchange.cache.request_dependent
+            ),
             (kept, !kept),
             "{target}"
         );
@@ -264,7 +267,7 @@ fn large_files_stay_files_and_parts_of_them_too() {
     assert!(matches!(&response.body, saker_pipeline::Body::File(part) if part.check.is_some()));
     assert_eq!(body_bytes(&response.body), data);
     let part = answer(
-        &exchange.reusable.unwrap(),
+        &exchange.cache.cached_route.unwrap(),
         "/",
         &[("Range", "bytes=9999-")],
         exchange.now,

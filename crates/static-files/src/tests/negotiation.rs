@@ -158,7 +158,7 @@ fn conditions_ranges_and_codings() {
     for (fields, expected) in rows {
         let (response, exchange) = bench.get("/x.txt", fields);
         assert_eq!(summary(&response), *expected, "{fields:?}");
-        let kept = exchange.reusable.unwrap();
+        let kept = exchange.cache.cached_route.unwrap();
         match answer(&kept, "/x.txt", fields, exchange.now) {
             Some(response) => assert_eq!(summary(&response), *expected, "kept: {fields:?}"),
             None => assert!(response.status.is_error(), "declined: {fields:?}"),
@@ -300,7 +300,15 @@ fn a_coding_that_gains_nothing_is_dropped() {
     let fields = [("Accept-Encoding", "gzip, br, zstd")];
     let (response, exchange) = bench.get("/x.txt", &fields);
     assert_eq!(summary(&response), "200 - - Accept-Encoding");
-    assert!(answer(&exchange.reusable.unwrap(), "/x.txt", &fields, exchange.now).is_some());
+    assert!(
+        answer(
+            &exchange.cache.cached_route.unwrap(),
+            "/x.txt",
+            &fields,
+            exchange.now
+        )
+        .is_some()
+    );
 }
 
 /// The second of two requests at once waits for what the first one makes.

@@ -1,9 +1,10 @@
-//! Access logs of many hosts, a file for each, through a bounded set of open ones.
+//! Access logs of many hosts, a file for each, with a limited number of open files.
 //!
-//! Whoever writes puts the host's name and a NUL before each line ([`begin_line`]); a batch is
-//! sorted by name, and each file is written once. The file that was written longest ago is closed
-//! for the next. Difficulty: names come from strangers. They were checked for what a file name may
-//! have, and whoever asks for a host that nobody serves is `_`.
+//! Called by: the access log, which puts the host's name and a NUL before each line
+//! ([`begin_line`]). A batch is sorted by name, and each file is written once. The least recently
+//! written file is closed for the next.
+//! Caveat: names come from clients. They have been checked for characters valid in a file name, and
+//! unknown hosts share the file `_`.
 
 use super::{line_sink::line_count, open::open_append};
 use crate::{message, report};
@@ -18,11 +19,11 @@ use std::{
 const OPEN_MAX: usize = 128;
 /// Stands for the name in a path.
 pub const PLACE: &str = "%{host}";
-/// Whoever has no file of his own.
+/// Name for hosts without a file of their own.
 pub const OTHERS: &str = "_";
 const BETWEEN: u8 = 0;
 
-/// What has to stand before a line.
+/// Begins a line with its host's name.
 pub fn begin_line(name: &str, line: &mut Vec<u8>) {
     line.extend_from_slice(name.as_bytes());
     line.push(BETWEEN);
@@ -74,7 +75,7 @@ impl HostFiles {
         written
     }
 
-    /// All are opened again by their names when they are next written to.
+    /// Reopens all files by their names when they are next written to.
     pub fn reopen(&mut self) {
         self.open.clear();
         self.has_failed = false;

@@ -1,13 +1,11 @@
-//! Where access logs go: files shared by all workers, log programs, standard output.
+//! Targets of access logs: files shared by all workers, log programs, standard output.
 //!
-//! Place in the walk: `pipeline/log.rs` appends to its worker's [`LogBuffer`]; the worker's tick,
-//! or a full buffer, hands the lines to the [`LogFile`]; USR1 reopens it.
-//!
-//! The one difficulty: one intact file from all cores. Batches of whole lines are written under a
-//! lock ([`super::line_sink`] says what happens when the disk is full); whatever is not a regular
-//! file may block and is written by a thread of its own.
-//!
-//! Absent on purpose: fsync; an access log is not a journal.
+//! Called by: `pipeline/log.rs`, which appends to its worker's [`LogBuffer`]; the worker's tick, or
+//! a full buffer, hands the lines to the [`LogFile`]; USR1 reopens it.
+//! Caveat: one intact file from all cores. Batches of whole lines are written under a lock
+//! ([`super::line_sink`] handles a full disk); targets other than regular files may block and are
+//! written by a thread of their own.
+//! Out of scope: fsync; an access log is not a journal.
 
 use super::by_host::HostFiles;
 use super::line_sink::{Event, LineSink, Outcome, Sink, line_count};
@@ -40,7 +38,7 @@ pub enum LogTarget {
     ByHost(PathBuf),
     /// Command of a log program, without the leading `|`.
     Program(String),
-    /// Of error logs alone.
+    /// For error logs only.
     Syslog(Syslog),
 }
 
@@ -68,7 +66,7 @@ pub struct Flushed {
 /// One access log, shared by all workers.
 #[derive(Debug)]
 pub struct LogFile {
-    /// As messages name it.
+    /// Name for messages.
     name: String,
     way: Way,
 }
@@ -324,8 +322,8 @@ impl Drop for LogBuffer {
 #[derive(Debug)]
 struct FileSink {
     file: File,
-    /// Length of the file after a write that came short; only if nobody appended since may the end
-    /// be cut off.
+    /// Length of the file after a short write. The end is cut off only if no other process has
+    /// appended since.
     torn_at: Option<u64>,
 }
 
@@ -360,8 +358,8 @@ impl Sink for FileSink {
     }
 }
 
-/// Standard output, terminals, named pipes, devices. What they refuse is lost; only the error log
-/// says so.
+/// Standard output, terminals, named pipes, devices. Lines that they refuse are lost; only the
+/// error log tells.
 struct Blocking<W> {
     name: String,
     stream: W,

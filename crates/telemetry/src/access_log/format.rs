@@ -1,13 +1,10 @@
-//! The language of log formats: Apache's `LogFormat` (httpd 2.4, mod_log_config and mod_logio), and
-//! our names for whole lines.
+//! The language of log formats: Apache's `LogFormat` (mod_log_config and mod_logio), and our names
+//! for whole lines.
 //!
-//! Place in the walk: parsed when a configuration is built; `render` runs over the items for every
-//! request.
-//!
-//! The one difficulty: between `%` and its letter, conditions, `<` or `>`, and an argument in
-//! braces stand in any order, and each letter has its own idea of what the argument means.
-//!
-//! Absent on purpose: whatever is unknown is an error, never printed as it stands.
+//! Called by: the configuration, which parses them; `render` runs over the items for every request.
+//! Caveat: between `%` and its letter, conditions, `<` or `>`, and an argument in braces come in
+//! any order, and the meaning of the argument depends on the letter.
+//! Out of scope: unknown items; they are an error, never printed as they stand.
 
 use super::item::{Condition, Item, Kind, TimeForm, Unit};
 use super::needs::Needs;
@@ -20,7 +17,7 @@ const COMMON: &str = r#"%h %l %u %t "%r" %>s %b"#;
 const COMBINED: &str = r#"%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i""#;
 const VHOST_COMBINED: &str = r#"%v:%p %h %l %u %t "%r" %>s %O "%{Referer}i" "%{User-Agent}i""#;
 
-/// Why a format text is refused.
+/// Reason why a format is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatError {
     /// Byte offset into the text.
@@ -128,7 +125,7 @@ impl Format {
 }
 
 impl Needs {
-    /// What two formats need together.
+    /// Union of the needs of two formats.
     pub fn and(self, other: Needs) -> Needs {
         Needs {
             duration: self.duration || other.duration,
@@ -145,7 +142,7 @@ impl Needs {
         }
     }
 
-    /// True if the walk has to leave anything for the line besides its answer.
+    /// Returns true if the line needs facts of the dispatch in addition to the response.
     pub fn walk_facts(self) -> bool {
         self.notes || self.environment || self.file || self.walk
     }
@@ -191,10 +188,10 @@ struct Parser<'a> {
     may_break: bool,
 }
 
-/// What stands between `%` and the letter.
+/// Modifiers between `%` and the letter.
 #[derive(Default)]
 struct Modifiers<'a> {
-    /// Where the `%` is.
+    /// Position of the `%`.
     start: usize,
     argument: &'a str,
     /// `Some(true)` for `>`, `Some(false)` for `<`.
@@ -224,8 +221,8 @@ impl<'a> Parser<'a> {
         byte
     }
 
-    /// As Apache: `\t` and `\\` mean something, any other backslash stands for itself. `\n` and
-    /// `\r` would break lines in two.
+    /// Handles a backslash like Apache: `\t` and `\\` are escapes, any other backslash stands for
+    /// itself. `\n` and `\r` would break lines in two.
     fn backslash(&mut self) -> Result<(), FormatError> {
         let escaped = self.text.as_bytes().get(self.at).copied();
         match escaped {
@@ -358,7 +355,7 @@ fn kind(letter: u8, modifiers: &Modifiers<'_>) -> Result<Kind, FormatError> {
         b'H' => Kind::Protocol,
         b'i' => request_field(name(modifiers)?),
         b'k' => Kind::KeepaliveCount,
-        // The remote logname needs an ident service, which nobody runs.
+        // The remote logname needs an ident service, which does not exist in practice.
         b'l' => Kind::Literal(Box::from(*b"-")),
         b'L' if modifiers.argument == "c" => Kind::ConnectionLogId,
         b'L' => Kind::LogId,

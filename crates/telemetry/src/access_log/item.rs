@@ -25,7 +25,7 @@ impl Condition {
 pub(super) enum Kind {
     Literal(Box<[u8]>),
     ClientAddress,
-    /// Or its address, where nobody looked it up.
+    /// The client's name, or its address if it was not looked up.
     ClientName,
     PeerAddress,
     LocalAddress,

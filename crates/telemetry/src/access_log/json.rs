@@ -1,8 +1,8 @@
-//! The `json` format: one object per line, always the same keys in the same order, `null` for what
-//! is not known.
+//! The `json` format: one object per line, always the same keys in the same order, `null` for
+//! unknown values.
 //!
-//! The one difficulty: requests are bytes, JSON is Unicode. Bytes that are not UTF-8 become U+FFFD,
-//! so that a line is always valid.
+//! Caveat: requests are bytes, JSON is Unicode. Bytes that are not UTF-8 become U+FFFD, so that a
+//! line is always valid.
 
 use super::render::protocol;
 use super::{ConnectionStatus, LogClock, Needs, Record};
@@ -38,7 +38,7 @@ pub(super) fn object(record: &Record<'_>, clock: &mut LogClock, out: &mut Vec<u8
     string("path", non_empty(record.path), out);
     string("query", record.query, out);
     string("protocol", non_empty(protocol(record).as_bytes()), out);
-    // What could not be parsed is only known as a line.
+    // Unparsable requests are only known by their line.
     string(
         "request",
         record.head.is_none().then_some(record.request_line),

@@ -1,11 +1,10 @@
-//! Whole lines or none: what happens when a file takes only part of a batch.
+//! Writes whole lines, even when a file takes only part of a batch.
 //!
-//! Place in the walk: under the lock of a [`super::LogFile`]. Pure but for its [`Sink`], so that
-//! tests can be the full disk.
-//!
-//! The one difficulty: a disk that fills up takes half a line. The rest of that line stays here and
-//! goes out before anything else, so that the file continues where it broke; meanwhile later
-//! batches are dropped and counted, because memory is no place for a log.
+//! Called by: [`super::LogFile`], under its lock. Pure except for its [`Sink`], so that tests can
+//! simulate a full disk.
+//! Caveat: a disk that fills up takes half a line. The rest of that line stays here and is written
+//! before anything else, so that the file continues where it broke; later batches are dropped and
+//! counted in the meantime, because memory is no place for a log.
 
 use std::io;
 
@@ -15,16 +14,16 @@ const PENDING_BYTES_MAX: usize = 128 * 1024;
 pub(super) trait Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Takes the last `bytes` written back; false where that cannot be done safely.
+    /// Takes the last `bytes` written back; false if that cannot be done safely.
     fn take_back(&mut self, bytes: usize) -> bool;
 }
 
 #[derive(Debug)]
 pub(super) struct LineSink<S> {
     sink: S,
-    /// From the start of the torn line on.
+    /// Bytes from the start of the torn line on.
     pending: Vec<u8>,
-    /// How much of `pending` is in the sink already; less than its first line.
+    /// Bytes of `pending` that are in the sink already; less than its first line.
     sent: usize,
     failing: bool,
     /// Lines lost since it fails.
@@ -83,8 +82,8 @@ impl<S: Sink> LineSink<S> {
         outcome
     }
 
-    /// The end: a line that cannot be completed is taken back, so that whoever appends next begins
-    /// a line of his own.
+    /// Closes the sink. An incomplete line is taken back, so that the next writer begins with a
+    /// line of its own.
     pub(super) fn close(&mut self) -> Outcome {
         let mut outcome = self.write_batch(b"");
         if self.sent > 0 {
@@ -143,7 +142,7 @@ impl<S: Sink> LineSink<S> {
     }
 }
 
-/// How far it came, and why no farther.
+/// Writes as much as possible. Returns the number of bytes written, and the error that stopped it.
 fn write_all(sink: &mut impl Sink, bytes: &[u8]) -> (usize, io::Result<()>) {
     let mut sent = 0;
     while sent < bytes.len() {

@@ -1,8 +1,8 @@
-//! The access log: what a line says ([`Format`]), about what ([`Record`]), and where it goes
+//! The access log: the format of a line ([`Format`]), its facts ([`Record`]), and its target
 //! ([`LogFile`], [`LogBuffer`]).
 //!
-//! Place in the walk: `pipeline/log.rs`, once per exchange, whatever happened. A worker renders the
-//! line into its own [`LogBuffer`]; the buffer goes to the shared [`LogFile`] when it is full or a
+//! Called by: `pipeline/log.rs`, once per exchange, whatever happened. A worker renders the line
+//! into its own [`LogBuffer`]; the buffer goes to the shared [`LogFile`] when it is full or a
 //! second old.
 
 pub mod by_host;

@@ -14,7 +14,7 @@ pub struct Needs {
     pub environment: bool,
     pub trailers: bool,
     pub file: bool,
-    /// How the request was dispatched: its handler, internal redirects.
+    /// The dispatch of the request: its handler, internal redirects.
     pub walk: bool,
     pub tls: bool,
 }

@@ -1,16 +1,13 @@
-//! Log programs: `|command arguments` gets the lines on its standard input, as Apache's piped logs
-//! do.
+//! Log programs: `|command arguments` receives the lines on its standard input, like Apache's piped
+//! logs.
 //!
-//! Place in the walk: behind a [`QueueWriter`](crate::queue_writer::QueueWriter), whose thread is
-//! the only one that ever waits here.
-//!
-//! The one difficulty: a program that ends. It is started again, later each time, and gets the line
-//! that broke again from its start.
-//!
-//! Somebody else may start them in this process's place ([`start_programs_with`]); then they are
-//! not its children, and their end shows by their pipe alone.
-//!
-//! Absent on purpose: restarting the program on reopen; it is told nothing and rotates as it likes.
+//! Called by: a [`QueueWriter`](crate::queue_writer::QueueWriter), whose thread is the only one
+//! that waits here.
+//! Caveat: programs end. A program is restarted, with increasing delays, and receives the
+//! interrupted line again from its start. Another process (the broker) may start programs instead
+//! ([`start_programs_with`]); then they are not children of this process, and only their pipe shows
+//! that they ended.
+//! Out of scope: restarting the program on reopen; it is not notified, and rotates as it likes.
 
 use crate::message;
 use crate::queue_writer::{Outlet, Stalled};
@@ -24,13 +21,12 @@ use std::time::{Duration, Instant};
 const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(60);
 
-/// Starts a command, whose standard input is the other end of what is returned. `None`: that is not
-/// its business.
+/// Starts a command, and returns the other end of its standard input. `None`: not responsible.
 type StartProgram = Box<dyn Fn(&str) -> Option<io::Result<OwnedFd>> + Send + Sync>;
 
 static START_PROGRAM: OnceLock<StartProgram> = OnceLock::new();
 
-/// From here on this is asked first. The first one stays.
+/// Installs the function that is tried first from now on. Only the first call counts.
 pub fn start_programs_with(
     start_program: impl Fn(&str) -> Option<io::Result<OwnedFd>> + Send + Sync + 'static,
 ) {
@@ -46,7 +42,7 @@ pub(crate) struct Program {
 
 #[derive(Debug)]
 struct Running {
-    /// `None`: somebody else has started it.
+    /// `None`: the broker has started it.
     child: Option<Child>,
     input: ChildStdin,
     since: Instant,
@@ -177,7 +173,7 @@ impl Running {
         let Some(mut child) = self.child else {
             return String::new();
         };
-        // One that closed its input and lives on is of no use any more.
+        // A program that closed its input and lives on is useless.
         let _ = child.kill();
         child
             .wait()
@@ -185,7 +181,8 @@ impl Running {
     }
 }
 
-/// As Apache: plain and with a second bar the program itself, with a dollar sign through a shell.
+/// Builds the command, like Apache: plain and with a second bar the program itself, with a dollar
+/// sign through a shell.
 pub fn log_program(text: &str) -> io::Result<Command> {
     let text = text.trim();
     if let Some(script) = text.strip_prefix('$') {

@@ -1,7 +1,7 @@
-//! What an access log line can tell about one exchange, borrowed from wherever it lives.
+//! The facts of one exchange for an access log line, borrowed from wherever they are.
 //!
-//! The one difficulty: a record is built per request, so it only borrows; text that is the same for
-//! a whole connection (the client's address) is made once by the driver and passed in.
+//! Caveat: a record is built per request, so it only borrows; text that is the same for a whole
+//! connection (the client's address) is rendered once by the driver and passed in.
 
 use saker_http::{Fields, HeadView};
 use std::borrow::Cow;
@@ -17,20 +17,20 @@ pub enum ConnectionStatus {
     Close,
 }
 
-/// Who answers questions by name: notes (`%{NAME}n`), environment (`%{NAME}e`), trailers.
+/// Source of values by name: notes (`%{NAME}n`), environment (`%{NAME}e`), trailers.
 pub trait Lookup {
     fn value(&self, name: &str) -> Option<&[u8]>;
 }
 
-/// Who makes answers when he is asked: the TLS session's variables.
+/// Source of values computed on request: variables of the TLS session.
 pub trait Computed {
     fn value(&self, name: &str) -> Option<Cow<'_, str>>;
 }
 
 pub type Variables<'a> = &'a dyn Lookup;
 
-/// One exchange. Fill what you have and leave the rest to `..Record::default()`;
-/// [`crate::access_log::Needs`] says what is looked at.
+/// One exchange. Fill the known fields and leave the rest to `..Record::default()`;
+/// [`crate::access_log::Needs`] lists the fields in use.
 #[derive(Clone, Copy)]
 pub struct Record<'a> {
     /// `None` for a request that could not be parsed.
@@ -47,18 +47,18 @@ pub struct Record<'a> {
     pub peer_text: &'a [u8],
     /// `None` on Unix sockets.
     pub local: Option<SocketAddr>,
-    /// Port of the site's canonical name where that is not the local port.
+    /// Port of the site's canonical name if it is not the local port.
     pub canonical_port: Option<u16>,
-    /// Host asked for, without port.
+    /// Requested host, without port.
     pub host: &'a [u8],
     pub site_name: &'a str,
-    /// Decoded path as asked for, without query.
+    /// Requested path, decoded, without query.
     pub path: &'a [u8],
     /// Path after internal redirects (`%>U`), where it differs.
     pub final_path: Option<&'a [u8]>,
     /// Without the question mark.
     pub query: Option<&'a [u8]>,
-    /// After internal redirects, where it differs.
+    /// Query after internal redirects, if it differs.
     pub final_query: Option<Option<&'a [u8]>>,
     /// Status sent.
     pub status: u16,
@@ -73,7 +73,7 @@ pub struct Record<'a> {
     pub start_s: i64,
     pub start_us: u32,
     pub duration_us: Option<u64>,
-    /// Until the response head went out.
+    /// Time until the response head was sent.
     pub first_byte_us: Option<u64>,
     pub user: Option<&'a str>,
     pub file: Option<&'a [u8]>,
@@ -92,7 +92,7 @@ pub struct Record<'a> {
     pub tls: Option<&'a dyn Computed>,
     /// Id that error log lines about this exchange carry (`%L`).
     pub log_id: &'a str,
-    /// And those about its connection (`%{c}L`).
+    /// Id of the lines about its connection (`%{c}L`).
     pub connection_log_id: &'a str,
 }
 
@@ -157,7 +157,7 @@ impl Record<'_> {
             .saturating_add(i64::from(self.start_us))
     }
 
-    /// When it was over; the same as the beginning if the duration was not measured.
+    /// End of the exchange; the same as its beginning if the duration was not measured.
     pub fn end_us(&self) -> i64 {
         self.begin_us()
             .saturating_add(i64::try_from(self.duration_us.unwrap_or(0)).unwrap_or(i64::MAX))

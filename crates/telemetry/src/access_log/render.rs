@@ -1,7 +1,7 @@
-//! Rendering one item of a log line.
+//! Renders one item of a log line.
 //!
-//! Place in the walk: once per item and request, at the end of `pipeline/log.rs`. The one
-//! difficulty: cost; the items of `combined` are a few appends each.
+//! Called by: `pipeline/log.rs`, once per item and request.
+//! Caveat: cost; the items of `combined` are a few appends each.
 
 use super::item::{Item, Kind, TimeForm, Unit};
 use super::record::Variables;
@@ -151,8 +151,8 @@ fn joined<'a>(mut lines: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
     }
 }
 
-/// As Apache: the media type is logged without its parameters, and of other fields only Set-Cookie
-/// as a list.
+/// Like Apache: the media type is logged without its parameters, and of other fields only
+/// Set-Cookie as a list.
 fn response_field(fields: Option<&Fields>, name: &str, out: &mut Vec<u8>) {
     let Some(fields) = fields else {
         return out.push(b'-');
@@ -179,17 +179,9 @@ fn response_field(fields: Option<&Fields>, name: &str, out: &mut Vec<u8>) {
 }
 
 fn cookie<'a>(head: HeadView<'a>, name: &str) -> Option<&'a [u8]> {
-    let pairs = head
-        .all("cookie")
-        .flat_map(|line| line.split(|byte| *byte == b';'));
-    pairs
-        .filter_map(|pair| {
-            pair.iter()
-                .position(|byte| *byte == b'=')
-                .map(|at| (pair[..at].trim_ascii(), pair[at + 1..].trim_ascii()))
-        })
-        .find(|(key, _)| key.eq_ignore_ascii_case(name.as_bytes()))
-        .map(|(_, text)| text)
+    head.cookies()
+        .filter(|cookie| cookie.name.eq_ignore_ascii_case(name.as_bytes()))
+        .find_map(|cookie| cookie.value)
 }
 
 fn duration(duration_us: Option<u64>, unit: Unit, out: &mut Vec<u8>) {
@@ -217,7 +209,7 @@ fn status(record: &Record<'_>, last: bool, out: &mut Vec<u8>) {
     number_or_dash((status != 0).then_some(status.into()), out);
 }
 
-/// As Apache: an empty name shows as two quotes, so that it differs from none.
+/// Like Apache: an empty name shows as two quotes, unlike a missing one.
 fn user(user: Option<&str>, out: &mut Vec<u8>) {
     match user {
         Some("") => out.extend_from_slice(b"\"\""),

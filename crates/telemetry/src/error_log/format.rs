@@ -7,7 +7,7 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Format(pub(super) Vec<Item>);
 
-/// What `ErrorLogFormat` sets; `None`: the shape that lines have by themselves.
+/// Formats set by `ErrorLogFormat`; `None`: the default format.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Formats {
     pub message: Option<Format>,
@@ -22,7 +22,7 @@ pub(super) struct Item {
     /// A field begins here.
     pub(super) starts_field: bool,
     pub(super) when_empty: WhenEmpty,
-    /// Of less detailed messages it is left out.
+    /// Left out of less detailed messages.
     pub(super) level_min: u8,
 }
 
@@ -47,7 +47,7 @@ pub(super) enum Kind {
     Module,
     RequestId,
     ConnectionId {
-        /// Not where there is a request.
+        /// Omitted if there is a request.
         alone: bool,
     },
     ProcessId,
@@ -59,7 +59,7 @@ pub(super) enum Kind {
     Place,
     /// The system's error.
     Errno,
-    /// What is not known here.
+    /// A value that is not available here.
     Nothing,
 }
 

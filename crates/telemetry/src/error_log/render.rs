@@ -1,12 +1,12 @@
-//! Error log lines made by an `ErrorLogFormat`.
+//! Renders error log lines with an `ErrorLogFormat`.
 //!
 //! Called by: `error_log`, for each line of a log with a format of its own.
-//! Caveat: an empty item removes the whole field that it stands in, from the space before it to the
-//! one behind, unless it has a hyphen for that case, or drops the line.
+//! Caveat: an empty item removes its whole field, from the space before it to the one after it,
+//! unless it has a hyphen for that case, or drops the line.
 
 use super::{
-    about::{About, Asked},
     format::{Format, Kind, TimeForm, WhenEmpty},
+    log_context::{ContextItem, LogContext},
     text::{append_civil, append_errno},
 };
 use crate::{
@@ -15,14 +15,14 @@ use crate::{
 };
 use std::{cell::OnceCell, io::Write as _, panic::Location, time::Duration};
 
-/// One message, as formats see it.
+/// One message, as seen by formats.
 #[derive(Clone, Copy)]
 pub(super) struct Occasion<'a> {
     pub module: &'a str,
     pub level: &'a str,
-    /// As Apache counts: 3 is an error, 7 debugging, 8 and more traces.
+    /// Level as in Apache: 3 is an error, 7 debugging, 8 and more traces.
     pub level_number: u8,
-    pub about: &'a dyn About,
+    pub context: &'a dyn LogContext,
     pub now: Duration,
     /// Source line that logs the message.
     pub place: &'a Location<'a>,
@@ -73,37 +73,37 @@ impl Kind {
     /// Appends the item; returns false if it is empty.
     fn write(&self, occasion: &Occasion<'_>, out: &mut Vec<u8>) -> bool {
         let before = out.len();
-        let about = occasion.about;
-        let mut told = |asked: Asked<'_>| {
-            about
-                .tell(asked)
+        let context = occasion.context;
+        let mut told = |asked: ContextItem<'_>| {
+            context
+                .context_item(asked)
                 .iter()
                 .for_each(|text| append_escaped(text, out))
         };
         match self {
-            Kind::Client => told(Asked::Client),
-            Kind::Peer => told(Asked::Peer),
-            Kind::Local => told(Asked::Local),
-            Kind::Field(name) => told(Asked::Field(name)),
-            Kind::Variable(name) => told(Asked::Variable(name)),
-            Kind::Note(name) => told(Asked::Note(name)),
-            Kind::SiteName => told(Asked::SiteName),
-            Kind::HostName => told(Asked::HostName),
-            Kind::KeptAlive => told(Asked::KeptAlive),
+            Kind::Client => told(ContextItem::Client),
+            Kind::Peer => told(ContextItem::Peer),
+            Kind::Local => told(ContextItem::Local),
+            Kind::Field(name) => told(ContextItem::Field(name)),
+            Kind::Variable(name) => told(ContextItem::Variable(name)),
+            Kind::Note(name) => told(ContextItem::Note(name)),
+            Kind::SiteName => told(ContextItem::SiteName),
+            Kind::HostName => told(ContextItem::HostName),
+            Kind::KeptAlive => told(ContextItem::KeptAlive),
             Kind::Place => append_place(occasion.place, out),
             Kind::Text(text) => out.extend_from_slice(text),
             Kind::Level => out.extend_from_slice(occasion.level.as_bytes()),
             Kind::Module => out.extend_from_slice(occasion.module.as_bytes()),
             Kind::RequestId => out.extend(
-                about
+                context
                     .request()
                     .and_then(|id| id.text())
                     .unwrap_or_default()
                     .bytes(),
             ),
-            Kind::ConnectionId { alone: true } if about.request().is_some() => {}
+            Kind::ConnectionId { alone: true } if context.request().is_some() => {}
             Kind::ConnectionId { .. } => out.extend(
-                about
+                context
                     .connection()
                     .and_then(|id| id.text())
                     .unwrap_or_default()
@@ -189,13 +189,13 @@ mod tests {
 
     struct Request;
 
-    impl About for Request {
-        fn tell(&self, asked: Asked<'_>) -> Option<Cow<'_, [u8]>> {
+    impl LogContext for Request {
+        fn context_item(&self, asked: ContextItem<'_>) -> Option<Cow<'_, [u8]>> {
             match asked {
-                Asked::Client => Some(Cow::Borrowed(b"192.0.2.7:4711")),
-                Asked::Field("Referer") => Some(Cow::Borrowed(b"http://a/\n")),
-                Asked::SiteName => Some(Cow::Borrowed(b"site")),
-                Asked::KeptAlive => Some(Cow::Borrowed(b"2")),
+                ContextItem::Client => Some(Cow::Borrowed(b"192.0.2.7:4711")),
+                ContextItem::Field("Referer") => Some(Cow::Borrowed(b"http://a/\n")),
+                ContextItem::SiteName => Some(Cow::Borrowed(b"site")),
+                ContextItem::KeptAlive => Some(Cow::Borrowed(b"2")),
                 _ => None,
             }
         }
@@ -210,7 +210,7 @@ mod tests {
             module: "core",
             level: "error",
             level_number,
-            about: &Request,
+            context: &Request,
             now,
             place: Location::caller(),
             message: &message,

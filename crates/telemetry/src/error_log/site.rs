@@ -1,10 +1,11 @@
-//! The error log of one site: a target, a level and shapes of lines of its own, in the place of the
+//! The error log of one site: a target, a level, and line formats of its own, instead of the
 //! server's.
 //!
-//! Place in the walk: `config`'s model holds one per site that has any, `server` opens its target
-//! before the generation is in force, and whatever is told about a request ([`super::About::site`])
-//! goes there. Difficulty: one site must not silence another. So a site counts floods by itself;
-//! the counts are made with its first line, because of ten thousand sites most never have one.
+//! Called by: the error log, for messages about requests of the site ([`super::LogContext::site`]).
+//! The configuration's model holds one per site that has any, and `server` opens its target before
+//! the generation is in force.
+//! Caveat: one site must not silence another. So a site has flood gates of its own; they are
+//! created with its first line, because most of ten thousand sites never have one.
 
 use super::{format::Formats, target::ErrorLogTarget};
 use crate::access_log::LogFile;
@@ -41,7 +42,7 @@ impl SiteLog {
         }
     }
 
-    /// Where its target is open. Only the first call counts.
+    /// Sets the open log file. Only the first call counts.
     pub fn write_to(&self, file: Arc<LogFile>) {
         let _ = self.file.set(file);
     }

@@ -5,7 +5,7 @@ use crate::flood_gate::LINES_PER_SECOND_MAX;
 const MOMENT: Duration = Duration::from_micros(1_795_252_332_123_456);
 
 fn text(facts: fmt::Arguments<'_>) -> String {
-    String::from_utf8(line(&message::LISTENING, &Nothing, facts, MOMENT)).expect("ASCII")
+    String::from_utf8(line(&message::LISTENING, &ProcessContext, facts, MOMENT)).expect("ASCII")
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub(super) fn append_errno(errno: i32, out: &mut Vec<u8>) {
     let _ = write!(out, "({errno}){words}");
 }
 
-/// As C's `ctime` writes it, with a fraction behind the seconds.
+/// Appends the time like C's `ctime`, with a fraction after the seconds.
 pub(super) fn append_civil(civil: &Civil, fraction: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
     let (weekday, month) = (&civil.weekday_name()[..3], &civil.month_name()[..3]);
     let _ = write!(
@@ -43,8 +43,8 @@ pub(super) fn append_text(facts: fmt::Arguments<'_>, out: &mut Vec<u8>) -> bool 
     !text.0.is_empty()
 }
 
-/// Escaped, except that quotes stay: messages quote what they talk about, and no field ends at a
-/// quote here.
+/// Appends text, escaped except for quotes: messages contain quotes, and no field ends at a quote
+/// here.
 fn append_readable(text: &[u8], out: &mut Vec<u8>) {
     for part in text.split_inclusive(|byte| *byte == b'"') {
         match part.strip_suffix(b"\"") {

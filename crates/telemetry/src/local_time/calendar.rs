@@ -1,7 +1,7 @@
 //! Days and civil dates of the proleptic Gregorian calendar.
 //!
-//! The one difficulty: doing it without tables or loops. Years are counted from March, so that the
-//! leap day is the last of its year, in eras of 400 years, which all have 146,097 days.
+//! Caveat: no tables or loops. Years are counted from March, so that the leap day is the last of
+//! its year, in eras of 400 years, which all have 146,097 days.
 
 pub const WEEKDAYS: [&str; 7] = [
     "Sunday",
@@ -31,10 +31,10 @@ const DAY_S: i64 = 86_400;
 const ERA_DAYS: i64 = 146_097;
 /// Days from 0000-03-01 to 1970-01-01.
 const EPOCH_DAYS: i64 = 719_468;
-/// About year 9999 and the mirror of it; times outside are clamped, so that text keeps its width.
+/// Around year 9999 and its mirror image; times outside are clamped, so that text keeps its width.
 const TIME_MAX_S: i64 = 253_402_214_400;
 
-/// A moment as people write it, at some offset from UTC.
+/// A moment as a civil date and time, at some offset from UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Civil {
     pub year: i64,

@@ -8,12 +8,13 @@
 use super::{
     LoadProblem,
     files::{FileStamp, Files},
-    now, passphrase,
+    passphrase,
 };
 use crate::{
     der::{self, CertificateFacts},
     encrypted_key,
     ocsp::{Belief, Question},
+    unix_time::now,
     version1,
 };
 use rustls::{
@@ -40,7 +41,7 @@ pub struct Certificate {
     plain: Arc<CertifiedKey>,
     /// With an OCSP response, and until when that may be shown.
     stapled: RwLock<Option<(Arc<CertifiedKey>, i64)>>,
-    /// What is asked for OCSP responses, and on which terms.
+    /// OCSP request, and the site's stapling settings.
     asks: Option<(Question, Arc<Stapling>)>,
     pub facts: CertificateFacts,
     /// Files it was made from, with their stamps.
@@ -111,7 +112,7 @@ impl Certificate {
         }
     }
 
-    /// What a responder is asked; `None`: nothing is to be stapled, or nobody can be asked.
+    /// Request for the responder; `None` if stapling is off or the certificate names no responder.
     pub fn question(&self) -> Option<&Question> {
         self.asks.as_ref().map(|(question, _)| question)
     }

@@ -26,7 +26,7 @@ pub struct FileStamp {
 }
 
 impl FileStamp {
-    /// Of a file that can't be looked at: the default.
+    /// Takes the stamp of a file; the default if its metadata cannot be read.
     pub fn of(path: &Path) -> FileStamp {
         privileged::metadata(path)
             .map_or_else(|_| FileStamp::default(), |found| FileStamp::new(&found))
@@ -44,7 +44,7 @@ impl FileStamp {
 
 #[derive(Debug, Default)]
 pub struct Files {
-    /// Somebody may be asked for the passphrases of keys.
+    /// Passphrases may be requested from the operator.
     asks: bool,
     stamps: HashMap<PathBuf, FileStamp>,
     contents: HashMap<PathBuf, Option<Arc<[u8]>>>,

@@ -18,7 +18,7 @@ pub use certificate::Certificate;
 pub use files::Files;
 pub use problem::{LoadProblem, Severity};
 pub use run_time::{Installed, OnDemand, RunTime};
-pub use table::{Door, Table};
+pub use table::{LocalEndpoint, Table};
 
 use crate::policy::{Policy, PolicyDigest, demands};
 use files::FileStamp;
@@ -35,7 +35,6 @@ use std::{
         Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
     },
-    time::SystemTime,
 };
 
 /// All certificates of a configuration.
@@ -202,13 +201,13 @@ impl Identities {
             .covers(&name.to_ascii_lowercase(), &self.run_time)
     }
 
-    /// What the site (by its index in the model) demands of a handshake now. `None`: no handshake
-    /// is good for it.
+    /// Current requirements of a site (by its index in the model) for a handshake. `None`: no
+    /// handshake satisfies it.
     pub fn site_policy(&self, index: usize) -> Option<PolicyDigest> {
         self.table().site_policy(index)
     }
 
-    /// What all sites demand, where they demand the same.
+    /// Requirements that all sites share, if they are all the same.
     pub fn common_policy(&self) -> Option<PolicyDigest> {
         self.table().common_policy()
     }
@@ -217,8 +216,8 @@ impl Identities {
         Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What comes while the server runs: the same for this configuration, those before and those
-    /// after it.
+    /// Certificates installed at run time: shared by this configuration, its predecessors, and its
+    /// successors.
     pub fn run_time(&self) -> &Arc<RunTime> {
         &self.run_time
     }
@@ -254,8 +253,8 @@ fn sources(model: &Model) -> Vec<Source> {
         .collect()
 }
 
-/// `keeps_old`: a certificate or policy that has become bad is used on as it was. `asks`: somebody
-/// may be asked for passphrases.
+/// Builds the table. `keeps_old`: a certificate or policy that has become bad is kept in its old
+/// state. `asks`: passphrases may be requested from the operator.
 fn build(
     sources: &[Source],
     hosts: &Arc<HostTable>,
@@ -433,13 +432,4 @@ fn shown(name: &SiteName) -> String {
         SiteName::Wildcard(parent) => format!("*.{parent}"),
         SiteName::Any => "*".into(),
     }
-}
-
-/// Seconds since 1970.
-pub fn now() -> i64 {
-    SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .ok()
-        .and_then(|since| i64::try_from(since.as_secs()).ok())
-        .unwrap_or(0)
 }

@@ -1,11 +1,11 @@
-//! Passphrases of encrypted keys: who is asked for them, and those that were right.
+//! Passphrases of encrypted keys: sources, and those that were right.
 //!
-//! Asked is at start and at reload, never while files are watched: somebody may have to type. One
-//! that opened a key is remembered and tried first on the next, as apache2 does, so that a machine
-//! whose keys share one is asked once, and so that a renewed key under the same passphrase is taken
-//! up by itself.
+//! Requested at start and at reload, never while files are watched, because the operator may have
+//! to type. A passphrase that opened a key is remembered and tried first on the next, as apache2
+//! does, so that a machine whose keys share one is asked once, and a renewed key under the same
+//! passphrase is loaded without asking.
 
-use crate::encrypted_key::{self, Fault};
+use crate::encrypted_key::{self, DecryptError};
 use rustls::pki_types::PrivateKeyDer;
 use saker_config::model::{Passphrase, PassphraseDialog};
 use std::{
@@ -22,7 +22,7 @@ const TRIES: usize = 3;
 /// Those that were right.
 static KNOWN: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
-/// Opens a key. `asks`: somebody may be asked.
+/// Opens a key. `asks`: the passphrase may be requested from the operator.
 pub fn open(
     pem: &[u8],
     passphrase: Option<&Passphrase>,
@@ -44,12 +44,14 @@ pub fn open(
                     .push(answer);
                 return Ok(key);
             }
-            Err(Fault::Unknown) => {
+            Err(DecryptError::Unknown) => {
                 return Err("is encrypted in a way that is not known here".into());
             }
             // A program that is told nothing says the same again.
-            Err(Fault::Wrong) if matches!(asked.dialog, PassphraseDialog::Program(_)) => break,
-            Err(Fault::Wrong) => {}
+            Err(DecryptError::Wrong) if matches!(asked.dialog, PassphraseDialog::Program(_)) => {
+                break;
+            }
+            Err(DecryptError::Wrong) => {}
         }
     }
     Err("is encrypted, and the passphrase is not the right one".into())

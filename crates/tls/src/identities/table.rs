@@ -33,13 +33,13 @@ struct Site {
     /// `None`: its demands can't be kept, so it is not served.
     policy: Option<usize>,
     automatic: Automatic,
-    /// What is shown to clients that name no host.
+    /// Name whose certificate is used for clients that send no SNI.
     first_name: Option<String>,
 }
 
-/// Where a client has connected to: a listener, and an address of this machine.
+/// Server side of a connection: a listener, and a local address.
 #[derive(Clone, Copy, Debug)]
-pub struct Door<'a> {
+pub struct LocalEndpoint<'a> {
     pub listener: &'a Address,
     pub local: IpAddr,
 }
@@ -91,26 +91,26 @@ impl Table {
         });
     }
 
-    fn select(&self, door: Door<'_>, name: Option<&str>) -> Option<(&Site, Choice)> {
-        let (index, choice) = self
-            .hosts
-            .select_by_server_name(door.listener, door.local, name)?;
+    fn select(&self, endpoint: LocalEndpoint<'_>, name: Option<&str>) -> Option<(&Site, Choice)> {
+        let (index, choice) =
+            self.hosts
+                .select_by_server_name(endpoint.listener, endpoint.local, name)?;
         Some((self.sites.get(index)?.as_ref()?, choice))
     }
 
     /// The site that claims the name, and how.
-    fn claimed(&self, door: Door<'_>, name: &str) -> Option<(&Site, Choice)> {
-        self.select(door, Some(name))
+    fn claimed(&self, endpoint: LocalEndpoint<'_>, name: &str) -> Option<(&Site, Choice)> {
+        self.select(endpoint, Some(name))
             .filter(|(_, choice)| *choice != Choice::FirstSite)
     }
 
-    pub fn knows(&self, door: Door<'_>, name: &str) -> bool {
-        self.claimed(door, name).is_some()
+    pub fn knows(&self, endpoint: LocalEndpoint<'_>, name: &str) -> bool {
+        self.claimed(endpoint, name).is_some()
     }
 
     /// Index of the policy that a handshake is held to.
-    pub fn policy(&self, door: Door<'_>, name: Option<&str>) -> Option<usize> {
-        self.select(door, name)?.0.policy
+    pub fn policy(&self, endpoint: LocalEndpoint<'_>, name: Option<&str>) -> Option<usize> {
+        self.select(endpoint, name)?.0.policy
     }
 
     /// The policy of a site by its index in the model. `None`: it is not served over TLS.
@@ -140,15 +140,15 @@ impl Table {
     }
 
     /// True if the certificate for this name is to be made when it is asked for.
-    pub fn is_on_demand(&self, door: Door<'_>, name: &str) -> bool {
-        self.claimed(door, name)
+    pub fn is_on_demand(&self, endpoint: LocalEndpoint<'_>, name: &str) -> bool {
+        self.claimed(endpoint, name)
             .is_some_and(|(site, _)| site.automatic == Automatic::OnDemand)
     }
 
     /// True if the name belongs to a site whose certificates all come by themselves. A catch-all
     /// claims it only where certificates are made on demand: else its names are not known.
-    pub fn is_automatic(&self, door: Door<'_>, name: &str) -> bool {
-        self.claimed(door, name)
+    pub fn is_automatic(&self, endpoint: LocalEndpoint<'_>, name: &str) -> bool {
+        self.claimed(endpoint, name)
             .is_some_and(|(site, choice)| match site.automatic {
                 Automatic::On => choice != Choice::CatchAll && site.certificates.is_empty(),
                 Automatic::OnDemand => site.certificates.is_empty(),
@@ -161,15 +161,15 @@ impl Table {
         !self.named(name).is_empty() || !run_time.installed(name).is_empty()
     }
 
-    /// What is shown for a name to a client that can check these signatures.
+    /// Selects the certificate for a name that the client's signature schemes can verify.
     pub fn choose(
         &self,
-        door: Door<'_>,
+        endpoint: LocalEndpoint<'_>,
         name: Option<&str>,
         schemes: &[SignatureScheme],
         run_time: &RunTime,
     ) -> Option<Arc<CertifiedKey>> {
-        let (site, choice) = self.select(door, name)?;
+        let (site, choice) = self.select(endpoint, name)?;
         let own = if choice == Choice::FirstSite {
             &[][..]
         } else {
@@ -179,7 +179,7 @@ impl Table {
         let found = found
             .or_else(|| best(&site.certificates, schemes))
             .or_else(|| installed_for(site, schemes, run_time));
-        let fallback = self.select(door, None).map(|(site, _)| site);
+        let fallback = self.select(endpoint, None).map(|(site, _)| site);
         let of_fallback = |site: &Site| {
             best(&site.certificates, schemes).or_else(|| installed_for(site, schemes, run_time))
         };

@@ -2,8 +2,8 @@
 
 use super::{SessionInfo, records::Records};
 use crate::{
-    acceptor::take_shown,
-    fault::{Fault, Whose},
+    configurations::take_shown,
+    error::{TlsError, Whose},
     policy::Policy,
 };
 use rustls::{
@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub struct Handshake {
     connection: UnbufferedServerConnection,
     server_name: Option<String>,
-    /// What the site demands; a challenge's handshake has none.
+    /// Requirements of the site; ACME challenge handshakes have none.
     policy: Option<Arc<Policy>>,
     shown: Option<Arc<CertifiedKey>>,
     is_closed_by_peer: bool,
@@ -28,7 +28,7 @@ impl Handshake {
         config: Arc<ServerConfig>,
         policy: Option<Arc<Policy>>,
         server_name: Option<String>,
-    ) -> Result<Handshake, Fault> {
+    ) -> Result<Handshake, TlsError> {
         let connection = UnbufferedServerConnection::new(config)?;
         Ok(Handshake {
             connection,
@@ -45,7 +45,7 @@ impl Handshake {
         input: &mut [u8],
         plain: &mut Vec<u8>,
         out: &mut Vec<u8>,
-    ) -> Result<(usize, bool), Fault> {
+    ) -> Result<(usize, bool), TlsError> {
         let mut used = 0;
         loop {
             let UnbufferedStatus { discard, state } = self
@@ -66,7 +66,7 @@ impl Handshake {
                 Ok(ConnectionState::BlockedHandshake) => is_over = Some(false),
                 // Early data is off, and we have not closed.
                 Ok(_) => {
-                    return Err(Fault::refused(
+                    return Err(TlsError::refused(
                         Whose::Ours,
                         "the handshake came to where it can't be",
                     ));
@@ -83,8 +83,8 @@ impl Handshake {
         }
     }
 
-    /// What rustls has to say to the peer after an error. It is asked only while it has something
-    /// to say: it would look at the broken input again, which is not its input any more.
+    /// Appends the alert that rustls has ready after an error. Called only while there is one:
+    /// rustls would otherwise read the broken input again, which is no longer its input.
     fn alert(&mut self, out: &mut Vec<u8>) {
         while self.connection.wants_write() {
             let Ok(ConnectionState::EncodeTlsData(mut data)) =
@@ -98,17 +98,17 @@ impl Handshake {
         }
     }
 
-    pub fn info(&mut self) -> Result<SessionInfo, Fault> {
+    pub fn info(&mut self) -> Result<SessionInfo, TlsError> {
         SessionInfo::new(
             &self.connection,
             self.server_name.as_deref(),
             self.shown.take(),
             self.policy.as_deref(),
         )
-        .ok_or_else(|| Fault::refused(Whose::Ours, "the handshake is not over"))
+        .ok_or_else(|| TlsError::refused(Whose::Ours, "the handshake is not over"))
     }
 
-    pub fn into_records(self) -> Result<Records, Fault> {
+    pub fn into_records(self) -> Result<Records, TlsError> {
         let (secrets, keys) = self.connection.dangerous_into_kernel_connection()?;
         Records::new(secrets, keys, self.is_closed_by_peer)
     }
@@ -117,8 +117,8 @@ impl Handshake {
 fn encode(
     data: &mut EncodeTlsData<'_, rustls::server::ServerConnectionData>,
     out: &mut Vec<u8>,
-) -> Result<(), Fault> {
-    let failed = || Fault::refused(Whose::Ours, "a handshake message could not be written");
+) -> Result<(), TlsError> {
+    let failed = || TlsError::refused(Whose::Ours, "a handshake message could not be written");
     let start = out.len();
     // It says how much room it needs.
     let Err(EncodeError::InsufficientSize(room)) = data.encode(&mut []) else {

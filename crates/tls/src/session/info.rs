@@ -2,7 +2,7 @@
 
 use crate::{
     client_hello::canonical_name,
-    client_verifier::Judged,
+    client_verification::{ClientVerification, Judged},
     policy::{Policy, PolicyDigest},
     provider::suite_names,
 };
@@ -28,18 +28,6 @@ impl Version {
     }
 }
 
-/// Verification result of the client's certificate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ClientVerification {
-    /// There is none.
-    #[default]
-    None,
-    /// An authority of the site's vouches for it.
-    Success,
-    /// Nobody vouches for it, and the site takes those, too.
-    Generous,
-}
-
 #[derive(Clone, Debug)]
 pub struct SessionInfo {
     /// In lower case, without a dot at its end.
@@ -62,14 +50,14 @@ pub struct SessionInfo {
     pub client_depth: u32,
     /// Why a certificate that the client has shown counts as none.
     pub client_refusal: Option<Box<str>>,
-    /// What the handshake was held to; only requests for sites that demand the same are served.
-    /// `None`: a challenge's, which serves none.
+    /// Requirements that the handshake met; only requests for sites with the same requirements are
+    /// served. `None` for an ACME challenge, which serves none.
     pub policy: Option<PolicyDigest>,
-    /// What was shown to the client.
+    /// Certificate presented to the client.
     pub(crate) shown: Option<Arc<CertifiedKey>>,
 }
 
-/// What QUIC's handshake tells.
+/// Parameters negotiated by QUIC's handshake.
 #[derive(Debug)]
 pub struct Agreed {
     pub server_name: Option<String>,
@@ -78,7 +66,7 @@ pub struct Agreed {
     pub group: Option<NamedGroup>,
     pub kind: Option<HandshakeKind>,
     pub client_certificates: Vec<CertificateDer<'static>>,
-    /// Of the configuration that the handshake was made with.
+    /// Policy of the configuration that the handshake was made with.
     pub policy: PolicyDigest,
     /// See [`crate::take_shown`].
     pub shown: Option<Arc<CertifiedKey>>,
@@ -118,8 +106,8 @@ impl SessionInfo {
         })
     }
 
-    /// Of a handshake that was made elsewhere, under TLS 1.3. `policy`: of the digest agreed on, if
-    /// it is still there.
+    /// Converts the result of a handshake made by QUIC, under TLS 1.3. `policy`: the one with the
+    /// negotiated digest, if it still exists.
     pub(crate) fn of_quic(agreed: Agreed, policy: Option<&Policy>) -> SessionInfo {
         let (client_certificates, judged) = judged(agreed.client_certificates, policy);
         let (cipher, cipher_openssl) = suite_names(agreed.suite);

@@ -10,12 +10,12 @@ mod info;
 mod record_key;
 mod records;
 
-pub use info::{Agreed, ClientVerification, SessionInfo, Version};
+pub use info::{Agreed, SessionInfo, Version};
 
 use crate::{
-    acceptor::{Answer, Configurations},
     client_hello::{Peek, peek},
-    fault::{Fault, Whose},
+    configurations::{Answer, Configurations},
+    error::{TlsError, Whose},
 };
 use handshake::Handshake;
 use records::Records;
@@ -71,7 +71,7 @@ impl ServerSession {
         input: &mut [u8],
         plain: &mut Vec<u8>,
         out: &mut Vec<u8>,
-    ) -> Result<Received, Fault> {
+    ) -> Result<Received, TlsError> {
         let received = self.step(input, plain, out);
         if received.is_err() {
             self.stage = Stage::Ended;
@@ -84,7 +84,7 @@ impl ServerSession {
         input: &mut [u8],
         plain: &mut Vec<u8>,
         out: &mut Vec<u8>,
-    ) -> Result<Received, Fault> {
+    ) -> Result<Received, TlsError> {
         if let Stage::Hello(configurations, local) = &self.stage {
             let begun = begin(configurations, *local, input, out)?;
             self.awaits_certificate = matches!(begun, Begun::NotYet);
@@ -119,7 +119,7 @@ impl ServerSession {
             self.open()?;
         }
         let Stage::Open(records) = &mut self.stage else {
-            return Err(Fault::Ended);
+            return Err(TlsError::Ended);
         };
         used += records.receive(input.get_mut(used..).unwrap_or_default(), plain, out)?;
         let state = if records.is_closed_by_peer() {
@@ -130,10 +130,10 @@ impl ServerSession {
         Ok(Received { used, state })
     }
 
-    fn open(&mut self) -> Result<(), Fault> {
+    fn open(&mut self) -> Result<(), TlsError> {
         let Stage::Handshake(mut handshake) = std::mem::replace(&mut self.stage, Stage::Ended)
         else {
-            return Err(Fault::Ended);
+            return Err(TlsError::Ended);
         };
         self.info = Some(Arc::new(handshake.info()?));
         self.stage = Stage::Open(Box::new(handshake.into_records()?));
@@ -141,15 +141,15 @@ impl ServerSession {
     }
 
     /// Encrypts all of `plain` into records behind `out`.
-    pub fn send(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+    pub fn send(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), TlsError> {
         self.send_parts(&[plain], out)
     }
 
     /// Encrypts the parts, one after the other, as if they were one piece.
-    pub fn send_parts(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), Fault> {
+    pub fn send_parts(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), TlsError> {
         match &mut self.stage {
             Stage::Open(records) => records.send(parts, out),
-            _ => Err(Fault::Ended),
+            _ => Err(TlsError::Ended),
         }
     }
 
@@ -200,13 +200,13 @@ fn begin(
     local: IpAddr,
     input: &[u8],
     out: &mut Vec<u8>,
-) -> Result<Begun, Fault> {
+) -> Result<Begun, TlsError> {
     let hello = match peek(input) {
         Peek::Incomplete => return Ok(Begun::Incomplete),
         Peek::Hello(hello) => hello,
-        Peek::PlainHttp => return Err(Fault::PlainHttp),
-        Peek::PlainHttp2Preface => return Err(Fault::PlainHttp2Preface),
-        Peek::NotTls => return Err(Fault::NotTls),
+        Peek::PlainHttp => return Err(TlsError::PlainHttp),
+        Peek::PlainHttp2Preface => return Err(TlsError::PlainHttp2Preface),
+        Peek::NotTls => return Err(TlsError::NotTls),
         Peek::TooLong => {
             return Err(refuse(
                 AlertDescription::IllegalParameter,
@@ -257,7 +257,11 @@ fn begin(
     }
 }
 
-fn within_bounds(given: usize, received: Received, out: &mut Vec<u8>) -> Result<Received, Fault> {
+fn within_bounds(
+    given: usize,
+    received: Received,
+    out: &mut Vec<u8>,
+) -> Result<Received, TlsError> {
     if given - received.used.min(given) > INPUT_BYTES_MAX {
         return Err(refuse(
             AlertDescription::IllegalParameter,
@@ -275,7 +279,7 @@ fn refuse(
     whose: Whose,
     reason: impl Into<std::borrow::Cow<'static, str>>,
     out: &mut Vec<u8>,
-) -> Fault {
+) -> TlsError {
     out.extend_from_slice(&[21, 3, 3, 0, 2, 2, u8::from(alert)]);
-    Fault::refused(whose, reason)
+    TlsError::refused(whose, reason)
 }

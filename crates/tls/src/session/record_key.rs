@@ -5,7 +5,7 @@
 //! nonces travel in the record (RFC 5288); and TLS 1.2 with ChaCha20-Poly1305, whose don't (RFC
 //! 7905).
 
-use crate::fault::{Fault, Whose};
+use crate::error::{TlsError, Whose};
 use aws_lc_rs::aead::{
     AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey,
 };
@@ -17,7 +17,7 @@ const EXPLICIT_NONCE: usize = 8;
 /// Plaintext of a record (RFC 8446 section 5.1).
 pub const PLAINTEXT_MAX: usize = 1 << 14;
 
-/// How records are protected.
+/// Record protection: protocol version and kind of cipher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
     Tls13,
@@ -47,8 +47,8 @@ impl RecordKey {
         secrets: &ConnectionTrafficSecrets,
         sequence: u64,
         is_tls13: bool,
-    ) -> Result<RecordKey, Fault> {
-        let unusable = || Fault::refused(Whose::Ours, "the agreed keys can't be used");
+    ) -> Result<RecordKey, TlsError> {
+        let unusable = || TlsError::refused(Whose::Ours, "the agreed keys can't be used");
         let (algorithm, key, iv) = match secrets {
             ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv),
             ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (&AES_256_GCM, key, iv),
@@ -97,7 +97,7 @@ impl RecordKey {
         length: usize,
         out: &mut Vec<u8>,
         fill: impl FnOnce(&mut Vec<u8>),
-    ) -> Result<(), Fault> {
+    ) -> Result<(), TlsError> {
         let is_tls13 = self.protection == Protection::Tls13;
         let nonce = self.nonce();
         let fragment = u16::try_from(length + self.overhead() - HEADER)
@@ -128,7 +128,7 @@ impl RecordKey {
             &mut out[start..],
         );
         let tag =
-            sealed.map_err(|_| Fault::refused(Whose::Ours, "a record could not be sealed"))?;
+            sealed.map_err(|_| TlsError::refused(Whose::Ours, "a record could not be sealed"))?;
         out.extend_from_slice(tag.as_ref());
         self.sequence += 1;
         Ok(())

@@ -8,7 +8,7 @@
 //! Absent on purpose: renegotiation, post-handshake authentication.
 
 use super::record_key::{Broken, HEADER, PLAINTEXT_MAX, Protection, RecordKey};
-use crate::fault::{Fault, Whose};
+use crate::error::{TlsError, Whose};
 use rustls::{
     AlertDescription, ConnectionTrafficSecrets, ExtractedSecrets, ProtocolVersion,
     kernel::KernelConnection, server::ServerConnectionData,
@@ -52,7 +52,7 @@ impl Records {
         secrets: ExtractedSecrets,
         keys: KernelConnection<ServerConnectionData>,
         is_closed_by_peer: bool,
-    ) -> Result<Records, Fault> {
+    ) -> Result<Records, TlsError> {
         let is_tls13 = keys.protocol_version() == ProtocolVersion::TLSv1_3;
         let key = |(sequence, secrets): &(u64, ConnectionTrafficSecrets)| {
             RecordKey::new(secrets, *sequence, is_tls13)
@@ -86,7 +86,7 @@ impl Records {
         input: &mut [u8],
         plain: &mut Vec<u8>,
         out: &mut Vec<u8>,
-    ) -> Result<usize, Fault> {
+    ) -> Result<usize, TlsError> {
         let mut used = 0;
         while let Some((&mut header, rest)) = input
             .get_mut(used..)
@@ -116,7 +116,7 @@ impl Records {
         header: [u8; HEADER],
         length: usize,
         out: &mut Vec<u8>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), TlsError> {
         let is_known = match self.open.protection {
             Protection::Tls13 => header[0] == DATA,
             _ => (CHANGE_CIPHER_SPEC..=DATA).contains(&header[0]),
@@ -144,7 +144,7 @@ impl Records {
         fragment: &mut [u8],
         plain: &mut Vec<u8>,
         out: &mut Vec<u8>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), TlsError> {
         let (kind, content) = match self.open.open(header, fragment) {
             Ok(opened) => opened,
             Err(Broken::Mac) => {
@@ -196,7 +196,7 @@ impl Records {
         Ok(())
     }
 
-    fn count_empty(&mut self, has_data: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn count_empty(&mut self, has_data: bool, out: &mut Vec<u8>) -> Result<(), TlsError> {
         self.empty_records = if has_data {
             0
         } else {
@@ -212,7 +212,7 @@ impl Records {
         Ok(())
     }
 
-    fn alert(&mut self, content: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn alert(&mut self, content: &[u8], out: &mut Vec<u8>) -> Result<(), TlsError> {
         let is_tls13 = self.open.protection == Protection::Tls13;
         let (level, description) = match *content {
             [level, description] => (level, description),
@@ -237,7 +237,7 @@ impl Records {
 
     /// RFC 8446 section 4.6: of a client nothing but a key update may come, as post-handshake
     /// authentication was not asked for.
-    fn post_handshake(&mut self, content: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn post_handshake(&mut self, content: &[u8], out: &mut Vec<u8>) -> Result<(), TlsError> {
         const KEY_UPDATE: u8 = 24;
         if content.is_empty() || self.partial.len() + content.len() > 5 {
             return Err(self.fail(
@@ -275,7 +275,7 @@ impl Records {
     /// RFC 8446 section 4.6.3: the update itself goes under the old key. One is due before the next
     /// data, however often it was asked for: answered at once, a peer that asks and does not read
     /// would make answers pile up.
-    fn update_seal_key(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn update_seal_key(&mut self, out: &mut Vec<u8>) -> Result<(), TlsError> {
         self.update_due = false;
         self.seal.seal(HANDSHAKE, 5, out, |out| {
             out.extend_from_slice(&[24, 0, 0, 1, 0])
@@ -287,13 +287,13 @@ impl Records {
     fn next_key(
         &mut self,
         update: fn(&mut KernelConnection<ServerConnectionData>) -> NextSecrets,
-    ) -> Result<RecordKey, Fault> {
+    ) -> Result<RecordKey, TlsError> {
         let (sequence, secrets) = update(&mut self.keys)?;
         RecordKey::new(&secrets, sequence, true)
     }
 
     /// RFC 5246 section 7.2.2: a warning; a client that insists is cut off.
-    fn refuse_renegotiation(&mut self, content: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn refuse_renegotiation(&mut self, content: &[u8], out: &mut Vec<u8>) -> Result<(), TlsError> {
         const CLIENT_HELLO: u8 = 1;
         if content.first() != Some(&CLIENT_HELLO) || self.has_refused_renegotiation {
             return Err(self.fail(
@@ -310,9 +310,9 @@ impl Records {
         }
     }
 
-    pub fn send(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), Fault> {
+    pub fn send(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), TlsError> {
         if self.is_closed {
-            return Err(Fault::Ended);
+            return Err(TlsError::Ended);
         }
         let mut left: usize = parts.iter().map(|part| part.len()).sum();
         out.reserve(left + (left / PLAINTEXT_MAX + 1) * self.seal.overhead());
@@ -338,7 +338,7 @@ impl Records {
 
     /// Changes the key where that is due, or before it has sealed all it may (RFC 8446 section
     /// 5.5); TLS 1.2 can't, and ends after 16 million records.
-    fn make_room(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn make_room(&mut self, out: &mut Vec<u8>) -> Result<(), TlsError> {
         if self.seal.sequence + 2 < self.seal_max && !self.update_due {
             return Ok(());
         }
@@ -346,12 +346,15 @@ impl Records {
             Protection::Tls13 => self.update_seal_key(out),
             _ => {
                 self.close(out)?;
-                Err(Fault::refused(Whose::Ours, "the key has sealed all it may"))
+                Err(TlsError::refused(
+                    Whose::Ours,
+                    "the key has sealed all it may",
+                ))
             }
         }
     }
 
-    pub fn close(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
+    pub fn close(&mut self, out: &mut Vec<u8>) -> Result<(), TlsError> {
         if self.is_closed {
             return Ok(());
         }
@@ -359,13 +362,18 @@ impl Records {
         self.send_alert(1, AlertDescription::CloseNotify, out)
     }
 
-    fn fail(&mut self, alert: AlertDescription, reason: &'static str, out: &mut Vec<u8>) -> Fault {
+    fn fail(
+        &mut self,
+        alert: AlertDescription,
+        reason: &'static str,
+        out: &mut Vec<u8>,
+    ) -> TlsError {
         // RFC 8446 section 6.1: nothing is sent behind our close_notify.
         if std::mem::replace(&mut self.is_closed, true) {
-            return Fault::peer(reason);
+            return TlsError::peer(reason);
         }
         match self.send_alert(2, alert, out) {
-            Ok(()) => Fault::peer(reason),
+            Ok(()) => TlsError::peer(reason),
             Err(fault) => fault,
         }
     }
@@ -375,7 +383,7 @@ impl Records {
         level: u8,
         alert: AlertDescription,
         out: &mut Vec<u8>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), TlsError> {
         self.seal.seal(ALERT, 2, out, |out| {
             out.extend_from_slice(&[level, u8::from(alert)])
         })

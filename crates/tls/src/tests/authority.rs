@@ -132,7 +132,7 @@ impl Leaf {
 pub struct Sites {
     pub dir: TempDir,
     pub sites: Vec<(Vec<SiteName>, SiteTls)>,
-    /// Where the site of the same index is; nothing: everywhere.
+    /// Place of the site with the same index; empty fields match everywhere.
     places: Vec<Place>,
     files: usize,
 }
@@ -175,13 +175,13 @@ impl Sites {
         self
     }
 
-    /// What was added last is on the listener of that port alone.
+    /// Restricts the last site to the listener of that port.
     pub fn on(mut self, port: u16) -> Sites {
         self.place().port = Some(port);
         self
     }
 
-    /// What was added last is for that address of this machine.
+    /// Restricts the last site to that local address.
     pub fn at(mut self, local: IpAddr) -> Sites {
         self.place().local = Some(local);
         self
@@ -251,7 +251,7 @@ impl Sites {
         Identities::load(&model, &Arc::new(HostTable::new(&model)), previous)
     }
 
-    /// Where nothing is wrong.
+    /// Loads the identities, without any problem.
     pub fn identities(&self) -> Arc<Identities> {
         let (identities, problems) = self.load();
         assert_eq!(problems, []);

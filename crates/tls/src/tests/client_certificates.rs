@@ -7,7 +7,7 @@ use super::{
 use rcgen::SerialNumber;
 use rustls::{ClientConfig, SupportedProtocolVersion};
 use saker_config::model::ClientCertificates;
-use saker_tls::{Acceptor, ClientVerification, Fault, Tickets, Whose};
+use saker_tls::{Acceptor, ClientVerification, Tickets, TlsError, Whose};
 use std::{net::IpAddr, sync::Arc};
 
 struct World {
@@ -77,7 +77,7 @@ impl World {
         version: &'static SupportedProtocolVersion,
         name: &str,
         own: Option<&Leaf>,
-    ) -> Result<usize, Fault> {
+    ) -> Result<usize, TlsError> {
         let mut pair = Pair::new(&self.config(version, own), &self.acceptor, name);
         pair.shake()?;
         Ok(pair.server.info().unwrap().client_certificates.len())
@@ -107,7 +107,7 @@ fn none_good_and_strange() {
             assert!(
                 matches!(
                     fault,
-                    Err(Fault::Refused {
+                    Err(TlsError::Refused {
                         whose: Whose::Peer,
                         ..
                     })
@@ -153,7 +153,7 @@ fn revoked() {
             Some(&numbered(&world.clients, 7)),
         );
         assert!(
-            matches!(&fault, Err(Fault::Refused { reason, .. }) if reason.contains("Revoked")),
+            matches!(&fault, Err(TlsError::Refused { reason, .. }) if reason.contains("Revoked")),
             "{fault:?}"
         );
     }
@@ -188,7 +188,7 @@ fn a_new_list_holds_at_the_next_handshake_even_for_tickets() {
     }
 }
 
-fn visit(world: &World, config: &Arc<ClientConfig>) -> Result<Pair, Fault> {
+fn visit(world: &World, config: &Arc<ClientConfig>) -> Result<Pair, TlsError> {
     let mut pair = Pair::new(config, &world.acceptor, "required.example");
     pair.shake()?;
     // The client takes the ticket in.
@@ -262,7 +262,7 @@ fn demands_that_cannot_be_kept_close_the_site() {
     assert!(Pair::new(&config, &acceptor, "b.example").shake().is_ok());
     assert!(matches!(
         Pair::new(&config, &acceptor, "a.example").shake(),
-        Err(Fault::Refused {
+        Err(TlsError::Refused {
             whose: Whose::Ours,
             ..
         })

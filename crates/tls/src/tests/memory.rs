@@ -7,8 +7,8 @@ use super::authority::{Authority, Key, Sites};
 use super::pair::{Pair, VERSIONS, client_config};
 use std::{fs, sync::Arc};
 
-/// Of the 24 KB that an idle connection over TLS may cost, the rest belongs to the socket and the
-/// driver.
+/// Part of the 24 KB that an idle connection over TLS may cost; the rest belongs to the socket and
+/// the driver.
 const SESSION_BYTES_MAX: usize = 6 * 1024;
 const SESSIONS: usize = 3_000;
 

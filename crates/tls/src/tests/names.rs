@@ -13,7 +13,7 @@ use rustls::{
 use saker_config::model::{
     CipherSuite, ClientCertificates, Group, Listener, ListenerTls, TlsVersion,
 };
-use saker_tls::{Acceptor, EarlySessions, Fault, QuicAnswer, Tickets, Version, Whose};
+use saker_tls::{Acceptor, EarlySessions, QuicAnswer, Tickets, TlsError, Version, Whose};
 use std::{sync::Arc, time::Duration};
 
 /// Believes everything, but checks only the given signatures.
@@ -198,7 +198,7 @@ fn strict_sni_refuses_the_unknown() {
         assert!(
             matches!(
                 pair.shake(),
-                Err(Fault::Refused {
+                Err(TlsError::Refused {
                     whose: Whose::Neither,
                     ..
                 })
@@ -234,7 +234,7 @@ fn protocol_names() {
         let mut pair = Pair::new(&Arc::new(config), &acceptor, "a.example");
         assert!(matches!(
             pair.shake(),
-            Err(Fault::Refused {
+            Err(TlsError::Refused {
                 whose: Whose::Neither,
                 ..
             })
@@ -281,7 +281,7 @@ fn sites_that_differ_in_versions_and_ciphers() {
     assert_eq!(info(tls13, "old.example").unwrap().version, Version::Tls13);
     assert!(matches!(
         info(tls12, "new.example"),
-        Err(Fault::Refused {
+        Err(TlsError::Refused {
             whose: Whose::Neither,
             ..
         })

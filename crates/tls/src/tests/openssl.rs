@@ -4,7 +4,7 @@ use super::authority::{Authority, Key, Sites};
 use rcgen::SerialNumber;
 use saker_config::model::ClientCertificates;
 use saker_testkit::{TempDir, require};
-use saker_tls::{Acceptor, Fault, ServerSession, SessionInfo, State};
+use saker_tls::{Acceptor, ServerSession, SessionInfo, State, TlsError};
 use std::{
     io::{Read, Write},
     net::{TcpListener, TcpStream},
@@ -18,7 +18,7 @@ use std::{
 /// cipher. Tells of how each ended.
 struct Server {
     address: String,
-    ends: mpsc::Receiver<Result<SessionInfo, Fault>>,
+    ends: mpsc::Receiver<Result<SessionInfo, TlsError>>,
 }
 
 fn serve(acceptor: Acceptor) -> Server {
@@ -38,7 +38,7 @@ fn serve(acceptor: Acceptor) -> Server {
     Server { address, ends }
 }
 
-fn attend(session: &mut ServerSession, mut stream: TcpStream) -> Result<(), Fault> {
+fn attend(session: &mut ServerSession, mut stream: TcpStream) -> Result<(), TlsError> {
     stream
         .set_read_timeout(Some(Duration::from_secs(20)))
         .unwrap();
@@ -97,11 +97,11 @@ impl Server {
         String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr)
     }
 
-    fn end(&self) -> Result<SessionInfo, Fault> {
+    fn end(&self) -> Result<SessionInfo, TlsError> {
         self.ends.recv_timeout(Duration::from_secs(30)).unwrap()
     }
 
-    fn visit(&self, arguments: &[&str]) -> (String, Result<SessionInfo, Fault>) {
+    fn visit(&self, arguments: &[&str]) -> (String, Result<SessionInfo, TlsError>) {
         let said = self.client(&[&["-ign_eof"], arguments].concat());
         (said, self.end())
     }
@@ -190,7 +190,7 @@ fn what_is_too_old_is_refused() {
     ] {
         let (said, end) = server.visit(arguments);
         assert!(
-            matches!(end, Err(Fault::Refused { .. })),
+            matches!(end, Err(TlsError::Refused { .. })),
             "{arguments:?}: {end:?} {said}"
         );
         assert!(said.contains("alert"), "{arguments:?}: {said}");
@@ -213,7 +213,7 @@ fn names_and_protocols() {
     );
     let (said, end) = server.visit(&["-alpn", "smtp"]);
     assert!(
-        matches!(end, Err(Fault::Refused { .. })) && said.contains("no application protocol"),
+        matches!(end, Err(TlsError::Refused { .. })) && said.contains("no application protocol"),
         "{said}"
     );
 }

@@ -9,7 +9,7 @@ use rustls::{
     pki_types::{CertificateDer, ServerName},
     version::{TLS12, TLS13},
 };
-use saker_tls::{Acceptor, Fault, Received, ServerSession, State};
+use saker_tls::{Acceptor, Received, ServerSession, State, TlsError};
 use std::{
     io::{Read, Write},
     net::IpAddr,
@@ -21,15 +21,15 @@ pub static VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS12, &TLS13];
 pub struct Pair {
     pub client: ClientConnection,
     pub server: ServerSession,
-    /// What the client sent and the server has not used.
+    /// Bytes that the client sent and the server has not used.
     pub to_server: Vec<u8>,
-    /// What the server understood.
+    /// Plaintext that the server received.
     pub plain: Vec<u8>,
     pub state: State,
     /// The server is given so many bytes at a time.
     pub step: usize,
     pub client_error: Option<rustls::Error>,
-    /// What the client understood.
+    /// Plaintext that the client received.
     pub heard: Vec<u8>,
 }
 
@@ -70,7 +70,7 @@ impl Pair {
         Pair::at(config, acceptor, name, LOCAL)
     }
 
-    /// Of a client that has connected to that address.
+    /// Pair whose client has connected to that address.
     pub fn at(config: &Arc<ClientConfig>, acceptor: &Acceptor, name: &str, local: IpAddr) -> Pair {
         let name = ServerName::try_from(name.to_owned()).unwrap();
         let mut client = ClientConnection::new(Arc::clone(config), name).unwrap();
@@ -88,7 +88,7 @@ impl Pair {
     }
 
     /// Handshakes; the fault if it came to one.
-    pub fn shake(&mut self) -> Result<(), Fault> {
+    pub fn shake(&mut self) -> Result<(), TlsError> {
         for _ in 0..20 {
             self.exchange()?;
         }
@@ -107,8 +107,8 @@ impl Pair {
         pair
     }
 
-    /// What the client has goes to the server, and the answer back.
-    pub fn exchange(&mut self) -> Result<(), Fault> {
+    /// Passes the client's output to the server, and the reply back.
+    pub fn exchange(&mut self) -> Result<(), TlsError> {
         let mut sent = Vec::new();
         while self.client.wants_write() {
             self.client.write_tls(&mut sent).unwrap();
@@ -120,7 +120,7 @@ impl Pair {
     }
 
     /// Gives bytes to the server as they are.
-    pub fn give(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+    pub fn give(&mut self, bytes: &[u8]) -> Result<(), TlsError> {
         self.to_server.extend_from_slice(bytes);
         let mut out = Vec::new();
         let received = self

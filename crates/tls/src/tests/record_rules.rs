@@ -8,7 +8,7 @@ use super::{
     records::{pattern, raw, refused},
 };
 use rustls::version::{TLS12, TLS13};
-use saker_tls::Fault;
+use saker_tls::TlsError;
 
 const KEY_UPDATE_REQUESTED: [u8; 5] = [24, 0, 0, 1, 1];
 
@@ -98,7 +98,7 @@ fn padding_on_both_sides_of_the_limit() {
 
 #[test]
 fn a_session_cancelled_by_the_user() {
-    let cancelled = Err(Fault::PeerAlert("user_canceled".into()));
+    let cancelled = Err(TlsError::PeerAlert("user_canceled".into()));
     for version in VERSIONS {
         let (mut pair, mut raw) = raw(version);
         pair.give(&raw.record(ALERT, &[1, 90])).unwrap();
@@ -141,7 +141,10 @@ fn nothing_is_said_behind_our_close_notify() {
         let broken = pair
             .server
             .receive(&mut raw.record(20, &[1]), &mut pair.plain, &mut behind);
-        assert!(matches!(broken, Err(Fault::Refused { .. })), "{broken:?}");
+        assert!(
+            matches!(broken, Err(TlsError::Refused { .. })),
+            "{broken:?}"
+        );
         assert_eq!((fragments(&out).len(), behind.len()), (1, 0));
     }
 }

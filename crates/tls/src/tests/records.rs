@@ -10,7 +10,7 @@ use rustls::{
     crypto::aws_lc_rs::{self, ALL_CIPHER_SUITES},
     version::{TLS12, TLS13},
 };
-use saker_tls::{Acceptor, Fault, INPUT_BYTES_MAX, State, Whose};
+use saker_tls::{Acceptor, INPUT_BYTES_MAX, State, TlsError, Whose};
 use std::{io::Write, sync::Arc};
 
 fn site(keys: &[Key]) -> (Authority, Acceptor) {
@@ -152,7 +152,7 @@ fn orderly_end_from_either_side() {
         pair.hand_to_client(&out);
         assert_eq!(pair.client_error, None);
         assert!(pair.client.process_new_packets().unwrap().peer_has_closed());
-        assert_eq!(pair.server.send(b"more", &mut out), Err(Fault::Ended));
+        assert_eq!(pair.server.send(b"more", &mut out), Err(TlsError::Ended));
     }
 }
 
@@ -176,7 +176,7 @@ fn a_record_that_was_tampered_with() {
         *sent.last_mut().unwrap() ^= 1;
         assert!(matches!(
             pair.give(&sent),
-            Err(Fault::Refused {
+            Err(TlsError::Refused {
                 whose: Whose::Peer,
                 ..
             })
@@ -185,7 +185,7 @@ fn a_record_that_was_tampered_with() {
             pair.client_error,
             Some(Error::AlertReceived(AlertDescription::BadRecordMac))
         );
-        assert_eq!(pair.give(b""), Err(Fault::Ended));
+        assert_eq!(pair.give(b""), Err(TlsError::Ended));
     }
 }
 
@@ -217,7 +217,7 @@ fn a_record_before_the_handshake_that_is_too_long() {
     assert!(
         matches!(
             fault,
-            Err(Fault::Refused {
+            Err(TlsError::Refused {
                 whose: Whose::Peer,
                 ..
             })
@@ -246,7 +246,7 @@ fn a_handshake_that_never_ends_is_bounded() {
     assert_eq!(pair.to_server.len(), flood.len());
     assert!(matches!(
         pair.give(&tiny(0).repeat(2)),
-        Err(Fault::Refused {
+        Err(TlsError::Refused {
             whose: Whose::Peer,
             ..
         })
@@ -273,7 +273,7 @@ pub fn refused(pair: &mut Pair, record: &[u8]) -> &'static str {
     let mut out = Vec::new();
     let mut record = record.to_vec();
     match pair.server.receive(&mut record, &mut pair.plain, &mut out) {
-        Err(Fault::Refused {
+        Err(TlsError::Refused {
             whose: Whose::Peer,
             reason,
         }) if !out.is_empty() => reason.into_owned().leak(),
@@ -363,7 +363,7 @@ fn alerts() {
         pair.give(&raw.record(ALERT, &[1, 90])).unwrap();
         assert_eq!(
             pair.give(&raw.record(ALERT, &[2, 80])),
-            Err(Fault::PeerAlert("internal_error".into()))
+            Err(TlsError::PeerAlert("internal_error".into()))
         );
         let (mut pair, mut raw) = self::raw(version);
         assert_eq!(
@@ -377,7 +377,7 @@ fn alerts() {
     let (mut pair, mut raw13) = raw(&TLS13);
     assert_eq!(
         pair.give(&raw13.record(ALERT, &[1, 100])),
-        Err(Fault::PeerAlert("no_renegotiation".into()))
+        Err(TlsError::PeerAlert("no_renegotiation".into()))
     );
 }
 
@@ -439,13 +439,16 @@ fn http_on_the_tls_port() {
     let (authority, acceptor) = site(&[Key::Ecdsa]);
     let config = Arc::new(client_config(&authority, &VERSIONS));
     for (bytes, fault) in [
-        (&b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..], Fault::PlainHttp),
+        (
+            &b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..],
+            TlsError::PlainHttp,
+        ),
         (
             b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-            Fault::PlainHttp2Preface,
+            TlsError::PlainHttp2Preface,
         ),
-        (b"\x80\x01\x02", Fault::NotTls),
-        (b"\x16GET", Fault::NotTls),
+        (b"\x80\x01\x02", TlsError::NotTls),
+        (b"\x16GET", TlsError::NotTls),
     ] {
         assert_eq!(
             Pair::new(&config, &acceptor, "a.example").give(bytes),
@@ -463,7 +466,7 @@ fn what_is_sent_too_early_is_refused() {
         "a.example",
     );
     let mut out = Vec::new();
-    assert_eq!(pair.server.send(b"early", &mut out), Err(Fault::Ended));
+    assert_eq!(pair.server.send(b"early", &mut out), Err(TlsError::Ended));
     pair.server.close(&mut out);
     assert!(out.is_empty());
     pair.shake().unwrap();
@@ -498,7 +501,7 @@ fn flights_that_were_tampered_with() {
             // through to data.
             assert!(pair.plain.is_empty());
             if fault.is_some() {
-                assert_eq!(pair.give(b"more"), Err(Fault::Ended));
+                assert_eq!(pair.give(b"more"), Err(TlsError::Ended));
             }
         }
     }

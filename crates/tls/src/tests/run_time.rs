@@ -6,7 +6,7 @@ use super::{
 };
 use rustls::{AlertDescription, Error};
 use saker_config::model::Automatic;
-use saker_tls::{ACME_TLS_ALPN, Fault, Identities};
+use saker_tls::{ACME_TLS_ALPN, Identities, TlsError};
 use std::sync::{
     Arc,
     atomic::{AtomicU32, Ordering},
@@ -107,7 +107,7 @@ fn what_is_no_certificate_is_not_installed() {
     assert!(!identities.covers("a.example"));
 }
 
-/// Nobody is shown the certificate of another site because his has not come.
+/// Clients never get another site's certificate because theirs is not there yet.
 #[test]
 fn no_certificate_yet() {
     let authority = Authority::new("A");
@@ -249,6 +249,6 @@ fn on_demand_the_handshake_waits() {
     // A name that is not allowed does not wait.
     let mut refused = Pair::new(&config, &acceptor, "x.w.example");
     let fault = refused.shake();
-    assert!(!matches!(fault, Err(Fault::Ended)) && !refused.server.awaits_certificate());
+    assert!(!matches!(fault, Err(TlsError::Ended)) && !refused.server.awaits_certificate());
     assert_eq!(asked.load(Ordering::Relaxed), 2);
 }

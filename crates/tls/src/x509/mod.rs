@@ -7,12 +7,14 @@
 
 mod algorithms;
 mod names;
+mod value;
 
 pub use names::NameForm;
 
 use crate::der::{self, Der};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use names::{component, components, name_text};
+use value::{NAMES_MAX, hex, text};
 use x509_parser::{
     certificate::X509Certificate, extensions::GeneralName, extensions::X509Extension,
 };
@@ -30,9 +32,6 @@ const USER_PRINCIPAL_NAME: &str = "1.3.6.1.4.1.311.20.2.3";
 const DNS_SERVICE_NAME: &str = "1.3.6.1.5.5.7.8.7";
 const UTF8_STRING: u8 = 0x0c;
 const IA5_STRING: u8 = 0x16;
-/// Of alternative names and of components that a program is told: as many as a certificate of a
-/// person has, and then some.
-const NAMES_MAX: usize = 64;
 
 impl<'a> Certificate<'a> {
     /// Parses a certificate (RFC 5280 section 4.1).
@@ -168,14 +167,6 @@ fn other_name(kind: &str, value: &[u8]) -> Option<(&'static str, String)> {
         (DNS_SERVICE_NAME, IA5_STRING) => Some(("OTHER_dnsSRV", text(value))),
         _ => None,
     }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
 /// `Nov 21 09:12:12 2026 GMT`, as OpenSSL prints times.

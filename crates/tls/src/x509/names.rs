@@ -4,13 +4,16 @@
 //! Difficulty: the texts are compared by users' rules, so escapes, order and short names are
 //! OpenSSL's, not the newest standard's.
 
-use super::{algorithms::dotted, text};
+use super::{
+    algorithms::dotted,
+    value::{NAMES_MAX, hex, text},
+};
 use x509_parser::{
     asn1_rs::{Oid, ToDer as _},
     x509::X509Name,
 };
 
-/// How a whole name is written.
+/// Spelling of a distinguished name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NameForm {
     /// `CN=x,O=y,C=US`: the last part first.
@@ -147,7 +150,7 @@ fn legacy_value(entry: &Entry<'_>) -> String {
 /// RFC 2253 section 2.4; kinds without a name as `#` and their encoding.
 fn escaped(entry: &Entry<'_>) -> String {
     if known(entry.kind).is_none() {
-        return format!("#{}", super::hex(&entry.whole));
+        return format!("#{}", hex(&entry.whole));
     }
     let value = value(entry);
     let last = value.chars().count().saturating_sub(1);
@@ -229,7 +232,7 @@ pub fn components(name: &X509Name<'_>) -> Vec<(String, String)> {
         let own: Vec<&Entry<'_>> = all
             .iter()
             .filter(|entry| entry.kind.as_bytes() == kind.0)
-            .take(super::NAMES_MAX)
+            .take(NAMES_MAX)
             .collect();
         told.extend(
             own.first()

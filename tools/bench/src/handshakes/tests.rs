@@ -13,7 +13,7 @@ use std::net::{TcpListener, TcpStream};
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi";
 
-/// Where it listens, and what to load it with. Ends with the tests.
+/// Starts a server that ends with the tests; returns its address and the load for it.
 fn server(dir: &TempDir, with_tickets: bool, answer: &'static [u8]) -> Setting {
     let certificate = Certificate::write(dir).expect("written");
     let files = certificate.files();

@@ -8,7 +8,7 @@ use std::{path::PathBuf, time::Duration};
 const MINUTES: u64 = 57;
 const QUICK_MINUTES: u64 = 4;
 const OUT: &str = "lab";
-/// Who takes part where it can, besides those that a row names.
+/// Peers that take part where they can, besides those that a row names.
 const PEERS: [Peer; 6] = [
     Peer::Nginx,
     Peer::Lighttpd,

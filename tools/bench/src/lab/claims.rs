@@ -12,7 +12,7 @@ use std::{fmt::Write, fs, path::Path};
 const BEGIN: &str = "<!-- lab: written by `make table` from lab/summary.json -->";
 const END: &str = "<!-- /lab -->";
 
-/// Of each comparison what it is about, and what the README's first lines say.
+/// For each comparison, its subject and the README's first lines about it.
 const CLAIMS: [&str; 22] = [
     "b1-static",
     "b1-browse-10",

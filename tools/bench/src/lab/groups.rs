@@ -4,7 +4,7 @@ use crate::rows::Row;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// What the names of its rows begin with; empty for the last, which takes what is left.
+    /// Prefix of the names of its rows; empty for the last group, which takes the rest.
     pub prefix: &'static str,
     pub title: &'static str,
     pub intro: &'static str,

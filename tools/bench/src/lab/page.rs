@@ -344,7 +344,7 @@ fn method(report: &Report<'_>) -> String {
     )
 }
 
-/// What decides, in words.
+/// Rules of the verdict, in words.
 const RULES: &str = "<li>One server at a time, with one worker, tuned as its experts would, on a core of its own; the load has the other. Before it counts, it warms up.</li>\
 <li>Rounds are interleaved and begin with another server each time: a slow minute of the machine hits all.</li>\
 <li>Won or lost is who is ahead of the best of the others by more than the noise, and in four of five rounds. Everything else is level.</li>\

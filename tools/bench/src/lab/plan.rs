@@ -20,11 +20,11 @@ pub struct Entry {
     pub expected: Duration,
 }
 
-/// What names of rows begin with.
+/// Prefix of the names of noise rows.
 pub const NOISE: &str = "noise";
 const VISITORS: [&str; 3] = ["b1-browse-10", "b1-category-10", "b1-cached-10"];
 
-/// Of a quick run: some rows of each comparison.
+/// Rows of a quick run: some of each comparison.
 const QUICK: [&str; 10] = [
     "b1-category-10",
     "b1-cached-10",
@@ -61,13 +61,13 @@ const LONG: [&str; 9] = [
 ];
 const LONG_FROM: Duration = Duration::from_secs(100 * 60);
 
-/// What a run buys for its time.
+/// Rounds and lengths that fit the time of a run.
 #[derive(Clone, Copy)]
 struct Step {
     rounds: usize,
     seconds: u64,
     link_rounds: usize,
-    /// Of trials that the link alone makes long: they hardly differ.
+    /// Rounds of trials that the link alone makes long: they hardly differ.
     slow_link_rounds: usize,
     /// So small a part of the requests of rows that have more of them than `REQUESTS_WHOLE`.
     divisor: u64,
@@ -90,7 +90,7 @@ const STEPS: [Step; 14] = [
     step((1, 1), (1, 1), 10),
     step((1, 1), (1, 1), 50),
 ];
-/// What all others are judged by has a median in every run.
+/// Rounds of the noise row, which all others are judged by; it has a median in every run.
 const NOISE_ROUNDS: usize = 3;
 const REQUESTS_WHOLE: u64 = 10_000;
 /// Longer than that over the link, and at that by its rate alone.
@@ -106,7 +106,7 @@ const SYSTEM_CALLS: Duration = Duration::from_secs(2);
 /// psrecord draws them, else as little as is seen.
 const IDLE: Duration = Duration::from_secs(1);
 const SHORT_IDLE: Duration = Duration::from_millis(200);
-/// Of requests that a client of ours makes over a link.
+/// Requests per second that our own client makes over a link.
 const REQUESTS_PER_S: f64 = 15_000.0;
 
 const fn step(
@@ -314,8 +314,7 @@ fn expected(plan: &RowPlan, contenders: usize) -> Duration {
     (trial * rounds + plan.idle * 2 + once) * count
 }
 
-/// What a tool takes beside the time that it counts: a warm-up, by itself or before it, and its own
-/// beginning and end.
+/// Time that a tool takes beside what it counts: its warm-up, start, and end.
 fn warm_up(tool: Tool, connections: usize) -> Duration {
     let milliseconds = match tool {
         Tool::Ab(_) => 300,
@@ -355,7 +354,7 @@ fn link_time(plan: &RowPlan) -> Duration {
     let bytes = requests * saker_testkit::bench_files::bytes_of(path).max(300) as f64;
     let on_the_wire = bytes * 8.0 / (link.mbit_per_s as f64 * 1e6);
     let turns = requests / (connections * streams) as f64 * link.round_trip_ms as f64 / 1e3;
-    // What is lost is sent again, and slows down whoever takes it for a full queue.
+    // Lost packets are sent again, and slow down a sender that takes them for a full queue.
     let losses = if link.loss + link.reordering > 0.0 {
         6.0
     } else {

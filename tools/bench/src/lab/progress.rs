@@ -34,9 +34,9 @@ pub struct Bar {
 #[derive(Default)]
 struct State {
     rows_done: usize,
-    /// Of the plan, of rows that are done.
+    /// Time of the plan that is used by finished rows.
     done: Duration,
-    /// Of the plan, with the row that runs.
+    /// Time of the plan at the end of the running row.
     until: Duration,
     row_begun: Option<Instant>,
 }
@@ -149,7 +149,7 @@ impl Progress for Bar {
         );
     }
 
-    /// What the plan leaves free of the budget may be used by anybody.
+    /// Any row may use what the plan leaves of the budget.
     fn has_time(&self, row: &Row, round: usize) -> bool {
         let state = self.state.borrow();
         let spare = self.budget.saturating_sub(self.total);
@@ -163,7 +163,8 @@ impl Progress for Bar {
     }
 }
 
-/// `round` from 0; `late` by the plan, `left` of it, `allowed` to anybody.
+/// `round` counts from 0; `late` is the delay, `left` the rest of the plan, `allowed` the shared
+/// reserve.
 fn is_in_time(late: Duration, left: Duration, allowed: Duration, round: usize) -> bool {
     let more = if round == 1 {
         left.mul_f64(PATIENCE_FOR_TWO)

@@ -50,7 +50,7 @@ impl<'a> Report<'a> {
             .filter(|(_, outcomes)| !outcomes.is_empty())
     }
 
-    /// Of rows that compare servers.
+    /// Counts rows that compare servers.
     pub fn counts(&self) -> Counts {
         let compared = self
             .outcomes
@@ -102,12 +102,12 @@ impl Outcome<'_> {
         self.standing.map_or("refused", Standing::word)
     }
 
-    /// Of the best of the others.
+    /// Returns the figure of the best of the others.
     pub fn best(&self) -> Option<&Figure<'_>> {
         self.figures.get(self.rival?)
     }
 
-    /// What the word means in this row.
+    /// Returns the meaning of the verdict in this row.
     pub fn sentence(&self) -> String {
         let (Some(rival), Some(standing)) = (self.best(), self.standing) else {
             return self

@@ -1,4 +1,4 @@
-//! Results that nobody has measured, for the tests of the report.
+//! Invented results, for the tests of the report.
 
 use crate::{
     contender::Contender,

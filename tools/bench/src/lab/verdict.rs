@@ -31,7 +31,7 @@ impl Standing {
     }
 }
 
-/// Of figures of one kind: by so large a part A and A differed at most.
+/// Largest difference between A and A, as a share, among figures of one kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Noise {
     pub cpu: f64,
@@ -41,16 +41,16 @@ pub struct Noise {
 
 /// A steady machine is not steadier than this.
 const NOISE_MIN: f64 = 0.01;
-/// Where it was not measured.
+/// Noise of figures for which it was not measured.
 const NOISE_ASSUMED: f64 = 0.05;
-/// Of the rounds, in which who is ahead has to be ahead.
+/// Share of the rounds that a winner has to win.
 const ROUNDS_AHEAD: f64 = 0.8;
 
 #[derive(Debug)]
 pub struct Figure<'a> {
     pub series: &'a Series,
     pub name: String,
-    /// Of the measure that decides.
+    /// Values of the measure that decides.
     pub value: Option<Spread>,
     pub refusal: Option<String>,
     /// So many times better is Saker; none for itself.

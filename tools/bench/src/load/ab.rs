@@ -2,7 +2,7 @@
 
 use super::{Load, LoadSetting, program};
 
-/// How it asks.
+/// Use of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ab {
     pub keep_alive: bool,
@@ -13,7 +13,7 @@ pub struct Ab {
     pub any_length: bool,
 }
 
-/// Of a warm-up.
+/// Requests of a warm-up.
 const FEW: u32 = 1000;
 
 impl Ab {

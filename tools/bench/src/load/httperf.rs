@@ -7,7 +7,7 @@
 
 use super::{Load, LoadSetting, program};
 
-/// What a core makes of full handshakes in a second, about.
+/// Full handshakes that a core makes in a second, roughly.
 const CONNECTIONS_PER_S: u64 = 400;
 
 pub fn words(setting: &LoadSetting<'_>) -> Result<Vec<String>, String> {
@@ -50,7 +50,7 @@ pub fn parse(text: &str) -> Option<Load> {
         requests: replies,
         bytes: replies * bytes_of_reply,
         seconds: after(total, "test-duration")?,
-        // A connection without a reply is one that nobody was served by.
+        // A connection without a reply was not served.
         errors: failed.max(after(total, "connections")? - replies),
         p50_us: after(times, "median")? * 1e3,
         longest_us: after(times, "max")? * 1e3,

@@ -1,13 +1,13 @@
-//! siege: visitors that keep their connections and go through a list of URLs, with the parts of
-//! each page when its parser is on.
+//! siege: simulated users that keep their connections and go through a list of URLs, with the parts
+//! of each page when its parser is on.
 //!
-//! Everything is in a file of settings of our own, so that nobody's `~/.siege` decides. It takes
-//! pages uncompressed, since servers differ in what they compress. When its time is over it cancels
-//! its visitors wherever they are; now and then, on a busy machine, it then waits for itself for
-//! ever, or has counted next to nothing: such a run is made again. It ends when a second of the
-//! clock does: the last of those that were asked for is only a part of one, so it gets one more.
-//! Absent on purpose: percentiles, which it does not tell; its longest transaction comes in
-//! hundredths of a second.
+//! Caveat: all settings are in a file of ours, so that `~/.siege` does not matter. Pages are
+//! requested uncompressed, since servers differ in what they compress. At the end of its time it
+//! cancels its users; rarely, on a busy machine, it then hangs, or has counted next to nothing, and
+//! the run is repeated. The run ends at a full second of the clock, so one second is added to the
+//! requested time.
+//! Out of scope: percentiles, which siege does not report; its longest transaction has a resolution
+//! of 10 ms.
 
 use super::{Load, LoadSetting, program};
 use std::{fs, path::PathBuf};

@@ -46,8 +46,8 @@ fn write_script(setting: &LoadSetting<'_>) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// One path needs no `request` function: wrk is faster without one. One visitor in
-/// `logged_in_one_in` has a session's cookie; 0: nobody.
+/// One path needs no `request` function: wrk is faster without one. One client in
+/// `logged_in_one_in` sends a session's cookie; 0 means none.
 fn script(paths: &[&str], logged_in_one_in: usize) -> String {
     let mut script = format!(
         "done = function(summary, latency, requests)

@@ -1,11 +1,12 @@
 //! B1: LiteSpeed and LiteMage against nginx and Varnish (2020), with [a shop](super::shop) of our
 //! own in place of Magento.
 //!
-//! siege with its parser goes through pages as browsers do; without it, and with ab, the pages
-//! alone are asked for. All servers reach the same php-fpm, which counts for nobody, and keep its
-//! pages: Varnish with nginx behind it (both count), nginx, Apache, Saker. Pages are in each cache
-//! before counting begins. Visitors who are logged in are never answered from it, whoever serves.
-//! lighttpd and h2o keep no pages and take no part.
+//! Called by: the lab.
+//! Caveat: siege with its parser requests pages as browsers do; without it, and with ab, only the
+//! pages. All servers use the same php-fpm, which is not counted, and cache its pages: Varnish with
+//! nginx behind it (both count), nginx, Apache, Saker. Pages are cached before counting begins.
+//! Requests of logged-in users are never answered from a cache.
+//! Out of scope: lighttpd and h2o, which do not cache pages.
 
 use super::{Asked, Measure, Plain, Workload, plain, shop};
 use crate::{
@@ -195,7 +196,7 @@ impl Workload for Shop {
         Ok(stand)
     }
 
-    /// As a guest, and as somebody who is logged in.
+    /// Responses without a session, and with one.
     fn answer(&self, stand: &Stand, _ground: Ground<'_>) -> Result<Vec<u8>, String> {
         let mut said = plain::bodies(stand.address(), self.paths, None)?;
         let cookie = format!("{SESSION_COOKIE}=customer01");

@@ -66,12 +66,12 @@ const LEAST_BYTES: f64 = 12.0;
 const MOST_BYTES: f64 = 250_000.0;
 /// Small ones are many.
 const SKEW: f64 = 1.6;
-/// Of the list that the visitors go through.
+/// Length of the list of URLs.
 const DRAWS: usize = 4_000;
 const CONNECTIONS: usize = 25;
 /// The published runs were cut short by a server that gave up after 40 s.
 const LONG_S: u64 = 42;
-/// So that files that nobody has asked for before are not most of it.
+/// Long enough that first requests for files are a small part of it.
 const QUICK_S: u64 = 4;
 
 #[derive(Debug)]

@@ -1,7 +1,9 @@
-//! Rows of one tool that asks one server for some paths: what differs from row to row is data.
+//! Rows of one tool that requests some paths from one server: what differs from row to row is data.
 //!
-//! Before anybody is measured all contenders have to give the same bytes. Absent on purpose: sites
-//! that have to be made, and several servers in one stand; they are workloads of their own.
+//! Called by: the runner.
+//! Caveat: all participants have to return the same bytes before any is measured.
+//! Out of scope: sites that have to be generated, and several servers in one participant; they are
+//! workloads of their own.
 
 use super::{Asked, Measure, Workload};
 use crate::{
@@ -70,7 +72,7 @@ impl Workload for Plain {
     }
 }
 
-/// What the page says of itself before it differs.
+/// Part of the page before the first difference between servers.
 fn beginning(body: &[u8]) -> Vec<u8> {
     body.iter()
         .copied()

@@ -45,8 +45,7 @@ const PROGRAMS: [(&str, &str); 10] = [
     ("shop.js", include_str!("../../shop/shop.js")),
 ];
 
-/// What a visitor goes through: the front page, the categories, products, a search. All are for
-/// all.
+/// Pages of a user's path: the front page, categories, products, a search. All are public.
 pub const PAGES: [&str; 20] = [
     "store/index.php",
     "store/category.php?c=0",
@@ -170,7 +169,7 @@ mod tests {
         );
     }
 
-    /// As PHP makes it for somebody with this cookie.
+    /// Page that PHP generates for this cookie.
     fn made(program: PathBuf, query: &str, cookie: &str) -> String {
         let php = ["php-cgi", "php-cgi8.2"]
             .into_iter()

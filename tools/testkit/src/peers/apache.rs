@@ -159,8 +159,8 @@ fn cache(work: &Path, path: &str) -> String {
     )
 }
 
-/// What says that it is for all. Who has a session is told apart by Vary, since the cache is asked
-/// before anything else of Apache.
+/// Marks public responses. Sessions are told apart by Vary, since Apache asks its cache before
+/// anything else.
 fn store(work: &Path) -> String {
     let folder = work.join("apache-store");
     let _ = fs::create_dir_all(&folder);

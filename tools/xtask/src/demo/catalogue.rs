@@ -17,7 +17,7 @@ pub enum Form {
 pub struct Glaze {
     pub name: &'static str,
     pub colour: Colour,
-    /// Where it runs off the edge.
+    /// Color where it runs off the edge.
     pub edge: Colour,
     pub sentence: &'static str,
 }

@@ -114,7 +114,7 @@ fn handles(form: Form) -> &'static [(f32, f32, f32, f32)] {
     }
 }
 
-/// A cubic through the points, with the slope of each point's neighbours.
+/// A cubic through the points, with the slope of each point's two adjacent points.
 fn radius(profile: Profile, y: f32) -> f32 {
     let last = profile.len() - 1;
     let next = profile

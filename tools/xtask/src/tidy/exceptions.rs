@@ -3,7 +3,7 @@
 //! The number is the most that is allowed. Where the code has become better than its exception, the
 //! exception has to follow: a ratchet that is not tightened is a licence.
 
-use super::Finding;
+use super::finding::Finding;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -51,8 +51,8 @@ impl Exceptions {
         (Exceptions { all }, findings)
     }
 
-    /// What is allowed for the subject, `otherwise` without an exception. An exception that is
-    /// wider than `actual` is reported.
+    /// Returns the number allowed for the subject, `otherwise` without an exception. An exception
+    /// that is wider than `actual` is reported.
     pub fn allowed(&mut self, kind: Kind, subject: &str, actual: usize, otherwise: usize) -> usize {
         let Some(found) = self
             .all

@@ -1,7 +1,7 @@
 //! The floors: a crate may depend on our crates of lower floors only. Cargo refuses circles; this
 //! refuses detours.
 
-use super::{File, Finding};
+use super::finding::{File, Finding};
 
 /// Every crate of `crates/`, with its floor (ARCHITECTURE.md).
 const FLOORS: &[(&str, u8)] = &[
@@ -11,6 +11,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-files", 1),
     ("saker-telemetry", 1),
     ("saker-http-mux", 1),
+    ("saker-tls-verifier", 1),
     ("saker-broker", 2),
     ("saker-broker-client", 3),
     ("saker-http1", 2),
@@ -44,6 +45,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-content-filters", 6),
     ("saker-handlers", 7),
     ("saker-gateway", 5),
+    ("saker-apache-model", 7),
     ("saker-apache", 7),
     ("saker-control", 8),
     ("saker-serving", 8),
@@ -53,11 +55,13 @@ const FLOORS: &[(&str, u8)] = &[
 
 /// Crates of the same floor that may be used all the same: the log's fields are HTTP's words, and
 /// so are the heads of HTTP/2 and HTTP/3; logs are opened by the broker; commands talk to the
-/// control socket, and check TLS and explain requests as a worker would.
+/// control socket, and check TLS and explain requests as a worker would; an Apache configuration is
+/// typed settings first, and evaluated for requests above them.
 const NEIGHBOURS: &[(&str, &str)] = &[
     ("saker-telemetry", "saker-http"),
     ("saker-telemetry", "saker-net"),
     ("saker-http-mux", "saker-http"),
+    ("saker-apache", "saker-apache-model"),
     ("saker-cli", "saker-control"),
     ("saker-cli", "saker-serving"),
 ];

@@ -6,8 +6,8 @@
 //! Out of scope: grammar, spelling, style beyond these words.
 
 use super::{
-    File, Finding,
     exceptions::{Exceptions, Kind},
+    finding::{File, Finding},
     scanner,
 };
 use std::{collections::BTreeMap, path::Path};
@@ -83,7 +83,7 @@ const WORDS: &[&str] = &[
     "errand",
     "boarding",
 ];
-/// What a doc comment does not begin with: it says what the item is or does.
+/// First words that a doc comment must not have: it says what the item is or does.
 const OPENERS: &[&str] = &["What", "Whether", "Who", "How", "Where", "When", "Of"];
 /// Folders that documents cite paths of.
 const CITED: &[&str] = &["crates/", "tools/", "docs/", "contrib/", "fuzz/", ".ci/"];

@@ -6,7 +6,7 @@
 //! parent's file; what a `pub use` names is a re-export and no import.
 //! Out of scope: macros, glob imports of enums, and whatever needs types to resolve.
 
-use super::{File, scanner};
+use super::{finding::File, scanner};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The module tree of one crate and the imports between its files.

@@ -4,7 +4,10 @@
 //! Called by: the tidy task. Caveat: a row counts as used when a file outside the table, and
 //! outside tests, names it.
 
-use super::{File, Finding, scanner};
+use super::{
+    finding::{File, Finding},
+    scanner,
+};
 use std::collections::HashSet;
 
 /// A table: its file, the word after a row's name, and how the rest of the code names a row.

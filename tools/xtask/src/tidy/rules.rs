@@ -1,8 +1,8 @@
 //! The rules for single files.
 
 use super::{
-    File, Finding,
     exceptions::{Exceptions, Kind},
+    finding::{File, Finding},
     scanner::{self, ModuleFile},
 };
 use std::collections::HashSet;
@@ -26,6 +26,7 @@ const HOME_OF_UNSAFE: &str = "crates/net/";
 /// by `saker_files` alone.
 const OPEN_BY_FILES: &[&str] = &[
     "apache",
+    "apache-model",
     "cgi",
     "esi",
     "ap-expr",
@@ -125,7 +126,7 @@ pub fn test_files(files: &[File]) -> HashSet<String> {
         .collect()
 }
 
-/// Where Rust looks for a module that the file at `path` declares.
+/// Paths where Rust looks for a module that the file at `path` declares.
 fn module_paths(path: &str, module: &ModuleFile) -> [String; 2] {
     let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
     let name = match module {

@@ -26,7 +26,7 @@ pub fn code_only(text: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
     pub name: String,
-    /// Of its `fn`, from 1.
+    /// Line of its `fn`, from 1.
     pub line: usize,
     /// From `fn` to its closing brace.
     pub lines: usize,
@@ -62,7 +62,7 @@ pub fn test_modules(text: &str) -> Vec<ModuleFile> {
         .collect()
 }
 
-/// How a module's file is named.
+/// Naming of a module's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModuleFile {
     Name(String),
@@ -207,7 +207,7 @@ fn function(code: &str, at: usize) -> Option<Function> {
     })
 }
 
-/// Where the item that begins at or after `at` ends: at its `;`, or at the brace that closes its
+/// Returns the end of the item that begins at or after `at`: its `;`, or the brace that closes its
 /// body.
 fn item_end(code: &str, at: usize) -> Option<usize> {
     let (mut brackets, mut braces) = (0usize, 0usize);

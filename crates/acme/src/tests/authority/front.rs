@@ -15,12 +15,12 @@ use std::{
     time::Duration,
 };
 
-/// What becomes of a request.
+/// Fate of a request.
 pub enum Fate {
     Pass,
     /// An answer of our own.
     Answer(String),
-    /// Silence, for as long as anybody waits.
+    /// No response at all.
     Hang,
 }
 

@@ -22,7 +22,7 @@ pub struct Site {
     /// Names, chain and key, in the order in which they came.
     pub installed: Mutex<Vec<(Vec<String>, String, String)>>,
     challenges: Mutex<HashMap<String, Arc<CertifiedKey>>>,
-    /// What the server says to the next chains.
+    /// Refuses the chains installed from now on.
     pub refuses: Mutex<bool>,
 }
 

@@ -3,7 +3,7 @@
 //! Called by: `rules`, before the first rule runs, and `phase`, for the settings of sections.
 //! Caveat: a name server may take its time; without an answer the client goes by its address.
 
-use crate::modules::core::Lookups;
+use saker_apache_model::modules::core::Lookups;
 use saker_auth::client_names::{claimed_name, double_checked_name};
 use saker_net::blocking::{Answer, Pause};
 use saker_pipeline::Exchange;
@@ -24,7 +24,7 @@ pub fn look_up(exchange: &mut Exchange, lookups: Option<Lookups>) -> Option<Paus
     } else {
         claimed_name
     };
-    match look_up(exchange.site_index, exchange.client.ip()) {
+    match look_up(exchange.routing.site_index, exchange.client.ip()) {
         Answer::Known(name) => name.iter().for_each(|name| exchange.client.call_it(name)),
         Answer::Wait(pause) => return Some(pause),
         Answer::Busy => {}

@@ -4,14 +4,13 @@
 //! Caveat: whatever the decision depended on besides the path is recorded in the exchange. A
 //! decision that has to wait ends the phase, which runs again from its beginning.
 
-use super::{client_name::look_up, request::AccessRequest};
 use crate::{
     facts::note_dependencies,
-    host::Host,
-    rules::may_ask,
-    state::{peek, state},
+    modules::access::{client_name::look_up, request::AccessRequest},
+    state::{may_ask, peek, state},
     verdict::Verdict,
 };
+use saker_apache_model::host::Host;
 use saker_auth::{Access, AuthContext, AuthRequest, RecordFiles};
 use saker_files::Watcher;
 use saker_http::Status;
@@ -49,7 +48,7 @@ pub fn access(
     {
         return Verdict::Pass;
     }
-    exchange.user = None;
+    exchange.access.user = None;
     let mut request = AccessRequest::new(exchange, &own, host, &local, watcher);
     let outcome = decide(&mut request, records);
     let (dependencies, stamps) = request.into_dependencies();
@@ -85,7 +84,7 @@ fn decide(request: &mut AccessRequest<'_>, records: &mut RecordFiles) -> Access 
     }
     let settings = &local.auth.settings;
     let satisfy_any = settings.host_access.satisfy_any(request.method());
-    let is_tls_accepted = local.ssl.lets_in(request);
+    let is_tls_accepted = crate::modules::access::tls::lets_in(&local.ssl, request);
     if !is_tls_accepted && (!satisfy_any || local.ssl.is_strict()) {
         return denied(request, &httpd_message::CLIENT_DENIED);
     }

@@ -4,18 +4,18 @@
 
 use crate::{
     dbd::Question,
-    facts::Seen,
-    host::Host,
-    local::Local,
+    facts::RequestFacts,
     modules::ssl::fake_basic_auth,
     state::{State, state},
 };
 use saker_ap_expr::{
-    Dependencies, Dependency, Evaluation, EvaluationError, Expression, StringExpression,
+    Dependencies, Dependency, Evaluation, EvaluationError, Expression, Facts, Predicate,
+    RequestPart, RequestTest, StringExpression, Subnet,
 };
+use saker_apache_model::{dir_config::DirConfig, host::Host};
 use saker_auth::{AuthRequest, QueryOutcome};
 use saker_config::model::Origin;
-use saker_files::{Stamp, Watcher};
+use saker_files::{ChangeToken, Watcher};
 use saker_http::Status;
 use saker_net::blocking::Answer;
 use saker_pipeline::Exchange;
@@ -28,10 +28,10 @@ pub struct AccessRequest<'e> {
     pub exchange: &'e mut Exchange,
     pub state: &'e State,
     pub host: &'e Host,
-    pub local: &'e Local,
+    pub local: &'e DirConfig,
     pub watcher: &'e Watcher,
     dependencies: Dependencies,
-    stamps: Vec<Stamp>,
+    stamps: Vec<ChangeToken>,
 }
 
 impl<'e> AccessRequest<'e> {
@@ -39,7 +39,7 @@ impl<'e> AccessRequest<'e> {
         exchange: &'e mut Exchange,
         state: &'e State,
         host: &'e Host,
-        local: &'e Local,
+        local: &'e DirConfig,
         watcher: &'e Watcher,
     ) -> AccessRequest<'e> {
         AccessRequest {
@@ -53,8 +53,9 @@ impl<'e> AccessRequest<'e> {
         }
     }
 
-    /// What the decision depended on, and the stamps of the files that were looked at.
-    pub fn into_dependencies(self) -> (Dependencies, Vec<Stamp>) {
+    /// Everything that the decision depended on, and the change tokens of the files that were
+    /// looked at.
+    pub fn into_dependencies(self) -> (Dependencies, Vec<ChangeToken>) {
         (self.dependencies, self.stamps)
     }
 
@@ -64,8 +65,8 @@ impl<'e> AccessRequest<'e> {
     }
 
     fn evaluation<T>(&mut self, evaluate: impl FnOnce(&mut Evaluation<'_>) -> T) -> T {
-        let seen = Seen::new(self.exchange, self.state, self.host, self.watcher);
-        let mut evaluation = Evaluation::new(&seen);
+        let seen = RequestFacts::new(self.exchange, self.state, self.host, self.watcher);
+        let mut evaluation = Evaluation::recording_tests(&seen);
         let result = evaluate(&mut evaluation);
         self.dependencies.merge(&evaluation.dependencies);
         let stamps = seen.stamps.take();
@@ -100,7 +101,7 @@ impl AuthRequest for AccessRequest<'_> {
     }
 
     fn site_index(&self) -> usize {
-        self.exchange.site_index
+        self.exchange.routing.site_index
     }
 
     fn client_address(&self) -> IpAddr {
@@ -125,11 +126,11 @@ impl AuthRequest for AccessRequest<'_> {
     }
 
     fn user(&self) -> Option<&str> {
-        self.exchange.user.as_deref()
+        self.exchange.access.user.as_deref()
     }
 
     fn set_user(&mut self, user: &str) {
-        self.exchange.user = Some(user.into());
+        self.exchange.access.user = Some(user.into());
     }
 
     fn has_variable(&self, name: &[u8]) -> bool {
@@ -150,6 +151,18 @@ impl AuthRequest for AccessRequest<'_> {
 
     fn depends_on(&mut self, dependency: Dependency) {
         self.dependencies.add(dependency);
+    }
+
+    fn depends_on_network(&mut self, network: &Subnet, contains: bool) {
+        let seen = RequestFacts::new(self.exchange, self.state, self.host, self.watcher);
+        match seen.is_as_received(&RequestPart::ClientAddress) {
+            true => self.dependencies.add_test(RequestTest {
+                part: RequestPart::ClientAddress,
+                predicate: Predicate::Within(*network),
+                result: contains,
+            }),
+            false => self.dependencies.add(Dependency::Client),
+        }
     }
 
     fn evaluate(&mut self, expression: &Expression) -> Result<bool, EvaluationError> {

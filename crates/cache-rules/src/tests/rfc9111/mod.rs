@@ -11,7 +11,7 @@ mod validating;
 use saker_cache_rules::rules::{Life, Pass, RuleSettings, judge_response};
 use saker_http::{Fields, RequestHead, Status, Version, date::format_date};
 
-/// When every response of the tables was received.
+/// Time at which every response of the tables was received.
 pub const NOW_MS: i64 = 1_700_000_000_000;
 
 /// `Name: value | Name: value`, dates filled in.

@@ -9,8 +9,8 @@ use saker_gateway::Gateway;
 use saker_http::{RequestHead, Version};
 use saker_net::{Deadlines, clock};
 use saker_pipeline::{
-    Body, BodyError, Call, CallManner, CallNames, CallTo, Chunk, Client, Exchange, Forwarder,
-    Handled, NoBody, RequestBody, Response,
+    Body, BodyError, CallNames, Chunk, Client, Exchange, Forwarder, Handled, NoBody, ProxyOptions,
+    RequestBody, Response, UpstreamRequest, UpstreamTarget,
 };
 use saker_testkit::TempDir;
 use std::{
@@ -164,12 +164,12 @@ pub fn upstream(path: &Path) -> Arc<Upstream> {
     Arc::new(Upstream::new("test", vec![member(path, tuning())]))
 }
 
-pub fn call(upstream: &Arc<Upstream>) -> Call {
-    Call {
-        to: CallTo::Upstream(Arc::clone(upstream)),
+pub fn call(upstream: &Arc<Upstream>) -> UpstreamRequest {
+    UpstreamRequest {
+        to: UpstreamTarget::Upstream(Arc::clone(upstream)),
         target: b"/".to_vec(),
         script: None,
-        manner: Arc::new(CallManner::default()),
+        manner: Arc::new(ProxyOptions::default()),
         names: CallNames::default(),
     }
 }
@@ -185,13 +185,13 @@ pub fn exchange(method: &str, upstream: &Arc<Upstream>) -> Exchange {
         Arc::new(Site::new(Origin::built_in())),
         0,
     );
-    exchange.call = Some(Box::new(call(upstream)));
+    exchange.upstream.call = Some(Box::new(call(upstream)));
     exchange
 }
 
 /// Carries out the upstream request that the exchange has.
 pub async fn forward(gateway: &Gateway, exchange: &mut Exchange) -> Handled {
-    let request = exchange.call.take().expect("an upstream request");
+    let request = exchange.upstream.call.take().expect("an upstream request");
     gateway.forward(exchange, request).await
 }
 

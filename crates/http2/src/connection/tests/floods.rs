@@ -236,8 +236,8 @@ fn continuation_frames_have_a_limit() {
     }
 }
 
-/// What waits for the end of a field block is bounded by the frames' number and size, and no byte
-/// more.
+/// The memory held until the end of a field block is bounded by the number and size of frames, not
+/// a byte more.
 #[test]
 fn field_blocks_have_a_size_limit_by_their_frames() {
     let limits = Limits {

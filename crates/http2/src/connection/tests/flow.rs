@@ -89,8 +89,8 @@ fn content_that_nobody_wants_is_released_at_once() {
     assert_eq!(bench.sent(), ["RST_STREAM 3 FLOW_CONTROL_ERROR"]);
 }
 
-/// A client that has the whole response may go on sending, until little is left of the stream's
-/// window, which nobody opens again.
+/// A client that has the whole response may go on sending until its stream's window, which is not
+/// opened again, is nearly used up.
 #[test]
 fn content_after_the_response_is_stopped_before_the_client_has_to_wait() {
     let answered = || {

@@ -93,7 +93,7 @@ impl Bench {
         self.feed(input).unwrap()
     }
 
-    /// What has been sent since the last question.
+    /// Returns the frames sent since the last call.
     pub fn sent(&mut self) -> Vec<String> {
         let mut words = sent(&self.out);
         self.out.clear();

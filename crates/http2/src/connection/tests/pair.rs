@@ -29,7 +29,7 @@ pub fn generous() -> Limits {
     }
 }
 
-/// What one side knows of a stream.
+/// State of a stream as one side sees it.
 #[derive(Default)]
 struct Exchange {
     head_sent: bool,
@@ -260,7 +260,7 @@ impl Pair {
         exchange.ended |= sent && end;
     }
 
-    /// Whoever has the turn can send.
+    /// The side that has the turn can send.
     fn next_of_server(&mut self, amount: usize) {
         if let Some(stream) = self.server.machine.next_ready() {
             assert!(self.server.machine.send_capacity(stream) > 0);

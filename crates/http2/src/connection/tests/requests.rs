@@ -180,7 +180,7 @@ fn an_answer_before_the_end_of_the_request_is_followed_by_silence() {
         ),
         (1, false)
     );
-    // Nobody hears of what still comes, whatever it is.
+    // Further input is ignored, whatever it is.
     assert!(
         bench
             .events(&[data(1, 10, false), window_update(1, 5)].concat())

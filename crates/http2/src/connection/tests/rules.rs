@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// What one row expects.
+/// Expectation of one row.
 enum Want {
     /// The connection ends.
     Fault(Reason),

@@ -308,8 +308,8 @@ fn an_answer_may_come_before_the_content_has() {
             let mut body = response.await.unwrap().into_body();
             assert_eq!(body.data().await.unwrap().unwrap(), &b"enough"[..]);
         }
-        // The connection's window has not run dry by what nobody read: 10 times 100,000 bytes are
-        // about all of it.
+        // Unread content must not have used up the connection's window: 10 times 100,000 bytes are
+        // almost all of it.
         let got = exchange(
             client.clone(),
             request(Method::POST, "/echo"),

@@ -23,7 +23,7 @@ fn pattern(count: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Runs a test on one thread, for as long as anybody may wait.
+/// Runs a test on one thread, with a time limit.
 fn bounded<T>(test: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()

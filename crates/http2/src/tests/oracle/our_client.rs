@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use saker_http2::{
-    Connection, ErrorCode, Event, Fault, HeadStore, Indexing, Limits, OpenError, StreamId,
+    Connection, ConnectionError, ErrorCode, Event, HeadStore, Indexing, Limits, OpenError, StreamId,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
@@ -55,7 +55,7 @@ pub struct Response {
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub responses: Vec<Response>,
-    pub fault: Option<Fault>,
+    pub fault: Option<ConnectionError>,
     pub goaway: Option<(StreamId, ErrorCode)>,
 }
 

@@ -6,19 +6,21 @@
 
 use std::collections::HashMap;
 
-use saker_http2::{Connection, ErrorCode, Event, Fault, HeadStore, Indexing, Limits, StreamId};
+use saker_http2::{
+    Connection, ConnectionError, ErrorCode, Event, HeadStore, Indexing, Limits, StreamId,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
-/// What a finished connection tells the test.
+/// Report of a finished connection.
 #[derive(Debug, Default)]
 pub struct Served {
     pub requests: usize,
     pub resets: Vec<ErrorCode>,
-    pub fault: Option<Fault>,
+    pub fault: Option<ConnectionError>,
     pub goaway: Option<ErrorCode>,
 }
 
-/// What is being answered.
+/// Response in progress.
 #[derive(Default)]
 struct Answer {
     content: Vec<u8>,

@@ -23,7 +23,7 @@ fn count(
     (10_000, None)
 }
 
-fn fault(outcome: Result<bool, Fault>) -> Result<(), Reason> {
+fn fault(outcome: Result<bool, ConnectionError>) -> Result<(), Reason> {
     outcome.map(drop).map_err(|fault| fault.reason)
 }
 

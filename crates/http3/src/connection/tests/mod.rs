@@ -108,7 +108,7 @@ impl Bench {
         self.feed(stream, input, fin)
     }
 
-    /// What waits on one of our streams, taken.
+    /// Takes the pending bytes of one of our streams.
     pub fn take(&mut self, which: Outgoing) -> Vec<u8> {
         let bytes = self.machine.outgoing(which).to_vec();
         self.machine.sent(which, bytes.len());

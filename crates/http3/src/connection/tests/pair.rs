@@ -28,7 +28,7 @@ pub fn generous() -> Limits {
     }
 }
 
-/// What is under way on one stream in one direction.
+/// Bytes in transit on one stream in one direction.
 #[derive(Default)]
 struct Pipe {
     bytes: Vec<u8>,
@@ -37,11 +37,11 @@ struct Pipe {
     done: bool,
 }
 
-/// What one side knows of a stream.
+/// State of a stream as one side sees it.
 #[derive(Default)]
 struct Exchange {
     out: Pipe,
-    /// What of the content that was promised is not in the pipe yet.
+    /// Content that was promised and is not in the pipe yet.
     promised: usize,
     head_sent: bool,
     sent: usize,
@@ -59,7 +59,7 @@ struct Side {
     machine: Connection,
     head: HeadStore,
     exchanges: BTreeMap<u64, Exchange>,
-    /// Of our own streams, by their kind.
+    /// Our own streams, by their kind.
     own: [Pipe; 3],
 }
 
@@ -428,7 +428,8 @@ impl Pair {
     }
 }
 
-/// Of a stream that waits for the table nothing is heard until it can go on.
+/// Moves bytes between sides. A stream that waits for the table reports no events until it can go
+/// on.
 fn transfer(from: &mut Side, to: &mut Side, stream: u64, amount: usize) {
     let Some(exchange) = from
         .exchanges

@@ -67,7 +67,7 @@ fn the_end_may_come_by_itself() {
     assert_eq!(bench.feed(0, &[], true), Ok(vec![]));
 }
 
-/// After the whole response, what still comes of the request is nobody's business.
+/// After the whole response, the rest of the request is ignored.
 #[test]
 fn an_answered_request_is_not_listened_to() {
     let mut bench = Bench::server(Limits::default());

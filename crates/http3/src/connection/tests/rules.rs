@@ -4,7 +4,7 @@
 use super::*;
 use crate::frame::kind::*;
 
-/// What one row expects: the connection's end, or events.
+/// Expectation of one row: the connection's end, or events.
 type Want = Result<&'static [&'static str], Reason>;
 
 #[track_caller]

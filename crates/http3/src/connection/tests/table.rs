@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What a client's encoder says for a table with one entry, `x: y`.
+/// Encoder stream of a client for a table with one entry, `x: y`.
 const ONE_ENTRY: &[u8] = b"\x02\x3f\xe1\x1f\x41x\x01y";
 
 /// GET with the field of that entry: Required Insert Count 1, Base 1.
@@ -62,7 +62,7 @@ fn a_stream_that_is_given_up_is_cancelled() {
     assert_eq!(bench.feed(ENCODER, ONE_ENTRY, false), Ok(vec![]));
 }
 
-/// What repeats is referred to when the client has acknowledged its entry.
+/// Repeated fields become references once the client has acknowledged the entry.
 #[test]
 fn our_heads_refer_to_what_was_acknowledged() {
     let mut bench = Bench::server(Limits::default());

@@ -118,7 +118,7 @@ fn by_time() {
                 end_ms: None
             }
         ),
-        Err(Fault::Beyond)
+        Err(MediaError::Beyond)
     ));
 }
 
@@ -148,7 +148,7 @@ fn a_head_that_is_longer_than_the_file_is_refused() {
     assert!(
         matches!(
             Index::read_with_keys(file.as_slice()),
-            Err(Fault::Damaged(_))
+            Err(MediaError::Damaged(_))
         ),
         "the first tag is behind the end"
     );

@@ -3,7 +3,7 @@
 use super::*;
 use crate::mp4::sample::file;
 
-/// What the pieces are together.
+/// Concatenates the pieces.
 fn whole(pieces: &[Piece], file: &[u8]) -> Vec<u8> {
     let bytes = |piece: &Piece| match piece {
         Piece::Memory(bytes) => bytes.clone(),
@@ -12,7 +12,7 @@ fn whole(pieces: &[Piece], file: &[u8]) -> Vec<u8> {
     pieces.iter().flat_map(bytes).collect()
 }
 
-fn cut_of(file: &[u8], start_ms: u64, end_ms: Option<u64>) -> Result<Vec<u8>, Fault> {
+fn cut_of(file: &[u8], start_ms: u64, end_ms: Option<u64>) -> Result<Vec<u8>, MediaError> {
     let movie = Movie::read(file, 1 << 20)?;
     cut(&movie, Times { start_ms, end_ms }).map(|pieces| whole(&pieces, file))
 }
@@ -70,7 +70,7 @@ fn begins_at_the_key_frame_and_ends_where_asked() {
             Some(1)
         );
     }
-    assert!(matches!(cut_of(&file, 5000, None), Err(Fault::Beyond)));
+    assert!(matches!(cut_of(&file, 5000, None), Err(MediaError::Beyond)));
 }
 
 #[test]
@@ -90,7 +90,10 @@ fn samples_outside_of_the_file_are_refused() {
         .unwrap()
         + 12;
     file[at..at + 4].copy_from_slice(&0xffff_ff00_u32.to_be_bytes());
-    assert!(matches!(cut_of(&file, 0, None), Err(Fault::Damaged(_))));
+    assert!(matches!(
+        cut_of(&file, 0, None),
+        Err(MediaError::Damaged(_))
+    ));
     assert!(
         cut_of(&file, 1000, None).is_ok(),
         "what is not needed is not looked at"

@@ -7,7 +7,7 @@ const DATAGRAM: u64 = 1200;
 /// 10 Mbit/s.
 const RATE: f64 = 1_250_000.0;
 const RTT: Duration = Duration::from_millis(40);
-/// What fits into that path.
+/// Bytes that fit into that path.
 const FITS: f64 = 50_000.0;
 
 struct Flow {
@@ -15,9 +15,9 @@ struct Flow {
     now: Instant,
     rate: f64,
     rtt: Duration,
-    /// When the path is free again.
+    /// Time at which the path is free again.
     free: Instant,
-    /// When sent, when acknowledged, and whether it is lost.
+    /// Sent, acknowledged, and true if lost.
     in_flight: VecDeque<(Instant, Instant, bool)>,
     sent: u64,
     /// Each so many-th is lost.

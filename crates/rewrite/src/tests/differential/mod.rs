@@ -6,9 +6,9 @@
 //! files) is played by `server.rs`, as plainly as it can be.
 
 mod apache;
+mod context;
 mod rows;
 mod server;
-mod world;
 
 use rows::Set;
 use std::{env, fs, path::PathBuf};

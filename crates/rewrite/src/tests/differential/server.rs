@@ -3,8 +3,8 @@
 
 use super::{
     apache,
+    context::Looking,
     rows::{MAIN, Request, Set},
-    world::Looking,
 };
 use saker_rewrite::{Action, Effects, Input, Outcome, Place, Settings, run_directory, run_server};
 use saker_testkit::TempDir;
@@ -241,8 +241,8 @@ impl Exchange<'_> {
     /// Rules of the server, mapping, rules of the folder.
     pub fn resolve(&mut self) -> Resolved {
         let site = self.site;
-        let outcome =
-            self.with_input(|world, input| run_server(&site.servers[self.number], world, input));
+        let outcome = self
+            .with_input(|context, input| run_server(&site.servers[self.number], context, input));
         let action = self.take(outcome);
         let path = match action {
             Action::Pass | Action::Stay => self.uri.clone(),
@@ -275,7 +275,7 @@ impl Exchange<'_> {
         let server = &self.site.servers[self.number];
         if settings.directory_path().is_some() {
             let outcome =
-                self.with_input(|world, input| run_directory(&settings, server, world, input));
+                self.with_input(|context, input| run_directory(&settings, server, context, input));
             match self.take(outcome) {
                 // mod_dir's slash comes before mod_rewrite's internal redirect.
                 Action::InternalRedirect(_)
@@ -377,7 +377,7 @@ impl Exchange<'_> {
     }
 
     fn with_input<T>(&self, run: impl FnOnce(&Looking<'_>, &Input<'_>) -> T) -> T {
-        let world = Looking::new(self);
+        let context = Looking::new(self);
         let mut input = Input::new(&self.uri);
         input.filename = self.filename.as_deref();
         input.path_info = &self.path_info;
@@ -385,7 +385,7 @@ impl Exchange<'_> {
         (input.is_subrequest, input.ended, input.proxy_available) =
             (self.is_subrequest, self.ended, false);
         input.trace_level = 8;
-        run(&world, &input)
+        run(&context, &input)
     }
 
     fn take(&mut self, outcome: Outcome) -> Action {

@@ -2,6 +2,8 @@
 //! and trailers in access logs.
 
 use super::*;
+use crate::operate;
+use saker_testkit::apache2::module_folder;
 
 const HOSTS: &str = "LogLevel warn\nErrorLogFormat \">%l %v %M\"\n<Location /closed>\nRequire all denied\n</Location>\n\
     <VirtualHost *:{port}>\nServerName one.test\nErrorLog {log}/one-error.log\nErrorLogFormat \">one %k %l %{Host}i %M\"\n</VirtualHost>\n\
@@ -9,7 +11,7 @@ const HOSTS: &str = "LogLevel warn\nErrorLogFormat \">%l %v %M\"\n<Location /clo
     <VirtualHost *:{port}>\nServerName three.test\nLogLevel info\n</VirtualHost>\n\
     <VirtualHost *:{port}>\nServerName four.test\nErrorLogFormat \">four %M\"\nErrorLog {log}/one-error.log\n</VirtualHost>\n";
 
-/// What is said without the words, which are each server's own.
+/// Kinds of messages, without their text, which differs between servers.
 fn kinds(text: &str) -> Vec<String> {
     let own = text
         .lines()
@@ -62,15 +64,9 @@ fn a_broken_htaccess_is_the_matter_of_its_host() {
     site.dir
         .write("www/broken/.htaccess", "NoSuchDirective on\n")
         .unwrap();
-    let mut saker = Command::new(env!("CARGO_BIN_EXE_saker"));
-    saker
-        .args(["run", "--workers", "1", "--apache"])
-        .arg(site.dir.join("saker.conf"))
-        .arg("--state-dir")
-        .arg(site.dir.join("state"));
     let rotated = site.dir.join("saker/one-error.log.1");
     site.ask(
-        &mut saker,
+        site.saker(),
         &["GET /broken/ HTTP/1.1\r\nHost: one.test\r\n\r\n".to_owned()],
         || {
             fs::rename(site.dir.join("saker/one-error.log"), &rotated).unwrap();
@@ -82,10 +78,8 @@ fn a_broken_htaccess_is_the_matter_of_its_host() {
                     .unwrap()
                     .success()
             );
-            let start = Instant::now();
-            while !site.dir.join("saker/one-error.log").exists() && start.elapsed() < PATIENCE {
-                thread::sleep(Duration::from_millis(20));
-            }
+            let opened = site.dir.join("saker/one-error.log");
+            operate::wait_until("the log is opened again", || opened.exists());
         },
     );
     let lines = fs::read_to_string(&rotated).unwrap();
@@ -140,11 +134,7 @@ fn forensic_logs() {
 }
 
 fn with_module_folder(name: &str, conf: &str) -> Site {
-    let modules = MODULE_FOLDERS
-        .iter()
-        .find(|folder| Path::new(folder).is_dir())
-        .expect("apache2 has no modules here");
-    Site::new(name, &conf.replace("{dir}/modules", modules), FILES)
+    Site::new(name, &conf.replace("{dir}/modules", module_folder()), FILES)
 }
 
 /// The operator's words, and where they were said.

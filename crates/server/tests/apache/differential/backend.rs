@@ -1,12 +1,12 @@
-//! What stands behind both servers where they pass requests on: HTTP servers that tell what they
-//! were asked, programs that tell their variables (FastCGI, SCGI, uwsgi), and the real php-fpm.
+//! Backends of both servers: HTTP servers that report their requests, programs that report their
+//! variables (FastCGI, SCGI, uwsgi), and the real php-fpm.
 //!
-//! Started once for all topics. The answer is made to order by the query, whatever the protocol:
-//! `status=404`, `field=Name:value` (again and again), `type=`, `chunked`, `close`, `cut`,
-//! `garbage`, `silent`. Difficulty: what can't be the same (ports, names of software) is named
-//! without its value.
+//! Started once for all topics. The query determines the response, whatever the protocol:
+//! `status=404`, `field=Name:value` (repeatable), `type=`, `chunked`, `close`, `cut`, `garbage`,
+//! `silent`.
+//! Caveat: values that can't be equal (ports, names of software) are left out.
 
-use saker_testkit::{ServerProcess, TempDir, require};
+use saker_testkit::{PATIENCE, ServerProcess, TempDir, poll, require};
 use std::{
     collections::BTreeMap,
     fs,
@@ -16,7 +16,6 @@ use std::{
     process::Command,
     sync::{Mutex, PoisonError},
     thread,
-    time::Duration,
 };
 
 struct Backends {
@@ -153,11 +152,8 @@ fn start_php(dir: &TempDir) -> io::Result<ServerProcess> {
             .arg(file),
         ([127, 0, 0, 1], 1).into(),
     )?;
-    for _ in 0..200 {
-        if dir.join("php.sock").exists() {
-            return Ok(server);
-        }
-        thread::sleep(Duration::from_millis(25));
+    if poll(PATIENCE, || dir.join("php.sock").exists().then_some(())).is_some() {
+        return Ok(server);
     }
     Err(io::Error::other(format!(
         "php-fpm did not start: {}",
@@ -165,7 +161,7 @@ fn start_php(dir: &TempDir) -> io::Result<ServerProcess> {
     )))
 }
 
-/// What the query wants of the answer.
+/// Response that the query asks for.
 #[derive(Default)]
 struct Order {
     status: Option<u16>,
@@ -316,7 +312,8 @@ fn http_answer(
     is_head: bool,
 ) -> io::Result<bool> {
     if order.has("silent") {
-        thread::sleep(Duration::from_secs(4));
+        // Until the server gives up.
+        let _ = stream.read(&mut [0]);
         return Ok(false);
     }
     if order.has("garbage") {
@@ -355,7 +352,7 @@ fn http_answer(
     Ok(!order.has("close") && !order.has("cut"))
 }
 
-/// What a program answers in CGI's form.
+/// Response in CGI form.
 fn cgi_answer(name: &str, variables: &BTreeMap<String, String>, body: &[u8]) -> Vec<u8> {
     let mut text = format!("{name}\n");
     // What the server was started with; and RFC 3875 section 4.1.4 wants GATEWAY_INTERFACE of SCGI,

@@ -28,7 +28,7 @@ pub enum Content {
     Mode(u32, String),
     Link(String),
     Bytes(Vec<u8>),
-    /// Of a kind, with a key and its value on each line.
+    /// Database of a kind, with a key and its value on each line.
     Database(String, String),
     /// Statements.
     Sqlite(String),
@@ -50,7 +50,7 @@ pub struct Request {
     pub chunked: bool,
     /// Pages of the servers' own are compared, too.
     pub full: bool,
-    /// Of topics over TLS: `@cert:`, `@sni:`, `@tls:`.
+    /// Options of TLS topics: `@cert:`, `@sni:`, `@tls:`.
     pub options: Vec<(String, String)>,
 }
 

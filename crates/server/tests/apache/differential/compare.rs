@@ -178,7 +178,7 @@ fn decoded(response: &Response) -> Vec<u8> {
     if read { plain } else { response.body.clone() }
 }
 
-/// Of long texts only the lines that the other one has not.
+/// Lines of long texts that the other one lacks.
 fn different_lines(left: &str, right: &str) -> (String, String) {
     let only = |text: &str, other: &str| {
         let lines: Vec<&str> = text

@@ -1,10 +1,10 @@
-//! Topics over TLS are asked over HTTP/3 as well: what a host demands of a handshake, and what is
-//! made of it, holds there, too.
+//! Topics over TLS are requested over HTTP/3 as well: requirements of a host for the handshake
+//! apply there, too.
 //!
-//! apache2 speaks no HTTP/3, so its answer over TCP is what counts: the status, and fields that the
-//! cases' configurations set. What asks for TLS 1.2 is not asked, and a host that has nothing newer
-//! is not to be reached at all. A client's socket is not told apart by name here: names go in the
-//! handshake.
+//! apache2 has no HTTP/3, so its response over TCP is the reference: the status, and fields set by
+//! the cases' configurations. Requests for TLS 1.2 are left out, and a host without a newer version
+//! must not be reachable at all. Client sockets are not distinguished by name here: names are in
+//! the handshake.
 
 use super::case::{Case, Request};
 use crate::http3_client::{Client, Http3, Response as Over};
@@ -15,11 +15,11 @@ use std::{
 };
 
 const PATIENCE: Duration = Duration::from_secs(20);
-/// What cases tell of a client and its certificate in; ciphers and resumption are each connection's
-/// own.
+/// Fields in which cases report a client and its certificate; ciphers and resumption differ per
+/// connection.
 const TOLD: &[&str] = &["s", "i", "x", "n", "v", "u", "m", "t", "a", "hx", "hp", "p"];
 
-/// What differs.
+/// Returns the differences.
 pub fn differences(
     apache: &Result<Response, String>,
     address: SocketAddr,

@@ -1,15 +1,20 @@
 //! Both servers on one configuration: the same text, the same files, the same port, at two loopback
 //! addresses.
 //!
-//! The one difficulty is that nothing of the address may show in answers: they carry the host that
-//! was asked for, and both have one port.
+//! Caveat: the address must not show in responses: they have the requested host, and both servers
+//! have one port.
 
 use super::{
     backend,
     case::{Case, Content, Request, Topic},
     over_h3, tls,
 };
-use saker_testkit::{Client, Response, ServerProcess, TempDir, free_port, require};
+use crate::operate;
+use saker_testkit::{
+    Client, Response, ServerProcess, TempDir,
+    apache2::{load_modules, module_folder, start_apache2, unprivileged_user},
+    free_port, require,
+};
 use std::{
     fs, io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -28,7 +33,6 @@ pub struct Pair {
 
 const APACHE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const SAKER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
-const MODULE_FOLDERS: &[&str] = &["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"];
 /// In the order in which they are loaded, which is the order in which they are asked.
 const MODULES: &[&str] = &[
     "mpm_event",
@@ -87,7 +91,7 @@ const MODULES: &[&str] = &[
     "macro",
     "ssl",
 ];
-/// Between `free_port` and the bind of the second server somebody else may take it.
+/// Another program may take the port between `free_port` and the second server's bind.
 const ATTEMPTS: usize = 3;
 /// Files look as if they had been there for a while, so that validators are strong.
 const AGE: Duration = Duration::from_secs(86_400);
@@ -125,7 +129,7 @@ impl Pair {
         self.ask(self.saker.address(), case, request)
     }
 
-    /// Of topics over TLS: Saker's answer over HTTP/3 beside apache2's over TCP.
+    /// Differences of Saker's answer over HTTP/3 from apache2's over TCP, in TLS topics.
     pub fn differences_over_h3(
         &self,
         apache: &Result<Response, String>,
@@ -151,7 +155,7 @@ impl Pair {
         exchange(&mut client?, address, case, request).map_err(|error| error.to_string())
     }
 
-    /// What both have to say of what went wrong.
+    /// Error logs of both.
     pub fn logs(&self) -> String {
         let apache = fs::read_to_string(self.dir.join("apache/error.log")).unwrap_or_default();
         let saker = fs::read_to_string(self.dir.join("saker/error.log")).unwrap_or_default();
@@ -180,24 +184,13 @@ fn start_both(dir: &TempDir, topic: &Topic) -> io::Result<(ServerProcess, Server
         configuration(dir, topic, "apache", SocketAddr::new(APACHE, port))?,
         configuration(dir, topic, "saker", SocketAddr::new(SAKER, port))?,
     );
-    let program = require("apache2").map_err(io::Error::other)?;
-    let apache = ServerProcess::start(
-        Command::new(program)
-            .arg("-f")
-            .arg(apache)
-            .arg("-DFOREGROUND"),
-        SocketAddr::new(APACHE, port),
-    )?;
-    let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
-    command
-        .args(["run", "--workers", "1", "--apache"])
-        .arg(saker)
-        .arg("--state-dir")
-        .arg(dir.join("saker/state"));
-    Ok((
-        apache,
-        ServerProcess::start(&mut command, SocketAddr::new(SAKER, port))?,
-    ))
+    let apache = start_apache2(&apache, SocketAddr::new(APACHE, port))?;
+    let saker = operate::apache("")
+        .existing_file(saker)
+        .state_dir("{dir}/saker/state")
+        .at(SocketAddr::new(SAKER, port))
+        .try_start_in(dir)?;
+    Ok((apache, saker))
 }
 
 /// Writes the server's own file and one per host; what is the server's is the same but for the
@@ -209,34 +202,22 @@ fn configuration(
     address: SocketAddr,
 ) -> io::Result<std::path::PathBuf> {
     let (root, port) = (dir.display(), address.port());
-    let modules = MODULE_FOLDERS
-        .iter()
-        .map(Path::new)
-        .find(|folder| folder.is_dir())
-        .ok_or_else(|| io::Error::other("apache2 has no modules here"))?;
     let mut text = format!("ServerRoot {root}\nServerName server.test\nListen {address}\n");
     // apache2 has no page cache to tell programs about.
     text.push_str("<IfModule LiteSpeed>\nCacheEngine off\n</IfModule>\n");
-    for module in MODULES {
-        text.push_str(&format!(
-            "LoadModule {module}_module {}/mod_{module}.so\n",
-            modules.display()
-        ));
-    }
-    if rustix::process::geteuid().is_root() {
-        text.push_str("User www-data\nGroup www-data\n");
-    }
+    text.push_str(&load_modules(MODULES));
+    text.push_str(unprivileged_user());
     text.push_str(&format!(
         "PidFile {root}/{server}/pid\nDefaultRuntimeDir {root}/{server}\nErrorLog {root}/{server}/error.log\nLogLevel warn\nTypesConfig {root}/mime.types\n\
          KeepAlive On\n<Directory {root}>\n    AllowOverride All\n</Directory>\n"
     ));
     let cache = dir.join(server).join("cache");
     fs::create_dir_all(&cache)?;
-    // Whoever the server becomes.
+    // Writable for whatever user the server becomes.
     fs::set_permissions(&cache, fs::Permissions::from_mode(0o777))?;
     let server_text = topic
         .server
-        .replace("{modules}", &modules.to_string_lossy())
+        .replace("{modules}", module_folder())
         .replace("{server}", server);
     text.push_str(&filled(&server_text, dir, Path::new(""), port));
     // What no host claims.
@@ -335,14 +316,14 @@ fn write_database(dir: &TempDir, path: &str, kind: &str, text: &str) -> io::Resu
         .into_iter()
         .filter(|file| file.exists())
     {
-        // It is for its owner alone, and apache2 is somebody else by then.
+        // It is private to its owner, and apache2 has changed its user by then.
         fs::set_permissions(file, fs::Permissions::from_mode(0o644))?;
     }
     Ok(())
 }
 
-/// Both servers write to it, the one of them as somebody else: in a folder of its own, since SQLite
-/// makes files beside it.
+/// Both servers write to it, as different users: it is in a folder of its own, since SQLite creates
+/// files beside it.
 fn write_sqlite(dir: &TempDir, path: &str, text: &str) -> io::Result<()> {
     let source = dir.write(&format!("{path}.source"), text)?;
     let database = dir.join(path);

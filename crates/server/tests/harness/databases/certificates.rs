@@ -40,7 +40,7 @@ impl Certificates {
         self.0.join(name).display().to_string()
     }
 
-    /// PostgreSQL wants its key to be its own and nobody else's.
+    /// PostgreSQL demands that no other user can read its key.
     pub fn give_to(&self, user: &str) {
         let key = self.0.join("server.key");
         fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).expect("permissions");

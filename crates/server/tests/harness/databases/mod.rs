@@ -5,7 +5,7 @@
 
 pub mod certificates;
 
-use crate::operate::until;
+use crate::operate::wait_until;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
@@ -106,7 +106,7 @@ impl Mariadb {
             folder: folder.to_owned(),
             more: more.to_vec(),
         };
-        until("MariaDB answers", || database.ask("SELECT 1"));
+        wait_until("MariaDB answers", || database.ask("SELECT 1"));
         assert!(
             database
                 .ask("CREATE DATABASE web; CREATE USER saker@localhost IDENTIFIED BY 'secret'; GRANT SELECT ON web.* TO saker@localhost")
@@ -161,7 +161,7 @@ impl Mariadb {
 
     pub fn start_again(&mut self) {
         self.process = Mariadb::serve(&self.folder, &self.more);
-        until("MariaDB answers again", || self.ask("SELECT 1"));
+        wait_until("MariaDB answers again", || self.ask("SELECT 1"));
     }
 }
 
@@ -242,7 +242,7 @@ impl Postgres {
             programs,
             port,
         };
-        until("PostgreSQL answers", || database.ask("SELECT 1"));
+        wait_until("PostgreSQL answers", || database.ask("SELECT 1"));
         database
     }
 
@@ -375,7 +375,7 @@ impl Slapd {
             _process: Running::start(&mut command, "slapd"),
             folder: home,
         };
-        until("slapd listens", || {
+        wait_until("slapd listens", || {
             std::os::unix::net::UnixStream::connect(directory.folder.join("ldap.sock")).is_ok()
         });
         directory

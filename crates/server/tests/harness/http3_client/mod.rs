@@ -1,34 +1,34 @@
-//! A client of HTTP/3 that a test can read top to bottom: one connection over a UDP socket of its
-//! own, driven until what was asked for is there.
+//! An HTTP/3 client that a test can read top to bottom: one connection over a UDP socket of its
+//! own, driven until the wanted response is complete.
 //!
-//! QUIC and HTTP/3 are Saker's own crates in client role; below them every stream can be written to
-//! and ended as a test likes. The socket may be changed for another (migration), and tickets are
-//! kept for the next connection (0-RTT).
+//! QUIC and HTTP/3 are Saker's own crates in client role; below them a test can write to every
+//! stream and end it. The socket may be exchanged for another (migration), and tickets are kept for
+//! the next connection (0-RTT).
 // Each test program uses its part; a test that fails may say so as it likes.
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
 pub mod site;
 
 use bytes::Bytes;
-use quinn_proto::ClientConfig;
+use quinn_proto::{ClientConfig, TransportConfig};
 use rustls::{
     NamedGroup,
     client::{
         ClientSessionMemoryCache, ClientSessionStore, Resumption, Tls12ClientSessionValue,
         Tls13ClientSessionValue,
-        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     },
-    crypto::{CryptoProvider, aws_lc_rs, verify_tls13_signature},
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
 };
 use saker_http3::{
     Connection as Machine, ErrorCode, Event as Meaning, HeadStore, Indexing, Limits, Outgoing,
 };
 use saker_net::{Arrival, Departure};
 use saker_quic::{
-    ClientCrypto, Connection, Door, Endpoint, Event, Id, Lost, Read, Secrets, Settings, Sink,
+    Admission, ClientCrypto, Connection, Endpoint, Event, Id, Lost, Read, Secrets, Settings, Sink,
     Written,
 };
+use saker_tls_verifier::{CertificatePolicy, Presented, ServerVerifier};
 use std::{
     collections::BTreeMap,
     io::ErrorKind,
@@ -41,11 +41,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What any one step of a test may take.
+/// Time limit of each step of a test.
 const PATIENCE: Duration = Duration::from_secs(20);
 const DATAGRAM_BYTES: usize = 65_536;
 
-/// What connections have in common, tickets above all.
+/// State shared by connections: configuration and session tickets.
 #[derive(Clone)]
 pub struct Client {
     tls: Arc<rustls::ClientConfig>,
@@ -53,6 +53,8 @@ pub struct Client {
     pub name: String,
     pub limits: Limits,
     pub settings: Settings,
+    /// Packets are padded to the path's MTU.
+    pub pads: bool,
 }
 
 impl Default for Client {
@@ -65,6 +67,14 @@ impl Default for Client {
 type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 impl Client {
+    /// A client whose packets are padded.
+    pub fn padding() -> Client {
+        Client {
+            pads: true,
+            ..Client::default()
+        }
+    }
+
     /// Shows the certificate of `NAME.pem` and `NAME.key` where it is asked for one.
     pub fn who_shows(dir: &Path, name: &str) -> Client {
         let chain = CertificateDer::pem_file_iter(dir.join(format!("{name}.pem")))
@@ -85,7 +95,7 @@ impl Client {
             .unwrap();
         let builder = builder
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Anybody(provider)));
+            .with_custom_certificate_verifier(ServerVerifier::new(AnyCertificate, provider));
         let mut tls = match identity {
             Some((chain, key)) => builder.with_client_auth_cert(chain, key).unwrap(),
             None => builder.with_no_client_auth(),
@@ -103,6 +113,7 @@ impl Client {
             name: "localhost".into(),
             limits: Limits::default(),
             settings: Settings::default(),
+            pads: false,
         }
     }
 }
@@ -114,7 +125,13 @@ impl Client {
         let secrets = Secrets::random().unwrap();
         let mut endpoint = Endpoint::client(&self.settings, &secrets, true);
         let socket = bind();
-        let config = ClientConfig::new(Arc::new(ClientCrypto::new(Arc::clone(&self.tls)).unwrap()));
+        let mut config =
+            ClientConfig::new(Arc::new(ClientCrypto::new(Arc::clone(&self.tls)).unwrap()));
+        if self.pads {
+            let mut transport = TransportConfig::default();
+            transport.pad_to_mtu(true);
+            config.transport_config(Arc::new(transport));
+        }
         let server: SocketAddr = server.parse().unwrap();
         let peer = Peer {
             machine: Some(Machine::client(self.limits)),
@@ -199,7 +216,7 @@ impl ClientSessionStore for Tickets {
     }
 }
 
-/// What has come on a stream.
+/// Received part of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Response {
     pub status: u16,
@@ -212,7 +229,7 @@ pub struct Response {
     pub reset: Option<u64>,
     /// The server wants no more of the request, with this code.
     pub stopped: Option<u64>,
-    /// When content first came.
+    /// Arrival of the first content.
     pub began: Option<Instant>,
     pub done: Option<Instant>,
 }
@@ -735,55 +752,21 @@ impl Sink for Card<'_> {
     }
 }
 
-/// Clients let nobody in.
+/// Clients accept no connections.
 struct Shut;
 
-impl Door<Peer> for Shut {
+impl Admission<Peer> for Shut {
     fn admit(&mut self, _: SocketAddr) -> Option<Peer> {
         None
     }
 }
 
-/// Any certificate will do: who the server is is known by its port.
+/// Accepts any certificate: the port identifies the server.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AnyCertificate;
 
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &rustls::DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(rustls::Error::General("QUIC has TLS 1.3".into()))
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &rustls::DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(
-            message,
-            certificate,
-            signature,
-            &self.0.signature_verification_algorithms,
-        )
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+impl CertificatePolicy for AnyCertificate {
+    fn check(&self, _: &Presented<'_>) -> Result<(), rustls::Error> {
+        Ok(())
     }
 }

@@ -4,12 +4,13 @@ use crate::{
     operate::{folder, start_in},
     tls_site,
 };
-use saker_testkit::{Saker, TempDir};
+use saker_testkit::{Saker, TempDir, keep_waiting};
 use sha1::{Digest, Sha1};
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     thread,
+    time::Duration,
 };
 
 /// One TLS listener that speaks HTTP/3, too; `more` stands before it, `site` in `[[site]]`, and
@@ -96,7 +97,7 @@ fn serve(stream: &TcpStream) -> Option<()> {
         .trim_start_matches("/app")
         .to_owned();
     if path == "/slow" {
-        thread::sleep(std::time::Duration::from_secs(1));
+        keep_waiting(stream, Duration::from_secs(1)).ok()?;
     }
     let content = content(&head, &mut reader)?;
     let mut writer = stream;
@@ -120,7 +121,7 @@ fn serve(stream: &TcpStream) -> Option<()> {
             write!(writer, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").ok()?;
             loop {
                 write!(writer, "4\r\nmore\r\n").ok()?;
-                thread::sleep(std::time::Duration::from_millis(20));
+                keep_waiting(stream, Duration::from_millis(20)).ok()?;
             }
         }
         _ => {

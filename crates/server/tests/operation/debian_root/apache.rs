@@ -7,7 +7,7 @@ use super::{
     load::Load,
     machine::{self, Machine, owners, run, text, users_of, with_rights_of},
 };
-use crate::operate::{PATIENCE, SAKER, ask, lines, saker, until, until_ready};
+use crate::operate::{PATIENCE, SAKER, ask, lines, saker, wait_until};
 use saker_testkit::{Client, ServerProcess, Signal};
 use std::{
     collections::BTreeMap,
@@ -126,7 +126,7 @@ fn wordpress() {
     fs::write("/etc/wordpress/config-default.php", database).unwrap();
 }
 
-/// Where documentation is not installed.
+/// Used if documentation is not installed.
 const WORDPRESS: &str = "Alias /blog/wp-content /var/lib/wordpress/wp-content\nAlias /blog /usr/share/wordpress\n\
     <Directory /usr/share/wordpress>\nOptions FollowSymLinks\nAllowOverride Limit Options FileInfo\nDirectoryIndex index.php\n\
     Require all granted\n</Directory>\n";
@@ -150,7 +150,7 @@ impl Fpm {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        until("PHP listens", || {
+        wait_until("PHP listens", || {
             fs::read_dir("/run/php").unwrap().count() > 0
         });
         Fpm(child)
@@ -170,16 +170,16 @@ fn what_apache_leaves(_machine: &Machine) -> BTreeMap<String, String> {
         run("a2ensite", ["-q", &site(number)]);
     }
     run("apache2ctl", ["start"]);
-    until("Apache serves", || {
+    wait_until("Apache serves", || {
         get(80, "localhost", "/").is_some_and(|(status, _)| status == 200)
     });
     run("logrotate", ["-f", "/etc/logrotate.d/apache2"]);
-    until("Apache has the new log", || {
+    wait_until("Apache has the new log", || {
         get(80, "localhost", "/");
         fs::metadata(format!("{LOGS}/access.log")).is_ok_and(|found| found.len() > 0)
     });
     run("apache2ctl", ["stop"]);
-    until("Apache is gone", || {
+    wait_until("Apache is gone", || {
         !Path::new(PID_FILE).exists() && get(80, "localhost", "/").is_none()
     });
     owners(LOGS)
@@ -247,7 +247,7 @@ fn serves_and_reloads(machine: &Machine, page: &str) -> Result<(), String> {
         .current_dir(&machine.dir);
     let mut server =
         ServerProcess::start(&mut command, SocketAddr::from(([127, 0, 0, 1], 80))).unwrap();
-    until_ready(&server, Path::new(STATE));
+    server.wait_until_ready(Path::new(STATE)).unwrap();
     let users = users_of(server.pid());
     assert_eq!(users, [WWW_DATA, 0], "the server, and its broker");
     assert_eq!(get(80, "localhost", "/").unwrap(), (200, page.to_owned()));
@@ -308,7 +308,7 @@ fn add_site(server: &ServerProcess, number: u16) {
         let reloaded = saker(["reload", "--state-dir", STATE]);
         assert!(reloaded.status.success(), "{name}: {}", text(&reloaded));
     }
-    until(
+    wait_until(
         &format!(
             "the reload with {name}; the server said:\n{}",
             server.stderr()
@@ -323,7 +323,7 @@ fn add_site(server: &ServerProcess, number: u16) {
     );
     assert_eq!(over_tls(&name), format!("{name}\n"), "{}", server.stderr());
     let log = format!("{LOGS}/{name}-access.log");
-    until(&format!("{log} has its lines"), || {
+    wait_until(&format!("{log} has its lines"), || {
         fs::read_to_string(&log).is_ok_and(|text| text.lines().count() >= 2)
     });
 }
@@ -334,13 +334,13 @@ fn rotate(server: &ServerProcess) {
     run("logrotate", ["-f", "/etc/logrotate.d/apache2"]);
     assert!(Path::new(&format!("{log}.1")).exists());
     server.signal(Signal::USR1).unwrap();
-    until("lines are in the file that logrotate has made", || {
+    wait_until("lines are in the file that logrotate has made", || {
         fs::metadata(&log).is_ok_and(|found| found.len() > 0)
     });
     let own = format!("{LOGS}/{name}-access.log");
     let lines_before = lines(Path::new(&own)).len();
     assert_eq!(get(81, &name, "/").unwrap().0, 200);
-    until("the host's own log goes on, too", || {
+    wait_until("the host's own log goes on, too", || {
         lines(Path::new(&own)).len() > lines_before
     });
 }
@@ -379,11 +379,11 @@ fn as_the_daemon(machine: &Machine, page: &str) {
     assert_eq!(get(80, "localhost", "/").unwrap(), (200, page.to_owned()));
     let load = Load::start(80, 443, page);
     let log = format!("{LOGS}/access.log");
-    until("the log has lines", || {
+    wait_until("the log has lines", || {
         fs::metadata(&log).is_ok_and(|found| found.len() > 0)
     });
     run("logrotate", ["-f", "/etc/logrotate.d/apache2"]);
-    until("the service's reload has the new log opened", || {
+    wait_until("the service's reload has the new log opened", || {
         fs::metadata(&log).is_ok_and(|found| found.len() > 0)
     });
     load.finish().unwrap();
@@ -393,10 +393,10 @@ fn as_the_daemon(machine: &Machine, page: &str) {
         "it is the same server"
     );
     run("apache2ctl", ["graceful-stop"]);
-    until("it is gone", || {
+    wait_until("it is gone", || {
         !Path::new(PID_FILE).exists() && get(80, "localhost", "/").is_none()
     });
-    until("its program is free", || {
+    wait_until("its program is free", || {
         Command::new("umount")
             .arg(DAEMON)
             .output()
@@ -409,7 +409,7 @@ fn as_the_daemon(machine: &Machine, page: &str) {
 /// Nothing keeps Apache from serving the same configuration again.
 fn the_way_back(page: &str) {
     run("apache2ctl", ["start"]);
-    until("Apache serves again", || {
+    wait_until("Apache serves again", || {
         get(80, "localhost", "/").is_some_and(|got| got == (200, page.to_owned()))
     });
     assert_eq!(over_tls(&site(SITES)), format!("{}\n", site(SITES)));

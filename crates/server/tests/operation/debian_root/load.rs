@@ -27,7 +27,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Of `/`, which has `body`.
+    /// Requests `/`, which has `body`.
     pub fn start(plain: u16, secure: u16, body: &str) -> Load {
         let (end, requests) = (
             Arc::new(AtomicBool::new(false)),
@@ -54,7 +54,7 @@ impl Load {
         }
     }
 
-    /// How many were answered right; the first thing that went wrong, if anything did.
+    /// Returns the number of correct responses, or the first failure.
     pub fn finish(self) -> Result<u64, String> {
         self.end.store(true, Ordering::Relaxed);
         for thread in self.threads {
@@ -87,7 +87,7 @@ fn ask(port: u16, count: usize, body: &str, requests: &AtomicU64) -> Result<(), 
         }
         requests.fetch_add(1, Ordering::Relaxed);
         // A pause lets a machine with few cores do the rest of the test.
-        thread::sleep(Duration::from_millis(2));
+        let _ = client.pause(Duration::from_millis(2));
     }
     Ok(())
 }
@@ -111,6 +111,5 @@ fn secured(port: u16, body: &str, requests: &AtomicU64) -> Result<(), String> {
         ));
     }
     requests.fetch_add(1, Ordering::Relaxed);
-    thread::sleep(Duration::from_millis(20));
     Ok(())
 }

@@ -21,7 +21,7 @@ use std::{
 const SECONDS_MAX: &str = "300";
 /// Set where the namespaces are.
 const OWN: &str = "SAKER_TEST_MACHINE";
-/// What packages and servers write below, on a Debian machine.
+/// Folders that packages and servers write to on a Debian machine.
 const COVERED: [&str; 6] = [
     "/etc",
     "/var/www",
@@ -129,7 +129,7 @@ pub fn with_rights_of(unit: &str) -> Command {
     command
 }
 
-/// Of root's on Debian.
+/// Root's search path on Debian.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 pub struct Machine {

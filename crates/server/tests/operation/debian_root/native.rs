@@ -7,7 +7,7 @@ use super::{
     load::Load,
     machine::{self, Machine, owners, run, text, users_of, with_rights_of},
 };
-use crate::operate::{PATIENCE, saker, until, until_ready};
+use crate::operate::{PATIENCE, saker, wait_until};
 use saker_testkit::{Client, ServerProcess, Signal};
 use std::{fs, net::SocketAddr, path::Path, process::Command};
 
@@ -31,7 +31,7 @@ fn on_a_machine() {
     command.args(["run", "-c", CONFIGURATION]);
     let server =
         ServerProcess::start(&mut command, SocketAddr::from(([127, 0, 0, 1], 80))).unwrap();
-    until_ready(&server, Path::new(STATE));
+    server.wait_until_ready(Path::new(STATE)).unwrap();
     assert_eq!(
         users_of(server.pid()),
         [WWW_DATA, 0],
@@ -76,11 +76,11 @@ fn successor(machine: &Machine, mut first: ServerProcess) -> ServerProcess {
     ]
     .map(str::to_owned);
     let mut download = Command::new("curl").args(words).spawn().unwrap();
-    until("the download has begun", || {
+    wait_until("the download has begun", || {
         got.metadata().is_ok_and(|found| found.len() > 0)
     });
     first.signal(Signal::TERM).unwrap();
-    until("it stops", || {
+    wait_until("it stops", || {
         fs::read_to_string(format!("{LOGS}/error.log")).is_ok_and(|text| text.contains("SK0103"))
     });
     let second = ServerProcess::start(
@@ -88,7 +88,7 @@ fn successor(machine: &Machine, mut first: ServerProcess) -> ServerProcess {
         first.address(),
     )
     .unwrap();
-    until_ready(&second, Path::new(STATE));
+    second.wait_until_ready(Path::new(STATE)).unwrap();
     assert!(download.wait().unwrap().success());
     assert!(
         fs::read(&got).unwrap() == content,
@@ -167,7 +167,7 @@ fn add_site(machine: &Machine, server: &ServerProcess, number: u16) {
         format!("{name}\n")
     );
     let log = format!("{LOGS}/{name}.log");
-    until(&format!("{log} has its lines"), || {
+    wait_until(&format!("{log} has its lines"), || {
         fs::read_to_string(&log).is_ok_and(|text| text.lines().count() >= 2)
     });
 }
@@ -191,7 +191,7 @@ fn rotate(server: &ServerProcess) {
     fs::write("/etc/logrotate.d/saker", rules).unwrap();
     run("logrotate", ["-f", "/etc/logrotate.d/saker"]);
     let log = format!("{LOGS}/access.log");
-    until("lines are in the file that logrotate has made", || {
+    wait_until("lines are in the file that logrotate has made", || {
         fs::metadata(&log).is_ok_and(|found| found.len() > 0)
     });
 }

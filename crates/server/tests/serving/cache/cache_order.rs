@@ -1,43 +1,19 @@
-//! Which of several answers stays in the page cache: the one whose request came last, however long
+//! Of several responses, the one whose request was sent last stays in the page cache, however long
 //! the others took.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
-use crate::origin::{Origin, answer, ok};
-use std::{
-    sync::{Arc, Condvar, Mutex},
-    thread,
-    time::Duration,
-};
+use crate::origin::{Gate, Origin, answer, ok};
+use saker_testkit::wait_until;
+use std::thread;
 
 const PUBLIC: (&str, &str) = ("Cache-Control", "public, max-age=600");
 const HTML: (&str, &str) = ("Content-Type", "text/html");
-/// Nobody with a session waits for what another request makes.
+/// Requests with a session do not wait for others' fetches.
 const SESSION: (&str, &str) = ("Cookie", "PHPSESSID=0123456789abcdef0123");
 const NO_CACHE: (&str, &str) = ("Cache-Control", "no-cache");
 const SETTINGS: &str =
     "[site.cache]\nenabled = true\nobey_client = true\ngrace = \"0s\"\nstale_if_error = \"1h\"\n";
-
-/// Holds an answer back until the test lets it go.
-#[derive(Clone, Default)]
-struct Gate(Arc<(Mutex<bool>, Condvar)>);
-
-impl Gate {
-    fn pass(&self) {
-        let open = self.0.0.lock().unwrap();
-        drop(
-            self.0
-                .1
-                .wait_timeout_while(open, Duration::from_secs(60), |open| !*open)
-                .unwrap(),
-        );
-    }
-
-    fn open(&self) {
-        *self.0.0.lock().unwrap() = true;
-        self.0.1.notify_all();
-    }
-}
 
 /// Asks for a target, does something while the answer to that is held back, and returns the answer.
 fn meanwhile(
@@ -103,7 +79,7 @@ fn variants_that_took_long_replace_no_newer_page() {
     all_say(&origin, "/page", "2");
 }
 
-/// RFC 9111 section 4.4, of what nobody has kept yet.
+/// RFC 9111 section 4.4, for a page that is not cached yet.
 #[test]
 fn what_was_changed_while_it_was_made_is_not_kept() {
     let gate = Gate::default();
@@ -115,9 +91,9 @@ fn what_was_changed_while_it_was_made_is_not_kept() {
         ok(&[PUBLIC], &asked.count.to_string())
     });
     // Until the store knows that there was nothing before, it purges in any case.
-    while !stat(&origin).contains("\"is_complete\":true") {
-        thread::sleep(Duration::from_millis(10));
-    }
+    wait_until("the store is complete", || {
+        stat(&origin).contains("\"is_complete\":true")
+    });
     let post = || {
         assert_eq!(
             origin
@@ -133,7 +109,7 @@ fn what_was_changed_while_it_was_made_is_not_kept() {
 }
 
 fn stat(origin: &Origin) -> String {
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_saker"));
+    let mut command = std::process::Command::new(crate::operate::SAKER);
     let output = command
         .args(["cache", "stat", "--json", "--state-dir"])
         .arg(origin.saker.dir.join("state"))
@@ -142,7 +118,7 @@ fn stat(origin: &Origin) -> String {
     String::from_utf8_lossy(&output.stdout).replace([' ', '\n'], "")
 }
 
-/// What a page says for another address is as old as the page.
+/// A purge in a page's response is as old as the page.
 #[test]
 fn a_page_that_took_long_replaces_no_newer_part() {
     let gate = Gate::default();

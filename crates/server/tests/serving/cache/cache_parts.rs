@@ -4,8 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
 use crate::origin::{Asked, Origin, answer, ok};
-use saker_testkit::Response;
-use std::{thread, time::Duration};
+use saker_testkit::{Response, wait_until_settled};
 
 const TEXT: &str = "0123456789abcdefghijklmnopqrstuvwxyz";
 const PUBLIC: (&str, &str) = ("Cache-Control", "public, max-age=60");
@@ -45,16 +44,18 @@ fn part(origin: &Origin, target: &str, range: &str) -> Response {
     origin.get(target, &[("Range", &format!("bytes={range}"))])
 }
 
-/// What is joined is written beside the response.
-fn settle() {
-    thread::sleep(Duration::from_millis(300));
+/// Joined parts are stored beside the response.
+fn settle(origin: &Origin) {
+    wait_until_settled("what is stored", || {
+        origin.counter("page_cache_stores_total")
+    });
 }
 
 #[test]
 fn parts_are_kept_and_joined() {
     let origin = Origin::start("parts-joined", "", file);
     assert_eq!(part(&origin, "/f", "0-9").text(), "0123456789");
-    settle();
+    settle(&origin);
     // Again, and a smaller one, from what is there.
     for (range, text) in [("0-9", "0123456789"), ("3-5", "345"), ("9-9", "9")] {
         let response = part(&origin, "/f", range);
@@ -69,12 +70,12 @@ fn parts_are_kept_and_joined() {
     assert_eq!(origin.asked("/f").len(), 1);
     // What is not there is asked for; what touches is joined.
     assert_eq!(part(&origin, "/f", "10-19").text(), "abcdefghij");
-    settle();
+    settle(&origin);
     assert_eq!(part(&origin, "/f", "5-15").text(), "56789abcdef");
     assert_eq!(origin.asked("/f").len(), 2);
     // The rest makes it a page.
     assert_eq!(part(&origin, "/f", "15-").text(), &TEXT[15..]);
-    settle();
+    settle(&origin);
     let whole = origin.get("/f", &[]);
     assert_eq!(
         (
@@ -111,7 +112,7 @@ fn parts_of_different_bytes_never_meet() {
     for target in ["/weak", "/changing"] {
         for (range, count) in [("0-9", 1), ("10-19", 2), ("20-35", 3)] {
             part(&origin, target, range);
-            settle();
+            settle(&origin);
             assert_eq!(origin.asked(target).len(), count);
         }
         let whole = origin.get(target, &[]);
@@ -123,9 +124,9 @@ fn parts_of_different_bytes_never_meet() {
     }
     // A gap: the later part is what is there.
     part(&origin, "/f", "0-4");
-    settle();
+    settle(&origin);
     part(&origin, "/f", "10-14");
-    settle();
+    settle(&origin);
     part(&origin, "/f", "11-12");
     assert_eq!(origin.asked("/f").len(), 2);
     part(&origin, "/f", "0-4");
@@ -136,7 +137,7 @@ fn parts_of_different_bytes_never_meet() {
 fn who_asks_otherwise_gets_the_origins_word() {
     let origin = Origin::start("parts-asked", "", file);
     part(&origin, "/f", "0-9");
-    settle();
+    settle(&origin);
     let fields: [&[(&str, &str)]; 5] = [
         &[("Range", "bytes=0-9"), ("If-Range", "\"b\"")],
         &[("Range", "bytes=0-9"), ("If-None-Match", "\"b\"")],
@@ -146,7 +147,7 @@ fn who_asks_otherwise_gets_the_origins_word() {
     ];
     for (number, fields) in fields.iter().enumerate().take(2).chain([(2, &fields[4])]) {
         origin.get("/f", fields);
-        settle();
+        settle(&origin);
         assert_eq!(origin.asked("/f").len(), number + 2, "{fields:?}");
     }
     assert_eq!(
@@ -156,7 +157,7 @@ fn who_asks_otherwise_gets_the_origins_word() {
         "23"
     );
     assert_eq!(origin.asked("/f").len(), 4);
-    let purge = std::process::Command::new(env!("CARGO_BIN_EXE_saker"))
+    let purge = std::process::Command::new(crate::operate::SAKER)
         .args(["purge", "--all", "--state-dir"])
         .arg(origin.saker.dir.join("state"))
         .output()

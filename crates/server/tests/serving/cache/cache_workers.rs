@@ -10,23 +10,24 @@
 mod origin;
 mod pins;
 
-use origin::World;
+use crate::operate;
+use origin::VersionedOrigin;
 use pins::{Answer, Pin};
 use saker_testkit::{
-    Dice, ServerProcess, TempDir,
+    Dice, ServerProcess, TempDir, poll,
+    saker::Builder,
     saker::{adjustable_clock, advance_clock},
 };
 use std::{
     collections::{BTreeMap, HashMap},
-    env, fs,
+    env,
     process::Command,
     sync::{Arc, atomic::Ordering},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-const SAKER: &str = env!("CARGO_BIN_EXE_saker");
-/// Of every sequence.
+/// Steps of every sequence.
 const STEPS: usize = 60;
 const PATIENCE: Duration = Duration::from_secs(60);
 const VISITORS: [&str; 3] = [
@@ -35,7 +36,7 @@ const VISITORS: [&str; 3] = [
     "PHPSESSID=0123456789abcdef0002",
 ];
 
-/// By whose words the cache goes.
+/// The protocol that controls the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Http,
@@ -44,7 +45,7 @@ enum Mode {
     Apache,
 }
 
-/// What makes another page.
+/// Parts of a request that select a page.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     target: &'static str,
@@ -52,7 +53,7 @@ struct Key {
     visitor: usize,
 }
 
-/// What the model knows of a page.
+/// Expected state of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     /// Every worker answers with it.
@@ -66,7 +67,8 @@ enum Known {
 struct Server {
     process: ServerProcess,
     dir: TempDir,
-    world: Arc<World>,
+    world: Arc<VersionedOrigin>,
+    saker: Builder,
     mode: Mode,
     workers: usize,
     /// There is not room for all pages at a time.
@@ -78,25 +80,20 @@ impl Server {
     fn start(mode: Mode, workers: usize, cache: &str) -> Server {
         let dir = TempDir::new("cache-workers").unwrap();
         adjustable_clock(&dir).unwrap();
-        let world = World::listen(&dir.join("origin.sock"), mode);
+        let world = VersionedOrigin::listen(&dir.join("origin.sock"), mode);
         let socket = dir.join("origin.sock").display().to_string();
-        let (option, name, text) = match mode {
-            Mode::Apache => ("--apache", "httpd.conf", apache(&dir, &socket)),
-            Mode::Http | Mode::Lscache => (
-                "-c",
-                "saker.toml",
-                native(mode, workers, &dir, &socket, cache),
-            ),
+        let saker = match mode {
+            Mode::Apache => operate::apache(&apache(&dir, &socket)).workers(workers),
+            Mode::Http | Mode::Lscache => {
+                operate::native(&native(mode, workers, &dir, &socket, cache))
+            }
         };
-        dir.write(name, text).unwrap();
-        let process = ServerProcess::start_on_free_port(|port| {
-            command(&dir, option, name, mode, workers, port)
-        })
-        .unwrap();
+        let process = saker.start_in(&dir);
         Server {
             process,
             dir,
             world,
+            saker,
             mode,
             workers,
             is_small: cache.contains("entries"),
@@ -109,28 +106,22 @@ impl Server {
         let Server {
             process,
             dir,
-            mode,
-            workers,
+            saker,
             ..
         } = self;
-        let address = process.address();
+        let saker = saker.at(process.address());
         assert!(process.stop().unwrap().success());
-        let (option, name) = if mode == Mode::Apache {
-            ("--apache", "httpd.conf")
-        } else {
-            ("-c", "saker.toml")
-        };
-        let mut command = command(&dir, option, name, mode, workers, address.port());
-        let process = ServerProcess::start(&mut command, address).unwrap();
+        let process = saker.start_in(&dir);
         Server {
             process,
             dir,
+            saker,
             ..self
         }
     }
 
     fn command(&self, words: &[&str]) {
-        let output = Command::new(SAKER)
+        let output = Command::new(operate::SAKER)
             .args(words)
             .arg("--state-dir")
             .arg(self.dir.join("state"))
@@ -142,32 +133,6 @@ impl Server {
             String::from_utf8_lossy(&output.stderr)
         );
     }
-}
-
-fn command(
-    dir: &TempDir,
-    option: &str,
-    name: &str,
-    mode: Mode,
-    workers: usize,
-    port: u16,
-) -> Command {
-    let text = fs::read_to_string(dir.join(name)).unwrap();
-    let path = dir
-        .write(
-            &format!("now-{name}"),
-            text.replace("{address}", &format!("127.0.0.1:{port}")),
-        )
-        .unwrap();
-    let mut command = Command::new(SAKER);
-    command.args(["run", option]).arg(path);
-    command.env("SAKER_TEST_CLOCK", dir.join("clock"));
-    if mode == Mode::Apache {
-        command
-            .args(["--workers", &workers.to_string(), "--state-dir"])
-            .arg(dir.join("state"));
-    }
-    command
 }
 
 fn native(mode: Mode, workers: usize, dir: &TempDir, socket: &str, cache: &str) -> String {
@@ -212,7 +177,7 @@ struct Run {
     pins: Vec<Pin>,
     dice: Dice,
     model: BTreeMap<Key, Known>,
-    /// The newest version of each part of a page that anybody has seen, by what stands behind it.
+    /// Newest version seen of each part of a page, by its origin.
     seen: HashMap<String, u64>,
     log: Vec<String>,
     seed: u64,
@@ -239,7 +204,7 @@ impl Run {
         }
     }
 
-    /// Of which the model knows no more than that it gets newer.
+    /// True for pages of which the model only knows that versions never go back.
     fn is_loose(&self, target: &str) -> bool {
         self.server.is_small || is_loose(target)
     }
@@ -316,7 +281,7 @@ impl Run {
         answers
     }
 
-    /// What was replaced does not come back, whoever is asked.
+    /// A replaced version does not come back, on any worker.
     fn judge(&mut self, key: &Key, worker: usize, answer: &Answer) {
         if !answer.text.starts_with("v=") || !answer.text.contains(key.target) {
             self.fail(&format!("{key:?}: worker {worker} answered {answer:?}"));
@@ -396,34 +361,28 @@ impl Run {
 
     /// Until all have the same that is new enough.
     fn settle(&mut self, key: &Key, least: u64) {
-        let began = Instant::now();
-        loop {
+        let mut last = Vec::new();
+        let settled = poll(PATIENCE, || {
             let answers = self.everybody(key);
-            if answers
+            let version = version_of(&answers[0]);
+            let is_settled = answers
                 .iter()
-                .all(|answer| *answer == answers[0] && version_of(answer) >= least)
-            {
-                let is_plain = !self.is_loose(key.target);
-                let version = version_of(&answers[0]);
-                self.model.insert(
-                    key.clone(),
-                    if is_plain {
-                        Known::Version(version)
-                    } else {
-                        Known::AtLeast(version)
-                    },
-                );
-                return;
-            }
-            self.must(
-                began.elapsed() < PATIENCE,
-                &format!(
-                    "{key:?}: at least {least} is expected of all: {}",
-                    shown(&answers)
-                ),
-            );
-            thread::sleep(Duration::from_millis(5));
-        }
+                .all(|answer| *answer == answers[0] && version_of(answer) >= least);
+            last = answers;
+            is_settled.then_some(version)
+        });
+        let Some(version) = settled else {
+            self.fail(&format!(
+                "{key:?}: at least {least} is expected of all: {}",
+                shown(&last)
+            ));
+        };
+        let known = if self.is_loose(key.target) {
+            Known::AtLeast(version)
+        } else {
+            Known::Version(version)
+        };
+        self.model.insert(key.clone(), known);
     }
 
     fn must(&self, holds: bool, why: &str) {
@@ -432,7 +391,7 @@ impl Run {
         }
     }
 
-    /// What is not there any more, of those that `is_gone` is true of.
+    /// Forgets pages that `is_gone` is true of.
     fn forget(&mut self, is_gone: impl Fn(&Key) -> bool) {
         let (next, is_small) = (self.server.world.now() + 1, self.server.is_small);
         for (key, known) in self.model.iter_mut().filter(|(key, _)| is_gone(key)) {
@@ -526,7 +485,7 @@ impl Run {
         }
     }
 
-    /// RFC 9111 section 4.4; by LSCache's words a POST takes the visitor's own pages.
+    /// RFC 9111 section 4.4; with LSCache's fields a POST purges the client's own pages.
     fn change(&mut self, key: &Key, method: &str) {
         let answer = self.any(method, key, &[]);
         self.must(
@@ -611,7 +570,7 @@ impl Run {
         self.forget(|key| key.target.starts_with("/plain/") || key.target.starts_with("/vary/"));
     }
 
-    /// Stale from now on, and made anew by the first who asks for it.
+    /// Stale from now on, and regenerated for the first request.
     fn refresh(&mut self, key: &Key) {
         if is_loose(key.target) || key.target.starts_with("/own/") {
             return;
@@ -664,7 +623,7 @@ impl Run {
         }
     }
 
-    /// What is on it follows from its parts.
+    /// Its content follows from its parts.
     fn esi_may_have_changed(&mut self) {
         for (key, known) in &mut self.model {
             if let (true, Known::Version(version)) = (key.target.starts_with("/esi/"), *known) {
@@ -734,7 +693,7 @@ fn is_part(target: &str) -> bool {
 }
 
 /// The version that has to be exceeded afterwards, or 0.
-fn one_of_many(pin: &mut Pin, key: &Key, mode: Mode, what: u64, world: &World) -> u64 {
+fn one_of_many(pin: &mut Pin, key: &Key, mode: Mode, what: u64, world: &VersionedOrigin) -> u64 {
     let is_http2 = what.is_multiple_of(2);
     let (method, more): (&str, &[(&str, &str)]) = match what {
         0..=2 => ("GET", &[]),

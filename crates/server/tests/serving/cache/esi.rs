@@ -56,7 +56,7 @@ fn part(asked: &Asked) -> Vec<u8> {
             ok(&[(PURGE, "tag=part"), (CONTROL, "no-cache")], "P")
         }
         target if target.starts_with("/slow") => {
-            thread::sleep(Duration::from_millis(300));
+            asked.pause(Duration::from_millis(300));
             ok(&[(CONTROL, "no-cache")], &text)
         }
         target if target.starts_with("/empty") => answer("204 No Content", &[], ""),
@@ -301,7 +301,7 @@ fn what_an_include_says_of_its_part() {
     );
 }
 
-/// An address of another host: its own site answers, as somebody who has told it nothing.
+/// A fragment of another host is answered by that host's site, without the client's credentials.
 #[test]
 fn parts_of_other_hosts_of_this_server() {
     let second = std::net::SocketAddr::from(([127, 0, 0, 1], saker_testkit::free_port().unwrap()));
@@ -507,7 +507,7 @@ fn what_is_there_leaves_before_a_slow_part() {
             "early<esi:include src='/late'/><esi:include src='/soon'/>end",
         ),
         "/late" => {
-            thread::sleep(Duration::from_millis(2500));
+            asked.pause(Duration::from_millis(2500));
             ok(&[("Set-Cookie", "too=late")], "[late]")
         }
         _ => ok(&[], "[soon]"),
@@ -559,7 +559,7 @@ fn visitors_never_get_each_others_parts() {
         "esi-fifty",
         "<esi:include src='/private'/>|<esi:include src='/public'/>|<esi:include src='/private2'/>",
     );
-    // Requests of those who are somebody do not wait for one another.
+    // Requests with a session do not wait for one another.
     text(&origin, "/page", "");
     thread::scope(|scope| {
         for number in 0..50 {
@@ -815,7 +815,7 @@ fn parts_hold_a_bounded_memory() {
     assert!(origin.saker.server.stderr().contains("too large"));
 }
 
-/// What listens on another address only is not reached through a page, unless it is allowed by
+/// Sites that listen on another address only are not reached through a page, unless allowed by
 /// name.
 #[test]
 fn parts_of_sites_that_the_clients_listener_does_not_lead_to() {

@@ -114,7 +114,7 @@ fn check_1_public() {
     );
 }
 
-/// By HTTP's words as by LSCache's: whoever looks whether the cache is used sees it.
+/// With HTTP's fields as with LSCache's: clients see whether the cache was used.
 #[test]
 fn pages_that_http_keeps_are_hits_too() {
     let page = |asked: &Asked| {
@@ -193,7 +193,7 @@ fn check_2_private() {
         "hit,private",
         &format!("2 for {OTHER}"),
     );
-    // Who is nobody has nothing of his own.
+    // A client without a session has no private pages.
     is(seen(&origin, target, ""), "-", "3 for nobody");
     is(seen(&origin, target, ""), "-", "4 for nobody");
     is(
@@ -544,7 +544,7 @@ fn a_post_takes_the_visitors_own_pages_away() {
     assert_eq!(seen(&origin, own, USER).0, "hit,private");
 }
 
-/// Fifty at once, each of whom may see his own pages alone.
+/// Fifty at once, each of which may see only its own pages.
 #[test]
 fn nobody_gets_anothers_page() {
     let origin = Origin::with("ls-fifty", "[site.cache]\n", 2, |asked| {

@@ -3,9 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
-use crate::origin::{Meeting, Origin, answer, ok};
-use saker_testkit::SystemCalls;
-use std::{process::Command, thread, time::Duration};
+use crate::origin::{Gate, Meeting, Origin, answer, ok};
+use saker_testkit::{SystemCalls, wait_until};
+use std::{process::Command, thread};
 
 const PUBLIC: (&str, &str) = ("Cache-Control", "public, max-age=60");
 const HTML: (&str, &str) = ("Content-Type", "text/html");
@@ -235,12 +235,14 @@ fn variants_by_what_the_response_names() {
 
 #[test]
 fn one_request_for_many_who_wait() {
+    let gate = Gate::default();
+    let held = gate.clone();
     let origin = Origin::with(
         "cache-flight",
         "[site.cache]\nenabled = true\n",
         2,
-        |asked| {
-            thread::sleep(Duration::from_secs(1));
+        move |asked| {
+            held.pass();
             ok(&[PUBLIC], &asked.count.to_string())
         },
     );
@@ -248,6 +250,10 @@ fn one_request_for_many_who_wait() {
         let clients: Vec<_> = (0..500)
             .map(|_| scope.spawn(|| origin.get("/cold", &[]).text()))
             .collect();
+        wait_until("most of them wait", || {
+            origin.counter("page_cache_waits_total") > 400
+        });
+        gate.open();
         clients
             .into_iter()
             .map(|client| client.join().unwrap())
@@ -282,14 +288,17 @@ fn nobody_waits_twice_for_what_is_not_kept() {
 
 #[test]
 fn stale_pages_are_served_while_they_are_made_anew() {
-    let origin = Origin::with_clock("cache-grace", "grace = \"60s\"\n", 1, |asked| {
-        let age = if asked.count > 1 {
-            "public, max-age=100"
-        } else {
-            "public, max-age=1"
-        };
-        thread::sleep(Duration::from_millis(if asked.count > 1 { 300 } else { 0 }));
-        ok(&[("Cache-Control", age)], &asked.count.to_string())
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::with_clock("cache-grace", "grace = \"60s\"\n", 1, move |asked| {
+        if asked.count == 1 {
+            return ok(&[("Cache-Control", "public, max-age=1")], "1");
+        }
+        held.pass();
+        ok(
+            &[("Cache-Control", "public, max-age=100")],
+            &asked.count.to_string(),
+        )
     });
     assert_eq!(origin.get("/", &[]).text(), "1");
     origin.advance(3);
@@ -297,6 +306,7 @@ fn stale_pages_are_served_while_they_are_made_anew() {
         assert_eq!(origin.get("/", &[]).text(), "1", "nobody waits");
     }
     origin.wait_for("/", 2);
+    gate.open();
     origin.until_text("/", "2");
     assert_eq!(origin.asked("/").len(), 2);
 }
@@ -507,8 +517,8 @@ fn codings_are_not_asked_of_the_origin() {
     assert_eq!(origin.asked("/kept").len(), 1);
 }
 
-/// What an application may have looked at, and answered with, is not left to those who did not send
-/// it.
+/// Responses that may depend on a request's fields are not served to clients that did not send
+/// them.
 #[test]
 fn nobody_leaves_a_page_for_others_that_only_he_has_asked_for() {
     let origin = Origin::start("cache-poison", "", |asked| {
@@ -670,7 +680,7 @@ fn operators_see_and_purge_pages() {
     });
     let saker = |words: &[&str]| {
         let state = origin.saker.dir.join("state");
-        let output = Command::new(env!("CARGO_BIN_EXE_saker"))
+        let output = Command::new(crate::operate::SAKER)
             .args(words)
             .arg("--state-dir")
             .arg(state)
@@ -710,7 +720,7 @@ fn operators_see_and_purge_pages() {
     assert!(status.contains("page_cache_requests_total"), "{status}");
 }
 
-/// What makes no other page makes no other address either.
+/// Parameters that do not change the page do not change its key.
 #[test]
 fn what_changes_a_page_takes_it_away_however_it_was_asked_for() {
     let origin = Origin::start(

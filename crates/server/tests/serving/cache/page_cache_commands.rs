@@ -105,7 +105,7 @@ fn a_site_that_is_not_there_is_a_mistake() {
             "{site}"
         );
     }
-    // The first site answers for hosts that are nobody's.
+    // The first site answers for unknown hosts.
     said(&command(&server, &["purge", "http://nosuch.example/x"]));
 }
 
@@ -183,10 +183,10 @@ fn a_folder_that_cannot_be_had_leaves_a_server_without_a_cache() {
         200
     );
     assert_eq!(command(&server, &["cache", "stat"]).status.code(), Some(2));
-    operate::until("the log line", || server.server.stderr().contains("SK1004"));
+    operate::wait_until("the log line", || server.server.stderr().contains("SK1004"));
 }
 
-/// What `saker explain` says of the cache.
+/// Output of `saker explain` about the cache.
 fn explained(origin: &origin::Origin, arguments: &[&str]) -> String {
     let configuration = origin
         .saker
@@ -252,7 +252,7 @@ fn explain_says_why_something_is_not_kept() {
             &["not looked up: POST is an unsafe method"],
         ),
     ];
-    operate::until("the control socket", || {
+    operate::wait_until("the control socket", || {
         command(&origin.saker, &["cache", "stat"]).status.success()
     });
     for (arguments, expected) in rows {

@@ -20,7 +20,7 @@ struct Blog {
     dir: TempDir,
     server: ServerProcess,
     admin: Visitor,
-    /// Of the one who writes.
+    /// Nonce of the author.
     nonce: String,
     _database: Database,
 }
@@ -64,7 +64,7 @@ impl Blog {
         }
     }
 
-    /// How often PHP has run.
+    /// Number of PHP runs.
     fn made(&self) -> u64 {
         self.dir.join("wordpress/made").metadata().unwrap().len()
     }
@@ -111,7 +111,7 @@ impl Blog {
         )
     }
 
-    /// What the cache says of each of these pages to somebody unknown.
+    /// Cache status of each of these pages for an anonymous client.
     fn cached<const N: usize>(&self, pages: [&str; N]) -> [String; N] {
         pages.map(|page| self.visitor("nobody").get(page).cache)
     }
@@ -130,7 +130,7 @@ fn permalinks_of(admin: &Visitor, dir: &TempDir) {
     permalinks(admin, dir);
 }
 
-/// What the test has written is PHP's as well.
+/// Gives PHP the files that the test has written.
 fn operate_as_php(dir: &TempDir) {
     if rustix::process::geteuid().is_root() {
         let root = dir.join("wordpress");
@@ -230,7 +230,7 @@ fn variants(blog: &Blog, page: &str) {
     }
 }
 
-/// Who is logged in gets his own pages, and nobody else gets them.
+/// Logged-in users get their own pages, and no other client gets them.
 fn known_visitors(blog: &Blog, page: &str) {
     let (admin, nobody) = (&blog.admin, blog.visitor("nobody"));
     for target in ["/", page] {
@@ -254,7 +254,7 @@ fn known_visitors(blog: &Blog, page: &str) {
             public.cache
         );
     }
-    // Somebody with the variant of the role, and no more than that.
+    // A client that only has the cookie of the role's variant.
     let jar = fs::read_to_string(&admin.jar).unwrap();
     let vary = jar
         .lines()
@@ -285,7 +285,7 @@ fn purges(blog: &Blog, pages: [&str; 4], number: &str) {
         blog.warm(pages);
     };
     blog.warm(pages);
-    // It waits for somebody to approve it, and its writer sees it.
+    // The comment awaits moderation, and only its author sees it.
     let guest = blog.visitor("guest");
     let comment = |visitor: &Visitor, text: &str| {
         let fields = [
@@ -372,7 +372,7 @@ fn purges(blog: &Blog, pages: [&str; 4], number: &str) {
     assert_eq!(blog.visitor("nobody").get(&three).status, 404);
 }
 
-/// Fifty at once, each with his own basket and his own page, and one without a name among them.
+/// Fifty at once, each with its own basket and its own page, and an anonymous one among them.
 fn readers(blog: &Blog, page: &str) {
     let cookies = blog.admin.get(&format!("/?users={READERS}")).text;
     let cookies: Vec<&str> = cookies.lines().collect();

@@ -20,7 +20,7 @@ pub struct Scenario {
     pub requests: Vec<Request>,
 }
 
-/// What the server behind answers.
+/// Response of the upstream.
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub status: u16,

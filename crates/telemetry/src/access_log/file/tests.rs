@@ -224,8 +224,8 @@ fn only_our_own_torn_end_is_cut_off() {
 
 #[test]
 fn the_full_device_is_reported_and_counted() {
-    // Not a regular file, so it goes through the queue like any device; the lines vanish but nobody
-    // stops.
+    // Not a regular file, so it goes through the queue like any device; the lines are lost, but no
+    // worker stops.
     let file = LogFile::open(Path::new("/dev/full")).expect("open");
     assert_eq!(
         file.write_batch(b"a\nb\n"),

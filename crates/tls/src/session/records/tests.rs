@@ -106,7 +106,7 @@ fn under_tls12_a_used_up_key_ends_the_session_in_good_order() {
     assert!(
         matches!(
             fault,
-            Fault::Refused {
+            TlsError::Refused {
                 whose: Whose::Ours,
                 ..
             }
@@ -116,5 +116,5 @@ fn under_tls12_a_used_up_key_ends_the_session_in_good_order() {
     assert!(records.seal.sequence <= records.seal_max);
     assert_eq!(heard(&mut client, &out), vec![b'x'; sent]);
     assert!(client.process_new_packets().unwrap().peer_has_closed());
-    assert_eq!(records.send(&[b"more"], &mut out), Err(Fault::Ended));
+    assert_eq!(records.send(&[b"more"], &mut out), Err(TlsError::Ended));
 }

@@ -37,7 +37,7 @@ pub struct Server {
 
 #[derive(Default)]
 pub struct Seen {
-    /// Of requests, heads and frames included.
+    /// Bytes of requests, heads and frames included.
     pub bytes: AtomicU64,
     pub requests: AtomicUsize,
     pub connections: AtomicUsize,
@@ -88,6 +88,7 @@ impl Server {
             think: Duration::ZERO,
             requests_per_connection: None,
             tickets: Tickets::No,
+            padding: false,
             patience: Duration::from_secs(20),
         }
     }

@@ -1,6 +1,7 @@
 //! An origin whose every answer is a new version, and that knows which was the last.
 
 use super::Mode;
+use saker_testkit::keep_waiting;
 use std::{
     collections::HashMap,
     io::{Read, Write},
@@ -15,18 +16,18 @@ use std::{
 };
 
 #[derive(Default)]
-pub struct World {
+pub struct VersionedOrigin {
     /// The version that was answered with last.
     pub version: AtomicU64,
-    /// How often each target was asked for.
+    /// Requests per target.
     asked: Mutex<HashMap<String, u64>>,
-    /// What clients have is said to hold, whatever it is.
+    /// Every validation succeeds.
     pub is_frozen: AtomicBool,
     /// Answers take a while, the one longer than the other.
     pub is_slow: AtomicBool,
 }
 
-impl World {
+impl VersionedOrigin {
     pub fn now(&self) -> u64 {
         self.version.load(Ordering::SeqCst)
     }
@@ -35,8 +36,8 @@ impl World {
         self.asked.lock().unwrap().get(target).copied().unwrap_or(0)
     }
 
-    pub fn listen(path: &Path, mode: Mode) -> Arc<World> {
-        let world = Arc::<World>::default();
+    pub fn listen(path: &Path, mode: Mode) -> Arc<VersionedOrigin> {
+        let world = Arc::<VersionedOrigin>::default();
         let listener = UnixListener::bind(path).unwrap();
         let answering = Arc::clone(&world);
         thread::spawn(move || {
@@ -48,7 +49,7 @@ impl World {
         world
     }
 
-    fn answer(&self, mode: Mode, asked: &Asked) -> Vec<u8> {
+    fn answer(&self, mode: Mode, asked: &Asked, stream: &UnixStream) -> Vec<u8> {
         *self
             .asked
             .lock()
@@ -63,9 +64,8 @@ impl World {
         let version = self.version.fetch_add(1, Ordering::SeqCst) + 1;
         if self.is_slow.load(Ordering::SeqCst) {
             // Different from one to the next, so that they overtake each other.
-            thread::sleep(Duration::from_millis(
-                version.wrapping_mul(0x9e37_79b9) % 41,
-            ));
+            let pause = Duration::from_millis(version.wrapping_mul(0x9e37_79b9) % 41);
+            let _ = keep_waiting(stream, pause);
         }
         let (fields, content) = page(mode, asked, version);
         let name = if asked.target.contains("chunked") {
@@ -154,7 +154,7 @@ impl Asked {
     }
 }
 
-fn serve(mut stream: UnixStream, world: &World, mode: Mode) {
+fn serve(mut stream: UnixStream, world: &VersionedOrigin, mode: Mode) {
     let mut bytes = Vec::new();
     loop {
         let mut more = [0; 4096];
@@ -164,7 +164,7 @@ fn serve(mut stream: UnixStream, world: &World, mode: Mode) {
                 _ => return,
             }
         }
-        // Nobody here sends content.
+        // Requests here have no content.
         let text = String::from_utf8_lossy(&bytes).into_owned();
         bytes.clear();
         let mut words = text.split(' ');
@@ -177,6 +177,7 @@ fn serve(mut stream: UnixStream, world: &World, mode: Mode) {
                 target,
                 head: text,
             },
+            &stream,
         );
         if stream.write_all(&answer).is_err() {
             return;

@@ -23,7 +23,7 @@ pub struct Pin {
     pub http2: Http2,
 }
 
-/// What was answered: its content, and the status where it was looked at.
+/// Content of a response, and its status where it was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub status: u16,
@@ -262,7 +262,8 @@ impl Http2 {
     }
 }
 
-/// Of a field block: the first of it, if the static table has it (RFC 7541 appendix A); else 0.
+/// Status in a field block, if its first field is in the static table (RFC 7541 appendix A); else
+/// 0.
 fn status_of(block: &[u8]) -> u16 {
     // A change of the table's size may come first.
     let at = block.iter().position(|byte| byte >> 5 != 1).unwrap_or(0);

@@ -1,0 +1,99 @@
+//! The directives about access, with their setters.
+//!
+//! Called by: the table of all modules' directives.
+//! Out of scope: containers of `Require` and aliases of providers, whose content may be any
+//! directive: the reader of sections sees to them.
+
+use crate::{
+    arguments::{set_flag, texts},
+    modules::access::{authn, authz, compat, settings::Auth},
+    reading::Set,
+};
+use saker_apache_syntax::Node;
+use std::sync::Arc;
+
+impl Auth {
+    pub const DIRECTIVES: &'static [(&'static str, Set<Auth>)] = &[
+        ("AuthType", |node, auth, reading| {
+            authn::set_text(node, &mut auth.settings.authentication.scheme, reading)
+        }),
+        ("AuthName", |node, auth, reading| {
+            authn::set_text(node, &mut auth.settings.authentication.name, reading)
+        }),
+        ("AuthBasicProvider", authn::set_basic_providers),
+        ("AuthBasicAuthoritative", |node, auth, _| {
+            set_flag(node, &mut auth.settings.authentication.authoritative)
+        }),
+        ("AuthBasicUseDigestAlgorithm", authn::set_as_digest),
+        ("AuthBasicFake", authn::set_fake),
+        ("AuthUserFile", |node, auth, reading| {
+            authn::set_file(node, &mut auth.settings.authentication.user_file, reading)
+        }),
+        ("AuthGroupFile", |node, auth, reading| {
+            authn::set_file(node, &mut auth.settings.authentication.group_file, reading)
+        }),
+        ("AuthDBMUserFile", |node, auth, reading| {
+            authn::set_dbm_file(node, &mut auth.settings.authentication.user_dbm, reading)
+        }),
+        ("AuthDBMType", |node, auth, _| {
+            authn::set_dbm_kind(node, &mut auth.settings.authentication.user_dbm)
+        }),
+        ("AuthDBMGroupFile", |node, auth, reading| {
+            authn::set_dbm_file(node, &mut auth.settings.authentication.group_dbm, reading)
+        }),
+        ("AuthzDBMType", |node, auth, _| {
+            authn::set_dbm_kind(node, &mut auth.settings.authentication.group_dbm)
+        }),
+        ("Anonymous", authn::set_anonymous),
+        ("Anonymous_MustGiveEmail", |node, auth, _| {
+            authn::set_anonymous_flag(node, auth, |anonymous| &mut anonymous.must_give_email)
+        }),
+        ("Anonymous_NoUserId", |node, auth, _| {
+            authn::set_anonymous_flag(node, auth, |anonymous| &mut anonymous.without_user)
+        }),
+        ("Anonymous_VerifyEmail", |node, auth, _| {
+            authn::set_anonymous_flag(node, auth, |anonymous| &mut anonymous.verify_email)
+        }),
+        ("Anonymous_LogEmail", |node, auth, _| {
+            authn::set_anonymous_flag(node, auth, |anonymous| &mut anonymous.log_email)
+        }),
+        ("AuthDigestProvider", authn::set_digest_providers),
+        ("AuthDigestQop", authn::check_qop),
+        ("AuthDigestAlgorithm", authn::check_algorithm),
+        ("AuthDigestNonceLifetime", authn::set_nonce_lifetime),
+        ("AuthDigestDomain", authn::set_domain),
+        ("Require", authz::add_require),
+        ("AuthMerging", authz::set_merging),
+        ("AuthzSendForbiddenOnFailure", |node, auth, _| {
+            set_flag(node, &mut auth.settings.authorization.forbidden_on_failure)
+        }),
+        ("order", compat::set_order),
+        ("allow", |node, auth, reading| {
+            compat::add(node, auth, reading, |rules| &mut rules.allow)
+        }),
+        ("deny", |node, auth, reading| {
+            compat::add(node, auth, reading, |rules| &mut rules.deny)
+        }),
+        ("Satisfy", compat::set_satisfy),
+        ("AuthDBDUserPWQuery", |node, auth, _| {
+            set_query(node, &mut auth.settings.sql_mut().user)
+        }),
+        ("AuthDBDUserRealmQuery", |node, auth, _| {
+            set_query(node, &mut auth.settings.sql_mut().realm)
+        }),
+        ("AuthzDBDQuery", |node, auth, _| {
+            set_query(node, &mut auth.settings.sql_mut().groups)
+        }),
+        ("AuthzDBDRedirectQuery", |node, auth, _| {
+            set_query(node, &mut auth.settings.sql_mut().redirect)
+        }),
+        ("AuthzDBDLoginToReferer", |node, auth, _| {
+            set_flag(node, &mut auth.settings.sql_mut().to_referer)
+        }),
+    ];
+}
+
+fn set_query(node: &Node, slot: &mut Option<Arc<str>>) -> Result<(), String> {
+    *slot = texts(node).into_iter().next().map(Into::into);
+    Ok(())
+}

@@ -1,0 +1,492 @@
+//! mod_alias: other folders under a path, and redirects.
+//!
+//! Runs before anything is mapped below the document root, redirects of a section again in its
+//! fixups. Difficulty: a prefix ends at a slash, several slashes count as one, and what is appended
+//! to a target is escaped unless it came by a pattern.
+
+use crate::{
+    arguments::{is_url, texts},
+    reading::{Place, Reading, Set},
+};
+use saker_ap_expr::{Pattern, PatternOptions, Spans, escape_uri};
+use saker_apache_syntax::Node;
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::PathBuf, sync::Arc};
+
+/// The part of a directive that a path is compared with.
+#[derive(Clone, Debug)]
+pub enum From {
+    Prefix(Box<[u8]>),
+    Pattern(Arc<Pattern>),
+    /// Everything in the section (one argument in a `<Location>`); the section's own path is taken
+    /// away.
+    Section,
+}
+
+/// Alias, AliasMatch, ScriptAlias, ScriptAliasMatch.
+#[derive(Clone, Debug)]
+pub struct Mapping {
+    pub from: From,
+    /// A path of the file system; with `$1` and so on after a pattern.
+    pub to: Box<[u8]>,
+    /// Handler `cgi-script`.
+    pub is_script: bool,
+}
+
+/// Redirect and its kin.
+#[derive(Clone, Debug)]
+pub struct Redirect {
+    pub from: From,
+    /// `None` for a status that is no redirect.
+    pub to: Option<Box<[u8]>>,
+    pub status: u16,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Alias {
+    pub mappings: Vec<Mapping>,
+    pub redirects: Vec<Redirect>,
+    pub redirect_relative: Option<bool>,
+    pub preserve_path: Option<bool>,
+}
+
+/// The file that a path is mapped to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mapped {
+    pub file: Vec<u8>,
+    /// Handler `cgi-script`.
+    pub is_script: bool,
+    /// The part of the path that stands for a folder, and that folder; not after patterns.
+    pub context: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+/// The result of a redirect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redirected {
+    pub status: u16,
+    pub location: Option<Vec<u8>>,
+    /// A path stays a path.
+    pub is_relative: bool,
+}
+
+impl Alias {
+    pub const DIRECTIVES: &'static [(&'static str, Set<Alias>)] = &[
+        ("Alias", |node, alias, reading| {
+            add_mapping(node, alias, reading, false)
+        }),
+        ("ScriptAlias", |node, alias, reading| {
+            add_mapping(node, alias, reading, true)
+        }),
+        ("AliasMatch", |node, alias, _| {
+            add_mapping_by_pattern(node, alias, false)
+        }),
+        ("ScriptAliasMatch", |node, alias, _| {
+            add_mapping_by_pattern(node, alias, true)
+        }),
+        ("Redirect", |node, alias, reading| {
+            add_redirect(node, alias, reading, None)
+        }),
+        ("RedirectTemp", |node, alias, reading| {
+            add_redirect(node, alias, reading, Some(302))
+        }),
+        ("RedirectPermanent", |node, alias, reading| {
+            add_redirect(node, alias, reading, Some(301))
+        }),
+        ("RedirectMatch", add_redirect_by_pattern),
+        ("RedirectRelative", |node, alias, _| {
+            crate::arguments::set_flag(node, &mut alias.redirect_relative)
+        }),
+        ("AliasPreservePath", |node, alias, _| {
+            crate::arguments::set_flag(node, &mut alias.preserve_path)
+        }),
+    ];
+
+    /// Inner ones are asked first.
+    pub fn merge(&self, over: &Alias) -> Alias {
+        Alias {
+            mappings: over
+                .mappings
+                .iter()
+                .chain(&self.mappings)
+                .cloned()
+                .collect(),
+            redirects: over
+                .redirects
+                .iter()
+                .chain(&self.redirects)
+                .cloned()
+                .collect(),
+            redirect_relative: over.redirect_relative.or(self.redirect_relative),
+            preserve_path: over.preserve_path.or(self.preserve_path),
+        }
+    }
+
+    /// Folders that something is mapped to, or that are on the way there as far as that is certain.
+    pub fn folders(&self) -> impl Iterator<Item = PathBuf> {
+        self.mappings
+            .iter()
+            .filter_map(|mapping| match mapping.from {
+                From::Pattern(_) => certain_folder(&mapping.to, b'$'),
+                From::Prefix(_) | From::Section => {
+                    let whole = PathBuf::from(OsStr::from_bytes(&mapping.to));
+                    if whole.is_dir() {
+                        Some(whole)
+                    } else {
+                        certain_folder(&mapping.to, b'/')
+                    }
+                }
+            })
+    }
+
+    /// Maps a decoded path.
+    pub fn map(&self, path: &[u8], section: Option<&[u8]>) -> Option<Mapped> {
+        // Without AliasPreservePath the whole section is one file or folder.
+        let section = section.filter(|_| self.preserve_path == Some(true));
+        self.mappings.iter().find_map(|mapping| {
+            let file = mapping.file(path, section)?;
+            Some(Mapped {
+                context: mapping.context(path, &file),
+                is_script: mapping.is_script,
+                file,
+            })
+        })
+    }
+
+    /// Redirects a decoded path.
+    pub fn redirect(&self, path: &[u8], query: Option<&[u8]>) -> Option<Redirected> {
+        let is_relative = self.redirect_relative == Some(true);
+        let redirected = self
+            .redirects
+            .iter()
+            .find_map(|redirect| redirect.answer(path, query))?;
+        Some(Redirected {
+            is_relative,
+            ..redirected
+        })
+    }
+}
+
+impl Mapping {
+    fn file(&self, path: &[u8], section: Option<&[u8]>) -> Option<Vec<u8>> {
+        match &self.from {
+            From::Prefix(prefix) => {
+                Some([&self.to, path.get(prefix_length(path, prefix)?..)?].concat())
+            }
+            From::Pattern(pattern) => {
+                let spans = pattern.captures(path).ok()??;
+                Some(substitute(&self.to, path, &spans))
+            }
+            From::Section => {
+                match section.and_then(|section| path.get(prefix_length(path, section)?..)) {
+                    Some(rest) => Some([&self.to, rest].concat()),
+                    None => Some(self.to.to_vec()),
+                }
+            }
+        }
+    }
+}
+
+impl Mapping {
+    fn context(&self, path: &[u8], file: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+        let From::Prefix(prefix) = &self.from else {
+            return None;
+        };
+        let taken = prefix_length(path, prefix)?;
+        let folder = file.len().checked_sub(path.len() - taken)?;
+        Some((path.get(..taken)?.to_vec(), file.get(..folder)?.to_vec()))
+    }
+}
+
+impl Redirect {
+    fn answer(&self, path: &[u8], query: Option<&[u8]>) -> Option<Redirected> {
+        let location = match &self.from {
+            From::Prefix(prefix) => {
+                let rest = path.get(prefix_length(path, prefix)?..)?;
+                self.to
+                    .as_ref()
+                    .map(|to| with_query([to, escape_uri(rest).as_slice()].concat(), query))
+            }
+            From::Pattern(pattern) => {
+                let spans = pattern.captures(path).ok()??;
+                self.to
+                    .as_ref()
+                    .map(|to| with_query(escape_url(&substitute(to, path, &spans)), query))
+            }
+            From::Section => self.to.as_ref().map(|to| with_query(to.to_vec(), query)),
+        };
+        Some(Redirected {
+            status: self.status,
+            location,
+            is_relative: false,
+        })
+    }
+}
+
+/// Keeps what is an URL's own, escapes what can't stand in one.
+fn escape_url(url: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(url.len());
+    for byte in url {
+        match byte {
+            b'!'..=b'~'
+                if !matches!(
+                    byte,
+                    b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}'
+                ) =>
+            {
+                out.push(*byte)
+            }
+            _ => out.extend_from_slice(format!("%{byte:02x}").as_bytes()),
+        }
+    }
+    out
+}
+
+/// The request's query goes along where the target has none.
+fn with_query(mut location: Vec<u8>, query: Option<&[u8]>) -> Vec<u8> {
+    if let Some(query) = query.filter(|_| !location.contains(&b'?')) {
+        location.push(b'?');
+        location.extend_from_slice(query);
+    }
+    location
+}
+
+/// The folder before the mark in a path that is filled in from there on. `None` for the root.
+pub fn certain_folder(template: &[u8], mark: u8) -> Option<PathBuf> {
+    let certain = match mark {
+        b'/' => template,
+        mark => template.get(
+            ..template
+                .iter()
+                .position(|byte| *byte == mark)
+                .unwrap_or(template.len()),
+        )?,
+    };
+    let folder = certain.get(..certain.iter().rposition(|byte| *byte == b'/')?)?;
+    (folder.len() > 1).then(|| PathBuf::from(OsStr::from_bytes(folder)))
+}
+
+/// The length that the prefix takes of `path`, if it ends at a slash or with the path; runs of
+/// slashes match one another.
+pub fn prefix_length(path: &[u8], prefix: &[u8]) -> Option<usize> {
+    let (mut at, mut from) = (0, 0);
+    while let Some(byte) = prefix.get(from) {
+        if path.get(at) != Some(byte) {
+            return None;
+        }
+        (at, from) = match byte {
+            b'/' => (past_slashes(path, at), past_slashes(prefix, from)),
+            _ => (at + 1, from + 1),
+        };
+    }
+    match (prefix.last(), path.get(at)) {
+        (Some(b'/'), _) | (_, None | Some(b'/')) => Some(at),
+        _ => None,
+    }
+}
+
+fn past_slashes(text: &[u8], at: usize) -> usize {
+    at + text
+        .get(at..)
+        .unwrap_or_default()
+        .iter()
+        .take_while(|byte| **byte == b'/')
+        .count()
+}
+
+/// Puts `$0` to `$9` and `&` in; `\$` and `\&` stand for themselves.
+pub fn substitute(template: &[u8], subject: &[u8], spans: &Spans) -> Vec<u8> {
+    let mut out = Vec::with_capacity(template.len() + subject.len());
+    let mut bytes = template.iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        match (byte, bytes.peek().copied()) {
+            (b'$', Some(digit @ b'0'..=b'9')) => {
+                out.extend_from_slice(spans.text(usize::from(digit - b'0'), subject));
+                bytes.next();
+            }
+            (b'&', _) => out.extend_from_slice(spans.text(0, subject)),
+            (b'\\', Some(escaped @ (b'$' | b'&'))) => {
+                out.push(escaped);
+                bytes.next();
+            }
+            _ => out.push(byte),
+        }
+    }
+    out
+}
+
+pub fn compile(text: &[u8]) -> Result<Arc<Pattern>, String> {
+    Pattern::compile(text, PatternOptions::default())
+        .map(Arc::new)
+        .map_err(|_| "Regular expression could not be compiled.".to_owned())
+}
+
+fn add_mapping(
+    node: &Node,
+    alias: &mut Alias,
+    reading: &mut Reading<'_>,
+    is_script: bool,
+) -> Result<(), String> {
+    let mut words = node.arguments().into_iter();
+    let (first, second) = (words.next().unwrap_or_default(), words.next());
+    let mapping = match (second, reading.place == Place::Location) {
+        (Some(_), true) | (None, false) => {
+            return Err(format!(
+                "{} takes {} here",
+                node.canonical_name(),
+                "a path and a folder, or inside a <Location> a folder alone"
+            ));
+        }
+        (Some(to), false) => Mapping {
+            from: From::Prefix(first.into()),
+            to: folder(reading, &to),
+            is_script,
+        },
+        (None, true) => Mapping {
+            from: From::Section,
+            to: folder(reading, &first),
+            is_script,
+        },
+    };
+    alias.mappings.push(mapping);
+    Ok(())
+}
+
+/// Absolute, with the slash at its end kept.
+fn folder(reading: &Reading<'_>, text: &[u8]) -> Box<[u8]> {
+    use std::os::unix::ffi::OsStrExt;
+    reading.server_path(text).as_os_str().as_bytes().into()
+}
+
+fn add_mapping_by_pattern(node: &Node, alias: &mut Alias, is_script: bool) -> Result<(), String> {
+    let words = node.arguments();
+    let [pattern, to] = words.as_slice() else {
+        return Err(format!("{} takes two arguments", node.canonical_name()));
+    };
+    alias.mappings.push(Mapping {
+        from: From::Pattern(compile(pattern)?),
+        to: to.as_slice().into(),
+        is_script,
+    });
+    Ok(())
+}
+
+fn status(word: &str) -> Option<u16> {
+    match word.to_ascii_lowercase().as_str() {
+        "permanent" => Some(301),
+        "temp" => Some(302),
+        "seeother" => Some(303),
+        "gone" => Some(410),
+        number => number
+            .parse()
+            .ok()
+            .filter(|status| (100..1000).contains(status)),
+    }
+}
+
+fn add_redirect(
+    node: &Node,
+    alias: &mut Alias,
+    reading: &mut Reading<'_>,
+    fixed: Option<u16>,
+) -> Result<(), String> {
+    let words = texts(node);
+    let (status, rest) = match (fixed, words.split_first()) {
+        (Some(fixed), _) => (fixed, words.as_slice()),
+        (None, Some((first, rest)))
+            if !first.starts_with('/') && !is_url(first) && status(first).is_some() =>
+        {
+            (status(first).unwrap_or(302), rest)
+        }
+        _ => (302, words.as_slice()),
+    };
+    let is_redirect = (300..400).contains(&status);
+    let (from, to) = match rest {
+        [from, to] if is_redirect => (From::Prefix(from.as_bytes().into()), Some(to)),
+        [from] if !is_redirect => (From::Prefix(from.as_bytes().into()), None),
+        [to] if reading.place == Place::Location => (From::Section, Some(to)),
+        [] if reading.place == Place::Location && !is_redirect => (From::Section, None),
+        [_, _] => return Err("Redirect URL not valid for this status".into()),
+        _ => return Err("Redirect to non-URL".into()),
+    };
+    if let Some(to) = to.filter(|to| !is_url(to) && !to.starts_with('/')) {
+        return Err(format!("Redirect to non-URL: {to}"));
+    }
+    if let From::Prefix(prefix) = &from
+        && !prefix.starts_with(b"/")
+    {
+        return Err("Redirect from a path that does not begin with a slash".into());
+    }
+    let to = to.map(|to| to.as_bytes().into());
+    alias.redirects.push(Redirect { from, to, status });
+    Ok(())
+}
+
+fn add_redirect_by_pattern(
+    node: &Node,
+    alias: &mut Alias,
+    _: &mut Reading<'_>,
+) -> Result<(), String> {
+    let words = node.arguments();
+    let named = words
+        .first()
+        .and_then(|word| status(&String::from_utf8_lossy(word)))
+        .filter(|_| words.len() > 1);
+    let code = named.unwrap_or(302);
+    let (pattern, to) = match (words.as_slice(), (300..400).contains(&code)) {
+        ([pattern, to], true) if named.is_none() => (pattern, Some(to)),
+        ([_, pattern, to], true) => (pattern, Some(to)),
+        ([_, pattern], false) => (pattern, None),
+        _ => {
+            return Err(
+                "RedirectMatch takes a pattern and an URL, and a status before them".into(),
+            );
+        }
+    };
+    let redirect = Redirect {
+        from: From::Pattern(compile(pattern)?),
+        to: to.map(|to| to.as_slice().into()),
+        status: code,
+    };
+    alias.redirects.push(redirect);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_end_at_slashes() {
+        let rows: [(&str, &str, Option<usize>); 8] = [
+            ("/a/b", "/a", Some(2)),
+            ("/ab", "/a", None),
+            ("/a", "/a", Some(2)),
+            ("/a", "/a/", None),
+            ("/a/", "/a/", Some(3)),
+            ("//a///b", "/a/", Some(6)),
+            ("/a/b", "/", Some(1)),
+            ("/b", "/a", None),
+        ];
+        for (path, prefix, length) in rows {
+            assert_eq!(
+                prefix_length(path.as_bytes(), prefix.as_bytes()),
+                length,
+                "{path} {prefix}"
+            );
+        }
+    }
+
+    #[test]
+    fn redirects_keep_the_rest_and_the_query() {
+        let redirect = Redirect {
+            from: From::Prefix(b"/old".as_slice().into()),
+            to: Some(b"https://x/new".as_slice().into()),
+            status: 301,
+        };
+        let answer = redirect.answer(b"/old/a b", Some(b"q=1")).unwrap();
+        assert_eq!(
+            answer.location.as_deref(),
+            Some(&b"https://x/new/a%20b?q=1"[..])
+        );
+        assert_eq!(redirect.answer(b"/older", None), None);
+    }
+}

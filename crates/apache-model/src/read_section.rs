@@ -1,0 +1,236 @@
+//! From the content of a section to its settings.
+//!
+//! Called by: `load`, for sections of the configuration; `htaccess` of `saker_apache`, for files.
+//! Caveat: a directive without a setter changes nothing; if it decides over access, its section
+//! denies everything.
+
+use crate::{
+    dir_config::{self, Condition, ConditionKind, DirConfig, Section},
+    matcher::Matcher,
+    paths::without_dots,
+    reading::{Place, Reading},
+};
+use saker_ap_expr::{Expression, Pattern, PatternOptions};
+use saker_apache_syntax::{Node, Row, Treatment};
+use saker_auth::{
+    AuthSettings, Methods,
+    settings::{Group, Logic},
+};
+use std::{path::PathBuf, sync::Arc};
+
+/// The settings that a section's content makes.
+/// Not on the stack: sections are read inside of each other.
+pub fn read_all(nodes: &[Node], reading: &mut Reading<'_>) -> Box<DirConfig> {
+    let mut local = Box::<DirConfig>::default();
+    nodes
+        .iter()
+        .for_each(|node| read_one(node, &mut local, reading));
+    if let Some(first) = nodes.first() {
+        check_access(first, &local, reading);
+    }
+    local
+}
+
+/// Rules about access that can't be met.
+pub fn check_access(node: &Node, local: &DirConfig, reading: &mut Reading<'_>) {
+    if let Some(complaint) = crate::modules::access::authz::check(&local.auth, reading) {
+        reading.diagnostics.push(node.error(complaint, None));
+    }
+}
+
+pub fn read_one(node: &Node, local: &mut DirConfig, reading: &mut Reading<'_>) {
+    let outcome = match node.canonical_name() {
+        "<Files" | "<FilesMatch" => {
+            inner_section(node, reading).map(|section| local.files.push(section))
+        }
+        "<If" | "<ElseIf" | "<Else" => {
+            condition(node, reading).map(|condition| local.conditions.push(condition))
+        }
+        "<Limit" | "<LimitExcept" => {
+            limited(node, local, reading);
+            Ok(())
+        }
+        "<RequireAll" => container(node, local, reading, Group::new(Logic::All)),
+        "<RequireAny" => container(node, local, reading, Group::new(Logic::Any)),
+        "<RequireNone" => container(node, local, reading, Group::none()),
+        "<AuthnProviderAlias" => crate::modules::access::authn::add_provider_alias(
+            node,
+            &mut local.auth,
+            reading,
+            &alias,
+        ),
+        "<AuthzProviderAlias" => crate::modules::access::authz::add_requirement_alias(
+            node,
+            &mut local.auth,
+            reading,
+            &alias,
+        ),
+        _ => dir_config::set(node, local, reading).unwrap_or_else(|| {
+            say_what_follows(node, local, reading);
+            Ok(())
+        }),
+    };
+    if let Err(message) = outcome {
+        reading.diagnostics.push(node.error(message, None));
+    }
+}
+
+/// `<RequireAll>` and its kin.
+fn container(
+    node: &Node,
+    local: &mut DirConfig,
+    reading: &mut Reading<'_>,
+    group: Group,
+) -> Result<(), String> {
+    crate::modules::access::authz::open_group(node, &mut local.auth, group)?;
+    node.children
+        .iter()
+        .for_each(|child| read_one(child, local, reading));
+    crate::modules::access::authz::close_group(&mut local.auth)
+}
+
+/// The settings in a provider's alias.
+fn alias(node: &Node, reading: &mut Reading<'_>) -> AuthSettings {
+    read_all(&node.children, reading).auth.settings
+}
+
+/// Reports a directive without a setter, which has no effect. One that decides over access denies.
+fn say_what_follows(node: &Node, local: &mut DirConfig, reading: &mut Reading<'_>) {
+    let Some(row) = node.row else { return };
+    match row.treatment {
+        Treatment::Honoured
+        | Treatment::NoEffect(_)
+        | Treatment::Unsupported(_)
+        | Treatment::Later(_) => {}
+        Treatment::Pending if decides_over_access(row) => {
+            local.denied = Some(node.origin.clone());
+            let message = format!(
+                "{} is not honoured yet: what it is about is refused to everybody",
+                row.title()
+            );
+            reading.diagnostics.push(node.warning(message, None));
+        }
+        Treatment::Pending => {
+            let message = format!("{} is not honoured yet", row.title());
+            reading.diagnostics.push(node.warning(message, None));
+        }
+        Treatment::Denies(_) => {
+            local.denied = Some(node.origin.clone());
+        }
+    }
+}
+
+/// Returns whether operators rely on a directive for access control.
+fn decides_over_access(row: &Row) -> bool {
+    row.modules
+        .iter()
+        .any(|module| module.starts_with("auth") || *module == "access_compat_module")
+        || row.name.starts_with("SSLRequire")
+}
+
+fn inner_section(node: &Node, reading: &mut Reading<'_>) -> Result<Arc<Section>, String> {
+    let matcher = matcher(node, None)?;
+    Ok(Arc::new(Section {
+        matcher,
+        local: Arc::from(inner(node, reading)),
+        origin: node.origin.clone(),
+    }))
+}
+
+/// Rules in it stand where it stands; of the rest a name or a condition decides.
+pub fn inner(node: &Node, reading: &mut Reading<'_>) -> Box<DirConfig> {
+    let place = match &reading.place {
+        Place::Server => Place::Inner,
+        place => place.clone(),
+    };
+    let mut inner = Reading {
+        server_root: reading.server_root,
+        place,
+        section: reading.section.clone(),
+        methods: reading.methods.clone(),
+        aliases: reading.aliases,
+        diagnostics: reading.diagnostics,
+    };
+    read_all(&node.children, &mut inner)
+}
+
+fn condition(node: &Node, reading: &mut Reading<'_>) -> Result<Arc<Condition>, String> {
+    let (text, options) = (node.arguments().concat(), reading.expression_options());
+    let expression = || {
+        let text = if text.is_empty() {
+            node.argument_text()
+        } else {
+            &text
+        };
+        let compiled = Expression::compile(text, options);
+        compiled
+            .map(Arc::new)
+            .map_err(|error| format!("Cannot parse condition clause: {}", error.message))
+    };
+    let kind = match node.canonical_name() {
+        "<If" => ConditionKind::If(expression()?),
+        "<ElseIf" => ConditionKind::ElseIf(expression()?),
+        _ => ConditionKind::Else,
+    };
+    Ok(Arc::new(Condition {
+        kind,
+        local: Arc::from(inner(node, reading)),
+        origin: node.origin.clone(),
+    }))
+}
+
+fn limited(node: &Node, local: &mut DirConfig, reading: &mut Reading<'_>) {
+    let names = node
+        .arguments()
+        .into_iter()
+        .map(|name| name.to_ascii_uppercase().into())
+        .collect();
+    let methods = if node.is("<Limit") {
+        Methods::Only(names)
+    } else {
+        Methods::AllBut(names)
+    };
+    let outer = std::mem::replace(&mut reading.methods, methods);
+    node.children
+        .iter()
+        .for_each(|child| read_one(child, local, reading));
+    reading.methods = outer;
+}
+
+/// `~` before the argument, or `…Match`: a pattern. Folders are absolute or below ServerRoot.
+pub fn matcher(node: &Node, server_root: Option<&PathBuf>) -> Result<Matcher, String> {
+    use std::os::unix::ffi::OsStrExt;
+    let words = node.arguments();
+    let is_match = node.canonical_name().ends_with("Match");
+    let (is_pattern, text) = match words.as_slice() {
+        [tilde, text, ..] if tilde == b"~" => (true, text),
+        [text, ..] => (is_match, text),
+        [] => {
+            return Err(format!(
+                "{} directive requires an argument",
+                node.row.map_or(node.name.to_string(), |row| row.title())
+            ));
+        }
+    };
+    if is_pattern {
+        let pattern = Pattern::compile(text, PatternOptions::default());
+        return pattern
+            .map(|pattern| Matcher::Pattern(Arc::new(pattern)))
+            .map_err(|_| "Regex could not be compiled".to_owned());
+    }
+    let text = match server_root {
+        Some(root) if !text.starts_with(b"*") => without_dots(
+            root.join(std::ffi::OsStr::from_bytes(text))
+                .as_os_str()
+                .as_bytes(),
+        ),
+        _ => text.clone(),
+    };
+    let is_root = text.iter().all(|byte| *byte == b'/');
+    let bare = if server_root.is_some() && !is_root {
+        text.strip_suffix(b"/").unwrap_or(&text)
+    } else {
+        &text
+    };
+    Ok(Matcher::of_text(bare))
+}

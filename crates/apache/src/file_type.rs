@@ -1,0 +1,111 @@
+//! The type, coding and handler of the file that answers.
+//!
+//! Called by: `fixups`, once it is known which file that is.
+
+use crate::{
+    includes, magic,
+    memo::Memo,
+    response,
+    state::{State, peek, state},
+};
+use saker_apache_model::{dir_config::DirConfig, host::Host, modules::mime::Facts};
+use saker_files::Watcher;
+use saker_pipeline::Exchange;
+use std::borrow::Cow;
+
+/// Type, charset, handler.
+pub fn describe(
+    memo: &mut Memo,
+    exchange: &mut Exchange,
+    host: &Host,
+    watcher: &Watcher,
+    local: &DirConfig,
+) {
+    let Some(own) = peek(exchange) else { return };
+    let name = match local.mime.use_path_info {
+        Some(true) => Cow::Owned([own.filename.as_slice(), &exchange.routing.path_info].concat()),
+        _ => Cow::Borrowed(&own.filename),
+    };
+    let mut stamps = Vec::new();
+    let facts = magic::facts(local, host, watcher, &name, &own.filename, &mut stamps);
+    let handler = own
+        .forced_handler
+        .clone()
+        .or_else(|| local.core.set_handler.clone().flatten())
+        .or(facts.handler.clone());
+    // The old way to PHP: where no handler is named, the type is the handler's name.
+    // Last of all, ScriptAlias.
+    let handler = if own.is_program {
+        Some("cgi-script".into())
+    } else {
+        handler.or_else(|| own.is_script_alias.then(|| "cgi-script".into()))
+    };
+    let media_type = local
+        .core
+        .force_type
+        .clone()
+        .flatten()
+        .or_else(|| own.forced_type.clone())
+        .or_else(|| facts.content_type());
+    let (is_page, handler, media_type) =
+        includes::page(exchange, watcher, local, handler, media_type);
+    exchange.cache.change_tokens.append(&mut stamps);
+    exchange.routing.handler = handler.or_else(|| {
+        media_type
+            .clone()
+            .filter(|media_type| is_program_type(media_type))
+    });
+    note_content(state(exchange), &facts, is_page);
+    let content_type = media_type.map(|media_type| local.core.with_default_charset(&media_type));
+    exchange.routing.settings = memo.typed(&exchange.routing.settings, content_type.as_deref());
+    response::encoding::choose(
+        memo,
+        exchange,
+        host,
+        watcher,
+        local,
+        content_type.as_deref(),
+    );
+    if peek(exchange).is_some_and(|own| !own.is_subrequest) {
+        crate::content_filters::input::wrap_request_body(
+            exchange,
+            host,
+            watcher,
+            local,
+            &facts.input_filters,
+        );
+    }
+}
+
+/// Notes what describes the content, and the filters that it passes.
+fn note_content(own: &mut State, facts: &Facts, is_page: bool) {
+    own.content_lines = content_lines(facts);
+    own.output_filters = facts.output_filters.clone();
+    let is_named = own
+        .output_filters
+        .iter()
+        .any(|name| name.eq_ignore_ascii_case(includes::NAME));
+    if is_page && !is_named {
+        own.output_filters.push(includes::NAME.into());
+    }
+}
+
+/// Language and coding of a file's content.
+fn content_lines(facts: &Facts) -> Vec<(Box<str>, Box<[u8]>)> {
+    let line = |name: &str, values: &[Box<str>]| {
+        (!values.is_empty()).then(|| (name.into(), values.join(", ").into_bytes().into()))
+    };
+    [
+        line("Content-Language", &facts.languages),
+        line("Content-Encoding", &facts.codings),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Types by which PHP's modules and those of panels are called.
+fn is_program_type(media_type: &str) -> bool {
+    let lower = media_type.to_ascii_lowercase();
+    lower.starts_with("application/x-httpd-") || lower.contains("lsphp")
+}

@@ -1,0 +1,203 @@
+//! The phase `map_to_storage`: from the path to a file, and to the settings in force there.
+//!
+//! Called by: `rules`, for requests and for subrequests.
+//! Out of scope: merging the settings of folders (`walk`).
+
+use crate::{
+    homes, methods,
+    modules::{self, cache, log_debug},
+    proxy::translate,
+    state::{Translated, state},
+    verdict::Verdict,
+    walk::{self, Walked, Walker},
+    worker::ApacheRules,
+};
+use saker_apache_model::{
+    host::Host,
+    modules::{alias, userdir::Place},
+};
+use saker_files::{Kind, Watcher};
+use saker_http::{Method, Status};
+use saker_pipeline::{Exchange, Mapped, Response, methods::trace_answer};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
+
+impl ApacheRules {
+    pub(crate) fn try_map_to_storage(&self, exchange: &mut Exchange) -> Verdict {
+        let Some(host) = self.host(exchange) else {
+            return Verdict::Pass;
+        };
+        let verdict = self.map(exchange, &host);
+        if !matches!(verdict, Verdict::Wait(_)) {
+            log_debug::mapped(exchange, &host, &self.watcher);
+        }
+        verdict
+    }
+
+    /// Finds the file that the path leads to, and the settings in force there.
+    fn map(&self, exchange: &mut Exchange, host: &Arc<Host>) -> Verdict {
+        if let Some(proxied) = state(exchange).proxied.clone() {
+            return translate::settings(self, exchange, host, &proxied);
+        }
+        if exchange.head.view().method() == Method::Trace {
+            let refused = || methods::with_methods(Status::METHOD_NOT_ALLOWED, host);
+            // RFC 9110 section 15.5.6: a 405 says what would have been allowed (Apache's does not
+            // here).
+            return Verdict::Answer(if host.trace_enabled {
+                trace_answer(exchange)
+            } else {
+                refused()
+            });
+        }
+        let alias::Mapped {
+            file: filename,
+            is_script,
+            context,
+        } = filename(exchange, host, &self.watcher);
+        let walked = match self.walk(exchange, host, &filename) {
+            Ok(walked) => walked,
+            Err(status) => return Verdict::Answer(Response::new(status)),
+        };
+        let Walked {
+            local,
+            filename,
+            kind,
+            path_info,
+            mut captures,
+        } = walked;
+        let local = walk::locations(
+            &mut self.memo.borrow_mut(),
+            host,
+            local,
+            &exchange.path,
+            &mut captures,
+        );
+        for (name, value) in &captures {
+            exchange.environment.set_known(name.as_bytes(), value);
+        }
+        exchange.routing.path_info = path_info;
+        exchange.routing.mapped = Some(mapped(&filename, kind));
+        let (path, query) = (exchange.path.clone(), exchange.query.clone());
+        let own = state(exchange);
+        (own.filename, own.kind, own.path, own.query) = (filename, kind, path, query);
+        (own.is_script_alias, own.context) = (is_script, context);
+        let local = walk::conditions(
+            &mut self.memo.borrow_mut(),
+            exchange,
+            host,
+            &self.watcher,
+            local,
+        );
+        exchange.routing.settings =
+            self.memo
+                .borrow_mut()
+                .settings(&local, host, &cache::url_path(exchange));
+        exchange.trace("map_to_storage", Some(&host.origin), || {
+            "mapped by Apache's rules".into()
+        });
+        if !state(exchange).is_subrequest {
+            modules::geo::of_section(exchange, host, &local);
+            modules::setenvif::of_section(exchange, host, &self.watcher, &local);
+        }
+        state(exchange).local = Some(local);
+        Verdict::Pass
+    }
+
+    fn walk(
+        &self,
+        exchange: &mut Exchange,
+        host: &Host,
+        filename: &[u8],
+    ) -> Result<Walked, Status> {
+        let (mut htaccess, mut memo) = (self.htaccess.borrow_mut(), self.memo.borrow_mut());
+        let host_index = exchange.routing.site_index;
+        let stamps = std::mem::take(&mut exchange.cache.change_tokens);
+        let mut walker = Walker {
+            apache: &self.apache,
+            host,
+            host_index,
+            watcher: &self.watcher,
+            htaccess: &mut htaccess,
+            memo: &mut memo,
+            stamps,
+            about: exchange,
+            uri: &exchange.path,
+        };
+        let walked = walker.folders(filename);
+        exchange.cache.change_tokens = walker.stamps;
+        walked
+    }
+}
+
+/// The folder that the walk has been through, and what is in it: links above have been judged,
+/// component by component.
+fn mapped(filename: &[u8], kind: Option<Kind>) -> Mapped {
+    let is_folder = kind == Some(Kind::Directory) && filename.ends_with(b"/");
+    let at = if is_folder {
+        filename.len()
+    } else {
+        filename
+            .iter()
+            .rposition(|byte| *byte == b'/')
+            .map_or(0, |at| at + 1)
+    };
+    let (folder, name) = filename.split_at(at);
+    Mapped {
+        root: Path::new(OsStr::from_bytes(folder)).into(),
+        relative: name.to_vec(),
+    }
+}
+
+/// The file that a path stands for.
+fn filename(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> alias::Mapped {
+    let plain = |file| alias::Mapped {
+        file,
+        ..alias::Mapped::default()
+    };
+    state(exchange).home_of = None;
+    let translated = state(exchange).translated.take();
+    let path = match translated {
+        Some(Translated::File(file)) => return plain(file),
+        Some(Translated::BelowRoot(path)) => path,
+        None => match (
+            homes::place(exchange, host, watcher),
+            by_alias(exchange, host),
+        ) {
+            (Some(Place::File(file)), _) => {
+                state(exchange).home_of = homes::owner(exchange, host);
+                return plain(file);
+            }
+            (_, Some(found)) => return found,
+            _ => exchange.path.clone(),
+        },
+    };
+    if let Some(folder) = homes::scripts(exchange, host) {
+        let below = path.strip_prefix(b"/cgi-bin").unwrap_or_default();
+        return alias::Mapped {
+            file: [folder.as_slice(), below].concat(),
+            is_script: true,
+            ..alias::Mapped::default()
+        };
+    }
+    let named = homes::document_root(exchange, host);
+    let root = named
+        .as_deref()
+        .unwrap_or(host.document_root.as_os_str().as_bytes());
+    plain([root.strip_suffix(b"/").unwrap_or(root), &path].concat())
+}
+
+/// Maps by the aliases of sections for the path first, then by those of the host.
+fn by_alias(exchange: &Exchange, host: &Host) -> Option<alias::Mapped> {
+    let of_section = host
+        .locations
+        .iter()
+        .rev()
+        .filter(|section| section.is_for_path(&exchange.path))
+        .find_map(|section| {
+            let name = match &section.matcher {
+                saker_apache_model::matcher::Matcher::Exact(name) => Some(&**name),
+                _ => None,
+            };
+            section.local.alias.map(&exchange.path, name)
+        });
+    of_section.or_else(|| host.defaults.alias.map(&exchange.path, None))
+}

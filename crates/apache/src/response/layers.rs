@@ -1,0 +1,220 @@
+//! What is laid over a response's fields, in Apache's order.
+//!
+//! Called by: `response`, for responses; `kept`, for heads that are kept.
+//! Caveat: Apache has two tables of fields: what is set `always` survives errors and goes out
+//! first; an error drops the other one.
+
+use crate::{
+    response::{
+        edits::{EditContext, apply_all},
+        facts::Answered,
+    },
+    state::State,
+};
+use saker_apache_model::{dir_config::DirConfig, modules::headers::Edit};
+use saker_files::Kind;
+use saker_http::{Fields, Status};
+use saker_pipeline::HeadFacts;
+use std::sync::Arc;
+
+/// Fields that are the driver's, whatever the rules say (RFC 9110 section 7.6.1, RFC 9112 section
+/// 6); Apache keeps Date and Server to itself.
+const DRIVERS: [&str; 7] = [
+    "Content-Length",
+    "Transfer-Encoding",
+    "Connection",
+    "Keep-Alive",
+    "Upgrade",
+    "Date",
+    "Server",
+];
+
+/// Everything that is laid over one response.
+pub struct Layers<'l> {
+    pub local: &'l DirConfig,
+    /// Settings of the host: early edits are its alone.
+    pub defaults: &'l DirConfig,
+    /// Lines that survive errors.
+    pub always: &'l [(Box<str>, Box<[u8]>)],
+    /// Lines about the content.
+    pub content: &'l [(Box<str>, Box<[u8]>)],
+    pub vary: &'l [String],
+}
+
+/// The way on which Apache would have come to a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// A handler has answered; the page for an error counts.
+    Content,
+    /// A phase before has refused, failed or redirected.
+    Refusal,
+}
+
+impl Layers<'_> {
+    pub fn lay(&self, way: Way, head: &HeadFacts, context: &EditContext<'_>, fields: &mut Fields) {
+        let mut always = Fields::new();
+        let drivers: Vec<(String, Vec<u8>)> = DRIVERS
+            .iter()
+            .filter_map(|name| taken(fields, name))
+            .collect();
+        self.early(way, context, &mut always, fields);
+        self.always
+            .iter()
+            .for_each(|(name, value)| always.append(name.to_string(), value.to_vec()));
+        if way == Way::Content {
+            let missing = self
+                .content
+                .iter()
+                .filter(|(name, _)| !fields.has(name))
+                .collect::<Vec<_>>();
+            let varies = self
+                .content
+                .iter()
+                .filter(|(name, _)| &**name == "Vary" && fields.has(name))
+                .collect::<Vec<_>>();
+            for name in varies
+                .iter()
+                .flat_map(|(_, value)| value.split(|byte| *byte == b','))
+            {
+                fields.add_token("Vary", &String::from_utf8_lossy(name));
+            }
+            missing
+                .into_iter()
+                .for_each(|(name, value)| fields.append(name.to_string(), value.to_vec()));
+            self.vary
+                .iter()
+                .for_each(|name| fields.add_token("Vary", name));
+        }
+        if self.local.expires.is_active() {
+            // The note that goes with a redirect is HTML.
+            let is_note = way == Way::Refusal && !fields.has("Content-Type");
+            if is_note {
+                fields.append("Content-Type", &b"text/html"[..]);
+            }
+            self.local.expires.apply(head, fields);
+            if is_note {
+                fields.remove("Content-Type");
+            }
+        }
+        self.edit(
+            &self.local.headers.always,
+            head,
+            context,
+            &mut always,
+            fields,
+            true,
+        );
+        if way == Way::Content {
+            self.edit(
+                &self.local.headers.success,
+                head,
+                context,
+                &mut always,
+                fields,
+                false,
+            );
+        }
+        finish(always, drivers, fields);
+    }
+
+    /// Applies the edits of before the request was handled, as far as nothing has replaced their
+    /// fields.
+    fn early(&self, way: Way, context: &EditContext<'_>, always: &mut Fields, fields: &mut Fields) {
+        let headers = &self.defaults.headers;
+        apply_all(&headers.always, true, always, context);
+        if way == Way::Content && headers.success.iter().any(|edit| edit.is_early()) {
+            let mut early = Fields::new();
+            apply_all(&headers.success, true, &mut early, context);
+            for (name, value) in early.iter() {
+                if !fields.has(name) {
+                    fields.append(name.to_owned(), value.to_vec());
+                }
+            }
+        }
+    }
+
+    fn edit(
+        &self,
+        all: &[Arc<Edit>],
+        head: &HeadFacts,
+        context: &EditContext<'_>,
+        always: &mut Fields,
+        fields: &mut Fields,
+        is_always: bool,
+    ) {
+        // Parts are made of the whole after everything else.
+        let status = if head.status == Status::PARTIAL_CONTENT {
+            Status::OK
+        } else {
+            head.status
+        };
+        for edit in all.iter().filter(|edit| !edit.is_early()) {
+            if context.work.is_exhausted() {
+                return;
+            }
+            // A type is no field of either table in Apache: what sets it sets it for good.
+            let of_type = edit.name.eq_ignore_ascii_case("Content-Type");
+            let echoed = {
+                let (seen_fields, seen_always) = (fields.clone(), always.clone());
+                let facts = Answered {
+                    request: context.facts,
+                    status,
+                    fields: &seen_fields,
+                    always: &seen_always,
+                };
+                if !crate::response::edits::holds(edit, &facts) {
+                    continue;
+                }
+                let context = EditContext {
+                    facts: &facts,
+                    ..*context
+                };
+                let table = if is_always && !of_type {
+                    &mut *always
+                } else {
+                    &mut *fields
+                };
+                crate::response::edits::apply(edit, table, &context)
+            };
+            echoed
+                .into_iter()
+                .for_each(|(name, value)| fields.append(name, value));
+        }
+    }
+}
+
+fn taken(fields: &mut Fields, name: &str) -> Option<(String, Vec<u8>)> {
+    let value = fields.first(name)?.to_vec();
+    fields.remove(name);
+    Some((name.to_owned(), value))
+}
+
+/// One table before the other; what is the driver's stays as it was.
+fn finish(always: Fields, drivers: Vec<(String, Vec<u8>)>, fields: &mut Fields) {
+    let own = std::mem::take(fields);
+    for (name, value) in always.iter().chain(own.iter()) {
+        if !DRIVERS
+            .iter()
+            .any(|driver| driver.eq_ignore_ascii_case(name))
+        {
+            fields.append(name.to_owned(), value.to_vec());
+        }
+    }
+    drivers
+        .into_iter()
+        .for_each(|(name, value)| fields.append(name, value));
+}
+
+/// Lines about a file's content that its type does not say.
+pub fn content_lines(own: &State) -> Vec<(Box<str>, Box<[u8]>)> {
+    if own.kind != Some(Kind::File) {
+        return Vec::new();
+    }
+    let is_replaced = |name: &str| own.negotiated.iter().any(|(other, _)| &**other == name);
+    own.content_lines
+        .iter()
+        .filter(|(name, _)| !is_replaced(name))
+        .chain(&own.negotiated)
+        .cloned()
+        .collect()
+}

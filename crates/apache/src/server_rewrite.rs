@@ -1,0 +1,267 @@
+//! The phase `server_rewrite`: from the URL to what it means. Rules of the host, URLs that are
+//! proxied, redirects.
+//!
+//! Called by: `rules`, for requests and for subrequests.
+//! Caveat: the order is Apache's, and users' configurations depend on it.
+
+use crate::{
+    homes,
+    host_name::is_named,
+    methods,
+    modules::{self, cache, forensic, log_debug},
+    origin,
+    proxy::{forward, remote, translate},
+    redirect::redirect,
+    response,
+    rewriting::rewrite_host,
+    script_uri::name_uri,
+    state::{Translated, state},
+    verdict::Verdict,
+    walk,
+    worker::ApacheRules,
+};
+use saker_apache_model::{
+    host::Host,
+    modules::{alias::Redirected, userdir::Place},
+};
+use saker_http::Status;
+use saker_pipeline::{Exchange, OriginalRequest, Response, to_https};
+use std::sync::Arc;
+
+/// Progress of the translation of a path, where it has to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Translation {
+    Begin,
+    /// The client's address is known; its name is not.
+    Name,
+    /// The client is known; rules of the host come next.
+    Rewrite,
+}
+
+impl ApacheRules {
+    /// For a look-ahead, which ends where it would have to wait.
+    pub(crate) fn look_up_rewrite(&self, exchange: &mut Exchange) -> Verdict {
+        self.try_server_rewrite(exchange, &mut Translation::Begin)
+    }
+
+    /// `at`: how far an earlier run has got, if it had to wait.
+    pub(crate) fn try_server_rewrite(
+        &self,
+        exchange: &mut Exchange,
+        at: &mut Translation,
+    ) -> Verdict {
+        let Some(host) = self.host(exchange) else {
+            return Verdict::Pass;
+        };
+        if *at == Translation::Begin {
+            forensic::begin(exchange, &host);
+        }
+        let verdict = self.translate(exchange, &host, at);
+        if host.has_log_messages && !matches!(verdict, Verdict::Wait(_)) {
+            let local = walk::locations(
+                &mut self.memo.borrow_mut(),
+                &host,
+                Arc::clone(&host.defaults),
+                &exchange.path,
+                &mut Vec::new(),
+            );
+            log_debug::translated(exchange, &host, &self.watcher, &local);
+        }
+        verdict
+    }
+
+    /// From the path to what it means: rules of the host, aliases, redirects.
+    fn translate(
+        &self,
+        exchange: &mut Exchange,
+        host: &Arc<Host>,
+        at: &mut Translation,
+    ) -> Verdict {
+        if *at == Translation::Begin {
+            if let Some(verdict) = self.begin_translation(exchange, host) {
+                return verdict;
+            }
+            *at = Translation::Name;
+        }
+        if *at == Translation::Name {
+            if let Some(verdict) = self.identify_client(exchange, host) {
+                return verdict;
+            }
+            *at = Translation::Rewrite;
+        }
+        match rewrite_host(self, exchange, host) {
+            Verdict::Pass => {}
+            verdict => return verdict,
+        }
+        if state(exchange).translated.is_some() || state(exchange).proxied.is_some() {
+            return Verdict::Pass;
+        }
+        translate::translate(exchange, host);
+        if state(exchange).proxied.is_none() {
+            remote::express(self, exchange, host);
+        }
+        if state(exchange).proxied.is_some() {
+            return Verdict::Pass;
+        }
+        if let Some(redirected) = host
+            .defaults
+            .alias
+            .redirect(&exchange.path, exchange.query.as_deref())
+        {
+            return redirect(exchange, host, redirected);
+        }
+        match homes::place(exchange, host, &self.watcher) {
+            Some(Place::Redirect(location)) => redirect(
+                exchange,
+                host,
+                Redirected {
+                    status: 302,
+                    location: Some(location),
+                    is_relative: false,
+                },
+            ),
+            _ => Verdict::Pass,
+        }
+    }
+
+    /// Decides by host, connection and head. `None`: go on.
+    fn begin_translation(&self, exchange: &mut Exchange, host: &Arc<Host>) -> Option<Verdict> {
+        self.settings_of_host(exchange, host);
+        if let Some(refused) = before_the_path(exchange, host) {
+            return Some(Verdict::Answer(refused));
+        }
+        exchange.routing.redirects_max =
+            host.redirects_max.unwrap_or(exchange.routing.redirects_max);
+        exchange.routing.nesting_max = host.nesting_max.unwrap_or(exchange.routing.nesting_max);
+        if let Err(status) = methods::read_path(exchange, host) {
+            return Some(self.unreadable(exchange, host, status));
+        }
+        let is_subrequest = begin_round(exchange, host);
+        if let Some(file) = state(exchange).looked_up_file.clone() {
+            state(exchange).translated = Some(Translated::File(file));
+            return Some(Verdict::Pass);
+        }
+        if exchange.is_as_received() && !is_subrequest {
+            response::request::edit(
+                exchange,
+                host,
+                &self.watcher,
+                &host.defaults.headers.request,
+                true,
+            );
+            modules::remoteip::find_client(exchange, host);
+        }
+        None
+    }
+
+    /// The client's name and variables, then URLs that are for other servers as they were received.
+    /// `None`: go on.
+    fn identify_client(&self, exchange: &mut Exchange, host: &Arc<Host>) -> Option<Verdict> {
+        if !state(exchange).is_subrequest {
+            if let Some(pause) =
+                crate::modules::access::client_name::look_up(exchange, host.defaults.core.lookups)
+            {
+                return Some(Verdict::Wait(pause));
+            }
+            self.set_variables(exchange, host);
+            if exchange.is_as_received()
+                && let Some(verdict) = forward::detect(exchange, host)
+            {
+                return Some(verdict);
+            }
+        }
+        if state(exchange).proxied.is_none() {
+            translate::translate_encoded(exchange, host);
+        }
+        state(exchange).proxied.is_some().then_some(Verdict::Pass)
+    }
+
+    /// In force until the walk has found the file's own: errors before it have their pages, too.
+    fn settings_of_host(&self, exchange: &mut Exchange, host: &Arc<Host>) {
+        let mut memo = self.memo.borrow_mut();
+        let local = walk::locations(
+            &mut memo,
+            host,
+            Arc::clone(&host.defaults),
+            &exchange.path,
+            &mut Vec::new(),
+        );
+        exchange.routing.settings = memo.settings(&local, host, &cache::url_path(exchange));
+    }
+
+    /// Variables that follow from the server's configuration, the client and the head.
+    fn set_variables(&self, exchange: &mut Exchange, host: &Host) {
+        if host.process.names_requests {
+            modules::unique_id::name(exchange);
+        }
+        modules::geo::of_server(exchange, host);
+        modules::setenvif::of_server(exchange, host, &self.watcher);
+    }
+
+    /// A path that can't be a file's may be another server's, as it was received.
+    fn unreadable(&self, exchange: &mut Exchange, host: &Arc<Host>, status: Status) -> Verdict {
+        begin_round(exchange, host);
+        translate::translate_encoded(exchange, host);
+        if state(exchange).proxied.is_none() {
+            return Verdict::Answer(Response::new(status));
+        }
+        exchange.path = translate::path_of(exchange).to_vec();
+        exchange.routing.encoded_slash = false;
+        if exchange.is_as_received() {
+            modules::remoteip::find_client(exchange, host);
+        }
+        // Where a name has to be waited for, it is done without.
+        if crate::modules::access::client_name::look_up(exchange, host.defaults.core.lookups)
+            .is_none()
+        {
+            self.set_variables(exchange, host);
+        }
+        Verdict::Pass
+    }
+}
+
+/// Clears what an earlier round found out about another path. Returns whether it is a subrequest.
+fn begin_round(exchange: &mut Exchange, host: &Host) -> bool {
+    let mut kept = std::mem::take(state(exchange));
+    if !kept.path.is_empty() && !kept.is_subrequest {
+        let first = || OriginalRequest {
+            path: kept.path.as_slice().into(),
+            query: exchange.query.as_deref().map(Into::into),
+            environment: exchange.environment.clone(),
+        };
+        exchange.log.original = exchange
+            .log
+            .original
+            .take()
+            .or_else(|| Some(Box::new(first())));
+        let url = origin::of_redirect(exchange, host, kept.local.as_deref(), &kept.path);
+        name_uri(exchange, host);
+        exchange.environment = modules::env::redirected(&exchange.environment, Status::OK.0);
+        // Rules of a folder change the query of the request that they lead on from.
+        let query = if kept.is_rewritten {
+            exchange.query.clone()
+        } else {
+            kept.query.clone()
+        };
+        kept.led_from = Some((url, query));
+    }
+    *state(exchange) = kept.for_another_round();
+    exchange.routing.mapped = None;
+    exchange.routing.path_info.clear();
+    exchange.routing.handler = None;
+    exchange.upstream.call = None;
+    // Handlers are named by directives.
+    exchange.routing.scripts_by_name = false;
+    state(exchange).is_subrequest
+}
+
+/// Decides by host and connection alone: MDRequireHttps, StrictHostCheck, HttpProtocolOptions, and
+/// names of handshakes.
+fn before_the_path(exchange: &mut Exchange, host: &Host) -> Option<Response> {
+    let is_stranger = host.known_names_only && !is_named(exchange);
+    let refusal = is_stranger
+        .then_some(Status::BAD_REQUEST)
+        .or_else(|| methods::refusal(exchange, host));
+    let refusal = refusal.or_else(|| modules::ssl::refusal_of_name(exchange, host));
+    to_https(exchange).or_else(|| refusal.map(Response::new))
+}

@@ -1,0 +1,231 @@
+//! One permission of the configuration, and its encoding on the broker's socket.
+//!
+//! Called by: the server, which derives grants from its configuration; `request`, which carries
+//! them; `grants` and `file_grants`, which decide by them.
+//! Out of scope: decisions.
+
+use saker_net::wire::{Reader, Writer};
+use std::{
+    ffi::OsString,
+    io,
+    net::SocketAddr,
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::{Path, PathBuf},
+};
+
+/// The protocol of a listening address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Transport {
+    Tcp,
+    Udp,
+}
+
+/// A permission: a program, a file, or an address.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Grant {
+    /// Scripts of a user below a folder.
+    Scripts {
+        user: String,
+        group: Option<String>,
+        root: PathBuf,
+    },
+    /// Scripts of any user, run with the user's own group, below this directory of the user's home.
+    Homes {
+        suffix: PathBuf,
+    },
+    /// A program by its path, with these arguments and no variables but these, which may be
+    /// patterns (`any_number`, `descriptor`). Never as root.
+    Program {
+        user: String,
+        group: Option<String>,
+        file: PathBuf,
+        arguments: Vec<OsString>,
+        environment: Vec<(OsString, OsString)>,
+    },
+    /// A log program with exactly these arguments, as root.
+    LogProgram {
+        file: PathBuf,
+        arguments: Vec<OsString>,
+    },
+    /// Any program as the user that the server has switched to, without access to the server's
+    /// protected files.
+    Own {
+        user: String,
+        group: Option<String>,
+    },
+    /// A log that is opened for appending, and made with this mode.
+    Log {
+        path: PathBuf,
+        mode: u32,
+    },
+    /// A file that the server reads: configuration, certificate, key …
+    Read {
+        path: PathBuf,
+    },
+    /// A directory whose names the server reads.
+    Directory {
+        path: PathBuf,
+    },
+    Listen {
+        address: SocketAddr,
+        transport: Transport,
+    },
+    ListenUnix {
+        path: PathBuf,
+        mode: u32,
+    },
+    /// A file that is removed at the server's end.
+    PidFile {
+        path: PathBuf,
+    },
+    /// The state directory, and users who may reach the control socket in it.
+    Control {
+        state_dir: PathBuf,
+        users: Vec<u32>,
+    },
+}
+
+impl Grant {
+    /// Encodes a list of grants for the broker.
+    pub fn encode(all: &[Grant]) -> Vec<u8> {
+        let mut writer = Writer::default();
+        writer.list(all, |writer, grant| match grant {
+            Grant::Scripts { user, group, root } => {
+                writer.number(0);
+                whom(writer, user, group.as_deref());
+                writer.text(root.as_os_str().as_bytes());
+            }
+            Grant::Homes { suffix } => {
+                writer.number(1);
+                writer.text(suffix.as_os_str().as_bytes());
+            }
+            Grant::Program {
+                user,
+                group,
+                file,
+                arguments,
+                environment,
+            } => {
+                writer.number(2);
+                whom(writer, user, group.as_deref());
+                writer.text(file.as_os_str().as_bytes());
+                writer.texts(arguments);
+                writer.pairs(environment);
+            }
+            Grant::LogProgram { file, arguments } => {
+                writer.number(3);
+                writer.text(file.as_os_str().as_bytes());
+                writer.texts(arguments);
+            }
+            Grant::Own { user, group } => {
+                writer.number(4);
+                whom(writer, user, group.as_deref());
+            }
+            Grant::Log { path, mode } => file(writer, 5, path, *mode),
+            Grant::Read { path } => file(writer, 6, path, 0),
+            Grant::Directory { path } => file(writer, 7, path, 0),
+            Grant::ListenUnix { path, mode } => file(writer, 8, path, *mode),
+            Grant::PidFile { path } => file(writer, 9, path, 0),
+            Grant::Control { state_dir, users } => {
+                writer.number(12);
+                writer.text(state_dir.as_os_str().as_bytes());
+                writer.list(users, |writer, user| writer.number(u64::from(*user)));
+            }
+            Grant::Listen { address, transport } => {
+                writer.number(10 + u64::from(*transport == Transport::Udp));
+                writer.text(address.to_string().as_bytes());
+            }
+        });
+        writer.0
+    }
+
+    pub fn decode(message: &[u8]) -> io::Result<Vec<Grant>> {
+        let mut reader = Reader(message);
+        let all = reader.list(Grant::read)?;
+        reader.end().map(|()| all)
+    }
+
+    fn read(reader: &mut Reader<'_>) -> io::Result<Grant> {
+        let kind = reader.number()?;
+        match kind {
+            1 => {
+                return Ok(Grant::Homes {
+                    suffix: path(reader.text()?),
+                });
+            }
+            3 => {
+                return Ok(Grant::LogProgram {
+                    file: path(reader.text()?),
+                    arguments: reader.texts()?,
+                });
+            }
+            5..=9 => {
+                let mode = u32::try_from(reader.number()?).map_err(io::Error::other)?;
+                let path = path(reader.text()?);
+                return Ok(match kind {
+                    5 => Grant::Log { path, mode },
+                    6 => Grant::Read { path },
+                    7 => Grant::Directory { path },
+                    8 => Grant::ListenUnix { path, mode },
+                    _ => Grant::PidFile { path },
+                });
+            }
+            10 | 11 => {
+                let transport = if kind == 10 {
+                    Transport::Tcp
+                } else {
+                    Transport::Udp
+                };
+                return Ok(Grant::Listen {
+                    address: reader.string()?.parse().map_err(io::Error::other)?,
+                    transport,
+                });
+            }
+            12 => {
+                let state_dir = path(reader.text()?);
+                let users = reader
+                    .list(|reader| u32::try_from(reader.number()?).map_err(io::Error::other))?;
+                return Ok(Grant::Control { state_dir, users });
+            }
+            _ => {}
+        }
+        let user = reader.string()?;
+        let group = reader.optional_string()?;
+        match kind {
+            0 => Ok(Grant::Scripts {
+                user,
+                group,
+                root: path(reader.text()?),
+            }),
+            2 => Ok(Grant::Program {
+                user,
+                group,
+                file: path(reader.text()?),
+                arguments: reader.texts()?,
+                environment: reader.pairs()?,
+            }),
+            4 => Ok(Grant::Own { user, group }),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+}
+
+/// Refuses a request, with the reason for the server's log.
+pub(crate) fn refuse<T>(reason: String) -> io::Result<T> {
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
+}
+
+fn file(writer: &mut Writer, kind: u64, path: &Path, mode: u32) {
+    writer.number(kind);
+    writer.number(u64::from(mode));
+    writer.text(path.as_os_str().as_bytes());
+}
+
+fn whom(writer: &mut Writer, user: &str, group: Option<&str>) {
+    writer.text(user.as_bytes());
+    writer.optional(group.map(str::as_bytes));
+}
+
+fn path(text: &[u8]) -> PathBuf {
+    OsString::from_vec(text.to_vec()).into()
+}

@@ -1,0 +1,369 @@
+//! Which member of an upstream is asked.
+//!
+//! Apache's order: the session's own member first; then, of the lowest set that has one, a member
+//! that may be asked by the balancing method; then those on standby. A member that failed is left
+//! alone for its time, unless there is no other: asking it is better than refusing.
+//!
+//! Difficulty: all of it is a worker's own view. Shares hold per worker, and so overall.
+
+use crate::{failure::Failure, pool::Pool};
+use saker_config::model::{Balance, Member, Sticky, Upstream};
+use saker_http::KnownField;
+use saker_net::clock;
+use saker_pipeline::Exchange;
+use std::{
+    cell::{Cell, RefCell},
+    hash::{BuildHasher, Hasher},
+    net::IpAddr,
+    rc::Rc,
+    sync::Arc,
+};
+
+/// A worker's view of an upstream. Holds on to it, so that its address stays its own.
+pub struct Group {
+    pub upstream: Arc<Upstream>,
+    pub pools: Vec<Rc<Pool>>,
+    /// Weighted round robin: what each member is owed.
+    owed: RefCell<Vec<i64>>,
+    chance: Cell<u64>,
+    pub last_used_ms: Cell<u64>,
+}
+
+impl Group {
+    pub fn new(upstream: Arc<Upstream>, pools: Vec<Rc<Pool>>) -> Group {
+        let owed = RefCell::new(vec![0; pools.len()]);
+        let chance = Cell::new(clock::monotonic_precise_ns() | 1);
+        Group {
+            upstream,
+            pools,
+            owed,
+            chance,
+            last_used_ms: Cell::new(0),
+        }
+    }
+
+    /// The next to ask, but none of `tried`.
+    pub fn choose(&self, exchange: &Exchange, tried: &[usize]) -> Result<usize, Failure> {
+        if let ([_], []) = (self.pools.as_slice(), tried)
+            && self.upstream.sticky.is_none()
+            && !self
+                .upstream
+                .members
+                .iter()
+                .any(|member| member.is_disabled || member.state.is_down())
+            && !self.upstream.breaks
+        {
+            return Ok(0);
+        }
+        let now_ms = clock::monotonic_ms();
+        if let Some(route) = self
+            .upstream
+            .sticky
+            .as_ref()
+            .and_then(|sticky| route_of(exchange, sticky))
+        {
+            match self.of_session(&route, tried, now_ms) {
+                Some(member) => return Ok(member),
+                None if self.upstream.is_bound => return Err(Failure::MemberGone),
+                None => {}
+            }
+        }
+        let candidates = self.candidates(tried, now_ms);
+        self.by_method(exchange, &candidates, now_ms)
+            .ok_or(Failure::NoMember)
+    }
+
+    /// It may be asked: neither checks nor requests of late say that it is not there.
+    fn is_well(&self, at: usize, now_ms: u64) -> bool {
+        let Some((member, pool)) = self.upstream.members.get(at).zip(self.pools.get(at)) else {
+            return false;
+        };
+        !member.state.is_down() && !pool.is_failed(now_ms, &member.state)
+    }
+
+    /// The member that a session is kept at, or the one that it names for when it is away.
+    fn of_session(&self, route: &[u8], tried: &[usize], now_ms: u64) -> Option<usize> {
+        let named = |route: &[u8]| {
+            let is_it = |member: &Member| {
+                member
+                    .route
+                    .as_ref()
+                    .is_some_and(|own| own.as_bytes() == route)
+                    && !member.is_disabled
+            };
+            self.upstream.members.iter().position(is_it)
+        };
+        let can_be_asked = |at: &usize| !tried.contains(at) && self.is_well(*at, now_ms);
+        let own = named(route)?;
+        Some(own).filter(can_be_asked).or_else(|| {
+            let redirect = self.upstream.members.get(own)?.redirect.as_ref()?;
+            named(redirect.as_bytes()).filter(can_be_asked)
+        })
+    }
+
+    fn candidates(&self, tried: &[usize], now_ms: u64) -> Vec<usize> {
+        let all = || self.upstream.members.iter().enumerate();
+        let members = || {
+            all().filter(|(at, member)| {
+                !tried.contains(at) && !member.is_disabled && !member.is_draining
+            })
+        };
+        let is_well = |at: usize| self.is_well(at, now_ms);
+        for is_standby in [false, true] {
+            let well: Vec<(usize, &Member)> = members()
+                .filter(|(at, member)| {
+                    member.is_standby == is_standby && !member.is_spare && is_well(*at)
+                })
+                .collect();
+            // Apache: a hot spare stands in for each member that can't be asked, as long as there
+            // are some.
+            let regular = all()
+                .filter(|(_, member)| member.is_standby == is_standby && !member.is_spare)
+                .count();
+            let spares = members().filter(|(at, member)| {
+                member.is_spare && member.is_standby == is_standby && is_well(*at)
+            });
+            let well: Vec<(usize, &Member)> =
+                spares.take(regular - well.len()).chain(well).collect();
+            if let Some(set) = well.iter().map(|(_, member)| member.set).min() {
+                return well
+                    .into_iter()
+                    .filter(|(_, member)| member.set == set)
+                    .map(|(at, _)| at)
+                    .collect();
+            }
+        }
+        // All have failed lately. What checks have found to be away is not tried all the same.
+        let may_be_tried = |member: &Member| !member.state.is_down() && !self.upstream.breaks;
+        members()
+            .filter(|(_, member)| may_be_tried(member))
+            .map(|(at, _)| at)
+            .collect()
+    }
+
+    /// In hundredths; of one that has come back a moment ago a part of it (at least a hundredth
+    /// part).
+    fn weight(&self, at: usize, now_ms: u64) -> u32 {
+        let Some(member) = self.upstream.members.get(at) else {
+            return 1;
+        };
+        let (whole, ramp_ms) = (u64::from(member.weight.max(1)), self.upstream.slow_start_ms);
+        match member.state.back_for_ms(now_ms) {
+            Some(ms) if ms < ramp_ms => {
+                u32::try_from((whole * ms / ramp_ms).max(whole.div_ceil(100))).unwrap_or(1)
+            }
+            _ => member.weight.max(1),
+        }
+    }
+
+    fn by_method(&self, exchange: &Exchange, candidates: &[usize], now_ms: u64) -> Option<usize> {
+        let weight = |at: usize| u128::from(self.weight(at, now_ms));
+        match self.upstream.balance {
+            Balance::Requests => self.owed_most(candidates, now_ms),
+            Balance::Traffic => self.least(candidates, now_ms, &|at| {
+                u128::from(self.pool(at, |pool| pool.bytes.get())) * 1000 / weight(at)
+            }),
+            Balance::Busyness => self.least(candidates, now_ms, &|at| {
+                u128::from(self.pool(at, |pool| {
+                    u64::from(pool.busy.get()) + u64::from(self.upstream.slow_start_ms > 0)
+                })) * 100_000
+                    / weight(at)
+            }),
+            Balance::RandomTwo => {
+                let (one, other) = (self.any(candidates)?, self.any(candidates)?);
+                let busy = |at: usize| self.pool(at, |pool| u64::from(pool.busy.get()));
+                Some(if busy(other) < busy(one) { other } else { one })
+            }
+            Balance::ClientAddress => candidates
+                .iter()
+                .copied()
+                .max_by_key(|at| self.rank(*at, &address_bytes(exchange.client.ip()))),
+            Balance::Target => candidates
+                .iter()
+                .copied()
+                .max_by_key(|at| self.rank(*at, exchange.head.view().target())),
+        }
+    }
+
+    /// The one with the least; equals take turns by their weights, as in Apache.
+    fn least(
+        &self,
+        candidates: &[usize],
+        now_ms: u64,
+        key: &dyn Fn(usize) -> u128,
+    ) -> Option<usize> {
+        let least = candidates.iter().map(|at| key(*at)).min()?;
+        let equals: Vec<usize> = candidates
+            .iter()
+            .copied()
+            .filter(|at| key(*at) == least)
+            .collect();
+        self.owed_most(&equals, now_ms)
+    }
+
+    fn pool(&self, at: usize, look: impl Fn(&Pool) -> u64) -> u64 {
+        self.pools.get(at).map_or(0, |pool| look(pool))
+    }
+
+    /// Smooth weighted round robin: each is owed its weight, and who is owed most pays for all.
+    fn owed_most(&self, candidates: &[usize], now_ms: u64) -> Option<usize> {
+        let mut owed = self.owed.borrow_mut();
+        let weight = |at: usize| i64::from(self.weight(at, now_ms));
+        let total: i64 = candidates.iter().map(|at| weight(*at)).sum();
+        candidates.iter().for_each(|at| owed[*at] += weight(*at));
+        let chosen = candidates
+            .iter()
+            .copied()
+            .reduce(|best, at| if owed[at] > owed[best] { at } else { best })?;
+        owed[chosen] -= total;
+        Some(chosen)
+    }
+
+    /// xorshift: chance enough for spreading.
+    fn any(&self, candidates: &[usize]) -> Option<usize> {
+        let mut state = self.chance.get();
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        self.chance.set(state);
+        candidates
+            .get((state % candidates.len().max(1) as u64) as usize)
+            .copied()
+    }
+
+    /// Rendezvous hashing: when a member goes, only its own clients move.
+    fn rank(&self, at: usize, key: &[u8]) -> u64 {
+        let mut hasher = foldhash::quality::FixedState::with_seed(0).build_hasher();
+        if let Some(member) = self.upstream.members.get(at) {
+            hasher.write(member.backend.to_string().as_bytes());
+        }
+        hasher.write(key);
+        hasher.finish()
+    }
+}
+
+/// IPv6 clients change their lower half at will.
+fn address_bytes(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets()[..8].to_vec(),
+    }
+}
+
+/// The route in a session's name: what follows the last dot (or the separator) in the cookie, or in
+/// the path parameter.
+fn route_of(exchange: &Exchange, sticky: &Sticky) -> Option<Vec<u8>> {
+    let session = parameter(exchange.head.view().target(), sticky)
+        .or_else(|| cookie(exchange, sticky.cookie.as_bytes()))?;
+    // Without a separator the whole is the route.
+    let Some(separator) = sticky.separator else {
+        return Some(session);
+    };
+    let at = session.iter().position(|byte| *byte == separator)?;
+    session.get(at + 1..).map(<[u8]>::to_vec)
+}
+
+fn cookie(exchange: &Exchange, name: &[u8]) -> Option<Vec<u8>> {
+    let head = exchange.head.view();
+    let mut pairs = head
+        .lines(KnownField::Cookie)
+        .flat_map(|line| line.split(|byte| *byte == b';'));
+    pairs.find_map(|pair| {
+        pair.trim_ascii()
+            .strip_prefix(name)?
+            .strip_prefix(b"=")
+            .map(<[u8]>::to_vec)
+    })
+}
+
+/// `;name=value` in the path, or `name=value` in the query.
+fn parameter(target: &[u8], sticky: &Sticky) -> Option<Vec<u8>> {
+    let starts = target
+        .iter()
+        .enumerate()
+        .filter(|(_, byte)| matches!(byte, b';' | b'?' | b'&'))
+        .map(|(at, _)| at + 1);
+    let value = |start: usize| {
+        target
+            .get(start..)?
+            .strip_prefix(sticky.parameter.as_bytes())?
+            .strip_prefix(b"=")
+    };
+    let ends =
+        |byte: &u8| matches!(byte, b'?' | b'&') || (*byte == b';' && sticky.semicolon_delimits);
+    let value = starts.into_iter().find_map(value)?;
+    Some(value.split(ends).next().unwrap_or_default().to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use saker_config::model::{Backend, BackendAddress, Protocol, Tuning};
+
+    fn member() -> Member {
+        Member::new(
+            Backend::new(Protocol::Http1, BackendAddress::Unix("/nowhere".into())),
+            Tuning::default(),
+        )
+    }
+
+    #[test]
+    fn equals_take_turns_by_their_weights() {
+        let members: Vec<Member> = [100, 100, 200]
+            .map(|weight| Member { weight, ..member() })
+            .into();
+        let pools: Vec<_> = members
+            .iter()
+            .map(|member| Rc::new(Pool::new(Arc::clone(&member.backend))))
+            .collect();
+        let group = Group::new(Arc::new(Upstream::new("test", members)), pools);
+        let mut counts = [0; 3];
+        (0..40).for_each(|_| counts[group.least(&[0, 1, 2], 0, &|_| 0).unwrap()] += 1);
+        assert_eq!(counts, [10, 10, 20]);
+        // One that is busier is none of them.
+        let mut counts = [0; 3];
+        (0..40).for_each(|_| {
+            counts[group
+                .least(&[0, 1, 2], 0, &|at| u128::from(at == 0))
+                .unwrap()] += 1
+        });
+        assert_eq!(counts[0], 0);
+    }
+
+    #[test]
+    fn a_check_that_is_passed_ends_the_time_of_rest() {
+        let (member, now_ms) = (member(), clock::monotonic_ms());
+        let pools = vec![Rc::new(Pool::new(Arc::clone(&member.backend)))];
+        let standing = member.state.clone();
+        let group = Group::new(Arc::new(Upstream::new("test", vec![member])), pools);
+        standing.pass_check(now_ms);
+        group.pools[0].fail(1, 60_000);
+        assert!(!group.is_well(0, now_ms), "it has failed after the check");
+        standing.pass_check(clock::monotonic_ms() + 1);
+        assert!(group.is_well(0, now_ms));
+        standing.set_down(true, now_ms);
+        assert!(!group.is_well(0, now_ms));
+    }
+
+    #[test]
+    fn who_comes_back_gets_its_share_little_by_little() {
+        let member = Member::new(
+            Backend::new(Protocol::Http1, BackendAddress::Unix("/nowhere".into())),
+            Tuning::default(),
+        );
+        let standing = member.state.clone();
+        let pools = vec![Rc::new(Pool::new(Arc::clone(&member.backend)))];
+        let upstream = Upstream {
+            slow_start_ms: 1000,
+            ..Upstream::new("test", vec![member])
+        };
+        let group = Group::new(Arc::new(upstream), pools);
+        assert_eq!(group.weight(0, 5000), 100, "it was never away");
+        standing.come_back(5000);
+        let shares: Vec<u32> = [5000, 5010, 5500, 5999, 6000, 9000]
+            .iter()
+            .map(|now_ms| group.weight(0, *now_ms))
+            .collect();
+        assert_eq!(shares, [1, 1, 50, 99, 100, 100]);
+    }
+}

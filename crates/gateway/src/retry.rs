@@ -1,0 +1,390 @@
+//! Asks members of an upstream, one after the other, until one has said the head of a response.
+//!
+//! Caveat: retries. A request that no upstream has begun to process may go to any member; one that
+//! hit the end of a kept connection goes to the same member on a new one, if its method allows
+//! that; and there is no retry once content has been sent.
+
+use crate::{
+    balancer::Group,
+    codecs,
+    connection_exchange::{ConnectionExchange, Terms},
+    exchange_context::UpstreamEvent,
+    failure::Failure,
+    field_names,
+    gateway::{Busy, Gateway, UpstreamResponse},
+    hints::Hints,
+    http2::{self, StreamExchange},
+    native,
+    ping::ping,
+    pool::{Connection, Pool},
+    request_buffering::{RequestBuffering, buffer_request},
+    spool::Bounds,
+    upstream_exchange::UpstreamExchange,
+    variables,
+};
+use saker_cgi::{ProgramRequest, ResponseHead, Variables, php::push_settings};
+use saker_config::model::{Member, Protocol};
+use saker_http::{HeadView, Status};
+use saker_net::clock;
+use saker_pipeline::{Exchange, NoBody, RequestBody, UpstreamRequest};
+use saker_telemetry::{error_log, message};
+use std::{borrow::Cow, future::poll_fn, rc::Rc};
+
+impl Gateway {
+    /// Asks members until one has said the head of a response.
+    pub async fn ask(
+        &self,
+        exchange: &mut Exchange,
+        call: &UpstreamRequest,
+        group: &Rc<Group>,
+    ) -> Result<UpstreamResponse, (Failure, String)> {
+        let mut content = std::mem::replace(&mut exchange.body, Box::new(NoBody));
+        if let Some(buffering) = request_buffering(exchange, call, group, content.length()) {
+            // Its end is the client's business, and its time limits.
+            let buffered = Box::pin(buffer_request(content, buffering, self.room(exchange))).await;
+            content = buffered.map_err(|failure| (failure, group.upstream.name.to_string()))?;
+        }
+        let mut content = Some(content);
+        let (mut tried, mut again) = (Vec::new(), None);
+        loop {
+            let is_fresh = again.is_some();
+            let at = match again.take() {
+                Some(at) => at,
+                None => group
+                    .choose(exchange, &tried)
+                    .map_err(|failure| (failure, group.upstream.name.to_string()))?,
+            };
+            let (Some(member), Some(pool)) = (group.upstream.members.get(at), group.pools.get(at))
+            else {
+                return Err((Failure::NoMember, group.upstream.name.to_string()));
+            };
+            let busy = Busy::new(pool, member);
+            let attempt = self.ask_member(exchange, call, member, pool, is_fresh, &mut content);
+            let (failure, is_unheard) = match attempt.await {
+                Ok((head, upstream)) => {
+                    note(group, member, pool, head.status);
+                    return Ok(UpstreamResponse {
+                        head,
+                        upstream,
+                        name: Rc::clone(&pool.name),
+                        bounds: Bounds {
+                            memory_bytes: member.tuning.buffer_memory_bytes,
+                            disk_bytes: member.tuning.buffer_disk_bytes,
+                        },
+                        busy: Some(busy),
+                    });
+                }
+                Err(failed) => failed,
+            };
+            // It ended between two requests; that says nothing about how the backend is.
+            if is_unheard && !is_fresh {
+                again = Some(at);
+                continue;
+            }
+            if counts(&failure, group) && !member.ignores_errors {
+                fail(group, member, pool);
+            }
+            tried.push(at);
+            let attempts_max = group.upstream.attempts_max.unwrap_or(usize::MAX);
+            if content.is_none()
+                || !failure.is_before_request()
+                || tried.len() > attempts_max
+                || tried.len() >= group.pools.len()
+            {
+                return Err((failure, pool.backend.to_string()));
+            }
+            error_log::log_about(
+                &message::PROGRAM_FAILED,
+                exchange,
+                format_args!("{}: {failure}, the next is asked", pool.backend),
+            );
+        }
+    }
+
+    /// One attempt at one member. An error says whether the same may be tried on a fresh
+    /// connection; `content` is there if it may be told again.
+    async fn ask_member(
+        &self,
+        exchange: &Exchange,
+        call: &UpstreamRequest,
+        member: &Member,
+        pool: &Rc<Pool>,
+        is_fresh: bool,
+        content: &mut Option<Box<dyn RequestBody>>,
+    ) -> Result<(ResponseHead, UpstreamExchange), (Failure, bool)> {
+        // A process may end with its last request, just when this one is told: what can't be told
+        // again goes to one that has just begun to listen.
+        let is_fresh = is_fresh
+            || member.backend.protocol.takes_variables()
+                && !exchange.head.view().method().is_idempotent();
+        let begun = match member.backend.protocol {
+            Protocol::Http2 => {
+                Box::pin(self.begin_stream(exchange, call, member, pool, is_fresh, content)).await
+            }
+            _ => {
+                self.begin_on_connection(exchange, call, member, pool, is_fresh, content)
+                    .await
+            }
+        };
+        let mut upstream = begun.map_err(|failure| (failure, false))?;
+        upstream.pass_hints(Hints::of(exchange));
+        match poll_fn(|cx| upstream.poll_event(cx)).await {
+            Ok(UpstreamEvent::Head(head) | UpstreamEvent::Switched(head)) => Ok((head, upstream)),
+            Ok(_) => Err((
+                Failure::Broken(saker_cgi::Fault::Unswitchable.into()),
+                false,
+            )),
+            Err(failure) => {
+                *content = upstream.take_content();
+                let may_again = content.is_some()
+                    && upstream
+                        .may_tell_again(&failure, exchange.head.view().method().is_idempotent());
+                Err((failure, may_again))
+            }
+        }
+    }
+
+    /// On a stream of a connection that others use, too.
+    async fn begin_stream(
+        &self,
+        exchange: &Exchange,
+        call: &UpstreamRequest,
+        member: &Member,
+        pool: &Rc<Pool>,
+        is_fresh: bool,
+        content: &mut Option<Box<dyn RequestBody>>,
+    ) -> Result<UpstreamExchange, Failure> {
+        let link =
+            http2::acquire(pool, &member.tuning, self.workers, is_fresh, &self.context).await?;
+        let given = content.take().unwrap_or_else(|| Box::new(NoBody));
+        let (length, has_content) = (given.length(), !given.is_end());
+        let target = target_at(member, call);
+        let address = codecs::address(exchange, call, member, &target);
+        let told = field_names::told(exchange, call, Some(member.backend.protocol));
+        let (head, is_secure) = (
+            told.as_ref().unwrap_or(&exchange.head).view(),
+            member.backend.tls.is_some(),
+        );
+        match link.open(!has_content, |to| {
+            http2::encode(head, &address, is_secure, length, to)
+        }) {
+            Ok(stream) => Ok(UpstreamExchange::Stream(Box::new(StreamExchange::new(
+                stream,
+                given,
+                has_content,
+                timeout_ms(call, member),
+                &self.context,
+            )))),
+            Err(_) => {
+                *content = Some(given);
+                Err(Failure::Unprocessed)
+            }
+        }
+    }
+
+    async fn begin_on_connection(
+        &self,
+        exchange: &Exchange,
+        call: &UpstreamRequest,
+        member: &Member,
+        pool: &Rc<Pool>,
+        is_fresh: bool,
+        content: &mut Option<Box<dyn RequestBody>>,
+    ) -> Result<UpstreamExchange, Failure> {
+        let connection = self.ready_connection(member, pool, is_fresh).await?;
+        let given = content.take().unwrap_or_else(|| Box::new(NoBody));
+        match self.begin(exchange, call, member, connection, given) {
+            Ok(exchange) => Ok(UpstreamExchange::Connection(Box::new(exchange))),
+            Err((failure, given)) => {
+                *content = Some(given);
+                Err(failure)
+            }
+        }
+    }
+
+    /// One that has answered a ping, where that is wanted before each request.
+    async fn ready_connection(
+        &self,
+        member: &Member,
+        pool: &Rc<Pool>,
+        is_fresh: bool,
+    ) -> Result<Connection, Failure> {
+        let tuning = &member.tuning;
+        let mut connection = pool.acquire(tuning, self.workers, is_fresh).await?;
+        let Some(ping_ms) = tuning
+            .ping_ms
+            .filter(|_| member.backend.protocol == Protocol::Ajp)
+        else {
+            return Ok(connection);
+        };
+        Box::pin(async move {
+            match ping(&mut connection, ping_ms).await {
+                Err(_) if connection.is_reused => {
+                    drop(connection);
+                    connection = pool.acquire(tuning, self.workers, true).await?;
+                    ping(&mut connection, ping_ms).await?;
+                }
+                outcome => outcome?,
+            }
+            Ok(connection)
+        })
+        .await
+    }
+
+    fn begin(
+        &self,
+        exchange: &Exchange,
+        call: &UpstreamRequest,
+        member: &Member,
+        connection: Connection,
+        content: Box<dyn RequestBody>,
+    ) -> Result<ConnectionExchange, (Failure, Box<dyn RequestBody>)> {
+        let backend = &member.backend;
+        let told = field_names::told(exchange, call, Some(backend.protocol));
+        let head = told.as_ref().unwrap_or(&exchange.head).view();
+        let mut variables = self.variables.borrow_mut();
+        let content_length = content.length();
+        fill_variables(exchange, call, member, head, content_length, &mut variables);
+        let settings = call
+            .script
+            .as_ref()
+            .map(|script| variables::settings(&script.php))
+            .unwrap_or_default();
+        if backend.protocol != Protocol::Lsapi && push_settings(&settings, &mut variables) > 0 {
+            error_log::log_about(
+                &message::PROGRAM_SETTING,
+                exchange,
+                format_args!("{backend}"),
+            );
+        }
+        let target = target_at(member, call);
+        let path = target
+            .split(|byte| *byte == b'?')
+            .next()
+            .unwrap_or_default();
+        let request = ProgramRequest {
+            variables: &variables,
+            content_length,
+            head,
+            path,
+            settings: &settings,
+        };
+        let mut out = self.context.out_buffer();
+        let asked = (&request, &*target);
+        let dialogue = match codecs::dialogue(exchange, call, member, asked, &mut out) {
+            Ok(dialogue) => dialogue,
+            Err(failure) => return Err((failure, content)),
+        };
+        let timeout_ms = timeout_ms(call, member);
+        let ping_ms = member
+            .tuning
+            .ping_ms
+            .filter(|_| codecs::asks_first(exchange, member, content_length != Some(0)));
+        let terms = Terms {
+            kept_max: member.tuning.kept_max,
+            timeout_ms,
+            ping_ms,
+            client: exchange.log_context(),
+        };
+        ConnectionExchange::begin(
+            connection,
+            terms,
+            (dialogue, out),
+            &request,
+            content,
+            &self.context,
+        )
+    }
+}
+
+/// Fills in the variables of protocols that have them.
+fn fill_variables(
+    exchange: &Exchange,
+    call: &UpstreamRequest,
+    member: &Member,
+    head: HeadView<'_>,
+    content_length: Option<u64>,
+    variables: &mut Variables,
+) {
+    match &call.script {
+        Some(script) => {
+            variables::fill(exchange, head, script, content_length, variables);
+            variables::finish(exchange, script, call.upstream_name(), member, variables);
+        }
+        // It has words for a few of them.
+        None if member.backend.protocol == Protocol::Ajp => {
+            let script = native::about_server(exchange);
+            variables::fill(exchange, head, &script, content_length, variables);
+        }
+        None => variables.clear(),
+    }
+}
+
+/// A member has said a head: it is well, unless that status counts as a failure.
+fn note(group: &Group, member: &Member, pool: &Pool, status: Status) {
+    if group.upstream.failure_statuses.contains(&status.0) {
+        fail(group, member, pool);
+    } else if pool.succeed() {
+        member.state.come_back(clock::monotonic_ms());
+    }
+}
+
+fn fail(group: &Group, member: &Member, pool: &Pool) {
+    member.state.count_failure();
+    pool.fail(group.upstream.failures_max, member.tuning.retry_ms);
+}
+
+/// True if the member is to blame.
+fn counts(failure: &Failure, group: &Group) -> bool {
+    failure.counts_against_member()
+        && (group.upstream.fails_on_timeout || !matches!(failure, Failure::Timeout))
+}
+
+fn target_at<'a>(member: &Member, call: &'a UpstreamRequest) -> Cow<'a, [u8]> {
+    if member.path.is_empty() {
+        return Cow::Borrowed(&call.target);
+    }
+    Cow::Owned([member.path.as_bytes(), &call.target].concat())
+}
+
+fn timeout_ms(call: &UpstreamRequest, member: &Member) -> u64 {
+    call.manner
+        .timeout
+        .map_or(member.tuning.timeout_ms, |timeout| {
+            timeout.as_millis() as u64
+        })
+}
+
+/// Number of content bytes read before an upstream is contacted; `None`: none.
+fn request_buffering(
+    exchange: &Exchange,
+    call: &UpstreamRequest,
+    group: &Group,
+    length: Option<u64>,
+) -> Option<RequestBuffering> {
+    // Unless all is wanted first: what shares a connection needs no length, and answers may come
+    // before the content has ended (gRPC).
+    let mut members = group.upstream.members.iter();
+    let streams = members.all(|member| member.backend.protocol == Protocol::Http2);
+    let is_set = |name: &[u8]| exchange.environment.first(name).is_some();
+    // mod_proxy's variables.
+    let wants_length =
+        || is_set(b"proxy-sendcl") && !is_set(b"proxy-sendchunks") && !is_set(b"proxy-sendchunked");
+    match length {
+        Some(0) => None,
+        Some(length) => {
+            let most = group
+                .upstream
+                .members
+                .iter()
+                .map(|member| member.tuning.request_ahead_bytes)
+                .max()
+                .unwrap_or(0);
+            (call.manner.spools_request || length <= most).then_some(RequestBuffering::Whole)
+        }
+        None if call.script.is_some() || call.manner.spools_request || wants_length() => {
+            Some(RequestBuffering::Whole)
+        }
+        None => (!streams).then_some(RequestBuffering::Little),
+    }
+}

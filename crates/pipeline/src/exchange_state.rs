@@ -1,0 +1,210 @@
+//! State of an exchange, by subject.
+//!
+//! Called by: phases, handlers, and filters, through the fields of `Exchange`.
+//! Caveat: state of a single feature belongs in the extensions of the exchange, not here.
+//! Out of scope: the request itself (client, head, content, path), which `Exchange` has.
+
+use crate::{
+    AuthState, CachedRoute, HeadEdits, Inspection, InternalRedirect, UpstreamGate, UpstreamRequest,
+    budget::NESTING_MAX,
+    logged::{ErrorDocument, LogRules, OriginalRequest},
+};
+use saker_ap_expr::RequestTest;
+use saker_config::model::{Origin, Settings, Site};
+use saker_files::ChangeToken;
+use saker_http::{Fields, Status};
+use saker_rate_limits::{Admission, Counted};
+use saker_telemetry::error_log::LogId;
+use std::{cell::Cell, os::unix::ffi::OsStrExt, path::Path, rc::Rc, sync::Arc};
+
+/// Sends fields before the response, as 103 Early Hints (RFC 8297).
+pub type TellHints = dyn Fn(Fields);
+
+/// Default limit of internal redirects; as Apache's LimitInternalRecursion.
+const REDIRECTS_MAX: u8 = 10;
+
+/// A line of `saker explain`.
+#[derive(Clone, Debug)]
+pub struct TraceStep {
+    pub phase: &'static str,
+    pub text: String,
+    /// The configuration that determined the step.
+    pub origin: Option<Origin>,
+}
+
+/// The file that a path is mapped to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapped {
+    /// Absolute path of the root directory. Symbolic links in it are followed.
+    pub root: Arc<Path>,
+    /// Path relative to the root, without a leading slash; with a trailing one if the request path
+    /// has one.
+    pub relative: Vec<u8>,
+}
+
+impl Mapped {
+    /// Returns the file name for programs and logs.
+    pub fn filename(&self) -> Vec<u8> {
+        let root = self.root.as_os_str().as_bytes();
+        let root = root.strip_suffix(b"/").unwrap_or(root);
+        match self.relative.is_empty() {
+            true => root.to_vec(),
+            false => [root, b"/", &self.relative].concat(),
+        }
+    }
+}
+
+/// The site, and the mapping of the path to content.
+pub struct RoutingState {
+    pub site: Arc<Site>,
+    /// Index of the site in the generation, for its logs.
+    pub site_index: usize,
+    /// The site's settings, or the matching route's.
+    pub settings: Arc<Settings>,
+    /// Index into `site.routes`.
+    pub route: Option<usize>,
+    /// The path contains `%2F` and is still encoded; the rules of its host decode it.
+    pub encoded_slash: bool,
+    /// The file that rules have mapped the path to, unless it is simply below the document root of
+    /// the site.
+    pub mapped: Option<Mapped>,
+    /// The part of the path after the mapped file, with its slash.
+    pub path_info: Vec<u8>,
+    /// Name of the handler that rules have chosen.
+    pub handler: Option<Box<str>>,
+    /// PHP and CGI scripts are detected by file name. Cleared by rules that set handlers.
+    pub scripts_by_name: bool,
+    /// A subrequest, whose main request has been inspected.
+    pub is_inside: bool,
+    /// Internal redirects so far (index files, error pages).
+    pub redirects: u8,
+    /// Limit of internal redirects; more of them are treated as a loop.
+    pub redirects_max: u8,
+    /// Number of requests that this one is nested in.
+    pub nesting: u8,
+    /// Limit of nesting; deeper nesting is treated as a loop.
+    pub nesting_max: u8,
+}
+
+impl RoutingState {
+    pub fn new(site: Arc<Site>) -> RoutingState {
+        RoutingState {
+            settings: Arc::clone(&site.settings),
+            site,
+            site_index: 0,
+            route: None,
+            encoded_slash: false,
+            mapped: None,
+            path_info: Vec::new(),
+            handler: None,
+            scripts_by_name: true,
+            is_inside: false,
+            redirects: 0,
+            redirects_max: REDIRECTS_MAX,
+            nesting: 0,
+            nesting_max: NESTING_MAX,
+        }
+    }
+}
+
+/// The upstream request and its outcome.
+#[derive(Default)]
+pub struct UpstreamState {
+    /// The upstream request to carry out, chosen by rules or by a handler.
+    pub call: Option<Box<UpstreamRequest>>,
+    /// The response is completed even if the client disconnects, because a feature has started work
+    /// that must not be interrupted. Shared with the driver.
+    pub outlives_client: Rc<Cell<bool>>,
+    /// Sender of early hints; present if the client accepts them.
+    pub tell_hints: Option<Rc<TellHints>>,
+    /// The response is from an upstream: its status is content, not an error of this server.
+    pub is_answered_by_program: bool,
+    /// A response that a program has delegated to this server.
+    pub internal_redirect: Option<Box<InternalRedirect>>,
+}
+
+/// Authentication, authorization, and inspection.
+#[derive(Default)]
+pub struct AccessState {
+    /// The authenticated user.
+    pub user: Option<Box<str>>,
+    /// The permission granted by an authorization server.
+    pub auth_state: Option<Box<AuthState>>,
+    /// Request fields listed in `authorize_fields` come from the authorization server. If false,
+    /// they are from the client and are not forwarded to upstreams.
+    pub has_authorized_fields: bool,
+    /// The inspection by ModSecurity rules, once started.
+    pub inspection: Option<Rc<dyn Inspection>>,
+}
+
+/// Limits that apply to the request.
+#[derive(Default)]
+pub struct LimitState {
+    /// The decision of rate limits before dispatch, or in the phase `limits`.
+    pub admission: Option<Admission>,
+    /// Slots in the count of concurrent requests. Drivers hold them until the response is sent.
+    pub counted: Vec<Counted>,
+    /// Limits on upstream requests, if configured.
+    pub upstream_gate: Option<Rc<dyn UpstreamGate>>,
+    /// Limits have been checked; internal requests are not counted again.
+    pub is_admitted: bool,
+    /// Drivers close the connection without a response.
+    pub drops_connection: bool,
+}
+
+/// Facts for logs, and the trace of `saker explain`.
+#[derive(Default)]
+pub struct LogState {
+    /// Notes from modules for logs, by name.
+    pub notes: crate::Environment,
+    /// The request before the first internal redirect.
+    pub original: Option<Box<OriginalRequest>>,
+    /// In the request for an error document: the status of the error.
+    pub stands_in_for: Option<Status>,
+    /// The error document that replaced the response.
+    pub error_document: Option<Box<ErrorDocument>>,
+    /// The rules' decisions about logs.
+    pub rules: LogRules,
+    /// Recorded steps; present if tracing is enabled.
+    pub trace: Option<Vec<TraceStep>>,
+    /// The id of error log lines about this request and its internal requests.
+    pub id: Rc<LogId>,
+}
+
+/// Dependencies of the outcome, and data for the route cache.
+#[derive(Default)]
+pub struct CacheState {
+    /// Change tokens of the files that the outcome depends on.
+    pub change_tokens: Vec<ChangeToken>,
+    /// The outcome depends on the request in a way that no test covers; see
+    /// [`Exchange::depends_on_request`](crate::Exchange::depends_on_request).
+    pub request_dependent: bool,
+    /// Tests of the request that the outcome depends on: requests with the same results have the
+    /// same outcome.
+    pub request_tests: Vec<RequestTest>,
+    /// Tests that determined variables that have not been read yet.
+    pub environment_tests: Vec<RequestTest>,
+    /// The cached route, set by the handler.
+    pub cached_route: Option<Rc<dyn CachedRoute>>,
+    /// Edits by rules of a head that is cached.
+    pub head_edits: Option<Rc<dyn HeadEdits>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filenames() {
+        let name = |root: &str, relative: &str| {
+            let mapped = Mapped {
+                root: Path::new(root).into(),
+                relative: relative.into(),
+            };
+            String::from_utf8(mapped.filename()).unwrap()
+        };
+        assert_eq!(name("/", "a/b"), "/a/b");
+        assert_eq!(name("/srv/", "a/"), "/srv/a/");
+        assert_eq!(name("/srv/a.txt", ""), "/srv/a.txt");
+    }
+}

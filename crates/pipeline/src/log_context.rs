@@ -1,0 +1,142 @@
+//! Context items of error log lines about connections and requests (httpd 2.4, core,
+//! `ErrorLogFormat`).
+//!
+//! Called by: the error log, when it formats a line.
+//! Caveat: [`RequestLogContext`] is a snapshot, for tasks that outlive their access to the
+//! exchange.
+//! Out of scope: access logs (`logged`).
+
+use crate::{Client, Exchange};
+use saker_config::model::SiteName;
+use saker_telemetry::error_log::{ContextItem, LogContext, LogId, SiteLog};
+use std::{borrow::Cow, net::SocketAddr, rc::Rc, sync::Arc};
+
+fn shown(address: SocketAddr) -> Option<Cow<'static, [u8]>> {
+    Some(Cow::Owned(address.to_string().into_bytes()))
+}
+
+impl LogContext for Client {
+    fn context_item(&self, asked: ContextItem<'_>) -> Option<Cow<'_, [u8]>> {
+        match asked {
+            ContextItem::Client => shown(self.address),
+            ContextItem::Peer => shown(self.peer),
+            ContextItem::Local => shown(self.local),
+            ContextItem::KeptAlive => Some(Cow::Owned(
+                self.requests
+                    .get()
+                    .saturating_sub(1)
+                    .to_string()
+                    .into_bytes(),
+            )),
+            _ => None,
+        }
+    }
+
+    fn connection(&self) -> Option<&LogId> {
+        Some(&self.log_id)
+    }
+}
+
+impl LogContext for Exchange {
+    fn context_item(&self, asked: ContextItem<'_>) -> Option<Cow<'_, [u8]>> {
+        match asked {
+            ContextItem::Field(name) => {
+                let mut lines = self
+                    .head
+                    .view()
+                    .fields()
+                    .filter(|line| line.0.eq_ignore_ascii_case(name.as_bytes()));
+                lines.next().map(|line| Cow::Borrowed(line.1))
+            }
+            ContextItem::Variable(name) => {
+                self.environment.first(name.as_bytes()).map(Cow::Borrowed)
+            }
+            ContextItem::Note(name) => self.log.notes.first(name.as_bytes()).map(Cow::Borrowed),
+            ContextItem::SiteName => self.site_name().map(|name| Cow::Borrowed(name.as_bytes())),
+            ContextItem::HostName if self.host.is_empty() || self.log.rules.is_canonical => {
+                self.context_item(ContextItem::SiteName)
+            }
+            ContextItem::HostName => Some(Cow::Borrowed(&self.host)),
+            asked => self.client.context_item(asked),
+        }
+    }
+
+    fn connection(&self) -> Option<&LogId> {
+        Some(&self.client.log_id)
+    }
+
+    fn request(&self) -> Option<&LogId> {
+        Some(&self.log.id)
+    }
+
+    fn site(&self) -> Option<&SiteLog> {
+        self.routing.site.error_log.as_deref()
+    }
+}
+
+/// Log context of a request, for code that does not have its exchange.
+#[derive(Clone, Debug)]
+pub struct RequestLogContext {
+    client: SocketAddr,
+    connection: Rc<LogId>,
+    request: Rc<LogId>,
+    site: Option<Arc<SiteLog>>,
+}
+
+impl RequestLogContext {
+    /// Returns the context of requests made by the server itself, such as health checks.
+    pub fn without_request() -> RequestLogContext {
+        RequestLogContext {
+            client: SocketAddr::from(([0, 0, 0, 0], 0)),
+            connection: Rc::default(),
+            request: Rc::default(),
+            site: None,
+        }
+    }
+}
+
+impl LogContext for RequestLogContext {
+    fn context_item(&self, asked: ContextItem<'_>) -> Option<Cow<'_, [u8]>> {
+        matches!(asked, ContextItem::Client)
+            .then(|| shown(self.client))
+            .flatten()
+    }
+
+    fn connection(&self) -> Option<&LogId> {
+        Some(&self.connection)
+    }
+
+    fn request(&self) -> Option<&LogId> {
+        Some(&self.request)
+    }
+
+    fn site(&self) -> Option<&SiteLog> {
+        self.site.as_deref()
+    }
+}
+
+impl Exchange {
+    pub fn log_context(&self) -> RequestLogContext {
+        let client = &self.client;
+        let site = self.routing.site.error_log.clone();
+        RequestLogContext {
+            client: client.address,
+            connection: Rc::clone(&client.log_id),
+            request: Rc::clone(&self.log.id),
+            site,
+        }
+    }
+
+    fn site_name(&self) -> Option<&str> {
+        let exact = || {
+            self.routing.site.names.iter().find_map(|name| {
+                if let SiteName::Exact(text) = name {
+                    Some(text.as_str())
+                } else {
+                    None
+                }
+            })
+        };
+        self.routing.site.canonical_name.as_deref().or_else(exact)
+    }
+}

@@ -1,0 +1,294 @@
+//! Rules that look at the request: an answer from the route cache is the one that the full dispatch
+//! of the same request gives, whatever the rules, whatever came before.
+//!
+//! Each request is sent twice: as it is, and with `Content-Length: 0`, which the route cache never
+//! answers. Rule sets and requests are generated; the seed is printed with a failure.
+//! `SAKER_RULE_PAIRS` sets how many pairs are compared.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
+
+use crate::operate;
+use saker_testkit::{Client, Response, Saker, TempDir, apache2::load_modules};
+use std::{
+    env, fs,
+    net::SocketAddr,
+    time::{Duration, SystemTime},
+};
+
+const MODULES: [&str; 13] = [
+    "mpm_event",
+    "authz_core",
+    "authz_host",
+    "access_compat",
+    "alias",
+    "dir",
+    "env",
+    "headers",
+    "log_config",
+    "mime",
+    "negotiation",
+    "rewrite",
+    "setenvif",
+];
+const PAIRS: usize = 3000;
+const REQUESTS_PER_SET: usize = 40;
+
+struct Site(Saker);
+
+impl Site {
+    fn start(name: &str, server_rules: &str) -> Site {
+        let dir = TempDir::new(name).unwrap();
+        for (name, text) in [
+            ("a/b/page.html", "page"),
+            ("a/b/other.html", "other"),
+            ("index.html", "index"),
+        ] {
+            let path = dir.write(&format!("www/{name}"), text).unwrap();
+            // Long enough ago for strong validators.
+            let file = fs::File::options().write(true).open(path);
+            let before = SystemTime::now() - Duration::from_secs(3600);
+            file.unwrap().set_modified(before).unwrap();
+        }
+        let (root, modules) = (dir.display(), load_modules(&MODULES));
+        let text = format!(
+            "ServerRoot {root}\n{modules}Listen {{address}}\nServerName localhost\nDocumentRoot {root}/www\n\
+             LogFormat \"%r %{{bot}}e\" bots\nCustomLog {root}/access.log bots env=!quiet\n\
+             <Directory {root}>\n    AllowOverride All\n    Require all granted\n</Directory>\n{server_rules}\n"
+        );
+        Site(operate::apache(&text).workers(1).start(dir))
+    }
+
+    /// By rename, so that no request finds half of it.
+    fn set_rules(&self, rules: &str) {
+        self.0.dir.write("www/a/.new", rules).unwrap();
+        fs::rename(
+            self.0.dir.join("www/a/.new"),
+            self.0.dir.join("www/a/.htaccess"),
+        )
+        .unwrap();
+    }
+
+    fn connect(&self, from: u8) -> Client {
+        let source = SocketAddr::from(([127, 0, 0, from], 0));
+        Client::connect_from(source, self.0.server.address()).unwrap()
+    }
+
+    /// The hits of the route cache so far.
+    fn hits(&self) -> u64 {
+        let state = self.0.dir.join("state").display().to_string();
+        let output = operate::saker(["status", "--prometheus", "--state-dir", &state]);
+        let text = operate::stdout(&output);
+        let line = text
+            .lines()
+            .find(|line| line.starts_with("saker_resource_cache_hits_total"))
+            .unwrap_or_else(|| panic!("{text}{}", operate::stderr(&output)));
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    }
+}
+
+/// The parts of a response that must be equal. Dates may differ by a second.
+fn essence(response: &Response) -> (u16, Vec<(String, String)>, Vec<u8>) {
+    let mut fields: Vec<(String, String)> = response
+        .fields
+        .iter()
+        .filter(|(name, _)| !name.eq_ignore_ascii_case("date"))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.clone()))
+        .collect();
+    fields.sort();
+    (response.status, fields, response.body.clone())
+}
+
+/// Chance with a seed (xorshift64*).
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, count: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % count
+    }
+
+    fn one<'t>(&mut self, of: &[&'t str]) -> &'t str {
+        of[self.below(of.len())]
+    }
+}
+
+const PATTERNS: [&str; 10] = [
+    "bot",
+    "^Mozilla",
+    "(curl|wget)/([0-9]+)",
+    "^$",
+    "example",
+    "^https?://(www\\.)?example\\.com/",
+    "[0-9]{3}",
+    "id=([a-z]+)",
+    "logged_in",
+    "^127\\.0\\.0\\.[23]$",
+];
+const VARIABLES: [&str; 12] = [
+    "HTTP_USER_AGENT",
+    "HTTP_REFERER",
+    "HTTP_COOKIE",
+    "HTTP:X-Tag",
+    "QUERY_STRING",
+    "REMOTE_ADDR",
+    "REQUEST_METHOD",
+    "THE_REQUEST",
+    "HTTP_HOST",
+    "HTTPS",
+    "ENV:bot",
+    "ENV:quiet",
+];
+const NETWORKS: [&str; 5] = [
+    "127.0.0.2",
+    "127.0.0.0/30",
+    "192.0.2.0/24",
+    "127.0.0.3 192.0.2.1",
+    "10",
+];
+const EXPRESSIONS: [&str; 9] = [
+    "%{HTTP_USER_AGENT} =~ /bot/",
+    "%{REMOTE_ADDR} -ipmatch '127.0.0.2'",
+    "-R '127.0.0.0/30'",
+    "req('X-Tag') == 'one'",
+    "%{QUERY_STRING} != ''",
+    "-z %{HTTP_COOKIE}",
+    "%{HTTP_REFERER} -strmatch '*example*'",
+    "%{REQUEST_METHOD} in { 'GET', 'HEAD' }",
+    "reqenv('bot') == 'yes' || tolower(req('X-Tag')) == 'two'",
+];
+
+/// A rule set for a folder, of one to five groups of directives.
+fn rules(chance: &mut Chance) -> String {
+    let groups = 1 + chance.below(5);
+    let mut text = String::from("RewriteEngine On\n");
+    (0..groups).for_each(|_| text.push_str(&group(chance)));
+    text
+}
+
+fn group(chance: &mut Chance) -> String {
+    let (network, pattern, expression) = (
+        chance.one(&NETWORKS),
+        chance.one(&PATTERNS),
+        chance.one(&EXPRESSIONS),
+    );
+    let field = chance.one(&["User-Agent", "Referer", "Cookie", "X-Tag", "Remote_Addr"]);
+    match chance.below(11) {
+        0 => {
+            format!("<RequireAll>\nRequire all granted\nRequire not ip {network}\n</RequireAll>\n")
+        }
+        1 => format!("Require ip {network} 127.0.0.1\n"),
+        2 => format!("Order allow,deny\nAllow from all\nDeny from {network} env=bot\n"),
+        3 => format!("SetEnvIfNoCase {field} \"{pattern}\" bot=yes quiet\n"),
+        4 => format!("SetEnvIf {field} \"{pattern}\" bot=$1\n"),
+        5 => format!("BrowserMatchNoCase \"{pattern}\" bot=yes !quiet\n"),
+        6 => format!("<RequireAny>\nRequire expr {expression}\nRequire env bot\n</RequireAny>\n"),
+        7 => format!("<If \"{expression}\">\nHeader set X-If yes\nForceType text/x-if\n</If>\n"),
+        8 => format!(
+            "Header set X-Bot yes env=bot\nHeader set X-Expr \"yes\" \"expr={expression}\"\n"
+        ),
+        _ => rewrite(chance),
+    }
+}
+
+fn rewrite(chance: &mut Chance) -> String {
+    let mut text = String::new();
+    for _ in 0..chance.below(4) {
+        let (variable, not) = (chance.one(&VARIABLES), chance.one(&["", "!"]));
+        let (pattern, flags) = (
+            chance.one(&PATTERNS),
+            chance.one(&["", " [NC]", " [OR]", " [NC,OR]", " [NV]"]),
+        );
+        text.push_str(&format!(
+            "RewriteCond %{{{variable}}} \"{not}{pattern}\"{flags}\n"
+        ));
+    }
+    text.push_str(chance.one(&[
+        "RewriteRule page - [F]\n",
+        "RewriteRule ^b/page\\.html$ /a/b/other.html [L]\n",
+        "RewriteRule page - [E=bot:yes]\n",
+        "RewriteRule page - [E=bot:%1]\n",
+        "RewriteRule page /elsewhere?%1 [R=302,L]\n",
+        "RewriteRule ^(.*)$ - [E=quiet:1]\n",
+        "RewriteRule page - [T=text/x-rewritten]\n",
+    ]));
+    text
+}
+
+/// The request fields and the target of one request.
+fn request(chance: &mut Chance) -> (String, Vec<(&'static str, &'static str)>) {
+    let path = chance.one(&["/a/b/page.html", "/a/b/page.html", "/a/b/other.html", "/"]);
+    let query = chance.one(&["", "", "?id=abc", "?id=abc&x=1", "?123"]);
+    let values: [(&str, &[&str]); 4] = [
+        (
+            "User-Agent",
+            &["Mozilla/5.0", "Examplebot/1", "curl/8.1", "", "wget/123"],
+        ),
+        (
+            "Referer",
+            &[
+                "https://example.com/x",
+                "https://www.example.com/y",
+                "https://other.test/",
+                "",
+            ],
+        ),
+        ("Cookie", &["logged_in=1", "a=b; logged_in=2", "a=b"]),
+        ("X-Tag", &["one", "TWO", "bot"]),
+    ];
+    let mut fields = Vec::new();
+    for (name, values) in values {
+        if chance.below(3) > 0 {
+            fields.push((name, chance.one(values)));
+        }
+        // Repeated fields are one text for rules.
+        if name == "X-Tag" && chance.below(6) == 0 {
+            fields.push((name, chance.one(values)));
+        }
+    }
+    (format!("{path}{query}"), fields)
+}
+
+#[test]
+fn cached_answers_are_those_of_full_dispatch() {
+    let seed = env::var("SAKER_RULE_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok());
+    let pairs = env::var("SAKER_RULE_PAIRS")
+        .ok()
+        .and_then(|pairs| pairs.parse().ok());
+    let (seed, pairs) = (seed.unwrap_or(0x5A4E_2026), pairs.unwrap_or(PAIRS));
+    let mut chance = Chance(seed);
+    let site = Site::start(
+        "request-rules",
+        "SetEnvIf User-Agent \"bot\" bot=server\nBrowserMatch \"^curl\" quiet",
+    );
+    let before = site.hits();
+    for set in 0..pairs.div_ceil(REQUESTS_PER_SET) {
+        let rules = rules(&mut chance);
+        site.set_rules(&rules);
+        let mut clients: Vec<Client> = (1..=3).map(|from| site.connect(from)).collect();
+        for _ in 0..REQUESTS_PER_SET {
+            let from = chance.below(3);
+            let (target, fields) = request(&mut chance);
+            let method = chance.one(&["GET", "GET", "GET", "HEAD"]);
+            let mut ask =
+                |fields: &[(&str, &str)]| clients[from].request(method, &target, fields).unwrap();
+            let answer = ask(&fields);
+            let full = [fields.as_slice(), &[("Content-Length", "0")]].concat();
+            assert_eq!(
+                essence(&answer),
+                essence(&ask(&full)),
+                "seed {seed:#x}, set {set}: {method} {target} {fields:?} from 127.0.0.{}\n{rules}",
+                from + 1
+            );
+        }
+    }
+    let hits = site.hits() - before;
+    // Other tests change the temporary folder above, which drops cached routes.
+    assert!(
+        hits as usize > pairs / 30,
+        "{hits} hits of {pairs}: too few to compare anything"
+    );
+}
