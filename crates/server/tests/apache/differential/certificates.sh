@@ -1,10 +1,16 @@
 # Certificates for topics over TLS, into the current folder; tls.rs says which.
+# A certificate ends half a day after its whole days, so that both servers count the same days left.
+end=$(date -u -d '300 days 12 hours' +%Y%m%d%H%M%SZ)
+: >index.txt
+echo 01 >number
+printf '[ca]\ndefault_ca=own\n[own]\ndatabase=index.txt\ncrlnumber=number\nserial=serial\nnew_certs_dir=.\ndefault_md=sha256\ndefault_crl_days=300\nunique_subject=no\npolicy=any\n[any]\ncommonName=supplied\n' >ca.conf
 key() { openssl genpkey -quiet -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out "$1.key"; }
 signed() { # name, authority, subject, extensions
     key "$1"
     openssl req -new -key "$1.key" -utf8 -subj "$3" -out "$1.csr"
     printf '%b' "$4" >"$1.ext"
-    openssl x509 -req -in "$1.csr" -CA "$2.pem" -CAkey "$2.key" -set_serial "$5" -days 300 -sha256 -extfile "$1.ext" -out "$1.pem"
+    printf '%04X' "$5" >serial
+    openssl ca -batch -notext -preserveDN -config ca.conf -cert "$2.pem" -keyfile "$2.key" -in "$1.csr" -extfile "$1.ext" -enddate "$end" -out "$1.pem"
 }
 authority() {
     key "$1"
@@ -20,10 +26,6 @@ signed bob deputy "/O=People, Inc./CN=Bob" "basicConstraints=CA:FALSE\n" 3
 cat deputy.pem >>bob.pem
 signed mallory clients "/O=People, Inc./CN=Mallory" "basicConstraints=CA:FALSE\n" 4
 signed foreign strange "/CN=Foreign" "basicConstraints=CA:FALSE\n" 5
-# A list of revoked certificates takes a data base.
-: >index.txt
-echo 01 >number
-printf '[ca]\ndefault_ca=own\n[own]\ndatabase=index.txt\ncrlnumber=number\ndefault_md=sha256\ndefault_crl_days=300\n' >ca.conf
 openssl ca -config ca.conf -cert clients.pem -keyfile clients.key -revoke mallory.pem
 openssl ca -config ca.conf -cert clients.pem -keyfile clients.key -gencrl -out clients.crl
 mkdir hashed
