@@ -18,8 +18,8 @@ pub struct AllowedReferrer {
 }
 
 impl TextPredicate for AllowedReferrer {
-    fn holds(&self, text: Option<&[u8]>) -> bool {
-        is_allowed(&self.rule, text, &self.site.names, &self.host)
+    fn holds(&self, text: Option<&[u8]>) -> Option<bool> {
+        Some(is_allowed(&self.rule, text, &self.site.names, &self.host))
     }
 
     fn identify(&self, out: &mut Vec<u8>) {

@@ -48,8 +48,9 @@ pub enum Predicate {
 
 /// A question about a text that a feature asks.
 pub trait TextPredicate: fmt::Debug {
-    /// `None`: the part is not in the request.
-    fn holds(&self, text: Option<&[u8]>) -> bool;
+    /// Returns whether it holds; `None` if that would take too long to find out. `text` is `None`
+    /// if the part is not in the request.
+    fn holds(&self, text: Option<&[u8]>) -> Option<bool>;
 
     /// Appends bytes that tell the predicate from every other one: the feature's name first, then
     /// identities of what the predicate keeps alive.
@@ -122,7 +123,7 @@ impl Predicate {
                 .is_some_and(|spans| texts(&spans, text) == *wanted),
             Predicate::Glob(pattern, options) => glob_matches(pattern, text, *options),
             Predicate::Within(subnet) => subnet.contains(value.address?),
-            Predicate::Other(other) => other.holds(value.text),
+            Predicate::Other(other) => other.holds(value.text)?,
         })
     }
 

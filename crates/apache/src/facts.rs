@@ -13,7 +13,7 @@ use crate::{
     worker::ApacheRules,
 };
 use saker_ap_expr::{
-    Dependencies, Dependency, Facts, FileFault, FileTest, LocalTime, RequestPart, Variable, Work,
+    Dependencies, Facts, FileFault, FileTest, LocalTime, RequestPart, Variable, Work,
 };
 use saker_apache_model::host::Host;
 use saker_database::dbm;
@@ -136,24 +136,8 @@ pub fn note_dependencies(
     dependencies: &Dependencies,
     stamps: Vec<ChangeToken>,
 ) {
-    const KEPT: &[Dependency] = &[
-        Dependency::Path,
-        Dependency::Host,
-        Dependency::Scheme,
-        Dependency::Files,
-        Dependency::Environment,
-    ];
     exchange.cache.change_tokens.extend(stamps);
-    exchange.depends_on_tests(dependencies.tests());
-    if dependencies.has(Dependency::Scheme) {
-        exchange.depends_on_secure();
-    }
-    if dependencies.has(Dependency::Environment) {
-        exchange.depends_on_environment();
-    }
-    if !dependencies.is_within(KEPT) {
-        exchange.depends_on_request();
-    }
+    exchange.depends_on_facts(dependencies);
 }
 
 fn flag(on: bool) -> Cow<'static, [u8]> {

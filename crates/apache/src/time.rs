@@ -5,16 +5,7 @@ use saker_telemetry::local_time::{Civil, TimeZone, append_strftime};
 use std::hash::{BuildHasher, RandomState};
 
 pub fn local(unix_s: i64) -> LocalTime {
-    let civil = Civil::at(unix_s, TimeZone::local().offset_s(unix_s));
-    LocalTime {
-        year: civil.year as i32,
-        month: civil.month as u8,
-        day: civil.day as u8,
-        hour: civil.hour as u8,
-        minute: civil.minute as u8,
-        second: civil.second as u8,
-        weekday: civil.weekday as u8,
-    }
+    saker_pipeline::local_time(unix_s)
 }
 
 /// A time in the words of `strftime`. The format is a page's own bytes: what is no conversion stays

@@ -6,13 +6,13 @@
 
 use crate::{
     diagnostic::{Diagnostic, Severity},
-    directives::site::SiteDraft,
+    directives::{map::MapDraft, site::SiteDraft},
     model::{
         Acme, CacheStore, Hosts, Limits, Listener, Model, NamedLog, NamedSocket, Php, PhpPools,
         Server, ServerGuard, ServerTls, Upstream,
     },
     reader::table_in,
-    source::Location,
+    source::{Location, Source},
 };
 use saker_ipset::{AddressList, GeoDatabase};
 use std::{path::PathBuf, sync::Arc};
@@ -34,6 +34,10 @@ pub(crate) struct Configuration {
     /// Files of addresses, each once.
     pub lists: Vec<Arc<AddressList>>,
     pub dynamic_vhosts: Option<(Hosts, Location)>,
+    /// Maps by name.
+    pub maps: Vec<(String, MapDraft, Location)>,
+    /// The texts of the files.
+    pub texts: Vec<Arc<Source>>,
     pub databases: Vec<Arc<GeoDatabase>>,
     pub listeners: Vec<(Listener, Location)>,
     pub sites: Vec<SiteDraft>,

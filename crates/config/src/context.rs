@@ -38,6 +38,8 @@ pub const CHALLENGE: Contexts = Contexts(1 << 32);
 pub const LOGINS: Contexts = Contexts(1 << 33);
 pub const BOT_VERIFICATION: Contexts = Contexts(1 << 34);
 pub const TRIGGER: Contexts = Contexts(1 << 27);
+pub const MATCHER: Contexts = Contexts(1 << 48);
+pub const MAP: Contexts = Contexts(1 << 49);
 pub const DYNAMIC_VHOSTS: Contexts = Contexts(1 << 29);
 
 impl Contexts {
@@ -191,8 +193,22 @@ pub const CONTEXTS: &[ContextRow] = &[
         ROUTE,
         "route",
         "[[site.route]]",
-        "Requests of a site by path; the first matching route wins. Its settings override the \
-         site's.",
+        "Requests of a site by path and other conditions; the first route that matches wins. Its \
+         settings override the site's.",
+    ),
+    context(
+        MATCHER,
+        "matcher",
+        "[site.route.match]",
+        "Conditions on requests, of which all must hold. `[site.matcher.NAME]` gives conditions a \
+         name, by which `match` uses them: `match = \"NAME\"`.",
+    ),
+    context(
+        MAP,
+        "map",
+        "[map.NAME]",
+        "A map from a text to a value, which texts with variables use as `$NAME`. The order is: \
+         exact text, longest prefix, longest suffix, first regular expression, default.",
     ),
     context(
         UPSTREAM,

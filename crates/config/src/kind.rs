@@ -64,7 +64,9 @@ pub struct Word {
 pub struct KeyKind {
     pub expects: &'static str,
     pub pattern: &'static str,
-    /// Returns the normalized key; keys that differ only in case are the same.
+    /// Keys that differ only in case are different keys.
+    pub is_case_sensitive: bool,
+    /// Returns the normalized key.
     pub(crate) read: fn(&str) -> Result<String, ValueError>,
 }
 

@@ -107,6 +107,7 @@ impl Loader {
             self.configuration.sources.len(),
         ));
         let canonical = canonical(path);
+        self.configuration.texts.push(Arc::clone(&source));
         self.configuration.sources.push(path.to_owned());
         self.canonical.push(canonical.clone());
         self.open.push(canonical);
@@ -142,6 +143,7 @@ impl Loader {
         let error_log = note_identity(source, table, &mut draft.server);
         configuration.named_logs.extend(error_log);
         let include = std::mem::take(&mut draft.include);
+        configuration.maps.append(&mut draft.maps);
         read_tables(configuration, &mut reader, table, draft);
         configuration.diagnostics.append(&mut diagnostics);
         include

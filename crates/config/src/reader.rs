@@ -375,7 +375,11 @@ impl<'r> Reader<'r> {
             match (key_kind.read)(key.get_ref()) {
                 Ok(name) => {
                     self.subject = format!("`{}`", key.get_ref());
-                    if let Some(first) = seen.insert(name.to_ascii_lowercase(), at.clone()) {
+                    let known = match key_kind.is_case_sensitive {
+                        true => name.clone(),
+                        false => name.to_ascii_lowercase(),
+                    };
+                    if let Some(first) = seen.insert(known, at.clone()) {
                         self.error(
                             &at,
                             format!("duplicate key `{}`", key.get_ref()),

@@ -33,6 +33,22 @@ impl Source {
         }
     }
 
+    /// Returns the location of a value by the origin that was made of it, as far as the line
+    /// reaches.
+    pub fn locate(self: &Arc<Source>, origin: &Origin) -> Option<Location> {
+        let line = (origin.line as usize).checked_sub(1)?;
+        let start = *self.line_starts.get(line)?;
+        let text = self.line(line);
+        let before = text
+            .char_indices()
+            .nth((origin.column as usize).checked_sub(1)?)?
+            .0;
+        Some(Location {
+            source: Arc::clone(self),
+            span: start + before..start + text.len(),
+        })
+    }
+
     /// Returns the line (from 0) of an offset.
     pub fn line_of(&self, offset: usize) -> usize {
         self.line_starts
@@ -72,6 +88,23 @@ pub struct Location {
 }
 
 impl Location {
+    /// The part of a value that is at `part` of its text; the whole value if it has escapes.
+    pub fn within(&self, text: &str, part: &Range<usize>) -> Location {
+        let written = self.source.slice(self.span.clone());
+        let start = written.find(text).filter(|_| !text.is_empty());
+        let span = match start {
+            Some(at) => {
+                let start = self.span.start + at;
+                start + part.start..start + part.end.max(part.start + 1)
+            }
+            None => self.span.clone(),
+        };
+        Location {
+            source: Arc::clone(&self.source),
+            span,
+        }
+    }
+
     pub fn origin(&self) -> Origin {
         let (line, column) = self.line_and_column();
         Origin {

@@ -173,7 +173,11 @@ fn with_query(mut target: Vec<u8>, exchange: &Exchange) -> Vec<u8> {
 fn as_sent(exchange: &Exchange) -> Option<&[u8]> {
     let view = exchange.head.view();
     match split(view.method(), view.target()) {
-        Ok(Target::Origin { path, .. }) if exchange.routing.redirects == 0 => Some(path),
+        Ok(Target::Origin { path, .. })
+            if exchange.routing.redirects == exchange.routing.redirects_in_place =>
+        {
+            Some(path)
+        }
         _ => None,
     }
 }

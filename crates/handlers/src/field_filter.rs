@@ -42,6 +42,7 @@ mod tests {
             name: "X-A".into(),
             action: FieldEditAction::Set("1".into()),
             always: false,
+            template: None,
             origin: Origin::built_in(),
         };
         let settings = Settings {

@@ -1,4 +1,4 @@
-//! The rules of saker.toml's sites: redirect to HTTPS, route selection, forward auth.
+//! The rules of saker.toml's sites: redirect to HTTPS, route selection, forward auth, rewriting.
 //!
 //! Floor 5. Called by: the phases, through [`Rules`], for every site without another front end.
 //! Caveat: the first matching route decides, and settings are those of the route as a whole.
@@ -6,8 +6,11 @@
 //! (`saker-config`).
 
 mod forward_auth;
+mod rewriting;
 mod routes;
+mod variable_fields;
 
+use saker_files::Watcher;
 use saker_pipeline::{
     Authorizer, Exchange, Response, Rules, Step,
     respond::{built_in_page, is_redirect},
@@ -18,17 +21,21 @@ use std::rc::Rc;
 pub struct NativeRules {
     /// Asks the authorization server of `authorize`; `None`: nothing passes there.
     authorizer: Option<Rc<dyn Authorizer>>,
+    watcher: Watcher,
 }
 
 impl NativeRules {
-    pub fn new(authorizer: Option<Rc<dyn Authorizer>>) -> NativeRules {
-        NativeRules { authorizer }
+    pub fn new(authorizer: Option<Rc<dyn Authorizer>>, watcher: Watcher) -> NativeRules {
+        NativeRules {
+            authorizer,
+            watcher,
+        }
     }
 }
 
 impl Rules for NativeRules {
     fn server_rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
-        routes::select(exchange).into()
+        routes::select(exchange, &self.watcher).into()
     }
 
     fn map_to_storage<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
@@ -38,6 +45,10 @@ impl Rules for NativeRules {
 
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
         forward_auth::authorize(exchange, self.authorizer.as_deref())
+    }
+
+    fn fixups<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+        rewriting::rewrite(exchange, &self.watcher).into()
     }
 
     fn own_page(&self, _: &Exchange, response: Response) -> Response {

@@ -1,51 +1,128 @@
 //! Redirect to HTTPS and selection of the route.
 //!
 //! Called by: the phase `server_rewrite`, again for every internal redirect.
-//! Caveat: routes marked `internal` match only requests that were redirected internally.
-//! Out of scope: rewriting paths, which saker.toml has no rules for.
+//! Caveat: routes marked `internal` match only requests that were redirected internally. A matcher
+//! that cannot be evaluated refuses the request: what it guards must not become open.
+//! Out of scope: changes of the path (`rewriting`), and actions.
 
+use crate::variable_fields;
+use saker_config::model::{Route, Site};
+use saker_files::Watcher;
 use saker_http::Status;
-use saker_pipeline::{Exchange, Response, methods, to_https};
-use std::sync::Arc;
+use saker_matchers::{Evaluation, MatchError};
+use saker_pipeline::{Exchange, ExchangeFacts, Noted, Response, methods, to_https};
+use saker_telemetry::{error_log, message};
+use std::{rc::Rc, sync::Arc};
 
 /// Redirects to HTTPS if the site wants that, or gives the request the action and the settings of
-/// the first route whose pattern matches its path.
-pub fn select(exchange: &mut Exchange) -> Option<Response> {
+/// the first route that matches.
+pub fn select(exchange: &mut Exchange, watcher: &Watcher) -> Option<Response> {
     let site = Arc::clone(&exchange.routing.site);
     if let Some(redirect) = to_https(exchange) {
         return Some(redirect);
     }
-    let matching = site
-        .routes
-        .iter()
-        .position(|route| route.pattern.captures(&exchange.path).is_some());
+    let matching = match exchange.routing.named_route.take() {
+        Some(named) => Some(named),
+        None => match first_match(exchange, &site, watcher) {
+            Ok(matching) => matching,
+            Err(error) => return Some(failed(exchange, &error)),
+        },
+    };
     exchange.routing.route = matching;
-    match matching.map(|at| &site.routes[at]) {
-        Some(route) => {
-            exchange.routing.settings = Arc::clone(&route.settings);
-            exchange.trace("server_rewrite", Some(&route.origin), || {
-                format!("route `{}` matches: {}", route.pattern, route.action)
-            });
-        }
-        None => {
-            exchange.routing.settings = Arc::clone(&site.settings);
-            exchange.trace("server_rewrite", None, || match site.routes.len() {
-                0 => "the site has no routes".into(),
-                1 => "the site's route does not match".into(),
-                count => format!("none of the site's {count} routes matches"),
-            });
-        }
-    }
+    exchange.routing.captures = None;
+    let route = matching.and_then(|at| site.routes.get(at));
+    exchange.routing.settings = match route {
+        Some(route) => Arc::clone(&route.settings),
+        None => Arc::clone(&site.settings),
+    };
+    trace(exchange, &site, route);
     // nginx's `internal`.
-    if exchange.routing.redirects == 0
-        && matching.is_some_and(|at| site.routes.get(at).is_some_and(|route| route.is_internal))
-    {
+    if exchange.routing.redirects == 0 && route.is_some_and(|route| route.is_internal) {
         exchange.trace("server_rewrite", None, || {
             "the route is not for clients (`internal`)".into()
         });
         return Some(Response::new(Status::NOT_FOUND));
     }
+    if route.is_some_and(|route| route.keeps_captures) {
+        exchange.routing.captures = Some(Rc::new(exchange.captures()));
+    }
+    if let Err(error) = variable_fields::replace(exchange, watcher) {
+        return Some(failed(exchange, &error));
+    }
     methods::answer(exchange)
+}
+
+/// Returns the position of the first route whose path and conditions match.
+fn first_match(
+    exchange: &mut Exchange,
+    site: &Site,
+    watcher: &Watcher,
+) -> Result<Option<usize>, MatchError> {
+    let facts = ExchangeFacts::new(exchange, Some(watcher));
+    let mut evaluation = Evaluation::new(&facts);
+    let mut found = Ok(None);
+    for at in site.routes.candidates(&exchange.path) {
+        let Some(route) = site.routes.get(at) else {
+            continue;
+        };
+        match matches(route, &mut evaluation) {
+            Ok(false) => {}
+            Ok(true) => {
+                found = Ok(Some(at));
+                break;
+            }
+            Err(error) => {
+                found = Err(error);
+                break;
+            }
+        }
+    }
+    Noted::of(&facts, evaluation).note(exchange);
+    found
+}
+
+fn matches(route: &Route, evaluation: &mut Evaluation<'_>) -> Result<bool, MatchError> {
+    if !evaluation.path_matches(&route.pattern)? {
+        return Ok(false);
+    }
+    match &route.matcher {
+        Some(matcher) => matcher.matches(evaluation),
+        None => Ok(true),
+    }
+}
+
+/// Refuses a request whose route could not be determined.
+pub fn failed(exchange: &mut Exchange, error: &MatchError) -> Response {
+    exchange.depends_on_request();
+    let path = String::from_utf8_lossy(&exchange.path).into_owned();
+    error_log::log_about(
+        &message::REQUEST_GIVEN_UP,
+        &*exchange,
+        format_args!("{path}: {error}"),
+    );
+    exchange.trace("server_rewrite", None, || error.to_string());
+    Response::new(Status::INTERNAL_SERVER_ERROR)
+}
+
+fn trace(exchange: &mut Exchange, site: &Site, route: Option<&Route>) {
+    match route {
+        Some(route) => exchange.trace("server_rewrite", Some(&route.origin), || {
+            let conditions = route
+                .matcher
+                .as_ref()
+                .map_or_else(String::new, |matcher| format!(" with {matcher}"));
+            let action = match &route.rewrite {
+                Some(rewrite) => rewrite.to_string(),
+                None => route.action.to_string(),
+            };
+            format!("route `{}`{conditions} matches: {action}", route.pattern)
+        }),
+        None => exchange.trace("server_rewrite", None, || match site.routes.len() {
+            0 => "the site has no routes".into(),
+            1 => "the site's route does not match".into(),
+            count => format!("none of the site's {count} routes matches"),
+        }),
+    }
 }
 
 /// Shows `explain` where the path would be in the file system; the files handler opens it.

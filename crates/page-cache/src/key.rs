@@ -254,6 +254,18 @@ fn url(client: &Client, host: &[u8], raw_path: &[u8]) -> Vec<u8> {
     url
 }
 
+/// Adds the query if rules have changed it: the URL of the key has the one that was sent.
+fn add_changed_query(exchange: &Exchange, answers: &mut Vec<u8>) {
+    let view = exchange.head.view();
+    let asked = saker_http::target::split(view.method(), view.target());
+    if let Ok(Target::Origin { query, .. } | Target::Absolute { query, .. }) = asked
+        && query != exchange.query.as_deref()
+    {
+        answers.push(b'?');
+        answers.extend_from_slice(exchange.query.as_deref().unwrap_or_default());
+    }
+}
+
 fn answers(exchange: &Exchange) -> Vec<u8> {
     let Some(call) = &exchange.upstream.call else {
         return Vec::new();
@@ -268,16 +280,7 @@ fn answers(exchange: &Exchange) -> Vec<u8> {
             answers.extend_from_slice(&script.filename);
             answers.push(b' ');
             answers.extend_from_slice(&script.path_info);
-            let asked = saker_http::target::split(
-                exchange.head.view().method(),
-                exchange.head.view().target(),
-            );
-            if let Ok(Target::Origin { query, .. } | Target::Absolute { query, .. }) = asked
-                && query != exchange.query.as_deref()
-            {
-                answers.push(b'?');
-                answers.extend_from_slice(exchange.query.as_deref().unwrap_or_default());
-            }
+            add_changed_query(exchange, &mut answers);
         }
         None => {
             let end = call
@@ -286,6 +289,7 @@ fn answers(exchange: &Exchange) -> Vec<u8> {
                 .position(|byte| *byte == b'?')
                 .unwrap_or(call.target.len());
             answers.extend_from_slice(&call.target[..end]);
+            add_changed_query(exchange, &mut answers);
         }
     }
     // A response for one error status is not reused for another.

@@ -11,7 +11,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use saker_config::{
     model::{
-        ByHost, Excess, HostAccounts, HostPattern, PhpUse, ProgramUser, Rate, RequestRate, Route,
+        ByHost, Excess, HostAccounts, HostPattern, PhpUse, ProgramUser, Rate, RequestRate,
         Settings, Site, SiteName, Throttle,
     },
     parse_php_use,
@@ -136,15 +136,10 @@ fn derive(of: &Site, by_host: &ByHost, host: &str, port: u16, row: Option<&HostR
     let changes = Changes::new(&of.settings, host, port, row);
     let routes =
         match changes.is_empty() && !of.routes.iter().any(|route| is_by_host(&route.settings)) {
-            true => Arc::clone(&of.routes),
+            true => of.routes.clone(),
             false => of
                 .routes
-                .iter()
-                .map(|route| Route {
-                    settings: changes.over(&route.settings, &of.settings, host, port),
-                    ..route.clone()
-                })
-                .collect(),
+                .with_settings(|route| changes.over(&route.settings, &of.settings, host, port)),
         };
     Site {
         // The first name identifies the owner of cached pages.
@@ -276,7 +271,7 @@ fn is_same_php(one: &PhpUse, other: &PhpUse) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use saker_config::model::{Action, Origin, PathPattern};
+    use saker_config::model::{Action, Origin, PathPattern, Route};
     use std::path::Path;
 
     fn template() -> Site {
@@ -285,12 +280,9 @@ mod tests {
             ..Settings::default()
         });
         let other = Arc::new(Settings::default());
-        let route = |path: &str, settings: &Arc<Settings>| Route {
-            pattern: PathPattern::Prefix(path.into()),
-            action: Action::Files,
-            settings: Arc::clone(settings),
-            is_internal: false,
-            origin: Origin::built_in(),
+        let route = |path: &str, settings: &Arc<Settings>| {
+            let pattern = PathPattern::Prefix(path.into());
+            Route::new(pattern, Action::Files, Arc::clone(settings), Origin::built_in())
         };
         Site {
             routes: [route("/a/", &settings), route("/plain/", &other)].into(),

@@ -13,6 +13,7 @@ use saker_ap_expr::RequestTest;
 use saker_config::model::{Origin, Settings, Site};
 use saker_files::ChangeToken;
 use saker_http::{Fields, Status};
+use saker_matchers::Captures;
 use saker_rate_limits::{Admission, Counted};
 use saker_telemetry::error_log::LogId;
 use std::{cell::Cell, os::unix::ffi::OsStrExt, path::Path, rc::Rc, sync::Arc};
@@ -63,6 +64,12 @@ pub struct RoutingState {
     pub settings: Arc<Settings>,
     /// Index into `site.routes`.
     pub route: Option<usize>,
+    /// The route that route selection takes next, whatever the path; from `@name`.
+    pub named_route: Option<usize>,
+    /// The route whose `try_files` has found the current path.
+    pub tried_files: Option<usize>,
+    /// Texts of the groups of the route's path pattern, if the path has changed since.
+    pub captures: Option<Rc<Captures>>,
     /// The path contains `%2F` and is still encoded; the rules of its host decode it.
     pub encoded_slash: bool,
     /// The file that rules have mapped the path to, unless it is simply below the document root of
@@ -78,6 +85,8 @@ pub struct RoutingState {
     pub is_inside: bool,
     /// Internal redirects so far (index files, error pages).
     pub redirects: u8,
+    /// Those of `redirects` that have kept path and query.
+    pub redirects_in_place: u8,
     /// Limit of internal redirects; more of them are treated as a loop.
     pub redirects_max: u8,
     /// Number of requests that this one is nested in.
@@ -93,6 +102,9 @@ impl RoutingState {
             site,
             site_index: 0,
             route: None,
+            named_route: None,
+            tried_files: None,
+            captures: None,
             encoded_slash: false,
             mapped: None,
             path_info: Vec::new(),
@@ -100,6 +112,7 @@ impl RoutingState {
             scripts_by_name: true,
             is_inside: false,
             redirects: 0,
+            redirects_in_place: 0,
             redirects_max: REDIRECTS_MAX,
             nesting: 0,
             nesting_max: NESTING_MAX,

@@ -19,11 +19,12 @@ const FRAMING: [&str; 5] = [
     "upgrade",
 ];
 
-/// Applies `edits` in order. Error responses get only those marked `always`.
+/// Applies `edits` in order. Error responses get only those marked `always`. Edits whose variables
+/// have not been replaced are skipped: the response was made before the route was selected.
 pub fn apply(edits: &[FieldEdit], status: Status, fields: &mut Fields) {
     for edit in edits
         .iter()
-        .filter(|edit| edit.always || !status.is_error())
+        .filter(|edit| edit.template.is_none() && (edit.always || !status.is_error()))
     {
         if !FRAMING
             .iter()
@@ -60,6 +61,7 @@ mod tests {
             name: name.into(),
             action,
             always,
+            template: None,
             origin: Origin::built_in(),
         }
     }

@@ -13,6 +13,7 @@ pub mod body;
 pub mod budget;
 pub mod derived;
 pub mod exchange;
+mod exchange_facts;
 pub mod exchange_state;
 pub mod extensions;
 pub mod field_edits;
@@ -44,6 +45,7 @@ pub use body::{Body, BodyError, BodyStream, Chunk, FilePart, NoBody, RequestBody
 pub use budget::{Inner, RequestBudget};
 pub use derived::DerivedSites;
 pub use exchange::{Client, Environment, Exchange};
+pub use exchange_facts::{ExchangeFacts, Noted, link_policy, local_time};
 pub use exchange_state::{
     AccessState, CacheState, LimitState, LogState, Mapped, RoutingState, TellHints, TraceStep,
     UpstreamState,

@@ -79,19 +79,19 @@ async fn error_document(
     let settings = Arc::clone(&exchange.routing.settings);
     match settings.error_page(response.status) {
         // A request that is over its budget must not start another one.
-        Some(ErrorPage::Path(_))
+        Some(ErrorPage::Path(_) | ErrorPage::Route(_))
             if exchange.is_over_budget() || !exchange.may_nest(Inner::Include) =>
         {
             own_page(exchange, services, response)
         }
-        Some(ErrorPage::Path(path)) => {
-            match internal_page(exchange, services, path, response.status).await {
+        Some(page @ (ErrorPage::Path(_) | ErrorPage::Route(_))) => {
+            match internal_page(exchange, services, page, response.status).await {
                 Some(page) => {
                     let rules = services.rules.of(exchange.routing.site_index);
                     merge(response, page, rules.keeps_error_document_head())
                 }
                 None => {
-                    let facts = format_args!("{path} for status {}", response.status.0);
+                    let facts = format_args!("{page} for status {}", response.status.0);
                     error_log::log_about(&message::ERROR_PAGE_FAILED, &*exchange, facts);
                     own_page(exchange, services, response)
                 }
@@ -125,17 +125,32 @@ fn own_page(exchange: &Exchange, services: &Services, response: Response) -> Res
         .own_page(exchange, response)
 }
 
-/// Returns the page at `path` of the same site. `None`: the page itself is an error.
+/// Returns the page at a path, or of a route, of the same site. `None`: the page itself is an error.
 async fn internal_page(
     exchange: &mut Exchange,
     services: &Services,
-    path: &str,
+    page: &ErrorPage,
     status: Status,
 ) -> Option<Response> {
     exchange.trace("respond", None, || {
-        format!("error document {path} for {}", status.0)
+        format!("error document {page} for {}", status.0)
     });
-    let mut inner = page_exchange(exchange, path);
+    let mut inner = match page {
+        ErrorPage::Route(name) => {
+            let route = exchange.routing.site.routes.named(name)?;
+            let (path, query) = (exchange.path.clone(), exchange.query.clone());
+            let mut inner = page_exchange(exchange, path, query);
+            inner.routing.named_route = Some(route);
+            inner
+        }
+        ErrorPage::Path(path) => {
+            let (path, query) = path.split_once('?').map_or((path.as_str(), None), |(path, query)| {
+                (path, Some(query.as_bytes().to_vec()))
+            });
+            page_exchange(exchange, path.as_bytes().to_vec(), query)
+        }
+        ErrorPage::Text(_) | ErrorPage::Redirect(_) => return None,
+    };
     inner.log.stands_in_for = Some(status);
     let cache = services.error_document_cache.as_deref();
     if let Some(cache) = cache {
@@ -178,7 +193,7 @@ const NOT_OF_PAGE: [&str; 12] = [
 ];
 
 /// Creates the request for the page: a GET for its URL, with the fields that describe the client.
-fn page_exchange(exchange: &mut Exchange, path: &str) -> Exchange {
+fn page_exchange(exchange: &mut Exchange, path: Vec<u8>, query: Option<Vec<u8>>) -> Exchange {
     let view = exchange.head.view();
     let method = if view.method() == Method::Head {
         "HEAD"
@@ -201,9 +216,6 @@ fn page_exchange(exchange: &mut Exchange, path: &str) -> Exchange {
             .filter(|(name, _)| is_of_page(name))
             .chain(length),
     );
-    let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| {
-        (path, Some(query.as_bytes().to_vec()))
-    });
     let mut inner = Exchange::new(
         exchange.client.clone(),
         head,
@@ -212,7 +224,7 @@ fn page_exchange(exchange: &mut Exchange, path: &str) -> Exchange {
         exchange.now,
     );
     inner.host = exchange.host.clone();
-    (inner.path, inner.query) = (path.as_bytes().to_vec(), query);
+    (inner.path, inner.query) = (path, query);
     inner.routing.site_index = exchange.routing.site_index;
     inner.log.id = Rc::clone(&exchange.log.id);
     inner.share_budget(exchange);

@@ -68,7 +68,10 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         is_explained,
     );
     let filters = filters(&apache, watcher, page_cache.as_ref(), &counters);
-    let native = Rc::new(NativeRules::new(Some(Rc::new(ForwardAuth(gateway)))));
+    let native = Rc::new(NativeRules::new(
+        Some(Rc::new(ForwardAuth(gateway))),
+        watcher.clone(),
+    ));
     let mut rules = SiteRules::new(native);
     if let Some(apache) = apache.rules {
         rules = rules.with_first(apache.sites(), apache as Rc<dyn Rules>);

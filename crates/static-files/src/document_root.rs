@@ -5,10 +5,10 @@
 //! because a file that appears later changes the answer.
 //! Out of scope: the use of the file.
 
-use saker_config::model::SymlinkPolicy;
-use saker_files::{LinkPolicy, ResolveError, Resolved, Watcher, resolve};
+use saker_files::{ResolveError, Resolved, Watcher, resolve};
 use saker_http::Status;
 use saker_pipeline::Exchange;
+pub use saker_pipeline::link_policy;
 use std::{path::Path, sync::Arc};
 
 /// The directory that paths are resolved against.
@@ -19,15 +19,6 @@ pub fn root(exchange: &Exchange) -> Option<&Path> {
         .as_ref()
         .map(|mapped| &*mapped.root)
         .or(exchange.routing.site.root.as_deref())
-}
-
-pub fn link_policy(policy: SymlinkPolicy) -> LinkPolicy {
-    match policy {
-        SymlinkPolicy::Follow => LinkPolicy::Follow,
-        SymlinkPolicy::OwnerMatch => LinkPolicy::OwnerMatch,
-        SymlinkPolicy::Inside => LinkPolicy::Inside,
-        SymlinkPolicy::Never => LinkPolicy::Never,
-    }
 }
 
 pub fn status_of(error: ResolveError) -> Status {

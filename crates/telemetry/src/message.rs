@@ -268,7 +268,7 @@ messages! {
         "Run `saker explain` to see the rules involved.";
     REQUEST_GIVEN_UP "SK0805" "apache" Error
         "rules exceeded a limit; the request was answered with an error"
-        "The line names the limit; check the .htaccess files and rules in force for the path.";
+        "The line names the limit; check the routes, .htaccess files, and rules in force for the path.";
     ACCESS_REFUSED "SK0810" "apache" Error "access denied by rules"
         "Nothing, if intended; the line names the rule.";
     REMOTE_ADDRESS "SK0811" "apache" Info "ignored a private client address claimed by a proxy"

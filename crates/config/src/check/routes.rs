@@ -8,20 +8,30 @@ use crate::{
     diagnostic::{Diagnostic, Severity},
     model::{PathPattern, Route},
 };
+use saker_matchers::PathIndex;
 
 /// Stands for a star: only a star matches it.
 const STAR: &str = "\0";
 
 pub(super) fn reachable(configuration: &mut Configuration) {
     let shadowed = configuration.sites.iter().flat_map(|site| {
-        site.routes.iter().enumerate().filter_map(|(index, route)| {
-            let earlier = site
-                .routes
+        let index = PathIndex::new(
+            site.routes
                 .iter()
-                .take(index)
-                .find(|earlier| covers(&earlier.pattern, &route.pattern))?;
-            Some(warning(route, earlier))
-        })
+                .map(|route| (!route.is_named_only).then_some(&route.pattern)),
+        );
+        let each = site.routes.iter().enumerate();
+        each.filter(|(_, route)| !route.is_named_only)
+            .filter_map(move |(at, route)| {
+                let mut earlier = index
+                    .candidates(sample(&route.pattern).as_bytes())
+                    .take_while(|earlier| *earlier < at)
+                    .filter_map(|earlier| site.routes.get(earlier));
+                let earlier = earlier.find(|earlier| {
+                    earlier.matcher.is_none() && covers(&earlier.pattern, &route.pattern)
+                })?;
+                Some(warning(route, earlier))
+            })
     });
     let shadowed: Vec<Diagnostic> = shadowed.collect();
     configuration.diagnostics.extend(shadowed);
@@ -40,8 +50,26 @@ fn warning(route: &Route, earlier: &Route) -> Diagnostic {
     warning
 }
 
+/// A path that the pattern matches, with stars as such.
+fn sample(pattern: &PathPattern) -> String {
+    let text = match pattern {
+        PathPattern::Regex(_) => pattern.literal_start().into_owned(),
+        pattern => pattern.to_string().replace('*', STAR),
+    };
+    match text.strip_prefix('/') {
+        Some(_) => text,
+        None => format!("/{text}"),
+    }
+}
+
 /// Returns whether `wide` matches every path that `narrow` matches.
 fn covers(wide: &PathPattern, narrow: &PathPattern) -> bool {
+    if matches!(narrow, PathPattern::Regex(_)) {
+        return wide.is_everything();
+    }
+    if matches!(wide, PathPattern::Regex(_)) {
+        return false;
+    }
     let text = narrow.to_string().replace('*', STAR);
     let matches = |text: &str| wide.captures(text.as_bytes()).is_some();
     match text.strip_prefix(STAR) {

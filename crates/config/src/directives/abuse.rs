@@ -14,7 +14,7 @@ use crate::{
 use saker_ipset::{AddressList, GeoDatabase};
 use std::sync::Arc;
 
-static COUNTRY: Word = Word {
+pub(super) static COUNTRY: Word = Word {
     expects: "a two-letter country code, such as \"DE\"",
     pattern: "^[A-Za-z]{2}$",
     read: |text| match text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_alphabetic()) {

@@ -14,12 +14,14 @@ use crate::{
 static STATUS: KeyKind = KeyKind {
     expects: "statuses from 400 to 599, or the classes 4xx and 5xx",
     pattern: "^([45][0-9][0-9]|[45]xx)$",
+    is_case_sensitive: false,
     read: read_status,
 };
 
 static PAGE: Word = Word {
-    expects: "a path (\"/404.html\"), a text (\"text:...\") or a URL (\"https://...\")",
-    pattern: "^(/|text:|https?://)",
+    expects: "a path (\"/404.html\"), a route (\"@name\"), a text (\"text:...\") or a URL \
+              (\"https://...\")",
+    pattern: "^(/|@|text:|https?://)",
     read: |text| read_page(text).map(Value::parsed),
 };
 
@@ -30,7 +32,7 @@ pub const ROWS: &[Row<Settings>] = &[Row {
     default: Some("{}"),
     example: Some("{ 404 = \"/404.html\", 5xx = \"text:Please come back later.\" }"),
     summary: "Error documents by status or class (`4xx`, `5xx`; a status takes precedence over its \
-              class): a path of the site, `text:` and a text (HTML if it starts with `<`), or a \
+              class): a path of the site, `@` and the name of a route, `text:` and a text (HTML if it starts with `<`), or a \
               URL to redirect to.",
     apache: Some("ErrorDocument"),
     aliases: &["error_page", "handle_errors"],
@@ -83,6 +85,9 @@ fn read_page(text: &str) -> Result<ErrorPage, ValueError> {
     }
     if text.starts_with('/') {
         return Ok(ErrorPage::Path(text.to_owned()));
+    }
+    if let Some(name) = text.strip_prefix('@') {
+        return Ok(ErrorPage::Route(name.into()));
     }
     match text.starts_with("http://") || text.starts_with("https://") {
         true => Ok(ErrorPage::Redirect(text.to_owned())),

@@ -5,12 +5,13 @@
 use crate::{
     context::{FIELD, ROUTE, SITE},
     kind::{KeyKind, Kind, TableKind, Word},
-    model::{FieldEdit, FieldEditAction, Settings},
+    model::{FieldEdit, FieldEditAction, Settings, Template},
     report::Report,
     row::{Draft, Row, Rows},
     value::{Fields, Spanned, Value, ValueError},
 };
 use saker_http::chars;
+use std::sync::Arc;
 
 pub static FIELD_VALUE: Word = Word {
     expects: "the value of a header field",
@@ -21,6 +22,7 @@ pub static FIELD_VALUE: Word = Word {
 static FIELD_NAME: KeyKind = KeyKind {
     expects: "names of header fields",
     pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
+    is_case_sensitive: false,
     read: read_name,
 };
 
@@ -49,7 +51,7 @@ const EDIT: Kind = Kind::OneOf(&[
 static SET_VALUE: Word = Word {
     expects: "a string",
     pattern: "^([^\\x00-\\x1f\\x7f]|\\t)*$",
-    read: |text| value(text).map(|value| Value::parsed((FieldEditAction::Set(value), false))),
+    read: |text| variable_value(text).map(|value| Value::parsed((FieldEditAction::Set(value), false))),
 };
 
 #[derive(Debug, Default)]
@@ -147,10 +149,17 @@ fn merge(edits: &mut Vec<FieldEdit>, given: Spanned) {
             continue;
         };
         edits.retain(|field| !field.name.eq_ignore_ascii_case(&name));
+        let mut action = action;
+        let template = action
+            .value_mut()
+            .and_then(|value| Template::parse(value).ok())
+            .filter(|template| template.text().contains('$'))
+            .map(Arc::new);
         edits.push(FieldEdit {
             name,
             action,
             always,
+            template,
             origin,
         });
     }
@@ -213,7 +222,13 @@ fn read_name(text: &str) -> Result<String, ValueError> {
 }
 
 fn read_value(text: &str) -> Result<Value, ValueError> {
-    value(text).map(Value::Text)
+    variable_value(text).map(Value::Text)
+}
+
+/// A value that may have variables.
+fn variable_value(text: &str) -> Result<String, ValueError> {
+    super::template::template(text)?;
+    value(text)
 }
 
 /// RFC 9110 section 5.5.

@@ -3,7 +3,7 @@
 //! Called by: `load`, once per file.
 //! Out of scope: `[[listener]]`, `[[upstream]]` and `[[site]]`, which have drafts of their own.
 
-use super::acme::AcmeDraft;
+use super::{acme::AcmeDraft, map::MapDraft, matcher::IDENTIFIER};
 use crate::{
     context::{ACME, FILE, LIMITS, LISTENER, PHP, SERVER, SITE, TLS, UPSTREAM},
     kind::Kind,
@@ -24,6 +24,7 @@ pub struct FileDraft {
     pub cache: CacheStore,
     pub abuse: ServerGuard,
     pub dynamic_vhosts: Hosts,
+    pub maps: Vec<(String, MapDraft, Location)>,
     /// Patterns as written.
     pub include: Vec<(String, Location)>,
 }
@@ -99,6 +100,18 @@ pub const ROWS: &[Row<FileDraft>] = &[
         kind: Kind::Section(PHP),
         summary: "PHP processes managed by the server.",
         since: "0.4",
+        ..Row::BASE
+    },
+    Row {
+        name: "map",
+        contexts: FILE,
+        kind: Kind::MapOf(&IDENTIFIER, &super::map::MAP_TABLE),
+        example: Some("{ mobile = { source = \"$http_user_agent\", regex = { \"(?i)android\" = \"1\" } } }"),
+        summary: "Maps from a text to a value, by name.",
+        apache: Some("RewriteMap"),
+        since: "0.5",
+        aliases: &["maps", "geo"],
+        set: |file, given| file.maps.extend(super::map::maps(given)),
         ..Row::BASE
     },
     Row {

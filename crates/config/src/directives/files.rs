@@ -47,6 +47,7 @@ static CHARSET: Word = Word {
 static EXTENSION: KeyKind = KeyKind {
     expects: "file extensions, such as \"webp\"",
     pattern: "^[^/.]+(\\.[^/.]+)*$",
+    is_case_sensitive: false,
     read: read_extension,
 };
 

@@ -4,20 +4,19 @@
 //! Caveat: redirects and routes of a site are matched in the order of the file.
 
 use super::{
+    matcher::{NamedMatchers, REGEX},
     path_pattern::PATTERN,
-    route::{self, REDIRECT_TO, RouteDraft},
+    route::{self, Inherited, ReadRoute, RouteDraft},
+    template::REDIRECT_TO,
 };
 use crate::{
     context::REDIRECT,
     kind::Kind,
-    model::{Route, Settings},
     reader::{Reader, Table},
     row::{self, Draft, Row, Rows},
     source::Location,
     value::{Key, Spanned},
 };
-use std::sync::Arc;
-
 /// A redirect while it is read: a route with different keys.
 #[derive(Debug)]
 pub struct RedirectDraft(RouteDraft);
@@ -37,14 +36,24 @@ pub const ROWS: &[Row<RedirectDraft>] = &[
     Row {
         name: "from",
         contexts: REDIRECT,
-        kind: Kind::Word(&PATTERN),
+        kind: Kind::OneOf(&[Kind::Word(&PATTERN), Kind::ListOf(&Kind::Word(&PATTERN))]),
         example: Some("\"/old/*\""),
-        required: true,
         summary: "Pattern of decoded paths that have moved. `*` matches anything, including \
                   slashes.",
         apache: Some("Redirect, RedirectMatch"),
         aliases: &["path"],
-        set: |redirect, given| redirect.0.set_pattern(given),
+        set: |redirect, given| redirect.0.set_patterns(given),
+        ..Row::BASE
+    },
+    Row {
+        name: "from_regex",
+        contexts: REDIRECT,
+        kind: Kind::Word(&REGEX),
+        example: Some("'^/article/([0-9]+)$'"),
+        summary: "Regular expression (PCRE2) for decoded paths that have moved, instead of `from`.",
+        since: "0.5",
+        aliases: &["path_regex", "regex"],
+        set: |redirect, given| redirect.0.set_patterns(given),
         ..Row::BASE
     },
     Row {
@@ -55,26 +64,25 @@ pub const ROWS: &[Row<RedirectDraft>] = &[
         required: true,
         summary: "Target, as in `redirect` of a route.",
         aliases: &["redirect", "target"],
-        set: |redirect, given| redirect.0.redirect = Some(given.located_text()),
+        set: |redirect, given| redirect.0.redirect = super::map::located(&given),
         ..Row::BASE
     },
 ];
 
-/// Reads one `[[site.redirect]]`. Returns `None` if something is missing, which has been reported.
+/// Reads one `[[site.redirect]]`. Returns nothing if something is missing, which has been reported.
 pub fn read(
     reader: &mut Reader<'_>,
     table: &Table<'_>,
     header: Location,
-    site: &Arc<Settings>,
-) -> Option<Route> {
-    let mut redirect = RedirectDraft(RouteDraft {
-        settings: Settings::clone(site),
-        ..RouteDraft::default()
-    });
+    site: &Inherited,
+    named: &NamedMatchers,
+) -> Vec<ReadRoute> {
+    let mut redirect = RedirectDraft(RouteDraft::below(site));
     reader.fill(table, REDIRECT, &header, &mut redirect);
     let RedirectDraft(mut draft) = redirect;
     if draft.redirect.is_none() {
         draft.status = None;
     }
-    route::finish(reader, draft, header, REDIRECT)
+    route::check_path(reader, table, &draft, &header, REDIRECT);
+    route::finish(reader, draft, header, REDIRECT, (site, named))
 }

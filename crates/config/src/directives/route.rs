@@ -1,27 +1,27 @@
-//! `[[site.route]]`: a path pattern, at most one action, and settings that override the site's.
+//! `[[site.route]]`: conditions, at most one action, and settings that override the site's.
 //!
 //! Called by: `site`, after all other keys of the site have been read.
-//! Caveat: the first route that matches wins; `check/routes` reports unreachable ones.
+//! Caveat: the first route that matches wins; `check/routes` reports unreachable ones. Routes inside
+//! of a route come before it.
 
-use super::{path_pattern::PATTERN, upstream};
+use super::{
+    map::{self, LocatedTemplate},
+    matcher::{self, MATCH_OR_NAME, MatchTree, IDENTIFIER, NamedMatchers, REGEX},
+    path_pattern::PATTERN,
+    route_action,
+    template::{CANDIDATE, CandidateText, REDIRECT_TO, REWRITE, TEXT},
+    upstream,
+};
 use crate::{
     context::{Contexts, REDIRECT, ROUTE},
-    diagnostic::quoted,
     kind::{Kind, Word},
-    model::{Action, PathPattern, Redirect, RedirectPiece, Route, Settings},
+    model::{Action, Matcher, PathPattern, Route, Settings},
     reader::{Reader, Table},
     row::{self, Draft, Row, Rows},
     source::Location,
-    value::{Key, Spanned, Value, ValueError},
+    value::{Key, Spanned, Value},
 };
-use saker_http::Status;
-use std::sync::Arc;
-
-pub static REDIRECT_TO: Word = Word {
-    expects: "a path (\"/new/$1\") or a URL (\"https://...\")",
-    pattern: "^(/|[A-Za-z][A-Za-z0-9+.-]*:|\\$)",
-    read: |text| read_redirect_to(text).map(Value::Text),
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 static MEDIA_TYPE: Word = Word {
     expects: "a media type, such as \"text/html; charset=utf-8\"",
@@ -29,16 +29,28 @@ static MEDIA_TYPE: Word = Word {
     read: |text| super::files::media_type(text).map(Value::Text),
 };
 
+static ROUTE_NAME: Word = Word {
+    expects: "a name of letters, digits, and `_`",
+    pattern: "^[A-Za-z_][A-Za-z0-9_]*$",
+    read: |text| (IDENTIFIER.read)(text).map(Value::Text),
+};
+
 pub const STATUS: Kind = Kind::Integer { min: 200, max: 599 };
 
-const REDIRECT_STATUSES: &[u16] = &[301, 302, 303, 307, 308];
+/// Routes inside of each other.
+const DEPTH_MAX: usize = 8;
 
 /// A route while it is read.
 #[derive(Debug, Default)]
 pub struct RouteDraft {
-    pub pattern: Option<PathPattern>,
-    pub redirect: Option<(String, Location)>,
-    pub respond: Option<(String, Location)>,
+    pub patterns: Vec<(PathPattern, Location)>,
+    pub name: Option<(String, Location)>,
+    pub matcher: Option<(MatchTree, Location)>,
+    pub rewrite: Option<LocatedTemplate>,
+    pub try_files: Option<(Vec<(CandidateText, Location)>, Location)>,
+    pub vars: Vec<(String, LocatedTemplate)>,
+    pub redirect: Option<LocatedTemplate>,
+    pub respond: Option<LocatedTemplate>,
     pub deny: Option<(bool, Location)>,
     pub status: Option<(u16, Location)>,
     pub content_type: Option<(String, Location)>,
@@ -60,17 +72,146 @@ impl Draft for RouteDraft {
     }
 }
 
+/// What a route takes over from the site, or from the route around it.
+#[derive(Clone, Debug, Default)]
+pub struct Inherited {
+    pub settings: Arc<Settings>,
+    pub vars: BTreeMap<String, LocatedTemplate>,
+    patterns: Vec<PathPattern>,
+    matcher: Option<Matcher>,
+    is_internal: bool,
+    depth: usize,
+}
+
+/// A route, and its texts that wait for the names of the whole configuration.
+#[derive(Debug)]
+pub struct ReadRoute {
+    pub route: Route,
+    pub templates: Arc<RouteTemplates>,
+}
+
+/// Locations of a route's texts with variables.
+#[derive(Debug, Default)]
+pub struct RouteTemplates {
+    /// Of `redirect` or `respond`.
+    pub action: Option<Location>,
+    /// Of `rewrite`, or of each element of `try_files`.
+    pub rewrite: Vec<Location>,
+    pub vars: BTreeMap<String, LocatedTemplate>,
+}
+
 pub const ROWS: &[Row<RouteDraft>] = &[
     Row {
         name: "path",
         contexts: ROUTE,
-        kind: Kind::Word(&PATTERN),
+        kind: Kind::OneOf(&[Kind::Word(&PATTERN), Kind::ListOf(&Kind::Word(&PATTERN))]),
         example: Some("\"/img/*\""),
-        required: true,
-        summary: "Pattern of decoded paths. `*` matches anything, including slashes.",
+        summary: "Pattern of decoded paths, or a list of which one must match. `*` matches \
+                  anything, including slashes. Required unless the route has `path_regex`, `match` \
+                  or `name`.",
         apache: Some("<Location>, <LocationMatch>"),
-        aliases: &["match", "prefix", "pattern", "from"],
-        set: |route, given| route.set_pattern(given),
+        aliases: &["prefix", "pattern", "from", "handle", "handle_path", "location"],
+        set: |route, given| route.set_patterns(given),
+        ..Row::BASE
+    },
+    Row {
+        name: "path_regex",
+        contexts: ROUTE,
+        kind: Kind::Word(&REGEX),
+        example: Some("'^/user/(?<id>[0-9]+)$'"),
+        summary: "Regular expression (PCRE2) for decoded paths, instead of `path`. Its groups are \
+                  `$1` to `$9` and `${name}`. If matching takes too many steps, the response is \
+                  500.",
+        apache: Some("<LocationMatch>"),
+        since: "0.5",
+        aliases: &["path_regexp", "regex", "regexp"],
+        set: |route, given| route.set_patterns(given),
+        ..Row::BASE
+    },
+    Row {
+        name: "match",
+        contexts: ROUTE.or(REDIRECT),
+        kind: MATCH_OR_NAME,
+        example: Some("{ method = \"POST\" }"),
+        summary: "Further conditions: a table, or the name of a [site.matcher.NAME], or a list of \
+                  names of which all must match.",
+        apache: Some("<If>, <Limit>"),
+        since: "0.5",
+        aliases: &["matcher", "when", "conditions", "if"],
+        set: |route, given| {
+            let at = given.at.clone();
+            route.matcher = matcher::tree(given).map(|tree| (tree, at));
+        },
+        ..Row::BASE
+    },
+    Row {
+        name: "name",
+        contexts: ROUTE,
+        kind: Kind::Word(&ROUTE_NAME),
+        example: Some("\"app\""),
+        summary: "Name, by which `try_files` and `error_pages` use the route: `@name`. A route \
+                  with a name and without `path`, `path_regex` and `match` is found by its name \
+                  only.",
+        since: "0.5",
+        aliases: &["id"],
+        set: |route, given| route.name = Some(given.located_text()),
+        ..Row::BASE
+    },
+    Row {
+        name: "try_files",
+        contexts: ROUTE,
+        kind: Kind::ListOf(&Kind::Word(&CANDIDATE)),
+        example: Some("[\"$uri\", \"$uri/\", \"/index.php?$args\"]"),
+        summary: "Serve the first of these files that exists below the document root; with a \
+                  slash at its end, a directory. The last element is for all other requests: a \
+                  path (routes are matched again), `=404`, or `@name` for the route of that name. \
+                  Access rules of this route are checked before.",
+        apache: Some("FallbackResource"),
+        since: "0.5",
+        aliases: &["try", "index_fallback", "front_controller", "fallback"],
+        set: |route, given| {
+            let at = given.at.clone();
+            let each = given.list().into_iter();
+            let list = each.filter_map(|one| Some((one.parsed_as()?, one.at)));
+            route.try_files = Some((list.collect(), at));
+        },
+        ..Row::BASE
+    },
+    Row {
+        name: "rewrite",
+        contexts: ROUTE,
+        kind: Kind::Word(&REWRITE),
+        example: Some("\"/index.php?page=$1\""),
+        summary: "Change path and query inside of the server. Without `?`, the query stays as it \
+                  is. Routes are matched again with the new path, at most ten times; with `proxy`, \
+                  the new path goes to the upstream. Access rules of this route are checked \
+                  before.",
+        apache: Some("RewriteRule, Alias"),
+        since: "0.5",
+        aliases: &["uri", "rewrite_to", "rewrites"],
+        set: |route, given| route.rewrite = map::located(&given),
+        ..Row::BASE
+    },
+    Row {
+        name: "vars",
+        contexts: ROUTE,
+        kind: Kind::MapOf(&IDENTIFIER, &Kind::Word(&TEXT)),
+        default: Some("{}"),
+        example: Some("{ backend = \"$host:8080\" }"),
+        summary: "Variables, added to the site's.",
+        since: "0.5",
+        aliases: &["set", "variables"],
+        set: |route, given| route.vars = map::entries(given),
+        ..Row::BASE
+    },
+    Row {
+        name: "route",
+        contexts: ROUTE,
+        kind: Kind::Sections(ROUTE),
+        summary: "Routes inside of this one: they match only what this one matches, start with \
+                  its settings, and come before it.",
+        since: "0.5",
+        aliases: &["routes"],
         ..Row::BASE
     },
     Row {
@@ -78,21 +219,23 @@ pub const ROWS: &[Row<RouteDraft>] = &[
         contexts: ROUTE,
         kind: Kind::Word(&REDIRECT_TO),
         example: Some("\"https://example.org/new/$1\""),
-        summary: "Redirect to this target. `$1` is what the first `*` matched; `$host`, `$path`, \
-                  `$query` (with its `?`) come from the request; `$$` is a dollar sign.",
+        summary: "Redirect to this target. `$1` is what the first `*` or group matched; `$host`, \
+                  `$path`, `$query` (with its `?`) come from the request; `$$` is a dollar sign. \
+                  docs/routes.md lists all variables.",
         apache: Some("Redirect, RedirectMatch"),
         aliases: &["to", "redir"],
-        set: |route, given| route.redirect = Some(given.located_text()),
+        set: |route, given| route.redirect = map::located(&given),
         ..Row::BASE
     },
     Row {
         name: "respond",
         contexts: ROUTE,
-        kind: Kind::Word(&RESPONSE),
+        kind: Kind::Word(&TEXT),
         example: Some("\"pong\\n\""),
-        summary: "Respond with this text.",
+        summary: "Respond with this text, which may have variables; `$$` is a dollar sign. In \
+                  HTML, XML, and JSON, values are escaped.",
         aliases: &["return", "body"],
-        set: |route, given| route.respond = Some(given.located_text()),
+        set: |route, given| route.respond = map::located(&given),
         ..Row::BASE
     },
     Row {
@@ -116,7 +259,7 @@ pub const ROWS: &[Row<RouteDraft>] = &[
         default: Some("false"),
         example: Some("true"),
         summary: "Only for internal redirects (X-Accel-Redirect, X-LiteSpeed-Location, error \
-                  documents); requests from clients get 404.",
+                  documents, `rewrite`, `try_files`); requests from clients get 404.",
         since: "0.4",
         set: |route, given| route.is_internal = given.boolean(),
         ..Row::BASE
@@ -129,7 +272,7 @@ pub const ROWS: &[Row<RouteDraft>] = &[
         summary: "Forward requests to this upstream: the name of an [[upstream]], or the URL of \
                   one server (see `servers` there).",
         apache: Some("ProxyPass, ProxyPassMatch"),
-        aliases: &["proxy_pass", "upstream", "fastcgi_pass"],
+        aliases: &["proxy_pass", "upstream", "fastcgi_pass", "reverse_proxy"],
         set: |route, given| route.proxy = Some(given.located_text()),
         ..Row::BASE
     },
@@ -189,26 +332,77 @@ pub const ROWS: &[Row<RouteDraft>] = &[
     },
 ];
 
-static RESPONSE: Word = Word {
-    expects: "a string",
-    pattern: "",
-    read: |text| Ok(Value::Text(text.to_owned())),
-};
-
-/// Reads one `[[site.route]]`. Returns `None` without a valid pattern or action, which has been
-/// reported.
+/// Reads one `[[site.route]]` and the routes inside of it, which come first. Returns nothing without
+/// a valid pattern or action, which has been reported.
 pub fn read(
     reader: &mut Reader<'_>,
     table: &Table<'_>,
     header: Location,
-    site: &Arc<Settings>,
-) -> Option<Route> {
-    let mut draft = RouteDraft {
-        settings: Settings::clone(site),
-        ..RouteDraft::default()
-    };
+    around: &Inherited,
+    named: &NamedMatchers,
+) -> Vec<ReadRoute> {
+    let mut draft = RouteDraft::below(around);
     reader.fill(table, ROUTE, &header, &mut draft);
-    finish(reader, draft, header, ROUTE)
+    check_path(reader, table, &draft, &header, ROUTE);
+    let inner = reader.sections(table, "route", ROUTE);
+    if inner.is_empty() {
+        return finish(reader, draft, header, ROUTE, (around, named));
+    }
+    if around.depth + 1 >= DEPTH_MAX {
+        let message = format!("routes are nested more than {DEPTH_MAX} deep");
+        reader.error(&header, message, None);
+        return Vec::new();
+    }
+    let inherited = Inherited {
+        settings: Arc::new(draft.settings.clone()),
+        vars: draft.vars_below(around),
+        patterns: draft.patterns_below(around),
+        matcher: draft.matcher_below(reader, around, named),
+        is_internal: draft.is_internal || around.is_internal,
+        depth: around.depth + 1,
+    };
+    // The conditions were resolved, and complaints about them made.
+    draft.matcher = None;
+    let mut routes = Vec::new();
+    for (table, at) in inner {
+        routes.extend(read(reader, table, at, &inherited, named));
+    }
+    let own = Inherited {
+        matcher: inherited.matcher.clone(),
+        ..around.clone()
+    };
+    routes.extend(finish(reader, draft, header, ROUTE, (&own, named)));
+    routes
+}
+
+/// Reports a route that says nothing about the requests it is for.
+pub(super) fn check_path(
+    reader: &mut Reader<'_>,
+    table: &Table<'_>,
+    draft: &RouteDraft,
+    header: &Location,
+    context: Contexts,
+) {
+    let (path, regex) = match context == REDIRECT {
+        true => ("from", "from_regex"),
+        false => ("path", "path_regex"),
+    };
+    let has = |name| reader.is_mentioned(table, name, context);
+    if has(path) && has(regex) && draft.patterns.len() > 1 {
+        let at = draft.patterns.last().map_or(header, |(_, at)| at).clone();
+        let message = format!("both `{path}` and `{regex}`");
+        reader.error(&at, message, Some("keep one of them".into()));
+        return;
+    }
+    if has(path) || has(regex) || has("match") || (context == ROUTE && has("name")) {
+        return;
+    }
+    let example = if context == REDIRECT { "/old/*" } else { "/img/*" };
+    reader.error(
+        header,
+        format!("missing `{path}` {}", context.location()),
+        Some(format!("add {path} = \"{example}\"")),
+    );
 }
 
 pub(super) fn finish(
@@ -216,242 +410,131 @@ pub(super) fn finish(
     mut draft: RouteDraft,
     header: Location,
     context: Contexts,
-) -> Option<Route> {
-    one_action_only(reader, &draft);
-    check_dependents(reader, &draft);
-    if let (Some(pattern), Some((to, at))) = (&draft.pattern, &draft.redirect) {
-        check_stars(reader, pattern, to, at);
-    }
-    let action = action(reader, &draft);
-    super::signed_urls::apply_default_prefix(
-        &mut draft.settings.links.signed,
-        draft.pattern.as_ref(),
+    (around, named): (&Inherited, &NamedMatchers),
+) -> Vec<ReadRoute> {
+    route_action::check(reader, &draft);
+    let (action, rewrite) = (
+        route_action::action(reader, &draft),
+        route_action::rewrite(reader, &draft),
     );
-    let settings = Arc::new(draft.settings);
-    let missing = context == REDIRECT && action == Action::Files;
-    draft.pattern.filter(|_| !missing).map(|pattern| Route {
-        pattern,
-        action,
-        settings,
-        is_internal: draft.is_internal,
-        origin: header.origin(),
-    })
-}
-
-fn one_action_only(reader: &mut Reader<'_>, draft: &RouteDraft) {
-    let redirect = draft.redirect.as_ref().map(|(_, at)| ("redirect", at));
-    let respond = draft.respond.as_ref().map(|(_, at)| ("respond", at));
-    let deny = draft
-        .deny
-        .as_ref()
-        .filter(|(deny, _)| *deny)
-        .map(|(_, at)| ("deny", at));
-    let proxy = draft.proxy.as_ref().map(|(_, at)| ("proxy", at));
-    let mut given: Vec<(&str, &Location)> = [redirect, respond, deny, proxy]
-        .into_iter()
-        .flatten()
-        .collect();
-    given.sort_by_key(|(_, at)| at.span.start);
-    if let [(first, _), (second, at), ..] = given.as_slice() {
-        let help = "a route has one action: keep one of `redirect`, `respond`, `proxy`, `deny`";
-        reader.error(
-            at,
-            format!("this route has both `{first}` and `{second}`"),
-            Some(help.into()),
-        );
-    }
-}
-
-/// Reports keys that have no effect without an action.
-fn check_dependents(reader: &mut Reader<'_>, draft: &RouteDraft) {
-    if let Some((_, at)) = draft
-        .status
-        .as_ref()
-        .filter(|_| draft.redirect.is_none() && draft.respond.is_none())
-    {
-        reader.error(
-            at,
-            "`status` without `redirect` or `respond`",
-            Some("remove it: files have their own status".into()),
-        );
-    }
-    for (name, given) in [
-        ("preserve_host", &draft.preserve_host),
-        ("forwarded_proto", &draft.forwarded_proto),
-    ] {
-        if let Some((_, at)) = given.as_ref().filter(|_| draft.proxy.is_none()) {
-            reader.error(
-                at,
-                format!("`{name}` without `proxy`"),
-                Some("remove it".into()),
-            );
-        }
-    }
-    if let Some((_, at)) = draft
-        .content_type
-        .as_ref()
-        .filter(|_| draft.respond.is_none())
-    {
-        reader.error(
-            at,
-            "`type` without `respond`",
-            Some("for files, see `types` and `default_type`".into()),
-        );
-    }
-}
-
-fn action(reader: &mut Reader<'_>, draft: &RouteDraft) -> Action {
-    if let Some((to, _)) = &draft.redirect {
-        return Action::Redirect(Redirect {
-            status: redirect_status(reader, draft),
-            to: to.clone(),
-        });
-    }
-    if let Some((body, _)) = &draft.respond {
-        let status = draft
-            .status
-            .as_ref()
-            .map_or(Status::OK, |(status, _)| Status(*status));
-        let content_type = draft
-            .content_type
-            .as_ref()
-            .map_or("text/plain; charset=utf-8", |(text, _)| text);
-        if let Some((_, at)) = draft
-            .status
-            .as_ref()
-            .filter(|_| status.forbids_content() && !body.is_empty())
-        {
-            reader.error(
-                at,
-                format!("a {} response has no body", status.0),
-                Some("write respond = \"\"".into()),
-            );
-        }
-        return Action::Respond {
-            status,
-            content_type: content_type.into(),
-            body: body.clone(),
-        };
-    }
-    if let Some((said, _)) = &draft.proxy {
-        let is_on =
-            |given: &Option<(bool, Location)>| given.as_ref().is_none_or(|(is_on, _)| *is_on);
-        return Action::Proxy(upstream::proxy(
-            said.clone(),
-            is_on(&draft.preserve_host),
-            is_on(&draft.forwarded_proto),
-        ));
-    }
-    match draft.deny {
-        Some((true, _)) => Action::Deny,
-        _ => Action::Files,
-    }
-}
-
-fn redirect_status(reader: &mut Reader<'_>, draft: &RouteDraft) -> Status {
-    let Some((status, at)) = &draft.status else {
-        return Status::FOUND;
+    let only = match draft.patterns.as_slice() {
+        [(pattern, _)] => Some(pattern.clone()),
+        _ => None,
     };
-    if !REDIRECT_STATUSES.contains(status) {
-        let help = "301 and 308 are permanent, 302 and 307 temporary, 303 changes any method to \
-                    GET; 307 and 308 keep the method";
-        reader.error(
-            at,
-            format!("invalid redirect status {status}"),
-            Some(help.into()),
-        );
+    super::signed_urls::apply_default_prefix(&mut draft.settings.links.signed, only.as_ref());
+    if context == REDIRECT && action == Action::Files {
+        return Vec::new();
     }
-    Status(*status)
+    let is_named_only =
+        draft.name.is_some() && draft.patterns.is_empty() && draft.matcher.is_none();
+    let matcher = draft.matcher_below(reader, around, named);
+    let mut patterns = draft.patterns_below(around);
+    if patterns.is_empty() {
+        if matcher.is_none() && !is_named_only {
+            return Vec::new();
+        }
+        patterns.push(PathPattern::Prefix(String::new()));
+    }
+    let templates = Arc::new(RouteTemplates {
+        action: draft
+            .redirect
+            .as_ref()
+            .or(draft.respond.as_ref())
+            .map(|(_, at)| at.clone()),
+        rewrite: route_action::locations(&draft),
+        vars: draft.vars_below(around),
+    });
+    let settings = Arc::new(draft.settings);
+    let rewrite = rewrite.map(Arc::new);
+    let route = |(at, pattern)| ReadRoute {
+        route: Route {
+            name: draft
+                .name
+                .as_ref()
+                .filter(|_| at == 0)
+                .map(|(name, _)| name.as_str().into()),
+            is_named_only,
+            matcher: matcher.clone(),
+            rewrite: rewrite.clone(),
+            is_internal: draft.is_internal || around.is_internal,
+            ..Route::new(
+                pattern,
+                action.clone(),
+                Arc::clone(&settings),
+                header.origin(),
+            )
+        },
+        templates: Arc::clone(&templates),
+    };
+    patterns.into_iter().enumerate().map(route).collect()
 }
 
-fn check_stars(reader: &mut Reader<'_>, pattern: &PathPattern, to: &str, at: &Location) {
-    let stars = pattern.stars();
-    let used = Redirect::pieces(to)
-        .unwrap_or_default()
-        .into_iter()
-        .filter_map(|piece| match piece {
-            RedirectPiece::Star(number) => Some(number),
-            _ => None,
-        });
-    if let Some(number) = used.filter(|number| *number > stars).max() {
-        let message = match stars {
-            0 => format!("undefined ${number}: the pattern has no `*`"),
-            1 => format!("undefined ${number}: the pattern has one `*`"),
-            _ => format!("undefined ${number}: the pattern has {stars} `*`"),
-        };
-        reader.error(
-            at,
-            message,
-            Some("`$path` is the whole path of the request".into()),
-        );
+impl Inherited {
+    /// What the routes of a site start with.
+    pub fn of_site(
+        settings: Arc<Settings>,
+        vars: impl IntoIterator<Item = (String, LocatedTemplate)>,
+    ) -> Inherited {
+        Inherited {
+            settings,
+            vars: vars.into_iter().collect(),
+            ..Inherited::default()
+        }
     }
 }
 
 impl RouteDraft {
-    pub(super) fn set_pattern(&mut self, given: Spanned) {
-        self.pattern = given.parsed_as();
-    }
-}
-
-fn read_redirect_to(text: &str) -> Result<String, ValueError> {
-    if text.chars().any(|c| c.is_control() || c == ' ') {
-        return Err(ValueError::with_help(
-            "spaces and control characters are not allowed in a URL",
-            "write %20 for a space",
-        ));
-    }
-    let scheme = text.split_once(':').map(|(scheme, _)| scheme);
-    let has_scheme = scheme.is_some_and(|scheme| {
-        scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-            && scheme
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
-    });
-    if !has_scheme && !text.starts_with(['/', '$']) {
-        let help = || {
-            format!(
-                "write {} or {}",
-                quoted(&format!("/{text}")),
-                quoted(&format!("https://{text}"))
-            )
-        };
-        return Err(ValueError::plain((!text.is_empty()).then(help)));
-    }
-    match Redirect::pieces(text) {
-        Ok(_) => Ok(text.to_owned()),
-        Err(offset) => {
-            let rest: String = text
-                .get(offset..)
-                .unwrap_or_default()
-                .chars()
-                .take(12)
-                .collect();
-            let help = "variables are $1 to $9, $host, $path and $query; $$ is a dollar sign";
-            Err(ValueError::with_help(
-                format!("unknown variable {}", quoted(&rest)),
-                help,
-            ))
+    pub(super) fn below(around: &Inherited) -> RouteDraft {
+        RouteDraft {
+            settings: Settings::clone(&around.settings),
+            ..RouteDraft::default()
         }
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn redirect_targets() {
-        for good in [
-            "/a",
-            "/a/$1?x=$$",
-            "https://$host$path$query",
-            "mailto:a@b",
-            "$path",
-        ] {
-            assert_eq!(read_redirect_to(good).as_deref(), Ok(good));
+    pub(super) fn set_patterns(&mut self, given: Spanned) {
+        for one in given.one_or_many() {
+            let pattern = one.parsed_as();
+            self.patterns
+                .extend(pattern.map(|pattern| (pattern, one.at)));
         }
-        for bad in ["", "a", "/a b", "/$", "/$0", "/$foo", "//\n"] {
-            assert!(read_redirect_to(bad).is_err(), "{bad}");
+    }
+
+    fn vars_below(&self, around: &Inherited) -> BTreeMap<String, LocatedTemplate> {
+        let mut vars = around.vars.clone();
+        vars.extend(self.vars.iter().cloned());
+        vars
+    }
+
+    fn patterns_below(&self, around: &Inherited) -> Vec<PathPattern> {
+        match self.patterns.is_empty() {
+            true => around.patterns.clone(),
+            false => self
+                .patterns
+                .iter()
+                .map(|(pattern, _)| pattern.clone())
+                .collect(),
+        }
+    }
+
+    /// The own conditions and those around. A route with a path of its own must also match a path
+    /// of the route around it.
+    fn matcher_below(
+        &self,
+        reader: &mut Reader<'_>,
+        around: &Inherited,
+        named: &NamedMatchers,
+    ) -> Option<Matcher> {
+        let mut all: Vec<Matcher> = around.matcher.iter().cloned().collect();
+        if !self.patterns.is_empty() && !around.patterns.is_empty() {
+            all.push(Matcher::Path(around.patterns.clone().into()));
+        }
+        if let Some((tree, at)) = &self.matcher {
+            all.push(matcher::resolve(reader, tree.clone(), at, named));
+        }
+        match all.len() {
+            0 => None,
+            1 => all.pop(),
+            _ => Some(Matcher::All(all.into())),
         }
     }
 }

@@ -4,7 +4,13 @@
 //! with a copy of the site's settings.
 
 use super::{
-    listener, redirect, route, signed_urls,
+    listener,
+    map::{self, LocatedTemplate},
+    matcher::{self, IDENTIFIER, MATCH_TABLE, MatchTree},
+    redirect,
+    route::{self, Inherited, RouteTemplates},
+    signed_urls,
+    template::TEXT,
     tls::{self, SiteTlsDraft},
 };
 use crate::{
@@ -12,7 +18,7 @@ use crate::{
     kind::{Kind, Word},
     model::{
         AccessLog, Action, Address, ByHost, CanonicalPort, HostPattern, HttpsRedirect, Listener,
-        PathPattern, PhpUse, Route, Settings, Site, SiteName, SiteTls,
+        PhpUse, Rewrite, Route, Settings, Site, SiteName, SiteTls,
     },
     reader::{Reader, Table, table_in},
     row::{self, Draft, Row, Rows},
@@ -46,7 +52,11 @@ pub struct SiteDraft {
     pub site_tls: SiteTls,
     pub https_redirect: Option<(Status, Location)>,
     pub settings: Settings,
+    pub matchers: Vec<(String, MatchTree, Location)>,
+    pub vars: Vec<(String, LocatedTemplate)>,
     pub routes: Vec<Route>,
+    /// Of each route.
+    pub route_templates: Vec<Arc<RouteTemplates>>,
     pub at: Location,
 }
 
@@ -136,6 +146,36 @@ pub const ROWS: &[Row<SiteDraft>] = &[
         ..Row::BASE
     },
     Row {
+        name: "matcher",
+        contexts: SITE,
+        kind: Kind::MapOf(&IDENTIFIER, &MATCH_TABLE),
+        default: Some("{}"),
+        example: Some("{ office = { client = \"192.0.2.0/24\" } }"),
+        summary: "Named conditions on requests, for `match` of routes and redirects.",
+        since: "0.5",
+        aliases: &["matchers"],
+        set: |site, given| {
+            let each = given.map().into_iter();
+            site.matchers = each
+                .filter_map(|(name, one)| Some((name, one.parsed_as()?, one.at)))
+                .collect();
+        },
+        ..Row::BASE
+    },
+    Row {
+        name: "vars",
+        contexts: SITE,
+        kind: Kind::MapOf(&IDENTIFIER, &Kind::Word(&TEXT)),
+        default: Some("{}"),
+        example: Some("{ shop = \"https://shop.example.org\" }"),
+        summary: "Variables: texts that other texts with variables use as `$name`.",
+        apache: Some("Define"),
+        since: "0.5",
+        aliases: &["set", "variables"],
+        set: |site, given| site.vars = map::entries(given),
+        ..Row::BASE
+    },
+    Row {
         name: "https_redirect",
         contexts: SITE,
         kind: Kind::OneOf(&[Kind::Boolean, Kind::Integer { min: 301, max: 308 }]),
@@ -173,14 +213,18 @@ pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: Location) -> Sit
     all.extend(redirects);
     all.sort_by_key(|(_, at, _)| at.span.start);
     signed_urls::apply_default_prefix(&mut site.settings.links.signed, None);
-    let settings = Arc::new(site.settings.clone());
+    let named = matcher::resolve_all(reader, std::mem::take(&mut site.matchers));
+    let inherited = Inherited::of_site(Arc::new(site.settings.clone()), site.vars.clone());
     for (table, at, context) in all {
-        let route = if context == ROUTE {
-            route::read(reader, table, at, &settings)
+        let routes = if context == ROUTE {
+            route::read(reader, table, at, &inherited, &named)
         } else {
-            redirect::read(reader, table, at, &settings)
+            redirect::read(reader, table, at, &inherited, &named)
         };
-        site.routes.extend(route);
+        for read in routes {
+            site.routes.push(read.route);
+            site.route_templates.push(read.templates);
+        }
     }
     check(reader, table, &site);
     site.site_tls = tls::finish(reader, &site.tls, table_in(table, "tls"));
@@ -257,12 +301,12 @@ fn pattern_of(root: &Path) -> Option<Option<HostPattern>> {
 /// Returns whether some request may be served from files: by a route, or because no route before
 /// the end matches everything.
 fn needs_root(site: &SiteDraft) -> bool {
-    let everything = |pattern: &PathPattern| matches!(pattern, PathPattern::Prefix(prefix) if prefix.is_empty() || prefix == "/");
     for route in &site.routes {
-        if route.action == Action::Files {
+        let is_rewritten = matches!(route.rewrite.as_deref(), Some(Rewrite::To(_)));
+        if route.action == Action::Files && !is_rewritten {
             return true;
         }
-        if everything(&route.pattern) {
+        if route.pattern.is_everything() && route.matcher.is_none() && !route.is_named_only {
             return false;
         }
     }
@@ -281,7 +325,10 @@ impl SiteDraft {
             site_tls: SiteTls::default(),
             https_redirect: None,
             settings: Settings::default(),
+            matchers: Vec::new(),
+            vars: Vec::new(),
             routes: Vec::new(),
+            route_templates: Vec::new(),
             at,
         }
     }

@@ -3,7 +3,7 @@
 //! Called by: route selection, `check` and `explain`.
 //! Out of scope: the keys (`directives/route`).
 
-use super::Upstream;
+use super::{Template, Upstream};
 use saker_http::Status;
 use std::{fmt, sync::Arc};
 
@@ -16,7 +16,7 @@ pub enum Action {
     Respond {
         status: Status,
         content_type: String,
-        body: String,
+        body: Template,
     },
     /// Forwards to an upstream.
     Proxy(Proxy),
@@ -49,91 +49,62 @@ impl fmt::Display for Action {
     }
 }
 
+/// A redirect of the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirect {
     pub status: Status,
-    /// A path or an absolute URI. `$1`… are the captures of the stars, `$host`, `$path` (as sent),
-    /// `$query` (with its question mark, or empty) are parts of the request, `$$` is a dollar sign.
-    pub to: String,
+    /// A path or an absolute URI.
+    pub to: Template,
 }
 
-/// A part of [`Redirect::to`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RedirectPiece<'t> {
-    Text(&'t str),
-    /// The capture of the nth star (from 1 to 9) of the pattern.
-    Star(usize),
-    Host,
-    Path,
-    Query,
+/// A change of the path inside of the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rewrite {
+    To(RewriteTarget),
+    /// The first candidate that exists, or else the fallback.
+    TryFiles {
+        candidates: Vec<Candidate>,
+        fallback: Fallback,
+    },
 }
 
-impl Redirect {
-    /// Splits a target into pieces. The error is the offset of a dollar sign that starts no
-    /// variable; a loaded configuration has none.
-    pub fn pieces(to: &str) -> Result<Vec<RedirectPiece<'_>>, usize> {
-        let mut pieces = Vec::new();
-        let mut rest = to;
-        while let Some((text, after)) = rest.split_once('$') {
-            let offset = to.len() - after.len() - 1;
-            if !text.is_empty() {
-                pieces.push(RedirectPiece::Text(text));
+/// Target of an internal redirect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RewriteTarget {
+    /// Decoded path.
+    pub path: Template,
+    /// Replaces the query; `None`: it stays as it is.
+    pub query: Option<Template>,
+}
+
+/// A path below the document root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    pub path: Template,
+    /// A directory; otherwise a regular file.
+    pub is_directory: bool,
+}
+
+/// What happens if no candidate exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fallback {
+    Status(Status),
+    Target(RewriteTarget),
+    /// The route with this name.
+    Route(Box<str>),
+}
+
+/// Describes the change in `check` and `explain`.
+impl fmt::Display for Rewrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rewrite::To(target) => write!(f, "rewrite to {}", target.path),
+            Rewrite::TryFiles { candidates, .. } => {
+                f.write_str("try_files")?;
+                candidates
+                    .iter()
+                    .try_for_each(|candidate| write!(f, " {}", candidate.path))
             }
-            let (piece, length) = reference(after).ok_or(offset)?;
-            pieces.push(piece);
-            rest = &after[length..];
         }
-        if !rest.is_empty() {
-            pieces.push(RedirectPiece::Text(rest));
-        }
-        Ok(pieces)
-    }
-}
-
-/// The variable after a dollar sign, and its length (in ASCII, so that it never splits a
-/// character).
-fn reference(after: &str) -> Option<(RedirectPiece<'static>, usize)> {
-    const NAMES: [(&str, RedirectPiece<'static>); 4] = [
-        ("host", RedirectPiece::Host),
-        ("path", RedirectPiece::Path),
-        ("query", RedirectPiece::Query),
-        ("$", RedirectPiece::Text("$")),
-    ];
-    if let Some(digit @ b'1'..=b'9') = after.bytes().next() {
-        return Some((RedirectPiece::Star(usize::from(digit - b'0')), 1));
-    }
-    NAMES
-        .into_iter()
-        .find(|(name, _)| after.starts_with(name))
-        .map(|(name, piece)| (piece, name.len()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces() {
-        use RedirectPiece::{Host, Path, Query, Star, Text};
-        let all = vec![
-            Text("https://"),
-            Host,
-            Path,
-            Query,
-            Text("/a"),
-            Star(1),
-            Text("0"),
-            Text("$"),
-            Text("z"),
-        ];
-        assert_eq!(
-            Redirect::pieces("https://$host$path$query/a$10$$z"),
-            Ok(all)
-        );
-        assert_eq!(Redirect::pieces(""), Ok(vec![]));
-        assert_eq!(Redirect::pieces("/a$x"), Err(2));
-        assert_eq!(Redirect::pieces("/a$"), Err(2));
-        assert_eq!(Redirect::pieces("/$0"), Err(1));
-        assert_eq!(Redirect::pieces("/$é"), Err(1));
     }
 }

@@ -19,8 +19,8 @@ mod link_protection;
 mod listener;
 mod media;
 mod modsecurity;
-mod path_pattern;
 mod php;
+mod routes;
 mod server;
 mod settings;
 mod site;
@@ -33,7 +33,7 @@ pub use crate::origin::{Origin, Sourced};
 pub use abuse::{Evasive, ServerGuard};
 pub use access::{AccessControl, AccessRules, Addresses, Consequence};
 pub use account::{Account, HostAccounts};
-pub use action::{Action, Proxy, Redirect, RedirectPiece};
+pub use action::{Action, Candidate, Fallback, Proxy, Redirect, Rewrite, RewriteTarget};
 pub use authorize::Authorize;
 pub use bot_protection::{CHALLENGE_PLACE, Challenge, LoginAction, Logins, Robots, Visitors};
 pub use cache::{CacheOffer, CacheStore, CacheUse};
@@ -48,8 +48,8 @@ pub use link_protection::{
 pub use listener::{Address, Congestion, Http3, Listener};
 pub use media::{FlvStart, Media};
 pub use modsecurity::{ModSecurity, ModSecurityMode, RulesText};
-pub use path_pattern::PathPattern;
 pub use php::{Php, PhpKind, PhpPool, PhpPools, PhpProgram, PhpSet, PhpUse, PhpValue};
+pub use saker_matchers::{Matcher, PathPattern, Template};
 pub use saker_net::program::ProgramUser;
 pub use server::{
     AccessLog, AccessLogTarget, Affinity, ErrorLog, LogCondition, LogLevel, NamedLog, NamedSocket,
@@ -59,7 +59,8 @@ pub use settings::{
     CodedTags, Compression, CompressionCoding, EntityTagParts, ErrorPage, FieldEdit,
     FieldEditAction, Files, SendFiles, Settings, SymlinkPolicy, Underscores,
 };
-pub use site::{CanonicalPort, HttpsRedirect, Route, Site};
+pub use routes::{Route, Routes};
+pub use site::{CanonicalPort, HttpsRedirect, Site};
 pub use site_name::SiteName;
 pub use throttle::{Excess, Rate, RequestRate, Throttle};
 pub use tls::{

@@ -4,11 +4,11 @@
 //! Caveat: shared by `Arc`; a route has its own copy.
 
 use super::{
-    AccessControl, Authorize, CacheUse, Links, ModSecurity, Origin, PhpUse, ProgramUser, Throttle,
-    Visitors,
+    AccessControl, Authorize, CacheUse, Links, ModSecurity, Origin, PhpUse, ProgramUser, Template,
+    Throttle, Visitors,
 };
 use saker_http::Status;
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
 
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
@@ -233,7 +233,22 @@ pub struct FieldEdit {
     pub action: FieldEditAction,
     /// Also on error responses (nginx's `always`).
     pub always: bool,
+    /// The value with variables, which route selection replaces by a text. An edit that still has
+    /// one is not applied.
+    pub template: Option<Arc<Template>>,
     pub origin: Origin,
+}
+
+impl FieldEditAction {
+    /// The value of the edit; `None` for a removal.
+    pub fn value_mut(&mut self) -> Option<&mut String> {
+        match self {
+            FieldEditAction::Set(value)
+            | FieldEditAction::Append(value)
+            | FieldEditAction::SetIfAbsent(value) => Some(value),
+            FieldEditAction::Remove => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -244,6 +259,20 @@ pub enum ErrorPage {
     Text(String),
     /// 302 to an absolute URI.
     Redirect(String),
+    /// The route with this name, served with the error's status.
+    Route(Box<str>),
+}
+
+/// For traces and the log.
+impl fmt::Display for ErrorPage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ErrorPage::Path(path) => f.write_str(path),
+            ErrorPage::Text(_) => f.write_str("a text"),
+            ErrorPage::Redirect(to) => f.write_str(to),
+            ErrorPage::Route(name) => write!(f, "@{name}"),
+        }
+    }
 }
 
 impl Settings {

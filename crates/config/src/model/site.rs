@@ -4,7 +4,7 @@
 //! Out of scope: choosing the site for a host (`host_table`).
 
 use super::{
-    AccessLog, Action, Address, ByHost, Limits, Origin, PathPattern, Settings, SiteName, SiteTls,
+    AccessLog, Address, ByHost, Limits, Origin, Routes, Settings, SiteName, SiteTls,
 };
 use saker_http::Status;
 use saker_telemetry::{error_log::SiteLog, forensic_log::ForensicLog};
@@ -52,7 +52,7 @@ pub struct Site {
     /// Redirects plain HTTP requests to HTTPS.
     pub https_redirect: Option<HttpsRedirect>,
     /// The first match wins.
-    pub routes: Arc<[Route]>,
+    pub routes: Routes,
     /// Settings of requests that match no route.
     pub settings: Arc<Settings>,
     pub origin: Origin,
@@ -77,7 +77,7 @@ impl Site {
             tls: Arc::default(),
             limits: None,
             https_redirect: None,
-            routes: Arc::default(),
+            routes: Routes::default(),
             settings: Arc::default(),
             origin,
         }
@@ -92,15 +92,4 @@ pub struct HttpsRedirect {
     pub status: Status,
     /// Port of the first TLS listener of the site; 443 is omitted from the URL.
     pub port: u16,
-}
-
-#[derive(Clone, Debug)]
-pub struct Route {
-    pub pattern: PathPattern,
-    pub action: Action,
-    /// The site's settings, overridden by the route's.
-    pub settings: Arc<Settings>,
-    /// Only for internal redirects; requests from clients get 404.
-    pub is_internal: bool,
-    pub origin: Origin,
 }

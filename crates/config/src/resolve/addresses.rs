@@ -8,10 +8,14 @@ use crate::{
     configuration::Configuration,
     diagnostic::{Diagnostic, Severity},
     directives::site::SiteDraft,
-    model::{AccessControl, AccessRules, Addresses, Origin},
+    model::{AccessControl, AccessRules, Addresses, Matcher, Origin},
 };
 use saker_ipset::{AddressList, GeoDatabase, ListFault};
-use std::{collections::HashMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// Reads the databases and lists of `[abuse]` and of all sites and routes, and reports those that
 /// can't be read.
@@ -31,6 +35,8 @@ pub(super) fn resolve(configuration: &mut Configuration) {
     }
     let mut lists = Lists::default();
     all_addresses(configuration).for_each(|addresses| lists.read(addresses));
+    let sets = attach_sets(configuration, &mut lists, &databases);
+    configuration.diagnostics.extend(sets);
     configuration.diagnostics.extend(lists.unreadable);
     configuration.lists = lists.known.into_values().collect();
     configuration.databases = databases;
@@ -77,6 +83,34 @@ fn all_addresses(configuration: &mut Configuration) -> impl Iterator<Item = &mut
     }))
 }
 
+/// Gives the matchers of clients their lists and databases.
+fn attach_sets(
+    configuration: &Configuration,
+    lists: &mut Lists,
+    databases: &[Arc<GeoDatabase>],
+) -> Vec<Diagnostic> {
+    let mut missing = Vec::new();
+    for (site, route) in configuration
+        .sites
+        .iter()
+        .flat_map(|site| site.routes.iter().map(move |route| (site, route)))
+    {
+        let Some(matcher) = &route.matcher else {
+            continue;
+        };
+        matcher.visit(&mut |inner| {
+            let Matcher::Client(set) = inner else { return };
+            let all = set.files.iter().map(|path| lists.list(path)).collect();
+            set.attach(all, databases.to_vec());
+            if !set.countries.is_empty() && databases.is_empty() {
+                let message = "locating clients needs a database: `geoip` in [abuse] names none";
+                missing.push(Diagnostic::new(Severity::Error, &site.at, message.into(), None));
+            }
+        });
+    }
+    missing
+}
+
 /// Files of addresses that were read, by path.
 #[derive(Default)]
 struct Lists {
@@ -95,15 +129,21 @@ impl Lists {
                 .collect(),
         );
         for list in &mut addresses.lists {
-            if let Some(known) = self.known.get(list.path()) {
-                *list = Arc::clone(known);
-                continue;
-            }
-            if let Err(fault) = list.refresh() {
-                self.unreadable.push(diagnostic(fault));
-            }
-            self.known.insert(list.path().to_owned(), Arc::clone(list));
+            *list = self.list(list.path());
         }
+    }
+
+    /// The list of a file, which is read the first time.
+    fn list(&mut self, path: &Path) -> Arc<AddressList> {
+        if let Some(known) = self.known.get(path) {
+            return Arc::clone(known);
+        }
+        let list = Arc::new(AddressList::new(path.to_owned()));
+        if let Err(fault) = list.refresh() {
+            self.unreadable.push(diagnostic(fault));
+        }
+        self.known.insert(path.to_owned(), Arc::clone(&list));
+        list
     }
 }
 

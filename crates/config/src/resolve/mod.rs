@@ -4,6 +4,7 @@
 
 mod addresses;
 mod modsecurity;
+mod templates;
 mod upstreams;
 
 use crate::configuration::Configuration;
@@ -12,4 +13,5 @@ pub(crate) fn all(configuration: &mut Configuration) {
     upstreams::resolve(configuration);
     addresses::resolve(configuration);
     modsecurity::resolve(configuration);
+    templates::resolve(configuration);
 }

@@ -286,6 +286,7 @@ fn edits_of_fields_are_in_every_head() {
         name: name.into(),
         action,
         always: false,
+        template: None,
         origin: Origin::built_in(),
     };
     let fields = vec![

@@ -19,7 +19,8 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-http3", 2),
     ("saker-cgi", 2),
     ("saker-config", 2),
-    ("saker-ap-expr", 2),
+    ("saker-ap-expr", 1),
+    ("saker-matchers", 2),
     ("saker-cache-store", 2),
     ("saker-database", 2),
     ("saker-dynamic-vhosts", 3),
@@ -62,6 +63,7 @@ const NEIGHBOURS: &[(&str, &str)] = &[
     ("saker-telemetry", "saker-net"),
     ("saker-http-mux", "saker-http"),
     ("saker-apache", "saker-apache-model"),
+    ("saker-config", "saker-matchers"),
     ("saker-cli", "saker-control"),
     ("saker-cli", "saker-serving"),
 ];

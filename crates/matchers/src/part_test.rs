@@ -1,0 +1,261 @@
+//! Tests of a header field, a query parameter, or a cookie.
+//!
+//! Called by: matchers, and cached routes, which run recorded tests again for later requests.
+//! Caveat: repeated fields are one text, joined by `, `. Of repeated parameters and cookies, one
+//! that passes is enough.
+//! Out of scope: trailers.
+
+use crate::{
+    PathPattern,
+    evaluation::{Evaluation, MatchError},
+    parameters::{cookies, parameters},
+};
+use saker_ap_expr::{
+    LimitReached, Pattern, PatternError, PatternOptions, Predicate, RequestPart, TextPredicate,
+};
+use std::{rc::Rc, sync::Arc};
+
+/// A question about one text.
+#[derive(Clone, Debug)]
+pub enum ValueTest {
+    Present,
+    Absent,
+    Equals(Box<str>),
+    /// A text with `*` for any run of bytes.
+    Stars(PathPattern),
+    Matches(Pattern),
+}
+
+impl ValueTest {
+    /// Parses `text`, `te*t`, `~regex`, or `~*caseless regex`.
+    pub fn parse(text: &str) -> Result<ValueTest, PatternError> {
+        if let Some(pattern) = text.strip_prefix('~') {
+            let (pattern, caseless) = match pattern.strip_prefix('*') {
+                Some(rest) => (rest, true),
+                None => (pattern, false),
+            };
+            return Pattern::compile(pattern, PatternOptions::caseless(caseless))
+                .map(ValueTest::Matches);
+        }
+        Ok(match text.contains('*') {
+            true => ValueTest::Stars(PathPattern::new(text)),
+            false => ValueTest::Equals(text.into()),
+        })
+    }
+
+    /// Tests a text; `None`: there is none.
+    pub fn holds(&self, text: Option<&[u8]>) -> Result<bool, LimitReached> {
+        Ok(match (self, text) {
+            (ValueTest::Absent, text) => text.is_none(),
+            (_, None) => false,
+            (ValueTest::Present, _) => true,
+            (ValueTest::Equals(wanted), Some(text)) => text == wanted.as_bytes(),
+            (ValueTest::Stars(stars), Some(text)) => stars.is_match(text)?,
+            (ValueTest::Matches(pattern), Some(text)) => pattern.is_match(text)?,
+        })
+    }
+}
+
+/// The part of a request whose values are tested.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A header field, by its name in lower case.
+    Field(Box<str>),
+    /// A query parameter, by its decoded name.
+    Parameter(Box<str>),
+    Cookie(Box<str>),
+}
+
+/// Tests of which one must hold.
+#[derive(Debug)]
+pub struct PartTest {
+    pub source: Source,
+    pub tests: Box<[ValueTest]>,
+}
+
+impl PartTest {
+    fn part(&self) -> Option<RequestPart> {
+        match &self.source {
+            Source::Field(name) => RequestPart::of_field(name.as_bytes()),
+            Source::Parameter(_) => Some(RequestPart::Query),
+            Source::Cookie(_) => RequestPart::of_field(b"cookie"),
+        }
+    }
+
+    /// Tests the text of the part as received.
+    fn holds(&self, text: Option<&[u8]>) -> Result<bool, LimitReached> {
+        match &self.source {
+            Source::Field(_) => self.any(text),
+            Source::Parameter(name) => {
+                let values = parameters(text.unwrap_or_default())
+                    .filter(|(known, _)| **known == *name.as_bytes());
+                self.any_of(values.map(|(_, value)| value))
+            }
+            Source::Cookie(name) => {
+                let values =
+                    cookies(text.unwrap_or_default()).filter(|(known, _)| *known == name.as_bytes());
+                self.any_of(values.map(|(_, value)| value))
+            }
+        }
+    }
+
+    fn any(&self, text: Option<&[u8]>) -> Result<bool, LimitReached> {
+        for test in &self.tests {
+            if test.holds(text)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn any_of(&self, values: impl Iterator<Item = impl AsRef<[u8]>>) -> Result<bool, LimitReached> {
+        let mut is_absent = true;
+        for value in values {
+            is_absent = false;
+            if self.any(Some(value.as_ref()))? {
+                return Ok(true);
+            }
+        }
+        match is_absent {
+            true => self.any(None),
+            false => Ok(false),
+        }
+    }
+}
+
+/// Evaluates the test and records it.
+pub(crate) fn matches(
+    test: &Arc<PartTest>,
+    evaluation: &mut Evaluation<'_>,
+) -> Result<bool, MatchError> {
+    if evaluation.is_exhausted() {
+        return Err(LimitReached.into());
+    }
+    let facts = evaluation.facts;
+    let Some(part) = test.part() else {
+        // The host has a matcher of its own, which reads its canonical form.
+        return Ok(test.any(Some(facts.host()))?);
+    };
+    let field;
+    let text = match &part {
+        RequestPart::Field(name) => {
+            field = facts.request_field(name.as_bytes());
+            field.as_deref()
+        }
+        _ => facts.query(),
+    };
+    evaluation.charge(text.map_or(0, <[u8]>::len));
+    let result = test.holds(text)?;
+    match (&test.source, &*test.tests) {
+        (Source::Field(_), [ValueTest::Present]) => {
+            evaluation.record(part, Predicate::Present, result)
+        }
+        (Source::Field(_), [ValueTest::Absent]) => {
+            evaluation.record(part, Predicate::Present, !result)
+        }
+        (Source::Field(_), [ValueTest::Equals(text)]) if !text.is_empty() => {
+            evaluation.record(part, Predicate::Equals(text.as_bytes().into()), result)
+        }
+        _ => evaluation.record(
+            part,
+            Predicate::Other(Rc::new(RecordedTest(Arc::clone(test)))),
+            result,
+        ),
+    }
+    Ok(result)
+}
+
+#[derive(Debug)]
+struct RecordedTest(Arc<PartTest>);
+
+impl TextPredicate for RecordedTest {
+    fn holds(&self, text: Option<&[u8]>) -> Option<bool> {
+        self.0.holds(text).ok()
+    }
+
+    fn identify(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"matcher\0");
+        out.extend((Arc::as_ptr(&self.0) as usize).to_ne_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn test(source: Source, texts: &[&str]) -> PartTest {
+        PartTest {
+            source,
+            tests: texts
+                .iter()
+                .map(|text| ValueTest::parse(text).unwrap())
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn values() {
+        let cases = [
+            ("abc", "abc", true),
+            ("abc", "abcd", false),
+            ("a*", "abc", true),
+            ("*b*", "abc", true),
+            ("~^A", "abc", false),
+            ("~*^A", "abc", true),
+            ("~b$", "abc\n", false),
+        ];
+        for (test, text, expected) in cases {
+            let test = ValueTest::parse(test).unwrap();
+            assert_eq!(test.holds(Some(text.as_bytes())), Ok(expected), "{test:?} {text}");
+            assert_eq!(test.holds(None), Ok(false));
+        }
+        assert!(ValueTest::parse("~(").is_err());
+    }
+
+    #[test]
+    fn parameters_in_every_spelling() {
+        let debug = test(Source::Parameter("de bug".into()), &["1", "x+y"]);
+        for (query, expected) in [
+            ("de+bug=1", true),
+            ("a=b&de%20bug=%31", true),
+            ("de%20bug=0&de%20bug=1", true),
+            ("de+bug=x%2By", true),
+            ("de+bug=x+y", false),
+            ("de+bug", false),
+            ("xde+bug=1", false),
+            ("", false),
+        ] {
+            assert_eq!(debug.holds(Some(query.as_bytes())), Ok(expected), "{query}");
+        }
+        let absent = PartTest {
+            source: Source::Parameter("a".into()),
+            tests: [ValueTest::Absent].into(),
+        };
+        assert_eq!(absent.holds(Some(b"b=1")), Ok(true));
+        assert_eq!(absent.holds(None), Ok(true));
+        assert_eq!(absent.holds(Some(b"%61")), Ok(false));
+    }
+
+    #[test]
+    fn cookies_by_name() {
+        let cookie = test(Source::Cookie("session".into()), &["a*"]);
+        for (text, expected) in [
+            ("session=abc", true),
+            ("x=1; session=abc", true),
+            ("x=1;session=abc ;y=2", true),
+            ("xsession=abc", false),
+            ("Session=abc", false),
+            ("session", false),
+        ] {
+            assert_eq!(cookie.holds(Some(text.as_bytes())), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_takes_too_long_has_no_result() {
+        let slow = test(Source::Field("x".into()), &["~^(a+)+$"]);
+        let text = [b"a".repeat(4000), b"!".to_vec()].concat();
+        assert_eq!(slow.holds(Some(&text)), Err(LimitReached));
+        assert_eq!(RecordedTest(Arc::new(slow)).holds(Some(&text)), None);
+    }
+}
