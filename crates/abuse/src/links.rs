@@ -52,7 +52,7 @@ fn referrer(exchange: &mut Exchange, rule: &Arc<Referrers>) -> Verdict {
         host: exchange.host.clone(),
     };
     let said = request_conditions::joined(exchange.head.view(), "referer").map(Cow::into_owned);
-    let is_allowed = allowed.holds(said.as_deref());
+    let is_allowed = allowed.holds(said.as_deref()).unwrap_or(false);
     exchange.depends_on_field_test("referer", Predicate::Other(Rc::new(allowed)), is_allowed);
     if is_allowed {
         exchange.trace("abuse", None, || "`referrers` allows this".into());

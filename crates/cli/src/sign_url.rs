@@ -193,9 +193,9 @@ fn rule(model: &Model, host: &[u8], path: &[u8]) -> Option<Arc<SignedUrls>> {
     sites.find_map(|(index, _)| {
         let site = model.sites.get(index)?;
         let matching = |route: &&Route| route.pattern.captures(path).is_some();
-        let settings = site
-            .routes
-            .iter()
+        let candidates = site.routes.candidates(path);
+        let settings = candidates
+            .filter_map(|at| site.routes.get(at))
             .find(matching)
             .map_or(&site.settings, |route| &route.settings);
         settings.links.signed.clone()

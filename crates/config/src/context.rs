@@ -40,6 +40,7 @@ pub const BOT_VERIFICATION: Contexts = Contexts(1 << 34);
 pub const TRIGGER: Contexts = Contexts(1 << 27);
 pub const MATCHER: Contexts = Contexts(1 << 48);
 pub const MAP: Contexts = Contexts(1 << 49);
+pub const REQUEST: Contexts = Contexts(1 << 50);
 pub const DYNAMIC_VHOSTS: Contexts = Contexts(1 << 29);
 
 impl Contexts {
@@ -202,6 +203,12 @@ pub const CONTEXTS: &[ContextRow] = &[
         "[site.route.match]",
         "Conditions on requests, of which all must hold. `[site.matcher.NAME]` gives conditions a \
          name, by which `match` uses them: `match = \"NAME\"`.",
+    ),
+    context(
+        REQUEST,
+        "request",
+        "[site.route.request]",
+        "Edits of the request before the action of the route: for programs, upstreams, and files.",
     ),
     context(
         MAP,

@@ -82,7 +82,7 @@ pub fn is_missing(exchange: &Exchange, call: &UpstreamRequest, known: &KnownScri
         .route
         .and_then(|at| exchange.routing.site.routes.get(at));
     let is_for_files = route.is_some_and(|route| {
-        matches!(route.pattern, PathPattern::Suffix(_)) && matches!(route.action, Action::Proxy(_))
+        route.pattern.is_for_scripts() && matches!(route.action, Action::Proxy(_))
     });
     let (Some(script), Some(root), true) =
         (&call.script, &exchange.routing.site.root, is_for_files)

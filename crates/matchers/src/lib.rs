@@ -28,7 +28,7 @@ pub use parameters::{edit_parameters, ParameterEdit};
 pub use part_test::{PartTest, Source, ValueTest};
 pub use path_index::PathIndex;
 pub use path_pattern::PathPattern;
-pub use sink::{BodySink, BodySyntax, FieldSink, Nature, PathSink, QuerySink, Sink, TextSink, UrlSink};
+pub use sink::{encode_component, BodySink, BodySyntax, FieldSink, Nature, PathSink, QuerySink, Sink, TextSink, UrlSink};
 pub use template::{Names, Template, TemplateError};
 pub use time_window::{TimeWindow, parse_days, parse_hours};
 pub use value_map::{MapPatterns, ValueMap};

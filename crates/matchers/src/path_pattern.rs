@@ -70,6 +70,18 @@ impl PathPattern {
         matches!(self, PathPattern::Prefix(prefix) if prefix.is_empty() || prefix == "/")
     }
 
+    /// Returns true if the pattern is for files by the end of their names: `*.php`, `\\.php$`.
+    pub fn is_for_scripts(&self) -> bool {
+        match self {
+            PathPattern::Suffix(_) => true,
+            PathPattern::Regex(pattern) => {
+                let text = pattern.text();
+                text.ends_with(b"php$") || text.ends_with(b"php)$")
+            }
+            _ => false,
+        }
+    }
+
     /// Returns the text that all matching paths start with; empty if there is none.
     pub fn literal_start(&self) -> Cow<'_, str> {
         match self {

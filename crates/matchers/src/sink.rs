@@ -43,7 +43,7 @@ fn percent(byte: u8, out: &mut Vec<u8>) {
 }
 
 /// Appends a text as one component of a query: unreserved characters and slashes stay.
-pub(crate) fn encode_component(text: &[u8], out: &mut Vec<u8>) {
+pub fn encode_component(text: &[u8], out: &mut Vec<u8>) {
     for byte in text {
         match byte {
             byte if byte.is_ascii_alphanumeric() || b"-._~/".contains(byte) => out.push(*byte),

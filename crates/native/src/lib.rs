@@ -6,13 +6,14 @@
 //! (`saker-config`).
 
 mod forward_auth;
+mod request_edits;
 mod rewriting;
 mod routes;
 mod variable_fields;
 
 use saker_files::Watcher;
 use saker_pipeline::{
-    Authorizer, Exchange, Response, Rules, Step,
+    Authorizer, Exchange, Response, Rules, Step, Verdict,
     respond::{built_in_page, is_redirect},
 };
 use std::rc::Rc;
@@ -48,7 +49,13 @@ impl Rules for NativeRules {
     }
 
     fn fixups<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
-        rewriting::rewrite(exchange, &self.watcher).into()
+        match rewriting::rewrite(exchange, &self.watcher) {
+            Verdict::Pass => match request_edits::apply(exchange, &self.watcher) {
+                Ok(()) => Step::PASS,
+                Err(error) => Verdict::Answer(routes::failed(exchange, &error)).into(),
+            },
+            verdict => verdict.into(),
+        }
     }
 
     fn own_page(&self, _: &Exchange, response: Response) -> Response {

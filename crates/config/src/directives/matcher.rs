@@ -59,7 +59,7 @@ pub static REGEX: Word = Word {
     read: |text| read_regex(text).map(|pattern| Value::parsed(PathPattern::Regex(pattern))),
 };
 
-static METHOD: Word = Word {
+pub static METHOD: Word = Word {
     expects: "a method, such as \"GET\"",
     pattern: "^[A-Z][A-Z-]*$",
     read: read_method,
@@ -78,7 +78,7 @@ const TEST: Kind = Kind::OneOf(&[
     Kind::ListOf(&Kind::Word(&TEST_TEXT)),
 ]);
 
-static FIELD: KeyKind = KeyKind {
+pub static FIELD: KeyKind = KeyKind {
     expects: "names of header fields",
     pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
     is_case_sensitive: false,
@@ -89,7 +89,7 @@ static FIELD: KeyKind = KeyKind {
 };
 
 /// Names of parameters and cookies.
-static ANY_NAME: KeyKind = KeyKind {
+pub static ANY_NAME: KeyKind = KeyKind {
     expects: "names",
     pattern: "",
     is_case_sensitive: true,

@@ -31,6 +31,7 @@ pub(crate) mod path_pattern;
 pub(crate) mod php;
 pub(crate) mod redirect;
 pub(crate) mod refusal;
+pub(crate) mod request_edits;
 pub(crate) mod route;
 pub(crate) mod route_action;
 pub(crate) mod server;
@@ -72,6 +73,7 @@ static DIRECTIVES: LazyLock<Vec<Directive>> = LazyLock::new(|| {
     all.extend(directives(route::ROWS));
     all.extend(directives(redirect::ROWS));
     all.extend(directives(matcher::ROWS));
+    all.extend(directives(request_edits::ROWS));
     all.extend(directives(map::ROWS));
     all.extend(directives(authorize::ROWS));
     all.extend(directives(upstream::ROWS));

@@ -8,6 +8,7 @@ use super::{
     map::{self, LocatedTemplate},
     matcher::{self, MATCH_OR_NAME, MatchTree, IDENTIFIER, NamedMatchers, REGEX},
     path_pattern::PATTERN,
+    request_edits::{REQUEST_TABLE, RequestDraft},
     route_action,
     template::{CANDIDATE, CandidateText, REDIRECT_TO, REWRITE, TEXT},
     upstream,
@@ -49,6 +50,7 @@ pub struct RouteDraft {
     pub rewrite: Option<LocatedTemplate>,
     pub try_files: Option<(Vec<(CandidateText, Location)>, Location)>,
     pub vars: Vec<(String, LocatedTemplate)>,
+    pub request: Option<RequestDraft>,
     pub redirect: Option<LocatedTemplate>,
     pub respond: Option<LocatedTemplate>,
     pub deny: Option<(bool, Location)>,
@@ -98,6 +100,7 @@ pub struct RouteTemplates {
     /// Of `rewrite`, or of each element of `try_files`.
     pub rewrite: Vec<Location>,
     pub vars: BTreeMap<String, LocatedTemplate>,
+    pub request: Option<RequestDraft>,
 }
 
 pub const ROWS: &[Row<RouteDraft>] = &[
@@ -202,6 +205,17 @@ pub const ROWS: &[Row<RouteDraft>] = &[
         since: "0.5",
         aliases: &["set", "variables"],
         set: |route, given| route.vars = map::entries(given),
+        ..Row::BASE
+    },
+    Row {
+        name: "request",
+        contexts: ROUTE,
+        kind: Kind::Table(&REQUEST_TABLE),
+        example: Some("{ headers = { X-Tenant = \"$1\" }, query = { debug = false } }"),
+        summary: "Edit the request before the action of the route.",
+        since: "0.5",
+        aliases: &["request_header", "request_headers", "proxy_set_header", "header_up"],
+        set: |route, given| route.request = given.parsed_as(),
         ..Row::BASE
     },
     Row {
@@ -443,6 +457,7 @@ pub(super) fn finish(
             .map(|(_, at)| at.clone()),
         rewrite: route_action::locations(&draft),
         vars: draft.vars_below(around),
+        request: draft.request.take(),
     });
     let settings = Arc::new(draft.settings);
     let rewrite = rewrite.map(Arc::new);

@@ -20,6 +20,7 @@ mod listener;
 mod media;
 mod modsecurity;
 mod php;
+mod request_edits;
 mod routes;
 mod server;
 mod settings;
@@ -59,6 +60,7 @@ pub use settings::{
     CodedTags, Compression, CompressionCoding, EntityTagParts, ErrorPage, FieldEdit,
     FieldEditAction, Files, SendFiles, Settings, SymlinkPolicy, Underscores,
 };
+pub use request_edits::{Edits, RequestEdits};
 pub use routes::{Route, Routes};
 pub use site::{CanonicalPort, HttpsRedirect, Site};
 pub use site_name::SiteName;

@@ -3,7 +3,7 @@
 //! Called by: route selection, handlers, `check`, and `explain`.
 //! Out of scope: the keys (`directives/route`).
 
-use super::{Action, Matcher, Origin, PathPattern, Rewrite, Settings};
+use super::{Action, Matcher, Origin, PathPattern, RequestEdits, Rewrite, Settings};
 use saker_matchers::PathIndex;
 use std::{collections::HashMap, ops::Deref, sync::Arc};
 
@@ -20,6 +20,8 @@ pub struct Route {
     /// Change of the path before the action.
     pub rewrite: Option<Arc<Rewrite>>,
     pub action: Action,
+    /// Edits of the request before the action.
+    pub request: Option<Arc<RequestEdits>>,
     /// The site's settings, overridden by the route's.
     pub settings: Arc<Settings>,
     /// Only for internal redirects; requests from clients get 404.
@@ -44,6 +46,7 @@ impl Route {
             matcher: None,
             rewrite: None,
             action,
+            request: None,
             settings,
             is_internal: false,
             keeps_captures: false,

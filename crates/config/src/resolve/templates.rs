@@ -9,10 +9,14 @@ use crate::{
     diagnostic::{Diagnostic, Severity, quoted},
     directives::{
         map::{LocatedTemplate, MapDraft},
+        request_edits::{Edit, RequestDraft},
         route::RouteTemplates,
         site::SiteDraft,
     },
-    model::{Action, ErrorPage, Fallback, Rewrite, RewriteTarget, Route, Settings, Template},
+    model::{
+        Action, Edits, ErrorPage, Fallback, RequestEdits, Rewrite, RewriteTarget, Route, Settings,
+        Template,
+    },
     source::{Location, Source},
     suggest,
 };
@@ -250,6 +254,13 @@ impl Linker {
             captures = !matches!(route.action, Action::Files);
             *rewrite = Arc::new(linked);
         }
+        if let Some(request) = &templates.request {
+            let edits = self.request(request, &names);
+            captures |= !edits.fields.is_empty()
+                || !edits.parameters.is_empty()
+                || !edits.cookies.is_empty();
+            route.request = Some(Arc::new(edits));
+        }
         let has_fields = route.settings.fields.iter().any(|edit| edit.template.is_some());
         if has_fields {
             self.fields(Arc::make_mut(&mut route.settings), &names);
@@ -295,6 +306,25 @@ impl Linker {
                     fallback,
                 }
             }
+        }
+    }
+
+    fn request(&mut self, request: &RequestDraft, names: &Names) -> RequestEdits {
+        let mut edits = |list: &[Edit]| -> Edits {
+            list.iter()
+                .map(|(name, value)| {
+                    let value = value
+                        .as_ref()
+                        .map(|(template, at)| self.link(template, at, names));
+                    (name.as_str().into(), value)
+                })
+                .collect()
+        };
+        RequestEdits {
+            fields: edits(&request.headers),
+            parameters: edits(&request.query),
+            cookies: edits(&request.cookies),
+            method: request.method.as_deref().map(Into::into),
         }
     }
 

@@ -117,6 +117,21 @@ fn with_an_access_log() {
     is_one_recv_and_one_send(&count_on_one_connection(&saker, "GET", &[], 200));
 }
 
+/// Conditions that look at the request and don't hold, a map, and variables in fields.
+#[test]
+fn with_routes_that_do_not_match() {
+    let _alone = crate::alone();
+    let routes = "\n[site.vars]\na = \"$host\"\n[site.headers]\nX-A = \"$a\"\n\
+                  [[site.route]]\npath_regex = '^/(a+)+$'\ndeny = true\n\
+                  [[site.route]]\npath = \"/small.html\"\ndeny = true\n\
+                  match = { any = [{ header = { X-Tag = \"~^a\" } }, { cookie = { a = \"c\" } }, { client = \"192.0.2.1\" }] }\n\
+                  [[site.route]]\npath = \"/*\"\nmatch = { query = { q = true }, method = \"GET\" }\ndeny = true\n";
+    let saker = start(&(plain("") + routes));
+    is_one_recv_and_one_send(&count_on_one_connection(&saker, "GET", &[], 200));
+    let fields = [("X-Tag", "b"), ("Cookie", "a=b")];
+    is_one_recv_and_one_send(&count_on_one_connection(&saker, "GET", &fields, 200));
+}
+
 #[test]
 fn with_throttling_that_does_not_bite() {
     let _alone = crate::alone();

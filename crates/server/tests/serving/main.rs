@@ -50,6 +50,7 @@ mod neighbours;
 mod php;
 mod php_messages;
 mod quic;
+mod route_matchers;
 mod scenarios;
 mod sendfile;
 mod testssl;

@@ -1,0 +1,236 @@
+//! Routes by conditions: an answer from the route cache is the one that the full dispatch of the
+//! same request gives, whatever the routes, whatever came before; and what conditions cost.
+//!
+//! Each request is sent twice: as it is, and with `Content-Length: 0`, which the route cache never
+//! answers. Route sets and requests are generated; the seed is printed with a failure.
+//! `SAKER_RULE_PAIRS` sets how many pairs are compared.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
+
+use crate::operate;
+use saker_testkit::{Client, Response, Saker, TempDir};
+use std::{
+    env, fs,
+    net::SocketAddr,
+    time::{Duration, SystemTime},
+};
+
+const PAIRS: usize = 2000;
+const REQUESTS_PER_SET: usize = 100;
+
+/// Chance with a seed (xorshift64*).
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, count: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % count
+    }
+
+    fn one<'t>(&mut self, of: &[&'t str]) -> &'t str {
+        of[self.below(of.len())]
+    }
+}
+
+const PATHS: [&str; 6] = [
+    "path = '/a/*'",
+    "path = ['/a/b.html', '*.txt']",
+    "path_regex = '^/a/(.)[.]html$'",
+    "path_regex = '(?i)B'",
+    "path = '*'",
+    "path = '/a/b*'",
+];
+const CONDITIONS: [&str; 18] = [
+    "header = { X-Tag = 'one' }",
+    "header = { X-Tag = ['t*', '~^[0-9]'] }",
+    "header = { X-Tag = false }",
+    "header = { User-Agent = '~*bot', X-Tag = true }",
+    "query = { q = true }",
+    "query = { q = '~^(a|b)$' }",
+    "query = { r = false }",
+    "cookie = { s = 'x*' }",
+    "client = '127.0.0.2'",
+    "client = ['127.0.0.3', '192.0.2.0/24']",
+    "method = ['GET', 'POST']",
+    "method = 'HEAD'",
+    "scheme = 'https'",
+    "protocol = 'HTTP/1.1'",
+    "expression = \"$http_user_agent =~ /bot/ or $args == ''\"",
+    "file = '/a/b.html'",
+    "hours = '00:00-12:00'",
+    "host = '*.test'",
+];
+const ACTIONS: [&str; 8] = [
+    "respond = 'text'",
+    "respond = 'device $device'",
+    "redirect = '/to/$uri?x=$arg_q'",
+    "rewrite = '/a/c.html'",
+    "try_files = ['$uri', '/a/b.html', '=404']",
+    "headers = { X-Route = 'route $device $host' }",
+    "headers = { X-Query = 'q=$arg_q', X-Scheme = '$scheme' }",
+    "deny = true",
+];
+
+fn condition(chance: &mut Chance, depth: usize) -> String {
+    let one = |chance: &mut Chance| chance.one(&CONDITIONS).to_owned();
+    if depth == 0 {
+        return one(chance);
+    }
+    match chance.below(5) {
+        0 => format!("not = {{ {} }}", condition(chance, depth - 1)),
+        1 => format!(
+            "any = [{{ {} }}, {{ {} }}]",
+            condition(chance, depth - 1),
+            condition(chance, depth - 1)
+        ),
+        2 => format!(
+            "all = [{{ {} }}, {{ {} }}]",
+            condition(chance, depth - 1),
+            condition(chance, depth - 1)
+        ),
+        _ => one(chance),
+    }
+}
+
+fn routes(chance: &mut Chance) -> String {
+    let mut text = String::new();
+    for _ in 0..1 + chance.below(5) {
+        text.push_str(&format!("[[site.route]]\n{}\n", chance.one(&PATHS)));
+        if chance.below(4) > 0 {
+            text.push_str(&format!("match = {{ {} }}\n", condition(chance, 2)));
+        }
+        text.push_str(chance.one(&ACTIONS));
+        text.push('\n');
+    }
+    text
+}
+
+fn configuration(routes: &str) -> String {
+    format!(
+        "[server]\nstate_dir = \"{{dir}}/state\"\n[map.device]\nsource = \"$http_user_agent\"\ndefault = \"desktop\"\n\
+         regex = {{ '(?i)bot' = \"robot\" }}\n[[listener]]\naddress = \"{{address}}\"\n[[site]]\nroot = \"{{dir}}/www\"\n{routes}"
+    )
+}
+
+fn start(routes: &str) -> Saker {
+    let dir = TempDir::new("route-matchers").unwrap();
+    for name in ["a/b.html", "a/c.html", "a/x.txt", "small.html"] {
+        let path = dir.write(&format!("www/{name}"), name).unwrap();
+        // Long enough ago for strong validators.
+        let before = SystemTime::now() - Duration::from_secs(3600);
+        let file = fs::File::options().write(true).open(path);
+        file.unwrap().set_modified(before).unwrap();
+    }
+    operate::native(&configuration(routes)).workers(1).start(dir)
+}
+
+/// The target and the request fields of one request.
+fn request(chance: &mut Chance) -> (String, Vec<(&'static str, &'static str)>) {
+    let path = chance.one(&["/a/b.html", "/a/b.html", "/a/c.html", "/a/x.txt", "/a/%62.html"]);
+    let query = chance.one(&["", "", "?q=a", "?q=c", "?r=1&%71=b", "?q"]);
+    let values: [(&str, &[&str]); 4] = [
+        ("User-Agent", &["a bot", "Mozilla", "A BOT"]),
+        ("X-Tag", &["one", "two", "3", "other"]),
+        ("Cookie", &["s=x1", "t=1; s=y", "t=1"]),
+        ("Host", &["a.test", "localhost"]),
+    ];
+    let mut fields = Vec::new();
+    for (name, values) in values {
+        if chance.below(3) > 0 {
+            fields.push((name, chance.one(values)));
+        }
+    }
+    (format!("{path}{query}"), fields)
+}
+
+/// The parts of a response that must be equal. Dates may differ by a second.
+fn essence(response: &Response) -> (u16, Vec<(String, String)>, Vec<u8>) {
+    let mut fields: Vec<(String, String)> = response
+        .fields
+        .iter()
+        .filter(|(name, _)| !name.eq_ignore_ascii_case("date"))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.clone()))
+        .collect();
+    fields.sort();
+    (response.status, fields, response.body.clone())
+}
+
+fn hits(saker: &Saker) -> usize {
+    let state = saker.dir.join("state").display().to_string();
+    let output = operate::saker(["status", "--prometheus", "--state-dir", &state]);
+    let text = operate::stdout(&output);
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("saker_resource_cache_hits_total"))
+        .unwrap_or_else(|| panic!("{text}{}", operate::stderr(&output)));
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn cached_answers_are_those_of_full_dispatch() {
+    let number = |name: &str| env::var(name).ok().and_then(|text| text.parse().ok());
+    let seed = number("SAKER_RULE_SEED").unwrap_or(0x20A_2026);
+    let pairs = number("SAKER_RULE_PAIRS").map_or(PAIRS, |pairs: u64| pairs as usize);
+    let mut chance = Chance(seed);
+    let mut all_hits = 0;
+    for set in 0..pairs.div_ceil(REQUESTS_PER_SET) {
+        let routes = routes(&mut chance);
+        let saker = start(&routes);
+        let mut clients: Vec<Client> = (1..=3)
+            .map(|from| {
+                let source = SocketAddr::from(([127, 0, 0, from], 0));
+                Client::connect_from(source, saker.server.address()).unwrap()
+            })
+            .collect();
+        for _ in 0..REQUESTS_PER_SET {
+            let from = chance.below(3);
+            let (target, fields) = request(&mut chance);
+            let method = chance.one(&["GET", "GET", "GET", "HEAD"]);
+            let mut ask =
+                |fields: &[(&str, &str)]| clients[from].request(method, &target, fields).unwrap();
+            let answer = ask(&fields);
+            let full = [fields.as_slice(), &[("Content-Length", "0")]].concat();
+            assert_eq!(
+                essence(&answer),
+                essence(&ask(&full)),
+                "seed {seed:#x}, set {set}: {method} {target} {fields:?} from 127.0.0.{}\n{routes}",
+                from + 1
+            );
+        }
+        all_hits += hits(&saker);
+    }
+    assert!(
+        all_hits > pairs / 30,
+        "{all_hits} hits of {pairs}: too few to compare anything"
+    );
+}
+
+/// Conditions that don't hold leave answers in the route cache.
+#[test]
+fn files_stay_cached_behind_conditions() {
+    let conditions: String = CONDITIONS
+        .iter()
+        .filter(|one| !["hours", "file", "host"].iter().any(|key| one.starts_with(key)))
+        .map(|one| {
+            format!("[[site.route]]\npath = '/small.html'\nmatch = {{ host = 'x.test', {one} }}\ndeny = true\n")
+        })
+        .collect();
+    let fields = "[[site.route]]\npath = '/small.html'\nmatch = { header = { X-Tag = 'no' }, \
+                  query = { q = true }, cookie = { s = true }, client = '192.0.2.1' }\ndeny = true\n\
+                  [[site.route]]\npath = '/small.html'\nmatch = { header = { X-Tag = ['no', 'n*'] } }\ndeny = true\n\
+                  [[site.route]]\npath = '/small.html'\nmatch = { any = [{ query = { q = true } }, { cookie = { s = true } }, { client = '192.0.2.1' }] }\ndeny = true\n";
+    let saker = start(&format!("{conditions}{fields}"));
+    let mut client = saker.connect().unwrap();
+    let before = hits(&saker);
+    for number in 0..20 {
+        let tag = format!("tag{}", number % 3);
+        let response = client
+            .request("GET", "/small.html?a=b", &[("X-Tag", &tag), ("Cookie", "a=b")])
+            .unwrap();
+        assert_eq!(response.status, 200);
+    }
+    let hits = hits(&saker) - before;
+    assert!(hits >= 16, "{hits} hits");
+}
