@@ -70,6 +70,7 @@ fn to(
     };
     trace(exchange, route, &path);
     (exchange.path, exchange.query) = (path, query);
+    exchange.routing.tried_files = None;
     if route.action == Action::Files {
         return Ok(Verdict::Restart);
     }

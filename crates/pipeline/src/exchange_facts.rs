@@ -186,11 +186,20 @@ impl Facts for ExchangeFacts<'_> {
     }
 
     fn is_as_received(&self, part: &RequestPart) -> bool {
-        let head = &self.exchange.head;
-        !head.is_edited()
-            && (*part != RequestPart::Query
-                || self.exchange.query.as_deref()
-                    == request_conditions::query(head.view().target()))
+        let (head, client) = (&self.exchange.head, &self.exchange.client);
+        if head.is_edited() {
+            return false;
+        }
+        match part {
+            RequestPart::Query => {
+                let sent = request_conditions::query(head.view().target());
+                self.exchange.query.as_deref() == sent
+            }
+            // A trusted proxy may name another client in each request of a connection, whose own
+            // address cached routes are tested with.
+            RequestPart::ClientAddress => client.address.ip() == client.peer.ip(),
+            _ => true,
+        }
     }
 
     fn local_time(&self) -> LocalTime {

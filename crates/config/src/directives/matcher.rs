@@ -174,7 +174,9 @@ impl MatchDraft {
             let tests = tests(one);
             let part = match source(name.into()) {
                 // The canonical host, whatever its spelling in the field.
-                Source::Field(name) if &*name == "host" => Matcher::Host(tests.into()),
+                Source::Field(name) if &*name == "host" => {
+                    Matcher::Host(tests.into_iter().map(lowercase).collect())
+                }
                 source => Matcher::Part(Arc::new(PartTest {
                     source,
                     tests: tests.into(),
