@@ -127,7 +127,7 @@ impl Kind {
             Kind::PathOrProgram => "a path or \"|command\"".into(),
             Kind::Choice(words) => alternatives(words.iter().map(|word| quoted(word)).collect()),
             Kind::Word(word) => word.expects.into(),
-            Kind::OneOf(kinds) => alternatives(kinds.iter().map(Kind::expects).collect()),
+            Kind::OneOf(kinds) => one_of(kinds),
             Kind::ListOf(kind) => format!("a list [...], each element {}", kind.expects()),
             Kind::MapOf(key, kind) => format!("a table {{ {} = {} }}", key.expects, kind.expects()),
             Kind::Section(context) | Kind::Table(TableKind { context, .. }) => {
@@ -135,6 +135,27 @@ impl Kind {
             }
             Kind::Sections(context) => format!("tables {}", context.described().header),
         }
+    }
+}
+
+/// One value, or a list of such values, is described once.
+fn one_of(kinds: &[Kind]) -> String {
+    let is_repetition = |kind: &&Kind| match kind {
+        Kind::ListOf(element) => kinds
+            .iter()
+            .any(|other| other.expects() == element.expects()),
+        _ => false,
+    };
+    let words = alternatives(
+        kinds
+            .iter()
+            .filter(|kind| !is_repetition(kind))
+            .map(Kind::expects)
+            .collect(),
+    );
+    match kinds.iter().any(|kind| is_repetition(&kind)) {
+        true => format!("{words}, or a list of these"),
+        false => words,
     }
 }
 

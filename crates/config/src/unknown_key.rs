@@ -65,7 +65,9 @@ fn similar(catalog: Catalog, key: &str, context: Contexts) -> Option<String> {
     if let Some(name) = suggest::nearest(key, catalog.within(context).map(|row| row.name)) {
         return Some(format!("did you mean `{name}`?"));
     }
-    let name = suggest::nearest(key, catalog.iter().map(|row| row.name))?;
+    // Every short word is near to another one.
+    let elsewhere = catalog.iter().map(|row| row.name);
+    let name = suggest::nearest(key, elsewhere.filter(|name| name.len() > 3))?;
     let home = catalog
         .iter()
         .find(|row| row.name == name)?

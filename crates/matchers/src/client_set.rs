@@ -9,7 +9,12 @@
 use crate::evaluation::Evaluation;
 use saker_ap_expr::{Dependency, Predicate, RequestPart, Subnet, TextPredicate};
 use saker_ipset::{AddressList, AddressSet, GeoDatabase, place_of};
-use std::{net::IpAddr, path::PathBuf, rc::Rc, sync::{Arc, OnceLock}};
+use std::{
+    net::IpAddr,
+    path::PathBuf,
+    rc::Rc,
+    sync::{Arc, OnceLock},
+};
 
 /// Networks up to this number are recorded one by one, which is faster than a lookup of the text.
 const SINGLE_TESTS_MAX: usize = 8;
@@ -35,7 +40,10 @@ impl ClientSet {
                 .iter()
                 .filter_map(|text| Subnet::parse(text.as_bytes()).ok())
                 .collect(),
-            set: networks.iter().filter_map(|text| text.parse().ok()).collect(),
+            set: networks
+                .iter()
+                .filter_map(|text| text.parse().ok())
+                .collect(),
             files: files.into(),
             countries: countries.into(),
             attached: OnceLock::new(),

@@ -17,6 +17,8 @@ mod path_index;
 mod path_pattern;
 mod sink;
 mod template;
+#[cfg(test)]
+mod tests;
 mod time_window;
 mod value_map;
 mod variable;
@@ -24,11 +26,14 @@ mod variable;
 pub use client_set::ClientSet;
 pub use evaluation::{Captures, Evaluation, FileKind, MatchError, RequestFacts};
 pub use matcher::{FileTest, Matcher};
-pub use parameters::{edit_parameters, ParameterEdit};
+pub use parameters::{ParameterEdit, edit_parameters};
 pub use part_test::{PartTest, Source, ValueTest};
 pub use path_index::PathIndex;
 pub use path_pattern::PathPattern;
-pub use sink::{encode_component, BodySink, BodySyntax, FieldSink, Nature, PathSink, QuerySink, Sink, TextSink, UrlSink};
+pub use sink::{
+    BodySink, BodySyntax, FieldSink, Nature, PathSink, QuerySink, Sink, TextSink, UrlSink,
+    encode_component,
+};
 pub use template::{Names, Template, TemplateError};
 pub use time_window::{TimeWindow, parse_days, parse_hours};
 pub use value_map::{MapPatterns, ValueMap};

@@ -141,13 +141,19 @@ impl Evaluation<'_> {
     }
 }
 
+/// Only GET and HEAD are answered from cached routes, so a test that has the same result for both
+/// is not recorded.
 fn method(methods: &[Box<str>], evaluation: &mut Evaluation<'_>) -> bool {
+    let has = |method: &str| methods.iter().any(|wanted| **wanted == *method);
+    let is_recorded = has("GET") != has("HEAD");
     let variable = saker_ap_expr::Variable::RequestMethod;
     let value = evaluation.facts.variable(variable).unwrap_or_default();
     methods.iter().any(|wanted| {
         let result = *value == *wanted.as_bytes();
-        let test = Predicate::Equals(wanted.as_bytes().into());
-        evaluation.record(RequestPart::Method, test, result);
+        if is_recorded && ["GET", "HEAD"].contains(&&**wanted) {
+            let test = Predicate::Equals(wanted.as_bytes().into());
+            evaluation.record(RequestPart::Method, test, result);
+        }
         result
     })
 }
@@ -182,10 +188,14 @@ fn file(test: &FileTest, evaluation: &mut Evaluation<'_>) -> Result<bool, MatchE
 
 fn evaluate(expression: &Expression, evaluation: &mut Evaluation<'_>) -> Result<bool, MatchError> {
     let mut inner = ExpressionEvaluation::recording_tests(evaluation.facts);
-    let result = expression.evaluate(&mut inner).map_err(|error| MatchError {
-        message: error.message,
-    })?;
-    evaluation.dependencies.merge_without_vary(&inner.dependencies);
+    let result = expression
+        .evaluate(&mut inner)
+        .map_err(|error| MatchError {
+            message: error.message,
+        })?;
+    evaluation
+        .dependencies
+        .merge_without_vary(&inner.dependencies);
     Ok(result)
 }
 

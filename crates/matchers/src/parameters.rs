@@ -66,11 +66,19 @@ pub enum ParameterEdit {
 
 /// Returns the query with edits applied. Everything else stays as it is, byte for byte. `None`:
 /// nothing is left of it.
-pub fn edit_parameters(query: Option<&[u8]>, edits: &[(Box<str>, ParameterEdit)]) -> Option<Vec<u8>> {
+pub fn edit_parameters(
+    query: Option<&[u8]>,
+    edits: &[(Box<str>, ParameterEdit)],
+) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(query.map_or(0, <[u8]>::len) + 16);
-    let is_edited =
-        |name: &[u8]| edits.iter().any(|(edited, _)| edited.as_bytes() == &*decoded(name));
-    for (name, value) in raw_parameters(query.unwrap_or_default()).filter(|(name, _)| !is_edited(name)) {
+    let is_edited = |name: &[u8]| {
+        edits
+            .iter()
+            .any(|(edited, _)| edited.as_bytes() == &*decoded(name))
+    };
+    for (name, value) in
+        raw_parameters(query.unwrap_or_default()).filter(|(name, _)| !is_edited(name))
+    {
         separate(&mut out);
         out.extend_from_slice(name);
         if let Some(value) = value {
@@ -129,7 +137,10 @@ mod tests {
             edit_parameters(query.map(str::as_bytes), &edits)
                 .map(|query| String::from_utf8(query).unwrap())
         };
-        assert_eq!(edit(Some("a=1&b&%61=2"), &[("a", None)]).as_deref(), Some("b"));
+        assert_eq!(
+            edit(Some("a=1&b&%61=2"), &[("a", None)]).as_deref(),
+            Some("b")
+        );
         assert_eq!(edit(Some("a=1"), &[("a", None)]), None);
         assert_eq!(edit(None, &[("a&", Some("x"))]).as_deref(), Some("a%26=x"));
         assert_eq!(

@@ -92,8 +92,8 @@ impl PartTest {
                 self.any_of(values.map(|(_, value)| value))
             }
             Source::Cookie(name) => {
-                let values =
-                    cookies(text.unwrap_or_default()).filter(|(known, _)| *known == name.as_bytes());
+                let values = cookies(text.unwrap_or_default())
+                    .filter(|(known, _)| *known == name.as_bytes());
                 self.any_of(values.map(|(_, value)| value))
             }
         }
@@ -206,7 +206,11 @@ mod tests {
         ];
         for (test, text, expected) in cases {
             let test = ValueTest::parse(test).unwrap();
-            assert_eq!(test.holds(Some(text.as_bytes())), Ok(expected), "{test:?} {text}");
+            assert_eq!(
+                test.holds(Some(text.as_bytes())),
+                Ok(expected),
+                "{test:?} {text}"
+            );
             assert_eq!(test.holds(None), Ok(false));
         }
         assert!(ValueTest::parse("~(").is_err());

@@ -142,10 +142,11 @@ mod tests {
 
     #[test]
     fn in_the_order_of_the_configuration() {
-        let patterns: Vec<PathPattern> =
-            ["/a/b/*", "*.png", "/a/*", "/a/b/c", "/b", "*", "/a/b/x*y", "/a/bb/*"]
-                .map(PathPattern::new)
-                .into();
+        let patterns: Vec<PathPattern> = [
+            "/a/b/*", "*.png", "/a/*", "/a/b/c", "/b", "*", "/a/b/x*y", "/a/bb/*",
+        ]
+        .map(PathPattern::new)
+        .into();
         let index = index(&patterns);
         let of = |path: &str| index.candidates(path.as_bytes()).collect::<Vec<_>>();
         assert_eq!(of("/a/b/c"), [0, 1, 2, 3, 5]);

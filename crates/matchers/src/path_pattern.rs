@@ -119,7 +119,11 @@ impl PathPattern {
             PathPattern::Glob(pieces) => glob(pieces, path),
             PathPattern::Regex(pattern) => {
                 let spans = pattern.captures(path).ok().flatten()?;
-                Some((1..=pattern.groups()).map(|group| spans.text(group, path)).collect())
+                Some(
+                    (1..=pattern.groups())
+                        .map(|group| spans.text(group, path))
+                        .collect(),
+                )
             }
         }
     }
@@ -228,7 +232,10 @@ mod tests {
     fn captures_of_regular_expressions() {
         let user = regex("^/user/([0-9]+)(?:/(?<page>[a-z]+))?$");
         assert_eq!((user.stars(), user.names()), (2, vec![(2, "page")]));
-        assert_eq!(user.captures(b"/user/12/mail"), Some(vec![&b"12"[..], b"mail"]));
+        assert_eq!(
+            user.captures(b"/user/12/mail"),
+            Some(vec![&b"12"[..], b"mail"])
+        );
         assert_eq!(user.captures(b"/user/12"), Some(vec![&b"12"[..], b""]));
         assert_eq!(user.captures(b"/user/x"), None);
     }

@@ -112,13 +112,17 @@ impl UrlSink {
     /// `mailto:` and the like, which name no host.
     fn has_configured_scheme(&self) -> bool {
         !self.has_values
-            && self.out.split(|byte| *byte == b':').next().is_some_and(|scheme| {
-                scheme.len() < self.out.len()
-                    && scheme.first().is_some_and(u8::is_ascii_alphabetic)
-                    && scheme
-                        .iter()
-                        .all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte))
-            })
+            && self
+                .out
+                .split(|byte| *byte == b':')
+                .next()
+                .is_some_and(|scheme| {
+                    scheme.len() < self.out.len()
+                        && scheme.first().is_some_and(u8::is_ascii_alphabetic)
+                        && scheme
+                            .iter()
+                            .all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte))
+                })
     }
 
     fn after_start(&mut self) {
@@ -132,7 +136,10 @@ impl UrlSink {
         let rest = match self.names_host {
             true => {
                 let at = self.out.windows(2).position(|part| part == b"//");
-                let authority = self.out.get(at.map_or(0, |at| at + 2)..).unwrap_or_default();
+                let authority = self
+                    .out
+                    .get(at.map_or(0, |at| at + 2)..)
+                    .unwrap_or_default();
                 match authority.iter().position(|byte| b"/?#".contains(byte)) {
                     Some(at) => authority.get(at..).unwrap_or_default(),
                     None => {
@@ -362,18 +369,62 @@ mod tests {
     fn urls_stay_on_their_host() {
         use Nature::{Name, Path, SentPath, SentQuery, Text};
         for (parts, expected) in [
-            (&[("/new/", None), ("a b?#", Some(Path))][..], "/new/a%20b%3F%23"),
+            (
+                &[("/new/", None), ("a b?#", Some(Path))][..],
+                "/new/a%20b%3F%23",
+            ),
             (&[("/evil.example", Some(Path))], "/evil.example"),
             (&[("//evil.example", Some(SentPath))], "/evil.example"),
-            (&[("https://evil.example/", Some(Text))], "/https%3A//evil.example/"),
-            (&[("https", Some(Name)), ("://", None), ("a.example", Some(Name)), ("/x", Some(SentPath))], "https://a.example/x"),
-            (&[("https://a.example", None), (".evil.example", Some(Path))], "https://a.example/.evil.example"),
-            (&[("https://a.example", None), ("/x?y", Some(Path))], "https://a.example/x%3Fy"),
-            (&[("https://a.example", None), ("@evil.example", Some(Text))], "https://a.example/@evil.example"),
-            (&[("https://", None), ("evil.example/x", Some(Path)), (".a.example/", None)], "https://evil.example%2Fx.a.example/"),
-            (&[("https://", None), ("[::1]", Some(Name)), (":8443", None), ("/x", Some(SentPath))], "https://[::1]:8443/x"),
-            (&[("/in?to=", None), ("/a&b=c%20d", Some(SentPath))], "/in?to=/a%26b%3Dc%2520d"),
-            (&[("/in?", None), ("a=1&b=2\r\nX: y", Some(SentQuery))], "/in?a=1&b=2%0D%0AX:%20y"),
+            (
+                &[("https://evil.example/", Some(Text))],
+                "/https%3A//evil.example/",
+            ),
+            (
+                &[
+                    ("https", Some(Name)),
+                    ("://", None),
+                    ("a.example", Some(Name)),
+                    ("/x", Some(SentPath)),
+                ],
+                "https://a.example/x",
+            ),
+            (
+                &[("https://a.example", None), (".evil.example", Some(Path))],
+                "https://a.example/.evil.example",
+            ),
+            (
+                &[("https://a.example", None), ("/x?y", Some(Path))],
+                "https://a.example/x%3Fy",
+            ),
+            (
+                &[("https://a.example", None), ("@evil.example", Some(Text))],
+                "https://a.example/@evil.example",
+            ),
+            (
+                &[
+                    ("https://", None),
+                    ("evil.example/x", Some(Path)),
+                    (".a.example/", None),
+                ],
+                "https://evil.example%2Fx.a.example/",
+            ),
+            (
+                &[
+                    ("https://", None),
+                    ("[::1]", Some(Name)),
+                    (":8443", None),
+                    ("/x", Some(SentPath)),
+                ],
+                "https://[::1]:8443/x",
+            ),
+            (
+                &[("/in?to=", None), ("/a&b=c%20d", Some(SentPath))],
+                "/in?to=/a%26b%3Dc%2520d",
+            ),
+            (
+                &[("/in?", None), ("a=1&b=2\r\nX: y", Some(SentQuery))],
+                "/in?a=1&b=2%0D%0AX:%20y",
+            ),
             (&[("mailto:a@b", None)], "mailto:a@b"),
             (&[("javascript:x", Some(Path))], "/javascript%3Ax"),
         ] {

@@ -56,7 +56,7 @@ pub struct Names {
     /// Named groups.
     pub group_names: Vec<(usize, String)>,
     pub vars: BTreeMap<String, Arc<Template>>,
-    pub maps: BTreeMap<String, Arc<ValueMap>>,
+    pub maps: Arc<BTreeMap<String, Arc<ValueMap>>>,
 }
 
 impl Template {
@@ -173,10 +173,14 @@ impl Template {
 
     /// Splits at the first question mark of the configured text, into path and query.
     pub fn split_query(&self) -> (Template, Option<Template>) {
-        let at = self.pieces.iter().enumerate().find_map(|(at, piece)| match piece {
-            Piece::Text(text) => Some((at, text.find('?')?)),
-            _ => None,
-        });
+        let at = self
+            .pieces
+            .iter()
+            .enumerate()
+            .find_map(|(at, piece)| match piece {
+                Piece::Text(text) => Some((at, text.find('?')?)),
+                _ => None,
+            });
         let Some((at, offset)) = at else {
             return (self.clone(), None);
         };
@@ -279,11 +283,19 @@ fn reference(after: &str, start: usize) -> Result<(Piece, usize), TemplateError>
     }
     if let Some(inner) = after.strip_prefix('{') {
         let Some((name, _)) = inner.split_once('}') else {
-            return Err(wrong(1, "missing `}` after `${`", "write $$ for a dollar sign"));
+            return Err(wrong(
+                1,
+                "missing `}` after `${`",
+                "write $$ for a dollar sign",
+            ));
         };
         let at = start..start + name.len() + 3;
         if name.is_empty() || identifier(name) != name.len() {
-            return Err(wrong(name.len() + 2, "invalid name of a variable", "write ${name}"));
+            return Err(wrong(
+                name.len() + 2,
+                "invalid name of a variable",
+                "write ${name}",
+            ));
         }
         return Ok((named(name, at), name.len() + 2));
     }
@@ -305,7 +317,11 @@ fn reference(after: &str, start: usize) -> Result<(Piece, usize), TemplateError>
                 Piece::Variable(Variable::field(field)),
                 length + field.len() + 2,
             )),
-            None => Err(wrong(length + 1, "invalid name of a field", "write $header{Name}")),
+            None => Err(wrong(
+                length + 1,
+                "invalid name of a field",
+                "write $header{Name}",
+            )),
         };
     }
     Ok((named(name, start..start + 1 + length), length))
@@ -360,13 +376,18 @@ fn help_with(name: &str, names: &Names) -> String {
         .max_by_key(|known| known.len());
     match near {
         Some(known) if name.starts_with(known) => {
-            format!("write ${{{known}}}{}, or $$ for a dollar sign", &name[known.len()..])
+            format!(
+                "write ${{{known}}}{}, or $$ for a dollar sign",
+                &name[known.len()..]
+            )
         }
         Some(known) => format!("did you mean `${known}`?"),
-        None => "variables are `$host`, `$uri`, `$args`, `$http_NAME`, `$arg_NAME`, `$cookie_NAME` \
+        None => {
+            "variables are `$host`, `$uri`, `$args`, `$http_NAME`, `$arg_NAME`, `$cookie_NAME` \
                  and others (docs/routes.md), names of `vars`, and names of maps; $$ is a dollar \
                  sign"
-        .to_owned(),
+                .to_owned()
+        }
     }
 }
 

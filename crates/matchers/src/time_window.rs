@@ -42,7 +42,10 @@ impl TimeWindow {
         let minute = u16::from(time.hour) * 60 + u16::from(time.minute);
         let edges = self.hours.iter().flat_map(|(from, until)| [*from, *until]);
         let next = edges
-            .chain([DAY_MINUTES, (minute / QUARTER_MINUTES + 1) * QUARTER_MINUTES])
+            .chain([
+                DAY_MINUTES,
+                (minute / QUARTER_MINUTES + 1) * QUARTER_MINUTES,
+            ])
             .filter(|edge| *edge > minute)
             .min()
             .unwrap_or(minute + 1);
@@ -107,7 +110,14 @@ mod tests {
         assert_eq!(parse_days("day"), None);
         assert_eq!(parse_hours("08:00-18:30"), Some((480, 1110)));
         assert_eq!(parse_hours("22:00-24:00"), Some((1320, 1440)));
-        for bad in ["8:00-9:00", "08:00", "08:60-09:00", "24:00-25:00", "10:00-10:00", "+1:00-02:00"] {
+        for bad in [
+            "8:00-9:00",
+            "08:00",
+            "08:60-09:00",
+            "24:00-25:00",
+            "10:00-10:00",
+            "+1:00-02:00",
+        ] {
             assert_eq!(parse_hours(bad), None, "{bad}");
         }
     }

@@ -134,9 +134,8 @@ pub(crate) fn expand(
         return value.expand(evaluation, sink);
     };
     let spans = pattern.captures(&text)?;
-    let groups = (1..=pattern.groups()).map(|group| {
-        spans.map_or_else(Vec::new, |spans| spans.text(group, &text).to_vec())
-    });
+    let groups = (1..=pattern.groups())
+        .map(|group| spans.map_or_else(Vec::new, |spans| spans.text(group, &text).to_vec()));
     let captures = Cow::Owned(Captures(groups.collect()));
     let around = std::mem::replace(&mut evaluation.captures, captures);
     value.expand(evaluation, sink)?;

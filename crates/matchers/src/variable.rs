@@ -160,9 +160,9 @@ impl Variable {
                     None => Cow::Borrowed(path),
                 }
             }
-            Variable::Query => facts
-                .query()
-                .map_or(Cow::Borrowed(&[]), |query| Cow::Owned([b"?", query].concat())),
+            Variable::Query => facts.query().map_or(Cow::Borrowed(&[]), |query| {
+                Cow::Owned([b"?", query].concat())
+            }),
             Variable::IsArgs => Cow::Borrowed(facts.query().map_or(&[], |_| b"?")),
             Variable::Uri => Cow::Borrowed(facts.path()),
             Variable::Method => server(ServerVariable::RequestMethod),

@@ -118,7 +118,10 @@ fn with_fields(exchange: &Exchange, fields: &TextEdits, cookies: &TextEdits) -> 
 fn edited_cookies(exchange: &Exchange, edits: &TextEdits) -> Vec<u8> {
     let view = exchange.head.view();
     let name_of = |pair: &[u8]| -> Vec<u8> {
-        pair.split(|byte| *byte == b'=').next().unwrap_or_default().to_vec()
+        pair.split(|byte| *byte == b'=')
+            .next()
+            .unwrap_or_default()
+            .to_vec()
     };
     let mut pairs: Vec<Vec<u8>> = view
         .lines(KnownField::Cookie)

@@ -282,7 +282,12 @@ mod tests {
         let other = Arc::new(Settings::default());
         let route = |path: &str, settings: &Arc<Settings>| {
             let pattern = PathPattern::Prefix(path.into());
-            Route::new(pattern, Action::Files, Arc::clone(settings), Origin::built_in())
+            Route::new(
+                pattern,
+                Action::Files,
+                Arc::clone(settings),
+                Origin::built_in(),
+            )
         };
         Site {
             routes: [route("/a/", &settings), route("/plain/", &other)].into(),

@@ -7,7 +7,9 @@
 //! Out of scope: facts that only Apache configurations have (`saker-apache`).
 
 use crate::{Exchange, request_conditions};
-use saker_ap_expr::{Dependencies, Dependency, Facts, FileTest, LocalTime, RequestPart, Variable, Work};
+use saker_ap_expr::{
+    Dependencies, Dependency, Facts, FileTest, LocalTime, RequestPart, Variable, Work,
+};
 use saker_config::model::SymlinkPolicy;
 use saker_files::{ChangeToken, Kind, LinkPolicy, Metadata, Watcher, cached_stat};
 use saker_http::Version;
@@ -105,7 +107,10 @@ impl Exchange {
         if let Some(captures) = &self.routing.captures {
             return Captures::clone(captures);
         }
-        let route = self.routing.route.and_then(|at| self.routing.site.routes.get(at));
+        let route = self
+            .routing
+            .route
+            .and_then(|at| self.routing.site.routes.get(at));
         let texts = route
             .and_then(|route| route.pattern.captures(&self.path))
             .unwrap_or_default();

@@ -144,9 +144,11 @@ async fn internal_page(
             inner
         }
         ErrorPage::Path(path) => {
-            let (path, query) = path.split_once('?').map_or((path.as_str(), None), |(path, query)| {
-                (path, Some(query.as_bytes().to_vec()))
-            });
+            let (path, query) = path
+                .split_once('?')
+                .map_or((path.as_str(), None), |(path, query)| {
+                    (path, Some(query.as_bytes().to_vec()))
+                });
             page_exchange(exchange, path.as_bytes().to_vec(), query)
         }
         ErrorPage::Text(_) | ErrorPage::Redirect(_) => return None,

@@ -51,7 +51,9 @@ const EDIT: Kind = Kind::OneOf(&[
 static SET_VALUE: Word = Word {
     expects: "a string",
     pattern: "^([^\\x00-\\x1f\\x7f]|\\t)*$",
-    read: |text| variable_value(text).map(|value| Value::parsed((FieldEditAction::Set(value), false))),
+    read: |text| {
+        variable_value(text).map(|value| Value::parsed((FieldEditAction::Set(value), false)))
+    },
 };
 
 #[derive(Debug, Default)]

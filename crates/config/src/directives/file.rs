@@ -106,7 +106,9 @@ pub const ROWS: &[Row<FileDraft>] = &[
         name: "map",
         contexts: FILE,
         kind: Kind::MapOf(&IDENTIFIER, &super::map::MAP_TABLE),
-        example: Some("{ mobile = { source = \"$http_user_agent\", regex = { \"(?i)android\" = \"1\" } } }"),
+        example: Some(
+            "{ mobile = { source = \"$http_user_agent\", regex = { \"(?i)android\" = \"1\" } } }",
+        ),
         summary: "Maps from a text to a value, by name.",
         apache: Some("RewriteMap"),
         since: "0.5",

@@ -15,7 +15,10 @@ use crate::{
     value::{Fields, Spanned, Value},
 };
 use saker_net::privileged;
-use std::{fs, path::{Path, PathBuf}};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 static ANY_TEXT: KeyKind = KeyKind {
     expects: "texts",
@@ -186,7 +189,12 @@ fn read_map(report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
             ),
             Err(reason) => report.error(
                 &at,
-                format!("cannot read the map file {}: {reason}", path.display()),
+                format!(
+                    "cannot read the map file {}: {reason}",
+                    path.strip_prefix(&at.source.base)
+                        .unwrap_or(&path)
+                        .display()
+                ),
                 Some("a line has a text and its value, separated by spaces".into()),
             ),
         }
@@ -220,7 +228,10 @@ fn parse_lines(text: &str) -> Result<Vec<(String, String)>, String> {
         };
         let value = value.trim();
         if value.chars().any(char::is_control) {
-            return Err(format!("line {}: control characters are not allowed", number + 1));
+            return Err(format!(
+                "line {}: control characters are not allowed",
+                number + 1
+            ));
         }
         lines.push((key.to_owned(), value.to_owned()));
     }
@@ -238,7 +249,10 @@ mod tests {
             lines,
             [("/a".into(), "/b".into()), ("/c".into(), "/d e".to_owned())]
         );
-        assert_eq!(parse_lines("/a /b\n/c").unwrap_err(), "line 2: missing value");
+        assert_eq!(
+            parse_lines("/a /b\n/c").unwrap_err(),
+            "line 2: missing value"
+        );
         assert!(parse_lines("/a b\u{1b}c").is_err());
     }
 }

@@ -123,12 +123,15 @@ static EXPRESSION: Word = Word {
     expects: "an expression, such as \"$http_user_agent =~ /bot/ and $method == 'GET'\"",
     pattern: "",
     read: |text| {
-        native_expression::compile(text)
-            .map(|expression| Value::parsed(MatchTree::Is(Matcher::Expression(Arc::new(expression)))))
+        native_expression::compile(text).map(|expression| {
+            Value::parsed(MatchTree::Is(Matcher::Expression(Arc::new(expression))))
+        })
     },
 };
 
-const PROTOCOLS: Kind = Kind::Choice(&["HTTP/1.0", "HTTP/1.1", "HTTP/2", "HTTP/3"]);
+const PROTOCOLS: Kind = Kind::Choice(&[
+    "HTTP/1.0", "HTTP/1.1", "HTTP/2", "HTTP/3", "HTTP/2.0", "HTTP/3.0",
+]);
 
 /// A matcher while names are unknown.
 #[derive(Clone, Debug)]
@@ -225,7 +228,10 @@ pub const ROWS: &[Row<MatchDraft>] = &[
     Row {
         name: "host",
         contexts: MATCHER,
-        kind: Kind::OneOf(&[Kind::Word(&TEST_TEXT), Kind::ListOf(&Kind::Word(&TEST_TEXT))]),
+        kind: Kind::OneOf(&[
+            Kind::Word(&TEST_TEXT),
+            Kind::ListOf(&Kind::Word(&TEST_TEXT)),
+        ]),
         example: Some("\"*.example.org\""),
         summary: "Host names: exact, with `*`, or `~` and a regular expression. Compared with the \
                   effective host: lowercase, without port.",
@@ -474,7 +480,9 @@ pub const ROWS: &[Row<MatchDraft>] = &[
         set: |draft, given| {
             let at = given.at.clone();
             if let Some(tree) = tree(given) {
-                draft.all.push((MatchTree::Not(Box::new((tree, at.clone()))), at));
+                draft
+                    .all
+                    .push((MatchTree::Not(Box::new((tree, at.clone()))), at));
             }
         },
         ..Row::BASE
@@ -569,8 +577,8 @@ fn lowercase(test: ValueTest) -> ValueTest {
 fn version(text: &str) -> Version {
     match text {
         "HTTP/1.0" => Version::Http10,
-        "HTTP/2" => Version::Http2,
-        "HTTP/3" => Version::Http3,
+        "HTTP/2" | "HTTP/2.0" => Version::Http2,
+        "HTTP/3" | "HTTP/3.0" => Version::Http3,
         _ => Version::Http11,
     }
 }

@@ -55,7 +55,8 @@ fn translate(text: &str) -> Result<String, ValueError> {
             }
             c if c.is_ascii_alphabetic() => {
                 let word = word(rest);
-                let follows_word = out.ends_with(|c: char| c.is_alphanumeric() || "_-{:%".contains(c));
+                let follows_word =
+                    out.ends_with(|c: char| c.is_alphanumeric() || "_-{:%".contains(c));
                 out.push_str(match word {
                     "and" if !follows_word => "&&",
                     "or" if !follows_word => "||",
@@ -121,9 +122,15 @@ mod tests {
                 "$http_user_agent =~ /bot$/ and not $method == 'GET'",
                 "req('user-agent') =~ /bot$/ && ! %{REQUEST_METHOD} == 'GET'",
             ),
-            ("$uri == '/and/or' or -n $args", "%{REQUEST_URI} == '/and/or' || -n %{QUERY_STRING}"),
+            (
+                "$uri == '/and/or' or -n $args",
+                "%{REQUEST_URI} == '/and/or' || -n %{QUERY_STRING}",
+            ),
             ("%{HTTP_HOST} == \"$x\"", "%{HTTP_HOST} == \"$x\""),
-            ("$host =~ m#^a# and $1 == 'b'", "%{SERVER_NAME} =~ m#^a# && $1 == 'b'"),
+            (
+                "$host =~ m#^a# and $1 == 'b'",
+                "%{SERVER_NAME} =~ m#^a# && $1 == 'b'",
+            ),
         ] {
             assert_eq!(translate(native).as_deref(), Ok(apache));
         }

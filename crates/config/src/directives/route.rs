@@ -6,7 +6,7 @@
 
 use super::{
     map::{self, LocatedTemplate},
-    matcher::{self, MATCH_OR_NAME, MatchTree, IDENTIFIER, NamedMatchers, REGEX},
+    matcher::{self, IDENTIFIER, MATCH_OR_NAME, MatchTree, NamedMatchers, REGEX},
     path_pattern::PATTERN,
     request_edits::{REQUEST_TABLE, RequestDraft},
     route_action,
@@ -113,7 +113,14 @@ pub const ROWS: &[Row<RouteDraft>] = &[
                   anything, including slashes. Required unless the route has `path_regex`, `match` \
                   or `name`.",
         apache: Some("<Location>, <LocationMatch>"),
-        aliases: &["prefix", "pattern", "from", "handle", "handle_path", "location"],
+        aliases: &[
+            "prefix",
+            "pattern",
+            "from",
+            "handle",
+            "handle_path",
+            "location",
+        ],
         set: |route, given| route.set_patterns(given),
         ..Row::BASE
     },
@@ -214,7 +221,12 @@ pub const ROWS: &[Row<RouteDraft>] = &[
         example: Some("{ headers = { X-Tenant = \"$1\" }, query = { debug = false } }"),
         summary: "Edit the request before the action of the route.",
         since: "0.5",
-        aliases: &["request_header", "request_headers", "proxy_set_header", "header_up"],
+        aliases: &[
+            "request_header",
+            "request_headers",
+            "proxy_set_header",
+            "header_up",
+        ],
         set: |route, given| route.request = given.parsed_as(),
         ..Row::BASE
     },
@@ -411,7 +423,11 @@ pub(super) fn check_path(
     if has(path) || has(regex) || has("match") || (context == ROUTE && has("name")) {
         return;
     }
-    let example = if context == REDIRECT { "/old/*" } else { "/img/*" };
+    let example = if context == REDIRECT {
+        "/old/*"
+    } else {
+        "/img/*"
+    };
     reader.error(
         header,
         format!("missing `{path}` {}", context.location()),

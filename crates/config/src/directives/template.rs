@@ -92,8 +92,13 @@ fn read_path(text: &str) -> Result<Template, ValueError> {
         return Err(ValueError::new("control characters are not allowed"));
     }
     let path = text.split('?').next().unwrap_or_default();
-    if path.split('/').any(|segment| segment == "." || segment == "..") {
-        return Err(ValueError::new("\".\" and \"..\" are not allowed in a path"));
+    if path
+        .split('/')
+        .any(|segment| segment == "." || segment == "..")
+    {
+        return Err(ValueError::new(
+            "\".\" and \"..\" are not allowed in a path",
+        ));
     }
     template(text)
 }

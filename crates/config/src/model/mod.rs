@@ -50,6 +50,8 @@ pub use listener::{Address, Congestion, Http3, Listener};
 pub use media::{FlvStart, Media};
 pub use modsecurity::{ModSecurity, ModSecurityMode, RulesText};
 pub use php::{Php, PhpKind, PhpPool, PhpPools, PhpProgram, PhpSet, PhpUse, PhpValue};
+pub use request_edits::{Edits, RequestEdits};
+pub use routes::{Route, Routes};
 pub use saker_matchers::{Matcher, PathPattern, Template};
 pub use saker_net::program::ProgramUser;
 pub use server::{
@@ -60,8 +62,6 @@ pub use settings::{
     CodedTags, Compression, CompressionCoding, EntityTagParts, ErrorPage, FieldEdit,
     FieldEditAction, Files, SendFiles, Settings, SymlinkPolicy, Underscores,
 };
-pub use request_edits::{Edits, RequestEdits};
-pub use routes::{Route, Routes};
 pub use site::{CanonicalPort, HttpsRedirect, Site};
 pub use site_name::SiteName;
 pub use throttle::{Excess, Rate, RequestRate, Throttle};

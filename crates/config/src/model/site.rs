@@ -3,9 +3,7 @@
 //! Called by: host selection and routing.
 //! Out of scope: choosing the site for a host (`host_table`).
 
-use super::{
-    AccessLog, Address, ByHost, Limits, Origin, Routes, Settings, SiteName, SiteTls,
-};
+use super::{AccessLog, Address, ByHost, Limits, Origin, Routes, Settings, SiteName, SiteTls};
 use saker_http::Status;
 use saker_telemetry::{error_log::SiteLog, forensic_log::ForensicLog};
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};

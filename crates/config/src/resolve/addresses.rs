@@ -104,7 +104,12 @@ fn attach_sets(
             set.attach(all, databases.to_vec());
             if !set.countries.is_empty() && databases.is_empty() {
                 let message = "locating clients needs a database: `geoip` in [abuse] names none";
-                missing.push(Diagnostic::new(Severity::Error, &site.at, message.into(), None));
+                missing.push(Diagnostic::new(
+                    Severity::Error,
+                    &site.at,
+                    message.into(),
+                    None,
+                ));
             }
         });
     }

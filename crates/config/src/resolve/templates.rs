@@ -32,7 +32,7 @@ pub(super) fn resolve(configuration: &mut Configuration) {
         texts: std::mem::take(&mut configuration.texts),
         ..Linker::default()
     };
-    let maps = linker.maps(std::mem::take(&mut configuration.maps));
+    let maps = Arc::new(linker.maps(std::mem::take(&mut configuration.maps)));
     let mut sites = std::mem::take(&mut configuration.sites);
     for site in &mut sites {
         linker.site(site, &maps);
@@ -46,6 +46,9 @@ pub(super) fn resolve(configuration: &mut Configuration) {
 struct Linker {
     texts: Vec<Arc<Source>>,
     diagnostics: Vec<Diagnostic>,
+    /// Names of routes that error pages of the site name in vain, reported once: routes inherit
+    /// error pages.
+    unknown_pages: HashSet<Box<str>>,
     /// Places and messages of errors that have been reported.
     reported: HashSet<(usize, usize, String)>,
 }
@@ -97,9 +100,8 @@ impl Linker {
         while !open.is_empty() {
             let names: HashSet<String> = open.iter().map(|(name, ..)| name.clone()).collect();
             let is_ready = |(_, map, _): &(String, MapDraft, Location)| {
-                !templates_of(map).any(|(template, _)| {
-                    template.names().any(|(name, _)| names.contains(name))
-                })
+                !templates_of(map)
+                    .any(|(template, _)| template.names().any(|(name, _)| names.contains(name)))
             };
             let (ready, rest): (Vec<_>, Vec<_>) = open.into_iter().partition(is_ready);
             if ready.is_empty() {
@@ -119,7 +121,7 @@ impl Linker {
 
     fn map(&mut self, map: &MapDraft, maps: &Maps) -> ValueMap {
         let names = Names {
-            maps: maps.clone(),
+            maps: Arc::new(maps.clone()),
             ..Names::default()
         };
         let mut located = |template: &Option<LocatedTemplate>| {
@@ -163,7 +165,7 @@ impl Linker {
         ValueMap::new(source, entries, prefixes, suffixes, patterns, default)
     }
 
-    fn site(&mut self, site: &mut SiteDraft, maps: &Maps) {
+    fn site(&mut self, site: &mut SiteDraft, maps: &Arc<Maps>) {
         let site_vars = site.vars.iter().cloned().collect();
         let names = self.vars(Names::default(), &site_vars, maps);
         self.fields(&mut site.settings, &names);
@@ -173,6 +175,7 @@ impl Linker {
             .filter_map(|route| route.name.clone())
             .collect();
         self.duplicate_routes(site);
+        self.unknown_pages.clear();
         self.error_pages(&site.settings, &site.at, &route_names);
         for (route, templates) in site.routes.iter_mut().zip(&site.route_templates) {
             self.route(route, templates, maps, &route_names, &site.at);
@@ -184,9 +187,9 @@ impl Linker {
         &mut self,
         mut names: Names,
         vars: &BTreeMap<String, LocatedTemplate>,
-        maps: &Maps,
+        maps: &Arc<Maps>,
     ) -> Names {
-        names.maps = maps.clone();
+        names.maps = Arc::clone(maps);
         let mut open: Vec<(&String, &LocatedTemplate)> = vars.iter().collect();
         for (name, (_, at)) in &open {
             self.reserved(name, at);
@@ -196,9 +199,10 @@ impl Linker {
         }
         while !open.is_empty() {
             let unlinked: HashSet<&str> = open.iter().map(|(name, _)| name.as_str()).collect();
-            let (ready, rest): (Vec<_>, Vec<_>) = open.iter().copied().partition(|(_, (one, _))| {
-                !one.names().any(|(name, _)| unlinked.contains(name))
-            });
+            let (ready, rest): (Vec<_>, Vec<_>) = open
+                .iter()
+                .copied()
+                .partition(|(_, (one, _))| !one.names().any(|(name, _)| unlinked.contains(name)));
             if ready.is_empty() {
                 for (name, (_, at)) in &rest {
                     self.error(at, format!("variable `{name}` uses itself"), None);
@@ -218,7 +222,7 @@ impl Linker {
         &mut self,
         route: &mut Route,
         templates: &RouteTemplates,
-        maps: &Maps,
+        maps: &Arc<Maps>,
         routes: &[Box<str>],
         site_at: &Location,
     ) {
@@ -261,13 +265,16 @@ impl Linker {
                 || !edits.cookies.is_empty();
             route.request = Some(Arc::new(edits));
         }
-        let has_fields = route.settings.fields.iter().any(|edit| edit.template.is_some());
+        let has_fields = route
+            .settings
+            .fields
+            .iter()
+            .any(|edit| edit.template.is_some());
         if has_fields {
             self.fields(Arc::make_mut(&mut route.settings), &names);
         }
         route.keeps_captures = captures && route.pattern.stars() > 0;
-        let at = self.location_of(&route.origin).unwrap_or(site_at.clone());
-        self.error_pages(&route.settings, &at, routes);
+        self.error_pages(&route.settings, site_at, routes);
     }
 
     fn rewrite(
@@ -358,7 +365,9 @@ impl Linker {
             };
             let linked = match self.location_of(&edit.origin) {
                 Some(at) => self.link(&template, &at, names),
-                None => template.link(names).unwrap_or_else(|_| Template::clone(&template)),
+                None => template
+                    .link(names)
+                    .unwrap_or_else(|_| Template::clone(&template)),
             };
             match (linked.constant(), edit.action.value_mut()) {
                 (Some(text), Some(value)) => text.clone_into(value),
@@ -368,7 +377,10 @@ impl Linker {
     }
 
     fn location_of(&self, origin: &crate::model::Origin) -> Option<Location> {
-        let source = self.texts.iter().find(|source| source.name == origin.file)?;
+        let source = self
+            .texts
+            .iter()
+            .find(|source| source.name == origin.file)?;
         source.locate(origin)
     }
 
@@ -386,7 +398,10 @@ impl Linker {
 
     fn error_pages(&mut self, settings: &Settings, at: &Location, routes: &[Box<str>]) {
         for page in settings.error_pages.values() {
-            if let ErrorPage::Route(name) = page {
+            if let ErrorPage::Route(name) = page
+                && !routes.contains(name)
+                && self.unknown_pages.insert(name.clone())
+            {
                 self.known_route(name, at, routes);
             }
         }

@@ -61,7 +61,10 @@ fn ten_thousand_routes_cost_no_more_than_ten() {
         instructions(&routes(10_000), DISPATCHED),
     );
     eprintln!("{ten} instructions with 10 routes, {many} with 10,000");
-    assert!(many <= ten + ten / 10, "{ten} with 10 routes, {many} with 10,000");
+    assert!(
+        many <= ten + ten / 10,
+        "{ten} with 10 routes, {many} with 10,000"
+    );
 }
 
 const UNUSED: &str = "[site.vars]\nname = \"value\"\n\
@@ -74,5 +77,8 @@ fn conditions_that_do_not_hold_cost_a_hit_almost_nothing() {
     let _alone = crate::alone();
     let (without, with) = (instructions("", &[]), instructions(UNUSED, &[]));
     eprintln!("a hit: {without} instructions, with conditions {with}");
-    assert!(with <= without + without / 20, "{without}, with conditions {with}");
+    assert!(
+        with <= without + without / 100,
+        "{without}, with conditions {with}"
+    );
 }

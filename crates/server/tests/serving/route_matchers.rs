@@ -123,12 +123,20 @@ fn start(routes: &str) -> Saker {
         let file = fs::File::options().write(true).open(path);
         file.unwrap().set_modified(before).unwrap();
     }
-    operate::native(&configuration(routes)).workers(1).start(dir)
+    operate::native(&configuration(routes))
+        .workers(1)
+        .start(dir)
 }
 
 /// The target and the request fields of one request.
 fn request(chance: &mut Chance) -> (String, Vec<(&'static str, &'static str)>) {
-    let path = chance.one(&["/a/b.html", "/a/b.html", "/a/c.html", "/a/x.txt", "/a/%62.html"]);
+    let path = chance.one(&[
+        "/a/b.html",
+        "/a/b.html",
+        "/a/c.html",
+        "/a/x.txt",
+        "/a/%62.html",
+    ]);
     let query = chance.one(&["", "", "?q=a", "?q=c", "?r=1&%71=b", "?q"]);
     let values: [(&str, &[&str]); 4] = [
         ("User-Agent", &["a bot", "Mozilla", "A BOT"]),
@@ -227,7 +235,11 @@ fn files_stay_cached_behind_conditions() {
     for number in 0..20 {
         let tag = format!("tag{}", number % 3);
         let response = client
-            .request("GET", "/small.html?a=b", &[("X-Tag", &tag), ("Cookie", "a=b")])
+            .request(
+                "GET",
+                "/small.html?a=b",
+                &[("X-Tag", &tag), ("Cookie", "a=b")],
+            )
             .unwrap();
         assert_eq!(response.status, 200);
     }
