@@ -29,7 +29,14 @@ pub struct ClientSet {
     pub files: Box<[PathBuf]>,
     /// Two-letter codes (ISO 3166-1).
     pub countries: Box<[String]>,
-    attached: OnceLock<(Vec<Arc<AddressList>>, Vec<Arc<GeoDatabase>>)>,
+    attached: OnceLock<Attached>,
+}
+
+/// What is read from files.
+#[derive(Debug)]
+struct Attached {
+    lists: Vec<Arc<AddressList>>,
+    databases: Vec<Arc<GeoDatabase>>,
 }
 
 impl ClientSet {
@@ -52,7 +59,7 @@ impl ClientSet {
 
     /// Attaches the lists of `files` and the databases that locate addresses, once.
     pub fn attach(&self, lists: Vec<Arc<AddressList>>, databases: Vec<Arc<GeoDatabase>>) {
-        self.attached.get_or_init(|| (lists, databases));
+        self.attached.get_or_init(|| Attached { lists, databases });
     }
 
     fn is_constant(&self) -> bool {
@@ -63,16 +70,16 @@ impl ClientSet {
         if self.set.contains(address) {
             return true;
         }
-        let Some((lists, databases)) = self.attached.get() else {
+        let Some(attached) = self.attached.get() else {
             return false;
         };
-        if lists.iter().any(|list| list.contains(address)) {
+        if attached.lists.iter().any(|list| list.contains(address)) {
             return true;
         }
         if self.countries.is_empty() {
             return false;
         }
-        let place = place_of(databases, address);
+        let place = place_of(&attached.databases, address);
         place.country.as_deref().is_some_and(|known| {
             self.countries
                 .iter()

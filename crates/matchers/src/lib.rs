@@ -34,7 +34,7 @@ pub use sink::{
     BodySink, BodySyntax, FieldSink, Nature, PathSink, QuerySink, Sink, TextSink, UrlSink,
     encode_component,
 };
-pub use template::{Names, Template, TemplateError};
+pub use template::{Lookup, Names, Template, TemplateError};
 pub use time_window::{TimeWindow, parse_days, parse_hours};
 pub use value_map::{MapPatterns, ValueMap};
 pub use variable::Variable;

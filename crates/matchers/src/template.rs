@@ -9,7 +9,6 @@
 use crate::{
     evaluation::{Evaluation, MatchError},
     sink::{Nature, Sink},
-    value_map::{self, ValueMap},
     variable::{self, Variable},
 };
 use std::{collections::BTreeMap, fmt, ops::Range, sync::Arc};
@@ -33,9 +32,25 @@ enum Piece {
     /// A group of the path pattern, from 1.
     Capture(usize),
     Nested(Arc<Template>),
-    Map(Arc<ValueMap>),
+    Map(Arc<dyn Lookup>),
     /// A name before it is linked, and its place in the text.
     Name(Box<str>, Range<usize>),
+}
+
+/// A text that is looked up for each request (a map).
+pub trait Lookup: fmt::Debug + Send + Sync {
+    /// Writes the value for the request to `sink`, like [`Template::expand`].
+    ///
+    /// # Errors
+    /// A pattern takes too many steps.
+    fn expand(
+        self: Arc<Self>,
+        evaluation: &mut Evaluation<'_>,
+        sink: &mut dyn Sink,
+    ) -> Result<(), MatchError>;
+
+    /// Returns true if a value follows from the query.
+    fn uses_query(&self) -> bool;
 }
 
 /// Error in a template.
@@ -56,7 +71,7 @@ pub struct Names {
     /// Named groups.
     pub group_names: Vec<(usize, String)>,
     pub vars: BTreeMap<String, Arc<Template>>,
-    pub maps: Arc<BTreeMap<String, Arc<ValueMap>>>,
+    pub maps: Arc<BTreeMap<String, Arc<dyn Lookup>>>,
 }
 
 impl Template {
@@ -235,7 +250,7 @@ impl Template {
                     sink.value(value, Nature::Path);
                 }
                 Piece::Nested(inner) => inner.expand(evaluation, sink)?,
-                Piece::Map(map) => value_map::expand(map, evaluation, sink)?,
+                Piece::Map(map) => Arc::clone(map).expand(evaluation, sink)?,
                 Piece::Name(..) => debug_assert!(false, "a name is not linked: {self:?}"),
             }
         }

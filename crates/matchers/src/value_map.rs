@@ -10,7 +10,7 @@ use crate::{
     PathIndex, PathPattern,
     evaluation::{Captures, Evaluation, MatchError},
     sink::{Sink, TextSink},
-    template::Template,
+    template::{Lookup, Template},
     variable::Variable,
 };
 use saker_ap_expr::{LimitReached, Pattern, Predicate, RequestPart, TextPredicate};
@@ -64,17 +64,6 @@ impl ValueMap {
         }
     }
 
-    /// Returns true if a value follows from the query.
-    pub(crate) fn uses_query(&self) -> bool {
-        let of_pairs = |list: &[(PathPattern, Template)]| list.iter().any(|(_, v)| v.uses_query());
-        self.source.uses_query()
-            || self.default.uses_query()
-            || self.exact.values().any(Template::uses_query)
-            || of_pairs(&self.prefixes)
-            || self.suffixes.iter().any(|(_, value)| value.uses_query())
-            || self.patterns.iter().any(|(_, value)| value.uses_query())
-    }
-
     /// Returns the value of a text, and the pattern that chose it.
     fn find(&self, text: &[u8]) -> Result<(&Template, Option<&Pattern>), LimitReached> {
         if let Some(value) = self.exact.get(text) {
@@ -104,8 +93,27 @@ impl ValueMap {
     }
 }
 
-/// Writes the value for the request to `sink`.
-pub(crate) fn expand(
+impl Lookup for ValueMap {
+    fn expand(
+        self: Arc<Self>,
+        evaluation: &mut Evaluation<'_>,
+        sink: &mut dyn Sink,
+    ) -> Result<(), MatchError> {
+        expand(&self, evaluation, sink)
+    }
+
+    fn uses_query(&self) -> bool {
+        let of_pairs = |list: &[(PathPattern, Template)]| list.iter().any(|(_, v)| v.uses_query());
+        self.source.uses_query()
+            || self.default.uses_query()
+            || self.exact.values().any(Template::uses_query)
+            || of_pairs(&self.prefixes)
+            || self.suffixes.iter().any(|(_, value)| value.uses_query())
+            || self.patterns.iter().any(|(_, value)| value.uses_query())
+    }
+}
+
+fn expand(
     map: &Arc<ValueMap>,
     evaluation: &mut Evaluation<'_>,
     sink: &mut dyn Sink,

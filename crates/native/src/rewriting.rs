@@ -32,12 +32,15 @@ pub fn rewrite(exchange: &mut Exchange, watcher: &Watcher) -> Verdict {
     outcome.unwrap_or_else(|error| Verdict::Answer(routes::failed(exchange, &error)))
 }
 
-/// Path and query of a target. The path is `None` if a value makes it invalid.
+/// Path and query. The path is `None` if a value makes it invalid.
+type Expanded = (Option<Vec<u8>>, Option<Vec<u8>>);
+
+/// Returns path and query of a target.
 fn expand(
     exchange: &mut Exchange,
     target: &RewriteTarget,
     watcher: &Watcher,
-) -> Result<(Option<Vec<u8>>, Option<Vec<u8>>), MatchError> {
+) -> Result<Expanded, MatchError> {
     let captures = exchange.captures();
     let facts = ExchangeFacts::new(exchange, Some(watcher));
     let mut evaluation = Evaluation::new(&facts).with_captures(&captures);

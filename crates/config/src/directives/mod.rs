@@ -29,6 +29,7 @@ pub(crate) mod modsecurity;
 pub(crate) mod native_expression;
 pub(crate) mod path_pattern;
 pub(crate) mod php;
+pub(crate) mod read_route;
 pub(crate) mod redirect;
 pub(crate) mod refusal;
 pub(crate) mod request_edits;

@@ -6,7 +6,8 @@
 use super::{
     matcher::{NamedMatchers, REGEX},
     path_pattern::PATTERN,
-    route::{self, Inherited, ReadRoute, RouteDraft},
+    read_route::{self, Inherited, ReadRoute},
+    route::RouteDraft,
     template::REDIRECT_TO,
 };
 use crate::{
@@ -83,6 +84,6 @@ pub fn read(
     if draft.redirect.is_none() {
         draft.status = None;
     }
-    route::check_path(reader, table, &draft, &header, REDIRECT);
-    route::finish(reader, draft, header, REDIRECT, (site, named))
+    read_route::check_path(reader, table, &draft, &header, REDIRECT);
+    read_route::finish(reader, draft, header, REDIRECT, (site, named))
 }

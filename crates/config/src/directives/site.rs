@@ -7,9 +7,8 @@ use super::{
     listener,
     map::{self, LocatedTemplate},
     matcher::{self, IDENTIFIER, MATCH_TABLE, MatchTree},
-    redirect,
-    route::{self, Inherited, RouteTemplates},
-    signed_urls,
+    read_route::{self, Inherited, RouteTemplates},
+    redirect, signed_urls,
     template::TEXT,
     tls::{self, SiteTlsDraft},
 };
@@ -217,7 +216,7 @@ pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: Location) -> Sit
     let inherited = Inherited::of_site(Arc::new(site.settings.clone()), site.vars.clone());
     for (table, at, context) in all {
         let routes = if context == ROUTE {
-            route::read(reader, table, at, &inherited, &named)
+            read_route::read(reader, table, at, &inherited, &named)
         } else {
             redirect::read(reader, table, at, &inherited, &named)
         };

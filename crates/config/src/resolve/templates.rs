@@ -9,8 +9,8 @@ use crate::{
     diagnostic::{Diagnostic, Severity, quoted},
     directives::{
         map::{LocatedTemplate, MapDraft},
+        read_route::RouteTemplates,
         request_edits::{Edit, RequestDraft},
-        route::RouteTemplates,
         site::SiteDraft,
     },
     model::{
@@ -21,7 +21,7 @@ use crate::{
     suggest,
 };
 use saker_ap_expr::{Pattern, PatternOptions};
-use saker_matchers::{Names, TemplateError, ValueMap, Variable};
+use saker_matchers::{Lookup, Names, TemplateError, ValueMap, Variable};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
@@ -53,7 +53,7 @@ struct Linker {
     reported: HashSet<(usize, usize, String)>,
 }
 
-type Maps = BTreeMap<String, Arc<ValueMap>>;
+type Maps = BTreeMap<String, Arc<dyn Lookup>>;
 
 impl Linker {
     fn error(&mut self, at: &Location, message: String, help: Option<String>) {
@@ -112,7 +112,7 @@ impl Linker {
             }
             for (name, map, _) in ready {
                 let linked = self.map(&map, &maps);
-                maps.insert(name, Arc::new(linked));
+                maps.insert(name, Arc::new(linked) as Arc<dyn Lookup>);
             }
             open = rest;
         }

@@ -8,9 +8,12 @@
 
 use crate::operate;
 use saker_testkit::{TempDir, saker::plain};
+use std::time::Duration;
 
 const FEW: usize = 100;
 const MANY: usize = 600;
+/// For valgrind to have the server up.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Instructions of a request for `/small.html` with these fields, behind these routes.
 fn instructions(routes: &str, fields: &[(&str, &str)]) -> usize {
@@ -22,6 +25,7 @@ fn instructions(routes: &str, fields: &[(&str, &str)]) -> usize {
             .under_valgrind(&tool)
             .start(dir);
         let mut client = saker.connect().unwrap();
+        client.set_timeout(PATIENCE).unwrap();
         for _ in 0..requests {
             let response = client.request("GET", "/small.html", fields).unwrap();
             assert_eq!(response.status, 200);
@@ -54,16 +58,16 @@ fn routes(count: usize) -> String {
 const DISPATCHED: &[(&str, &str)] = &[("Content-Length", "0")];
 
 #[test]
-fn ten_thousand_routes_cost_no_more_than_ten() {
+fn two_thousand_routes_cost_no_more_than_ten() {
     let _alone = crate::alone();
     let (ten, many) = (
         instructions(&routes(10), DISPATCHED),
-        instructions(&routes(10_000), DISPATCHED),
+        instructions(&routes(2000), DISPATCHED),
     );
-    eprintln!("{ten} instructions with 10 routes, {many} with 10,000");
+    eprintln!("{ten} instructions with 10 routes, {many} with 2,000");
     assert!(
         many <= ten + ten / 10,
-        "{ten} with 10 routes, {many} with 10,000"
+        "{ten} with 10 routes, {many} with 2,000"
     );
 }
 
