@@ -14,12 +14,20 @@ fn site(pattern: PathPattern, action: Action) -> Arc<Site> {
     })
 }
 
+fn template(text: &str) -> Template {
+    let names = saker_matchers::Names {
+        groups: 9,
+        ..saker_matchers::Names::default()
+    };
+    Template::parse(text).unwrap().link(&names).unwrap()
+}
+
 fn redirecting(pattern: PathPattern, to: &str) -> Arc<Site> {
     site(
         pattern,
         Action::Redirect(Redirect {
             status: Status::FOUND,
-            to: Template::parse(to).unwrap(),
+            to: template(to),
         }),
     )
 }

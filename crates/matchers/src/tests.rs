@@ -103,10 +103,16 @@ impl RequestFacts for Table {
     }
 }
 
+/// A text with variables of the request only.
+fn linked(text: &str) -> Template {
+    let template = Template::parse(text).unwrap();
+    template.link(&Names::default()).unwrap()
+}
+
 fn names() -> Names {
     let template = |text: &str| Arc::new(Template::parse(text).unwrap());
     let map = ValueMap::new(
-        Template::parse("$http_x").unwrap(),
+        linked("$http_x"),
         HashMap::from([(b"one".as_slice().into(), Template::literal("exact"))]),
         vec![
             ("on".into(), Template::literal("short")),
@@ -123,7 +129,7 @@ fn names() -> Names {
         groups: 2,
         group_names: vec![(2, "page".into())],
         vars: [("shop".into(), template("https://shop.example"))].into(),
-        maps: Arc::new([("kind".into(), Arc::new(map))].into()),
+        maps: Arc::new([("kind".into(), Arc::new(map) as Arc<dyn Lookup>)].into()),
     }
 }
 
@@ -283,7 +289,7 @@ fn matchers() {
         }))
     };
     let file = |path: &str, is_directory| {
-        let path = Template::parse(path).unwrap();
+        let path = linked(path);
         Matcher::File(Arc::new(FileTest { path, is_directory }))
     };
     let client = |network: &str| {
