@@ -32,7 +32,7 @@ pub struct ClientSet {
     attached: OnceLock<Attached>,
 }
 
-/// What is read from files.
+/// Lists and databases that files hold.
 #[derive(Debug)]
 struct Attached {
     lists: Vec<Arc<AddressList>>,

@@ -8,7 +8,7 @@
 
 use saker_http::escape;
 
-/// Origin of a value, which says how it is encoded.
+/// Origin of a value, which determines its encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nature {
     /// A host name, an address, a number: a few harmless characters.

@@ -24,7 +24,7 @@ use std::{collections::BTreeMap, sync::Arc};
 /// Routes inside of each other.
 const DEPTH_MAX: usize = 8;
 
-/// What a route takes over from the site, or from the route around it.
+/// Settings that a route inherits from the site, or from the route around it.
 #[derive(Clone, Debug, Default)]
 pub struct Inherited {
     pub settings: Arc<Settings>,
@@ -96,7 +96,7 @@ pub fn read(
     routes
 }
 
-/// Reports a route that says nothing about the requests it is for.
+/// Reports a route without a path or a condition.
 pub(super) fn check_path(
     reader: &mut Reader<'_>,
     table: &Table<'_>,
@@ -196,7 +196,7 @@ pub(super) fn finish(
 }
 
 impl Inherited {
-    /// What the routes of a site start with.
+    /// The start of all routes of a site.
     pub fn of_site(
         settings: Arc<Settings>,
         vars: impl IntoIterator<Item = (String, LocatedTemplate)>,

@@ -85,7 +85,7 @@ pub struct Candidate {
     pub is_directory: bool,
 }
 
-/// What happens if no candidate exists.
+/// Outcome if no candidate exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fallback {
     Status(Status),
