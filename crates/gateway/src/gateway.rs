@@ -10,6 +10,7 @@ use crate::{
     answer,
     balancer::Group,
     cgi,
+    codecs::Codec,
     connection_exchange::{ConnectionExchange, Terms},
     exchange_context::{ExchangeContext, READ_BYTES_MAX, UpstreamEvent},
     failure::Failure,
@@ -236,7 +237,7 @@ impl Gateway {
         let begun = ConnectionExchange::begin(
             connection,
             terms,
-            (dialogue, self.context.out_buffer()),
+            (Codec::Other(dialogue), self.context.out_buffer()),
             &request,
             content,
             &self.context,
@@ -273,7 +274,13 @@ impl Gateway {
         let told = field_names::told(exchange, call, None);
         let head = told.as_ref().unwrap_or(&exchange.head).view();
         let mut variables = self.variables.borrow_mut();
-        variables::fill(exchange, head, script, content_length, &mut variables);
+        variables::fill(
+            exchange,
+            (head, true),
+            script,
+            content_length,
+            &mut variables,
+        );
         let has_content = content_length != Some(0);
         cgi::plan(exchange, script, manner, &variables, has_content)
     }
@@ -398,7 +405,7 @@ impl Gateway {
                 .view()
                 .known(KnownField::ContentLength)
                 .and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
-            variables::fill(exchange, head, script, said, &mut variables);
+            variables::fill(exchange, (head, true), script, said, &mut variables);
             variables
                 .iter()
                 .for_each(|(name, value)| exchange.environment.set(name, value));

@@ -6,7 +6,7 @@
 
 use foldhash::fast::RandomState;
 use saker_config::model::{Action, PathPattern, Protocol, Proxy, Route, Upstream};
-use saker_http::{escape, target::Target, target::split};
+use saker_http::{Method, escape};
 use saker_net::clock;
 use saker_pipeline::{
     CallNames, Exchange, ProxyOptions, Script, Trust, UpstreamRequest, UpstreamTarget,
@@ -143,15 +143,19 @@ fn target(exchange: &Exchange, route: &Route, proxy: &Proxy) -> Vec<u8> {
         .members
         .iter()
         .any(|member| !member.path.is_empty());
-    let target = match (has_path, as_sent(exchange)) {
-        (false, Some(path)) => path.to_vec(),
-        _ => {
+    match as_sent(exchange).filter(|_| !has_path) {
+        Some(path) => {
+            let query_bytes = exchange.query.as_ref().map_or(0, Vec::len);
+            let mut target = Vec::with_capacity(path.len() + 1 + query_bytes);
+            target.extend_from_slice(path);
+            with_query(target, exchange)
+        }
+        None => {
             let mut path = Vec::new();
             escape::uri_path(rest(exchange, route, has_path), &mut path);
-            path
+            with_query(path, exchange)
         }
-    };
-    with_query(target, exchange)
+    }
 }
 
 /// Path and query as the request has them now.
@@ -172,10 +176,13 @@ fn with_query(mut target: Vec<u8>, exchange: &Exchange) -> Vec<u8> {
 /// The path of the request line, if it is still that of the exchange.
 fn as_sent(exchange: &Exchange) -> Option<&[u8]> {
     let view = exchange.head.view();
-    match split(view.method(), view.target()) {
-        Ok(Target::Origin { path, .. }) if exchange.routing.redirects == 0 => Some(path),
-        _ => None,
+    let target = view.target();
+    // The first phase has checked the target; only the form is of interest here.
+    let is_origin = target.first() == Some(&b'/') && view.method() != Method::Connect;
+    if !is_origin || exchange.routing.redirects > 0 {
+        return None;
     }
+    target.split(|byte| *byte == b'?').next()
 }
 
 /// Returns the part of the path matched by a pattern's trailing star, with its slash.

@@ -308,13 +308,17 @@ fn fill_variables(
 ) {
     match &call.script {
         Some(script) => {
+            // LSAPI passes the fields on as such, and its library makes the variables.
+            let tells_fields =
+                member.backend.protocol != Protocol::Lsapi || script.adjust.is_some();
+            let head = (head, tells_fields);
             variables::fill(exchange, head, script, content_length, variables);
             variables::finish(exchange, script, call.upstream_name(), member, variables);
         }
         // It has words for a few of them.
         None if member.backend.protocol == Protocol::Ajp => {
             let script = native::about_server(exchange);
-            variables::fill(exchange, head, &script, content_length, variables);
+            variables::fill(exchange, (head, true), &script, content_length, variables);
         }
         None => variables.clear(),
     }

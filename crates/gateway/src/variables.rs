@@ -8,10 +8,10 @@ use saker_pipeline::{Exchange, Script, VariableAdjustment};
 use std::{ffi::OsString, io::Write, net::IpAddr, os::unix::ffi::OsStrExt, sync::OnceLock};
 
 /// Fills `variables` (used again from request to request). `head`: what is told of the request's,
-/// see [`field_names::told`](crate::field_names::told).
+/// see [`field_names::told`](crate::field_names::told). `tells_fields`: its fields become variables.
 pub fn fill(
     exchange: &Exchange,
-    head: HeadView<'_>,
+    (head, tells_fields): (HeadView<'_>, bool),
     script: &Script,
     content_length: Option<u64>,
     variables: &mut Variables,
@@ -28,6 +28,7 @@ pub fn fill(
     let local = address_text(exchange.client.local.ip().to_canonical(), &mut local);
     let facts = Facts {
         head,
+        tells_fields,
         passes_authorization: script.passes_authorization,
         passes_underscores: true,
         content_length: content_length

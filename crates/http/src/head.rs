@@ -474,6 +474,7 @@ impl<'a> HeadView<'a> {
             bytes: self.bytes.into(),
             index: self.index.clone(),
             is_edited: false,
+            is_settled: false,
         }
     }
 }
@@ -484,6 +485,8 @@ pub struct RequestHead {
     bytes: Box<[u8]>,
     index: HeadIndex,
     is_edited: bool,
+    /// The Host field is the effective host; see [`crate::effective_host`].
+    pub(crate) is_settled: bool,
 }
 
 impl RequestHead {
@@ -492,6 +495,7 @@ impl RequestHead {
             bytes,
             index,
             is_edited: false,
+            is_settled: false,
         }
     }
 
@@ -531,6 +535,7 @@ impl RequestHead {
             bytes: bytes.into(),
             index,
             is_edited: false,
+            is_settled: false,
         }
     }
 
@@ -571,6 +576,7 @@ impl RequestHead {
             bytes: bytes.into(),
             index,
             is_edited: true,
+            is_settled: false,
         }
     }
 }

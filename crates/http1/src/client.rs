@@ -300,6 +300,12 @@ impl<'a> ResponseView<'a> {
         self.index.fields.len()
     }
 
+    /// Bytes of all values together.
+    pub fn value_bytes(self) -> usize {
+        let lengths = self.index.fields.iter().map(|field| field.value.len);
+        lengths.sum::<u32>() as usize
+    }
+
     /// True if there is a Connection line.
     pub fn has_connection(self) -> bool {
         self.index.marks.has_connection

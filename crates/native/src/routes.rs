@@ -18,7 +18,7 @@ pub fn select(exchange: &mut Exchange) -> Option<Response> {
     let matching = site
         .routes
         .iter()
-        .position(|route| route.pattern.captures(&exchange.path).is_some());
+        .position(|route| route.pattern.matches(&exchange.path));
     exchange.routing.route = matching;
     match matching.map(|at| &site.routes[at]) {
         Some(route) => {

@@ -2,6 +2,7 @@
 //! answer.
 
 use crate::{
+    codecs::Codec,
     connection_exchange::{ConnectionExchange, Terms},
     exchange_context::{ExchangeContext, UpstreamEvent},
     failure::Failure,
@@ -110,7 +111,7 @@ async fn over_http1(
     let begun = ConnectionExchange::begin(
         connection,
         terms,
-        (Box::new(dialogue), out),
+        (Codec::Http1(dialogue), out),
         &request,
         Box::new(NoBody),
         context,
