@@ -34,6 +34,7 @@ pub mod route_cache;
 pub mod rules;
 pub mod script_log;
 pub mod services;
+pub mod template;
 pub mod traits;
 pub mod tunnel;
 pub mod upstream_request;
@@ -43,7 +44,7 @@ pub use auth_state::{AuthState, Granted};
 pub use body::{Body, BodyError, BodyStream, Chunk, FilePart, NoBody, RequestBody, StillValid};
 pub use budget::{Inner, RequestBudget};
 pub use derived::DerivedSites;
-pub use exchange::{Client, Environment, Exchange};
+pub use exchange::{Client, Environment, Exchange, Forwarding};
 pub use exchange_state::{
     AccessState, CacheState, LimitState, LogState, Mapped, RoutingState, TellHints, TraceStep,
     UpstreamState,

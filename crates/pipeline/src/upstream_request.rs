@@ -6,7 +6,7 @@
 //! Out of scope: everything that the exchange already has (fields, client, environment variables).
 
 use crate::{Exchange, script_log::ScriptLog};
-use saker_config::model::{PhpValue, ProgramUser, SendFiles, Upstream};
+use saker_config::model::{PhpValue, ProgramUser, ProxyTerms, SendFiles, Upstream};
 use std::{path::PathBuf, rc::Rc, sync::Arc, time::Duration};
 
 pub struct UpstreamRequest {
@@ -26,6 +26,10 @@ pub struct CallNames {
     pub origin: Vec<u8>,
     /// The name in `Via`.
     pub via: Vec<u8>,
+    /// Beginning of the request's path that the upstream does not see, and what it sees instead
+    /// behind the path of its URL; without trailing slashes. Native proxy routes only.
+    pub public_prefix: Box<str>,
+    pub added_prefix: Box<str>,
 }
 
 impl UpstreamRequest {
@@ -133,6 +137,8 @@ pub struct ProxyOptions {
     pub server_name: Box<str>,
     /// Response fields that control this server.
     pub trust: Trust,
+    /// Options of a native proxy route.
+    pub terms: Option<Arc<ProxyTerms>>,
 }
 
 /// Response fields by which an upstream may control this server. Fields that are not trusted are
@@ -169,6 +175,7 @@ impl Default for ProxyOptions {
             upgrades: true,
             server_name: "".into(),
             trust: Trust::default(),
+            terms: None,
         }
     }
 }
