@@ -40,6 +40,9 @@ pub const BOT_VERIFICATION: Contexts = Contexts(1 << 34);
 pub const TRIGGER: Contexts = Contexts(1 << 27);
 pub const DYNAMIC_VHOSTS: Contexts = Contexts(1 << 29);
 
+/// Far from the others, which are numbered in a row.
+pub const UPSTREAM_FIELD: Contexts = Contexts(1 << 48);
+
 impl Contexts {
     pub const fn or(self, other: Contexts) -> Contexts {
         Contexts(self.0 | other.0)
@@ -306,5 +309,11 @@ pub const CONTEXTS: &[ContextRow] = &[
         "field",
         "{ set = \"...\", ... }",
         "An edit of a response field: exactly one of `set`, `append`, `if_absent`, `remove`.",
+    ),
+    context(
+        UPSTREAM_FIELD,
+        "upstream_field",
+        "{ set = \"...\", ... } of `upstream_headers`",
+        "An edit of a request field: exactly one of `set`, `append`, `if_absent`, `remove`.",
     ),
 ];

@@ -1,9 +1,10 @@
 //! What goes from one connection to another, and what stays.
 
+use crate::upstream_fields;
 use saker_config::model::{BackendAddress, Member};
 use saker_http::{HeadView, KnownField, Version, field_name::is_alike};
 use saker_http1::client::NameLengths;
-use saker_pipeline::{Exchange, ProxyOptions, UpstreamRequest, Via};
+use saker_pipeline::{Exchange, Forwarding, ProxyOptions, UpstreamRequest, Via, template};
 use std::borrow::Cow;
 
 /// A field line that we say.
@@ -95,8 +96,20 @@ pub fn is_of_connection(name: &[u8], nominated: &[&[u8]]) -> bool {
 pub fn lines<'a>(exchange: &'a Exchange, call: &'a UpstreamRequest) -> Vec<Line<'a>> {
     let (mut lines, manner) = (Vec::with_capacity(4), &*call.manner);
     let head = exchange.head.view();
+    if manner.adds_forwarded {
+        let is_first = head.first("x-forwarded-for").is_none();
+        lines.push(Line {
+            name: "X-Forwarded-For",
+            value: match is_first && exchange.client.forwarding != Forwarding::Proxied {
+                true => Cow::Borrowed(exchange.client.text().as_bytes()),
+                false => Cow::Owned(template::forwarded_for(exchange)),
+            },
+        });
+    }
+    // What a client says about itself is not passed on as if a proxy had said it.
+    let is_direct = exchange.client.forwarding == Forwarding::Direct;
     let mut list = |name: &'static str, value: Cow<'a, [u8]>| {
-        let value = match head.first(name) {
+        let value = match head.first(name).filter(|_| !is_direct || name == "Via") {
             None => value,
             Some(_) => {
                 let before: Vec<&[u8]> = head.all(name).collect();
@@ -106,10 +119,6 @@ pub fn lines<'a>(exchange: &'a Exchange, call: &'a UpstreamRequest) -> Vec<Line<
         lines.push(Line { name, value });
     };
     if manner.adds_forwarded {
-        list(
-            "X-Forwarded-For",
-            Cow::Borrowed(exchange.client.text().as_bytes()),
-        );
         if let Some(host) = head.known(KnownField::Host) {
             list("X-Forwarded-Host", Cow::Borrowed(host));
         }
@@ -132,6 +141,16 @@ pub fn lines<'a>(exchange: &'a Exchange, call: &'a UpstreamRequest) -> Vec<Line<
             name: "X-Forwarded-Proto",
             value: Cow::Borrowed(scheme),
         });
+    }
+    if !call.names.public_prefix.is_empty() {
+        lines.push(Line {
+            name: "X-Forwarded-Prefix",
+            value: Cow::Borrowed(call.names.public_prefix.as_bytes()),
+        });
+    }
+    let edits = &exchange.routing.settings.upstream_fields;
+    if !edits.is_empty() {
+        lines.retain(|line| !edits.iter().any(|edit| edit.decides(line.name.as_bytes())));
     }
     lines
 }
@@ -197,6 +216,9 @@ pub fn host<'a>(
     member: &'a Member,
     manner: &ProxyOptions,
 ) -> Cow<'a, [u8]> {
+    if let Some(own) = upstream_fields::host(exchange) {
+        return Cow::Owned(own);
+    }
     let received = exchange
         .head
         .view()

@@ -19,6 +19,7 @@ use crate::{
     native,
     pool::{Connection, Pool},
     programs::Programs,
+    public_urls,
     script_log_tee::{ScriptLogTee, Transcript},
     spool::{self, Bounds, Pump, ReadAhead, RelayedBody, Room},
     transport::Transport,
@@ -38,7 +39,7 @@ use saker_net::{
 use saker_pipeline::{
     Body, BodyError, BodyStream, Chunk, Exchange, Forwarder, Handled, InternalRedirect,
     LocalFuture, NoBody, ProcessManner, Response, Script, UpstreamGate, UpstreamPermit,
-    UpstreamRequest, UpstreamTarget, script_log::ScriptLog,
+    UpstreamRequest, UpstreamTarget, script_log::ScriptLog, template,
 };
 use saker_telemetry::{error_log, message};
 use std::{
@@ -310,6 +311,7 @@ impl Gateway {
             is_unbuffered,
             rate,
         } = steering(&mut head, call);
+        public_urls::rewrite(&mut head.fields, exchange, call);
         if let Some(order) = order {
             upstream.drain().await;
             return self.hand_over(exchange, call, head, order, rate);
@@ -466,6 +468,9 @@ impl Forwarder for Gateway {
             return Box::pin(std::future::ready(Handled::Answered(Response::new(
                 Status::NOT_FOUND,
             ))));
+        }
+        if let Some(name) = exchange.routing.settings.request_id.clone() {
+            template::identify(exchange, &name);
         }
         exchange
             .upstream

@@ -115,8 +115,7 @@ impl Gateway {
         // A process may end with its last request, just when this one is told: what can't be told
         // again goes to one that has just begun to listen.
         let is_fresh = is_fresh
-            || member.backend.protocol.takes_variables()
-                && !exchange.head.view().method().is_idempotent();
+            || member.backend.protocol.takes_variables() && !exchange.head.view().is_idempotent();
         let begun = match member.backend.protocol {
             Protocol::Http2 => {
                 Box::pin(self.begin_stream(exchange, call, member, pool, is_fresh, content)).await
@@ -137,8 +136,7 @@ impl Gateway {
             Err(failure) => {
                 *content = upstream.take_content();
                 let may_again = content.is_some()
-                    && upstream
-                        .may_tell_again(&failure, exchange.head.view().method().is_idempotent());
+                    && upstream.may_tell_again(&failure, exchange.head.view().is_idempotent());
                 Err((failure, may_again))
             }
         }

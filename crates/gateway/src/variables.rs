@@ -4,7 +4,7 @@ use saker_cgi::{Facts, Level, Setting, Variables, push_meta_variables};
 use saker_config::model::Member;
 use saker_config::model::PhpValue;
 use saker_http::{HeadView, KnownField, field_name::is_alike};
-use saker_pipeline::{Exchange, Script, VariableAdjustment};
+use saker_pipeline::{Exchange, Script, VariableAdjustment, template};
 use std::{ffi::OsString, io::Write, net::IpAddr, os::unix::ffi::OsStrExt, sync::OnceLock};
 
 /// Fills `variables` (used again from request to request). `head`: what is told of the request's,
@@ -77,6 +77,9 @@ pub fn fill(
         .variables
         .iter()
         .for_each(|(name, value)| variables.set(name, value));
+    for (name, text) in &exchange.routing.settings.variables {
+        variables.set(name.as_bytes(), &template::value(text, exchange));
+    }
 }
 
 /// Content of known length comes without chunks, whatever the client sent.

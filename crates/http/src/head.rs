@@ -11,6 +11,7 @@
 use crate::{
     Method, Version,
     cookies::{Cookie, cookies},
+    method,
 };
 use std::ops::Range;
 
@@ -329,6 +330,18 @@ impl<'a> HeadView<'a> {
 
     pub fn method(self) -> Method {
         self.index.method
+    }
+
+    /// Returns true if the method asks for no change of state (RFC 9110 section 9.2.1).
+    pub fn is_safe(self) -> bool {
+        self.method().is_safe()
+            || self.method() == Method::Extension && method::is_safe_extension(self.method_token())
+    }
+
+    /// Returns true if the request may be repeated when a connection breaks (RFC 9110 section
+    /// 9.2.2).
+    pub fn is_idempotent(self) -> bool {
+        self.method().is_idempotent() || self.is_safe()
     }
 
     /// The method as sent; says more than [`HeadView::method`] for extension methods.

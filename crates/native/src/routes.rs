@@ -4,7 +4,8 @@
 //! Caveat: routes marked `internal` match only requests that were redirected internally.
 //! Out of scope: rewriting paths, which saker.toml has no rules for.
 
-use saker_http::Status;
+use saker_config::model::Action;
+use saker_http::{Status, path};
 use saker_pipeline::{Exchange, Response, methods, to_https};
 use std::sync::Arc;
 
@@ -45,7 +46,41 @@ pub fn select(exchange: &mut Exchange) -> Option<Response> {
         });
         return Some(Response::new(Status::NOT_FOUND));
     }
+    if exchange.routing.encoded_slash && exchange.routing.redirects == 0 {
+        if is_ambiguous(exchange) {
+            exchange.trace("server_rewrite", None, || {
+                "`%2F` in the path is refused here (`encoded_slashes`)".into()
+            });
+            return Some(Response::new(Status::NOT_FOUND));
+        }
+    }
     methods::answer(exchange)
+}
+
+/// Returns true if the path contains `%2F` and what answers might read it as another path than the
+/// rules do, which have decoded it. Upstreams that get the path as it was sent may decode it or not,
+/// so the two readings must not differ in what the route was chosen for: there are no dot segments,
+/// and the literal beginning of the route's pattern has real slashes.
+fn is_ambiguous(exchange: &Exchange) -> bool {
+    let Some(raw) = exchange.path_as_sent() else {
+        return true;
+    };
+    if path::has_dot_segments(raw) {
+        return true;
+    }
+    let route = exchange
+        .routing
+        .route
+        .and_then(|at| exchange.routing.site.routes.get(at));
+    match route.map(|route| (&route.action, route.pattern.literal())) {
+        Some((Action::Proxy(proxy), literal)) if !proxy.is_for_files() => {
+            path::strip_raw_prefix(raw, literal.as_bytes()).is_none()
+        }
+        Some((Action::Redirect(_) | Action::Respond { .. } | Action::Deny, _)) => false,
+        Some((Action::Files | Action::Proxy(_), _)) | None => {
+            !exchange.routing.settings.files.decodes_slashes
+        }
+    }
 }
 
 /// Shows `explain` where the path would be in the file system; the files handler opens it.

@@ -16,7 +16,20 @@ use std::{
     sync::Arc,
 };
 
-/// The client and its connection. One per connection.
+/// Relation of the connection's peer to the client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Forwarding {
+    /// Not examined: no trusted proxies are configured. Fields about earlier hops are passed on as
+    /// they come.
+    #[default]
+    Unknown,
+    /// The peer is the client: it is no trusted proxy, so fields about earlier hops are made up.
+    Direct,
+    /// The peer is a trusted proxy, which has named the client.
+    Proxied,
+}
+
+/// The client and its connection. One per connection; behind trusted proxies, one per client.
 #[derive(Clone, Debug)]
 pub struct Client {
     /// The client's address, as given by a trusted PROXY header if there is one. Unspecified
@@ -36,6 +49,7 @@ pub struct Client {
     /// The address of the connection's peer, regardless of what rules (mod_remoteip) report as the
     /// client.
     pub peer: SocketAddr,
+    pub forwarding: Forwarding,
     /// The id of error log lines about this connection.
     pub log_id: Rc<LogId>,
     /// Number of requests on the connection so far, including this one.
@@ -62,11 +76,24 @@ impl Client {
             session: None,
             account: None,
             peer: address,
+            forwarding: Forwarding::Unknown,
             log_id,
             requests: Cell::new(0),
             name: OnceCell::new(),
             text: OnceCell::new(),
         }
+    }
+
+    /// Returns the client of the same connection with another address, which a proxy or a rule
+    /// names. The account is not the other address's.
+    pub fn with_address(&self, address: SocketAddr) -> Client {
+        let listener = Arc::clone(&self.listener);
+        let mut named = Client::new(address, self.local, listener, self.secure);
+        (named.tls, named.peer, named.forwarding) = (self.tls, self.peer, self.forwarding);
+        named.log_id = Rc::clone(&self.log_id);
+        named.session.clone_from(&self.session);
+        named.requests.set(self.requests.get());
+        named
     }
 
     /// Returns the client address as text, for logs. Formatted on first use.

@@ -11,7 +11,7 @@ use crate::{
 };
 use saker_ap_expr::{Predicate, RequestPart, RequestTest};
 use saker_config::model::{Action, Origin, Site};
-use saker_http::{RequestHead, Status};
+use saker_http::{Method, RequestHead, Status};
 use std::{cell::OnceCell, rc::Rc, sync::Arc};
 
 /// A request that is being processed.
@@ -76,6 +76,19 @@ impl Exchange {
             .route
             .and_then(|at| self.routing.site.routes.get(at))
             .map_or(&Action::Files, |route| &route.action)
+    }
+
+    /// Returns the path of the request line, still encoded, if it is the path of the exchange;
+    /// `None` after an internal redirect, and for targets without a path.
+    pub fn path_as_sent(&self) -> Option<&[u8]> {
+        let view = self.head.view();
+        let target = view.target();
+        // The first phase has checked the target; only the form is of interest here.
+        let is_origin = target.first() == Some(&b'/') && view.method() != Method::Connect;
+        if !is_origin || self.routing.redirects > 0 {
+            return None;
+        }
+        target.split(|byte| *byte == b'?').next()
     }
 
     /// Records that the outcome depends on something other than listener, host, and path (a field,

@@ -62,7 +62,8 @@ pub struct RoutingState {
     pub settings: Arc<Settings>,
     /// Index into `site.routes`.
     pub route: Option<usize>,
-    /// The path contains `%2F` and is still encoded; the rules of its host decode it.
+    /// The path as sent contains `%2F`, which is a slash in the decoded path; the rules of the site
+    /// refuse the request or read the path again.
     pub encoded_slash: bool,
     /// The file that rules have mapped the path to, unless it is simply below the document root of
     /// the site.

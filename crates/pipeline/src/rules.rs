@@ -60,10 +60,10 @@ impl From<Option<Response>> for Step<'_> {
 /// Handling of unusual request lines, before the site is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetPolicy {
-    /// Rejects them immediately (RFC 9110 sections 9.1 and 9.3).
+    /// Rejects authority-form targets and paths that cannot be decoded (RFC 9110 section 9.3).
     Strict,
-    /// Leaves unknown methods, encoded slashes, and authority-form targets to the rules of the
-    /// site.
+    /// Leaves authority-form targets and paths above the root by encoded slashes to the rules of
+    /// the site.
     LeftToRules,
 }
 

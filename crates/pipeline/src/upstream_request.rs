@@ -6,8 +6,8 @@
 //! Out of scope: everything that the exchange already has (fields, client, environment variables).
 
 use crate::script_log::ScriptLog;
-use saker_config::model::{PhpValue, ProgramUser, SendFiles, Upstream};
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use saker_config::model::{PhpValue, ProgramUser, ProxyTerms, SendFiles, Upstream};
+use std::{path::PathBuf, rc::Rc, sync::Arc, time::Duration};
 
 pub struct UpstreamRequest {
     pub to: UpstreamTarget,
@@ -26,6 +26,10 @@ pub struct CallNames {
     pub origin: Vec<u8>,
     /// The name in `Via`.
     pub via: Vec<u8>,
+    /// Beginning of the request's path that the upstream does not see, and what it sees instead
+    /// behind the path of its URL; without trailing slashes. Native proxy routes only.
+    pub public_prefix: Box<str>,
+    pub added_prefix: Box<str>,
 }
 
 impl UpstreamRequest {
@@ -121,6 +125,8 @@ pub struct ProxyOptions {
     pub server_name: Box<str>,
     /// Response fields that control this server.
     pub trust: Trust,
+    /// Options of a native proxy route.
+    pub terms: Option<Arc<ProxyTerms>>,
 }
 
 /// Response fields by which an upstream may control this server. Fields that are not trusted are
@@ -157,6 +163,7 @@ impl Default for ProxyOptions {
             upgrades: true,
             server_name: "".into(),
             trust: Trust::default(),
+            terms: None,
         }
     }
 }

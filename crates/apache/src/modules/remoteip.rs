@@ -12,7 +12,6 @@ use saker_telemetry::{error_log, message};
 use std::{
     net::{IpAddr, SocketAddr},
     rc::Rc,
-    sync::Arc,
 };
 
 /// The client that the fields of a request name.
@@ -89,16 +88,7 @@ fn drop_spoofs(exchange: &mut Exchange, settings: &RemoteIp) {
 }
 
 fn with_address(client: &Client, address: IpAddr) -> Client {
-    let listener = Arc::clone(&client.listener);
-    let mut named = Client::new(
-        SocketAddr::new(address, 0),
-        client.local,
-        listener,
-        client.secure,
-    );
-    named.tls = client.tls;
-    (named.peer, named.log_id) = (client.peer, Rc::clone(&client.log_id));
-    named.session.clone_from(&client.session);
+    let mut named = client.with_address(SocketAddr::new(address, 0));
     named.account.clone_from(&client.account);
     named
 }
@@ -168,6 +158,7 @@ mod tests {
     use super::*;
     use saker_ap_expr::Subnet;
     use saker_apache_model::modules::remoteip::Proxy;
+    use std::sync::Arc;
 
     fn settings() -> RemoteIp {
         let proxy = |text: &str, is_internal| Proxy {

@@ -313,7 +313,11 @@ fn names(exchange: &Exchange, host: &Host, manner: &ProxyOptions) -> CallNames {
         }
         _ => Vec::new(),
     };
-    CallNames { origin, via }
+    CallNames {
+        origin,
+        via,
+        ..CallNames::default()
+    }
 }
 
 /// RFC 9110 section 7.6.2, and ProxyMaxForwards.

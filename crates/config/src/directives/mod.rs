@@ -26,6 +26,7 @@ pub(crate) mod media;
 pub(crate) mod modsecurity;
 pub(crate) mod path_pattern;
 pub(crate) mod php;
+pub(crate) mod proxy;
 pub(crate) mod redirect;
 pub(crate) mod refusal;
 pub(crate) mod route;
@@ -37,6 +38,7 @@ pub(crate) mod throttle;
 pub(crate) mod tls;
 pub(crate) mod trigger;
 pub(crate) mod upstream;
+pub(crate) mod upstream_fields;
 pub(crate) mod upstream_health;
 pub(crate) mod upstream_server;
 
@@ -65,6 +67,7 @@ static DIRECTIVES: LazyLock<Vec<Directive>> = LazyLock::new(|| {
     all.extend(directives(php::SETTINGS_ROWS));
     all.extend(directives(dynamic_vhosts::ROWS));
     all.extend(directives(route::ROWS));
+    all.extend(directives(proxy::ROWS));
     all.extend(directives(redirect::ROWS));
     all.extend(directives(authorize::ROWS));
     all.extend(directives(upstream::ROWS));
@@ -76,6 +79,8 @@ static DIRECTIVES: LazyLock<Vec<Directive>> = LazyLock::new(|| {
     all.extend(directives(cache_use::USE_ROWS));
     all.extend(directives(fields::SETTINGS_ROWS));
     all.extend(directives(fields::FIELD_ROWS));
+    all.extend(directives(upstream_fields::ROWS));
+    all.extend(directives(upstream_fields::EDIT_ROWS));
     all.extend(directives(error_pages::ROWS));
     all.extend(directives(throttle::SETTINGS_ROWS));
     all.extend(directives(throttle::RATE_ROWS));

@@ -3,7 +3,7 @@
 //! Called by: `site`, after all other keys of the site have been read.
 //! Caveat: the first route that matches wins; `check/routes` reports unreachable ones.
 
-use super::{path_pattern::PATTERN, upstream};
+use super::{path_pattern::PATTERN, proxy::ProxyDraft, upstream};
 use crate::{
     context::{Contexts, REDIRECT, ROUTE},
     diagnostic::quoted,
@@ -45,6 +45,7 @@ pub struct RouteDraft {
     pub proxy: Option<(String, Location)>,
     pub preserve_host: Option<(bool, Location)>,
     pub forwarded_proto: Option<(bool, Location)>,
+    pub terms: ProxyDraft,
     pub is_internal: bool,
     pub settings: Settings,
 }
@@ -56,6 +57,7 @@ impl Draft for RouteDraft {
 
     fn set(&mut self, key: Key, given: Spanned) -> Option<Spanned> {
         let given = row::set_own(self, key, given)?;
+        let given = self.terms.set(key, given)?;
         self.settings.set(key, given)
     }
 }
@@ -126,8 +128,11 @@ pub const ROWS: &[Row<RouteDraft>] = &[
         contexts: ROUTE,
         kind: Kind::Word(&upstream::PROXY),
         example: Some("\"http://127.0.0.1:3000\""),
-        summary: "Forward requests to this upstream: the name of an [[upstream]], or the URL of \
-                  one server (see `servers` there).",
+        summary: "Forward requests, whatever their method, to this upstream: the name of an \
+                  [[upstream]], or the URL of one server (see `servers` there). A URL without a \
+                  path passes the path of the request on as it was sent; the path of a URL, even \
+                  `/` alone, takes the place of the literal beginning of the route's `path`, before \
+                  its first `*`, with one slash between the two.",
         apache: Some("ProxyPass, ProxyPassMatch"),
         aliases: &["proxy_pass", "upstream", "fastcgi_pass"],
         set: |route, given| route.proxy = Some(given.located_text()),
@@ -287,6 +292,9 @@ fn check_dependents(reader: &mut Reader<'_>, draft: &RouteDraft) {
             );
         }
     }
+    if draft.proxy.is_none() {
+        draft.terms.report_unused(reader);
+    }
     if let Some((_, at)) = draft
         .content_type
         .as_ref()
@@ -340,6 +348,7 @@ fn action(reader: &mut Reader<'_>, draft: &RouteDraft) -> Action {
             said.clone(),
             is_on(&draft.preserve_host),
             is_on(&draft.forwarded_proto),
+            draft.terms.terms.clone(),
         ));
     }
     match draft.deny {

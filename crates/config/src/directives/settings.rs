@@ -6,6 +6,7 @@
 use super::{
     access, authorize, bot_verification, cache_use, challenge, compression, error_pages, fields,
     files, hotlink, logins, media, modsecurity, php, signed_urls, throttle, trigger,
+    upstream_fields,
 };
 use crate::{
     context::{ROUTE, SITE},
@@ -25,6 +26,7 @@ impl Draft for Settings {
             compression::ROWS,
             cache_use::SETTINGS_ROWS,
             fields::SETTINGS_ROWS,
+            upstream_fields::ROWS,
             error_pages::ROWS,
             throttle::SETTINGS_ROWS,
             access::ROWS,

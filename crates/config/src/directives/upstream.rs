@@ -11,7 +11,7 @@ use super::{
 use crate::{
     context::UPSTREAM,
     kind::{Kind, Word},
-    model::{Balance, Member, Protocol, Proxy, Sticky, Tuning, Upstream},
+    model::{Balance, Member, Protocol, Proxy, ProxyTerms, Sticky, Tuning, Upstream},
     reader::{Reader, Table},
     row::{self, Draft, Row, Rows},
     source::Location,
@@ -109,8 +109,8 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
         summary: "Servers of the upstream: `http://`, `https://`, `h2c://` and `h2://` (HTTP/2 \
                   without and with TLS; `grpc://` and `grpcs://` are synonyms), `fcgi://`, \
                   `scgi://`, `uwsgi://`, `lsapi://`, `ajp://` with host and port, or with `+unix:` \
-                  and the path of a socket. A path after the port is prepended to the request's \
-                  path.",
+                  and the path of a socket. A path after the port takes the place of the beginning \
+                  of a request's path; see `proxy` of routes.",
         apache: Some("BalancerMember"),
         aliases: &["server", "members", "backends"],
         set: |upstream, given| {
@@ -426,11 +426,12 @@ fn is_name(text: &str) -> bool {
 }
 
 /// `proxy` of a route, before its upstream is resolved.
-pub fn proxy(said: String, preserves_host: bool, tells_scheme: bool) -> Proxy {
+pub fn proxy(said: String, preserves_host: bool, tells_scheme: bool, terms: ProxyTerms) -> Proxy {
     Proxy {
         upstream: Arc::new(Upstream::new(&said, Vec::new())),
         said: said.into(),
         preserves_host,
         tells_scheme,
+        terms: Arc::new(terms),
     }
 }

@@ -21,10 +21,12 @@ mod media;
 mod modsecurity;
 mod path_pattern;
 mod php;
+mod proxy;
 mod server;
 mod settings;
 mod site;
 mod site_name;
+mod template;
 mod throttle;
 mod tls;
 mod upstream;
@@ -33,7 +35,7 @@ pub use crate::origin::{Origin, Sourced};
 pub use abuse::{Evasive, ServerGuard};
 pub use access::{AccessControl, AccessRules, Addresses, Consequence};
 pub use account::{Account, HostAccounts};
-pub use action::{Action, Proxy, Redirect, RedirectPiece};
+pub use action::{Action, Redirect, RedirectPiece};
 pub use authorize::Authorize;
 pub use bot_protection::{CHALLENGE_PLACE, Challenge, LoginAction, Logins, Robots, Visitors};
 pub use cache::{CacheOffer, CacheStore, CacheUse};
@@ -50,6 +52,7 @@ pub use media::{FlvStart, Media};
 pub use modsecurity::{ModSecurity, ModSecurityMode, RulesText};
 pub use path_pattern::PathPattern;
 pub use php::{Php, PhpKind, PhpPool, PhpPools, PhpProgram, PhpSet, PhpUse, PhpValue};
+pub use proxy::{Proxy, ProxyTerms, RequestFieldAction, RequestFieldEdit};
 pub use saker_net::program::ProgramUser;
 pub use server::{
     AccessLog, AccessLogTarget, Affinity, ErrorLog, LogCondition, LogLevel, NamedLog, NamedSocket,
@@ -61,6 +64,7 @@ pub use settings::{
 };
 pub use site::{CanonicalPort, HttpsRedirect, Route, Site};
 pub use site_name::SiteName;
+pub use template::{Template, TemplateError, TemplatePiece, Variable};
 pub use throttle::{Excess, Rate, RequestRate, Throttle};
 pub use tls::{
     Acme, AcmeChallenge, AcmeDirectory, Automatic, CertificateFiles, CipherOrder, CipherSuite,

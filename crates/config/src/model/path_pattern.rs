@@ -29,6 +29,15 @@ impl PathPattern {
         }
     }
 
+    /// Returns the text before the first star.
+    pub fn literal(&self) -> &str {
+        match self {
+            PathPattern::Exact(text) | PathPattern::Prefix(text) => text,
+            PathPattern::Suffix(_) => "",
+            PathPattern::Glob(pieces) => pieces.first().map_or("", String::as_str),
+        }
+    }
+
     /// Number of captures of a match.
     pub fn stars(&self) -> usize {
         match self {

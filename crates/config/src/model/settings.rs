@@ -4,8 +4,8 @@
 //! Caveat: shared by `Arc`; a route has its own copy.
 
 use super::{
-    AccessControl, Authorize, CacheUse, Links, ModSecurity, Origin, PhpUse, ProgramUser, Throttle,
-    Visitors,
+    AccessControl, Authorize, CacheUse, Links, ModSecurity, Origin, PhpUse, ProgramUser,
+    RequestFieldEdit, Template, Throttle, Visitors,
 };
 use saker_http::Status;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
@@ -44,6 +44,12 @@ pub struct Settings {
     /// Overrides `limits.body_bytes_max`.
     pub body_bytes_max: Option<u64>,
     pub underscores: Underscores,
+    /// Edits of the request fields that programs and upstreams get.
+    pub upstream_fields: Vec<RequestFieldEdit>,
+    /// Variables that programs get in addition; the last of a name wins.
+    pub variables: Vec<(Box<str>, Template)>,
+    /// Name of the field with the id of a request; `None`: requests get no id.
+    pub request_id: Option<Box<str>>,
 }
 
 /// Treatment of request fields whose names contain characters other than letters, digits, and
@@ -119,6 +125,8 @@ pub struct Files {
     pub types: BTreeMap<String, String>,
     /// For unknown extensions; empty: no Content-Type.
     pub default_type: String,
+    /// `%2F` in a path stands for a slash; otherwise such paths are refused.
+    pub decodes_slashes: bool,
     /// POST is answered like GET.
     pub takes_post: bool,
     /// Content-Type of all files, including the charset, regardless of the extension; empty: none.
@@ -144,6 +152,7 @@ impl Default for Files {
             charset: "utf-8".into(),
             types: BTreeMap::new(),
             default_type: "application/octet-stream".into(),
+            decodes_slashes: false,
             takes_post: false,
             whole_type: None,
             ranges_max: 16,

@@ -325,6 +325,9 @@ pub struct Member {
     pub tuning: Arc<Tuning>,
     /// Path of its URL, without a trailing slash; prepended to the rest of the request's path.
     pub path: Box<str>,
+    /// Its URL has a path, perhaps `/` alone, which replaces the beginning of a route's paths; set
+    /// by saker.toml only.
+    pub names_path: bool,
     /// Weight, in hundredths.
     pub weight: u32,
     /// Name in session cookies.
@@ -354,6 +357,7 @@ impl Member {
             backend: Arc::new(backend),
             tuning: Arc::new(tuning),
             path: "".into(),
+            names_path: false,
             authority: "".into(),
             weight: 100,
             route: None,
