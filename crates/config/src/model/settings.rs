@@ -4,8 +4,8 @@
 //! Caveat: shared by `Arc`; a route has its own copy.
 
 use super::{
-    AccessControl, Authorize, CacheUse, Links, ModSecurity, Origin, PhpUse, ProgramUser, Throttle,
-    Visitors,
+    AccessControl, AuthRules, Authorize, CacheUse, Links, ModSecurity, Origin, PhpUse, ProgramUser,
+    Throttle, Visitors,
 };
 use saker_http::Status;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
@@ -44,6 +44,21 @@ pub struct Settings {
     /// Overrides `limits.body_bytes_max`.
     pub body_bytes_max: Option<u64>,
     pub underscores: Underscores,
+    /// Rules of `.htaccess` files.
+    pub htaccess: Htaccess,
+    /// Log-in with a user name and a password; `None`: everyone has access.
+    pub auth: Option<Arc<AuthRules>>,
+}
+
+/// Application of `.htaccess` files at a path of a native site.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Htaccess {
+    /// They are not looked for.
+    #[default]
+    Off,
+    On,
+    /// On where one lies on the way from the root to the requested path.
+    Auto,
 }
 
 /// Treatment of request fields whose names contain characters other than letters, digits, and
