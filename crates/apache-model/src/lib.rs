@@ -27,6 +27,7 @@ pub mod magic;
 pub mod managed;
 pub mod matcher;
 pub mod modules;
+pub mod native;
 pub mod overview;
 pub mod paths;
 pub mod process;

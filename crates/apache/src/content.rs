@@ -12,6 +12,7 @@ use saker_apache_syntax::options::INDEXES;
 use saker_files::{Kind, Watcher};
 use saker_http::{Method, Status};
 use saker_pipeline::{Exchange, Response};
+use saker_static_files::names;
 use saker_telemetry::{error_log, httpd_message, message};
 use std::sync::Arc;
 
@@ -33,6 +34,9 @@ pub fn content(
         .as_deref()
         .and_then(|handler| handler.strip_prefix("proxy:"))
     {
+        if host.is_native {
+            return php::forbidden(exchange, "a .htaccess file may not open proxy connections");
+        }
         return call::by_handler(rules, exchange, host, local, url);
     }
     let is_lookup = peek(exchange).is_some_and(|state| state.is_subrequest && !state.is_answered);
@@ -49,6 +53,12 @@ pub fn content(
     if let Some(verdict) = program(rules, exchange, host, local) {
         return verdict;
     }
+    if host.is_native && is_php_file(exchange) {
+        return php::forbidden(
+            exchange,
+            "its handler is not PHP, and its source is not shown",
+        );
+    }
     if is_lookup {
         return after_path(exchange, local);
     }
@@ -62,15 +72,22 @@ pub fn content(
             local.core.options.in_force(),
         ));
     }
-    if let Some(page) = about_server(rules, exchange, host, local) {
+    if !host.is_native
+        && let Some(page) = about_server(rules, exchange, host, local)
+    {
         return Verdict::Answer(page);
     }
     match methods::answer(exchange, host) {
         Some(response) => Verdict::Answer(response),
         None if is_unlistable(exchange) => Verdict::Answer(Response::new(Status::NOT_FOUND)),
+        // A native site's own listing, unless `.htaccess` describes another one.
+        None if is_listed(exchange, local) && host.is_native && !local.autoindex.is_said() => {
+            Verdict::Pass
+        }
         None if is_listed(exchange, local) => listing::begin(exchange, watcher, local),
         None => {
             complain_of_folder(exchange, local);
+            exchange.routing.scripts_by_name = is_native_program(exchange);
             after_path(exchange, local)
         }
     }
@@ -107,6 +124,19 @@ fn program(
     Some(Verdict::Answer(Response::new(
         Status::INTERNAL_SERVER_ERROR,
     )))
+}
+
+/// A file that PHP distributions take for PHP.
+fn is_php_file(exchange: &Exchange) -> bool {
+    peek(exchange).is_some_and(|own| own.kind == Some(Kind::File) && names::is_php(&own.filename))
+}
+
+/// A file of a native site that its handlers for programs (`cgi`) may have to run.
+fn is_native_program(exchange: &Exchange) -> bool {
+    let has_programs = peek(exchange)
+        .and_then(|own| own.base.as_ref())
+        .is_some_and(|base| !base.cgi.is_empty());
+    has_programs && exchange.routing.handler.is_none()
 }
 
 /// A folder that has no index file, and must not be listed.

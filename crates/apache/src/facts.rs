@@ -5,6 +5,7 @@
 
 use crate::{
     dbd::Question,
+    homes,
     look_ahead::{self, SubRequest},
     map_programs,
     modules::ssl,
@@ -210,9 +211,9 @@ impl Facts for RequestFacts<'_> {
             Variable::ContextPrefix if self.state.context.is_some() => {
                 Cow::Borrowed(&self.state.context.as_ref()?.0)
             }
-            Variable::DocumentRoot | Variable::ContextDocumentRoot => Cow::Borrowed(
-                std::os::unix::ffi::OsStrExt::as_bytes(self.host.document_root.as_os_str()),
-            ),
+            Variable::DocumentRoot | Variable::ContextDocumentRoot => {
+                Cow::Borrowed(homes::own_root(self.exchange, self.host))
+            }
             Variable::ContextPrefix => Cow::Borrowed(b""),
             Variable::TheRequest => Cow::Owned(self.start_line()),
             Variable::Handler => Cow::Borrowed(exchange.routing.handler.as_deref()?.as_bytes()),

@@ -61,7 +61,7 @@ pub fn rewrite_folder(
             is_subrequest: snapshot.is_subrequest,
             follows_links: options.contains(FOLLOW_SYM_LINKS)
                 || options.contains(SYM_LINKS_IF_OWNER_MATCH),
-            proxy_available: true,
+            proxy_available: !host.is_native,
             request_time_s: exchange.now,
             trace_level: trace_level(exchange, local),
             ..Input::new(&exchange.path)
@@ -123,7 +123,7 @@ pub fn rewrite_host(all: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>
             query: exchange.query.as_deref(),
             ended: snapshot.rewrite_ended,
             is_subrequest: snapshot.is_subrequest,
-            proxy_available: true,
+            proxy_available: !host.is_native,
             request_time_s: exchange.now,
             trace_level: trace_level(exchange, &host.defaults),
             ..Input::new(&exchange.path)

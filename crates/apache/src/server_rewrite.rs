@@ -24,6 +24,7 @@ use saker_apache_model::{
     host::Host,
     modules::{alias::Redirected, userdir::Place},
 };
+use saker_config::model::Settings;
 use saker_http::Status;
 use saker_pipeline::{Exchange, OriginalRequest, Response, to_https};
 use std::sync::Arc;
@@ -126,7 +127,8 @@ impl ApacheRules {
 
     /// Decides by host, connection and head. `None`: go on.
     fn begin_translation(&self, exchange: &mut Exchange, host: &Arc<Host>) -> Option<Verdict> {
-        self.settings_of_host(exchange, host);
+        let base = host.is_native.then(|| self.native_base(exchange));
+        self.settings_of_host(exchange, host, base.as_ref());
         if let Some(refused) = before_the_path(exchange, host) {
             return Some(Verdict::Answer(refused));
         }
@@ -137,6 +139,7 @@ impl ApacheRules {
             return Some(self.unreadable(exchange, host, status));
         }
         let is_subrequest = begin_round(exchange, host);
+        state(exchange).base = base;
         if let Some(file) = state(exchange).looked_up_file.clone() {
             state(exchange).translated = Some(Translated::File(file));
             return Some(Verdict::Pass);
@@ -177,7 +180,12 @@ impl ApacheRules {
     }
 
     /// In force until the walk has found the file's own: errors before it have their pages, too.
-    fn settings_of_host(&self, exchange: &mut Exchange, host: &Arc<Host>) {
+    fn settings_of_host(
+        &self,
+        exchange: &mut Exchange,
+        host: &Arc<Host>,
+        base: Option<&Arc<Settings>>,
+    ) {
         let mut memo = self.memo.borrow_mut();
         let local = walk::locations(
             &mut memo,
@@ -186,7 +194,16 @@ impl ApacheRules {
             &exchange.path,
             &mut Vec::new(),
         );
-        exchange.routing.settings = memo.settings(&local, host, &cache::url_path(exchange));
+        exchange.routing.settings = memo.settings(&local, host, &cache::url_path(exchange), base);
+    }
+
+    /// The settings of a native site or its route: a request has them by now, a subrequest looks
+    /// them up.
+    fn native_base(&self, exchange: &mut Exchange) -> Arc<Settings> {
+        match state(exchange).is_subrequest {
+            true => (self.native_settings)(exchange),
+            false => Arc::clone(&exchange.routing.settings),
+        }
     }
 
     /// Variables that follow from the server's configuration, the client and the head.

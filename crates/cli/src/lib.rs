@@ -27,7 +27,6 @@ mod sign_url;
 pub mod source;
 mod start;
 mod status_page;
-mod unsupported;
 mod warm;
 
 use arguments::{Cli, Command};

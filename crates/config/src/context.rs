@@ -39,6 +39,7 @@ pub const LOGINS: Contexts = Contexts(1 << 33);
 pub const BOT_VERIFICATION: Contexts = Contexts(1 << 34);
 pub const TRIGGER: Contexts = Contexts(1 << 27);
 pub const DYNAMIC_VHOSTS: Contexts = Contexts(1 << 29);
+pub const AUTH: Contexts = Contexts(1 << 48);
 
 /// Far from the others, which are numbered in a row.
 pub const UPSTREAM_FIELD: Contexts = Contexts(1 << 48);
@@ -241,6 +242,13 @@ pub const CONTEXTS: &[ContextRow] = &[
         "[site.access]",
         "Access control by client address. In a route: `[site.route.access]`, whose keys override \
          the site's.",
+    ),
+    context(
+        AUTH,
+        "auth",
+        "[site.auth]",
+        "Log-in with a user name and a password. In a route: `[site.route.auth]`, whose keys \
+         override the site's.",
     ),
     context(
         HOTLINK,

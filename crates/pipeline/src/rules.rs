@@ -118,6 +118,8 @@ pub struct SiteRules {
     native: Rc<dyn Rules>,
     /// Rules of another front end, and the number of its sites, which come first in the model.
     other: Option<(usize, Rc<dyn Rules>)>,
+    /// Rules of native sites that have `.htaccess` files, and which of the sites these are.
+    htaccess: Option<(Box<[bool]>, Rc<dyn Rules>)>,
 }
 
 impl SiteRules {
@@ -126,6 +128,7 @@ impl SiteRules {
         SiteRules {
             native,
             other: None,
+            htaccess: None,
         }
     }
 
@@ -136,10 +139,23 @@ impl SiteRules {
         self
     }
 
+    /// Assigns the sites whose entry in `sites` is true to rules that apply `.htaccess` files over
+    /// the native ones.
+    #[must_use]
+    pub fn with_htaccess(mut self, sites: Box<[bool]>, rules: Rc<dyn Rules>) -> SiteRules {
+        self.htaccess = Some((sites, rules));
+        self
+    }
+
     /// Returns the rules of a site by its index in the model.
     pub fn of(&self, site_index: usize) -> &dyn Rules {
-        match &self.other {
-            Some((sites, rules)) if site_index < *sites => &**rules,
+        if let Some((sites, rules)) = &self.other
+            && site_index < *sites
+        {
+            return &**rules;
+        }
+        match &self.htaccess {
+            Some((sites, rules)) if sites.get(site_index) == Some(&true) => &**rules,
             _ => &*self.native,
         }
     }

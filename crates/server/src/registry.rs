@@ -7,14 +7,18 @@
 //! Out of scope: the handlers, filters, and loggers themselves.
 
 use saker_abuse::{Abuse, AbuseFields, LoginAttempts};
-use saker_apache::{Apache, ApacheRules, ContentFilters, Inside, ResponseRules, status::Figures};
+use saker_apache::{
+    Apache, ApacheRules, ContentFilters, Inside, ResponseRules, native_configuration,
+    status::Figures,
+};
+use saker_config::model::{Htaccess, Site};
 use saker_content::coding;
 use saker_content_filters::Compress;
 use saker_files::{BufferFiles, Watcher};
 use saker_gateway::{ForwardAuth, Gateway};
 use saker_handlers::{CgiFiles, FieldFilter, FixedAnswers, PhpFiles};
 use saker_modsecurity::ModSecurityInspector;
-use saker_native::NativeRules;
+use saker_native::{HtaccessRules, NativeRules};
 use saker_net::jobs::{self, JobKind};
 use saker_page_cache::{Explain, LookupHandler, PageCache, StoreFilter};
 use saker_pipeline::{
@@ -74,11 +78,11 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         is_explained,
     );
     let filters = filters(&apache, watcher, page_cache.as_ref(), &counters);
-    let native = Rc::new(NativeRules::new(Some(Rc::new(ForwardAuth(gateway)))));
-    let mut rules = SiteRules::new(native);
-    if let Some(apache) = apache.rules {
-        rules = rules.with_first(apache.sites(), apache as Rc<dyn Rules>);
-    }
+    let native = Rc::new(NativeRules::new(
+        Some(Rc::new(ForwardAuth(gateway))),
+        watcher.clone(),
+    ));
+    let rules = site_rules(&generation, watcher, native, apache.rules);
     let challenges = Arc::clone(challenges);
     let loggers = loggers(&generation, log_files, &counters);
     let sleep: fn(Duration) -> LocalFuture<'static, ()> = |time| Box::pin(tokio::time::sleep(time));
@@ -114,7 +118,38 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
     }
 }
 
-/// The Apache front end of a configuration; all parts are `None` for a native one.
+/// The rules of each site: Apache's, native ones, or both for native sites with `.htaccess` files.
+fn site_rules(
+    generation: &Generation,
+    watcher: &Watcher,
+    native: Rc<NativeRules>,
+    apache: Option<Rc<ApacheRules>>,
+) -> SiteRules {
+    let rules = SiteRules::new(Rc::clone(&native) as Rc<dyn Rules>);
+    match apache {
+        Some(apache) if apache.sites() > 0 => {
+            rules.with_first(apache.sites(), apache as Rc<dyn Rules>)
+        }
+        Some(apache) => {
+            let sites = generation.model.sites.iter();
+            let sites = sites.map(|site| has_htaccess(site)).collect();
+            let files = HtaccessRules::new(native, apache, watcher.clone());
+            rules.with_htaccess(sites, Rc::new(files))
+        }
+        None => rules,
+    }
+}
+
+/// True if a path of the site is under the rules of `.htaccess` files.
+fn has_htaccess(site: &Site) -> bool {
+    let of_routes = site.routes.iter().map(|route| &route.settings);
+    std::iter::once(&site.settings)
+        .chain(of_routes)
+        .any(|settings| settings.htaccess != Htaccess::Off)
+}
+
+/// The Apache front end of a configuration; all parts are `None` for a native one without
+/// `.htaccess` files.
 struct ApacheParts {
     apache: Option<Arc<Apache>>,
     rules: Option<Rc<ApacheRules>>,
@@ -129,8 +164,14 @@ impl ApacheParts {
         inside: Weak<Services>,
     ) -> ApacheParts {
         let front_end = generation.front_end.clone();
-        let Some(apache) = front_end.and_then(|front_end| front_end.downcast::<Apache>().ok())
-        else {
+        let apache = front_end.and_then(|front_end| front_end.downcast::<Apache>().ok());
+        let model = &generation.model;
+        let has_htaccess = model.sites.iter().any(|site| has_htaccess(site));
+        let of_native = || {
+            let body_bytes_max = model.limits.body_bytes_max;
+            has_htaccess.then(|| Arc::new(native_configuration(body_bytes_max)))
+        };
+        let Some(apache) = apache.or_else(of_native) else {
             return ApacheParts {
                 apache: None,
                 rules: None,
@@ -142,6 +183,7 @@ impl ApacheParts {
             watcher.clone(),
             figures,
             generation.model.php_pools.clone(),
+            saker_native::settings_of,
         ));
         let content_filters = ContentFilters::new(
             Arc::clone(&apache),

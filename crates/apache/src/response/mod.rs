@@ -132,7 +132,7 @@ impl ResponseRules {
 
     /// False: there was too much to do, and what is left of the head is no answer.
     fn lay(&self, exchange: &Exchange, response: &mut Response) -> bool {
-        let Some(host) = self.apache.hosts.get(exchange.routing.site_index) else {
+        let Some(host) = host_of(&self.apache, exchange) else {
             return true;
         };
         let own = peek(exchange).cloned().unwrap_or_default();
@@ -203,7 +203,7 @@ impl ResponseRules {
     /// Decides for logs with an expression (CustomLog `expr=`) whether they write, and notes what
     /// others tell.
     fn decide_logs(&self, exchange: &mut Exchange, response: &Response) {
-        let Some(host) = self.apache.hosts.get(exchange.routing.site_index) else {
+        let Some(host) = host_of(&self.apache, exchange) else {
             return;
         };
         let own = peek(exchange).cloned().unwrap_or_default();
@@ -262,6 +262,12 @@ impl ResponseRules {
     }
 }
 
+/// The host whose rules are laid over the response to a request. A native site's requests have one
+/// where `.htaccess` rules have been through them.
+pub fn host_of<'a>(apache: &'a Apache, exchange: &Exchange) -> Option<&'a Arc<Host>> {
+    apache.host_of(exchange.routing.site_index, peek(exchange).is_some())
+}
+
 /// Errors and redirects are refusals, unless a page of the site stands for the error.
 pub fn way(exchange: &Exchange, status: Status, own: &State) -> Way {
     let went_well = status.0 < 300 || status == Status::NOT_MODIFIED;
@@ -292,7 +298,7 @@ impl Filter for ResponseRules {
             *response = built_in_page(Response::new(Status::INTERNAL_SERVER_ERROR));
         }
         self.decide_logs(exchange, response);
-        if let Some(host) = self.apache.hosts.get(exchange.routing.site_index) {
+        if let Some(host) = host_of(&self.apache, exchange) {
             log_debug::answered(exchange, host, &self.watcher, response);
         }
         Box::pin(std::future::ready(()))

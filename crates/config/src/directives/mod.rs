@@ -6,6 +6,7 @@
 pub(crate) mod abuse;
 pub(crate) mod access;
 pub(crate) mod acme;
+pub(crate) mod auth;
 pub(crate) mod authorize;
 pub(crate) mod bot_verification;
 pub(crate) mod cache;
@@ -69,6 +70,7 @@ static DIRECTIVES: LazyLock<Vec<Directive>> = LazyLock::new(|| {
     all.extend(directives(route::ROWS));
     all.extend(directives(proxy::ROWS));
     all.extend(directives(redirect::ROWS));
+    all.extend(directives(auth::ROWS));
     all.extend(directives(authorize::ROWS));
     all.extend(directives(upstream::ROWS));
     all.extend(directives(upstream_health::ROWS));

@@ -8,6 +8,7 @@ mod abuse;
 mod access;
 mod account;
 mod action;
+mod auth;
 mod authorize;
 mod bot_protection;
 mod cache;
@@ -36,6 +37,7 @@ pub use abuse::{Evasive, ServerGuard};
 pub use access::{AccessControl, AccessRules, Addresses, Consequence};
 pub use account::{Account, HostAccounts};
 pub use action::{Action, Redirect, RedirectPiece};
+pub use auth::{AuthRules, AuthScheme};
 pub use authorize::Authorize;
 pub use bot_protection::{CHALLENGE_PLACE, Challenge, LoginAction, Logins, Robots, Visitors};
 pub use cache::{CacheOffer, CacheStore, CacheUse};
@@ -60,7 +62,7 @@ pub use server::{
 };
 pub use settings::{
     CodedTags, Compression, CompressionCoding, EntityTagParts, ErrorPage, FieldEdit,
-    FieldEditAction, Files, SendFiles, Settings, SymlinkPolicy, Underscores,
+    FieldEditAction, Files, Htaccess, SendFiles, Settings, SymlinkPolicy, Underscores,
 };
 pub use site::{CanonicalPort, HttpsRedirect, Route, Site};
 pub use site_name::SiteName;
@@ -114,7 +116,10 @@ impl Model {
     /// Returns whether anything uses the page cache, or may use it later.
     pub fn wants_cache(&self) -> bool {
         let uses = |site: &Site| {
-            site.settings.cache.is_on || site.routes.iter().any(|route| route.settings.cache.is_on)
+            // A `.htaccess` file may switch it on.
+            let may_use =
+                |settings: &Settings| settings.cache.is_on || settings.htaccess == Htaccess::On;
+            may_use(&site.settings) || site.routes.iter().any(|route| may_use(&route.settings))
         };
         self.cache.is_expected || self.sites.iter().any(|site| uses(site))
     }

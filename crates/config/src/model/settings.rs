@@ -4,7 +4,7 @@
 //! Caveat: shared by `Arc`; a route has its own copy.
 
 use super::{
-    AccessControl, Authorize, CacheUse, Links, ModSecurity, Origin, PhpUse, ProgramUser,
+    AccessControl, AuthRules, Authorize, CacheUse, Links, ModSecurity, Origin, PhpUse, ProgramUser,
     RequestFieldEdit, Template, Throttle, Visitors,
 };
 use saker_http::Status;
@@ -50,6 +50,21 @@ pub struct Settings {
     pub variables: Vec<(Box<str>, Template)>,
     /// Name of the field with the id of a request; `None`: requests get no id.
     pub request_id: Option<Box<str>>,
+    /// Rules of `.htaccess` files.
+    pub htaccess: Htaccess,
+    /// Log-in with a user name and a password; `None`: everyone has access.
+    pub auth: Option<Arc<AuthRules>>,
+}
+
+/// Application of `.htaccess` files at a path of a native site.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Htaccess {
+    /// They are not looked for.
+    #[default]
+    Off,
+    On,
+    /// On where one lies on the way from the root to the requested path.
+    Auto,
 }
 
 /// Treatment of request fields whose names contain characters other than letters, digits, and

@@ -1,0 +1,66 @@
+//! Finds log-in rules (`[site.auth]`) that would refuse everyone, or miss a file.
+//!
+//! Called by: `whole`.
+//! Caveat: a route's rules are the site's with its own keys over them, so a mistake of the site's is
+//! found in each route too, and reported once.
+
+use crate::{
+    configuration::Configuration,
+    diagnostic::{Diagnostic, Severity},
+    model::{AuthRules, Settings},
+};
+
+pub(super) fn complete(configuration: &mut Configuration) {
+    let mut found: Vec<Diagnostic> = Vec::new();
+    for site in &configuration.sites {
+        let routes = site.routes.iter().map(|route| &*route.settings);
+        let all = std::iter::once(&site.settings).chain(routes);
+        let rules = all.filter_map(|settings: &Settings| settings.auth.as_deref());
+        for diagnostic in rules.filter(|rules| rules.is_on).filter_map(problem) {
+            let is_known = found.iter().any(|known| {
+                known.origin == diagnostic.origin && known.message == diagnostic.message
+            });
+            if !is_known {
+                found.push(diagnostic);
+            }
+        }
+    }
+    configuration.diagnostics.extend(found);
+}
+
+fn problem(rules: &AuthRules) -> Option<Diagnostic> {
+    let error = |message: String, help: &str| {
+        let mut error = Diagnostic::without_source(rules.origin.clone(), message);
+        error.help = Some(help.into());
+        Some(error)
+    };
+    let Some(user_file) = &rules.user_file else {
+        return error(
+            "missing `user_file` in [site.auth]: nobody could log in".into(),
+            "create a file with `htpasswd -c -B FILE NAME`, and add user_file = \"FILE\"",
+        );
+    };
+    if !rules.groups.is_empty() && rules.group_file.is_none() {
+        return error(
+            "`groups` without `group_file` in [site.auth]".into(),
+            "add group_file = \"FILE\", with lines such as `staff: ann bob`",
+        );
+    }
+    if rules.satisfies_any && rules.networks.is_empty() {
+        return error(
+            "`satisfy = \"any\"` without `networks` in [site.auth]".into(),
+            "add the networks whose clients need no log-in, or remove `satisfy`",
+        );
+    }
+    let files = [Some(user_file), rules.group_file.as_ref()];
+    let missing = files.into_iter().flatten().find(|file| {
+        matches!(std::fs::metadata(file), Err(error) if error.kind() == std::io::ErrorKind::NotFound)
+    })?;
+    let message = format!(
+        "{} does not exist: requests are answered with 500 until it does",
+        missing.display()
+    );
+    let mut warning = error(message, "create it with `htpasswd` or `htdigest`")?;
+    warning.severity = Severity::Warning;
+    Some(warning)
+}
