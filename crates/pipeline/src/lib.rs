@@ -11,6 +11,7 @@ pub mod abuse;
 mod auth_state;
 pub mod body;
 pub mod budget;
+pub mod client_address;
 pub mod derived;
 pub mod exchange;
 pub mod exchange_state;
