@@ -8,7 +8,7 @@
 use crate::{Abuse, Violation, challenge, context, upstream_limits::UpstreamLimits};
 use saker_config::model::{Consequence, Throttle};
 use saker_ipset::place_of;
-use saker_pipeline::{Client, Exchange, Response, UpstreamGate};
+use saker_pipeline::{Client, Exchange, Forwarding, Response, UpstreamGate};
 use saker_rate_limits::{Account, Admission, requests};
 use std::{rc::Rc, sync::Arc};
 
@@ -28,17 +28,26 @@ fn refuse_address(exchange: &mut Exchange, abuse: &Abuse) -> Option<Response> {
     }
     let address = exchange.client.ip();
     let bans = &abuse.clients.bans;
-    let is_named = address != exchange.client.peer.ip().to_canonical();
+    let is_proxied = exchange.client.forwarding == Forwarding::Proxied;
+    let is_named = is_proxied || address != exchange.client.peer.ip().to_canonical();
     let banned = (is_named && bans.contains(address, exchange.now))
         .then_some(("ban", Consequence::FORBIDDEN));
+    let server = &services.generation.model.guard;
+    let denied_by_server = || {
+        (is_proxied && !server.admittance.admits(address))
+            .then_some(("deny", Consequence::FORBIDDEN))
+    };
     let denied = || {
         let guard = exchange.routing.settings.guard.as_ref()?;
         (!guard.admittance.admits(address)).then_some(("deny", guard.denied))
     };
     // If the consequence of a list is a challenge, a clearance lets the client pass.
-    let refused = banned.or_else(denied).filter(|(_, consequence)| {
-        *consequence != Consequence::Challenge || !has_clearance(exchange, abuse)
-    });
+    let refused = banned
+        .or_else(denied_by_server)
+        .or_else(denied)
+        .filter(|(_, consequence)| {
+            *consequence != Consequence::Challenge || !has_clearance(exchange, abuse)
+        });
     let Some((rule, consequence)) = refused else {
         locate(exchange);
         return None;

@@ -25,7 +25,7 @@ use crate::{
 use saker_cgi::{ProgramRequest, ResponseHead, Variables, php::push_settings};
 use saker_config::model::{Member, Protocol};
 use saker_http::{HeadView, Status};
-use saker_net::clock;
+use saker_net::{clock, proxy_preface};
 use saker_pipeline::{Exchange, NoBody, RequestBody, UpstreamRequest};
 use saker_telemetry::{error_log, message};
 use std::{borrow::Cow, future::poll_fn, rc::Rc};
@@ -189,6 +189,7 @@ impl Gateway {
         is_fresh: bool,
         content: &mut Option<Box<dyn RequestBody>>,
     ) -> Result<UpstreamExchange, Failure> {
+        let is_fresh = is_fresh || member.tuning.proxy_preface.is_some();
         let connection = self.ready_connection(member, pool, is_fresh).await?;
         let given = content.take().unwrap_or_else(|| Box::new(NoBody));
         match self.begin(exchange, call, member, connection, given) {
@@ -268,6 +269,12 @@ impl Gateway {
             settings: &settings,
         };
         let mut out = self.context.out_buffer();
+        if let Some(version) = member.tuning.proxy_preface {
+            let client = &exchange.client;
+            let is_known = !client.address.ip().is_unspecified();
+            let source = is_known.then_some((client.address, client.local));
+            proxy_preface::encode(version, source, &mut out);
+        }
         let asked = (&request, &*target);
         let dialogue = match codecs::dialogue(exchange, call, member, asked, &mut out) {
             Ok(dialogue) => dialogue,

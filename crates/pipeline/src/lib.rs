@@ -13,6 +13,7 @@ pub mod body;
 pub mod budget;
 pub mod cached_route;
 pub mod client;
+pub mod client_address;
 pub mod derived;
 pub mod environment;
 pub mod exchange;

@@ -38,6 +38,7 @@ pub(crate) mod site;
 pub(crate) mod throttle;
 pub(crate) mod tls;
 pub(crate) mod trigger;
+pub(crate) mod trusted_proxies;
 pub(crate) mod upstream;
 pub(crate) mod upstream_fields;
 pub(crate) mod upstream_health;
@@ -53,6 +54,7 @@ static DIRECTIVES: LazyLock<Vec<Directive>> = LazyLock::new(|| {
     let mut all = Vec::new();
     all.extend(directives(file::ROWS));
     all.extend(directives(server::ROWS));
+    all.extend(directives(trusted_proxies::ROWS));
     all.extend(directives(limits::ROWS));
     all.extend(directives(listener::ROWS));
     all.extend(directives(site::ROWS));

@@ -17,6 +17,7 @@ use crate::{
     source::Location,
     value::{Key, Spanned, Value, ValueError},
 };
+use saker_net::proxy_preface::PrefaceVersion;
 use std::sync::Arc;
 
 /// An upstream while it is read.
@@ -31,6 +32,7 @@ pub struct UpstreamDraft {
     failure_statuses: Vec<u16>,
     attempts_max: Option<usize>,
     internal_redirects: Option<bool>,
+    preface: Option<(PrefaceVersion, Location)>,
 }
 
 impl Draft for UpstreamDraft {
@@ -284,6 +286,32 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
         ..Row::BASE
     },
     Row {
+        name: "send_proxy_protocol",
+        contexts: UPSTREAM,
+        kind: Kind::Choice(&["off", "v1", "v2"]),
+        default: Some("\"off\""),
+        example: Some("\"v2\""),
+        summary: "Begin each connection to a server with a PROXY protocol header that names the \
+                  client, in version 1 (text) or 2 (binary). Each request has a connection of its \
+                  own then. Not for servers with TLS or HTTP/2.",
+        aliases: &[
+            "proxy_protocol",
+            "send_proxy",
+            "send-proxy",
+            "send-proxy-v2",
+        ],
+        since: "0.5",
+        set: |upstream, given| {
+            let at = given.at.clone();
+            upstream.preface = match given.text().as_str() {
+                "v1" => Some((PrefaceVersion::V1, at)),
+                "v2" => Some((PrefaceVersion::V2, at)),
+                _ => None,
+            };
+        },
+        ..Row::BASE
+    },
+    Row {
         name: "request_buffer",
         contexts: UPSTREAM,
         kind: Kind::Bytes {
@@ -361,6 +389,21 @@ pub fn read(
         }
         return Some((name, None, name_at));
     }
+    if let Some((_, at)) = &draft.preface {
+        let has_other = draft.servers.iter().any(|server| {
+            server.backend.tls.is_some() || server.backend.protocol == Protocol::Http2
+        });
+        if has_other {
+            reader.error(
+                at,
+                "`send_proxy_protocol` for servers with TLS or HTTP/2",
+                Some(
+                    "remove it, or use servers with `http://` or another protocol without TLS"
+                        .into(),
+                ),
+            );
+        }
+    }
     let upstream = draft.upstream(&name);
     Some((name, Some(upstream), name_at))
 }
@@ -370,6 +413,10 @@ impl UpstreamDraft {
         let mut tuning = self.tuning;
         if let Some(address_ttl_ms) = self.health.address_ttl_ms {
             tuning.address_ttl_ms = address_ttl_ms;
+        }
+        if let Some((version, _)) = &self.preface {
+            // A connection belongs to the client that its header names.
+            (tuning.proxy_preface, tuning.kept_max) = (Some(*version), 0);
         }
         let tuning = Arc::new(tuning);
         let health = self.health.check().map(Arc::new);

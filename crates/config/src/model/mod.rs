@@ -30,6 +30,7 @@ mod site_name;
 mod template;
 mod throttle;
 mod tls;
+mod trusted_proxies;
 mod upstream;
 
 pub use crate::origin::{Origin, Sourced};
@@ -73,6 +74,7 @@ pub use tls::{
     ClientCertificates, ClientChecks, DnsWords, ExternalAccount, Group, ListenerTls, Passphrase,
     PassphraseDialog, Revocation, ServerTls, SiteTls, Stapling, TlsVersion,
 };
+pub use trusted_proxies::TrustedProxies;
 pub use upstream::{
     Activity, Backend, BackendAddress, BackendTls, Balance, Epoch, Member, Protocol, Sticky,
     Through, Tuning, Upstream,

@@ -3,7 +3,7 @@
 //! Called by: process startup and reloads.
 //! Out of scope: the keys (`directives/server`, `logs`).
 
-use super::Origin;
+use super::{Origin, TrustedProxies};
 use saker_telemetry::{
     access_log::{Format, FormatError},
     error_log::{ErrorLogTarget, Formats as ErrorLogFormats},
@@ -134,6 +134,8 @@ pub struct Server {
     /// Users, besides root, who may control the running server, by name or number.
     pub control_users: Vec<String>,
     pub error_log: ErrorLog,
+    /// Proxies that name clients.
+    pub trusted_proxies: TrustedProxies,
     /// File for the process ID; set by Apache's configuration only.
     pub pid_file: Option<PathBuf>,
     /// The Server field; empty sends none.
@@ -178,6 +180,7 @@ impl Default for Server {
                 formats: ErrorLogFormats::default(),
                 speaks_httpd: false,
             },
+            trusted_proxies: TrustedProxies::default(),
             pid_file: None,
             server_field: "Saker".into(),
             shown_requests: ShownRequests::None,

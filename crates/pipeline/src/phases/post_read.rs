@@ -6,7 +6,7 @@
 //! the server (cache warming, parts of pages, `explain`) this phase does.
 //! Out of scope: selecting the site (`select_host`).
 
-use crate::{Exchange, Response, Services, TargetPolicy, methods::with_methods};
+use crate::{Exchange, Response, Services, TargetPolicy, client_address, methods::with_methods};
 use saker_http::{
     KnownField, Status,
     host::{self, parse_authority},
@@ -18,6 +18,8 @@ use saker_telemetry::{error_log, httpd_message, message};
 pub(super) fn post_read(exchange: &mut Exchange, services: &Services) -> Option<Response> {
     // Some front ends handle methods and targets themselves.
     let has_rules = services.rules.target_policy() == TargetPolicy::LeftToRules;
+    let trusted = &services.generation.model.server.trusted_proxies;
+    client_address::drop_made_up_fields(exchange, trusted);
     match read_target(exchange, has_rules) {
         Ok(answer) => answer,
         Err(status) => {

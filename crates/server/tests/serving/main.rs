@@ -49,6 +49,7 @@ mod modsecurity;
 mod neighbours;
 mod php;
 mod php_messages;
+mod proxying;
 mod quic;
 mod scenarios;
 mod sendfile;

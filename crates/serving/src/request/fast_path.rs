@@ -70,7 +70,9 @@ pub fn look_up<'r>(
     else {
         return FastPath::Miss;
     };
-    if !session.is_good_for(generation, route.site_index) {
+    if !session.is_good_for(generation, route.site_index)
+        || session.is_named_client_refused(generation)
+    {
         return FastPath::Miss;
     }
     let throttled = match route.throttled {

@@ -134,6 +134,10 @@ pub fn now(session: &Session, view: HeadView<'_>, facts: &Facts<'_>, body_bytes:
         canonical_port: logged.port(session.client.secure),
         ..record(session, Some(view), facts.path, facts.status)
     };
+    let record = match Rc::ptr_eq(&session.client, &session.connection) {
+        true => record,
+        false => of_client(record, &session.client),
+    };
     finish(logged, facts.site, record, facts.log_facts);
 }
 
@@ -189,7 +193,7 @@ pub struct Pending {
     /// Trailers of the request, and those of the response.
     trailers: RefCell<(Option<Fields>, Option<Fields>)>,
     user: Option<Box<str>>,
-    /// Set if rules have replaced the connection's client.
+    /// Set if it is not the connection's: a trusted proxy or rules have named another.
     client: Option<Rc<Client>>,
     log_facts: Option<Rc<LogFacts>>,
 }
@@ -229,7 +233,7 @@ impl Pending {
             body_bytes_in: Cell::new(0),
             trailers: RefCell::default(),
             user: None,
-            client: None,
+            client: client_apart(session, &session.client),
             log_facts: facts.log_facts.cloned(),
         })
     }
@@ -243,8 +247,7 @@ impl Pending {
     /// The user and the client, as dispatch has established them.
     pub fn asked_by(mut self, session: &Session, exchange: &Exchange) -> Pending {
         self.user.clone_from(&exchange.access.user);
-        self.client =
-            (!Rc::ptr_eq(&exchange.client, &session.client)).then(|| Rc::clone(&exchange.client));
+        self.client = client_apart(session, &exchange.client);
         self
     }
 
@@ -299,13 +302,7 @@ impl Pending {
             ..record(session, Some(self.head.view()), &self.path, self.status)
         };
         let record = match &self.client {
-            Some(client) => Record {
-                client_text: client.text().as_bytes(),
-                client_name: name_of(client),
-                client_port: client.address.port(),
-                peer_text: record.client_text,
-                ..record
-            },
+            Some(client) => of_client(record, client),
             None => record,
         };
         finish(logged, self.site, record, self.log_facts.as_ref());
@@ -322,7 +319,7 @@ fn record<'a>(
     path: &'a [u8],
     status: Status,
 ) -> Record<'a> {
-    let client = &session.client;
+    let client = &session.connection;
     Record {
         head,
         request_line: head.map_or(b"", HeadView::start_line),
@@ -345,6 +342,22 @@ fn record<'a>(
         connection_log_id: client.log_id.text().unwrap_or_default(),
         keepalive_count: session.requests.saturating_sub(1),
         ..Record::default()
+    }
+}
+
+/// The client, if it is not the connection's.
+fn client_apart(session: &Session, client: &Rc<Client>) -> Option<Rc<Client>> {
+    (!Rc::ptr_eq(client, &session.connection)).then(|| Rc::clone(client))
+}
+
+/// The record of a request whose client is not the connection's.
+fn of_client<'a>(record: Record<'a>, client: &'a Client) -> Record<'a> {
+    Record {
+        client_text: client.text().as_bytes(),
+        client_name: name_of(client),
+        client_port: client.address.port(),
+        peer_text: record.client_text,
+        ..record
     }
 }
 
