@@ -32,7 +32,7 @@ fn refuse_address(exchange: &mut Exchange, abuse: &Abuse) -> Option<Response> {
     let is_named = is_proxied || address != exchange.client.peer.ip().to_canonical();
     let banned = (is_named && bans.contains(address, exchange.now))
         .then_some(("ban", Consequence::FORBIDDEN));
-    let server = &services.generation.model.guard;
+    let server = &abuse.generation.model.guard;
     let denied_by_server = || {
         (is_proxied && !server.admittance.admits(address))
             .then_some(("deny", Consequence::FORBIDDEN))
