@@ -119,7 +119,13 @@ pub struct SiteRules {
     /// Rules of another front end, and the number of its sites, which come first in the model.
     other: Option<(usize, Rc<dyn Rules>)>,
     /// Rules of native sites that have `.htaccess` files, and which of the sites these are.
-    htaccess: Option<(Box<[bool]>, Rc<dyn Rules>)>,
+    htaccess: Option<HtaccessSites>,
+}
+
+struct HtaccessSites {
+    /// By the index of the site in the model.
+    applies: Box<[bool]>,
+    rules: Rc<dyn Rules>,
 }
 
 impl SiteRules {
@@ -143,7 +149,10 @@ impl SiteRules {
     /// the native ones.
     #[must_use]
     pub fn with_htaccess(mut self, sites: Box<[bool]>, rules: Rc<dyn Rules>) -> SiteRules {
-        self.htaccess = Some((sites, rules));
+        self.htaccess = Some(HtaccessSites {
+            applies: sites,
+            rules,
+        });
         self
     }
 
@@ -155,7 +164,7 @@ impl SiteRules {
             return &**rules;
         }
         match &self.htaccess {
-            Some((sites, rules)) if sites.get(site_index) == Some(&true) => &**rules,
+            Some(sites) if sites.applies.get(site_index) == Some(&true) => &*sites.rules,
             _ => &*self.native,
         }
     }

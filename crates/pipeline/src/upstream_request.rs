@@ -7,7 +7,7 @@
 
 use crate::script_log::ScriptLog;
 use saker_config::model::{PhpValue, ProgramUser, ProxyTerms, SendFiles, Upstream};
-use std::{path::PathBuf, rc::Rc, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 pub struct UpstreamRequest {
     pub to: UpstreamTarget,
