@@ -1,6 +1,7 @@
 //! A unique directory for a test, removed at the end.
 
 use crate::{ChangeToken, LinkPolicy, ResolveError, Resolved, Watcher, resolve};
+use saker_testkit::wait_until;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -73,13 +74,7 @@ impl Kept {
     /// ms.
     pub(crate) fn runs_out(&self, watcher: &Watcher) -> Duration {
         let start = Instant::now();
-        while self.is_current(watcher) {
-            assert!(
-                start.elapsed() < Duration::from_secs(5),
-                "the change was not noticed"
-            );
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        wait_until("notice of the change", || !self.is_current(watcher));
         start.elapsed()
     }
 }

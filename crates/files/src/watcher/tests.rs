@@ -6,7 +6,8 @@ use crate::{
     scratch::{Kept, Scratch},
     walk::Walk,
 };
-use std::{fs, os::unix::fs::PermissionsExt, time::Instant};
+use saker_testkit::wait_until;
+use std::{fs, os::unix::fs::PermissionsExt};
 
 fn keep(watcher: &Watcher, scratch: &Scratch, relative: &str) -> Kept {
     let kept = Kept::new(watcher, scratch.root(), relative, LinkPolicy::Follow);
@@ -17,18 +18,22 @@ fn keep(watcher: &Watcher, scratch: &Scratch, relative: &str) -> Kept {
     kept
 }
 
+/// Lets the events of earlier changes pass: they come in order, so they have passed when a later
+/// one has.
+fn settle(watcher: &Watcher, scratch: &Scratch) {
+    scratch.write("settle/page.html", "");
+    let kept = keep(watcher, scratch, "settle/page.html");
+    fs::write(scratch.path("settle/page.html"), "line\n").unwrap();
+    kept.runs_out(watcher);
+}
+
 /// Lets the events of the preparation pass, keeps the outcome, makes the change and waits for the
 /// tokens to run out.
 fn notices(prepare: impl Fn(&Scratch), relative: &str, change: impl Fn(&Scratch)) -> Duration {
     let (watcher, scratch) = (Watcher::start(|_| {}).unwrap(), Scratch::new());
     prepare(&scratch);
+    settle(&watcher, &scratch);
     let kept = keep(&watcher, &scratch, relative);
-    thread::sleep(Duration::from_millis(20));
-    let kept = if kept.is_current(&watcher) {
-        kept
-    } else {
-        keep(&watcher, &scratch, relative)
-    };
     change(&scratch);
     kept.runs_out(&watcher)
 }
@@ -161,8 +166,7 @@ fn unrelated_changes_leave_an_outcome_alone() {
     let (watcher, scratch) = (Watcher::start(|_| {}).unwrap(), Scratch::new());
     scratch.write("site/page.html", "");
     scratch.write("logs/access.log", "");
-    keep(&watcher, &scratch, "site/page.html");
-    thread::sleep(Duration::from_millis(30));
+    settle(&watcher, &scratch);
     // Beneath /tmp other tests make and remove directories whose names may share a bucket with
     // ours: only our own directories count here.
     let mut tokens = Vec::new();
@@ -172,7 +176,7 @@ fn unrelated_changes_leave_an_outcome_alone() {
     tokens.push(watcher.token(&watched, Concern::Any));
     fs::write(scratch.path("logs/access.log"), "line\n").unwrap();
     fs::read(scratch.path("site/page.html")).unwrap();
-    thread::sleep(Duration::from_millis(50));
+    settle(&watcher, &scratch);
     assert!(tokens.iter().all(|token| token.is_current(0)));
 }
 
@@ -300,11 +304,9 @@ fn removed_directories_leave_the_table() {
     fs::remove_dir_all(scratch.path("a")).unwrap();
     kept.runs_out(&watcher);
     drop(kept); // the open file keeps its directory alive
-    let start = Instant::now();
-    while watcher.watched_directories() > before - 2 {
-        assert!(start.elapsed() < Duration::from_secs(5));
-        thread::sleep(Duration::from_millis(1));
-    }
+    wait_until("the end of two watches", || {
+        watcher.watched_directories() <= before - 2
+    });
 }
 
 #[test]
