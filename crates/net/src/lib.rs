@@ -41,5 +41,5 @@ pub use network::Network;
 pub use readiness::Readiness;
 pub use stream::{RawStream, Stream};
 pub use ticker::Ticker;
-pub use worker_heap::{WorkerHeap, keep_blocks};
 pub use udp::{Arrival, Arrivals, BoundUdp, Departure, UdpOptions, UdpSocket, bind_udp};
+pub use worker_heap::{WorkerHeap, keep_blocks};

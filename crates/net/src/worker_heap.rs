@@ -138,7 +138,8 @@ impl FreeBlocks {
             let next = unsafe { block.cast::<*mut u8>().read() };
             list.first.set(next);
             list.count.set(list.count.get() - 1);
-            self.kept_bytes.set(self.kept_bytes.get() - list.bytes.get());
+            self.kept_bytes
+                .set(self.kept_bytes.get() - list.bytes.get());
         }
         block
     }
@@ -358,7 +359,10 @@ mod tests {
         let blocks: Vec<Vec<u8>> = (0..400).map(|number| long(number % 64)).collect();
         drop(blocks);
         let kept = kept_bytes();
-        assert!((KEPT_BYTES_MAX / 2..=KEPT_BYTES_MAX).contains(&kept), "{kept}");
+        assert!(
+            (KEPT_BYTES_MAX / 2..=KEPT_BYTES_MAX).contains(&kept),
+            "{kept}"
+        );
     }
 
     #[test]
@@ -407,7 +411,9 @@ mod tests {
         }
         let is_whole = |text: &[u8]| {
             let numbers = text.chunks_exact(4);
-            numbers.zip(0u32..).all(|(bytes, number)| bytes == number.to_le_bytes())
+            numbers
+                .zip(0u32..)
+                .all(|(bytes, number)| bytes == number.to_le_bytes())
         };
         assert!(is_whole(&text));
         for length in [60_000, 16_000, 5_000, 1_000, 40, 4] {
@@ -425,7 +431,9 @@ mod tests {
             let _keeps = keep_blocks();
             assert!(blocks.iter().flatten().all(|byte| *byte == 7));
             drop(blocks);
-            (0..100).map(|size| vec![8u8; size * 40 + 1]).collect::<Vec<_>>()
+            (0..100)
+                .map(|size| vec![8u8; size * 40 + 1])
+                .collect::<Vec<_>>()
         });
         let back = back.join().unwrap();
         assert!(back.iter().flatten().all(|byte| *byte == 8));
