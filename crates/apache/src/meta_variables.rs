@@ -36,6 +36,7 @@ pub fn of(exchange: &Exchange, state: &State, host: &Host, watcher: &Watcher) ->
     let meta = Meta {
         head: view,
         passes_authorization: false,
+        tells_fields: true,
         passes_underscores: false,
         content_length: exchange.body.length().filter(|length| *length > 0),
         search_path: search_path.as_deref().map(OsStrExt::as_bytes),

@@ -17,7 +17,7 @@ use saker_http1::{
 };
 use std::{borrow::Cow, cell::RefCell};
 
-use crate::forward::{Address, Line, is_of_connection, protocols};
+use crate::forward::{Address, Line, is_of_connection, names_field, protocols};
 
 pub struct Http1Dialogue {
     method: Method,
@@ -79,11 +79,11 @@ impl Http1Dialogue {
         let announced = head
             .lines(KnownField::Trailer)
             .filter(|_| is_chunked)
-            .map(|names| (&b"Trailer"[..], names));
+            .map(|names| ("Trailer", names));
         let upgrade = address
             .upgrade
             .as_deref()
-            .map(|protocols| (&b"Upgrade"[..], protocols));
+            .map(|protocols| ("Upgrade", protocols));
         let connection = if upgrade.is_some() {
             ClientConnection::Upgrade
         } else {
@@ -91,7 +91,7 @@ impl Http1Dialogue {
         };
         let left_out = LeftOut {
             lengths: address.lengths_left_out(head),
-            is_left_out: |name: &[u8]| address.is_left_out(head, name),
+            is_left_out: address.left_out(head),
         };
         let more = address.own().chain(announced).chain(upgrade);
         encode_forwarded_head(line, head, left_out, more, (framing, connection), out)
@@ -273,13 +273,10 @@ impl Dialogue for Http1Dialogue {
 
 /// Fields that go on to the client, without those of the connection.
 fn head_of(view: ResponseView<'_>, length: Option<u64>) -> ResponseHead {
-    let is_nominated = |name: &[u8]| {
-        view.has_connection()
-            && view
-                .all("connection")
-                .flat_map(protocols)
-                .any(|option| option.eq_ignore_ascii_case(name))
-    };
+    let nominated = || view.all("connection").flat_map(protocols);
+    let nominates = view.has_connection() && nominated().any(names_field);
+    let is_nominated =
+        |name: &[u8]| nominates && nominated().any(|option| option.eq_ignore_ascii_case(name));
     let is_switch = view.status() == Status::SWITCHING_PROTOCOLS;
     let mut fields = Fields::with_capacity(view.field_count() + 2, view.value_bytes());
     for (name, value) in view.fields() {

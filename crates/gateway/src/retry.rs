@@ -314,8 +314,7 @@ fn fill_variables(
     match &call.script {
         Some(script) => {
             // LSAPI passes the fields on as such, and its library makes the variables.
-            let tells_fields =
-                member.backend.protocol != Protocol::Lsapi || script.adjust.is_some();
+            let tells_fields = member.backend.protocol != Protocol::Lsapi || script.is_adjusted;
             let head = (head, tells_fields);
             variables::fill(exchange, head, script, content_length, variables);
             variables::finish(exchange, script, call.upstream_name(), member, variables);

@@ -39,10 +39,12 @@ pub(super) fn select_host<'a>(exchange: &'a mut Exchange, services: &'a Services
     if let Some(refused) = held_policy::refusal(exchange, generation) {
         return Verdict::Answer(refused).into();
     }
-    let origin = exchange.routing.site.origin.clone();
-    let host = String::from_utf8_lossy(&exchange.host).into_owned();
-    exchange.trace("select_host", Some(&origin), || {
-        format!("host `{host}` {choice}")
-    });
+    if exchange.log.trace.is_some() {
+        let origin = exchange.routing.site.origin.clone();
+        let host = String::from_utf8_lossy(&exchange.host).into_owned();
+        exchange.trace("select_host", Some(&origin), || {
+            format!("host `{host}` {choice}")
+        });
+    }
     by_host(exchange, services)
 }
