@@ -286,9 +286,8 @@ fn cached_answers_are_those_of_full_dispatch() {
         }
     }
     let hits = site.hits() - before;
-    // Other tests change the temporary folder above, which drops cached routes.
     assert!(
-        hits as usize > pairs / 30,
+        hits as usize > pairs / 4,
         "{hits} hits of {pairs}: too few to compare anything"
     );
 }
