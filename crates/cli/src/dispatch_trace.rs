@@ -119,6 +119,7 @@ fn services(
         figures: Rc::new(NoFigures),
         counters: Arc::default(),
         cache: CacheAccess::Explain,
+        log_files: None,
     })
 }
 

@@ -184,9 +184,7 @@ impl Gateway {
             let status = failure.status_of_program();
             if let Some((log, transcript)) = &transcript {
                 log.failed(
-                    exchange,
-                    status,
-                    &script.filename,
+                    &exchange.failed_script(status, &script.filename),
                     &transcript.borrow().overheard(&failure),
                 );
             }
@@ -333,7 +331,7 @@ impl Gateway {
                 rate,
                 ..InternalRedirect::default()
             };
-            handed.lay(exchange, &mut response);
+            handed.lay(&mut exchange.routing.settings, &mut response);
         }
         let is_unbuffered = is_unbuffered.unwrap_or(call.manner.is_unbuffered);
         let bounds = if is_unbuffered { UNBUFFERED } else { bounds };
@@ -466,7 +464,7 @@ impl Forwarder for Gateway {
             .upstream
             .outlives_client
             .set(call.manner.outlives_client || is_asked_to_end(exchange));
-        match exchange.limits.upstream_gate.clone() {
+        match exchange.upstream_gate() {
             Some(gate) => Box::pin(self.pass_gate(exchange, call, gate)),
             None => Box::pin(self.carry_out(exchange, call)),
         }

@@ -4,7 +4,7 @@ use saker_cgi::{Facts, Level, Setting, Variables, push_meta_variables};
 use saker_config::model::Member;
 use saker_config::model::PhpValue;
 use saker_http::{HeadView, KnownField, field_name::is_alike};
-use saker_pipeline::{Exchange, Script};
+use saker_pipeline::{Exchange, Script, VariableAdjustment};
 use std::{ffi::OsString, io::Write, net::IpAddr, os::unix::ffi::OsStrExt, sync::OnceLock};
 
 /// Fills `variables` (used again from request to request). `head`: what is told of the request's,
@@ -149,13 +149,16 @@ pub fn finish(
             member.route.as_deref().unwrap_or_default().as_bytes(),
         );
     }
-    if let Some(adjust) = &script.adjust {
+    if script.is_adjusted
+        && let Some(adjustment) = exchange.extensions.get::<VariableAdjustment>()
+    {
         let told = variables
             .iter()
             .map(|(name, value)| (name.to_vec(), value.to_vec()))
             .collect();
         variables.clear();
-        adjust.0(exchange, told)
+        adjustment
+            .apply(exchange, told)
             .iter()
             .for_each(|(name, value)| variables.push(name, value));
     }

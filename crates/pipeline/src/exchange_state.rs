@@ -5,9 +5,8 @@
 //! Out of scope: the request itself (client, head, content, path), which `Exchange` has.
 
 use crate::{
-    AuthState, CachedRoute, HeadEdits, Inspection, InternalRedirect, UpstreamGate, UpstreamRequest,
-    budget::NESTING_MAX,
-    logged::{ErrorDocument, LogRules, OriginalRequest},
+    AuthState, CachedRoute, Environment, ErrorDocument, HeadEdits, Inspection, InternalRedirect,
+    LogRules, OriginalRequest, UpstreamRequest, budget::NESTING_MAX,
 };
 use saker_ap_expr::RequestTest;
 use saker_config::model::{Origin, Settings, Site};
@@ -144,8 +143,6 @@ pub struct LimitState {
     pub admission: Option<Admission>,
     /// Slots in the count of concurrent requests. Drivers hold them until the response is sent.
     pub counted: Vec<Counted>,
-    /// Limits on upstream requests, if configured.
-    pub upstream_gate: Option<Rc<dyn UpstreamGate>>,
     /// Limits have been checked; internal requests are not counted again.
     pub is_admitted: bool,
     /// Drivers close the connection without a response.
@@ -156,7 +153,7 @@ pub struct LimitState {
 #[derive(Default)]
 pub struct LogState {
     /// Notes from modules for logs, by name.
-    pub notes: crate::Environment,
+    pub notes: Environment,
     /// The request before the first internal redirect.
     pub original: Option<Box<OriginalRequest>>,
     /// In the request for an error document: the status of the error.

@@ -1,4 +1,4 @@
-//! Response processing: error documents, then the filters in order.
+//! Response processing: error documents, then loggers and filters, each in order.
 //!
 //! Called by: drivers, for client requests; the page cache, for its own.
 //! Caveat: an error document (a path of the same site) is an internal request that runs the phases
@@ -22,14 +22,11 @@ pub async fn answer(exchange: &mut Exchange, services: &Services) -> Response {
         return response;
     }
     if let Some(handed) = exchange.upstream.internal_redirect.take() {
-        handed.lay(exchange, &mut response);
+        handed.lay(&mut exchange.routing.settings, &mut response);
     }
     response = dressed(exchange, services, response).await;
     if exchange.access.inspection.is_some()
-        && let Some(refused) = services
-            .inspector
-            .response(exchange, services, &mut response)
-            .await
+        && let Some(refused) = services.inspector.response(exchange, &mut response).await
     {
         if exchange.limits.drops_connection {
             return refused;
@@ -61,9 +58,10 @@ pub async fn subrequest_content(exchange: &mut Exchange, services: &Services) ->
     response
 }
 
-/// Runs the filters on a built head, or on a ready one those that request it. A filter that changes
+/// Shows the response to loggers, and runs the filters on a built head, or on a ready one those that request it. A filter that changes
 /// a ready head converts it to a built one for the filters after it.
 async fn finish(exchange: &mut Exchange, services: &Services, response: &mut Response) {
+    services.loggers.response(exchange, response);
     for filter in services.filters.iter() {
         if matches!(response.head, ResponseHead::Built(_)) || filter.takes_ready(exchange) {
             filter.apply(exchange, response).await;
@@ -219,7 +217,9 @@ fn page_exchange(exchange: &mut Exchange, path: &str) -> Exchange {
     inner.routing.redirects = exchange.routing.redirects.saturating_add(1);
     inner.limits.is_admitted = true;
     inner.access.has_authorized_fields = exchange.access.has_authorized_fields;
-    inner.limits.upstream_gate = exchange.limits.upstream_gate.clone();
+    if let Some(gate) = exchange.upstream_gate() {
+        inner.set_upstream_gate(gate);
+    }
     inner.log.trace = exchange
         .log
         .trace

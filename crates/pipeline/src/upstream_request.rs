@@ -5,9 +5,9 @@
 //! Caveat: it is incomplete without its exchange.
 //! Out of scope: everything that the exchange already has (fields, client, environment variables).
 
-use crate::{Exchange, script_log::ScriptLog};
+use crate::script_log::ScriptLog;
 use saker_config::model::{PhpValue, ProgramUser, SendFiles, Upstream};
-use std::{path::PathBuf, rc::Rc, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 pub struct UpstreamRequest {
     pub to: UpstreamTarget,
@@ -81,21 +81,9 @@ pub struct Script {
     pub php: Vec<PhpValue>,
     /// Variables that override all others of the same name (ProxyFCGISetEnvIf).
     pub variables: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Final adjustment of the variables.
-    pub adjust: Option<Adjust>,
-}
-
-type Told = Vec<(Vec<u8>, Vec<u8>)>;
-type Adjusting = dyn Fn(&Exchange, Told) -> Told;
-
-/// Transforms the variables that a program receives.
-#[derive(Clone)]
-pub struct Adjust(pub Rc<Adjusting>);
-
-impl std::fmt::Debug for Adjust {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Adjust")
-    }
+    /// The exchange has a final adjustment of the variables
+    /// ([`VariableAdjustment`](crate::VariableAdjustment)).
+    pub is_adjusted: bool,
 }
 
 /// Options for proxying, shared by all requests of a configuration section.

@@ -1,10 +1,10 @@
-//! The registry: the only list of handlers and the only list of filters, in the order in which they
-//! run.
+//! The registry: the only list of handlers, the only list of filters, and the only list of loggers,
+//! in the order in which they run.
 //!
 //! Called by: each worker, at its start and after a reload; `saker explain`.
 //! Caveat: the order is behavior. The page cache looks a page up before the gateway fetches it, and
 //! stores it before it is compressed.
-//! Out of scope: the handlers and filters themselves.
+//! Out of scope: the handlers, filters, and loggers themselves.
 
 use saker_abuse::{Abuse, AbuseFields, LoginAttempts};
 use saker_apache::{Apache, ApacheRules, ContentFilters, Inside, ResponseRules, status::Figures};
@@ -18,9 +18,13 @@ use saker_native::NativeRules;
 use saker_net::jobs::{self, JobKind};
 use saker_page_cache::{Explain, LookupHandler, PageCache, StoreFilter};
 use saker_pipeline::{
-    ContentHandlers, ErrorDocumentCache, Filter, Generation, Handler, Rules, Services, SiteRules,
+    ContentHandlers, ErrorDocumentCache, Filter, Generation, Handler, LocalFuture, Logger, Loggers,
+    Rules, Services, SiteRules,
 };
 use saker_serving::{
+    access_logs::AccessLogs,
+    forensic_logs::ForensicLogs,
+    log_files::LogFiles,
     reverse_dns::ReverseDns,
     services::{CacheAccess, CommonParts, ServiceParts},
 };
@@ -29,6 +33,7 @@ use saker_telemetry::Counters;
 use std::{
     rc::{Rc, Weak},
     sync::Arc,
+    time::Duration,
 };
 
 /// Builds the services of a worker. Subrequests of pages use the same services as clients do.
@@ -44,6 +49,7 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         figures,
         counters,
         cache,
+        log_files,
     } = parts;
     let CommonParts {
         watcher,
@@ -74,8 +80,9 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         rules = rules.with_first(apache.sites(), apache as Rc<dyn Rules>);
     }
     let challenges = Arc::clone(challenges);
+    let loggers = loggers(&generation, log_files, &counters);
+    let sleep: fn(Duration) -> LocalFuture<'static, ()> = |time| Box::pin(tokio::time::sleep(time));
     Services {
-        generation,
         handlers,
         filters,
         content_filters: apache
@@ -84,20 +91,25 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
             .map(|filter| Box::new(filter) as Box<dyn Filter>)
             .collect(),
         rules,
+        loggers: Rc::new(loggers),
         abuse: Rc::new(Abuse {
+            generation: Arc::clone(&generation),
             shared: Arc::clone(guard),
             clients: Arc::clone(neighbours),
             names: match is_explained {
                 true => None,
                 false => Some(Box::new(ReverseDns::default())),
             },
+            counters: Arc::clone(&counters),
+            sleep,
+            now_ns: saker_net::clock::monotonic_ns,
         }),
+        generation,
         inspector: Rc::new(inspector(buffer_files)),
         error_document_cache: page_cache
             .map(|page_cache| Rc::new(StoreFilter(page_cache)) as Rc<dyn ErrorDocumentCache>),
         counters,
-        sleep: |time| Box::pin(tokio::time::sleep(time)),
-        now_ns: saker_net::clock::monotonic_ns,
+        sleep,
         challenge: Box::new(move |path| challenges.answer(path)),
     }
 }
@@ -193,12 +205,7 @@ fn filters(
     page_cache: Option<&Rc<PageCache>>,
     counters: &Arc<Counters>,
 ) -> Rc<[Box<dyn Filter>]> {
-    let mut filters: Vec<Box<dyn Filter>> = vec![
-        Box::new(LoginAttempts {
-            decode: coding::decode_up_to,
-        }),
-        Box::new(FieldFilter),
-    ];
+    let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(FieldFilter)];
     if let Some(content_filters) = &apache.content_filters {
         filters.push(Box::new(Rc::clone(content_filters)));
     }
@@ -216,4 +223,20 @@ fn filters(
     }
     filters.push(Box::new(AbuseFields));
     Rc::from(filters)
+}
+
+/// The loggers, in the order in which they see a request.
+fn loggers(
+    generation: &Generation,
+    log_files: Option<&LogFiles>,
+    counters: &Arc<Counters>,
+) -> Loggers {
+    let mut loggers: Vec<Rc<dyn Logger>> = vec![Rc::new(LoginAttempts {
+        decode: coding::decode_up_to,
+    })];
+    if let Some(files) = log_files {
+        loggers.push(Rc::new(ForensicLogs::new(generation)));
+        loggers.push(Rc::new(AccessLogs::new(generation, files, counters)));
+    }
+    Loggers::new(&generation.model.sites, loggers)
 }

@@ -170,10 +170,14 @@ fn script(
         .map(|said| said.set_env_if.as_slice())
         .unwrap_or_default();
     let own = peek(exchange).cloned().unwrap_or_default();
-    let adjust = told::adjust(edits, host, rules.watcher(), own);
+    let adjustment = told::adjust(edits, host, rules.watcher(), own);
+    let is_adjusted = adjustment.is_some();
+    if let Some(adjustment) = adjustment {
+        exchange.extensions.insert(adjustment);
+    }
     let mut script = Script {
         filename,
-        adjust,
+        is_adjusted,
         names_member: target.is_balancer,
         ..call::script(exchange, host, local)
     };

@@ -36,7 +36,7 @@ pub(super) fn select_host<'a>(exchange: &'a mut Exchange, services: &'a Services
     exchange.routing.site = Arc::clone(&generation.model.sites[index]);
     exchange.routing.site_index = index;
     exchange.routing.settings = Arc::clone(&exchange.routing.site.settings);
-    if let Some(refused) = held_policy::refusal(exchange, services) {
+    if let Some(refused) = held_policy::refusal(exchange, generation) {
         return Verdict::Answer(refused).into();
     }
     let origin = exchange.routing.site.origin.clone();

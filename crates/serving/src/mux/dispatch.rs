@@ -14,7 +14,6 @@ use super::{
 };
 use crate::{
     request::{BodyTime, Busy, log_facts, refusal, remember},
-    site_logs::SiteLogs,
     worker::Worker,
 };
 use saker_config::model::Limits;
@@ -67,7 +66,6 @@ impl Exchanges {
         let dispatch = DispatchRun {
             id,
             worker: Rc::clone(&self.session.worker),
-            logs: self.session.worker.logs(),
             completions: Rc::clone(&self.completions),
             upload: upload.clone(),
             began_ns: saker_net::clock::realtime_precise_ns(),
@@ -136,7 +134,6 @@ fn upload(view: HeadView<'_>, services: &Services) -> Upload {
 struct DispatchRun {
     id: StreamId,
     worker: Rc<Worker>,
-    logs: Rc<RefCell<SiteLogs>>,
     completions: Rc<CompletionQueue>,
     upload: Option<Rc<RefCell<Upload>>>,
     began_ns: u64,
@@ -161,7 +158,7 @@ impl DispatchRun {
         {
             response = refusal(error, response);
         }
-        let log_facts = log_facts(&self.logs, &exchange);
+        let log_facts = log_facts(&services.loggers, &exchange);
         remember(
             &self.worker,
             &mut exchange,
@@ -173,7 +170,7 @@ impl DispatchRun {
             exchange,
             response,
             upload: self.upload,
-            logs: self.logs,
+            loggers: Rc::clone(&services.loggers),
             log_facts,
             began_ns: self.began_ns,
         };
