@@ -9,7 +9,7 @@
 //! Out of scope: failures (a 404 is dispatched each time).
 
 use crate::{
-    CachedRoute, LogFacts, Response,
+    CachedRoute, LogFacts, OutcomeLines, Response,
     request_conditions::{ConditionTable, Received, RequestConditions},
 };
 use foldhash::fast::RandomState;
@@ -55,6 +55,15 @@ pub struct Entry {
     pub path: Box<[u8]>,
     /// Facts for logs, if a log needs them.
     pub log_facts: Option<Rc<LogFacts>>,
+    /// Lines of the error log that each request gets.
+    pub log_lines: Option<Box<OutcomeLines>>,
+}
+
+impl Entry {
+    /// The tokens of the files that the outcome depended on.
+    pub fn change_tokens(&self) -> &[ChangeToken] {
+        &self.change_tokens
+    }
 }
 
 /// An outcome of dispatch, to be cached.
@@ -67,6 +76,9 @@ pub struct Outcome {
     pub tests: Vec<RequestTest>,
     pub path: Vec<u8>,
     pub log_facts: Option<Rc<LogFacts>>,
+    pub log_lines: Option<Box<OutcomeLines>>,
+    /// Rules answer before rates are counted.
+    pub is_before_limits: bool,
 }
 
 /// Counters since the last [`RouteCache::take_counts`].
@@ -286,12 +298,14 @@ impl RouteCache {
             // Set by the first hit, so that routes requested once, for example by a crawler, are
             // evicted before those requested again.
             used: false,
-            throttled: !outcome.settings.throttle.is_idle() || outcome.settings.guard.is_some(),
+            throttled: outcome.settings.guard.is_some()
+                || !outcome.settings.throttle.is_idle() && !outcome.is_before_limits,
             site_index: outcome.site_index,
             settings: outcome.settings,
             cached_route: outcome.cached_route,
             path: outcome.path.into(),
             log_facts: outcome.log_facts,
+            log_lines: outcome.log_lines,
         };
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);

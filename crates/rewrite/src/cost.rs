@@ -12,7 +12,7 @@ use crate::{
     rule::Rule,
     template::{Lookup, Part, Template},
 };
-use saker_ap_expr::{Dependency, RequestPart, Variable, expression_cost};
+use saker_ap_expr::{RequestPart, expression_cost};
 use std::collections::HashMap;
 
 pub use saker_ap_expr::Cost;
