@@ -240,8 +240,13 @@ fn a_change_shows_within_100_ms() {
 }
 
 #[test]
-fn an_overflow_makes_everything_run_out() {
-    let (watcher, scratch) = (Watcher::start(|_| {}).unwrap(), Scratch::new());
+fn an_overflow_makes_everything_run_out_and_is_reported_once() {
+    static REPORTS: AtomicU64 = AtomicU64::new(0);
+    let report = |error| {
+        assert_eq!(error, WatchError::QueueOverflow);
+        REPORTS.fetch_add(1, Ordering::Relaxed);
+    };
+    let (watcher, scratch) = (Watcher::start(report).unwrap(), Scratch::new());
     scratch.write("quiet/page.html", "");
     let quiet = File::open(scratch.path("quiet")).unwrap();
     let token = watcher.directory_token(&quiet);
@@ -266,6 +271,8 @@ fn an_overflow_makes_everything_run_out() {
     }
     .runs_out(&watcher);
     assert!(!noisy.is_current(0));
+    watcher.catch_up();
+    assert_eq!(REPORTS.load(Ordering::Relaxed), 1);
 }
 
 #[test]

@@ -55,7 +55,9 @@ impl Site {
              LogFormat \"%r %{{bot}}e\" bots\nCustomLog {root}/access.log bots env=!quiet\n\
              <Directory {root}>\n    AllowOverride All\n    Require all granted\n</Directory>\n{server_rules}\n"
         );
-        Site(operate::apache(&text).workers(1).start(dir))
+        // The pairs are compared here.
+        let server = operate::apache(&text).env("SAKER_COMPARE_HITS", "0");
+        Site(server.workers(1).start(dir))
     }
 
     /// By rename, so that no request finds half of it.
