@@ -129,7 +129,8 @@ fn require(words: &[String], cost: &mut Cost) {
     };
     match &*kind.to_ascii_lowercase() {
         "all" | "env" | "method" => {}
-        "ip" | "local" => cost.condition(RequestPart::ClientAddress),
+        "ip" => cost.condition(RequestPart::ClientAddress),
+        "local" => cost.dispatch("compares the addresses of client and server"),
         "host" | "forward-dns" => cost.dispatch("looks up the client's host name"),
         "expr" => cost.add(expression_cost(rest.join(" ").as_bytes())),
         _ => cost.dispatch("asks for credentials"),

@@ -23,6 +23,14 @@ pub struct OutcomeLines {
 }
 
 impl OutcomeLines {
+    /// Returns the approximate memory in use.
+    pub fn memory_bytes(&self) -> usize {
+        let text = |line: &OutcomeLine| match line {
+            OutcomeLine::Saker(_, text) | OutcomeLine::Httpd(_, text) => text.len(),
+        };
+        size_of::<OutcomeLines>() + self.lines.iter().map(text).sum::<usize>()
+    }
+
     /// Writes the lines for a request with the same outcome, under its id.
     pub fn log(&self, request: &Received<'_>, id: &LogId) {
         let context = Repeated {

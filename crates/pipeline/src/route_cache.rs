@@ -187,8 +187,11 @@ impl RouteCache {
         if !self.make_way(hash, key, &conditions) {
             return;
         }
-        let memory =
-            outcome.cached_route.memory_bytes() + key.host.len() + key.path.len() + ENTRY_BYTES;
+        let memory = outcome.cached_route.memory_bytes()
+            + lines_bytes(outcome.log_lines.as_deref())
+            + key.host.len()
+            + key.path.len()
+            + ENTRY_BYTES;
         let descriptors = outcome.cached_route.descriptors();
         if memory > self.bounds.memory_bytes_max / 2 || descriptors > self.bounds.descriptors_max {
             return;
@@ -336,7 +339,10 @@ impl RouteCache {
 
     fn recount(&mut self, slot: usize) {
         if let Some(entry) = &mut self.slots[slot] {
-            let memory = entry.cached_route.memory_bytes() + entry.name.len() + ENTRY_BYTES;
+            let memory = entry.cached_route.memory_bytes()
+                + lines_bytes(entry.log_lines.as_deref())
+                + entry.name.len()
+                + ENTRY_BYTES;
             self.memory = self.memory + memory - entry.memory;
             entry.memory = memory;
             let descriptors = entry.cached_route.descriptors();
@@ -373,6 +379,10 @@ impl RouteCache {
             || self.descriptors + descriptors > self.bounds.descriptors_max
             || self.table.len() >= self.bounds.entries_max
     }
+}
+
+fn lines_bytes(lines: Option<&OutcomeLines>) -> usize {
+    lines.map_or(0, OutcomeLines::memory_bytes)
 }
 
 /// Removes duplicate change tokens. Parent directories are checked for each sibling and coding of a

@@ -258,7 +258,11 @@ fn denials_and_redirects() {
     let modules = "LoadModule authz_host_module modules/mod_authz_host.so\nLoadModule setenvif_module modules/mod_setenvif.so\n\
                    LoadModule alias_module modules/mod_alias.so\n";
     let rules = [
-        ("denied", "Require not ip 127.0.0.1\nRequire all granted\n", 403),
+        (
+            "denied",
+            "Require not ip 127.0.0.1\nRequire all granted\n",
+            403,
+        ),
         (
             "bots",
             "RewriteEngine On\nRewriteCond %{HTTP_USER_AGENT} (curl|Mozilla)\nRewriteRule ^ - [F]\n",
@@ -269,7 +273,11 @@ fn denials_and_redirects() {
             "RewriteEngine On\nRewriteCond %{HTTPS} off\nRewriteRule ^(.*)$ https://%{HTTP_HOST}%{REQUEST_URI} [R=301,L]\n",
             301,
         ),
-        ("alias", "RedirectMatch 302 ^/alias/(.*)$ /elsewhere/$1\n", 302),
+        (
+            "alias",
+            "RedirectMatch 302 ^/alias/(.*)$ /elsewhere/$1\n",
+            302,
+        ),
     ];
     for (folder, text, _) in &rules {
         let text = text.replacen("Require not", "<RequireAll>\nRequire not", 1);
@@ -278,7 +286,8 @@ fn denials_and_redirects() {
             false => text,
         };
         dir.write(&format!("www/{folder}/.htaccess"), text).unwrap();
-        dir.write(&format!("www/{folder}/a/b/small.html"), "x").unwrap();
+        dir.write(&format!("www/{folder}/a/b/small.html"), "x")
+            .unwrap();
     }
     let saker =
         operate::apache(&APACHE.replacen("Listen", &format!("{modules}Listen"), 1)).start(dir);

@@ -263,8 +263,14 @@ fn explain_names_the_lines_that_an_outcome_depends_on() {
          RewriteCond %{HTTP_USER_AGENT} bot\nRewriteRule ^ - [F]\n",
     );
     has(&said, format!("tests the client address  [{inner}:3:1]"));
-    has(&said, format!("tests the field `user-agent`  [{inner}:6:1]"));
-    has(&said, "in memory, by listener, host and path, for requests".into());
+    has(
+        &said,
+        format!("tests the field `user-agent`  [{inner}:6:1]"),
+    );
+    has(
+        &said,
+        "in memory, by listener, host and path, for requests".into(),
+    );
     let (said, inner) = explain(
         "RewriteEngine on\nRewriteCond %{TIME_HOUR} >25\nRewriteRule ^ - [F]\n\
          RewriteCond %{LA-U:REQUEST_FILENAME} none\nRewriteRule ^ - [F]\n",
@@ -282,7 +288,10 @@ fn explain_names_the_lines_that_an_outcome_depends_on() {
     // A redirect is an outcome like any other.
     let (said, inner) = explain("RewriteEngine on\nRewriteRule ^x /y [R=301,L]\n");
     has(&said, format!("tests the query, the scheme  [{inner}:2:1]"));
-    has(&said, "in memory, by listener, host and path, for requests".into());
+    has(
+        &said,
+        "in memory, by listener, host and path, for requests".into(),
+    );
 }
 
 #[test]
@@ -306,16 +315,28 @@ fn check_lists_what_rules_cost() {
     let said = stdout(&output);
     for line in [
         format!("{conf}:18:1: condition: `Require not ip 192.0.2.0/24` tests the client address\n"),
-        format!("{inner}:2:1: condition: `RewriteCond %{{HTTP_REFERER}} evil` tests the field `referer`\n"),
-        format!("{inner}:4:1: dispatched each time: `RewriteCond %{{TIME_HOUR}} >8` reads the time\n"),
+        format!(
+            "{inner}:2:1: condition: `RewriteCond %{{HTTP_REFERER}} evil` tests the field `referer`\n"
+        ),
+        format!(
+            "{inner}:4:1: dispatched each time: `RewriteCond %{{TIME_HOUR}} >8` reads the time\n"
+        ),
         "cost: 1 rule off the route cache, 2 asked as conditions\n".to_owned(),
         ": ok: ".to_owned(),
     ] {
-        assert!(said.contains(&line), "`{line}` not in:\n{said}{}", stderr(&output));
+        assert!(
+            said.contains(&line),
+            "`{line}` not in:\n{said}{}",
+            stderr(&output)
+        );
     }
     let native = "[[listener]]\naddress = \"127.0.0.1:8081\"\n\n[[site]]\nnames = [\"*\"]\nroot = \"www\"\n\n\
                   [site.referrers]\nallow = [\"*.example.org\"]\n";
-    let conf = dir.write("saker.toml", native).unwrap().display().to_string();
+    let conf = dir
+        .write("saker.toml", native)
+        .unwrap()
+        .display()
+        .to_string();
     let output = saker(["check", "--cost", "-c", &conf]);
     let said = stdout(&output);
     let line = format!("{conf}:4:1: condition: `[[site]]` tests the field `referer`\n");
