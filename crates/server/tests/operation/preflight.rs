@@ -287,7 +287,8 @@ fn explain_names_the_lines_that_an_outcome_depends_on() {
     );
     // A redirect is an outcome like any other.
     let (said, inner) = explain("RewriteEngine on\nRewriteRule ^x /y [R=301,L]\n");
-    has(&said, format!("tests the query, the scheme  [{inner}:2:1]"));
+    has(&said, format!("tests the scheme  [{inner}:2:1]"));
+    has(&said, format!("tests the query  [{inner}:2:1]"));
     has(
         &said,
         "in memory, by listener, host and path, for requests".into(),
