@@ -63,6 +63,7 @@ fn referrer(exchange: &mut Exchange, rule: &Arc<Referrers>) -> Verdict {
         format!("`referrers` does not allow {shown:?}")
     });
     context(exchange).by_referrer = true;
+    exchange.keep_answer();
     refuse(exchange, &rule.refusal)
 }
 

@@ -11,6 +11,7 @@
 pub mod arguments;
 pub mod assemble;
 pub mod connections;
+pub mod cost;
 pub mod dbd;
 pub mod dir_config;
 pub mod error_logs;

@@ -14,16 +14,18 @@ use crate::{
     worker::ApacheRules,
 };
 use saker_ap_expr::{
-    Dependencies, Dependency, Facts, FileFault, FileTest, LocalTime, RequestPart, Variable, Work,
+    Dependencies, Dependency, Facts, FileFault, FileTest, LocalTime, RequestPart, RequestTest,
+    Variable, Work,
 };
 use saker_apache_model::host::Host;
+use saker_config::model::Origin;
 use saker_database::dbm;
 use saker_files::{
     ChangeToken, Kind, LinkPolicy, Metadata, Resolved, Watcher, cached_stat, resolve,
 };
 use saker_http::Version;
 use saker_net::blocking::{Answer, Pause};
-use saker_pipeline::{Exchange, request_conditions};
+use saker_pipeline::{Exchange, TraceStep, request_conditions};
 use saker_rewrite::{MapSource, RewriteContext, TextMap};
 use saker_telemetry::{error_log, message};
 use std::{
@@ -129,6 +131,16 @@ fn below_slash(path: &[u8]) -> Option<Vec<u8>> {
     Some(components.collect::<Vec<_>>().join(&b'/'))
 }
 
+/// Dependencies of outcomes that are cached.
+const CACHEABLE: &[Dependency] = &[
+    Dependency::Configuration,
+    Dependency::Path,
+    Dependency::Host,
+    Dependency::Scheme,
+    Dependency::Files,
+    Dependency::Environment,
+];
+
 /// Tells the exchange what an outcome depended on. The method counts for nothing here: only GET and
 /// HEAD are ever answered from what is kept, and rules that tell them apart say so by the request
 /// line.
@@ -137,13 +149,6 @@ pub fn note_dependencies(
     dependencies: &Dependencies,
     stamps: Vec<ChangeToken>,
 ) {
-    const KEPT: &[Dependency] = &[
-        Dependency::Path,
-        Dependency::Host,
-        Dependency::Scheme,
-        Dependency::Files,
-        Dependency::Environment,
-    ];
     exchange.cache.change_tokens.extend(stamps);
     exchange.depends_on_tests(dependencies.tests());
     if dependencies.has(Dependency::Scheme) {
@@ -152,8 +157,36 @@ pub fn note_dependencies(
     if dependencies.has(Dependency::Environment) {
         exchange.depends_on_environment();
     }
-    if !dependencies.is_within(KEPT) {
+    if !dependencies.is_within(CACHEABLE) {
         exchange.depends_on_request();
+    }
+}
+
+/// Tells the explanation what a line made the outcome depend on: conditions on the request, or what
+/// keeps the outcome off the route cache.
+pub fn trace_dependencies(
+    exchange: &mut Exchange,
+    origin: Option<&Origin>,
+    kinds: &[Dependency],
+    tests: &[RequestTest],
+) {
+    if exchange.log.trace.is_none() {
+        return;
+    }
+    let mut parts: Vec<String> = tests.iter().map(|test| test.part.to_string()).collect();
+    if kinds.contains(&Dependency::Scheme) {
+        parts.push(RequestPart::Secure.to_string());
+    }
+    parts.dedup();
+    if !parts.is_empty() {
+        exchange.trace(TraceStep::CONDITION, origin, || {
+            format!("tests {}", parts.join(", "))
+        });
+    }
+    for kind in kinds.iter().filter(|kind| !CACHEABLE.contains(kind)) {
+        exchange.trace(TraceStep::NOT_CACHED, origin, || {
+            format!("depends on the {kind}")
+        });
     }
 }
 

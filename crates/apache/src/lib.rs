@@ -60,6 +60,9 @@ mod worker;
 pub use content_filters::{ContentFilters, Inside};
 pub use response::ResponseRules;
 pub use saker_apache_model::{
-    Apache, Host, Loaded, Overview, load, native::configuration as native_configuration,
+    Apache, Host, Loaded, Overview,
+    cost::{CostLine, cost_lines},
+    load,
+    native::configuration as native_configuration,
 };
 pub use worker::ApacheRules;

@@ -11,7 +11,7 @@ use crate::{
     modules::{self, cache, forensic, log_debug},
     origin,
     proxy::{forward, remote, translate},
-    redirect::redirect,
+    redirect::{redirect, redirect_with_query},
     response,
     rewriting::rewrite_host,
     script_uri::name_uri,
@@ -109,7 +109,7 @@ impl ApacheRules {
             .alias
             .redirect(&exchange.path, exchange.query.as_deref())
         {
-            return redirect(exchange, host, redirected);
+            return redirect_with_query(exchange, host, redirected);
         }
         match homes::place(exchange, host, &self.watcher) {
             Some(Place::Redirect(location)) => redirect(

@@ -170,6 +170,9 @@ pub struct Check {
     /// Print diagnostics as JSON to standard output
     #[arg(long)]
     pub json: bool,
+    /// List the rules that keep responses off the route cache, and those that it asks as conditions
+    #[arg(long)]
+    pub cost: bool,
 }
 
 /// Show step by step, with file and line, what decides the response to a URL

@@ -12,6 +12,7 @@ mod arguments;
 mod bans;
 mod cache;
 mod check;
+mod cost;
 mod daemon;
 mod dispatch_trace;
 mod documents;

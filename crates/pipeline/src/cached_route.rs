@@ -22,6 +22,12 @@ pub trait CachedRoute {
     /// between calls.
     fn memory_bytes(&self) -> usize;
 
+    /// Returns true if the answer to a request depends on nothing but the request and what the
+    /// outcome of dispatch depended on. Debug builds compare such answers with full dispatch.
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+
     /// Returns the number of open files, which is limited, too.
     fn descriptors(&self) -> usize {
         0

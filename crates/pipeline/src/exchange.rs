@@ -9,7 +9,7 @@ use crate::{
     AccessState, CacheState, Client, Environment, Extensions, LimitState, LogState, RequestBody,
     RequestBudget, RoutingState, TraceStep, UpstreamState, script_log::FailedScript,
 };
-use saker_ap_expr::{Predicate, RequestPart, RequestTest};
+use saker_ap_expr::{Dependencies, Predicate, RequestPart, RequestTest};
 use saker_config::model::{Action, Origin, Site};
 use saker_http::{Method, RequestHead, Status};
 use std::{cell::OnceCell, rc::Rc, sync::Arc};
@@ -116,6 +116,17 @@ impl Exchange {
         }
     }
 
+    /// Records that the outcome contains the query that the client sent, or its absence.
+    pub fn depends_on_query(&mut self) {
+        let received = received_query(self.head.view().target());
+        if self.head.is_edited() || self.query.as_deref() != received {
+            return self.depends_on_request();
+        }
+        let mut dependencies = Dependencies::new();
+        dependencies.add_value(RequestPart::Query, received);
+        self.depends_on_tests(dependencies.tests());
+    }
+
     /// Records that the outcome depends on whether the connection is encrypted. If TLS terminates
     /// here, the listener determines that; a trusted proxy may report it differently for each
     /// client.
@@ -148,6 +159,7 @@ impl Exchange {
 
     /// Adds the dependencies of another exchange, which this one triggered, to its own.
     pub fn depends_on_exchange(&mut self, inner: &mut Exchange) {
+        let inner_log = &mut inner.log;
         let (own, inner) = (&mut self.cache, &mut inner.cache);
         own.change_tokens.append(&mut inner.change_tokens);
         own.request_tests.append(&mut inner.request_tests);
@@ -158,6 +170,8 @@ impl Exchange {
         }
         own.environment_tests.append(&mut inner.environment_tests);
         own.request_dependent |= inner.request_dependent;
+        let lines = inner_log.outcome_lines.get_mut();
+        self.log.outcome_lines.get_mut().append(lines);
     }
 
     /// Records a trace step. `text` is evaluated only if tracing is enabled.
@@ -187,4 +201,10 @@ impl Exchange {
             filename,
         }
     }
+}
+
+/// Returns the query of a target as received, without its question mark.
+fn received_query(target: &[u8]) -> Option<&[u8]> {
+    let at = target.iter().position(|byte| *byte == b'?')?;
+    target.get(at + 1..)
 }

@@ -6,7 +6,7 @@
 
 use crate::{
     AuthState, CachedRoute, Environment, ErrorDocument, HeadEdits, Inspection, InternalRedirect,
-    LogRules, OriginalRequest, UpstreamRequest, budget::NESTING_MAX,
+    LogRules, OriginalRequest, OutcomeLine, UpstreamRequest, budget::NESTING_MAX,
 };
 use saker_ap_expr::RequestTest;
 use saker_config::model::{Origin, Settings, Site};
@@ -14,7 +14,13 @@ use saker_files::ChangeToken;
 use saker_http::{Fields, Status};
 use saker_rate_limits::{Admission, Counted};
 use saker_telemetry::error_log::LogId;
-use std::{cell::Cell, os::unix::ffi::OsStrExt, path::Path, rc::Rc, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    os::unix::ffi::OsStrExt,
+    path::Path,
+    rc::Rc,
+    sync::Arc,
+};
 
 /// Sends fields before the response, as 103 Early Hints (RFC 8297).
 pub type TellHints = dyn Fn(Fields);
@@ -29,6 +35,13 @@ pub struct TraceStep {
     pub text: String,
     /// The configuration that determined the step.
     pub origin: Option<Origin>,
+}
+
+impl TraceStep {
+    /// The phase of steps that name a condition of the cached outcome.
+    pub const CONDITION: &str = "condition";
+    /// The phase of steps that name what keeps the outcome off the route cache.
+    pub const NOT_CACHED: &str = "not_cached";
 }
 
 /// The file that a path is mapped to.
@@ -167,6 +180,8 @@ pub struct LogState {
     pub trace: Option<Vec<TraceStep>>,
     /// The id of error log lines about this request and its internal requests.
     pub id: Rc<LogId>,
+    /// Lines that belong to the outcome ([`crate::Exchange::log_outcome`]).
+    pub outcome_lines: RefCell<Vec<OutcomeLine>>,
 }
 
 /// Dependencies of the outcome, and data for the route cache.
@@ -184,6 +199,8 @@ pub struct CacheState {
     pub environment_tests: Vec<RequestTest>,
     /// The cached route, set by the handler.
     pub cached_route: Option<Rc<dyn CachedRoute>>,
+    /// The answer is that of a rule, for all requests with the same outcome.
+    pub keeps_answer: bool,
     /// Edits by rules of a head that is cached.
     pub head_edits: Option<Rc<dyn HeadEdits>>,
 }

@@ -6,6 +6,11 @@
 //! Out of scope: the facts that logs read (`log_facts`).
 
 use crate::Environment;
+use saker_telemetry::{
+    error_log::{self, LogContext},
+    httpd_message::HttpdMessage,
+    message::Message,
+};
 
 /// The request as it was before the first internal redirect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,4 +39,25 @@ pub struct LogRules {
     pub hides_first_byte: bool,
     /// Logs the canonical name of the site instead of the requested host.
     pub is_canonical: bool,
+}
+
+/// A line of the error log that belongs to an outcome.
+#[derive(Clone, Debug)]
+pub enum OutcomeLine {
+    Saker(&'static Message, Box<str>),
+    Httpd(&'static HttpdMessage, Box<str>),
+}
+
+impl OutcomeLine {
+    /// Writes the line about a request.
+    pub fn log(&self, context: &dyn LogContext) {
+        match self {
+            OutcomeLine::Saker(message, text) => {
+                error_log::log_about(message, context, format_args!("{text}"));
+            }
+            OutcomeLine::Httpd(message, text) => {
+                error_log::log_httpd(message, None, context, format_args!("{text}"));
+            }
+        }
+    }
 }

@@ -7,7 +7,8 @@
 //! Out of scope: framing, connection fields, and `Date` (drivers).
 
 use crate::{
-    Body, Chunk, ErrorDocument, Exchange, Inner, NoBody, Response, ResponseHead, Services, phases,
+    Body, Chunk, ErrorDocument, Exchange, Inner, NoBody, Response, ResponseHead, Services,
+    cached_answer, phases,
 };
 use saker_config::model::ErrorPage;
 use saker_http::{KnownField, Method, RequestHead, Status, escape};
@@ -34,6 +35,7 @@ pub async fn answer(exchange: &mut Exchange, services: &Services) -> Response {
         response = dressed(exchange, services, refused).await;
     }
     finish(exchange, services, &mut response).await;
+    cached_answer::keep(exchange, &response);
     response
 }
 
@@ -145,6 +147,15 @@ async fn internal_page(
     }
     if let (Some(steps), Some(more)) = (&mut exchange.log.trace, inner.log.trace.take()) {
         *steps = more;
+    }
+    if exchange.cache.keeps_answer {
+        // The page's environment is made of the request's.
+        exchange.depends_on_environment();
+        exchange.depends_on_exchange(&mut inner);
+        if inner.cache.cached_route.is_none() {
+            // It is generated.
+            exchange.depends_on_request();
+        }
     }
     let rules = services.rules.of(exchange.routing.site_index);
     // If a program sets another status and a body, the page is sent with that status, as in Apache.

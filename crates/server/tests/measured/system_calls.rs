@@ -250,6 +250,64 @@ fn with_rules_about_the_request() {
     }
 }
 
+/// Rules that answer by themselves are not asked again, and no file is looked at.
+#[test]
+fn denials_and_redirects() {
+    let _alone = crate::alone();
+    let dir = TempDir::new("system-calls").unwrap();
+    let modules = "LoadModule authz_host_module modules/mod_authz_host.so\nLoadModule setenvif_module modules/mod_setenvif.so\n\
+                   LoadModule alias_module modules/mod_alias.so\n";
+    let rules = [
+        (
+            "denied",
+            "Require not ip 127.0.0.1\nRequire all granted\n",
+            403,
+        ),
+        (
+            "bots",
+            "RewriteEngine On\nRewriteCond %{HTTP_USER_AGENT} (curl|Mozilla)\nRewriteRule ^ - [F]\n",
+            403,
+        ),
+        (
+            "moved",
+            "RewriteEngine On\nRewriteCond %{HTTPS} off\nRewriteRule ^(.*)$ https://%{HTTP_HOST}%{REQUEST_URI} [R=301,L]\n",
+            301,
+        ),
+        (
+            "alias",
+            "RedirectMatch 302 ^/alias/(.*)$ /elsewhere/$1\n",
+            302,
+        ),
+    ];
+    for (folder, text, _) in &rules {
+        let text = text.replacen("Require not", "<RequireAll>\nRequire not", 1);
+        let text = match text.contains("<RequireAll>") {
+            true => text + "</RequireAll>\n",
+            false => text,
+        };
+        dir.write(&format!("www/{folder}/.htaccess"), text).unwrap();
+        dir.write(&format!("www/{folder}/a/b/small.html"), "x")
+            .unwrap();
+    }
+    let saker =
+        operate::apache(&APACHE.replacen("Listen", &format!("{modules}Listen"), 1)).start(dir);
+    for (folder, _, status) in &rules {
+        let path = format!("/{folder}/a/b/small.html");
+        let mut client = saker.connect().unwrap();
+        let calls = count(&saker, || {
+            let response = client.request("GET", &path, &BROWSER).unwrap();
+            assert_eq!(response.status, *status, "{path}: {response:?}");
+        });
+        // A line in the error log has an id that no other process makes, and wakes the thread that
+        // writes it.
+        let mut calls = calls;
+        for name in ["getpid", "futex"] {
+            calls.remove(name);
+        }
+        is_one_recv_and_one_send(&calls);
+    }
+}
+
 #[test]
 fn a_connection_per_request() {
     let _alone = crate::alone();

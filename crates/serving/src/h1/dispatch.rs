@@ -69,6 +69,9 @@ impl Connection {
         if response.status != Status::SWITCHING_PROTOCOLS && !is_connect {
             response.tunnel = None;
         }
+        if let Some(cached) = self.session.cached_answer.take() {
+            cached.compare(&self.session.worker, &services, &exchange, &response);
+        }
         let log_facts = log_facts(&loggers, &exchange);
         remember(
             &self.session.worker,

@@ -13,7 +13,7 @@ use super::{
     wire::StreamId,
 };
 use crate::{
-    request::{BodyTime, Busy, log_facts, refusal, remember},
+    request::{BodyTime, Busy, CachedAnswer, log_facts, refusal, remember},
     worker::Worker,
 };
 use saker_config::model::Limits;
@@ -68,6 +68,7 @@ impl Exchanges {
             worker: Rc::clone(&self.session.worker),
             completions: Rc::clone(&self.completions),
             upload: upload.clone(),
+            cached_answer: self.session.cached_answer.take(),
             began_ns: saker_net::clock::realtime_precise_ns(),
         };
         exchange.upstream.tell_hints = Some(hints_to(id, &self.completions));
@@ -136,6 +137,8 @@ struct DispatchRun {
     worker: Rc<Worker>,
     completions: Rc<CompletionQueue>,
     upload: Option<Rc<RefCell<Upload>>>,
+    /// In debug builds: the answer that the dispatch is compared with.
+    cached_answer: Option<Box<CachedAnswer>>,
     began_ns: u64,
 }
 
@@ -157,6 +160,9 @@ impl DispatchRun {
             .and_then(|upload| upload.borrow().failed())
         {
             response = refusal(error, response);
+        }
+        if let Some(cached) = &self.cached_answer {
+            cached.compare(&self.worker, &services, &exchange, &response);
         }
         let log_facts = log_facts(&services.loggers, &exchange);
         remember(

@@ -3,6 +3,7 @@
 //! Called by: every driver, from admission to the end of the connection.
 
 use super::{
+    comparison::CachedAnswer,
     held_policy::HeldPolicy,
     pace::{self, Accounts, Direction, Pace},
 };
@@ -43,6 +44,8 @@ pub struct Session {
     held_policy: HeldPolicy,
     /// Made when a limit first asks for them.
     accounts: Option<Accounts>,
+    /// In debug builds: the answer that the next dispatch is compared with.
+    pub cached_answer: Option<Box<CachedAnswer>>,
     /// The change of the table of bans that the client was last looked up under.
     bans_seen: u64,
 }
@@ -106,6 +109,7 @@ impl Session {
             idle_timeout_ms: None,
             held_policy: HeldPolicy::default(),
             accounts: None,
+            cached_answer: None,
             bans_seen,
         }
     }
@@ -125,6 +129,7 @@ impl Session {
             idle_timeout_ms: self.idle_timeout_ms,
             held_policy: self.held_policy,
             accounts: self.accounts.take(),
+            cached_answer: None,
             bans_seen: self.bans_seen,
         }
     }
