@@ -61,5 +61,6 @@ pub use content_filters::{ContentFilters, Inside};
 pub use response::ResponseRules;
 pub use saker_apache_model::{
     Apache, Host, Loaded, Overview, load, native::configuration as native_configuration,
+    native::problems as native_problems,
 };
 pub use worker::ApacheRules;

@@ -118,8 +118,9 @@ pub struct SiteRules {
     native: Rc<dyn Rules>,
     /// Rules of another front end, and the number of its sites, which come first in the model.
     other: Option<(usize, Rc<dyn Rules>)>,
-    /// Rules of native sites that have `.htaccess` files, and which of the sites these are.
-    htaccess: Option<(Box<[bool]>, Rc<dyn Rules>)>,
+    /// Rules of native sites that have `.htaccess` files or content rules, and which of the sites
+    /// these are.
+    directories: Option<(Box<[bool]>, Rc<dyn Rules>)>,
 }
 
 impl SiteRules {
@@ -128,7 +129,7 @@ impl SiteRules {
         SiteRules {
             native,
             other: None,
-            htaccess: None,
+            directories: None,
         }
     }
 
@@ -139,11 +140,11 @@ impl SiteRules {
         self
     }
 
-    /// Assigns the sites whose entry in `sites` is true to rules that apply `.htaccess` files over
-    /// the native ones.
+    /// Assigns the sites whose entry in `sites` is true to rules that apply those of directories
+    /// over the native ones.
     #[must_use]
-    pub fn with_htaccess(mut self, sites: Box<[bool]>, rules: Rc<dyn Rules>) -> SiteRules {
-        self.htaccess = Some((sites, rules));
+    pub fn with_directory_rules(mut self, sites: Box<[bool]>, rules: Rc<dyn Rules>) -> SiteRules {
+        self.directories = Some((sites, rules));
         self
     }
 
@@ -154,7 +155,7 @@ impl SiteRules {
         {
             return &**rules;
         }
-        match &self.htaccess {
+        match &self.directories {
             Some((sites, rules)) if sites.get(site_index) == Some(&true) => &**rules,
             _ => &*self.native,
         }
