@@ -195,6 +195,9 @@ fn edit(settings: &mut Settings, given: Spanned, change: fn(&mut ContentRules, S
     let rules = Arc::make_mut(settings.content.get_or_insert_default());
     rules.origin = given.origin();
     change(rules, given);
+    if rules.is_default() {
+        settings.content = None;
+    }
 }
 
 #[cfg(test)]

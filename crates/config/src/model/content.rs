@@ -35,6 +35,15 @@ impl Default for ContentRules {
 }
 
 impl ContentRules {
+    /// Returns true if no key says anything but its default.
+    pub fn is_default(&self) -> bool {
+        let default = ContentRules {
+            origin: self.origin.clone(),
+            ..ContentRules::default()
+        };
+        *self == default
+    }
+
     /// Returns true if nothing is processed.
     pub fn is_idle(&self) -> bool {
         self.ssi.is_empty()

@@ -320,7 +320,12 @@ fn nextcloud() {
         "GET /s/token | Authorization: Basic YTpi",
     ]);
     // php-fpm itself answers for the error page, whose variables the rules have set.
-    for target in ["/config/config.php", "/lib/base.php", "/3rdparty/a.txt", "/occ"] {
+    for target in [
+        "/config/config.php",
+        "/lib/base.php",
+        "/3rdparty/a.txt",
+        "/occ",
+    ] {
         let request = format!("GET {target}");
         let apache = pair.ask(pair.apache.address(), &request);
         let saker = pair.ask(pair.saker.address(), &request);
