@@ -11,15 +11,20 @@ use crate::{
     dir_config::DirConfig,
     host::{Apache, Host},
     load::load,
-    modules::{cache, core::OptionsSaid},
+    modules::{cache, core::OptionsSaid, filters::Filters, negotiation::Force},
 };
 use saker_apache_syntax::{
     InMemory, Permission, Setup,
     options::{
-        EXEC_CGI, FOLLOW_SYM_LINKS, INCLUDES_EXEC, INDEXES, OptionSet, SYM_LINKS_IF_OWNER_MATCH,
+        EXEC_CGI, FOLLOW_SYM_LINKS, INCLUDES, INCLUDES_EXEC, INDEXES, MULTI_VIEWS, OptionSet,
+        SYM_LINKS_IF_OWNER_MATCH,
     },
 };
-use saker_config::model::{Settings, SymlinkPolicy, Visitors};
+use saker_config::{
+    Diagnostic, Model,
+    model::{ContentRules, Htaccess, Settings, SymlinkPolicy, Visitors},
+};
+use saker_content_filters::substitute::SubstituteRule;
 use saker_http::media_type;
 use std::sync::Arc;
 
@@ -114,7 +119,9 @@ pub fn dir_config<'n>(settings: &Settings, index: impl Iterator<Item = &'n str>)
     };
     let mut local = DirConfig::default();
     local.core.options = OptionsSaid::only(FOLLOW_SYM_LINKS.or(listing), WITHHELD);
-    local.core.allow_override = Some(Permission::all());
+    if settings.htaccess != Htaccess::Off {
+        local.core.allow_override = Some(Permission::all());
+    }
     local.dir.index = Some(index.map(Into::into).collect());
     for (name, kind) in &settings.files.types {
         Arc::make_mut(&mut local.mime.extensions)
@@ -122,7 +129,77 @@ pub fn dir_config<'n>(settings: &Settings, index: impl Iterator<Item = &'n str>)
             .or_default()
             .media_type = Some(Some(kind.as_str().into()));
     }
+    if let Some(rules) = &settings.content {
+        add_content_rules(&mut local, rules);
+    }
     local
+}
+
+/// `ssi`, `substitute`, `negotiation` and `languages`.
+fn add_content_rules(local: &mut DirConfig, rules: &ContentRules) {
+    let mut options = local.core.options.in_force();
+    let extensions = Arc::make_mut(&mut local.mime.extensions);
+    for name in &rules.ssi {
+        options = options.or(INCLUDES);
+        let extension = extensions.entry(name.as_str().into()).or_default();
+        extension.output_filters = Some(Some("INCLUDES".into()));
+        if media_type::by_extension(name.as_bytes()).is_none() && extension.media_type.is_none() {
+            extension.media_type = Some(Some("text/html".into()));
+        }
+    }
+    for language in &rules.languages {
+        let extension = extensions.entry(language.as_str().into()).or_default();
+        extension.language = Some(Some(language.as_str().into()));
+    }
+    if rules.negotiation || !rules.languages.is_empty() {
+        options = options.or(MULTI_VIEWS);
+        let extension = extensions.entry("var".into()).or_default();
+        extension.handler = Some(Some("type-map".into()));
+    }
+    if !rules.languages.is_empty() {
+        let priority = rules.languages.iter().map(|name| name.as_str().into());
+        local.negotiation.priority = Some(priority.collect());
+        local.negotiation.force = Some(Force {
+            prefer: true,
+            fallback: true,
+        });
+    }
+    local.core.options = OptionsSaid::only(options, WITHHELD);
+    if !rules.substitute.is_empty() {
+        let types = rules
+            .substitute_types
+            .iter()
+            .map(|kind| kind.as_str().into());
+        local.filters = Filters::by_types("SUBSTITUTE", types.collect());
+        // `problems` has refused those that can't be compiled.
+        let made = rules.substitute.iter();
+        let made = made.filter_map(|text| SubstituteRule::parse(text.as_bytes()).ok());
+        local.substitute.rules = made.map(Arc::new).collect();
+    }
+}
+
+/// Content rules of a model that can't be put in force.
+pub fn problems(model: &Model) -> Vec<Diagnostic> {
+    let rules = model
+        .all_settings()
+        .filter_map(|(_, settings)| settings.content.as_ref());
+    let mut found: Vec<Diagnostic> = Vec::new();
+    for rules in rules {
+        for text in &rules.substitute {
+            if SubstituteRule::parse(text.as_bytes()).is_ok() {
+                continue;
+            }
+            let message =
+                format!("`substitute`: the pattern of \"{text}\" is no regular expression");
+            if found.iter().any(|known| known.message == message) {
+                continue;
+            }
+            let mut error = Diagnostic::without_source(rules.origin.clone(), message);
+            error.help = Some("add the flag n to take it as a fixed text".into());
+            found.push(error);
+        }
+    }
+    found
 }
 
 /// Links that may be followed: those that both the site and the file follow.

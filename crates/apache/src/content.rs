@@ -87,6 +87,9 @@ pub fn content(
         None if is_listed(exchange, local) => listing::begin(exchange, watcher, local),
         None => {
             complain_of_folder(exchange, local);
+            if host.is_native && is_bare_folder(exchange) {
+                return Verdict::Answer(Response::new(Status::FORBIDDEN));
+            }
             exchange.routing.scripts_by_name = is_native_program(exchange);
             after_path(exchange, local)
         }
@@ -137,6 +140,12 @@ fn is_native_program(exchange: &Exchange) -> bool {
         .and_then(|own| own.base.as_ref())
         .is_some_and(|base| !base.cgi.is_empty());
     has_programs && exchange.routing.handler.is_none()
+}
+
+/// A folder that nothing answers for.
+fn is_bare_folder(exchange: &Exchange) -> bool {
+    exchange.routing.handler.is_none()
+        && peek(exchange).is_some_and(|own| own.kind == Some(Kind::Directory))
 }
 
 /// A folder that has no index file, and must not be listed.

@@ -64,5 +64,6 @@ pub use saker_apache_model::{
     cost::{CostLine, cost_lines},
     load,
     native::configuration as native_configuration,
+    native::problems as native_problems,
 };
 pub use worker::ApacheRules;

@@ -102,7 +102,9 @@ pub fn answer(
         Some(PhpUse::Managed) | None => None,
     };
     if let Some(upstream) = of_site {
-        let script = php_script(exchange, host, local);
+        let mut script = php_script(exchange, host, local);
+        // Values would stay in a process that serves other sites, too.
+        script.php.clear();
         return call(exchange, local, base.as_deref(), upstream, script);
     }
     let Some(pool) = pool(rules, exchange, local, version) else {

@@ -127,7 +127,11 @@ impl ApacheRules {
 
     /// Decides by host, connection and head. `None`: go on.
     fn begin_translation(&self, exchange: &mut Exchange, host: &Arc<Host>) -> Option<Verdict> {
-        let base = host.is_native.then(|| self.native_base(exchange));
+        let base = match host.is_native.then(|| self.native_base(exchange)) {
+            Some(None) => return Some(Verdict::Answer(Response::new(Status::FORBIDDEN))),
+            Some(base) => base,
+            None => None,
+        };
         self.settings_of_host(exchange, host, base.as_ref());
         if let Some(refused) = before_the_path(exchange, host) {
             return Some(Verdict::Answer(refused));
@@ -198,12 +202,17 @@ impl ApacheRules {
     }
 
     /// The settings of a native site or its route: a request has them by now, a subrequest looks
-    /// them up.
-    fn native_base(&self, exchange: &mut Exchange) -> Arc<Settings> {
-        match state(exchange).is_subrequest {
-            true => (self.native_settings)(exchange),
-            false => Arc::clone(&exchange.routing.settings),
+    /// them up. Native rules about access have decided about the request alone, so a subrequest
+    /// must not lead to where they are others (`None`).
+    fn native_base(&self, exchange: &mut Exchange) -> Option<Arc<Settings>> {
+        if !state(exchange).is_subrequest {
+            return Some(Arc::clone(&exchange.routing.settings));
         }
+        let own = (self.native_settings)(exchange)?;
+        let outer = state(exchange).base.as_ref();
+        outer
+            .is_none_or(|outer| has_same_access(outer, &own))
+            .then_some(own)
     }
 
     /// Variables that follow from the server's configuration, the client and the head.
@@ -235,6 +244,22 @@ impl ApacheRules {
         }
         Verdict::Pass
     }
+}
+
+/// True if the same native rules decide about access to two paths.
+fn has_same_access(one: &Arc<Settings>, other: &Arc<Settings>) -> bool {
+    fn is_same<T>(one: &Option<Arc<T>>, other: &Option<Arc<T>>) -> bool {
+        match (one, other) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        }
+    }
+    Arc::ptr_eq(one, other)
+        || one.auth == other.auth
+            && one.authorize == other.authorize
+            && one.guard == other.guard
+            && is_same(&one.links.signed, &other.links.signed)
+            && is_same(&one.links.referrers, &other.links.referrers)
 }
 
 /// Clears what an earlier round found out about another path. Returns whether it is a subrequest.

@@ -47,8 +47,9 @@ pub struct ApacheRules {
     pub(crate) phases: Phases,
 }
 
-/// Finds the settings of a native site, or of its route, for a request.
-pub type NativeSettings = fn(&Exchange) -> Arc<Settings>;
+/// Finds the settings of a native site, or of its route, for a subrequest. `None`: no file answers
+/// for its path.
+pub type NativeSettings = fn(&Exchange) -> Option<Arc<Settings>>;
 
 /// The phases of a request, handed in from above: subrequests run the same ones.
 pub struct Phases {

@@ -163,7 +163,8 @@ pub fn on_one_line(rendered: &str) -> String {
 /// Reads `saker.toml`, and lets the crates above the reader check their parts.
 pub fn load_native(path: &Path) -> Result<saker_config::Loaded, Diagnostics> {
     let loaded = saker_config::load(path)?;
-    let problems = saker_dynamic_vhosts::problems(&loaded.model.hosts);
+    let mut problems = saker_dynamic_vhosts::problems(&loaded.model.hosts);
+    problems.extend(saker_apache::native_problems(&loaded.model));
     match problems.is_empty() {
         true => Ok(loaded),
         false => Err(Diagnostics(

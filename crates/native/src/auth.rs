@@ -49,7 +49,6 @@ impl Auth {
             return Step::PASS;
         };
         exchange.depends_on_request();
-        exchange.access.user = None;
         let settings = self.settings(&rules);
         let pause = match self.decide(exchange, &rules, &settings) {
             Access::Wait(Some(pause)) => pause,
@@ -73,6 +72,9 @@ impl Auth {
         rules: &AuthRules,
         settings: &AuthSettings,
     ) -> Access {
+        // A name that was sent stays with the request while its password is checked: a decision that
+        // is made again must not take it for a user who has logged in.
+        exchange.access.user = None;
         let mut files = self.files.borrow_mut();
         let mut request = NativeRequest { exchange, rules };
         let mut context = AuthContext::new(&mut request, settings, &mut files, &self.watcher);

@@ -1,6 +1,7 @@
-//! Sites with `.htaccess` files: native rules first, then those of the files.
+//! Sites with `.htaccess` files or content rules: native rules first, then those of directories.
 //!
-//! Called by: the phases, through [`Rules`], for native sites with `htaccess`.
+//! Called by: the phases, through [`Rules`], for native sites with `htaccess`, `ssi`, `substitute`,
+//! or `negotiation`.
 //! Caveat: routes with an action of their own come first. What is served from the document root is
 //! under the rules of the files, which are those of an Apache configuration with `AllowOverride
 //! All`; the settings of the route or site lie below theirs.
@@ -45,8 +46,10 @@ impl HtaccessRules {
         let was_under = is_under(exchange);
         let is_for_files =
             *exchange.action() == Action::Files && exchange.routing.site.root.is_some();
+        let settings = &exchange.routing.settings;
         let applies = is_for_files
-            && match exchange.routing.settings.htaccess {
+            && match settings.htaccess {
+                _ if settings.processes_content() => true,
                 Htaccess::Off => false,
                 Htaccess::On => true,
                 Htaccess::Auto => was_under || self.has_file(exchange),
@@ -90,14 +93,19 @@ impl HtaccessRules {
     }
 }
 
-/// The settings of a request's path: the site's, or those of the route that serves files there.
-pub fn settings_of(exchange: &Exchange) -> Arc<Settings> {
+/// The settings of the path of a subrequest: the site's, or those of the route that serves files
+/// there. `None`: something else answers for the path.
+pub fn settings_of(exchange: &Exchange) -> Option<Arc<Settings>> {
     let site = &exchange.routing.site;
     let route = site
         .routes
         .iter()
         .find(|route| route.pattern.captures(&exchange.path).is_some());
-    Arc::clone(route.map_or(&site.settings, |route| &route.settings))
+    match route {
+        None => Some(Arc::clone(&site.settings)),
+        Some(route) if route.action == Action::Files => Some(Arc::clone(&route.settings)),
+        Some(_) => None,
+    }
 }
 
 fn is_under(exchange: &Exchange) -> bool {

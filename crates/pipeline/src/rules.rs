@@ -118,11 +118,11 @@ pub struct SiteRules {
     native: Rc<dyn Rules>,
     /// Rules of another front end, and the number of its sites, which come first in the model.
     other: Option<(usize, Rc<dyn Rules>)>,
-    /// Rules of native sites that have `.htaccess` files, and which of the sites these are.
-    htaccess: Option<HtaccessSites>,
+    /// Rules of native sites that have `.htaccess` files or content rules.
+    directories: Option<DirectoryRules>,
 }
 
-struct HtaccessSites {
+struct DirectoryRules {
     /// By the index of the site in the model.
     applies: Box<[bool]>,
     rules: Rc<dyn Rules>,
@@ -134,7 +134,7 @@ impl SiteRules {
         SiteRules {
             native,
             other: None,
-            htaccess: None,
+            directories: None,
         }
     }
 
@@ -145,11 +145,11 @@ impl SiteRules {
         self
     }
 
-    /// Assigns the sites whose entry in `sites` is true to rules that apply `.htaccess` files over
-    /// the native ones.
+    /// Assigns the sites whose entry in `sites` is true to rules that apply those of directories
+    /// over the native ones.
     #[must_use]
-    pub fn with_htaccess(mut self, sites: Box<[bool]>, rules: Rc<dyn Rules>) -> SiteRules {
-        self.htaccess = Some(HtaccessSites {
+    pub fn with_directory_rules(mut self, sites: Box<[bool]>, rules: Rc<dyn Rules>) -> SiteRules {
+        self.directories = Some(DirectoryRules {
             applies: sites,
             rules,
         });
@@ -163,7 +163,7 @@ impl SiteRules {
         {
             return &**rules;
         }
-        match &self.htaccess {
+        match &self.directories {
             Some(sites) if sites.applies.get(site_index) == Some(&true) => &*sites.rules,
             _ => &*self.native,
         }

@@ -11,7 +11,7 @@ use saker_apache::{
     Apache, ApacheRules, ContentFilters, Inside, ResponseRules, native_configuration,
     status::Figures,
 };
-use saker_config::model::{Htaccess, Site};
+use saker_config::model::Site;
 use saker_content::coding;
 use saker_content_filters::Compress;
 use saker_files::{BufferFiles, Watcher};
@@ -132,20 +132,20 @@ fn site_rules(
         }
         Some(apache) => {
             let sites = generation.model.sites.iter();
-            let sites = sites.map(|site| has_htaccess(site)).collect();
+            let sites = sites.map(|site| has_directory_rules(site)).collect();
             let files = HtaccessRules::new(native, apache, watcher.clone());
-            rules.with_htaccess(sites, Rc::new(files))
+            rules.with_directory_rules(sites, Rc::new(files))
         }
         None => rules,
     }
 }
 
-/// True if a path of the site is under the rules of `.htaccess` files.
-fn has_htaccess(site: &Site) -> bool {
+/// True if a path of the site is under the rules of directories.
+fn has_directory_rules(site: &Site) -> bool {
     let of_routes = site.routes.iter().map(|route| &route.settings);
     std::iter::once(&site.settings)
         .chain(of_routes)
-        .any(|settings| settings.htaccess != Htaccess::Off)
+        .any(|settings| settings.needs_directory_rules())
 }
 
 /// The Apache front end of a configuration; all parts are `None` for a native one without
@@ -166,10 +166,10 @@ impl ApacheParts {
         let front_end = generation.front_end.clone();
         let apache = front_end.and_then(|front_end| front_end.downcast::<Apache>().ok());
         let model = &generation.model;
-        let has_htaccess = model.sites.iter().any(|site| has_htaccess(site));
+        let has_directory_rules = model.sites.iter().any(|site| has_directory_rules(site));
         let of_native = || {
             let body_bytes_max = model.limits.body_bytes_max;
-            has_htaccess.then(|| Arc::new(native_configuration(body_bytes_max)))
+            has_directory_rules.then(|| Arc::new(native_configuration(body_bytes_max)))
         };
         let Some(apache) = apache.or_else(of_native) else {
             return ApacheParts {

@@ -56,10 +56,9 @@ fn problem(rules: &AuthRules) -> Option<Diagnostic> {
     let missing = files.into_iter().flatten().find(|file| {
         matches!(std::fs::metadata(file), Err(error) if error.kind() == std::io::ErrorKind::NotFound)
     })?;
-    let message = format!(
-        "{} does not exist: requests are answered with 500 until it does",
-        missing.display()
-    );
+    let name = missing.file_name().unwrap_or_default().display();
+    let message =
+        format!("the file {name} does not exist: requests are answered with 500 until it does");
     let mut warning = error(message, "create it with `htpasswd` or `htdigest`")?;
     warning.severity = Severity::Warning;
     Some(warning)

@@ -13,6 +13,7 @@ pub(crate) mod cache;
 pub(crate) mod cache_use;
 pub(crate) mod challenge;
 pub(crate) mod compression;
+pub(crate) mod content;
 pub(crate) mod dynamic_vhosts;
 pub(crate) mod error_pages;
 pub(crate) mod fields;
@@ -65,6 +66,7 @@ static DIRECTIVES: LazyLock<Vec<Directive>> = LazyLock::new(|| {
     all.extend(directives(acme::ACME_ROWS));
     all.extend(directives(acme::DIRECTORY_ROWS));
     all.extend(directives(files::ROWS));
+    all.extend(directives(content::ROWS));
     all.extend(directives(media::ROWS));
     all.extend(directives(php::PHP_ROWS));
     all.extend(directives(php::SETTINGS_ROWS));

@@ -4,9 +4,9 @@
 //! Called by: `site` and `route`, whose drafts contain settings.
 
 use super::{
-    access, auth, authorize, bot_verification, cache_use, challenge, compression, error_pages,
-    fields, files, hotlink, logins, media, modsecurity, php, signed_urls, throttle, trigger,
-    upstream_fields,
+    access, auth, authorize, bot_verification, cache_use, challenge, compression, content,
+    error_pages, fields, files, hotlink, logins, media, modsecurity, php, signed_urls, throttle,
+    trigger, upstream_fields,
 };
 use crate::{
     context::{ROUTE, SITE},
@@ -20,6 +20,7 @@ impl Draft for Settings {
         &[
             ROWS,
             files::ROWS,
+            content::ROWS,
             media::ROWS,
             php::SETTINGS_ROWS,
             auth::ROWS,

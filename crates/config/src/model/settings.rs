@@ -4,8 +4,8 @@
 //! Caveat: shared by `Arc`; a route has its own copy.
 
 use super::{
-    AccessControl, AuthRules, Authorize, CacheUse, Links, ModSecurity, Origin, PhpUse, ProgramUser,
-    RequestFieldEdit, Template, Throttle, Visitors,
+    AccessControl, AuthRules, Authorize, CacheUse, ContentRules, Links, ModSecurity, Origin,
+    PhpUse, ProgramUser, RequestFieldEdit, Template, Throttle, Visitors,
 };
 use saker_http::Status;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
@@ -52,6 +52,8 @@ pub struct Settings {
     pub request_id: Option<Box<str>>,
     /// Rules of `.htaccess` files.
     pub htaccess: Htaccess,
+    /// Processing of content; `None`: none.
+    pub content: Option<Arc<ContentRules>>,
     /// Log-in with a user name and a password; `None`: everyone has access.
     pub auth: Option<Arc<AuthRules>>,
 }
@@ -271,6 +273,17 @@ pub enum ErrorPage {
 }
 
 impl Settings {
+    /// Returns true if files are served under the rules of directories (`.htaccess`, filters,
+    /// negotiation) instead of directly.
+    pub fn needs_directory_rules(&self) -> bool {
+        self.htaccess != Htaccess::Off || self.processes_content()
+    }
+
+    /// Returns true if content is filtered, or chosen among variants.
+    pub fn processes_content(&self) -> bool {
+        self.content.as_ref().is_some_and(|rules| !rules.is_idle())
+    }
+
     pub fn error_page(&self, status: Status) -> Option<&ErrorPage> {
         self.error_pages.get(&status.0)
     }

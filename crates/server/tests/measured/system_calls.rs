@@ -130,11 +130,9 @@ const APACHE: &str = "ServerRoot {dir}\nLoadModule mpm_event_module modules/mod_
      LoadModule authz_core_module modules/mod_authz_core.so\nLoadModule mime_module modules/mod_mime.so\nLoadModule dir_module modules/mod_dir.so\n\
      Listen {address}\nServerName a\nMaxKeepAliveRequests 0\nDocumentRoot {dir}/www\n<Directory {dir}/www>\n    AllowOverride All\n    Require all granted\n</Directory>\n";
 
-/// Work that Apache repeats on every request: files in each folder, an access rule, rewrite rules
-/// by path, rules that look for files.
-#[test]
-fn with_htaccess_files() {
-    let _alone = crate::alone();
+/// A folder with work that Apache repeats on every request: files in each folder, an access rule,
+/// rewrite rules by path, rules that look for files.
+fn folder_with_htaccess() -> TempDir {
     let dir = TempDir::new("system-calls").unwrap();
     let rules: String = (0..20)
         .map(|number| format!("RewriteRule ^old{number}/(.*)$ /new{number}/$1 [L]\n"))
@@ -153,14 +151,41 @@ fn with_htaccess_files() {
     ] {
         dir.write(path, text).unwrap();
     }
-    let saker = operate::apache(APACHE).start(dir);
+    dir
+}
+
+fn costs_one_recv_and_one_send(saker: &Saker) {
     for path in ["/a/b/c/small.html", "/blog/2026/11/hello-world/", "/blog/"] {
         let mut client = saker.connect().unwrap();
-        let calls = count(&saker, || {
+        let calls = count(saker, || {
             assert_eq!(client.get(path).unwrap().body.len(), 285, "{path}")
         });
         is_one_recv_and_one_send(&calls);
     }
+}
+
+#[test]
+fn with_htaccess_files() {
+    let _alone = crate::alone();
+    costs_one_recv_and_one_send(&operate::apache(APACHE).start(folder_with_htaccess()));
+}
+
+/// The same files cost a native site as little, and `saker serve`, which looks for them.
+#[test]
+fn with_htaccess_files_in_native_sites() {
+    let _alone = crate::alone();
+    let native = plain("") + "htaccess = true\n";
+    costs_one_recv_and_one_send(&operate::native(&native).start(folder_with_htaccess()));
+    let serve = operate::serve(&[
+        "{dir}/www",
+        "--http",
+        "{address}",
+        "--php",
+        "off",
+        "--workers",
+        "1",
+    ]);
+    costs_one_recv_and_one_send(&serve.state_dir("{dir}/state").start(folder_with_htaccess()));
 }
 
 /// A browser's head, as it comes through a proxy that ends TLS.

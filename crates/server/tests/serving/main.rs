@@ -34,6 +34,7 @@ mod grpc;
 mod health;
 mod hosts;
 mod hosts_outage;
+mod htaccess;
 mod http1_conformance;
 mod http1_connections;
 mod http1_limits;
