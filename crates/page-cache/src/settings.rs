@@ -80,6 +80,7 @@ fn http(config: &CacheUse) -> RuleSettings {
             ClientControl::Ignored
         },
         default_ttl_s: config.ttl_default_s,
+        status_ttls_s: config.status_ttls_s.clone(),
         default_ttl_needs_validator: config.default_needs_validator,
         ttl_min_s: config.ttl_min_s,
         ttl_override_s: config.ttl_override_s,

@@ -4,7 +4,10 @@
 
 use crate::{log_files::LogFiles, logged_hosts::LoggedHosts};
 use saker_config::model::{AccessLogTarget, CanonicalPort, LogCondition, Site, SiteName};
-use saker_http::KnownField;
+use saker_http::{
+    HeadView, KnownField,
+    path::{self, EncodedSlashes, Slashes},
+};
 use saker_pipeline::{Generation, LogFacts};
 use saker_telemetry::{
     Counters, Metric,
@@ -48,7 +51,11 @@ impl SiteLogs {
                     .parsed_format()
                     .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.message))?;
                 needs = needs.and(format.needs());
-                needs.walk |= log.condition.is_some();
+                // A path is known without dispatch.
+                needs.walk |= log
+                    .condition
+                    .as_ref()
+                    .is_some_and(|condition| !matches!(condition, LogCondition::Paths { .. }));
                 let buffer = match targets.iter().position(|target| *target == log.target) {
                     Some(at) => at,
                     None => {
@@ -126,7 +133,7 @@ impl SiteLogs {
         }
         for log in of_site
             .iter()
-            .filter(|log| holds(log.condition.as_ref(), log_facts))
+            .filter(|log| holds(log.condition.as_ref(), record, log_facts))
         {
             let clock = &mut self.clock;
             let flushed = self.buffers[log.buffer].append(|line| {
@@ -189,10 +196,33 @@ fn asked_for<'r>(record: &Record<'r>) -> &'r [u8] {
     }
 }
 
+/// The decoded path that the client requested, whatever internal redirects have made of it.
+fn requested_path(record: &Record<'_>) -> Vec<u8> {
+    let decoding = Slashes {
+        encoded: EncodedSlashes::Decode,
+        merge: true,
+    };
+    let mut decoded = Vec::new();
+    let target = record.head.map(HeadView::target).unwrap_or_default();
+    let end = target.iter().position(|byte| *byte == b'?');
+    let raw = &target[..end.unwrap_or(target.len())];
+    match path::normalise_with(raw, decoding, &mut decoded) {
+        Ok(()) => decoded,
+        Err(_) => record.path.to_vec(),
+    }
+}
+
 /// Requests that were not dispatched have no variables, and no rule suppresses their line.
-fn holds(condition: Option<&LogCondition>, log_facts: Option<&LogFacts>) -> bool {
+fn holds(
+    condition: Option<&LogCondition>,
+    record: &Record<'_>,
+    log_facts: Option<&LogFacts>,
+) -> bool {
     match condition {
         None => true,
+        Some(LogCondition::Paths { only, except }) => {
+            LogCondition::logs_path(only, except, &requested_path(record))
+        }
         Some(LogCondition::Variable { name, is_set }) => {
             log_facts.is_some_and(|log_facts| log_facts.has_variable(name)) == *is_set
         }

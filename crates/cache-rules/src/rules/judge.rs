@@ -184,7 +184,9 @@ pub(super) fn session_cookie(request: HeadView<'_>, settings: &RuleSettings) -> 
 fn by_lifetime(status: Status, policy: &Policy, lifetime: Lifetime) -> Result<(), Pass> {
     let said =
         matches!(lifetime, Lifetime::Explicit(_)) || policy.control.public || policy.targeted;
-    match said || is_heuristically_cacheable(status) {
+    // An operator may give a lifetime to any status.
+    let is_guessed = matches!(lifetime, Lifetime::Guessed(_));
+    match said || is_guessed || is_heuristically_cacheable(status) {
         true => Ok(()),
         false => Err(Pass::NoLifetime),
     }

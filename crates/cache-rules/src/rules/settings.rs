@@ -29,6 +29,9 @@ pub struct RuleSettings {
     /// For responses without a lifetime; otherwise (and without Last-Modified) they are not fresh
     /// at all.
     pub default_ttl_s: Option<u64>,
+    /// Lifetimes of responses without one, by status, before heuristics and the default; 0: they
+    /// are not fresh at all.
+    pub status_ttls_s: Vec<(u16, u64)>,
     /// The default counts only for responses with an ETag or a Last-Modified (mod_cache without
     /// `CacheIgnoreNoLastMod`).
     pub default_ttl_needs_validator: bool,
@@ -78,6 +81,7 @@ impl Default for RuleSettings {
             surrogate_control: true,
             client: ClientControl::default(),
             default_ttl_s: None,
+            status_ttls_s: Vec::new(),
             default_ttl_needs_validator: false,
             ttl_override_s: None,
             ttl_min_s: 0,

@@ -80,6 +80,8 @@ pub struct CacheUse {
     /// Freshness lifetime, in seconds, of responses without directives; `None`: they are not
     /// stored.
     pub ttl_default_s: Option<u64>,
+    /// The same by status, instead of `ttl_default_s` and `heuristic_percent`; 0: not stored.
+    pub status_ttls_s: Vec<(u16, u64)>,
     /// Overrides the response's directives.
     pub ttl_override_s: Option<u64>,
     pub ttl_max_s: Option<u64>,
@@ -254,6 +256,7 @@ impl Default for CacheUse {
             shared_words_only: false,
             obeys_lscache: true,
             ttl_default_s: None,
+            status_ttls_s: Vec::new(),
             ttl_override_s: None,
             ttl_max_s: None,
             ttl_min_s: 0,

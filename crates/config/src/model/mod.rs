@@ -66,7 +66,7 @@ pub use settings::{
 pub use site::{CanonicalPort, HttpsRedirect, Route, Site};
 pub use site_name::SiteName;
 pub use template::{Template, TemplateError, TemplatePiece, Variable};
-pub use throttle::{Excess, Rate, RequestRate, Throttle};
+pub use throttle::{Excess, KeyLimit, Rate, RequestRate, Throttle};
 pub use tls::{
     Acme, AcmeChallenge, AcmeDirectory, Automatic, CertificateFiles, CipherOrder, CipherSuite,
     ClientCertificates, ClientChecks, DnsWords, ExternalAccount, Group, ListenerTls, Passphrase,

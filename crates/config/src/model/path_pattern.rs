@@ -47,6 +47,16 @@ impl PathPattern {
         }
     }
 
+    /// Returns true if the path matches.
+    pub fn matches(&self, path: &[u8]) -> bool {
+        match self {
+            PathPattern::Exact(text) => path == text.as_bytes(),
+            PathPattern::Prefix(prefix) => path.starts_with(prefix.as_bytes()),
+            PathPattern::Suffix(suffix) => path.ends_with(suffix.as_bytes()),
+            PathPattern::Glob(pieces) => glob(pieces, path).is_some(),
+        }
+    }
+
     /// Returns the captures of the stars if the path matches.
     pub fn captures<'p>(&self, path: &'p [u8]) -> Option<Vec<&'p [u8]>> {
         match self {
