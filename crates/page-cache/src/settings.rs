@@ -95,6 +95,7 @@ fn http(config: &CacheUse) -> RuleSettings {
         no_store_bypasses: config.no_store_bypasses,
         shared_words_only: config.shared_words_only,
         session_cookies: config.session_cookies.clone(),
+        key_fields: config.key_fields.clone(),
         ignored_fields: config.ignored_fields.clone(),
         store_parts: true,
         ..RuleSettings::default()

@@ -32,7 +32,9 @@ pub fn judge_response(
     by_request(request, settings)?;
     by_status(status, &policy.control, settings)?;
     by_control(&policy, settings)?;
-    let vary = Vary::of(fields).ok_or(Pass::VaryAll)?;
+    let vary = Vary::of(fields)
+        .and_then(|vary| vary.and(&settings.key_fields))
+        .ok_or(Pass::VaryAll)?;
     let audience = Audience::of(request, fields, &policy, settings, &vary)?;
     let times = Times::of(fields, request_ms, response_ms);
     let lifetime = lifetime(&policy, fields, status, settings, times);

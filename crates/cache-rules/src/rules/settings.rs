@@ -70,6 +70,8 @@ pub struct RuleSettings {
     /// Cookies that make a request personal, by patterns of [`crate::cookie_names`]; `None`: the
     /// default ones.
     pub session_cookies: Option<Vec<String>>,
+    /// Request fields that select among stored responses, whatever their `Vary` says.
+    pub key_fields: Vec<String>,
     /// Response fields that are not stored (`CacheIgnoreHeaders`).
     pub ignored_fields: Vec<String>,
 }
@@ -100,6 +102,7 @@ impl Default for RuleSettings {
             shared_words_only: false,
             store_parts: false,
             session_cookies: None,
+            key_fields: Vec::new(),
             ignored_fields: Vec::new(),
         }
     }

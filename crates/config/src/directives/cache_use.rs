@@ -437,6 +437,16 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         )
     },
     Row {
+        example: Some("[\"X-Tenant\"]"),
+        ..list(
+            "key_headers",
+            FIELDS,
+            "Request fields that are part of the key: requests with other values get other \
+             entries, whatever `Vary` of the response says.",
+            |cache, given| cache.key_fields = given.texts(),
+        )
+    },
+    Row {
         example: Some("[\"X-Device\"]"),
         apache: Some("ReqHeaderVary"),
         ..list(

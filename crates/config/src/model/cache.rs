@@ -117,6 +117,8 @@ pub struct CacheUse {
     pub vary_cookies: Vec<String>,
     /// Additional request fields that Vary of an LSCache response may name, in lowercase.
     pub vary_fields: Vec<String>,
+    /// Request fields that are part of the key of every response.
+    pub key_fields: Vec<String>,
     /// LSCache's vary string is not part of the key.
     pub no_vary: bool,
     /// A client with private entries is identified by its address as well as by cookies.
@@ -274,6 +276,7 @@ impl Default for CacheUse {
             ignored_cookies: Vec::new(),
             vary_cookies: Vec::new(),
             vary_fields: Vec::new(),
+            key_fields: Vec::new(),
             no_vary: false,
             identity_by_address: false,
             include_hosts: Vec::new(),

@@ -61,7 +61,7 @@ pub use server::{
 };
 pub use settings::{
     CodedTags, Compression, CompressionCoding, EntityTagParts, ErrorPage, FieldEdit,
-    FieldEditAction, Files, SendFiles, Settings, SymlinkPolicy, Underscores,
+    FieldEditAction, Files, RouteRoot, SendFiles, Settings, SymlinkPolicy, Underscores,
 };
 pub use site::{CanonicalPort, HttpsRedirect, Route, Site};
 pub use site_name::SiteName;

@@ -28,7 +28,6 @@ fn webdav_server(dir: &TempDir) -> ServerProcess {
     dir.write("dav/index.txt", "index\n").unwrap();
     let modules = load_modules(&[
         "mpm_event",
-        "unixd",
         "authz_core",
         "authn_core",
         "mime",
@@ -172,7 +171,8 @@ fn npm_finds_a_package_with_a_scope() {
         String::from_utf8_lossy(&output.stderr)
     );
     let heads = heads.lock().unwrap();
-    assert!(heads[0][0].starts_with("GET /@scope%2fname "), "{heads:?}");
+    let is_asked = |head: &Vec<String>| head[0].starts_with("GET /@scope%2fname ");
+    assert!(heads.iter().any(is_asked), "{heads:?}");
 }
 
 #[test]
