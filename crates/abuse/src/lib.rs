@@ -21,6 +21,7 @@ pub mod evasive;
 pub mod filters;
 pub mod hotlink;
 pub mod key_ring;
+mod keyed;
 mod limits;
 mod links;
 pub mod login;

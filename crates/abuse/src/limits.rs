@@ -5,7 +5,11 @@
 //! redirects; addresses are compared each time, because another path may have other rules.
 //! Out of scope: the size of bodies (the phase itself) and their speed (drivers).
 
-use crate::{Abuse, Violation, challenge, context, upstream_limits::UpstreamLimits};
+use crate::{
+    Abuse, Violation, challenge, context,
+    keyed::{self, longer},
+    upstream_limits::UpstreamLimits,
+};
 use saker_config::model::{Consequence, Throttle};
 use saker_ipset::place_of;
 use saker_pipeline::{Client, Exchange, Forwarding, Response, UpstreamGate};
@@ -154,6 +158,10 @@ fn rate_limits(exchange: &mut Exchange, abuse: &Abuse) -> Option<Response> {
         true,
     ));
     let over = over.or_else(|| {
+        let (rule, retry_after_s) = keyed::admit(exchange, throttle, abuse, is_exempt)?;
+        Some((rule, 429, retry_after_s, true))
+    });
+    let over = over.or_else(|| {
         of_site(exchange, throttle, abuse)
             .map(|(rule, retry_after_s)| (rule, 503, retry_after_s, false))
     });
@@ -224,13 +232,6 @@ fn of_site(
             }
             None => Some(("at_a_time_per_site", 1)),
         },
-    }
-}
-
-fn longer(admission: Option<Admission>, wait_ns: u64) -> Admission {
-    match admission {
-        Some(Admission::Delay(other_ns)) => Admission::Delay(wait_ns.max(other_ns)),
-        _ => Admission::Delay(wait_ns),
     }
 }
 

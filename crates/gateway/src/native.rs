@@ -8,7 +8,7 @@ use saker_config::model::{Action, Protocol, Proxy, Upstream};
 use saker_http::escape;
 use saker_net::clock;
 use saker_pipeline::{
-    CallNames, Exchange, ProxyOptions, Script, Trust, UpstreamRequest, UpstreamTarget,
+    CallNames, Exchange, Mapped, ProxyOptions, Script, Trust, UpstreamRequest, UpstreamTarget,
 };
 use std::{
     cell::RefCell, collections::HashMap, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path,
@@ -100,9 +100,11 @@ pub fn is_missing(exchange: &Exchange, call: &UpstreamRequest, known: &KnownScri
     let is_for_files = route.is_some_and(|route| {
         matches!(route.pattern, PathPattern::Suffix(_)) && matches!(route.action, Action::Proxy(_))
     });
-    let (Some(script), Some(root), true) =
-        (&call.script, &exchange.routing.site.root, is_for_files)
-    else {
+    let mapped = exchange.routing.mapped.as_ref();
+    let root = mapped
+        .map(|mapped| &*mapped.root)
+        .or(exchange.routing.site.root.as_deref());
+    let (Some(script), Some(root), true) = (&call.script, root, is_for_files) else {
         return false;
     };
     !known.was_there(&script.filename) && root.is_dir()
@@ -186,18 +188,20 @@ pub fn told(exchange: &Exchange, upstream: &Upstream) -> Script {
 
 /// The file below the root that has the path's name.
 fn script(exchange: &Exchange) -> Script {
-    let document_root = exchange
-        .routing
-        .site
-        .root
-        .as_ref()
+    let mapped = exchange.routing.mapped.as_ref();
+    let site_root = exchange.routing.site.root.as_deref();
+    let document_root = mapped
+        .map(|mapped| &*mapped.root)
+        .or(site_root)
         .map(|root| root.as_os_str().as_bytes().to_vec())
         .unwrap_or_default();
-    let filename = [
-        document_root.strip_suffix(b"/").unwrap_or(&document_root),
-        &exchange.path,
-    ]
-    .concat();
+    let filename = mapped.map_or_else(
+        || {
+            let root = document_root.strip_suffix(b"/").unwrap_or(&document_root);
+            [root, &exchange.path].concat()
+        },
+        Mapped::filename,
+    );
     Script {
         filename,
         context_document_root: document_root.clone(),

@@ -48,6 +48,7 @@ impl Rules for NativeRules {
     }
 
     fn map_to_storage<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+        routes::map(exchange);
         routes::trace_file(exchange);
         Step::PASS
     }

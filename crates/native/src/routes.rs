@@ -6,7 +6,7 @@
 
 use saker_config::model::Action;
 use saker_http::{Status, path};
-use saker_pipeline::{Exchange, Response, methods, to_https};
+use saker_pipeline::{Exchange, Mapped, Response, methods, to_https};
 use std::sync::Arc;
 
 /// Redirects to HTTPS if the site wants that, or gives the request the action and the settings of
@@ -83,12 +83,27 @@ fn is_ambiguous(exchange: &Exchange) -> bool {
     }
 }
 
+/// Maps the path to a file below the root of the route, if it has one of its own.
+pub fn map(exchange: &mut Exchange) {
+    let root = exchange.routing.settings.root.as_ref();
+    exchange.routing.mapped = root.and_then(|root| {
+        Some(Mapped {
+            relative: root.relative(&exchange.path)?.to_vec(),
+            root: Arc::clone(&root.folder),
+        })
+    });
+}
+
 /// Shows `explain` where the path would be in the file system; the files handler opens it.
 pub fn trace_file(exchange: &mut Exchange) {
     if exchange.log.trace.is_none() || exchange.log.stands_in_for.is_some() {
         return;
     }
     let text = match &exchange.routing.site.root {
+        _ if exchange.routing.mapped.is_some() => {
+            let mapped = exchange.routing.mapped.as_ref().map(Mapped::filename);
+            String::from_utf8_lossy(&mapped.unwrap_or_default()).into_owned()
+        }
         Some(root) => format!(
             "{}{}",
             root.display(),

@@ -6,8 +6,11 @@
 
 use crate::{log_files::LogFiles, logged_hosts::LoggedHosts};
 use saker_config::model::{AccessLogTarget, LogCondition};
-use saker_http::KnownField;
-use saker_pipeline::{FinishedRequest, Generation, LogFacts, Logger};
+use saker_http::{
+    HeadView, KnownField,
+    path::{self, EncodedSlashes, Slashes},
+};
+use saker_pipeline::{FinishedRequest, Generation, Logger};
 use saker_telemetry::{
     Counters, Metric,
     access_log::{Flushed, Format, LogBuffer, LogClock, Needs, Record},
@@ -69,7 +72,11 @@ impl AccessLogs {
                     .parsed_format()
                     .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.message))?;
                 needs = needs.and(format.needs());
-                needs.walk |= log.condition.is_some();
+                // A path is known without dispatch.
+                needs.walk |= log
+                    .condition
+                    .as_ref()
+                    .is_some_and(|condition| !matches!(condition, LogCondition::Paths { .. }));
                 let buffer = match targets.iter().position(|target| *target == log.target) {
                     Some(at) => at,
                     None => {
@@ -108,7 +115,7 @@ impl Logger for AccessLogs {
         let Lines { buffers, clock } = &mut *self.lines.borrow_mut();
         for log in of_site
             .iter()
-            .filter(|log| holds(log.condition.as_ref(), request.facts))
+            .filter(|log| holds(log.condition.as_ref(), request))
         {
             let flushed = buffers[log.buffer].append(|line| {
                 if let Some(hosts) = &log.hosts {
@@ -146,10 +153,30 @@ fn asked_for<'r>(record: &Record<'r>) -> &'r [u8] {
     }
 }
 
+/// The decoded path that the client requested, whatever internal redirects have made of it.
+fn requested_path(record: &Record<'_>) -> Vec<u8> {
+    let decoding = Slashes {
+        encoded: EncodedSlashes::Decode,
+        merge: true,
+    };
+    let mut decoded = Vec::new();
+    let target = record.head.map(HeadView::target).unwrap_or_default();
+    let end = target.iter().position(|byte| *byte == b'?');
+    let raw = &target[..end.unwrap_or(target.len())];
+    match path::normalise_with(raw, decoding, &mut decoded) {
+        Ok(()) => decoded,
+        Err(_) => record.path.to_vec(),
+    }
+}
+
 /// Requests that were not dispatched have no variables, and no rule suppresses their line.
-fn holds(condition: Option<&LogCondition>, log_facts: Option<&LogFacts>) -> bool {
+fn holds(condition: Option<&LogCondition>, request: &FinishedRequest<'_>) -> bool {
+    let log_facts = request.facts;
     match condition {
         None => true,
+        Some(LogCondition::Paths { only, except }) => {
+            LogCondition::logs_path(only, except, &requested_path(request.record))
+        }
         Some(LogCondition::Variable { name, is_set }) => {
             log_facts.is_some_and(|log_facts| log_facts.has_variable(name)) == *is_set
         }

@@ -7,15 +7,16 @@ use super::{path_pattern::PATTERN, proxy::ProxyDraft, upstream};
 use crate::{
     context::{Contexts, REDIRECT, ROUTE},
     diagnostic::quoted,
+    folder::without_parents,
     kind::{Kind, Word},
-    model::{Action, PathPattern, Redirect, RedirectPiece, Route, Settings},
+    model::{Action, PathPattern, Redirect, RedirectPiece, Route, RouteRoot, Settings},
     reader::{Reader, Table},
     row::{self, Draft, Row, Rows},
     source::Location,
     value::{Key, Spanned, Value, ValueError},
 };
 use saker_http::Status;
-use std::sync::Arc;
+use std::{os::unix::ffi::OsStrExt, path::PathBuf, sync::Arc};
 
 pub static REDIRECT_TO: Word = Word {
     expects: "a path (\"/new/$1\") or a URL (\"https://...\")",
@@ -46,6 +47,8 @@ pub struct RouteDraft {
     pub preserve_host: Option<(bool, Location)>,
     pub forwarded_proto: Option<(bool, Location)>,
     pub terms: ProxyDraft,
+    pub root: Option<(PathBuf, Location)>,
+    pub alias: Option<(PathBuf, Location)>,
     pub is_internal: bool,
     pub settings: Settings,
 }
@@ -139,6 +142,32 @@ pub const ROWS: &[Row<RouteDraft>] = &[
         ..Row::BASE
     },
     Row {
+        name: "root",
+        contexts: ROUTE,
+        kind: Kind::Path,
+        example: Some("\"/srv/other\""),
+        summary: "Document root of the route, instead of the site's: the whole path of a request \
+                  is looked for below it. Relative to the configuration file.",
+        aliases: &["document_root"],
+        since: "0.5",
+        set: |route, given| route.root = Some(given.located_path()),
+        ..Row::BASE
+    },
+    Row {
+        name: "alias",
+        contexts: ROUTE,
+        kind: Kind::Path,
+        example: Some("\"/srv/docs\""),
+        summary: "Directory that the literal beginning of the route's `path` stands for: with \
+                  path = \"/docs/*\" and alias = \"/srv/docs\", `/docs/a.txt` is \
+                  `/srv/docs/a.txt`. The pattern has to end in `/*`; for a path without a star, \
+                  the file.",
+        apache: Some("Alias, AliasMatch"),
+        since: "0.5",
+        set: |route, given| route.alias = Some(given.located_path()),
+        ..Row::BASE
+    },
+    Row {
         name: "preserve_host",
         contexts: ROUTE,
         kind: Kind::Boolean,
@@ -228,6 +257,9 @@ pub(super) fn finish(
         check_stars(reader, pattern, to, at);
     }
     let action = action(reader, &draft);
+    if let Some(root) = route_root(reader, &draft) {
+        draft.settings.root = Some(Arc::new(root));
+    }
     super::signed_urls::apply_default_prefix(
         &mut draft.settings.links.signed,
         draft.pattern.as_ref(),
@@ -354,6 +386,49 @@ fn action(reader: &mut Reader<'_>, draft: &RouteDraft) -> Action {
     match draft.deny {
         Some((true, _)) => Action::Deny,
         _ => Action::Files,
+    }
+}
+
+/// Reads `root` or `alias`.
+fn route_root(reader: &mut Reader<'_>, draft: &RouteDraft) -> Option<RouteRoot> {
+    if let (Some(_), Some((_, at))) = (&draft.root, &draft.alias) {
+        let help = "`root` looks for the whole path below it, `alias` for the rest of the path";
+        reader.error(
+            at,
+            "this route has both `root` and `alias`",
+            Some(help.into()),
+        );
+    }
+    if let Some((folder, _)) = &draft.root {
+        return Some(RouteRoot {
+            folder: without_parents(folder.clone()).into(),
+            prefix: "".into(),
+            file: None,
+        });
+    }
+    let (target, at) = draft.alias.as_ref()?;
+    let target = without_parents(target.clone());
+    match draft.pattern.as_ref()? {
+        PathPattern::Prefix(prefix) if prefix.ends_with('/') => Some(RouteRoot {
+            folder: target.into(),
+            prefix: prefix.as_str().into(),
+            file: None,
+        }),
+        PathPattern::Exact(path) => Some(RouteRoot {
+            folder: target.parent()?.into(),
+            prefix: path.as_str().into(),
+            file: Some(target.file_name()?.as_bytes().into()),
+        }),
+        // `/img*` and `/img../x` would lead out of the directory.
+        _ => {
+            let help = "write a pattern such as \"/docs/*\", or a path without stars for one file";
+            reader.error(
+                at,
+                "`alias` needs a pattern that ends in `/*` and has no other star",
+                Some(help.into()),
+            );
+            None
+        }
     }
 }
 

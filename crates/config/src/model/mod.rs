@@ -65,12 +65,12 @@ pub use server::{
 };
 pub use settings::{
     CodedTags, Compression, CompressionCoding, EntityTagParts, ErrorPage, FieldEdit,
-    FieldEditAction, Files, Htaccess, SendFiles, Settings, SymlinkPolicy, Underscores,
+    FieldEditAction, Files, Htaccess, RouteRoot, SendFiles, Settings, SymlinkPolicy, Underscores,
 };
 pub use site::{CanonicalPort, HttpsRedirect, Route, Site};
 pub use site_name::SiteName;
 pub use template::{Template, TemplateError, TemplatePiece, Variable};
-pub use throttle::{Excess, Rate, RequestRate, Throttle};
+pub use throttle::{Excess, KeyLimit, Rate, RequestRate, Throttle};
 pub use tls::{
     Acme, AcmeChallenge, AcmeDirectory, Automatic, CertificateFiles, CipherOrder, CipherSuite,
     ClientCertificates, ClientChecks, DnsWords, ExternalAccount, Group, ListenerTls, Passphrase,

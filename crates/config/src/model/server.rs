@@ -3,7 +3,7 @@
 //! Called by: process startup and reloads.
 //! Out of scope: the keys (`directives/server`, `logs`).
 
-use super::{Origin, TrustedProxies};
+use super::{Origin, PathPattern, TrustedProxies};
 use saker_telemetry::{
     access_log::{Format, FormatError},
     error_log::{ErrorLogTarget, Formats as ErrorLogFormats},
@@ -98,7 +98,7 @@ pub struct NamedSocket {
     pub origin: Origin,
 }
 
-/// Condition on which a request is logged. Set by Apache's configuration only.
+/// Condition on which a request is logged. All but paths are set by Apache's configuration only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogCondition {
     Variable {
@@ -107,6 +107,11 @@ pub enum LogCondition {
     },
     /// Decided by the rules of the site, under this number.
     Decided(usize),
+    /// By the decoded path: one of the first patterns, if there are any, and none of the others.
+    Paths {
+        only: Vec<PathPattern>,
+        except: Vec<PathPattern>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,6 +155,14 @@ pub struct Server {
     pub resource_file_bytes_max: u64,
     /// Time for running requests to finish on TERM or replacement.
     pub shutdown_timeout_ms: u64,
+}
+
+impl LogCondition {
+    /// Returns true if the decoded path decides, and it is one that is logged.
+    pub fn logs_path(only: &[PathPattern], except: &[PathPattern], path: &[u8]) -> bool {
+        let has = |patterns: &[PathPattern]| patterns.iter().any(|pattern| pattern.matches(path));
+        (only.is_empty() || has(only)) && !has(except)
+    }
 }
 
 impl AccessLog {

@@ -8,7 +8,11 @@ use super::{
     PhpUse, ProgramUser, RequestFieldEdit, Template, Throttle, Visitors,
 };
 use saker_http::Status;
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
@@ -44,6 +48,8 @@ pub struct Settings {
     /// Overrides `limits.body_bytes_max`.
     pub body_bytes_max: Option<u64>,
     pub underscores: Underscores,
+    /// Document root of a route, instead of the site's.
+    pub root: Option<Arc<RouteRoot>>,
     /// Edits of the request fields that programs and upstreams get.
     pub upstream_fields: Vec<RequestFieldEdit>,
     /// Variables that programs get in addition; the last of a name wins.
@@ -67,6 +73,30 @@ pub enum Htaccess {
     On,
     /// On where one lies on the way from the root to the requested path.
     Auto,
+}
+
+/// Document root of a route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteRoot {
+    pub folder: Arc<Path>,
+    /// Removed from the beginning of paths (`alias`), with its last slash; empty for `root`.
+    pub prefix: Box<str>,
+    /// The file that the route's one path stands for.
+    pub file: Option<Box<[u8]>>,
+}
+
+impl RouteRoot {
+    /// Returns a decoded path's file, relative to the folder. `None`: the path has another prefix,
+    /// as after an internal redirect.
+    pub fn relative<'p>(&'p self, path: &'p [u8]) -> Option<&'p [u8]> {
+        match &self.file {
+            Some(file) => (path == self.prefix.as_bytes()).then_some(file),
+            None => {
+                let rest = path.strip_prefix(self.prefix.as_bytes())?;
+                Some(rest.strip_prefix(b"/").unwrap_or(rest))
+            }
+        }
+    }
 }
 
 /// Treatment of request fields whose names contain characters other than letters, digits, and

@@ -166,7 +166,7 @@ impl Session {
         if throttle.is_idle() {
             return Throttled::No;
         }
-        if throttle.counts() || throttle.site_requests.is_some() {
+        if throttle.counts() || throttle.site_requests.is_some() || !throttle.by_key.is_empty() {
             return Throttled::Dispatch;
         }
         if self
