@@ -30,7 +30,6 @@ fn webdav_server(dir: &TempDir) -> ServerProcess {
         "mpm_event",
         "authz_core",
         "authn_core",
-        "mime",
         "dir",
         "dav",
         "dav_fs",
