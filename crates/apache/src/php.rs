@@ -10,7 +10,7 @@ use crate::{call, state::peek, verdict::Verdict, worker::ApacheRules};
 use saker_apache_model::{dir_config::DirConfig, host::Host};
 use saker_config::model::{PhpPool, PhpUse, Settings, Upstream};
 use saker_files::Kind;
-use saker_http::Status;
+use saker_http::{Status, field_name};
 use saker_pipeline::{
     CallNames, Exchange, ProxyOptions, Response, Script, Trust, UpstreamRequest, UpstreamTarget,
 };
@@ -95,6 +95,9 @@ pub fn answer(
     }
     // A site of saker.toml says itself who runs PHP.
     let base = peek(exchange).and_then(|state| state.base.clone());
+    if base.is_some() {
+        drop_settings(exchange);
+    }
     let of_site = match base.as_deref().map(|base| &base.php) {
         Some(PhpUse::Off) => return forbidden(exchange, "nobody runs PHP here (`php = \"off\"`)"),
         Some(PhpUse::ByHost(_)) => return refused(Status::NOT_FOUND),
@@ -126,6 +129,22 @@ pub fn answer(
     }
     let upstream = Arc::clone(&pool.upstream);
     call(exchange, local, base.as_deref(), upstream, script)
+}
+
+/// Drops variables that php-fpm takes for settings: `SetEnv` in a file may not do what `php_value`
+/// can't.
+fn drop_settings(exchange: &mut Exchange) {
+    const NAMES: [&[u8]; 2] = [b"PHP_VALUE", b"PHP_ADMIN_VALUE"];
+    let is_setting = |name: &[u8]| NAMES.iter().any(|known| field_name::is_alike(known, name));
+    let names: Vec<Vec<u8>> = exchange
+        .environment
+        .iter()
+        .filter(|(name, _)| is_setting(name))
+        .map(|(name, _)| name.to_vec())
+        .collect();
+    names
+        .iter()
+        .for_each(|name| exchange.environment.unset(name));
 }
 
 /// The facts about a request that PHP is told.

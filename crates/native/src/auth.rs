@@ -5,6 +5,7 @@
 //! Whatever was decided depends on the request's credentials, so its outcome is never cached.
 //! Out of scope: schemes, password files, and the order of decisions (`saker_auth`).
 
+use crate::auth_database::{Asked, Databases};
 use saker_ap_expr::{Dependency, EvaluationError, Expression, StringExpression, Subnet};
 use saker_auth::{
     Access, AuthContext, AuthRequest, AuthSettings, Methods, QueryOutcome, RecordFiles, decide,
@@ -32,6 +33,7 @@ pub struct Auth {
     files: RefCell<RecordFiles>,
     /// By the address of the rules.
     settings: RefCell<HashMap<usize, Kept>>,
+    databases: Databases,
 }
 
 impl Auth {
@@ -40,6 +42,7 @@ impl Auth {
             watcher,
             files: RefCell::default(),
             settings: RefCell::default(),
+            databases: Databases::default(),
         }
     }
 
@@ -76,7 +79,11 @@ impl Auth {
         // is made again must not take it for a user who has logged in.
         exchange.access.user = None;
         let mut files = self.files.borrow_mut();
-        let mut request = NativeRequest { exchange, rules };
+        let mut request = NativeRequest {
+            exchange,
+            rules,
+            databases: &self.databases,
+        };
         let mut context = AuthContext::new(&mut request, settings, &mut files, &self.watcher);
         decide(&mut context, true)
     }
@@ -129,13 +136,22 @@ fn settings(rules: &AuthRules) -> AuthSettings {
         AuthScheme::Digest => "Digest",
     }));
     own.name = Some(literal(&rules.realm));
-    own.providers = Some(vec![Provider::File]);
+    let of_file = rules.user_file.is_some().then_some(Provider::File);
+    let of_database = rules.database.is_some().then_some(Provider::Sql);
+    let providers: Vec<Provider> = of_file.into_iter().chain(of_database).collect();
+    own.providers = Some(providers.clone());
     own.digest = Some(Arc::new(DigestSettings {
-        providers: vec![Provider::File],
+        providers,
         ..DigestSettings::default()
     }));
     own.user_file.clone_from(&rules.user_file);
     own.group_file.clone_from(&rules.group_file);
+    if rules.database.is_some() {
+        let shared = |query: &Option<String>| query.as_deref().map(Arc::from);
+        let sql = settings.sql_mut();
+        (sql.user, sql.realm) = (shared(&rules.query), shared(&rules.query));
+        sql.groups = shared(&rules.group_query);
+    }
     let mut whole = Group::new(match rules.satisfies_any {
         true => Logic::Any,
         false => Logic::All,
@@ -159,11 +175,16 @@ fn users(rules: &AuthRules) -> Group {
         let users = Requirement::User(line(&rules.users));
         group.members.push(rule(rules, "users", users));
     }
-    if !rules.groups.is_empty() {
+    if !rules.groups.is_empty() && rules.group_file.is_some() {
         let groups = Requirement::Group(line(&rules.groups));
         group.members.push(rule(rules, "groups", groups));
     }
-    if group.members.is_empty() {
+    if !rules.groups.is_empty() && rules.group_query.is_some() {
+        let groups = Requirement::SqlGroup(line(&rules.groups));
+        group.members.push(rule(rules, "groups", groups));
+    }
+    // `check` has refused groups without a file or a query.
+    if rules.users.is_empty() && rules.groups.is_empty() {
         group
             .members
             .push(rule(rules, "valid-user", Requirement::ValidUser));
@@ -190,6 +211,7 @@ fn subnet(network: &Network) -> Option<Subnet> {
 struct NativeRequest<'e> {
     exchange: &'e mut Exchange,
     rules: &'e AuthRules,
+    databases: &'e Databases,
 }
 
 impl AuthRequest for NativeRequest<'_> {
@@ -275,8 +297,16 @@ impl AuthRequest for NativeRequest<'_> {
         Err(no_expressions())
     }
 
-    fn query(&mut self, _: &str, _: &[&str], _: bool) -> Option<Answer<QueryOutcome>> {
-        None
+    /// Rules of saker.toml change nothing in a database.
+    fn query(
+        &mut self,
+        query: &str,
+        values: &[&str],
+        _is_change: bool,
+    ) -> Option<Answer<QueryOutcome>> {
+        let url = self.rules.database.as_ref()?;
+        let asked = self.exchange.extensions.get_or_default::<Asked>();
+        Some(self.databases.ask(asked, url, query, values))
     }
 
     fn log(&self, facts: fmt::Arguments<'_>) {
@@ -326,6 +356,8 @@ mod tests {
         assert_eq!(made(&rules), "All(Any(valid-user))");
         rules.users = vec!["ann".into()];
         rules.groups = vec!["staff".into()];
+        assert_eq!(made(&rules), "All(Any(users))", "no file and no query");
+        rules.group_file = Some("groups".into());
         assert_eq!(made(&rules), "All(Any(users groups))");
         rules.networks = vec!["192.0.2.0/24".parse().expect("a network")];
         assert_eq!(made(&rules), "All(networks Any(users groups))");

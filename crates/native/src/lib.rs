@@ -7,6 +7,7 @@
 //! (`saker-config`).
 
 mod auth;
+mod auth_database;
 mod forward_auth;
 mod htaccess;
 mod routes;

@@ -34,13 +34,35 @@ fn problem(rules: &AuthRules) -> Option<Diagnostic> {
         error.help = Some(help.into());
         Some(error)
     };
-    let Some(user_file) = &rules.user_file else {
+    if rules.user_file.is_none() && rules.database.is_none() {
         return error(
             "missing `user_file` in [site.auth]: nobody could log in".into(),
             "create a file with `htpasswd -c -B FILE NAME`, and add user_file = \"FILE\"",
         );
-    };
-    if !rules.groups.is_empty() && rules.group_file.is_none() {
+    }
+    if rules.database.is_some() != rules.query.is_some() {
+        return error(
+            "`database` and `query` in [site.auth] need each other".into(),
+            "such as query = \"SELECT password FROM users WHERE name = ?\"",
+        );
+    }
+    if rules
+        .database
+        .as_ref()
+        .is_some_and(|url| url.0.starts_with("ldap"))
+    {
+        return error(
+            "`database` in [site.auth] can't be a directory (LDAP)".into(),
+            "use `authorize` with a server that asks the directory",
+        );
+    }
+    if rules.group_query.is_some() && rules.database.is_none() {
+        return error(
+            "`group_query` without `database` in [site.auth]".into(),
+            "add the database, or use `group_file`",
+        );
+    }
+    if !rules.groups.is_empty() && rules.group_file.is_none() && rules.group_query.is_none() {
         return error(
             "`groups` without `group_file` in [site.auth]".into(),
             "add group_file = \"FILE\", with lines such as `staff: ann bob`",
@@ -52,7 +74,7 @@ fn problem(rules: &AuthRules) -> Option<Diagnostic> {
             "add the networks whose clients need no log-in, or remove `satisfy`",
         );
     }
-    let files = [Some(user_file), rules.group_file.as_ref()];
+    let files = [rules.user_file.as_ref(), rules.group_file.as_ref()];
     let missing = files.into_iter().flatten().find(|file| {
         matches!(std::fs::metadata(file), Err(error) if error.kind() == std::io::ErrorKind::NotFound)
     })?;

@@ -3,11 +3,11 @@
 //! A route's keys override the site's.
 //! Out of scope: the password files, which are read when they are first needed.
 
-use super::abuse::NETWORKS;
+use super::{abuse::NETWORKS, dynamic_vhosts::DATABASE};
 use crate::{
     context::{AUTH, ROUTE, SITE},
     kind::{Kind, Word},
-    model::{AuthRules, AuthScheme, Settings},
+    model::{AuthRules, AuthScheme, DatabaseUrl, Settings},
     row::Row,
     value::{Spanned, Value, ValueError},
 };
@@ -99,7 +99,8 @@ pub const ROWS: &[Row<Settings>] = &[
         example: Some("\"/etc/saker/users\""),
         summary: "File of users: lines of `htpasswd` (bcrypt, SHA-crypt, MD5-crypt, SHA-1, DES) for \
                   `basic`, of `htdigest` for `digest`. Must be readable by the server's user, and \
-                  is read again when it changes. Required unless `enabled` is false.",
+                  is read again when it changes. This or `database` is required unless `enabled` is \
+                  false.",
         apache: Some("AuthUserFile"),
         aliases: &[
             "auth_basic_user_file",
@@ -127,6 +128,55 @@ pub const ROWS: &[Row<Settings>] = &[
         set: |settings, given| {
             edit(settings, given, |rules, given| {
                 rules.group_file = Some(given.path())
+            });
+        },
+        ..Row::BASE
+    },
+    Row {
+        name: "database",
+        contexts: AUTH,
+        kind: Kind::Word(&DATABASE),
+        example: Some("\"mysql://saker:password@localhost/intranet\""),
+        summary: "URL of a database of users, as in [dynamic_vhosts]; SQL only. With `user_file`, the \
+                  file is looked at first.",
+        apache: Some("AuthBasicProvider dbd"),
+        since: "0.5",
+        set: |settings, given| {
+            edit(settings, given, |rules, given| {
+                rules.database = Some(DatabaseUrl(given.text().into()));
+            });
+        },
+        ..Row::BASE
+    },
+    Row {
+        name: "query",
+        contexts: AUTH,
+        kind: Kind::Text,
+        example: Some("\"SELECT password FROM users WHERE name = ?\""),
+        summary: "Query of `database` for the hash of a user, in the forms of `user_file`; `?` stands \
+                  for the name. For `digest`: `SELECT hash FROM users WHERE name = ? AND realm = ?`. \
+                  Further columns become variables for programs: `AUTHENTICATE_` and the column's \
+                  name in capitals.",
+        apache: Some("AuthDBDUserPWQuery, AuthDBDUserRealmQuery"),
+        since: "0.5",
+        set: |settings, given| {
+            edit(settings, given, |rules, given| {
+                rules.query = Some(given.text())
+            });
+        },
+        ..Row::BASE
+    },
+    Row {
+        name: "group_query",
+        contexts: AUTH,
+        kind: Kind::Text,
+        example: Some("\"SELECT name FROM memberships WHERE user = ?\""),
+        summary: "Query of `database` for the groups of a user, one in each row, for `groups`.",
+        apache: Some("AuthzDBDQuery"),
+        since: "0.5",
+        set: |settings, given| {
+            edit(settings, given, |rules, given| {
+                rules.group_query = Some(given.text())
             });
         },
         ..Row::BASE

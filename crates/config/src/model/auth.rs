@@ -3,7 +3,7 @@
 //! Called by: the access phase of native sites.
 //! Out of scope: authorization servers (`authorize`) and rules by address alone (`access`).
 
-use super::Origin;
+use super::{DatabaseUrl, Origin};
 use saker_net::Network;
 use std::path::PathBuf;
 
@@ -18,6 +18,12 @@ pub struct AuthRules {
     pub user_file: Option<PathBuf>,
     /// Groups with the names of their members.
     pub group_file: Option<PathBuf>,
+    /// Database of users, besides `user_file` or instead of it.
+    pub database: Option<DatabaseUrl>,
+    /// Query for the password hash of a user; for Digest, of a user in a realm.
+    pub query: Option<String>,
+    /// Query for the groups of a user, one in each row.
+    pub group_query: Option<String>,
     /// Users with access. Without any, and without groups, all users of the file have it.
     pub users: Vec<String>,
     /// Groups with access.
@@ -45,6 +51,9 @@ impl Default for AuthRules {
             realm: "Restricted".into(),
             user_file: None,
             group_file: None,
+            database: None,
+            query: None,
+            group_query: None,
             users: Vec::new(),
             groups: Vec::new(),
             networks: Vec::new(),

@@ -367,6 +367,14 @@ fn rules_that_people_write() {
                 "loop/.htaccess",
                 "RewriteEngine On\nRewriteRule ^(.*)$ x$1\n",
             ),
+            (
+                "ini/.htaccess",
+                "SetEnv PHP_ADMIN_VALUE \"memory_limit=77M\"\nSetEnv PHP-VALUE \"memory_limit=78M\"\nphp_value memory_limit 79M\n",
+            ),
+            (
+                "ini/a.php",
+                "<?php echo ini_get('memory_limit'), \"\\n\";\n",
+            ),
             ("first/.htaccess", "DirectoryIndex start.txt\n"),
             ("first/start.txt", "start\n"),
         ],
@@ -403,4 +411,7 @@ fn rules_that_people_write() {
         "{listing}"
     );
     assert_eq!(pair.ask(pair.saker.address(), "GET /.htaccess").status, 404);
+    // Settings would stay in a process of php-fpm, which serves others, too.
+    let memory_limit = pair.ask(pair.saker.address(), "GET /ini/a.php").text();
+    assert_eq!(memory_limit, "128M\n");
 }

@@ -23,6 +23,7 @@ mod upgrades;
 mod wordpress_site;
 
 mod applications;
+mod auth;
 mod authorize;
 mod cache;
 mod counters;
