@@ -319,7 +319,7 @@ impl Raw {
         let is_it = |standard: &&str| {
             standard.len() == name.len() && standard.as_bytes().eq_ignore_ascii_case(name)
         };
-        match STANDARD_FIELDS.iter().position(|standard| is_it(standard)) {
+        match STANDARD_FIELDS.iter().position(is_it) {
             Some(CONTENT_LENGTH_SLOT | TRANSFER_ENCODING_SLOT) => {}
             Some(slot) => self.standard(slot, value),
             // httpoxy: what would become HTTP_PROXY is not told.
