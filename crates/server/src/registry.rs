@@ -80,8 +80,6 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         rules = rules.with_first(apache.sites(), apache as Rc<dyn Rules>);
     }
     let challenges = Arc::clone(challenges);
-    let loggers = loggers(&generation, log_files, &counters);
-    let sleep: fn(Duration) -> LocalFuture<'static, ()> = |time| Box::pin(tokio::time::sleep(time));
     Services {
         handlers,
         filters,
@@ -91,7 +89,7 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
             .map(|filter| Box::new(filter) as Box<dyn Filter>)
             .collect(),
         rules,
-        loggers: Rc::new(loggers),
+        loggers: Rc::new(loggers(&generation, log_files, &counters)),
         abuse: Rc::new(Abuse {
             generation: Arc::clone(&generation),
             shared: Arc::clone(guard),
@@ -112,6 +110,11 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         sleep,
         challenge: Box::new(move |path| challenges.answer(path)),
     }
+}
+
+/// The pipeline depends on no runtime, so this is handed in.
+fn sleep(time: Duration) -> LocalFuture<'static, ()> {
+    Box::pin(tokio::time::sleep(time))
 }
 
 /// The Apache front end of a configuration; all parts are `None` for a native one.
