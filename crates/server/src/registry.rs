@@ -84,8 +84,6 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
     ));
     let rules = site_rules(&generation, watcher, native, apache.rules);
     let challenges = Arc::clone(challenges);
-    let loggers = loggers(&generation, log_files, &counters);
-    let sleep: fn(Duration) -> LocalFuture<'static, ()> = |time| Box::pin(tokio::time::sleep(time));
     Services {
         handlers,
         filters,
@@ -95,7 +93,7 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
             .map(|filter| Box::new(filter) as Box<dyn Filter>)
             .collect(),
         rules,
-        loggers: Rc::new(loggers),
+        loggers: Rc::new(loggers(&generation, log_files, &counters)),
         abuse: Rc::new(Abuse {
             generation: Arc::clone(&generation),
             shared: Arc::clone(guard),
@@ -146,6 +144,11 @@ fn has_directory_rules(site: &Site) -> bool {
     std::iter::once(&site.settings)
         .chain(of_routes)
         .any(|settings| settings.needs_directory_rules())
+}
+
+/// The pipeline depends on no runtime, so this is handed in.
+fn sleep(time: Duration) -> LocalFuture<'static, ()> {
+    Box::pin(tokio::time::sleep(time))
 }
 
 /// The Apache front end of a configuration; all parts are `None` for a native one without
