@@ -32,7 +32,9 @@ mod tests {
             .unwrap();
         // Work that ends with the test, which is later than the runtime.
         let (release, released) = mpsc::channel::<()>();
-        let long = run("test", move || drop(released.recv()));
+        let long = run("test", move || {
+            let _ = released.recv();
+        });
         assert!(
             runtime
                 .block_on(async { tokio::time::timeout(Duration::from_millis(50), long).await })

@@ -16,7 +16,6 @@ use std::{
     io::{Read, Write},
     os::fd::{AsFd, OwnedFd},
     path::Path,
-    time::{Duration, Instant},
 };
 
 fn main() {

@@ -58,7 +58,7 @@ mod tests {
     use saker_testkit::wait_until;
     use std::{
         fs,
-        time::{Duration, SystemTime, UNIX_EPOCH},
+        time::{SystemTime, UNIX_EPOCH},
     };
 
     fn now_ms() -> i64 {

@@ -6,7 +6,6 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
-    time::{Duration, Instant},
 };
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -70,11 +69,8 @@ impl Kept {
             .all(|token| token.is_current(watcher.now_ms()))
     }
 
-    /// Time until the change showed. Generous, because the machine may be busy; the promise is 100
-    /// ms.
-    pub(crate) fn runs_out(&self, watcher: &Watcher) -> Duration {
-        let start = Instant::now();
+    /// Waits until the change shows.
+    pub(crate) fn runs_out(&self, watcher: &Watcher) {
         wait_until("notice of the change", || !self.is_current(watcher));
-        start.elapsed()
     }
 }

@@ -12,11 +12,8 @@ use saker_testkit::{KEPT, Peer, PeerSetting, PeerSite, ServerProcess, free_port,
 use std::{
     fs,
     net::{Ipv4Addr, SocketAddr},
-    os::unix::net::UnixStream,
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    thread,
-    time::Duration,
+    path::Path,
+    process::Command,
 };
 
 /// Processes of PHP: more than the connections that a server keeps.

@@ -286,6 +286,8 @@ fn pinned(command: &Command, core: Option<usize>) -> Result<Command, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::behind::SessionStore;
+    use std::net::Ipv4Addr;
 
     #[test]
     fn on_and_off_differ_by_the_feature_alone() {

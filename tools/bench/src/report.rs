@@ -541,7 +541,7 @@ mod tests {
 
     #[test]
     fn a_switch_is_judged_by_pairs() {
-        let feature = rows::Feature::AccessLog;
+        let feature = crate::conditions::Feature::AccessLog;
         // The second round ran on a machine half as fast.
         let mut pair = vec![
             series(Subject::SakerWithout(feature), &[10.0, 20.0, 10.0]),

@@ -7,7 +7,7 @@
 use crate::{
     conditions::{Congestion, Feature, Protocol, Site},
     row::{Kind, LinkTargets, Row, Shape, Targets},
-    tool::{Ab, CLOSE, Tool, Yardstick},
+    tool::{CLOSE, Tool, Yardstick},
     workloads,
 };
 use saker_testkit::{Peer, bench_files};

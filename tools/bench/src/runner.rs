@@ -7,20 +7,21 @@ use crate::{
     certificate::Certificate,
     conditions::{Congestion, Feature, Protocol},
     idle, links,
-    load::{Amount, Load, LoadSetting},
+    load::{Amount, LoadSetting},
     participants,
     row::{Kind, Row},
     rows,
     running_server::RunningServer,
-    sampling::{self, TimeLine},
+    sampling,
     sheets::Sheet,
     stage::{self, Stage},
     subject::Subject,
     system_calls,
     test_env::TestEnv,
-    tool::{Tool, Yardstick},
+    tool::Tool,
+    trial::{Progress, RowPlan, RowResult, Series, Trial, outcome, tool_for},
 };
-use saker_testkit::{Peer, TempDir, bench_files, missing, raise_descriptor_limit, require};
+use saker_testkit::{TempDir, bench_files, missing, raise_descriptor_limit, require};
 use std::{env, net::Ipv4Addr, path::PathBuf, sync::Arc, thread, time::Duration};
 
 /// lighttpd takes half of its descriptors for connections.
@@ -247,7 +248,7 @@ impl<'a> Bench<'a> {
     ) -> Result<RunningServer, String> {
         match (&self.stage, row.kind) {
             (Some(stage), _) => stage
-                .start(row, subject, test_env.tls.is_some())
+                .start(row.name, subject, test_env.tls.is_some())
                 .map(RunningServer::there),
             (None, Kind::Own(workload)) => workload.start(subject, test_env),
             (None, _) => subject.start(test_env),

@@ -92,7 +92,8 @@ mod tests {
             .expect("a row");
         let lighttpd = Subject::Peer(Peer::Lighttpd);
         for _ in 0..2 {
-            let running = RunningServer::there(stage.start(row, lighttpd, false).expect("started"));
+            let running =
+                RunningServer::there(stage.start(row.name, lighttpd, false).expect("started"));
             let response = Client::connect(running.address())
                 .expect("connects")
                 .get("/small.html")
@@ -102,7 +103,7 @@ mod tests {
             assert!(server_is_described(&running));
         }
         let complaint = stage
-            .start(row, Subject::Peer(Peer::Nginx), false)
+            .start(row.name, Subject::Peer(Peer::Nginx), false)
             .expect_err("it was not chosen there");
         assert!(complaint.contains("nginx is not there"), "{complaint}");
         let other = rows::all()
@@ -110,7 +111,7 @@ mod tests {
             .expect("a row");
         assert!(
             stage
-                .start(other, lighttpd, false)
+                .start(other.name, lighttpd, false)
                 .expect_err("not prepared")
                 .contains("small-10")
         );

@@ -65,7 +65,7 @@ pub struct Ab {
 }
 
 /// Requests of a warm-up.
-const FEW: u32 = 1000;
+pub const FEW: u32 = 1000;
 
 impl Ab {
     /// The same for a moment; of films fewer, but one for each connection.

@@ -7,14 +7,15 @@
 //! difficulty is its own cost: on a machine of two cores what the load costs is missing elsewhere.
 
 pub mod client;
+pub mod counts;
 pub mod histogram;
 mod http3;
 pub mod plan;
 pub mod quic;
-pub mod counts;
 pub mod tls;
 mod visitors;
 
+use counts::{COUNTING_BEGINS, COUNTING_ENDS, LoadCounts};
 use plan::{End, Plan, Tickets};
 use quic::Quic;
 use quinn_proto::{IdleTimeout, TransportConfig, VarInt};
@@ -25,7 +26,6 @@ use std::{
     path::Path,
     time::{Duration, Instant},
 };
-use counts::{COUNTING_BEGINS, COUNTING_ENDS, LoadCounts};
 use visitors::Visitors;
 
 /// Stream window of a browser; a server must not wait for the load.

@@ -6,10 +6,10 @@
 //! comes back as an error.
 
 use crate::{
+    counts::LoadCounts,
     http3::{self, Response},
     plan::{End, Plan, Tickets},
     quic::{Id, Quic},
-    counts::LoadCounts,
 };
 use bytes::Bytes;
 use quinn_proto::{

@@ -9,7 +9,7 @@
 use saker_cache_store::{Bounds, EntryHead, Purge, Store, TagMark, Validity};
 use saker_testkit::{TempDir, poll};
 use std::{
-    env, thread,
+    env,
     time::{Duration, Instant},
 };
 

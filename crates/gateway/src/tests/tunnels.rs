@@ -10,7 +10,7 @@ use super::bench::{answer, exchange, hold, impatient, member, read_request, scri
 use saker_config::model::Upstream;
 use saker_http::{RequestHead, Version};
 use saker_pipeline::Response;
-use std::{future::poll_fn, io::Write, sync::Arc, time::Duration};
+use std::{future::poll_fn, io::Write, sync::Arc};
 
 const SWITCHING: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: foo\r\nConnection: upgrade\r\nX-Own: 1\r\n\r\nahead";
 

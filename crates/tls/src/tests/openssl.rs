@@ -265,7 +265,9 @@ fn converse(child: &mut Child, lines: &[(&str, &str)]) -> String {
         stdin.write_all(line.as_bytes()).unwrap();
     }
     child.wait().unwrap();
-    readers.map(|reader| reader.join().unwrap());
+    for reader in readers {
+        reader.join().unwrap();
+    }
     drop(stdin);
     std::mem::take(&mut *printed.lock().unwrap())
 }

@@ -54,6 +54,7 @@ pub fn parse(text: &str) -> Option<Load> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tool::FEW;
     use crate::{load::Amount, tool::Tool};
     use std::{net::SocketAddr, path::Path};
 

@@ -203,11 +203,6 @@ pub const ROWS: &[Row] = &[
     ),
 ];
 
-const CLOSE: Tool = Tool::Ab(Ab {
-    keep_alive: false,
-    requests: None,
-    any_length: false,
-});
 const KEEP: Tool = Tool::Ab(Ab {
     keep_alive: true,
     requests: None,

@@ -3,9 +3,9 @@
 
 use super::server::{CUT, HELLO, NOT_FOUND, Server};
 use saker_load::{
+    counts::LoadCounts,
     load,
     plan::{End, Plan, Tickets},
-    counts::LoadCounts,
 };
 use std::{net::UdpSocket, sync::atomic::Ordering, time::Duration};
 
@@ -188,5 +188,9 @@ fn nobody_there_is_an_error_after_a_while() {
         ..server.plan()
     })
     .expect("ran");
-    assert_eq!((counts.requests(), counts.errors_in_all()), (0, 1), "{counts}");
+    assert_eq!(
+        (counts.requests(), counts.errors_in_all()),
+        (0, 1),
+        "{counts}"
+    );
 }

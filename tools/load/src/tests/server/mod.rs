@@ -54,7 +54,10 @@ impl Server {
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
         let config = tls(made.cert.der().clone(), key);
         let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
-        let (address, seen) = (socket.local_addr().expect("bound"), Arc::<SeenRequests>::default());
+        let (address, seen) = (
+            socket.local_addr().expect("bound"),
+            Arc::<SeenRequests>::default(),
+        );
         let mut serving = Serving {
             socket,
             endpoint: Endpoint::new(
@@ -203,7 +206,12 @@ impl Serving {
 }
 
 /// Reads what has come, and answers at the end.
-fn answer(connection: &mut Connection, stream: StreamId, answer: &'static [u8], seen: &SeenRequests) {
+fn answer(
+    connection: &mut Connection,
+    stream: StreamId,
+    answer: &'static [u8],
+    seen: &SeenRequests,
+) {
     let mut incoming = connection.recv_stream(stream);
     let Ok(mut chunks) = incoming.read(true) else {
         return;
