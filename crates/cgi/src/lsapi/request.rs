@@ -316,10 +316,10 @@ impl Raw {
 
     fn field(&mut self, name: &[u8], value: &[u8]) {
         // Most names differ in length: nothing is read for those.
-        let is_it = |standard: &&str| {
+        let is_it = |standard: &str| {
             standard.len() == name.len() && standard.as_bytes().eq_ignore_ascii_case(name)
         };
-        match STANDARD_FIELDS.iter().position(is_it) {
+        match STANDARD_FIELDS.iter().position(|standard| is_it(standard)) {
             Some(CONTENT_LENGTH_SLOT | TRANSFER_ENCODING_SLOT) => {}
             Some(slot) => self.standard(slot, value),
             // httpoxy: what would become HTTP_PROXY is not told.
