@@ -181,7 +181,10 @@ mod tests {
     /// Line numbers with what they cost.
     fn costs(text: &str) -> Vec<(u32, String)> {
         let files = InMemory::default().with("/etc/httpd.conf", text);
-        let setup = Setup::new("/etc".as_ref(), "/etc/httpd.conf".as_ref());
+        let setup = Setup::new(
+            std::path::Path::new("/etc"),
+            std::path::Path::new("/etc/httpd.conf"),
+        );
         let tree = saker_apache_syntax::load(&setup, &files).tree;
         cost_lines(&tree.nodes)
             .into_iter()
