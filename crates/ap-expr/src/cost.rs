@@ -7,7 +7,7 @@
 
 use crate::{Dependency, RequestPart, Variable};
 
-/// What an outcome depends on because of one line.
+/// Dependencies of an outcome that come from one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     conditions: Vec<RequestPart>,

@@ -177,12 +177,14 @@ fn field(name: &str, cost: &mut Cost) {
 mod tests {
     use super::*;
     use saker_apache_syntax::{InMemory, Setup};
-    use std::path::Path;
 
     /// Line numbers with what they cost.
     fn costs(text: &str) -> Vec<(u32, String)> {
         let files = InMemory::default().with("/etc/httpd.conf", text);
-        let setup = Setup::new(Path::new("/etc"), Path::new("/etc/httpd.conf"));
+        let setup = Setup::new(
+            std::path::Path::new("/etc"),
+            std::path::Path::new("/etc/httpd.conf"),
+        );
         let tree = saker_apache_syntax::load(&setup, &files).tree;
         cost_lines(&tree.nodes)
             .into_iter()

@@ -151,9 +151,8 @@ pub fn text(lines: &[CostLine]) -> String {
     }
     let _ = writeln!(
         page,
-        "cost: {} off the route cache, {} asked as conditions",
-        crate::check::counted(dispatched, "rule"),
-        conditions
+        "cost: {dispatched} rule{} off the route cache, {conditions} asked as conditions",
+        if dispatched == 1 { "" } else { "s" }
     );
     page
 }
