@@ -68,7 +68,7 @@ pub struct SharedAbuseState {
     pub triggers: Remembered<(ClientNetwork, u64), i64>,
     pub logins: LoginTable,
     pub names: NameTable,
-    /// What the requests with one value of a key have used of its limits.
+    /// Usage of the limits by key, for each value of a key.
     pub keyed: Remembered<KeyHash, Arc<SiteAccounts>>,
     /// Request rate used by holders of clearances.
     pub clearances: Remembered<Vec<u8>, Arc<Account>>,

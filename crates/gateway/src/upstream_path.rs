@@ -18,7 +18,7 @@ use saker_pipeline::{Exchange, Script};
 pub struct UpstreamPath {
     /// Behind the path of the server's URL, escaped.
     pub path: Vec<u8>,
-    /// What was removed, decoded, without a trailing slash.
+    /// The removed part, decoded, without a trailing slash.
     pub public_prefix: Box<str>,
     pub added_prefix: Box<str>,
 }

@@ -77,6 +77,11 @@ pub fn fill(
         .variables
         .iter()
         .for_each(|(name, value)| variables.set(name, value));
+    add_configured(exchange, variables);
+}
+
+/// The variables of `environment`, which override all others.
+fn add_configured(exchange: &Exchange, variables: &mut Variables) {
     for (name, text) in &exchange.routing.settings.variables {
         variables.set(name.as_bytes(), &template::value(text, exchange));
     }

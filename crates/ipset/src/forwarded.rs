@@ -13,7 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 /// Trust in a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// What it says counts for nothing.
+    /// Nothing that it says counts.
     No,
     /// It is believed, but not to know addresses of private networks.
     Outside,
