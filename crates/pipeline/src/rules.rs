@@ -113,6 +113,9 @@ pub trait Rules {
     fn adopt_error_document(&self, _exchange: &mut Exchange, _page: &mut Exchange) {}
 }
 
+/// Rules of those sites whose entry is true, by their indexes in the model.
+type RulesOfSome = (Box<[bool]>, Rc<dyn Rules>);
+
 /// The rules of each site of a generation.
 pub struct SiteRules {
     native: Rc<dyn Rules>,
@@ -120,7 +123,7 @@ pub struct SiteRules {
     other: Option<(usize, Rc<dyn Rules>)>,
     /// Rules of native sites that have `.htaccess` files or content rules, and which of the sites
     /// these are.
-    directories: Option<(Box<[bool]>, Rc<dyn Rules>)>,
+    directories: Option<RulesOfSome>,
 }
 
 impl SiteRules {
