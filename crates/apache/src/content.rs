@@ -24,20 +24,8 @@ pub fn content(
     watcher: &Watcher,
     local: &Arc<DirConfig>,
 ) -> Verdict {
-    if let Some(proxied) = peek(exchange).and_then(|state| state.proxied.clone()) {
-        return call::pass_on(rules, exchange, host, local, &proxied);
-    }
-    if let Some(url) = exchange
-        .routing
-        .handler
-        .clone()
-        .as_deref()
-        .and_then(|handler| handler.strip_prefix("proxy:"))
-    {
-        if host.is_native {
-            return php::forbidden(exchange, "a .htaccess file may not open proxy connections");
-        }
-        return call::by_handler(rules, exchange, host, local, url);
+    if let Some(verdict) = of_other_server(rules, exchange, host, local) {
+        return verdict;
     }
     let is_lookup = peek(exchange).is_some_and(|state| state.is_subrequest && !state.is_answered);
     if exchange.routing.handler.as_deref() == Some("cgi-script") {
@@ -94,6 +82,24 @@ pub fn content(
             after_path(exchange, local)
         }
     }
+}
+
+/// The answer of another server, which rules or a handler's name lead to.
+fn of_other_server(
+    rules: &ApacheRules,
+    exchange: &mut Exchange,
+    host: &Arc<Host>,
+    local: &Arc<DirConfig>,
+) -> Option<Verdict> {
+    if let Some(proxied) = peek(exchange).and_then(|state| state.proxied.clone()) {
+        return Some(call::pass_on(rules, exchange, host, local, &proxied));
+    }
+    let handler = exchange.routing.handler.clone()?;
+    let url = handler.strip_prefix("proxy:")?;
+    Some(match host.is_native {
+        true => php::forbidden(exchange, "a .htaccess file may not open proxy connections"),
+        false => call::by_handler(rules, exchange, host, local, url),
+    })
 }
 
 /// Handlers that run what the file holds: PHP, and those that Saker does not have, whose files are

@@ -43,14 +43,7 @@ impl ApacheRules {
             return translate::settings(self, exchange, host, &proxied);
         }
         if exchange.head.view().method() == Method::Trace {
-            let refused = || methods::with_methods(Status::METHOD_NOT_ALLOWED, host);
-            // RFC 9110 section 15.5.6: a 405 says what would have been allowed (Apache's does not
-            // here).
-            return Verdict::Answer(if host.trace_enabled {
-                trace_answer(exchange)
-            } else {
-                refused()
-            });
+            return Verdict::Answer(answer_to_trace(exchange, host));
         }
         let alias::Mapped {
             file: filename,
@@ -142,6 +135,14 @@ impl ApacheRules {
         let walked = walker.folders(filename);
         exchange.cache.change_tokens = walker.stamps;
         walked
+    }
+}
+
+/// RFC 9110 section 15.5.6: a 405 says what would have been allowed (Apache's does not here).
+fn answer_to_trace(exchange: &Exchange, host: &Host) -> Response {
+    match host.trace_enabled {
+        true => trace_answer(exchange),
+        false => methods::with_methods(Status::METHOD_NOT_ALLOWED, host),
     }
 }
 

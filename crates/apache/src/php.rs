@@ -99,7 +99,7 @@ pub fn answer(
         drop_settings(exchange);
     }
     let of_site = match base.as_deref().map(|base| &base.php) {
-        Some(PhpUse::Off) => return forbidden(exchange, "nobody runs PHP here (`php = \"off\"`)"),
+        Some(PhpUse::Off) => return forbidden(exchange, "PHP is off here (`php = \"off\"`)"),
         Some(PhpUse::ByHost(_)) => return refused(Status::NOT_FOUND),
         Some(PhpUse::Upstream(upstream)) => Some(Arc::clone(upstream)),
         Some(PhpUse::Managed) | None => None,

@@ -43,6 +43,8 @@ pub struct Asked(Vec<(Question, Slot)>);
 
 type Question = (String, Vec<String>);
 
+type Receiver = oneshot::Receiver<Result<QueryResult, Failure>>;
+
 type Slot = Rc<RefCell<Option<QueryOutcome>>>;
 
 /// A question counts until this is dropped.
@@ -110,10 +112,7 @@ impl Databases {
 
 impl Database {
     /// Sends a question to the thread. `None`: too many are under way.
-    fn begin(
-        &self,
-        (query, parameters): Question,
-    ) -> Result<Option<oneshot::Receiver<Result<QueryResult, Failure>>>, Rc<str>> {
+    fn begin(&self, (query, parameters): Question) -> Result<Option<Receiver>, Rc<str>> {
         let thread = self.thread.as_ref().map_err(Rc::clone)?;
         let under_way = UnderWay(Arc::clone(&self.under_way));
         if under_way.0.fetch_add(1, Relaxed) >= ASKING_MAX {

@@ -60,10 +60,10 @@ impl From<Option<Response>> for Step<'_> {
 /// Handling of unusual request lines, before the site is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetPolicy {
-    /// Rejects authority-form targets and paths that cannot be decoded (RFC 9110 section 9.3).
+    /// Rejects them immediately (RFC 9110 sections 9.1 and 9.3).
     Strict,
-    /// Leaves authority-form targets and paths above the root by encoded slashes to the rules of
-    /// the site.
+    /// Leaves unknown methods, encoded slashes, and authority-form targets to the rules of the
+    /// site.
     LeftToRules,
 }
 
@@ -113,19 +113,17 @@ pub trait Rules {
     fn adopt_error_document(&self, _exchange: &mut Exchange, _page: &mut Exchange) {}
 }
 
+/// Rules of those sites whose entry is true, by their indexes in the model.
+type RulesOfSome = (Box<[bool]>, Rc<dyn Rules>);
+
 /// The rules of each site of a generation.
 pub struct SiteRules {
     native: Rc<dyn Rules>,
     /// Rules of another front end, and the number of its sites, which come first in the model.
     other: Option<(usize, Rc<dyn Rules>)>,
-    /// Rules of native sites that have `.htaccess` files or content rules.
-    directories: Option<DirectoryRules>,
-}
-
-struct DirectoryRules {
-    /// By the index of the site in the model.
-    applies: Box<[bool]>,
-    rules: Rc<dyn Rules>,
+    /// Rules of native sites that have `.htaccess` files or content rules, and which of the sites
+    /// these are.
+    directories: Option<RulesOfSome>,
 }
 
 impl SiteRules {
@@ -149,10 +147,7 @@ impl SiteRules {
     /// over the native ones.
     #[must_use]
     pub fn with_directory_rules(mut self, sites: Box<[bool]>, rules: Rc<dyn Rules>) -> SiteRules {
-        self.directories = Some(DirectoryRules {
-            applies: sites,
-            rules,
-        });
+        self.directories = Some((sites, rules));
         self
     }
 
@@ -164,7 +159,7 @@ impl SiteRules {
             return &**rules;
         }
         match &self.directories {
-            Some(sites) if sites.applies.get(site_index) == Some(&true) => &*sites.rules,
+            Some((sites, rules)) if sites.get(site_index) == Some(&true) => &**rules,
             _ => &*self.native,
         }
     }

@@ -1,4 +1,4 @@
-//! Finds log-in rules (`[site.auth]`) that would refuse everyone, or miss a file.
+//! Finds log-in rules (`[site.auth]`) that would refuse every client, or miss a file.
 //!
 //! Called by: `whole`.
 //! Caveat: a route's rules are the site's with its own keys over them, so a mistake of the site's is
@@ -36,7 +36,7 @@ fn problem(rules: &AuthRules) -> Option<Diagnostic> {
     };
     if rules.user_file.is_none() && rules.database.is_none() {
         return error(
-            "missing `user_file` in [site.auth]: nobody could log in".into(),
+            "missing `user_file` in [site.auth]: no client could log in".into(),
             "create a file with `htpasswd -c -B FILE NAME`, and add user_file = \"FILE\"",
         );
     }

@@ -91,7 +91,7 @@ fn users_in_a_database() {
     // Removed users are out with the next request.
     sqlite(&database, "DELETE FROM users WHERE name = 'bob'");
     assert_eq!(status(&saker, "/index.html", "bob:secret"), 401);
-    // Without the table there is no answer, and nobody gets in.
+    // Without the table there is no answer, and no access.
     sqlite(&database, "DROP TABLE users");
     assert_eq!(status(&saker, "/index.html", "ann:secret"), 500);
 }
