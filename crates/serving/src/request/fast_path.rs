@@ -20,6 +20,10 @@ use saker_rate_limits::Admission;
 use std::rc::Rc;
 
 /// Result of a request's look-up in the route cache.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a hit is the common case, and a box would be an allocation"
+)]
 pub enum FastPath<'r> {
     /// A response that can be sent at once.
     Hit(Hit<'r>),
