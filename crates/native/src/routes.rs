@@ -46,13 +46,12 @@ pub fn select(exchange: &mut Exchange) -> Option<Response> {
         });
         return Some(Response::new(Status::NOT_FOUND));
     }
-    if exchange.routing.encoded_slash && exchange.routing.redirects == 0 {
-        if is_ambiguous(exchange) {
-            exchange.trace("server_rewrite", None, || {
-                "`%2F` in the path is refused here (`encoded_slashes`)".into()
-            });
-            return Some(Response::new(Status::NOT_FOUND));
-        }
+    let has_encoded_slash = exchange.routing.encoded_slash && exchange.routing.redirects == 0;
+    if has_encoded_slash && is_ambiguous(exchange) {
+        exchange.trace("server_rewrite", None, || {
+            "`%2F` in the path is refused here (`encoded_slashes`)".into()
+        });
+        return Some(Response::new(Status::NOT_FOUND));
     }
     methods::answer(exchange)
 }
