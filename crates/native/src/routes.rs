@@ -19,7 +19,7 @@ pub fn select(exchange: &mut Exchange) -> Option<Response> {
     let matching = site
         .routes
         .iter()
-        .position(|route| route.pattern.matches(&exchange.path));
+        .position(|route| route.pattern.captures(&exchange.path).is_some());
     exchange.routing.route = matching;
     match matching.map(|at| &site.routes[at]) {
         Some(route) => {
@@ -46,7 +46,8 @@ pub fn select(exchange: &mut Exchange) -> Option<Response> {
         });
         return Some(Response::new(Status::NOT_FOUND));
     }
-    if exchange.routing.encoded_slash && exchange.routing.redirects == 0 && is_ambiguous(exchange) {
+    let has_encoded_slash = exchange.routing.encoded_slash && exchange.routing.redirects == 0;
+    if has_encoded_slash && is_ambiguous(exchange) {
         exchange.trace("server_rewrite", None, || {
             "`%2F` in the path is refused here (`encoded_slashes`)".into()
         });
