@@ -139,7 +139,7 @@ fn start_php(dir: &TempDir) -> ServerProcess {
     server
 }
 
-/// What a client learns: the status, the fields that rules set, and content that is the site's.
+/// Facts that a client learns: the status, the fields that rules set, and content that is the site's.
 fn told(response: &Response) -> String {
     const FIELDS: &[&str] = &[
         "location",
