@@ -276,8 +276,6 @@ struct Budget {
     system_calls: f64,
     instructions: f64,
     spare_percent: f64,
-    /// Where they are counted.
-    allocations: Option<f64>,
 }
 
 impl Budget {
@@ -309,7 +307,6 @@ fn budget(name: &str) -> Budget {
         system_calls,
         instructions,
         spare_percent,
-        allocations: figure(4),
     }
 }
 
@@ -402,24 +399,15 @@ fn instructions() {
     ];
     let mut site = Site::start(|dir, text| operate::native(text).under_valgrind(&tool).start(dir));
     control(&site, &["-i", "on"]);
-    let (mut spent, mut allocated) = (Vec::new(), Vec::new());
+    let mut spent = Vec::new();
     for asked in &ASKED {
-        let budget = budget(asked.name);
-        let mut allocations = f64::INFINITY;
-        let instructions = fewest(budget.instructions_at_most(), || {
-            let counted = count_a_request(&mut site, asked, &counts);
-            allocations = allocations.min(counted.allocations);
-            counted.instructions
-        });
-        spent.push((asked.name, instructions));
-        if budget.allocations.is_some() {
-            allocated.push((asked.name, allocations));
-        }
+        spent.push((
+            asked.name,
+            fewest(budget(asked.name).instructions_at_most(), || {
+                instructions_for_a_request(&mut site, asked, &counts)
+            }),
+        ));
     }
-    are_within(&allocated, "allocations", |budget| {
-        let most = budget.allocations.unwrap_or(0.0);
-        [most * WORTH_GUARDING, most, most + SPARE_CALLS]
-    });
     are_within(&spent, "instructions", |budget| {
         [
             budget.instructions * WORTH_GUARDING,
@@ -429,14 +417,7 @@ fn instructions() {
     });
 }
 
-/// What a request takes.
-struct Counted {
-    instructions: f64,
-    /// Blocks of memory that it asks the allocator for.
-    allocations: f64,
-}
-
-fn count_a_request(site: &mut Site, asked: &Asked, counts: &TempDir) -> Counted {
+fn instructions_for_a_request(site: &mut Site, asked: &Asked, counts: &TempDir) -> f64 {
     (0..BEFORE).for_each(|_| site.ask(asked));
     // What was counted so far goes into one dump, what comes now into the next.
     control(site, &["-d"]);
@@ -458,38 +439,7 @@ fn count_a_request(site: &mut Site, asked: &Asked, counts: &TempDir) -> Counted 
         .lines()
         .find_map(|line| line.strip_prefix("totals: "))
         .unwrap_or_else(|| panic!("no sum in {said}"));
-    Counted {
-        instructions: sum.trim().parse::<f64>().unwrap() / COUNTED as f64,
-        allocations: allocations(&said) as f64 / COUNTED as f64,
-    }
-}
-
-/// Calls of the allocator in a dump of callgrind: `cfn=` names the function that the next `calls=`
-/// line counts calls of, by its number once its name has been said.
-fn allocations(dump: &str) -> u64 {
-    const ALLOCATOR: &str = "WorkerHeap as core::alloc::global::GlobalAlloc>::";
-    let is_allocation = |name: &str| {
-        name.split_once(ALLOCATOR).is_some_and(|(_, function)| {
-            ["alloc", "alloc_zeroed", "realloc"]
-                .contains(&function.split('\'').next().unwrap_or(""))
-        })
-    };
-    let (mut numbers, mut is_counted, mut calls) = (Vec::new(), false, 0);
-    for line in dump.lines() {
-        let function = line.strip_prefix("cfn=").or(line.strip_prefix("fn="));
-        if let Some((number, name)) = function.and_then(|function| function.split_once(')')) {
-            if is_allocation(name) {
-                numbers.push(number);
-            }
-            if line.starts_with("cfn=") {
-                is_counted = numbers.contains(&number);
-            }
-        } else if let Some(counts) = line.strip_prefix("calls=").filter(|_| is_counted) {
-            let count = counts.split(' ').next().unwrap_or_default();
-            calls += count.parse::<u64>().unwrap_or(0);
-        }
-    }
-    calls
+    sum.trim().parse::<f64>().unwrap() / COUNTED as f64
 }
 
 fn control(site: &Site, words: &[&str]) {
