@@ -1,7 +1,7 @@
-//! The filters of this crate: one settles login attempts, one writes cookies and cache fields.
+//! The logger that settles login attempts, and the filter that writes cookies and cache fields.
 //!
-//! Called by: `respond`; [`LoginAttempts`] first, because it has to see the application's response,
-//! [`AbuseFields`] last, because its fields must not be cached.
+//! Called by: `respond`; [`LoginAttempts`] before all filters, because it has to see the
+//! application's response, [`AbuseFields`] last, because its fields must not be cached.
 //! Caveat: a response that is not in memory, or can't be decoded, counts as a failed login.
 //! Out of scope: content codings, which the caller decodes.
 
@@ -9,7 +9,7 @@ use crate::{
     attempt,
     context::{AbuseContext, known},
 };
-use saker_pipeline::{Body, Exchange, Filter, LocalFuture, Response};
+use saker_pipeline::{Body, Exchange, Filter, LocalFuture, Logger, Response};
 use std::borrow::Cow;
 
 /// Size limit of the decoded response to a login attempt; a longer one counts as a failure.
@@ -19,39 +19,27 @@ const ANSWER_BYTES_MAX: u64 = 1 << 20;
 /// longer.
 pub type Decode = fn(name: &[u8], content: &[u8], bytes_max: u64) -> Option<Vec<u8>>;
 
-/// Settles login attempts.
+/// Settles login attempts, by the application's response.
 #[derive(Clone, Copy, Debug)]
 pub struct LoginAttempts {
     pub decode: Decode,
 }
 
-impl Filter for LoginAttempts {
-    fn name(&self) -> &'static str {
-        "logins"
+impl Logger for LoginAttempts {
+    fn wants_responses(&self) -> bool {
+        true
     }
 
-    fn takes_ready(&self, exchange: &Exchange) -> bool {
-        known(exchange).is_some_and(|context| context.attempt.is_some())
-    }
-
-    fn apply<'a>(
-        &'a self,
-        exchange: &'a mut Exchange,
-        response: &'a mut Response,
-    ) -> LocalFuture<'a, ()> {
-        if let Some(attempt) = exchange
-            .extensions
-            .get_mut::<AbuseContext>()
-            .and_then(|context| context.attempt.take())
-        {
-            let content = if attempt.shows_in_content() {
-                content(response, self.decode)
-            } else {
-                None
-            };
-            attempt::settle(&attempt, response, content.as_deref());
-        }
-        saker_pipeline::done()
+    fn response(&self, exchange: &Exchange, response: &Response) {
+        let Some(attempt) = known(exchange).and_then(|context| context.attempt.as_ref()) else {
+            return;
+        };
+        let content = if attempt.shows_in_content() {
+            content(response, self.decode)
+        } else {
+            None
+        };
+        attempt::settle(attempt, response, content.as_deref());
     }
 }
 

@@ -2,7 +2,8 @@
 //! hotlink protection, signed URLs.
 //!
 //! Called by: the pipeline's phases through [`AbuseControl`](saker_pipeline::AbuseControl); the
-//! server's registry, which creates one [`Abuse`] per worker; the filters of `filters`. Pure
+//! server's registry, which creates one [`Abuse`] per worker and generation; the filter and the
+//! logger of `filters`. Pure
 //! functions over a request, a configuration, and the time: `signed`, `hotlink`, `proof_of_work`,
 //! `login`, `xml_rpc`, `bot_names`, `dns`, `key_ring`. State shared by all workers: `state`. State
 //! of one request: `context`.
@@ -20,6 +21,7 @@ pub mod evasive;
 pub mod filters;
 pub mod hotlink;
 pub mod key_ring;
+mod keyed;
 mod limits;
 mod links;
 pub mod login;
@@ -40,14 +42,23 @@ pub use remembered::Remembered;
 pub use state::{ClientLimits, Confirmed, LoginTable, NameTable, SharedAbuseState};
 pub use violation::Violation;
 
-use std::sync::Arc;
+use saker_pipeline::{Generation, LocalFuture};
+use saker_telemetry::Counters;
+use std::{sync::Arc, time::Duration};
 
-/// The abuse control of one worker.
+/// The abuse control of one worker and generation.
 pub struct Abuse {
+    pub generation: Arc<Generation>,
     pub shared: Arc<SharedAbuseState>,
     pub clients: Arc<ClientLimits>,
     /// Verifies bots; `None`: they are treated as any other client.
     pub names: Option<Box<dyn NameServer>>,
+    /// The worker's counters.
+    pub counters: Arc<Counters>,
+    /// Returns a future that completes after the delay.
+    pub sleep: fn(Duration) -> LocalFuture<'static, ()>,
+    /// Monotonic nanoseconds, for rates.
+    pub now_ns: fn() -> u64,
 }
 
 /// Fills `bytes` with random ones; `false`: the system gives none.

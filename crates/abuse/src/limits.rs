@@ -5,40 +5,53 @@
 //! redirects; addresses are compared each time, because another path may have other rules.
 //! Out of scope: the size of bodies (the phase itself) and their speed (drivers).
 
-use crate::{Abuse, Violation, challenge, context, upstream_limits::UpstreamLimits};
+use crate::{
+    Abuse, Violation, challenge, context,
+    keyed::{self, longer},
+    upstream_limits::UpstreamLimits,
+};
 use saker_config::model::{Consequence, Throttle};
 use saker_ipset::place_of;
-use saker_pipeline::{Client, Exchange, Response, Services, UpstreamGate};
+use saker_pipeline::{Client, Exchange, Forwarding, Response, UpstreamGate};
 use saker_rate_limits::{Account, Admission, requests};
 use std::{rc::Rc, sync::Arc};
 
 /// `Some`: the answer of a request that is refused.
-pub fn admit(exchange: &mut Exchange, services: &Services, abuse: &Abuse) -> Option<Response> {
-    refuse_address(exchange, services, abuse)
-        .or_else(|| evade(exchange, services, abuse))
-        .or_else(|| rate_limits(exchange, services, abuse))
+pub fn admit(exchange: &mut Exchange, abuse: &Abuse) -> Option<Response> {
+    refuse_address(exchange, abuse)
+        .or_else(|| evade(exchange, abuse))
+        .or_else(|| rate_limits(exchange, abuse))
 }
 
 /// Bans and denied addresses. Bans of the connection's own address were enforced when it opened; a
 /// client that a proxy names has not been compared yet.
-fn refuse_address(exchange: &mut Exchange, services: &Services, abuse: &Abuse) -> Option<Response> {
+fn refuse_address(exchange: &mut Exchange, abuse: &Abuse) -> Option<Response> {
     if exchange.log.stands_in_for.is_some() {
         // The error page of a refusal.
         return None;
     }
     let address = exchange.client.ip();
     let bans = &abuse.clients.bans;
-    let is_named = address != exchange.client.peer.ip().to_canonical();
+    let is_proxied = exchange.client.forwarding == Forwarding::Proxied;
+    let is_named = is_proxied || address != exchange.client.peer.ip().to_canonical();
     let banned = (is_named && bans.contains(address, exchange.now))
         .then_some(("ban", Consequence::FORBIDDEN));
+    let server = &abuse.generation.model.guard;
+    let denied_by_server = || {
+        (is_proxied && !server.admittance.admits(address))
+            .then_some(("deny", Consequence::FORBIDDEN))
+    };
     let denied = || {
         let guard = exchange.routing.settings.guard.as_ref()?;
         (!guard.admittance.admits(address)).then_some(("deny", guard.denied))
     };
     // If the consequence of a list is a challenge, a clearance lets the client pass.
-    let refused = banned.or_else(denied).filter(|(_, consequence)| {
-        *consequence != Consequence::Challenge || !has_clearance(exchange, abuse)
-    });
+    let refused = banned
+        .or_else(denied_by_server)
+        .or_else(denied)
+        .filter(|(_, consequence)| {
+            *consequence != Consequence::Challenge || !has_clearance(exchange, abuse)
+        });
     let Some((rule, consequence)) = refused else {
         locate(exchange);
         return None;
@@ -49,12 +62,12 @@ fn refuse_address(exchange: &mut Exchange, services: &Services, abuse: &Abuse) -
         retry_after_s: 0,
         is_offense: false,
     };
-    Some(abuse.enforce(exchange, services, violation))
+    Some(abuse.enforce(exchange, violation))
 }
 
 /// mod_evasive: counts requests of clients, not subrequests and redirects.
-fn evade(exchange: &mut Exchange, services: &Services, abuse: &Abuse) -> Option<Response> {
-    let evasive = services.generation.model.guard.evasive.as_ref()?;
+fn evade(exchange: &mut Exchange, abuse: &Abuse) -> Option<Response> {
+    let evasive = abuse.generation.model.guard.evasive.as_ref()?;
     exchange.depends_on_request();
     if exchange.limits.is_admitted
         || exchange.routing.redirects > 0
@@ -74,7 +87,7 @@ fn evade(exchange: &mut Exchange, services: &Services, abuse: &Abuse) -> Option<
         retry_after_s: 0,
         is_offense: true,
     };
-    (!is_admitted).then(|| abuse.enforce(exchange, services, violation))
+    (!is_admitted).then(|| abuse.enforce(exchange, violation))
 }
 
 /// Sets variables for programs and logs with the client's location.
@@ -102,7 +115,7 @@ fn locate(exchange: &mut Exchange) {
 
 /// Limits of the client's address and of the site, and the pace of the body. A delay is left in the
 /// exchange and waited for before the content.
-fn rate_limits(exchange: &mut Exchange, services: &Services, abuse: &Abuse) -> Option<Response> {
+fn rate_limits(exchange: &mut Exchange, abuse: &Abuse) -> Option<Response> {
     let settings = Arc::clone(&exchange.routing.settings);
     let throttle = &settings.throttle;
     if throttle.is_idle() {
@@ -119,9 +132,9 @@ fn rate_limits(exchange: &mut Exchange, services: &Services, abuse: &Abuse) -> O
     if is_bot {
         exchange.limits.admission = None;
     }
-    let is_exempt = is_bot || services.generation.is_exempt(exchange.client.ip());
+    let is_exempt = is_bot || abuse.generation.is_exempt(exchange.client.ip());
     if exchange.limits.admission.is_none() && !is_exempt {
-        exchange.limits.admission = rate(exchange, throttle, services);
+        exchange.limits.admission = rate(exchange, throttle, abuse);
     }
     let own = |status| throttle.over.unwrap_or(Consequence::Refuse(status));
     if let Some(Admission::Refuse { retry_after_s }) = exchange.limits.admission {
@@ -131,10 +144,10 @@ fn rate_limits(exchange: &mut Exchange, services: &Services, abuse: &Abuse) -> O
             retry_after_s,
             is_offense: true,
         };
-        match over_rate(exchange, services, abuse, violation) {
+        match over_rate(exchange, abuse, violation) {
             Some(Ok(admission)) => exchange.limits.admission = Some(admission),
             Some(Err(page)) => return Some(page),
-            None => return Some(abuse.enforce(exchange, services, violation)),
+            None => return Some(abuse.enforce(exchange, violation)),
         }
     }
     // The client's own limit first: a request refused by it uses up nothing of the site's.
@@ -145,7 +158,11 @@ fn rate_limits(exchange: &mut Exchange, services: &Services, abuse: &Abuse) -> O
         true,
     ));
     let over = over.or_else(|| {
-        of_site(exchange, throttle, services)
+        let (rule, retry_after_s) = keyed::admit(exchange, throttle, abuse, is_exempt)?;
+        Some((rule, 429, retry_after_s, true))
+    });
+    let over = over.or_else(|| {
+        of_site(exchange, throttle, abuse)
             .map(|(rule, retry_after_s)| (rule, 503, retry_after_s, false))
     });
     if let Some((rule, status, retry_after_s, is_offense)) = over {
@@ -155,9 +172,11 @@ fn rate_limits(exchange: &mut Exchange, services: &Services, abuse: &Abuse) -> O
             retry_after_s,
             is_offense,
         };
-        return Some(abuse.enforce(exchange, services, violation));
+        return Some(abuse.enforce(exchange, violation));
     }
-    exchange.limits.upstream_gate = upstream_gate(exchange, throttle, services, abuse, is_exempt);
+    if let Some(gate) = upstream_gate(exchange, throttle, abuse, is_exempt) {
+        exchange.set_upstream_gate(gate);
+    }
     None
 }
 
@@ -171,7 +190,7 @@ fn open_account(exchange: &mut Exchange, abuse: &Abuse) {
     }
 }
 
-fn rate(exchange: &Exchange, throttle: &Throttle, services: &Services) -> Option<Admission> {
+fn rate(exchange: &Exchange, throttle: &Throttle, abuse: &Abuse) -> Option<Admission> {
     let (rate, account) = (
         throttle.static_requests.as_ref()?,
         exchange.client.account.as_ref()?,
@@ -179,7 +198,7 @@ fn rate(exchange: &Exchange, throttle: &Throttle, services: &Services) -> Option
     Some(requests::admit(
         &account.static_requests,
         rate,
-        (services.now_ns)(),
+        (abuse.now_ns)(),
     ))
 }
 
@@ -187,14 +206,14 @@ fn rate(exchange: &Exchange, throttle: &Throttle, services: &Services) -> Option
 fn of_site(
     exchange: &mut Exchange,
     throttle: &Throttle,
-    services: &Services,
+    abuse: &Abuse,
 ) -> Option<(&'static str, u64)> {
-    let site = services
+    let site = abuse
         .generation
         .site_accounts
         .get(exchange.routing.site_index)?;
     if let Some(rate) = &throttle.site_requests {
-        match requests::admit(&site.requests, rate, (services.now_ns)()) {
+        match requests::admit(&site.requests, rate, (abuse.now_ns)()) {
             Admission::Refuse { retry_after_s } => {
                 return Some(("requests_per_site", retry_after_s));
             }
@@ -216,13 +235,6 @@ fn of_site(
     }
 }
 
-fn longer(admission: Option<Admission>, wait_ns: u64) -> Admission {
-    match admission {
-        Some(Admission::Delay(other_ns)) => Admission::Delay(wait_ns.max(other_ns)),
-        _ => Admission::Delay(wait_ns),
-    }
-}
-
 /// Counts the request among its client's concurrent ones; `false`: they are too many.
 fn count(exchange: &mut Exchange, throttle: &Throttle) -> bool {
     let (max, account) = match (throttle.at_a_time_address, &exchange.client.account) {
@@ -241,20 +253,19 @@ fn count(exchange: &mut Exchange, throttle: &Throttle) -> bool {
 fn upstream_gate(
     exchange: &Exchange,
     throttle: &Throttle,
-    services: &Services,
     abuse: &Abuse,
     is_exempt: bool,
 ) -> Option<Rc<dyn UpstreamGate>> {
     let is_limited = throttle.counts_dynamic() || throttle.dynamic_requests.is_some();
     is_limited.then(|| {
         Rc::new(UpstreamLimits {
-            generation: Arc::clone(&services.generation),
+            generation: Arc::clone(&abuse.generation),
             clients: Arc::clone(&abuse.clients),
             shared: Arc::clone(&abuse.shared),
             address: exchange.client.account.clone().filter(|_| !is_exempt),
             site_index: exchange.routing.site_index,
-            sleep: services.sleep,
-            now_ns: services.now_ns,
+            sleep: abuse.sleep,
+            now_ns: abuse.now_ns,
         }) as Rc<dyn UpstreamGate>
     })
 }
@@ -262,7 +273,6 @@ fn upstream_gate(
 /// Returns the remedy for a client over its request rate: solving a challenge. `None`: none.
 fn over_rate(
     exchange: &mut Exchange,
-    services: &Services,
     abuse: &Abuse,
     violation: Violation,
 ) -> Option<Result<Admission, Response>> {
@@ -275,7 +285,7 @@ fn over_rate(
             consequence: Consequence::Challenge,
             ..violation
         };
-        return Some(Err(abuse.enforce(exchange, services, violation)));
+        return Some(Err(abuse.enforce(exchange, violation)));
     }
     let rate = exchange.routing.settings.throttle.static_requests?;
     // Each clearance is worth the rate once more, so that clients behind one address don't share
@@ -285,7 +295,7 @@ fn over_rate(
         Arc::<Account>::default,
         |account| Arc::clone(account),
     );
-    match requests::admit(&account, &rate, (services.now_ns)()) {
+    match requests::admit(&account, &rate, (abuse.now_ns)()) {
         Admission::Refuse { .. } => None,
         admitted => Some(Ok(admitted)),
     }

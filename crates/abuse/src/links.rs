@@ -16,17 +16,17 @@ use saker_ap_expr::{Predicate, TextPredicate};
 use saker_config::model::{Links, Referrers, Refusal, SignedUrls, Trigger};
 use saker_http::Status;
 use saker_ipset::ClientNetwork;
-use saker_pipeline::{Exchange, Mapped, Response, Services, Verdict, request_conditions};
+use saker_pipeline::{Exchange, Mapped, Response, Rules, Verdict, request_conditions};
 use std::{borrow::Cow, rc::Rc, sync::Arc};
 
 /// The first rule that refuses decides.
-pub fn check(exchange: &mut Exchange, services: &Services, abuse: &Abuse) -> Verdict {
+pub fn check(exchange: &mut Exchange, rules: &dyn Rules, abuse: &Abuse) -> Verdict {
     let Links {
         referrers,
         signed,
         trigger,
     } = exchange.routing.settings.links.clone();
-    let signature = signed.map(|rule| signature(exchange, services, &rule));
+    let signature = signed.map(|rule| signature(exchange, rules, &rule));
     if let Some(refused @ (Verdict::Answer(_) | Verdict::Restart)) = signature {
         return refused;
     }
@@ -63,10 +63,11 @@ fn referrer(exchange: &mut Exchange, rule: &Arc<Referrers>) -> Verdict {
         format!("`referrers` does not allow {shown:?}")
     });
     context(exchange).by_referrer = true;
+    exchange.keep_answer();
     refuse(exchange, &rule.refusal)
 }
 
-fn signature(exchange: &mut Exchange, services: &Services, rule: &Arc<SignedUrls>) -> Verdict {
+fn signature(exchange: &mut Exchange, rules: &dyn Rules, rule: &Arc<SignedUrls>) -> Verdict {
     if rule.is_free_elsewhere && !exchange.path.starts_with(rule.prefix.as_bytes()) {
         return Verdict::Pass;
     }
@@ -84,8 +85,7 @@ fn signature(exchange: &mut Exchange, services: &Services, rule: &Arc<SignedUrls
         Finding::Good(rest) => {
             exchange.trace("abuse", None, || "`signed`: the signature is good".into());
             // The path was mapped with the token in it.
-            let is_mapped =
-                rest.is_some() && services.rules.of(exchange.routing.site_index).binds_path();
+            let is_mapped = rest.is_some() && rules.binds_path();
             open(exchange, rule, rest);
             if is_mapped {
                 Verdict::Restart

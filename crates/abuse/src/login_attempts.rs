@@ -14,9 +14,7 @@ use crate::{
 use saker_config::model::{Action, Consequence, LoginAction, Logins, Throttle, Upstream};
 use saker_http::{Fields, Method};
 use saker_ipset::ClientNetwork;
-use saker_pipeline::{
-    BodyError, Chunk, Exchange, NoBody, RequestBody, Response, Services, UpstreamTarget,
-};
+use saker_pipeline::{BodyError, Chunk, Exchange, NoBody, RequestBody, Response, UpstreamTarget};
 use std::{
     sync::Arc,
     task::{Context, Poll},
@@ -81,12 +79,7 @@ fn only_reads(exchange: &Exchange) -> bool {
 }
 
 /// Limits attempts. `None`: nothing to wait for, and the request passes.
-pub fn check(
-    exchange: &mut Exchange,
-    services: &Services,
-    abuse: &Abuse,
-    rule: &Arc<Logins>,
-) -> Outcome {
+pub fn check(exchange: &mut Exchange, abuse: &Abuse, rule: &Arc<Logins>) -> Outcome {
     let Some(door) = door(exchange) else {
         return Outcome::Pass;
     };
@@ -107,7 +100,7 @@ pub fn check(
     );
     let limit = u64::from(rule.attempts) * 1000;
     let is_over = used.saturating_add(1000) > limit;
-    if is_over && let Some(refused) = refuse(exchange, services, abuse, rule, used) {
+    if is_over && let Some(refused) = refuse(exchange, abuse, rule, used) {
         return Outcome::Refused(refused);
     }
     let account = LoginAccount::new(&abuse.shared, key, rule, exchange.now);
@@ -155,13 +148,7 @@ fn delay(exchange: &mut Exchange, rule: &Logins, used: u64) -> Outcome {
 }
 
 /// `None`: the client may try because of its clearance.
-fn refuse(
-    exchange: &mut Exchange,
-    services: &Services,
-    abuse: &Abuse,
-    rule: &Logins,
-    used: u64,
-) -> Option<Response> {
+fn refuse(exchange: &mut Exchange, abuse: &Abuse, rule: &Logins, used: u64) -> Option<Response> {
     let wanted = match rule.action {
         LoginAction::Drop => Consequence::Drop,
         LoginAction::Throttle => Consequence::TOO_MANY_REQUESTS,
@@ -174,7 +161,7 @@ fn refuse(
         is_offense: true,
     };
     if rule.action != LoginAction::Challenge {
-        return Some(abuse.enforce(exchange, services, violation));
+        return Some(abuse.enforce(exchange, violation));
     }
     let challenge = challenge::rule(exchange);
     // A clearance is worth as many attempts again.
@@ -183,7 +170,7 @@ fn refuse(
     {
         return None;
     }
-    drop(abuse.enforce(exchange, services, violation));
+    drop(abuse.enforce(exchange, violation));
     Some(challenge::page(
         exchange,
         &abuse.shared,

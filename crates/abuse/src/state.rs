@@ -6,7 +6,7 @@
 
 use crate::{KeyRing, Remembered, evasive::Repeats, login::Attempts};
 use saker_ipset::{Bans, ClientNetwork};
-use saker_rate_limits::{Account, AddressTable};
+use saker_rate_limits::{Account, AddressTable, SiteAccounts};
 use std::{
     net::{IpAddr, SocketAddr},
     sync::Arc,
@@ -20,6 +20,12 @@ const LOGINS_MAX: usize = 1 << 17;
 const NAMES_MAX: usize = 1 << 15;
 /// Clearances under a request rate.
 const CLEARANCES_MAX: usize = 1 << 16;
+
+/// Values of keys under a limit.
+const KEYED_MAX: usize = 1 << 16;
+
+/// Generation, site, limit, and value of a key.
+pub type KeyHash = [u64; 2];
 
 /// Limits and bans by client address.
 #[derive(Debug)]
@@ -62,6 +68,8 @@ pub struct SharedAbuseState {
     pub triggers: Remembered<(ClientNetwork, u64), i64>,
     pub logins: LoginTable,
     pub names: NameTable,
+    /// Usage of the limits by key, for each value of a key.
+    pub keyed: Remembered<KeyHash, Arc<SiteAccounts>>,
     /// Request rate used by holders of clearances.
     pub clearances: Remembered<Vec<u8>, Arc<Account>>,
 }
@@ -73,6 +81,7 @@ impl Default for SharedAbuseState {
             triggers: Remembered::new(TRIGGERS_MAX),
             logins: Remembered::new(LOGINS_MAX),
             names: Remembered::new(NAMES_MAX),
+            keyed: Remembered::new(KEYED_MAX),
             clearances: Remembered::new(CLEARANCES_MAX),
         }
     }

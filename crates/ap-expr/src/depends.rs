@@ -6,7 +6,7 @@
 //! Out of scope: the files that were examined; the implementor of `Facts::file_test` records its
 //! own change tokens.
 
-use crate::RequestTest;
+use crate::{Predicate, RequestPart, RequestTest};
 use std::fmt;
 
 /// One kind of fact.
@@ -45,6 +45,35 @@ pub enum Dependency {
     Chance = 1 << 16,
     /// TLS or not, which is the listener's.
     Scheme = 1 << 17,
+}
+
+/// All kinds of facts.
+const ALL: [Dependency; 18] = [
+    Dependency::Path,
+    Dependency::Host,
+    Dependency::Method,
+    Dependency::Query,
+    Dependency::RequestFields,
+    Dependency::RequestLine,
+    Dependency::Transport,
+    Dependency::Client,
+    Dependency::Connection,
+    Dependency::User,
+    Dependency::Time,
+    Dependency::Environment,
+    Dependency::Files,
+    Dependency::Response,
+    Dependency::Subrequest,
+    Dependency::Maps,
+    Dependency::Chance,
+    Dependency::Scheme,
+];
+
+/// A point in the recording of dependencies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DependencyMark {
+    bits: u32,
+    tests: usize,
 }
 
 /// All facts that were read.
@@ -87,6 +116,26 @@ impl Dependencies {
         self.tests.push(test);
     }
 
+    /// A part of the request whose whole text the outcome depends on. `None`: it is absent.
+    pub fn add_value(&mut self, part: RequestPart, value: Option<&[u8]>) {
+        // The text of an absent part is empty, so both are told apart.
+        let is_present = RequestTest {
+            part: part.clone(),
+            predicate: Predicate::Present,
+            result: value.is_some(),
+        };
+        if value.is_none_or(<[u8]>::is_empty) {
+            self.tests.push(is_present);
+        }
+        if let Some(value) = value {
+            self.tests.push(RequestTest {
+                part,
+                predicate: Predicate::Equals(value.into()),
+                result: true,
+            });
+        }
+    }
+
     /// Adds a name for the `Vary` field alone.
     pub fn add_vary(&mut self, name: &[u8]) {
         push_new(&mut self.vary, &String::from_utf8_lossy(name));
@@ -98,6 +147,24 @@ impl Dependencies {
 
     pub fn has(&self, dependency: Dependency) -> bool {
         self.bits & dependency as u32 != 0
+    }
+
+    /// The current point, for [`Dependencies::since`].
+    pub fn mark(&self) -> DependencyMark {
+        DependencyMark {
+            bits: self.bits,
+            tests: self.tests.len(),
+        }
+    }
+
+    /// The kinds of facts and the tests that were recorded after a mark.
+    pub fn since(&self, mark: DependencyMark) -> (Vec<Dependency>, &[RequestTest]) {
+        let new = self.bits & !mark.bits;
+        let kinds = ALL
+            .into_iter()
+            .filter(|kind| new & *kind as u32 != 0)
+            .collect();
+        (kinds, self.tests.get(mark.tests..).unwrap_or_default())
     }
 
     /// Returns true if the outcome depends only on the path, the host, the scheme, the state of
@@ -231,5 +298,33 @@ mod tests {
         assert!(!all.is_resource_only() && all.has(Dependency::Query));
         all.clear();
         assert_eq!(all, Dependencies::new());
+    }
+
+    #[test]
+    fn what_was_recorded_since_a_mark() {
+        let mut all = Dependencies::new();
+        all.add(Dependency::Time);
+        all.add_value(RequestPart::Method, Some(b"GET"));
+        let mark = all.mark();
+        assert_eq!(all.since(mark), (vec![], &[][..]));
+        all.add(Dependency::Time);
+        all.add(Dependency::User);
+        all.add_value(RequestPart::Query, None);
+        let (kinds, tests) = all.since(mark);
+        assert_eq!(kinds, [Dependency::User]);
+        assert_eq!(tests.len(), 1);
+        let (kinds, tests) = all.since(DependencyMark::default());
+        assert_eq!((kinds.len(), tests.len()), (2, 2));
+    }
+
+    #[test]
+    fn values_of_absent_and_empty_parts_differ() {
+        let of = |value: Option<&[u8]>| {
+            let mut all = Dependencies::new();
+            all.add_value(RequestPart::Query, value);
+            all
+        };
+        assert_ne!(of(None), of(Some(b"")));
+        assert_ne!(of(Some(b"a")), of(Some(b"")));
     }
 }

@@ -4,8 +4,8 @@
 //! Out of scope: the tree.
 
 use crate::{
-    API_VERSION, Dependencies, Dependency, ExpressionOptions, Facts, LimitReached, Pattern, Spans,
-    Variable,
+    API_VERSION, Dependencies, Dependency, ExpressionOptions, Facts, LimitReached, Pattern,
+    RequestPart, Spans, Variable,
 };
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -109,8 +109,15 @@ impl<'f> Evaluation<'f> {
         if let Some(field) = row.request_field {
             return self.request_field(field.as_bytes(), !options.no_vary);
         }
-        self.dependencies.add(row.depends);
         let facts = self.facts;
+        if let Some(part) = variable.part().filter(|_| self.records_tests)
+            && facts.is_as_received(&part)
+        {
+            let value = facts.variable(variable);
+            self.dependencies.add_value(part, value.as_deref());
+            return value.unwrap_or_default();
+        }
+        self.dependencies.add(row.depends);
         if variable == Variable::ApiVersion {
             // Expressions have the major number alone, rewrite rules both.
             return Cow::Borrowed(API_VERSION.split(':').next().unwrap_or_default().as_bytes());
@@ -125,8 +132,17 @@ impl<'f> Evaluation<'f> {
     }
 
     pub fn request_field(&mut self, name: &[u8], vary: bool) -> Text<'f> {
-        self.dependencies.add_request_field(name, vary);
-        self.facts.request_field(name).unwrap_or_default()
+        let value = self.facts.request_field(name);
+        match RequestPart::of_field(name).filter(|_| self.records_tests) {
+            Some(part) if self.facts.is_as_received(&part) => {
+                self.dependencies.add_value(part, value.as_deref());
+                if vary {
+                    self.dependencies.add_vary(name);
+                }
+            }
+            _ => self.dependencies.add_request_field(name, vary),
+        }
+        value.unwrap_or_default()
     }
 
     pub(crate) fn captures_at(

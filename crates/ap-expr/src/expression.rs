@@ -66,6 +66,16 @@ impl StringExpression {
         })
     }
 
+    /// A text that contains no variables, whatever it looks like.
+    pub fn literal(text: impl AsRef<[u8]>) -> StringExpression {
+        let text: Box<[u8]> = text.as_ref().into();
+        StringExpression {
+            root: Word::Literal(text.clone()),
+            text,
+            options: ExpressionOptions::default(),
+        }
+    }
+
     pub fn text(&self) -> &[u8] {
         &self.text
     }

@@ -8,6 +8,7 @@
 //! limits inside, and trees have bounded depth.
 //! Out of scope: subrequests, files and clocks, which the implementor of `Facts` provides.
 
+mod cost;
 mod depends;
 mod evaluate;
 mod evaluation;
@@ -25,7 +26,8 @@ mod variable;
 pub mod words;
 mod work;
 
-pub use depends::{Dependencies, Dependency};
+pub use cost::{Cost, expression_cost};
+pub use depends::{Dependencies, Dependency, DependencyMark};
 pub use evaluate::{compare_by_length, number};
 pub use evaluation::{Backreferences, Evaluation, EvaluationError};
 pub use expression::{Expression, StringExpression};

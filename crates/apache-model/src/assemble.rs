@@ -579,6 +579,7 @@ fn host(main: &HostDraft, shared: &Shared, draft: &HostDraft) -> Host {
         has_log_messages,
         defaults,
         script_log: draft.script_log.made(&main.script_log),
+        is_native: false,
         origin: draft.origin.clone(),
     }
 }

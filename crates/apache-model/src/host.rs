@@ -101,6 +101,8 @@ pub struct Host {
     pub script_log: Option<Arc<ScriptLog>>,
     /// LogMessage is somewhere outside of folders.
     pub has_log_messages: bool,
+    /// A site of saker.toml with `.htaccess` files: its own settings lie below theirs.
+    pub is_native: bool,
     pub origin: Origin,
 }
 
@@ -152,6 +154,9 @@ impl HostProxy {
 pub struct Apache {
     /// In the order of the model's sites.
     pub hosts: Vec<Arc<Host>>,
+    /// Stands for the sites of saker.toml that have `.htaccess` files; there are no other hosts
+    /// then.
+    pub native: Option<Arc<Host>>,
     pub environment: saker_apache_syntax::Environment,
     /// Names of providers that `.htaccess` files may use.
     pub aliases: ProviderNames,

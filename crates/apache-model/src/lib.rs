@@ -11,6 +11,7 @@
 pub mod arguments;
 pub mod assemble;
 pub mod connections;
+pub mod cost;
 pub mod dbd;
 pub mod dir_config;
 pub mod error_logs;
@@ -27,6 +28,7 @@ pub mod magic;
 pub mod managed;
 pub mod matcher;
 pub mod modules;
+pub mod native;
 pub mod overview;
 pub mod paths;
 pub mod process;

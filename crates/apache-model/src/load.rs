@@ -93,6 +93,7 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
         overview,
         apache: Apache {
             hosts,
+            native: None,
             environment: read.environment,
             aliases,
             info,

@@ -6,12 +6,11 @@
 use crate::{homes, origin, script_uri::name_uri, signature, state::state};
 use saker_apache_model::{dir_config::DirConfig, host::Host};
 use saker_pipeline::{Exchange, Script};
-use std::os::unix::ffi::OsStrExt;
 
 /// The facts about a request that a program is told.
 pub fn script(exchange: &mut Exchange, host: &Host, local: &DirConfig) -> Script {
     let document_root = homes::document_root(exchange, host)
-        .unwrap_or_else(|| host.document_root.as_os_str().as_bytes().to_vec());
+        .unwrap_or_else(|| homes::own_root(exchange, host).to_vec());
     name_uri(exchange, host);
     let (filename, context, led_from, is_included) = {
         let own = state(exchange);

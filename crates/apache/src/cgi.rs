@@ -43,7 +43,7 @@ pub fn answer(
 ) -> Verdict {
     if let Some((status, message, reason)) = refusal(exchange, local) {
         if let (Some(log), Some(own)) = (&host.script_log, peek(exchange)) {
-            log.refused(exchange, status, &own.filename, reason);
+            log.refused(&exchange.failed_script(status, &own.filename), reason);
         }
         return refused(exchange, status, message, reason);
     }

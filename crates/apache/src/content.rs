@@ -12,6 +12,7 @@ use saker_apache_syntax::options::INDEXES;
 use saker_files::{Kind, Watcher};
 use saker_http::{Method, Status};
 use saker_pipeline::{Exchange, Response};
+use saker_static_files::names;
 use saker_telemetry::{error_log, httpd_message, message};
 use std::sync::Arc;
 
@@ -23,17 +24,8 @@ pub fn content(
     watcher: &Watcher,
     local: &Arc<DirConfig>,
 ) -> Verdict {
-    if let Some(proxied) = peek(exchange).and_then(|state| state.proxied.clone()) {
-        return call::pass_on(rules, exchange, host, local, &proxied);
-    }
-    if let Some(url) = exchange
-        .routing
-        .handler
-        .clone()
-        .as_deref()
-        .and_then(|handler| handler.strip_prefix("proxy:"))
-    {
-        return call::by_handler(rules, exchange, host, local, url);
+    if let Some(verdict) = of_other_server(rules, exchange, host, local) {
+        return verdict;
     }
     let is_lookup = peek(exchange).is_some_and(|state| state.is_subrequest && !state.is_answered);
     if exchange.routing.handler.as_deref() == Some("cgi-script") {
@@ -49,6 +41,12 @@ pub fn content(
     if let Some(verdict) = program(rules, exchange, host, local) {
         return verdict;
     }
+    if host.is_native && is_php_file(exchange) {
+        return php::forbidden(
+            exchange,
+            "its handler is not PHP, and its source is not shown",
+        );
+    }
     if is_lookup {
         return after_path(exchange, local);
     }
@@ -62,18 +60,46 @@ pub fn content(
             local.core.options.in_force(),
         ));
     }
-    if let Some(page) = about_server(rules, exchange, host, local) {
+    if !host.is_native
+        && let Some(page) = about_server(rules, exchange, host, local)
+    {
         return Verdict::Answer(page);
     }
     match methods::answer(exchange, host) {
         Some(response) => Verdict::Answer(response),
         None if is_unlistable(exchange) => Verdict::Answer(Response::new(Status::NOT_FOUND)),
+        // A native site's own listing, unless `.htaccess` describes another one.
+        None if is_listed(exchange, local) && host.is_native && !local.autoindex.is_said() => {
+            Verdict::Pass
+        }
         None if is_listed(exchange, local) => listing::begin(exchange, watcher, local),
         None => {
             complain_of_folder(exchange, local);
+            if host.is_native && is_bare_folder(exchange) {
+                return Verdict::Answer(Response::new(Status::FORBIDDEN));
+            }
+            exchange.routing.scripts_by_name = is_native_program(exchange);
             after_path(exchange, local)
         }
     }
+}
+
+/// The answer of another server, which rules or a handler's name lead to.
+fn of_other_server(
+    rules: &ApacheRules,
+    exchange: &mut Exchange,
+    host: &Arc<Host>,
+    local: &Arc<DirConfig>,
+) -> Option<Verdict> {
+    if let Some(proxied) = peek(exchange).and_then(|state| state.proxied.clone()) {
+        return Some(call::pass_on(rules, exchange, host, local, &proxied));
+    }
+    let handler = exchange.routing.handler.clone()?;
+    let url = handler.strip_prefix("proxy:")?;
+    Some(match host.is_native {
+        true => php::forbidden(exchange, "a .htaccess file may not open proxy connections"),
+        false => call::by_handler(rules, exchange, host, local, url),
+    })
 }
 
 /// Handlers that run what the file holds: PHP, and those that Saker does not have, whose files are
@@ -107,6 +133,25 @@ fn program(
     Some(Verdict::Answer(Response::new(
         Status::INTERNAL_SERVER_ERROR,
     )))
+}
+
+/// A file that PHP distributions take for PHP.
+fn is_php_file(exchange: &Exchange) -> bool {
+    peek(exchange).is_some_and(|own| own.kind == Some(Kind::File) && names::is_php(&own.filename))
+}
+
+/// A file of a native site that its handlers for programs (`cgi`) may have to run.
+fn is_native_program(exchange: &Exchange) -> bool {
+    let has_programs = peek(exchange)
+        .and_then(|own| own.base.as_ref())
+        .is_some_and(|base| !base.cgi.is_empty());
+    has_programs && exchange.routing.handler.is_none()
+}
+
+/// A folder that nothing answers for.
+fn is_bare_folder(exchange: &Exchange) -> bool {
+    exchange.routing.handler.is_none()
+        && peek(exchange).is_some_and(|own| own.kind == Some(Kind::Directory))
 }
 
 /// A folder that has no index file, and must not be listed.

@@ -5,6 +5,7 @@
 
 use crate::{
     dbd::Question,
+    homes,
     look_ahead::{self, SubRequest},
     map_programs,
     modules::ssl,
@@ -13,16 +14,18 @@ use crate::{
     worker::ApacheRules,
 };
 use saker_ap_expr::{
-    Dependencies, Facts, FileFault, FileTest, LocalTime, RequestPart, Variable, Work,
+    Dependencies, Dependency, Facts, FileFault, FileTest, LocalTime, RequestPart, RequestTest,
+    Variable, Work,
 };
 use saker_apache_model::host::Host;
+use saker_config::model::Origin;
 use saker_database::dbm;
 use saker_files::{
     ChangeToken, Kind, LinkPolicy, Metadata, Resolved, Watcher, cached_stat, resolve,
 };
 use saker_http::Version;
 use saker_net::blocking::{Answer, Pause};
-use saker_pipeline::{Exchange, request_conditions};
+use saker_pipeline::{Exchange, TraceStep, request_conditions};
 use saker_rewrite::{MapSource, RewriteContext, TextMap};
 use saker_telemetry::{error_log, message};
 use std::{
@@ -128,6 +131,16 @@ fn below_slash(path: &[u8]) -> Option<Vec<u8>> {
     Some(components.collect::<Vec<_>>().join(&b'/'))
 }
 
+/// Dependencies of outcomes that are cached.
+const CACHEABLE: &[Dependency] = &[
+    Dependency::Configuration,
+    Dependency::Path,
+    Dependency::Host,
+    Dependency::Scheme,
+    Dependency::Files,
+    Dependency::Environment,
+];
+
 /// Tells the exchange what an outcome depended on. The method counts for nothing here: only GET and
 /// HEAD are ever answered from what is kept, and rules that tell them apart say so by the request
 /// line.
@@ -138,6 +151,34 @@ pub fn note_dependencies(
 ) {
     exchange.cache.change_tokens.extend(stamps);
     exchange.depends_on_facts(dependencies);
+}
+
+/// Tells the explanation what a line made the outcome depend on: conditions on the request, or what
+/// keeps the outcome off the route cache.
+pub fn trace_dependencies(
+    exchange: &mut Exchange,
+    origin: Option<&Origin>,
+    kinds: &[Dependency],
+    tests: &[RequestTest],
+) {
+    if exchange.log.trace.is_none() {
+        return;
+    }
+    let mut parts: Vec<String> = tests.iter().map(|test| test.part.to_string()).collect();
+    if kinds.contains(&Dependency::Scheme) {
+        parts.push(RequestPart::Secure.to_string());
+    }
+    parts.dedup();
+    if !parts.is_empty() {
+        exchange.trace(TraceStep::CONDITION, origin, || {
+            format!("tests {}", parts.join(", "))
+        });
+    }
+    for kind in kinds.iter().filter(|kind| !CACHEABLE.contains(kind)) {
+        exchange.trace(TraceStep::NOT_CACHED, origin, || {
+            format!("depends on the {kind}")
+        });
+    }
 }
 
 fn flag(on: bool) -> Cow<'static, [u8]> {
@@ -194,9 +235,9 @@ impl Facts for RequestFacts<'_> {
             Variable::ContextPrefix if self.state.context.is_some() => {
                 Cow::Borrowed(&self.state.context.as_ref()?.0)
             }
-            Variable::DocumentRoot | Variable::ContextDocumentRoot => Cow::Borrowed(
-                std::os::unix::ffi::OsStrExt::as_bytes(self.host.document_root.as_os_str()),
-            ),
+            Variable::DocumentRoot | Variable::ContextDocumentRoot => {
+                Cow::Borrowed(homes::own_root(self.exchange, self.host))
+            }
             Variable::ContextPrefix => Cow::Borrowed(b""),
             Variable::TheRequest => Cow::Owned(self.start_line()),
             Variable::Handler => Cow::Borrowed(exchange.routing.handler.as_deref()?.as_bytes()),

@@ -8,9 +8,16 @@ use crate::{
     response,
     state::{State, peek, state},
 };
-use saker_apache_model::{dir_config::DirConfig, host::Host, modules::mime::Facts};
-use saker_files::Watcher;
+use saker_apache_model::{
+    dir_config::DirConfig,
+    host::Host,
+    modules::{core::Core, mime::Facts},
+};
+use saker_config::model::Files;
+use saker_files::{Kind, Watcher};
+use saker_http::media_type;
 use saker_pipeline::Exchange;
+use saker_static_files::names;
 use std::borrow::Cow;
 
 /// Type, charset, handler.
@@ -27,7 +34,10 @@ pub fn describe(
         _ => Cow::Borrowed(&own.filename),
     };
     let mut stamps = Vec::new();
-    let facts = magic::facts(local, host, watcher, &name, &own.filename, &mut stamps);
+    let mut facts = magic::facts(local, host, watcher, &name, &own.filename, &mut stamps);
+    if let Some(base) = &own.base {
+        add_defaults(&mut facts, &base.files, &local.core);
+    }
     let handler = own
         .forced_handler
         .clone()
@@ -50,11 +60,12 @@ pub fn describe(
     let (is_page, handler, media_type) =
         includes::page(exchange, watcher, local, handler, media_type);
     exchange.cache.change_tokens.append(&mut stamps);
-    exchange.routing.handler = handler.or_else(|| {
+    let handler = handler.or_else(|| {
         media_type
             .clone()
             .filter(|media_type| is_program_type(media_type))
     });
+    exchange.routing.handler = handler.or_else(|| native_script(exchange));
     note_content(state(exchange), &facts, is_page);
     let content_type = media_type.map(|media_type| local.core.with_default_charset(&media_type));
     exchange.routing.settings = memo.typed(&exchange.routing.settings, content_type.as_deref());
@@ -74,6 +85,39 @@ pub fn describe(
             local,
             &facts.input_filters,
         );
+    }
+}
+
+/// The type and charset that a native site has for files whose names and `.htaccess` files say
+/// nothing of it.
+fn add_defaults(facts: &mut Facts, files: &Files, core: &Core) {
+    let default = || Some(files.default_type.as_str()).filter(|kind| !kind.is_empty());
+    facts.media_type = facts
+        .media_type
+        .take()
+        .or_else(|| default().map(Into::into));
+    let takes_charset = |kind: &str| {
+        !kind.to_ascii_lowercase().contains("charset=")
+            && media_type::takes_charset(kind.as_bytes())
+    };
+    let is_open = facts.charset.is_none() && core.default_charset.is_none();
+    if is_open
+        && !files.charset.is_empty()
+        && facts.media_type.as_deref().is_some_and(takes_charset)
+    {
+        facts.charset = Some(files.charset.as_str().into());
+    }
+}
+
+/// The handler of PHP files in a native site, where `.htaccess` names none: they are run by name,
+/// and their sources are never shown.
+fn native_script(exchange: &Exchange) -> Option<Box<str>> {
+    let own = peek(exchange).filter(|own| own.base.is_some() && own.kind == Some(Kind::File))?;
+    let name = own.filename.as_slice();
+    match (names::is_php_script(name), names::is_php(name)) {
+        (true, _) => Some("application/x-httpd-php".into()),
+        (false, true) => Some("application/x-httpd-php-source".into()),
+        (false, false) => None,
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
     modules::{self, dir::folder},
     multiviews,
     proxy::call,
-    redirect::redirect,
+    redirect::redirect_with_query,
     response,
     rewriting::rewrite_folder,
     state::peek,
@@ -137,7 +137,7 @@ fn rest(
 }
 
 /// Redirect and RedirectMatch of folders, files and locations; the host's own came before.
-fn section_redirect(exchange: &Exchange, host: &Host, local: &DirConfig) -> Option<Verdict> {
+fn section_redirect(exchange: &mut Exchange, host: &Host, local: &DirConfig) -> Option<Verdict> {
     let own = local
         .alias
         .redirects
@@ -147,5 +147,5 @@ fn section_redirect(exchange: &Exchange, host: &Host, local: &DirConfig) -> Opti
     of_sections.redirects.truncate(own);
     of_sections
         .redirect(&exchange.path, exchange.query.as_deref())
-        .map(|redirected| redirect(exchange, host, redirected))
+        .map(|redirected| redirect_with_query(exchange, host, redirected))
 }

@@ -7,7 +7,7 @@ use saker_apache_model::{
 };
 use saker_files::{LinkPolicy, Watcher, resolve};
 use saker_pipeline::Exchange;
-use std::path::Path;
+use std::{os::unix::ffi::OsStrExt, path::Path};
 
 /// Larger ones are not looked into.
 const PASSWD_BYTES_MAX: u64 = 4 << 20;
@@ -89,6 +89,20 @@ fn home(
     let mut text = vec![0; found.metadata.size.min(PASSWD_BYTES_MAX) as usize];
     found.file.read_exact_at(&mut text, 0).ok()?;
     home_of(&String::from_utf8_lossy(&text), user)
+}
+
+/// The document root of the host; a native site has its own.
+pub fn own_root<'h>(exchange: &'h Exchange, host: &'h Host) -> &'h [u8] {
+    let of_site = exchange
+        .routing
+        .site
+        .root
+        .as_deref()
+        .filter(|_| host.is_native);
+    of_site
+        .unwrap_or(&host.document_root)
+        .as_os_str()
+        .as_bytes()
 }
 
 /// The document root that the host's name stands for.

@@ -183,7 +183,7 @@ fn read(
         Err(error) => return Broken::other(Status::FORBIDDEN, format!("{shown}: {error}")),
     };
     // The file itself, too: it may get another name later, and be written to by that.
-    stamps.push(watcher.file_token(&found.file, found.metadata.device));
+    stamps.push(watcher.file_token(&found.file, &found.metadata));
     let size = metadata(&found.file).map_or(found.metadata.size, |metadata| metadata.size);
     // Before room is made for it: its author may make it as long as the disk.
     if size > HTACCESS_BYTES_MAX as u64 {

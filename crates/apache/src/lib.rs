@@ -59,5 +59,11 @@ mod worker;
 
 pub use content_filters::{ContentFilters, Inside};
 pub use response::ResponseRules;
-pub use saker_apache_model::{Apache, Host, Loaded, Overview, load};
+pub use saker_apache_model::{
+    Apache, Host, Loaded, Overview,
+    cost::{CostLine, cost_lines},
+    load,
+    native::configuration as native_configuration,
+    native::problems as native_problems,
+};
 pub use worker::ApacheRules;

@@ -4,21 +4,25 @@
 //! Out of scope: merging the settings of folders (`walk`).
 
 use crate::{
-    homes, methods,
+    homes,
+    memo::Memo,
+    methods,
     modules::{self, cache, log_debug},
     proxy::translate,
-    state::{Translated, state},
+    state::{Translated, peek, state},
     verdict::Verdict,
-    walk::{self, Walked, Walker},
+    walk::{self, NativeWalk, Walked, Walker},
     worker::ApacheRules,
 };
 use saker_apache_model::{
     host::Host,
     modules::{alias, userdir::Place},
 };
+use saker_config::model::{Settings, SymlinkPolicy};
 use saker_files::{Kind, Watcher};
 use saker_http::{Method, Status};
 use saker_pipeline::{Exchange, Mapped, Response, methods::trace_answer};
+use saker_static_files::names;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
 
 impl ApacheRules {
@@ -39,14 +43,7 @@ impl ApacheRules {
             return translate::settings(self, exchange, host, &proxied);
         }
         if exchange.head.view().method() == Method::Trace {
-            let refused = || methods::with_methods(Status::METHOD_NOT_ALLOWED, host);
-            // RFC 9110 section 15.5.6: a 405 says what would have been allowed (Apache's does not
-            // here).
-            return Verdict::Answer(if host.trace_enabled {
-                trace_answer(exchange)
-            } else {
-                refused()
-            });
+            return Verdict::Answer(answer_to_trace(exchange, host));
         }
         let alias::Mapped {
             file: filename,
@@ -74,8 +71,14 @@ impl ApacheRules {
         for (name, value) in &captures {
             exchange.environment.set_known(name.as_bytes(), value);
         }
+        if kind.is_some() && is_hidden(exchange, &filename) {
+            exchange.trace("map_to_storage", None, || {
+                "hidden: names that begin with a dot, and backup copies, are as if they were not there (`hidden`)".into()
+            });
+            return Verdict::Answer(Response::new(Status::NOT_FOUND));
+        }
         exchange.routing.path_info = path_info;
-        exchange.routing.mapped = Some(mapped(&filename, kind));
+        exchange.routing.mapped = Some(mapped(exchange, &filename, kind));
         let (path, query) = (exchange.path.clone(), exchange.query.clone());
         let own = state(exchange);
         (own.filename, own.kind, own.path, own.query) = (filename, kind, path, query);
@@ -87,13 +90,14 @@ impl ApacheRules {
             &self.watcher,
             local,
         );
-        exchange.routing.settings =
-            self.memo
-                .borrow_mut()
-                .settings(&local, host, &cache::url_path(exchange));
-        exchange.trace("map_to_storage", Some(&host.origin), || {
-            "mapped by Apache's rules".into()
-        });
+        let base = state(exchange).base.clone();
+        exchange.routing.settings = self.memo.borrow_mut().settings(
+            &local,
+            host,
+            &cache::url_path(exchange),
+            base.as_ref(),
+        );
+        trace_mapping(exchange, host);
         if !state(exchange).is_subrequest {
             modules::geo::of_section(exchange, host, &local);
             modules::setenvif::of_section(exchange, host, &self.watcher, &local);
@@ -109,12 +113,18 @@ impl ApacheRules {
         filename: &[u8],
     ) -> Result<Walked, Status> {
         let (mut htaccess, mut memo) = (self.htaccess.borrow_mut(), self.memo.borrow_mut());
-        let host_index = exchange.routing.site_index;
+        let base = peek(exchange).and_then(|state| state.base.clone());
+        let native = base.map(|base| native_walk(exchange, &mut memo, &base));
+        let host_index = match &native {
+            Some((number, _)) => *number,
+            None => exchange.routing.site_index,
+        };
         let stamps = std::mem::take(&mut exchange.cache.change_tokens);
         let mut walker = Walker {
             apache: &self.apache,
             host,
             host_index,
+            native: native.map(|(_, native)| native),
             watcher: &self.watcher,
             htaccess: &mut htaccess,
             memo: &mut memo,
@@ -128,9 +138,75 @@ impl ApacheRules {
     }
 }
 
+/// RFC 9110 section 15.5.6: a 405 says what would have been allowed (Apache's does not here).
+fn answer_to_trace(exchange: &Exchange, host: &Host) -> Response {
+    match host.trace_enabled {
+        true => trace_answer(exchange),
+        false => methods::with_methods(Status::METHOD_NOT_ALLOWED, host),
+    }
+}
+
+fn trace_mapping(exchange: &mut Exchange, host: &Host) {
+    match host.is_native {
+        true => exchange.trace("map_to_storage", None, || {
+            "mapped under the rules of .htaccess files (`htaccess`)".into()
+        }),
+        false => exchange.trace("map_to_storage", Some(&host.origin), || {
+            "mapped by Apache's rules".into()
+        }),
+    }
+}
+
+/// The root of a native site, where its walks begin, and the number that its folders go by.
+fn native_walk(exchange: &Exchange, memo: &mut Memo, base: &Arc<Settings>) -> (usize, NativeWalk) {
+    let site_root = exchange.routing.site.root.as_deref();
+    let root = site_root.unwrap_or(Path::new("/")).as_os_str().as_bytes();
+    let root = [root.strip_suffix(b"/").unwrap_or(root), b"/"].concat();
+    let (number, local) = memo.native_root(base, &root);
+    let native = NativeWalk {
+        root,
+        local,
+        symlinks: base.files.symlinks,
+    };
+    (number, native)
+}
+
+/// The part of a file name below the root of a native site.
+fn below_root<'f>(exchange: &Exchange, filename: &'f [u8]) -> Option<&'f [u8]> {
+    peek(exchange)?.base.as_ref()?;
+    let root = exchange
+        .routing
+        .site
+        .root
+        .as_deref()?
+        .as_os_str()
+        .as_bytes();
+    filename
+        .strip_prefix(root.strip_suffix(b"/").unwrap_or(root))?
+        .strip_prefix(b"/")
+}
+
+/// True if a native site does not show the file.
+fn is_hidden(exchange: &Exchange, filename: &[u8]) -> bool {
+    let base = peek(exchange).and_then(|state| state.base.as_ref());
+    base.is_some_and(|base| !base.files.hidden)
+        && below_root(exchange, filename).is_some_and(names::is_hidden)
+}
+
 /// The folder that the walk has been through, and what is in it: links above have been judged,
-/// component by component.
-fn mapped(filename: &[u8], kind: Option<Kind>) -> Mapped {
+/// component by component. Links that have to stay inside a site are judged from its root.
+fn mapped(exchange: &Exchange, filename: &[u8], kind: Option<Kind>) -> Mapped {
+    let base = peek(exchange).and_then(|state| state.base.as_ref());
+    let root = exchange.routing.site.root.as_deref();
+    if let Some(root) =
+        root.filter(|_| base.is_some_and(|base| base.files.symlinks == SymlinkPolicy::Inside))
+        && let Some(relative) = below_root(exchange, filename)
+    {
+        return Mapped {
+            root: root.into(),
+            relative: relative.to_vec(),
+        };
+    }
     let is_folder = kind == Some(Kind::Directory) && filename.ends_with(b"/");
     let at = if is_folder {
         filename.len()
@@ -179,9 +255,7 @@ fn filename(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> alias::M
         };
     }
     let named = homes::document_root(exchange, host);
-    let root = named
-        .as_deref()
-        .unwrap_or(host.document_root.as_os_str().as_bytes());
+    let root = named.as_deref().unwrap_or(homes::own_root(exchange, host));
     plain([root.strip_suffix(b"/").unwrap_or(root), &path].concat())
 }
 

@@ -6,10 +6,11 @@
 //! the identity of what they were made of, so each keeps its ingredients alive.
 
 use crate::proxy::manner::{self, Extras};
-use saker_apache_model::{dir_config::DirConfig, host::Host, settings};
+use saker_apache_model::{dir_config::DirConfig, host::Host, native, settings};
 use saker_config::model::{Compression, CompressionCoding, Settings};
 use saker_files::ChangeToken;
 use saker_pipeline::ProxyOptions;
+use saker_static_files::index_names;
 use std::{collections::HashMap, sync::Arc};
 
 /// Results of each kind; rare enough to begin anew beyond it.
@@ -37,7 +38,10 @@ pub struct Memo {
     folders: HashMap<usize, HashMap<Box<[u8]>, Folder>>,
     folder_count: usize,
     /// By settings and host, and what the cache does; hosts outlive this.
-    settings: HashMap<Placed, (Arc<DirConfig>, Arc<Settings>)>,
+    settings: HashMap<Placed, Made>,
+    /// Native sites' settings in Apache's terms, with the number that their folders go by.
+    native: HashMap<usize, Vec<NativeRoot>>,
+    native_count: usize,
     /// Options of proxied requests, likewise.
     manners: HashMap<(usize, usize, Extras), Manner>,
     /// By settings and what is added to them.
@@ -45,8 +49,28 @@ pub struct Memo {
     typed: HashMap<Typed, Extended>,
 }
 
-/// Settings, a host, and what the cache does there.
-type Placed = (usize, usize, saker_apache_model::modules::cache::Verdict);
+/// Settings, a host, the settings of a native site or 0, and what the cache does there.
+type Placed = (
+    usize,
+    usize,
+    usize,
+    saker_apache_model::modules::cache::Verdict,
+);
+
+/// Settings, those of a native site, which keep their addresses, and what came of them.
+type Made = (Arc<DirConfig>, Option<Arc<Settings>>, Arc<Settings>);
+
+/// The root of a native site, with the settings in force there.
+struct NativeRoot {
+    root: Box<[u8]>,
+    number: usize,
+    local: Arc<DirConfig>,
+    /// Keeps the address that it is found by.
+    _base: Arc<Settings>,
+}
+
+/// Numbers of native sites' roots begin here; those of hosts are smaller.
+const NATIVE_NUMBERS: usize = 1 << 32;
 
 /// Settings, which keep their address, and what calls are made with.
 type Manner = (Arc<DirConfig>, Arc<ProxyOptions>);
@@ -115,20 +139,61 @@ impl Memo {
         }
     }
 
-    /// The settings that our handlers are told, for a path.
-    pub fn settings(&mut self, local: &Arc<DirConfig>, host: &Host, path: &[u8]) -> Arc<Settings> {
+    /// The settings that our handlers are told, for a path. `base`: those of a native site.
+    pub fn settings(
+        &mut self,
+        local: &Arc<DirConfig>,
+        host: &Host,
+        path: &[u8],
+        base: Option<&Arc<Settings>>,
+    ) -> Arc<Settings> {
         let cache = local.cache.verdict(path);
-        let key = (address(local), std::ptr::from_ref(host) as usize, cache);
-        if let Some((_, known)) = self.settings.get(&key) {
+        let key = (
+            address(local),
+            std::ptr::from_ref(host) as usize,
+            base.map_or(0, address),
+            cache,
+        );
+        if let Some((_, _, known)) = self.settings.get(&key) {
             return Arc::clone(known);
         }
-        let made = Arc::new(settings::settings(local, host, cache));
+        let made = Arc::new(match base {
+            Some(base) => native::settings(base, local, host, cache),
+            None => settings::settings(local, host, cache),
+        });
         if self.settings.len() >= KEPT_MAX {
             self.settings.clear();
         }
         self.settings
-            .insert(key, (Arc::clone(local), Arc::clone(&made)));
+            .insert(key, (Arc::clone(local), base.cloned(), Arc::clone(&made)));
         made
+    }
+
+    /// The settings in force at the root of a native site, and the number that its folders go by
+    /// in [`Memo::folder`].
+    pub fn native_root(&mut self, base: &Arc<Settings>, root: &[u8]) -> (usize, Arc<DirConfig>) {
+        let known = self.native.get(&address(base));
+        if let Some(known) = known.and_then(|all| all.iter().find(|known| *known.root == *root)) {
+            return (known.number, Arc::clone(&known.local));
+        }
+        if self.native_count >= KEPT_MAX {
+            self.native.clear();
+            self.folders.clear();
+            (self.native_count, self.folder_count) = (0, 0);
+        }
+        self.native_count += 1;
+        let number = NATIVE_NUMBERS + self.native_count;
+        let local = Arc::new(native::dir_config(base, index_names(base)));
+        self.native
+            .entry(address(base))
+            .or_default()
+            .push(NativeRoot {
+                root: root.into(),
+                number,
+                local: Arc::clone(&local),
+                _base: Arc::clone(base),
+            });
+        (number, local)
     }
 
     /// The options that the gateway is told.

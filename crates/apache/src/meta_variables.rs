@@ -3,7 +3,7 @@
 //! Difficulty: what rules have set stands first and keeps its place, but what the server knows wins
 //! (`saker_cgi::meta`).
 
-use crate::{facts::RequestFacts, state::State};
+use crate::{facts::RequestFacts, homes, state::State};
 use saker_ap_expr::{Facts as _, Variable};
 use saker_apache_model::host::Host;
 use saker_cgi::{
@@ -27,11 +27,7 @@ pub fn of(exchange: &Exchange, state: &State, host: &Host, watcher: &Watcher) ->
     );
     let (remote_user, auth_type) = (optional(Variable::RemoteUser), optional(Variable::AuthType));
     let search_path = std::env::var_os("PATH");
-    let translated = [
-        host.document_root.as_os_str().as_bytes(),
-        &exchange.routing.path_info,
-    ]
-    .concat();
+    let translated = [homes::own_root(exchange, host), &exchange.routing.path_info].concat();
     let mut variables = Variables::new();
     exchange
         .environment
@@ -40,6 +36,7 @@ pub fn of(exchange: &Exchange, state: &State, host: &Host, watcher: &Watcher) ->
     let meta = Meta {
         head: view,
         passes_authorization: false,
+        tells_fields: true,
         passes_underscores: false,
         content_length: exchange.body.length().filter(|length| *length > 0),
         search_path: search_path.as_deref().map(OsStrExt::as_bytes),
@@ -57,7 +54,7 @@ pub fn of(exchange: &Exchange, state: &State, host: &Host, watcher: &Watcher) ->
         remote_ident: None,
         auth_type: auth_type.as_deref(),
         request_scheme: &known(Variable::RequestScheme),
-        document_root: host.document_root.as_os_str().as_bytes(),
+        document_root: homes::own_root(exchange, host),
         context_prefix: &known(Variable::ContextPrefix),
         context_document_root: &known(Variable::ContextDocumentRoot),
         script_filename: &state.filename,

@@ -8,11 +8,11 @@
 
 use crate::{call, state::peek, verdict::Verdict, worker::ApacheRules};
 use saker_apache_model::{dir_config::DirConfig, host::Host};
-use saker_config::model::PhpPool;
+use saker_config::model::{PhpPool, PhpUse, Settings, Upstream};
 use saker_files::Kind;
-use saker_http::Status;
+use saker_http::{Status, field_name};
 use saker_pipeline::{
-    CallNames, Exchange, ProxyOptions, Response, UpstreamRequest, UpstreamTarget,
+    CallNames, Exchange, ProxyOptions, Response, Script, Trust, UpstreamRequest, UpstreamTarget,
 };
 use saker_telemetry::{error_log, httpd_message, message};
 use std::sync::Arc;
@@ -93,6 +93,23 @@ pub fn answer(
     if !exchange.routing.path_info.is_empty() && local.core.accept_path_info == Some(false) {
         return refused(Status::NOT_FOUND);
     }
+    // A site of saker.toml says itself who runs PHP.
+    let base = peek(exchange).and_then(|state| state.base.clone());
+    if base.is_some() {
+        drop_settings(exchange);
+    }
+    let of_site = match base.as_deref().map(|base| &base.php) {
+        Some(PhpUse::Off) => return forbidden(exchange, "PHP is off here (`php = \"off\"`)"),
+        Some(PhpUse::ByHost(_)) => return refused(Status::NOT_FOUND),
+        Some(PhpUse::Upstream(upstream)) => Some(Arc::clone(upstream)),
+        Some(PhpUse::Managed) | None => None,
+    };
+    if let Some(upstream) = of_site {
+        let mut script = php_script(exchange, host, local);
+        // Values would stay in a process that serves other sites, too.
+        script.php.clear();
+        return call(exchange, local, base.as_deref(), upstream, script);
+    }
     let Some(pool) = pool(rules, exchange, local, version) else {
         let filename = peek(exchange)
             .map(|state| String::from_utf8_lossy(&state.filename).into_owned())
@@ -100,11 +117,7 @@ pub fn answer(
         error_log::log_about(&message::PHP_MISSING, exchange, format_args!("{filename}"));
         return refused(Status::SERVICE_UNAVAILABLE);
     };
-    let mut script = call::script(exchange, host, local);
-    // mod_php is inside the server and sees them, where CGI's programs have to be let; who says
-    // `CGIPassAuth Off` means PHP, too.
-    script.passes_authorization = local.cgi.passes_authorization.unwrap_or(true);
-    script.php = local.php.told();
+    let mut script = php_script(exchange, host, local);
     let pool = if script.php.is_empty() {
         pool
     } else {
@@ -115,9 +128,55 @@ pub fn answer(
         script.php.clear();
     }
     let upstream = Arc::clone(&pool.upstream);
+    call(exchange, local, base.as_deref(), upstream, script)
+}
+
+/// Drops variables that php-fpm takes for settings: `SetEnv` in a file may not do what `php_value`
+/// can't.
+fn drop_settings(exchange: &mut Exchange) {
+    const NAMES: [&[u8]; 2] = [b"PHP_VALUE", b"PHP_ADMIN_VALUE"];
+    let is_setting = |name: &[u8]| NAMES.iter().any(|known| field_name::is_alike(known, name));
+    let names: Vec<Vec<u8>> = exchange
+        .environment
+        .iter()
+        .filter(|(name, _)| is_setting(name))
+        .map(|(name, _)| name.to_vec())
+        .collect();
+    names
+        .iter()
+        .for_each(|name| exchange.environment.unset(name));
+}
+
+/// The facts about a request that PHP is told.
+fn php_script(exchange: &mut Exchange, host: &Host, local: &DirConfig) -> Script {
+    let mut script = call::script(exchange, host, local);
+    // mod_php is inside the server and sees them, where CGI's programs have to be let; who says
+    // `CGIPassAuth Off` means PHP, too.
+    script.passes_authorization = local.cgi.passes_authorization.unwrap_or(true);
+    script.php = local.php.told();
+    script
+}
+
+/// Leaves the request for the gateway. `base`: the settings of a native site.
+fn call(
+    exchange: &mut Exchange,
+    local: &DirConfig,
+    base: Option<&Settings>,
+    upstream: Arc<Upstream>,
+    script: Script,
+) -> Verdict {
     let target = call::target_of(exchange);
+    let trust = match base {
+        Some(base) => Trust {
+            accel: true,
+            litespeed: true,
+            files: base.send_files.clone(),
+            hides: true,
+        },
+        None => local.xsendfile.trust(true),
+    };
     let manner = Arc::new(ProxyOptions {
-        trust: local.xsendfile.trust(true),
+        trust,
         ..ProxyOptions::default()
     });
     let names = CallNames::default();
@@ -137,7 +196,9 @@ fn pool<'r>(
     local: &DirConfig,
     version: &str,
 ) -> Option<&'r PhpPool> {
-    let user = local.cgi.user.as_ref();
+    let base = peek(exchange).and_then(|state| state.base.as_ref());
+    let of_site = base.and_then(|base| base.program_user.as_ref());
+    let user = local.cgi.user.as_ref().or(of_site);
     let first = rules.php.first_of(user)?;
     if version.is_empty() {
         return Some(first);
@@ -153,7 +214,7 @@ fn pool<'r>(
     exact.or(Some(first))
 }
 
-fn forbidden(exchange: &Exchange, reason: &str) -> Verdict {
+pub fn forbidden(exchange: &Exchange, reason: &str) -> Verdict {
     let filename = peek(exchange)
         .map(|state| String::from_utf8_lossy(&state.filename).into_owned())
         .unwrap_or_default();

@@ -8,11 +8,16 @@ use saker_http::Status;
 use saker_pipeline::{Exchange, Response};
 
 /// Locations that begin with a slash are made whole, as Apache does unless RedirectRelative is on.
-pub fn redirect(exchange: &Exchange, host: &Host, redirected: Redirected) -> Verdict {
+pub fn redirect(exchange: &mut Exchange, host: &Host, redirected: Redirected) -> Verdict {
+    if exchange.host.is_empty() {
+        // The name may be the address that the client connected to.
+        exchange.depends_on_request();
+    }
     let mut response = Response::new(Status(redirected.status));
     if let Some(location) = redirected.location {
         let whole = match location.first() {
             Some(b'/') if !redirected.is_relative => {
+                exchange.depends_on_secure();
                 [origin(exchange, host).as_slice(), &location].concat()
             }
             _ => location,
@@ -20,4 +25,16 @@ pub fn redirect(exchange: &Exchange, host: &Host, redirected: Redirected) -> Ver
         response.fields_mut().set("Location", whole);
     }
     Verdict::Answer(response)
+}
+
+/// The same for a location that has the request's query at its end, which every request with the
+/// same outcome gets.
+pub fn redirect_with_query(
+    exchange: &mut Exchange,
+    host: &Host,
+    redirected: Redirected,
+) -> Verdict {
+    exchange.depends_on_query();
+    exchange.keep_answer();
+    redirect(exchange, host, redirected)
 }

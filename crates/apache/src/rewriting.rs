@@ -6,7 +6,7 @@
 //! Out of scope: the rules themselves (`saker_rewrite`).
 
 use crate::{
-    facts::{RequestFacts, note_dependencies},
+    facts::{RequestFacts, note_dependencies, trace_dependencies},
     methods,
     proxy::proxied::Proxied,
     redirect::redirect,
@@ -19,10 +19,13 @@ use saker_apache_model::{
     dir_config::DirConfig, host::Host, modules::alias::Redirected, proxy::pass::Encoding,
 };
 use saker_apache_syntax::options::{FOLLOW_SYM_LINKS, SYM_LINKS_IF_OWNER_MATCH};
+use saker_config::model::Origin;
 use saker_files::Watcher;
 use saker_http::{Status, path::normalise_with};
-use saker_pipeline::{Exchange, Response, respond::built_in_page};
-use saker_rewrite::{Action, Input, Outcome, Settings, run_directory, run_server};
+use saker_pipeline::{Exchange, OutcomeLine, Response, respond::built_in_page};
+use saker_rewrite::{
+    Action, Cause, Input, Outcome, Settings, SourceLine, run_directory, run_server,
+};
 use saker_telemetry::{error_log, message};
 use std::sync::Arc;
 
@@ -61,7 +64,7 @@ pub fn rewrite_folder(
             is_subrequest: snapshot.is_subrequest,
             follows_links: options.contains(FOLLOW_SYM_LINKS)
                 || options.contains(SYM_LINKS_IF_OWNER_MATCH),
-            proxy_available: true,
+            proxy_available: !host.is_native,
             request_time_s: exchange.now,
             trace_level: trace_level(exchange, local),
             ..Input::new(&exchange.path)
@@ -123,7 +126,7 @@ pub fn rewrite_host(all: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>
             query: exchange.query.as_deref(),
             ended: snapshot.rewrite_ended,
             is_subrequest: snapshot.is_subrequest,
-            proxy_available: true,
+            proxy_available: !host.is_native,
             request_time_s: exchange.now,
             trace_level: trace_level(exchange, &host.defaults),
             ..Input::new(&exchange.path)
@@ -185,6 +188,8 @@ fn trace(exchange: &mut Exchange, host: &Host, outcome: &Outcome) {
     if outcome.trace.is_empty() {
         return;
     }
+    // Each request has its lines.
+    exchange.depends_on_request();
     let name = String::from_utf8_lossy(&crate::origin::name(exchange, host)).into_owned();
     let kind = if peek(exchange).is_some_and(|state| state.is_subrequest) {
         "subreq"
@@ -215,12 +220,10 @@ fn trace(exchange: &mut Exchange, host: &Host, outcome: &Outcome) {
 /// Applies the effects of a run of rules, and returns its action.
 pub fn apply(exchange: &mut Exchange, host: &Host, outcome: Outcome) -> Action {
     for line in &outcome.log {
-        error_log::log_about(
-            &message::REWRITE,
-            exchange,
-            format_args!("{} {}", line.id, line.text),
-        );
+        let text = format!("{} {}", line.id, line.text).into();
+        exchange.log_outcome(OutcomeLine::Saker(&message::REWRITE, text));
     }
+    trace_causes(exchange, &outcome.causes);
     for (name, value) in &outcome.effects.environment {
         match value {
             Some(value) => exchange.environment.set_known(name, value),
@@ -260,23 +263,38 @@ pub fn apply(exchange: &mut Exchange, host: &Host, outcome: Outcome) -> Action {
     outcome.action
 }
 
+/// Tells the explanation which lines the outcome depends on.
+fn trace_causes(exchange: &mut Exchange, causes: &[Cause]) {
+    for cause in causes {
+        let SourceLine { file, line, column } = cause.line.clone();
+        let origin = Origin { file, line, column };
+        trace_dependencies(exchange, Some(&origin), &cause.kinds, &cause.tests);
+    }
+}
+
 /// Actions that end the descent.
 pub fn answer(exchange: &mut Exchange, host: &Host, action: Action) -> Verdict {
     match action {
-        Action::Redirect { status, location } => redirect(
-            exchange,
-            host,
-            Redirected {
-                status,
-                location: Some(location),
-                is_relative: false,
-            },
-        ),
+        Action::Redirect { status, location } => {
+            exchange.keep_answer();
+            redirect(
+                exchange,
+                host,
+                Redirected {
+                    status,
+                    location: Some(location),
+                    is_relative: false,
+                },
+            )
+        }
         // A rule that ends with success has a page of the server's own.
         Action::Status(status @ 200..=299) => {
             Verdict::Answer(built_in_page(Response::new(Status(status))))
         }
-        Action::Status(status) => Verdict::Answer(Response::new(Status(status))),
+        Action::Status(status) => {
+            exchange.keep_answer();
+            Verdict::Answer(Response::new(Status(status)))
+        }
         Action::Proxy { url, no_canonical } => {
             let encoding = if no_canonical {
                 Encoding::Whole

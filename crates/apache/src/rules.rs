@@ -17,7 +17,7 @@ use crate::{
     state::{State, peek, state},
     status::report::Figures,
     verdict::{Verdict, settle},
-    worker::{ApacheRules, Phases},
+    worker::{ApacheRules, NativeSettings, Phases},
 };
 use saker_apache_model::host::Apache;
 use saker_config::model::PhpPools;
@@ -32,6 +32,7 @@ impl ApacheRules {
         watcher: Watcher,
         figures: Rc<dyn Figures>,
         php: PhpPools,
+        native_settings: NativeSettings,
     ) -> ApacheRules {
         ApacheRules {
             apache,
@@ -43,6 +44,7 @@ impl ApacheRules {
             found_workers: RefCell::default(),
             figures,
             php,
+            native_settings,
             phases: Phases {
                 server_rewrite: ApacheRules::look_up_rewrite,
                 map_to_storage: ApacheRules::try_map_to_storage,

@@ -11,7 +11,7 @@ use crate::{
     modules::{self, cache, forensic, log_debug},
     origin,
     proxy::{forward, remote, translate},
-    redirect::redirect,
+    redirect::{redirect, redirect_with_query},
     response,
     rewriting::rewrite_host,
     script_uri::name_uri,
@@ -24,6 +24,7 @@ use saker_apache_model::{
     host::Host,
     modules::{alias::Redirected, userdir::Place},
 };
+use saker_config::model::Settings;
 use saker_http::Status;
 use saker_pipeline::{Exchange, OriginalRequest, Response, to_https};
 use std::sync::Arc;
@@ -108,7 +109,7 @@ impl ApacheRules {
             .alias
             .redirect(&exchange.path, exchange.query.as_deref())
         {
-            return redirect(exchange, host, redirected);
+            return redirect_with_query(exchange, host, redirected);
         }
         match homes::place(exchange, host, &self.watcher) {
             Some(Place::Redirect(location)) => redirect(
@@ -126,7 +127,12 @@ impl ApacheRules {
 
     /// Decides by host, connection and head. `None`: go on.
     fn begin_translation(&self, exchange: &mut Exchange, host: &Arc<Host>) -> Option<Verdict> {
-        self.settings_of_host(exchange, host);
+        let base = match host.is_native.then(|| self.native_base(exchange)) {
+            Some(None) => return Some(Verdict::Answer(Response::new(Status::FORBIDDEN))),
+            Some(base) => base,
+            None => None,
+        };
+        self.settings_of_host(exchange, host, base.as_ref());
         if let Some(refused) = before_the_path(exchange, host) {
             return Some(Verdict::Answer(refused));
         }
@@ -137,6 +143,7 @@ impl ApacheRules {
             return Some(self.unreadable(exchange, host, status));
         }
         let is_subrequest = begin_round(exchange, host);
+        state(exchange).base = base;
         if let Some(file) = state(exchange).looked_up_file.clone() {
             state(exchange).translated = Some(Translated::File(file));
             return Some(Verdict::Pass);
@@ -177,7 +184,12 @@ impl ApacheRules {
     }
 
     /// In force until the walk has found the file's own: errors before it have their pages, too.
-    fn settings_of_host(&self, exchange: &mut Exchange, host: &Arc<Host>) {
+    fn settings_of_host(
+        &self,
+        exchange: &mut Exchange,
+        host: &Arc<Host>,
+        base: Option<&Arc<Settings>>,
+    ) {
         let mut memo = self.memo.borrow_mut();
         let local = walk::locations(
             &mut memo,
@@ -186,7 +198,21 @@ impl ApacheRules {
             &exchange.path,
             &mut Vec::new(),
         );
-        exchange.routing.settings = memo.settings(&local, host, &cache::url_path(exchange));
+        exchange.routing.settings = memo.settings(&local, host, &cache::url_path(exchange), base);
+    }
+
+    /// The settings of a native site or its route: a request has them by now, a subrequest looks
+    /// them up. Native rules about access have decided about the request alone, so a subrequest
+    /// must not lead to where they are others (`None`).
+    fn native_base(&self, exchange: &mut Exchange) -> Option<Arc<Settings>> {
+        if !state(exchange).is_subrequest {
+            return Some(Arc::clone(&exchange.routing.settings));
+        }
+        let own = (self.native_settings)(exchange)?;
+        let outer = state(exchange).base.as_ref();
+        outer
+            .is_none_or(|outer| has_same_access(outer, &own))
+            .then_some(own)
     }
 
     /// Variables that follow from the server's configuration, the client and the head.
@@ -218,6 +244,22 @@ impl ApacheRules {
         }
         Verdict::Pass
     }
+}
+
+/// True if the same native rules decide about access to two paths.
+fn has_same_access(one: &Arc<Settings>, other: &Arc<Settings>) -> bool {
+    fn is_same<T>(one: &Option<Arc<T>>, other: &Option<Arc<T>>) -> bool {
+        match (one, other) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        }
+    }
+    Arc::ptr_eq(one, other)
+        || one.auth == other.auth
+            && one.authorize == other.authorize
+            && one.guard == other.guard
+            && is_same(&one.links.signed, &other.links.signed)
+            && is_same(&one.links.referrers, &other.links.referrers)
 }
 
 /// Clears what an earlier round found out about another path. Returns whether it is a subrequest.

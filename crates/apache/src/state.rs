@@ -5,6 +5,7 @@ use crate::{
     response::edits::Received,
 };
 use saker_apache_model::{dir_config::DirConfig, host::Host};
+use saker_config::model::Settings;
 use saker_files::Kind;
 use saker_pipeline::Exchange;
 use std::{rc::Rc, sync::Arc};
@@ -20,6 +21,8 @@ pub fn may_ask(exchange: &mut Exchange, host: &Host) {
 pub struct State {
     /// In force at the file; `None` before the walk.
     pub local: Option<Arc<DirConfig>>,
+    /// The settings of a native site or its route, which lie below `local`; `None` for Apache's.
+    pub base: Option<Arc<Settings>>,
     /// The file, or as much of it as is there (Apache's `r->filename`).
     pub filename: Vec<u8>,
     /// `None`: not there.

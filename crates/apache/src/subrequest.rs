@@ -85,6 +85,7 @@ pub fn nested(exchange: &Exchange, path: Vec<u8>) -> Box<Exchange> {
     let own = peek(exchange);
     let inherited = state(&mut inner);
     inherited.is_subrequest = true;
+    inherited.base = own.and_then(|state| state.base.clone());
     inherited.rewrite_ended = own.is_some_and(|state| state.rewrite_ended);
     inner
 }

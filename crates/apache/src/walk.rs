@@ -16,11 +16,14 @@ use saker_ap_expr::Evaluation;
 use saker_apache_model::{
     dir_config::{Condition, ConditionKind, DirConfig},
     host::{Apache, Host},
+    native,
 };
 use saker_apache_syntax::options::{FOLLOW_SYM_LINKS, OptionSet, SYM_LINKS_IF_OWNER_MATCH};
-use saker_files::{ChangeToken, Kind, LinkPolicy, ResolveError, Watcher, cached_stat};
+use saker_config::model::SymlinkPolicy;
+use saker_files::{ChangeToken, Kind, LinkPolicy, Metadata, ResolveError, Watcher, cached_stat};
 use saker_http::Status;
 use saker_pipeline::Exchange;
+use saker_static_files::link_policy as policy_of_files;
 use saker_telemetry::{
     error_log::{self, LogContext},
     httpd_message::{self, HttpdMessage},
@@ -38,8 +41,10 @@ const COMPONENTS_MAX: usize = 200;
 pub struct Walker<'w> {
     pub apache: &'w Apache,
     pub host: &'w Host,
-    /// Which of the hosts it is.
+    /// Which of the hosts it is, or of the roots of native sites.
     pub host_index: usize,
+    /// Set for a native site.
+    pub native: Option<NativeWalk>,
     pub watcher: &'w Watcher,
     pub htaccess: &'w mut HtaccessFiles,
     pub memo: &'w mut Memo,
@@ -48,6 +53,16 @@ pub struct Walker<'w> {
     pub about: &'w dyn LogContext,
     /// The path of the URL, for the log.
     pub uri: &'w [u8],
+}
+
+/// A walk in a native site: it begins at the site's root, whose own path is the operator's.
+pub struct NativeWalk {
+    /// With a slash at its end.
+    pub root: Vec<u8>,
+    /// In force there, before its `.htaccess`.
+    pub local: Arc<DirConfig>,
+    /// Links that the site follows.
+    pub symlinks: SymlinkPolicy,
 }
 
 /// Settings in force in a folder, the folder, and what of the file name is left.
@@ -181,6 +196,8 @@ impl Walker<'_> {
             .enumerate()
             .filter(|(at, byte)| *at > 0 && **byte == b'/')
             .map(|(at, _)| at);
+        let root_bytes = self.native.as_ref().map_or(1, |native| native.root.len());
+        let slashes = slashes.filter(|at| *at + 1 >= root_bytes);
         // No folder is kept deeper than that, and a path of slashes must not cost its square.
         let slashes: Vec<usize> = slashes.take(COMPONENTS_MAX).collect();
         for at in slashes.into_iter().rev() {
@@ -189,6 +206,14 @@ impl Walker<'_> {
                 self.stamps.extend(known.stamps.iter().cloned());
                 return Ok((Arc::clone(&known.local), path.to_vec(), rest));
             }
+        }
+        if let Some(native) = &self.native {
+            let Some(rest) = filename.strip_prefix(native.root.as_slice()) else {
+                return Err(Status::FORBIDDEN);
+            };
+            let (root, local) = (native.root.clone(), Arc::clone(&native.local));
+            let local = self.folder(local, &root)?;
+            return Ok((local, root, rest));
         }
         let local = self.folder(Arc::clone(&self.host.defaults), b"/")?;
         Ok((
@@ -272,14 +297,7 @@ impl Walker<'_> {
             );
             return Err(Status::FORBIDDEN);
         }
-        let policy = link_policy(options);
-        match cached_stat(
-            self.watcher,
-            Path::new(OsStr::from_bytes(folder)),
-            name,
-            policy,
-            &mut self.stamps,
-        ) {
+        match self.stat(folder, name, options) {
             Ok(metadata) => Ok(Some(metadata.kind)),
             Err(ResolveError::NotFound) => Ok(None),
             // Its own permissions are the handler's business.
@@ -316,6 +334,32 @@ impl Walker<'_> {
                 Err(Status::INTERNAL_SERVER_ERROR)
             }
         }
+    }
+
+    /// Links that have to stay inside a native site are judged from its root.
+    fn stat(
+        &mut self,
+        folder: &[u8],
+        name: &[u8],
+        options: OptionSet,
+    ) -> Result<Metadata, ResolveError> {
+        let native = self.native.as_ref();
+        let policy = native.map(|native| native::symlinks(native.symlinks, options));
+        let policy = policy.map_or_else(|| link_policy(options), policy_of_files);
+        let inside = native
+            .filter(|_| policy == LinkPolicy::Inside)
+            .and_then(|native| Some((native, folder.strip_prefix(native.root.as_slice())?)));
+        let (root, relative) = match inside {
+            Some((native, below)) => (native.root.as_slice(), [below, name].concat()),
+            None => (folder, name.to_vec()),
+        };
+        cached_stat(
+            self.watcher,
+            Path::new(OsStr::from_bytes(root)),
+            &relative,
+            policy,
+            &mut self.stamps,
+        )
     }
 
     /// A file that may not be read is a file all the same; a folder that may not be searched is

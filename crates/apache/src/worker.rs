@@ -9,7 +9,7 @@ use saker_apache_model::{
     proxy::workers::Found,
 };
 use saker_auth::{RecordFiles, Records};
-use saker_config::model::PhpPools;
+use saker_config::model::{PhpPools, Settings};
 use saker_files::{ChangeToken, Watcher};
 use saker_pipeline::Exchange;
 use saker_rewrite::TextMap;
@@ -41,9 +41,15 @@ pub struct ApacheRules {
     pub(crate) found_workers: RefCell<HashMap<usize, FoundWorkers>>,
     pub(crate) figures: Rc<dyn Figures>,
     pub(crate) php: PhpPools,
+    /// Settings that saker.toml has for the path of a request to a native site.
+    pub(crate) native_settings: NativeSettings,
     /// The phases that subrequests run through.
     pub(crate) phases: Phases,
 }
+
+/// Finds the settings of a native site, or of its route, for a subrequest. `None`: no file answers
+/// for its path.
+pub type NativeSettings = fn(&Exchange) -> Option<Arc<Settings>>;
 
 /// The phases of a request, handed in from above: subrequests run the same ones.
 pub struct Phases {
@@ -75,6 +81,9 @@ impl ApacheRules {
     }
 
     pub(crate) fn host(&self, exchange: &Exchange) -> Option<Arc<Host>> {
-        self.apache.hosts.get(exchange.routing.site_index).cloned()
+        // A native site's requests get here only if they are under these rules.
+        self.apache
+            .host_of(exchange.routing.site_index, true)
+            .cloned()
     }
 }

@@ -166,6 +166,7 @@ pub fn field(text: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use saker_testkit::{PATIENCE, poll};
 
     #[test]
     fn lines() {
@@ -197,12 +198,11 @@ mod tests {
         assert!(files.read(&watcher, &path).is_err());
         std::fs::write(&path, "a:1\n").unwrap();
         let eventually = |files: &mut RecordFiles, name: &[u8]| {
-            (0..200).any(|_| {
-                std::thread::sleep(std::time::Duration::from_millis(10));
-                files
-                    .read(&watcher, &path)
-                    .is_ok_and(|records| records.contains_key(name))
-            })
+            let has_name = || {
+                let records = files.read(&watcher, &path).ok()?;
+                records.contains_key(name).then_some(())
+            };
+            poll(PATIENCE, has_name).is_some()
         };
         assert!(eventually(&mut files, b"a"));
         let same = Rc::ptr_eq(

@@ -10,12 +10,12 @@ use saker_net::{
     privileged::{Broker, Open},
     program::{ProgramLimits, Spawned},
 };
+use saker_testkit::wait_until;
 use std::{
     fs::File,
     io::{Read, Write},
     os::fd::{AsFd, OwnedFd},
     path::Path,
-    time::{Duration, Instant},
 };
 
 fn main() {
@@ -104,21 +104,13 @@ fn start(broker: &BrokerClient, request: &SpawnRequest) -> (SpawnedChild, File) 
     (child, File::from(OwnedFd::from(reader)))
 }
 
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(10);
-    while !is_so() {
-        assert!(Instant::now() < end, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 fn a_program_is_started_and_its_end_is_heard() {
     let broker = client(grants("nobody"));
     let (mut child, mut output) = start(&broker, &shell(WHO));
     let mut text = String::new();
     output.read_to_string(&mut text).unwrap();
     assert_eq!(text, "65534\n65534\n65534\n/\n7\n9\n/bin/sh\ninherited\n");
-    until("its end is heard", || child.status().is_some());
+    wait_until("its end is heard", || child.status().is_some());
     // It is not left ignoring what the broker ignores.
     assert_eq!(
         std::os::unix::process::ExitStatusExt::signal(&child.status().unwrap()),
@@ -174,11 +166,11 @@ fn signals_and_groups() {
     let (mut child, mut output) = start(&broker, &shell(ENDLESS));
     output.read_exact(&mut [0]).unwrap();
     child.signal_leader(ChildSignal::Term);
-    until("it obeys", || child.status().is_some());
+    wait_until("it obeys", || child.status().is_some());
     assert_eq!(child.status().unwrap().code(), Some(5));
     assert!(!child.is_gone(), "its child is still there");
     child.signal_all(ChildSignal::Kill);
-    until("its group ends", || child.is_gone());
+    wait_until("its group ends", || child.is_gone());
     let (child, mut output) = start(&broker, &shell(STUBBORN));
     output.read_exact(&mut [0]).unwrap();
     drop(child);
@@ -308,13 +300,13 @@ fn a_program_of_the_servers_user_is_apart() {
         .read_to_string(&mut text)
         .unwrap();
     assert_eq!(text, "1\non\n");
-    until("its end is heard", || child.status().is_some());
+    wait_until("its end is heard", || child.status().is_some());
     assert!(bystander.try_wait().unwrap().is_none(), "it was signalled");
     bystander.kill().unwrap();
     bystander.wait().unwrap();
     // Those that are not apart go on beginning in the namespace of all.
     let (mut child, _output) = start(&broker, &shell(NOTHING));
-    until("its end is heard", || child.status().is_some());
+    wait_until("its end is heard", || child.status().is_some());
     let as_script = SpawnRequest {
         kind: SpawnKind::Own,
         arguments: vec!["-c".into(), "echo $$; pwd".into()],

@@ -11,6 +11,7 @@
 use crate::{
     Broken, Dialogue, Event, Fault, ProgramRequest, Refused, ResponseHead, Variables,
     response::{Response, Style},
+    variables::push_length,
 };
 use saker_http::Status;
 
@@ -314,6 +315,15 @@ fn push_stream(kind: u8, content: &[u8], out: &mut Vec<u8>) {
 
 /// PHP reads each PARAMS record for itself, so a pair is kept in one record where it fits in one.
 fn push_variables(variables: &Variables, role: Role, out: &mut Vec<u8>) {
+    if role == Role::Responder
+        && let Some(pairs) = variables
+            .pairs()
+            .filter(|pairs| (1..=CONTENT_BYTES_MAX).contains(&pairs.len()))
+    {
+        push_header(kind::PARAMS, pairs.len() as u16, out);
+        out.extend_from_slice(pairs);
+        return;
+    }
     let mut record = open_record(out);
     for (name, value) in variables.iter().filter(|(name, _)| is_told(name, role)) {
         let pair = length_bytes(name) + length_bytes(value) + name.len() + value.len();
@@ -363,21 +373,14 @@ fn push_long_pair(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
 
 /// Section 3.4.
 fn push_pair(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
-    push_length(name, out);
-    push_length(value, out);
+    push_length(name.len(), out);
+    push_length(value.len(), out);
     out.extend_from_slice(name);
     out.extend_from_slice(value);
 }
 
 fn length_bytes(part: &[u8]) -> usize {
     if part.len() < 128 { 1 } else { 4 }
-}
-
-fn push_length(part: &[u8], out: &mut Vec<u8>) {
-    match part.len() {
-        short @ 0..128 => out.push(short as u8),
-        long => out.extend_from_slice(&(long as u32 | 1 << 31).to_be_bytes()),
-    }
 }
 
 #[cfg(test)]

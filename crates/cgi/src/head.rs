@@ -8,30 +8,9 @@
 
 use crate::{Broken, Fault, ResponseHead};
 use saker_http::{Fields, Status, chars};
-use std::borrow::Cow;
 
 /// Lines of one head. PHP sets a line per cookie, so this is more than what a request may have.
 pub const FIELD_COUNT_MAX: usize = 1000;
-
-/// Names that programs send all the time, so that they need no memory.
-const FREQUENT: &[&str] = &[
-    "Content-Type",
-    "Content-type",
-    "Set-Cookie",
-    "X-Powered-By",
-    "Cache-Control",
-    "Expires",
-    "Pragma",
-    "Location",
-    "Last-Modified",
-    "ETag",
-    "Vary",
-    "Link",
-    "Content-Encoding",
-    "Content-Disposition",
-    "X-LiteSpeed-Cache-Control",
-    "X-LiteSpeed-Tag",
-];
 
 /// Collects lines; [`HeadBuilder::finish`] makes the head of them.
 #[derive(Debug, Default)]
@@ -107,7 +86,13 @@ impl HeadBuilder {
             return Err(Fault::TooManyFields.into());
         }
         match std::str::from_utf8(name) {
-            Ok(text) if chars::is_token(name) && is_value(value) => self.known_or_not(text, value),
+            Ok(text) if chars::is_token(name) && is_value(value) => {
+                // Room for a usual head at once.
+                if self.count == 1 {
+                    self.fields.reserve(8, 256);
+                }
+                self.known_or_not(text, value);
+            }
             _ => return Err(Broken::at(Fault::Malformed, name)),
         }
         Ok(())
@@ -146,16 +131,14 @@ impl HeadBuilder {
 
     fn known_or_not(&mut self, name: &str, value: &[u8]) {
         let is = |known: &str| name.eq_ignore_ascii_case(known);
-        if is("Status") {
-            self.status_text(value);
-        } else if is("Content-Length") {
-            self.length = self.length.and(value);
-        } else if is("Content-Type") {
-            self.fields.set(cow(name), value.to_vec());
-        } else if !is("Transfer-Encoding") {
+        match name.len() {
+            6 if is("Status") => self.status_text(value),
+            14 if is("Content-Length") => self.length = self.length.and(value),
+            12 if is("Content-Type") => self.fields.set_copy(name, value),
             // RFC 3875 section 6.3.5: codings of transfer are the server's; Apache drops the line
             // and takes the content as it is.
-            self.fields.append(cow(name), value.to_vec());
+            17 if is("Transfer-Encoding") => {}
+            _ => self.fields.append_copy(name, value),
         }
     }
 }
@@ -175,16 +158,10 @@ impl Length {
     }
 }
 
-fn cow(name: &str) -> Cow<'static, str> {
-    match FREQUENT.iter().find(|frequent| **frequent == name) {
-        Some(frequent) => Cow::Borrowed(frequent),
-        None => Cow::Owned(name.to_owned()),
-    }
-}
-
 /// RFC 9110 section 5.5: visible characters, blanks and obs-text.
 fn is_value(value: &[u8]) -> bool {
-    value
-        .iter()
-        .all(|byte| (*byte >= b' ' && *byte != 0x7f) || *byte == b'\t')
+    // Without an early way out, so that the compiler can look at many bytes at once.
+    value.iter().fold(true, |is_clean, byte| {
+        is_clean & ((*byte >= b' ' && *byte != 0x7f) || *byte == b'\t')
+    })
 }

@@ -31,6 +31,8 @@ pub struct Facts<'a> {
     pub head: HeadView<'a>,
     /// `CGIPassAuth On`: the program may see the client's password.
     pub passes_authorization: bool,
+    /// Fields become variables; false for programs that get the fields themselves.
+    pub tells_fields: bool,
     /// Fields become variables whatever characters their names have; the caller has seen to it that
     /// no two become one.
     pub passes_underscores: bool,
@@ -82,7 +84,9 @@ pub fn push_meta_variables(facts: &Facts<'_>, variables: &mut Variables) {
         among: variables.len(),
         variables,
     };
-    fields(facts, &mut to);
+    if facts.tells_fields {
+        fields(facts, &mut to);
+    }
     common(facts, &mut to);
     cgi(facts, &mut to);
 }

@@ -1,11 +1,11 @@
 //! Names and values that tell a program about its request: an ordered list in one buffer.
 //!
-//! The one difficulty is cost: a request has thirty to fifty of them, and making them is a good
-//! part of what a gateway costs. So a variable is bytes at the end of a buffer that the worker uses
-//! again, and four numbers.
-//!
-//! Absent on purpose: uniqueness. [`Variables::push`] does not look; [`Variables::set`] does, for
-//! those who need it.
+//! Called by: `meta`, which fills it, and every codec, which sends it.
+//! Caveat: a request has thirty to fifty variables, and making them is a good part of what a
+//! gateway costs. So the buffer, which the worker uses again, has them as FastCGI sends them; that
+//! codec copies it in one piece ([`Variables::pairs`]).
+//! Out of scope: uniqueness. [`Variables::push`] does not look; [`Variables::set`] does, for those
+//! who need it.
 
 /// Position of a variable's name and value. The variable begins with its name; the value need not
 /// follow the name directly.
@@ -19,8 +19,11 @@ struct Entry {
 /// through.
 #[derive(Clone, Debug, Default)]
 pub struct Variables {
+    /// Each variable is a name-value pair of FastCGI (section 3.4), replaced values apart.
     bytes: Vec<u8>,
     entries: Vec<Entry>,
+    /// Variables were replaced or removed: the buffer has more than the entries.
+    is_edited: bool,
 }
 
 impl Variables {
@@ -32,27 +35,40 @@ impl Variables {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.entries.clear();
+        self.is_edited = false;
     }
 
     /// Adds one at the end, whether there is one of that name or not.
     pub fn push(&mut self, name: &[u8], value: &[u8]) {
-        let (start, middle) = (self.bytes.len(), self.bytes.len() + name.len());
-        self.bytes.reserve(name.len() + value.len());
+        self.begin(name.len(), value.len());
         self.bytes.extend_from_slice(name);
         self.bytes.extend_from_slice(value);
-        self.entries.push(Entry {
-            name: (start as u32, name.len() as u32),
-            value: (middle as u32, value.len() as u32),
-        });
     }
 
     /// The same, name and value given in parts.
     pub fn push_parts(&mut self, name: &[&[u8]], value: &[&[u8]]) {
-        let entry = Entry {
-            name: self.append(name),
-            value: self.append(value),
-        };
-        self.entries.push(entry);
+        let length = |parts: &[&[u8]]| parts.iter().map(|part| part.len()).sum();
+        self.begin(length(name), length(value));
+        for part in name.iter().chain(value) {
+            self.bytes.extend_from_slice(part);
+        }
+    }
+
+    /// Appends the lengths, and the entry of the name and value that the caller appends next.
+    fn begin(&mut self, name: usize, value: usize) {
+        self.bytes.reserve(name + value + 2 * LENGTH_BYTES_MAX);
+        push_length(name, &mut self.bytes);
+        push_length(value, &mut self.bytes);
+        let start = self.bytes.len();
+        self.entries.push(Entry {
+            name: (start as u32, name as u32),
+            value: ((start + name) as u32, value as u32),
+        });
+    }
+
+    /// All variables in order, as FastCGI sends them; `None` where some were replaced or removed.
+    pub fn pairs(&self) -> Option<&[u8]> {
+        (!self.is_edited).then_some(&self.bytes)
     }
 
     /// Replaces the value of the first of that name, in its place, or adds it at the end.
@@ -69,8 +85,9 @@ impl Variables {
     }
 
     pub fn remove(&mut self, name: &[u8]) {
-        let bytes = &self.bytes;
+        let (bytes, before) = (&self.bytes, self.entries.len());
         self.entries.retain(|entry| part(bytes, entry.name) != name);
+        self.is_edited |= self.entries.len() != before;
     }
 
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> + Clone {
@@ -96,17 +113,14 @@ impl Variables {
             .take(among)
             .position(|entry| self.part(entry.name) == name)
         {
-            Some(at) => self.entries[at].value = self.append(&[value]),
+            Some(at) => {
+                let start = self.bytes.len();
+                self.bytes.extend_from_slice(value);
+                self.entries[at].value = (start as u32, value.len() as u32);
+                self.is_edited = true;
+            }
             None => self.push(name, value),
         }
-    }
-
-    fn append(&mut self, parts: &[&[u8]]) -> (u32, u32) {
-        let start = self.bytes.len();
-        parts
-            .iter()
-            .for_each(|part| self.bytes.extend_from_slice(part));
-        (start as u32, (self.bytes.len() - start) as u32)
     }
 
     fn part(&self, span: (u32, u32)) -> &[u8] {
@@ -122,6 +136,17 @@ impl PartialEq for Variables {
 }
 
 impl Eq for Variables {}
+
+/// Bytes of the longer form of a length.
+const LENGTH_BYTES_MAX: usize = 4;
+
+/// A length as FastCGI has it (section 3.4).
+pub(crate) fn push_length(length: usize, out: &mut Vec<u8>) {
+    match length {
+        short @ 0..128 => out.push(short as u8),
+        long => out.extend_from_slice(&(long as u32 | 1 << 31).to_be_bytes()),
+    }
+}
 
 fn part(bytes: &[u8], (start, len): (u32, u32)) -> &[u8] {
     &bytes[start as usize..start as usize + len as usize]
@@ -160,6 +185,31 @@ mod tests {
         assert_eq!(text(&some), "B=2;C=;");
         some.clear();
         assert!(some.is_empty() && some.first(b"B").is_none());
+    }
+
+    #[test]
+    fn pairs_are_those_of_fastcgi_unless_something_was_replaced() {
+        let mut some = of(&[("A", "1"), ("BC", "")]);
+        some.push_parts(&[b"X_", b"_"], &[&[b'v'; 128]]);
+        let long = [&b"\x03\x80\0\0\x80X__"[..], &[b'v'; 128]].concat();
+        assert_eq!(
+            some.pairs(),
+            Some([&b"\x01\x01A1\x02\0BC"[..], &long].concat().as_slice())
+        );
+        some.set(b"D", b"2");
+        assert!(
+            some.pairs()
+                .is_some_and(|pairs| pairs.ends_with(b"\x01\x01D2"))
+        );
+        let mut replaced = some.clone();
+        replaced.set(b"A", b"2");
+        assert_eq!(replaced.pairs(), None);
+        some.remove(b"nothing");
+        assert!(some.pairs().is_some());
+        some.remove(b"A");
+        assert_eq!(some.pairs(), None);
+        some.clear();
+        assert_eq!(some.pairs(), Some(&b""[..]));
     }
 
     #[test]

@@ -2,8 +2,6 @@
 //!
 //! Called by: `lib`, which parses the arguments; the manual pages and shell completions.
 //! Caveat: names of commands and options are a contract with scripts, unit files and benchmarks.
-//! Options that this version does not support are declared, too, so that `unsupported` can refuse
-//! them by name.
 //! Out of scope: what a command does.
 
 use crate::address;
@@ -115,10 +113,10 @@ pub struct Serve {
     /// program, off, or the address of a running php-fpm: unix:PATH or HOST:PORT
     #[arg(long, value_name = "HOW", default_value = "auto")]
     pub php: String,
-    /// Apply .htaccess files (not supported by `saker serve`; use `saker run --apache`)
+    /// Apply .htaccess files; auto: where one lies in the directory or on the way to a file
     #[arg(
         long,
-        value_name = "on|off",
+        value_name = "auto|on|off",
         default_value = "auto",
         hide_possible_values = true
     )]
@@ -172,6 +170,9 @@ pub struct Check {
     /// Print diagnostics as JSON to standard output
     #[arg(long)]
     pub json: bool,
+    /// List the rules that keep responses off the route cache, and those that it asks as conditions
+    #[arg(long)]
+    pub cost: bool,
 }
 
 /// Show step by step, with file and line, what decides the response to a URL

@@ -4,12 +4,14 @@
 
 use crate::source::{ApacheInput, load_apache, load_native, settle_php};
 use crate::{
-    arguments::{Check, Input},
+    arguments::Check,
+    cost,
     exit_status::{CONFIGURATION_ERRORS, OK},
     locations,
     output::{self, cannot},
     preflight,
 };
+use saker_apache::CostLine;
 use saker_config::{Diagnostic, Diagnostics, Loaded, Model, Severity};
 use saker_serving::tls_state;
 use saker_tls::LoadProblem;
@@ -22,8 +24,8 @@ pub fn check(check: &Check) -> ExitCode {
         None => locations::configuration(check.input.config.as_deref()),
     };
     match path {
-        Ok(path) if check.json => check_json(&path, &check.input),
-        Ok(path) => check_text(&path, &check.input),
+        Ok(path) if check.json => check_json(&path, check),
+        Ok(path) => check_text(&path, check),
         Err(why) => cannot(why),
     }
 }
@@ -36,18 +38,34 @@ pub fn report(diagnostics: &Diagnostics) {
     }
 }
 
-/// Checks the file, and the certificates, keys, and log directories that it names. The text is a
-/// summary of a valid configuration.
-fn load(path: &Path, input: &Input) -> Result<(String, Diagnostics), Diagnostics> {
-    let Loaded { model, warnings } = match input.apache {
-        Some(_) => apache(path, input)?,
-        None => load_native(path)?,
+/// A configuration without errors.
+struct Checked {
+    summary: String,
+    warnings: Diagnostics,
+    /// Set if it was asked for.
+    cost: Option<Vec<CostLine>>,
+}
+
+/// Checks the file, and the certificates, keys, and log directories that it names.
+fn load(path: &Path, check: &Check) -> Result<Checked, Diagnostics> {
+    let input = &check.input;
+    let (Loaded { model, warnings }, cost) = match input.apache {
+        Some(_) => apache(path, check)?,
+        None => {
+            let loaded = load_native(path)?;
+            let cost = check.cost.then(|| cost::of_model(&loaded.model));
+            (loaded, cost)
+        }
     };
     let all = Diagnostics(warnings.into_iter().chain(of_machine(&model)).collect());
     if all.iter().any(Diagnostic::is_error) {
         Err(all)
     } else {
-        Ok((summary(model, input.apache.is_some()), all))
+        Ok(Checked {
+            summary: summary(model, input.apache.is_some()),
+            warnings: all,
+            cost,
+        })
     }
 }
 
@@ -59,20 +77,22 @@ pub fn of_machine(model: &Model) -> Vec<Diagnostic> {
 }
 
 /// Notes too: they say what Apache would have done and we do not.
-fn apache(path: &Path, input: &Input) -> Result<Loaded, Diagnostics> {
-    let loaded = load_apache(&ApacheInput {
+fn apache(path: &Path, check: &Check) -> Result<(Loaded, Option<Vec<CostLine>>), Diagnostics> {
+    let input = ApacheInput {
         file: path.to_owned(),
-        defines: input.define.clone(),
+        defines: check.input.define.clone(),
         ..ApacheInput::default()
-    });
-    let has_errors = loaded.has_errors();
-    match has_errors {
-        true => Err(Diagnostics(loaded.diagnostics)),
-        false => Ok(Loaded {
-            model: loaded.model,
-            warnings: loaded.diagnostics,
-        }),
+    };
+    let loaded = load_apache(&input);
+    if loaded.has_errors() {
+        return Err(Diagnostics(loaded.diagnostics));
     }
+    let cost = check.cost.then(|| cost::of_apache(&input, &loaded.apache));
+    let loaded = Loaded {
+        model: loaded.model,
+        warnings: loaded.diagnostics,
+    };
+    Ok((loaded, cost))
 }
 
 fn diagnostic(problem: LoadProblem) -> Diagnostic {
@@ -96,11 +116,17 @@ fn diagnostic(problem: LoadProblem) -> Diagnostic {
     diagnostic
 }
 
-fn check_text(path: &Path, input: &Input) -> ExitCode {
-    match load(path, input) {
-        Ok((summary, warnings)) => {
-            report(&warnings);
-            output::print(format!("{}: ok: {summary}\n", path.display()))
+fn check_text(path: &Path, check: &Check) -> ExitCode {
+    match load(path, check) {
+        Ok(checked) => {
+            report(&checked.warnings);
+            let cost = checked.cost.map(|lines| cost::text(&lines));
+            output::print(format!(
+                "{}{}: ok: {}\n",
+                cost.unwrap_or_default(),
+                path.display(),
+                checked.summary
+            ))
         }
         Err(diagnostics) => {
             report(&diagnostics);
@@ -118,9 +144,15 @@ fn check_text(path: &Path, input: &Input) -> ExitCode {
     }
 }
 
-fn check_json(path: &Path, input: &Input) -> ExitCode {
-    let (status, report) = match load(path, input) {
-        Ok((_, warnings)) => (OK, json_report(path, &warnings.0)),
+fn check_json(path: &Path, check: &Check) -> ExitCode {
+    let (status, report) = match load(path, check) {
+        Ok(checked) => {
+            let mut report = json_report(path, &checked.warnings.0);
+            if let Some(lines) = checked.cost {
+                report["cost"] = cost::json(&lines);
+            }
+            (OK, report)
+        }
         Err(diagnostics) => (CONFIGURATION_ERRORS, json_report(path, &diagnostics.0)),
     };
     let printed = output::print(format!("{report:#}\n"));

@@ -66,14 +66,10 @@ pub fn explain(
         );
         exchange.log.trace = Some(Vec::new());
         let response = respond::answer(&mut exchange, &services).await;
-        exchange
-            .log
-            .trace
-            .take()
-            .into_iter()
-            .flatten()
-            .for_each(&mut *sink);
-        sink(step("kept", kept(&exchange)));
+        let steps = exchange.log.trace.take().unwrap_or_default();
+        let kept = kept(&mut exchange, &steps);
+        steps.into_iter().for_each(&mut *sink);
+        sink(step("kept", kept));
         sink(step("response", render(&response)));
         Ok(())
     })
@@ -119,6 +115,7 @@ fn services(
         figures: Rc::new(NoFigures),
         counters: Arc::default(),
         cache: CacheAccess::Explain,
+        log_files: None,
     })
 }
 
@@ -217,7 +214,9 @@ fn with_listener(mut model: Model) -> Model {
     model
 }
 
-fn kept(exchange: &Exchange) -> String {
+fn kept(exchange: &mut Exchange, steps: &[TraceStep]) -> String {
+    // May add conditions, as it does for the route cache.
+    let _ = exchange.take_outcome_lines();
     match (
         &exchange.cache.cached_route,
         exchange.cache.request_dependent,
@@ -229,11 +228,31 @@ fn kept(exchange: &Exchange) -> String {
                 "in memory, by listener, host and path{tests}; dropped as soon as inotify reports a change at one of {count} places it came from"
             )
         }
-        (_, true) => {
-            "not: the outcome depends on more of the request than listener, host and path".into()
-        }
+        (_, true) => match because(steps).as_str() {
+            "" => "not: the outcome depends on more of the request than listener, host and path"
+                .into(),
+            reasons => format!("not, because of {reasons}"),
+        },
         (None, false) => "not: each request like this one is dispatched in full".into(),
     }
+}
+
+/// The lines that keep the outcome off the route cache, with their reasons.
+fn because(steps: &[TraceStep]) -> String {
+    let mut reasons: Vec<String> = Vec::new();
+    for step in steps
+        .iter()
+        .filter(|step| step.phase == TraceStep::NOT_CACHED)
+    {
+        let reason = match &step.origin {
+            Some(origin) => format!("{origin} ({})", step.text),
+            None => step.text.clone(),
+        };
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    reasons.join(", ")
 }
 
 /// The parts of the request whose tests have to come out alike.

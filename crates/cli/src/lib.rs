@@ -12,6 +12,7 @@ mod arguments;
 mod bans;
 mod cache;
 mod check;
+mod cost;
 mod daemon;
 mod dispatch_trace;
 mod documents;
@@ -27,7 +28,6 @@ mod sign_url;
 pub mod source;
 mod start;
 mod status_page;
-mod unsupported;
 mod warm;
 
 use arguments::{Cli, Command};

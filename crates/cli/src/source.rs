@@ -163,7 +163,8 @@ pub fn on_one_line(rendered: &str) -> String {
 /// Reads `saker.toml`, and lets the crates above the reader check their parts.
 pub fn load_native(path: &Path) -> Result<saker_config::Loaded, Diagnostics> {
     let loaded = saker_config::load(path)?;
-    let problems = saker_dynamic_vhosts::problems(&loaded.model.hosts);
+    let mut problems = saker_dynamic_vhosts::problems(&loaded.model.hosts);
+    problems.extend(saker_apache::native_problems(&loaded.model));
     match problems.is_empty() {
         true => Ok(loaded),
         false => Err(Diagnostics(
@@ -180,6 +181,15 @@ pub fn load_apache(input: &ApacheInput) -> Loaded {
 
 /// `keeps_places`: each section is known by its own lines, even where another one says the same.
 pub fn load_apache_keeping_places(input: &ApacheInput, keeps_places: bool) -> Loaded {
+    let (mut setup, file) = apache_setup(input);
+    setup.keeps_places = keeps_places;
+    let mut loaded = saker_apache::load(&setup, &OnDiskPrivileged);
+    loaded.model.server.state_dir = apache_state::of_configuration(&file);
+    loaded
+}
+
+/// The parameters for reading Apache's configuration, and its file.
+pub fn apache_setup(input: &ApacheInput) -> (Setup, PathBuf) {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let file = absolute(
         &input
@@ -206,7 +216,6 @@ pub fn load_apache_keeping_places(input: &ApacheInput, keeps_places: bool) -> Lo
     if let Ok(text) = saker_net::privileged::read(&folder.join("envvars")) {
         read_envvars(&text, &mut setup.environment);
     }
-    setup.keeps_places = keeps_places;
     setup.matches = |pattern, version| {
         let pattern = Pattern::compile(pattern, PatternOptions::default())
             .map_err(|error| error.to_string())?;
@@ -214,9 +223,7 @@ pub fn load_apache_keeping_places(input: &ApacheInput, keeps_places: bool) -> Lo
             .is_match(version)
             .map_err(|_| "the pattern takes too long".to_owned())
     };
-    let mut loaded = saker_apache::load(&setup, &OnDiskPrivileged);
-    loaded.model.server.state_dir = apache_state::of_configuration(&file);
-    loaded
+    (setup, file)
 }
 
 #[cfg(test)]

@@ -10,14 +10,14 @@ use crate::{
     arguments::{AccessLogArgument, ListenArgument, Run, Serve, Switch},
     locations,
     output::cannot,
-    php, unsupported,
+    php,
 };
 use clap::{Args, FromArgMatches};
 use saker_config::{
     ServeOptions,
     model::{
         AccessLogTarget, Acme, AcmeDirectory, Address, CacheOffer, CacheUse, CertificateFiles,
-        Origin, PhpUse, Workers,
+        Htaccess, Origin, PhpUse, Workers,
     },
 };
 use std::{
@@ -101,8 +101,15 @@ pub fn run(run: Run, run_server: RunServer) -> ExitCode {
     source.map_or_else(cannot, run_server)
 }
 
+fn htaccess(switch: Switch) -> Htaccess {
+    match switch {
+        Switch::Auto => Htaccess::Auto,
+        Switch::On => Htaccess::On,
+        Switch::Off => Htaccess::Off,
+    }
+}
+
 fn serve_options(serve: Serve) -> Result<ServeOptions, String> {
-    unsupported::refuse_serve(&serve)?;
     let mut directories = Vec::from_iter(serve.directory);
     let (http, https) = (
         addresses(serve.http, &mut directories),
@@ -160,6 +167,7 @@ fn serve_options(serve: Serve) -> Result<ServeOptions, String> {
         php_user,
         cache,
         cache_folder,
+        htaccess: htaccess(serve.htaccess),
         ..ServeOptions::default()
     })
 }
@@ -519,11 +527,17 @@ mod tests {
     }
 
     #[test]
-    fn what_later_versions_bring_is_refused() {
-        assert_eq!(
-            options(&["--htaccess", "on"]).unwrap_err(),
-            unsupported::HTACCESS
-        );
+    fn rules_of_htaccess_files() {
+        let scratch = TempDir::private("unit").unwrap();
+        let path = scratch.to_str().unwrap();
+        let htaccess = |said: &[&str]| {
+            let common = [path, "--state-dir", path];
+            options(&[&common[..], said].concat()).unwrap().htaccess
+        };
+        assert_eq!(htaccess(&[]), Htaccess::Auto);
+        assert_eq!(htaccess(&["--htaccess", "auto"]), Htaccess::Auto);
+        assert_eq!(htaccess(&["--htaccess", "on"]), Htaccess::On);
+        assert_eq!(htaccess(&["--htaccess", "off"]), Htaccess::Off);
     }
 
     #[test]

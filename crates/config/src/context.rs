@@ -42,6 +42,10 @@ pub const MATCHER: Contexts = Contexts(1 << 48);
 pub const MAP: Contexts = Contexts(1 << 49);
 pub const REQUEST: Contexts = Contexts(1 << 50);
 pub const DYNAMIC_VHOSTS: Contexts = Contexts(1 << 29);
+pub const AUTH: Contexts = Contexts(1 << 48);
+
+/// Far from the others, which are numbered in a row.
+pub const UPSTREAM_FIELD: Contexts = Contexts(1 << 48);
 
 impl Contexts {
     pub const fn or(self, other: Contexts) -> Contexts {
@@ -263,6 +267,13 @@ pub const CONTEXTS: &[ContextRow] = &[
          the site's.",
     ),
     context(
+        AUTH,
+        "auth",
+        "[site.auth]",
+        "Log-in with a user name and a password. In a route: `[site.route.auth]`, whose keys \
+         override the site's.",
+    ),
+    context(
         HOTLINK,
         "hotlink",
         "[site.hotlink]",
@@ -329,5 +340,11 @@ pub const CONTEXTS: &[ContextRow] = &[
         "field",
         "{ set = \"...\", ... }",
         "An edit of a response field: exactly one of `set`, `append`, `if_absent`, `remove`.",
+    ),
+    context(
+        UPSTREAM_FIELD,
+        "upstream_field",
+        "{ set = \"...\", ... } of `upstream_headers`",
+        "An edit of a request field: exactly one of `set`, `append`, `if_absent`, `remove`.",
     ),
 ];

@@ -5,8 +5,8 @@
 
 use crate::model::{
     AccessLog, AccessLogTarget, Acme, Address, Automatic, CacheStore, CacheUse, CertificateFiles,
-    Hosts, Http3, Limits, Listener, ListenerTls, Model, Origin, Php, PhpPools, PhpProgram, PhpUse,
-    Server, ServerGuard, ServerTls, Settings, Site, SiteName, SiteTls, Workers,
+    Hosts, Htaccess, Http3, Limits, Listener, ListenerTls, Model, Origin, Php, PhpPools,
+    PhpProgram, PhpUse, Server, ServerGuard, ServerTls, Settings, Site, SiteName, SiteTls, Workers,
 };
 use std::{net::Ipv4Addr, path::PathBuf, sync::Arc};
 
@@ -37,6 +37,8 @@ pub struct ServeOptions {
     pub cache: CacheUse,
     /// Directory of the page cache; `None`: below the state directory.
     pub cache_folder: Option<PathBuf>,
+    /// Rules of `.htaccess` files.
+    pub htaccess: Htaccess,
 }
 
 impl ServeOptions {
@@ -107,6 +109,7 @@ impl Default for ServeOptions {
             php_user: None,
             cache: CacheUse::default(),
             cache_folder: None,
+            htaccess: Htaccess::Auto,
         }
     }
 }
@@ -169,6 +172,7 @@ fn site(options: ServeOptions) -> Site {
     settings.files.listing = options.listing;
     settings.php = options.php.clone();
     settings.cache = Arc::new(options.cache.clone());
+    settings.htaccess = options.htaccess;
     let log = |target| AccessLog {
         target,
         format: "combined".into(),

@@ -239,6 +239,7 @@ fn reap(receiver: &Receiver<Leaving>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use saker_testkit::wait_until;
 
     fn block_on<T>(future: impl Future<Output = T>) -> T {
         tokio::runtime::Builder::new_current_thread()
@@ -285,11 +286,7 @@ mod tests {
             let line = String::from_utf8(program.output.read().await.unwrap().unwrap()).unwrap();
             drop(program);
             for id in line.split_whitespace() {
-                let deadline = Instant::now() + Duration::from_secs(10);
-                while is_there(id) {
-                    assert!(Instant::now() < deadline, "{id} is still there");
-                    tokio::time::sleep(Duration::from_millis(20)).await;
-                }
+                wait_until("the end of the program", || !is_there(id));
             }
         });
     }

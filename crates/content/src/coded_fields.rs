@@ -17,20 +17,21 @@ pub fn may_be_coded(
     fields: &Fields,
     length: Option<u64>,
 ) -> bool {
+    // What costs least comes first: most responses leave here early.
     let fits = length
         .is_none_or(|length| (compression.min_bytes..=compression.max_bytes).contains(&length));
     let wanted = compression.errors || !status.is_error() && !(300..400).contains(&status.0);
-    let whole = wanted
+    fits && wanted
+        && !compression.codings.is_empty()
         && status != Status::PARTIAL_CONTENT
         && !status.forbids_content()
-        && !fields.has("Content-Range");
-    let free = !fields.has("Content-Encoding")
+        && fields
+            .first("Content-Type")
+            .is_some_and(|value| is_compressible(compression, value))
+        && !fields.has("Content-Range")
+        && !fields.has("Content-Encoding")
         && !DIGESTS.iter().any(|name| fields.has(name))
-        && !forbids_transformation(fields);
-    let compressible = fields
-        .first("Content-Type")
-        .is_some_and(|value| is_compressible(compression, value));
-    fits && whole && free && compressible && !compression.codings.is_empty()
+        && !forbids_transformation(fields)
 }
 
 /// True if bodies of this type are worth compressing: the built-in list and the configured one.

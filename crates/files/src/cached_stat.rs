@@ -145,10 +145,8 @@ fn write_key(
 mod tests {
     use super::*;
     use crate::scratch::Scratch;
-    use std::{
-        fs,
-        time::{Duration, Instant},
-    };
+    use saker_testkit::wait_until;
+    use std::fs;
 
     fn at(
         watcher: &Watcher,
@@ -166,14 +164,6 @@ mod tests {
             ),
             tokens,
         )
-    }
-
-    fn until(what: &str, mut holds: impl FnMut() -> bool) {
-        let start = Instant::now();
-        while !holds() {
-            assert!(start.elapsed() < Duration::from_secs(5), "{what}");
-            std::thread::sleep(Duration::from_millis(1));
-        }
     }
 
     fn kept() -> usize {
@@ -195,20 +185,20 @@ mod tests {
                 .all(|(one, other)| one.is_same(other))
         );
         fs::write(scratch.path("a/file"), "longer").unwrap();
-        until("more content is seen", || {
+        wait_until("more content is seen", || {
             at(&watcher, &scratch, "a/file")
                 .0
                 .is_ok_and(|metadata| metadata.size == 6)
         });
         fs::rename(scratch.path("a"), scratch.path("b")).unwrap();
-        until("a folder that went is missed", || {
+        wait_until("a folder that went is missed", || {
             matches!(
                 at(&watcher, &scratch, "a/file").0,
                 Err(ResolveError::NotFound)
             )
         });
         fs::rename(scratch.path("b"), scratch.path("a")).unwrap();
-        until("one that came is seen", || {
+        wait_until("one that came is seen", || {
             at(&watcher, &scratch, "a/file").0.is_ok()
         });
     }

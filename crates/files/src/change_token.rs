@@ -12,20 +12,16 @@
 //! that is not watched. `walk` watches files with several names themselves, and creates timed
 //! tokens on network file systems; a mount requires a reload.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    },
 };
 
-/// Number of counters shared by the names of a directory, so that a busy name seldom invalidates
-/// another entry.
-const BUCKETS: usize = 16;
-
-/// Number of counters: two per bucket (one for the entry, one for the entry or its content), one
-/// for anything in the directory, and one for the directory itself.
-const COUNTERS: usize = 2 * BUCKETS + 2;
-const ANY: usize = 2 * BUCKETS;
-const ITSELF: usize = ANY + 1;
+/// Number of names of a directory above which names without a token are dropped when one is added.
+const NAMES_SWEPT: usize = 32;
 
 /// Says whether a directory entry may have changed since it was looked at.
 #[derive(Clone, Debug)]
@@ -34,8 +30,10 @@ pub struct ChangeToken(Basis);
 #[derive(Clone, Debug)]
 enum Basis {
     Watched {
+        /// Keeps the watch.
         directory: Arc<WatchedDirectory>,
-        counter: u8,
+        counters: Arc<Counters>,
+        is_content: bool,
         seen: u32,
     },
     Timed {
@@ -76,10 +74,11 @@ impl ChangeToken {
     pub fn is_current(&self, now_ms: u64) -> bool {
         match &self.0 {
             Basis::Watched {
-                directory,
-                counter,
+                counters,
+                is_content,
                 seen,
-            } => directory.count(usize::from(*counter)) == *seen,
+                ..
+            } => counters.count(*is_content) == *seen,
             Basis::Timed { until_ms } => now_ms < *until_ms,
             Basis::Leased(lease) => now_ms < lease.until_ms(),
         }
@@ -91,15 +90,17 @@ impl ChangeToken {
             (
                 Basis::Watched {
                     directory: a,
-                    counter: i,
+                    counters: i,
+                    is_content: k,
                     seen: x,
                 },
                 Basis::Watched {
                     directory: b,
-                    counter: j,
+                    counters: j,
+                    is_content: l,
                     seen: y,
                 },
-            ) => Arc::ptr_eq(a, b) && (i, x) == (j, y),
+            ) => Arc::ptr_eq(a, b) && Arc::ptr_eq(i, j) && (k, x) == (l, y),
             (Basis::Timed { until_ms: a }, Basis::Timed { until_ms: b }) => a == b,
             (Basis::Leased(a), Basis::Leased(b)) => Arc::ptr_eq(&a.0, &b.0),
             _ => false,
@@ -119,62 +120,104 @@ impl ChangeToken {
 
 /// The changes to an entry that invalidate a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Concern {
+pub(crate) enum Concern<'n> {
     /// Created, removed, moved, attributes changed: enough for directories, links and absent names.
-    Entry(u8),
+    Entry(&'n [u8]),
     /// That, or written to: for files.
-    Content(u8),
+    Content(&'n [u8]),
     /// Anything in the directory: for listings.
     Any,
     /// The watched directory or file, not its content.
     Itself,
 }
 
-impl Concern {
-    pub(crate) fn entry(name: &[u8]) -> Concern {
-        Concern::Entry(bucket(name))
+/// Counters of one name: changes to the entry, and changes to the entry or its content.
+#[derive(Debug, Default)]
+struct Counters {
+    entry: AtomicU32,
+    content: AtomicU32,
+}
+
+impl Counters {
+    fn count(&self, is_content: bool) -> u32 {
+        self.of(is_content).load(Ordering::Acquire)
     }
 
-    pub(crate) fn content(name: &[u8]) -> Concern {
-        Concern::Content(bucket(name))
-    }
-
-    fn counter(self) -> u8 {
-        match self {
-            Concern::Entry(bucket) => bucket,
-            Concern::Content(bucket) => BUCKETS as u8 + bucket,
-            Concern::Any => ANY as u8,
-            Concern::Itself => ITSELF as u8,
+    fn of(&self, is_content: bool) -> &AtomicU32 {
+        if is_content {
+            &self.content
+        } else {
+            &self.entry
         }
+    }
+
+    fn touch_content(&self) {
+        self.content.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn touch(&self) {
+        self.entry.fetch_add(1, Ordering::AcqRel);
+        self.touch_content();
     }
 }
 
 /// The counters of one directory. The watcher's table holds one reference, tokens the others.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct WatchedDirectory {
-    counters: [AtomicU32; COUNTERS],
+    /// `entry`: the directory itself; `content`: anything in it.
+    own: Arc<Counters>,
+    names: Mutex<Names>,
     is_dead: AtomicBool,
 }
 
-impl WatchedDirectory {
-    pub(crate) fn new() -> Self {
-        WatchedDirectory {
-            counters: [const { AtomicU32::new(0) }; COUNTERS],
-            is_dead: AtomicBool::new(false),
+/// The names that tokens are about. Events of other names change nothing here.
+#[derive(Debug, Default)]
+struct Names {
+    counters: HashMap<Box<[u8]>, Arc<Counters>>,
+    /// Number of names at which unused ones are dropped next.
+    sweep_at: usize,
+}
+
+impl Names {
+    fn counters(&mut self, name: &[u8]) -> Arc<Counters> {
+        if let Some(known) = self.counters.get(name) {
+            return Arc::clone(known);
         }
+        // Names come from clients, too: those that nothing depends on any more make room.
+        if self.counters.len() >= self.sweep_at.max(NAMES_SWEPT) {
+            self.sweep();
+        }
+        let counters = Arc::default();
+        self.counters.insert(name.into(), Arc::clone(&counters));
+        counters
     }
 
+    /// Drops names without tokens: new references are handed out under the same lock.
+    fn sweep(&mut self) {
+        self.counters
+            .retain(|_, counters| Arc::strong_count(counters) > 1);
+        self.sweep_at = self.counters.len() * 2;
+    }
+}
+
+impl WatchedDirectory {
     /// A token as of now; `None` when the watch has ended, so that no event would ever come. Death
     /// is looked at last and announced first ([`WatchedDirectory::end`]): a token that misses it
     /// has a count from before the final touch.
-    pub(crate) fn token(self: &Arc<Self>, concern: Concern) -> Option<ChangeToken> {
-        let counter = concern.counter();
-        let seen = self.count(usize::from(counter));
+    pub(crate) fn token(self: &Arc<Self>, concern: Concern<'_>) -> Option<ChangeToken> {
+        let (counters, is_content) = match concern {
+            Concern::Entry(name) => (self.names().counters(name), false),
+            Concern::Content(name) => (self.names().counters(name), true),
+            Concern::Any => (Arc::clone(&self.own), true),
+            Concern::Itself => (Arc::clone(&self.own), false),
+        };
+        let seen = counters.count(is_content);
         let is_dead = self.is_dead.load(Ordering::Acquire);
         (!is_dead).then(|| {
             ChangeToken(Basis::Watched {
                 directory: Arc::clone(self),
-                counter,
+                counters,
+                is_content,
                 seen,
             })
         })
@@ -182,19 +225,28 @@ impl WatchedDirectory {
 
     /// The entry `name` came, went or got other attributes. Its content may be another's then, too.
     pub(crate) fn touch_entry(&self, name: &[u8]) {
-        self.bump(Concern::entry(name));
-        self.touch_content(name);
+        if let Some(counters) = self.names().counters.get(name) {
+            counters.touch();
+        }
+        self.own.touch_content();
     }
 
-    pub(crate) fn touch_content(&self, name: &[u8]) {
-        self.bump(Concern::content(name));
-        self.bump(Concern::Any);
+    /// The entry `name` was written to. Returns true if a token is about that, or about anything in
+    /// the directory.
+    pub(crate) fn touch_content(&self, name: &[u8]) -> bool {
+        let is_listed = Arc::strong_count(&self.own) > 1;
+        self.own.touch_content();
+        let names = self.names();
+        let counters = names.counters.get(name);
+        if let Some(counters) = counters {
+            counters.touch_content();
+        }
+        is_listed || counters.is_some_and(|counters| Arc::strong_count(counters) > 1)
     }
 
     pub(crate) fn touch_all(&self) {
-        for counter in &self.counters {
-            counter.fetch_add(1, Ordering::AcqRel);
-        }
+        self.own.touch();
+        self.names().counters.values().for_each(|one| one.touch());
     }
 
     /// No more events will come.
@@ -203,26 +255,14 @@ impl WatchedDirectory {
         self.touch_all();
     }
 
-    fn bump(&self, concern: Concern) {
-        if let Some(counter) = self.counters.get(usize::from(concern.counter())) {
-            counter.fetch_add(1, Ordering::AcqRel);
-        }
+    /// Drops the counters of names without tokens.
+    pub(crate) fn sweep(&self) {
+        self.names().sweep();
     }
 
-    fn count(&self, counter: usize) -> u32 {
-        self.counters
-            .get(counter)
-            .map_or(0, |counter| counter.load(Ordering::Acquire))
+    fn names(&self) -> MutexGuard<'_, Names> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// FNV-1a, mixed once more for the sake of short names; the upper bits of that. A collision costs a
-/// look-up, nothing more, so no secret is needed.
-fn bucket(name: &[u8]) -> u8 {
-    let hash = name.iter().fold(0x811c_9dc5_u32, |hash, byte| {
-        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
-    });
-    ((hash ^ (hash >> 15)).wrapping_mul(0x9e37_79b1) >> 28) as u8
 }
 
 #[cfg(test)]
@@ -230,7 +270,7 @@ mod tests {
     use super::*;
 
     fn tokens(directory: &Arc<WatchedDirectory>, name: &[u8]) -> [ChangeToken; 3] {
-        [Concern::entry(name), Concern::content(name), Concern::Any]
+        [Concern::Entry(name), Concern::Content(name), Concern::Any]
             .map(|concern| directory.token(concern).unwrap())
     }
 
@@ -240,25 +280,25 @@ mod tests {
 
     #[test]
     fn the_same_are_those_of_one_counter_and_one_count() {
-        let directory = Arc::new(WatchedDirectory::new());
-        let first = directory.token(Concern::entry(b"a")).unwrap();
-        assert!(first.is_same(&directory.token(Concern::entry(b"a")).unwrap()));
-        assert!(!first.is_same(&directory.token(Concern::content(b"a")).unwrap()));
+        let directory = Arc::new(WatchedDirectory::default());
+        let first = directory.token(Concern::Entry(b"a")).unwrap();
+        assert!(first.is_same(&directory.token(Concern::Entry(b"a")).unwrap()));
+        assert!(!first.is_same(&directory.token(Concern::Content(b"a")).unwrap()));
         assert!(
             !first.is_same(
-                &Arc::new(WatchedDirectory::new())
-                    .token(Concern::entry(b"a"))
+                &Arc::new(WatchedDirectory::default())
+                    .token(Concern::Entry(b"a"))
                     .unwrap()
             )
         );
         assert!(!first.is_same(&ChangeToken::until(1)));
         directory.touch_entry(b"a");
-        assert!(!first.is_same(&directory.token(Concern::entry(b"a")).unwrap()));
+        assert!(!first.is_same(&directory.token(Concern::Entry(b"a")).unwrap()));
     }
 
     #[test]
     fn each_concern_hears_what_it_must() {
-        let directory = Arc::new(WatchedDirectory::new());
+        let directory = Arc::new(WatchedDirectory::default());
         let kept = tokens(&directory, b"a");
         assert_eq!(current(&kept), [true; 3]);
         directory.touch_content(b"a");
@@ -272,33 +312,52 @@ mod tests {
     }
 
     #[test]
-    fn another_bucket_is_left_alone() {
-        let directory = Arc::new(WatchedDirectory::new());
+    fn other_names_are_left_alone() {
+        let directory = Arc::new(WatchedDirectory::default());
         let kept = tokens(&directory, b"a");
-        let other = (b'b'..=b'z')
-            .find(|other| bucket(&[*other]) != bucket(b"a"))
-            .unwrap();
-        directory.touch_entry(&[other]);
+        for number in 0..1000 {
+            directory.touch_entry(format!("file-{number}").as_bytes());
+        }
         assert_eq!(current(&kept), [true, true, false]);
+        assert_eq!(directory.names().counters.len(), 1);
     }
 
     #[test]
-    fn names_spread_over_all_buckets() {
-        for (names, expected) in [(1600, 50..200), (16, 0..6)] {
-            let mut counts = [0; BUCKETS];
-            for number in 0..names {
-                counts[usize::from(bucket(format!("image-{number}.jpg").as_bytes()))] += 1;
-            }
-            assert!(
-                counts.iter().all(|count| expected.contains(count)),
-                "{counts:?}"
-            );
+    fn writes_concern_those_with_tokens() {
+        let directory = Arc::new(WatchedDirectory::default());
+        let kept = directory.token(Concern::Content(b"a"));
+        assert!(directory.touch_content(b"a"));
+        assert!(!directory.touch_content(b"log"));
+        drop(kept);
+        assert!(!directory.touch_content(b"a"));
+        let listed = directory.token(Concern::Any);
+        assert!(directory.touch_content(b"log"));
+        drop(listed);
+        assert!(!directory.touch_content(b"log"));
+    }
+
+    #[test]
+    fn names_without_tokens_are_dropped() {
+        let directory = Arc::new(WatchedDirectory::default());
+        let kept: Vec<_> = (0..100_u8)
+            .map(|name| directory.token(Concern::Entry(&[name])).unwrap())
+            .collect();
+        for number in 0..10_000 {
+            let _ = directory.token(Concern::Entry(format!("absent-{number}").as_bytes()));
         }
+        let names = directory.names().counters.len();
+        assert!((100..=200).contains(&names), "{names}");
+        directory.touch_entry(&[7]);
+        let outdated = kept.iter().filter(|token| !token.is_current(0)).count();
+        assert_eq!(outdated, 1);
+        drop(kept);
+        directory.sweep();
+        assert_eq!(directory.names().counters.len(), 0);
     }
 
     #[test]
     fn an_ended_watch_gives_no_tokens() {
-        let directory = Arc::new(WatchedDirectory::new());
+        let directory = Arc::new(WatchedDirectory::default());
         let kept = tokens(&directory, b"a");
         directory.end();
         assert_eq!(current(&kept), [false; 3]);

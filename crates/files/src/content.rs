@@ -55,9 +55,10 @@ pub fn is_settled(metadata: &Metadata, now_realtime_ms: i64) -> bool {
 mod tests {
     use super::*;
     use crate::scratch::Scratch;
+    use saker_testkit::wait_until;
     use std::{
         fs,
-        time::{Duration, SystemTime, UNIX_EPOCH},
+        time::{SystemTime, UNIX_EPOCH},
     };
 
     fn now_ms() -> i64 {
@@ -103,8 +104,7 @@ mod tests {
         for new in ["longer content", "short", "CONTENT", ""] {
             scratch.write("some", "content");
             let (file, metadata) = open(&scratch, "some");
-            std::thread::sleep(Duration::from_millis(25));
-            assert!(is_settled(&metadata, now_ms()));
+            wait_until("a settled file", || is_settled(&metadata, now_ms()));
             fs::write(scratch.path("some"), new).unwrap();
             assert_eq!(
                 read_consistent(&file, &metadata, 100).unwrap(),

@@ -24,6 +24,7 @@ pub mod watcher;
 #[cfg(test)]
 mod scratch;
 mod walk;
+mod watch_table;
 
 pub use buffer_file::BufferFile;
 pub use buffer_files::BufferFiles;

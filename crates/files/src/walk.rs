@@ -7,11 +7,12 @@
 //! Out of scope: automounts, which a walk by O_PATH does not trigger.
 
 use crate::{
-    ChangeToken, Kind, LinkPolicy, Metadata, ResolveError, Watcher, change_token::Concern,
-    watcher::Watch,
+    ChangeToken, Kind, LinkPolicy, Metadata, ResolveError, Watcher,
+    change_token::Concern,
+    watch_table::{Interest, Watch},
 };
 use rustix::{
-    fs::{CWD, FileType, Mode, OFlags, fstat, openat, readlinkat},
+    fs::{CWD, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat},
     io::Errno,
 };
 use std::{
@@ -74,6 +75,14 @@ struct Leaf {
 struct Root {
     depth: usize,
     identity: Option<(u64, u64)>,
+}
+
+/// A directory entry, with tokens from before the look at it.
+struct Examined {
+    watch: Watch,
+    entry_token: ChangeToken,
+    content_token: ChangeToken,
+    looked: Result<(OwnedFd, Stat), Errno>,
 }
 
 enum Step {
@@ -186,15 +195,12 @@ impl<'a> Walk<'a> {
         policy: LinkPolicy,
         steps: &mut Vec<Step>,
     ) -> Result<(), ResolveError> {
-        // First the watch, then the counters, then the look: see `token` for why nothing is missed
-        // in this order.
-        let watched = self
-            .watcher
-            .watch(&self.last().fd, self.last().metadata.device);
-        let entry_token = self.watcher.token(&watched, Concern::entry(&name));
-        let content_token = self.watcher.token(&watched, Concern::content(&name));
-        let looked =
-            open_path(&self.last().fd, &name).and_then(|fd| fstat(&fd).map(|stat| (fd, stat)));
+        let Examined {
+            watch,
+            entry_token,
+            content_token,
+            looked,
+        } = self.examine(&name);
         let (fd, stat) = match looked {
             Ok(looked) => looked,
             Err(error) => {
@@ -207,7 +213,7 @@ impl<'a> Walk<'a> {
             FileType::Directory => {
                 let directory = Directory { fd, metadata };
                 self.tokens
-                    .push(self.directory_token(&watched, entry_token, &name, &directory));
+                    .push(self.directory_token(&watch, entry_token, &name, &directory));
                 self.descend(directory)
             }
             FileType::Symlink => {
@@ -215,13 +221,18 @@ impl<'a> Walk<'a> {
                 self.follow(&fd, &metadata, policy, steps)
             }
             _ => {
-                self.tokens.push(content_token);
-                let metadata = match stat.st_nlink > 1 && metadata.kind == Kind::File {
+                let hears_writes =
+                    !matches!(watch, Watch::On(_, interest) if interest < Interest::Content);
+                self.tokens.push(match hears_writes {
+                    true => content_token,
+                    false => entry_token,
+                });
+                let has_names = stat.st_nlink > 1 || !hears_writes;
+                let metadata = match has_names && metadata.kind == Kind::File {
                     true => {
                         // A write through its other names is reported to their directories, and to
                         // watchers of the file itself.
-                        self.tokens
-                            .push(self.watcher.file_token(&fd, metadata.device));
+                        self.tokens.push(self.watcher.file_token(&fd, &metadata));
                         Metadata::from(&fstat(&fd)?)
                     }
                     false => metadata,
@@ -229,6 +240,43 @@ impl<'a> Walk<'a> {
                 self.leaf = Some(Leaf { fd, name, metadata });
                 Ok(())
             }
+        }
+    }
+
+    /// First the watch, then the counters, then the look: see `token` for why nothing is missed in
+    /// this order. What the watch must report depends on what is there; where it reports less, the
+    /// look is repeated.
+    fn examine(&self, name: &[u8]) -> Examined {
+        let directory = self.last();
+        let mut interest = Interest::Existing;
+        loop {
+            let watch = self
+                .watcher
+                .watch(&directory.fd, &directory.metadata, interest);
+            let entry_token = self.watcher.token(&watch, Concern::Entry(name));
+            let content_token = self.watcher.token(&watch, Concern::Content(name));
+            let looked =
+                open_path(&directory.fd, name).and_then(|fd| fstat(&fd).map(|stat| (fd, stat)));
+            let needed = match &looked {
+                Err(_) => Interest::Absent,
+                Ok((_, stat)) => match FileType::from_raw_mode(stat.st_mode) {
+                    FileType::Directory | FileType::Symlink => Interest::Existing,
+                    _ => Interest::Content,
+                },
+            };
+            let is_enough = match &watch {
+                Watch::On(_, reported) => needed <= *reported || needed <= interest,
+                Watch::Silent | Watch::Failed => true,
+            };
+            if is_enough {
+                return Examined {
+                    watch,
+                    entry_token,
+                    content_token,
+                    looked,
+                };
+            }
+            interest = needed;
         }
     }
 
@@ -245,7 +293,9 @@ impl<'a> Walk<'a> {
         if !matches!(above, Watch::Failed) {
             return entry_token;
         }
-        let watch = self.watcher.watch(&directory.fd, directory.metadata.device);
+        let watch = self
+            .watcher
+            .watch(&directory.fd, &directory.metadata, Interest::Existing);
         let own_token = self.watcher.token(&watch, Concern::Itself);
         // First the watch, then the look, here too.
         let again = open_path(&self.last().fd, name).and_then(fstat);

@@ -10,26 +10,25 @@
 //! are trusted by a list, and others get tokens that expire after a second. Where watching fails on
 //! a listed file system (watch limit reached, no read permission, no /proc), tokens never hold, and
 //! each request looks again.
-//! Out of scope: recursion, and the kind of a change; a counter is all that is needed.
+//! Out of scope: recursion; what a watch asks for, and what an event touches (`watch_table`).
 
 use crate::{
-    change_token::{ChangeToken, Concern, WatchedDirectory},
+    Metadata,
+    change_token::{ChangeToken, Concern},
     metadata,
+    watch_table::{Interest, Watch, WatchTable},
 };
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, eventfd, poll},
-    fs::inotify::{
-        CreateFlags, Event, ReadFlags, Reader, WatchFlags, add_watch, init, remove_watch,
-    },
+    fs::inotify::{CreateFlags, ReadFlags, Reader, init},
     io::{Errno, ioctl_fionread},
     time::{ClockId, clock_gettime},
 };
 use std::{
-    collections::HashMap,
     fs::File,
     io,
     mem::MaybeUninit,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -41,22 +40,30 @@ use std::{
 /// Lifetime of a result on file systems that do not report changes.
 const TIMED_MS: u64 = 1000;
 
-/// Pause of the thread after a batch of events: a log written inside a document root wakes it 200
-/// times a second at most.
+/// Pause of the thread after a batch of events: a flood of them wakes it 200 times a second at most.
 const REST: Duration = Duration::from_millis(5);
+
+/// Minimum time between two reports of an overflow.
+const OVERFLOW_REPORT_MS: u64 = 60_000;
 
 const EVENT_BYTES: usize = 32 * 1024;
 
-/// Reason why a directory cannot be watched although its file system reports all changes.
+/// An error of the watcher. Answers stay right: what cannot be watched is looked at for each
+/// request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchError {
     /// The user's limit on inotify watches is reached (`fs.inotify.max_user_watches`).
     LimitReached,
-    /// Another error of inotify_add_watch(2), such as a directory that the server may not read.
+    /// The kernel's queue of events was full (`fs.inotify.max_queued_events`): everything cached is
+    /// looked at again.
+    QueueOverflow,
+    /// A directory cannot be watched although its file system reports all changes: another error of
+    /// inotify_add_watch(2), such as a directory that the server may not read.
     Failed(Errno),
 }
 
-/// Called when a watch cannot be added: once, and again after a watch was added in between.
+/// Called when a watch cannot be added: once, and again after a watch was added in between; and
+/// when events were lost, once a minute at most.
 pub type ReportError = fn(WatchError);
 
 /// The process's one inotify instance; cheap to clone, shared by all workers. Its thread ends with
@@ -82,6 +89,7 @@ impl Watcher {
             touches: AtomicU64::new(0),
             report,
             is_reported: AtomicBool::new(false),
+            overflow_report_ms: AtomicU64::new(0),
         });
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let (thread_shared, thread_stop) = (Arc::clone(&shared), stop.try_clone()?);
@@ -153,26 +161,27 @@ impl Watcher {
 
     /// Coarse monotonic milliseconds, the clock of timed tokens.
     pub fn now_ms(&self) -> u64 {
-        let now = clock_gettime(ClockId::MonotonicCoarse);
-        let (seconds, nanoseconds) = (
-            u64::try_from(now.tv_sec).unwrap_or(0),
-            u64::try_from(now.tv_nsec).unwrap_or(0),
-        );
-        seconds * 1000 + nanoseconds / 1_000_000
+        now_ms()
     }
 
     /// A token on everything in an open directory, for listings. To be taken before the directory
     /// is read.
     pub fn directory_token(&self, directory: &File) -> ChangeToken {
-        let device = metadata(directory).map_or(0, |metadata| metadata.device);
-        self.token(&self.watch(directory, device), Concern::Any)
+        let watch = metadata(directory).map_or(Watch::Failed, |metadata| {
+            self.watch(directory, &metadata, Interest::Content)
+        });
+        match watch {
+            // Writes in it are not reported, because there are too many.
+            Watch::On(_, interest) if interest < Interest::Content => ChangeToken::until(0),
+            watch => self.token(&watch, Concern::Any),
+        }
     }
 
     /// A token on the content of an open file by whatever name it is written to (hard links). To be
     /// taken before it is read.
-    pub fn file_token(&self, file: impl AsFd, device: u64) -> ChangeToken {
+    pub fn file_token(&self, file: impl AsFd, metadata: &Metadata) -> ChangeToken {
         let watch = self.handle.shared().map_or(Watch::Failed, |shared| {
-            shared.watch(file.as_fd(), device, file_interest())
+            shared.watch((file.as_fd(), metadata), None)
         });
         self.token(&watch, Concern::Itself)
     }
@@ -184,9 +193,7 @@ impl Watcher {
     }
 
     pub fn watched_directories(&self) -> usize {
-        self.handle
-            .shared()
-            .map_or(0, |shared| shared.lock().directories.len())
+        self.handle.shared().map_or(0, |shared| shared.lock().len())
     }
 
     /// Number of events have touched a watched directory so far (a counter for statistics).
@@ -196,17 +203,22 @@ impl Watcher {
             .map_or(0, |shared| shared.touches.load(Ordering::Relaxed))
     }
 
-    /// Watches an open directory (and the device it is on) from now on, if that can be done. Take
-    /// tokens from the result *before* looking into the directory.
-    pub(crate) fn watch(&self, directory: impl AsFd, device: u64) -> Watch {
+    /// Watches an open directory from now on, if that can be done. Take tokens from the result
+    /// *before* looking into the directory.
+    pub(crate) fn watch(
+        &self,
+        directory: impl AsFd,
+        metadata: &Metadata,
+        interest: Interest,
+    ) -> Watch {
         self.handle.shared().map_or(Watch::Failed, |shared| {
-            shared.watch(directory.as_fd(), device, interest())
+            shared.watch((directory.as_fd(), metadata), Some(interest))
         })
     }
 
-    pub(crate) fn token(&self, watch: &Watch, concern: Concern) -> ChangeToken {
+    pub(crate) fn token(&self, watch: &Watch, concern: Concern<'_>) -> ChangeToken {
         match watch {
-            Watch::On(directory) => directory
+            Watch::On(directory, _) => directory
                 .token(concern)
                 .unwrap_or_else(|| ChangeToken::until(0)),
             Watch::Silent => ChangeToken::until(self.now_ms() + TIMED_MS),
@@ -215,14 +227,13 @@ impl Watcher {
     }
 }
 
-/// Result of an attempt to watch.
-#[derive(Debug)]
-pub(crate) enum Watch {
-    On(Arc<WatchedDirectory>),
-    /// Its file system does not tell of all changes.
-    Silent,
-    /// Its file system would report all changes, but the watch failed.
-    Failed,
+fn now_ms() -> u64 {
+    let now = clock_gettime(ClockId::MonotonicCoarse);
+    let (seconds, nanoseconds) = (
+        u64::try_from(now.tv_sec).unwrap_or(0),
+        u64::try_from(now.tv_nsec).unwrap_or(0),
+    );
+    seconds * 1000 + nanoseconds / 1_000_000
 }
 
 /// Ends the thread when the last watcher goes.
@@ -254,28 +265,17 @@ struct Shared {
     queue: Mutex<Box<[MaybeUninit<u8>]>>,
     /// There may be events that have been read and not applied.
     is_applying: AtomicBool,
-    table: Mutex<Table>,
+    table: Mutex<WatchTable>,
     touches: AtomicU64,
     report: ReportError,
     /// The last attempt to add a watch failed, which has been reported.
     is_reported: AtomicBool,
-}
-
-#[derive(Debug, Default)]
-struct Table {
-    /// Directories by watch descriptor. The kernel returns the same descriptor for the same inode,
-    /// and doesn't reuse one before 2^31 others.
-    directories: HashMap<i32, Arc<WatchedDirectory>>,
-    /// Devices of file systems that can't be watched, so that a network file system isn't asked
-    /// again and again. A device number that is reused by a better file system later only costs its
-    /// watches.
-    unwatchable_devices: Vec<u64>,
-    /// The thread has ended: no event will ever be read.
-    is_abandoned: bool,
+    /// Time from which an overflow is reported.
+    overflow_report_ms: AtomicU64,
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, WatchTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -302,7 +302,13 @@ impl Shared {
         let mut reader = Reader::new(&self.inotify, buffer);
         loop {
             match reader.next() {
-                Ok(event) => self.apply(&event),
+                Ok(event) => {
+                    self.touches.fetch_add(1, Ordering::Relaxed);
+                    self.lock().apply(&self.inotify, &event, now_ms());
+                    if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
+                        self.report_overflow();
+                    }
+                }
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error),
@@ -310,29 +316,22 @@ impl Shared {
         }
     }
 
-    fn watch(&self, opened: BorrowedFd<'_>, device: u64, interest: WatchFlags) -> Watch {
-        if !self.is_watchable(opened, device) {
-            return Watch::Silent;
-        }
-        let path = format!("/proc/self/fd/{}", opened.as_raw_fd());
-        // The table stays locked during the call, so that no reader can meet an event of a watch
-        // that isn't in it yet, and `sweep` can't remove the one that is being handed out.
+    /// The table stays locked during the system call, so that no reader can meet an event of a
+    /// watch that isn't in it yet, and `sweep` can't remove the one that is being handed out.
+    fn watch(&self, opened: (BorrowedFd<'_>, &Metadata), interest: Option<Interest>) -> Watch {
         let mut table = self.lock();
-        if table.is_abandoned {
-            return Watch::Failed;
-        }
-        match add_watch(&self.inotify, path, interest) {
-            Ok(descriptor) => {
-                self.is_reported.store(false, Ordering::Relaxed);
-                Watch::On(Arc::clone(
-                    table
-                        .directories
-                        .entry(descriptor)
-                        .or_insert_with(|| Arc::new(WatchedDirectory::new())),
-                ))
+        let before = table.len();
+        let watch = table.watch(&self.inotify, opened, interest, now_ms());
+        let is_added = table.len() > before;
+        drop(table);
+        match watch {
+            Ok(watch) => {
+                if is_added {
+                    self.is_reported.store(false, Ordering::Relaxed);
+                }
+                watch
             }
             Err(error) => {
-                drop(table);
                 if !self.is_reported.swap(true, Ordering::Relaxed) {
                     (self.report)(match error {
                         Errno::NOSPC => WatchError::LimitReached,
@@ -344,76 +343,22 @@ impl Shared {
         }
     }
 
-    fn is_watchable(&self, directory: BorrowedFd<'_>, device: u64) -> bool {
-        if self.lock().unwatchable_devices.contains(&device) {
-            return false;
+    fn report_overflow(&self) {
+        let now_ms = now_ms();
+        if now_ms >= self.overflow_report_ms.load(Ordering::Relaxed) {
+            self.overflow_report_ms
+                .store(now_ms + OVERFLOW_REPORT_MS, Ordering::Relaxed);
+            (self.report)(WatchError::QueueOverflow);
         }
-        let is_local =
-            rustix::fs::fstatfs(directory).is_ok_and(|stat| hears_all_changes(stat.f_type as u32));
-        if !is_local {
-            self.lock().unwatchable_devices.push(device);
-        }
-        is_local
     }
 
-    /// Removes directories that only the table refers to: new references are handed out under the
-    /// same lock.
     fn sweep(&self) -> usize {
-        let mut table = self.lock();
-        let before = table.directories.len();
-        table.directories.retain(|descriptor, directory| {
-            let is_used = Arc::strong_count(directory) > 1;
-            if !is_used {
-                // The kernel answers with IN_IGNORED for a descriptor that is no longer in the
-                // table; that event is skipped.
-                let _ = remove_watch(&self.inotify, *descriptor);
-            }
-            is_used
-        });
-        before - table.directories.len()
-    }
-
-    fn apply(&self, event: &Event<'_>) {
-        let events = event.events();
-        self.touches.fetch_add(1, Ordering::Relaxed);
-        let mut table = self.lock();
-        if events.contains(ReadFlags::QUEUE_OVERFLOW) {
-            table
-                .directories
-                .values()
-                .for_each(|directory| directory.touch_all());
-            return;
-        }
-        let Some(directory) = table.directories.get(&event.wd()) else {
-            return;
-        };
-        match event.file_name() {
-            _ if events.contains(ReadFlags::IGNORED) => {
-                directory.end();
-                table.directories.remove(&event.wd());
-            }
-            // Without a name it is about the directory (or file) itself: moved, deleted, unmounted,
-            // permissions changed, written to.
-            None => directory.touch_all(),
-            Some(name)
-                if events
-                    .difference(ReadFlags::MODIFY | ReadFlags::CLOSE_WRITE)
-                    .is_empty() =>
-            {
-                directory.touch_content(name.to_bytes());
-            }
-            Some(name) => directory.touch_entry(name.to_bytes()),
-        }
+        self.lock().sweep(&self.inotify, now_ms())
     }
 
     /// Invalidates all tokens from now on.
     fn abandon(&self) {
-        let mut table = self.lock();
-        table.is_abandoned = true;
-        table
-            .directories
-            .drain()
-            .for_each(|(_, directory)| directory.end());
+        self.lock().abandon();
     }
 }
 
@@ -435,60 +380,6 @@ fn listen(shared: &Shared, stop: &OwnedFd) {
         thread::sleep(REST);
     }
     shared.abandon();
-}
-
-/// Everything that changes the target of a name or its content. ONLYDIR: the descriptor is a
-/// directory, and must be nothing else. EXCL_UNLINK: a file that has lost its name is irrelevant.
-fn interest() -> WatchFlags {
-    WatchFlags::CREATE
-        | WatchFlags::DELETE
-        | WatchFlags::MOVED_FROM
-        | WatchFlags::MOVED_TO
-        | WatchFlags::MODIFY
-        | WatchFlags::CLOSE_WRITE
-        | WatchFlags::ATTRIB
-        | WatchFlags::DELETE_SELF
-        | WatchFlags::MOVE_SELF
-        | WatchFlags::ONLYDIR
-        | WatchFlags::EXCL_UNLINK
-}
-
-/// Everything that changes a file, through whichever of its names.
-fn file_interest() -> WatchFlags {
-    WatchFlags::MODIFY
-        | WatchFlags::CLOSE_WRITE
-        | WatchFlags::ATTRIB
-        | WatchFlags::DELETE_SELF
-        | WatchFlags::MOVE_SELF
-}
-
-/// File systems of which every change passes through this kernel (magic numbers of statfs(2) and
-/// linux/magic.h). Not among them: NFS, SMB, FUSE (sshfs, virtiofs), 9p, Ceph, Lustre, GFS2, OCFS2,
-/// and the kernel's own such as proc and sysfs, whose files change silently.
-fn hears_all_changes(magic: u32) -> bool {
-    const LOCAL: [u32; 20] = [
-        0x0000_ef53, // ext2, ext3, ext4
-        0x5846_5342, // XFS
-        0x9123_683e, // Btrfs
-        0x0102_1994, // tmpfs
-        0x8584_58f6, // ramfs
-        0x794c_7630, // overlayfs
-        0xf2f5_2010, // F2FS
-        0x2fc1_2fc1, // ZFS
-        0xca45_1a4e, // bcachefs
-        0x7371_7368, // SquashFS
-        0xe0f5_e1e2, // EROFS
-        0x0000_9660, // ISO 9660
-        0x1501_3346, // UDF
-        0x0000_4d44, // FAT
-        0x2011_bab0, // exFAT
-        0x7366_746e, // NTFS3
-        0x3153_464a, // JFS
-        0x5265_4973, // ReiserFS
-        0x0000_3434, // NILFS
-        0x0000_f15f, // eCryptfs
-    ];
-    LOCAL.contains(&magic)
 }
 
 #[cfg(test)]

@@ -399,7 +399,7 @@ fn settle(exchange: &mut Exchange, fields: &Fields, mtime_s: i64) -> Option<Stat
 
 fn without_content(status: Status, handed: InternalRedirect, exchange: &mut Exchange) -> Response {
     let mut response = Response::new(status);
-    handed.lay(exchange, &mut response);
+    handed.lay(&mut exchange.routing.settings, &mut response);
     response
 }
 

@@ -8,7 +8,6 @@
 
 use crate::{failure::Failure, pool::Pool};
 use saker_config::model::{Balance, Member, Sticky, Upstream};
-use saker_http::KnownField;
 use saker_net::clock;
 use saker_pipeline::Exchange;
 use std::{
@@ -253,27 +252,16 @@ fn address_bytes(address: IpAddr) -> Vec<u8> {
 /// The route in a session's name: what follows the last dot (or the separator) in the cookie, or in
 /// the path parameter.
 fn route_of(exchange: &Exchange, sticky: &Sticky) -> Option<Vec<u8>> {
-    let session = parameter(exchange.head.view().target(), sticky)
-        .or_else(|| cookie(exchange, sticky.cookie.as_bytes()))?;
+    let session = parameter(exchange.head.view().target(), sticky).or_else(|| {
+        let cookie = exchange.head.view().cookie(sticky.cookie.as_bytes());
+        cookie.map(<[u8]>::to_vec)
+    })?;
     // Without a separator the whole is the route.
     let Some(separator) = sticky.separator else {
         return Some(session);
     };
     let at = session.iter().position(|byte| *byte == separator)?;
     session.get(at + 1..).map(<[u8]>::to_vec)
-}
-
-fn cookie(exchange: &Exchange, name: &[u8]) -> Option<Vec<u8>> {
-    let head = exchange.head.view();
-    let mut pairs = head
-        .lines(KnownField::Cookie)
-        .flat_map(|line| line.split(|byte| *byte == b';'));
-    pairs.find_map(|pair| {
-        pair.trim_ascii()
-            .strip_prefix(name)?
-            .strip_prefix(b"=")
-            .map(<[u8]>::to_vec)
-    })
 }
 
 /// `;name=value` in the path, or `name=value` in the query.

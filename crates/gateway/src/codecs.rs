@@ -11,6 +11,31 @@ use saker_config::model::{Member, Protocol};
 use saker_http::Method;
 use saker_pipeline::{Exchange, UpstreamRequest, Via};
 
+/// The codec of one request. The frequent ones need no memory of their own.
+pub enum Codec {
+    Http1(Http1Dialogue),
+    FastCgi(FastCgi),
+    Other(Box<dyn Dialogue>),
+}
+
+impl Codec {
+    pub fn get(&self) -> &dyn Dialogue {
+        match self {
+            Codec::Http1(dialogue) => dialogue,
+            Codec::FastCgi(dialogue) => dialogue,
+            Codec::Other(dialogue) => &**dialogue,
+        }
+    }
+
+    pub fn get_mut(&mut self) -> &mut dyn Dialogue {
+        match self {
+            Codec::Http1(dialogue) => dialogue,
+            Codec::FastCgi(dialogue) => dialogue,
+            Codec::Other(dialogue) => &mut **dialogue,
+        }
+    }
+}
+
 /// Makes the codec for one request; not where many share a connection (HTTP/2). `target`: path and
 /// query at this member. A dialogue that has the request's head at hand appends it to `out`.
 pub fn dialogue(
@@ -19,19 +44,19 @@ pub fn dialogue(
     member: &Member,
     (request, target): (&ProgramRequest<'_>, &[u8]),
     out: &mut Vec<u8>,
-) -> Result<Box<dyn Dialogue>, Failure> {
+) -> Result<Codec, Failure> {
     let tuning = &member.tuning;
     let has_content = request.content_length != Some(0);
     Ok(match member.backend.protocol {
-        Protocol::FastCgi => Box::new(FastCgi::new(role(call), tuning.kept_max > 0)),
-        Protocol::Scgi => Box::new(Scgi::new()),
-        Protocol::Uwsgi => Box::new(Uwsgi::new(0, 0)),
-        Protocol::Lsapi => Box::new(Lsapi::new()),
-        Protocol::Ajp => Box::new(Ajp::new(
+        Protocol::FastCgi => Codec::FastCgi(FastCgi::new(role(call), tuning.kept_max > 0)),
+        Protocol::Scgi => Codec::Other(Box::new(Scgi::new())),
+        Protocol::Uwsgi => Codec::Other(Box::new(Uwsgi::new(0, 0))),
+        Protocol::Lsapi => Codec::Other(Box::new(Lsapi::new())),
+        Protocol::Ajp => Codec::Other(Box::new(Ajp::new(
             tuning.secret.as_ref().map(|secret| secret.as_bytes()),
-        )),
+        ))),
         Protocol::Http1 if exchange.head.view().method() == Method::Connect => {
-            Box::new(ConnectDialogue::default())
+            Codec::Other(Box::new(ConnectDialogue::default()))
         }
         Protocol::Http1 => {
             let upgrade = forward::upgrade(exchange, &call.manner, has_content);
@@ -41,7 +66,7 @@ pub fn dialogue(
             };
             let asks_first = asks_first(exchange, member, has_content);
             let begun = Http1Dialogue::begin(address, request, asks_first, out);
-            Box::new(begun.map_err(Failure::Refused)?)
+            Codec::Http1(begun.map_err(Failure::Refused)?)
         }
         Protocol::Http2 => return Err(Failure::Unspoken),
     })

@@ -6,6 +6,7 @@
 //! why; and what was promised (Content-Length) is counted for all protocols alike.
 
 use crate::{
+    codecs::Codec,
     exchange_context::{ExchangeContext, IdleLimit, TURN_BYTES_MAX, UpstreamEvent},
     failure::Failure,
     hints::Hints,
@@ -15,7 +16,7 @@ use crate::{
     transport::Transport,
     tunnel::ProgramTunnel,
 };
-use saker_cgi::{Broken, Dialogue, Event, Fault, ProgramRequest};
+use saker_cgi::{Broken, Event, Fault, ProgramRequest};
 use saker_http::Method;
 use saker_pipeline::{Chunk, NoBody, RequestBody, RequestLogContext};
 use std::{
@@ -61,7 +62,7 @@ impl Terms {
 pub struct ConnectionExchange {
     connection: Option<Connection>,
     kept_max: usize,
-    dialogue: Box<dyn Dialogue>,
+    dialogue: Codec,
     out: Vec<u8>,
     sent: usize,
     /// Content that is sent from where it lies, behind `out`, and what goes behind it.
@@ -90,12 +91,12 @@ impl ConnectionExchange {
     pub fn begin(
         connection: Connection,
         terms: Terms,
-        (mut dialogue, mut out): (Box<dyn Dialogue>, Vec<u8>),
+        (mut dialogue, mut out): (Codec, Vec<u8>),
         request: &ProgramRequest<'_>,
         content: Box<dyn RequestBody>,
         context: &ExchangeContext,
     ) -> Result<ConnectionExchange, (Failure, Box<dyn RequestBody>)> {
-        if let Err(refused) = dialogue.begin(request, &mut out) {
+        if let Err(refused) = dialogue.get_mut().begin(request, &mut out) {
             return Err((Failure::Refused(refused), content));
         }
         Ok(ConnectionExchange {
@@ -211,7 +212,7 @@ impl ConnectionExchange {
         // Also where nothing is left of the input: the end may follow from what came before.
         loop {
             let from = self.input.used();
-            let (used, event) = self.dialogue.receive(self.input.unused())?;
+            let (used, event) = self.dialogue.get_mut().receive(self.input.unused())?;
             self.input.advance(used);
             match event {
                 Some(event) => {
@@ -243,7 +244,7 @@ impl ConnectionExchange {
             Event::Switched(head) => Some(UpstreamEvent::Switched(head)),
             Event::End { stays } => Some(self.end(stays)?),
             Event::Asks(_) if self.is_end_told => {
-                self.dialogue.end(&mut self.out);
+                self.dialogue.get_mut().end(&mut self.out);
                 None
             }
             Event::Interim(head) => {
@@ -367,7 +368,7 @@ impl ConnectionExchange {
     /// Puts content behind what is to be sent.
     fn fill(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
         while self.in_place.is_none() && self.out.len() - self.sent < OUT_BYTES_MAX {
-            let most = self.dialogue.content_max();
+            let most = self.dialogue.get().content_max();
             if most == 0 {
                 return Ok(());
             }
@@ -385,8 +386,8 @@ impl ConnectionExchange {
                     content
                         .trailers()
                         .into_iter()
-                        .for_each(|fields| self.dialogue.trailers(fields));
-                    self.dialogue.end(&mut self.out);
+                        .for_each(|fields| self.dialogue.get_mut().trailers(fields));
+                    self.dialogue.get_mut().end(&mut self.out);
                     self.is_end_told = true;
                     self.content = None;
                 }
@@ -412,12 +413,13 @@ impl ConnectionExchange {
                 .and_then(Connection::transport)
                 .is_some_and(|transport| transport.sends_in_place());
         let framed = goes_in_place
-            .then(|| self.dialogue.frame(now, &mut self.out))
+            .then(|| self.dialogue.get_mut().frame(now, &mut self.out))
             .flatten();
         match framed {
             Some(behind) => self.in_place = Some((chunk.slice(0..now), behind)),
             None => self
                 .dialogue
+                .get_mut()
                 .content(chunk.bytes().get(..now).unwrap_or_default(), &mut self.out),
         }
         self.untold = (now < chunk.len()).then(|| chunk.slice(now..chunk.len()));
@@ -442,7 +444,7 @@ impl ConnectionExchange {
 
     /// The connection has ended. What ends with it, ends well.
     fn closed(&mut self, error: Option<io::Error>) -> Result<UpstreamEvent, Failure> {
-        match self.dialogue.closed() {
+        match self.dialogue.get_mut().closed() {
             Ok(Some(event)) => match self.event(event, self.input.used())? {
                 Some(said) => Ok(said),
                 None => Err(Broken::from(Fault::Cut).into()),

@@ -6,6 +6,7 @@
 //! `Remote-User`.
 //! Out of scope: fields that this server sets (`forward`), and those of a connection.
 
+use crate::upstream_fields;
 use saker_config::model::{Protocol, Underscores};
 use saker_http::{
     HeadView, RequestHead,
@@ -13,9 +14,18 @@ use saker_http::{
 };
 use saker_pipeline::{Exchange, UpstreamRequest};
 
-/// The head as it is told to `protocol` (`None`: a program that is started); `None`: as it came,
-/// which costs nothing.
+/// The head as it is told to `protocol` (`None`: a program that is started), with the edits of the
+/// settings; `None`: as it came, which costs nothing.
 pub fn told(
+    exchange: &Exchange,
+    call: &UpstreamRequest,
+    protocol: Option<Protocol>,
+) -> Option<RequestHead> {
+    upstream_fields::edited(exchange, allowed(exchange, call, protocol))
+}
+
+/// The head without the fields that may not be told; `None`: all may.
+fn allowed(
     exchange: &Exchange,
     call: &UpstreamRequest,
     protocol: Option<Protocol>,

@@ -1,9 +1,10 @@
 //! What goes from one connection to another, and what stays.
 
+use crate::upstream_fields;
 use saker_config::model::{BackendAddress, Member};
 use saker_http::{HeadView, KnownField, Version, field_name::is_alike};
 use saker_http1::client::NameLengths;
-use saker_pipeline::{Exchange, ProxyOptions, UpstreamRequest, Via};
+use saker_pipeline::{Exchange, Forwarding, ProxyOptions, UpstreamRequest, Via, template};
 use std::borrow::Cow;
 
 /// A field line that we say.
@@ -27,33 +28,38 @@ pub struct Address<'a> {
 impl Address<'_> {
     /// Returns the client's fields and ours; framing, Host and Connection are up to each protocol.
     pub fn fields<'a>(&'a self, head: HeadView<'a>) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        let is_left_out = self.left_out(head);
+        let own = self.own().map(|(name, value)| (name.as_bytes(), value));
         head.fields()
-            .filter(move |(name, _)| !self.is_left_out(head, name))
-            .chain(self.own())
+            .filter(move |(name, _)| !is_left_out(name))
+            .chain(own)
     }
 
     /// Lines that are ours to say.
-    pub fn own(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.lines
-            .iter()
-            .map(|line| (line.name.as_bytes(), &*line.value))
+    pub fn own(&self) -> impl Iterator<Item = (&'static str, &[u8])> {
+        self.lines.iter().map(|line| (line.name, &*line.value))
     }
 
-    /// True if the client's field is not passed on.
-    pub fn is_left_out(&self, head: HeadView<'_>, name: &[u8]) -> bool {
-        let is_ours = |line: &Line<'_>| is_alike(line.name.as_bytes(), name);
-        is_of_connection(name, &[])
-            || nominated(head).any(|option| option.eq_ignore_ascii_case(name))
-            || self.lines.iter().any(is_ours)
-            || self.blocks_via && name.eq_ignore_ascii_case(b"via")
+    /// Returns a test that is true for names of fields of the client's that are not passed on.
+    pub fn left_out<'a>(&'a self, head: HeadView<'a>) -> impl Fn(&[u8]) -> bool + 'a {
+        let nominates = nominates(head);
+        move |name| {
+            let is_ours = |line: &Line<'_>| is_alike(line.name.as_bytes(), name);
+            is_of_connection(name, &[])
+                || nominates && nominated(head).any(|option| option.eq_ignore_ascii_case(name))
+                || self.lines.iter().any(is_ours)
+                || self.blocks_via && name.eq_ignore_ascii_case(b"via")
+        }
     }
 
-    /// Lengths of the names that [`Address::is_left_out`] is true for.
+    /// Lengths of the names that [`Address::left_out`] is true for.
     pub fn lengths_left_out(&self, head: HeadView<'_>) -> NameLengths {
         let mut lengths = OF_CONNECTION;
         let names = self.lines.iter().map(|line| line.name.len());
         names.for_each(|length| lengths.insert(length));
-        nominated(head).for_each(|option| lengths.insert(option.len()));
+        if nominates(head) {
+            nominated(head).for_each(|option| lengths.insert(option.len()));
+        }
         if self.blocks_via {
             lengths.insert(b"via".len());
         }
@@ -68,8 +74,18 @@ fn nominated(head: HeadView<'_>) -> impl Iterator<Item = &[u8]> {
         .map(<[u8]>::trim_ascii)
 }
 
+/// False if the options of Connection name no fields: for almost all requests.
+fn nominates(head: HeadView<'_>) -> bool {
+    head.has(KnownField::Connection) && nominated(head).any(names_field)
+}
+
+/// True for an option of Connection that is the name of a field, which is then of the connection.
+pub fn names_field(option: &[u8]) -> bool {
+    !matches!(option, b"" | b"close" | b"keep-alive" | b"Keep-Alive")
+}
+
 /// Lengths of the names that are always of the connection.
-const OF_CONNECTION: NameLengths = NameLengths::of(&[2, 7, 10, 16, 17]);
+const OF_CONNECTION: NameLengths = NameLengths::of(&[2, 5, 7, 10, 16, 17]);
 
 /// RFC 9110 section 7.6.1, and what older servers send: fields that are for the next hop only.
 /// `nominated`: options of Connection.
@@ -78,6 +94,8 @@ pub fn is_of_connection(name: &[u8], nominated: &[&[u8]]) -> bool {
     // don't.
     let known: &[&[u8]] = match name.len() {
         2 => &[b"te"],
+        // Reserved, and no field (RFC 9110 section 18.4).
+        5 => &[b"close"],
         7 => &[b"trailer", b"upgrade"],
         10 => &[b"connection", b"keep-alive"],
         16 => &[b"proxy-connection"],
@@ -90,15 +108,39 @@ pub fn is_of_connection(name: &[u8], nominated: &[&[u8]]) -> bool {
             .any(|option| option.trim_ascii().eq_ignore_ascii_case(name))
 }
 
+/// False if the name is none of those that [`lines`] adds to. Lengths and first letters tell.
+fn may_be_of_proxy(name: &[u8]) -> bool {
+    match name {
+        [b'x' | b'X', ..] => matches!(name.len(), 15 | 16 | 18),
+        [b'v' | b'V', ..] => name.len() == 3,
+        _ => false,
+    }
+}
+
 /// Returns the forwarding fields: the request's target and the client (mod_proxy's
 /// ProxyAddHeaders), appended to those of earlier proxies.
 pub fn lines<'a>(exchange: &'a Exchange, call: &'a UpstreamRequest) -> Vec<Line<'a>> {
     let (mut lines, manner) = (Vec::with_capacity(4), &*call.manner);
     let head = exchange.head.view();
+    // Most requests come from clients: none of these is there.
+    let is_forwarded = head.fields().any(|(name, _)| may_be_of_proxy(name));
+    if manner.adds_forwarded {
+        let is_first = !is_forwarded || head.first("x-forwarded-for").is_none();
+        lines.push(Line {
+            name: "X-Forwarded-For",
+            value: match is_first && exchange.client.forwarding != Forwarding::Proxied {
+                true => Cow::Borrowed(exchange.client.text().as_bytes()),
+                false => Cow::Owned(template::forwarded_for(exchange)),
+            },
+        });
+    }
+    // What a client says about itself is not passed on as if a proxy had said it.
+    let is_direct = exchange.client.forwarding == Forwarding::Direct;
     let mut list = |name: &'static str, value: Cow<'a, [u8]>| {
-        let value = match head.first(name) {
-            None => value,
-            Some(_) => {
+        let is_listed = is_forwarded && (!is_direct || name == "Via");
+        let value = match is_listed && head.first(name).is_some() {
+            false => value,
+            true => {
                 let before: Vec<&[u8]> = head.all(name).collect();
                 Cow::Owned([before.join(&b", "[..]).as_slice(), b", ", &value].concat())
             }
@@ -106,10 +148,6 @@ pub fn lines<'a>(exchange: &'a Exchange, call: &'a UpstreamRequest) -> Vec<Line<
         lines.push(Line { name, value });
     };
     if manner.adds_forwarded {
-        list(
-            "X-Forwarded-For",
-            Cow::Borrowed(exchange.client.text().as_bytes()),
-        );
         if let Some(host) = head.known(KnownField::Host) {
             list("X-Forwarded-Host", Cow::Borrowed(host));
         }
@@ -132,6 +170,16 @@ pub fn lines<'a>(exchange: &'a Exchange, call: &'a UpstreamRequest) -> Vec<Line<
             name: "X-Forwarded-Proto",
             value: Cow::Borrowed(scheme),
         });
+    }
+    if !call.names.public_prefix.is_empty() {
+        lines.push(Line {
+            name: "X-Forwarded-Prefix",
+            value: Cow::Borrowed(call.names.public_prefix.as_bytes()),
+        });
+    }
+    let edits = &exchange.routing.settings.upstream_fields;
+    if !edits.is_empty() {
+        lines.retain(|line| !edits.iter().any(|edit| edit.decides(line.name.as_bytes())));
     }
     lines
 }
@@ -197,6 +245,9 @@ pub fn host<'a>(
     member: &'a Member,
     manner: &ProxyOptions,
 ) -> Cow<'a, [u8]> {
+    if let Some(own) = upstream_fields::host(exchange) {
+        return Cow::Owned(own);
+    }
     let received = exchange
         .head
         .view()

@@ -10,6 +10,7 @@ use crate::{
     answer,
     balancer::Group,
     cgi,
+    codecs::Codec,
     connection_exchange::{ConnectionExchange, Terms},
     exchange_context::{ExchangeContext, READ_BYTES_MAX, UpstreamEvent},
     failure::Failure,
@@ -18,6 +19,7 @@ use crate::{
     native,
     pool::{Connection, Pool},
     programs::Programs,
+    public_urls,
     script_log_tee::{ScriptLogTee, Transcript},
     spool::{self, Bounds, Pump, ReadAhead, RelayedBody, Room},
     transport::Transport,
@@ -37,7 +39,7 @@ use saker_net::{
 use saker_pipeline::{
     Body, BodyError, BodyStream, Chunk, Exchange, Forwarder, Handled, InternalRedirect,
     LocalFuture, NoBody, ProcessManner, Response, Script, UpstreamGate, UpstreamPermit,
-    UpstreamRequest, UpstreamTarget, script_log::ScriptLog,
+    UpstreamRequest, UpstreamTarget, script_log::ScriptLog, template,
 };
 use saker_telemetry::{error_log, message};
 use std::{
@@ -184,9 +186,7 @@ impl Gateway {
             let status = failure.status_of_program();
             if let Some((log, transcript)) = &transcript {
                 log.failed(
-                    exchange,
-                    status,
-                    &script.filename,
+                    &exchange.failed_script(status, &script.filename),
                     &transcript.borrow().overheard(&failure),
                 );
             }
@@ -238,7 +238,7 @@ impl Gateway {
         let begun = ConnectionExchange::begin(
             connection,
             terms,
-            (dialogue, self.context.out_buffer()),
+            (Codec::Other(dialogue), self.context.out_buffer()),
             &request,
             content,
             &self.context,
@@ -275,7 +275,13 @@ impl Gateway {
         let told = field_names::told(exchange, call, None);
         let head = told.as_ref().unwrap_or(&exchange.head).view();
         let mut variables = self.variables.borrow_mut();
-        variables::fill(exchange, head, script, content_length, &mut variables);
+        variables::fill(
+            exchange,
+            (head, true),
+            script,
+            content_length,
+            &mut variables,
+        );
         let has_content = content_length != Some(0);
         cgi::plan(exchange, script, manner, &variables, has_content)
     }
@@ -305,6 +311,7 @@ impl Gateway {
             is_unbuffered,
             rate,
         } = steering(&mut head, call);
+        public_urls::rewrite(&mut head.fields, exchange, call);
         if let Some(order) = order {
             upstream.drain().await;
             return self.hand_over(exchange, call, head, order, rate);
@@ -333,7 +340,7 @@ impl Gateway {
                 rate,
                 ..InternalRedirect::default()
             };
-            handed.lay(exchange, &mut response);
+            handed.lay(&mut exchange.routing.settings, &mut response);
         }
         let is_unbuffered = is_unbuffered.unwrap_or(call.manner.is_unbuffered);
         let bounds = if is_unbuffered { UNBUFFERED } else { bounds };
@@ -400,7 +407,7 @@ impl Gateway {
                 .view()
                 .known(KnownField::ContentLength)
                 .and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
-            variables::fill(exchange, head, script, said, &mut variables);
+            variables::fill(exchange, (head, true), script, said, &mut variables);
             variables
                 .iter()
                 .for_each(|(name, value)| exchange.environment.set(name, value));
@@ -462,11 +469,14 @@ impl Forwarder for Gateway {
                 Status::NOT_FOUND,
             ))));
         }
+        if let Some(name) = exchange.routing.settings.request_id.clone() {
+            template::identify(exchange, &name);
+        }
         exchange
             .upstream
             .outlives_client
             .set(call.manner.outlives_client || is_asked_to_end(exchange));
-        match exchange.limits.upstream_gate.clone() {
+        match exchange.upstream_gate() {
             Some(gate) => Box::pin(self.pass_gate(exchange, call, gate)),
             None => Box::pin(self.carry_out(exchange, call)),
         }

@@ -5,10 +5,7 @@
 //! by `http1`.
 
 use saker_cgi::{Broken, Dialogue, Event, Fault, ProgramRequest, Refused, ResponseHead};
-use saker_http::{
-    Fields, KnownField, Method, Status,
-    fields::{frequent_name, known_value},
-};
+use saker_http::{Fields, KnownField, Method, Status};
 use saker_http1::{
     BodyFraming, CHUNK_END, ChunkLimits, ChunkedDecoder, Decoded,
     client::{
@@ -20,7 +17,7 @@ use saker_http1::{
 };
 use std::{borrow::Cow, cell::RefCell};
 
-use crate::forward::{Address, Line, is_of_connection, protocols};
+use crate::forward::{Address, Line, is_of_connection, names_field, protocols};
 
 pub struct Http1Dialogue {
     method: Method,
@@ -82,11 +79,11 @@ impl Http1Dialogue {
         let announced = head
             .lines(KnownField::Trailer)
             .filter(|_| is_chunked)
-            .map(|names| (&b"Trailer"[..], names));
+            .map(|names| ("Trailer", names));
         let upgrade = address
             .upgrade
             .as_deref()
-            .map(|protocols| (&b"Upgrade"[..], protocols));
+            .map(|protocols| ("Upgrade", protocols));
         let connection = if upgrade.is_some() {
             ClientConnection::Upgrade
         } else {
@@ -94,7 +91,7 @@ impl Http1Dialogue {
         };
         let left_out = LeftOut {
             lengths: address.lengths_left_out(head),
-            is_left_out: |name: &[u8]| address.is_left_out(head, name),
+            is_left_out: address.left_out(head),
         };
         let more = address.own().chain(announced).chain(upgrade);
         encode_forwarded_head(line, head, left_out, more, (framing, connection), out)
@@ -274,16 +271,14 @@ impl Dialogue for Http1Dialogue {
     }
 }
 
+/// Fields that go on to the client, without those of the connection.
 fn head_of(view: ResponseView<'_>, length: Option<u64>) -> ResponseHead {
-    let nominated: Vec<&[u8]> = match view.has_connection() {
-        true => view
-            .all("connection")
-            .flat_map(|value| value.split(|byte| *byte == b','))
-            .collect(),
-        false => Vec::new(),
-    };
+    let nominated = || view.all("connection").flat_map(protocols);
+    let nominates = view.has_connection() && nominated().any(names_field);
+    let is_nominated =
+        |name: &[u8]| nominates && nominated().any(|option| option.eq_ignore_ascii_case(name));
     let is_switch = view.status() == Status::SWITCHING_PROTOCOLS;
-    let mut fields = Fields::with_capacity(view.field_count() + 2);
+    let mut fields = Fields::with_capacity(view.field_count() + 2, view.value_bytes());
     for (name, value) in view.fields() {
         let is_kept = match name.len() {
             7 if is_switch => name.eq_ignore_ascii_case(b"upgrade"),
@@ -291,15 +286,11 @@ fn head_of(view: ResponseView<'_>, length: Option<u64>) -> ResponseHead {
             14 if name.eq_ignore_ascii_case(b"content-length") => continue,
             _ => false,
         };
-        if !is_kept && is_of_connection(name, &nominated) {
+        if !is_kept && (is_of_connection(name, &[]) || is_nominated(name)) {
             continue;
         }
         // httparse lets tokens through alone, which are ASCII.
-        let name = match frequent_name(name) {
-            Some(known) => Cow::Borrowed(known),
-            None => Cow::Owned(String::from_utf8_lossy(name).into_owned()),
-        };
-        fields.append(name, known_value(value));
+        fields.append_copy(std::str::from_utf8(name).unwrap_or_default(), value);
     }
     ResponseHead {
         status: view.status(),

@@ -36,6 +36,7 @@ mod native;
 mod ping;
 mod pool;
 mod programs;
+mod public_urls;
 mod queue;
 mod request_buffering;
 mod resolver;
@@ -47,6 +48,8 @@ mod transport;
 mod tunnel;
 mod unanswered;
 mod upstream_exchange;
+mod upstream_fields;
+mod upstream_path;
 mod variables;
 
 pub use authorize::ForwardAuth;

@@ -1,18 +1,18 @@
 //! Calls that routes of our own configuration ask for (`proxy`).
 //!
-//! Difficulty: which path the server sees. Where its URL has none, the one that the client sent,
-//! byte for byte; where it has one, that takes the place of what the route's pattern stands for,
-//! and the rest, decoded for matching, is encoded again.
+//! Out of scope: which path the server sees (`upstream_path`).
 
+use crate::upstream_path;
 use foldhash::fast::RandomState;
-use saker_config::model::{Action, PathPattern, Protocol, Proxy, Route, Upstream};
-use saker_http::{escape, target::Target, target::split};
+use saker_config::model::{Action, PathPattern, Protocol, Proxy, Upstream};
+use saker_http::escape;
 use saker_net::clock;
 use saker_pipeline::{
-    CallNames, Exchange, ProxyOptions, Script, Trust, UpstreamRequest, UpstreamTarget,
+    CallNames, Exchange, Mapped, ProxyOptions, Script, Trust, UpstreamRequest, UpstreamTarget,
 };
 use std::{
-    cell::RefCell, collections::HashMap, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc,
+    cell::RefCell, collections::HashMap, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path,
+    sync::Arc, time::Duration,
 };
 
 /// The options of a worker's last call, which are mostly those of the next one.
@@ -28,6 +28,10 @@ impl LastOptions {
                 && !exchange.host.is_empty()
                 && last.server_name.as_bytes() == exchange.host
                 && last.trust == trust
+                && last
+                    .terms
+                    .as_ref()
+                    .is_some_and(|terms| Arc::ptr_eq(terms, &proxy.terms))
         }) {
             return Arc::clone(same);
         }
@@ -36,6 +40,8 @@ impl LastOptions {
             tells_scheme: proxy.tells_scheme,
             server_name: server_name(exchange).into(),
             trust,
+            timeout: proxy.terms.timeout_ms.map(Duration::from_millis),
+            terms: Some(Arc::clone(&proxy.terms)),
             ..ProxyOptions::default()
         });
         Arc::clone(last.insert(options))
@@ -63,12 +69,22 @@ pub fn call(exchange: &Exchange, last_options: &LastOptions) -> Option<UpstreamR
             .internal_redirects
             .unwrap_or(speaks_to_programs),
     );
+    let paths = upstream_path::of(exchange, route, proxy);
+    let script = speaks_to_programs.then(|| {
+        let mut script = told(exchange, &proxy.upstream);
+        upstream_path::mount(&mut script, &paths.public_prefix);
+        Box::new(script)
+    });
     Some(UpstreamRequest {
         to: UpstreamTarget::Upstream(Arc::clone(&proxy.upstream)),
-        target: target(exchange, route, proxy),
-        script: speaks_to_programs.then(|| Box::new(told(exchange, &proxy.upstream))),
+        target: with_query(paths.path, exchange),
+        script,
         manner: last_options.get(exchange, proxy, trust),
-        names: CallNames::default(),
+        names: CallNames {
+            public_prefix: paths.public_prefix,
+            added_prefix: paths.added_prefix,
+            ..CallNames::default()
+        },
     })
 }
 
@@ -84,9 +100,11 @@ pub fn is_missing(exchange: &Exchange, call: &UpstreamRequest, known: &KnownScri
     let is_for_files = route.is_some_and(|route| {
         route.pattern.is_for_scripts() && matches!(route.action, Action::Proxy(_))
     });
-    let (Some(script), Some(root), true) =
-        (&call.script, &exchange.routing.site.root, is_for_files)
-    else {
+    let mapped = exchange.routing.mapped.as_ref();
+    let root = mapped
+        .map(|mapped| &*mapped.root)
+        .or(exchange.routing.site.root.as_deref());
+    let (Some(script), Some(root), true) = (&call.script, root, is_for_files) else {
         return false;
     };
     !known.was_there(&script.filename) && root.is_dir()
@@ -137,23 +155,6 @@ fn trust(exchange: &Exchange, is_trusted: bool) -> Trust {
     }
 }
 
-fn target(exchange: &Exchange, route: &Route, proxy: &Proxy) -> Vec<u8> {
-    let has_path = proxy
-        .upstream
-        .members
-        .iter()
-        .any(|member| !member.path.is_empty());
-    let target = match (has_path, as_sent(exchange)) {
-        (false, Some(path)) => path.to_vec(),
-        _ => {
-            let mut path = Vec::new();
-            escape::uri_path(rest(exchange, route, has_path), &mut path);
-            path
-        }
-    };
-    with_query(target, exchange)
-}
-
 /// Path and query as the request has them now.
 pub fn own_target(exchange: &Exchange) -> Vec<u8> {
     let mut target = Vec::new();
@@ -167,33 +168,6 @@ fn with_query(mut target: Vec<u8>, exchange: &Exchange) -> Vec<u8> {
         target.extend_from_slice(query);
     }
     target
-}
-
-/// The path of the request line, if it is still that of the exchange.
-fn as_sent(exchange: &Exchange) -> Option<&[u8]> {
-    let view = exchange.head.view();
-    match split(view.method(), view.target()) {
-        Ok(Target::Origin { path, .. })
-            if exchange.routing.redirects == exchange.routing.redirects_in_place =>
-        {
-            Some(path)
-        }
-        _ => None,
-    }
-}
-
-/// Returns the part of the path matched by a pattern's trailing star, with its slash.
-fn rest<'e>(exchange: &'e Exchange, route: &Route, is_replaced: bool) -> &'e [u8] {
-    match &route.pattern {
-        PathPattern::Prefix(prefix) if is_replaced => {
-            let before = prefix.strip_suffix('/').unwrap_or(prefix);
-            exchange
-                .path
-                .strip_prefix(before.as_bytes())
-                .unwrap_or(&exchange.path)
-        }
-        _ => &exchange.path,
-    }
 }
 
 /// Applications behind uwsgi and SCGI have no files: all of the path is theirs (PEP 3333).
@@ -214,18 +188,20 @@ pub fn told(exchange: &Exchange, upstream: &Upstream) -> Script {
 
 /// The file below the root that has the path's name.
 fn script(exchange: &Exchange) -> Script {
-    let document_root = exchange
-        .routing
-        .site
-        .root
-        .as_ref()
+    let mapped = exchange.routing.mapped.as_ref();
+    let site_root = exchange.routing.site.root.as_deref();
+    let document_root = mapped
+        .map(|mapped| &*mapped.root)
+        .or(site_root)
         .map(|root| root.as_os_str().as_bytes().to_vec())
         .unwrap_or_default();
-    let filename = [
-        document_root.strip_suffix(b"/").unwrap_or(&document_root),
-        &exchange.path,
-    ]
-    .concat();
+    let filename = mapped.map_or_else(
+        || {
+            let root = document_root.strip_suffix(b"/").unwrap_or(&document_root);
+            [root, &exchange.path].concat()
+        },
+        Mapped::filename,
+    );
     Script {
         filename,
         context_document_root: document_root.clone(),

@@ -25,7 +25,7 @@ use crate::{
 use saker_cgi::{ProgramRequest, ResponseHead, Variables, php::push_settings};
 use saker_config::model::{Member, Protocol};
 use saker_http::{HeadView, Status};
-use saker_net::clock;
+use saker_net::{clock, proxy_preface};
 use saker_pipeline::{Exchange, NoBody, RequestBody, UpstreamRequest};
 use saker_telemetry::{error_log, message};
 use std::{borrow::Cow, future::poll_fn, rc::Rc};
@@ -115,8 +115,7 @@ impl Gateway {
         // A process may end with its last request, just when this one is told: what can't be told
         // again goes to one that has just begun to listen.
         let is_fresh = is_fresh
-            || member.backend.protocol.takes_variables()
-                && !exchange.head.view().method().is_idempotent();
+            || member.backend.protocol.takes_variables() && !exchange.head.view().is_idempotent();
         let begun = match member.backend.protocol {
             Protocol::Http2 => {
                 Box::pin(self.begin_stream(exchange, call, member, pool, is_fresh, content)).await
@@ -137,8 +136,7 @@ impl Gateway {
             Err(failure) => {
                 *content = upstream.take_content();
                 let may_again = content.is_some()
-                    && upstream
-                        .may_tell_again(&failure, exchange.head.view().method().is_idempotent());
+                    && upstream.may_tell_again(&failure, exchange.head.view().is_idempotent());
                 Err((failure, may_again))
             }
         }
@@ -191,6 +189,7 @@ impl Gateway {
         is_fresh: bool,
         content: &mut Option<Box<dyn RequestBody>>,
     ) -> Result<UpstreamExchange, Failure> {
+        let is_fresh = is_fresh || member.tuning.proxy_preface.is_some();
         let connection = self.ready_connection(member, pool, is_fresh).await?;
         let given = content.take().unwrap_or_else(|| Box::new(NoBody));
         match self.begin(exchange, call, member, connection, given) {
@@ -270,6 +269,12 @@ impl Gateway {
             settings: &settings,
         };
         let mut out = self.context.out_buffer();
+        if let Some(version) = member.tuning.proxy_preface {
+            let client = &exchange.client;
+            let is_known = !client.address.ip().is_unspecified();
+            let source = is_known.then_some((client.address, client.local));
+            proxy_preface::encode(version, source, &mut out);
+        }
         let asked = (&request, &*target);
         let dialogue = match codecs::dialogue(exchange, call, member, asked, &mut out) {
             Ok(dialogue) => dialogue,
@@ -308,13 +313,16 @@ fn fill_variables(
 ) {
     match &call.script {
         Some(script) => {
+            // LSAPI passes the fields on as such, and its library makes the variables.
+            let tells_fields = member.backend.protocol != Protocol::Lsapi || script.is_adjusted;
+            let head = (head, tells_fields);
             variables::fill(exchange, head, script, content_length, variables);
             variables::finish(exchange, script, call.upstream_name(), member, variables);
         }
         // It has words for a few of them.
         None if member.backend.protocol == Protocol::Ajp => {
             let script = native::about_server(exchange);
-            variables::fill(exchange, head, &script, content_length, variables);
+            variables::fill(exchange, (head, true), &script, content_length, variables);
         }
         None => variables.clear(),
     }

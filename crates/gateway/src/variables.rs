@@ -4,14 +4,14 @@ use saker_cgi::{Facts, Level, Setting, Variables, push_meta_variables};
 use saker_config::model::Member;
 use saker_config::model::PhpValue;
 use saker_http::{HeadView, KnownField, field_name::is_alike};
-use saker_pipeline::{Exchange, Script};
+use saker_pipeline::{Exchange, Script, VariableAdjustment, template};
 use std::{ffi::OsString, io::Write, net::IpAddr, os::unix::ffi::OsStrExt, sync::OnceLock};
 
 /// Fills `variables` (used again from request to request). `head`: what is told of the request's,
-/// see [`field_names::told`](crate::field_names::told).
+/// see [`field_names::told`](crate::field_names::told). `tells_fields`: its fields become variables.
 pub fn fill(
     exchange: &Exchange,
-    head: HeadView<'_>,
+    (head, tells_fields): (HeadView<'_>, bool),
     script: &Script,
     content_length: Option<u64>,
     variables: &mut Variables,
@@ -28,6 +28,7 @@ pub fn fill(
     let local = address_text(exchange.client.local.ip().to_canonical(), &mut local);
     let facts = Facts {
         head,
+        tells_fields,
         passes_authorization: script.passes_authorization,
         passes_underscores: true,
         content_length: content_length
@@ -76,6 +77,14 @@ pub fn fill(
         .variables
         .iter()
         .for_each(|(name, value)| variables.set(name, value));
+    add_configured(exchange, variables);
+}
+
+/// The variables of `environment`, which override all others.
+fn add_configured(exchange: &Exchange, variables: &mut Variables) {
+    for (name, text) in &exchange.routing.settings.variables {
+        variables.set(name.as_bytes(), &template::value(text, exchange));
+    }
 }
 
 /// Content of known length comes without chunks, whatever the client sent.
@@ -149,13 +158,16 @@ pub fn finish(
             member.route.as_deref().unwrap_or_default().as_bytes(),
         );
     }
-    if let Some(adjust) = &script.adjust {
+    if script.is_adjusted
+        && let Some(adjustment) = exchange.extensions.get::<VariableAdjustment>()
+    {
         let told = variables
             .iter()
             .map(|(name, value)| (name.to_vec(), value.to_vec()))
             .collect();
         variables.clear();
-        adjust.0(exchange, told)
+        adjustment
+            .apply(exchange, told)
             .iter()
             .for_each(|(name, value)| variables.push(name, value));
     }

@@ -13,7 +13,7 @@ use saker_pipeline::{
     CallNames, Exchange, Handled, Handler, LocalFuture, ProcessManner, ProxyOptions, Response,
     UpstreamRequest, UpstreamTarget,
 };
-use saker_static_files::{Located, locate, names, script};
+use saker_static_files::{Located, document_root, locate, names, script};
 use std::sync::Arc;
 
 pub struct CgiFiles {
@@ -32,7 +32,7 @@ impl CgiFiles {
         let is_for_files = exchange.routing.scripts_by_name && *exchange.action() == Action::Files;
         if exchange.routing.settings.cgi.is_empty()
             || !is_for_files
-            || exchange.routing.site.root.is_none()
+            || document_root::root(exchange).is_none()
         {
             return Handled::Declined;
         }
@@ -47,11 +47,7 @@ impl CgiFiles {
 
     /// `None`: the path names no program.
     fn find(&self, exchange: &mut Exchange) -> Result<Option<Found>, Status> {
-        let relative = exchange
-            .path
-            .strip_prefix(b"/")
-            .unwrap_or(&exchange.path)
-            .to_vec();
+        let relative = document_root::relative(exchange).to_vec();
         if !exchange.routing.settings.files.hidden && names::is_hidden(&relative) {
             return Ok(None);
         }

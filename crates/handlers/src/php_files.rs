@@ -37,7 +37,7 @@ impl PhpFiles {
 
     fn answer(&self, exchange: &mut Exchange) -> Handled {
         if !exchange.routing.scripts_by_name
-            || exchange.routing.site.root.is_none()
+            || document_root::root(exchange).is_none()
             || *exchange.action() != Action::Files
         {
             return Handled::Declined;
@@ -51,11 +51,7 @@ impl PhpFiles {
 
     /// `None`: the path names no script.
     fn find(&self, exchange: &mut Exchange) -> Result<Option<Found>, Status> {
-        let relative = exchange
-            .path
-            .strip_prefix(b"/")
-            .unwrap_or(&exchange.path)
-            .to_vec();
+        let relative = document_root::relative(exchange).to_vec();
         if !exchange.routing.settings.files.hidden && names::is_hidden(&relative) {
             return Ok(None);
         }

@@ -48,6 +48,7 @@ fn answer(exchange: &mut Exchange) -> Handled {
             exchange.trace("content", Some(&route.origin), || {
                 "denied by this route".into()
             });
+            exchange.keep_answer();
             Response::new(Status::FORBIDDEN)
         }
     })

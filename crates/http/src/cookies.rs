@@ -37,8 +37,19 @@ impl<'a> Cookie<'a> {
 /// Iterates over the cookies of all given field lines, in order. Empty pieces are skipped; empty
 /// names are not.
 pub fn cookies<'a>(lines: impl Iterator<Item = &'a [u8]>) -> impl Iterator<Item = Cookie<'a>> {
-    lines
-        .flat_map(|line| line.split(|byte| *byte == b';'))
+    of_pieces(lines.flat_map(|line| line.split(|byte| *byte == b';')))
+}
+
+/// Like [`cookies`], for readers that separate by `,` as well (RFC 2965 section 3.3.4), such as
+/// mod_usertrack.
+pub fn cookies_with_commas<'a>(
+    lines: impl Iterator<Item = &'a [u8]>,
+) -> impl Iterator<Item = Cookie<'a>> {
+    of_pieces(lines.flat_map(|line| line.split(|byte| matches!(byte, b';' | b','))))
+}
+
+fn of_pieces<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> impl Iterator<Item = Cookie<'a>> {
+    pieces
         .map(<[u8]>::trim_ascii)
         .filter(|text| !text.is_empty())
         .map(Cookie::new)
@@ -91,6 +102,19 @@ mod tests {
             pairs(&["a=1", "b=2; a=3"]),
             [("a", Some("1")), ("b", Some("2")), ("a", Some("3"))]
         );
+    }
+
+    #[test]
+    fn commas_separate_where_they_are_asked_for() {
+        let line = b"a=1, b=2;c=3,d";
+        let names = |cookies: &mut dyn Iterator<Item = Cookie<'static>>| -> Vec<&[u8]> {
+            cookies.map(|cookie| cookie.name).collect()
+        };
+        assert_eq!(
+            names(&mut cookies_with_commas([&line[..]].into_iter())),
+            [b"a", b"b", b"c", b"d"]
+        );
+        assert_eq!(names(&mut cookies([&line[..]].into_iter())), [b"a", b"c"]);
     }
 
     #[test]

@@ -35,7 +35,12 @@ impl RequestHead {
     /// # Errors
     /// Returns an error if the host cannot be determined; the head is unchanged then.
     pub fn settle_host(&mut self) -> Result<(), HostError> {
-        let Some(Settled { host, target }) = settled(self.view())? else {
+        if self.is_settled {
+            return Ok(());
+        }
+        let settled = settled(self.view())?;
+        self.is_settled = true;
+        let Some(Settled { host, target }) = settled else {
             return Ok(());
         };
         if let Some(host) = host {
@@ -86,7 +91,11 @@ fn settled(view: HeadView<'_>) -> Result<Option<Settled>, HostError> {
         } => (parse_authority(authority), Some(origin_form(path, query))),
         Target::Authority(authority) => (parse_authority(authority), None),
     };
+    let is_own = effective.is_some() && effective == named;
     let host = effective.and_then(|authority| {
+        if is_own && field.is_some_and(|field| authority.is_canonical(field)) {
+            return None;
+        }
         let mut host = Vec::with_capacity(authority.host.len() + 6);
         authority.canonical_into(&mut host);
         (field != Some(host.as_slice())).then_some(host)

@@ -11,6 +11,7 @@
 use crate::{
     Method, Version,
     cookies::{Cookie, cookies},
+    method,
 };
 use std::ops::Range;
 
@@ -331,6 +332,18 @@ impl<'a> HeadView<'a> {
         self.index.method
     }
 
+    /// Returns true if the method asks for no change of state (RFC 9110 section 9.2.1).
+    pub fn is_safe(self) -> bool {
+        self.method().is_safe()
+            || self.method() == Method::Extension && method::is_safe_extension(self.method_token())
+    }
+
+    /// Returns true if the request may be repeated when a connection breaks (RFC 9110 section
+    /// 9.2.2).
+    pub fn is_idempotent(self) -> bool {
+        self.method().is_idempotent() || self.is_safe()
+    }
+
     /// The method as sent; says more than [`HeadView::method`] for extension methods.
     pub fn method_token(self) -> &'a [u8] {
         self.index.method_token.of(self.bytes)
@@ -474,6 +487,7 @@ impl<'a> HeadView<'a> {
             bytes: self.bytes.into(),
             index: self.index.clone(),
             is_edited: false,
+            is_settled: false,
         }
     }
 }
@@ -484,6 +498,8 @@ pub struct RequestHead {
     bytes: Box<[u8]>,
     index: HeadIndex,
     is_edited: bool,
+    /// The Host field is the effective host; see [`crate::effective_host`].
+    pub(crate) is_settled: bool,
 }
 
 impl RequestHead {
@@ -492,6 +508,7 @@ impl RequestHead {
             bytes,
             index,
             is_edited: false,
+            is_settled: false,
         }
     }
 
@@ -531,6 +548,7 @@ impl RequestHead {
             bytes: bytes.into(),
             index,
             is_edited: false,
+            is_settled: false,
         }
     }
 
@@ -571,6 +589,7 @@ impl RequestHead {
             bytes: bytes.into(),
             index,
             is_edited: true,
+            is_settled: false,
         }
     }
 }

@@ -39,6 +39,22 @@ impl Authority<'_> {
         }
     }
 
+    /// True if `text`, which this authority was parsed from, is its one spelling (as
+    /// [`Authority::canonical_into`] has it). False for IPv6 addresses, which are not looked at.
+    pub(crate) fn is_canonical(self, text: &[u8]) -> bool {
+        let port = text.get(self.host.len()..).unwrap_or_default();
+        let is_name = self.host.first() != Some(&b'[')
+            && !self.host.ends_with(b".")
+            && !self.host.iter().any(u8::is_ascii_uppercase);
+        let is_port = match (self.port, port) {
+            (None, []) => true,
+            // No leading zero.
+            (Some(_), [b':', first, rest @ ..]) => *first != b'0' || rest.is_empty(),
+            _ => false,
+        };
+        is_name && is_port
+    }
+
     /// The same authority for URLs of a scheme whose port is `default_port`: equal hosts, and equal
     /// ports where none is that one.
     pub fn is_same(self, other: Authority<'_>, default_port: Option<u16>) -> bool {
@@ -256,7 +272,10 @@ mod tests {
         ];
         for (text, want) in cases {
             let mut out = b"before ".to_vec();
-            parse_authority(text).unwrap().canonical_into(&mut out);
+            let authority = parse_authority(text).unwrap();
+            authority.canonical_into(&mut out);
+            let is_name = !text.starts_with(b"[");
+            assert_eq!(authority.is_canonical(text), is_name && text == want);
             assert_eq!(
                 out,
                 [b"before ", want].concat(),

@@ -17,6 +17,11 @@ pub fn by_extension(extension: &[u8]) -> Option<&'static str> {
     Some(TYPES.get(at)?.1)
 }
 
+/// Every known extension with its media type.
+pub fn by_extensions() -> impl Iterator<Item = (&'static str, &'static str)> {
+    TYPES.iter().copied()
+}
+
 /// True if a body of this type shrinks: text, scripts, XML, JSON, SVG, fonts that are not woff,
 /// wasm… Parameters are ignored.
 pub fn is_compressible(media_type: &[u8]) -> bool {

@@ -1,6 +1,16 @@
 //! Request methods (RFC 9110 section 9). Methods outside the list are `Extension`; their token
 //! stays in the request head.
 
+/// Extension methods that are safe, and therefore idempotent, by IANA's registry (RFC 3253, RFC 4918,
+/// RFC 5323, and QUERY).
+const SAFE_EXTENSIONS: [&[u8]; 4] = [b"PROPFIND", b"QUERY", b"REPORT", b"SEARCH"];
+
+/// Returns true for an extension method that is known to ask for no change of state. Unknown
+/// methods may change anything.
+pub fn is_safe_extension(token: &[u8]) -> bool {
+    SAFE_EXTENSIONS.contains(&token)
+}
+
 /// A request method. Methods are case-sensitive (RFC 9110 section 9.1): `get` is an extension
 /// method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,6 +61,22 @@ impl Method {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn safe_extensions() {
+        for (token, expected) in [
+            (&b"PROPFIND"[..], true),
+            (b"REPORT", true),
+            (b"SEARCH", true),
+            (b"QUERY", true),
+            (b"propfind", false),
+            (b"PROPPATCH", false),
+            (b"MKCOL", false),
+            (b"", false),
+        ] {
+            assert_eq!(is_safe_extension(token), expected);
+        }
+    }
 
     /// Safe and idempotent as in the table of RFC 9110 section 9.3 (PATCH: RFC 5789 section 2).
     #[test]

@@ -78,6 +78,41 @@ pub fn normalise_with(raw: &[u8], slashes: Slashes, out: &mut Vec<u8>) -> Result
     Ok(())
 }
 
+/// Returns the rest of a raw path behind `prefix`, the beginning of a normalized path; `None` if the
+/// raw path does not begin with it. As in [`normalise`], escapes are decoded and slashes merged, but
+/// dot segments are not removed, and `%2F` is not a slash.
+pub fn strip_raw_prefix<'r>(raw: &'r [u8], prefix: &[u8]) -> Option<&'r [u8]> {
+    let mut rest = raw;
+    for wanted in prefix {
+        let (byte, after) = rest.split_first()?;
+        rest = match (wanted, byte) {
+            (b'/', b'/') => {
+                let end = after.iter().position(|byte| *byte != b'/');
+                after.get(end.unwrap_or(after.len())..)?
+            }
+            (b'/', _) => return None,
+            (_, b'%') => {
+                let decoded = escaped(after.first(), after.get(1)).ok()?;
+                after.get(2..).filter(|_| decoded == *wanted)?
+            }
+            _ => Some(after).filter(|_| byte == wanted)?,
+        };
+    }
+    Some(rest)
+}
+
+/// Returns true if a segment of the path is `.` or `..`, however it is written, where `%2F` separates
+/// segments, too, or if the path cannot be decoded. With `%2F` in the path, such segments mean one
+/// thing to a server that decodes it and another to one that does not.
+pub fn has_dot_segments(raw: &[u8]) -> bool {
+    let Ok(decoded) = decode_whole(raw, EncodedSlashes::Decode) else {
+        return true;
+    };
+    decoded
+        .split(|byte| *byte == b'/')
+        .any(|segment| matches!(segment, b"." | b".."))
+}
+
 fn decode_whole(raw: &[u8], encoded: EncodedSlashes) -> Result<Vec<u8>, PathError> {
     let mut decoded = Vec::with_capacity(raw.len());
     let mut bytes = raw.iter();

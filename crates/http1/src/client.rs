@@ -95,14 +95,14 @@ pub struct LeftOut<F> {
     pub is_left_out: F,
 }
 
-/// Appends a request head made of one that was received, less some of its fields, and `more` behind
-/// them; otherwise like [`encode_request_head`]. Lines that stand in the received head as they
-/// would be written are copied as they are, neighbors in one piece.
+/// Appends a request head made of one that was received, less some of its fields, and all of `more`
+/// behind them; otherwise like [`encode_request_head`]. Lines that stand in the received head as
+/// they would be written are copied as they are, neighbors in one piece.
 pub fn encode_forwarded_head<'a>(
     line: RequestLine<'_>,
     head: HeadView<'_>,
     left_out: LeftOut<impl Fn(&[u8]) -> bool>,
-    more: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+    more: impl IntoIterator<Item = (&'static str, &'a [u8])>,
     (framing, connection): (BodyFraming, ClientConnection),
     out: &mut Vec<u8>,
 ) -> Result<(), UnsendableRequest> {
@@ -130,7 +130,9 @@ pub fn encode_forwarded_head<'a>(
         }
     }
     out.extend_from_slice(&head.bytes()[run]);
-    append_fields(more, connection, out);
+    for (name, value) in more {
+        append_field(name, value, out);
+    }
     append_end(framing, connection, out);
     Ok(())
 }
@@ -298,6 +300,12 @@ impl<'a> ResponseView<'a> {
 
     pub fn field_count(self) -> usize {
         self.index.fields.len()
+    }
+
+    /// Bytes of all values together.
+    pub fn value_bytes(self) -> usize {
+        let lengths = self.index.fields.iter().map(|field| field.value.len);
+        lengths.sum::<u32>() as usize
     }
 
     /// True if there is a Connection line.

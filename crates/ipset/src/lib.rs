@@ -8,6 +8,7 @@
 mod bans;
 mod block;
 mod client_network;
+pub mod forwarded;
 mod geo;
 mod list;
 mod ranges;

@@ -17,7 +17,7 @@ pub use content::Offload;
 use saker_files::BufferFiles;
 use saker_http::{KnownField, Status, Version};
 use saker_net::modsecurity::Transaction;
-use saker_pipeline::{Exchange, Inspection, Inspector, LocalFuture, Response, Services, Step};
+use saker_pipeline::{Exchange, Inspection, Inspector, LocalFuture, Response, Step};
 use screening::{Screening, refuse};
 use std::{
     rc::Rc,
@@ -55,7 +55,6 @@ impl Inspector for ModSecurityInspector {
     fn response<'a>(
         &'a self,
         exchange: &'a mut Exchange,
-        _: &'a Services,
         response: &'a mut Response,
     ) -> LocalFuture<'a, Option<Response>> {
         Box::pin(response::response(exchange, response, self.offload))

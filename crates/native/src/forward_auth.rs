@@ -16,6 +16,12 @@ use std::{
     task::{Context, Poll},
 };
 
+/// True if the request's route has an authorization server.
+pub fn is_wanted(exchange: &Exchange) -> bool {
+    let wanted = exchange.routing.settings.authorize.as_ref();
+    wanted.is_some_and(|wanted| wanted.said.is_some())
+}
+
 /// Asks the authorization server, once per request and set of settings. An error document is shown
 /// whatever its route demands.
 pub fn authorize<'a>(

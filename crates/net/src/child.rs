@@ -162,12 +162,8 @@ impl ChildSignal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{
-        fs::File,
-        process::Stdio,
-        thread,
-        time::{Duration, Instant},
-    };
+    use saker_testkit::wait_until;
+    use std::{fs::File, process::Stdio, thread, time::Duration};
 
     #[test]
     fn limits_and_descriptors_reach_a_child() {
@@ -222,11 +218,7 @@ mod tests {
         })
         .join()
         .unwrap();
-        let until = Instant::now() + Duration::from_secs(10);
-        while child.try_wait().unwrap().is_none() {
-            assert!(Instant::now() < until, "it is still there");
-            thread::sleep(Duration::from_millis(10));
-        }
+        wait_until("its end", || child.try_wait().unwrap().is_some());
     }
 
     #[test]
@@ -245,7 +237,6 @@ mod tests {
         group.signal_leader(ChildSignal::Kill);
         child.wait().unwrap();
         group.signal_all(ChildSignal::Kill);
-        let until = Instant::now() + Duration::from_secs(10);
         // What is left of it is init's to wait for.
         let is_running = || {
             let listed = Command::new("ps")
@@ -257,9 +248,6 @@ mod tests {
                 .lines()
                 .any(|state| !state.starts_with('Z'))
         };
-        while is_running() {
-            assert!(Instant::now() < until, "its child is still there");
-            thread::sleep(Duration::from_millis(10));
-        }
+        wait_until("the end of its child", || !is_running());
     }
 }

@@ -103,6 +103,7 @@ fn nanoseconds(time: Timespec) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use saker_testkit::wait_until;
     use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
     #[test]
@@ -141,7 +142,7 @@ mod tests {
     fn a_turn_has_one_time() {
         let (ms, s) = (turn_ms(), turn_s());
         assert!(monotonic_ms() - ms < 1000 && realtime_s().abs_diff(s) <= 1);
-        std::thread::sleep(Duration::from_millis(30));
+        wait_until("more time", || monotonic_ms() >= ms + 10);
         assert_eq!((turn_ms(), turn_s()), (ms, s));
         begin_turn();
         assert!(turn_ms() >= ms + 10);

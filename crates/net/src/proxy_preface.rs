@@ -1,10 +1,11 @@
 //! The PROXY protocol, versions 1 and 2: a trusted load balancer's statement about the client, sent
 //! before the client's own bytes. Pure.
 //!
-//! Called by: the server's driver, on listeners that require it, and only for trusted peers.
+//! Called by: the server's driver, on listeners that require it, and only for trusted peers; the
+//! gateway, which sends it to upstreams that want it.
 //! Caveat: the preface determines the client address, so anything that is not exactly as written in
 //! the specification (haproxy.org, proxy-protocol.txt, 2.1 and 2.2) is refused.
-//! Out of scope: sending it; datagram transports; TLVs other than the checksum and TLS.
+//! Out of scope: datagram transports; TLVs other than the checksum and TLS.
 
 use std::{
     fmt,
@@ -79,6 +80,81 @@ pub fn parse(bytes: &[u8]) -> Result<Preface, PrefaceError> {
         parse_v1(bytes)
     } else {
         Err(PrefaceError::Missing)
+    }
+}
+
+/// Version of a preface that is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PrefaceVersion {
+    V1,
+    V2,
+}
+
+/// Appends the preface of a connection for a client. `source`: the client and the address that it
+/// connected to; `None`: it has no IP address (UNKNOWN, UNSPEC).
+pub fn encode(
+    version: PrefaceVersion,
+    source: Option<(SocketAddr, SocketAddr)>,
+    out: &mut Vec<u8>,
+) {
+    let canonical = |address: SocketAddr| (address.ip().to_canonical(), address.port());
+    let source = source.map(|(from, to)| (canonical(from), canonical(to)));
+    match (version, source) {
+        (PrefaceVersion::V1, None) => out.extend_from_slice(b"PROXY UNKNOWN\r\n"),
+        (PrefaceVersion::V1, Some((from, to))) => out.extend_from_slice(&v1_line(from, to)),
+        (PrefaceVersion::V2, source) => {
+            // Command PROXY; UNSPEC over UNSPEC, or STREAM over IPv4 or IPv6 (2.2).
+            let (family, body) = match source {
+                None => (0, Vec::new()),
+                Some(((IpAddr::V4(from), from_port), (IpAddr::V4(to), to_port))) => {
+                    let ports = [from_port.to_be_bytes(), to_port.to_be_bytes()].concat();
+                    (0x11, [&from.octets()[..], &to.octets(), &ports].concat())
+                }
+                Some(((from, from_port), (to, to_port))) => {
+                    let ports = [from_port.to_be_bytes(), to_port.to_be_bytes()].concat();
+                    (
+                        0x21,
+                        [&v6(from).octets()[..], &v6(to).octets(), &ports].concat(),
+                    )
+                }
+            };
+            out.extend_from_slice(V2_SIGNATURE);
+            // The body has at most 36 bytes.
+            out.extend_from_slice(&[0x21, family, 0, body.len() as u8]);
+            out.extend_from_slice(&body);
+        }
+    }
+}
+
+fn v1_line(from: (IpAddr, u16), to: (IpAddr, u16)) -> Vec<u8> {
+    let ports = format!("{} {}\r\n", from.1, to.1);
+    match (from.0, to.0) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => format!("PROXY TCP4 {from} {to} {ports}"),
+        (from, to) => format!(
+            "PROXY TCP6 {} {} {ports}",
+            v6_text(v6(from)),
+            v6_text(v6(to))
+        ),
+    }
+    .into_bytes()
+}
+
+/// Both addresses are of one family.
+fn v6(address: IpAddr) -> Ipv6Addr {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
+    }
+}
+
+/// Without dots, which some readers refuse in mapped addresses.
+fn v6_text(address: Ipv6Addr) -> String {
+    match address.to_ipv4_mapped() {
+        Some(_) => {
+            let [.., high, low] = address.segments();
+            format!("::ffff:{high:x}:{low:x}")
+        }
+        None => address.to_string(),
     }
 }
 

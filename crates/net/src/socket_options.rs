@@ -97,7 +97,10 @@ mod tests {
         set_defer_accept(&listener, 2).unwrap();
         listener.set_nonblocking(true).unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        // The loopback interface keeps the order: a connection made after it has arrived.
+        let plain = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _later = TcpStream::connect(plain.local_addr().unwrap()).unwrap();
+        plain.accept().unwrap();
         assert_eq!(
             listener.accept().unwrap_err().kind(),
             io::ErrorKind::WouldBlock,

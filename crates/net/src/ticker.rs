@@ -57,6 +57,7 @@ impl Ticker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use saker_testkit::wait_until;
     use std::time::Instant;
 
     #[tokio::test]
@@ -65,7 +66,9 @@ mod tests {
         let mut ticker = Ticker::new(Duration::from_millis(20)).unwrap();
         let mut beats = ticker.tick().await.unwrap() + ticker.tick().await.unwrap();
         assert!(began.elapsed() >= Duration::from_millis(20 * beats));
-        std::thread::sleep(Duration::from_millis(70));
+        // Without a look at it, until three more are due.
+        let three_more = Duration::from_millis(20 * (beats + 3));
+        wait_until("three beats", || began.elapsed() >= three_more);
         let missed = ticker.tick().await.unwrap();
         assert!(missed >= 3, "{missed}");
         beats += missed;

@@ -34,6 +34,10 @@ pub struct CachedPageRoute {
 }
 
 impl CachedRoute for CachedPageRoute {
+    fn is_repeatable(&self) -> bool {
+        false
+    }
+
     fn answer(&self, head: HeadView<'_>, now: i64) -> Option<Response> {
         if (head.has(KnownField::Cookie) || head.has(KnownField::Authorization))
             && self.may_have_own(head)

@@ -44,7 +44,7 @@ impl Filter for StoreFilter {
             || exchange.extensions.get::<CacheRequest>().is_some();
         match is_known {
             true => Box::pin(store_response::store_response(&self.0, exchange, response)),
-            false => Box::pin(std::future::ready(())),
+            false => saker_pipeline::done(),
         }
     }
 }
@@ -72,7 +72,7 @@ impl ErrorDocumentCache for StoreFilter {
     ) -> LocalFuture<'a, ()> {
         match matches!(response.head, ResponseHead::Built(_)) || self.takes_ready(page) {
             true => self.apply(page, response),
-            false => Box::pin(std::future::ready(())),
+            false => saker_pipeline::done(),
         }
     }
 }

@@ -20,7 +20,7 @@ impl Handler for LookupHandler {
         if !exchange.routing.settings.cache.is_on {
             // An application that knows of the cache may switch it on.
             announce::tell(exchange);
-            return Box::pin(std::future::ready(Handled::Declined));
+            return Handled::Declined.ready();
         }
         Box::pin(lookup::look_up(&self.0, exchange))
     }

@@ -110,8 +110,9 @@ fn vary_record(
     fields: &Fields,
     decision: &Decision,
 ) -> Result<VaryRecord, Refusal> {
-    let vary =
-        Vary::of(fields).ok_or_else(|| Refusal::new("vary-all", "Vary is `*` or malformed"))?;
+    let vary = Vary::of(fields)
+        .and_then(|vary| vary.and(&request.settings.http.key_fields))
+        .ok_or_else(|| Refusal::new("vary-all", "Vary is `*` or malformed"))?;
     // LSCache protocol 4.3: cookies are named one by one, and Origin selects no variant.
     let makes_another =
         |name: &str| decision.by == By::Http || !matches!(name, "cookie" | "origin");

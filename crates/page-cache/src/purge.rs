@@ -80,8 +80,9 @@ pub fn of_request(
     response: &Response,
 ) -> Vec<Purge> {
     let config = &request.settings.config;
-    let method = exchange.head.view().method();
-    let mut purges = match config.obeys_http && !method.is_safe() {
+    let view = exchange.head.view();
+    let method = view.method();
+    let mut purges = match config.obeys_http && !view.is_safe() {
         true => invalidated(cache, request, exchange, response),
         false => Vec::new(),
     };

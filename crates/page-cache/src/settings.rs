@@ -80,6 +80,7 @@ fn http(config: &CacheUse) -> RuleSettings {
             ClientControl::Ignored
         },
         default_ttl_s: config.ttl_default_s,
+        status_ttls_s: config.status_ttls_s.clone(),
         default_ttl_needs_validator: config.default_needs_validator,
         ttl_min_s: config.ttl_min_s,
         ttl_override_s: config.ttl_override_s,
@@ -94,6 +95,7 @@ fn http(config: &CacheUse) -> RuleSettings {
         no_store_bypasses: config.no_store_bypasses,
         shared_words_only: config.shared_words_only,
         session_cookies: config.session_cookies.clone(),
+        key_fields: config.key_fields.clone(),
         ignored_fields: config.ignored_fields.clone(),
         store_parts: true,
         ..RuleSettings::default()

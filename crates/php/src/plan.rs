@@ -17,8 +17,9 @@ use crate::{
 use saker_config::{
     Model,
     model::{
-        Activity, Backend, BackendAddress, Epoch, Member, Php, PhpKind, PhpPool, PhpPools,
-        PhpProgram, PhpSet, PhpUse, PhpValue, ProgramUser, Protocol, Settings, Tuning, Upstream,
+        Activity, Backend, BackendAddress, Epoch, Htaccess, Member, Php, PhpKind, PhpPool,
+        PhpPools, PhpProgram, PhpSet, PhpUse, PhpValue, ProgramUser, Protocol, Settings, Tuning,
+        Upstream,
     },
 };
 use std::{collections::HashSet, sync::Arc};
@@ -42,14 +43,19 @@ pub fn settle(model: &mut Model, workers: usize, always: bool) {
 
 fn all_pools(model: &Model, workers: usize, always: bool) -> Vec<PhpPool> {
     let found = found(&model.php);
+    // `.htaccess` files have settings for PHP, too, which must not stay in a process.
+    let has_settings = always
+        || model
+            .all_settings()
+            .any(|(_, settings)| settings.htaccess != Htaccess::Off);
     let of_server = found
         .iter()
-        .flat_map(|found| pools(model, found, None, workers, always));
+        .flat_map(|found| pools(model, found, None, workers, has_settings));
     let (of_users, users) = (one_of_each_version(&found), users(model, always));
     let of_users = users.iter().flat_map(|user| {
         of_users
             .iter()
-            .flat_map(|found| pools(model, found, Some(user), workers, always))
+            .flat_map(|found| pools(model, found, Some(user), workers, has_settings))
     });
     let mut all: Vec<PhpPool> = of_server.chain(of_users).collect();
     for set in sets(model, &users) {

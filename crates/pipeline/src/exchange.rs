@@ -6,171 +6,13 @@
 //! Out of scope: the state of each subject (`exchange_state`).
 
 use crate::{
-    AccessState, CacheState, Extensions, LimitState, LogState, RequestBody, RequestBudget,
-    RoutingState, TraceStep, UpstreamState,
+    AccessState, CacheState, Client, Environment, Extensions, LimitState, LogState, RequestBody,
+    RequestBudget, RoutingState, TraceStep, UpstreamState, script_log::FailedScript,
 };
-use saker_ap_expr::{Predicate, RequestPart, RequestTest};
-use saker_config::model::{Action, Address, Origin, Site};
-use saker_http::RequestHead;
-use saker_rate_limits::AddressState;
-use saker_telemetry::error_log::LogId;
-use saker_tls::SessionInfo;
-use std::{
-    cell::{Cell, OnceCell},
-    net::{IpAddr, SocketAddr},
-    rc::Rc,
-    sync::Arc,
-};
-
-/// The client and its connection. One per connection.
-#[derive(Clone, Debug)]
-pub struct Client {
-    /// The client's address, as given by a trusted PROXY header if there is one. Unspecified
-    /// (`0.0.0.0`) for a Unix socket.
-    pub address: SocketAddr,
-    /// The local address of the connection.
-    pub local: SocketAddr,
-    pub listener: Arc<Address>,
-    /// The connection uses TLS, or a trusted PROXY header says that it does.
-    pub secure: bool,
-    /// TLS terminates here, so the handshake was subject to the TLS policy of a site.
-    pub tls: bool,
-    /// Parameters of the TLS session; `None` if TLS does not terminate here.
-    pub session: Option<Arc<SessionInfo>>,
-    /// Usage of the limits per address; `None` if no such limit is configured.
-    pub account: Option<Arc<AddressState>>,
-    /// The address of the connection's peer, regardless of what rules (mod_remoteip) report as the
-    /// client.
-    pub peer: SocketAddr,
-    /// The id of error log lines about this connection.
-    pub log_id: Rc<LogId>,
-    /// Number of requests on the connection so far, including this one.
-    pub requests: Cell<u32>,
-    /// Host name of the client by reverse DNS, if rules requested the lookup.
-    name: OnceCell<Box<str>>,
-    text: OnceCell<Box<str>>,
-}
-
-impl Client {
-    pub fn new(
-        address: SocketAddr,
-        local: SocketAddr,
-        listener: Arc<Address>,
-        secure: bool,
-    ) -> Client {
-        let log_id = Rc::default();
-        Client {
-            address,
-            local,
-            listener,
-            secure,
-            tls: false,
-            session: None,
-            account: None,
-            peer: address,
-            log_id,
-            requests: Cell::new(0),
-            name: OnceCell::new(),
-            text: OnceCell::new(),
-        }
-    }
-
-    /// Returns the client address as text, for logs. Formatted on first use.
-    pub fn text(&self) -> &str {
-        self.text.get_or_init(|| self.ip().to_string().into())
-    }
-
-    /// Returns the host name of the client, if it was looked up and found.
-    pub fn name(&self) -> Option<&str> {
-        self.name.get().map(|name| &**name)
-    }
-
-    /// Sets the host name of the client. The first call wins.
-    pub fn call_it(&self, name: &str) {
-        self.name.get_or_init(|| name.into());
-    }
-
-    pub fn ip(&self) -> IpAddr {
-        self.address.ip().to_canonical()
-    }
-}
-
-type Bytes = Box<[u8]>;
-
-/// Environment variables of a request, in the order in which they were first set.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Environment {
-    variables: Vec<(Bytes, Bytes)>,
-    /// The variables depend on the request in a way that no recorded test covers.
-    varies: bool,
-}
-
-impl Environment {
-    /// Returns the value of a variable. Names are case-sensitive.
-    pub fn first(&self, name: &[u8]) -> Option<&[u8]> {
-        self.variables
-            .iter()
-            .find(|(known, _)| **known == *name)
-            .map(|(_, value)| &**value)
-    }
-
-    /// Returns the value of a variable: an exact match, or else one that ignores case.
-    pub fn first_in_any_case(&self, name: &[u8]) -> Option<&[u8]> {
-        let ignoring_case = || {
-            self.variables
-                .iter()
-                .find(|(known, _)| known.eq_ignore_ascii_case(name))
-                .map(|(_, value)| &**value)
-        };
-        self.first(name).or_else(ignoring_case)
-    }
-
-    /// Sets a variable whose value may differ between requests for the same path.
-    pub fn set(&mut self, name: &[u8], value: &[u8]) {
-        self.varies = true;
-        self.set_known(name, value);
-    }
-
-    /// Sets a variable whose value is determined by the configuration, the path, and recorded
-    /// tests.
-    pub fn set_known(&mut self, name: &[u8], value: &[u8]) {
-        match self
-            .variables
-            .iter_mut()
-            .find(|(known, _)| **known == *name)
-        {
-            Some((_, old)) => *old = value.into(),
-            None => self.variables.push((name.into(), value.into())),
-        }
-    }
-
-    pub fn unset(&mut self, name: &[u8]) {
-        self.variables.retain(|(known, _)| **known != *name);
-    }
-
-    /// Records that the variables depend on the request in a way that no test covers.
-    pub fn mark_varying(&mut self) {
-        self.varies = true;
-    }
-
-    pub fn varies(&self) -> bool {
-        self.varies
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.variables
-            .iter()
-            .map(|(name, value)| (&**name, &**value))
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.variables.is_empty()
-    }
-
-    pub fn len(&self) -> usize {
-        self.variables.len()
-    }
-}
+use saker_ap_expr::{Dependencies, Predicate, RequestPart, RequestTest};
+use saker_config::model::{Action, Origin, Site};
+use saker_http::{Method, RequestHead, Status};
+use std::{cell::OnceCell, rc::Rc, sync::Arc};
 
 /// A request that is being processed.
 pub struct Exchange {
@@ -236,6 +78,19 @@ impl Exchange {
             .map_or(&Action::Files, |route| &route.action)
     }
 
+    /// Returns the path of the request line, still encoded, if it is the path of the exchange;
+    /// `None` after an internal redirect, and for targets without a path.
+    pub fn path_as_sent(&self) -> Option<&[u8]> {
+        let view = self.head.view();
+        let target = view.target();
+        // The first phase has checked the target; only the form is of interest here.
+        let is_origin = target.first() == Some(&b'/') && view.method() != Method::Connect;
+        if !is_origin || self.routing.redirects != self.routing.redirects_in_place {
+            return None;
+        }
+        target.split(|byte| *byte == b'?').next()
+    }
+
     /// Records that the outcome depends on something other than listener, host, and path (a field,
     /// the query, the client address, the time). Such an outcome is not cached.
     pub fn depends_on_request(&mut self) {
@@ -259,6 +114,17 @@ impl Exchange {
             }]),
             None => self.depends_on_request(),
         }
+    }
+
+    /// Records that the outcome contains the query that the client sent, or its absence.
+    pub fn depends_on_query(&mut self) {
+        let received = received_query(self.head.view().target());
+        if self.head.is_edited() || self.query.as_deref() != received {
+            return self.depends_on_request();
+        }
+        let mut dependencies = Dependencies::new();
+        dependencies.add_value(RequestPart::Query, received);
+        self.depends_on_tests(dependencies.tests());
     }
 
     /// Records that the outcome depends on whether the connection is encrypted. If TLS terminates
@@ -293,6 +159,7 @@ impl Exchange {
 
     /// Adds the dependencies of another exchange, which this one triggered, to its own.
     pub fn depends_on_exchange(&mut self, inner: &mut Exchange) {
+        let inner_log = &mut inner.log;
         let (own, inner) = (&mut self.cache, &mut inner.cache);
         own.change_tokens.append(&mut inner.change_tokens);
         own.request_tests.append(&mut inner.request_tests);
@@ -303,6 +170,8 @@ impl Exchange {
         }
         own.environment_tests.append(&mut inner.environment_tests);
         own.request_dependent |= inner.request_dependent;
+        let lines = inner_log.outcome_lines.get_mut();
+        self.log.outcome_lines.get_mut().append(lines);
     }
 
     /// Records a trace step. `text` is evaluated only if tracing is enabled.
@@ -320,20 +189,22 @@ impl Exchange {
             });
         }
     }
+
+    /// Describes the request for the log of failed scripts.
+    pub fn failed_script<'a>(&'a self, status: Status, filename: &'a [u8]) -> FailedScript<'a> {
+        FailedScript {
+            head: self.head.view(),
+            path: &self.path,
+            query: self.query.as_deref(),
+            now: self.now,
+            status,
+            filename,
+        }
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn variables() {
-        let mut all = Environment::default();
-        all.set(b"a", b"1");
-        all.set(b"b", b"2");
-        all.set(b"a", b"3");
-        assert_eq!((all.first(b"a"), all.first(b"A")), (Some(&b"3"[..]), None));
-        all.unset(b"a");
-        assert_eq!(all.iter().collect::<Vec<_>>(), [(&b"b"[..], &b"2"[..])]);
-    }
+/// Returns the query of a target as received, without its question mark.
+fn received_query(target: &[u8]) -> Option<&[u8]> {
+    let at = target.iter().position(|byte| *byte == b'?')?;
+    target.get(at + 1..)
 }

@@ -5,9 +5,8 @@
 //! Out of scope: the request itself (client, head, content, path), which `Exchange` has.
 
 use crate::{
-    AuthState, CachedRoute, HeadEdits, Inspection, InternalRedirect, UpstreamGate, UpstreamRequest,
-    budget::NESTING_MAX,
-    logged::{ErrorDocument, LogRules, OriginalRequest},
+    AuthState, CachedRoute, Environment, ErrorDocument, HeadEdits, Inspection, InternalRedirect,
+    LogRules, OriginalRequest, OutcomeLine, UpstreamRequest, budget::NESTING_MAX,
 };
 use saker_ap_expr::RequestTest;
 use saker_config::model::{Origin, Settings, Site};
@@ -16,7 +15,13 @@ use saker_http::{Fields, Status};
 use saker_matchers::Captures;
 use saker_rate_limits::{Admission, Counted};
 use saker_telemetry::error_log::LogId;
-use std::{cell::Cell, os::unix::ffi::OsStrExt, path::Path, rc::Rc, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    os::unix::ffi::OsStrExt,
+    path::Path,
+    rc::Rc,
+    sync::Arc,
+};
 
 /// Sends fields before the response, as 103 Early Hints (RFC 8297).
 pub type TellHints = dyn Fn(Fields);
@@ -31,6 +36,13 @@ pub struct TraceStep {
     pub text: String,
     /// The configuration that determined the step.
     pub origin: Option<Origin>,
+}
+
+impl TraceStep {
+    /// The phase of steps that name a condition of the cached outcome.
+    pub const CONDITION: &str = "condition";
+    /// The phase of steps that name what keeps the outcome off the route cache.
+    pub const NOT_CACHED: &str = "not_cached";
 }
 
 /// The file that a path is mapped to.
@@ -70,7 +82,8 @@ pub struct RoutingState {
     pub tried_files: Option<usize>,
     /// Texts of the groups of the route's path pattern, if the path has changed since.
     pub captures: Option<Rc<Captures>>,
-    /// The path contains `%2F` and is still encoded; the rules of its host decode it.
+    /// The path as sent contains `%2F`, which is a slash in the decoded path; the rules of the site
+    /// refuse the request or read the path again.
     pub encoded_slash: bool,
     /// The file that rules have mapped the path to, unless it is simply below the document root of
     /// the site.
@@ -157,8 +170,6 @@ pub struct LimitState {
     pub admission: Option<Admission>,
     /// Slots in the count of concurrent requests. Drivers hold them until the response is sent.
     pub counted: Vec<Counted>,
-    /// Limits on upstream requests, if configured.
-    pub upstream_gate: Option<Rc<dyn UpstreamGate>>,
     /// Limits have been checked; internal requests are not counted again.
     pub is_admitted: bool,
     /// Drivers close the connection without a response.
@@ -169,7 +180,7 @@ pub struct LimitState {
 #[derive(Default)]
 pub struct LogState {
     /// Notes from modules for logs, by name.
-    pub notes: crate::Environment,
+    pub notes: Environment,
     /// The request before the first internal redirect.
     pub original: Option<Box<OriginalRequest>>,
     /// In the request for an error document: the status of the error.
@@ -182,6 +193,8 @@ pub struct LogState {
     pub trace: Option<Vec<TraceStep>>,
     /// The id of error log lines about this request and its internal requests.
     pub id: Rc<LogId>,
+    /// Lines that belong to the outcome ([`crate::Exchange::log_outcome`]).
+    pub outcome_lines: RefCell<Vec<OutcomeLine>>,
 }
 
 /// Dependencies of the outcome, and data for the route cache.
@@ -199,6 +212,8 @@ pub struct CacheState {
     pub environment_tests: Vec<RequestTest>,
     /// The cached route, set by the handler.
     pub cached_route: Option<Rc<dyn CachedRoute>>,
+    /// The answer is that of a rule, for all requests with the same outcome.
+    pub keeps_answer: bool,
     /// Edits by rules of a head that is cached.
     pub head_edits: Option<Rc<dyn HeadEdits>>,
 }

@@ -1,9 +1,9 @@
 //! One loaded configuration, ready to serve; shared by all workers and replaced whole by a reload.
 
-use crate::{Client, DerivedSites, held_policy::requires_certificates};
+use crate::{Client, DerivedSites};
 use saker_config::{
     HostTable, Model,
-    model::{Limits, Origin, Site},
+    model::{ClientCertificates, Limits, Origin, Site},
 };
 use saker_dynamic_vhosts::Hosts;
 use saker_rate_limits::SiteAccounts;
@@ -67,7 +67,10 @@ impl Generation {
             DerivedSites::new(model.hosts.entries_max),
             Arc::new(no_site()),
         );
-        let requires_certificates = requires_certificates(&model);
+        let requires_certificates = model
+            .sites
+            .iter()
+            .any(|site| site.tls.client_certificates == ClientCertificates::Required);
         Generation {
             number,
             model,

@@ -9,8 +9,8 @@
 //! old sessions are then no longer valid for the site, and the client has to reconnect.
 //! Out of scope: requirements of a part of a site (rules of a front end).
 
-use crate::{Client, Exchange, Generation, Response, Services};
-use saker_config::{Model, model::ClientCertificates::Required};
+use crate::{Client, Exchange, Generation, Response};
+use saker_config::model::ClientCertificates::Required;
 use saker_http::Status;
 use saker_tls::Identities;
 use std::sync::Arc;
@@ -92,16 +92,8 @@ impl Generation {
     }
 }
 
-pub fn requires_certificates(model: &Model) -> bool {
-    model
-        .sites
-        .iter()
-        .any(|site| site.tls.client_certificates == Required)
-}
-
 /// Returns the error response if the connection does not satisfy the policy of the site.
-pub fn refusal(exchange: &mut Exchange, services: &Services) -> Option<Response> {
-    let generation = &services.generation;
+pub fn refusal(exchange: &mut Exchange, generation: &Generation) -> Option<Response> {
     let holding = generation.holding(&exchange.client, exchange.routing.site_index);
     let (status, why) = match holding {
         Holding::Held => return None,

@@ -31,6 +31,8 @@ pub fn to_https(exchange: &mut Exchange) -> Option<Response> {
     exchange.trace("server_rewrite", None, || {
         "`https_redirect` of the site".into()
     });
+    exchange.depends_on_query();
+    exchange.keep_answer();
     let mut response = Response::new(redirect.status);
     response.fields_mut().set("Location", location);
     Some(response)

@@ -1,34 +1,12 @@
-//! Inspection of requests and responses by content rules: the traits that `saker-modsecurity`
-//! implements.
+//! An inspection of a request and its response by content rules, in progress.
 //!
-//! Called by: the phases `inspect_request` and `inspect_content`, [`respond`](crate::respond), and
-//! handlers that send ranges or codings of a representation.
+//! Called by: handlers that send ranges or codings of a representation, through
+//! [`Exchange::show_whole`](crate::Exchange::show_whole). Implemented by `saker-modsecurity`.
 //! Caveat: a range or coding must be inspected as a whole; otherwise clients evade the rules by
 //! requesting it in pieces.
-//! Out of scope: subrequests and error documents, which belong to an inspected request.
+//! Out of scope: starting inspections (`inspector`).
 
-use crate::{Body, Exchange, LocalFuture, Response, Services, Step};
-
-/// Inspects requests before content and responses before filters.
-pub trait Inspector {
-    /// Inspects connection, request line, and fields. Called after limits and before authorization,
-    /// and only if rules are configured. `Some`: the request is refused with this response.
-    fn request_head(&self, exchange: &mut Exchange) -> Option<Response>;
-
-    /// Inspects the request body before handlers read it. Called if
-    /// [`AccessState::inspection`](crate::AccessState::inspection) is set.
-    fn request_content<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a>;
-
-    /// Inspects the response before filters change it. Called if
-    /// [`AccessState::inspection`](crate::AccessState::inspection) is set. `Some`: a response that
-    /// replaces it.
-    fn response<'a>(
-        &'a self,
-        exchange: &'a mut Exchange,
-        services: &'a Services,
-        response: &'a mut Response,
-    ) -> LocalFuture<'a, Option<Response>>;
-}
+use crate::Body;
 
 /// An inspection in progress, as seen by handlers.
 pub trait Inspection {
@@ -38,22 +16,4 @@ pub trait Inspection {
     /// Inspects the whole representation that the response is selected from (RFC 9110 sections 12
     /// and 14), in the identity coding.
     fn show_whole(&self, content_type: &[u8], body: Body);
-}
-
-impl Exchange {
-    /// Returns true if the rules will inspect responses of this type.
-    pub fn inspects(&self, content_type: &[u8]) -> bool {
-        self.access
-            .inspection
-            .as_ref()
-            .is_some_and(|inspection| inspection.wants_response_content(content_type))
-    }
-
-    /// Inspects the whole representation of a partial or encoded response. `body` is called only if
-    /// rules are in force.
-    pub fn show_whole(&mut self, content_type: &[u8], body: impl FnOnce() -> Body) {
-        if let Some(inspection) = &self.access.inspection {
-            inspection.show_whole(content_type, body());
-        }
-    }
 }

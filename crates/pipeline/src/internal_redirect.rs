@@ -8,7 +8,7 @@
 //! to this request alone.
 //! Out of scope: parsing and trusting the fields of the program (the gateway).
 
-use crate::{Exchange, Response};
+use crate::Response;
 use saker_config::model::{Rate, Settings};
 use saker_http::{Fields, Status};
 use std::sync::Arc;
@@ -37,12 +37,13 @@ impl InternalRedirect {
         Arc::new(own)
     }
 
-    /// Merges the fields of the program into the response. Validators are not merged into an error.
-    pub fn lay(self, exchange: &mut Exchange, response: &mut Response) {
+    /// Merges the fields of the program into the response, and its bandwidth limit into the settings
+    /// of the request. Validators are not merged into an error.
+    pub fn lay(self, settings: &mut Arc<Settings>, response: &mut Response) {
         if self.rate.is_some() {
-            let mut settings = Settings::clone(&exchange.routing.settings);
-            settings.throttle.out_connection = self.rate;
-            exchange.routing.settings = Arc::new(settings);
+            let mut own = Settings::clone(settings);
+            own.throttle.out_connection = self.rate;
+            *settings = Arc::new(own);
         }
         let status = response.status;
         let counts = |name: &str| match status {

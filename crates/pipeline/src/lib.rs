@@ -2,16 +2,21 @@
 //! filters.
 //!
 //! Called by: the server's drivers (`Exchange` in, `Response` out). Features above implement its
-//! traits: [`Handler`], [`Filter`], [`Forwarder`], [`Rules`], [`AbuseControl`], [`Inspector`],
-//! [`CachedRoute`].
+//! traits: [`Handler`], [`Filter`], [`Logger`], [`Forwarder`], [`Rules`], [`AbuseControl`],
+//! [`Inspector`], [`CachedRoute`].
 //! Caveat: floor 4 of the architecture; depends on no handler and no socket.
-//! Out of scope: registering handlers and filters (`server`), and framing (drivers).
+//! Out of scope: registering handlers, filters, and loggers (`server`), and framing (drivers).
 
 pub mod abuse;
 mod auth_state;
 pub mod body;
 pub mod budget;
+mod cached_answer;
+pub mod cached_route;
+pub mod client;
+pub mod client_address;
 pub mod derived;
+pub mod environment;
 pub mod exchange;
 mod exchange_facts;
 pub mod exchange_state;
@@ -22,10 +27,16 @@ pub mod head_edits;
 mod held_policy;
 pub mod https_redirect;
 pub mod inspection;
+pub mod inspector;
 pub mod internal_redirect;
+mod internal_requests;
+pub mod local_future;
 mod log_context;
+pub mod log_facts;
 pub mod logged;
+pub mod logger;
 pub mod methods;
+pub mod outcome_lines;
 pub mod phases;
 pub mod read_buffer;
 pub mod request_conditions;
@@ -35,16 +46,21 @@ pub mod route_cache;
 pub mod rules;
 pub mod script_log;
 pub mod services;
+pub mod template;
 pub mod traits;
 pub mod tunnel;
 pub mod upstream_request;
+pub mod variable_adjustment;
 
 pub use abuse::{AbuseControl, UpstreamGate, UpstreamPermit};
 pub use auth_state::{AuthState, Granted};
 pub use body::{Body, BodyError, BodyStream, Chunk, FilePart, NoBody, RequestBody, StillValid};
 pub use budget::{Inner, RequestBudget};
+pub use cached_route::CachedRoute;
+pub use client::{Client, Forwarding};
 pub use derived::DerivedSites;
-pub use exchange::{Client, Environment, Exchange};
+pub use environment::Environment;
+pub use exchange::Exchange;
 pub use exchange_facts::{ExchangeFacts, Noted, link_policy, local_time};
 pub use exchange_state::{
     AccessState, CacheState, LimitState, LogState, Mapped, RoutingState, TellHints, TraceStep,
@@ -55,22 +71,25 @@ pub use generation::{FrontEnd, Generation};
 pub use head_edits::{HeadEdits, HeadFacts};
 pub use held_policy::Holding;
 pub use https_redirect::to_https;
-pub use inspection::{Inspection, Inspector};
+pub use inspection::Inspection;
+pub use inspector::Inspector;
 pub use internal_redirect::InternalRedirect;
+pub use local_future::{LocalFuture, done};
 pub use log_context::RequestLogContext;
-pub use logged::{ErrorDocument, LogFacts, LogRules, OriginalRequest};
+pub use log_facts::LogFacts;
+pub use logged::{ErrorDocument, LogRules, OriginalRequest, OutcomeLine};
+pub use logger::{FinishedRequest, LoggedSite, Logger, Loggers};
+pub use outcome_lines::OutcomeLines;
 pub use read_buffer::ReadBuffer;
 pub use request_conditions::Received;
 pub use response::{ReadyHead, Response, ResponseHead};
 pub use route_cache::{Bounds, Key, Outcome, RouteCache};
 pub use rules::{Rules, SiteRules, Step, TargetPolicy, Verdict};
 pub use services::{ContentHandlers, Services};
-pub use traits::{
-    Authorizer, CachedRoute, ErrorDocumentCache, Filter, Forwarder, Handled, Handler, LocalFuture,
-    Permission, done,
-};
+pub use traits::{Authorizer, ErrorDocumentCache, Filter, Forwarder, Handled, Handler, Permission};
 pub use tunnel::Tunnel;
 pub use upstream_request::{
-    Adjust, CallNames, ProcessManner, ProxyOptions, Reverse, Script, Trust, UpstreamRequest,
+    CallNames, ProcessManner, ProxyOptions, Reverse, Script, Trust, UpstreamRequest,
     UpstreamTarget, Via,
 };
+pub use variable_adjustment::VariableAdjustment;

@@ -1,4 +1,6 @@
 //! Answers to methods that request no content of a site: TRACE, OPTIONS, and unknown ones.
+//! Methods other than those of RFC 9110 are for upstreams, programs, and redirects; what answers
+//! from files refuses them.
 //!
 //! Called by: `post_read`, and the rules of front ends once the site is known.
 //! Caveat: TRACE returns the head as received, but without credentials and cookies.
@@ -6,11 +8,6 @@
 
 use crate::{Body, Chunk, Exchange, Response};
 use saker_http::{Method, Status};
-
-/// Returns true for the purge methods of Varnish and LiteSpeed, which the page cache answers.
-pub fn is_for_cache(method: &[u8]) -> bool {
-    matches!(method, b"PURGE" | b"REFRESH" | b"BAN")
-}
 
 /// Returns 501, for an unknown method (RFC 9110 section 9.1).
 pub fn unknown_method() -> Response {
@@ -26,20 +23,11 @@ pub fn with_methods(status: Status) -> Response {
     response
 }
 
-/// Answers a method that requests no content, once the site is known: TRACE may be allowed, and a
-/// page cache may accept purges. `None`: the method requests content.
+/// Answers TRACE, once the site is known. `None`: the method requests content.
 pub fn answer(exchange: &Exchange) -> Option<Response> {
-    let view = exchange.head.view();
-    match view.method() {
-        Method::Extension
-            if exchange.routing.settings.cache.is_on && is_for_cache(view.method_token()) =>
-        {
-            None
-        }
+    match exchange.head.view().method() {
         Method::Trace if exchange.routing.settings.trace => Some(trace_answer(exchange)),
         Method::Trace => Some(with_methods(Status::METHOD_NOT_ALLOWED)),
-        Method::Extension => Some(unknown_method()),
-        _ if exchange.routing.encoded_slash => Some(Response::new(Status::NOT_FOUND)),
         _ => None,
     }
 }

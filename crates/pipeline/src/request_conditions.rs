@@ -16,8 +16,14 @@ use std::{
     borrow::Cow,
     cell::{Cell, OnceCell, RefCell},
     collections::{BTreeMap, HashMap},
+    io::Write as _,
     rc::{Rc, Weak},
 };
+
+thread_local! {
+    /// Lent for texts that are put together.
+    static MADE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// A request as received, before rules run.
 #[derive(Clone, Copy)]
@@ -65,29 +71,52 @@ const VALUE_OVERHEAD_BYTES: usize = 48;
 /// Maximum number of part conditions of a worker that memoize values.
 const CONDITIONS_MAX: usize = 1024;
 
-impl Received<'_> {
-    /// Returns the text of a part as rules see it: repeated fields are joined by `, `.
-    fn text(&self, part: &RequestPart, known: Option<KnownField>) -> Option<Cow<'_, [u8]>> {
+impl<'r> Received<'r> {
+    /// Returns the text of a part as rules see it: repeated fields are joined by `, `. Texts that
+    /// are put together are written to `made`.
+    fn text<'t>(
+        &self,
+        part: &RequestPart,
+        known: Option<KnownField>,
+        made: &'t mut Vec<u8>,
+    ) -> Option<&'t [u8]>
+    where
+        'r: 't,
+    {
         Some(match part {
-            RequestPart::ClientAddress => Cow::Borrowed(self.client.text().as_bytes()),
-            RequestPart::Method => Cow::Borrowed(self.head.method_token()),
-            RequestPart::Version => Cow::Borrowed(self.head.version().as_str().as_bytes()),
-            RequestPart::Secure => Cow::Borrowed(self.client.secure.then_some(b"on".as_slice())?),
+            RequestPart::ClientAddress => self.client.text().as_bytes(),
+            RequestPart::Method => self.head.method_token(),
+            RequestPart::Version => self.head.version().as_str().as_bytes(),
+            RequestPart::Secure => self.client.secure.then_some(b"on".as_slice())?,
             RequestPart::LocalAddress => {
-                let address = self.client.local.ip().to_canonical();
-                Cow::Owned(address.to_string().into_bytes())
+                // Writing to memory cannot fail.
+                let _ = write!(made, "{}", self.client.local.ip().to_canonical());
+                made
             }
             RequestPart::TlsServerName => {
                 let session = self.client.session.as_ref()?;
-                Cow::Borrowed(session.server_name.as_deref()?.as_bytes())
+                session.server_name.as_deref()?.as_bytes()
             }
-            RequestPart::Query => Cow::Borrowed(query(self.head.target())?),
-            RequestPart::RequestLine => Cow::Owned(request_line(self.head)),
+            RequestPart::Query => query(self.head.target())?,
+            RequestPart::RequestLine => {
+                write_request_line(self.head, made);
+                made
+            }
             RequestPart::Field(name) => match known {
-                Some(known) if self.head.known_count(known) <= 1 => {
-                    Cow::Borrowed(self.head.known(known)?)
+                Some(known) if self.head.known_count(known) <= 1 => self.head.known(known)?,
+                _ => {
+                    let mut lines = lines_of(self.head, name);
+                    let first = lines.next()?;
+                    let Some(second) = lines.next() else {
+                        return Some(first);
+                    };
+                    made.extend_from_slice(first);
+                    for line in std::iter::once(second).chain(lines) {
+                        made.extend_from_slice(b", ");
+                        made.extend_from_slice(line);
+                    }
+                    made
                 }
-                _ => joined(self.head, name)?,
             },
         })
     }
@@ -101,22 +130,34 @@ pub fn query(target: &[u8]) -> Option<&[u8]> {
 
 /// Returns the request line as rules see it.
 pub fn request_line(head: HeadView<'_>) -> Vec<u8> {
-    [
+    let mut line = Vec::new();
+    write_request_line(head, &mut line);
+    line
+}
+
+fn write_request_line(head: HeadView<'_>, out: &mut Vec<u8>) {
+    let version = head.version().as_str().as_bytes();
+    for piece in [
         head.method_token(),
         b" ",
         head.target_as_sent(),
         b" ",
-        head.version().as_str().as_bytes(),
-    ]
-    .concat()
+        version,
+    ] {
+        out.extend_from_slice(piece);
+    }
+}
+
+/// Returns the values of a field's lines.
+fn lines_of<'h>(head: HeadView<'h>, name: &str) -> impl Iterator<Item = &'h [u8]> {
+    head.fields()
+        .filter(move |field| field.0.eq_ignore_ascii_case(name.as_bytes()))
+        .map(|field| field.1)
 }
 
 /// Returns the values of a field, joined by `, `.
 pub fn joined<'h>(head: HeadView<'h>, name: &str) -> Option<Cow<'h, [u8]>> {
-    let mut lines = head
-        .fields()
-        .filter(|field| field.0.eq_ignore_ascii_case(name.as_bytes()))
-        .map(|field| field.1);
+    let mut lines = lines_of(head, name);
     let first = lines.next()?;
     let rest: Vec<&[u8]> = lines.collect();
     Some(match rest.is_empty() {
@@ -160,11 +201,14 @@ impl PartCondition {
                 address,
             });
         }
-        let text = request.text(&self.part, self.known);
-        let value = PartValue {
-            text: text.as_deref(),
-            address,
-        };
+        MADE.with_borrow_mut(|made| {
+            made.clear();
+            let text = request.text(&self.part, self.known, made);
+            self.holds_for(PartValue { text, address })
+        })
+    }
+
+    fn holds_for(&self, value: PartValue<'_>) -> bool {
         if self.is_cheap {
             return self.run(value);
         }

@@ -1,4 +1,4 @@
-//! Response processing: error documents, then the filters in order.
+//! Response processing: error documents, then loggers and filters, each in order.
 //!
 //! Called by: drivers, for client requests; the page cache, for its own.
 //! Caveat: an error document (a path of the same site) is an internal request that runs the phases
@@ -7,7 +7,8 @@
 //! Out of scope: framing, connection fields, and `Date` (drivers).
 
 use crate::{
-    Body, Chunk, ErrorDocument, Exchange, Inner, NoBody, Response, ResponseHead, Services, phases,
+    Body, Chunk, ErrorDocument, Exchange, Inner, NoBody, Response, ResponseHead, Services,
+    cached_answer, phases,
 };
 use saker_config::model::ErrorPage;
 use saker_http::{KnownField, Method, RequestHead, Status, escape};
@@ -22,14 +23,11 @@ pub async fn answer(exchange: &mut Exchange, services: &Services) -> Response {
         return response;
     }
     if let Some(handed) = exchange.upstream.internal_redirect.take() {
-        handed.lay(exchange, &mut response);
+        handed.lay(&mut exchange.routing.settings, &mut response);
     }
     response = dressed(exchange, services, response).await;
     if exchange.access.inspection.is_some()
-        && let Some(refused) = services
-            .inspector
-            .response(exchange, services, &mut response)
-            .await
+        && let Some(refused) = services.inspector.response(exchange, &mut response).await
     {
         if exchange.limits.drops_connection {
             return refused;
@@ -37,6 +35,7 @@ pub async fn answer(exchange: &mut Exchange, services: &Services) -> Response {
         response = dressed(exchange, services, refused).await;
     }
     finish(exchange, services, &mut response).await;
+    cached_answer::keep(exchange, &response);
     response
 }
 
@@ -61,9 +60,10 @@ pub async fn subrequest_content(exchange: &mut Exchange, services: &Services) ->
     response
 }
 
-/// Runs the filters on a built head, or on a ready one those that request it. A filter that changes
+/// Shows the response to loggers, and runs the filters on a built head, or on a ready one those that request it. A filter that changes
 /// a ready head converts it to a built one for the filters after it.
 async fn finish(exchange: &mut Exchange, services: &Services, response: &mut Response) {
+    services.loggers.response(exchange, response);
     for filter in services.filters.iter() {
         if matches!(response.head, ResponseHead::Built(_)) || filter.takes_ready(exchange) {
             filter.apply(exchange, response).await;
@@ -165,6 +165,15 @@ async fn internal_page(
     if let (Some(steps), Some(more)) = (&mut exchange.log.trace, inner.log.trace.take()) {
         *steps = more;
     }
+    if exchange.cache.keeps_answer {
+        // The page's environment is made of the request's.
+        exchange.depends_on_environment();
+        exchange.depends_on_exchange(&mut inner);
+        if inner.cache.cached_route.is_none() {
+            // It is generated.
+            exchange.depends_on_request();
+        }
+    }
     let rules = services.rules.of(exchange.routing.site_index);
     // If a program sets another status and a body, the page is sent with that status, as in Apache.
     if page.status != Status::OK
@@ -233,7 +242,9 @@ fn page_exchange(exchange: &mut Exchange, path: Vec<u8>, query: Option<Vec<u8>>)
     inner.routing.redirects = exchange.routing.redirects.saturating_add(1);
     inner.limits.is_admitted = true;
     inner.access.has_authorized_fields = exchange.access.has_authorized_fields;
-    inner.limits.upstream_gate = exchange.limits.upstream_gate.clone();
+    if let Some(gate) = exchange.upstream_gate() {
+        inner.set_upstream_gate(gate);
+    }
     inner.log.trace = exchange
         .log
         .trace

@@ -9,7 +9,7 @@
 //! Out of scope: failures (a 404 is dispatched each time).
 
 use crate::{
-    CachedRoute, LogFacts, Response,
+    CachedRoute, LogFacts, OutcomeLines, Response,
     request_conditions::{ConditionTable, Received, RequestConditions},
 };
 use foldhash::fast::RandomState;
@@ -55,6 +55,15 @@ pub struct Entry {
     pub path: Box<[u8]>,
     /// Facts for logs, if a log needs them.
     pub log_facts: Option<Rc<LogFacts>>,
+    /// Lines of the error log that each request gets.
+    pub log_lines: Option<Box<OutcomeLines>>,
+}
+
+impl Entry {
+    /// The tokens of the files that the outcome depended on.
+    pub fn change_tokens(&self) -> &[ChangeToken] {
+        &self.change_tokens
+    }
 }
 
 /// An outcome of dispatch, to be cached.
@@ -67,6 +76,9 @@ pub struct Outcome {
     pub tests: Vec<RequestTest>,
     pub path: Vec<u8>,
     pub log_facts: Option<Rc<LogFacts>>,
+    pub log_lines: Option<Box<OutcomeLines>>,
+    /// Rules answer before rates are counted.
+    pub is_before_limits: bool,
 }
 
 /// Counters since the last [`RouteCache::take_counts`].
@@ -175,8 +187,11 @@ impl RouteCache {
         if !self.make_way(hash, key, &conditions) {
             return;
         }
-        let memory =
-            outcome.cached_route.memory_bytes() + key.host.len() + key.path.len() + ENTRY_BYTES;
+        let memory = outcome.cached_route.memory_bytes()
+            + lines_bytes(outcome.log_lines.as_deref())
+            + key.host.len()
+            + key.path.len()
+            + ENTRY_BYTES;
         let descriptors = outcome.cached_route.descriptors();
         if memory > self.bounds.memory_bytes_max / 2 || descriptors > self.bounds.descriptors_max {
             return;
@@ -286,12 +301,14 @@ impl RouteCache {
             // Set by the first hit, so that routes requested once, for example by a crawler, are
             // evicted before those requested again.
             used: false,
-            throttled: !outcome.settings.throttle.is_idle() || outcome.settings.guard.is_some(),
+            throttled: outcome.settings.guard.is_some()
+                || !outcome.settings.throttle.is_idle() && !outcome.is_before_limits,
             site_index: outcome.site_index,
             settings: outcome.settings,
             cached_route: outcome.cached_route,
             path: outcome.path.into(),
             log_facts: outcome.log_facts,
+            log_lines: outcome.log_lines,
         };
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
@@ -322,7 +339,10 @@ impl RouteCache {
 
     fn recount(&mut self, slot: usize) {
         if let Some(entry) = &mut self.slots[slot] {
-            let memory = entry.cached_route.memory_bytes() + entry.name.len() + ENTRY_BYTES;
+            let memory = entry.cached_route.memory_bytes()
+                + lines_bytes(entry.log_lines.as_deref())
+                + entry.name.len()
+                + ENTRY_BYTES;
             self.memory = self.memory + memory - entry.memory;
             entry.memory = memory;
             let descriptors = entry.cached_route.descriptors();
@@ -359,6 +379,10 @@ impl RouteCache {
             || self.descriptors + descriptors > self.bounds.descriptors_max
             || self.table.len() >= self.bounds.entries_max
     }
+}
+
+fn lines_bytes(lines: Option<&OutcomeLines>) -> usize {
+    lines.map_or(0, OutcomeLines::memory_bytes)
 }
 
 /// Removes duplicate change tokens. Parent directories are checked for each sibling and coding of a

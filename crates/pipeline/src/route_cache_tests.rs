@@ -26,6 +26,8 @@ fn outcome(bytes: usize) -> Outcome {
         tests: Vec::new(),
         path: Vec::new(),
         log_facts: None,
+        log_lines: None,
+        is_before_limits: false,
     }
 }
 

@@ -113,11 +113,17 @@ pub trait Rules {
     fn adopt_error_document(&self, _exchange: &mut Exchange, _page: &mut Exchange) {}
 }
 
+/// Rules of those sites whose entry is true, by their indexes in the model.
+type RulesOfSome = (Box<[bool]>, Rc<dyn Rules>);
+
 /// The rules of each site of a generation.
 pub struct SiteRules {
     native: Rc<dyn Rules>,
     /// Rules of another front end, and the number of its sites, which come first in the model.
     other: Option<(usize, Rc<dyn Rules>)>,
+    /// Rules of native sites that have `.htaccess` files or content rules, and which of the sites
+    /// these are.
+    directories: Option<RulesOfSome>,
 }
 
 impl SiteRules {
@@ -126,6 +132,7 @@ impl SiteRules {
         SiteRules {
             native,
             other: None,
+            directories: None,
         }
     }
 
@@ -136,10 +143,23 @@ impl SiteRules {
         self
     }
 
+    /// Assigns the sites whose entry in `sites` is true to rules that apply those of directories
+    /// over the native ones.
+    #[must_use]
+    pub fn with_directory_rules(mut self, sites: Box<[bool]>, rules: Rc<dyn Rules>) -> SiteRules {
+        self.directories = Some((sites, rules));
+        self
+    }
+
     /// Returns the rules of a site by its index in the model.
     pub fn of(&self, site_index: usize) -> &dyn Rules {
-        match &self.other {
-            Some((sites, rules)) if site_index < *sites => &**rules,
+        if let Some((sites, rules)) = &self.other
+            && site_index < *sites
+        {
+            return &**rules;
+        }
+        match &self.directories {
+            Some((sites, rules)) if sites.get(site_index) == Some(&true) => &**rules,
             _ => &*self.native,
         }
     }

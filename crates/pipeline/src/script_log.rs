@@ -5,8 +5,7 @@
 //! maximum size. It is opened for each entry, as in Apache, so that it can be rotated at any time.
 //! Out of scope: the error log, which reports the failure itself.
 
-use crate::Exchange;
-use saker_http::Status;
+use saker_http::{HeadView, Status};
 use saker_net::privileged;
 use saker_telemetry::local_time::{Civil, TimeZone, append_strftime};
 use std::{io::Write, path::PathBuf};
@@ -18,6 +17,20 @@ pub struct ScriptLog {
     pub bytes_max: u64,
     /// Maximum logged size of a request body (ScriptLogBuffer).
     pub content_bytes_max: usize,
+}
+
+/// A script that failed or was not run, and its request.
+#[derive(Clone, Copy)]
+pub struct FailedScript<'a> {
+    pub head: HeadView<'a>,
+    /// Decoded path of the request.
+    pub path: &'a [u8],
+    pub query: Option<&'a [u8]>,
+    /// Time of the request, in seconds since the epoch.
+    pub now: i64,
+    /// Status of the response to the client.
+    pub status: Status,
+    pub filename: &'a [u8],
 }
 
 /// Data exchanged with a script.
@@ -32,21 +45,15 @@ pub struct Overheard {
 
 impl ScriptLog {
     /// Logs a script that was not run.
-    pub fn refused(&self, exchange: &Exchange, status: Status, filename: &[u8], why: &str) {
-        let mut entry = beginning(exchange, status, filename);
+    pub fn refused(&self, script: &FailedScript<'_>, why: &str) {
+        let mut entry = beginning(script);
         let _ = writeln!(entry, "%error\n{why}");
         self.append(&entry);
     }
 
     /// Logs a script without a valid response.
-    pub fn failed(
-        &self,
-        exchange: &Exchange,
-        status: Status,
-        filename: &[u8],
-        overheard: &Overheard,
-    ) {
-        let mut entry = beginning(exchange, status, filename);
+    pub fn failed(&self, script: &FailedScript<'_>, overheard: &Overheard) {
+        let mut entry = beginning(script);
         let mut line = |parts: &[&[u8]]| {
             parts
                 .iter()
@@ -54,9 +61,8 @@ impl ScriptLog {
                 .for_each(|part| entry.extend_from_slice(part))
         };
         line(&[b"%request"]);
-        exchange
+        script
             .head
-            .view()
             .fields()
             .for_each(|(name, value)| line(&[name, b": ", value]));
         if !overheard.told.is_empty() {
@@ -88,32 +94,31 @@ impl ScriptLog {
 }
 
 /// Formats the first two lines: time and request line, status and file.
-fn beginning(exchange: &Exchange, status: Status, filename: &[u8]) -> Vec<u8> {
+fn beginning(script: &FailedScript<'_>) -> Vec<u8> {
     let mut entry = b"%% [".to_vec();
-    let offset_s = TimeZone::local().offset_s(exchange.now);
+    let offset_s = TimeZone::local().offset_s(script.now);
     append_strftime(
         "%a %b %d %H:%M:%S %Y",
-        exchange.now,
-        &Civil::at(exchange.now, offset_s),
+        script.now,
+        &Civil::at(script.now, offset_s),
         "",
         &mut entry,
     );
-    let view = exchange.head.view();
-    let query = exchange
+    let query = script
         .query
-        .as_deref()
         .map(|query| [b"?", query].concat())
         .unwrap_or_default();
-    let protocol = view
+    let protocol = script
+        .head
         .start_line()
         .rsplit(|byte| *byte == b' ')
         .next()
         .unwrap_or_default();
     let words: [&[u8]; 7] = [
         b"] ",
-        view.method_token(),
+        script.head.method_token(),
         b" ",
-        &exchange.path,
+        script.path,
         &query,
         b" ",
         protocol,
@@ -125,8 +130,8 @@ fn beginning(exchange: &Exchange, status: Status, filename: &[u8]) -> Vec<u8> {
         )
     });
     // Writing to memory cannot fail.
-    let _ = write!(entry, "\n%% {} ", status.0);
-    entry.extend_from_slice(filename);
+    let _ = write!(entry, "\n%% {} ", script.status.0);
+    entry.extend_from_slice(script.filename);
     entry.push(b'\n');
     entry
 }

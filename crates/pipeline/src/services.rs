@@ -2,12 +2,12 @@
 //! crosses threads.
 //!
 //! Called by: the phases and `respond`. Built by the server's registry.
-//! Caveat: the order of handlers and filters is significant; the registry sets it.
+//! Caveat: the order of handlers, filters, and loggers is significant; the registry sets it.
 //! Out of scope: dependencies of a single feature, which it receives when it is constructed.
 
 use crate::{
     AbuseControl, ErrorDocumentCache, Filter, Forwarder, Generation, Handler, Inspector,
-    LocalFuture, SiteRules,
+    LocalFuture, Loggers, SiteRules,
 };
 use saker_telemetry::Counters;
 use std::{rc::Rc, sync::Arc, time::Duration};
@@ -22,6 +22,8 @@ pub struct Services {
     pub filters: Rc<[Box<dyn Filter>]>,
     /// Filters that are part of the content itself; they also run for subrequests.
     pub content_filters: Rc<[Box<dyn Filter>]>,
+    /// Loggers, in the order in which they are called.
+    pub loggers: Rc<Loggers>,
     /// The rules of each site.
     pub rules: SiteRules,
     pub abuse: Rc<dyn AbuseControl>,
@@ -33,8 +35,6 @@ pub struct Services {
     /// Returns a future that completes after the delay. Injected because the pipeline does not
     /// depend on a runtime.
     pub sleep: fn(Duration) -> LocalFuture<'static, ()>,
-    /// Monotonic nanoseconds, for rate limits.
-    pub now_ns: fn() -> u64,
     /// Looks up the key authorization of a pending ACME challenge by its path below
     /// [`CHALLENGES`](crate::phases::CHALLENGES). `None`: the site serves the path.
     pub challenge: Box<FindChallenge>,

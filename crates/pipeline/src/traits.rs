@@ -1,13 +1,13 @@
 //! Roles of features in the processing of a request.
 //!
-//! Called by: the content phase (handlers, the gateway), `respond` (filters), the native rules (the
-//! authorizer), and workers (cached routes).
+//! Called by: the content phase (handlers, the gateway), `respond` (filters), and the native rules
+//! (the authorizer).
 //! Caveat: a role never signals through side effects; its result is its return value.
-//! Out of scope: rules of front ends (`rules`), abuse control (`abuse`), inspection (`inspection`).
+//! Out of scope: rules of front ends (`rules`), abuse control (`abuse`), inspection (`inspector`),
+//! loggers (`logger`), cached routes (`cached_route`).
 
-use crate::{Exchange, Granted, Response, UpstreamRequest};
+use crate::{Exchange, Granted, LocalFuture, Response, UpstreamRequest};
 use saker_config::model::Authorize;
-use saker_http::HeadView;
 use std::{
     future::Future,
     pin::Pin,
@@ -15,22 +15,6 @@ use std::{
     sync::Arc,
     task::{Context, Poll},
 };
-
-/// A future that stays on its worker.
-pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
-
-/// Returns the future of a filter that has finished. Does not allocate.
-pub fn done<'a>() -> LocalFuture<'a, ()> {
-    struct Done;
-    impl Future for Done {
-        type Output = ();
-
-        fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-            Poll::Ready(())
-        }
-    }
-    Box::pin(Done)
-}
 
 /// The result of a handler.
 pub enum Handled {
@@ -169,24 +153,4 @@ pub trait ErrorDocumentCache {
         page: &'a mut Exchange,
         response: &'a mut Response,
     ) -> LocalFuture<'a, ()>;
-}
-
-/// A cached outcome of the phases that answers further requests for the same listener, host, and
-/// path without dispatch. A handler leaves one in
-/// [`CacheState::cached_route`](crate::CacheState::cached_route); the pipeline caches it as long as
-/// everything that it depends on is unchanged.
-pub trait CachedRoute {
-    /// Answers a GET or HEAD immediately, without waiting or file system calls. `None`: the request
-    /// has to be dispatched (for example because a variant does not exist yet). `now` is in seconds
-    /// since the epoch. The driver omits the body for HEAD.
-    fn answer(&self, head: HeadView<'_>, now: i64) -> Option<Response>;
-
-    /// Returns the memory in use, which counts toward the limit of the route cache; may grow
-    /// between calls.
-    fn memory_bytes(&self) -> usize;
-
-    /// Returns the number of open files, which is limited, too.
-    fn descriptors(&self) -> usize {
-        0
-    }
 }

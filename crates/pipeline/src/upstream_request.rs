@@ -5,9 +5,9 @@
 //! Caveat: it is incomplete without its exchange.
 //! Out of scope: everything that the exchange already has (fields, client, environment variables).
 
-use crate::{Exchange, script_log::ScriptLog};
-use saker_config::model::{PhpValue, ProgramUser, SendFiles, Upstream};
-use std::{path::PathBuf, rc::Rc, sync::Arc, time::Duration};
+use crate::script_log::ScriptLog;
+use saker_config::model::{PhpValue, ProgramUser, ProxyTerms, SendFiles, Upstream};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 pub struct UpstreamRequest {
     pub to: UpstreamTarget,
@@ -26,6 +26,10 @@ pub struct CallNames {
     pub origin: Vec<u8>,
     /// The name in `Via`.
     pub via: Vec<u8>,
+    /// Beginning of the request's path that the upstream does not see, and what it sees instead
+    /// behind the path of its URL; without trailing slashes. Native proxy routes only.
+    pub public_prefix: Box<str>,
+    pub added_prefix: Box<str>,
 }
 
 impl UpstreamRequest {
@@ -81,21 +85,9 @@ pub struct Script {
     pub php: Vec<PhpValue>,
     /// Variables that override all others of the same name (ProxyFCGISetEnvIf).
     pub variables: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Final adjustment of the variables.
-    pub adjust: Option<Adjust>,
-}
-
-type Told = Vec<(Vec<u8>, Vec<u8>)>;
-type Adjusting = dyn Fn(&Exchange, Told) -> Told;
-
-/// Transforms the variables that a program receives.
-#[derive(Clone)]
-pub struct Adjust(pub Rc<Adjusting>);
-
-impl std::fmt::Debug for Adjust {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Adjust")
-    }
+    /// The exchange has a final adjustment of the variables
+    /// ([`VariableAdjustment`](crate::VariableAdjustment)).
+    pub is_adjusted: bool,
 }
 
 /// Options for proxying, shared by all requests of a configuration section.
@@ -133,6 +125,8 @@ pub struct ProxyOptions {
     pub server_name: Box<str>,
     /// Response fields that control this server.
     pub trust: Trust,
+    /// Options of a native proxy route.
+    pub terms: Option<Arc<ProxyTerms>>,
 }
 
 /// Response fields by which an upstream may control this server. Fields that are not trusted are
@@ -169,6 +163,7 @@ impl Default for ProxyOptions {
             upgrades: true,
             server_name: "".into(),
             trust: Trust::default(),
+            terms: None,
         }
     }
 }

@@ -6,7 +6,7 @@
 //! Out of scope: the lexicographic order promised by the manual; httpd compares lengths first, and
 //! so does this.
 
-use crate::{DirectiveError, Notice, Place, arguments, template::Template};
+use crate::{DirectiveError, Notice, Place, SourceLine, arguments, template::Template};
 use saker_ap_expr::{Expression, ExpressionOptions, FileTest, Pattern, PatternOptions};
 use std::cmp::Ordering;
 
@@ -20,6 +20,7 @@ pub(crate) struct Condition {
     pub no_vary: bool,
     /// Text as written, for the trace.
     pub text: Vec<u8>,
+    pub line: Option<SourceLine>,
 }
 
 #[derive(Debug)]
@@ -70,6 +71,7 @@ impl Condition {
             or_next: false,
             no_vary: false,
             text: text.to_vec(),
+            line: None,
         };
         if let Some(flags) = flags {
             condition.set_flags(flags)?;

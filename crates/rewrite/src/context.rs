@@ -4,8 +4,9 @@
 //! Out of scope: the request itself; [`Input`] has `r->uri`, `r->filename`, `r->path_info`, and
 //! `r->args` of httpd, everything else is read through [`Facts`].
 
+use crate::SourceLine;
 use crate::{MapSource, TextMap};
-use saker_ap_expr::{Dependencies, Facts};
+use saker_ap_expr::{Dependencies, Dependency, Facts, RequestTest};
 use std::{fmt, path::Path, sync::Arc};
 
 /// Facts, and what only mod_rewrite asks.
@@ -129,6 +130,16 @@ pub struct Outcome {
     pub log: Vec<LogLine>,
     /// Trace lines; empty unless requested.
     pub trace: Vec<TraceLine>,
+    /// The lines that dependencies come from; empty unless a trace is requested.
+    pub causes: Vec<Cause>,
+}
+
+/// A line, and what the outcome depends on because of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    pub line: SourceLine,
+    pub kinds: Vec<Dependency>,
+    pub tests: Vec<RequestTest>,
 }
 
 /// Side effects of the rules.

@@ -2,7 +2,15 @@
 //!
 //! Called by: everything that compiles directives.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
+
+/// The line of a configuration file that a rule or condition comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceLine {
+    pub file: Arc<str>,
+    pub line: u32,
+    pub column: u32,
+}
 
 /// Context in which a directive appears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,6 +12,7 @@
 mod arguments;
 mod condition;
 mod context;
+mod cost;
 mod directive;
 mod map;
 mod rule;
@@ -20,8 +21,11 @@ mod settings;
 mod template;
 mod uri;
 
-pub use context::{Action, Cookie, Effects, Input, LogLine, Outcome, RewriteContext, TraceLine};
-pub use directive::{DirectiveError, Notice, Place};
+pub use context::{
+    Action, Cause, Cookie, Effects, Input, LogLine, Outcome, RewriteContext, TraceLine,
+};
+pub use cost::{Cost, condition_cost, rule_cost};
+pub use directive::{DirectiveError, Notice, Place, SourceLine};
 pub use map::{InternalMap, Map, MapSource, TextMap};
 pub use run::{run_directory, run_server, script_environment};
 pub use settings::{Options, Settings};

@@ -5,7 +5,7 @@
 //! substitution drops the query.
 //! Out of scope: checking that a chain has a successor; httpd does not either.
 
-use crate::{DirectiveError, arguments, condition::Condition, template::Template};
+use crate::{DirectiveError, SourceLine, arguments, condition::Condition, template::Template};
 use saker_ap_expr::{Pattern, PatternOptions};
 use std::sync::Arc;
 
@@ -21,6 +21,7 @@ pub(crate) struct Rule {
     pub output: Vec<u8>,
     pub substitution: Template,
     pub flags: Flags,
+    pub line: Option<SourceLine>,
 }
 
 /// Parsed flags (the third argument).
@@ -97,6 +98,7 @@ impl Rule {
             output: output.to_vec(),
             substitution,
             flags,
+            line: None,
         })
     }
 }

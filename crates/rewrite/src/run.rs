@@ -18,10 +18,14 @@ mod test;
 #[cfg(test)]
 mod tests;
 
-use crate::{Action, Effects, Input, LogLine, Outcome, RewriteContext, Settings, TraceLine};
+use crate::{
+    Action, Cause, Effects, Input, LogLine, Outcome, RewriteContext, Settings, SourceLine,
+    TraceLine,
+};
 pub use directory::run_directory;
 use saker_ap_expr::{
-    Backreferences, Dependencies, Dependency, LimitReached, Pattern, Spans, Variable, pattern_steps,
+    Backreferences, Dependencies, Dependency, DependencyMark, LimitReached, Pattern, Spans,
+    Variable, pattern_steps,
 };
 pub use server::{run_server, script_environment};
 use std::{fmt, time::Instant};
@@ -60,6 +64,11 @@ pub(crate) struct Run<'a> {
     dependencies: Dependencies,
     log: Vec<LogLine>,
     trace: Vec<TraceLine>,
+    causes: Vec<Cause>,
+    /// Dependencies up to here have their cause.
+    noted: DependencyMark,
+    /// The line of the last rule that matched.
+    last_line: Option<SourceLine>,
     steps: u64,
     /// Limit of this run: its own, or the rest that other runs of the request have left.
     steps_max: u64,
@@ -90,6 +99,9 @@ impl<'a> Run<'a> {
             dependencies: Dependencies::new(),
             log: Vec::new(),
             trace: Vec::new(),
+            causes: Vec::new(),
+            noted: DependencyMark::default(),
+            last_line: None,
             steps: 0,
             steps_max: context
                 .as_facts()
@@ -98,7 +110,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn finish(self, action: Action) -> Outcome {
+    fn finish(mut self, action: Action) -> Outcome {
+        let line = self.last_line.take();
+        self.note_cause(line.as_ref());
         if let Some(work) = self.context.as_facts().work() {
             work.steps(self.steps);
         }
@@ -110,7 +124,21 @@ impl<'a> Run<'a> {
             dependencies: self.dependencies,
             log: self.log,
             trace: self.trace,
+            causes: self.causes,
         }
+    }
+
+    /// Notes that dependencies since the last note come from a line, if a trace is wanted.
+    fn note_cause(&mut self, line: Option<&SourceLine>) {
+        if self.input.trace_level == 0 {
+            return;
+        }
+        let (kinds, tests) = self.dependencies.since(self.noted);
+        if let Some(line) = line.filter(|_| !kinds.is_empty() || !tests.is_empty()) {
+            let (line, tests) = (line.clone(), tests.to_vec());
+            self.causes.push(Cause { line, kinds, tests });
+        }
+        self.noted = self.dependencies.mark();
     }
 
     /// A line of the trace, if it is wanted. `perdir`: marked with the directory.

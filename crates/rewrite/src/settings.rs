@@ -8,7 +8,7 @@
 //! inherited ones, but its directories know the engine state.
 //! Out of scope: finding sections.
 
-use crate::{DirectiveError, Map, Notice, Place, condition::Condition, rule::Rule};
+use crate::{DirectiveError, Map, Notice, Place, SourceLine, condition::Condition, rule::Rule};
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 /// RewriteOptions.
@@ -44,6 +44,8 @@ pub struct Settings {
     touched: bool,
     /// A virtual host without rewrite directives.
     pub(crate) idle: bool,
+    /// The line that is being read.
+    line: Option<SourceLine>,
 }
 
 impl Settings {
@@ -74,7 +76,13 @@ impl Settings {
             maps,
             touched: false,
             idle: false,
+            line: None,
         }
+    }
+
+    /// Sets the line that the next conditions and rules come from.
+    pub fn set_line(&mut self, line: SourceLine) {
+        self.line = Some(line);
     }
 
     /// RewriteEngine.
@@ -135,7 +143,8 @@ impl Settings {
     /// RewriteCond, with everything that follows its name on the line.
     pub fn add_condition(&mut self, line: &[u8]) -> Result<Notice, DirectiveError> {
         self.touched = true;
-        let (condition, notice) = Condition::compile(line, self.place)?;
+        let (mut condition, notice) = Condition::compile(line, self.place)?;
+        condition.line.clone_from(&self.line);
         self.conditions.push(Arc::new(condition));
         Ok(notice)
     }
@@ -144,7 +153,9 @@ impl Settings {
     pub fn add_rule(&mut self, line: &[u8]) -> Result<(), DirectiveError> {
         self.touched = true;
         let conditions = std::mem::take(&mut self.conditions);
-        self.rules.push(Arc::new(Rule::compile(line, conditions)?));
+        let mut rule = Rule::compile(line, conditions)?;
+        rule.line.clone_from(&self.line);
+        self.rules.push(Arc::new(rule));
         Ok(())
     }
 

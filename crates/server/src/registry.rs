@@ -1,26 +1,34 @@
-//! The registry: the only list of handlers and the only list of filters, in the order in which they
-//! run.
+//! The registry: the only list of handlers, the only list of filters, and the only list of loggers,
+//! in the order in which they run.
 //!
 //! Called by: each worker, at its start and after a reload; `saker explain`.
 //! Caveat: the order is behavior. The page cache looks a page up before the gateway fetches it, and
 //! stores it before it is compressed.
-//! Out of scope: the handlers and filters themselves.
+//! Out of scope: the handlers, filters, and loggers themselves.
 
 use saker_abuse::{Abuse, AbuseFields, LoginAttempts};
-use saker_apache::{Apache, ApacheRules, ContentFilters, Inside, ResponseRules, status::Figures};
+use saker_apache::{
+    Apache, ApacheRules, ContentFilters, Inside, ResponseRules, native_configuration,
+    status::Figures,
+};
+use saker_config::model::Site;
 use saker_content::coding;
 use saker_content_filters::Compress;
 use saker_files::{BufferFiles, Watcher};
 use saker_gateway::{ForwardAuth, Gateway};
 use saker_handlers::{CgiFiles, FieldFilter, FixedAnswers, PhpFiles};
 use saker_modsecurity::ModSecurityInspector;
-use saker_native::NativeRules;
+use saker_native::{HtaccessRules, NativeRules};
 use saker_net::jobs::{self, JobKind};
 use saker_page_cache::{Explain, LookupHandler, PageCache, StoreFilter};
 use saker_pipeline::{
-    ContentHandlers, ErrorDocumentCache, Filter, Generation, Handler, Rules, Services, SiteRules,
+    ContentHandlers, ErrorDocumentCache, Filter, Generation, Handler, LocalFuture, Logger, Loggers,
+    Rules, Services, SiteRules,
 };
 use saker_serving::{
+    access_logs::AccessLogs,
+    forensic_logs::ForensicLogs,
+    log_files::LogFiles,
     reverse_dns::ReverseDns,
     services::{CacheAccess, CommonParts, ServiceParts},
 };
@@ -29,6 +37,7 @@ use saker_telemetry::Counters;
 use std::{
     rc::{Rc, Weak},
     sync::Arc,
+    time::Duration,
 };
 
 /// Builds the services of a worker. Subrequests of pages use the same services as clients do.
@@ -44,6 +53,7 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         figures,
         counters,
         cache,
+        log_files,
     } = parts;
     let CommonParts {
         watcher,
@@ -72,13 +82,9 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         Some(Rc::new(ForwardAuth(gateway))),
         watcher.clone(),
     ));
-    let mut rules = SiteRules::new(native);
-    if let Some(apache) = apache.rules {
-        rules = rules.with_first(apache.sites(), apache as Rc<dyn Rules>);
-    }
+    let rules = site_rules(&generation, watcher, native, apache.rules);
     let challenges = Arc::clone(challenges);
     Services {
-        generation,
         handlers,
         filters,
         content_filters: apache
@@ -87,25 +93,66 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
             .map(|filter| Box::new(filter) as Box<dyn Filter>)
             .collect(),
         rules,
+        loggers: Rc::new(loggers(&generation, log_files, &counters)),
         abuse: Rc::new(Abuse {
+            generation: Arc::clone(&generation),
             shared: Arc::clone(guard),
             clients: Arc::clone(neighbours),
             names: match is_explained {
                 true => None,
                 false => Some(Box::new(ReverseDns::default())),
             },
+            counters: Arc::clone(&counters),
+            sleep,
+            now_ns: saker_net::clock::monotonic_ns,
         }),
+        generation,
         inspector: Rc::new(inspector(buffer_files)),
         error_document_cache: page_cache
             .map(|page_cache| Rc::new(StoreFilter(page_cache)) as Rc<dyn ErrorDocumentCache>),
         counters,
-        sleep: |time| Box::pin(tokio::time::sleep(time)),
-        now_ns: saker_net::clock::monotonic_ns,
+        sleep,
         challenge: Box::new(move |path| challenges.answer(path)),
     }
 }
 
-/// The Apache front end of a configuration; all parts are `None` for a native one.
+/// The rules of each site: Apache's, native ones, or both for native sites with `.htaccess` files.
+fn site_rules(
+    generation: &Generation,
+    watcher: &Watcher,
+    native: Rc<NativeRules>,
+    apache: Option<Rc<ApacheRules>>,
+) -> SiteRules {
+    let rules = SiteRules::new(Rc::clone(&native) as Rc<dyn Rules>);
+    match apache {
+        Some(apache) if apache.sites() > 0 => {
+            rules.with_first(apache.sites(), apache as Rc<dyn Rules>)
+        }
+        Some(apache) => {
+            let sites = generation.model.sites.iter();
+            let sites = sites.map(|site| has_directory_rules(site)).collect();
+            let files = HtaccessRules::new(native, apache, watcher.clone());
+            rules.with_directory_rules(sites, Rc::new(files))
+        }
+        None => rules,
+    }
+}
+
+/// True if a path of the site is under the rules of directories.
+fn has_directory_rules(site: &Site) -> bool {
+    let of_routes = site.routes.iter().map(|route| &route.settings);
+    std::iter::once(&site.settings)
+        .chain(of_routes)
+        .any(|settings| settings.needs_directory_rules())
+}
+
+/// The pipeline depends on no runtime, so this is handed in.
+fn sleep(time: Duration) -> LocalFuture<'static, ()> {
+    Box::pin(tokio::time::sleep(time))
+}
+
+/// The Apache front end of a configuration; all parts are `None` for a native one without
+/// `.htaccess` files.
 struct ApacheParts {
     apache: Option<Arc<Apache>>,
     rules: Option<Rc<ApacheRules>>,
@@ -120,8 +167,14 @@ impl ApacheParts {
         inside: Weak<Services>,
     ) -> ApacheParts {
         let front_end = generation.front_end.clone();
-        let Some(apache) = front_end.and_then(|front_end| front_end.downcast::<Apache>().ok())
-        else {
+        let apache = front_end.and_then(|front_end| front_end.downcast::<Apache>().ok());
+        let model = &generation.model;
+        let has_directory_rules = model.sites.iter().any(|site| has_directory_rules(site));
+        let of_native = || {
+            let body_bytes_max = model.limits.body_bytes_max;
+            has_directory_rules.then(|| Arc::new(native_configuration(body_bytes_max)))
+        };
+        let Some(apache) = apache.or_else(of_native) else {
             return ApacheParts {
                 apache: None,
                 rules: None,
@@ -133,6 +186,7 @@ impl ApacheParts {
             watcher.clone(),
             figures,
             generation.model.php_pools.clone(),
+            saker_native::settings_of,
         ));
         let content_filters = ContentFilters::new(
             Arc::clone(&apache),
@@ -196,12 +250,7 @@ fn filters(
     page_cache: Option<&Rc<PageCache>>,
     counters: &Arc<Counters>,
 ) -> Rc<[Box<dyn Filter>]> {
-    let mut filters: Vec<Box<dyn Filter>> = vec![
-        Box::new(LoginAttempts {
-            decode: coding::decode_up_to,
-        }),
-        Box::new(FieldFilter),
-    ];
+    let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(FieldFilter)];
     if let Some(content_filters) = &apache.content_filters {
         filters.push(Box::new(Rc::clone(content_filters)));
     }
@@ -219,4 +268,20 @@ fn filters(
     }
     filters.push(Box::new(AbuseFields));
     Rc::from(filters)
+}
+
+/// The loggers, in the order in which they see a request.
+fn loggers(
+    generation: &Generation,
+    log_files: Option<&LogFiles>,
+    counters: &Arc<Counters>,
+) -> Loggers {
+    let mut loggers: Vec<Rc<dyn Logger>> = vec![Rc::new(LoginAttempts {
+        decode: coding::decode_up_to,
+    })];
+    if let Some(files) = log_files {
+        loggers.push(Rc::new(ForensicLogs::new(generation)));
+        loggers.push(Rc::new(AccessLogs::new(generation, files, counters)));
+    }
+    Loggers::new(&generation.model.sites, loggers)
 }

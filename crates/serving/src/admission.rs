@@ -107,14 +107,16 @@ impl ConnectionPermit {
             return Err(AdmissionError::Banned);
         }
         let guard = &generation.model.guard;
-        if !guard.admittance.admits(address) {
+        // The clients of a trusted proxy are admitted one by one, with their requests.
+        let is_proxy = generation.model.server.trusted_proxies.trusts(address);
+        if !is_proxy && !guard.admittance.admits(address) {
             return Err(AdmissionError::Denied);
         }
         let max = generation.model.limits.connections_per_address_max;
         if max == 0 && !generation.throttles {
             return Ok(());
         }
-        let is_exempt = generation.is_exempt(address);
+        let is_exempt = is_proxy || generation.is_exempt(address);
         let max = if max == 0 || is_exempt {
             u32::MAX
         } else {

@@ -3,14 +3,16 @@
 //! Called by: the process supervisor, which starts a worker per core and sends it commands.
 //! Caveat: everything here runs on a worker's thread and is `!Send`, except [`shared`], which
 //! declares what cores share.
-//! Out of scope: which handlers and filters there are (`registry` in `server`), configuration,
+//! Out of scope: which handlers, filters, and loggers there are (`registry` in `server`), configuration,
 //! privileges.
 
 pub mod accept;
+pub mod access_logs;
 pub mod admission;
 pub mod buffers;
 pub mod common_headers;
 pub mod figures;
+pub mod forensic_logs;
 pub mod freshness;
 pub mod h1;
 pub mod h2;
@@ -27,7 +29,6 @@ pub mod request;
 pub mod reverse_dns;
 pub mod services;
 pub mod shared;
-pub mod site_logs;
 pub mod tls_state;
 pub mod transport;
 pub mod worker;

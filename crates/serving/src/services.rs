@@ -2,10 +2,11 @@
 //!
 //! Called by: `worker`, at its start and after each reload; `saker explain`, for a request that is
 //! never sent.
-//! Caveat: the list of handlers and filters (the registry) stands above this crate, so the program
+//! Caveat: the list of handlers, filters, and loggers (the registry) stands above this crate, so the program
 //! hands it in as a [`MakeServices`].
 //! Out of scope: the services themselves, which are the pipeline's.
 
+use crate::log_files::LogFiles;
 use saker_abuse::{ClientLimits, SharedAbuseState};
 use saker_acme::Challenges;
 use saker_apache::status::Figures;
@@ -27,6 +28,8 @@ pub struct ServiceParts<'a> {
     pub figures: Rc<dyn Figures>,
     pub counters: Arc<Counters>,
     pub cache: CacheAccess,
+    /// Files of the logs; `None`: requests are not logged.
+    pub log_files: Option<&'a LogFiles>,
 }
 
 /// Parts that all workers share.

@@ -11,15 +11,14 @@ use crate::{
     freshness::Freshness,
     services::{CacheAccess, CommonParts, ServiceParts},
     shared::Shared,
-    site_logs::SiteLogs,
     tls_state::TlsState,
 };
 use saker_config::model::Address;
 use saker_gateway::Gateway;
 use saker_net::{deadlines::Deadlines, program::Spawner};
 use saker_page_cache::Share;
-use saker_pipeline::{Bounds, Generation, RouteCache, Services};
-use saker_telemetry::{Counters, Metric, error_log, message};
+use saker_pipeline::{Bounds, Generation, Loggers, RouteCache, Services};
+use saker_telemetry::{Counters, Metric};
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
@@ -45,8 +44,6 @@ pub struct Worker {
     /// Certificates and acceptors of the newest generation.
     pub tls: RefCell<Arc<TlsState>>,
     pub route_cache: RefCell<RouteCache>,
-    /// Logs of the newest generation; responses in progress hold on to those they began with.
-    pub logs: RefCell<Rc<RefCell<SiteLogs>>>,
     pub buffers: RefCell<Buffers>,
     pub deadlines: Rc<Deadlines>,
     pub common_headers: RefCell<CommonHeaderSets>,
@@ -72,7 +69,6 @@ impl Worker {
             freshness,
             tls: RefCell::new(tls),
             route_cache: RefCell::new(route_cache(&generation, &shared)),
-            logs: RefCell::new(open_logs(&generation, &shared)),
             services: RefCell::new(services(&generation, &shared, gateway, index)),
             counters,
             buffers: RefCell::default(),
@@ -86,12 +82,13 @@ impl Worker {
         }
     }
 
-    pub fn logs(&self) -> Rc<RefCell<SiteLogs>> {
-        Rc::clone(&self.logs.borrow())
+    /// Loggers of the newest generation; responses in progress hold on to those they began with.
+    pub fn loggers(&self) -> Rc<Loggers> {
+        Rc::clone(&self.services.borrow().loggers)
     }
 
     pub(crate) fn flush_logs(&self) {
-        self.logs().borrow_mut().flush(&self.counters);
+        self.loggers().flush();
     }
 
     pub fn services(&self) -> Rc<Services> {
@@ -103,7 +100,6 @@ impl Worker {
     pub(crate) fn replace_generation(&self, generation: Arc<Generation>) {
         *self.route_cache.borrow_mut() = route_cache(&generation, &self.shared);
         self.flush_logs();
-        *self.logs.borrow_mut() = open_logs(&generation, &self.shared);
         self.common_headers
             .borrow_mut()
             .change_server(&generation.model.server.server_field);
@@ -226,14 +222,6 @@ fn services(
         figures: Rc::new(figures),
         counters: Arc::clone(&shared.counters[index]),
         cache,
+        log_files: Some(&shared.logs),
     })
-}
-
-/// Opens the logs; a log that cannot be opened is reported and left out.
-fn open_logs(generation: &Generation, shared: &Shared) -> Rc<RefCell<SiteLogs>> {
-    let logs = SiteLogs::open(generation, &shared.logs).unwrap_or_else(|error| {
-        error_log::log(&message::LOG_WRITE_FAILED, format_args!("{error}"));
-        SiteLogs::default()
-    });
-    Rc::new(RefCell::new(logs))
 }

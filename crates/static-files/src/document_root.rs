@@ -21,6 +21,14 @@ pub fn root(exchange: &Exchange) -> Option<&Path> {
         .or(exchange.routing.site.root.as_deref())
 }
 
+/// Returns the path below [`root`] that the request's path is mapped to.
+pub fn relative(exchange: &Exchange) -> &[u8] {
+    match &exchange.routing.mapped {
+        Some(mapped) => &mapped.relative,
+        None => exchange.path.strip_prefix(b"/").unwrap_or(&exchange.path),
+    }
+}
+
 pub fn status_of(error: ResolveError) -> Status {
     match error {
         ResolveError::NotFound | ResolveError::LinkDangling => Status::NOT_FOUND,

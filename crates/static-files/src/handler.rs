@@ -19,7 +19,7 @@ use crate::{
 use saker_config::model::Action;
 use saker_files::{ResolveError, Watcher};
 use saker_http::{Method, Status};
-use saker_pipeline::{Exchange, Handled, Handler, LocalFuture, Response};
+use saker_pipeline::{Exchange, Handled, Handler, LocalFuture, Response, methods};
 use std::rc::Rc;
 
 const ALLOW: &[u8] = b"GET, HEAD, OPTIONS";
@@ -51,6 +51,7 @@ impl StaticFiles {
             Method::Get | Method::Head => {}
             Method::Post if exchange.routing.settings.files.takes_post => {}
             Method::Options => return with_allow(Status::NO_CONTENT),
+            Method::Extension => return methods::unknown_method(),
             _ => return with_allow(Status::METHOD_NOT_ALLOWED),
         }
         if let Some(below) = media::below(exchange)

@@ -29,4 +29,5 @@ mod tests;
 
 pub use document_root::link_policy;
 pub use handler::StaticFiles;
+pub use index::index_names;
 pub use locate::Located;

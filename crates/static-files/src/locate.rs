@@ -7,7 +7,7 @@
 //! Out of scope: reading the file.
 
 use crate::{
-    document_root::{resolve_in_root, resolve_traced, root, status_of},
+    document_root::{self, resolve_in_root, resolve_traced, root, status_of},
     file_errors,
     index::index_names,
     located_file::LocatedFile,
@@ -33,14 +33,7 @@ pub enum Located {
 }
 
 pub fn locate(watcher: &Watcher, exchange: &mut Exchange) -> Located {
-    let relative = match &exchange.routing.mapped {
-        Some(mapped) => mapped.relative.clone(),
-        None => exchange
-            .path
-            .strip_prefix(b"/")
-            .unwrap_or(&exchange.path)
-            .to_vec(),
-    };
+    let relative = document_root::relative(exchange).to_vec();
     at(watcher, exchange, relative)
 }
 

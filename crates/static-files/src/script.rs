@@ -100,17 +100,18 @@ pub fn kind_or_complaint(
 
 /// The script as a program sees it, and its path info.
 pub fn told(exchange: &Exchange, relative: &[u8], path_info: &[u8]) -> Script {
-    let root = exchange
-        .routing
-        .site
-        .root
-        .as_deref()
+    let root = document_root::root(exchange)
         .map(|root| root.as_os_str().as_bytes())
         .unwrap_or_default();
     let root = root.strip_suffix(b"/").unwrap_or(root);
+    // What an alias stands for is part of the path, though not of the file's name.
+    let prefix = exchange
+        .path
+        .strip_suffix(document_root::relative(exchange))
+        .unwrap_or(b"/");
     Script {
         filename: [root, b"/", relative].concat(),
-        path: [b"/", relative, path_info].concat(),
+        path: [prefix, relative, path_info].concat(),
         path_info: path_info.to_vec(),
         path_translated: (!path_info.is_empty()).then(|| [root, path_info].concat()),
         document_root: root.to_vec(),

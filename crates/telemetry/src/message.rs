@@ -209,6 +209,9 @@ messages! {
     NOT_A_FILE "SK0511" "files" Error
         "a request was refused because its path leads to a FIFO, a socket or a device"
         "Find out what created it.";
+    WATCH_OVERFLOW "SK0513" "files" Warn
+        "more files changed than inotify reports at once; everything cached is checked again"
+        "Nothing, or raise the sysctl fs.inotify.max_queued_events if it happens often.";
     FILE_MISSING "SK0512" "files" Info "a file does not exist"
         "Nothing, unless the site links to it.";
     // 06: logs.

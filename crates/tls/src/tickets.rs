@@ -120,7 +120,7 @@ impl Tickets {
             self.keys
                 .write()
                 .unwrap_or_else(PoisonError::into_inner)
-                .rotate(self.rotation);
+                .rotate(self.rotation, Instant::now());
         }
     }
 
@@ -138,15 +138,15 @@ impl Tickets {
         })
     }
 
-    fn newest(&self) -> Option<Arc<Key>> {
+    fn newest(&self, now: Instant) -> Option<Arc<Key>> {
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
-        if keys.rotate_at.is_none_or(|at| Instant::now() < at) {
+        if keys.rotate_at.is_none_or(|at| now < at) {
             return keys.all.first().cloned();
         }
         drop(keys);
         let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
-        if keys.rotate_at.is_some_and(|at| Instant::now() >= at) {
-            keys.rotate(self.rotation);
+        if keys.rotate_at.is_some_and(|at| now >= at) {
+            keys.rotate(self.rotation, now);
         }
         keys.all.first().cloned()
     }
@@ -172,7 +172,7 @@ impl Tickets {
     }
 
     fn seal(&self, context: &PolicyDigest, plain: &[u8], now: UnixTime) -> Option<Vec<u8>> {
-        let key = self.newest()?;
+        let key = self.newest(Instant::now())?;
         let mut nonce = [0; NONCE_LEN];
         rand::fill(&mut nonce).ok()?;
         let mut sealed = [&now.as_secs().to_be_bytes()[..], plain].concat();
@@ -207,12 +207,12 @@ impl Tickets {
 
 impl Keys {
     /// The last two are kept, so that a ticket lives for one rotation at least.
-    fn rotate(&mut self, rotation: Duration) {
+    fn rotate(&mut self, rotation: Duration, now: Instant) {
         if let Some(key) = own_key() {
             self.all.insert(0, key);
             self.all.truncate(2);
         }
-        self.rotate_at = Instant::now().checked_add(rotation);
+        self.rotate_at = now.checked_add(rotation);
     }
 }
 

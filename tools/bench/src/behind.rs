@@ -1,42 +1,28 @@
 //! What stands behind the servers of some rows: a php-fpm, a server of files, and what sessions are
 //! kept in. They run on the core of the load, and what they cost is not counted.
 
+mod program;
 mod sessions;
 
 pub use sessions::{SessionStore, Sessions};
 
-use crate::{
-    load::pinning,
-    rows::{Row, Site},
-};
+use crate::{conditions::Site, row::Row};
+use program::{Program, on_core};
 use saker_testkit::{KEPT, Peer, PeerSetting, PeerSite, ServerProcess, free_port, require};
 use std::{
     fs,
     net::{Ipv4Addr, SocketAddr},
-    os::unix::net::UnixStream,
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    thread,
-    time::Duration,
+    path::Path,
+    process::Command,
 };
 
 /// Processes of PHP: more than the connections that a server keeps.
 const CHILDREN: usize = KEPT + 4;
-/// Until a program listens: a database takes seconds.
-const LOOKS: usize = 1500;
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-
 #[derive(Default)]
 pub struct Behind {
     php: Option<Program>,
     sessions: Option<(Sessions, Program)>,
     server: Option<ServerProcess>,
-}
-
-/// One that listens on a Unix socket.
-struct Program {
-    socket: PathBuf,
-    child: Child,
 }
 
 impl Behind {
@@ -128,21 +114,6 @@ fn server(root: &Path, work: &Path, core: Option<usize>) -> Result<ServerProcess
     ServerProcess::start(&mut on_core(&command, core)?, address).map_err(|error| error.to_string())
 }
 
-fn on_core(command: &Command, core: Option<usize>) -> Result<Command, String> {
-    let words = pinning(core)?;
-    let mut words = words.iter();
-    let mut pinned = match words.next() {
-        Some(taskset) => {
-            let mut pinned = Command::new(taskset);
-            pinned.args(words).arg(command.get_program());
-            pinned
-        }
-        None => Command::new(command.get_program()),
-    };
-    pinned.args(command.get_args());
-    Ok(pinned)
-}
-
 fn php(work: &Path, core: Option<usize>) -> Result<Program, String> {
     let program = ["php-fpm8.4", "php-fpm8.3", "php-fpm8.2", "php-fpm"]
         .into_iter()
@@ -165,40 +136,4 @@ fn php(work: &Path, core: Option<usize>) -> Result<Program, String> {
     let mut command = Command::new(program);
     command.arg("-R").arg("-F").arg("-y").arg(&file);
     Program::start(&command, core, socket)
-}
-
-impl Program {
-    /// Waits until it listens.
-    fn start(command: &Command, core: Option<usize>, socket: PathBuf) -> Result<Program, String> {
-        let name = command.get_program().to_string_lossy().into_owned();
-        let mut command = on_core(command, core)?;
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        let child = command
-            .spawn()
-            .map_err(|error| format!("{name}: {error}"))?;
-        let program = Program { socket, child };
-        for _ in 0..LOOKS {
-            if UnixStream::connect(&program.socket).is_ok() {
-                return Ok(program);
-            }
-            thread::sleep(LOOK_EVERY);
-        }
-        Err(format!("{name} does not listen"))
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // Its children end with it when it is asked; killed, it would leave them.
-        if let Some(id) = i32::try_from(self.child.id())
-            .ok()
-            .and_then(rustix::process::Pid::from_raw)
-        {
-            let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
-        }
-        let _ = self.child.wait();
-    }
 }

@@ -9,7 +9,7 @@
 
 use crate::{
     arguments::at_least_one,
-    load::pinning,
+    pinning::pinning,
     statistics::{Spread, spread},
 };
 use saker_testkit::{Client, ServerProcess, TempDir, free_port};

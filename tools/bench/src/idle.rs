@@ -3,7 +3,7 @@
 //! Every connection has made a request, as it would have in life: a server that frees its buffers
 //! between requests shows it here.
 
-use crate::{rows::Protocol, tls_client};
+use crate::{conditions::Protocol, tls_client};
 use rustls::{ClientConfig, client::Resumption};
 use saker_testkit::{Client, PeerTls, ServerProcess, bench_files, frames};
 use std::{

@@ -9,7 +9,7 @@
 
 mod arguments;
 mod charts;
-mod claims;
+mod escape;
 mod groups;
 mod machine;
 mod markdown;
@@ -18,6 +18,7 @@ mod page;
 mod page_tests;
 mod plan;
 mod progress;
+mod readme_table;
 mod report;
 #[cfg(test)]
 mod samples;
@@ -25,7 +26,7 @@ mod summary;
 mod verdict;
 
 pub use arguments::{Setting, help, parse};
-pub use claims::table;
+pub use readme_table::table;
 
 use crate::{
     report as figures,
@@ -49,7 +50,7 @@ pub fn run(setting: &Setting) -> Result<(), String> {
         &rows,
         stage.map_or(Part::Everything, Part::Load),
     )?;
-    let plans = plan::plan(&rows, setting, |row| bench.contenders(row).len());
+    let plans = plan::plan(&rows, setting, |row| bench.subjects(row).len());
     if setting.is_plan_only {
         print!("{}", plan::listed(&plans));
         return Ok(());

@@ -7,17 +7,20 @@
 //! printed on standard error.
 
 use crate::{
-    contender::{Contender, Ground},
+    conditions::Congestion,
     load::{Amount, LoadSetting},
-    rows::{Congestion, Kind, Shape, Tool, Yardstick},
-    runner::{RowPlan, Trial, outcome, tool_for},
+    row::{Kind, Shape},
+    running_server::RunningServer,
     sampling,
     sheets::Sheet,
-    stand::Stand,
+    subject::Subject,
+    test_env::TestEnv,
+    tool::{Tool, Yardstick},
+    trial::{RowPlan, Trial, outcome, tool_for},
 };
 use saker_link::{Link, LinkSettings, SERVER, Settings};
 use saker_testkit::ServerProcess;
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 /// Every port is free there.
 const PORT: u16 = 8443;
@@ -26,8 +29,8 @@ const HELD_BACK: Duration = Duration::from_millis(3);
 
 pub fn trial(
     plan: RowPlan,
-    contender: Contender,
-    ground: Ground<'_>,
+    subject: Subject,
+    test_env: TestEnv<'_>,
     load_core: Option<usize>,
     load_command: &mut String,
     sheets: &mut Vec<Sheet>,
@@ -44,37 +47,25 @@ pub fn trial(
     else {
         return Err("no link".into());
     };
-    let said = |error: std::io::Error| format!("{contender}: link: {error}");
     let link = Link::open(settings(shape))
         .map_err(|error| format!("a link needs root and /dev/net/tun: {error}"))?;
-    let ground = Ground {
+    let test_env = TestEnv {
         host: SERVER,
         congestion,
-        ..ground
+        ..test_env
     };
-    if let Some(name) = in_linux(congestion) {
-        let set = move || std::fs::write("/proc/sys/net/ipv4/tcp_congestion_control", name);
-        link.server()
-            .run(set)
-            .map_err(said)?
-            .map_err(|error| format!("{name}, which Linux has as a module: {error}"))?;
-    }
-    let (mut command, address) = contender.pinned_command(ground, PORT)?;
-    let server = link
-        .server()
-        .run(move || ServerProcess::start(&mut command, address))
-        .map_err(said)?
-        .map_err(said)?;
+    let (server, address) =
+        start(&link, subject, test_env).map_err(|error| format!("{subject}: link: {error}"))?;
     // Single files stay single.
     let requests = (requests / plan.requests_divisor.max(1)).max(1);
-    let (paths, Ground { work, tls, .. }) = ([path], ground);
+    let (paths, TestEnv { work, tls, .. }) = ([path], test_env);
     let setting = LoadSetting {
         tool: tool_for(
             Tool::H3load {
                 streams,
                 yardstick: Yardstick::Http2,
             },
-            contender,
+            subject,
         ),
         address,
         paths: &paths,
@@ -86,22 +77,45 @@ pub fn trial(
         tls,
     };
     setting.note(load_command)?;
-    let stand = Stand::alone(server);
+    let running = RunningServer::alone(server);
     if sheets.is_empty() {
-        *sheets = stand.sheets(ground);
+        *sheets = running.sheets(test_env);
     }
-    let (load, line) = sampling::record(&stand, load_core, plan.idle, || {
-        setting.run(|| stand.cpu_time())
+    let (load, line) = sampling::record(&running, load_core, plan.idle, || {
+        setting.run(|| running.cpu_time())
     });
     let load = load?;
-    let trial = outcome(&paths, &load, &stand, line);
-    drop(stand);
+    let trial = outcome(&paths, &load, &running, line);
+    drop(running);
     let report = link.close();
     eprintln!(
         "  {:.2} s; to the client: {:?}; to the server: {:?}",
         load.seconds, report.to_client, report.to_server
     );
     Ok(trial)
+}
+
+/// Starts the subject at the server's end, with the congestion control of the row.
+fn start(
+    link: &Link,
+    subject: Subject,
+    test_env: TestEnv<'_>,
+) -> Result<(ServerProcess, SocketAddr), String> {
+    let text = |error: std::io::Error| error.to_string();
+    if let Some(name) = in_linux(test_env.congestion) {
+        let set = move || std::fs::write("/proc/sys/net/ipv4/tcp_congestion_control", name);
+        link.server()
+            .run(set)
+            .map_err(text)?
+            .map_err(|error| format!("{name}, which Linux has as a module: {error}"))?;
+    }
+    let (mut command, address) = subject.pinned_command(test_env, PORT)?;
+    let server = link
+        .server()
+        .run(move || ServerProcess::start(&mut command, address))
+        .map_err(text)?
+        .map_err(text)?;
+    Ok((server, address))
 }
 
 /// Each network has its own.

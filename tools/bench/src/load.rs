@@ -12,77 +12,26 @@ mod h2load;
 mod h3load;
 mod httperf;
 mod own;
+mod setting;
 mod siege;
 mod wrk;
 
-use crate::rows::Tool;
-pub use ab::Ab;
-pub use saker_load::tally::{COUNTING_BEGINS, COUNTING_ENDS, EXACT_FIGURES};
-use saker_testkit::{PeerTls, require};
+use crate::{
+    pinning::{pinning, program},
+    tool::Tool,
+};
+use setting::exact_figures;
+pub use setting::{
+    Amount, COUNTING_BEGINS, COUNTING_ENDS, EXACT_FIGURES, Load, LoadSetting, VERIFIED,
+};
 use std::{
     io::{self, BufRead, BufReader},
-    net::SocketAddr,
     path::Path,
     process::{Command, ExitStatus},
     time::Duration,
 };
 
 const WARM_UP_S: u64 = 1;
-/// Before the number of handshakes that were of the wanted kind.
-pub const VERIFIED: &str = "verified";
-
-/// Results of a run of a tool.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Load {
-    /// CPU time of the server while requests were counted.
-    pub cpu: Duration,
-    pub requests: f64,
-    pub bytes: f64,
-    pub seconds: f64,
-    pub errors: f64,
-    /// Zero where the tool does not tell.
-    pub p50_us: f64,
-    pub p99_us: f64,
-    pub longest_us: f64,
-    pub shortest_us: f64,
-    /// Handshakes that were of the wanted kind, where that is looked at.
-    pub verified: f64,
-}
-
-/// Amount of load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Amount {
-    Seconds(u64),
-    /// Handshakes and all; tools for HTTP/2 and HTTP/3 alone.
-    Requests(u64),
-}
-
-impl Amount {
-    /// Zero where it is not a time.
-    pub fn seconds(self) -> u64 {
-        if let Amount::Seconds(seconds) = self {
-            seconds
-        } else {
-            0
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-pub struct LoadSetting<'a> {
-    pub tool: Tool,
-    pub address: SocketAddr,
-    pub paths: &'a [&'a str],
-    pub connections: usize,
-    pub amount: Amount,
-    /// `None`: wherever the kernel likes.
-    pub core: Option<usize>,
-    /// The file of another network namespace, where there is one.
-    pub network: Option<&'a Path>,
-    /// For scripts and lists.
-    pub work: &'a Path,
-    pub tls: Option<PeerTls<'a>>,
-}
 
 impl LoadSetting<'_> {
     /// `cpu` tells the server's CPU time so far.
@@ -186,37 +135,6 @@ impl LoadSetting<'_> {
             Tool::H3load { streams, .. } => h3load::words(self, streams),
         }
     }
-
-    /// URL of the first path.
-    fn url(&self) -> String {
-        self.paths
-            .first()
-            .map(|path| self.url_of(path))
-            .unwrap_or_default()
-    }
-
-    fn url_of(&self, path: &str) -> String {
-        let scheme = if self.tool.is_over_tls() {
-            "https"
-        } else {
-            "http"
-        };
-        format!("{scheme}://{}/{path}", self.address)
-    }
-}
-
-impl Tool {
-    pub fn warms_up_itself(self) -> bool {
-        self.is_over_tls() && self != Tool::Httperf
-    }
-}
-
-/// Words before a command that pin it to a core.
-pub fn pinning(core: Option<usize>) -> Result<Vec<String>, String> {
-    let Some(core) = core else {
-        return Ok(Vec::new());
-    };
-    Ok(vec![program("taskset")?, "-c".into(), core.to_string()])
 }
 
 /// Words before a command that run it in another network.
@@ -228,10 +146,6 @@ fn entering(network: Option<&Path>) -> Result<Vec<String>, String> {
         program("nsenter")?,
         format!("--net={}", network.display()),
     ])
-}
-
-fn program(name: &str) -> Result<String, String> {
-    Ok(require(name)?.display().to_string())
 }
 
 /// Beyond its time a tool has this long to start, to finish and to count.
@@ -282,39 +196,6 @@ fn watch(words: &[String], cpu: impl Fn() -> Duration) -> io::Result<Run> {
         said,
         cpu: end.unwrap_or_else(cpu).saturating_sub(begin),
         status,
-    })
-}
-
-/// Requests, bytes, microseconds, errors, and the latencies.
-fn exact_figures(text: &str) -> Option<Load> {
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix(EXACT_FIGURES))?;
-    let figures: Vec<f64> = line
-        .split_ascii_whitespace()
-        .map(|figure| figure.parse().ok())
-        .collect::<Option<_>>()?;
-    let &[
-        requests,
-        bytes,
-        duration_us,
-        errors,
-        p50_us,
-        p99_us,
-        longest_us,
-    ] = figures.as_slice()
-    else {
-        return None;
-    };
-    Some(Load {
-        requests,
-        bytes,
-        seconds: duration_us / 1e6,
-        errors,
-        p50_us,
-        p99_us,
-        longest_us,
-        ..Load::default()
     })
 }
 

@@ -10,36 +10,46 @@ mod access_log;
 mod arguments;
 mod behind;
 mod certificate;
-mod contender;
-mod entrants;
+mod command_line;
+mod conditions;
 mod fairness;
 mod floor;
 mod handshakes;
 mod idle;
 mod lab;
+mod launch;
 mod links;
 mod load;
 mod outside;
 mod paced;
+mod participants;
+mod pinning;
 mod report;
+mod row;
 mod rows;
 mod runner;
+mod running_server;
 mod sampling;
 mod sheets;
 mod stage;
-mod stand;
 mod statistics;
+mod subject;
 mod system_calls;
+mod test_env;
 mod tls_client;
+mod tool;
+mod trial;
+mod workload;
 mod workloads;
 
-use arguments::{Arguments, Mode};
+use arguments::Arguments;
+use command_line::Mode;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let outcome = match arguments::parse(std::env::args().skip(1)) {
+    let outcome = match command_line::parse(std::env::args().skip(1)) {
         Ok(Mode::Help) => {
-            print!("{}", arguments::help());
+            print!("{}", command_line::help());
             Ok(())
         }
         Ok(Mode::Floor { port }) => floor::serve(port).map_err(|error| error.to_string()),

@@ -6,11 +6,8 @@
 //! the limit says. Absent on purpose: how evenly it flows.
 
 use crate::{
-    arguments::at_least_one,
-    behind::SessionStore,
-    contender::{Contender, Ground},
-    rows::Congestion,
-    stand::Stand,
+    arguments::at_least_one, behind::SessionStore, conditions::Congestion,
+    running_server::RunningServer, subject::Subject, test_env::TestEnv,
 };
 use saker_testkit::{Peer, PeerSite, TempDir, bench_files, raise_descriptor_limit, require};
 use std::{
@@ -26,10 +23,10 @@ pub const HELP: &str = "  saker-bench paced [--saker PATH] [--rate BYTES]... [--
 ";
 
 const RATES: [u64; 4] = [1_000, 10_000, 50_000, 100_000];
-const CONTENDERS: [Contender; 3] = [
-    Contender::Saker,
-    Contender::Peer(Peer::Nginx),
-    Contender::Peer(Peer::Lighttpd),
+const SUBJECTS: [Subject; 3] = [
+    Subject::Saker,
+    Subject::Peer(Peer::Nginx),
+    Subject::Peer(Peer::Lighttpd),
 ];
 /// Until bursts are over and everybody has found his pace.
 const SETTLE: Duration = Duration::from_secs(4);
@@ -91,8 +88,8 @@ pub fn run(setting: &Setting) -> Result<(), String> {
         "| kB/s each | server | CPU, % of a core | MB/s together | of what is due | broken |\n| --- | --- | --- | --- | --- | --- |"
     );
     for bytes_per_s in &setting.rates {
-        for contender in CONTENDERS.into_iter().filter(is_there) {
-            let ground = Ground {
+        for subject in SUBJECTS.into_iter().filter(is_there) {
+            let test_env = TestEnv {
                 saker: &setting.saker,
                 root: &root,
                 host: Ipv4Addr::LOCALHOST,
@@ -105,20 +102,20 @@ pub fn run(setting: &Setting) -> Result<(), String> {
                 congestion: Congestion::Usual,
                 sessions: SessionStore::Files,
             };
-            let stand = contender.start(ground)?;
+            let running = subject.start(test_env)?;
             let outcome =
-                measure(&stand, setting).map_err(|error| format!("{contender}: {error}"))?;
-            println!("{}", line(contender, *bytes_per_s, setting, &outcome));
+                measure(&running, setting).map_err(|error| format!("{subject}: {error}"))?;
+            println!("{}", line(subject, *bytes_per_s, setting, &outcome));
         }
     }
     println!("\nAt most {:.0} % for Saker.", SHARE_AT_MOST * 100.0);
     Ok(())
 }
 
-fn line(contender: Contender, bytes_per_s: u64, setting: &Setting, outcome: &Outcome) -> String {
+fn line(subject: Subject, bytes_per_s: u64, setting: &Setting, outcome: &Outcome) -> String {
     let due = bytes_per_s as f64 * setting.connections as f64;
     format!(
-        "| {} | {contender} | {:.1} | {:.1} | {:.2} | {} |",
+        "| {} | {subject} | {:.1} | {:.1} | {:.2} | {} |",
         bytes_per_s / 1000,
         outcome.share * 100.0,
         outcome.bytes_per_s / 1e6,
@@ -127,19 +124,19 @@ fn line(contender: Contender, bytes_per_s: u64, setting: &Setting, outcome: &Out
     )
 }
 
-fn is_there(contender: &Contender) -> bool {
-    !matches!(contender, Contender::Peer(peer) if require(peer.program()).is_err())
+fn is_there(subject: &Subject) -> bool {
+    !matches!(subject, Subject::Peer(peer) if require(peer.program()).is_err())
 }
 
-fn measure(stand: &Stand, setting: &Setting) -> io::Result<Outcome> {
+fn measure(running: &RunningServer, setting: &Setting) -> io::Result<Outcome> {
     let mut downloads = (0..setting.connections)
-        .map(|_| begin(stand.address()))
+        .map(|_| begin(running.address()))
         .collect::<io::Result<Vec<TcpStream>>>()?;
     read_for(&mut downloads, SETTLE);
-    let (before, began) = (stand.cpu_time(), Instant::now());
+    let (before, began) = (running.cpu_time(), Instant::now());
     let bytes = read_for(&mut downloads, Duration::from_secs(setting.seconds));
     let (cpu, seconds) = (
-        stand.cpu_time().saturating_sub(before),
+        running.cpu_time().saturating_sub(before),
         began.elapsed().as_secs_f64(),
     );
     let share = cpu.as_secs_f64() / seconds;

@@ -6,11 +6,12 @@
 
 use crate::{
     arguments::Arguments,
-    contender::Contender,
-    rows::{Kind, LinkTargets, Row, Targets, Tool},
-    runner::{RowResult, Series, Trial},
+    row::{Kind, LinkTargets, Row, Targets},
     sampling::Sample,
     statistics::{Spread, spread},
+    subject::Subject,
+    tool::Tool,
+    trial::{RowResult, Series, Trial},
 };
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -63,17 +64,17 @@ pub fn verdicts(result: &RowResult) -> Result<Vec<Verdict>, String> {
     let mut counted = result
         .series
         .iter()
-        .filter(|series| !alone || series.contender.is_saker());
+        .filter(|series| !alone || series.subject.is_saker());
     if let Some((bad, complaint)) = counted
         .clone()
-        .find_map(|series| Some((series.contender, series.complaints.first()?)))
+        .find_map(|series| Some((series.subject, series.complaints.first()?)))
     {
         return Err(format!("refused: {bad} failed: {}", beginning(complaint)));
     }
     if let Some(bad) = counted.find(|series| errors(series) > 0.0) {
         return Err(format!(
             "refused: {} had {} errors",
-            bad.contender,
+            bad.subject,
             errors(bad)
         ));
     }
@@ -92,7 +93,7 @@ pub fn verdicts(result: &RowResult) -> Result<Vec<Verdict>, String> {
             },
         )),
         Kind::Idle { bytes_at_most, .. } => {
-            let own = cost_of(&result.series, Contender::is_saker);
+            let own = cost_of(&result.series, Subject::is_saker);
             Ok(own
                 .map(|(_, bytes)| Verdict {
                     against: "bytes".into(),
@@ -111,15 +112,15 @@ fn beginning(complaint: &str) -> String {
 }
 
 fn compared(series: &[Series], targets: Targets) -> Vec<Verdict> {
-    let Some((_, own)) = cost_of(series, Contender::is_saker) else {
+    let Some((_, own)) = cost_of(series, Subject::is_saker) else {
         return Vec::new();
     };
-    let against = |name: &str, wanted: &dyn Fn(Contender) -> bool, at_most: Option<f64>| {
-        let (contender, cost) = cost_of(series, wanted)?;
-        let against = if contender.to_string() == name {
+    let against = |name: &str, wanted: &dyn Fn(Subject) -> bool, at_most: Option<f64>| {
+        let (subject, cost) = cost_of(series, wanted)?;
+        let against = if subject.to_string() == name {
             name.to_owned()
         } else {
-            format!("{name} ({contender})")
+            format!("{name} ({subject})")
         };
         Some(Verdict {
             against,
@@ -129,23 +130,19 @@ fn compared(series: &[Series], targets: Targets) -> Vec<Verdict> {
     };
     let best = against(
         "best",
-        &|contender| matches!(contender, Contender::Peer(_)),
+        &|subject| matches!(subject, Subject::Peer(_)),
         targets.best,
     );
     let peers = targets.peers.iter().filter_map(|(peer, at_most)| {
         against(
             peer.name(),
-            &|other| other == Contender::Peer(*peer),
+            &|other| other == Subject::Peer(*peer),
             Some(*at_most),
         )
     });
-    let floor = targets.floor.and_then(|at_most| {
-        against(
-            "floor",
-            &|contender| contender == Contender::Floor,
-            Some(at_most),
-        )
-    });
+    let floor = targets
+        .floor
+        .and_then(|at_most| against("floor", &|subject| subject == Subject::Floor, Some(at_most)));
     best.into_iter().chain(peers).chain(floor).collect()
 }
 
@@ -153,24 +150,19 @@ fn compared(series: &[Series], targets: Targets) -> Vec<Verdict> {
 fn over_link(series: &[Series], targets: LinkTargets, requests: u64) -> Vec<Verdict> {
     let seconds = |series: &Series| {
         let rate = spread(series.trials.iter().map(|trial| trial.requests_per_s))?.median;
-        Some((series.contender, requests as f64 / rate))
+        Some((series.subject, requests as f64 / rate))
     };
-    let times: Vec<(Contender, f64)> = series.iter().filter_map(seconds).collect();
-    let Some((_, own)) = times
-        .iter()
-        .find(|(contender, _)| *contender == Contender::Saker)
-    else {
+    let times: Vec<(Subject, f64)> = series.iter().filter_map(seconds).collect();
+    let Some((_, own)) = times.iter().find(|(subject, _)| *subject == Subject::Saker) else {
         return Vec::new();
     };
     let others = times
         .iter()
-        .filter(|(contender, _)| *contender != Contender::Saker)
-        .map(|(contender, other)| Verdict {
-            against: format!("time of {contender}"),
+        .filter(|(subject, _)| *subject != Subject::Saker)
+        .map(|(subject, other)| Verdict {
+            against: format!("time of {subject}"),
             ratio: own / other,
-            at_most: targets
-                .of_http2
-                .filter(|_| *contender == Contender::SakerHttp2),
+            at_most: targets.of_http2.filter(|_| *subject == Subject::SakerHttp2),
         });
     let seconds = Verdict {
         against: "seconds".into(),
@@ -210,11 +202,11 @@ fn hundredths(ratio: f64) -> f64 {
 }
 
 /// The cheapest of those that `wanted` names.
-fn cost_of(series: &[Series], wanted: impl Fn(Contender) -> bool) -> Option<(Contender, f64)> {
+fn cost_of(series: &[Series], wanted: impl Fn(Subject) -> bool) -> Option<(Subject, f64)> {
     let costs = series
         .iter()
-        .filter(|series| wanted(series.contender))
-        .filter_map(|series| Some((series.contender, cost(series)?.median)));
+        .filter(|series| wanted(series.subject))
+        .filter_map(|series| Some((series.subject, cost(series)?.median)));
     costs.min_by(|one, other| one.1.total_cmp(&other.1))
 }
 
@@ -248,7 +240,7 @@ fn section(result: &RowResult) -> String {
     for series in result
         .series
         .iter()
-        .filter_map(|series| Some((series.contender, series.system_calls?)))
+        .filter_map(|series| Some((series.subject, series.system_calls?)))
     {
         let _ = writeln!(
             text,
@@ -293,7 +285,7 @@ fn line(series: &Series, idle: bool) -> String {
         median(|trial| trial.peak_rss_bytes) / 1e6,
         median(|trial| trial.pss_bytes) / 1e6,
     );
-    let (name, errors) = (series.contender, errors(series));
+    let (name, errors) = (series.subject, errors(series));
     if idle {
         return format!("| {name} | {cost:.0} | {rss:.1} | {pss:.1} | {errors} |\n");
     }
@@ -337,7 +329,7 @@ fn handshakes(row: &Row, series: &[Series]) -> Option<String> {
     };
     let counts: Vec<String> = series
         .iter()
-        .map(|series| format!("{} {}", series.contender, sum(series)))
+        .map(|series| format!("{} {}", series.subject, sum(series)))
         .collect();
     Some(format!(
         "Verified as {}: {}",
@@ -387,7 +379,7 @@ fn summary(results: &[RowResult]) -> String {
 fn row_json(result: &RowResult) -> Value {
     let series = |series: &Series| {
         json!({
-            "server": series.contender.to_string(),
+            "server": series.subject.to_string(),
             "system_calls_per_request": series.system_calls,
             "complaints": series.complaints,
             "started_as": series.sheets.iter().map(|sheet| json!({ "command": sheet.command, "files": sheet.files })).collect::<Vec<_>>(),
@@ -440,11 +432,11 @@ fn errors(series: &Series) -> f64 {
 mod tests {
     use super::*;
     use crate::rows;
-    use crate::runner::RowPlan;
+    use crate::trial::RowPlan;
     use saker_testkit::Peer;
     use std::time::Duration;
 
-    fn series(contender: Contender, costs: &[f64]) -> Series {
+    fn series(subject: Subject, costs: &[f64]) -> Series {
         let trials = costs
             .iter()
             .map(|cost| Trial {
@@ -454,7 +446,7 @@ mod tests {
             .collect();
         Series {
             trials,
-            ..Series::new(contender)
+            ..Series::new(subject)
         }
     }
 
@@ -477,10 +469,10 @@ mod tests {
     #[test]
     fn the_best_peer_is_the_measure() {
         let rivals = vec![
-            series(Contender::Saker, &[7.0, 8.0, 9.0]),
-            series(Contender::Peer(Peer::Nginx), &[16.0]),
-            series(Contender::Peer(Peer::H2o), &[10.0]),
-            series(Contender::Floor, &[5.0]),
+            series(Subject::Saker, &[7.0, 8.0, 9.0]),
+            series(Subject::Peer(Peer::Nginx), &[16.0]),
+            series(Subject::Peer(Peer::H2o), &[10.0]),
+            series(Subject::Floor, &[5.0]),
         ];
         let verdicts = verdicts(&result("small-10", rivals)).expect("no errors");
         let seen: Vec<_> = verdicts
@@ -506,9 +498,9 @@ mod tests {
     #[test]
     fn a_row_may_ask_for_single_peers_and_still_name_the_best() {
         let rivals = vec![
-            series(Contender::Saker, &[4.0]),
-            series(Contender::Peer(Peer::Lighttpd), &[6.0]),
-            series(Contender::Peer(Peer::H2o), &[5.0]),
+            series(Subject::Saker, &[4.0]),
+            series(Subject::Peer(Peer::Lighttpd), &[6.0]),
+            series(Subject::Peer(Peer::H2o), &[5.0]),
         ];
         let text = judgement(&result("h2-100x10", rivals));
         assert_eq!(
@@ -519,7 +511,7 @@ mod tests {
 
     #[test]
     fn handshakes_are_counted_for_all_to_see() {
-        let mut nginx = series(Contender::Peer(Peer::Nginx), &[800.0, 900.0]);
+        let mut nginx = series(Subject::Peer(Peer::Nginx), &[800.0, 900.0]);
         nginx
             .trials
             .iter_mut()
@@ -530,14 +522,14 @@ mod tests {
 
     #[test]
     fn an_error_refuses_the_row() {
-        let mut bad = series(Contender::Peer(Peer::Nginx), &[16.0]);
+        let mut bad = series(Subject::Peer(Peer::Nginx), &[16.0]);
         bad.trials[0].errors = 3.0;
         let outcome = verdicts(&result(
             "small-10",
-            vec![series(Contender::Saker, &[7.0]), bad],
+            vec![series(Subject::Saker, &[7.0]), bad],
         ));
         assert_eq!(outcome, Err("refused: nginx had 3 errors".to_owned()));
-        let mut failed = series(Contender::Saker, &[]);
+        let mut failed = series(Subject::Saker, &[]);
         failed
             .complaints
             .push("saker: would not start\nno such file\nmore".to_owned());
@@ -549,11 +541,11 @@ mod tests {
 
     #[test]
     fn a_switch_is_judged_by_pairs() {
-        let feature = rows::Feature::AccessLog;
+        let feature = crate::conditions::Feature::AccessLog;
         // The second round ran on a machine half as fast.
         let mut pair = vec![
-            series(Contender::SakerWithout(feature), &[10.0, 20.0, 10.0]),
-            series(Contender::SakerWith(feature), &[10.2, 20.4, 10.2]),
+            series(Subject::SakerWithout(feature), &[10.0, 20.0, 10.0]),
+            series(Subject::SakerWith(feature), &[10.2, 20.4, 10.2]),
         ];
         (pair[0].system_calls, pair[1].system_calls) = (Some(3.0), Some(4.0));
         let verdicts = verdicts(&result("log", pair)).expect("no errors");
@@ -570,7 +562,7 @@ mod tests {
 
     #[test]
     fn without_saker_there_is_no_verdict() {
-        let only_peers = result("idle", vec![series(Contender::Peer(Peer::Nginx), &[600.0])]);
+        let only_peers = result("idle", vec![series(Subject::Peer(Peer::Nginx), &[600.0])]);
         assert_eq!(verdicts(&only_peers), Ok(Vec::new()));
         assert!(section(&only_peers).contains("| nginx | 600 |"));
     }

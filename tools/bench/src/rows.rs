@@ -1,169 +1,16 @@
-//! The rows: what is measured, and what Saker has to reach.
+//! The rows that there are.
+//!
+//! Called by: the command line, the runner, and the lab.
+//! Caveat: a target is a promise that the reports check; change it with a measurement.
+//! Out of scope: the parts of a row (`row`).
 
 use crate::{
-    load::Ab,
-    workloads::{self, Measure, Workload},
+    conditions::{Congestion, Feature, Protocol, Site},
+    row::{Kind, LinkTargets, Row, Shape, Targets},
+    tool::{CLOSE, Tool, Yardstick},
+    workloads,
 };
 use saker_testkit::{Peer, bench_files};
-
-#[derive(Clone, Copy, Debug)]
-pub struct Row {
-    pub name: &'static str,
-    pub title: &'static str,
-    pub kind: Kind,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub enum Kind {
-    /// Saker beside the peers.
-    Compare {
-        tool: Tool,
-        paths: &'static [&'static str],
-        connections: usize,
-        targets: Targets,
-        site: Site,
-    },
-    /// Saker with something on beside itself with it off.
-    Switch {
-        feature: Feature,
-        connections: usize,
-        at_most: f64,
-    },
-    /// Memory of connections that wait for their next request.
-    Idle {
-        protocol: Protocol,
-        connections: usize,
-        bytes_at_most: f64,
-    },
-    /// Over an emulated link: so many requests, and how long they take.
-    Link {
-        link: Shape,
-        requests: u64,
-        connections: usize,
-        streams: usize,
-        path: &'static str,
-        congestion: Congestion,
-        targets: LinkTargets,
-    },
-    /// One that brings its own site, servers and judgement.
-    Own(&'static dyn Workload),
-}
-
-/// A link, the same in both directions but for what is lost, which is lost on the way to the
-/// client.
-#[derive(Clone, Copy, Debug)]
-pub struct Shape {
-    pub mbit_per_s: u64,
-    pub round_trip_ms: u64,
-    pub queue_packets: usize,
-    pub loss: f64,
-    pub reordering: f64,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LinkTargets {
-    /// For all requests.
-    pub seconds: Option<f64>,
-    /// Share of the time that Saker takes over HTTP/2.
-    pub of_http2: Option<f64>,
-}
-
-/// Congestion control. Comparisons of HTTP/3 with TCP use the one that Linux offers to a network
-/// namespace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Congestion {
-    /// Each server's default.
-    Usual,
-    Reno,
-    Bbr,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tool {
-    /// Keep-alive.
-    Wrk,
-    /// The same by a client that takes gzip.
-    WrkGzip,
-    /// Keep-alive, by visitors of whom one in so many is logged in.
-    WrkLoggedIn {
-        one_in: usize,
-    },
-    Ab(Ab),
-    /// With its parser the parts of each page are asked for after it.
-    Siege {
-        parser: bool,
-    },
-    /// A TLS connection per request, one after the other.
-    Httperf,
-    /// HTTP/2 over TLS, with so many streams on each connection.
-    H2load {
-        streams: usize,
-    },
-    /// Keep-alive HTTP/1.1 over TLS.
-    H1load,
-    /// Our own: a TLS handshake per request.
-    Handshakes {
-        resumed: bool,
-    },
-    /// Our own: HTTP/3. Who does not speak it is measured by the yardstick.
-    H3load {
-        streams: usize,
-        yardstick: Yardstick,
-    },
-}
-
-/// nginx's part in HTTP/3 rows; Debian's nginx does not have it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Yardstick {
-    Http2,
-    /// Without TLS, by sendfile.
-    PlainHttp1,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
-    Http1,
-    Http1OverTls,
-    Http2OverTls,
-    Http3,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Feature {
-    AccessLog,
-    Throttle,
-    /// `AllowOverride All` with an access rule in the file's folder, against `AllowOverride None`.
-    Htaccess,
-    /// The same with 20 rewrite rules.
-    RewriteRules,
-}
-
-/// Content that is served.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Site {
-    #[default]
-    Files,
-    /// A blog's paths, by its `.htaccess` against nginx's `try_files`.
-    Permalinks,
-    /// The same php-fpm behind all; what it costs itself is not counted.
-    Php,
-    /// The same server behind all.
-    Proxy,
-    /// The same, and its pages are kept.
-    Cached,
-    /// The same by clients that take gzip.
-    CachedGzip,
-    /// A kept page, and files.
-    Shop,
-}
-
-/// Ratios of CPU per request; `floor` says too whether the floor takes part.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Targets {
-    pub best: Option<f64>,
-    pub peers: &'static [(Peer, f64)],
-    pub floor: Option<f64>,
-}
 
 const TINY: &[&str] = &[bench_files::TINY];
 const SMALL: &[&str] = &[bench_files::SMALL];
@@ -552,12 +399,6 @@ const ALL: &[Row] = &[
     ),
 ];
 
-/// A connection per request.
-pub const CLOSE: Tool = Tool::Ab(Ab {
-    keep_alive: false,
-    requests: None,
-    any_length: false,
-});
 const B3_HTACCESS: Kind = Kind::Switch {
     feature: Feature::Htaccess,
     connections: 10,
@@ -577,55 +418,6 @@ const QUEUE_7: Shape = Shape {
     ..shape(5, 20)
 };
 const RESUMED: Tool = Tool::Handshakes { resumed: true };
-
-impl Row {
-    pub fn site(&self) -> Site {
-        match self.kind {
-            Kind::Compare { site, .. } => site,
-            Kind::Own(workload) => workload.site(),
-            _ => Site::Files,
-        }
-    }
-
-    /// Measure that decides the row.
-    pub fn measure(&self) -> Measure {
-        match self.kind {
-            Kind::Compare { .. } | Kind::Switch { .. } => Measure::Cpu,
-            Kind::Idle { .. } => Measure::Memory,
-            Kind::Link { .. } => Measure::Seconds,
-            Kind::Own(workload) => workload.measure(),
-        }
-    }
-
-    /// True if it asks for one of the files that are not made for every row.
-    pub fn asks_for_huge(&self) -> bool {
-        match self.kind {
-            Kind::Compare { paths, .. } => paths == [bench_files::HUGE],
-            Kind::Link { path, .. } => [bench_files::TEN, bench_files::HUGE].contains(&path),
-            Kind::Own(workload) => workload.load().paths == [bench_files::HUGE],
-            _ => false,
-        }
-    }
-
-    pub fn is_over_tls(&self) -> bool {
-        match self.kind {
-            Kind::Compare { tool, .. } => tool.is_over_tls(),
-            Kind::Switch { .. } => false,
-            Kind::Idle { protocol, .. } => protocol != Protocol::Http1,
-            Kind::Link { .. } => true,
-            Kind::Own(workload) => workload.load().tool.is_over_tls(),
-        }
-    }
-}
-
-impl Tool {
-    pub fn is_over_tls(self) -> bool {
-        !matches!(
-            self,
-            Tool::Wrk | Tool::WrkGzip | Tool::WrkLoggedIn { .. } | Tool::Ab(_) | Tool::Siege { .. }
-        )
-    }
-}
 
 /// The rows that `--only` names; without it all but the lab's own and those over links, which take
 /// hours and root.

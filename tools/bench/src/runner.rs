@@ -5,17 +5,23 @@ use crate::{
     arguments::Arguments,
     behind::Behind,
     certificate::Certificate,
-    contender::{Contender, Ground},
-    entrants, idle, links,
-    load::{Amount, Load, LoadSetting},
-    rows::{self, Congestion, Feature, Kind, Protocol, Row, Tool, Yardstick},
-    sampling::{self, TimeLine},
+    conditions::{Congestion, Feature, Protocol},
+    idle, links,
+    load::{Amount, LoadSetting},
+    participants,
+    row::{Kind, Row},
+    rows,
+    running_server::RunningServer,
+    sampling,
     sheets::Sheet,
     stage::{self, Stage},
-    stand::Stand,
+    subject::Subject,
     system_calls,
+    test_env::TestEnv,
+    tool::Tool,
+    trial::{Progress, RowPlan, RowResult, Series, Trial, outcome, tool_for},
 };
-use saker_testkit::{Peer, TempDir, bench_files, missing, raise_descriptor_limit, require};
+use saker_testkit::{TempDir, bench_files, missing, raise_descriptor_limit, require};
 use std::{env, net::Ipv4Addr, path::PathBuf, sync::Arc, thread, time::Duration};
 
 /// lighttpd takes half of its descriptors for connections.
@@ -28,93 +34,6 @@ const LINK_ROUNDS_MAX: usize = 3;
 const PAUSE: Duration = Duration::from_millis(200);
 /// Divisor of counted requests with `--quick`.
 const QUICK_DIVISOR: u64 = 10;
-
-/// A row, and how much of it is run.
-#[derive(Clone, Copy, Debug)]
-pub struct RowPlan {
-    pub row: &'static Row,
-    pub rounds: usize,
-    /// Load per trial.
-    pub seconds: u64,
-    /// Divisor of the requests of rows that count requests.
-    pub requests_divisor: u64,
-    /// Before and after the load of the first round, for the time lines.
-    pub idle: Duration,
-}
-
-/// All trials of a row.
-#[derive(Debug)]
-pub struct RowResult {
-    pub plan: RowPlan,
-    /// As typed.
-    pub load_command: String,
-    pub series: Vec<Series>,
-}
-
-#[derive(Debug)]
-pub struct Series {
-    pub contender: Contender,
-    pub trials: Vec<Trial>,
-    /// Per keep-alive request; only where the row asks for it.
-    pub system_calls: Option<f64>,
-    /// Trials that came to nothing, and why: the others go on, the row is refused.
-    pub complaints: Vec<String>,
-    /// Sheets of the first trial.
-    pub sheets: Vec<Sheet>,
-}
-
-impl Series {
-    pub fn new(contender: Contender) -> Series {
-        Series {
-            contender,
-            trials: Vec::new(),
-            system_calls: None,
-            complaints: Vec::new(),
-            sheets: Vec::new(),
-        }
-    }
-
-    fn record(&mut self, outcome: Result<Trial, String>) {
-        match outcome {
-            Ok(trial) => self.trials.push(trial),
-            Err(complaint) => {
-                eprintln!("saker-bench: {}: {complaint}", self.contender);
-                self.complaints.push(complaint);
-            }
-        }
-    }
-}
-
-/// One server under load once.
-#[derive(Clone, Debug, Default)]
-pub struct Trial {
-    /// The figure that counts: CPU µs per request of the whole tree, or bytes per idle connection.
-    pub cost: f64,
-    pub errors: f64,
-    pub requests: f64,
-    pub seconds: f64,
-    pub requests_per_s: f64,
-    pub bytes_per_s: f64,
-    pub p50_us: f64,
-    pub p99_us: f64,
-    pub longest_us: f64,
-    pub shortest_us: f64,
-    pub peak_rss_bytes: f64,
-    pub pss_bytes: f64,
-    /// Handshakes of the wanted kind.
-    pub verified: f64,
-    pub line: TimeLine,
-}
-
-/// Observer of a run's progress.
-pub trait Progress {
-    fn trial(&self, row: &Row, round: usize, contender: Contender);
-
-    /// True if there is time for this round (from 0), which is not the first.
-    fn has_time(&self, _row: &Row, _round: usize) -> bool {
-        true
-    }
-}
 
 /// Environment shared by all rows: files, certificates, upstreams, and participants.
 pub struct Bench<'a> {
@@ -193,7 +112,7 @@ impl<'a> Bench<'a> {
 
     pub fn run_row(&self, plan: RowPlan, progress: &dyn Progress) -> RowResult {
         let mut series: Vec<Series> = self
-            .contenders(plan.row)
+            .subjects(plan.row)
             .into_iter()
             .map(Series::new)
             .collect();
@@ -216,7 +135,7 @@ impl<'a> Bench<'a> {
         }
         if let Kind::Switch { feature, .. } = plan.row.kind {
             for entry in &mut series {
-                match self.count_system_calls(plan.row, feature, entry.contender) {
+                match self.count_system_calls(plan.row, feature, entry.subject) {
                     Ok(count) => entry.system_calls = Some(count),
                     Err(complaint) => entry.record(Err(complaint)),
                 }
@@ -243,7 +162,7 @@ impl<'a> Bench<'a> {
             let Some(entry) = series.get_mut((place + round) % count) else {
                 continue;
             };
-            progress.trial(plan.row, round, entry.contender);
+            progress.trial(plan.row, round, entry.subject);
             let plan = RowPlan {
                 idle: if round == 0 {
                     plan.idle
@@ -252,7 +171,7 @@ impl<'a> Bench<'a> {
                 },
                 ..plan
             };
-            let outcome = self.trial(plan, entry.contender, load_command, &mut entry.sheets);
+            let outcome = self.trial(plan, entry.subject, load_command, &mut entry.sheets);
             entry.record(outcome);
             thread::sleep(PAUSE);
         }
@@ -261,54 +180,35 @@ impl<'a> Bench<'a> {
     fn trial(
         &self,
         plan: RowPlan,
-        contender: Contender,
+        subject: Subject,
         load_command: &mut String,
         sheets: &mut Vec<Sheet>,
     ) -> Result<Trial, String> {
-        let ground = self.ground(plan.row);
-        let (tool, paths, connections): (_, &[&str], _) = match plan.row.kind {
-            Kind::Compare {
-                tool,
-                paths,
-                connections,
-                ..
-            } => (tool, paths, connections),
-            Kind::Switch {
-                feature,
-                connections,
-                ..
-            } => (Tool::Wrk, switch_path(feature), connections),
+        let test_env = self.test_env(plan.row);
+        match plan.row.kind {
             Kind::Idle {
                 protocol,
                 connections,
                 ..
-            } => return idle_trial(contender, protocol, connections, ground, sheets),
+            } => return idle_trial(subject, protocol, connections, test_env, sheets),
             Kind::Link { .. } => {
-                return links::trial(
-                    plan,
-                    contender,
-                    ground,
-                    self.load_core,
-                    load_command,
-                    sheets,
-                );
+                let core = self.load_core;
+                return links::trial(plan, subject, test_env, core, load_command, sheets);
             }
-            Kind::Own(workload) => {
-                let asked = workload.load();
-                (asked.tool, asked.paths, asked.connections)
-            }
-        };
-        let tool = tool_for(tool, contender);
-        let ground = Ground {
-            tls: ground.tls.filter(|_| tool.is_over_tls()),
-            ..ground
-        };
-        let stand = self.start(plan.row, contender, ground)?;
-        if sheets.is_empty() {
-            *sheets = stand.sheets(ground);
+            _ => {}
         }
-        let (address, amount) = (stand.address(), Amount::Seconds(plan.seconds));
-        let Ground { work, tls, .. } = ground;
+        let (tool, paths, connections) = load_of(plan.row.kind).ok_or("the row has no load")?;
+        let tool = tool_for(tool, subject);
+        let test_env = TestEnv {
+            tls: test_env.tls.filter(|_| tool.is_over_tls()),
+            ..test_env
+        };
+        let running = self.start(plan.row, subject, test_env)?;
+        if sheets.is_empty() {
+            *sheets = running.sheets(test_env);
+        }
+        let (address, amount) = (running.address(), Amount::Seconds(plan.seconds));
+        let TestEnv { work, tls, .. } = test_env;
         let setting = LoadSetting {
             tool,
             address,
@@ -321,41 +221,42 @@ impl<'a> Bench<'a> {
             tls,
         };
         setting.note(load_command)?;
-        let cpu = || stand.cpu_time();
+        let cpu = || running.cpu_time();
         if !tool.warms_up_itself() {
             setting.warm_up(cpu)?;
         }
-        let (load, line) = sampling::record(&stand, self.load_core, plan.idle, || setting.run(cpu));
+        let (load, line) =
+            sampling::record(&running, self.load_core, plan.idle, || setting.run(cpu));
         let load = load?;
         // Logs are where the servers are.
         if let Kind::Own(workload) = plan.row.kind
             && self.stage.is_none()
         {
             workload
-                .afterwards(contender, &stand, &load, ground)
-                .map_err(|complaint| format!("{contender}: {complaint}"))?;
+                .afterwards(subject, &running, &load, test_env)
+                .map_err(|complaint| format!("{subject}: {complaint}"))?;
         }
-        Ok(outcome(paths, &load, &stand, line))
+        Ok(outcome(paths, &load, &running, line))
     }
 
     /// On this machine or the other.
     pub fn start(
         &self,
         row: &Row,
-        contender: Contender,
-        ground: Ground<'_>,
-    ) -> Result<Stand, String> {
+        subject: Subject,
+        test_env: TestEnv<'_>,
+    ) -> Result<RunningServer, String> {
         match (&self.stage, row.kind) {
             (Some(stage), _) => stage
-                .start(row, contender, ground.tls.is_some())
-                .map(Stand::there),
-            (None, Kind::Own(workload)) => workload.start(contender, ground),
-            (None, _) => contender.start(ground),
+                .start(row.name, subject, test_env.tls.is_some())
+                .map(RunningServer::there),
+            (None, Kind::Own(workload)) => workload.start(subject, test_env),
+            (None, _) => subject.start(test_env),
         }
     }
 
-    pub fn sheets(&self, row: &Row, stand: &Stand) -> Vec<Sheet> {
-        stand.sheets(self.ground(row))
+    pub fn sheets(&self, row: &Row, running: &RunningServer) -> Vec<Sheet> {
+        running.sheets(self.test_env(row))
     }
 
     /// The certificate, PEM.
@@ -364,16 +265,16 @@ impl<'a> Bench<'a> {
     }
 
     /// With TLS, where the row has it and the server is asked by it.
-    pub fn ground_over(&self, row: &Row, is_over_tls: bool) -> Ground<'_> {
-        let ground = self.ground(row);
-        Ground {
-            tls: ground.tls.filter(|_| is_over_tls),
-            ..ground
+    pub fn test_env_over(&self, row: &Row, is_over_tls: bool) -> TestEnv<'_> {
+        let test_env = self.test_env(row);
+        TestEnv {
+            tls: test_env.tls.filter(|_| is_over_tls),
+            ..test_env
         }
     }
 
-    pub fn ground(&self, row: &Row) -> Ground<'_> {
-        Ground {
+    pub fn test_env(&self, row: &Row) -> TestEnv<'_> {
+        TestEnv {
             saker: &self.saker,
             root: &self.root,
             host: self.host,
@@ -388,21 +289,21 @@ impl<'a> Bench<'a> {
 
     /// All servers have to give the same answer before any is measured.
     fn differing_answers(&self, row: &Row) -> Result<(), String> {
-        let (Kind::Own(workload), ground) = (row.kind, self.ground(row)) else {
+        let (Kind::Own(workload), test_env) = (row.kind, self.test_env(row)) else {
             return Ok(());
         };
-        workload.prepare(ground)?;
-        let mut first: Option<(Contender, Vec<u8>)> = None;
-        for contender in self.contenders(row) {
+        workload.prepare(test_env)?;
+        let mut first: Option<(Subject, Vec<u8>)> = None;
+        for subject in self.subjects(row) {
             let answer = workload
-                .answer(&self.start(row, contender, ground)?, ground)
-                .map_err(|complaint| format!("{contender}: {complaint}"))?;
+                .answer(&self.start(row, subject, test_env)?, test_env)
+                .map_err(|complaint| format!("{subject}: {complaint}"))?;
             match &first {
                 Some((other, theirs)) if *theirs != answer => {
-                    return Err(format!("{contender} does not answer as {other} does"));
+                    return Err(format!("{subject} does not answer as {other} does"));
                 }
                 Some(_) => {}
-                None => first = Some((contender, answer)),
+                None => first = Some((subject, answer)),
             }
         }
         Ok(())
@@ -412,24 +313,24 @@ impl<'a> Bench<'a> {
         &self,
         row: &Row,
         feature: Feature,
-        contender: Contender,
+        subject: Subject,
     ) -> Result<f64, String> {
         let path = switch_path(feature)
             .first()
             .copied()
             .unwrap_or(bench_files::SMALL);
-        let stand = contender.start(self.ground(row))?;
-        system_calls::per_request(stand.front()?, path, &self.work)
-            .map_err(|error| format!("{contender}: {error}"))
+        let running = subject.start(self.test_env(row))?;
+        system_calls::per_request(running.front()?, path, &self.work)
+            .map_err(|error| format!("{subject}: {error}"))
     }
 
     /// Participants of a row.
-    pub fn contenders(&self, row: &Row) -> Vec<Contender> {
+    pub fn subjects(&self, row: &Row) -> Vec<Subject> {
         let there = self.stage.is_some() || self.saker.is_file();
-        let mut all = entrants::of(row, self.arguments);
-        all.retain(|contender| there || !contender.is_saker());
+        let mut all = participants::of(row, self.arguments);
+        all.retain(|subject| there || !subject.is_saker());
         if self.stage.is_some() {
-            all.retain(|contender| stage::can_be_there(*contender));
+            all.retain(|subject| stage::can_be_there(*subject));
         }
         all
     }
@@ -448,8 +349,8 @@ pub fn run(arguments: &Arguments) -> Result<Vec<RowResult>, String> {
 struct Lines;
 
 impl Progress for Lines {
-    fn trial(&self, row: &Row, round: usize, contender: Contender) {
-        eprintln!("{}: round {}: {contender}", row.name, round + 1);
+    fn trial(&self, row: &Row, round: usize, subject: Subject) {
+        eprintln!("{}: round {}: {subject}", row.name, round + 1);
     }
 }
 
@@ -522,67 +423,43 @@ fn require_programs(
     }
 }
 
-/// With the tool that the contender's protocol asks for.
-pub fn tool_for(tool: Tool, contender: Contender) -> Tool {
-    let is_without_http3 = matches!(
-        contender,
-        Contender::SakerHttp2 | Contender::Peer(Peer::Nginx)
-    );
-    match tool {
-        Tool::H3load {
-            streams,
-            yardstick: Yardstick::Http2,
-        } if is_without_http3 => Tool::H2load { streams },
-        Tool::H3load {
-            yardstick: Yardstick::PlainHttp1,
+type Paths = &'static [&'static str];
+
+/// Returns the tool, the paths, and the number of connections of a row; `None`: it is not measured
+/// under load.
+fn load_of(kind: Kind) -> Option<(Tool, Paths, usize)> {
+    match kind {
+        Kind::Compare {
+            tool,
+            paths,
+            connections,
             ..
-        } if is_without_http3 => Tool::Wrk,
-        other => other,
+        } => Some((tool, paths, connections)),
+        Kind::Switch {
+            feature,
+            connections,
+            ..
+        } => Some((Tool::Wrk, switch_path(feature), connections)),
+        Kind::Own(workload) => {
+            let asked = workload.load();
+            Some((asked.tool, asked.paths, asked.connections))
+        }
+        Kind::Idle { .. } | Kind::Link { .. } => None,
     }
-}
-
-pub fn outcome(paths: &[&str], load: &Load, stand: &Stand, line: TimeLine) -> Trial {
-    let memory = stand.memory();
-    Trial {
-        cost: cost(paths, load),
-        errors: load.errors,
-        requests_per_s: load.requests / load.seconds,
-        bytes_per_s: load.bytes / load.seconds,
-        p50_us: load.p50_us,
-        p99_us: load.p99_us,
-        longest_us: load.longest_us,
-        shortest_us: load.shortest_us,
-        peak_rss_bytes: memory.peak_rss_bytes as f64,
-        pss_bytes: memory.pss_bytes as f64,
-        verified: load.verified,
-        requests: load.requests,
-        seconds: load.seconds,
-        line,
-    }
-}
-
-/// Few of the large files are finished when the time is over, so the bytes sent count.
-fn cost(paths: &[&str], load: &Load) -> f64 {
-    let requests = match paths {
-        [bench_files::LARGE] => load.bytes / bench_files::LARGE_BYTES as f64,
-        [bench_files::HUGE] => load.bytes / bench_files::HUGE_BYTES as f64,
-        _ => load.requests.max(1.0),
-    };
-    load.cpu.as_secs_f64() * 1e6 / requests
 }
 
 fn idle_trial(
-    contender: Contender,
+    subject: Subject,
     protocol: Protocol,
     connections: usize,
-    ground: Ground<'_>,
+    test_env: TestEnv<'_>,
     sheets: &mut Vec<Sheet>,
 ) -> Result<Trial, String> {
-    let stand = contender.start(ground)?;
-    *sheets = stand.sheets(ground);
-    let idle = idle::measure(stand.front()?, protocol, ground.tls, connections)
-        .map_err(|error| format!("{contender}: {error}"))?;
-    let memory = stand.memory();
+    let running = subject.start(test_env)?;
+    *sheets = running.sheets(test_env);
+    let idle = idle::measure(running.front()?, protocol, test_env.tls, connections)
+        .map_err(|error| format!("{subject}: {error}"))?;
+    let memory = running.memory();
     Ok(Trial {
         cost: idle.bytes_per_connection,
         errors: idle.errors,

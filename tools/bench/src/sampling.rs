@@ -5,7 +5,7 @@
 //! core of the load, and looks a few times a second. Absent on purpose: averages. The report draws
 //! the samples themselves.
 
-use crate::stand::Stand;
+use crate::running_server::RunningServer;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -33,7 +33,7 @@ pub struct TimeLine {
 
 /// Does the work and looks at the stand meanwhile, from `idle` before it to `idle` after it.
 pub fn record<T>(
-    stand: &Stand,
+    running: &RunningServer,
     core: Option<usize>,
     idle: Duration,
     work: impl FnOnce() -> T,
@@ -41,7 +41,7 @@ pub fn record<T>(
     let start = Instant::now();
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let recorder = scope.spawn(|| watch(stand, core, start, &is_over));
+        let recorder = scope.spawn(|| watch(running, core, start, &is_over));
         thread::sleep(idle);
         let load_from_ms = milliseconds(start.elapsed());
         let value = work();
@@ -61,10 +61,15 @@ pub fn record<T>(
     })
 }
 
-fn watch(stand: &Stand, core: Option<usize>, start: Instant, is_over: &AtomicBool) -> Vec<Sample> {
+fn watch(
+    running: &RunningServer,
+    core: Option<usize>,
+    start: Instant,
+    is_over: &AtomicBool,
+) -> Vec<Sample> {
     stay_on(core);
     let mut samples = Vec::new();
-    let (mut seen_at, mut seen_cpu) = (Instant::now(), stand.cpu_time());
+    let (mut seen_at, mut seen_cpu) = (Instant::now(), running.cpu_time());
     // A last look comes after the end.
     let mut is_last = false;
     while !is_last {
@@ -72,7 +77,7 @@ fn watch(stand: &Stand, core: Option<usize>, start: Instant, is_over: &AtomicBoo
         if !is_last {
             thread::park_timeout(EVERY);
         }
-        let (now, cpu, memory) = (Instant::now(), stand.cpu_time(), stand.memory());
+        let (now, cpu, memory) = (Instant::now(), running.cpu_time(), running.memory());
         let share = cpu.saturating_sub(seen_cpu).as_secs_f64()
             / now.duration_since(seen_at).as_secs_f64().max(1e-3);
         let at_ms = milliseconds(now.duration_since(start));
@@ -113,11 +118,11 @@ mod tests {
             address,
         )
         .expect("started");
-        let stand = Stand::alone(busy);
+        let running = RunningServer::alone(busy);
         let idle = Duration::from_millis(250);
         // As long as it takes to be seen, however busy the machine is.
-        let worked = || while stand.cpu_time() < Duration::from_millis(60) {};
-        let ((), line) = record(&stand, None, idle, worked);
+        let worked = || while running.cpu_time() < Duration::from_millis(60) {};
+        let ((), line) = record(&running, None, idle, worked);
         assert!(
             line.load_from_ms >= 250 && line.load_to_ms >= line.load_from_ms,
             "{line:?}"

@@ -5,7 +5,7 @@
 //! was meant. Ports and folders differ from run to run and are written as `{port}`, `{work}` and
 //! `{docroot}`. Absent on purpose: keys.
 
-use crate::contender::Ground;
+use crate::test_env::TestEnv;
 use saker_testkit::ServerProcess;
 use std::{fs, path::Path};
 
@@ -18,14 +18,14 @@ pub struct Sheet {
     pub files: Vec<(String, String)>,
 }
 
-pub fn of(server: &ServerProcess, ground: Ground<'_>) -> Sheet {
+pub fn of(server: &ServerProcess, test_env: TestEnv<'_>) -> Sheet {
     let (pid, port) = (server.pid(), server.address().port());
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let command = String::from_utf8_lossy(&line)
         .trim_end_matches('\0')
         .replace('\0', " ");
-    let plain = |text: &str| plain(text, port, ground);
-    let files = named_files(&command, ground.work)
+    let plain = |text: &str| plain(text, port, test_env);
+    let files = named_files(&command, test_env.work)
         .into_iter()
         .map(|(name, text)| (name, plain(&text)))
         .collect();
@@ -53,10 +53,10 @@ fn text_of(path: &Path) -> Option<String> {
     (text.len() <= FILE_BYTES_MAX && !text.contains('\0')).then_some(text)
 }
 
-fn plain(text: &str, port: u16, ground: Ground<'_>) -> String {
+fn plain(text: &str, port: u16, test_env: TestEnv<'_>) -> String {
     let (root, work) = (
-        ground.root.display().to_string(),
-        ground.work.display().to_string(),
+        test_env.root.display().to_string(),
+        test_env.work.display().to_string(),
     );
     // The docroot lies below the work folder.
     text.replace(&root, "{docroot}")

@@ -10,16 +10,16 @@
 //! links).
 
 mod ask;
+mod messages;
 mod serve;
 
-pub use ask::{Stage, Visit};
+pub use ask::{RemoteServer, Stage};
 pub use serve::serve;
 
 use crate::{
-    contender::Contender,
-    rows::{Kind, Row},
+    row::{Kind, Row},
+    subject::Subject,
 };
-use serde_json::Value;
 
 /// True if it can be run on two machines.
 pub fn can_be_apart(row: &Row) -> bool {
@@ -27,22 +27,8 @@ pub fn can_be_apart(row: &Row) -> bool {
 }
 
 /// The floor listens on loopback alone.
-pub fn can_be_there(contender: Contender) -> bool {
-    contender != Contender::Floor
-}
-
-fn text<'a>(value: &'a Value, name: &str) -> Result<&'a str, String> {
-    value
-        .get(name)
-        .and_then(Value::as_str)
-        .ok_or_else(|| format!("no `{name}` in {value}"))
-}
-
-fn count(value: &Value, name: &str) -> Result<u64, String> {
-    value
-        .get(name)
-        .and_then(Value::as_u64)
-        .ok_or_else(|| format!("no `{name}` in {value}"))
+pub fn can_be_there(subject: Subject) -> bool {
+    subject != Subject::Floor
 }
 
 #[cfg(test)]
@@ -51,10 +37,11 @@ mod tests {
     use crate::{
         arguments::Arguments,
         behind::SessionStore,
-        contender::Ground,
-        rows::{self, Congestion},
+        conditions::Congestion,
+        rows,
         runner::{Bench, Part},
-        stand::Stand,
+        running_server::RunningServer,
+        test_env::TestEnv,
     };
     use saker_testkit::{Client, Peer, PeerSite, require};
     use std::{
@@ -63,9 +50,9 @@ mod tests {
         thread,
     };
 
-    fn stand_is_described(stand: &Stand) -> bool {
+    fn server_is_described(running: &RunningServer) -> bool {
         let nowhere = std::path::Path::new("/");
-        let ground = Ground {
+        let test_env = TestEnv {
             saker: nowhere,
             root: nowhere,
             host: Ipv4Addr::LOCALHOST,
@@ -76,8 +63,8 @@ mod tests {
             sessions: SessionStore::Files,
             congestion: Congestion::Usual,
         };
-        stand
-            .sheets(ground)
+        running
+            .sheets(test_env)
             .iter()
             .any(|sheet| sheet.command.contains("lighttpd") && !sheet.files.is_empty())
     }
@@ -103,19 +90,20 @@ mod tests {
         let row = rows::all()
             .find(|row| row.name == "small-100")
             .expect("a row");
-        let lighttpd = Contender::Peer(Peer::Lighttpd);
+        let lighttpd = Subject::Peer(Peer::Lighttpd);
         for _ in 0..2 {
-            let stand = Stand::there(stage.start(row, lighttpd, false).expect("started"));
-            let response = Client::connect(stand.address())
+            let running =
+                RunningServer::there(stage.start(row.name, lighttpd, false).expect("started"));
+            let response = Client::connect(running.address())
                 .expect("connects")
                 .get("/small.html")
                 .expect("answers");
             assert_eq!((response.status, response.body.len()), (200, 285));
-            assert!(stand.memory().rss_bytes > 0 && stand.front().is_err());
-            assert!(stand_is_described(&stand));
+            assert!(running.memory().rss_bytes > 0 && running.front().is_err());
+            assert!(server_is_described(&running));
         }
         let complaint = stage
-            .start(row, Contender::Peer(Peer::Nginx), false)
+            .start(row.name, Subject::Peer(Peer::Nginx), false)
             .expect_err("it was not chosen there");
         assert!(complaint.contains("nginx is not there"), "{complaint}");
         let other = rows::all()
@@ -123,7 +111,7 @@ mod tests {
             .expect("a row");
         assert!(
             stage
-                .start(other, lighttpd, false)
+                .start(other.name, lighttpd, false)
                 .expect_err("not prepared")
                 .contains("small-10")
         );

@@ -2,19 +2,20 @@
 //! back is counted, timed and checked.
 //!
 //! `client` is a single connection, for tests. For loads, `quic` drives quinn-proto over sockets,
-//! `http3` has requests as bytes and reads responses, `visitors` keep requests under way, `tally`
+//! `http3` has requests as bytes and reads responses, `visitors` keep requests under way, `counts`
 //! says what has come of it. `saker-load` is the program; the bench starts itself as one. The one
 //! difficulty is its own cost: on a machine of two cores what the load costs is missing elsewhere.
 
 pub mod client;
+pub mod counts;
 pub mod histogram;
 mod http3;
 pub mod plan;
 pub mod quic;
-pub mod tally;
 pub mod tls;
 mod visitors;
 
+use counts::{COUNTING_BEGINS, COUNTING_ENDS, LoadCounts};
 use plan::{End, Plan, Tickets};
 use quic::Quic;
 use quinn_proto::{IdleTimeout, TransportConfig, VarInt};
@@ -25,7 +26,6 @@ use std::{
     path::Path,
     time::{Duration, Instant},
 };
-use tally::{COUNTING_BEGINS, COUNTING_ENDS, Tally};
 use visitors::Visitors;
 
 /// Stream window of a browser; a server must not wait for the load.
@@ -44,13 +44,13 @@ pub fn run(words: impl IntoIterator<Item = String>) -> Result<(), String> {
         print!("{}", plan::HELP);
         return Ok(());
     };
-    let tally = load(&plan)?;
-    print!("{tally}");
+    let counts = load(&plan)?;
+    print!("{counts}");
     Ok(())
 }
 
 /// Makes the load. Says on standard output when counting begins and ends.
-pub fn load(plan: &Plan) -> Result<Tally, String> {
+pub fn load(plan: &Plan) -> Result<LoadCounts, String> {
     let resumption = if plan.tickets == Tickets::No {
         Resumption::disabled()
     } else {
@@ -74,9 +74,9 @@ pub fn load(plan: &Plan) -> Result<Tally, String> {
                 |_| false,
             )?;
             // What has gone wrong so far counts as well.
-            visitors.tally = Tally {
-                errors: std::mem::take(&mut visitors.tally.errors),
-                ..Tally::default()
+            visitors.counts = LoadCounts {
+                errors: std::mem::take(&mut visitors.counts.errors),
+                ..LoadCounts::default()
             };
         }
     }
@@ -88,10 +88,10 @@ pub fn load(plan: &Plan) -> Result<Tally, String> {
     };
     go_on(plan, &mut quic, &mut visitors, until, |_| false)?;
     println!("{COUNTING_ENDS}");
-    (visitors.tally.time, visitors.tally.cpu) = (begin.elapsed(), cpu_time().saturating_sub(cpu));
+    (visitors.counts.time, visitors.counts.cpu) = (begin.elapsed(), cpu_time().saturating_sub(cpu));
     visitors.is_over = true;
     visitors.close_all(&mut quic);
-    Ok(visitors.tally)
+    Ok(visitors.counts)
 }
 
 /// So many connections that have asked once and then wait. What `look` sees after `settle` is
@@ -127,7 +127,7 @@ pub fn idle<T>(
     )?;
     let mut visitors = Visitors::new(&plan, tls::NAME);
     let asked =
-        |visitors: &Visitors<'_>| visitors.tally.requests() + visitors.tally.errors_in_all();
+        |visitors: &Visitors<'_>| visitors.counts.requests() + visitors.counts.errors_in_all();
     go_on(&plan, &mut quic, &mut visitors, None, |visitors| {
         asked(visitors) >= connections as u64
     })?;
@@ -139,7 +139,7 @@ pub fn idle<T>(
         |_| false,
     )?;
     let seen = look();
-    visitors.tally.errors.extend(
+    visitors.counts.errors.extend(
         visitors
             .missing()
             .map(|missing| ("connections are gone".to_owned(), missing)),
@@ -150,7 +150,7 @@ pub fn idle<T>(
     })?;
     visitors.is_over = true;
     visitors.close_all(&mut quic);
-    Ok((seen, visitors.tally.errors_in_all()))
+    Ok((seen, visitors.counts.errors_in_all()))
 }
 
 /// Until it is done, or enough, or to that time.
@@ -173,7 +173,7 @@ fn go_on(
             if overdue > 0 {
                 (0..overdue).for_each(|_| {
                     visitors
-                        .tally
+                        .counts
                         .error(format!("no answer within {:?}", plan.patience))
                 });
                 return Ok(());

@@ -6,10 +6,10 @@
 //! comes back as an error.
 
 use crate::{
+    counts::LoadCounts,
     http3::{self, Response},
     plan::{End, Plan, Tickets},
     quic::{Id, Quic},
-    tally::Tally,
 };
 use bytes::Bytes;
 use quinn_proto::{
@@ -42,7 +42,7 @@ pub struct Visitors<'p> {
     connections_so_far: u64,
     /// Nothing new is begun.
     pub is_over: bool,
-    pub tally: Tally,
+    pub counts: LoadCounts,
 }
 
 struct Visitor {
@@ -83,7 +83,7 @@ impl<'p> Visitors<'p> {
             thinking: BinaryHeap::new(),
             connections_so_far: 0,
             is_over: false,
-            tally: Tally::default(),
+            counts: LoadCounts::default(),
         }
     }
 
@@ -91,7 +91,7 @@ impl<'p> Visitors<'p> {
     pub fn is_done(&self) -> bool {
         let has_all_been_asked =
             matches!(self.plan.end, End::Requests(wanted) if self.started >= wanted);
-        self.tally.errors_in_all() > ERRORS_MAX
+        self.counts.errors_in_all() > ERRORS_MAX
             || self.is_over
             || (has_all_been_asked && self.open == 0)
     }
@@ -216,7 +216,7 @@ impl<'p> Visitors<'p> {
 
     /// The first connection fetches a ticket for those that follow.
     fn waits_for_a_ticket(&self) -> bool {
-        self.plan.tickets != Tickets::No && self.tally.handshakes == 0 && self.open > 0
+        self.plan.tickets != Tickets::No && self.counts.handshakes == 0 && self.open > 0
     }
 
     fn connected(&mut self, quic: &mut Quic, id: Id) {
@@ -224,11 +224,11 @@ impl<'p> Visitors<'p> {
             return;
         };
         self.handshaking -= 1;
-        self.tally.handshakes += 1;
+        self.counts.handshakes += 1;
         visitor.is_established = true;
         let was_early = std::mem::take(&mut visitor.is_early);
         if was_early && quic.connection(id).is_some_and(|quic| quic.accepted_0rtt()) {
-            self.tally.early += 1;
+            self.counts.early += 1;
             self.ask(quic, id);
             return;
         }
@@ -247,7 +247,7 @@ impl<'p> Visitors<'p> {
             connection.send_stream(stream).write(http3::CONTROL_STREAM)
                 != Ok(http3::CONTROL_STREAM.len())
         }) {
-            self.tally.error("no room for a control stream".into());
+            self.counts.error("no room for a control stream".into());
         }
         self.ask(quic, id);
     }
@@ -260,14 +260,14 @@ impl<'p> Visitors<'p> {
         self.open -= 1;
         // One that had nothing to do may go.
         let has_lost = visitor.asks.len() + usize::from(!visitor.is_established);
-        (0..has_lost).for_each(|_| self.tally.error(format!("connection lost: {reason}")));
+        (0..has_lost).for_each(|_| self.counts.error(format!("connection lost: {reason}")));
     }
 
     fn close(&mut self, quic: &mut Quic, id: Id) {
         if let Some(visitor) = self.visitors.get_mut(id).and_then(Option::take) {
             self.handshaking -= usize::from(!visitor.is_established);
             self.open -= 1;
-            self.tally.lost_packets += quic
+            self.counts.lost_packets += quic
                 .connection(id)
                 .map_or(0, |quic| quic.stats().path.lost_packets);
             quic.close(id, http3::NO_ERROR);
@@ -303,7 +303,7 @@ impl<'p> Visitors<'p> {
                 head: Some(head),
                 content_left,
             };
-            self.tally.bytes_sent += ask.write(connection);
+            self.counts.bytes_sent += ask.write(connection);
             visitor.asks.push(ask);
             visitor.asked += 1;
             self.started += 1;
@@ -329,7 +329,7 @@ impl<'p> Visitors<'p> {
         let response = &mut visitor.asks[place].response;
         let before = response.body_bytes;
         let outcome = read(connection, stream, |bytes| response.receive(bytes));
-        self.tally.bytes_received += response.body_bytes - before;
+        self.counts.bytes_received += response.body_bytes - before;
         let outcome = match outcome {
             Ok(false) => return,
             Ok(true) => response.end(),
@@ -347,9 +347,9 @@ impl<'p> Visitors<'p> {
 
     fn answered(&mut self, since: Instant, outcome: Result<u16, String>) {
         match outcome {
-            Ok(200..300) => self.tally.latencies.record(since.elapsed()),
-            Ok(status) => self.tally.error(format!("status {status}")),
-            Err(error) => self.tally.error(error),
+            Ok(200..300) => self.counts.latencies.record(since.elapsed()),
+            Ok(status) => self.counts.error(format!("status {status}")),
+            Err(error) => self.counts.error(error),
         }
     }
 
@@ -373,7 +373,7 @@ impl<'p> Visitors<'p> {
             && let Some(ask) = self.ask_of(id, stream)
         {
             let sent = ask.write(connection);
-            self.tally.bytes_sent += sent;
+            self.counts.bytes_sent += sent;
         }
     }
 

@@ -4,9 +4,12 @@
 //! The tree is read from /proc before it is killed. Absent on purpose: process groups, since Ctrl-C
 //! in a terminal has to reach the servers of a bench.
 
-use crate::{ProcessTree, wait::poll};
+use crate::{
+    process_figures::{ProcessTree, pid_of},
+    wait::poll,
+};
 pub use rustix::process::Signal;
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, kill_process, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, kill_process, setrlimit};
 use std::{
     fs::{self, File, TryLockError},
     io::{self, Read, Write},
@@ -279,13 +282,6 @@ impl Drop for ServerProcess {
         // Nothing sensible is left to do with an error here.
         let _ = self.stop_within(DROP_TIMEOUT);
     }
-}
-
-pub(crate) fn pid_of(pid: u32) -> io::Result<Pid> {
-    i32::try_from(pid)
-        .ok()
-        .and_then(Pid::from_raw)
-        .ok_or_else(|| io::Error::other("not a process id"))
 }
 
 /// Answer of a control socket to `status`, without spaces.

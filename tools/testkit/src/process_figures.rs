@@ -5,9 +5,8 @@
 //! from `schedstat` (nanoseconds), and `stat` fills in what only it knows: threads that ended and
 //! children that were waited for.
 
-use crate::process::pid_of;
-use rustix::process::{Signal, kill_process};
-use std::{collections::HashMap, fs, time::Duration};
+use rustix::process::{Pid, Signal, kill_process};
+use std::{collections::HashMap, fs, io, time::Duration};
 
 /// Linux shows times to user space in hundredths of a second on every architecture that we build
 /// for.
@@ -174,6 +173,13 @@ fn kilobytes(text: &str, label: &str) -> u64 {
         .find_map(|line| first_number(line.strip_prefix(label)?))
         .unwrap_or(0)
         * 1024
+}
+
+pub(crate) fn pid_of(pid: u32) -> io::Result<Pid> {
+    i32::try_from(pid)
+        .ok()
+        .and_then(Pid::from_raw)
+        .ok_or_else(|| io::Error::other("not a process id"))
 }
 
 #[cfg(test)]

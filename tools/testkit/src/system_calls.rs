@@ -3,7 +3,7 @@
 //! The difficulty is the beginning: strace takes a moment to hold all threads of a process, and
 //! what it misses is not counted.
 
-use crate::{ServerProcess, process::pid_of, require, wait::poll};
+use crate::{ServerProcess, process_figures::pid_of, require, wait::poll};
 use rustix::process::{Signal, kill_process};
 use std::{
     collections::BTreeMap,

@@ -5,7 +5,7 @@
 use super::authority::{
     Authority, Running,
     front::{Fate, Front, json},
-    site,
+    site, until,
 };
 use saker_acme::Event;
 use serde_json::Value;
@@ -30,16 +30,6 @@ fn record(authority: &Authority, name: &str) -> Value {
         &fs::read_to_string(authority.certificates().join(format!("{name}.json"))).unwrap(),
     )
     .unwrap()
-}
-
-async fn until(mut is_so: impl FnMut() -> bool) {
-    for _ in 0..600 {
-        if is_so() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("it never came about");
 }
 
 #[tokio::test]
@@ -146,7 +136,7 @@ async fn an_order_goes_on_after_a_restart() {
         &site(&["a.example"]),
     );
     let running = Running::start(&authority, plan.clone(), true);
-    until(|| front.count("/finalize-order/") == 1).await;
+    until("the order", || front.count("/finalize-order/") == 1).await;
     assert!(running.challenges.http01("anything").is_none());
     running.crash().await;
     let order = record(&authority, "a.example")["order"].clone();
@@ -180,7 +170,7 @@ async fn a_forgotten_order_is_made_anew() {
         &site(&["a.example"]),
     );
     let running = Running::start(&authority, plan.clone(), true);
-    until(|| front.count("/finalize-order/") == 1).await;
+    until("the order", || front.count("/finalize-order/") == 1).await;
     let site = running.crash().await;
     authority.stop();
     authority.start().unwrap();
@@ -215,7 +205,10 @@ async fn renewal_in_the_window_of_the_authority() {
     );
     let mut running = Running::start(&authority, plan, true);
     running.issued().await;
-    until(|| record(&authority, "a.example")["renew_at"].is_u64()).await;
+    until("the record", || {
+        record(&authority, "a.example")["renew_at"].is_u64()
+    })
+    .await;
     let record = record(&authority, "a.example");
     let (renew_at, check_at) = (
         record["renew_at"].as_u64().unwrap(),
@@ -249,7 +242,10 @@ async fn renewal_when_the_authority_says_now() {
     );
     let mut running = Running::start(&authority, plan.clone(), true);
     running.issued().await;
-    until(|| record(&authority, "a.example")["renew_at"].is_u64()).await;
+    until("the record", || {
+        record(&authority, "a.example")["renew_at"].is_u64()
+    })
+    .await;
     assert_eq!(
         running.event_within(Duration::from_secs(2)).await,
         None,

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use super::authority::{Authority, Running, site};
+use super::authority::{Authority, Running, site, until};
 use saker_acme::{Denied, Event};
 use saker_testkit::pebble::{HMAC_KEY, KEY_ID};
 use std::{
@@ -203,13 +203,7 @@ async fn certificates_of_sites_that_are_gone_are_not_shown() {
             .flatten()
             .all(|name| name == "c.example")
     };
-    for _ in 0..200 {
-        if only_c() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    assert!(only_c(), "{:?}", running.site.installed_names());
+    until("the certificate of c.example alone", only_c).await;
     assert!(!running.site.installed_names().is_empty());
     // The site comes back, and so does its certificate, without an order.
     assert!(authority.certificates().join("c.example.pem").exists());
@@ -222,13 +216,7 @@ async fn certificates_of_sites_that_are_gone_are_not_shown() {
             .flatten()
             .any(|name| name == "a.example")
     };
-    for _ in 0..200 {
-        if is_back() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    assert!(is_back());
+    until("the certificate of a.example", is_back).await;
 }
 
 #[tokio::test]

@@ -98,7 +98,7 @@ pub enum By {
 }
 
 /// An icon or a text for what matches.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     pub by: By,
     pub pattern: Box<str>,
@@ -107,7 +107,7 @@ pub struct Item {
     pub value: Box<str>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
     pub pattern: Box<str>,
     pub full_path: bool,
@@ -116,7 +116,7 @@ pub struct Description {
     pub text: Box<str>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Autoindex {
     options: u32,
     added: u32,
@@ -190,6 +190,11 @@ impl Autoindex {
             set_text(node, &mut autoindex.head_insert)
         }),
     ];
+
+    /// True if a directive about listings is in force.
+    pub fn is_said(&self) -> bool {
+        *self != Autoindex::default()
+    }
 
     pub fn merge(&self, over: &Autoindex) -> Autoindex {
         fn joined<T: Clone>(outside: &[T], over: &[T]) -> Vec<T> {

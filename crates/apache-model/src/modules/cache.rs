@@ -197,6 +197,11 @@ impl Cache {
             .map_or_else(Verdict::default, |said| said.verdict(path))
     }
 
+    /// True if a directive about the cache is in force.
+    pub fn is_said(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Shared by all that say nothing.
     pub fn in_use(&self, verdict: Verdict) -> Arc<CacheUse> {
         static NOTHING_SAID: LazyLock<Arc<CacheUse>> =

@@ -27,9 +27,21 @@ pub struct OptionsSaid {
     /// `opts_add` and `opts_remove`: with signs.
     added: OptionSet,
     removed: OptionSet,
+    /// Never in force, whatever is laid over.
+    withheld: OptionSet,
 }
 
 impl OptionsSaid {
+    /// These options and no others; sections laid over may change all but `withheld`.
+    pub fn only(set: OptionSet, withheld: OptionSet) -> OptionsSaid {
+        OptionsSaid {
+            is_absolute: true,
+            set,
+            withheld,
+            ..OptionsSaid::default()
+        }
+    }
+
     /// A further line of the same section (core.c, `set_options`).
     fn change(&mut self, change: OptionsChange) {
         if let Some(set) = change.set {
@@ -42,8 +54,9 @@ impl OptionsSaid {
 
     /// A section laid over what is outside (core.c, `merge_core_dir_configs`).
     fn merge(&self, over: &OptionsSaid) -> OptionsSaid {
+        let withheld = self.withheld.or(over.withheld);
         if over.is_absolute {
-            return *over;
+            return OptionsSaid { withheld, ..*over };
         }
         let mut added = self.added.without(over.removed).or(over.added);
         let removed = self.removed.without(over.added).or(over.removed);
@@ -60,15 +73,17 @@ impl OptionsSaid {
             set,
             added,
             removed,
+            withheld,
         }
     }
 
     /// With Apache's default where nothing was said.
     pub fn in_force(&self) -> OptionSet {
-        match self.is_absolute {
+        let set = match self.is_absolute {
             true => self.set,
             false => self.set.or(FOLLOW_SYM_LINKS.without(self.removed)),
-        }
+        };
+        set.without(self.withheld)
     }
 }
 
@@ -130,6 +145,11 @@ impl FileEtagSaid {
             absolute: self.absolute,
             changes,
         }
+    }
+
+    /// True if a FileETag line is in force.
+    pub fn is_said(&self) -> bool {
+        *self != FileEtagSaid::default()
     }
 
     pub fn in_force(&self) -> FileEtag {

@@ -294,6 +294,28 @@ fn named(node: &Node, reading: &mut Reading<'_>) -> Vec<Box<str>> {
 }
 
 /// One link of the chain for each filter, where it was named first.
+impl Filters {
+    /// AddOutputFilterByType of one filter.
+    pub fn by_types(filter: &str, types: Vec<Box<str>>) -> Filters {
+        let mut filters = Filters::default();
+        filters.add_by_types(filter.into(), types);
+        filters
+    }
+
+    fn add_by_types(&mut self, filter: Box<str>, types: Vec<Box<str>>) {
+        let name: Box<str> = format!("BYTYPE:{}", filter.to_ascii_uppercase()).into();
+        if !self.links.contains_key(&name) {
+            self.chain.names.push(name.clone());
+        }
+        let provider = Provider {
+            filter,
+            condition: Condition::Types(types),
+        };
+        let link = self.links.entry(name).or_default();
+        link.providers.push(Arc::new(provider));
+    }
+}
+
 fn add_by_type(
     node: &Node,
     filters: &mut Filters,
@@ -303,20 +325,7 @@ fn add_by_type(
     let text = words.next().unwrap_or_default();
     let types: Vec<Box<str>> = words.map(Into::into).collect();
     for filter in named_filters(&text, node, reading) {
-        let name: Box<str> = format!("BYTYPE:{}", filter.to_ascii_uppercase()).into();
-        if !filters.links.contains_key(&name) {
-            filters.chain.names.push(name.clone());
-        }
-        let provider = Provider {
-            filter,
-            condition: Condition::Types(types.clone()),
-        };
-        filters
-            .links
-            .entry(name)
-            .or_default()
-            .providers
-            .push(Arc::new(provider));
+        filters.add_by_types(filter, types.clone());
     }
     Ok(())
 }

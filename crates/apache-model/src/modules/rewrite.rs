@@ -6,7 +6,7 @@ use crate::{
     reading::{Place, Reading, Set},
 };
 use saker_apache_syntax::Node;
-use saker_rewrite::{Place as RulePlace, Settings};
+use saker_rewrite::{Place as RulePlace, Settings, SourceLine};
 use std::sync::Arc;
 
 /// Rules of the server or a host, and rules of a section; neither are the other's.
@@ -102,8 +102,9 @@ fn add_condition(
     rewrite: &mut Rewrite,
     reading: &mut Reading<'_>,
 ) -> Result<(), String> {
-    let notice = rewrite
-        .of_place(&reading.place)
+    let settings = rewrite.of_place(&reading.place);
+    settings.set_line(line_of(node));
+    let notice = settings
         .add_condition(node.argument_text())
         .map_err(|error| error.to_string())?;
     notice
@@ -112,9 +113,18 @@ fn add_condition(
     Ok(())
 }
 
+fn line_of(node: &Node) -> SourceLine {
+    SourceLine {
+        file: Arc::clone(&node.origin.file),
+        line: node.origin.line,
+        column: node.origin.column,
+    }
+}
+
 fn add_rule(node: &Node, rewrite: &mut Rewrite, reading: &mut Reading<'_>) -> Result<(), String> {
-    rewrite
-        .of_place(&reading.place)
+    let settings = rewrite.of_place(&reading.place);
+    settings.set_line(line_of(node));
+    settings
         .add_rule(node.argument_text())
         .map_err(|error| error.to_string())
 }

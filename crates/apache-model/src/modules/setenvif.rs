@@ -6,6 +6,7 @@
 use crate::reading::{Place, Reading, Set};
 use saker_ap_expr::{Expression, Pattern, PatternOptions, words::words};
 use saker_apache_syntax::Node;
+use saker_config::model::Origin;
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -43,6 +44,7 @@ pub struct Rule {
     /// Another request for the same path may come out otherwise.
     pub varies: bool,
     pub changes: Vec<Change>,
+    pub origin: Origin,
 }
 
 pub type Rules = Vec<Arc<Rule>>;
@@ -199,6 +201,7 @@ fn add(
         test,
         varies,
         changes: parse_changes(changes, title)?,
+        origin: node.origin.clone(),
     }));
     Ok(())
 }
@@ -224,6 +227,7 @@ fn add_expression(
         test: Test::Holds(expression),
         varies,
         changes: parse_changes(changes, "SetEnvIfExpr")?,
+        origin: node.origin.clone(),
     };
     setenvif.of_place(reading).push(Arc::new(rule));
     Ok(())

@@ -8,7 +8,7 @@
 use crate::{
     content_filters::{filter::Passage, find, inside::Inside, stage_of},
     facts::RequestFacts,
-    response::{facts::Answered, layers::Way, way},
+    response::{facts::Answered, host_of, layers::Way, way},
     state::{State, peek},
 };
 use saker_ap_expr::Dependencies;
@@ -85,7 +85,7 @@ impl ContentFilters {
         exchange: &Exchange,
         response: &Response,
     ) -> Option<(Arc<Host>, State, Arc<DirConfig>)> {
-        let host = self.apache.hosts.get(exchange.routing.site_index)?;
+        let host = host_of(&self.apache, exchange)?;
         let own = peek(exchange)?;
         // Settings are known after the directory walk only, and generated error pages are not
         // filtered.

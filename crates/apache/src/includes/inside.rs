@@ -49,9 +49,9 @@ pub fn copy(exchange: &Exchange) -> Exchange {
     copy.log.id = Rc::clone(&exchange.log.id);
     copy.share_budget(exchange);
     if let Some(page) = exchange.log.error_document.as_deref() {
-        copy.path = page.path().to_vec();
-        copy.query = page.query().map(<[u8]>::to_vec);
-        copy.environment = page.environment().clone();
+        copy.path = page.path.to_vec();
+        copy.query = page.query.as_deref().map(<[u8]>::to_vec);
+        copy.environment = page.environment.clone();
     }
     if let Some(own) = crate::state::peek(exchange) {
         *state(&mut copy) = own.clone();

@@ -6,7 +6,7 @@ use crate::listing::{matching::special, page::Form};
 use saker_apache_model::modules::autoindex::{
     Autoindex, FANCY, IGNORE_CLIENT, NO_SORTING, TABLE, VERSION_SORT,
 };
-use saker_http::escape;
+use saker_http::{escape, query::parameters_with_semicolons};
 
 /// Reads the query: `C`, `O`, `F`, `V` and `P`, up to the first part that is none of them. Returns
 /// the pattern of `P`, too.
@@ -26,11 +26,11 @@ pub fn form<'s>(settings: &'s Autoindex, query: &[u8]) -> (Form<'s>, Option<Vec<
         return (form, None);
     }
     let (mut fancy, mut version, mut pattern) = (None, None, None);
-    for part in query.split(|byte| matches!(byte, b';' | b'&')) {
-        match part {
-            [b'C', b'=', key @ (b'N' | b'M' | b'S' | b'D')] => form.key = *key,
-            [b'O', b'=', direction @ (b'A' | b'D')] => form.descends = *direction == b'D',
-            [b'F', b'=', digit @ b'0'..=b'2'] => {
+    for parameter in parameters_with_semicolons(query) {
+        match (parameter.name, parameter.value) {
+            (b"C", Some([key @ (b'N' | b'M' | b'S' | b'D')])) => form.key = *key,
+            (b"O", Some([direction @ (b'A' | b'D')])) => form.descends = *direction == b'D',
+            (b"F", Some([digit @ b'0'..=b'2'])) => {
                 form.options &= !(FANCY | TABLE);
                 form.options |= [0, FANCY, FANCY | TABLE]
                     .get(usize::from(*digit - b'0'))
@@ -38,7 +38,7 @@ pub fn form<'s>(settings: &'s Autoindex, query: &[u8]) -> (Form<'s>, Option<Vec<
                     .unwrap_or_default();
                 fancy = Some(*digit);
             }
-            [b'V', b'=', digit @ (b'0' | b'1')] => {
+            (b"V", Some([digit @ (b'0' | b'1')])) => {
                 form.options = if *digit == b'1' {
                     form.options | VERSION_SORT
                 } else {
@@ -46,8 +46,8 @@ pub fn form<'s>(settings: &'s Autoindex, query: &[u8]) -> (Form<'s>, Option<Vec<
                 };
                 version = Some(*digit);
             }
-            [b'P', b'=', text @ ..] if !text.is_empty() => pattern = Some(text.to_vec()),
-            [b'P', b'='] => {}
+            (b"P", Some([])) => {}
+            (b"P", Some(text)) => pattern = Some(text.to_vec()),
             _ => break,
         }
     }

@@ -4,7 +4,7 @@
 //! Caveat: an index file is a subrequest, which has to get as far as being answered.
 
 use crate::{
-    redirect::redirect,
+    redirect::{redirect, redirect_with_query},
     state::{peek, state},
     subrequest::{adopt, run_phases, subrequest},
     verdict::Verdict,
@@ -65,14 +65,13 @@ fn add_slash(exchange: &mut Exchange, host: &Host, local: &DirConfig) -> Verdict
     if let Some(query) = &exchange.query {
         location.push(b'?');
         location.extend_from_slice(query);
-        exchange.depends_on_request();
     }
     let redirected = Redirected {
         status: 301,
         location: Some(location),
         is_relative: false,
     };
-    redirect(exchange, host, redirected)
+    redirect_with_query(exchange, host, redirected)
 }
 
 /// Tries the names of DirectoryIndex, then FallbackResource.

@@ -1,18 +1,17 @@
 //! mod_remoteip: the client behind trusted proxies, as their field names it.
 //!
-//! Before everything else that looks at the client. Difficulty: the list is read from its end, hop
-//! by hop, as long as the hop before is trusted to say the truth; a proxy outside of our own
-//! networks is not believed to know addresses inside of them. Absent on purpose: the PROXY preface,
-//! which is the listener's business.
+//! Before everything else that looks at the client. The list is read as everywhere
+//! (`saker_ipset::forwarded`); the fields are rewritten as Apache does. Absent on purpose: the PROXY
+//! preface, which is the listener's business.
 
 use saker_apache_model::{host::Host, modules::remoteip::RemoteIp};
 use saker_http::field_name::is_alike;
+use saker_ipset::forwarded::{self, Trust};
 use saker_pipeline::{Client, Exchange};
 use saker_telemetry::{error_log, message};
 use std::{
     net::{IpAddr, SocketAddr},
     rc::Rc,
-    sync::Arc,
 };
 
 /// The client that the fields of a request name.
@@ -89,16 +88,7 @@ fn drop_spoofs(exchange: &mut Exchange, settings: &RemoteIp) {
 }
 
 fn with_address(client: &Client, address: IpAddr) -> Client {
-    let listener = Arc::clone(&client.listener);
-    let mut named = Client::new(
-        SocketAddr::new(address, 0),
-        client.local,
-        listener,
-        client.secure,
-    );
-    named.tls = client.tls;
-    (named.peer, named.log_id) = (client.peer, Rc::clone(&client.log_id));
-    named.session.clone_from(&client.session);
+    let mut named = client.with_address(SocketAddr::new(address, 0));
     named.account.clone_from(&client.account);
     named
 }
@@ -120,47 +110,30 @@ fn set_fields(exchange: &mut Exchange, fields: &[(Box<str>, String)]) {
 
 /// `None`: the field changes nothing.
 fn read(settings: &RemoteIp, connection: IpAddr, text: &str) -> Option<Named> {
-    let mut named = Named {
-        client: connection,
-        left: Some(text.to_owned()),
-        proxies: Vec::new(),
+    let trust = |address| match settings.is_internal(address) {
+        None => Trust::No,
+        Some(false) => Trust::Outside,
+        Some(true) => Trust::Inside,
     };
-    let mut has_changed = false;
-    while let Some(left) = named.left.clone() {
-        let Some(is_internal) = settings.is_internal(named.client) else {
-            break;
-        };
-        let (before, last) = left
-            .rsplit_once(',')
-            .map_or((None, left.as_str()), |(before, last)| (Some(before), last));
-        let Ok(address) = last.trim().parse::<IpAddr>() else {
-            break;
-        };
-        if !is_internal && is_private(address) {
-            error_log::log(
-                &message::REMOTE_ADDRESS,
-                format_args!("{address}, named by {}", named.client),
-            );
-            break;
-        }
-        if !is_internal {
-            named.proxies.insert(0, named.client);
-        }
-        named.client = address;
-        named.left = before.map(|before| before.trim().to_owned());
-        has_changed = true;
+    // Apache takes no ports.
+    let hops =
+        forwarded::elements_from_end(text).map(|hop| Some(SocketAddr::new(hop.parse().ok()?, 0)));
+    let found = forwarded::follow(SocketAddr::new(connection, 0), hops, trust);
+    if let Some((address, named_by)) = found.disbelieved {
+        error_log::log(
+            &message::REMOTE_ADDRESS,
+            format_args!("{address}, named by {named_by}"),
+        );
     }
-    has_changed.then_some(named)
-}
-
-/// Networks that no proxy outside can vouch for, as mod_remoteip has them.
-fn is_private(address: IpAddr) -> bool {
-    match address.to_canonical() {
-        IpAddr::V4(address) => {
-            address.is_private() || address.is_link_local() || address.is_loopback()
-        }
-        IpAddr::V6(address) => address.segments()[0] & 0xe000 != 0x2000,
+    if found.believed == 0 {
+        return None;
     }
+    let left = (0..found.believed).try_fold(text, |left, _| Some(left.rsplit_once(',')?.0));
+    Some(Named {
+        client: found.client.ip(),
+        left: left.map(|left| left.trim().to_owned()),
+        proxies: found.proxies,
+    })
 }
 
 #[cfg(test)]
@@ -168,6 +141,7 @@ mod tests {
     use super::*;
     use saker_ap_expr::Subnet;
     use saker_apache_model::modules::remoteip::Proxy;
+    use std::sync::Arc;
 
     fn settings() -> RemoteIp {
         let proxy = |text: &str, is_internal| Proxy {
@@ -228,19 +202,5 @@ mod tests {
             ),
             ("2.2.2.2", 1)
         );
-    }
-
-    #[test]
-    fn private_addresses() {
-        for (address, expected) in [
-            ("10.1.1.1", true),
-            ("172.31.0.1", true),
-            ("8.8.8.8", false),
-            ("::1", true),
-            ("fe80::1", true),
-            ("2001:db8::1", false),
-        ] {
-            assert_eq!(is_private(address.parse().unwrap()), expected, "{address}");
-        }
     }
 }

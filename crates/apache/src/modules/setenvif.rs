@@ -6,13 +6,13 @@
 //! apart, and an outcome depends on them only if something reads the environment.
 
 use crate::{
-    facts::RequestFacts,
+    facts::{RequestFacts, trace_dependencies},
     modules::{geo, ssl},
     state::{peek, state},
 };
 use saker_ap_expr::{
-    Dependencies, Dependency, Evaluation, Facts, Pattern, Predicate, RequestPart, RequestTest,
-    Spans, Variable,
+    Dependencies, Dependency, DependencyMark, Evaluation, Facts, Pattern, Predicate, RequestPart,
+    RequestTest, Spans, Variable,
 };
 use saker_apache_model::{
     dir_config::DirConfig,
@@ -91,6 +91,8 @@ fn apply(exchange: &mut Exchange, host: &Host, watcher: &Watcher, rules: &Rules)
         if !is_known(&dependencies) {
             exchange.environment.mark_varying();
         }
+        let (kinds, tests) = dependencies.since(DependencyMark::default());
+        trace_dependencies(exchange, Some(&rule.origin), &kinds, tests);
         state(exchange)
             .vary
             .extend(dependencies.vary().map(str::to_owned));

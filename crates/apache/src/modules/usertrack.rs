@@ -11,6 +11,7 @@ use crate::{
     time::chance,
 };
 use saker_apache_model::dir_config::DirConfig;
+use saker_http::{KnownField, cookies::cookies_with_commas};
 use saker_pipeline::Exchange;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -40,21 +41,10 @@ pub fn spot(exchange: &mut Exchange, local: &DirConfig) {
 }
 
 fn known(exchange: &Exchange, name: &str) -> Option<Vec<u8>> {
-    let lines = exchange
-        .head
-        .view()
-        .fields()
-        .filter(|field| field.0.eq_ignore_ascii_case(b"cookie"))
-        .map(|field| field.1);
-    let mut pairs = lines.flat_map(|line| line.split(|byte| matches!(byte, b';' | b',')));
-    pairs
-        .find_map(|pair| {
-            Some(
-                pair.trim_ascii()
-                    .strip_prefix(name.as_bytes())?
-                    .strip_prefix(b"=")?
-                    .to_vec(),
-            )
-        })
+    let lines = exchange.head.view().lines(KnownField::Cookie);
+    cookies_with_commas(lines)
+        .filter(|cookie| cookie.name == name.as_bytes())
+        .find_map(|cookie| cookie.value)
         .filter(|value| !value.is_empty())
+        .map(<[u8]>::to_vec)
 }

@@ -170,10 +170,14 @@ fn script(
         .map(|said| said.set_env_if.as_slice())
         .unwrap_or_default();
     let own = peek(exchange).cloned().unwrap_or_default();
-    let adjust = told::adjust(edits, host, rules.watcher(), own);
+    let adjustment = told::adjust(edits, host, rules.watcher(), own);
+    let is_adjusted = adjustment.is_some();
+    if let Some(adjustment) = adjustment {
+        exchange.extensions.insert(adjustment);
+    }
     let mut script = Script {
         filename,
-        adjust,
+        is_adjusted,
         names_member: target.is_balancer,
         ..call::script(exchange, host, local)
     };
@@ -309,7 +313,11 @@ fn names(exchange: &Exchange, host: &Host, manner: &ProxyOptions) -> CallNames {
         }
         _ => Vec::new(),
     };
-    CallNames { origin, via }
+    CallNames {
+        origin,
+        via,
+        ..CallNames::default()
+    }
 }
 
 /// RFC 9110 section 7.6.2, and ProxyMaxForwards.

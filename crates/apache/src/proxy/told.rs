@@ -8,8 +8,8 @@ use crate::{facts::RequestFacts, state::State};
 use saker_ap_expr::{Evaluation, Facts, FileFault, FileTest, LocalTime, Variable, Work};
 use saker_apache_model::{host::Host, modules::proxy::SetEnvIf};
 use saker_files::Watcher;
-use saker_pipeline::Adjust;
-use std::{borrow::Cow, net::IpAddr, rc::Rc, sync::Arc};
+use saker_pipeline::VariableAdjustment;
+use std::{borrow::Cow, net::IpAddr, sync::Arc};
 
 type Told = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -19,18 +19,18 @@ pub fn adjust(
     host: &Arc<Host>,
     watcher: &Watcher,
     state: State,
-) -> Option<Adjust> {
+) -> Option<VariableAdjustment> {
     if edits.is_empty() {
         return None;
     }
     let (edits, host, watcher) = (edits.to_vec(), Arc::clone(host), watcher.clone());
-    Some(Adjust(Rc::new(move |exchange, mut told| {
+    Some(VariableAdjustment::new(move |exchange, mut told| {
         for edit in &edits {
             let seen = RequestFacts::new(exchange, &state, &host, &watcher);
             apply(edit, &seen, &mut told);
         }
         told
-    })))
+    }))
 }
 
 /// One line. What can't be evaluated does not hold.

@@ -231,7 +231,7 @@ pub fn settings(
         rules
             .memo
             .borrow_mut()
-            .settings(&local, host, &cache::url_path(exchange));
+            .settings(&local, host, &cache::url_path(exchange), None);
     exchange.trace("map_to_storage", Some(&host.origin), || {
         format!("passed on to {}", String::from_utf8_lossy(&proxied.url))
     });

@@ -33,7 +33,9 @@ use saker_apache_model::{
 };
 use saker_files::Watcher;
 use saker_http::{Fields, Status, date::parse_date};
-use saker_pipeline::{Exchange, Filter, HeadFacts, LocalFuture, Response, respond::built_in_page};
+use saker_pipeline::{
+    Exchange, Filter, HeadFacts, LocalFuture, Response, TraceStep, respond::built_in_page,
+};
 use std::{rc::Rc, sync::Arc};
 
 /// Decides, once everything about the content is known, which way its head gets what the rules say.
@@ -46,23 +48,7 @@ pub fn prepare(
     if exchange.log.trace.is_some() {
         explain_edits(exchange, local);
     }
-    let headers = [&local.headers, &host.defaults.headers];
-    let asks_variable = |edit: &Edit| {
-        edit.variables
-            .iter()
-            .any(|name| setenvif::varies_untested(host, local, name.as_deref()))
-    };
-    let asks_edit = |edit: &Edit| edit.asks_request || asks_variable(edit);
-    // A head that may grow without end is edited where that can still be answered with 500.
-    let may_grow = headers.iter().any(|headers| headers.may_grow());
-    let asks = may_grow
-        || headers.iter().any(|headers| {
-            headers
-                .success
-                .iter()
-                .chain(&headers.always)
-                .any(|edit| asks_edit(edit))
-        });
+    let asks = ask_request(exchange, host, local);
     for name in &host.logged_variables {
         setenvif::depends_on_variable(exchange, host, local, Some(name.as_bytes()));
     }
@@ -79,14 +65,68 @@ pub fn prepare(
         state(exchange).edits_ready_heads = true;
         return;
     }
-    let variables = headers
-        .iter()
+    depend_on_variables(exchange, host, local);
+    exchange.cache.head_edits = Some(Rc::new(Kept::new(exchange, own, host, watcher, local)));
+}
+
+fn edits<'e>(host: &'e Host, local: &'e DirConfig) -> impl Iterator<Item = &'e Edit> {
+    [&local.headers, &host.defaults.headers]
+        .into_iter()
         .flat_map(|headers| headers.success.iter().chain(&headers.always))
-        .flat_map(|edit| &edit.variables);
-    for name in variables {
+        .map(|edit| &**edit)
+}
+
+/// Returns whether edits depend on the request in a way that no test covers, and tells the
+/// explanation which ones.
+fn ask_request(exchange: &mut Exchange, host: &Host, local: &DirConfig) -> bool {
+    let asks_variable = |edit: &Edit| {
+        edit.variables
+            .iter()
+            .any(|name| setenvif::varies_untested(host, local, name.as_deref()))
+    };
+    let mut asks = false;
+    for edit in edits(host, local) {
+        if edit.asks_request || asks_variable(edit) {
+            asks = true;
+            exchange.trace(TraceStep::NOT_CACHED, Some(&edit.origin), || {
+                format!(
+                    "the edit of the field `{}` depends on the request",
+                    edit.name
+                )
+            });
+        }
+    }
+    // A head that may grow without end is edited where that can still be answered with 500.
+    asks || local.headers.may_grow() || host.defaults.headers.may_grow()
+}
+
+fn depend_on_variables(exchange: &mut Exchange, host: &Host, local: &DirConfig) {
+    for name in edits(host, local).flat_map(|edit| &edit.variables) {
         setenvif::depends_on_variable(exchange, host, local, name.as_deref());
     }
-    exchange.cache.head_edits = Some(Rc::new(Kept::new(exchange, own, host, watcher, local)));
+}
+
+/// Records what the head of a rule's own answer depends on, which does not come by [`prepare`].
+fn note_answer(exchange: &mut Exchange, host: &Host) {
+    let own = peek(exchange).cloned().unwrap_or_default();
+    let local = own
+        .local
+        .clone()
+        .unwrap_or_else(|| Arc::clone(&host.defaults));
+    for name in &host.logged_variables {
+        setenvif::depends_on_variable(exchange, host, &local, Some(name.as_bytes()));
+    }
+    let is_of_request = ask_request(exchange, host, &local)
+        || own.changes_content
+        || !host.log_conditions.is_empty()
+        || !local.log_debug.is_empty()
+        || own.authentication_info.is_some()
+        || !own.cookies.is_empty();
+    if is_of_request {
+        exchange.depends_on_request();
+    } else {
+        depend_on_variables(exchange, host, &local);
+    }
 }
 
 fn explain_edits(exchange: &mut Exchange, local: &DirConfig) {
@@ -132,7 +172,7 @@ impl ResponseRules {
 
     /// False: there was too much to do, and what is left of the head is no answer.
     fn lay(&self, exchange: &Exchange, response: &mut Response) -> bool {
-        let Some(host) = self.apache.hosts.get(exchange.routing.site_index) else {
+        let Some(host) = host_of(&self.apache, exchange) else {
             return true;
         };
         let own = peek(exchange).cloned().unwrap_or_default();
@@ -203,7 +243,7 @@ impl ResponseRules {
     /// Decides for logs with an expression (CustomLog `expr=`) whether they write, and notes what
     /// others tell.
     fn decide_logs(&self, exchange: &mut Exchange, response: &Response) {
-        let Some(host) = self.apache.hosts.get(exchange.routing.site_index) else {
+        let Some(host) = host_of(&self.apache, exchange) else {
             return;
         };
         let own = peek(exchange).cloned().unwrap_or_default();
@@ -262,6 +302,12 @@ impl ResponseRules {
     }
 }
 
+/// The host whose rules are laid over the response to a request. A native site's requests have one
+/// where `.htaccess` rules have been through them.
+pub fn host_of<'a>(apache: &'a Apache, exchange: &Exchange) -> Option<&'a Arc<Host>> {
+    apache.host_of(exchange.routing.site_index, peek(exchange).is_some())
+}
+
 /// Errors and redirects are refusals, unless a page of the site stands for the error.
 pub fn way(exchange: &Exchange, status: Status, own: &State) -> Way {
     let went_well = status.0 < 300 || status == Status::NOT_MODIFIED;
@@ -286,13 +332,18 @@ impl Filter for ResponseRules {
         exchange: &'a mut Exchange,
         response: &'a mut Response,
     ) -> LocalFuture<'a, ()> {
+        if exchange.cache.keeps_answer
+            && let Some(host) = self.apache.hosts.get(exchange.routing.site_index)
+        {
+            note_answer(exchange, host);
+        }
         // Whatever led the request too far would edit the answer that says so, too.
         if exchange.is_over_budget() || !self.lay(exchange, response) {
             exchange.is_over_budget();
             *response = built_in_page(Response::new(Status::INTERNAL_SERVER_ERROR));
         }
         self.decide_logs(exchange, response);
-        if let Some(host) = self.apache.hosts.get(exchange.routing.site_index) {
+        if let Some(host) = host_of(&self.apache, exchange) {
             log_debug::answered(exchange, host, &self.watcher, response);
         }
         Box::pin(std::future::ready(()))

@@ -142,6 +142,15 @@ fn guessed(
     settings: &RuleSettings,
     times: Times,
 ) -> Lifetime {
+    let of_status = settings
+        .status_ttls_s
+        .iter()
+        .find(|(of, _)| *of == status.0);
+    match of_status {
+        Some((_, 0)) => return Lifetime::Unknown,
+        Some((_, seconds)) => return Lifetime::Guessed(*seconds),
+        None => {}
+    }
     // Section 4.2.2: only for these, or if the response is explicitly cacheable.
     if !is_heuristically_cacheable(status) && !policy.control.public {
         return Lifetime::Unknown;

@@ -32,7 +32,9 @@ pub fn judge_response(
     by_request(request, settings)?;
     by_status(status, &policy.control, settings)?;
     by_control(&policy, settings)?;
-    let vary = Vary::of(fields).ok_or(Pass::VaryAll)?;
+    let vary = Vary::of(fields)
+        .and_then(|vary| vary.and(&settings.key_fields))
+        .ok_or(Pass::VaryAll)?;
     let audience = Audience::of(request, fields, &policy, settings, &vary)?;
     let times = Times::of(fields, request_ms, response_ms);
     let lifetime = lifetime(&policy, fields, status, settings, times);
@@ -184,7 +186,9 @@ pub(super) fn session_cookie(request: HeadView<'_>, settings: &RuleSettings) -> 
 fn by_lifetime(status: Status, policy: &Policy, lifetime: Lifetime) -> Result<(), Pass> {
     let said =
         matches!(lifetime, Lifetime::Explicit(_)) || policy.control.public || policy.targeted;
-    match said || is_heuristically_cacheable(status) {
+    // An operator may give a lifetime to any status.
+    let is_guessed = matches!(lifetime, Lifetime::Guessed(_));
+    match said || is_guessed || is_heuristically_cacheable(status) {
         true => Ok(()),
         false => Err(Pass::NoLifetime),
     }

@@ -29,6 +29,9 @@ pub struct RuleSettings {
     /// For responses without a lifetime; otherwise (and without Last-Modified) they are not fresh
     /// at all.
     pub default_ttl_s: Option<u64>,
+    /// Lifetimes of responses without one, by status, before heuristics and the default; 0: they
+    /// are not fresh at all.
+    pub status_ttls_s: Vec<(u16, u64)>,
     /// The default counts only for responses with an ETag or a Last-Modified (mod_cache without
     /// `CacheIgnoreNoLastMod`).
     pub default_ttl_needs_validator: bool,
@@ -67,6 +70,8 @@ pub struct RuleSettings {
     /// Cookies that make a request personal, by patterns of [`crate::cookie_names`]; `None`: the
     /// default ones.
     pub session_cookies: Option<Vec<String>>,
+    /// Request fields that select among stored responses, whatever their `Vary` says.
+    pub key_fields: Vec<String>,
     /// Response fields that are not stored (`CacheIgnoreHeaders`).
     pub ignored_fields: Vec<String>,
 }
@@ -78,6 +83,7 @@ impl Default for RuleSettings {
             surrogate_control: true,
             client: ClientControl::default(),
             default_ttl_s: None,
+            status_ttls_s: Vec::new(),
             default_ttl_needs_validator: false,
             ttl_override_s: None,
             ttl_min_s: 0,
@@ -96,6 +102,7 @@ impl Default for RuleSettings {
             shared_words_only: false,
             store_parts: false,
             session_cookies: None,
+            key_fields: Vec::new(),
             ignored_fields: Vec::new(),
         }
     }

@@ -48,6 +48,15 @@ impl Vary {
         (names.len() <= NAMES_MAX).then_some(Vary { names })
     }
 
+    /// The same with further names; `None` if there are too many.
+    #[must_use]
+    pub fn and(self, names: &[String]) -> Option<Vary> {
+        match names {
+            [] => Some(self),
+            names => Vary::new([self.names.as_slice(), names].concat()),
+        }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }

@@ -11,17 +11,19 @@ use saker_testkit::TempDir;
 use std::{
     collections::HashMap,
     env,
+    hint::spin_loop,
     io::{BufRead, BufReader, Write},
     path::Path,
     process::{Command, Stdio},
     sync::Arc,
-    thread,
-    time::Duration,
 };
 
 const FOLDER: &str = "SAKER_STORE_CRASH_FOLDER";
 const KILLS: u32 = 200;
 const KEYS: u64 = 40;
+/// Lines that a process gets to write, and turns of a loop after the last of them.
+const LINES_MAX: u64 = 30;
+const SPINS_MAX: u64 = 100_000;
 
 fn mark(key: u64) -> TagMark {
     TagMark::new(b"site", format!("tag {key}").as_bytes())
@@ -124,12 +126,15 @@ fn killed_at_any_moment() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        thread::sleep(Duration::from_micros(
-            8_000 + u64::from(kill) * 7919 % 25_000,
-        ));
-        child.kill().unwrap();
+        // In the middle of whatever it does after so many lines.
+        let mut left = u64::from(kill) * 7919 % LINES_MAX;
         for line in BufReader::new(child.stdout.take().unwrap()).lines() {
             let line = line.unwrap();
+            if left == 0 {
+                (0..u64::from(kill) * 104_729 % SPINS_MAX).for_each(|_| spin_loop());
+                child.kill().unwrap();
+            }
+            left = left.saturating_sub(1);
             let mut words = line
                 .split("purged ")
                 .nth(1)

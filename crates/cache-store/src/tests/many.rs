@@ -7,9 +7,9 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
 use saker_cache_store::{Bounds, EntryHead, Purge, Store, TagMark, Validity};
-use saker_testkit::TempDir;
+use saker_testkit::{TempDir, poll};
 use std::{
-    env, thread,
+    env,
     time::{Duration, Instant},
 };
 
@@ -98,13 +98,8 @@ fn a_purge_costs_the_same_for_any_number_of_entries() {
         (Validity::Gone, Validity::Valid)
     );
     eprintln!("and answers after {:?}", began.elapsed());
-    while !store.totals().is_complete {
-        assert!(
-            began.elapsed() < Duration::from_secs(300),
-            "the index does not come"
-        );
-        thread::sleep(Duration::from_millis(5));
-    }
+    let is_complete = || store.totals().is_complete.then_some(());
+    assert!(poll(Duration::from_secs(300), is_complete).is_some());
     eprintln!("with its whole index after {:?}", began.elapsed());
     assert_eq!(store.totals().entries, entries);
 }

@@ -6,14 +6,12 @@
 use saker_cache_store::{
     Bounds, Coding, Content, EntryHead, Finished, Purge, Store, TagMark, Validity,
 };
-use saker_testkit::TempDir;
+use saker_testkit::{TempDir, wait_until};
 use std::{
     fs::{self, Permissions},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::Arc,
-    thread,
-    time::Duration,
 };
 
 const LATER_MS: u64 = 4_000_000_000_000;
@@ -50,13 +48,7 @@ fn content(store: &Store, key: &str) -> Option<Vec<u8>> {
 }
 
 fn wait_for_index(store: &Store) {
-    for _ in 0..500 {
-        if store.totals().is_complete {
-            return;
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    panic!("the index does not come");
+    wait_until("the index", || store.totals().is_complete);
 }
 
 fn files(folder: &Path) -> usize {
@@ -329,12 +321,7 @@ fn the_expired_are_swept() {
             b"x",
         );
     });
-    for _ in 0..200 {
-        if store.totals().entries == 0 {
-            break;
-        }
-        thread::sleep(Duration::from_millis(100));
-    }
+    wait_until("the end of the entries", || store.totals().entries == 0);
     assert_eq!(
         (
             store.totals().entries,

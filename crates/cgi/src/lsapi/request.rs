@@ -9,10 +9,16 @@
 use super::packet::{PACKET_HEADER_BYTES, kind};
 use crate::{
     Level, ProgramRequest, Refused, Setting,
-    field_lines::{is_repeated, joined},
+    field_lines::{Repeated, is_repeated, joined},
 };
 use md5::{Digest, Md5};
 use saker_http::HeadView;
+use std::cell::RefCell;
+
+thread_local! {
+    /// Used again from request to request.
+    static RAW: RefCell<Raw> = RefCell::default();
+}
 
 /// The whole packet.
 pub const HEAD_BYTES_MAX: usize = 65535;
@@ -255,13 +261,23 @@ impl Packet<'_> {
     /// Sections 3.6 to 3.8. Returns the length of the raw block and the number of fields outside
     /// the table.
     fn fields(&mut self, head: HeadView<'_>, content_length: u64) -> (usize, usize) {
-        let mut raw = Raw::new(content_length);
-        for (at, (name, value)) in head.fields().enumerate() {
-            if !is_repeated(head, name, at) {
-                raw.field(name, &joined(head, name, value));
+        let repeated = Repeated::in_head(head);
+        RAW.with_borrow_mut(|raw| {
+            raw.begin(content_length);
+            for (at, (name, value)) in head.fields().enumerate() {
+                match repeated.may_have(name) {
+                    false => raw.field(name, value),
+                    true if is_repeated(head, name, at) => {}
+                    true => raw.field(name, &joined(head, name, value)),
+                }
             }
-        }
-        let raw = raw.finish();
+            raw.block.extend_from_slice(b"\r\n");
+            self.append(raw);
+            (raw.block.len(), raw.unknown.len())
+        })
+    }
+
+    fn append(&mut self, raw: &Raw) {
         raw.lengths
             .iter()
             .for_each(|length| self.out.extend_from_slice(&length.to_ne_bytes()));
@@ -274,11 +290,11 @@ impl Packet<'_> {
             .flatten()
             .for_each(|number| self.out.extend_from_slice(&number.to_ne_bytes()));
         self.out.extend_from_slice(&raw.block);
-        (raw.block.len(), raw.unknown.len())
     }
 }
 
 /// The raw block and its index.
+#[derive(Default)]
 struct Raw {
     lengths: [u16; 25],
     offsets: [u32; 25],
@@ -289,24 +305,21 @@ struct Raw {
 impl Raw {
     /// The content's length is what the engine says, not what the client said: they differ where
     /// content was unpacked or of unknown length.
-    fn new(content_length: u64) -> Raw {
-        let mut raw = Raw {
-            lengths: [0; 25],
-            offsets: [ABSENT; 25],
-            unknown: Vec::new(),
-            block: Vec::with_capacity(1024),
-        };
+    fn begin(&mut self, content_length: u64) {
+        (self.lengths, self.offsets) = ([0; 25], [ABSENT; 25]);
+        self.unknown.clear();
+        self.block.clear();
         if content_length > 0 {
-            raw.standard(CONTENT_LENGTH_SLOT, content_length.to_string().as_bytes());
+            self.standard(CONTENT_LENGTH_SLOT, content_length.to_string().as_bytes());
         }
-        raw
     }
 
     fn field(&mut self, name: &[u8], value: &[u8]) {
-        match STANDARD_FIELDS
-            .iter()
-            .position(|standard| standard.as_bytes().eq_ignore_ascii_case(name))
-        {
+        // Most names differ in length: nothing is read for those.
+        let is_it = |standard: &str| {
+            standard.len() == name.len() && standard.as_bytes().eq_ignore_ascii_case(name)
+        };
+        match STANDARD_FIELDS.iter().position(|standard| is_it(standard)) {
             Some(CONTENT_LENGTH_SLOT | TRANSFER_ENCODING_SLOT) => {}
             Some(slot) => self.standard(slot, value),
             // httpoxy: what would become HTTP_PROXY is not told.
@@ -332,11 +345,6 @@ impl Raw {
         self.block.extend_from_slice(part);
         self.block.extend_from_slice(after);
         at
-    }
-
-    fn finish(mut self) -> Raw {
-        self.block.extend_from_slice(b"\r\n");
-        self
     }
 }
 

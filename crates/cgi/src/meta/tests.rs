@@ -10,6 +10,7 @@ fn head(version: Version, fields: &[(&str, &str)]) -> RequestHead {
 fn facts(head: &RequestHead) -> Facts<'_> {
     Facts {
         head: head.view(),
+        tells_fields: true,
         passes_authorization: false,
         passes_underscores: false,
         content_length: Some(3),

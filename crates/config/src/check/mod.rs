@@ -2,6 +2,7 @@
 //!
 //! Called by: `load`, after `resolve`.
 
+mod auth;
 mod dynamic_vhosts;
 mod routes;
 mod tls;
@@ -25,6 +26,7 @@ pub(crate) fn whole(configuration: &mut Configuration, top: &Location) {
     site_listeners(configuration);
     names_once(configuration);
     routes::reachable(configuration);
+    auth::complete(configuration);
     program_users(configuration);
     dynamic_vhosts::whole(configuration);
     tls::whole(configuration);

@@ -24,7 +24,7 @@ pub(super) static COUNTRY: Word = Word {
 };
 
 const DAY_MS: u64 = 86_400_000;
-const NETWORKS: Kind = Kind::ListOf(&Kind::Word(&NETWORK));
+pub(super) const NETWORKS: Kind = Kind::ListOf(&Kind::Word(&NETWORK));
 const FILES: Kind = Kind::ListOf(&Kind::Path);
 const COUNT: Kind = Kind::Integer {
     min: 0,

@@ -6,7 +6,7 @@
 use super::listener::NETWORK;
 use crate::{
     context::{CACHE, ROUTE, SITE},
-    kind::{Kind, TableKind, Word},
+    kind::{KeyKind, Kind, TableKind, Word},
     model::{CacheOffer, CacheUse, Settings},
     report::Report,
     row::{Draft, Row, Rows},
@@ -233,6 +233,23 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         )
     },
     Row {
+        name: "status_ttl",
+        kind: Kind::MapOf(&STATUS, &TIME),
+        default: Some("{}"),
+        example: Some("{ 301 = \"1h\", 404 = \"1m\" }"),
+        summary: "Freshness lifetime of responses without cache directives by status, instead of \
+                  `ttl` and `last_modified_percent`. 0: they are not fresh.",
+        since: "0.5",
+        set: |cache, given| {
+            for (status, one) in given.map() {
+                let status = status.parse().unwrap_or_default();
+                cache.status_ttls_s.retain(|(known, _)| *known != status);
+                cache.status_ttls_s.push((status, seconds(one)));
+            }
+        },
+        ..BASE
+    },
+    Row {
         aliases: &["override_ttl", "beresp_ttl"],
         example: Some("\"1m\""),
         ..time(
@@ -417,6 +434,16 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
             COOKIES,
             "Cookies whose values are part of the cache key.",
             |cache, given| cache.vary_cookies = given.texts(),
+        )
+    },
+    Row {
+        example: Some("[\"X-Tenant\"]"),
+        ..list(
+            "key_headers",
+            FIELDS,
+            "Request fields that are part of the key: requests with other values get other \
+             entries, whatever `Vary` of the response says.",
+            |cache, given| cache.key_fields = given.texts(),
         )
     },
     Row {
@@ -645,6 +672,17 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
 fn seconds(given: Spanned) -> u64 {
     given.number().div_ceil(1000)
 }
+
+/// Statuses whose responses may be stored.
+static STATUS: KeyKind = KeyKind {
+    expects: "statuses from 200 to 599",
+    pattern: "^[2-5][0-9][0-9]$",
+    is_case_sensitive: false,
+    read: |text| match text.parse::<u16>() {
+        Ok(200..=599) => Ok(text.to_owned()),
+        _ => Err(ValueError::new("statuses are numbers from 200 to 599")),
+    },
+};
 
 fn some_seconds(given: Spanned) -> Option<u64> {
     Some(seconds(given)).filter(|seconds| *seconds > 0)

@@ -12,7 +12,7 @@ use crate::{
 };
 use saker_http::Status;
 
-static DATABASE: Word = Word {
+pub(super) static DATABASE: Word = Word {
     expects: "the URL of a database, such as \"mysql://saker:password@localhost/panel\"",
     pattern: "^(mysql|mariadb|postgres|postgresql|sqlite|ldap|ldapi|ldaps):",
     read: |text| match DatabaseKind::of(text) {

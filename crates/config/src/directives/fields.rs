@@ -19,7 +19,7 @@ pub static FIELD_VALUE: Word = Word {
     read: read_value,
 };
 
-static FIELD_NAME: KeyKind = KeyKind {
+pub static FIELD_NAME: KeyKind = KeyKind {
     expects: "names of header fields",
     pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
     is_case_sensitive: false,

@@ -195,6 +195,20 @@ pub const ROWS: &[Row<Settings>] = &[
         set: |settings, given| settings.files.ranges_max = given.number() as u32,
         ..Row::BASE
     },
+    Row {
+        name: "encoded_slashes",
+        contexts: EVERYWHERE,
+        kind: Kind::Choice(&["refuse", "decode"]),
+        default: Some("\"refuse\""),
+        summary: "`%2F` in paths to files and scripts: 404, or the same as a slash. Routes with \
+                  `proxy` to `http`, `h2`, `ajp`, `uwsgi` and `scgi` forward it unchanged. \
+                  Patterns and access rules always see a slash; with `%2F` in a path, `.` and `..` \
+                  segments get 404.",
+        apache: Some("AllowEncodedSlashes"),
+        since: "0.5",
+        set: |settings, given| settings.files.decodes_slashes = given.text() == "decode",
+        ..Row::BASE
+    },
 ];
 
 /// RFC 9110 section 8.3.1: token "/" token, and parameters.

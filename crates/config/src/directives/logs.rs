@@ -3,10 +3,11 @@
 //! Called by: `server` and `site`.
 //! Caveat: sites that name the same file share it.
 
+use super::path_pattern::PATTERN;
 use crate::{
     context::{ACCESS_LOG, SERVER, SITE},
     kind::{Kind, TableKind, Word},
-    model::{AccessLog, AccessLogTarget, LogLevel, Server},
+    model::{AccessLog, AccessLogTarget, LogCondition, LogLevel, PathPattern, Server},
     report::Report,
     row::{Draft, Row, Rows},
     value::{Fields, Spanned, Value, ValueError},
@@ -36,6 +37,8 @@ static FORMAT: Word = Word {
 pub struct AccessLogDraft {
     target: Option<AccessLogTarget>,
     format: Option<String>,
+    only: Vec<PathPattern>,
+    except: Vec<PathPattern>,
 }
 
 impl Draft for AccessLogDraft {
@@ -121,6 +124,30 @@ pub const ACCESS_LOG_ROWS: &[Row<AccessLogDraft>] = &[
         set: |log, given| log.format = Some(given.text()),
         ..Row::BASE
     },
+    Row {
+        name: "paths",
+        contexts: ACCESS_LOG,
+        kind: Kind::ListOf(&Kind::Word(&PATTERN)),
+        default: Some("[]"),
+        example: Some("[\"/api/*\"]"),
+        summary: "Log only requests for these decoded paths, with `*` as in routes. Requests that \
+                  can't be parsed have no path.",
+        since: "0.5",
+        set: |log, given| log.only = given.parsed_list(),
+        ..Row::BASE
+    },
+    Row {
+        name: "except",
+        contexts: ACCESS_LOG,
+        kind: Kind::ListOf(&Kind::Word(&PATTERN)),
+        default: Some("[]"),
+        example: Some("[\"/health\", \"*.png\"]"),
+        summary: "Do not log requests for these paths; overrides `paths`.",
+        aliases: &["exclude", "skip"],
+        since: "0.5",
+        set: |log, given| log.except = given.parsed_list(),
+        ..Row::BASE
+    },
 ];
 
 fn set_access_logs(logs: &mut Vec<AccessLog>, given: Spanned) {
@@ -151,7 +178,12 @@ fn read_table(_report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
         target: draft.target?,
         format,
         is_items: false,
-        condition: None,
+        condition: (!draft.only.is_empty() || !draft.except.is_empty()).then_some(
+            LogCondition::Paths {
+                only: draft.only,
+                except: draft.except,
+            },
+        ),
         origin: fields.at.origin(),
     }))
 }

@@ -146,6 +146,9 @@ pub(super) fn finish(
         [(pattern, _)] => Some(pattern.clone()),
         _ => None,
     };
+    if let Some(root) = route_action::root(reader, &draft) {
+        draft.settings.root = Some(Arc::new(root));
+    }
     super::signed_urls::apply_default_prefix(&mut draft.settings.links.signed, only.as_ref());
     if context == REDIRECT && action == Action::Files {
         return Vec::new();

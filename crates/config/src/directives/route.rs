@@ -8,6 +8,7 @@ use super::{
     map::{self, LocatedTemplate},
     matcher::{self, IDENTIFIER, MATCH_OR_NAME, MatchTree, REGEX},
     path_pattern::PATTERN,
+    proxy::ProxyDraft,
     request_edits::{REQUEST_TABLE, RequestDraft},
     template::{CANDIDATE, CandidateText, REDIRECT_TO, REWRITE, TEXT},
     upstream,
@@ -20,6 +21,7 @@ use crate::{
     source::Location,
     value::{Key, Spanned, Value},
 };
+use std::path::PathBuf;
 
 static MEDIA_TYPE: Word = Word {
     expects: "a media type, such as \"text/html; charset=utf-8\"",
@@ -53,6 +55,9 @@ pub struct RouteDraft {
     pub proxy: Option<(String, Location)>,
     pub preserve_host: Option<(bool, Location)>,
     pub forwarded_proto: Option<(bool, Location)>,
+    pub terms: ProxyDraft,
+    pub root: Option<(PathBuf, Location)>,
+    pub alias: Option<(PathBuf, Location)>,
     pub is_internal: bool,
     pub settings: Settings,
 }
@@ -64,6 +69,7 @@ impl Draft for RouteDraft {
 
     fn set(&mut self, key: Key, given: Spanned) -> Option<Spanned> {
         let given = row::set_own(self, key, given)?;
+        let given = self.terms.set(key, given)?;
         self.settings.set(key, given)
     }
 }
@@ -260,11 +266,40 @@ pub const ROWS: &[Row<RouteDraft>] = &[
         contexts: ROUTE,
         kind: Kind::Word(&upstream::PROXY),
         example: Some("\"http://127.0.0.1:3000\""),
-        summary: "Forward requests to this upstream: the name of an [[upstream]], or the URL of \
-                  one server (see `servers` there).",
+        summary: "Forward requests, whatever their method, to this upstream: the name of an \
+                  [[upstream]], or the URL of one server (see `servers` there). A URL without a \
+                  path passes the path of the request on as it was sent; the path of a URL, even \
+                  `/` alone, takes the place of the literal beginning of the route's `path`, before \
+                  its first `*`, with one slash between the two.",
         apache: Some("ProxyPass, ProxyPassMatch"),
         aliases: &["proxy_pass", "upstream", "fastcgi_pass", "reverse_proxy"],
         set: |route, given| route.proxy = Some(given.located_text()),
+        ..Row::BASE
+    },
+    Row {
+        name: "root",
+        contexts: ROUTE,
+        kind: Kind::Path,
+        example: Some("\"/srv/other\""),
+        summary: "Document root of the route, instead of the site's: the whole path of a request \
+                  is looked for below it. Relative to the configuration file.",
+        aliases: &["document_root"],
+        since: "0.5",
+        set: |route, given| route.root = Some(given.located_path()),
+        ..Row::BASE
+    },
+    Row {
+        name: "alias",
+        contexts: ROUTE,
+        kind: Kind::Path,
+        example: Some("\"/srv/docs\""),
+        summary: "Directory that the literal beginning of the route's `path` stands for: with \
+                  path = \"/docs/*\" and alias = \"/srv/docs\", `/docs/a.txt` is \
+                  `/srv/docs/a.txt`. The pattern has to end in `/*`; for a path without a star, \
+                  the file.",
+        apache: Some("Alias, AliasMatch"),
+        since: "0.5",
+        set: |route, given| route.alias = Some(given.located_path()),
         ..Row::BASE
     },
     Row {

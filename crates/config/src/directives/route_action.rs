@@ -6,11 +6,16 @@
 
 use super::{map::LocatedTemplate, route::RouteDraft, template::CandidateText, upstream};
 use crate::{
-    model::{Action, Candidate, Fallback, Redirect, Rewrite, RewriteTarget, Template},
+    folder::without_parents,
+    model::{
+        Action, Candidate, Fallback, PathPattern, Redirect, Rewrite, RewriteTarget, RouteRoot,
+        Template,
+    },
     reader::Reader,
     source::Location,
 };
 use saker_http::Status;
+use std::os::unix::ffi::OsStrExt;
 
 const REDIRECT_STATUSES: &[u16] = &[301, 302, 303, 307, 308];
 
@@ -99,6 +104,9 @@ fn check_dependents(reader: &mut Reader<'_>, draft: &RouteDraft) {
             );
         }
     }
+    if draft.proxy.is_none() {
+        draft.terms.report_unused(reader);
+    }
     if let Some((_, at)) = draft
         .content_type
         .as_ref()
@@ -129,6 +137,7 @@ pub(super) fn action(reader: &mut Reader<'_>, draft: &RouteDraft) -> Action {
             said.clone(),
             is_on(&draft.preserve_host),
             is_on(&draft.forwarded_proto),
+            draft.terms.terms.clone(),
         ));
     }
     match draft.deny {
@@ -161,6 +170,49 @@ fn response(reader: &mut Reader<'_>, draft: &RouteDraft, body: &Template) -> Act
         status,
         content_type: content_type.into(),
         body: body.clone(),
+    }
+}
+
+/// Reads `root` or `alias`.
+pub(super) fn root(reader: &mut Reader<'_>, draft: &RouteDraft) -> Option<RouteRoot> {
+    if let (Some(_), Some((_, at))) = (&draft.root, &draft.alias) {
+        let help = "`root` looks for the whole path below it, `alias` for the rest of the path";
+        reader.error(
+            at,
+            "this route has both `root` and `alias`",
+            Some(help.into()),
+        );
+    }
+    if let Some((folder, _)) = &draft.root {
+        return Some(RouteRoot {
+            folder: without_parents(folder.clone()).into(),
+            prefix: "".into(),
+            file: None,
+        });
+    }
+    let (target, at) = draft.alias.as_ref()?;
+    let target = without_parents(target.clone());
+    match draft.patterns.as_slice() {
+        [(PathPattern::Prefix(prefix), _)] if prefix.ends_with('/') => Some(RouteRoot {
+            folder: target.into(),
+            prefix: prefix.as_str().into(),
+            file: None,
+        }),
+        [(PathPattern::Exact(path), _)] => Some(RouteRoot {
+            folder: target.parent()?.into(),
+            prefix: path.as_str().into(),
+            file: Some(target.file_name()?.as_bytes().into()),
+        }),
+        // `/img*` and `/img../x` would lead out of the directory.
+        _ => {
+            let help = "write a pattern such as \"/docs/*\", or a path without stars for one file";
+            reader.error(
+                at,
+                "`alias` needs one pattern that ends in `/*` and has no other star",
+                Some(help.into()),
+            );
+            None
+        }
     }
 }
 

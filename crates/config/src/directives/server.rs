@@ -3,7 +3,7 @@
 //! Called by: `file`.
 //! Out of scope: `error_log` and `log_level` (`logs`).
 
-use super::{fields::FIELD_VALUE, logs};
+use super::{fields::FIELD_VALUE, logs, trusted_proxies};
 use crate::{
     context::SERVER,
     kind::{Kind, Word},
@@ -31,7 +31,7 @@ static USER: Word = Word {
 
 impl Draft for Server {
     fn rows() -> Rows<Self> {
-        &[ROWS, logs::LOG_ROWS]
+        &[ROWS, trusted_proxies::ROWS, logs::LOG_ROWS]
     }
 }
 

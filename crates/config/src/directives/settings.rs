@@ -4,13 +4,14 @@
 //! Called by: `site` and `route`, whose drafts contain settings.
 
 use super::{
-    access, authorize, bot_verification, cache_use, challenge, compression, error_pages, fields,
-    files, hotlink, logins, media, modsecurity, php, signed_urls, throttle, trigger,
+    access, auth, authorize, bot_verification, cache_use, challenge, compression, content,
+    error_pages, fields, files, hotlink, logins, media, modsecurity, php, signed_urls, throttle,
+    trigger, upstream_fields,
 };
 use crate::{
     context::{ROUTE, SITE},
     kind::Kind,
-    model::{Settings, Underscores},
+    model::{Htaccess, Settings, Underscores},
     row::{Draft, Row, Rows},
 };
 
@@ -19,12 +20,15 @@ impl Draft for Settings {
         &[
             ROWS,
             files::ROWS,
+            content::ROWS,
             media::ROWS,
             php::SETTINGS_ROWS,
+            auth::ROWS,
             authorize::ROWS,
             compression::ROWS,
             cache_use::SETTINGS_ROWS,
             fields::SETTINGS_ROWS,
+            upstream_fields::ROWS,
             error_pages::ROWS,
             throttle::SETTINGS_ROWS,
             access::ROWS,
@@ -48,6 +52,24 @@ pub const ROWS: &[Row<Settings>] = &[
         summary: "Answer TRACE requests with the request as received?",
         apache: Some("TraceEnable"),
         set: |settings, given| settings.trace = given.boolean(),
+        ..Row::BASE
+    },
+    Row {
+        name: "htaccess",
+        contexts: SITE.or(ROUTE),
+        kind: Kind::Boolean,
+        default: Some("false"),
+        example: Some("true"),
+        summary: "Apply `.htaccess` files, as Apache does with `AllowOverride All`? A route with an                   action of its own (`proxy`, `redirect`, `respond`, `deny`) comes first; all that                   is served from the document root obeys the `.htaccess` files on the way to it,                   over the settings here. A file may not follow links that `symlinks` refuses, show                   what `hidden` hides, raise `body_size`, run CGI programs, or open proxy                   connections.",
+        apache: Some("AllowOverride"),
+        aliases: &["allow_override", "allowoverride", "override"],
+        since: "0.5",
+        set: |settings, given| {
+            settings.htaccess = match given.boolean() {
+                true => Htaccess::On,
+                false => Htaccess::Off,
+            };
+        },
         ..Row::BASE
     },
     Row {

@@ -75,6 +75,7 @@ fn file_with(context: Contexts, key: &str, value: &str) -> String {
             parts[3] = inline("throttle.requests_static", &[("rate", "\"1/s\"")])
         }
         context::FIELD => parts[3] = inline("headers.A", none),
+        context::UPSTREAM_FIELD => parts[3] = inline("upstream_headers.A", none),
         _ => parts[3] = block(context.described().header, none),
     }
     parts.join("\n")

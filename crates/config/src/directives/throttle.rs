@@ -3,10 +3,11 @@
 //! Called by: `settings`, for sites and routes.
 //! Out of scope: connection limits (`limits`) and bans (`abuse`).
 
+use super::upstream_fields;
 use crate::{
     context::{RATE, REQUEST_RATE, ROUTE, SITE, THROTTLE},
-    kind::{Kind, TableKind, Word},
-    model::{Excess, Rate, RequestRate, Settings},
+    kind::{KeyKind, Kind, TableKind, Word},
+    model::{Excess, KeyLimit, Rate, RequestRate, Settings, FieldTemplate},
     report::Report,
     row::{Draft, Row, Rows},
     source::Location,
@@ -289,6 +290,52 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
         set: |s, given| s.throttle.over = Some(super::access::consequence(&given.text())),
         ..Row::BASE
     },
+    Row {
+        name: "requests_by_key",
+        contexts: THROTTLE,
+        kind: Kind::MapOf(&KEY, &REQUESTS_KIND),
+        default: Some("{}"),
+        example: Some(
+            "{ \"$http_x_api_key\" = \"100/s\", \"$cookie_session\" = { rate = \"30/m\", burst = 10 } }",
+        ),
+        summary: "Request rate of the requests that have the same value of a key, from all \
+                  addresses: a text with the variables of `upstream_headers`, such as a field, a \
+                  cookie or a query parameter. Requests without a value are not limited by it. \
+                  Clients may make keys up, so limit by address as well.",
+        aliases: &["limit_req_zone"],
+        since: "0.5",
+        set: |settings, given| {
+            for (said, one) in given.map() {
+                let rate = one.parsed::<Option<RequestRate>>();
+                change_key(settings, &said, |limit| limit.requests = rate);
+            }
+        },
+        ..Row::BASE
+    },
+    Row {
+        name: "concurrent_by_key",
+        contexts: THROTTLE,
+        kind: Kind::MapOf(
+            &KEY,
+            &Kind::Integer {
+                min: 0,
+                max: 1_000_000,
+            },
+        ),
+        default: Some("{}"),
+        example: Some("{ \"$http_x_api_key\" = 10 }"),
+        summary: "Maximum number of concurrent requests with the same value of a key; see \
+                  `requests_by_key`. 0: no limit.",
+        aliases: &["limit_conn_zone"],
+        since: "0.5",
+        set: |settings, given| {
+            for (said, one) in given.map() {
+                let max = one.number();
+                change_key(settings, &said, |limit| limit.at_a_time = max);
+            }
+        },
+        ..Row::BASE
+    },
 ];
 
 pub const RATE_ROWS: &[Row<RateDraft>] = &[
@@ -381,6 +428,36 @@ pub const REQUEST_RATE_ROWS: &[Row<RequestRateDraft>] = &[
         ..Row::BASE
     },
 ];
+
+/// A text with at least one variable.
+static KEY: KeyKind = KeyKind {
+    expects: "texts with variables, such as \"$http_x_api_key\"",
+    pattern: "[$]",
+    is_case_sensitive: true,
+    read: |text| match upstream_fields::read_template(text)?.literal() {
+        None => Ok(text.to_owned()),
+        Some(_) => Err(ValueError::with_help(
+            "a key without a variable is the same for all requests",
+            "write $http_NAME, $cookie_NAME, $arg_NAME or another variable",
+        )),
+    },
+};
+
+/// Changes the limit by a key, which has been checked.
+fn change_key(settings: &mut Settings, said: &str, change: impl FnOnce(&mut KeyLimit)) {
+    let limits = &mut settings.throttle.by_key;
+    let at = limits.iter().position(|limit| &*limit.said == said);
+    let at = at.unwrap_or_else(|| {
+        limits.push(KeyLimit {
+            said: said.into(),
+            key: FieldTemplate::parse(said).unwrap_or_default(),
+            requests: None,
+            at_a_time: 0,
+        });
+        limits.len() - 1
+    });
+    change(&mut limits[at]);
+}
 
 fn read_off(
     text: &str,

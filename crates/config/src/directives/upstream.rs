@@ -11,12 +11,13 @@ use super::{
 use crate::{
     context::UPSTREAM,
     kind::{Kind, Word},
-    model::{Balance, Member, Protocol, Proxy, Sticky, Tuning, Upstream},
+    model::{Balance, Member, Protocol, Proxy, ProxyTerms, Sticky, Tuning, Upstream},
     reader::{Reader, Table},
     row::{self, Draft, Row, Rows},
     source::Location,
     value::{Key, Spanned, Value, ValueError},
 };
+use saker_net::proxy_preface::PrefaceVersion;
 use std::sync::Arc;
 
 /// An upstream while it is read.
@@ -31,6 +32,7 @@ pub struct UpstreamDraft {
     failure_statuses: Vec<u16>,
     attempts_max: Option<usize>,
     internal_redirects: Option<bool>,
+    preface: Option<(PrefaceVersion, Location)>,
 }
 
 impl Draft for UpstreamDraft {
@@ -109,8 +111,8 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
         summary: "Servers of the upstream: `http://`, `https://`, `h2c://` and `h2://` (HTTP/2 \
                   without and with TLS; `grpc://` and `grpcs://` are synonyms), `fcgi://`, \
                   `scgi://`, `uwsgi://`, `lsapi://`, `ajp://` with host and port, or with `+unix:` \
-                  and the path of a socket. A path after the port is prepended to the request's \
-                  path.",
+                  and the path of a socket. A path after the port takes the place of the beginning \
+                  of a request's path; see `proxy` of routes.",
         apache: Some("BalancerMember"),
         aliases: &["server", "members", "backends"],
         set: |upstream, given| {
@@ -284,6 +286,32 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
         ..Row::BASE
     },
     Row {
+        name: "send_proxy_protocol",
+        contexts: UPSTREAM,
+        kind: Kind::Choice(&["off", "v1", "v2"]),
+        default: Some("\"off\""),
+        example: Some("\"v2\""),
+        summary: "Begin each connection to a server with a PROXY protocol header that names the \
+                  client, in version 1 (text) or 2 (binary). Each request has a connection of its \
+                  own then. Not for servers with TLS or HTTP/2.",
+        aliases: &[
+            "proxy_protocol",
+            "send_proxy",
+            "send-proxy",
+            "send-proxy-v2",
+        ],
+        since: "0.5",
+        set: |upstream, given| {
+            let at = given.at.clone();
+            upstream.preface = match given.text().as_str() {
+                "v1" => Some((PrefaceVersion::V1, at)),
+                "v2" => Some((PrefaceVersion::V2, at)),
+                _ => None,
+            };
+        },
+        ..Row::BASE
+    },
+    Row {
         name: "request_buffer",
         contexts: UPSTREAM,
         kind: Kind::Bytes {
@@ -361,6 +389,21 @@ pub fn read(
         }
         return Some((name, None, name_at));
     }
+    if let Some((_, at)) = &draft.preface {
+        let has_other = draft.servers.iter().any(|server| {
+            server.backend.tls.is_some() || server.backend.protocol == Protocol::Http2
+        });
+        if has_other {
+            reader.error(
+                at,
+                "`send_proxy_protocol` for servers with TLS or HTTP/2",
+                Some(
+                    "remove it, or use servers with `http://` or another protocol without TLS"
+                        .into(),
+                ),
+            );
+        }
+    }
     let upstream = draft.upstream(&name);
     Some((name, Some(upstream), name_at))
 }
@@ -370,6 +413,10 @@ impl UpstreamDraft {
         let mut tuning = self.tuning;
         if let Some(address_ttl_ms) = self.health.address_ttl_ms {
             tuning.address_ttl_ms = address_ttl_ms;
+        }
+        if let Some((version, _)) = &self.preface {
+            // A connection belongs to the client that its header names.
+            (tuning.proxy_preface, tuning.kept_max) = (Some(*version), 0);
         }
         let tuning = Arc::new(tuning);
         let health = self.health.check().map(Arc::new);
@@ -426,11 +473,12 @@ fn is_name(text: &str) -> bool {
 }
 
 /// `proxy` of a route, before its upstream is resolved.
-pub fn proxy(said: String, preserves_host: bool, tells_scheme: bool) -> Proxy {
+pub fn proxy(said: String, preserves_host: bool, tells_scheme: bool, terms: ProxyTerms) -> Proxy {
     Proxy {
         upstream: Arc::new(Upstream::new(&said, Vec::new())),
         said: said.into(),
         preserves_host,
         tells_scheme,
+        terms: Arc::new(terms),
     }
 }

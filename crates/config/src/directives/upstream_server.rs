@@ -1,7 +1,8 @@
 //! A server of an upstream: a URL, or a table with its weight and role.
 //!
 //! Called by: `upstream`; `resolve/upstreams`, for URLs in routes.
-//! Caveat: the path of a URL is prepended to the paths of requests.
+//! Caveat: the path of a URL takes the place of the beginning of requests' paths, so `/` alone
+//! differs from none.
 
 use crate::{
     context::UPSTREAM_SERVER,
@@ -19,6 +20,8 @@ use std::sync::Arc;
 pub struct ParsedServer {
     pub backend: Backend,
     pub path: Box<str>,
+    /// The URL has a path, even if it is `/` alone.
+    names_path: bool,
     pub weight: u32,
     route: Option<String>,
     is_standby: bool,
@@ -104,6 +107,7 @@ impl ParsedServer {
         Member {
             tuning: Arc::clone(tuning),
             path: self.path,
+            names_path: self.names_path,
             weight: self.weight.saturating_mul(100),
             route: self.route.map(Into::into),
             is_standby: self.is_standby,
@@ -129,7 +133,8 @@ pub fn read_server(text: &str) -> Result<ParsedServer, ValueError> {
     let (backend, path) = read_backend(text)?;
     Ok(ParsedServer {
         backend,
-        path: path.into(),
+        path: path.trim_end_matches('/').into(),
+        names_path: !path.is_empty(),
         weight: 1,
         route: None,
         is_standby: false,
@@ -162,7 +167,7 @@ fn read_backend(text: &str) -> Result<(Backend, &str), ValueError> {
     }
     let address = BackendAddress::tcp(authority, protocol.default_port(tls))
         .ok_or_else(|| ValueError::new(format!("invalid host and port {}", quoted(authority))))?;
-    Ok((backend(protocol, address, tls), path.trim_end_matches('/')))
+    Ok((backend(protocol, address, tls), path))
 }
 
 fn backend(protocol: Protocol, address: BackendAddress, tls: bool) -> Backend {
@@ -208,7 +213,7 @@ mod tests {
             ("http://127.0.0.1:3000", Some("http://127.0.0.1:3000 ")),
             (
                 "https://app.example/base/",
-                Some("https://app.example:443 /base"),
+                Some("https://app.example:443 /base/"),
             ),
             ("http://[::1]:8080", Some("http://[::1]:8080 ")),
             (

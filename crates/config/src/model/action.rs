@@ -3,9 +3,9 @@
 //! Called by: route selection, `check` and `explain`.
 //! Out of scope: the keys (`directives/route`).
 
-use super::{Template, Upstream};
+use super::{Proxy, Template};
 use saker_http::Status;
-use std::{fmt, sync::Arc};
+use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -22,18 +22,6 @@ pub enum Action {
     Proxy(Proxy),
     /// Responds with 403.
     Deny,
-}
-
-/// Target of a route with `proxy`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Proxy {
-    /// Name or URL, as written.
-    pub said: Box<str>,
-    pub upstream: Arc<Upstream>,
-    /// Forwards the client's Host.
-    pub preserves_host: bool,
-    /// Sets X-Forwarded-Proto instead of forwarding the client's.
-    pub tells_scheme: bool,
 }
 
 /// Describes the action in `check` and `explain`.

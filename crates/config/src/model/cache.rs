@@ -80,6 +80,8 @@ pub struct CacheUse {
     /// Freshness lifetime, in seconds, of responses without directives; `None`: they are not
     /// stored.
     pub ttl_default_s: Option<u64>,
+    /// The same by status, instead of `ttl_default_s` and `heuristic_percent`; 0: not stored.
+    pub status_ttls_s: Vec<(u16, u64)>,
     /// Overrides the response's directives.
     pub ttl_override_s: Option<u64>,
     pub ttl_max_s: Option<u64>,
@@ -115,6 +117,8 @@ pub struct CacheUse {
     pub vary_cookies: Vec<String>,
     /// Additional request fields that Vary of an LSCache response may name, in lowercase.
     pub vary_fields: Vec<String>,
+    /// Request fields that are part of the key of every response.
+    pub key_fields: Vec<String>,
     /// LSCache's vary string is not part of the key.
     pub no_vary: bool,
     /// A client with private entries is identified by its address as well as by cookies.
@@ -254,6 +258,7 @@ impl Default for CacheUse {
             shared_words_only: false,
             obeys_lscache: true,
             ttl_default_s: None,
+            status_ttls_s: Vec::new(),
             ttl_override_s: None,
             ttl_max_s: None,
             ttl_min_s: 0,
@@ -271,6 +276,7 @@ impl Default for CacheUse {
             ignored_cookies: Vec::new(),
             vary_cookies: Vec::new(),
             vary_fields: Vec::new(),
+            key_fields: Vec::new(),
             no_vary: false,
             identity_by_address: false,
             include_hosts: Vec::new(),

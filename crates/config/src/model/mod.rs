@@ -8,9 +8,11 @@ mod abuse;
 mod access;
 mod account;
 mod action;
+mod auth;
 mod authorize;
 mod bot_protection;
 mod cache;
+mod content;
 mod dynamic_vhosts;
 mod health;
 mod host_pattern;
@@ -20,24 +22,29 @@ mod listener;
 mod media;
 mod modsecurity;
 mod php;
+mod proxy;
 mod request_edits;
 mod routes;
 mod server;
 mod settings;
 mod site;
 mod site_name;
+mod template;
 mod throttle;
 mod tls;
+mod trusted_proxies;
 mod upstream;
 
 pub use crate::origin::{Origin, Sourced};
 pub use abuse::{Evasive, ServerGuard};
 pub use access::{AccessControl, AccessRules, Addresses, Consequence};
 pub use account::{Account, HostAccounts};
-pub use action::{Action, Candidate, Fallback, Proxy, Redirect, Rewrite, RewriteTarget};
+pub use action::{Action, Candidate, Fallback, Redirect, Rewrite, RewriteTarget};
+pub use auth::{AuthRules, AuthScheme};
 pub use authorize::Authorize;
 pub use bot_protection::{CHALLENGE_PLACE, Challenge, LoginAction, Logins, Robots, Visitors};
 pub use cache::{CacheOffer, CacheStore, CacheUse};
+pub use content::ContentRules;
 pub use dynamic_vhosts::{ByHost, DatabaseKind, DatabaseUrl, Hosts};
 pub use health::{HealthAnswer, HealthCheck, HealthJudge, HealthMethod, MemberState};
 pub use host_pattern::{HostPattern, is_plain_name};
@@ -50,6 +57,7 @@ pub use listener::{Address, Congestion, Http3, Listener};
 pub use media::{FlvStart, Media};
 pub use modsecurity::{ModSecurity, ModSecurityMode, RulesText};
 pub use php::{Php, PhpKind, PhpPool, PhpPools, PhpProgram, PhpSet, PhpUse, PhpValue};
+pub use proxy::{Proxy, ProxyTerms, RequestFieldAction, RequestFieldEdit};
 pub use request_edits::{Edits, RequestEdits};
 pub use routes::{Route, Routes};
 pub use saker_matchers::{Matcher, PathPattern, Template};
@@ -60,16 +68,18 @@ pub use server::{
 };
 pub use settings::{
     CodedTags, Compression, CompressionCoding, EntityTagParts, ErrorPage, FieldEdit,
-    FieldEditAction, Files, SendFiles, Settings, SymlinkPolicy, Underscores,
+    FieldEditAction, Files, Htaccess, RouteRoot, SendFiles, Settings, SymlinkPolicy, Underscores,
 };
 pub use site::{CanonicalPort, HttpsRedirect, Site};
 pub use site_name::SiteName;
-pub use throttle::{Excess, Rate, RequestRate, Throttle};
+pub use template::{FieldTemplate, FieldTemplatePiece, FieldVariable, TemplateError};
+pub use throttle::{Excess, KeyLimit, Rate, RequestRate, Throttle};
 pub use tls::{
     Acme, AcmeChallenge, AcmeDirectory, Automatic, CertificateFiles, CipherOrder, CipherSuite,
     ClientCertificates, ClientChecks, DnsWords, ExternalAccount, Group, ListenerTls, Passphrase,
     PassphraseDialog, Revocation, ServerTls, SiteTls, Stapling, TlsVersion,
 };
+pub use trusted_proxies::TrustedProxies;
 pub use upstream::{
     Activity, Backend, BackendAddress, BackendTls, Balance, Epoch, Member, Protocol, Sticky,
     Through, Tuning, Upstream,
@@ -113,7 +123,10 @@ impl Model {
     /// Returns whether anything uses the page cache, or may use it later.
     pub fn wants_cache(&self) -> bool {
         let uses = |site: &Site| {
-            site.settings.cache.is_on || site.routes.iter().any(|route| route.settings.cache.is_on)
+            // A `.htaccess` file may switch it on.
+            let may_use =
+                |settings: &Settings| settings.cache.is_on || settings.htaccess == Htaccess::On;
+            may_use(&site.settings) || site.routes.iter().any(|route| may_use(&route.settings))
         };
         self.cache.is_expected || self.sites.iter().any(|site| uses(site))
     }

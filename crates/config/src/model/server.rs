@@ -3,7 +3,7 @@
 //! Called by: process startup and reloads.
 //! Out of scope: the keys (`directives/server`, `logs`).
 
-use super::Origin;
+use super::{Origin, PathPattern, TrustedProxies};
 use saker_telemetry::{
     access_log::{Format, FormatError},
     error_log::{ErrorLogTarget, Formats as ErrorLogFormats},
@@ -98,7 +98,7 @@ pub struct NamedSocket {
     pub origin: Origin,
 }
 
-/// Condition on which a request is logged. Set by Apache's configuration only.
+/// Condition on which a request is logged. All but paths are set by Apache's configuration only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogCondition {
     Variable {
@@ -107,6 +107,11 @@ pub enum LogCondition {
     },
     /// Decided by the rules of the site, under this number.
     Decided(usize),
+    /// By the decoded path: one of the first patterns, if there are any, and none of the others.
+    Paths {
+        only: Vec<PathPattern>,
+        except: Vec<PathPattern>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +139,8 @@ pub struct Server {
     /// Users, besides root, who may control the running server, by name or number.
     pub control_users: Vec<String>,
     pub error_log: ErrorLog,
+    /// Proxies that name clients.
+    pub trusted_proxies: TrustedProxies,
     /// File for the process ID; set by Apache's configuration only.
     pub pid_file: Option<PathBuf>,
     /// The Server field; empty sends none.
@@ -148,6 +155,17 @@ pub struct Server {
     pub resource_file_bytes_max: u64,
     /// Time for running requests to finish on TERM or replacement.
     pub shutdown_timeout_ms: u64,
+}
+
+impl LogCondition {
+    /// Returns true if the decoded path decides, and it is one that is logged.
+    pub fn logs_path(only: &[PathPattern], except: &[PathPattern], path: &[u8]) -> bool {
+        let has = |patterns: &[PathPattern]| {
+            let matches = |pattern: &PathPattern| pattern.is_match(path).unwrap_or(true);
+            patterns.iter().any(matches)
+        };
+        (only.is_empty() || has(only)) && !has(except)
+    }
 }
 
 impl AccessLog {
@@ -178,6 +196,7 @@ impl Default for Server {
                 formats: ErrorLogFormats::default(),
                 speaks_httpd: false,
             },
+            trusted_proxies: TrustedProxies::default(),
             pid_file: None,
             server_field: "Saker".into(),
             shown_requests: ShownRequests::None,

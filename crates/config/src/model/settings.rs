@@ -4,11 +4,16 @@
 //! Caveat: shared by `Arc`; a route has its own copy.
 
 use super::{
-    AccessControl, Authorize, CacheUse, Links, ModSecurity, Origin, PhpUse, ProgramUser, Template,
-    Throttle, Visitors,
+    AccessControl, AuthRules, Authorize, CacheUse, ContentRules, FieldTemplate, Links, ModSecurity,
+    Origin, PhpUse, ProgramUser, RequestFieldEdit, Template, Throttle, Visitors,
 };
 use saker_http::Status;
-use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
@@ -44,6 +49,55 @@ pub struct Settings {
     /// Overrides `limits.body_bytes_max`.
     pub body_bytes_max: Option<u64>,
     pub underscores: Underscores,
+    /// Document root of a route, instead of the site's.
+    pub root: Option<Arc<RouteRoot>>,
+    /// Edits of the request fields that programs and upstreams get.
+    pub upstream_fields: Vec<RequestFieldEdit>,
+    /// Variables that programs get in addition; the last of a name wins.
+    pub variables: Vec<(Box<str>, FieldTemplate)>,
+    /// Name of the field with the id of a request; `None`: requests get no id.
+    pub request_id: Option<Box<str>>,
+    /// Rules of `.htaccess` files.
+    pub htaccess: Htaccess,
+    /// Processing of content; `None`: none.
+    pub content: Option<Arc<ContentRules>>,
+    /// Log-in with a user name and a password; `None`: everyone has access.
+    pub auth: Option<Arc<AuthRules>>,
+}
+
+/// Application of `.htaccess` files at a path of a native site.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Htaccess {
+    /// They are not looked for.
+    #[default]
+    Off,
+    On,
+    /// On where one lies on the way from the root to the requested path.
+    Auto,
+}
+
+/// Document root of a route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteRoot {
+    pub folder: Arc<Path>,
+    /// Removed from the beginning of paths (`alias`), with its last slash; empty for `root`.
+    pub prefix: Box<str>,
+    /// The file that the route's one path stands for.
+    pub file: Option<Box<[u8]>>,
+}
+
+impl RouteRoot {
+    /// Returns a decoded path's file, relative to the folder. `None`: the path has another prefix,
+    /// as after an internal redirect.
+    pub fn relative<'p>(&'p self, path: &'p [u8]) -> Option<&'p [u8]> {
+        match &self.file {
+            Some(file) => (path == self.prefix.as_bytes()).then_some(file),
+            None => {
+                let rest = path.strip_prefix(self.prefix.as_bytes())?;
+                Some(rest.strip_prefix(b"/").unwrap_or(rest))
+            }
+        }
+    }
 }
 
 /// Treatment of request fields whose names contain characters other than letters, digits, and
@@ -119,6 +173,8 @@ pub struct Files {
     pub types: BTreeMap<String, String>,
     /// For unknown extensions; empty: no Content-Type.
     pub default_type: String,
+    /// `%2F` in a path stands for a slash; otherwise such paths are refused.
+    pub decodes_slashes: bool,
     /// POST is answered like GET.
     pub takes_post: bool,
     /// Content-Type of all files, including the charset, regardless of the extension; empty: none.
@@ -144,6 +200,7 @@ impl Default for Files {
             charset: "utf-8".into(),
             types: BTreeMap::new(),
             default_type: "application/octet-stream".into(),
+            decodes_slashes: false,
             takes_post: false,
             whole_type: None,
             ranges_max: 16,
@@ -276,6 +333,17 @@ impl fmt::Display for ErrorPage {
 }
 
 impl Settings {
+    /// Returns true if files are served under the rules of directories (`.htaccess`, filters,
+    /// negotiation) instead of directly.
+    pub fn needs_directory_rules(&self) -> bool {
+        self.htaccess != Htaccess::Off || self.processes_content()
+    }
+
+    /// Returns true if content is filtered, or chosen among variants.
+    pub fn processes_content(&self) -> bool {
+        self.content.as_ref().is_some_and(|rules| !rules.is_idle())
+    }
+
     pub fn error_page(&self, status: Status) -> Option<&ErrorPage> {
         self.error_pages.get(&status.0)
     }

@@ -3,7 +3,7 @@
 //! Called by: `throttle` of the pipeline.
 //! Out of scope: the keys (`directives/throttle`) and accounts (`account`).
 
-use super::{Consequence, HostAccounts};
+use super::{Consequence, HostAccounts, FieldTemplate};
 
 /// A bandwidth limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,18 @@ pub struct RequestRate {
     pub excess: Excess,
 }
 
+/// Limits of the requests that have the same value of a key. Requests without a value are not
+/// limited.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyLimit {
+    /// As written.
+    pub said: Box<str>,
+    pub key: FieldTemplate,
+    pub requests: Option<RequestRate>,
+    /// Concurrent requests; 0: no limit.
+    pub at_a_time: u64,
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Throttle {
     pub out_connection: Option<Rate>,
@@ -47,6 +59,8 @@ pub struct Throttle {
     pub dynamic_requests: Option<RequestRate>,
     /// Request rate of all clients of the site together.
     pub site_requests: Option<RequestRate>,
+    /// Limits by a part of the request, such as an API key.
+    pub by_key: Vec<KeyLimit>,
     /// Concurrent requests; 0: no limit, as for all of these.
     pub at_a_time_address: u64,
     pub at_a_time_site: u64,

@@ -5,6 +5,7 @@
 //! failures) separately, by [`Backend`] and by upstream.
 
 use super::{CipherSuite, HealthCheck, MemberState, Revocation};
+use saker_net::proxy_preface::PrefaceVersion;
 use std::{
     fmt,
     hash::Hash,
@@ -247,6 +248,8 @@ pub struct Tuning {
     pub epoch: Epoch,
     /// Set if the last use has to be known.
     pub activity: Option<Activity>,
+    /// The PROXY protocol header that each connection begins with; then each request has its own.
+    pub proxy_preface: Option<PrefaceVersion>,
     /// AJP.
     pub secret: Option<Box<str>>,
     /// HTTP/1.1 with a body, and AJP: timeout of the readiness check (Expect: 100-continue, CPing)
@@ -273,6 +276,7 @@ impl Default for Tuning {
             request_ahead_bytes: 0,
             epoch: Epoch::default(),
             activity: None,
+            proxy_preface: None,
             secret: None,
             ping_ms: None,
         }
@@ -325,6 +329,9 @@ pub struct Member {
     pub tuning: Arc<Tuning>,
     /// Path of its URL, without a trailing slash; prepended to the rest of the request's path.
     pub path: Box<str>,
+    /// Its URL has a path, perhaps `/` alone, which replaces the beginning of a route's paths; set
+    /// by saker.toml only.
+    pub names_path: bool,
     /// Weight, in hundredths.
     pub weight: u32,
     /// Name in session cookies.
@@ -354,6 +361,7 @@ impl Member {
             backend: Arc::new(backend),
             tuning: Arc::new(tuning),
             path: "".into(),
+            names_path: false,
             authority: "".into(),
             weight: 100,
             route: None,

@@ -77,7 +77,11 @@ fn all_addresses(configuration: &mut Configuration) -> impl Iterator<Item = &mut
         [allow, deny, &mut abuse.exempt]
     });
     let sites = configuration.sites.iter_mut().flat_map(guards);
-    server.chain(sites.flat_map(|guard| {
+    let proxies = configuration
+        .server
+        .iter_mut()
+        .map(|(server, _)| &mut server.trusted_proxies.addresses);
+    server.chain(proxies).chain(sites.flat_map(|guard| {
         let AccessRules { allow, deny, .. } = &mut guard.admittance;
         [allow, deny]
     }))

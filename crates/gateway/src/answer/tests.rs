@@ -47,6 +47,7 @@ fn call(manner: ProxyOptions) -> UpstreamRequest {
     let names = saker_pipeline::CallNames {
         origin: b"http://shop.example".to_vec(),
         via: b"shop.example".to_vec(),
+        ..saker_pipeline::CallNames::default()
     };
     let to = saker_pipeline::UpstreamTarget::Process(Arc::default());
     UpstreamRequest {

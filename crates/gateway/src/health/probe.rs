@@ -2,6 +2,7 @@
 //! answer.
 
 use crate::{
+    codecs::Codec,
     connection_exchange::{ConnectionExchange, Terms},
     exchange_context::{ExchangeContext, UpstreamEvent},
     failure::Failure,
@@ -14,6 +15,7 @@ use crate::{
 use saker_cgi::{ProgramRequest, Variables};
 use saker_config::model::{HealthAnswer, HealthCheck, HealthMethod, Member, Protocol, Tuning};
 use saker_http::{RequestHead, Version};
+use saker_net::proxy_preface;
 use saker_pipeline::{NoBody, RequestLogContext};
 use std::{future::poll_fn, rc::Rc, time::Duration};
 use tokio::time::timeout;
@@ -104,13 +106,17 @@ async fn over_http1(
         settings: &[],
     };
     let mut out = context.out_buffer();
+    if let Some(version) = tuning.proxy_preface {
+        // The check is this server's own, not a client's.
+        proxy_preface::encode(version, None, &mut out);
+    }
     let dialogue = Http1Dialogue::begin(address, &request, false, &mut out);
     let dialogue = dialogue.map_err(Failure::Refused)?;
     let terms = Terms::once(tuning.timeout_ms, RequestLogContext::without_request());
     let begun = ConnectionExchange::begin(
         connection,
         terms,
-        (Box::new(dialogue), out),
+        (Codec::Http1(dialogue), out),
         &request,
         Box::new(NoBody),
         context,

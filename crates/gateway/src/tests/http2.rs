@@ -17,7 +17,7 @@ use saker_pipeline::{Body, BodyError, Chunk, Exchange, Forwarder, RequestBody};
 use saker_testkit::TempDir;
 use std::{
     cell::RefCell,
-    future::{Future, poll_fn},
+    future::{Future, pending, poll_fn},
     path::PathBuf,
     rc::Rc,
     sync::{
@@ -351,7 +351,10 @@ fn a_connection_that_ends_gracefully_is_followed_by_another() {
             let text =
                 String::from_utf8(ask(&gateway, target, &upstream).await.1.unwrap()).unwrap();
             assert_eq!(text.split(' ').nth(2), Some(number), "{text}");
-            tokio::time::sleep(Duration::from_millis(30)).await;
+            if target == "/last" {
+                let is_closed = || server.closed.load(Ordering::SeqCst) == 1;
+                bench::until("the end of the connection", is_closed).await;
+            }
         }
     });
 }
@@ -488,7 +491,7 @@ fn a_client_that_goes_resets_its_stream_only() {
 fn a_silent_server_is_left_and_a_broken_response_is_seen_to_break() {
     let server = server(100, |(request, mut respond), _| async move {
         match request.uri().path() {
-            "/silent" => tokio::time::sleep(Duration::from_secs(30)).await,
+            "/silent" => pending().await,
             _ => {
                 let mut send = respond.send_response(Response::new(()), false).unwrap();
                 send.send_data("part".into(), false).unwrap();
@@ -517,16 +520,17 @@ fn idle_connections_are_closed() {
         let upstream = upstream_with(
             &[&server.path],
             Tuning {
-                kept_ms: 30,
+                kept_ms: 20_000,
                 ..tuning()
             },
         );
         for number in ["0", "0", "1"] {
             if number == "1" {
-                tokio::time::sleep(Duration::from_millis(60)).await;
-                gateway.tick(saker_net::clock::monotonic_ms());
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                assert_eq!(server.closed.load(Ordering::SeqCst), 1);
+                gateway.tick(saker_net::clock::monotonic_ms() + 30_000);
+                bench::until("the end of the idle connection", || {
+                    server.closed.load(Ordering::SeqCst) == 1
+                })
+                .await;
             }
             let text = String::from_utf8(ask(&gateway, "/", &upstream).await.1.unwrap()).unwrap();
             assert_eq!(text.split(' ').nth(2), Some(number), "{text}");

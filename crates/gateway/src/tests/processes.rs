@@ -156,7 +156,7 @@ fn whoever_starts_processes_is_asked_again() {
                 .concat(),
             )
             .unwrap();
-        thread::sleep(Duration::from_secs(1));
+        hold(&mut first);
     });
     with_gateway(1, |gateway| async move {
         let upstream = program(&path, true);

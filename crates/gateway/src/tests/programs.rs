@@ -3,21 +3,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use super::bench::{Pieces, answer, content, exchange, upstream, with_gateway};
+use super::bench::{Pieces, answer, content, exchange, until, upstream, with_gateway};
 use saker_gateway::Gateway;
 use saker_pipeline::{
     Body, BodyError, Exchange, Handled, ProcessManner, ProxyOptions, Response, Script,
     UpstreamRequest, UpstreamTarget,
 };
 use saker_testkit::TempDir;
-use std::{
-    cell::RefCell,
-    fs,
-    path::Path,
-    rc::Rc,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{cell::RefCell, fs, path::Path, rc::Rc, sync::Arc, time::Duration};
 
 /// A request for a shell script.
 fn request(folder: &TempDir, text: &str, outlives_client: bool) -> Exchange {
@@ -86,14 +79,6 @@ fn is_running(pid: &str) -> bool {
         .is_some_and(|state| state != "Z")
 }
 
-async fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(10), "{what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-}
-
 #[test]
 fn what_scripts_do_wrong() {
     if saker_testkit::ran_in_own_process(module_path!(), "what_scripts_do_wrong") {
@@ -142,7 +127,7 @@ fn what_scripts_do_wrong() {
                 "{script}"
             );
         }
-        wait_until("programs are left", || children() == 0).await;
+        until("programs are left", || children() == 0).await;
     });
 }
 
@@ -186,11 +171,11 @@ fn a_client_that_goes_ends_the_program_and_its_children() {
         let (own, child) = (read("own"), read("child"));
         assert!(is_running(&own) && is_running(&child));
         drop(response);
-        wait_until("the program goes on", || {
+        until("the program goes on", || {
             !is_running(&own) && !is_running(&child)
         })
         .await;
-        wait_until("nobody waited for it", || children() == 0).await;
+        until("nobody waited for it", || children() == 0).await;
     });
 }
 
@@ -208,7 +193,7 @@ fn a_client_that_goes_before_the_head() {
         )
         .await;
         assert!(asked.is_err());
-        wait_until("programs are left", || children() == 0).await;
+        until("programs are left", || children() == 0).await;
         assert!(!is_running(
             &fs::read_to_string(folder.join("own")).unwrap()
         ));
@@ -224,7 +209,7 @@ fn a_program_may_outlive_its_client() {
         let folder = TempDir::new("programs-outlive").unwrap();
         let script = "printf 'A: b\\n\\nbody'; sleep 0.2; echo more; sleep 0.1; echo done >end";
         drop(answer(&gateway, &mut request(&folder, script, true)).await);
-        wait_until("it was ended", || folder.join("end").exists()).await;
+        until("it was ended", || folder.join("end").exists()).await;
     });
 }
 
@@ -244,7 +229,7 @@ fn what_a_program_leaves_in_the_background_goes_on() {
             fetch(&gateway, &mut request(&folder, script, false)).await,
             (200, Ok("body".into()))
         );
-        wait_until("it was ended", || folder.join("end").exists()).await;
+        until("it was ended", || folder.join("end").exists()).await;
     });
 }
 
@@ -351,7 +336,7 @@ fn a_thousand_leave_nothing() {
                 .0,
             200
         );
-        wait_until("programs are left", || children() == 0).await;
+        until("programs are left", || children() == 0).await;
         let before = descriptors();
         for round in 0..250 {
             let mut all: Vec<_> = scripts
@@ -373,7 +358,7 @@ fn a_thousand_leave_nothing() {
                 "round {round}"
             );
         }
-        wait_until("programs are left", || children() == 0).await;
-        wait_until("descriptors are left", || descriptors() <= before).await;
+        until("programs are left", || children() == 0).await;
+        until("descriptors are left", || descriptors() <= before).await;
     });
 }

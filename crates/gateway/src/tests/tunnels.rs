@@ -6,11 +6,11 @@
 // Uses its part of it.
 
 use super::bench;
-use super::bench::{answer, exchange, impatient, member, read_request, script, with_gateway};
+use super::bench::{answer, exchange, hold, impatient, member, read_request, script, with_gateway};
 use saker_config::model::Upstream;
 use saker_http::{RequestHead, Version};
 use saker_pipeline::Response;
-use std::{future::poll_fn, io::Write, sync::Arc, time::Duration};
+use std::{future::poll_fn, io::Write, sync::Arc};
 
 const SWITCHING: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: foo\r\nConnection: upgrade\r\nX-Own: 1\r\n\r\nahead";
 
@@ -38,7 +38,7 @@ fn what_came_ahead_is_read_first_and_silence_has_a_limit() {
     let backend = script(|mut stream, _| {
         if read_request(&mut stream).is_some() {
             let _ = stream.write_all(SWITCHING);
-            std::thread::sleep(Duration::from_secs(30));
+            hold(&mut stream);
         }
     });
     with_gateway(1, |gateway| async move {

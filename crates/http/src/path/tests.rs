@@ -110,6 +110,46 @@ fn is_safe(path: &[u8]) -> bool {
             .all(|segment| !matches!(*segment, b"" | b"." | b".."))
 }
 
+#[test]
+fn raw_prefixes() {
+    for (raw, prefix, expected) in [
+        ("/api/a%2Fb", "/api/", Some("a%2Fb")),
+        ("/%61pi/x", "/api/", Some("x")),
+        ("//api///x", "/api/", Some("x")),
+        ("/api", "/api", Some("")),
+        ("/api//x", "/api", Some("//x")),
+        ("/api%2Fx", "/api/", None),
+        ("/api%2Fx", "/api", Some("%2Fx")),
+        ("/ap", "/api", None),
+        ("/./api/x", "/api/", None),
+        ("/ap%", "/api", None),
+        ("/100%25/x", "/100%/", Some("x")),
+        ("/x", "", Some("/x")),
+    ] {
+        let rest = strip_raw_prefix(raw.as_bytes(), prefix.as_bytes());
+        assert_eq!(rest, expected.map(str::as_bytes), "{raw} {prefix}");
+    }
+}
+
+#[test]
+fn dot_segments_in_every_spelling() {
+    for (raw, expected) in [
+        ("/a/b", false),
+        ("/a.b/..c/...", false),
+        ("/a/./b", true),
+        ("/a/..", true),
+        ("/a/%2e%2E/b", true),
+        ("/a%2F..%2fb", true),
+        ("/a%2f.", true),
+        ("/a%2fb%2f...", false),
+        ("/%252e%252e/", false),
+        ("/a%2Fb%00", true),
+        ("/a%2Fb%", true),
+    ] {
+        assert_eq!(has_dot_segments(raw.as_bytes()), expected, "{raw}");
+    }
+}
+
 proptest! {
     #[test]
     fn nothing_escapes_the_root(raw in "(/|\\.|%2e|%2E|%2f|%5c|\\\\|%25|2e|%c0%ae|%00|a|;|\\?){0,20}") {

@@ -1,13 +1,13 @@
 //! Real sockets on the loopback interface and in the temporary directory.
 
 use super::*;
+use saker_testkit::PATIENCE;
 use std::{
     fs,
     io::{Read, Write},
     net::{Ipv6Addr, TcpStream},
     os::unix::fs::{FileTypeExt, PermissionsExt},
     sync::atomic::{AtomicU32, Ordering},
-    thread,
     time::Duration,
 };
 
@@ -158,14 +158,11 @@ fn waits_for_a_connection() {
     runtime().block_on(async {
         let (socket, address) = bind_loopback(BindOptions::default());
         let listener = Listener::register(socket).unwrap();
-        let client = thread::spawn(move || {
-            thread::sleep(Duration::from_millis(50));
-            TcpStream::connect(address).unwrap()
-        });
-        tokio::time::timeout(Duration::from_secs(5), accept_one(&listener))
-            .await
-            .unwrap();
-        client.join().unwrap();
+        // Runs once the other has found that there is none yet.
+        let connect = async { TcpStream::connect(address).unwrap() };
+        let accept = tokio::time::timeout(PATIENCE, accept_one(&listener));
+        let (accepted, _client) = tokio::join!(biased; accept, connect);
+        accepted.unwrap();
     });
 }
 

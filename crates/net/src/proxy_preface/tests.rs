@@ -326,3 +326,62 @@ proptest! {
         check_any(format!("PROXY {line}").as_bytes())?;
     }
 }
+
+#[test]
+fn what_is_sent_is_read_back() {
+    for (source, destination, v1) in [
+        (
+            "192.0.2.1:1234",
+            "198.51.100.1:80",
+            "PROXY TCP4 192.0.2.1 198.51.100.1 1234 80\r\n",
+        ),
+        (
+            "[2001:db8::1]:1234",
+            "[2001:db8::2]:443",
+            "PROXY TCP6 2001:db8::1 2001:db8::2 1234 443\r\n",
+        ),
+        (
+            "[::ffff:192.0.2.1]:5",
+            "198.51.100.1:80",
+            "PROXY TCP4 192.0.2.1 198.51.100.1 5 80\r\n",
+        ),
+    ] {
+        let addresses = pair(source, destination);
+        let canonical = addresses.map(|(from, to)| {
+            let plain =
+                |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
+            (plain(from), plain(to))
+        });
+        let mut line = Vec::new();
+        encode(PrefaceVersion::V1, addresses, &mut line);
+        assert_eq!(String::from_utf8_lossy(&line), v1);
+        complete(&line, canonical, false);
+        let mut binary = Vec::new();
+        encode(PrefaceVersion::V2, addresses, &mut binary);
+        complete(&binary, canonical, false);
+    }
+}
+
+#[test]
+fn addresses_of_two_families_become_one() {
+    let mixed = pair("192.0.2.1:1", "[2001:db8::2]:2");
+    for version in [PrefaceVersion::V1, PrefaceVersion::V2] {
+        let mut sent = Vec::new();
+        encode(version, mixed, &mut sent);
+        let Ok(Preface::Complete { source, .. }) = parse(&sent) else {
+            panic!("{version:?}: {sent:?}");
+        };
+        let (from, to) = source.unwrap();
+        assert_eq!(from.ip().to_canonical().to_string(), "192.0.2.1");
+        assert_eq!(to.to_string(), "[2001:db8::2]:2");
+    }
+}
+
+#[test]
+fn clients_without_an_address() {
+    for version in [PrefaceVersion::V1, PrefaceVersion::V2] {
+        let mut sent = Vec::new();
+        encode(version, None, &mut sent);
+        complete(&sent, None, false);
+    }
+}

@@ -3,6 +3,8 @@
 
 use super::*;
 use crate::{Accepted, Bind, BindOptions, Listener, LocalAddress, bind};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use saker_testkit::wait_until;
 use std::{
     future::poll_fn,
     io::{Read, Seek, Write},
@@ -51,6 +53,21 @@ fn is_pending<T>(poll: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> bool {
 
 async fn read(stream: &mut Stream, buf: &mut [u8]) -> usize {
     poll_fn(|cx| stream.poll_read(cx, buf)).await.unwrap()
+}
+
+/// Waits until so many bytes can be read from the socket.
+fn arrived(socket: &impl AsFd, bytes: u64) {
+    wait_until("bytes that have been sent", || {
+        rustix::io::ioctl_fionread(socket).unwrap() >= bytes
+    });
+}
+
+/// Waits until the other side has closed.
+fn ended(socket: &impl AsFd) {
+    wait_until("the end of the connection", || {
+        let mut wanted = [PollFd::new(socket, PollFlags::RDHUP)];
+        rustix::event::poll(&mut wanted, Some(&Timespec::default())).unwrap() > 0
+    });
 }
 
 /// A file of `size` bytes with a pattern in them, that has no name any more.
@@ -185,7 +202,7 @@ fn a_short_read_ends_readiness() {
         let mut buf = [0; 100];
         assert_eq!(read(&mut stream, &mut buf).await, 5);
         client.write_all(b"second").unwrap();
-        std::thread::sleep(Duration::from_millis(20));
+        arrived(&stream, 6);
         assert!(
             is_pending(|cx| stream.poll_read(cx, &mut buf)),
             "asked the kernel although the last read was short"
@@ -215,7 +232,7 @@ fn the_end_is_seen_after_a_short_read() {
         let mut stream = server.register().unwrap();
         client.write_all(b"last words").unwrap();
         drop(client);
-        std::thread::sleep(Duration::from_millis(20));
+        ended(&stream);
         let mut buf = [0; 100];
         assert_eq!(read(&mut stream, &mut buf).await, 10);
         poll_fn(|cx| stream.poll_readable(cx)).await.unwrap();
@@ -233,13 +250,14 @@ fn reading_now_follows_the_same_rules() {
         assert!(is_pending(|cx| stream.poll_read_now(cx, &mut buf)));
         client.write_all(b"12345678abc").unwrap();
         poll_fn(|cx| stream.poll_readable(cx)).await.unwrap();
+        let socket = stream.as_fd().try_clone_to_owned().unwrap();
         let mut now = |buf: &mut [u8]| {
             stream.poll_read_now(&mut Context::from_waker(std::task::Waker::noop()), buf)
         };
         assert!(matches!(now(&mut buf), Poll::Ready(Ok(8))), "a full read");
         assert!(matches!(now(&mut buf), Poll::Ready(Ok(3))), "goes on");
         client.write_all(b"more").unwrap();
-        std::thread::sleep(Duration::from_millis(20));
+        arrived(&socket, 4);
         assert!(now(&mut buf).is_pending(), "a short read ends readiness");
         assert_eq!(
             poll_fn(|cx| stream.poll_read_now(cx, &mut buf))
@@ -249,7 +267,7 @@ fn reading_now_follows_the_same_rules() {
         );
         client.write_all(b"last").unwrap();
         drop(client);
-        std::thread::sleep(Duration::from_millis(20));
+        ended(&stream);
         assert_eq!(
             poll_fn(|cx| stream.poll_read_now(cx, &mut buf))
                 .await
@@ -466,7 +484,6 @@ fn a_head_waits_for_the_file_behind_it() {
                 .unwrap(),
             4
         );
-        std::thread::sleep(Duration::from_millis(20));
         let mut buf = [0; 1000];
         assert_eq!(
             client.read(&mut buf).unwrap_err().kind(),
@@ -479,7 +496,7 @@ fn a_head_waits_for_the_file_behind_it() {
                 .unwrap(),
             500
         );
-        std::thread::sleep(Duration::from_millis(20));
+        arrived(&client, 504);
         assert_eq!(client.read(&mut buf).unwrap(), 504);
         assert_eq!(&buf[..504], [b"head", &content[..]].concat());
     });
@@ -494,7 +511,7 @@ fn shutting_down_twice_or_after_a_reset_is_no_error() {
         stream.shutdown_write().unwrap();
         rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
         drop(client);
-        std::thread::sleep(Duration::from_millis(20));
+        ended(&stream);
         stream.shutdown_write().unwrap();
     });
 }

@@ -117,12 +117,7 @@ fn limits_logins(exchange: &Exchange) -> bool {
 
 /// Limits login attempts by the script or upstream that is about to answer.
 async fn limit_logins(exchange: &mut Exchange, services: &Services) -> Option<Response> {
-    match services
-        .abuse
-        .check_upstream(exchange, services)
-        .verdict()
-        .await
-    {
+    match services.abuse.check_upstream(exchange).verdict().await {
         Verdict::Answer(response) => Some(response),
         Verdict::Pass | Verdict::Restart => None,
     }

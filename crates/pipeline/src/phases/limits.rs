@@ -10,8 +10,8 @@ use saker_http::Status;
 
 pub(super) fn limits(exchange: &mut Exchange, services: &Services) -> Option<Response> {
     // `select_host` has checked the policy, too, but not for internal redirects.
-    held_policy::refusal(exchange, services)
-        .or_else(|| services.abuse.admit(exchange, services))
+    held_policy::refusal(exchange, &services.generation)
+        .or_else(|| services.abuse.admit(exchange))
         .or_else(|| body_size(exchange, services))
 }
 

@@ -193,7 +193,10 @@ fn client_rules<'a>(exchange: &'a mut Exchange, services: &'a Services) -> Step<
     if is_idle || exchange.log.stands_in_for.is_some() {
         return Step::PASS;
     }
-    services.abuse.check(exchange, services)
+    {
+        let rules = rules(exchange, services);
+        services.abuse.check(exchange, rules)
+    }
 }
 
 /// Lets ModSecurity rules inspect the client's request, once; skipped for subrequests and error

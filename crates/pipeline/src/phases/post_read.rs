@@ -6,14 +6,11 @@
 //! the server (cache warming, parts of pages, `explain`) this phase does.
 //! Out of scope: selecting the site (`select_host`).
 
-use crate::{
-    Exchange, Response, Services, TargetPolicy,
-    methods::{is_for_cache, unknown_method, with_methods},
-};
+use crate::{Exchange, Response, Services, TargetPolicy, client_address, methods::with_methods};
 use saker_http::{
-    KnownField, Method, Status,
+    KnownField, Status,
     host::{self, parse_authority},
-    path::{self, PathError},
+    path::{self, EncodedSlashes, PathError, Slashes},
     target::{self, Target},
 };
 use saker_telemetry::{error_log, httpd_message, message};
@@ -21,10 +18,8 @@ use saker_telemetry::{error_log, httpd_message, message};
 pub(super) fn post_read(exchange: &mut Exchange, services: &Services) -> Option<Response> {
     // Some front ends handle methods and targets themselves.
     let has_rules = services.rules.target_policy() == TargetPolicy::LeftToRules;
-    let view = exchange.head.view();
-    if view.method() == Method::Extension && !has_rules && !is_for_cache(view.method_token()) {
-        return Some(unknown_method());
-    }
+    let trusted = &services.generation.model.server.trusted_proxies;
+    client_address::drop_made_up_fields(exchange, trusted);
     match read_target(exchange, has_rules) {
         Ok(answer) => answer,
         Err(status) => {
@@ -78,8 +73,21 @@ fn read_target(exchange: &mut Exchange, has_rules: bool) -> Result<Option<Respon
     let asterisk = matches!(target, Target::Asterisk);
     let mut decoded = Vec::with_capacity(raw_path.len());
     let encoded_slash = match path::normalise(raw_path, &mut decoded) {
-        // The rules of the host decide whether to allow it.
-        Err(PathError::EncodedSlash) if has_rules => true,
+        // The rules of the site decide whether to allow it. Until then, and in all trust
+        // decisions, it separates segments, as it does to a server that decodes it.
+        Err(PathError::EncodedSlash) => {
+            let decoding = Slashes {
+                encoded: EncodedSlashes::Decode,
+                merge: true,
+            };
+            let read = path::normalise_with(raw_path, decoding, &mut decoded);
+            match read {
+                Ok(()) => {}
+                Err(_) if has_rules => decoded = b"/".to_vec(),
+                Err(_) => return Err(Status::NOT_FOUND),
+            }
+            true
+        }
         Err(PathError::Nul) if has_rules => return Err(Status::NOT_FOUND),
         outcome => outcome.map_err(status_of).map(|()| false)?,
     };

@@ -36,13 +36,15 @@ pub(super) fn select_host<'a>(exchange: &'a mut Exchange, services: &'a Services
     exchange.routing.site = Arc::clone(&generation.model.sites[index]);
     exchange.routing.site_index = index;
     exchange.routing.settings = Arc::clone(&exchange.routing.site.settings);
-    if let Some(refused) = held_policy::refusal(exchange, services) {
+    if let Some(refused) = held_policy::refusal(exchange, generation) {
         return Verdict::Answer(refused).into();
     }
-    let origin = exchange.routing.site.origin.clone();
-    let host = String::from_utf8_lossy(&exchange.host).into_owned();
-    exchange.trace("select_host", Some(&origin), || {
-        format!("host `{host}` {choice}")
-    });
+    if exchange.log.trace.is_some() {
+        let origin = exchange.routing.site.origin.clone();
+        let host = String::from_utf8_lossy(&exchange.host).into_owned();
+        exchange.trace("select_host", Some(&origin), || {
+            format!("host `{host}` {choice}")
+        });
+    }
     by_host(exchange, services)
 }

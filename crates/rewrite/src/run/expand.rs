@@ -11,7 +11,8 @@ use crate::{
     rule::Flags,
     template::{Lookup, Part, Template},
 };
-use saker_ap_expr::{Dependency, Facts, Variable};
+use saker_ap_expr::{Dependency, Facts, RequestPart, Variable};
+use std::borrow::Cow;
 
 /// Origin of the question mark that counts: the first one, or the last one with `[QSL]`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -198,6 +199,12 @@ impl Run<'_> {
         if let Some(field) = row.request_field {
             return self.request_field(field.as_bytes());
         }
+        if let Some(part) = self.received(variable.part()) {
+            let overlay = self.overlay();
+            let value = overlay.variable(variable).map(Cow::into_owned);
+            self.dependencies.add_value(part, value.as_deref());
+            return value.unwrap_or_default();
+        }
         self.dependencies.add(row.depends);
         if variable == Variable::ApiVersion {
             return saker_ap_expr::API_VERSION.as_bytes().to_vec();
@@ -229,8 +236,27 @@ impl Run<'_> {
     }
 
     fn request_field(&mut self, name: &[u8]) -> Vec<u8> {
-        self.dependencies.add_request_field(name, false);
+        match self.received(RequestPart::of_field(name)) {
+            Some(part) => {
+                let value = self.context.as_facts().request_field(name);
+                self.dependencies.add_value(part, value.as_deref());
+            }
+            None => self.dependencies.add_request_field(name, false),
+        }
         self.field_text(name)
+    }
+
+    /// The part, if rules read it as the client sent it.
+    fn received(&self, part: Option<RequestPart>) -> Option<RequestPart> {
+        part.filter(|part| self.overlay().is_as_received(part))
+    }
+
+    /// The text that is being made contains the query that the request came with, if any.
+    pub(crate) fn depends_on_query(&mut self) {
+        match self.received(Some(RequestPart::Query)) {
+            Some(part) => self.dependencies.add_value(part, self.input.query),
+            None => self.dependencies.add(Dependency::Query),
+        }
     }
 
     /// A field that is there is a reason for the response to vary.

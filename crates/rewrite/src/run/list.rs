@@ -104,6 +104,7 @@ impl Run<'_> {
     ) -> Next {
         self.vary.clear();
         let applied = self.apply(rule, ran);
+        self.note_cause(rule.line.as_ref());
         if applied == Applied::NoMatch {
             // The rest of the chain is skipped, its last rule too.
             let chained = rules[at..]
@@ -111,6 +112,9 @@ impl Run<'_> {
                 .take_while(|rule| rule.flags.chain)
                 .count();
             return Next::Rule(at + chained + 1);
+        }
+        if self.input.trace_level > 0 {
+            self.last_line.clone_from(&rule.line);
         }
         if !rule.flags.no_substitution {
             self.trace(2, true, |_| {
@@ -289,6 +293,7 @@ impl Run<'_> {
         let mut conditions = rule.conditions.iter();
         while let Some(condition) = conditions.next() {
             let met = self.is_met(condition);
+            self.note_cause(condition.line.as_ref());
             if condition.no_vary || condition.or_next && !met {
                 self.vary_now.clear();
             }
@@ -442,7 +447,7 @@ impl Run<'_> {
         } else if append {
             query.push(b'&');
             query.extend_from_slice(self.query.as_deref().unwrap_or_default());
-            self.dependencies.add(Dependency::Query);
+            self.depends_on_query();
         }
         if query.last() == Some(&b'&') {
             query.pop();
@@ -457,6 +462,7 @@ impl Run<'_> {
         if self.input.is_connect || uri::scheme(&self.filename).is_some() {
             return;
         }
+        self.dependencies.add(Dependency::Scheme);
         let mut url = self.own_origin();
         if self.filename.first() != Some(&b'/') {
             url.push(b'/');

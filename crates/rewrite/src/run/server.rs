@@ -182,8 +182,10 @@ impl Run<'_> {
             });
             location = uri::escape_absolute(&location, scheme);
         }
+        if self.query.as_deref() == self.input.query {
+            self.depends_on_query();
+        }
         if let Some(query) = self.query.clone() {
-            self.dependencies.add(Dependency::Query);
             // A query that came so goes so.
             let as_it_is = no_escape || self.input.query == Some(&query);
             let escaped = if as_it_is {

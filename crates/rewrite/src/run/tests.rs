@@ -164,7 +164,11 @@ fn dependencies() {
     assert!(of(&["Cond %{LA-U:REMOTE_USER} x", "Rule . - [F]"]).has(Dependency::Subrequest));
     assert!(of(&["Map m rnd:/m", "Rule . /${m:k}"]).has(Dependency::Chance));
     assert!(of(&["Map m int:tolower", "Rule . /${m:k}"]).is_resource_only());
-    assert!(of(&["Rule . https://other.test/"]).is_resource_only());
+    assert!(
+        of(&["Rule . https://other.test/"]).has(Dependency::Query),
+        "a query would be copied"
+    );
+    assert!(of(&["Rule . https://other.test/?a"]).is_resource_only());
 }
 
 #[test]

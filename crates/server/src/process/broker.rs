@@ -17,7 +17,7 @@ use saker_broker_client::BrokerClient;
 use saker_cli::source::{Read, Source};
 use saker_config::{
     Model,
-    model::{AccessLogTarget, Address, ProgramUser},
+    model::{AccessLogTarget, Address, ProgramUser, Settings, Site},
 };
 use saker_net::privileged::{self, Broker};
 use saker_pipeline::FrontEnd;
@@ -218,6 +218,12 @@ fn log_grants(read: &Read) -> Vec<Grant> {
     }
 }
 
+/// The folder that holds the programs of a site or route.
+fn folder_of(site: &Site, settings: &Settings) -> Option<PathBuf> {
+    let own = settings.root.as_ref().map(|root| root.folder.to_path_buf());
+    own.or_else(|| site.root.clone())
+}
+
 /// Programs that the configuration has run as others than the server.
 fn program_grants(model: &Model, front_end: Option<&FrontEnd>) -> Vec<Grant> {
     let mut all: Vec<Grant> = Vec::new();
@@ -226,8 +232,8 @@ fn program_grants(model: &Model, front_end: Option<&FrontEnd>) -> Vec<Grant> {
             settings
                 .program_user
                 .as_ref()
-                .zip(site.root.as_ref())
-                .map(|(user, root)| scripts(user, root.clone())),
+                .zip(folder_of(site, settings))
+                .map(|(user, root)| scripts(user, root)),
         );
     }
     if let Some(apache) = front_end.and_then(|front_end| front_end.downcast_ref::<Apache>()) {

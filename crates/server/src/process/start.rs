@@ -278,6 +278,7 @@ fn report_panics() {
 fn report_watch_error(error: WatchError) {
     match error {
         WatchError::LimitReached => error_log::log(&message::WATCH_LIMIT, format_args!("")),
+        WatchError::QueueOverflow => error_log::log(&message::WATCH_OVERFLOW, format_args!("")),
         WatchError::Failed(error) => {
             error_log::log(&message::WATCH_FAILED, format_args!("{error}"))
         }

@@ -7,7 +7,7 @@
 
 use saker_config::{
     Model, ServeOptions,
-    model::{Address, PhpUse},
+    model::{Address, Htaccess, PhpUse},
 };
 use std::{
     fmt::Write as _,
@@ -125,11 +125,8 @@ fn notes(options: &ServeOptions, model: &Model) -> Vec<String> {
             root.join(public).display()
         ));
     }
-    if has(".htaccess") {
-        notes.push(
-            "the rules in .htaccess are not obeyed here; `saker run --apache FILE` obeys them"
-                .into(),
-        );
+    if options.htaccess == Htaccess::Off && has(".htaccess") {
+        notes.push("the rules in .htaccess are not obeyed (`--htaccess off`)".into());
     }
     notes
 }
@@ -202,6 +199,7 @@ mod tests {
         let options = || ServeOptions {
             root: scratch.to_path_buf(),
             php: PhpUse::Off,
+            htaccess: Htaccess::Off,
             ..ServeOptions::default()
         };
         let notes = |options: ServeOptions| notes(&options, &Model::for_directory(options.clone()));
@@ -215,6 +213,11 @@ mod tests {
                 && both[1].contains(".htaccess"),
             "{both:?}"
         );
+        let obeyed = notes(ServeOptions {
+            htaccess: Htaccess::Auto,
+            ..options()
+        });
+        assert_eq!(obeyed, both[..1]);
         std::fs::write(scratch.join("index.php"), "").unwrap();
         let managed = notes(ServeOptions {
             php: PhpUse::Managed,

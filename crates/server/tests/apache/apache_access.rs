@@ -609,7 +609,8 @@ fn rules_about_paths_and_recorded_tests_are_kept() {
             tested,
         ),
         ("Require expr %{HTTP:X-Key} == ''", tested),
-        ("Require expr tolower(%{HTTP:X-Key}) == ''", none),
+        ("Require expr tolower(%{HTTP:X-Key}) == ''", tested),
+        ("Require expr %{TIME_HOUR} -lt 25", none),
         ("Require local", none),
     ] {
         let text = explained(section, &[]);

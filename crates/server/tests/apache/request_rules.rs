@@ -8,7 +8,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
 use crate::operate;
-use saker_testkit::{Client, Response, Saker, TempDir, apache2::load_modules};
+use saker_testkit::{Client, Response, Saker, ServerProcess, TempDir, apache2::load_modules};
 use std::{
     env, fs,
     net::SocketAddr,
@@ -55,7 +55,9 @@ impl Site {
              LogFormat \"%r %{{bot}}e\" bots\nCustomLog {root}/access.log bots env=!quiet\n\
              <Directory {root}>\n    AllowOverride All\n    Require all granted\n</Directory>\n{server_rules}\n"
         );
-        Site(operate::apache(&text).workers(1).start(dir))
+        // The pairs are compared here.
+        let server = operate::apache(&text).env("SAKER_COMPARE_HITS", "0");
+        Site(server.workers(1).start(dir))
     }
 
     /// By rename, so that no request finds half of it.
@@ -75,14 +77,7 @@ impl Site {
 
     /// The hits of the route cache so far.
     fn hits(&self) -> u64 {
-        let state = self.0.dir.join("state").display().to_string();
-        let output = operate::saker(["status", "--prometheus", "--state-dir", &state]);
-        let text = operate::stdout(&output);
-        let line = text
-            .lines()
-            .find(|line| line.starts_with("saker_resource_cache_hits_total"))
-            .unwrap_or_else(|| panic!("{text}{}", operate::stderr(&output)));
-        line.rsplit(' ').next().unwrap().parse().unwrap()
+        hits_of(&self.0.dir)
     }
 }
 
@@ -286,9 +281,117 @@ fn cached_answers_are_those_of_full_dispatch() {
         }
     }
     let hits = site.hits() - before;
-    // Other tests change the temporary folder above, which drops cached routes.
     assert!(
-        hits as usize > pairs / 30,
+        hits as usize > pairs / 3,
         "{hits} hits of {pairs}: too few to compare anything"
     );
+}
+
+/// A server on which every hit of the route cache is compared with full dispatch.
+fn compared(name: &str, rules: &str) -> (ServerProcess, TempDir) {
+    let dir = TempDir::new(name).unwrap();
+    for name in ["www/page.html", "www/closed/page.html"] {
+        let path = dir.write(name, "page").unwrap();
+        let file = fs::File::options().write(true).open(path);
+        let before = SystemTime::now() - Duration::from_secs(3600);
+        file.unwrap().set_modified(before).unwrap();
+    }
+    let (root, modules) = (dir.display(), load_modules(&MODULES));
+    let text = format!(
+        "ServerRoot {root}\n{modules}Listen {{address}}\nServerName localhost\nMaxKeepAliveRequests 0\nDocumentRoot {root}/www\n\
+         ErrorLogFormat \"%L %a %M\"\nErrorLog {root}/error.log\nLogFormat \"%>s %L %a %U%q\" ids\n\
+         CustomLog {root}/access.log ids\n<Directory {root}>\nRequire all granted\n</Directory>\n{rules}\n"
+    );
+    let server = operate::apache(&text).env("SAKER_COMPARE_HITS", "3");
+    (server.workers(1).start_in(&dir), dir)
+}
+
+/// Each denied request has its line in the error log, under the id that the access log shows.
+#[test]
+fn denials_from_the_route_cache_write_their_lines() {
+    let (server, dir) = compared(
+        "denial-lines",
+        "<Location /closed>\n<RequireAll>\nRequire all granted\nRequire not ip 127.0.0.2\n</RequireAll>\n</Location>",
+    );
+    let connect = |from: u8| {
+        let source = SocketAddr::from(([127, 0, 0, from], 0));
+        Client::connect_from(source, server.address()).unwrap()
+    };
+    let (mut denied, mut admitted) = (connect(2), connect(3));
+    const ROUNDS: usize = 20;
+    for _ in 0..ROUNDS {
+        assert_eq!(denied.get("/closed/page.html").unwrap().status, 403);
+        assert_eq!(admitted.get("/closed/page.html").unwrap().status, 200);
+    }
+    let lines = |name: &str, of: &str| -> Vec<String> {
+        let text = fs::read_to_string(dir.join(name)).unwrap_or_default();
+        let lines = text.lines().filter(|line| line.contains(of));
+        lines.map(str::to_owned).collect()
+    };
+    let errors = || lines("error.log", "client denied by server configuration");
+    operate::wait_until("each denial has its line", || errors().len() == ROUNDS);
+    operate::wait_until("each request has its line", || {
+        lines("access.log", "/closed").len() == 2 * ROUNDS
+    });
+    let mut ids: Vec<String> = errors()
+        .iter()
+        .map(|line| line.split(' ').next().unwrap().to_owned())
+        .collect();
+    for (error, access) in errors().iter().zip(lines("access.log", "403 ")) {
+        let id = error.split(' ').next().unwrap();
+        assert!(error.contains("127.0.0.2"), "{error}");
+        assert!(
+            access.starts_with(&format!("403 {id} 127.0.0.2 ")),
+            "{access} {error}"
+        );
+    }
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), ROUNDS, "each request has an id of its own");
+    operate::wait_until("they are hits", || hits_of(&dir) > ROUNDS as u64);
+}
+
+/// A location has the host, the path, and the query of the request that it answers.
+#[test]
+fn redirects_from_the_route_cache_are_those_of_the_request() {
+    let (server, dir) = compared(
+        "redirect-parts",
+        "RewriteEngine On\nRewriteRule ^/rewritten/(.*)$ https://%{HTTP_HOST}/$1 [R=301,L]\n\
+         RewriteRule ^/bare$ https://other.test/? [R=302,L]\nRewriteRule ^/added$ https://other.test/?a=b [R=302,QSA,L]\n\
+         RewriteRule ^/agent$ https://other.test/%{HTTP:X-Tag} [R=302,L]\nRedirect 302 /alias https://other.test/alias",
+    );
+    let mut client = Client::connect(server.address()).unwrap();
+    let mut ask = |host: &str, target: &str, tag: &str| {
+        let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nX-Tag: {tag}\r\n\r\n");
+        client.send(&request).unwrap();
+        let response = client.read_response().unwrap();
+        response.field("location").unwrap_or_default().to_owned()
+    };
+    for round in 0..30 {
+        let (host, tag) = (["a.test", "b.test"][round % 2], ["x", "y"][round % 2]);
+        for (query, added) in [("", "?a=b"), ("?q=1", "?a=b&q=1"), ("?q=2", "?a=b&q=2")] {
+            let rows = [
+                ("rewritten/p", format!("https://{host}/p{query}")),
+                ("bare", "https://other.test/".to_owned()),
+                ("added", format!("https://other.test/{added}")),
+                ("agent", format!("https://other.test/{tag}{query}")),
+                ("alias/p", format!("https://other.test/alias/p{query}")),
+            ];
+            for (path, location) in rows {
+                assert_eq!(ask(host, &format!("/{path}{query}"), tag), location);
+            }
+        }
+    }
+    operate::wait_until("they are hits", || hits_of(&dir) > 350);
+}
+
+fn hits_of(dir: &std::path::Path) -> u64 {
+    let state = dir.join("state").display().to_string();
+    let output = operate::saker(["status", "--prometheus", "--state-dir", &state]);
+    let text = operate::stdout(&output);
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("saker_resource_cache_hits_total"))
+        .unwrap_or_else(|| panic!("{text}{}", operate::stderr(&output)));
+    line.rsplit(' ').next().unwrap().parse().unwrap()
 }

@@ -60,24 +60,33 @@ pub fn folder(name: &str) -> TempDir {
     dir
 }
 
+/// Debug builds compare a share of the answers from the route cache with full dispatch. Not where
+/// a test counts what a hit costs.
+fn compared(builder: Builder) -> Builder {
+    match env!("CARGO_CRATE_NAME") {
+        "measured" => builder.env("SAKER_COMPARE_HITS", "0"),
+        _ => builder,
+    }
+}
+
 /// A server with a native configuration.
 pub fn native(configuration: &str) -> Builder {
-    Saker::native(SAKER, configuration)
+    compared(Saker::native(SAKER, configuration))
 }
 
 /// A server with Apache's configuration.
 pub fn apache(configuration: &str) -> Builder {
-    Saker::apache(SAKER, configuration)
+    compared(Saker::apache(SAKER, configuration))
 }
 
 /// A link to the server by a name of Apache's, with Apache's command line.
 pub fn httpd(program: &Path, configuration: &str) -> Builder {
-    Saker::httpd(program, configuration)
+    compared(Saker::httpd(program, configuration))
 }
 
 /// `saker serve` with these arguments.
 pub fn serve(arguments: &[&str]) -> Builder {
-    Saker::serve(SAKER, arguments)
+    compared(Saker::serve(SAKER, arguments))
 }
 
 /// A server with a native configuration, in the [`folder`] of this name.

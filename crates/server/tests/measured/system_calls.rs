@@ -145,11 +145,9 @@ const APACHE: &str = "ServerRoot {dir}\nLoadModule mpm_event_module modules/mod_
      LoadModule authz_core_module modules/mod_authz_core.so\nLoadModule mime_module modules/mod_mime.so\nLoadModule dir_module modules/mod_dir.so\n\
      Listen {address}\nServerName a\nMaxKeepAliveRequests 0\nDocumentRoot {dir}/www\n<Directory {dir}/www>\n    AllowOverride All\n    Require all granted\n</Directory>\n";
 
-/// Work that Apache repeats on every request: files in each folder, an access rule, rewrite rules
-/// by path, rules that look for files.
-#[test]
-fn with_htaccess_files() {
-    let _alone = crate::alone();
+/// A folder with work that Apache repeats on every request: files in each folder, an access rule,
+/// rewrite rules by path, rules that look for files.
+fn folder_with_htaccess() -> TempDir {
     let dir = TempDir::new("system-calls").unwrap();
     let rules: String = (0..20)
         .map(|number| format!("RewriteRule ^old{number}/(.*)$ /new{number}/$1 [L]\n"))
@@ -168,14 +166,41 @@ fn with_htaccess_files() {
     ] {
         dir.write(path, text).unwrap();
     }
-    let saker = operate::apache(APACHE).start(dir);
+    dir
+}
+
+fn costs_one_recv_and_one_send(saker: &Saker) {
     for path in ["/a/b/c/small.html", "/blog/2026/11/hello-world/", "/blog/"] {
         let mut client = saker.connect().unwrap();
-        let calls = count(&saker, || {
+        let calls = count(saker, || {
             assert_eq!(client.get(path).unwrap().body.len(), 285, "{path}")
         });
         is_one_recv_and_one_send(&calls);
     }
+}
+
+#[test]
+fn with_htaccess_files() {
+    let _alone = crate::alone();
+    costs_one_recv_and_one_send(&operate::apache(APACHE).start(folder_with_htaccess()));
+}
+
+/// The same files cost a native site as little, and `saker serve`, which looks for them.
+#[test]
+fn with_htaccess_files_in_native_sites() {
+    let _alone = crate::alone();
+    let native = plain("") + "htaccess = true\n";
+    costs_one_recv_and_one_send(&operate::native(&native).start(folder_with_htaccess()));
+    let serve = operate::serve(&[
+        "{dir}/www",
+        "--http",
+        "{address}",
+        "--php",
+        "off",
+        "--workers",
+        "1",
+    ]);
+    costs_one_recv_and_one_send(&serve.state_dir("{dir}/state").start(folder_with_htaccess()));
 }
 
 /// A browser's head, as it comes through a proxy that ends TLS.
@@ -261,6 +286,64 @@ fn with_rules_about_the_request() {
             let response = client.request("GET", &path, &BROWSER).unwrap();
             assert_eq!(response.body.len(), 285, "{path}: {response:?}");
         });
+        is_one_recv_and_one_send(&calls);
+    }
+}
+
+/// Rules that answer by themselves are not asked again, and no file is looked at.
+#[test]
+fn denials_and_redirects() {
+    let _alone = crate::alone();
+    let dir = TempDir::new("system-calls").unwrap();
+    let modules = "LoadModule authz_host_module modules/mod_authz_host.so\nLoadModule setenvif_module modules/mod_setenvif.so\n\
+                   LoadModule alias_module modules/mod_alias.so\n";
+    let rules = [
+        (
+            "denied",
+            "Require not ip 127.0.0.1\nRequire all granted\n",
+            403,
+        ),
+        (
+            "bots",
+            "RewriteEngine On\nRewriteCond %{HTTP_USER_AGENT} (curl|Mozilla)\nRewriteRule ^ - [F]\n",
+            403,
+        ),
+        (
+            "moved",
+            "RewriteEngine On\nRewriteCond %{HTTPS} off\nRewriteRule ^(.*)$ https://%{HTTP_HOST}%{REQUEST_URI} [R=301,L]\n",
+            301,
+        ),
+        (
+            "alias",
+            "RedirectMatch 302 ^/alias/(.*)$ /elsewhere/$1\n",
+            302,
+        ),
+    ];
+    for (folder, text, _) in &rules {
+        let text = text.replacen("Require not", "<RequireAll>\nRequire not", 1);
+        let text = match text.contains("<RequireAll>") {
+            true => text + "</RequireAll>\n",
+            false => text,
+        };
+        dir.write(&format!("www/{folder}/.htaccess"), text).unwrap();
+        dir.write(&format!("www/{folder}/a/b/small.html"), "x")
+            .unwrap();
+    }
+    let saker =
+        operate::apache(&APACHE.replacen("Listen", &format!("{modules}Listen"), 1)).start(dir);
+    for (folder, _, status) in &rules {
+        let path = format!("/{folder}/a/b/small.html");
+        let mut client = saker.connect().unwrap();
+        let calls = count(&saker, || {
+            let response = client.request("GET", &path, &BROWSER).unwrap();
+            assert_eq!(response.status, *status, "{path}: {response:?}");
+        });
+        // A line in the error log has an id that no other process makes, and wakes the thread that
+        // writes it.
+        let mut calls = calls;
+        for name in ["getpid", "futex"] {
+            calls.remove(name);
+        }
         is_one_recv_and_one_send(&calls);
     }
 }

@@ -238,6 +238,120 @@ fn explain_names_the_section_in_force() {
     );
 }
 
+const RULES: &str = "LoadModule rewrite_module modules/mod_rewrite.so\nLoadModule authz_host_module modules/mod_authz_host.so\n\
+     LoadModule setenvif_module modules/mod_setenvif.so\n";
+
+/// The lines by which an outcome is cached, and those that prevent it.
+#[test]
+fn explain_names_the_lines_that_an_outcome_depends_on() {
+    let dir = folder("preflight-depends");
+    let root = dir.display();
+    dir.write("www/x.txt", "x").unwrap();
+    let text = format!(
+        "{MODULES}{RULES}ServerName localhost\nListen 127.0.0.1:8080\nDocumentRoot {root}/www\n\
+         <Directory {root}/www>\nAllowOverride All\nRequire all granted\n</Directory>\n"
+    );
+    let conf = dir.write("httpd.conf", text).unwrap().display().to_string();
+    let explain = |rules: &str| {
+        let inner = dir.write("www/.htaccess", rules).unwrap();
+        let said = stdout(&saker(["explain", "--apache", &conf, "/x.txt"]));
+        (said, inner.display().to_string())
+    };
+    let has = |said: &str, text: String| assert!(said.contains(&text), "`{text}` not in:\n{said}");
+    let (said, inner) = explain(
+        "<RequireAll>\nRequire all granted\nRequire not ip 192.0.2.0/24\n</RequireAll>\nRewriteEngine on\n\
+         RewriteCond %{HTTP_USER_AGENT} bot\nRewriteRule ^ - [F]\n",
+    );
+    has(&said, format!("tests the client address  [{inner}:3:1]"));
+    has(
+        &said,
+        format!("tests the field `user-agent`  [{inner}:6:1]"),
+    );
+    has(
+        &said,
+        "in memory, by listener, host and path, for requests".into(),
+    );
+    let (said, inner) = explain(
+        "RewriteEngine on\nRewriteCond %{TIME_HOUR} >25\nRewriteRule ^ - [F]\n\
+         RewriteCond %{LA-U:REQUEST_FILENAME} none\nRewriteRule ^ - [F]\n",
+    );
+    has(
+        &said,
+        format!("not, because of {inner}:2:1 (depends on the time)"),
+    );
+    has(&said, format!("{inner}:4:1 (depends on the sub-request)"));
+    let (said, inner) = explain("Header set X-A b \"expr=%{HTTP_COOKIE} == 'x'\"\n");
+    has(
+        &said,
+        format!("not, because of {inner}:1:1 (the edit of the field `X-A` depends on the request)"),
+    );
+    // A redirect is an outcome like any other.
+    let (said, inner) = explain("RewriteEngine on\nRewriteRule ^x /y [R=301,L]\n");
+    has(&said, format!("tests the scheme  [{inner}:2:1]"));
+    has(&said, format!("tests the query  [{inner}:2:1]"));
+    has(
+        &said,
+        "in memory, by listener, host and path, for requests".into(),
+    );
+}
+
+#[test]
+fn check_lists_what_rules_cost() {
+    let dir = folder("preflight-cost");
+    let root = dir.display();
+    let text = format!(
+        "{MODULES}{RULES}ServerName localhost\nListen 127.0.0.1:8080\nDocumentRoot {root}/www\nRewriteMap slow prg:/bin/cat\n\
+         <Directory {root}/www>\nAllowOverride All\n<RequireAll>\nRequire not ip 192.0.2.0/24\nRequire all granted\n</RequireAll>\n</Directory>\n"
+    );
+    let conf = dir.write("httpd.conf", text).unwrap().display().to_string();
+    let inner = dir
+        .write(
+            "www/.htaccess",
+            "RewriteEngine on\nRewriteCond %{HTTP_REFERER} evil\nRewriteRule ^ - [F]\nRewriteCond %{TIME_HOUR} >8\nRewriteRule ^(.*) /y?$1\n",
+        )
+        .unwrap()
+        .display()
+        .to_string();
+    let output = saker(["check", "--cost", "--apache", &conf]);
+    let said = stdout(&output);
+    for line in [
+        format!("{conf}:18:1: condition: `Require not ip 192.0.2.0/24` tests the client address\n"),
+        format!(
+            "{inner}:2:1: condition: `RewriteCond %{{HTTP_REFERER}} evil` tests the field `referer`\n"
+        ),
+        format!(
+            "{inner}:4:1: dispatched each time: `RewriteCond %{{TIME_HOUR}} >8` reads the time\n"
+        ),
+        "cost: 1 rule off the route cache, 2 asked as conditions\n".to_owned(),
+        ": ok: ".to_owned(),
+    ] {
+        assert!(
+            said.contains(&line),
+            "`{line}` not in:\n{said}{}",
+            stderr(&output)
+        );
+    }
+    let native = "[[listener]]\naddress = \"127.0.0.1:8081\"\n\n[[site]]\nnames = [\"*\"]\nroot = \"www\"\n\n\
+                  [site.referrers]\nallow = [\"*.example.org\"]\n";
+    let conf = dir
+        .write("saker.toml", native)
+        .unwrap()
+        .display()
+        .to_string();
+    let output = saker(["check", "--cost", "-c", &conf]);
+    let said = stdout(&output);
+    let line = format!("{conf}:4:1: condition: `[[site]]` tests the field `referer`\n");
+    assert!(said.contains(&line), "{said}{}", stderr(&output));
+    let output = saker(["check", "--cost", "--json", "-c", &conf]);
+    let report: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(
+        report["cost"][0]["conditions"],
+        serde_json::json!(["the field `referer`"]),
+        "{report}"
+    );
+    assert!(stdout(&saker(["check", "-c", &conf])).starts_with(&format!("{conf}: ok")));
+}
+
 #[test]
 fn a_running_server_is_found_by_what_it_runs_by() {
     let dir = folder("preflight-found");

@@ -65,23 +65,47 @@ fn what_is_missing_is_named() {
     });
 }
 
-/// A user namespace of its own has a limit of its own on inotify watches.
-#[test]
-fn the_limit_on_watches_is_a_message_and_files_are_served() {
-    let dir = folder("counters-watches");
+/// A user namespace of its own has limits of its own on inotify. Where one is reached, a message
+/// says so, and each change is still served at once.
+fn without_watches(name: &str, limit: &str, message: &str) {
+    let dir = folder(name);
     dir.write("www/a/b/c/page.html", "first").unwrap();
     let unshare = saker_testkit::require("unshare").unwrap();
-    let script = "echo 2 >/proc/sys/user/max_inotify_watches && exec \"$0\" \"$@\"";
+    let script = format!("echo {limit} && exec \"$0\" \"$@\"");
     let server = operate::native(&configuration("", ""))
-        .wrapped(&[unshare.to_str().unwrap(), "-U", "-r", "sh", "-c", script])
+        .wrapped(&[unshare.to_str().unwrap(), "-U", "-r", "sh", "-c", &script])
         .start_in(&dir);
     let mut client = Client::connect(server.address()).unwrap();
     assert_eq!(client.get("/a/b/c/page.html").unwrap().text(), "first");
-    wait_until("the limit is named", || {
-        server
-            .stderr()
-            .contains("SK0503: the inotify watch limit is reached")
-    });
-    dir.write("www/a/b/c/page.html", "second").unwrap();
-    assert_eq!(client.get("/a/b/c/page.html").unwrap().text(), "second");
+    wait_until("the limit is named", || server.stderr().contains(message));
+    for round in 0..20 {
+        let text = format!("round {round}");
+        dir.write("www/a/b/c/page.html", &text).unwrap();
+        assert_eq!(client.get("/a/b/c/page.html").unwrap().text(), text);
+        assert_eq!(client.get("/a/b/c/page.html").unwrap().text(), text);
+        let other = format!("/a/b/c/new-{round}.html");
+        assert_eq!(client.get(&other).unwrap().status, 404);
+        dir.write(&format!("www{other}"), "new").unwrap();
+        assert_eq!(client.get(&other).unwrap().text(), "new");
+        std::fs::remove_file(dir.join(format!("www{other}"))).unwrap();
+        assert_eq!(client.get(&other).unwrap().status, 404);
+    }
+}
+
+#[test]
+fn the_limit_on_watches_is_a_message_and_files_are_served() {
+    without_watches(
+        "counters-watches",
+        "2 >/proc/sys/user/max_inotify_watches",
+        "SK0503: the inotify watch limit is reached",
+    );
+}
+
+#[test]
+fn the_limit_on_instances_is_a_message_and_files_are_served() {
+    without_watches(
+        "counters-instances",
+        "0 >/proc/sys/user/max_inotify_instances",
+        "no inotify instance is left for this user",
+    );
 }

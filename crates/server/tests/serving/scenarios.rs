@@ -73,7 +73,7 @@ fn run(path: &Path, protocol: Protocol) -> Vec<String> {
         dir.write(path, content).unwrap();
     }
     let origin = Origin::listen(&dir, &scenario.origin);
-    let saker = start(dir, protocol, &scenario);
+    let saker = start(dir, protocol, &scenario, origin.port);
     let mut client = Client::connect(saker.server.address(), protocol);
     let mut names = BTreeMap::from([(
         "origin".to_owned(),
@@ -111,13 +111,14 @@ fn run(path: &Path, protocol: Protocol) -> Vec<String> {
     complaints
 }
 
-fn start(dir: TempDir, protocol: Protocol, scenario: &Scenario) -> Saker {
+fn start(dir: TempDir, protocol: Protocol, scenario: &Scenario, origin_port: u16) -> Saker {
     let upstream = if scenario.origin.is_empty() {
         String::new()
     } else {
         "[[upstream]]\nname = \"app\"\nservers = [\"http+unix:{dir}/origin.sock\"]\n\n".to_owned()
     };
-    let site = format!("{}\n", scenario.site);
+    let origin_url = format!("http://127.0.0.1:{origin_port}");
+    let site = format!("{}\n", scenario.site.replace("{origin_url}", &origin_url));
     let configuration = match protocol {
         Protocol::Http1 | Protocol::Http2 => operate::configuration("workers = 1", &site),
         Protocol::Http3 => {

@@ -12,12 +12,9 @@ use super::{
     request_body::{BodyState, Http1Body},
     step::{DispatchRequest, Sending, Step, Then, TunnelStart},
 };
-use crate::{
-    request::{
-        BodyTime, Busy, Cause, Direction, Facts, Pending, log_facts, refusal, remember,
-        request_limits, response_head,
-    },
-    site_logs::SiteLogs,
+use crate::request::{
+    BodyTime, Busy, Cause, Direction, Facts, Pending, log_facts, refusal, remember, request_limits,
+    response_head,
 };
 use saker_config::model::Limits;
 use saker_http::{Method, RequestHead, Status, Version};
@@ -26,8 +23,8 @@ use saker_http1::{
     keep_alive,
 };
 use saker_pipeline::{
-    Body, BodyError, Exchange, LogFacts, NoBody, RequestBody, Response, ResponseHead, Services,
-    phases, respond,
+    Body, BodyError, Exchange, LogFacts, Loggers, NoBody, RequestBody, Response, ResponseHead,
+    Services, phases, respond,
 };
 use std::{cell::RefCell, future::poll_fn, rc::Rc, sync::Arc};
 
@@ -44,7 +41,7 @@ impl Connection {
         let mut busy = Some(Busy::begin(&self.session, request.head.view()));
         let began_ns = saker_net::clock::realtime_precise_ns();
         let services = self.session.worker.services();
-        let logs = self.session.worker.logs();
+        let loggers = Rc::clone(&services.loggers);
         self.deadline.disarm();
         let view = request.head.view();
         let expectation = expectation(view);
@@ -63,7 +60,7 @@ impl Connection {
             .answer(&mut exchange, &services, &state, expectation)
             .await;
         if exchange.limits.drops_connection {
-            let logged = self.sending(&exchange, response, false, began_ns, logs, None);
+            let logged = self.sending(&exchange, response, false, began_ns, loggers, None);
             logged.log_cut(&self.session);
             return Some(Step::Close(Cause::Refused));
         }
@@ -72,7 +69,10 @@ impl Connection {
         if response.status != Status::SWITCHING_PROTOCOLS && !is_connect {
             response.tunnel = None;
         }
-        let log_facts = log_facts(&logs, &exchange);
+        if let Some(cached) = self.session.cached_answer.take() {
+            cached.compare(&self.session.worker, &services, &exchange, &response);
+        }
+        let log_facts = log_facts(&loggers, &exchange);
         remember(
             &self.session.worker,
             &mut exchange,
@@ -89,7 +89,7 @@ impl Connection {
             && state.borrow().is_cheap_to_drain(DRAIN_BYTES_MAX);
         let limit = phases::body_bytes_max(&exchange, &services);
         state.borrow_mut().limit(drain_bytes_max(limit));
-        let mut sending = self.sending(&exchange, response, stays, began_ns, logs, log_facts);
+        let mut sending = self.sending(&exchange, response, stays, began_ns, loggers, log_facts);
         if let Then::Tunnel(beginning) = &mut sending.then {
             beginning._busy = busy.take();
         }
@@ -175,7 +175,7 @@ impl Connection {
         mut response: Response,
         stays: bool,
         began_ns: u64,
-        logs: Rc<RefCell<SiteLogs>>,
+        loggers: Rc<Loggers>,
         log_facts: Option<Rc<LogFacts>>,
     ) -> Box<Sending> {
         let view = exchange.head.view();
@@ -206,7 +206,7 @@ impl Connection {
             stays,
             log_facts: log_facts.as_ref(),
         };
-        let log = Pending::with_fields(&self.session, logs, view, &facts, &exchange.host);
+        let log = Pending::with_fields(&self.session, loggers, view, &facts, &exchange.host);
         let no_content = view.method() == Method::Head || response.status.forbids_content();
         let body = if no_content {
             Body::Empty

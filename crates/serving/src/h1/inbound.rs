@@ -127,6 +127,7 @@ pub fn serve(
                 cause: Cause::Banned,
             };
         }
+        session.identify(&services.generation, view);
         let may_stay = begun == Begun::Stays;
         let stays = may_stay && keep_alive(view);
         match cached(worker, session, &services.generation, view, stays, out) {

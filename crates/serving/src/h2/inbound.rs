@@ -83,7 +83,7 @@ impl Connection {
             .increment(Metric::Http2ConnectionErrors);
         error_log::log_about(
             &message::HTTP2_ERROR,
-            &*self.exchanges.session.client,
+            &*self.exchanges.session.connection,
             format_args!("{fault}"),
         );
         self.ending = Some(Ending {

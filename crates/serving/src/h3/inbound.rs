@@ -263,7 +263,7 @@ impl Connection {
             .increment(Metric::Http3ConnectionErrors);
         error_log::log_about(
             &message::HTTP3_ERROR,
-            &*self.exchanges.session.client,
+            &*self.exchanges.session.connection,
             format_args!("{fault}"),
         );
         self.ending = Some(Ending {

@@ -88,7 +88,7 @@ impl Connection {
                 counters.increment(Metric::Http3ConnectionErrors);
                 error_log::log_about(
                     &message::HTTP3_ERROR,
-                    &*self.exchanges.session.client,
+                    &*self.exchanges.session.connection,
                     format_args!("QUIC error {code}: {reason}"),
                 );
                 Cause::Rejected

@@ -3,11 +3,8 @@
 //! Called by: `dispatch`, which makes it; `pump`, which sends it.
 
 use super::upload::Upload;
-use crate::{
-    request::{Facts, Pending, Session},
-    site_logs::SiteLogs,
-};
-use saker_pipeline::{Exchange, LogFacts, Response};
+use crate::request::{Facts, Pending, Session};
+use saker_pipeline::{Exchange, LogFacts, Loggers, Response};
 use std::{cell::RefCell, rc::Rc};
 
 /// The response to a dispatched request.
@@ -15,7 +12,7 @@ pub struct Answer {
     pub exchange: Exchange,
     pub response: Response,
     pub upload: Option<Rc<RefCell<Upload>>>,
-    pub logs: Rc<RefCell<SiteLogs>>,
+    pub loggers: Rc<Loggers>,
     pub log_facts: Option<Rc<LogFacts>>,
     pub began_ns: u64,
 }
@@ -38,7 +35,7 @@ impl Answer {
             .map_or(0, |upload| upload.borrow().received);
         let log = Pending::with_fields(
             session,
-            Rc::clone(&self.logs),
+            Rc::clone(&self.loggers),
             exchange.head.view(),
             &facts,
             &exchange.host,

@@ -13,8 +13,7 @@ use super::{
     wire::StreamId,
 };
 use crate::{
-    request::{BodyTime, Busy, log_facts, refusal, remember},
-    site_logs::SiteLogs,
+    request::{BodyTime, Busy, CachedAnswer, log_facts, refusal, remember},
     worker::Worker,
 };
 use saker_config::model::Limits;
@@ -67,9 +66,9 @@ impl Exchanges {
         let dispatch = DispatchRun {
             id,
             worker: Rc::clone(&self.session.worker),
-            logs: self.session.worker.logs(),
             completions: Rc::clone(&self.completions),
             upload: upload.clone(),
+            cached_answer: self.session.cached_answer.take(),
             began_ns: saker_net::clock::realtime_precise_ns(),
         };
         exchange.upstream.tell_hints = Some(hints_to(id, &self.completions));
@@ -136,9 +135,10 @@ fn upload(view: HeadView<'_>, services: &Services) -> Upload {
 struct DispatchRun {
     id: StreamId,
     worker: Rc<Worker>,
-    logs: Rc<RefCell<SiteLogs>>,
     completions: Rc<CompletionQueue>,
     upload: Option<Rc<RefCell<Upload>>>,
+    /// In debug builds: the answer that the dispatch is compared with.
+    cached_answer: Option<Box<CachedAnswer>>,
     began_ns: u64,
 }
 
@@ -161,7 +161,10 @@ impl DispatchRun {
         {
             response = refusal(error, response);
         }
-        let log_facts = log_facts(&self.logs, &exchange);
+        if let Some(cached) = &self.cached_answer {
+            cached.compare(&self.worker, &services, &exchange, &response);
+        }
+        let log_facts = log_facts(&services.loggers, &exchange);
         remember(
             &self.worker,
             &mut exchange,
@@ -173,7 +176,7 @@ impl DispatchRun {
             exchange,
             response,
             upload: self.upload,
-            logs: self.logs,
+            loggers: Rc::clone(&services.loggers),
             log_facts,
             began_ns: self.began_ns,
         };

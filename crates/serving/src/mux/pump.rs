@@ -15,9 +15,12 @@ use crate::{
     request::Direction,
 };
 use saker_http::{Fields, Method};
-use saker_pipeline::Body;
+use saker_pipeline::{Body, Forwarding};
 use saker_telemetry::{access_log::ConnectionStatus, error_log, message};
-use std::task::{Context, Poll};
+use std::{
+    rc::Rc,
+    task::{Context, Poll},
+};
 
 impl Exchanges {
     /// Takes the completions of all tasks.
@@ -80,6 +83,10 @@ impl Exchanges {
             &mut self.session.common_headers(&answer.response.head),
             now,
         );
+        if exchange.client.forwarding == Forwarding::Proxied {
+            // The connection's last request may have been another client's.
+            self.session.take(Rc::clone(&exchange.client));
+        }
         let pace = self.session.pace(
             Direction::Out,
             &exchange.routing.settings,
@@ -295,7 +302,7 @@ impl Exchanges {
         };
         error_log::log_about(
             &message::RESPONSE_CUT,
-            &*self.session.client,
+            &*self.session.connection,
             format_args!(""),
         );
         self.log_cut(&stream);

@@ -28,7 +28,7 @@ impl Exchanges {
         view: HeadView<'_>,
         wire: &mut impl Wire,
     ) {
-        if !self.begin_request(wire) {
+        if !self.begin_request(view, wire) {
             return self.drop_client(id, wire);
         }
         let cached = match end_stream {
@@ -43,7 +43,7 @@ impl Exchanges {
     }
 
     /// Returns `false` if the client is banned and gets no response.
-    pub(super) fn begin_request<W: Wire>(&mut self, wire: &mut W) -> bool {
+    pub(super) fn begin_request<W: Wire>(&mut self, view: HeadView<'_>, wire: &mut W) -> bool {
         self.end_idleness();
         let services = self.session.worker.services();
         let begun = self
@@ -52,6 +52,7 @@ impl Exchanges {
         if begun != Begun::Stays {
             wire.shut_down();
         }
+        self.session.identify(&services.generation, view);
         begun != Begun::Banned
     }
 

@@ -51,7 +51,7 @@ impl Exchanges {
         view: HeadView<'_>,
         wire: &mut impl Wire,
     ) {
-        if !self.begin_request(wire) {
+        if !self.begin_request(view, wire) {
             return self.drop_client(id, wire);
         }
         if end_stream {

@@ -105,7 +105,7 @@ impl Exchanges {
             self.deadline.arm(now_ms() + left_ms);
             return Over::Rest;
         }
-        let client = &*self.session.client;
+        let client = &*self.session.connection;
         let cause = match limit {
             Limit::None | Limit::Idle | Limit::Resting => Cause::Idle,
             Limit::Head => Cause::HeadTimeout,

@@ -5,6 +5,7 @@
 //! Out of scope: encoding and sending the response, which differ by protocol.
 
 use super::{
+    comparison,
     log::Facts,
     outcome::fast_key,
     pace::Pace,
@@ -12,11 +13,17 @@ use super::{
 };
 use saker_http::HeadView;
 use saker_pipeline::{
-    Generation, Received, Response, ResponseHead, RouteCache, field_edits, route_cache::Entry,
+    Generation, LogFacts, Received, Response, ResponseHead, RouteCache, field_edits,
+    route_cache::Entry,
 };
 use saker_rate_limits::Admission;
+use std::rc::Rc;
 
 /// Result of a request's look-up in the route cache.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a hit is the common case, and a box would be an allocation"
+)]
 pub enum FastPath<'r> {
     /// A response that can be sent at once.
     Hit(Hit<'r>),
@@ -32,6 +39,8 @@ pub struct Hit<'r> {
     pub route: &'r Entry,
     /// Set where a bandwidth limit applies to the body.
     pub pace: Option<Pace>,
+    /// Facts of this request alone; set if it has lines in the error log.
+    log_facts: Option<Rc<LogFacts>>,
 }
 
 impl Hit<'_> {
@@ -44,7 +53,7 @@ impl Hit<'_> {
             path: &self.route.path,
             fields: Some(self.response.fields()),
             stays,
-            log_facts: self.route.log_facts.as_ref(),
+            log_facts: self.log_facts.as_ref().or(self.route.log_facts.as_ref()),
         }
     }
 }
@@ -70,7 +79,9 @@ pub fn look_up<'r>(
     else {
         return FastPath::Miss;
     };
-    if !session.is_good_for(generation, route.site_index) {
+    if !session.is_good_for(generation, route.site_index)
+        || session.is_named_client_refused(generation)
+    {
         return FastPath::Miss;
     }
     let throttled = match route.throttled {
@@ -90,9 +101,25 @@ pub fn look_up<'r>(
     if let ResponseHead::Built(fields) = &mut response.head {
         field_edits::apply(&route.settings.fields, response.status, fields);
     }
+    if let Some(answer) = comparison::sample(route, view, &response) {
+        session.cached_answer = Some(answer);
+        return FastPath::Miss;
+    }
+    let mut log_facts = None;
+    if let Some(lines) = &route.log_lines {
+        let request = Received {
+            client: &session.client,
+            head: view,
+        };
+        // The access log shows the id of the lines.
+        log_facts = (route.log_facts.as_ref()).map(|facts| Rc::new(facts.of_another()));
+        let id = log_facts.as_ref().map(|facts| Rc::clone(&facts.log_id));
+        lines.log(&request, &id.unwrap_or_default());
+    }
     FastPath::Hit(Hit {
         response,
         route,
         pace,
+        log_facts,
     })
 }

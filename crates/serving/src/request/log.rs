@@ -1,16 +1,17 @@
-//! Access log lines, one per exchange, whatever happens.
+//! Records of finished requests for loggers, one per request, whatever happens.
 //!
 //! Called by: every driver.
 //! Caveat: a request answered within its turn is logged from borrowed bytes; one whose body is
 //! still to be sent keeps its head until then.
-//! Out of scope: formats and files (`telemetry`).
+//! Out of scope: the loggers, which the registry lists.
 
 use super::session::Session;
-use crate::site_logs::SiteLogs;
 use saker_http::{Fields, HeadView, RequestHead, Status};
-use saker_pipeline::{Client, Environment, Exchange, LogFacts};
+use saker_pipeline::{
+    Client, Environment, Exchange, FinishedRequest, LogFacts, LoggedSite, Loggers,
+};
 use saker_telemetry::{
-    Counters, Metric,
+    Metric,
     access_log::{Computed, ConnectionStatus, Lookup, Record},
 };
 use std::{
@@ -30,10 +31,11 @@ pub struct Facts<'a> {
     pub log_facts: Option<&'a Rc<LogFacts>>,
 }
 
-/// Collects the facts of an exchange that the logs of its site need.
-pub fn log_facts(logs: &RefCell<SiteLogs>, exchange: &Exchange) -> Option<Rc<LogFacts>> {
-    logs.borrow()
-        .wants_log_facts(exchange.routing.site_index)
+/// Collects the facts of an exchange that the loggers of its site need.
+pub fn log_facts(loggers: &Loggers, exchange: &Exchange) -> Option<Rc<LogFacts>> {
+    let site = loggers.site(exchange.routing.site_index)?;
+    site.needs
+        .walk_facts()
         .then(|| Rc::new(LogFacts::of(exchange)))
 }
 
@@ -57,16 +59,14 @@ impl Lookup for Trailers<'_> {
     }
 }
 
-/// Writes the line, with the facts of dispatch where a log uses them.
-fn write(
-    logs: &mut SiteLogs,
-    site: usize,
-    record: Record<'_>,
-    log_facts: Option<&Rc<LogFacts>>,
-    counters: &Counters,
-) {
+/// Shows the request to the loggers of its site, with the facts of dispatch where one uses them.
+fn finish(logged: &LoggedSite, site: usize, record: Record<'_>, log_facts: Option<&Rc<LogFacts>>) {
     let Some(log_facts) = log_facts else {
-        return logs.write(site, &record, None, counters);
+        return logged.finished(&FinishedRequest {
+            site,
+            record: &record,
+            facts: None,
+        });
     };
     let (environment, notes) = (
         InAnyCase(&log_facts.environment),
@@ -97,7 +97,11 @@ fn write(
         notes: Some(&notes),
         ..record
     };
-    logs.write(site, &record, Some(log_facts), counters);
+    logged.finished(&FinishedRequest {
+        site,
+        record: &record,
+        facts: Some(log_facts),
+    });
 }
 
 /// Logs a response that has been handed over whole.
@@ -106,12 +110,11 @@ pub fn now(session: &Session, view: HeadView<'_>, facts: &Facts<'_>, body_bytes:
         .worker
         .counters
         .increment(Metric::for_status(facts.status.0));
-    let current = session.worker.logs.borrow();
-    let mut logs = current.borrow_mut();
-    let Some(needs) = logs.needs(facts.site) else {
+    let services = session.worker.services.borrow();
+    let Some(logged) = services.loggers.site(facts.site) else {
         return;
     };
-    let name = logs.name(facts.site);
+    let needs = logged.needs;
     let (start_s, start_us) = start_time(needs.duration);
     let connection_status = if facts.stays {
         ConnectionStatus::KeepAlive
@@ -119,7 +122,7 @@ pub fn now(session: &Session, view: HeadView<'_>, facts: &Facts<'_>, body_bytes:
         ConnectionStatus::Close
     };
     let record = Record {
-        site_name: &name,
+        site_name: &logged.name,
         body_bytes,
         bytes_out: bytes,
         start_s,
@@ -128,16 +131,14 @@ pub fn now(session: &Session, view: HeadView<'_>, facts: &Facts<'_>, body_bytes:
         first_byte_us: needs.first_byte.then_some(0),
         connection_status,
         response_fields: facts.fields,
-        canonical_port: logs.port(facts.site, session.client.secure),
+        canonical_port: logged.port(session.client.secure),
         ..record(session, Some(view), facts.path, facts.status)
     };
-    write(
-        &mut logs,
-        facts.site,
-        record,
-        facts.log_facts,
-        &session.worker.counters,
-    );
+    let record = match Rc::ptr_eq(&session.client, &session.connection) {
+        true => record,
+        false => of_client(record, &session.client),
+    };
+    finish(logged, facts.site, record, facts.log_facts);
 }
 
 /// Logs a request that was refused before it was parsed, in the log of the listener's default
@@ -156,32 +157,29 @@ pub fn refused(session: &Session, status: Status, bytes: &[u8], body_bytes: u64,
     else {
         return;
     };
-    let current = session.worker.logs.borrow();
-    let mut logs = current.borrow_mut();
-    if logs.needs(site).is_none() {
+    let Some(logged) = services.loggers.site(site) else {
         return;
-    }
+    };
     let (start_s, start_us) = start_time(true);
-    let name = logs.name(site);
     let record = Record {
-        site_name: &name,
+        site_name: &logged.name,
         request_line: request_line(bytes),
         body_bytes,
         bytes_in: bytes.len() as u64,
         bytes_out,
         start_s,
         start_us,
-        canonical_port: logs.port(site, session.client.secure),
+        canonical_port: logged.port(session.client.secure),
         ..record(session, None, b"", status)
     };
-    logs.write(site, &record, None, &session.worker.counters);
+    finish(logged, site, record, None);
 }
 
 /// A line that waits for its response to be sent.
 pub struct Pending {
     head: RequestHead,
-    /// The logs of the generation that `site` is an index into.
-    logs: Rc<RefCell<SiteLogs>>,
+    /// The loggers of the generation that `site` is an index into.
+    loggers: Rc<Loggers>,
     site: usize,
     status: Status,
     path: Box<[u8]>,
@@ -195,21 +193,21 @@ pub struct Pending {
     /// Trailers of the request, and those of the response.
     trailers: RefCell<(Option<Fields>, Option<Fields>)>,
     user: Option<Box<str>>,
-    /// Set if rules have replaced the connection's client.
+    /// Set if it is not the connection's: a trusted proxy or rules have named another.
     client: Option<Rc<Client>>,
     log_facts: Option<Rc<LogFacts>>,
 }
 
 impl Pending {
-    /// `None` where the site keeps no log.
+    /// `None`: no logger logs the site.
     pub fn new(session: &Session, view: HeadView<'_>, facts: &Facts<'_>) -> Option<Pending> {
-        Pending::with_fields(session, session.worker.logs(), view, facts, b"")
+        Pending::with_fields(session, session.worker.loggers(), view, facts, b"")
     }
 
-    /// Writes to the logs of the generation that the site of `facts` belongs to.
+    /// Uses the loggers of the generation that the site of `facts` belongs to.
     pub fn with_fields(
         session: &Session,
-        logs: Rc<RefCell<SiteLogs>>,
+        loggers: Rc<Loggers>,
         view: HeadView<'_>,
         facts: &Facts<'_>,
         host: &[u8],
@@ -218,11 +216,11 @@ impl Pending {
             .worker
             .counters
             .increment(Metric::for_status(facts.status.0));
-        let needs = logs.borrow().needs(facts.site)?;
+        let needs = loggers.site(facts.site)?.needs;
         let now_ns = saker_net::clock::realtime_precise_ns();
         Some(Pending {
             head: view.to_owned(),
-            logs,
+            loggers,
             site: facts.site,
             status: facts.status,
             path: facts.path.into(),
@@ -235,7 +233,7 @@ impl Pending {
             body_bytes_in: Cell::new(0),
             trailers: RefCell::default(),
             user: None,
-            client: None,
+            client: client_apart(session, &session.client),
             log_facts: facts.log_facts.cloned(),
         })
     }
@@ -249,8 +247,7 @@ impl Pending {
     /// The user and the client, as dispatch has established them.
     pub fn asked_by(mut self, session: &Session, exchange: &Exchange) -> Pending {
         self.user.clone_from(&exchange.access.user);
-        self.client =
-            (!Rc::ptr_eq(&exchange.client, &session.client)).then(|| Rc::clone(&exchange.client));
+        self.client = client_apart(session, &exchange.client);
         self
     }
 
@@ -276,16 +273,16 @@ impl Pending {
         connection_status: ConnectionStatus,
     ) {
         let now_ns = saker_net::clock::realtime_precise_ns();
-        let worker = &session.worker;
-        let mut logs = self.logs.borrow_mut();
-        let name = logs.name(self.site);
+        let Some(logged) = self.loggers.site(self.site) else {
+            return;
+        };
         let trailers = self.trailers.borrow();
         let (asked, answered) = (
             trailers.0.as_ref().map(Trailers),
             trailers.1.as_ref().map(Trailers),
         );
         let record = Record {
-            site_name: &name,
+            site_name: &logged.name,
             host: &self.host,
             request_trailers: asked.as_ref().map(|trailers| trailers as &dyn Lookup),
             response_trailers: answered.as_ref().map(|trailers| trailers as &dyn Lookup),
@@ -301,29 +298,17 @@ impl Pending {
             connection_status,
             response_fields: self.fields.as_ref(),
             user: self.user.as_deref(),
-            canonical_port: logs.port(self.site, session.client.secure),
+            canonical_port: logged.port(session.client.secure),
             ..record(session, Some(self.head.view()), &self.path, self.status)
         };
         let record = match &self.client {
-            Some(client) => Record {
-                client_text: client.text().as_bytes(),
-                client_name: name_of(client),
-                client_port: client.address.port(),
-                peer_text: record.client_text,
-                ..record
-            },
+            Some(client) => of_client(record, client),
             None => record,
         };
-        write(
-            &mut logs,
-            self.site,
-            record,
-            self.log_facts.as_ref(),
-            &worker.counters,
-        );
-        if !Rc::ptr_eq(&self.logs, &worker.logs.borrow()) {
-            // The periodic flush covers only the logs of the current generation.
-            logs.flush(&worker.counters);
+        finish(logged, self.site, record, self.log_facts.as_ref());
+        if !Rc::ptr_eq(&self.loggers, &session.worker.services.borrow().loggers) {
+            // The periodic flush covers only the loggers of the current generation.
+            self.loggers.flush();
         }
     }
 }
@@ -334,7 +319,7 @@ fn record<'a>(
     path: &'a [u8],
     status: Status,
 ) -> Record<'a> {
-    let client = &session.client;
+    let client = &session.connection;
     Record {
         head,
         request_line: head.map_or(b"", HeadView::start_line),
@@ -357,6 +342,22 @@ fn record<'a>(
         connection_log_id: client.log_id.text().unwrap_or_default(),
         keepalive_count: session.requests.saturating_sub(1),
         ..Record::default()
+    }
+}
+
+/// The client, if it is not the connection's.
+fn client_apart(session: &Session, client: &Rc<Client>) -> Option<Rc<Client>> {
+    (!Rc::ptr_eq(client, &session.connection)).then(|| Rc::clone(client))
+}
+
+/// The record of a request whose client is not the connection's.
+fn of_client<'a>(record: Record<'a>, client: &'a Client) -> Record<'a> {
+    Record {
+        client_text: client.text().as_bytes(),
+        client_name: name_of(client),
+        client_port: client.address.port(),
+        peer_text: record.client_text,
+        ..record
     }
 }
 

@@ -7,6 +7,7 @@
 mod body_time;
 mod busy;
 mod cause;
+mod comparison;
 mod fast_path;
 mod held_policy;
 mod limits;
@@ -21,6 +22,7 @@ mod session;
 pub use body_time::BodyTime;
 pub use busy::Busy;
 pub use cause::Cause;
+pub use comparison::CachedAnswer;
 pub use fast_path::{FastPath, Hit, look_up};
 pub use limits::request_limits;
 pub use log::{Facts, Pending, log_facts};

@@ -56,6 +56,7 @@ pub fn remember(
     let Some(cached_route) = exchange.cache.cached_route.take() else {
         return;
     };
+    let log_lines = exchange.take_outcome_lines().map(Box::new);
     let view = exchange.head.view();
     let simple = matches!(view.method(), Method::Get | Method::Head)
         && without_content
@@ -76,6 +77,8 @@ pub fn remember(
         tests: std::mem::take(&mut exchange.cache.request_tests),
         path: exchange.path.clone(),
         log_facts: log_facts.map(|facts| Rc::new(facts.of_another())),
+        log_lines,
+        is_before_limits: exchange.cache.keeps_answer && !exchange.limits.is_admitted,
     };
     worker.route_cache.borrow_mut().insert(&key, outcome);
 }

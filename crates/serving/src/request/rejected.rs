@@ -8,7 +8,7 @@ use saker_telemetry::{error_log, httpd_message, message};
 
 /// `request_line`: as far as it is known.
 pub fn log(session: &Session, reason: RejectReason, request_line: &[u8]) {
-    let client = &*session.client;
+    let client = &*session.connection;
     if !error_log::speaks_httpd() {
         return error_log::log_about(
             &message::REQUEST_REJECTED,

@@ -3,6 +3,7 @@
 //! Called by: every driver, from admission to the end of the connection.
 
 use super::{
+    comparison::CachedAnswer,
     held_policy::HeldPolicy,
     pace::{self, Accounts, Direction, Pace},
 };
@@ -12,16 +13,19 @@ use crate::{
     worker::Worker,
 };
 use saker_abuse::violation;
-use saker_config::model::{Limits, Settings};
+use saker_config::model::{Limits, Settings, TrustedProxies};
 use saker_http::{HeadView, KnownField, host};
-use saker_pipeline::{Client, Generation, ResponseHead};
+use saker_pipeline::{Client, Forwarding, Generation, ResponseHead, client_address};
 use saker_rate_limits::{Admission, requests};
 use saker_telemetry::Metric;
 use std::{cell::RefMut, rc::Rc, sync::Arc};
 
 pub struct Session {
     pub worker: Rc<Worker>,
+    /// The client of the request at hand: behind a trusted proxy, the one that it names.
     pub client: Rc<Client>,
+    /// The client of the connection, which may be a trusted proxy.
+    pub connection: Rc<Client>,
     /// Gives the connection's place back when it ends.
     permit: ConnectionPermit,
     /// The configuration that the last request was served by.
@@ -40,6 +44,8 @@ pub struct Session {
     held_policy: HeldPolicy,
     /// Made when a limit first asks for them.
     accounts: Option<Accounts>,
+    /// In debug builds: the answer that the next dispatch is compared with.
+    pub cached_answer: Option<Box<CachedAnswer>>,
     /// The change of the table of bans that the client was last looked up under.
     bans_seen: u64,
 }
@@ -92,6 +98,7 @@ impl Session {
         let bans_seen = 0;
         Session {
             worker,
+            connection: Rc::clone(&client),
             client,
             permit,
             generation,
@@ -102,6 +109,7 @@ impl Session {
             idle_timeout_ms: None,
             held_policy: HeldPolicy::default(),
             accounts: None,
+            cached_answer: None,
             bans_seen,
         }
     }
@@ -111,6 +119,7 @@ impl Session {
         Session {
             worker: Rc::clone(&self.worker),
             client: Rc::clone(&self.client),
+            connection: Rc::clone(&self.connection),
             permit: self.permit.hand_over(),
             generation: self.generation,
             requests: self.requests,
@@ -120,6 +129,7 @@ impl Session {
             idle_timeout_ms: self.idle_timeout_ms,
             held_policy: self.held_policy,
             accounts: self.accounts.take(),
+            cached_answer: None,
             bans_seen: self.bans_seen,
         }
     }
@@ -156,7 +166,7 @@ impl Session {
         if throttle.is_idle() {
             return Throttled::No;
         }
-        if throttle.counts() || throttle.site_requests.is_some() {
+        if throttle.counts() || throttle.site_requests.is_some() || !throttle.by_key.is_empty() {
             return Throttled::Dispatch;
         }
         if self
@@ -214,6 +224,7 @@ impl Session {
             self.follow(generation);
         }
         self.requests = self.requests.saturating_add(1);
+        self.connection.requests.set(self.requests);
         self.client.requests.set(self.requests);
         self.worker.counters.increment(protocol);
         // Where hosts differ, the host of the HTTP/1 request decides (`stays_at`).
@@ -230,12 +241,85 @@ impl Session {
             false
                 if goes_on
                     && !self.permit.is_draining()
-                    && !self.permit.is_over_soft(generation) =>
+                    && (!self.permit.is_over_soft(generation)
+                        || self.is_trusted_proxy(generation)) =>
             {
                 Begun::Stays
             }
             false => Begun::Last,
         }
+    }
+
+    /// Finds out whose request it is, where trusted proxies are configured. Called for each request
+    /// before anything looks at the client; costs a comparison where none are.
+    #[inline(always)]
+    pub fn identify(&mut self, generation: &Generation, view: HeadView<'_>) {
+        let trusted = &generation.model.server.trusted_proxies;
+        if !trusted.is_idle() {
+            self.identify_by(trusted, generation, view);
+        } else if self.client.forwarding != Forwarding::Unknown {
+            self.take_connection(Forwarding::Unknown);
+        }
+    }
+
+    fn identify_by(
+        &mut self,
+        trusted: &TrustedProxies,
+        generation: &Generation,
+        view: HeadView<'_>,
+    ) {
+        if !trusted.trusts(self.connection.ip()) {
+            return self.take_connection(Forwarding::Direct);
+        }
+        let named = client_address::named(trusted, &self.connection, view);
+        let is_same = self.client.forwarding == Forwarding::Proxied
+            && (self.client.address, self.client.secure) == (named.address, named.secure);
+        if is_same {
+            return self.client.requests.set(self.requests);
+        }
+        let mut client = self.connection.with_address(named.address);
+        (client.secure, client.forwarding) = (named.secure, Forwarding::Proxied);
+        client.account = generation
+            .throttles
+            .then(|| self.worker.shared.abuse.addresses.state(client.ip()));
+        self.take(Rc::new(client));
+    }
+
+    /// The connection's client is that of the request.
+    fn take_connection(&mut self, forwarding: Forwarding) {
+        if self.connection.forwarding != forwarding {
+            Rc::make_mut(&mut self.connection).forwarding = forwarding;
+        }
+        if !Rc::ptr_eq(&self.client, &self.connection) {
+            self.take(Rc::clone(&self.connection));
+        }
+    }
+
+    /// Goes on for the client of one of the connection's requests: its limits count from here on.
+    pub fn take(&mut self, client: Rc<Client>) {
+        if let Some(accounts) = &mut self.accounts {
+            accounts.address.clone_from(&client.account);
+        }
+        self.client = client;
+    }
+
+    fn is_trusted_proxy(&self, generation: &Generation) -> bool {
+        let trusted = &generation.model.server.trusted_proxies;
+        trusted.trusts(self.connection.ip())
+    }
+
+    /// Returns true if the client that a proxy has named is banned or on a list of the server.
+    /// Connections of such clients are never admitted in the first place.
+    pub fn is_named_client_refused(&self, generation: &Generation) -> bool {
+        let address = self.client.ip();
+        self.client.forwarding == Forwarding::Proxied
+            && (!generation.model.guard.admittance.admits(address)
+                || self
+                    .worker
+                    .shared
+                    .abuse
+                    .bans
+                    .contains(address, saker_net::clock::turn_s()))
     }
 
     /// Returns true if the connection has to end as soon as it is idle.
@@ -250,7 +334,7 @@ impl Session {
         if changes == self.bans_seen {
             return false;
         }
-        let is_banned = bans.contains(self.client.ip(), saker_net::clock::turn_s());
+        let is_banned = bans.contains(self.connection.ip(), saker_net::clock::turn_s());
         if !is_banned {
             self.bans_seen = changes;
         }
@@ -259,11 +343,15 @@ impl Session {
 
     /// Counts a request that could not be parsed against the client.
     pub fn note_bad_request(&self) {
-        let (services, address) = (self.worker.services.borrow(), self.client.ip());
+        let (services, address) = (self.worker.services.borrow(), self.connection.ip());
+        // A proxy is not at fault for what its clients send.
+        if self.is_trusted_proxy(&services.generation) {
+            return;
+        }
         let guard = &services.generation.model.guard;
         let bans = &self.worker.shared.abuse.bans;
         if let Some(account) = self
-            .client
+            .connection
             .account
             .as_deref()
             .filter(|_| !services.generation.is_exempt(address))
@@ -343,9 +431,11 @@ impl Session {
         if self.permit.account().is_none() {
             // A limit on connections is for new ones: whether the address has too many does not
             // matter to this one.
-            let _ = self.permit.admit(self.client.ip());
-            Rc::make_mut(&mut self.client).account = self.permit.account().map(Arc::clone);
+            let _ = self.permit.admit(self.connection.ip());
+            Rc::make_mut(&mut self.connection).account = self.permit.account().map(Arc::clone);
         }
+        // A client that a proxy has named is named again by the next request.
+        self.client = Rc::clone(&self.connection);
         if let Some(accounts) = &mut self.accounts {
             accounts.sites = Arc::clone(&generation.site_accounts);
             accounts.address = self.client.account.clone();

@@ -8,7 +8,7 @@
 //! Out of scope: descriptions, and looking into files.
 
 use crate::{
-    document_root::link_policy,
+    document_root::{self, link_policy},
     listing::entries::{Column, ENTRIES_MAX, Entries, Entry, Order, order},
     names,
 };
@@ -18,7 +18,13 @@ use saker_http::{HeadView, Status, date::format_date};
 use saker_net::jobs::{self, Cancel, JobError, JobKind};
 use saker_pipeline::{Body, Chunk, Exchange, Response};
 use saker_telemetry::{error_log, message};
-use std::{cmp::Ordering, fs::File, io, path::PathBuf, sync::Arc};
+use std::{
+    cmp::Ordering,
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 mod entries;
 
@@ -35,7 +41,7 @@ pub async fn respond(
     exchange.trace("content", None, || {
         "a folder without an index file: listed".into()
     });
-    let Some(root) = exchange.routing.site.root.clone() else {
+    let Some(root) = document_root::root(exchange).map(Path::to_path_buf) else {
         return Response::new(Status::NOT_FOUND);
     };
     let files = &exchange.routing.settings.files;

@@ -5,6 +5,7 @@ use crate::test_site::{block_on, body_bytes, exchange, field, now};
 use saker_config::model::Settings;
 use saker_files::Watcher;
 use saker_pipeline::{Body, Handler};
+use saker_testkit::wait_until;
 use std::{fs, io::Write, rc::Rc, time::Duration};
 
 fn still_valid(body: &Body) -> bool {
@@ -153,11 +154,7 @@ fn tokens_tell_when_a_sibling_or_an_index_file_appears() {
         let undisturbed = (0..200).map(|_| bench.get("/d/", &[]).1).find(is_current);
         let exchange = undisturbed.expect(appearing);
         bench.folder.write(appearing, "new");
-        let changed = (0..200).any(|_| {
-            std::thread::sleep(Duration::from_millis(5));
-            !is_current(&exchange)
-        });
-        assert!(changed, "{appearing}");
+        wait_until(appearing, || !is_current(&exchange));
     }
 }
 

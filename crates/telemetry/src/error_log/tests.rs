@@ -1,5 +1,6 @@
 use super::*;
 use crate::flood_gate::LINES_PER_SECOND_MAX;
+use saker_testkit::wait_for;
 
 /// 21 November 2026, 09:12:12.123456 UTC.
 const MOMENT: Duration = Duration::from_micros(1_795_252_332_123_456);
@@ -110,10 +111,12 @@ fn the_process_log() {
     for number in 0..LINES_PER_SECOND_MAX * 20 {
         log(&message::SYMLINK_REFUSED, format_args!("number {number}"));
     }
-    std::thread::sleep(Duration::from_millis(1100));
-    tick();
-    assert!(flush(Duration::from_secs(10)));
-    let text = std::fs::read_to_string(&path).expect("log");
+    let text = wait_for("the count of the second", || {
+        tick();
+        assert!(flush(Duration::from_secs(10)));
+        let text = std::fs::read_to_string(&path).expect("log");
+        text.contains("SK0608: ").then_some(text)
+    });
     let (told, suppressed) = (
         text.matches(" SK0506: ").count(),
         text.matches("SK0608: ").count(),

@@ -3,13 +3,13 @@
 use super::authority::{Authority, Key, Sites};
 use rcgen::SerialNumber;
 use saker_config::model::ClientCertificates;
-use saker_testkit::{TempDir, require};
+use saker_testkit::{TempDir, require, wait_until};
 use saker_tls::{Acceptor, ServerSession, SessionInfo, State, TlsError};
 use std::{
     io::{Read, Write},
     net::{TcpListener, TcpStream},
-    process::{Command, Output, Stdio},
-    sync::mpsc,
+    process::{Child, Command, Output, Stdio},
+    sync::{Arc, Mutex, mpsc},
     thread,
     time::Duration,
 };
@@ -237,6 +237,41 @@ fn resumption() {
     }
 }
 
+/// Types each line once the text before it has been printed, and returns all that was printed up to
+/// the end.
+fn converse(child: &mut Child, lines: &[(&str, &str)]) -> String {
+    let printed = Arc::<Mutex<String>>::default();
+    let pipes: [Box<dyn Read + Send>; 2] = [
+        Box::new(child.stdout.take().unwrap()),
+        Box::new(child.stderr.take().unwrap()),
+    ];
+    let readers = pipes.map(|mut pipe| {
+        let printed = Arc::clone(&printed);
+        thread::spawn(move || {
+            let mut piece = [0; 4096];
+            while let Ok(count @ 1..) = pipe.read(&mut piece) {
+                let text = String::from_utf8_lossy(&piece[..count]);
+                printed.lock().unwrap().push_str(&text);
+            }
+        })
+    });
+    let mut stdin = child.stdin.take().unwrap();
+    let mut from = 0;
+    for (expected, line) in lines {
+        wait_until(expected, || {
+            printed.lock().unwrap()[from..].contains(expected)
+        });
+        from = printed.lock().unwrap().len();
+        stdin.write_all(line.as_bytes()).unwrap();
+    }
+    child.wait().unwrap();
+    for reader in readers {
+        reader.join().unwrap();
+    }
+    drop(stdin);
+    std::mem::take(&mut *printed.lock().unwrap())
+}
+
 #[test]
 fn renegotiation_is_refused() {
     let (_authority, sites) = site();
@@ -253,14 +288,8 @@ fn renegotiation_is_refused() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
     // The command must come in a read of its own, after the handshake.
-    thread::sleep(Duration::from_millis(700));
-    stdin.write_all(b"R\n").unwrap();
-    let output = child.wait_with_output().unwrap();
-    drop(stdin);
-    let said = String::from_utf8_lossy(&output.stdout).into_owned()
-        + &String::from_utf8_lossy(&output.stderr);
+    let said = converse(&mut child, &[("Verify return code", "R\n")]);
     assert!(
         said.contains("RENEGOTIATING") && said.contains("no renegotiation"),
         "{said}"
@@ -283,15 +312,14 @@ fn key_updates() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    for line in ["K\n", "k\n", "GET\n"] {
-        thread::sleep(Duration::from_millis(700));
-        stdin.write_all(line.as_bytes()).unwrap();
-    }
-    let output = child.wait_with_output().unwrap();
-    drop(stdin);
-    let said = String::from_utf8_lossy(&output.stdout).into_owned()
-        + &String::from_utf8_lossy(&output.stderr);
+    let said = converse(
+        &mut child,
+        &[
+            ("Verify return code", "K\n"),
+            ("KEYUPDATE\n", "k\n"),
+            ("KEYUPDATE\n", "GET\n"),
+        ],
+    );
     assert!(
         said.contains("KEYUPDATE")
             && said.contains("cipher TLS_AES_128_GCM_SHA256\n")

@@ -72,13 +72,14 @@ fn both_sides_of_the_lifetime() {
 
 #[test]
 fn keys_change_by_time() {
-    let tickets = Tickets::own(Duration::from_millis(30));
-    let first = tickets.newest().unwrap().name;
-    std::thread::sleep(Duration::from_millis(40));
-    let second = tickets.newest().unwrap().name;
+    let rotation = Duration::from_secs(3600);
+    let tickets = Tickets::own(rotation);
+    let made = Instant::now();
+    let first = tickets.newest(made).unwrap().name;
+    assert_eq!(tickets.newest(made + rotation / 2).unwrap().name, first);
+    let second = tickets.newest(made + rotation).unwrap().name;
     assert_ne!(first, second);
     assert!(tickets.named(&first).is_some());
-    std::thread::sleep(Duration::from_millis(40));
-    tickets.newest();
+    tickets.newest(made + rotation * 2);
     assert!(tickets.named(&first).is_none() && tickets.named(&second).is_some());
 }

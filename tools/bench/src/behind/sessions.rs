@@ -4,7 +4,7 @@
 //! They are the same for all servers, behind PHP, and started only when they are chosen. Absent on
 //! purpose: durability; a session of the lab ends with it.
 
-use super::{Program, on_core};
+use super::program::{Program, on_core};
 use saker_testkit::require;
 use std::{
     io::Write,

@@ -5,8 +5,8 @@
 //! drawings stretch and have no text in them; names, figures and axes are the page's own text
 //! around them.
 
-use super::{page::escape, report::number, verdict::Outcome};
-use crate::{contender::Contender, sampling::Sample};
+use super::{escape::escape, report::number, verdict::Outcome};
+use crate::{sampling::Sample, subject::Subject};
 use std::fmt::Write;
 
 const WIDTH: f64 = 1000.0;
@@ -20,7 +20,7 @@ pub fn bars(outcome: &Outcome<'_>) -> String {
     let largest = values.map(|value| value.max).fold(0.0, f64::max).max(1e-9);
     let mut text = String::from("<div class=\"bars\">\n");
     for figure in &outcome.figures {
-        let (kind, name) = (kind(figure.series.contender), escape(&figure.name));
+        let (kind, name) = (kind(figure.series.subject), escape(&figure.name));
         let Some(value) = figure.value else {
             let refusal = escape(figure.refusal.as_deref().unwrap_or("not measured"));
             let _ = writeln!(
@@ -45,11 +45,11 @@ pub fn bars(outcome: &Outcome<'_>) -> String {
     text + "</div>\n"
 }
 
-fn kind(contender: Contender) -> &'static str {
-    match contender {
-        Contender::Saker | Contender::SakerWith(_) => "own",
-        contender if contender.is_saker() => "own-too",
-        Contender::Floor => "floor",
+fn kind(subject: Subject) -> &'static str {
+    match subject {
+        Subject::Saker | Subject::SakerWith(_) => "own",
+        subject if subject.is_saker() => "own-too",
+        Subject::Floor => "floor",
         _ => "peer",
     }
 }

@@ -1,6 +1,6 @@
 //! The comparisons that rows belong to, and what they were when they were published.
 
-use crate::rows::Row;
+use crate::row::Row;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {

@@ -6,11 +6,12 @@
 
 use super::{
     charts,
+    escape::escape,
     groups::Group,
     report::{Counts, Report, number},
     verdict::{Figure, Noise, Outcome},
 };
-use crate::{runner::Trial, statistics::spread, workloads::Measure};
+use crate::{statistics::spread, trial::Trial, workload::Measure};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("page.css");
@@ -29,14 +30,6 @@ pub fn html(report: &Report<'_>) -> String {
         method(report),
         foot(report),
     )
-}
-
-/// As text and as the value of an attribute.
-pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
 }
 
 fn head(report: &Report<'_>) -> String {
@@ -250,7 +243,7 @@ fn line(figure: &Figure<'_>, measure: Measure) -> String {
         .filter(|(place, _)| !is_said(measure, *place))
         .map(|(_, cell)| cell);
     let cells: String = cells.map(|cell| format!("<td>{cell}</td>")).collect();
-    let class = if figure.series.contender.is_saker() {
+    let class = if figure.series.subject.is_saker() {
         " class=\"own\""
     } else {
         ""

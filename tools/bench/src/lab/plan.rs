@@ -5,11 +5,13 @@
 //! is planned may still take longer on a slow machine; then later rows get fewer rounds
 //! (`progress`), and their report says so. `--plan` prints what comes of it here.
 
-use super::{arguments::Setting, groups, progress::clock};
+use super::{arguments::Setting, groups};
 use crate::{
-    rows::{self, Kind, Protocol, Row, Tool},
-    runner::RowPlan,
-    stage,
+    conditions::Protocol,
+    row::{Kind, Row},
+    rows, stage,
+    tool::Tool,
+    trial::RowPlan,
 };
 use std::time::Duration;
 
@@ -170,18 +172,18 @@ fn is_quick(row: &Row) -> bool {
     })
 }
 
-/// `contenders` says how many take part in a row. The best step that fits.
+/// `subjects` says how many take part in a row. The best step that fits.
 pub fn plan(
     rows: &[&'static Row],
     setting: &Setting,
-    contenders: impl Fn(&Row) -> usize,
+    subjects: impl Fn(&Row) -> usize,
 ) -> Vec<Entry> {
     let all = |step: Step| -> Vec<Entry> {
         let entry = |row: &&'static Row| {
             let plan = row_plan(row, step, setting.is_quick());
             Entry {
                 plan,
-                expected: expected(&plan, contenders(row)),
+                expected: expected(&plan, subjects(row)),
             }
         };
         rows.iter().map(entry).collect()
@@ -290,8 +292,8 @@ fn row_plan(row: &'static Row, step: Step, is_quick: bool) -> RowPlan {
     }
 }
 
-fn expected(plan: &RowPlan, contenders: usize) -> Duration {
-    let count = u32::try_from(contenders).unwrap_or(u32::MAX);
+fn expected(plan: &RowPlan, subjects: usize) -> Duration {
+    let count = u32::try_from(subjects).unwrap_or(u32::MAX);
     let rounds = u32::try_from(plan.rounds).unwrap_or(u32::MAX);
     let counted = Duration::from_secs(plan.seconds);
     let trial = match plan.row.kind {
@@ -364,6 +366,11 @@ fn link_time(plan: &RowPlan) -> Duration {
         .max(turns)
         .max(requests / REQUESTS_PER_S);
     Duration::from_secs_f64(1.15 * longest + 4.0 * link.round_trip_ms as f64 / 1e3)
+}
+
+/// Minutes and seconds.
+pub fn clock(duration: Duration) -> String {
+    format!("{}:{:02}", duration.as_secs() / 60, duration.as_secs() % 60)
 }
 
 #[cfg(test)]
@@ -450,6 +457,14 @@ mod tests {
                 .iter()
                 .chain(&LONG)
                 .all(|name| rows::all().any(|row| row.name == *name))
+        );
+    }
+
+    #[test]
+    fn minutes_and_seconds() {
+        assert_eq!(
+            [0, 61, 3600].map(|seconds| clock(Duration::from_secs(seconds))),
+            ["0:00", "1:01", "60:00"]
         );
     }
 }

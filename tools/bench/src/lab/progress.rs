@@ -5,8 +5,8 @@
 //! when the time is over by far, rows that have not begun are left out, which the report says. The
 //! noise is measured whole in any case: all others are judged by it.
 
-use super::plan::{Entry, NOISE};
-use crate::{contender::Contender, rows::Row, runner::Progress};
+use super::plan::{Entry, NOISE, clock};
+use crate::{row::Row, subject::Subject, trial::Progress};
 use std::{
     cell::RefCell,
     io::{IsTerminal, Write, stderr},
@@ -125,7 +125,7 @@ impl Bar {
 }
 
 impl Progress for Bar {
-    fn trial(&self, row: &Row, round: usize, contender: Contender) {
+    fn trial(&self, row: &Row, round: usize, subject: Subject) {
         if !self.is_terminal {
             return;
         }
@@ -136,7 +136,7 @@ impl Progress for Bar {
             .map(|place| if place < filled { '█' } else { '░' })
             .collect();
         let place = format!(
-            "{} of {} · {} · round {} · {contender}",
+            "{} of {} · {} · round {} · {subject}",
             state.rows_done + 1,
             self.rows,
             row.name,
@@ -174,10 +174,6 @@ fn is_in_time(late: Duration, left: Duration, allowed: Duration, round: usize) -
     late < allowed + more
 }
 
-pub fn clock(duration: Duration) -> String {
-    format!("{}:{:02}", duration.as_secs() / 60, duration.as_secs() % 60)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,13 +185,5 @@ mod tests {
         assert_eq!([in_time(10, 1), in_time(10, 2)], [true, true]);
         assert_eq!([in_time(100, 1), in_time(100, 2)], [true, false]);
         assert_eq!([in_time(300, 1), in_time(300, 2)], [false, false]);
-    }
-
-    #[test]
-    fn minutes_and_seconds() {
-        assert_eq!(
-            [0, 61, 3600].map(|seconds| clock(Duration::from_secs(seconds))),
-            ["0:00", "1:01", "60:00"]
-        );
     }
 }

@@ -4,9 +4,9 @@
 use super::{
     groups::{self, Group},
     machine::Facts,
-    verdict::{self, Figure, Noise, Outcome, Standing},
+    verdict::{self, Figure, Noise, Outcome, Rank},
 };
-use crate::{rows::Kind, runner::RowResult, sheets::Sheet, workloads::Measure};
+use crate::{row::Kind, sheets::Sheet, trial::RowResult, workload::Measure};
 
 #[derive(Debug)]
 pub struct Report<'a> {
@@ -57,10 +57,10 @@ impl<'a> Report<'a> {
             .iter()
             .filter(|outcome| groups::of(outcome.row).prefix != "noise");
         compared.fold(Counts::default(), |mut counts, outcome| {
-            match outcome.standing {
-                Some(Standing::Won) => counts.won += 1,
-                Some(Standing::Level) => counts.level += 1,
-                Some(Standing::Lost) => counts.lost += 1,
+            match outcome.rank {
+                Some(Rank::Won) => counts.won += 1,
+                Some(Rank::Level) => counts.level += 1,
+                Some(Rank::Lost) => counts.lost += 1,
                 None => counts.refused += 1,
             }
             counts
@@ -75,7 +75,7 @@ impl<'a> Report<'a> {
             .iter()
             .flat_map(|outcome| &outcome.result.series)
         {
-            let name = series.contender.to_string();
+            let name = series.subject.to_string();
             let place = all
                 .iter()
                 .position(|(other, _)| *other == name)
@@ -99,7 +99,7 @@ impl<'a> Report<'a> {
 
 impl Outcome<'_> {
     pub fn word(&self) -> &'static str {
-        self.standing.map_or("refused", Standing::word)
+        self.rank.map_or("refused", Rank::word)
     }
 
     /// Returns the figure of the best of the others.
@@ -109,7 +109,7 @@ impl Outcome<'_> {
 
     /// Returns the meaning of the verdict in this row.
     pub fn sentence(&self) -> String {
-        let (Some(rival), Some(standing)) = (self.best(), self.standing) else {
+        let (Some(rival), Some(rank)) = (self.best(), self.rank) else {
             return self
                 .refusal
                 .clone()
@@ -117,13 +117,13 @@ impl Outcome<'_> {
         };
         let (name, ratio) = (&rival.name, rival.advantage.unwrap_or(1.0));
         let what = thing(self.measure);
-        match standing {
-            Standing::Level => format!("level with {name}: {ratio:.2} to 1, within the noise"),
+        match rank {
+            Rank::Level => format!("level with {name}: {ratio:.2} to 1, within the noise"),
             _ if self.measure == Measure::Rate => {
                 format!("Saker makes {} the {what} of {name}", times(ratio))
             }
-            Standing::Won => format!("{name} takes {} the {what}", times(ratio)),
-            Standing::Lost => format!("Saker takes {} the {what} of {name}", times(1.0 / ratio)),
+            Rank::Won => format!("{name} takes {} the {what}", times(ratio)),
+            Rank::Lost => format!("Saker takes {} the {what} of {name}", times(1.0 / ratio)),
         }
     }
 

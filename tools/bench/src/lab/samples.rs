@@ -1,16 +1,16 @@
 //! Invented results, for the tests of the report.
 
 use crate::{
-    contender::Contender,
     rows,
-    runner::{RowPlan, RowResult, Series, Trial},
     sampling::{Sample, TimeLine},
     sheets::Sheet,
+    subject::Subject,
+    trial::{RowPlan, RowResult, Series, Trial},
 };
 use saker_testkit::Peer;
 use std::time::Duration;
 
-pub fn series(contender: Contender, costs: &[f64]) -> Series {
+pub fn series(subject: Subject, costs: &[f64]) -> Series {
     let trial = |cost: &f64| Trial {
         cost: *cost,
         requests: 200_000.0 / cost,
@@ -27,7 +27,7 @@ pub fn series(contender: Contender, costs: &[f64]) -> Series {
     };
     Series {
         trials: costs.iter().map(trial).collect(),
-        ..Series::new(contender)
+        ..Series::new(subject)
     }
 }
 
@@ -85,8 +85,8 @@ pub fn results() -> Vec<RowResult> {
         }];
         series
     };
-    let peer = |peer, costs: &[f64]| with_sheet(series(Contender::Peer(peer), costs));
-    let own = |costs: &[f64]| series(Contender::Saker, costs);
+    let peer = |peer, costs: &[f64]| with_sheet(series(Subject::Peer(peer), costs));
+    let own = |costs: &[f64]| series(Subject::Saker, costs);
     let mut bad = peer(Peer::Lighttpd, &[9.0, 9.0, 9.0]);
     bad.trials[1].errors = 12.0;
     let mut broken = own(&[]);
@@ -98,7 +98,7 @@ pub fn results() -> Vec<RowResult> {
             "noise",
             vec![
                 own(&[6.0, 6.1, 6.05]),
-                series(Contender::SakerAgain, &[6.05, 6.0, 6.1]),
+                series(Subject::SakerAgain, &[6.05, 6.0, 6.1]),
             ],
         ),
         row_result(
@@ -109,7 +109,7 @@ pub fn results() -> Vec<RowResult> {
                 peer(Peer::H2o, &[7.9, 8.0, 8.4]),
                 bad,
                 peer(Peer::Apache, &[31.0, 30.0, 32.5]),
-                series(Contender::Floor, &[5.1, 5.2, 5.0]),
+                series(Subject::Floor, &[5.1, 5.2, 5.0]),
             ],
         ),
         row_result(
@@ -147,7 +147,7 @@ pub fn results() -> Vec<RowResult> {
             "b2-10k-20ms",
             vec![
                 own(&[3.1, 3.0, 3.2]),
-                series(Contender::SakerHttp2, &[3.3, 3.4, 3.2]),
+                series(Subject::SakerHttp2, &[3.3, 3.4, 3.2]),
                 peer(Peer::Nginx, &[3.5, 3.6, 3.4]),
             ],
         ),

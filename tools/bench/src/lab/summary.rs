@@ -56,7 +56,7 @@ fn server(figure: &Figure<'_>) -> Value {
         "min": figure.value.map(|value| value.min),
         "max": figure.value.map(|value| value.max),
         "saker_is_better_by": figure.advantage,
-        "saker": figure.standing.map(|standing| standing.word()),
+        "saker": figure.rank.map(|rank| rank.word()),
         "refused": figure.refusal,
     })
 }

@@ -7,26 +7,26 @@
 //! on purpose: the floor as a rival. It is no web server.
 
 use crate::{
-    contender::Contender,
-    rows::{Kind, Row},
-    runner::{RowResult, Series, Trial},
+    row::{Kind, Row},
     statistics::{Spread, spread},
-    workloads::Measure,
+    subject::Subject,
+    trial::{RowResult, Series, Trial},
+    workload::Measure,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Rank {
     Won,
     Level,
     Lost,
 }
 
-impl Standing {
+impl Rank {
     pub fn word(self) -> &'static str {
         match self {
-            Standing::Won => "won",
-            Standing::Level => "level",
-            Standing::Lost => "lost",
+            Rank::Won => "won",
+            Rank::Level => "level",
+            Rank::Lost => "lost",
         }
     }
 }
@@ -55,7 +55,7 @@ pub struct Figure<'a> {
     pub refusal: Option<String>,
     /// So many times better is Saker; none for itself.
     pub advantage: Option<f64>,
-    pub standing: Option<Standing>,
+    pub rank: Option<Rank>,
 }
 
 #[derive(Debug)]
@@ -65,7 +65,7 @@ pub struct Outcome<'a> {
     pub measure: Measure,
     /// Saker first, the others from the best on, the floor last.
     pub figures: Vec<Figure<'a>>,
-    pub standing: Option<Standing>,
+    pub rank: Option<Rank>,
     /// The best of the others.
     pub rival: Option<usize>,
     pub refusal: Option<String>,
@@ -141,7 +141,7 @@ pub fn judge(result: &RowResult, noise: Noise) -> Outcome<'_> {
     if refusal.is_none()
         && figures
             .first()
-            .is_some_and(|own| own.series.contender.is_saker())
+            .is_some_and(|own| own.series.subject.is_saker())
     {
         let (own, others) = figures.split_at_mut(1);
         others
@@ -153,13 +153,13 @@ pub fn judge(result: &RowResult, noise: Noise) -> Outcome<'_> {
     } else {
         None
     };
-    let standing = rival.and_then(|index| figures.get(index)?.standing);
+    let rank = rival.and_then(|index| figures.get(index)?.rank);
     // What is on can't be better than what is off.
-    let standing = standing.map(|standing| {
-        if is_switch(row) && standing == Standing::Won {
-            Standing::Level
+    let rank = rank.map(|rank| {
+        if is_switch(row) && rank == Rank::Won {
+            Rank::Level
         } else {
-            standing
+            rank
         }
     });
     Outcome {
@@ -167,7 +167,7 @@ pub fn judge(result: &RowResult, noise: Noise) -> Outcome<'_> {
         row,
         measure,
         figures,
-        standing,
+        rank,
         rival,
         refusal,
         noise,
@@ -188,11 +188,11 @@ fn figure(series: &Series, measure: Measure) -> Figure<'_> {
         .filter(|_| refusal.is_none());
     Figure {
         series,
-        name: series.contender.to_string(),
+        name: series.subject.to_string(),
         value,
         refusal,
         advantage: None,
-        standing: None,
+        rank: None,
     }
 }
 
@@ -201,8 +201,8 @@ fn is_switch(row: &Row) -> bool {
 }
 
 /// The one that the row is about.
-fn is_own(contender: Contender) -> bool {
-    matches!(contender, Contender::Saker | Contender::SakerWith(_))
+fn is_own(subject: Subject) -> bool {
+    matches!(subject, Subject::Saker | Subject::SakerWith(_))
 }
 
 fn sort(figures: &mut [Figure<'_>], measure: Measure) {
@@ -211,9 +211,9 @@ fn sort(figures: &mut [Figure<'_>], measure: Measure) {
         (Some(value), Measure::Rate) => -value.median,
         (Some(value), _) => value.median,
     };
-    let place = |figure: &Figure<'_>| match figure.series.contender {
-        contender if is_own(contender) => 0,
-        Contender::Floor => 2,
+    let place = |figure: &Figure<'_>| match figure.series.subject {
+        subject if is_own(subject) => 0,
+        Subject::Floor => 2,
         _ => 1,
     };
     figures.sort_by(|one, other| {
@@ -224,9 +224,7 @@ fn sort(figures: &mut [Figure<'_>], measure: Measure) {
 }
 
 fn refusal_of_row(figures: &[Figure<'_>]) -> Option<String> {
-    let own = figures
-        .iter()
-        .find(|figure| is_own(figure.series.contender));
+    let own = figures.iter().find(|figure| is_own(figure.series.subject));
     let Some(own) = own else {
         return Some("Saker was not measured".to_owned());
     };
@@ -255,24 +253,24 @@ fn compare(own: &Figure<'_>, other: &mut Figure<'_>, measure: Measure, noise: f6
             >= ROUNDS_AHEAD * rounds.len() as f64
     };
     other.advantage = Some(overall).filter(|ratio| ratio.is_finite());
-    other.standing = Some(match overall {
-        ratio if ratio > 1.0 + noise && ahead(|ratio| ratio > 1.0) => Standing::Won,
-        ratio if ratio < 1.0 / (1.0 + noise) && ahead(|ratio| ratio < 1.0) => Standing::Lost,
-        _ => Standing::Level,
+    other.rank = Some(match overall {
+        ratio if ratio > 1.0 + noise && ahead(|ratio| ratio > 1.0) => Rank::Won,
+        ratio if ratio < 1.0 / (1.0 + noise) && ahead(|ratio| ratio < 1.0) => Rank::Lost,
+        _ => Rank::Level,
     });
 }
 
 /// A peer where there is one; else Saker itself in another way.
 fn rival(figures: &[Figure<'_>]) -> Option<usize> {
-    let with = |wanted: fn(Contender) -> bool| {
+    let with = |wanted: fn(Subject) -> bool| {
         figures.iter().position(|figure| {
             figure.value.is_some()
-                && !is_own(figure.series.contender)
-                && wanted(figure.series.contender)
+                && !is_own(figure.series.subject)
+                && wanted(figure.series.subject)
         })
     };
-    with(|contender| matches!(contender, Contender::Peer(_) | Contender::Outside(_)))
-        .or_else(|| with(|contender| contender != Contender::Floor))
+    with(|subject| matches!(subject, Subject::Peer(_) | Subject::Outside(_)))
+        .or_else(|| with(|subject| subject != Subject::Floor))
 }
 
 #[cfg(test)]
@@ -281,8 +279,8 @@ mod tests {
     use super::*;
     use saker_testkit::Peer;
 
-    const NGINX: Contender = Contender::Peer(Peer::Nginx);
-    const H2O: Contender = Contender::Peer(Peer::H2o);
+    const NGINX: Subject = Subject::Peer(Peer::Nginx);
+    const H2O: Subject = Subject::Peer(Peer::H2o);
 
     fn noise(part: f64) -> Noise {
         Noise {
@@ -292,41 +290,41 @@ mod tests {
         }
     }
 
-    fn standing(own: &[f64], other: &[f64], part: f64) -> Option<Standing> {
+    fn rank(own: &[f64], other: &[f64], part: f64) -> Option<Rank> {
         let result = row_result(
             "small-10",
-            vec![series(Contender::Saker, own), series(NGINX, other)],
+            vec![series(Subject::Saker, own), series(NGINX, other)],
         );
-        judge(&result, noise(part)).standing
+        judge(&result, noise(part)).rank
     }
 
     #[test]
     fn ahead_is_more_than_noise_and_in_the_rounds() {
         assert_eq!(
-            standing(&[5.0, 5.1, 4.9], &[10.0, 10.2, 9.9], 0.03),
-            Some(Standing::Won)
+            rank(&[5.0, 5.1, 4.9], &[10.0, 10.2, 9.9], 0.03),
+            Some(Rank::Won)
         );
         assert_eq!(
-            standing(&[10.0, 10.2, 9.9], &[5.0, 5.1, 4.9], 0.03),
-            Some(Standing::Lost)
+            rank(&[10.0, 10.2, 9.9], &[5.0, 5.1, 4.9], 0.03),
+            Some(Rank::Lost)
         );
         assert_eq!(
-            standing(&[10.0, 10.0, 10.0], &[10.2, 10.2, 10.2], 0.03),
-            Some(Standing::Level)
+            rank(&[10.0, 10.0, 10.0], &[10.2, 10.2, 10.2], 0.03),
+            Some(Rank::Level)
         );
         // By the medians ahead, in one of three rounds behind.
         assert_eq!(
-            standing(&[5.0, 5.0, 12.0], &[6.0, 6.0, 6.0], 0.03),
-            Some(Standing::Level)
+            rank(&[5.0, 5.0, 12.0], &[6.0, 6.0, 6.0], 0.03),
+            Some(Rank::Level)
         );
     }
 
     #[test]
     fn the_best_is_the_rival_and_the_floor_is_none() {
         let all = vec![
-            series(Contender::Floor, &[1.0]),
+            series(Subject::Floor, &[1.0]),
             series(NGINX, &[9.0]),
-            series(Contender::Saker, &[6.0]),
+            series(Subject::Saker, &[6.0]),
             series(H2O, &[8.0]),
         ];
         let result = row_result("small-10", all);
@@ -337,10 +335,7 @@ mod tests {
             .map(|figure| figure.name.as_str())
             .collect();
         assert_eq!(names, ["saker", "h2o", "nginx", "bare tokio loop"]);
-        assert_eq!(
-            (outcome.rival, outcome.standing),
-            (Some(1), Some(Standing::Won))
-        );
+        assert_eq!((outcome.rival, outcome.rank), (Some(1), Some(Rank::Won)));
         assert_eq!(outcome.figures[2].advantage, Some(1.5));
     }
 
@@ -350,13 +345,10 @@ mod tests {
         bad.trials[0].errors = 7.0;
         let result = row_result(
             "small-10",
-            vec![series(Contender::Saker, &[6.0]), bad, series(H2O, &[8.0])],
+            vec![series(Subject::Saker, &[6.0]), bad, series(H2O, &[8.0])],
         );
         let outcome = judge(&result, noise(0.03));
-        assert_eq!(
-            (outcome.rival, outcome.standing),
-            (Some(1), Some(Standing::Won))
-        );
+        assert_eq!((outcome.rival, outcome.rank), (Some(1), Some(Rank::Won)));
         assert_eq!(
             (
                 outcome.figures[2].refusal.as_deref(),
@@ -364,12 +356,12 @@ mod tests {
             ),
             (Some("7 errors"), None)
         );
-        let mut own = series(Contender::Saker, &[6.0]);
+        let mut own = series(Subject::Saker, &[6.0]);
         own.trials[0].errors = 1.0;
         let result = row_result("small-10", vec![own, series(H2O, &[8.0])]);
         let outcome = judge(&result, noise(0.03));
         assert_eq!(
-            (outcome.standing, outcome.refusal.as_deref()),
+            (outcome.rank, outcome.refusal.as_deref()),
             (None, Some("Saker: 1 errors"))
         );
     }
@@ -380,8 +372,8 @@ mod tests {
         let result = row_result(
             "noise",
             vec![
-                series(Contender::Saker, &one),
-                series(Contender::SakerAgain, &other),
+                series(Subject::Saker, &one),
+                series(Subject::SakerAgain, &other),
             ],
         );
         let results = [result];
@@ -391,7 +383,7 @@ mod tests {
             "{noise:?}"
         );
         let outcome = judge(&results[0], noise);
-        assert_eq!(outcome.standing, Some(Standing::Level));
+        assert_eq!(outcome.rank, Some(Rank::Level));
         assert!(!Noise::of(&[]).is_measured);
     }
 }

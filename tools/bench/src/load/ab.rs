@@ -1,35 +1,7 @@
 //! ab: a connection per request, or connections that are kept; for a time, or a number of requests.
 
-use super::{Load, LoadSetting, program};
-
-/// Use of connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ab {
-    pub keep_alive: bool,
-    /// `None`: as many as there is time for.
-    pub requests: Option<u32>,
-    /// For pages that differ in length by nature (phpinfo tells ports and times); else another
-    /// length than the first is a failure.
-    pub any_length: bool,
-}
-
-/// Requests of a warm-up.
-const FEW: u32 = 1000;
-
-impl Ab {
-    /// The same for a moment; of films fewer, but one for each connection.
-    pub fn few(self, connections: usize) -> Ab {
-        let least = u32::try_from(connections).unwrap_or(u32::MAX);
-        Ab {
-            requests: Some(
-                self.requests
-                    .map_or(FEW, |requests| requests / 10)
-                    .max(least),
-            ),
-            ..self
-        }
-    }
-}
+use super::setting::{Load, LoadSetting};
+use crate::{pinning::program, tool::Ab};
 
 pub fn words(setting: &LoadSetting<'_>, ab: Ab) -> Result<Vec<String>, String> {
     let (connections, seconds) = (
@@ -82,7 +54,8 @@ pub fn parse(text: &str) -> Option<Load> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{load::Amount, rows::Tool};
+    use crate::tool::FEW;
+    use crate::{load::Amount, tool::Tool};
     use std::{net::SocketAddr, path::Path};
 
     const SAID: &str = "Concurrency Level:      10\nTime taken for tests:   2.500 seconds\nComplete requests:      5000\nFailed requests:        2\n\

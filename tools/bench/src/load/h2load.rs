@@ -5,8 +5,8 @@
 //! with it. A run in another protocol than the row's is no measurement. Absent on purpose:
 //! percentiles, which it tells only by a log line per request.
 
-use super::{Amount, Load, LoadSetting, program};
-use crate::{rows::Tool, tls_client};
+use super::setting::{Amount, Load, LoadSetting};
+use crate::{pinning::program, tls_client, tool::Tool};
 use std::fs;
 
 /// Connections that shake hands in a second of warm-up, with room.

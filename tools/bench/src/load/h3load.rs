@@ -1,6 +1,6 @@
 //! HTTP/3: our own load (`saker-load`), as a process of its own.
 
-use super::{Amount, LoadSetting};
+use super::setting::{Amount, LoadSetting};
 use std::env;
 
 /// Connections that shake hands in a second of warm-up, with room.

@@ -5,7 +5,8 @@
 //! it can: rows with many at a time use our own handshakes. Absent on purpose: percentiles, of
 //! which it tells the median alone.
 
-use super::{Load, LoadSetting, program};
+use super::setting::{Load, LoadSetting};
+use crate::pinning::program;
 
 /// Full handshakes that a core makes in a second, roughly.
 const CONNECTIONS_PER_S: u64 = 400;

@@ -1,6 +1,6 @@
 //! Our own loader of TLS handshakes ([`handshakes`](crate::handshakes)), as a process of its own.
 
-use super::{Load, LoadSetting, VERIFIED, exact_figures};
+use super::setting::{Load, LoadSetting, VERIFIED, exact_figures};
 use std::env;
 
 pub fn words(setting: &LoadSetting<'_>, resumed: bool) -> Result<Vec<String>, String> {

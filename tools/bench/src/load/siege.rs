@@ -9,7 +9,8 @@
 //! Out of scope: percentiles, which siege does not report; its longest transaction has a resolution
 //! of 10 ms.
 
-use super::{Load, LoadSetting, program};
+use super::setting::{Load, LoadSetting};
+use crate::pinning::program;
 use std::{fs, path::PathBuf};
 
 pub const ATTEMPTS: usize = 3;
@@ -94,7 +95,7 @@ pub fn is_whole(setting: &LoadSetting<'_>, load: &Load) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{load::Amount, rows::Tool};
+    use crate::{load::Amount, tool::Tool};
     use std::{net::SocketAddr, path::Path};
 
     const SAID: &str = "\n{\t\"transactions\":\t\t\t       15282,\n\t\"availability\":\t\t\t      100.00,\n\t\"elapsed_time\":\t\t\t        1.97,\n\

@@ -1,8 +1,8 @@
 //! wrk: keep-alive HTTP/1.1. It prints rounded figures for people, so a script prints the exact
 //! ones.
 
-use super::{EXACT_FIGURES, LoadSetting, program};
-use crate::rows::Tool;
+use super::setting::{EXACT_FIGURES, LoadSetting};
+use crate::{pinning::program, tool::Tool};
 use saker_testkit::SESSION_COOKIE;
 use std::{fs, io, path::PathBuf};
 

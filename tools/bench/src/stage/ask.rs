@@ -1,7 +1,7 @@
 //! The side of the load: servers on the stage as if they were here.
 
-use super::{count, text};
-use crate::{contender::Contender, rows::Row, sheets::Sheet};
+use super::messages::{count, text};
+use crate::{sheets::Sheet, subject::Subject};
 use saker_testkit::Memory;
 use serde_json::{Value, json};
 use std::{
@@ -22,7 +22,7 @@ pub struct Stage {
 
 /// A server there. Dropping it stops it.
 #[derive(Debug)]
-pub struct Visit {
+pub struct RemoteServer {
     stage: Arc<Stage>,
     pub address: SocketAddr,
     pub sheets: Vec<Sheet>,
@@ -52,11 +52,13 @@ impl Stage {
     /// A server that is a yardstick may be asked without TLS.
     pub fn start(
         self: &Arc<Stage>,
-        row: &Row,
-        contender: Contender,
+        row: &str,
+        subject: Subject,
         tls: bool,
-    ) -> Result<Visit, String> {
-        let answer = self.ask(&json!({ "ask": "start", "row": row.name, "server": contender.to_string(), "tls": tls }))?;
+    ) -> Result<RemoteServer, String> {
+        let answer = self.ask(
+            &json!({ "ask": "start", "row": row, "server": subject.to_string(), "tls": tls }),
+        )?;
         let address = text(&answer, "address")?
             .parse()
             .map_err(|_| format!("no address in {answer}"))?;
@@ -67,7 +69,7 @@ impl Stage {
             .flatten()
             .filter_map(sheet)
             .collect();
-        Ok(Visit {
+        Ok(RemoteServer {
             stage: Arc::clone(self),
             address,
             sheets,
@@ -89,7 +91,7 @@ impl Stage {
     }
 }
 
-impl Visit {
+impl RemoteServer {
     /// CPU time so far, and memory. A stage that is gone has none; its load sees errors.
     pub fn figures(&self) -> (Duration, Memory) {
         let read = || -> Result<(Duration, Memory), String> {
@@ -106,7 +108,7 @@ impl Visit {
     }
 }
 
-impl Drop for Visit {
+impl Drop for RemoteServer {
     fn drop(&mut self) {
         // A stage that can't be reached has stopped it itself.
         let _ = self.stage.ask(&json!({ "ask": "stop" }));

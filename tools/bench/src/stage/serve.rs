@@ -1,11 +1,12 @@
 //! The side of the servers.
 
-use super::{can_be_apart, text};
+use super::{can_be_apart, messages::text};
 use crate::{
     arguments::Arguments,
-    rows::{self, Kind, Row},
+    row::{Kind, Row},
+    rows,
     runner::{Bench, Part},
-    stand::Stand,
+    running_server::RunningServer,
 };
 use serde_json::{Value, json};
 use std::{
@@ -43,12 +44,12 @@ pub(super) fn converse(
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let (mut lines, mut writer) = (BufReader::new(stream).lines(), stream);
-    let mut stand = None;
+    let mut running = None;
     let mut prepared = "";
     while let Some(line) = lines.next().transpose()? {
         let answer = serde_json::from_str(&line).map_err(|error| error.to_string());
         let answer = answer
-            .and_then(|asked: Value| answer_to(&asked, bench, rows, &mut stand, &mut prepared));
+            .and_then(|asked: Value| answer_to(&asked, bench, rows, &mut running, &mut prepared));
         let answer = answer.unwrap_or_else(|complaint| json!({ "error": complaint }));
         writeln!(writer, "{answer}")?;
     }
@@ -59,14 +60,14 @@ fn answer_to(
     asked: &Value,
     bench: &Bench<'_>,
     rows: &[&'static Row],
-    stand: &mut Option<Stand>,
+    running: &mut Option<RunningServer>,
     prepared: &mut &'static str,
 ) -> Result<Value, String> {
     match text(asked, "ask")? {
         "hello" => Ok(json!({ "chain": bench.chain()? })),
         "start" => {
             // The one before is no part of this.
-            *stand = None;
+            *running = None;
             let name = text(asked, "row")?;
             let row = rows
                 .iter()
@@ -79,19 +80,19 @@ fn answer_to(
                 .map(|sheet| json!([sheet.command, sheet.files]))
                 .collect();
             let answer = json!({ "address": started.address().to_string(), "sheets": sheets });
-            *stand = Some(started);
+            *running = Some(started);
             Ok(answer)
         }
         "figures" => {
-            let stand = stand.as_ref().ok_or("no server runs")?;
-            let (cpu, memory) = (stand.cpu_time(), stand.memory());
+            let running = running.as_ref().ok_or("no server runs")?;
+            let (cpu, memory) = (running.cpu_time(), running.memory());
             let cpu_ns = u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX);
             Ok(
                 json!({ "cpu_ns": cpu_ns, "rss": memory.rss_bytes, "pss": memory.pss_bytes, "peak": memory.peak_rss_bytes, "anonymous": memory.anonymous_bytes }),
             )
         }
         "stop" => {
-            *stand = None;
+            *running = None;
             Ok(json!({}))
         }
         other => Err(format!("`{other}` is nothing that a stage does")),
@@ -103,19 +104,19 @@ fn start(
     bench: &Bench<'_>,
     row: &'static Row,
     prepared: &mut &'static str,
-) -> Result<Stand, String> {
+) -> Result<RunningServer, String> {
     let name = text(asked, "server")?;
-    let contender = bench
-        .contenders(row)
+    let subject = bench
+        .subjects(row)
         .into_iter()
-        .find(|contender| contender.to_string() == name);
-    let contender = contender.ok_or_else(|| format!("{name} is not there for {}", row.name))?;
+        .find(|subject| subject.to_string() == name);
+    let subject = subject.ok_or_else(|| format!("{name} is not there for {}", row.name))?;
     if let Kind::Own(workload) = row.kind
         && *prepared != row.name
     {
-        workload.prepare(bench.ground(row))?;
+        workload.prepare(bench.test_env(row))?;
         *prepared = row.name;
     }
     let is_over_tls = asked.get("tls").and_then(Value::as_bool).unwrap_or(true);
-    bench.start(row, contender, bench.ground_over(row, is_over_tls))
+    bench.start(row, subject, bench.test_env_over(row, is_over_tls))
 }

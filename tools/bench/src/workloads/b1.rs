@@ -8,15 +8,18 @@
 //! Requests of logged-in users are never answered from a cache.
 //! Out of scope: lighttpd and h2o, which do not cache pages.
 
-use super::{Asked, Measure, Plain, Workload, plain, shop};
+use super::{
+    plain::{self, Plain},
+    shop,
+};
 use crate::{
-    contender::{
-        Contender::{self, Saker},
-        Ground,
-    },
-    load::Ab,
-    rows::{Kind, Row, Site, Tool},
-    stand::Stand,
+    conditions::Site,
+    row::{Kind, Row},
+    running_server::RunningServer,
+    subject::Subject::{self, Saker},
+    test_env::TestEnv,
+    tool::{Ab, Tool},
+    workload::{Asked, Measure, Workload},
 };
 use saker_testkit::{Client, Peer, PeerSite, SESSION_COOKIE, bench_files};
 use std::fs;
@@ -103,9 +106,9 @@ const AB: Tool = Tool::Ab(Ab {
     requests: None,
     any_length: false,
 });
-const VARNISH: Contender = Contender::Peer(Peer::Varnish);
-const NGINX: Contender = Contender::Peer(Peer::Nginx);
-const APACHE: Contender = Contender::Peer(Peer::Apache);
+const VARNISH: Subject = Subject::Peer(Peer::Varnish);
+const NGINX: Subject = Subject::Peer(Peer::Nginx);
+const APACHE: Subject = Subject::Peer(Peer::Apache);
 
 const STATIC: Plain = Plain {
     measure: Measure::Cpu,
@@ -118,11 +121,11 @@ const STATIC: Plain = Plain {
         bench_files::IMAGES[4].0,
     ],
     connections: 10,
-    contenders: &[
+    subjects: &[
         Saker,
         NGINX,
-        Contender::Peer(Peer::Lighttpd),
-        Contender::Peer(Peer::H2o),
+        Subject::Peer(Peer::Lighttpd),
+        Subject::Peer(Peer::H2o),
         APACHE,
     ],
     site: Site::Files,
@@ -158,7 +161,7 @@ impl Workload for Shop {
         Measure::Cpu
     }
 
-    fn contenders(&self) -> &'static [Contender] {
+    fn subjects(&self) -> &'static [Subject] {
         &[Saker, VARNISH, NGINX, APACHE]
     }
 
@@ -174,33 +177,37 @@ impl Workload for Shop {
         Site::Php
     }
 
-    fn prepare(&self, ground: Ground<'_>) -> Result<(), String> {
-        shop::write(ground.root, &ground.work.join("sessions"), ground.sessions)
-            .map_err(|error| format!("the shop: {error}"))
+    fn prepare(&self, test_env: TestEnv<'_>) -> Result<(), String> {
+        shop::write(
+            test_env.root,
+            &test_env.work.join("sessions"),
+            test_env.sessions,
+        )
+        .map_err(|error| format!("the shop: {error}"))
     }
 
-    fn start(&self, contender: Contender, ground: Ground<'_>) -> Result<Stand, String> {
-        let PeerSite::Php { socket } = ground.site else {
+    fn start(&self, subject: Subject, test_env: TestEnv<'_>) -> Result<RunningServer, String> {
+        let PeerSite::Php { socket } = test_env.site else {
             return Err("there is no php-fpm".to_owned());
         };
-        let stand = if contender == VARNISH {
-            before_nginx(ground)?
+        let running = if subject == VARNISH {
+            before_nginx(test_env)?
         } else {
-            contender.start(Ground {
+            subject.start(TestEnv {
                 site: PeerSite::Store { socket },
-                ..ground
+                ..test_env
             })?
         };
-        plain::bodies(stand.address(), self.paths, None)
-            .map_err(|complaint| format!("{contender}: {complaint}"))?;
-        Ok(stand)
+        plain::bodies(running.address(), self.paths, None)
+            .map_err(|complaint| format!("{subject}: {complaint}"))?;
+        Ok(running)
     }
 
     /// Responses without a session, and with one.
-    fn answer(&self, stand: &Stand, _ground: Ground<'_>) -> Result<Vec<u8>, String> {
-        let mut said = plain::bodies(stand.address(), self.paths, None)?;
+    fn answer(&self, running: &RunningServer, _ground: TestEnv<'_>) -> Result<Vec<u8>, String> {
+        let mut said = plain::bodies(running.address(), self.paths, None)?;
         let cookie = format!("{SESSION_COOKIE}=customer01");
-        let mut client = Client::connect(stand.address()).map_err(|error| error.to_string())?;
+        let mut client = Client::connect(running.address()).map_err(|error| error.to_string())?;
         let page = client
             .request(
                 "GET",
@@ -217,23 +224,23 @@ impl Workload for Shop {
 }
 
 /// Varnish, and nginx with PHP behind it.
-fn before_nginx(ground: Ground<'_>) -> Result<Stand, String> {
-    let work = ground.work.join("origin");
+fn before_nginx(test_env: TestEnv<'_>) -> Result<RunningServer, String> {
+    let work = test_env.work.join("origin");
     fs::create_dir_all(&work).map_err(|error| error.to_string())?;
     let (origin, mut others) = NGINX
-        .start(Ground {
+        .start(TestEnv {
             work: &work,
-            ..ground
+            ..test_env
         })?
         .into_servers()?;
     let (front, _) = VARNISH
-        .start(Ground {
+        .start(TestEnv {
             site: PeerSite::StoreBehind {
                 upstream: origin.address(),
             },
-            ..ground
+            ..test_env
         })?
         .into_servers()?;
     others.push(origin);
-    Ok(Stand::before(front, others))
+    Ok(RunningServer::before(front, others))
 }

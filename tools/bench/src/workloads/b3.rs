@@ -5,11 +5,13 @@
 //! throttling are switches ([`rows`](crate::rows)). TLS is measured by h2load where connections are
 //! kept (ab does not say which cipher it got), by httperf where they are not.
 
-use super::{Measure, Plain};
+use super::plain::Plain;
 use crate::{
-    contender::Contender::{self, Floor, Saker},
-    load::Ab,
-    rows::{Kind, Row, Site, Tool},
+    conditions::Site,
+    row::{Kind, Row},
+    subject::Subject::{self, Floor, Saker},
+    tool::{Ab, CLOSE, Tool},
+    workload::Measure,
 };
 use saker_testkit::{Peer, bench_files};
 
@@ -138,7 +140,7 @@ pub const ROWS: &[Row] = &[
         &Plain {
             tool: Tool::H1load,
             connections: 1,
-            contenders: NEAREST,
+            subjects: NEAREST,
             ..TLS
         },
     ),
@@ -166,7 +168,7 @@ pub const ROWS: &[Row] = &[
         &Plain {
             tool: Tool::H1load,
             connections: 200,
-            contenders: NEAREST,
+            subjects: NEAREST,
             ..TLS
         },
     ),
@@ -176,7 +178,7 @@ pub const ROWS: &[Row] = &[
         &Plain {
             tool: Tool::H1load,
             connections: 400,
-            contenders: NEAREST,
+            subjects: NEAREST,
             ..TLS
         },
     ),
@@ -195,52 +197,47 @@ pub const ROWS: &[Row] = &[
         &Plain {
             tool: Tool::Httperf,
             connections: 1,
-            contenders: NEAREST,
+            subjects: NEAREST,
             ..TLS
         },
     ),
 ];
 
-const CLOSE: Tool = Tool::Ab(Ab {
-    keep_alive: false,
-    requests: None,
-    any_length: false,
-});
 const KEEP: Tool = Tool::Ab(Ab {
     keep_alive: true,
     requests: None,
     any_length: false,
 });
 
-const APACHE: Contender = Contender::Peer(Peer::Apache);
-const NGINX: Contender = Contender::Peer(Peer::Nginx);
-const LIGHTTPD: Contender = Contender::Peer(Peer::Lighttpd);
-const H2O: Contender = Contender::Peer(Peer::H2o);
+const APACHE: Subject = Subject::Peer(Peer::Apache);
+const NGINX: Subject = Subject::Peer(Peer::Nginx);
+const LIGHTTPD: Subject = Subject::Peer(Peer::Lighttpd);
+const H2O: Subject = Subject::Peer(Peer::H2o);
 
 const SMALL: Plain = Plain {
     measure: Measure::Cpu,
     tool: CLOSE,
     paths: &[bench_files::SMALL],
     connections: 10,
-    contenders: &[Saker, NGINX, LIGHTTPD, H2O, APACHE, Floor],
+    subjects: &[Saker, NGINX, LIGHTTPD, H2O, APACHE, Floor],
     site: Site::Files,
     says_the_same: true,
 };
 /// Between the numbers of visitors where everybody takes part.
 const SWEEP: Plain = Plain {
-    contenders: &[Saker, NGINX, APACHE, Floor],
+    subjects: &[Saker, NGINX, APACHE, Floor],
     ..SMALL
 };
-const NEAREST: &[Contender] = &[Saker, NGINX, APACHE];
+const NEAREST: &[Subject] = &[Saker, NGINX, APACHE];
 const TLS: Plain = Plain {
     tool: Tool::H1load,
-    contenders: &[Saker, NGINX, LIGHTTPD, H2O, APACHE],
+    subjects: &[Saker, NGINX, LIGHTTPD, H2O, APACHE],
     ..SMALL
 };
 const PHP: Plain = Plain {
     tool: KEEP,
     paths: &[bench_files::HELLO],
-    contenders: &[Saker, NGINX, LIGHTTPD, H2O, APACHE],
+    subjects: &[Saker, NGINX, LIGHTTPD, H2O, APACHE],
     site: Site::Php,
     ..SMALL
 };

@@ -5,11 +5,13 @@
 //! What its author needed besides (films from the middle, hot-linking, rewriting, several backends)
 //! are features with tests, not rows.
 
-use super::{Measure, Plain};
+use super::plain::Plain;
 use crate::{
-    contender::Contender::{self, Saker},
-    load::Ab,
-    rows::{Kind, Row, Site, Tool},
+    conditions::Site,
+    row::{Kind, Row},
+    subject::Subject::{self, Saker},
+    tool::{Ab, Tool},
+    workload::Measure,
 };
 use saker_testkit::{Peer, bench_files};
 
@@ -25,7 +27,7 @@ pub const ROWS: &[Row] = &[
                 any_length: true,
             }),
             paths: &[bench_files::PHPINFO],
-            contenders: &[Saker, NGINX, LIGHTTPD, WORKER, PREFORK],
+            subjects: &[Saker, NGINX, LIGHTTPD, WORKER, PREFORK],
             site: Site::Php,
             says_the_same: false,
             ..PAGE
@@ -47,10 +49,10 @@ pub const ROWS: &[Row] = &[
     ),
 ];
 
-const PREFORK: Contender = Contender::Peer(Peer::ApachePrefork);
-const WORKER: Contender = Contender::Peer(Peer::ApacheWorker);
-const NGINX: Contender = Contender::Peer(Peer::Nginx);
-const LIGHTTPD: Contender = Contender::Peer(Peer::Lighttpd);
+const PREFORK: Subject = Subject::Peer(Peer::ApachePrefork);
+const WORKER: Subject = Subject::Peer(Peer::ApacheWorker);
+const NGINX: Subject = Subject::Peer(Peer::Nginx);
+const LIGHTTPD: Subject = Subject::Peer(Peer::Lighttpd);
 
 const PAGE: Plain = Plain {
     measure: Measure::Cpu,
@@ -61,7 +63,7 @@ const PAGE: Plain = Plain {
     }),
     paths: &[bench_files::MEDIUM],
     connections: 50,
-    contenders: &[Saker, NGINX, LIGHTTPD, WORKER, PREFORK],
+    subjects: &[Saker, NGINX, LIGHTTPD, WORKER, PREFORK],
     site: Site::Files,
     says_the_same: true,
 };

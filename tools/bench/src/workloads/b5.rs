@@ -6,16 +6,17 @@
 //! read afterwards: a line that is damaged or missing refuses the row. With two cores the load
 //! shares them. A server that gives up serving for a while shows in its longest transaction.
 
-use super::{Asked, Measure, Plain, Workload, plain};
+use super::plain::{self, Plain};
 use crate::{
     access_log,
-    contender::{
-        Contender::{self, Saker},
-        Ground,
-    },
-    load::{Ab, Load},
-    rows::{Kind, Row, Site, Tool},
-    stand::Stand,
+    conditions::Site,
+    load::Load,
+    row::{Kind, Row},
+    running_server::RunningServer,
+    subject::Subject::{self, Saker},
+    test_env::TestEnv,
+    tool::{Ab, Tool},
+    workload::{Asked, Measure, Workload},
 };
 use saker_testkit::{Dice, Peer, PeerSite, bench_files};
 use std::{collections::BTreeSet, fs, io, path::PathBuf, sync::LazyLock};
@@ -38,10 +39,10 @@ pub const ROWS: &[Row] = &[
     },
 ];
 
-const NGINX: Contender = Contender::Peer(Peer::Nginx);
-const LIGHTTPD: Contender = Contender::Peer(Peer::Lighttpd);
-const WORKER: Contender = Contender::Peer(Peer::ApacheWorker);
-const PREFORK: Contender = Contender::Peer(Peer::ApachePrefork);
+const NGINX: Subject = Subject::Peer(Peer::Nginx);
+const LIGHTTPD: Subject = Subject::Peer(Peer::Lighttpd);
+const WORKER: Subject = Subject::Peer(Peer::ApacheWorker);
+const PREFORK: Subject = Subject::Peer(Peer::ApachePrefork);
 
 const PAGE: Plain = Plain {
     measure: Measure::Cpu,
@@ -52,7 +53,7 @@ const PAGE: Plain = Plain {
     }),
     paths: &[bench_files::PAGE],
     connections: 25,
-    contenders: &[Saker, NGINX, LIGHTTPD, WORKER, PREFORK],
+    subjects: &[Saker, NGINX, LIGHTTPD, WORKER, PREFORK],
     site: Site::Files,
     says_the_same: true,
 };
@@ -84,7 +85,7 @@ impl Workload for Site400 {
         Measure::Cpu
     }
 
-    fn contenders(&self) -> &'static [Contender] {
+    fn subjects(&self) -> &'static [Subject] {
         // A process per visitor is on two cores what it is on one.
         if self.workers == 1 {
             &[Saker, NGINX, LIGHTTPD, WORKER, PREFORK]
@@ -105,12 +106,12 @@ impl Workload for Site400 {
         if is_quick { QUICK_S } else { LONG_S }
     }
 
-    fn prepare(&self, ground: Ground<'_>) -> Result<(), String> {
-        write(ground).map_err(|error| format!("the site: {error}"))
+    fn prepare(&self, test_env: TestEnv<'_>) -> Result<(), String> {
+        write(test_env).map_err(|error| format!("the site: {error}"))
     }
 
-    fn start(&self, contender: Contender, ground: Ground<'_>) -> Result<Stand, String> {
-        let log = log_of(ground);
+    fn start(&self, subject: Subject, test_env: TestEnv<'_>) -> Result<RunningServer, String> {
+        let log = log_of(test_env);
         // What another server has written is not its.
         match fs::remove_file(&log) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -118,44 +119,52 @@ impl Workload for Site400 {
             }
             _ => {}
         }
-        let core = if self.workers == 1 { ground.core } else { None };
-        contender.start(Ground {
+        let core = if self.workers == 1 {
+            test_env.core
+        } else {
+            None
+        };
+        subject.start(TestEnv {
             site: PeerSite::Logged {
                 log: &log,
                 workers: self.workers,
             },
             core,
-            ..ground
+            ..test_env
         })
     }
 
-    fn answer(&self, stand: &Stand, _ground: Ground<'_>) -> Result<Vec<u8>, String> {
+    fn answer(&self, running: &RunningServer, _ground: TestEnv<'_>) -> Result<Vec<u8>, String> {
         let each: BTreeSet<&str> = drawn().iter().copied().collect();
-        plain::bodies(stand.address(), &each.into_iter().collect::<Vec<_>>(), None)
+        plain::bodies(
+            running.address(),
+            &each.into_iter().collect::<Vec<_>>(),
+            None,
+        )
     }
 
     fn afterwards(
         &self,
-        _contender: Contender,
-        _stand: &Stand,
+        _contender: Subject,
+        _stand: &RunningServer,
         load: &Load,
-        ground: Ground<'_>,
+        test_env: TestEnv<'_>,
     ) -> Result<(), String> {
-        access_log::check(&log_of(ground), load.requests as usize)
+        access_log::check(&log_of(test_env), load.requests as usize)
     }
 }
 
-fn log_of(ground: Ground<'_>) -> PathBuf {
-    ground.work.join("access.log")
+fn log_of(test_env: TestEnv<'_>) -> PathBuf {
+    test_env.work.join("access.log")
 }
 
-fn write(ground: Ground<'_>) -> io::Result<()> {
-    fs::create_dir_all(ground.root.join(FOLDER))?;
+fn write(test_env: TestEnv<'_>) -> io::Result<()> {
+    fs::create_dir_all(test_env.root.join(FOLDER))?;
     let mut dice = Dice::new(SEED);
     for number in 0..FILES {
         let size = LEAST_BYTES * (MOST_BYTES / LEAST_BYTES).powf(dice.share().powf(SKEW));
         fs::write(
-            ground.root.join(name(number)),
+            test_env.root.join(name(number)),
             bench_files::noise(SEED * 1_000 + number as u64, b"", size as usize),
         )?;
     }

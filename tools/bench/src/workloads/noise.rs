@@ -1,10 +1,11 @@
 //! A against A: the same server twice in each round. What they differ by is the machine's noise,
 //! and no smaller difference means anything.
 
-use super::{Asked, Measure, Workload};
 use crate::{
-    contender::Contender,
-    rows::{self, Kind, Row, Tool},
+    row::{Kind, Row},
+    subject::Subject,
+    tool::{CLOSE, Tool},
+    workload::{Asked, Measure, Workload},
 };
 use saker_testkit::bench_files;
 
@@ -27,7 +28,7 @@ const CPU: Noise = Noise {
 };
 const RATE: Noise = Noise {
     measure: Measure::Rate,
-    tool: rows::CLOSE,
+    tool: CLOSE,
 };
 
 #[derive(Debug)]
@@ -41,8 +42,8 @@ impl Workload for Noise {
         self.measure
     }
 
-    fn contenders(&self) -> &'static [Contender] {
-        &[Contender::Saker, Contender::SakerAgain]
+    fn subjects(&self) -> &'static [Subject] {
+        &[Subject::Saker, Subject::SakerAgain]
     }
 
     fn load(&self) -> Asked {

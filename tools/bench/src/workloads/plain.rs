@@ -5,12 +5,14 @@
 //! Out of scope: sites that have to be generated, and several servers in one participant; they are
 //! workloads of their own.
 
-use super::{Asked, Measure, Workload};
 use crate::{
-    contender::{Contender, Ground},
-    rows::{Site, Tool},
-    stand::Stand,
+    conditions::Site,
+    running_server::RunningServer,
+    subject::Subject,
+    test_env::TestEnv,
     tls_client,
+    tool::Tool,
+    workload::{Asked, Measure, Workload},
 };
 use rustls::client::Resumption;
 use saker_testkit::Client;
@@ -26,7 +28,7 @@ pub struct Plain {
     pub tool: Tool,
     pub paths: &'static [&'static str],
     pub connections: usize,
-    pub contenders: &'static [Contender],
+    pub subjects: &'static [Subject],
     pub site: Site,
     /// `false`: what it says differs by nature (phpinfo), and only that it says something like it
     /// is looked at.
@@ -38,8 +40,8 @@ impl Workload for Plain {
         self.measure
     }
 
-    fn contenders(&self) -> &'static [Contender] {
-        self.contenders
+    fn subjects(&self) -> &'static [Subject] {
+        self.subjects
     }
 
     fn load(&self) -> Asked {
@@ -58,12 +60,12 @@ impl Workload for Plain {
         self.site == Site::Files
     }
 
-    fn answer(&self, stand: &Stand, ground: Ground<'_>) -> Result<Vec<u8>, String> {
-        let chain = ground
+    fn answer(&self, running: &RunningServer, test_env: TestEnv<'_>) -> Result<Vec<u8>, String> {
+        let chain = test_env
             .tls
             .filter(|_| self.tool.is_over_tls())
             .map(|tls| tls.chain);
-        let said = bodies(stand.address(), self.paths, chain)?;
+        let said = bodies(running.address(), self.paths, chain)?;
         Ok(if self.says_the_same {
             said
         } else {

@@ -150,7 +150,8 @@ mod tests {
     use super::*;
     use crate::{
         behind::{Behind, Sessions},
-        rows::{self, Row},
+        row::Row,
+        rows,
     };
     use saker_testkit::{TempDir, require};
     use std::{path::PathBuf, process::Command};

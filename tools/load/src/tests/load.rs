@@ -3,35 +3,35 @@
 
 use super::server::{CUT, HELLO, NOT_FOUND, Server};
 use saker_load::{
+    counts::LoadCounts,
     load,
     plan::{End, Plan, Tickets},
-    tally::Tally,
 };
 use std::{net::UdpSocket, sync::atomic::Ordering, time::Duration};
 
-fn passed(tally: &Tally, requests: u64) {
+fn passed(counts: &LoadCounts, requests: u64) {
     assert!(
-        tally.errors.is_empty() && tally.requests() == requests,
-        "{tally}"
+        counts.errors.is_empty() && counts.requests() == requests,
+        "{counts}"
     );
-    assert_eq!(tally.bytes_received, requests * 5);
-    assert!(tally.latencies.longest() > Duration::ZERO);
+    assert_eq!(counts.bytes_received, requests * 5);
+    assert!(counts.latencies.longest() > Duration::ZERO);
 }
 
 #[test]
 fn every_request_is_made_once_and_timed() {
     let server = Server::start(HELLO);
-    let tally = load(&Plan {
+    let counts = load(&Plan {
         connections: 5,
         streams: 4,
         end: End::Requests(203),
         ..server.plan()
     })
     .expect("ran");
-    passed(&tally, 203);
+    passed(&counts, 203);
     assert_eq!(
         (
-            tally.handshakes,
+            counts.handshakes,
             server.seen.requests.load(Ordering::Relaxed)
         ),
         (5, 203)
@@ -48,28 +48,28 @@ fn connections_end_after_so_many_requests_and_others_follow() {
         end: End::Requests(40),
         ..server.plan()
     };
-    let tally = load(&plan).expect("ran");
-    passed(&tally, 40);
+    let counts = load(&plan).expect("ran");
+    passed(&counts, 40);
     // The last ones share what is left.
-    assert!((8..=10).contains(&tally.handshakes), "{tally}");
+    assert!((8..=10).contains(&counts.handshakes), "{counts}");
     assert_eq!(
         server.seen.connections.load(Ordering::Relaxed) as u64,
-        tally.handshakes
+        counts.handshakes
     );
 }
 
 #[test]
 fn content_goes_up() {
     let server = Server::start(HELLO);
-    let tally = load(&Plan {
+    let counts = load(&Plan {
         streams: 2,
         upload_bytes: Some(300_000),
         end: End::Requests(6),
         ..server.plan()
     })
     .expect("ran");
-    passed(&tally, 6);
-    assert_eq!(tally.bytes_sent, 1_800_000);
+    passed(&counts, 6);
+    assert_eq!(counts.bytes_sent, 1_800_000);
     let seen = server.seen.bytes.load(Ordering::Relaxed);
     assert!((1_800_000..1_801_000).contains(&seen), "{seen}");
 }
@@ -101,14 +101,14 @@ fn tickets_are_used_for_early_data() {
 #[test]
 fn a_visitor_thinks_between_requests() {
     let server = Server::start(HELLO);
-    let tally = load(&Plan {
+    let counts = load(&Plan {
         think: Duration::from_millis(50),
         end: End::Requests(5),
         ..server.plan()
     })
     .expect("ran");
-    passed(&tally, 5);
-    assert!(tally.time >= Duration::from_millis(200), "{tally}");
+    passed(&counts, 5);
+    assert!(counts.time >= Duration::from_millis(200), "{counts}");
 }
 
 #[test]
@@ -118,22 +118,22 @@ fn a_time_can_be_set_instead_of_a_number() {
         warm_up: Duration::from_millis(100),
         counted: Duration::from_millis(300),
     };
-    let tally = load(&Plan {
+    let counts = load(&Plan {
         streams: 2,
         end,
         ..server.plan()
     })
     .expect("ran");
     assert!(
-        tally.errors.is_empty() && tally.requests() > 0 && tally.handshakes == 0,
-        "{tally}"
+        counts.errors.is_empty() && counts.requests() > 0 && counts.handshakes == 0,
+        "{counts}"
     );
     assert!(
-        tally.time >= Duration::from_millis(300) && tally.time < Duration::from_secs(3),
-        "{tally}"
+        counts.time >= Duration::from_millis(300) && counts.time < Duration::from_secs(3),
+        "{counts}"
     );
     let in_all = server.seen.requests.load(Ordering::Relaxed) as u64;
-    assert!(in_all > tally.requests(), "the warm-up is not counted");
+    assert!(in_all > counts.requests(), "the warm-up is not counted");
 }
 
 #[test]
@@ -164,15 +164,15 @@ fn what_goes_wrong_is_an_error_with_its_name() {
         (b"", "the stream ended without a response"),
     ] {
         let server = Server::start(answer);
-        let tally = load(&Plan {
+        let counts = load(&Plan {
             end: End::Requests(3),
             ..server.plan()
         })
         .expect("ran");
         assert_eq!(
-            (tally.requests(), tally.errors.get(name)),
+            (counts.requests(), counts.errors.get(name)),
             (0, Some(&3)),
-            "{tally}"
+            "{counts}"
         );
     }
 }
@@ -182,11 +182,15 @@ fn nobody_there_is_an_error_after_a_while() {
     let server = Server::start(HELLO);
     let silent = UdpSocket::bind("127.0.0.1:0").expect("bound");
     let address = silent.local_addr().expect("bound");
-    let tally = load(&Plan {
+    let counts = load(&Plan {
         address,
         patience: Duration::from_millis(200),
         ..server.plan()
     })
     .expect("ran");
-    assert_eq!((tally.requests(), tally.errors_in_all()), (0, 1), "{tally}");
+    assert_eq!(
+        (counts.requests(), counts.errors_in_all()),
+        (0, 1),
+        "{counts}"
+    );
 }

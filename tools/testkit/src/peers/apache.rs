@@ -4,7 +4,7 @@
 //! both get as many as a row has visitors, as far as their experts would go. Absent on purpose: the
 //! distribution's defaults.
 
-use super::{KEPT, PeerSetting, PeerSite, PeerTls};
+use super::setting::{KEPT, PeerSetting, PeerSite, PeerTls};
 use std::{fs, path::Path};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

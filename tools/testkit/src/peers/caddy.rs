@@ -1,7 +1,7 @@
 //! Caddy, which among the peers is the one with HTTP/3: with a certificate it speaks that beside
 //! HTTP/2 on the same port.
 
-use super::{PeerSetting, PeerTls};
+use super::setting::{PeerSetting, PeerTls};
 
 /// Nothing is fetched, asked for, written or logged. It compresses nothing unless told to.
 pub fn configuration(

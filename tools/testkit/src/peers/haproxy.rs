@@ -1,6 +1,6 @@
 //! HAProxy, for rows with a server behind: it serves no files.
 
-use super::{KEPT, PeerSetting, PeerSite, PeerTls};
+use super::setting::{KEPT, PeerSetting, PeerSite, PeerTls};
 use std::{fs, io};
 
 /// Empty where the site is none of its own.

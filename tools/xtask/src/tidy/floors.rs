@@ -27,6 +27,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-rewrite", 3),
     ("saker-esi", 3),
     ("saker-media", 2),
+    ("saker-trace-context", 4),
     ("saker-ssi", 3),
     ("saker-tls", 3),
     ("saker-quic", 3),

@@ -10,7 +10,7 @@ pub mod front;
 pub mod site;
 
 use saker_acme::{Challenges, Event, Handle, Manager, Plan};
-use saker_testkit::Pebble;
+use saker_testkit::{PATIENCE, Pebble};
 use site::Site;
 use std::{
     fmt::Write as _,
@@ -18,7 +18,7 @@ use std::{
     ops::{Deref, DerefMut},
     path::PathBuf,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::{sync::mpsc, task::JoinHandle};
 
@@ -79,6 +79,15 @@ impl Authority {
                 .unwrap_or_else(|problems| panic!("{problems}"))
                 .model,
         )
+    }
+}
+
+/// Waits until a condition holds, and lets other tasks run meanwhile.
+pub async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < PATIENCE, "{what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 

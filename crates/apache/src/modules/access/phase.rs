@@ -14,9 +14,8 @@ use saker_apache_model::host::Host;
 use saker_auth::{Access, AuthContext, AuthRequest, RecordFiles};
 use saker_files::Watcher;
 use saker_http::Status;
-use saker_pipeline::{Exchange, Response};
+use saker_pipeline::{Exchange, OutcomeLine, Response};
 use saker_telemetry::{
-    error_log,
     httpd_message::{self, HttpdMessage},
     message,
 };
@@ -66,11 +65,10 @@ pub fn access(
 fn decide(request: &mut AccessRequest<'_>, records: &mut RecordFiles) -> Access {
     let (local, watcher) = (request.local, request.watcher);
     if let Some(origin) = &local.denied {
-        error_log::log_about(
-            &message::ACCESS_RULE_NOT_HONOURED,
-            request.exchange,
-            format_args!("{origin}"),
-        );
+        let text = origin.to_string().into();
+        request
+            .exchange
+            .log_outcome(OutcomeLine::Saker(&message::ACCESS_RULE_NOT_HONOURED, text));
         return Access::refused(Status::FORBIDDEN);
     }
     if !local.allowmethods.allow(request.method()) {
@@ -117,6 +115,9 @@ fn verdict(exchange: &mut Exchange, outcome: Access, trace_enabled: bool) -> Ver
     exchange.trace("access", None, || {
         format!("rules about access answer {}", status.0)
     });
+    if challenge.is_none() {
+        exchange.keep_answer();
+    }
     let mut response = Response::new(status);
     if status == Status::METHOD_NOT_ALLOWED {
         // Apache lists no other method here.

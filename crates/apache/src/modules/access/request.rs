@@ -4,13 +4,13 @@
 
 use crate::{
     dbd::Question,
-    facts::RequestFacts,
+    facts::{RequestFacts, trace_dependencies},
     modules::ssl::fake_basic_auth,
     state::{State, state},
 };
 use saker_ap_expr::{
-    Dependencies, Dependency, Evaluation, EvaluationError, Expression, Facts, Predicate,
-    RequestPart, RequestTest, StringExpression, Subnet,
+    Dependencies, Dependency, DependencyMark, Evaluation, EvaluationError, Expression, Facts,
+    Predicate, RequestPart, RequestTest, StringExpression, Subnet,
 };
 use saker_apache_model::{dir_config::DirConfig, host::Host};
 use saker_auth::{AuthRequest, QueryOutcome};
@@ -18,8 +18,8 @@ use saker_config::model::Origin;
 use saker_files::{ChangeToken, Watcher};
 use saker_http::Status;
 use saker_net::blocking::Answer;
-use saker_pipeline::Exchange;
-use saker_telemetry::{error_log, httpd_message::HttpdMessage, message};
+use saker_pipeline::{Exchange, OutcomeLine};
+use saker_telemetry::{httpd_message::HttpdMessage, message};
 use saker_tls::ClientVerification;
 use std::{fmt, net::IpAddr};
 
@@ -31,6 +31,8 @@ pub struct AccessRequest<'e> {
     pub local: &'e DirConfig,
     pub watcher: &'e Watcher,
     dependencies: Dependencies,
+    /// Dependencies up to here have been traced.
+    traced: DependencyMark,
     stamps: Vec<ChangeToken>,
 }
 
@@ -49,6 +51,7 @@ impl<'e> AccessRequest<'e> {
             local,
             watcher,
             dependencies: Dependencies::new(),
+            traced: DependencyMark::default(),
             stamps: Vec::new(),
         }
     }
@@ -184,14 +187,22 @@ impl AuthRequest for AccessRequest<'_> {
     }
 
     fn log(&self, facts: fmt::Arguments<'_>) {
-        error_log::log_about(&message::ACCESS_REFUSED, self.exchange, facts);
+        let text = facts.to_string().into();
+        self.exchange
+            .log_outcome(OutcomeLine::Saker(&message::ACCESS_REFUSED, text));
     }
 
     fn log_httpd(&self, message: &'static HttpdMessage, text: fmt::Arguments<'_>) {
-        error_log::log_httpd(message, None, self.exchange, text);
+        self.exchange
+            .log_outcome(OutcomeLine::Httpd(message, text.to_string().into()));
     }
 
     fn trace(&mut self, origin: Option<&Origin>, text: &dyn Fn() -> String) {
         self.exchange.trace("access", origin, text);
+        if origin.is_some() {
+            let (kinds, tests) = self.dependencies.since(self.traced);
+            trace_dependencies(self.exchange, origin, &kinds, tests);
+            self.traced = self.dependencies.mark();
+        }
     }
 }

@@ -12,7 +12,7 @@ use saker_pipeline::{
     Body, BodyError, CallNames, Chunk, Client, Exchange, Forwarder, Handled, NoBody, ProxyOptions,
     RequestBody, Response, UpstreamRequest, UpstreamTarget,
 };
-use saker_testkit::TempDir;
+use saker_testkit::{PATIENCE, TempDir};
 use std::{
     cell::RefCell,
     future::{Future, poll_fn},
@@ -27,7 +27,7 @@ use std::{
     },
     task::{Context, Poll},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Runs a test's steps with a gateway whose time limits are looked at every few milliseconds.
@@ -111,6 +111,20 @@ pub fn read_request(stream: &mut UnixStream) -> Option<Vec<u8>> {
             Ok(0) | Err(_) => return None,
             Ok(count) => bytes.extend_from_slice(&piece[..count]),
         }
+    }
+}
+
+/// Says nothing more until the other side closes.
+pub fn hold(stream: &mut UnixStream) {
+    while stream.read(&mut [0; 4096]).is_ok_and(|count| count > 0) {}
+}
+
+/// Waits until a condition holds, and lets other tasks run meanwhile.
+pub async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < PATIENCE, "{what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 

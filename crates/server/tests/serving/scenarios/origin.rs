@@ -1,4 +1,4 @@
-//! The server behind in a scenario: fixed responses by path, over a Unix socket.
+//! The server behind in a scenario: fixed responses by path, over a Unix socket and a port.
 //!
 //! Called by: the runner of scenarios. Caveat: `{method}`, `{target}`, `{body}`, and `{NAME}` of a
 //! request field in a body are replaced; an unknown path is 404. Out of scope: faults, which the
@@ -8,7 +8,8 @@ use super::file::Reply;
 use std::{
     collections::BTreeMap,
     io::{Read, Write},
-    os::unix::net::{UnixListener, UnixStream},
+    net::TcpListener,
+    os::unix::net::UnixListener,
     path::Path,
     sync::{Arc, Mutex},
     thread,
@@ -17,24 +18,38 @@ use std::{
 #[derive(Default)]
 pub struct Origin {
     asked: Arc<Mutex<Vec<String>>>,
+    /// The port, if there is anything to answer.
+    pub port: u16,
 }
 
 impl Origin {
     /// Listens on `origin.sock`, if there is anything to answer.
     pub fn listen(dir: &Path, replies: &BTreeMap<String, Reply>) -> Origin {
-        let origin = Origin::default();
+        let mut origin = Origin::default();
         if replies.is_empty() {
             return origin;
         }
+        let replies = Arc::new(replies.clone());
         let listener = UnixListener::bind(dir.join("origin.sock")).unwrap();
-        let (asked, replies) = (Arc::clone(&origin.asked), Arc::new(replies.clone()));
+        origin.answer(move || Some(listener.accept().ok()?.0), &replies);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        origin.port = listener.local_addr().unwrap().port();
+        origin.answer(move || Some(listener.accept().ok()?.0), &replies);
+        origin
+    }
+
+    fn answer<S: Read + Write + Send + 'static>(
+        &self,
+        accept: impl Fn() -> Option<S> + Send + 'static,
+        replies: &Arc<BTreeMap<String, Reply>>,
+    ) {
+        let (asked, replies) = (Arc::clone(&self.asked), Arc::clone(replies));
         thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
+            while let Some(mut stream) = accept() {
                 let (asked, replies) = (Arc::clone(&asked), Arc::clone(&replies));
-                thread::spawn(move || while serve(&stream, &asked, &replies).is_some() {});
+                thread::spawn(move || while serve(&mut stream, &asked, &replies).is_some() {});
             }
         });
-        origin
     }
 
     /// Requests for a target so far.
@@ -45,7 +60,7 @@ impl Origin {
 }
 
 fn serve(
-    mut stream: &UnixStream,
+    stream: &mut (impl Read + Write),
     asked: &Mutex<Vec<String>>,
     replies: &BTreeMap<String, Reply>,
 ) -> Option<()> {

@@ -1,4 +1,5 @@
 use super::*;
+use saker_testkit::wait_until;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
@@ -187,7 +188,7 @@ fn reopening_under_load_loses_nothing() {
             std::fs::rename(&path, &old).expect("rename");
             rotated.push(old);
             file.reopen().expect("reopen");
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::yield_now();
         }
         assert_eq!(writer.join().expect("writer"), 80_000);
     });
@@ -254,7 +255,9 @@ fn a_program_gets_the_lines() {
     buffer.append(|out| out.extend(b"two\n"));
     drop(buffer);
     drop(file);
-    wait_until(|| std::fs::read_to_string(&path).is_ok_and(|text| text == "one\ntwo\n"));
+    wait_until("the lines", || {
+        std::fs::read_to_string(&path).is_ok_and(|text| text == "one\ntwo\n")
+    });
 }
 
 #[test]
@@ -278,12 +281,4 @@ fn a_stuck_program_drops_lines_and_blocks_nobody() {
         sum.written + sum.dropped,
         (2 * QUEUED_BYTES_MAX / 16) as u64
     );
-}
-
-fn wait_until(condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while !condition() {
-        assert!(Instant::now() < deadline, "waited in vain");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }

@@ -32,11 +32,11 @@ pub const CUT: &[u8] = b"\x01\x06\x00\x00\xd9\x54\x015\x00\x05hel";
 pub struct Server {
     pub address: SocketAddr,
     pub chain: PathBuf,
-    pub seen: Arc<Seen>,
+    pub seen: Arc<SeenRequests>,
 }
 
 #[derive(Default)]
-pub struct Seen {
+pub struct SeenRequests {
     /// Bytes of requests, heads and frames included.
     pub bytes: AtomicU64,
     pub requests: AtomicUsize,
@@ -54,7 +54,10 @@ impl Server {
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
         let config = tls(made.cert.der().clone(), key);
         let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
-        let (address, seen) = (socket.local_addr().expect("bound"), Arc::<Seen>::default());
+        let (address, seen) = (
+            socket.local_addr().expect("bound"),
+            Arc::<SeenRequests>::default(),
+        );
         let mut serving = Serving {
             socket,
             endpoint: Endpoint::new(
@@ -122,7 +125,7 @@ struct Serving {
     endpoint: Endpoint,
     connections: HashMap<ConnectionHandle, Connection>,
     answer: &'static [u8],
-    seen: Arc<Seen>,
+    seen: Arc<SeenRequests>,
 }
 
 impl Serving {
@@ -203,7 +206,12 @@ impl Serving {
 }
 
 /// Reads what has come, and answers at the end.
-fn answer(connection: &mut Connection, stream: StreamId, answer: &'static [u8], seen: &Seen) {
+fn answer(
+    connection: &mut Connection,
+    stream: StreamId,
+    answer: &'static [u8],
+    seen: &SeenRequests,
+) {
     let mut incoming = connection.recv_stream(stream);
     let Ok(mut chunks) = incoming.read(true) else {
         return;

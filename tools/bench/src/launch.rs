@@ -1,146 +1,100 @@
-//! Who is measured, and how each is started.
+//! Starts subjects: their commands and configuration files.
+//!
+//! Called by: the runner, the workloads, and `paced`.
+//! Caveat: each is configured as its documentation recommends for the row's site, with one worker
+//! and without logs, unless the row is about them.
+//! Out of scope: the peers' own configuration (testkit).
 
 use crate::{
-    behind::SessionStore,
-    load::pinning,
-    outside::Outside,
-    rows::{Congestion, Feature},
-    stand::Stand,
+    conditions::{Congestion, Feature},
+    pinning::pinning,
+    running_server::RunningServer,
+    subject::Subject,
+    test_env::TestEnv,
 };
 use saker_testkit::{
-    KEPT, Peer, PeerSetting, PeerSite, PeerTls, SESSION_COOKIE, ServerProcess, free_port,
+    KEPT, PeerSetting, PeerSite, PeerTls, SESSION_COOKIE, ServerProcess, free_port,
 };
-use std::{
-    env, fmt, fs, io,
-    net::{Ipv4Addr, SocketAddr},
-    path::Path,
-    process::Command,
-};
+use std::{env, fs, io, net::SocketAddr, path::Path, process::Command};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Contender {
-    /// As `saker serve` runs, without a log.
-    Saker,
-    /// The same, asked over HTTP/2 where the row is about HTTP/3.
-    SakerHttp2,
-    /// The same as [`Saker`](Contender::Saker), to see what the machine's noise is.
-    SakerAgain,
-    /// From a configuration file that is the same but for the feature.
-    SakerWithout(Feature),
-    SakerWith(Feature),
-    Peer(Peer),
-    /// One that the user brings.
-    Outside(Outside),
-    Floor,
-}
-
-/// Settings shared by all participants of a run.
-#[derive(Clone, Copy, Debug)]
-pub struct Ground<'a> {
-    pub saker: &'a Path,
-    /// The files.
-    pub root: &'a Path,
-    pub host: Ipv4Addr,
-    pub work: &'a Path,
-    /// For the rows over TLS.
-    pub tls: Option<PeerTls<'a>>,
-    pub core: Option<usize>,
-    pub site: PeerSite<'a>,
-    /// Session store behind PHP.
-    pub sessions: SessionStore<'a>,
-    /// Congestion control of HTTP/3.
-    pub congestion: Congestion,
-}
-
-impl Contender {
-    pub fn is_saker(self) -> bool {
-        matches!(
-            self,
-            Contender::Saker
-                | Contender::SakerAgain
-                | Contender::SakerHttp2
-                | Contender::SakerWith(_)
-                | Contender::SakerWithout(_)
-        )
-    }
-
-    pub fn start(self, ground: Ground<'_>) -> Result<Stand, String> {
+impl Subject {
+    pub fn start(self, test_env: TestEnv<'_>) -> Result<RunningServer, String> {
         let port = free_port().map_err(|error| error.to_string())?;
-        let (mut command, address) = self.pinned_command(ground, port)?;
+        let (mut command, address) = self.pinned_command(test_env, port)?;
         ServerProcess::start(&mut command, address)
-            .map(Stand::alone)
+            .map(RunningServer::alone)
             .map_err(|error| format!("{self}: {error}"))
     }
 
     /// Returns the command that starts it on its core, and the address where it will listen.
     pub fn pinned_command(
         self,
-        ground: Ground<'_>,
+        test_env: TestEnv<'_>,
         port: u16,
     ) -> Result<(Command, SocketAddr), String> {
         let command = self
-            .command(ground, port)
+            .command(test_env, port)
             .map_err(|error| format!("{self}: {error}"))?;
         Ok((
-            pinned(&command, ground.core)?,
-            SocketAddr::from((ground.host, port)),
+            pinned(&command, test_env.core)?,
+            SocketAddr::from((test_env.host, port)),
         ))
     }
 
-    fn command(self, ground: Ground<'_>, port: u16) -> io::Result<Command> {
-        let mut command = Command::new(ground.saker);
+    fn command(self, test_env: TestEnv<'_>, port: u16) -> io::Result<Command> {
+        let mut command = Command::new(test_env.saker);
         match self {
-            Contender::Saker | Contender::SakerAgain if !matches!(ground.site, PeerSite::Files) => {
-                by_configuration(&mut command, ground, port)?;
+            Subject::Saker | Subject::SakerAgain if !matches!(test_env.site, PeerSite::Files) => {
+                by_configuration(&mut command, test_env, port)?;
             }
-            Contender::Saker | Contender::SakerHttp2 if ground.congestion != Congestion::Usual => {
-                let file = ground.work.join("saker.toml");
-                fs::write(&file, with_congestion(ground, port))?;
+            Subject::Saker | Subject::SakerHttp2 if test_env.congestion != Congestion::Usual => {
+                let file = test_env.work.join("saker.toml");
+                fs::write(&file, with_congestion(test_env, port))?;
                 command.arg("run").arg("-c").arg(file);
             }
-            Contender::Saker | Contender::SakerAgain | Contender::SakerHttp2 => {
-                let address = format!("{}:{port}", ground.host);
-                command.arg("serve").arg(ground.root).args([
-                    if ground.tls.is_some() {
+            Subject::Saker | Subject::SakerAgain | Subject::SakerHttp2 => {
+                let address = format!("{}:{port}", test_env.host);
+                command.arg("serve").arg(test_env.root).args([
+                    if test_env.tls.is_some() {
                         "--https"
                     } else {
                         "--http"
                     },
                     &address,
                 ]);
-                if let Some(PeerTls { chain, key }) = ground.tls {
+                if let Some(PeerTls { chain, key }) = test_env.tls {
                     command.arg("--cert").arg(chain).arg("--key").arg(key);
                 }
                 command.args(["--workers", "1", "--access-log", "off"]);
-                command.arg("--state-dir").arg(ground.work.join("state"));
+                command.arg("--state-dir").arg(test_env.work.join("state"));
             }
-            Contender::SakerWithout(Feature::Htaccess | Feature::RewriteRules) => {
+            Subject::SakerWithout(Feature::Htaccess | Feature::RewriteRules) => {
                 command
                     .arg("run")
                     .args(["--workers", "1", "--apache"])
-                    .arg(apache_file(ground, port, "None")?);
+                    .arg(apache_file(test_env, port, "None")?);
             }
-            Contender::SakerWith(Feature::Htaccess | Feature::RewriteRules) => {
+            Subject::SakerWith(Feature::Htaccess | Feature::RewriteRules) => {
                 command
                     .arg("run")
                     .args(["--workers", "1", "--apache"])
-                    .arg(apache_file(ground, port, "All")?);
+                    .arg(apache_file(test_env, port, "All")?);
             }
-            Contender::SakerWithout(_) => {
+            Subject::SakerWithout(_) => {
                 command
                     .arg("run")
                     .arg("-c")
-                    .arg(configure(ground, port, None)?);
+                    .arg(configure(test_env, port, None)?);
             }
-            Contender::SakerWith(feature) => {
+            Subject::SakerWith(feature) => {
                 command
                     .arg("run")
                     .arg("-c")
-                    .arg(configure(ground, port, Some(feature))?);
+                    .arg(configure(test_env, port, Some(feature))?);
             }
-            Contender::Peer(peer) => return peer.command(setting(ground, port)),
-            Contender::Outside(outside) => return outside.command(setting(ground, port)),
-            Contender::Floor => {
+            Subject::Peer(peer) => return peer.command(setting(test_env, port)),
+            Subject::Outside(outside) => return outside.command(setting(test_env, port)),
+            Subject::Floor => {
                 command = Command::new(env::current_exe()?);
                 command.args(["floor", "--port", &port.to_string()]);
             }
@@ -150,14 +104,14 @@ impl Contender {
 }
 
 fn setting(
-    Ground {
+    TestEnv {
         root,
         host,
         work,
         tls,
         site,
         ..
-    }: Ground<'_>,
+    }: TestEnv<'_>,
     port: u16,
 ) -> PeerSetting<'_> {
     PeerSetting {
@@ -170,40 +124,22 @@ fn setting(
     }
 }
 
-impl fmt::Display for Contender {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Contender::Saker => f.write_str("saker"),
-            Contender::SakerAgain => f.write_str("saker again"),
-            Contender::SakerHttp2 => f.write_str("saker, HTTP/2"),
-            Contender::SakerWithout(feature) => write!(f, "saker, {feature} off"),
-            Contender::SakerWith(feature) => write!(f, "saker, {feature} on"),
-            Contender::Peer(peer) => peer.fmt(f),
-            Contender::Outside(outside) => outside.fmt(f),
-            Contender::Floor => f.write_str("bare tokio loop"),
-        }
-    }
-}
-
-impl fmt::Display for Feature {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Feature::AccessLog => "access log",
-            Feature::Throttle => "throttle",
-            Feature::Htaccess => ".htaccess",
-            Feature::RewriteRules => "rewrite rules",
-        })
-    }
-}
-
-fn configure(ground: Ground<'_>, port: u16, on: Option<Feature>) -> io::Result<std::path::PathBuf> {
-    let file = ground.work.join("saker.toml");
-    fs::write(&file, configuration(ground, port, on))?;
+fn configure(
+    test_env: TestEnv<'_>,
+    port: u16,
+    on: Option<Feature>,
+) -> io::Result<std::path::PathBuf> {
+    let file = test_env.work.join("saker.toml");
+    fs::write(&file, configuration(test_env, port, on))?;
     Ok(file)
 }
 
-fn configuration(ground: Ground<'_>, port: u16, on: Option<Feature>) -> String {
-    let (root, work, host) = (ground.root.display(), ground.work.display(), ground.host);
+fn configuration(test_env: TestEnv<'_>, port: u16, on: Option<Feature>) -> String {
+    let (root, work, host) = (
+        test_env.root.display(),
+        test_env.work.display(),
+        test_env.host,
+    );
     let feature = match on {
         None | Some(Feature::Htaccess | Feature::RewriteRules) => String::new(),
         Some(Feature::AccessLog) => format!("access_log = \"{work}/access.log\"\n"),
@@ -219,16 +155,16 @@ fn configuration(ground: Ground<'_>, port: u16, on: Option<Feature>) -> String {
     )
 }
 
-fn paced(ground: Ground<'_>, port: u16, bytes_per_s: u64) -> String {
+fn paced(test_env: TestEnv<'_>, port: u16, bytes_per_s: u64) -> String {
     format!(
         "{}[site.throttle]\nout_per_connection = \"{bytes_per_s}B/s\"\n",
-        configuration(ground, port, None)
+        configuration(test_env, port, None)
     )
 }
 
 /// Over TLS, with another congestion control.
-fn with_congestion(ground: Ground<'_>, port: u16) -> String {
-    let name = if ground.congestion == Congestion::Bbr {
+fn with_congestion(test_env: TestEnv<'_>, port: u16) -> String {
+    let name = if test_env.congestion == Congestion::Bbr {
         "bbr"
     } else {
         "newreno"
@@ -243,31 +179,31 @@ fn with_congestion(ground: Ground<'_>, port: u16) -> String {
     format!(
         "[server]\nworkers = 1\nstate_dir = \"{}/state\"\n\n[[listener]]\naddress = \"{}:{port}\"\ntls = true\nhttp3_congestion = \"{name}\"\n\n\
          [[site]]\nnames = [\"*\"]\nroot = \"{}\"\n[site.tls]\n{}",
-        ground.work.display(),
-        ground.host,
-        ground.root.display(),
-        ground.tls.map(files).unwrap_or_default()
+        test_env.work.display(),
+        test_env.host,
+        test_env.root.display(),
+        test_env.tls.map(files).unwrap_or_default()
     )
 }
 
 /// Sites that need more than a folder.
-fn by_configuration(command: &mut Command, ground: Ground<'_>, port: u16) -> io::Result<()> {
-    let (path, server) = match ground.site {
+fn by_configuration(command: &mut Command, test_env: TestEnv<'_>, port: u16) -> io::Result<()> {
+    let (path, server) = match test_env.site {
         PeerSite::Paced { bytes_per_s } => {
-            let file = ground.work.join("saker.toml");
-            fs::write(&file, paced(ground, port, bytes_per_s))?;
+            let file = test_env.work.join("saker.toml");
+            fs::write(&file, paced(test_env, port, bytes_per_s))?;
             command.arg("run").arg("-c").arg(file);
             return Ok(());
         }
         PeerSite::Logged { log, workers } => {
             command
                 .arg("serve")
-                .arg(ground.root)
-                .args(["--http", &format!("{}:{port}", ground.host)]);
+                .arg(test_env.root)
+                .args(["--http", &format!("{}:{port}", test_env.host)]);
             command
                 .args(["--workers", &workers.to_string(), "--access-log"])
                 .arg(log);
-            command.arg("--state-dir").arg(ground.work.join("state"));
+            command.arg("--state-dir").arg(test_env.work.join("state"));
             return Ok(());
         }
         PeerSite::Php { socket } | PeerSite::Store { socket } => {
@@ -281,12 +217,12 @@ fn by_configuration(command: &mut Command, ground: Ground<'_>, port: u16) -> io:
             command
                 .arg("run")
                 .args(["--workers", "1", "--apache"])
-                .arg(apache_file(ground, port, "All")?);
+                .arg(apache_file(test_env, port, "All")?);
             return Ok(());
         }
     };
-    let file = ground.work.join("saker.toml");
-    let cache = match ground.site {
+    let file = test_env.work.join("saker.toml");
+    let cache = match test_env.site {
         PeerSite::Cached { .. } | PeerSite::Shop { .. } => {
             "[site.cache]\nforce_ttl = \"1h\"\n".to_owned()
         }
@@ -297,21 +233,29 @@ fn by_configuration(command: &mut Command, ground: Ground<'_>, port: u16) -> io:
     };
     let text = format!(
         "{}\n{cache}\n[[site.route]]\npath = \"{path}\"\nproxy = \"behind\"\n\n[[upstream]]\nname = \"behind\"\nservers = [\"{server}\"]\nkeep = {KEPT}\n",
-        configuration(ground, port, None)
+        configuration(test_env, port, None)
     );
     fs::write(&file, text)?;
     command.arg("run").arg("-c").arg(file);
     Ok(())
 }
 
-fn apache_file(ground: Ground<'_>, port: u16, overrides: &str) -> io::Result<std::path::PathBuf> {
-    let (root, work, host) = (ground.root.display(), ground.work.display(), ground.host);
+fn apache_file(
+    test_env: TestEnv<'_>,
+    port: u16,
+    overrides: &str,
+) -> io::Result<std::path::PathBuf> {
+    let (root, work, host) = (
+        test_env.root.display(),
+        test_env.work.display(),
+        test_env.host,
+    );
     let modules = ["mpm_event", "authz_core", "mime", "dir", "rewrite"];
     let modules: String = modules
         .iter()
         .map(|name| format!("LoadModule {name}_module modules/mod_{name}.so\n"))
         .collect();
-    let file = ground.work.join("saker-httpd.conf");
+    let file = test_env.work.join("saker-httpd.conf");
     let text = format!(
         "ServerRoot {work}\n{modules}ServerName localhost\nListen {host}:{port}\nErrorLog {work}/saker-error.log\nPidFile {work}/saker.pid\n\
          MaxKeepAliveRequests 0\nDocumentRoot {root}\n<Directory {root}>\n    AllowOverride {overrides}\n    Require all granted\n    \
@@ -342,10 +286,12 @@ fn pinned(command: &Command, core: Option<usize>) -> Result<Command, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::behind::SessionStore;
+    use std::net::Ipv4Addr;
 
     #[test]
     fn on_and_off_differ_by_the_feature_alone() {
-        let ground = Ground {
+        let test_env = TestEnv {
             saker: Path::new("/s"),
             root: Path::new("/r"),
             host: Ipv4Addr::LOCALHOST,
@@ -356,9 +302,9 @@ mod tests {
             sessions: SessionStore::Files,
             congestion: Congestion::Usual,
         };
-        let off = configuration(ground, 80, None);
+        let off = configuration(test_env, 80, None);
         for feature in [Feature::AccessLog, Feature::Throttle] {
-            let on = configuration(ground, 80, Some(feature));
+            let on = configuration(test_env, 80, Some(feature));
             assert!(on.starts_with(&off) && on.len() > off.len(), "{on}");
         }
     }

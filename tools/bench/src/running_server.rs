@@ -8,9 +8,9 @@
 //! (`behind.rs`).
 
 use crate::{
-    contender::Ground,
     sheets::{self, Sheet},
-    stage::Visit,
+    stage::RemoteServer,
+    test_env::TestEnv,
 };
 use saker_testkit::{Memory, ProcessTree, ServerProcess};
 use std::{net::SocketAddr, time::Duration};
@@ -18,7 +18,7 @@ use std::{net::SocketAddr, time::Duration};
 const ELSEWHERE: &str = "the server is on another machine";
 
 #[derive(Debug)]
-pub struct Stand {
+pub struct RunningServer {
     place: Place,
 }
 
@@ -28,24 +28,24 @@ enum Place {
         front: ServerProcess,
         others: Vec<ServerProcess>,
     },
-    There(Visit),
+    There(RemoteServer),
 }
 
-impl Stand {
-    pub fn alone(front: ServerProcess) -> Stand {
-        Stand::before(front, Vec::new())
+impl RunningServer {
+    pub fn alone(front: ServerProcess) -> RunningServer {
+        RunningServer::before(front, Vec::new())
     }
 
     /// The visitor asks `front`; what it needs runs already.
-    pub fn before(front: ServerProcess, others: Vec<ServerProcess>) -> Stand {
-        Stand {
+    pub fn before(front: ServerProcess, others: Vec<ServerProcess>) -> RunningServer {
+        RunningServer {
             place: Place::Here { front, others },
         }
     }
 
-    pub fn there(visit: Visit) -> Stand {
-        Stand {
-            place: Place::There(visit),
+    pub fn there(remote: RemoteServer) -> RunningServer {
+        RunningServer {
+            place: Place::There(remote),
         }
     }
 
@@ -60,7 +60,7 @@ impl Stand {
     pub fn address(&self) -> SocketAddr {
         match &self.place {
             Place::Here { front, .. } => front.address(),
-            Place::There(visit) => visit.address,
+            Place::There(remote) => remote.address,
         }
     }
 
@@ -75,25 +75,25 @@ impl Stand {
     pub fn cpu_time(&self) -> Duration {
         match &self.place {
             Place::Here { .. } => self.tree().cpu_time(),
-            Place::There(visit) => visit.figures().0,
+            Place::There(remote) => remote.figures().0,
         }
     }
 
     pub fn memory(&self) -> Memory {
         match &self.place {
             Place::Here { .. } => self.tree().memory(),
-            Place::There(visit) => visit.figures().1,
+            Place::There(remote) => remote.figures().1,
         }
     }
 
     /// Start parameters of each of its servers.
-    pub fn sheets(&self, ground: Ground<'_>) -> Vec<Sheet> {
+    pub fn sheets(&self, test_env: TestEnv<'_>) -> Vec<Sheet> {
         match &self.place {
             Place::Here { .. } => self
                 .servers()
-                .map(|server| sheets::of(server, ground))
+                .map(|server| sheets::of(server, test_env))
                 .collect(),
-            Place::There(visit) => visit.sheets.clone(),
+            Place::There(remote) => remote.sheets.clone(),
         }
     }
 
@@ -125,8 +125,8 @@ mod tests {
         };
         let (front, other) = (spawn(), spawn());
         let pids = [front.pid(), other.pid()];
-        let stand = Stand::before(front, vec![other]);
-        assert!(pids.iter().all(|pid| stand.tree().pids().contains(pid)));
-        assert_eq!(stand.front().expect("here").pid(), pids[0]);
+        let running = RunningServer::before(front, vec![other]);
+        assert!(pids.iter().all(|pid| running.tree().pids().contains(pid)));
+        assert_eq!(running.front().expect("here").pid(), pids[0]);
     }
 }

@@ -13,7 +13,7 @@ pub const EXACT_FIGURES: &str = "exact-figures";
 const KINDS_MAX: usize = 20;
 
 #[derive(Clone, Debug, Default)]
-pub struct Tally {
+pub struct LoadCounts {
     pub latencies: Histogram,
     /// Bytes of content.
     pub bytes_received: u64,
@@ -30,7 +30,7 @@ pub struct Tally {
     pub lost_packets: u64,
 }
 
-impl Tally {
+impl LoadCounts {
     pub fn error(&mut self, what: String) {
         if self.errors.len() < KINDS_MAX || self.errors.contains_key(&what) {
             *self.errors.entry(what).or_default() += 1;
@@ -48,7 +48,7 @@ impl Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for LoadCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (requests, seconds) = (self.requests(), self.time.as_secs_f64());
         let per = |amount: f64, of: f64| if of > 0.0 { amount / of } else { 0.0 };
@@ -95,15 +95,15 @@ mod tests {
 
     #[test]
     fn the_last_line_has_the_figures() {
-        let mut tally = Tally {
+        let mut counts = LoadCounts {
             bytes_received: 4096,
             time: Duration::from_secs(2),
-            ..Tally::default()
+            ..LoadCounts::default()
         };
-        (1..=10).for_each(|number| tally.latencies.record(Duration::from_micros(number)));
-        tally.error("reset".into());
-        tally.error("reset".into());
-        let text = tally.to_string();
+        (1..=10).for_each(|number| counts.latencies.record(Duration::from_micros(number)));
+        counts.error("reset".into());
+        counts.error("reset".into());
+        let text = counts.to_string();
         assert!(
             text.ends_with("\nexact-figures 10 4096 2000000 2 5 10 10\n"),
             "{text}"
@@ -116,10 +116,10 @@ mod tests {
 
     #[test]
     fn errors_of_a_thousand_kinds_are_still_counted() {
-        let mut tally = Tally::default();
-        (0..1000).for_each(|number| tally.error(number.to_string()));
+        let mut counts = LoadCounts::default();
+        (0..1000).for_each(|number| counts.error(number.to_string()));
         assert_eq!(
-            (tally.errors_in_all(), tally.errors.len()),
+            (counts.errors_in_all(), counts.errors.len()),
             (1000, KINDS_MAX + 1)
         );
     }

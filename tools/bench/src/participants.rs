@@ -6,69 +6,70 @@
 
 use crate::{
     arguments::Arguments,
-    contender::Contender,
+    conditions::{Congestion, Protocol, Site},
     outside::Outside,
-    rows::{Congestion, Kind, Protocol, Row, Site, Targets, Tool},
+    row::{Kind, Row, Targets},
+    subject::Subject,
+    tool::Tool,
 };
 use saker_testkit::{Peer, require};
 
 /// Number of requests that would take Caddy minutes.
 const MANY_REQUESTS: u64 = 500_000;
 
-pub fn of(row: &Row, arguments: &Arguments) -> Vec<Contender> {
-    let own = |contender| std::iter::once(contender);
+pub fn of(row: &Row, arguments: &Arguments) -> Vec<Subject> {
+    let own = |subject| std::iter::once(subject);
     match row.kind {
         Kind::Compare {
             tool: Tool::H3load { .. },
             ..
-        } => own(Contender::Saker)
+        } => own(Subject::Saker)
             .chain(with_http3(row, arguments))
             .collect(),
         Kind::Compare {
             targets: Targets { floor, .. },
             ..
-        } => own(Contender::Saker)
+        } => own(Subject::Saker)
             .chain(peers(row, arguments))
-            .chain(floor.map(|_| Contender::Floor))
+            .chain(floor.map(|_| Subject::Floor))
             .collect(),
         Kind::Idle {
             protocol: Protocol::Http3,
             ..
-        } => vec![Contender::Saker],
-        Kind::Idle { .. } => own(Contender::Saker).chain(peers(row, arguments)).collect(),
+        } => vec![Subject::Saker],
+        Kind::Idle { .. } => own(Subject::Saker).chain(peers(row, arguments)).collect(),
         Kind::Link {
             congestion: Congestion::Reno | Congestion::Bbr,
             ..
-        } => vec![Contender::Saker, Contender::SakerHttp2],
+        } => vec![Subject::Saker, Subject::SakerHttp2],
         Kind::Link {
             requests, streams, ..
         } => {
-            let quick_enough = |contender: &Contender| {
-                *contender != Contender::Peer(Peer::Caddy) || requests < MANY_REQUESTS
+            let quick_enough = |subject: &Subject| {
+                *subject != Subject::Peer(Peer::Caddy) || requests < MANY_REQUESTS
             };
             // Beside nginx over HTTP/2, where it matters by what a connection carries many
             // requests.
-            let http2 = Some(Contender::SakerHttp2).filter(|_| streams > 1);
-            own(Contender::Saker)
+            let http2 = Some(Subject::SakerHttp2).filter(|_| streams > 1);
+            own(Subject::Saker)
                 .chain(http2)
                 .chain(with_http3(row, arguments).filter(quick_enough))
                 .collect()
         }
-        Kind::Switch { feature, .. } => vec![
-            Contender::SakerWithout(feature),
-            Contender::SakerWith(feature),
-        ],
+        Kind::Switch { feature, .. } => {
+            vec![Subject::SakerWithout(feature), Subject::SakerWith(feature)]
+        }
         Kind::Own(workload) => {
-            let all = workload.contenders().iter().copied().filter(is_installed);
+            let all = workload.subjects().iter().copied().filter(is_installed);
             let others = outside(row, arguments)
-                .map(Contender::Outside)
+                .map(Subject::Outside)
                 .filter(|_| workload.admits_others());
             all.chain(others).collect()
         }
     }
 }
 
-fn peers(row: &Row, arguments: &Arguments) -> impl Iterator<Item = Contender> {
+fn peers(row: &Row, arguments: &Arguments) -> impl Iterator<Item = Subject> {
     let site = row.site();
     // These rows are about caches: who has one takes part unasked.
     let caches: &[Peer] = if is_cached(site) {
@@ -77,28 +78,28 @@ fn peers(row: &Row, arguments: &Arguments) -> impl Iterator<Item = Contender> {
         &[]
     };
     let more = arguments.peers.iter().filter(|peer| !caches.contains(peer));
-    let peers: Vec<Contender> = caches
+    let peers: Vec<Subject> = caches
         .iter()
         .chain(more)
         .copied()
         .filter(|peer| fits(*peer, site))
-        .map(Contender::Peer)
+        .map(Subject::Peer)
         .collect();
     let others = outside(row, arguments)
         .filter(move |_| site == Site::Files)
-        .map(Contender::Outside);
+        .map(Subject::Outside);
     peers.into_iter().chain(others)
 }
 
 /// nginx is measured by its nearest: Debian's has no HTTP/3.
-fn with_http3(row: &Row, arguments: &Arguments) -> impl Iterator<Item = Contender> {
-    let caddy = [Contender::Peer(Peer::Caddy)]
+fn with_http3(row: &Row, arguments: &Arguments) -> impl Iterator<Item = Subject> {
+    let caddy = [Subject::Peer(Peer::Caddy)]
         .into_iter()
         .filter(is_installed);
     let others = outside(row, arguments)
         .filter(|peer| peer.speaks_http3)
-        .map(Contender::Outside);
-    std::iter::once(Contender::Peer(Peer::Nginx))
+        .map(Subject::Outside);
+    std::iter::once(Subject::Peer(Peer::Nginx))
         .chain(caddy)
         .chain(others)
 }
@@ -129,8 +130,8 @@ fn fits(peer: Peer, site: Site) -> bool {
     }
 }
 
-fn is_installed(contender: &Contender) -> bool {
-    !matches!(contender, Contender::Peer(peer) if require(peer.program()).is_err())
+fn is_installed(subject: &Subject) -> bool {
+    !matches!(subject, Subject::Peer(peer) if require(peer.program()).is_err())
 }
 
 #[cfg(test)]

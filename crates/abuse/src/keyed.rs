@@ -1,0 +1,100 @@
+//! Limits by a part of the request: an API key, a session cookie, a query parameter.
+//!
+//! Called by: `limits`, once per client request.
+//! Caveat: clients choose their keys. What is kept per key has a fixed size, and there is a bound
+//! on keys; beyond it the least recently used ones begin anew. A made-up key escapes a limit, so
+//! the rule belongs beside limits by address.
+//! Out of scope: whether a key is valid, which the application knows.
+
+use crate::{Abuse, state::KeyHash};
+use saker_config::model::{KeyLimit, Throttle};
+use saker_pipeline::{Exchange, template};
+use saker_rate_limits::{Admission, SiteAccounts, requests};
+use std::{
+    collections::hash_map::RandomState,
+    hash::BuildHasher,
+    sync::{Arc, LazyLock},
+};
+
+/// Secret, so that no client can make up a key with the account of another's.
+static HASHERS: LazyLock<[RandomState; 2]> =
+    LazyLock::new(|| [RandomState::new(), RandomState::new()]);
+
+/// Counts the request under each of its keys. Returns the limit that refuses it, and when to come
+/// again; a delay is left in the exchange.
+pub fn admit(
+    exchange: &mut Exchange,
+    throttle: &Throttle,
+    abuse: &Abuse,
+    is_exempt: bool,
+) -> Option<(&'static str, u64)> {
+    if throttle.by_key.is_empty() {
+        return None;
+    }
+    // Another request for the same path has another key.
+    exchange.depends_on_request();
+    if is_exempt {
+        return None;
+    }
+    throttle.by_key.iter().find_map(|limit| {
+        let key = key(exchange, limit, abuse)?;
+        let accounts = abuse
+            .shared
+            .keyed
+            .change(key, Arc::<SiteAccounts>::default, |accounts| {
+                Arc::clone(accounts)
+            });
+        count(exchange, limit, &accounts, (abuse.now_ns)())
+    })
+}
+
+/// `None`: the request has no value for it.
+fn key(exchange: &Exchange, limit: &KeyLimit, abuse: &Abuse) -> Option<KeyHash> {
+    let value = template::value(&limit.key, exchange);
+    if value.is_empty() {
+        return None;
+    }
+    let key = (
+        abuse.generation.number,
+        exchange.routing.site_index,
+        &*limit.said,
+        value,
+    );
+    let [one, other] = &*HASHERS;
+    Some([one.hash_one(&key), other.hash_one(&key)])
+}
+
+fn count(
+    exchange: &mut Exchange,
+    limit: &KeyLimit,
+    accounts: &SiteAccounts,
+    now_ns: u64,
+) -> Option<(&'static str, u64)> {
+    if let Some(rate) = &limit.requests {
+        match requests::admit(&accounts.requests, rate, now_ns) {
+            Admission::Refuse { retry_after_s } => return Some(("requests_by_key", retry_after_s)),
+            Admission::Delay(wait_ns) => {
+                exchange.limits.admission = Some(longer(exchange.limits.admission, wait_ns));
+            }
+            Admission::Pass => {}
+        }
+    }
+    if limit.at_a_time == 0 {
+        return None;
+    }
+    match accounts.begin_request(limit.at_a_time) {
+        Some(counted) => {
+            exchange.limits.counted.push(counted);
+            None
+        }
+        None => Some(("concurrent_by_key", 1)),
+    }
+}
+
+/// Returns the longer of two delays.
+pub fn longer(admission: Option<Admission>, wait_ns: u64) -> Admission {
+    match admission {
+        Some(Admission::Delay(other_ns)) => Admission::Delay(wait_ns.max(other_ns)),
+        _ => Admission::Delay(wait_ns),
+    }
+}

@@ -1,0 +1,373 @@
+//! Log-in with a user name and a password (`auth`): Basic and Digest authentication.
+//!
+//! Called by: the phase `access`.
+//! Caveat: a decision that needs a password hash waits for another thread, and is made again then.
+//! Whatever was decided depends on the request's credentials, so its outcome is never cached.
+//! Out of scope: schemes, password files, and the order of decisions (`saker_auth`).
+
+use crate::auth_database::{Asked, Databases};
+use saker_ap_expr::{Dependency, EvaluationError, Expression, StringExpression, Subnet};
+use saker_auth::{
+    Access, AuthContext, AuthRequest, AuthSettings, Methods, QueryOutcome, RecordFiles, decide,
+    settings::{DigestSettings, Group, Logic, Provider, Require, Requirement, Rule},
+};
+use saker_config::model::{AuthRules, AuthScheme, Origin};
+use saker_files::Watcher;
+use saker_http::Status;
+use saker_net::{Network, blocking::Answer};
+use saker_pipeline::{Exchange, Response, Step, Verdict};
+use saker_telemetry::{error_log, httpd_message::HttpdMessage, message};
+use saker_tls::ClientVerification;
+use std::{cell::RefCell, collections::HashMap, fmt, net::IpAddr, rc::Rc, sync::Arc};
+
+/// Rules that a worker keeps in the form that decisions need; rare enough to begin anew.
+const KEPT_MAX: usize = 10_000;
+
+/// Rules as written, which keep their address, and in the form that decisions need.
+type Kept = (Arc<AuthRules>, Rc<AuthSettings>);
+
+/// Decisions of one worker.
+pub struct Auth {
+    watcher: Watcher,
+    /// Files of users and groups.
+    files: RefCell<RecordFiles>,
+    /// By the address of the rules.
+    settings: RefCell<HashMap<usize, Kept>>,
+    databases: Databases,
+}
+
+impl Auth {
+    pub fn new(watcher: Watcher) -> Auth {
+        Auth {
+            watcher,
+            files: RefCell::default(),
+            settings: RefCell::default(),
+            databases: Databases::default(),
+        }
+    }
+
+    /// Decides whether the request may pass. An error document is shown whatever its route demands.
+    pub fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+        let Some(rules) = in_force(exchange) else {
+            return Step::PASS;
+        };
+        exchange.depends_on_request();
+        let settings = self.settings(&rules);
+        let pause = match self.decide(exchange, &rules, &settings) {
+            Access::Wait(Some(pause)) => pause,
+            decided => return verdict(exchange, decided).into(),
+        };
+        Step::Pending(Box::pin(async move {
+            let mut pause = pause;
+            loop {
+                pause.await;
+                match self.decide(exchange, &rules, &settings) {
+                    Access::Wait(Some(next)) => pause = next,
+                    decided => return verdict(exchange, decided),
+                }
+            }
+        }))
+    }
+
+    fn decide(
+        &self,
+        exchange: &mut Exchange,
+        rules: &AuthRules,
+        settings: &AuthSettings,
+    ) -> Access {
+        // A name that was sent stays with the request while its password is checked: a decision that
+        // is made again must not take it for a user who has logged in.
+        exchange.access.user = None;
+        let mut files = self.files.borrow_mut();
+        let mut request = NativeRequest {
+            exchange,
+            rules,
+            databases: &self.databases,
+        };
+        let mut context = AuthContext::new(&mut request, settings, &mut files, &self.watcher);
+        decide(&mut context, true)
+    }
+
+    fn settings(&self, rules: &Arc<AuthRules>) -> Rc<AuthSettings> {
+        let key = Arc::as_ptr(rules) as usize;
+        let mut all = self.settings.borrow_mut();
+        if let Some((_, known)) = all.get(&key) {
+            return Rc::clone(known);
+        }
+        if all.len() >= KEPT_MAX {
+            all.clear();
+        }
+        let made = Rc::new(settings(rules));
+        all.insert(key, (Arc::clone(rules), Rc::clone(&made)));
+        made
+    }
+}
+
+/// The rules that a request is under.
+pub fn in_force(exchange: &Exchange) -> Option<Arc<AuthRules>> {
+    let rules = exchange.routing.settings.auth.as_ref()?;
+    (rules.is_on && exchange.log.stands_in_for.is_none()).then(|| Arc::clone(rules))
+}
+
+fn verdict(exchange: &mut Exchange, access: Access) -> Verdict {
+    let (status, challenge) = match access {
+        Access::Granted { .. } => return Verdict::Pass,
+        Access::Refused { status, challenge } => (status, challenge),
+        // Too many wait for the same.
+        Access::Wait(_) => (Status::SERVICE_UNAVAILABLE, None),
+    };
+    exchange.trace("access", None, || format!("`auth` answers {}", status.0));
+    let mut response = Response::new(status);
+    if let Some(challenge) = challenge {
+        response
+            .fields_mut()
+            .set("WWW-Authenticate", challenge.into_bytes());
+    }
+    Verdict::Answer(response)
+}
+
+/// The rules in the form that decisions need.
+fn settings(rules: &AuthRules) -> AuthSettings {
+    let literal = |text: &str| Arc::new(StringExpression::literal(text));
+    let mut settings = AuthSettings::default();
+    let own = &mut settings.authentication;
+    own.scheme = Some(literal(match rules.scheme {
+        AuthScheme::Basic => "Basic",
+        AuthScheme::Digest => "Digest",
+    }));
+    own.name = Some(literal(&rules.realm));
+    let of_file = rules.user_file.is_some().then_some(Provider::File);
+    let of_database = rules.database.is_some().then_some(Provider::Sql);
+    let providers: Vec<Provider> = of_file.into_iter().chain(of_database).collect();
+    own.providers = Some(providers.clone());
+    own.digest = Some(Arc::new(DigestSettings {
+        providers,
+        ..DigestSettings::default()
+    }));
+    own.user_file.clone_from(&rules.user_file);
+    own.group_file.clone_from(&rules.group_file);
+    if rules.database.is_some() {
+        let shared = |query: &Option<String>| query.as_deref().map(Arc::from);
+        let sql = settings.sql_mut();
+        (sql.user, sql.realm) = (shared(&rules.query), shared(&rules.query));
+        sql.groups = shared(&rules.group_query);
+    }
+    let mut whole = Group::new(match rules.satisfies_any {
+        true => Logic::Any,
+        false => Logic::All,
+    });
+    if !rules.networks.is_empty() {
+        let networks = rules.networks.iter().filter_map(subnet).collect();
+        whole
+            .members
+            .push(rule(rules, "networks", Requirement::Ip(networks)));
+    }
+    whole.members.push(Arc::new(Rule::Group(users(rules))));
+    settings.authorization.group = Some(Arc::new(whole));
+    settings
+}
+
+/// Any of the users and groups; any user of the file where none are named.
+fn users(rules: &AuthRules) -> Group {
+    let line = |names: &[String]| Arc::new(StringExpression::literal(names.join(" ")));
+    let mut group = Group::new(Logic::Any);
+    if !rules.users.is_empty() {
+        let users = Requirement::User(line(&rules.users));
+        group.members.push(rule(rules, "users", users));
+    }
+    if !rules.groups.is_empty() && rules.group_file.is_some() {
+        let groups = Requirement::Group(line(&rules.groups));
+        group.members.push(rule(rules, "groups", groups));
+    }
+    if !rules.groups.is_empty() && rules.group_query.is_some() {
+        let groups = Requirement::SqlGroup(line(&rules.groups));
+        group.members.push(rule(rules, "groups", groups));
+    }
+    // `check` has refused groups without a file or a query.
+    if rules.users.is_empty() && rules.groups.is_empty() {
+        group
+            .members
+            .push(rule(rules, "valid-user", Requirement::ValidUser));
+    }
+    group
+}
+
+fn rule(rules: &AuthRules, text: &str, requirement: Requirement) -> Arc<Rule> {
+    Arc::new(Rule::Require(Require {
+        negated: false,
+        methods: Methods::All,
+        requirement,
+        text: text.into(),
+        origin: rules.origin.clone(),
+    }))
+}
+
+/// Every network of a configuration is one of these.
+fn subnet(network: &Network) -> Option<Subnet> {
+    Subnet::parse(network.to_string().as_bytes()).ok()
+}
+
+/// A request of a native site, as `saker_auth` asks about it.
+struct NativeRequest<'e> {
+    exchange: &'e mut Exchange,
+    rules: &'e AuthRules,
+    databases: &'e Databases,
+}
+
+impl AuthRequest for NativeRequest<'_> {
+    fn method(&self) -> &[u8] {
+        self.exchange.head.view().method_token()
+    }
+
+    fn path(&self) -> &[u8] {
+        &self.exchange.path
+    }
+
+    fn target(&self) -> &[u8] {
+        self.exchange.head.view().target_as_sent()
+    }
+
+    fn field(&self, name: &'static str) -> Option<&[u8]> {
+        self.exchange.head.view().first(name)
+    }
+
+    fn filename(&self) -> &[u8] {
+        &self.exchange.path
+    }
+
+    fn now_s(&self) -> i64 {
+        self.exchange.now
+    }
+
+    fn site_index(&self) -> usize {
+        self.exchange.routing.site_index
+    }
+
+    fn client_address(&self) -> IpAddr {
+        self.exchange.client.ip()
+    }
+
+    fn local_address(&self) -> IpAddr {
+        self.exchange.client.local.ip().to_canonical()
+    }
+
+    fn is_tls(&self) -> bool {
+        self.exchange.client.tls
+    }
+
+    fn has_verified_certificate(&self) -> bool {
+        let session = self.exchange.client.session.as_ref();
+        session.is_some_and(|session| session.client_verification == ClientVerification::Success)
+    }
+
+    fn set_client_name(&mut self, name: &str) {
+        self.exchange.client.call_it(name);
+    }
+
+    fn user(&self) -> Option<&str> {
+        self.exchange.access.user.as_deref()
+    }
+
+    fn set_user(&mut self, user: &str) {
+        self.exchange.access.user = Some(user.into());
+    }
+
+    fn has_variable(&self, name: &[u8]) -> bool {
+        self.exchange.environment.first(name).is_some()
+    }
+
+    fn set_variable(&mut self, name: &[u8], value: &[u8]) {
+        self.exchange.environment.set(name, value);
+    }
+
+    /// The field is optional (RFC 7616 section 3.5) and not sent: clients of native sites take the
+    /// next nonce from the next challenge.
+    fn set_authentication_info(&mut self, _: String) {}
+
+    /// The outcome is not cached at all.
+    fn depends_on(&mut self, _: Dependency) {}
+
+    fn depends_on_network(&mut self, _: &Subnet, _: bool) {}
+
+    fn evaluate(&mut self, _: &Expression) -> Result<bool, EvaluationError> {
+        Err(no_expressions())
+    }
+
+    fn evaluate_text(&mut self, _: &StringExpression) -> Result<Vec<u8>, EvaluationError> {
+        Err(no_expressions())
+    }
+
+    /// Rules of saker.toml change nothing in a database.
+    fn query(
+        &mut self,
+        query: &str,
+        values: &[&str],
+        _is_change: bool,
+    ) -> Option<Answer<QueryOutcome>> {
+        let url = self.rules.database.as_ref()?;
+        let asked = self.exchange.extensions.get_or_default::<Asked>();
+        Some(self.databases.ask(asked, url, query, values))
+    }
+
+    fn log(&self, facts: fmt::Arguments<'_>) {
+        error_log::log_about(&message::ACCESS_REFUSED, self.exchange, facts);
+    }
+
+    fn log_httpd(&self, message: &'static HttpdMessage, text: fmt::Arguments<'_>) {
+        error_log::log_httpd(message, None, self.exchange, text);
+    }
+
+    fn trace(&mut self, _: Option<&Origin>, text: &dyn Fn() -> String) {
+        let origin = self.rules.origin.clone();
+        self.exchange.trace("access", Some(&origin), text);
+    }
+}
+
+/// The rules of saker.toml have no expressions, so none is ever evaluated.
+fn no_expressions() -> EvaluationError {
+    EvaluationError {
+        message: "log-in rules have no expressions".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(group: &Group) -> String {
+        let members = group.members.iter().map(|rule| match &**rule {
+            Rule::Group(group) => shown(group),
+            Rule::Require(require) => require.text.to_string(),
+        });
+        format!(
+            "{:?}({})",
+            group.logic,
+            members.collect::<Vec<_>>().join(" ")
+        )
+    }
+
+    #[test]
+    fn keys_become_rules() {
+        let made = |rules: &AuthRules| {
+            let settings = settings(rules);
+            shown(settings.authorization.group.as_ref().expect("rules"))
+        };
+        let mut rules = AuthRules::default();
+        assert_eq!(made(&rules), "All(Any(valid-user))");
+        rules.users = vec!["ann".into()];
+        rules.groups = vec!["staff".into()];
+        assert_eq!(made(&rules), "All(Any(users))", "no file and no query");
+        rules.group_file = Some("groups".into());
+        assert_eq!(made(&rules), "All(Any(users groups))");
+        rules.networks = vec!["192.0.2.0/24".parse().expect("a network")];
+        assert_eq!(made(&rules), "All(networks Any(users groups))");
+        rules.satisfies_any = true;
+        assert_eq!(made(&rules), "Any(networks Any(users groups))");
+        let realm = AuthRules {
+            realm: "100%{REMOTE_USER}".into(),
+            ..AuthRules::default()
+        };
+        let name = settings(&realm).authentication.name.expect("a realm");
+        assert_eq!(name.constant(), Some(&b"100%{REMOTE_USER}"[..]));
+    }
+}

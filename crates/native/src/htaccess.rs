@@ -1,0 +1,205 @@
+//! Sites with `.htaccess` files or content rules: native rules first, then those of directories.
+//!
+//! Called by: the phases, through [`Rules`], for native sites with `htaccess`, `ssi`, `substitute`,
+//! or `negotiation`.
+//! Caveat: routes with an action of their own come first. What is served from the document root is
+//! under the rules of the files, which are those of an Apache configuration with `AllowOverride
+//! All`; the settings of the route or site lie below theirs.
+//! Out of scope: the rules themselves (`saker_apache`, handed in as `files`).
+
+use crate::{NativeRules, routes};
+use saker_config::model::{Action, Htaccess, Route, Settings};
+use saker_files::{Kind, LinkPolicy, ResolveError, Watcher, cached_stat};
+use saker_http::Status;
+use saker_pipeline::{Exchange, Response, Rules, Step, Verdict};
+use std::{rc::Rc, sync::Arc};
+
+/// The file that is looked for in each directory.
+const NAME: &[u8] = b".htaccess";
+
+/// Directories of a path in which a file is looked for; as many as rules walk through.
+const DEPTH_MAX: usize = 200;
+
+/// The decision for a request: the rules of the files apply to it.
+struct UnderFiles(bool);
+
+/// Native rules with those of `.htaccess` files below them.
+pub struct HtaccessRules {
+    native: Rc<NativeRules>,
+    /// The rules of the files.
+    files: Rc<dyn Rules>,
+    watcher: Watcher,
+}
+
+impl HtaccessRules {
+    pub fn new(native: Rc<NativeRules>, files: Rc<dyn Rules>, watcher: Watcher) -> HtaccessRules {
+        HtaccessRules {
+            native,
+            files,
+            watcher,
+        }
+    }
+
+    /// Decides whether the files' rules apply. A request that they have led elsewhere stays under
+    /// them.
+    fn decide(&self, exchange: &mut Exchange) -> bool {
+        let was_under = is_under(exchange);
+        let is_for_files =
+            *exchange.action() == Action::Files && exchange.routing.site.root.is_some();
+        let settings = &exchange.routing.settings;
+        let applies = is_for_files
+            && match settings.htaccess {
+                _ if settings.processes_content() => true,
+                Htaccess::Off => false,
+                Htaccess::On => true,
+                Htaccess::Auto => was_under || self.has_file(exchange),
+            };
+        exchange.extensions.insert(UnderFiles(applies));
+        applies
+    }
+
+    /// Looks for a file on the way from the root to the path. What can't be looked at counts as
+    /// one: the rules refuse it.
+    fn has_file(&self, exchange: &mut Exchange) -> bool {
+        let Some(root) = exchange.routing.site.root.clone() else {
+            return false;
+        };
+        let tokens = &mut exchange.cache.change_tokens;
+        let mut stat =
+            |path: &[u8]| match cached_stat(&self.watcher, &root, path, LinkPolicy::Follow, tokens)
+            {
+                Ok(metadata) => Some(metadata.kind),
+                Err(ResolveError::NotFound) => None,
+                Err(_) => Some(Kind::Other),
+            };
+        let ends = exchange.path.iter().enumerate();
+        let slashes = ends.filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        for at in slashes.take(DEPTH_MAX) {
+            let folder = exchange.path.get(1..at).unwrap_or_default();
+            if !folder.is_empty() && stat(folder) != Some(Kind::Directory) {
+                return false;
+            }
+            let name = exchange.path.get(1..=at).unwrap_or_default();
+            if stat(&[name, NAME].concat()).is_some() {
+                return true;
+            }
+        }
+        // A directory under its name without the slash.
+        let whole = exchange.path.get(1..).unwrap_or_default();
+        !whole.is_empty()
+            && !whole.ends_with(b"/")
+            && stat(whole) == Some(Kind::Directory)
+            && stat(&[whole, b"/", NAME].concat()).is_some()
+    }
+}
+
+/// The settings of the path of a subrequest: the site's, or those of the route that serves files
+/// there. `None`: something else answers for the path.
+pub fn settings_of(exchange: &Exchange) -> Option<Arc<Settings>> {
+    let site = &exchange.routing.site;
+    let route = site
+        .routes
+        .candidates(&exchange.path)
+        .filter_map(|at| site.routes.get(at))
+        .find(|route| !matches!(route.pattern.is_match(&exchange.path), Ok(false)));
+    match route {
+        None => Some(Arc::clone(&site.settings)),
+        // Whether further conditions hold is not known here.
+        Some(Route {
+            action: Action::Files,
+            matcher: None,
+            rewrite: None,
+            settings,
+            ..
+        }) => Some(Arc::clone(settings)),
+        Some(_) => None,
+    }
+}
+
+fn is_under(exchange: &Exchange) -> bool {
+    exchange
+        .extensions
+        .get::<UnderFiles>()
+        .is_some_and(|under| under.0)
+}
+
+impl Rules for HtaccessRules {
+    fn server_rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+        if let Some(response) = routes::select(exchange, &self.watcher) {
+            return Some(response).into();
+        }
+        match self.decide(exchange) {
+            true => self.files.server_rewrite(exchange),
+            false => Step::PASS,
+        }
+    }
+
+    fn map_to_storage<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+        match is_under(exchange) {
+            true => self.files.map_to_storage(exchange),
+            false => self.native.map_to_storage(exchange),
+        }
+    }
+
+    /// Both have to allow it.
+    fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+        if !is_under(exchange) {
+            return self.native.access(exchange);
+        }
+        if !self.native.decides_access(exchange) {
+            return self.files.access(exchange);
+        }
+        Step::Pending(Box::pin(async move {
+            match self.native.access(exchange).verdict().await {
+                Verdict::Pass => self.files.access(exchange).verdict().await,
+                decided => decided,
+            }
+        }))
+    }
+
+    /// A route's `rewrite`, `try_files`, and edits of the request, then the rules of the files.
+    fn fixups<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+        if !is_under(exchange) {
+            return self.native.fixups(exchange);
+        }
+        let edits = exchange
+            .routing
+            .route
+            .and_then(|at| exchange.routing.site.routes.get(at))
+            .is_some_and(|route| route.rewrite.is_some() || route.request.is_some());
+        if !edits {
+            return self.files.fixups(exchange);
+        }
+        Step::Pending(Box::pin(async move {
+            match self.native.fixups(exchange).verdict().await {
+                Verdict::Pass => self.files.fixups(exchange).verdict().await,
+                decided => decided,
+            }
+        }))
+    }
+
+    fn binds_path(&self) -> bool {
+        true
+    }
+
+    fn own_page(&self, exchange: &Exchange, response: Response) -> Response {
+        self.native.own_page(exchange, response)
+    }
+
+    fn keeps_error_document_head(&self) -> bool {
+        self.files.keeps_error_document_head()
+    }
+
+    fn error_document(&self, exchange: &Exchange, page: &mut Exchange, status: Status) {
+        if is_under(exchange) {
+            page.extensions.insert(UnderFiles(true));
+            self.files.error_document(exchange, page, status);
+        }
+    }
+
+    fn adopt_error_document(&self, exchange: &mut Exchange, page: &mut Exchange) {
+        if is_under(exchange) && is_under(page) {
+            self.files.adopt_error_document(exchange, page);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The client of a request and its connection.
+//!
+//! Called by: drivers, which create one per connection; rules that determine the client behind a
+//! trusted proxy.
+//! Caveat: trust decisions use [`Client::ip`], the address after trusted proxies.
+//! Out of scope: the connection itself (drivers), and limits per address (`saker-rate-limits`).
+
+use saker_config::model::Address;
+use saker_rate_limits::AddressState;
+use saker_telemetry::error_log::LogId;
+use saker_tls::SessionInfo;
+use std::{
+    cell::{Cell, OnceCell},
+    net::{IpAddr, SocketAddr},
+    rc::Rc,
+    sync::Arc,
+};
+
+/// Relation of the connection's peer to the client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Forwarding {
+    /// Not examined: no trusted proxies are configured. Fields about earlier hops are passed on as
+    /// they come.
+    #[default]
+    Unknown,
+    /// The peer is the client: it is no trusted proxy, so fields about earlier hops are made up.
+    Direct,
+    /// The peer is a trusted proxy, which has named the client.
+    Proxied,
+}
+
+/// The client and its connection. One per connection; behind trusted proxies, one per client.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// The client's address, as given by a trusted PROXY header if there is one. Unspecified
+    /// (`0.0.0.0`) for a Unix socket.
+    pub address: SocketAddr,
+    /// The local address of the connection.
+    pub local: SocketAddr,
+    pub listener: Arc<Address>,
+    /// The connection uses TLS, or a trusted PROXY header says that it does.
+    pub secure: bool,
+    /// TLS terminates here, so the handshake was subject to the TLS policy of a site.
+    pub tls: bool,
+    /// Parameters of the TLS session; `None` if TLS does not terminate here.
+    pub session: Option<Arc<SessionInfo>>,
+    /// Usage of the limits per address; `None` if no such limit is configured.
+    pub account: Option<Arc<AddressState>>,
+    /// The address of the connection's peer, regardless of what rules (mod_remoteip) report as the
+    /// client.
+    pub peer: SocketAddr,
+    pub forwarding: Forwarding,
+    /// The id of error log lines about this connection.
+    pub log_id: Rc<LogId>,
+    /// Number of requests on the connection so far, including this one.
+    pub requests: Cell<u32>,
+    /// Host name of the client by reverse DNS, if rules requested the lookup.
+    name: OnceCell<Box<str>>,
+    text: OnceCell<Box<str>>,
+}
+
+impl Client {
+    pub fn new(
+        address: SocketAddr,
+        local: SocketAddr,
+        listener: Arc<Address>,
+        secure: bool,
+    ) -> Client {
+        let log_id = Rc::default();
+        Client {
+            address,
+            local,
+            listener,
+            secure,
+            tls: false,
+            session: None,
+            account: None,
+            peer: address,
+            forwarding: Forwarding::Unknown,
+            log_id,
+            requests: Cell::new(0),
+            name: OnceCell::new(),
+            text: OnceCell::new(),
+        }
+    }
+
+    /// Returns the client of the same connection with another address, which a proxy or a rule
+    /// names. The account is not the other address's.
+    pub fn with_address(&self, address: SocketAddr) -> Client {
+        let listener = Arc::clone(&self.listener);
+        let mut named = Client::new(address, self.local, listener, self.secure);
+        (named.tls, named.peer, named.forwarding) = (self.tls, self.peer, self.forwarding);
+        named.log_id = Rc::clone(&self.log_id);
+        named.session.clone_from(&self.session);
+        named.requests.set(self.requests.get());
+        named
+    }
+
+    /// Returns the client address as text, for logs. Formatted on first use.
+    pub fn text(&self) -> &str {
+        self.text.get_or_init(|| self.ip().to_string().into())
+    }
+
+    /// Returns the host name of the client, if it was looked up and found.
+    pub fn name(&self) -> Option<&str> {
+        self.name.get().map(|name| &**name)
+    }
+
+    /// Sets the host name of the client. The first call wins.
+    pub fn call_it(&self, name: &str) {
+        self.name.get_or_init(|| name.into());
+    }
+
+    pub fn ip(&self) -> IpAddr {
+        self.address.ip().to_canonical()
+    }
+}

@@ -1,0 +1,166 @@
+//! Comparison of cached answers with full dispatch, in debug builds.
+//!
+//! Called by: the fast path, which takes a sample of the hits; the drivers, which dispatch such a
+//! request instead and compare the outcomes.
+//! Caveat: `SAKER_COMPARE_HITS=N` compares each N-th hit of a worker, 0 none (for tests that count
+//! system calls). Where a file has changed in between, or rates are limited, nothing is compared.
+//! Out of scope: release builds, in which nothing is sampled; the page cache, whose answers have an
+//! age.
+
+use crate::worker::Worker;
+use saker_files::ChangeToken;
+use saker_http::{HeadView, Method};
+use saker_pipeline::{Body, Exchange, Response, Services, route_cache::Entry};
+use std::{cell::Cell, rc::Rc, sync::OnceLock};
+
+/// Each of so many hits is compared, unless the environment says otherwise.
+const SHARE: u32 = 64;
+
+/// Fields that differ from one second to the next, and one that drivers derive from the body.
+const NOT_COMPARED: [&str; 5] = ["age", "cache-control", "content-length", "date", "expires"];
+
+/// An answer from the route cache that has not been sent.
+pub struct CachedAnswer {
+    start_line: Box<[u8]>,
+    essence: Essence,
+    change_tokens: Box<[ChangeToken]>,
+}
+
+#[derive(Debug)]
+struct Essence {
+    status: u16,
+    fields: Vec<(String, String)>,
+    body_bytes: Option<u64>,
+    /// Content in memory; a file is told by its validators.
+    body: Option<Vec<u8>>,
+}
+
+thread_local! {
+    static HITS: Cell<u32> = const { Cell::new(0) };
+}
+
+fn share() -> u32 {
+    static OWN: OnceLock<u32> = OnceLock::new();
+    *OWN.get_or_init(|| {
+        let own = std::env::var("SAKER_COMPARE_HITS").ok();
+        own.and_then(|own| own.parse().ok()).unwrap_or(SHARE)
+    })
+}
+
+/// Returns the answer of a hit that is to be compared.
+#[inline(always)]
+pub fn sample(entry: &Entry, view: HeadView<'_>, response: &Response) -> Option<Box<CachedAnswer>> {
+    match cfg!(debug_assertions) {
+        true => sampled(entry, view, response),
+        false => None,
+    }
+}
+
+fn sampled(entry: &Entry, view: HeadView<'_>, response: &Response) -> Option<Box<CachedAnswer>> {
+    let (share, hits) = (share(), HITS.get().wrapping_add(1));
+    HITS.set(hits);
+    let is_chosen = share != 0 && hits.is_multiple_of(share);
+    let is_comparable = !entry.throttled && entry.cached_route.is_repeatable();
+    (is_chosen && is_comparable).then(|| {
+        Box::new(CachedAnswer {
+            start_line: view.start_line().into(),
+            essence: Essence::of(response),
+            change_tokens: entry.change_tokens().into(),
+        })
+    })
+}
+
+impl CachedAnswer {
+    /// Compares the answer with that of the full dispatch of the same request.
+    ///
+    /// # Panics
+    /// If they differ: the outcome depended on something that was not recorded.
+    pub fn compare(
+        &self,
+        worker: &Worker,
+        services: &Rc<Services>,
+        exchange: &Exchange,
+        response: &Response,
+    ) {
+        let watcher = &worker.shared.watcher;
+        watcher.look();
+        let now_ms = watcher.now_ms();
+        let is_current = self
+            .change_tokens
+            .iter()
+            .all(|token| token.is_current(now_ms));
+        let is_answer = *self.start_line == *exchange.head.view().start_line()
+            && response.status.0 < 499
+            && !exchange.limits.drops_connection;
+        if !is_current || !is_answer || !Rc::ptr_eq(services, &worker.services.borrow()) {
+            return;
+        }
+        let full = Essence::of(response);
+        let is_head = exchange.head.view().method() == Method::Head;
+        assert!(
+            self.essence.agrees(&full, is_head),
+            "the route cache and full dispatch give different answers to `{}`\n{}\ncached: {:?}\nfull: {full:?}",
+            String::from_utf8_lossy(exchange.head.view().start_line()),
+            fields_of(exchange),
+            self.essence,
+        );
+    }
+}
+
+fn fields_of(exchange: &Exchange) -> String {
+    let fields = exchange.head.view().fields().map(|(name, value)| {
+        format!(
+            "{}: {}\n",
+            String::from_utf8_lossy(name),
+            String::from_utf8_lossy(value)
+        )
+    });
+    fields.collect()
+}
+
+impl Essence {
+    /// Bodies are compared as far as they are in memory, and the parts of several ranges not at
+    /// all: what separates them differs each time.
+    fn agrees(&self, other: &Essence, is_head: bool) -> bool {
+        let is_multipart = self
+            .fields
+            .iter()
+            .any(|(name, value)| name == "content-type" && value.starts_with("multipart/"));
+        if self.status != other.status || is_multipart {
+            return self.status == other.status;
+        }
+        let bodies = self.body.as_ref().zip(other.body.as_ref());
+        let is_same_body = is_head
+            || self.body_bytes == other.body_bytes && bodies.is_none_or(|(one, two)| one == two);
+        self.fields == other.fields && is_same_body
+    }
+
+    fn of(response: &Response) -> Essence {
+        let is_compared = |name: &str| {
+            !NOT_COMPARED
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(name))
+        };
+        let mut fields: Vec<(String, String)> = response
+            .fields()
+            .iter()
+            .filter(|(name, _)| is_compared(name))
+            .map(|(name, value)| {
+                let value = String::from_utf8_lossy(value).into_owned();
+                (name.to_ascii_lowercase(), value)
+            })
+            .collect();
+        fields.sort();
+        let body = match &response.body {
+            Body::Empty => Some(Vec::new()),
+            Body::Memory(chunk) => Some(chunk.bytes().to_vec()),
+            _ => None,
+        };
+        Essence {
+            status: response.status.0,
+            fields,
+            body_bytes: response.body.length(),
+            body,
+        }
+    }
+}
