@@ -34,18 +34,16 @@ pub const ABUSE: Contexts = Contexts(1 << 23);
 pub const ACCESS: Contexts = Contexts(1 << 24);
 pub const HOTLINK: Contexts = Contexts(1 << 25);
 pub const SIGNED: Contexts = Contexts(1 << 26);
-pub const CHALLENGE: Contexts = Contexts(1 << 32);
-pub const LOGINS: Contexts = Contexts(1 << 33);
-pub const BOT_VERIFICATION: Contexts = Contexts(1 << 34);
-pub const TRIGGER: Contexts = Contexts(1 << 27);
-pub const MATCHER: Contexts = Contexts(1 << 48);
-pub const MAP: Contexts = Contexts(1 << 49);
-pub const REQUEST: Contexts = Contexts(1 << 50);
-pub const DYNAMIC_VHOSTS: Contexts = Contexts(1 << 29);
-pub const AUTH: Contexts = Contexts(1 << 48);
-
-/// Far from the others, which are numbered in a row.
-pub const UPSTREAM_FIELD: Contexts = Contexts(1 << 48);
+pub const CHALLENGE: Contexts = Contexts(1 << 27);
+pub const LOGINS: Contexts = Contexts(1 << 28);
+pub const BOT_VERIFICATION: Contexts = Contexts(1 << 29);
+pub const TRIGGER: Contexts = Contexts(1 << 30);
+pub const MATCHER: Contexts = Contexts(1 << 31);
+pub const MAP: Contexts = Contexts(1 << 32);
+pub const REQUEST: Contexts = Contexts(1 << 33);
+pub const DYNAMIC_VHOSTS: Contexts = Contexts(1 << 34);
+pub const AUTH: Contexts = Contexts(1 << 35);
+pub const UPSTREAM_FIELD: Contexts = Contexts(1 << 36);
 
 impl Contexts {
     pub const fn or(self, other: Contexts) -> Contexts {

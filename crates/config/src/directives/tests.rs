@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    context::{self, Contexts},
+    context::{self, CONTEXTS, ContextRow, Contexts},
     kind::Kind,
     load::parse,
 };
@@ -202,6 +202,19 @@ fn documented_defaults_are_the_defaults() {
                 );
             }
         }
+    }
+}
+
+#[test]
+fn contexts_have_a_bit_of_their_own() {
+    for (at, row) in CONTEXTS.iter().enumerate() {
+        let same = |other: &&ContextRow| other.context.includes(row.context);
+        let others: Vec<&str> = CONTEXTS[..at]
+            .iter()
+            .filter(same)
+            .map(|row| row.id)
+            .collect();
+        assert!(others.is_empty(), "{} and {others:?}", row.id);
     }
 }
 

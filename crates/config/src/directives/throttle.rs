@@ -7,7 +7,7 @@ use super::upstream_fields;
 use crate::{
     context::{RATE, REQUEST_RATE, ROUTE, SITE, THROTTLE},
     kind::{KeyKind, Kind, TableKind, Word},
-    model::{Excess, KeyLimit, Rate, RequestRate, Settings, FieldTemplate},
+    model::{Excess, FieldTemplate, KeyLimit, Rate, RequestRate, Settings},
     report::Report,
     row::{Draft, Row, Rows},
     source::Location,

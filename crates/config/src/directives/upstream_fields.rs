@@ -10,7 +10,7 @@ use crate::{
     context::{ROUTE, SITE, UPSTREAM_FIELD},
     diagnostic::quoted,
     kind::{KeyKind, Kind, TableKind, Word},
-    model::{RequestFieldAction, RequestFieldEdit, Settings, FieldTemplate},
+    model::{FieldTemplate, RequestFieldAction, RequestFieldEdit, Settings},
     report::Report,
     row::{Draft, Row, Rows},
     suggest,

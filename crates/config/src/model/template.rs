@@ -108,7 +108,9 @@ impl FieldTemplate {
                 variable: format!("${name}"),
             })?;
             if !literal.is_empty() {
-                pieces.push(FieldTemplatePiece::Text(std::mem::take(&mut literal).into()));
+                pieces.push(FieldTemplatePiece::Text(
+                    std::mem::take(&mut literal).into(),
+                ));
             }
             pieces.push(FieldTemplatePiece::FieldVariable(variable));
             rest = after;

@@ -3,7 +3,7 @@
 //! Called by: `throttle` of the pipeline.
 //! Out of scope: the keys (`directives/throttle`) and accounts (`account`).
 
-use super::{Consequence, HostAccounts, FieldTemplate};
+use super::{Consequence, FieldTemplate, HostAccounts};
 
 /// A bandwidth limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
