@@ -4,7 +4,7 @@
 
 use crate::upstream_path;
 use foldhash::fast::RandomState;
-use saker_config::model::{Action, PathPattern, Protocol, Proxy, Upstream};
+use saker_config::model::{Action, Protocol, Proxy, Upstream};
 use saker_http::escape;
 use saker_net::clock;
 use saker_pipeline::{

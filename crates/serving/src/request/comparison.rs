@@ -10,7 +10,7 @@
 use crate::worker::Worker;
 use saker_files::ChangeToken;
 use saker_http::{HeadView, Method};
-use saker_pipeline::{Body, Exchange, Response, Services, route_cache::Entry};
+use saker_pipeline::{Body, Exchange, Generation, Response, Services, route_cache::Entry};
 use std::{cell::Cell, rc::Rc, sync::OnceLock};
 
 /// Each of so many hits is compared, unless the environment says otherwise.
@@ -21,6 +21,8 @@ const NOT_COMPARED: [&str; 5] = ["age", "cache-control", "content-length", "date
 
 /// An answer from the route cache that has not been sent.
 pub struct CachedAnswer {
+    /// The configuration that the answer is of; a reload may come before the dispatch.
+    generation: u64,
     start_line: Box<[u8]>,
     essence: Essence,
     change_tokens: Box<[ChangeToken]>,
@@ -49,20 +51,31 @@ fn share() -> u32 {
 
 /// Returns the answer of a hit that is to be compared.
 #[inline(always)]
-pub fn sample(entry: &Entry, view: HeadView<'_>, response: &Response) -> Option<Box<CachedAnswer>> {
+pub fn sample(
+    generation: &Generation,
+    entry: &Entry,
+    view: HeadView<'_>,
+    response: &Response,
+) -> Option<Box<CachedAnswer>> {
     match cfg!(debug_assertions) {
-        true => sampled(entry, view, response),
+        true => sampled(generation, entry, view, response),
         false => None,
     }
 }
 
-fn sampled(entry: &Entry, view: HeadView<'_>, response: &Response) -> Option<Box<CachedAnswer>> {
+fn sampled(
+    generation: &Generation,
+    entry: &Entry,
+    view: HeadView<'_>,
+    response: &Response,
+) -> Option<Box<CachedAnswer>> {
     let (share, hits) = (share(), HITS.get().wrapping_add(1));
     HITS.set(hits);
     let is_chosen = share != 0 && hits.is_multiple_of(share);
     let is_comparable = !entry.throttled && entry.cached_route.is_repeatable();
     (is_chosen && is_comparable).then(|| {
         Box::new(CachedAnswer {
+            generation: generation.number,
             start_line: view.start_line().into(),
             essence: Essence::of(response),
             change_tokens: entry.change_tokens().into(),
@@ -92,7 +105,9 @@ impl CachedAnswer {
         let is_answer = *self.start_line == *exchange.head.view().start_line()
             && response.status.0 < 499
             && !exchange.limits.drops_connection;
-        if !is_current || !is_answer || !Rc::ptr_eq(services, &worker.services.borrow()) {
+        let is_of_now = services.generation.number == self.generation
+            && Rc::ptr_eq(services, &worker.services.borrow());
+        if !is_current || !is_answer || !is_of_now {
             return;
         }
         let full = Essence::of(response);

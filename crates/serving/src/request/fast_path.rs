@@ -101,7 +101,7 @@ pub fn look_up<'r>(
     if let ResponseHead::Built(fields) = &mut response.head {
         field_edits::apply(&route.settings.fields, response.status, fields);
     }
-    if let Some(answer) = comparison::sample(route, view, &response) {
+    if let Some(answer) = comparison::sample(generation, route, view, &response) {
         session.cached_answer = Some(answer);
         return FastPath::Miss;
     }
