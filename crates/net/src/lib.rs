@@ -29,7 +29,6 @@ pub mod ticker;
 pub mod tunnel_device;
 pub mod udp;
 pub mod wire;
-pub mod worker_heap;
 
 mod socket_options;
 
@@ -42,4 +41,3 @@ pub use readiness::Readiness;
 pub use stream::{RawStream, Stream};
 pub use ticker::Ticker;
 pub use udp::{Arrival, Arrivals, BoundUdp, Departure, UdpOptions, UdpSocket, bind_udp};
-pub use worker_heap::{WorkerHeap, keep_blocks};

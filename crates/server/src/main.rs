@@ -3,9 +3,6 @@
 use saker_cli::Program;
 use std::process::ExitCode;
 
-#[global_allocator]
-static HEAP: saker_net::WorkerHeap = saker_net::WorkerHeap;
-
 fn main() -> ExitCode {
     saker_cli::main(Program {
         run_server: saker_server::process::run,

@@ -82,7 +82,6 @@ pub fn start(
     let thread = thread::Builder::new()
         .name(format!("worker-{index}"))
         .spawn(move || {
-            let _keeps_blocks = saker_net::keep_blocks();
             if let Some(core) = core.filter(|core| saker_net::process::pin_to_core(*core).is_err())
             {
                 error_log::log(

@@ -211,10 +211,10 @@ messages! {
         "Find out what created it.";
     FILE_MISSING "SK0512" "files" Info "a file does not exist"
         "Nothing, unless the site links to it.";
-    // 06: logs.
     WATCH_OVERFLOW "SK0513" "files" Warn
         "more files changed than inotify reports at once; everything cached is checked again"
         "Nothing, or raise the sysctl fs.inotify.max_queued_events if it happens often.";
+    // 06: logs.
     LOG_WRITE_FAILED "SK0601" "log" Error
         "cannot write an access log; its lines are dropped until it is writable again"
         "Free space on the log's disk or fix its permissions.";

@@ -45,9 +45,9 @@ pub struct ReadRoute {
 /// Locations of a route's texts with variables.
 #[derive(Debug, Default)]
 pub struct RouteTemplates {
-    /// Of `redirect` or `respond`.
+    /// The text of `redirect` or `respond`.
     pub action: Option<Location>,
-    /// Of `rewrite`, or of each element of `try_files`.
+    /// The text of `rewrite`, or each element of `try_files`.
     pub rewrite: Vec<Location>,
     pub vars: BTreeMap<String, LocatedTemplate>,
     pub request: Option<RequestDraft>,

@@ -54,7 +54,7 @@ pub struct SiteDraft {
     pub matchers: Vec<(String, MatchTree, Location)>,
     pub vars: Vec<(String, LocatedTemplate)>,
     pub routes: Vec<Route>,
-    /// Of each route.
+    /// The texts of each route.
     pub route_templates: Vec<Arc<RouteTemplates>>,
     pub at: Location,
 }

@@ -1,4 +1,4 @@
-//! What programs and upstreams are told beyond the client's request: `upstream_headers`,
+//! Additions to the client's request for programs and upstreams: `upstream_headers`,
 //! `environment`, `request_id`.
 //!
 //! Called by: `settings`, for sites and routes. A route's edit of a field or variable replaces the

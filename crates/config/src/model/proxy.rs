@@ -1,4 +1,4 @@
-//! Proxy routes: the upstream, the path it sees, and what is told to it.
+//! Proxy routes: the upstream, the path it sees, and the fields it gets.
 //!
 //! Called by: the gateway, for routes with `proxy`.
 //! Out of scope: the keys (`directives/proxy`), and the upstream itself (`upstream`).
