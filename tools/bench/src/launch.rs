@@ -15,7 +15,7 @@ use crate::{
 use saker_testkit::{
     KEPT, PeerSetting, PeerSite, PeerTls, SESSION_COOKIE, ServerProcess, free_port,
 };
-use std::{env, fs, io, net::SocketAddr, path::Path, process::Command};
+use std::{env, fs, io, net::SocketAddr, process::Command};
 
 impl Subject {
     pub fn start(self, test_env: TestEnv<'_>) -> Result<RunningServer, String> {
@@ -288,6 +288,7 @@ mod tests {
     use super::*;
     use crate::behind::SessionStore;
     use std::net::Ipv4Addr;
+    use std::path::Path;
 
     #[test]
     fn on_and_off_differ_by_the_feature_alone() {

@@ -536,7 +536,9 @@ fn logs_are_reopened_where_a_graceful_restart_is_refused() {
     fs::rename(&log, dir.join("access.log.1")).unwrap();
     server.signal(Signal::USR1).unwrap();
     operate::wait_until("the new log is made", || log.exists());
-    assert!(server.stderr().contains("SK0202"), "{}", server.stderr());
+    operate::wait_until("the refusal is reported", || {
+        server.stderr().contains("SK0202")
+    });
     let mut client = Client::connect(server.address()).unwrap();
     client.set_timeout(PATIENCE).unwrap();
     client.get("/index.html").unwrap();
