@@ -15,6 +15,9 @@ use std::{collections::HashMap, sync::Arc};
 
 /// Results of each kind; rare enough to begin anew beyond it.
 const KEPT_MAX: usize = 20_000;
+/// Settings of native sites; a route whose response fields have variables makes new ones for each
+/// value, so that clients can.
+const NATIVE_KEPT_MAX: usize = 4_000;
 
 /// A folder that a walk came through.
 pub struct Folder {
@@ -176,7 +179,7 @@ impl Memo {
         if let Some(known) = known.and_then(|all| all.iter().find(|known| *known.root == *root)) {
             return (known.number, Arc::clone(&known.local));
         }
-        if self.native_count >= KEPT_MAX {
+        if self.native_count >= NATIVE_KEPT_MAX {
             self.native.clear();
             self.folders.clear();
             (self.native_count, self.folder_count) = (0, 0);

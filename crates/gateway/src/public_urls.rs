@@ -90,7 +90,10 @@ impl Prefixes<'_> {
         match self.path(&path) {
             Some(path) => Some(path),
             // Outside of the prefix, the server has no URL that clients could use.
-            None => self.is_public(&path).then_some(path),
+            None => self.is_public(&path).then(|| match self.public.is_empty() {
+                true => rooted(&path),
+                false => path,
+            }),
         }
     }
 
@@ -105,12 +108,10 @@ impl Prefixes<'_> {
         if stripped == 0 && (self.public.is_empty() || self.is_public(path)) {
             return None;
         }
-        let rest = if rest.starts_with(b"/") || !self.public.is_empty() {
-            rest.to_vec()
-        } else {
-            [b"/", rest].concat()
-        };
-        Some([self.public.as_bytes(), &rest].concat())
+        if !self.public.is_empty() {
+            return Some([self.public.as_bytes(), rest].concat());
+        }
+        Some(rooted(rest))
     }
 
     /// Returns true if the path begins with the public prefix.
@@ -185,6 +186,14 @@ impl Prefixes<'_> {
                 if host.as_bytes().eq_ignore_ascii_case(domain))
         })
     }
+}
+
+/// A path with one slash in front: two of them, or a backslash, which browsers take for one, would
+/// begin the name of another host.
+fn rooted(path: &[u8]) -> Vec<u8> {
+    let is_slash = |byte: &&u8| matches!(byte, b'/' | b'\\');
+    let slashes = path.iter().take_while(is_slash).count();
+    [b"/", path.get(slashes..).unwrap_or_default()].concat()
 }
 
 /// Returns true if the text behind a prefix of a path begins another segment, or is no part of the

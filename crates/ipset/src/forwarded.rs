@@ -107,7 +107,8 @@ pub fn elements_from_end(list: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Elements of a `Forwarded` field (RFC 7239 section 4), from its end. Commas and semicolons in
-/// quotes are text.
+/// quotes are text. If a quote is never closed, quotes mean nothing: otherwise a client that sends
+/// one would hide behind it what proxies have added.
 pub fn forwarded_from_end(field: &str) -> Vec<ForwardedElement<'_>> {
     let elements = split_unquoted(field, b',');
     elements
@@ -140,7 +141,8 @@ pub struct ForwardedElement<'f> {
     pub scheme: Option<&'f str>,
 }
 
-/// Splits a text where a separator is not in quotes (RFC 9110 section 5.6.4).
+/// Splits a text where a separator is not in quotes (RFC 9110 section 5.6.4); everywhere if a quote
+/// is not closed.
 fn split_unquoted(text: &str, separator: u8) -> Vec<&str> {
     let (mut parts, mut start, mut is_quoted) = (Vec::new(), 0, false);
     let mut bytes = text.bytes().enumerate();
@@ -156,6 +158,9 @@ fn split_unquoted(text: &str, separator: u8) -> Vec<&str> {
             }
             _ => {}
         }
+    }
+    if is_quoted {
+        return text.split(char::from(separator)).map(str::trim).collect();
     }
     parts.push(text[start..].trim());
     parts

@@ -2,12 +2,13 @@
 //!
 //! Called by: the phase `fixups`, after the path has its final form.
 //! Caveat: an edited request is not as received, so what later rules find in it is never a condition
-//! of a cached route. Values become one line of a field, one value of a parameter, one cookie.
+//! of a cached route. Spellings that programs cannot tell from an edited name (`X_User`) go with it.
+//! Values become one line of a field, one value of a parameter, one cookie.
 //! Out of scope: fields of the response (`variable_fields`).
 
 use saker_config::model::{RequestEdits, Template};
 use saker_files::Watcher;
-use saker_http::{KnownField, RequestHead};
+use saker_http::{KnownField, RequestHead, field_name::is_alike};
 use saker_matchers::{
     Evaluation, FieldSink, MatchError, Nature, ParameterEdit, Sink, edit_parameters,
 };
@@ -100,7 +101,7 @@ fn with_fields(exchange: &Exchange, fields: &TextEdits, cookies: &TextEdits) -> 
     let is_edited = |name: &[u8]| {
         fields
             .iter()
-            .any(|(edited, _)| edited.as_bytes().eq_ignore_ascii_case(name))
+            .any(|(edited, _)| is_alike(name, edited.as_bytes()))
             || (!cookies.is_empty() && name.eq_ignore_ascii_case(b"cookie"))
     };
     let cookie = (!cookies.is_empty()).then(|| edited_cookies(exchange, cookies));

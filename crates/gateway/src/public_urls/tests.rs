@@ -72,6 +72,16 @@ fn urls() {
         ("", "/base", "", "/base/x", "/x"),
         ("", "/base", "", "/base", "/"),
         ("", "/base", "", "/base?x", "/?x"),
+        // No other host comes of it.
+        ("", "/base", "", "/base//evil.example", "/evil.example"),
+        ("", "/base", "", "/base/\\evil.example", "/evil.example"),
+        (
+            "",
+            "",
+            "",
+            "http://app.internal:3000//evil.example",
+            "/evil.example",
+        ),
         ("/b", "/base", "/v2", "/base/v2/x", "/b/x"),
         ("/b", "/base", "/v2", "/base/x", "-"),
     ] {

@@ -35,8 +35,9 @@ fn a_hundred_reloads_in_two_hundred_thousand_requests() {
         operate::wait_until("the reload", || generation(&saker) == number as u64 + 1);
         assert!(
             !load.has_failed(),
-            "after reload {number}: {:?}",
-            load.finish()
+            "after reload {number}: {:?}\n{}",
+            load.finish(),
+            saker.server.stderr()
         );
     }
     let _ = poll(Duration::from_secs(600), || {

@@ -161,8 +161,12 @@ impl Essence {
             .iter()
             .filter(|(name, _)| is_compared(name))
             .map(|(name, value)| {
-                let value = String::from_utf8_lossy(value).into_owned();
-                (name.to_ascii_lowercase(), value)
+                let (name, mut value) = (name.to_ascii_lowercase(), value);
+                // The tag of a file becomes strong when the file is a second old.
+                if name == "etag" {
+                    value = value.strip_prefix(b"W/").unwrap_or(value);
+                }
+                (name, String::from_utf8_lossy(value).into_owned())
             })
             .collect();
         fields.sort();
