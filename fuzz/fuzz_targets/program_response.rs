@@ -1,4 +1,4 @@
-//! What a program says is the same however it arrives, no dialogue keeps more unread than it may,
+//! The answer of a program is the same however it arrives, no dialogue keeps more unread than it may,
 //! nothing comes after the end, content is never more than what came, and no field has anything in
 //! it that ends a line.
 

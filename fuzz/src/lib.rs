@@ -1,4 +1,4 @@
-//! What the fuzz targets share: how an input says where its bytes are cut.
+//! Shared parts of the fuzz targets: the places at which an input cuts its bytes.
 //!
 //! Each target is one file in `fuzz_targets` that states a property, and has its first inputs in
 //! `seeds` or from `seed.sh`.

@@ -1,4 +1,5 @@
-//! What all workers share: counts by client address, bans, and the memories of the client rules.
+//! State that all workers share: counts by client address, bans, and the memories of the client
+//! rules.
 //!
 //! Called by: every rule of this crate; the server's listener and its control socket.
 //! Caveat: everything is bounded, because an attacker may have any number of addresses.

@@ -1,4 +1,4 @@
-//! When: retries, renewals, and no more orders than an hour bears. Time and chance are arguments.
+//! Schedule of orders: retries, renewals, and a limit per hour. Time and chance are arguments.
 //!
 //! Authorities count (Let's Encrypt: 5 failed validations of a name per hour, 300 orders in 3
 //! hours), so the waits grow, are spread, and are kept on disk.

@@ -1,5 +1,5 @@
-//! What is the whole process's: listeners, user, limits, log formats; and the model that comes of
-//! it and the hosts.
+//! Settings of the whole process (listeners, user, limits, log formats), and the model made of them
+//! and the hosts.
 //!
 //! Difficulty: Apache's hosts are chosen by the address that a connection came in on first and by
 //! name second. A host is put on every listener that one of its addresses matches; what no host

@@ -1,5 +1,5 @@
-//! What the MPM's and mod_http2's directives and RemoteIPProxyProtocol say about listeners and
-//! connections.
+//! Settings of listeners and connections by directives of the MPM, mod_http2, and
+//! RemoteIPProxyProtocol.
 //!
 //! Difficulty: Apache says much of it for hosts, while a connection has no host before its first
 //! request: what one host says of a listener holds for the listener. Absent on purpose: numbers of

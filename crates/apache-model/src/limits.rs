@@ -1,4 +1,4 @@
-//! What a host says about the size of requests and about time: LimitRequest*, Timeout, KeepAlive*,
+//! A host's limits on sizes and times of requests: LimitRequest*, Timeout, KeepAlive*,
 //! RequestReadTimeout.
 //!
 //! Difficulty: which host it is. The line, the fields and the time for them are those of the first

@@ -1,4 +1,4 @@
-//! What `apachectl -S` shows: which hosts answer where, and what the process is.
+//! The output of `apachectl -S`: hosts by address, and settings of the process.
 
 use crate::{host_draft::HostDraft, process::Process};
 use saker_config::model::Origin;

@@ -1,4 +1,4 @@
-//! Where a directive stands while it is read: what setters want to know besides its text.
+//! The place of a directive while it is read: context of setters besides the text.
 
 use saker_ap_expr::ExpressionOptions;
 use saker_apache_syntax::{Node, Tree};

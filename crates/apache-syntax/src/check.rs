@@ -1,4 +1,4 @@
-//! Whether what was read may stand where it stands and has the arguments that it takes.
+//! Checks that each directive may stand where it stands and has the arguments that it takes.
 //!
 //! Runs over the whole tree once it is there, as Apache does, and says in Apache's words what
 //! Apache would stop at; then what Saker makes of each directive, once per name. The difficulty is

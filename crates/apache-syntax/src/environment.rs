@@ -1,4 +1,4 @@
-//! What reading depends on besides the text: modules, variables, macros, the server root.
+//! Inputs of reading besides the text: modules, variables, macros, the server root.
 //!
 //! Changed by what is read, from top to bottom; what stands at the end is what `.htaccess` files
 //! are read with.

@@ -1,4 +1,4 @@
-//! Where configuration files are: the disk, or memory for tests and fuzzing.
+//! Sources of configuration files: the disk, or memory for tests and fuzzing.
 
 use saker_net::privileged;
 use std::{

@@ -1,5 +1,4 @@
-//! What a configuration may cost, by name: every loop over text that others wrote ends at one of
-//! these.
+//! Limits on a configuration, by name: every loop over text from outside ends at one of these.
 
 /// Bytes of a logical line, continuation lines included; Apache's own bound.
 pub const LINE_BYTES_MAX: usize = 16 << 20;

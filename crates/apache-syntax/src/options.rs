@@ -1,4 +1,4 @@
-//! What `Options` says, and which options `AllowOverride Options=` leaves to `.htaccess`.
+//! Values of `Options`, and the options that `AllowOverride Options=` leaves to `.htaccess`.
 //!
 //! The difficulty is that an option is more than one bit: `Includes` is reading and running,
 //! `IncludesNOEXEC` is reading only.

@@ -1,4 +1,4 @@
-//! What `AllowOverride` and `AllowOverrideList` leave to `.htaccess` files.
+//! Permissions of `.htaccess` files by `AllowOverride` and `AllowOverrideList`.
 
 use crate::{
     options::{ANY_OPTION, OptionSet},

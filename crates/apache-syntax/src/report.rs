@@ -1,4 +1,4 @@
-//! What is found wrong, kept in the order of the lines, whichever step found it.
+//! Diagnostics, kept in the order of the lines, whichever step made them.
 
 use crate::limits::DIAGNOSTICS_MAX;
 use saker_config::Diagnostic;

@@ -1,5 +1,4 @@
-//! What a directive is: one row, from which reading, checks, `saker check` and the reference
-//! derive.
+//! Rows of directives, from which reading, checks, `saker check` and the reference derive.
 //!
 //! Difficulty: Apache has two notions of where a directive may stand, and both count. The manual's
 //! contexts are what people read; the override bits are what Apache compares with the place, so

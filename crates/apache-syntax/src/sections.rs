@@ -1,4 +1,4 @@
-//! What sections ask of their own line: the closing `>`, how many arguments, `<Else>` after `<If>`,
+//! Checks of a section's own line: the closing `>`, the number of arguments, `<Else>` after `<If>`,
 //! the methods of `<Limit>`.
 
 use crate::{

@@ -1,4 +1,4 @@
-//! How many arguments: checked as Apache checks, said in Apache's words.
+//! Numbers of arguments: checked as Apache checks, in Apache's words.
 
 use crate::{
     row::{Row, Shape},

@@ -1,4 +1,4 @@
-//! What was read: directives and sections, in the order in which they act.
+//! The tree that reading produces: directives and sections, in the order in which they act.
 //!
 //! Conditions, includes and macros are gone; what they let through stands where it was, with the
 //! file and line it came from. A line out of a macro names the macro's definition and use as its

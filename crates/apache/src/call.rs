@@ -1,4 +1,5 @@
-//! What programs behind the gateway are told of Apache's side of a request.
+//! Upstream requests of Apache configurations: Apache's side of a request for programs behind the
+//! gateway.
 //!
 //! Asked once it is known who answers, after access was decided (`proxy/call.rs`, `cgi.rs`,
 //! `php.rs`).

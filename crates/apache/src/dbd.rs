@@ -1,5 +1,5 @@
-//! What one request has asked the database: each question once, however often the rules that ask it
-//! begin anew.
+//! Database queries of one request: each is asked once, however often the rules that ask it begin
+//! anew.
 //!
 //! Difficulty: rules don't wait; they are run again when the answer is there. So questions and
 //! answers belong to the request, and no answer is ever another request's: who is struck off in the

@@ -1,4 +1,4 @@
-//! What expressions and rewrite rules ask, answered from an exchange and the file system.
+//! Facts for expressions and rewrite rules, from an exchange and the file system.
 //!
 //! Difficulty: every look at a file has to leave its stamps, so that an outcome that depended on it
 //! is not kept beyond the next change.

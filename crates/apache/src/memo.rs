@@ -1,5 +1,5 @@
-//! What a worker has laid over each other before: settings of sections, the folders of walks, and
-//! what our handlers are told of them.
+//! Results of merging that a worker keeps: settings of sections, directories of walks, and settings
+//! of handlers.
 //!
 //! A request whose outcome can't be kept (a rule looked at a cookie, say) walks each time; with
 //! this its walk merges nothing and opens what is new to it only. Difficulty: results are found by

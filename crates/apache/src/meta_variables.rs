@@ -1,4 +1,4 @@
-//! What programs and pages are told of a request: CGI's variables, made of an exchange.
+//! Variables of programs and pages about a request: CGI's variables, made of an exchange.
 //!
 //! Difficulty: what rules have set stands first and keeps its place, but what the server knows wins
 //! (`saker_cgi::meta`).

@@ -1,5 +1,4 @@
-//! What files answer to other methods than GET, and how a path is read anew where its host has its
-//! own rules for slashes.
+//! Answers of files to other methods than GET, and paths of hosts with their own rules for slashes.
 //!
 //! Apache's handler for files takes POST as GET, tells OPTIONS what it takes, and refuses the rest,
 //! whether the file is there or not.

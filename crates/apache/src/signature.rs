@@ -1,5 +1,5 @@
-//! What Saker calls itself: ServerTokens in fields and pages, ServerSignature at the end of pages
-//! of its own.
+//! Names of the server: ServerTokens in fields and pages, ServerSignature at the end of pages of
+//! its own.
 //!
 //! Absent on purpose: names and versions of modules; there are none that could be added or left
 //! out.

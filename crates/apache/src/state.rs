@@ -1,4 +1,4 @@
-//! What the rules know about a request between two phases; kept in the exchange.
+//! State of the rules about a request between two phases; kept in the exchange.
 
 use crate::{
     dbd::Asked, includes::shared::Shared, listing::work::Work, proxy::proxied::Proxied,

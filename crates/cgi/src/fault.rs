@@ -1,5 +1,5 @@
-//! What goes wrong between us and a program: requests that can't be said, and answers that can't be
-//! understood.
+//! Faults between the server and a program: requests that can't be encoded, and answers that can't
+//! be understood.
 //!
 //! One table each: a variant per cause, the status that the client sees, and the words for the log.
 //! A [`Broken`] also carries what the engine needs for its next decision: whether the program can

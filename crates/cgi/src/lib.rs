@@ -1,4 +1,4 @@
-//! What programs behind the gateway speak: CGI/1.1, FastCGI, LSAPI, SCGI, uwsgi and AJP, as pure
+//! Protocols of programs behind the gateway: CGI/1.1, FastCGI, LSAPI, SCGI, uwsgi and AJP, as pure
 //! functions over bytes.
 //!
 //! Floor 2: knows no socket, process, clock or log. Every protocol is a [`Dialogue`]; the engine

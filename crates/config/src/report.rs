@@ -1,4 +1,4 @@
-//! Where reading reports what is wrong in one file.
+//! Collector of the diagnostics of one file.
 //!
 //! Called by: the reader and the directives.
 //! Caveat: nothing is reported about a line that the TOML parser has already complained about, so

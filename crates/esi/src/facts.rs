@@ -1,4 +1,4 @@
-//! What expressions and variables can know of a request (ESI 1.0 section 4.1).
+//! Facts of a request that expressions and variables use (ESI 1.0 section 4.1).
 
 use saker_http::{cookies::cookies, query};
 use std::iter;

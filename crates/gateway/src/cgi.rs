@@ -1,4 +1,4 @@
-//! What is started for a request by CGI/1.1 (RFC 3875), and how its failures are told.
+//! Programs started for a request by CGI/1.1 (RFC 3875), and reports of their failures.
 //!
 //! Absent on purpose: whether a script may be run at all, which the rules have decided.
 

@@ -1,4 +1,4 @@
-//! What goes from one connection to another, and what stays.
+//! Fields that are forwarded from one connection to another, and fields that are not.
 
 use crate::upstream_fields;
 use saker_config::model::{BackendAddress, Member};

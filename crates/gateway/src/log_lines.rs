@@ -1,4 +1,4 @@
-//! What a program says to its log, message by message in ours, however it was cut.
+//! Messages of a program for the error log, one line per message, however they were cut.
 //!
 //! Called by: exchanges for the log of their protocol, `programs` for standard error. Caveat:
 //! php-fpm puts several messages into one record (`; ` between them), one into several records, and

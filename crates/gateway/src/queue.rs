@@ -1,4 +1,4 @@
-//! Who waits for a connection of a pool that may have no more: first come, first served.
+//! Queue for a connection of a pool that may open no more: first come, first served.
 //!
 //! Caveat: a woken waiter may be gone (its client has left, its time is up). A wake-up is therefore
 //! a value: dropped unused, it wakes the next, so that no connection stays idle while others wait.

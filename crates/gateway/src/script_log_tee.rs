@@ -1,4 +1,5 @@
-//! What passes between us and a script, kept for the case that it fails (`pipeline::script_log`).
+//! Transcript of the exchange with a script, kept for the case that it fails
+//! (`pipeline::script_log`).
 //!
 //! Difficulty: a script that has failed goes on talking, and what it says then is what its author
 //! wants to see; so the dialogue goes on, too, and ends with the script. Both directions are

@@ -1,5 +1,4 @@
-//! What an exchange becomes after 101: a connection that only passes bytes, with the time limit
-//! that it had.
+//! Tunnels after 101: connections that only pass bytes, with the time limit of their exchange.
 //!
 //! Caveat: memory matters, as tunnels are idle for hours, and there are thousands of them. So a
 //! tunnel holds only its connection, a deadline, and the bytes read after the response's head until

@@ -1,4 +1,4 @@
-//! What a program is told about a request: from the exchange and what rules left in the call.
+//! Variables of a program about a request: from the exchange and from rules.
 
 use saker_cgi::{Facts, Level, Setting, Variables, push_meta_variables};
 use saker_config::model::Member;

@@ -1,4 +1,4 @@
-//! How targets are put together, what a request can not do to them, and which answers are kept.
+//! Targets of redirects: their parts, hostile requests, and caching.
 
 use super::*;
 use crate::tests::{Folder, block_on, body_bytes, exchange, field};

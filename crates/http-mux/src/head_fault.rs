@@ -1,5 +1,5 @@
-//! What can be wrong with a head: the causes of malformed messages (RFC 9113 section 8.1.1, RFC
-//! 9114 section 4.1.2), with words for the log.
+//! Faults of a head: the causes of malformed messages (RFC 9113 section 8.1.1, RFC 9114 section
+//! 4.1.2), with words for the log.
 
 macro_rules! head_faults {
     ($($name:ident $text:literal;)*) => {

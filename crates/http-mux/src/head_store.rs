@@ -1,4 +1,4 @@
-//! Where a decoded head is put for the driver to read.
+//! Store of a decoded head, for the driver to read.
 //!
 //! Place in the walk: the driver lends one store per worker to the machine that reads its input, so
 //! that a request which is answered at once allocates nothing; one that has to wait takes an owned

@@ -1,4 +1,4 @@
-//! What a field is, found out once: when a table entry is made, or for a literal that makes none.
+//! Kinds of fields, found out once: when a table entry is made, or for a literal that makes none.
 //!
 //! The one difficulty: values come with nearly every request, so they are looked at 8 bytes at a
 //! time.

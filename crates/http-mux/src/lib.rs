@@ -1,4 +1,4 @@
-//! What HTTP/2 and HTTP/3 share: one connection, many streams, heads made of pseudo-fields and
+//! Shared parts of HTTP/2 and HTTP/3: one connection, many streams, heads made of pseudo-fields and
 //! compressed with tables.
 //!
 //! Floor 1, beside `http`: pure functions and tables over bytes. `http2` and `http3` are the only

@@ -1,4 +1,4 @@
-//! Who sends next (RFC 9218 section 10): lowest urgency first; of the same urgency those that are
+//! Order of sending (RFC 9218 section 10): lowest urgency first; of the same urgency those that are
 //! not incremental, one after the other in the order of their requests, then the incremental ones
 //! in turns.
 //!

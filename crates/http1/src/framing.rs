@@ -1,5 +1,5 @@
-//! What a request head says about the bytes after it and about the connection (RFC 9112 sections
-//! 3.2, 6 and 9; RFC 9110 sections 7.8 and 10.1.1).
+//! Framing of a request by its head: the bytes after it, and the connection (RFC 9112 sections 3.2,
+//! 6 and 9; RFC 9110 sections 7.8 and 10.1.1).
 //!
 //! Called once per request by the driver, in the order of [`check_request`]. The one difficulty:
 //! every head that two implementations could frame differently must be refused, not interpreted, or

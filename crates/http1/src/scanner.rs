@@ -1,4 +1,4 @@
-//! When to parse a head that arrives in pieces.
+//! Scanner that decides when a head that arrives in pieces is parsed.
 //!
 //! Parsing from the start after every piece costs quadratic time: 32 kB sent byte by byte would be
 //! parsed 32,000 times. The scanner looks at each byte once and says when parsing can tell anything

@@ -1,4 +1,4 @@
-//! What a peer of HTTP/3 can do too often.
+//! Limits on frames that an HTTP/3 peer can send too often.
 
 use saker_http_mux::Bucket;
 

@@ -1,5 +1,5 @@
-//! How long a look-up in a set of a million entries takes, and what it holds:
-//! `cargo run --release -p saker-ipset --example measure`.
+//! Time of a look-up in a set of a million entries, and the memory of the set: `cargo run --release
+//! -p saker-ipset --example measure`.
 
 #![allow(clippy::print_stdout)] // What it is for.
 

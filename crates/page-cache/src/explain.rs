@@ -1,4 +1,4 @@
-//! What the page cache would do with a request (`saker explain`): the settings, rules, fields and
+//! Decisions of the page cache about a request (`saker explain`): the settings, rules, fields and
 //! cookies that decide.
 //!
 //! Called by: the pipeline, in place of the look-up.

@@ -1,5 +1,4 @@
-//! What each kind of PHP is told when it is started: arguments, environment, and php-fpm's pool
-//! file.
+//! Command lines of each kind of PHP: arguments, environment, and php-fpm's pool file.
 //!
 //! The listening socket is descriptor 0 for lsphp and php-cgi. php-fpm opens its sockets by name,
 //! but takes one that it inherits under that name in FPM_SOCKETS; the name given to it is not the

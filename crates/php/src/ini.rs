@@ -1,5 +1,5 @@
-//! Whether PHP's own configuration has changed: php.ini, and the files of the folders that are
-//! scanned besides.
+//! Changes of PHP's own configuration: php.ini, and the files of the directories that are scanned
+//! besides.
 //!
 //! Where they are is PHP's to know, and it is asked once per pool. Difficulty: it answers in plain
 //! text or as a page, by kind.

@@ -1,4 +1,4 @@
-//! What PHP says on its standard error, line by line into the error log.
+//! Standard error of PHP, line by line into the error log.
 //!
 //! Called by: the task of a pool. Caveat: php-fpm's processes write each message of a script twice,
 //! over FastCGI, where its client is known, and here. Here it is left out: a message by its

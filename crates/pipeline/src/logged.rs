@@ -1,4 +1,4 @@
-//! What an exchange keeps for its log lines: the request before internal redirects, its error
+//! Data of an exchange for its log lines: the request before internal redirects, its error
 //! document, and the decisions of rules.
 //!
 //! Called by: `respond`, and the rules of front ends.

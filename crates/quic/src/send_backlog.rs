@@ -1,4 +1,4 @@
-//! What a full send queue did not take: kept, and first when there is room again.
+//! Datagrams that a full send queue did not take: kept, and first when there is room again.
 
 use crate::sink::Sink;
 use saker_net::Departure;

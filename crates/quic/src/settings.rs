@@ -1,4 +1,4 @@
-//! What a listener wants of QUIC, and what quinn-proto is told of it.
+//! Settings of a listener for QUIC, and their translation for quinn-proto.
 //!
 //! The difficulty is memory: flow-control windows promise it to clients. What a client may send
 //! unread is bounded per stream, per connection and for all connections together, and grows to

@@ -1,4 +1,4 @@
-//! What all clients of one site have used of its limits.
+//! Usage of a site's limits by all of its clients.
 //!
 //! Called by: phases and drivers, by the site's index in the model.
 //! Caveat: one set per generation; a reload begins with empty accounts.

@@ -1,4 +1,4 @@
-//! What a site demands of a handshake before any certificate is chosen: versions, ciphers, groups,
+//! Demands of a site on a handshake before any certificate is chosen: versions, ciphers, groups,
 //! client certificates.
 //!
 //! Sites with equal demands share a policy, and so a rustls configuration; usually there is one.

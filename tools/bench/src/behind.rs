@@ -1,5 +1,5 @@
-//! What stands behind the servers of some rows: a php-fpm, a server of files, and what sessions are
-//! kept in. They run on the core of the load, and what they cost is not counted.
+//! Backends of the servers of some rows: a php-fpm, a server of files, and the store of sessions.
+//! They run on the core of the load, and what they cost is not counted.
 
 mod program;
 mod sessions;

@@ -1,5 +1,4 @@
-//! What a contender was started with: its command and the files that it names, as they were when it
-//! ran.
+//! Command of a participant and the files that it names, as they were when it ran.
 //!
 //! They are read from the running processes, so that a sheet shows what was measured and not what
 //! was meant. Ports and folders differ from run to run and are written as `{port}`, `{work}` and

@@ -1,4 +1,4 @@
-//! What a link is like, per direction, and how that is written.
+//! Settings of a link, per direction, and their spelling.
 //!
 //! A value is for both directions, or two with a comma between are for the way to the client and
 //! the way to the server. Units as tc(8) has them: `10mbit`, `50ms`, `1%`.

@@ -1,4 +1,4 @@
-//! What a load has seen, and how it is told.
+//! Counts of a load, and their report.
 
 use crate::histogram::Histogram;
 use std::{collections::BTreeMap, fmt, time::Duration};

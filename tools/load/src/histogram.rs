@@ -1,4 +1,4 @@
-//! How long things took: counts per size, exact to about 1.6 %, in a fixed amount of memory.
+//! Histogram of durations: counts per size, exact to about 1.6 %, in a fixed amount of memory.
 //!
 //! Below 64 µs each microsecond has a count of its own; above that, each doubling is divided into
 //! 64 equal parts.

@@ -1,4 +1,4 @@
-//! What a load is to do, and the command line that says so.
+//! Plan of a load, and its command line.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 

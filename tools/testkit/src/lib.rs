@@ -1,5 +1,5 @@
-//! What integration tests and the bench share: server processes, a raw HTTP/1.1 client, the peers,
-//! and process figures.
+//! Shared parts of integration tests and benchmarks: server processes, a raw HTTP/1.1 client, the
+//! peers, and process figures.
 //!
 //! Nothing here knows Saker's own crates: a server is a command and an address, so that the same
 //! tests can be pointed at a peer. The one difficulty is cleaning up: a failing test unwinds, so

@@ -1,4 +1,4 @@
-//! What a server costs: CPU time, memory and descriptors of a process and all that it started, from
+//! Costs of a server: CPU time, memory and descriptors of a process and all that it started, from
 //! /proc.
 //!
 //! The one difficulty is resolution: `stat` counts in ticks of 10 ms, so running threads are read

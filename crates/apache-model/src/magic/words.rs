@@ -1,5 +1,5 @@
-//! What mod_mime_magic recognises without rules: words that occur in texts of a kind, manual pages,
-//! archives of tar.
+//! Types that mod_mime_magic recognizes without rules: by words of text formats, manual pages, tar
+//! archives.
 //!
 //! Difficulty: none but keeping Apache's order and bounds; which words stand for what is
 //! mod_mime_magic's own table.

@@ -1,6 +1,6 @@
-//! What is carried out while the configuration is read: modules, variables, conditions, macros,
-//! included files. One row per directive (`row.rs`); overrides and shapes are those of Apache
-//! 2.4.71.
+//! Directives that are carried out while the configuration is read: modules, variables, conditions,
+//! macros, included files. One row per directive (`row.rs`); overrides and shapes are those of
+//! Apache 2.4.71.
 
 use crate::row::{
     ALL,

@@ -1,5 +1,5 @@
-//! What goes out: fields, environment, filters. One row per directive (`row.rs`); overrides and
-//! shapes are those of Apache 2.4.71.
+//! Directives about output: fields, environment, filters. One row per directive (`row.rs`);
+//! overrides and shapes are those of Apache 2.4.71.
 
 use crate::row::{
     ACCESS, ALL, FILE_INFO, INDEXES,

@@ -1,4 +1,4 @@
-//! What a page and everything that it includes have in common.
+//! State that a page shares with everything that it includes.
 //!
 //! Called by: `includes`; kept in the state of the page's requests.
 

@@ -1,4 +1,4 @@
-//! What a page asks in passing: variables, times, sizes, expressions.
+//! Values that a page uses: variables, times, sizes, expressions.
 
 use crate::{
     content_filters::inside::Inside, facts::RequestFacts, includes::origin::Origin, look_ahead,

@@ -1,4 +1,4 @@
-//! What a folder without an index file is answered with (mod_autoindex).
+//! Listings of directories without an index file (mod_autoindex).
 //!
 //! Place in the walk: the end of fixups, in the place of the files handler. Every entry is tried as
 //! a request of its own, so that what could not be fetched is not shown. Difficulty: a folder may

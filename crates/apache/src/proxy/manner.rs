@@ -1,5 +1,5 @@
-//! How calls are made in one place: settings of mod_proxy as the gateway wants them, made once for
-//! all requests to whom they apply.
+//! Options of proxied requests: settings of mod_proxy as the gateway wants them, made once for all
+//! requests to which they apply.
 //!
 //! Difficulty: ProxyPassReverse may name a balancer, which stands for the URLs of all its members.
 

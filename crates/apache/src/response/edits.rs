@@ -1,4 +1,4 @@
-//! What mod_headers does to a table of fields.
+//! Edits of a table of fields by mod_headers.
 //!
 //! Difficulty: Apache has two tables of response fields and lays the one before the other in the
 //! end, so that the same name may go out twice; users' configurations show it, and so it is the

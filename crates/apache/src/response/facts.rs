@@ -1,4 +1,4 @@
-//! What edits of a response may ask: the request's facts, and those of the response so far.
+//! Facts for edits of a response: the request's, and those of the response so far.
 
 use saker_ap_expr::{Facts, FileFault, FileTest, LocalTime, Variable, Work};
 use saker_http::{Fields, Status};

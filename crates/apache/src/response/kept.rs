@@ -1,5 +1,5 @@
-//! What the rules say of a head that is kept: everything in it follows from the resource, its
-//! response, and the clock.
+//! Rules about a head that is kept: everything in it follows from the resource, its response, and
+//! the clock.
 //!
 //! Difficulty: it is laid over when the exchange is gone (a 304 is made when the first client asks
 //! for one), so what it may be asked for is taken along: the environment always, the exchange only

@@ -1,4 +1,4 @@
-//! What is laid over a response's fields, in Apache's order.
+//! Layers of edits over a response's fields, in Apache's order.
 //!
 //! Called by: `response`, for responses; `kept`, for heads that are kept.
 //! Caveat: Apache has two tables of fields: what is set `always` survives errors and goes out

@@ -1,5 +1,5 @@
-//! What the rules do to responses: lifetimes (mod_expires), edits of fields (mod_headers), and what
-//! describes a file besides its type.
+//! Rules about responses: lifetimes (mod_expires), edits of fields (mod_headers), and descriptions
+//! of a file besides its type.
 //!
 //! Two ways to a head: what follows from the resource alone is laid over when a head is made that
 //! is kept ([`prepare`] leaves it in the exchange); everything else is laid over on the way up

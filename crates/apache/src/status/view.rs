@@ -1,4 +1,4 @@
-//! What a status page is made of.
+//! Contents of a status page.
 //!
 //! Called by: `status`; `page` and `auto`, which write it.
 

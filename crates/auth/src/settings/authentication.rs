@@ -1,4 +1,4 @@
-//! How clients authenticate: scheme, realm, providers.
+//! Authentication of clients: scheme, realm, providers.
 //!
 //! Called by: `AuthSettings`.
 //! Caveat: Apache merges each of its modules in its own way. Most settings override one by one;

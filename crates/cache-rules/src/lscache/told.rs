@@ -1,5 +1,5 @@
-//! How the cache is announced to applications (LSCache protocol 2), and which fields clients may
-//! not send.
+//! Announcement of the cache to applications (LSCache protocol 2), and fields that clients may not
+//! send.
 //!
 //! Called by: the page cache, for every dynamic request.
 //! Caveat: plugins look for exact words: `crawler` and `combine` as substrings, the edition as a

@@ -1,4 +1,4 @@
-//! What a route does with a request.
+//! Actions of routes.
 //!
 //! Called by: route selection, `check` and `explain`.
 //! Out of scope: the keys (`directives/route`).

@@ -1,5 +1,5 @@
-//! What a set of rules needs to inspect, read from its directives, as the library's interface does
-//! not tell.
+//! Inputs that a set of rules inspects, read from its directives, because the library's interface
+//! does not tell.
 //!
 //! Caveat: inspecting too much only costs time, as the library decides itself what it uses. So
 //! anything that may be enabled per request (`ctl:`) counts as enabled.

@@ -1,4 +1,4 @@
-//! What a file means: values in the model, and how a route's settings lie over its site's.
+//! Meaning of a file: values in the model, and a route's settings over its site's.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -1,4 +1,4 @@
-//! What may be reached from a root, and what may not.
+//! Paths that can be reached from a root, and paths that can't.
 
 use super::*;
 use crate::scratch::{Kept, Scratch};

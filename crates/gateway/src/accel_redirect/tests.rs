@@ -1,4 +1,4 @@
-//! What heads are taken to say, and which names lead where.
+//! Parsing of response heads, and the names that lead to internal redirects.
 
 use super::*;
 

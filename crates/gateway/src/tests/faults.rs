@@ -1,5 +1,5 @@
-//! What backends do wrong, and what becomes of the request: a status, or a response that is seen to
-//! break off; and the next request is well.
+//! Faults of backends and their outcome: a status, or a response that visibly breaks off; the next
+//! request succeeds.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

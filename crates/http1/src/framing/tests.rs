@@ -1,5 +1,5 @@
-//! What `tests/conformance/http1` can't show on the wire; the rest of the rules have their cases
-//! there.
+//! Framing rules that `tests/conformance/http1` can't show on the wire; the other rules have their
+//! cases there.
 
 use saker_http::RequestHead;
 

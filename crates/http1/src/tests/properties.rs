@@ -1,5 +1,5 @@
-//! What must hold for all bytes: cutting changes nothing, nothing panics, what is encoded is read
-//! back.
+//! Properties of parsing all bytes: cutting changes nothing, nothing panics, encoded messages are
+//! read back.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 

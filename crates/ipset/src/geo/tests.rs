@@ -1,4 +1,4 @@
-//! What is known of a place, and what becomes of files that are broken.
+//! Data about a place, and broken database files.
 
 use super::*;
 use saker_testkit::mmdb::{Data, database};

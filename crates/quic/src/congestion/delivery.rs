@@ -1,4 +1,4 @@
-//! How fast a path delivers: a sample for each acknowledgement (draft-ietf-ccwg-bbr section 4.1).
+//! Delivery rate of a path: a sample for each acknowledgement (draft-ietf-ccwg-bbr section 4.1).
 //!
 //! A packet that arrives tells how much arrived between its departure and its acknowledgement. The
 //! time for that is the longer of two: in which it was sent, and in which it was acknowledged, so

@@ -1,4 +1,4 @@
-//! How connections begin, and how they do not.
+//! Beginnings of connections, and refusals.
 
 use super::pair::{CLIENT, Pair, client_config};
 use crate::{Event, Lost, Settings, VERSION_1, VERSION_2};

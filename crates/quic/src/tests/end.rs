@@ -1,4 +1,4 @@
-//! How connections end.
+//! Ends of connections.
 
 use super::pair::Pair;
 use crate::{Lost, Settings};

@@ -1,5 +1,5 @@
-//! What the differential table can't show: what outcomes depended on, limits, traces, log lines,
-//! chance.
+//! Properties that the differential table can't show: dependencies of outcomes, limits, traces, log
+//! lines, chance.
 
 use crate::{
     Action, Input, MapSource, Outcome, Place, RewriteContext, Settings, TextMap, run_directory,

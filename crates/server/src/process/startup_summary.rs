@@ -1,5 +1,4 @@
-//! What `saker serve` prints when it has started: where it serves what, and what its reader will
-//! stumble over.
+//! The summary that `saker serve` prints when it has started: its addresses, and warnings.
 //!
 //! Called by: the supervisor, once. Caveat: scripts wait for the lines that begin with "Serving";
 //! they end with the URL wherever the address is one of this machine's. Out of scope: the error

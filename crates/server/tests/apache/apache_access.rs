@@ -1,5 +1,5 @@
-//! Who may see what, where one request alone does not show it: Digest with its nonces, password
-//! files that change, slow hashes, and what may be kept. Digest is compared with the real apache2.
+//! Access control where one request alone does not show it: Digest with its nonces, password files
+//! that change, slow hashes, and caching. Digest is compared with the real apache2.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 

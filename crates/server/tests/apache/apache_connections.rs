@@ -1,5 +1,5 @@
-//! What Apache's directives say about connections: protocols, PROXY prefaces, time limits, requests
-//! at a time; logs and certificates of TLS.
+//! Apache's directives about connections: protocols, PROXY headers, time limits, requests at a
+//! time; logs and certificates of TLS.
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 

@@ -1,4 +1,4 @@
-//! What an administrator looks at: the status page, its form for programs, the page about the
+//! Pages for administrators: the status page, its form for programs, the page about the
 //! configuration, names and signatures.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.

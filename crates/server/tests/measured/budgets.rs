@@ -1,5 +1,4 @@
-//! What a request costs on the hot paths, in system calls and in instructions, against the budgets
-//! of `budgets.txt`.
+//! Budgets of a request on the hot paths, in system calls and in instructions (`budgets.txt`).
 //!
 //! Neither depends on the machine's mood. System calls are the worker's, by strace; waits for
 //! events are left out, since how many requests share one is chance. Instructions are the whole

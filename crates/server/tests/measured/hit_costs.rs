@@ -1,5 +1,4 @@
-//! What a request that hits a resolved resource costs in memory and in instructions, counted by
-//! valgrind.
+//! Memory and instructions of a request that hits the route cache, counted by valgrind.
 //!
 //! Two runs that differ in nothing but the number of requests are subtracted, so that start, stop
 //! and connections fall out, and no noise of the machine gets in. Instructions mean something for

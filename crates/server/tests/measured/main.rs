@@ -1,5 +1,5 @@
-//! What a request costs, and changes that have to be seen at once: counts of instructions and
-//! system calls, and file changes under load.
+//! Costs of requests, and changes that must take effect at once: counts of instructions and system
+//! calls, and file changes under load.
 //!
 //! Called by: `cargo test -p saker --test measured MODULE::`; budgets are in `budgets.txt`.
 //! Caveat: each test takes `alone()` first, so that no other test disturbs what it counts.

@@ -1,4 +1,4 @@
-//! What routes cost: instructions of a dispatch do not grow with the number of routes that a path
+//! Costs of routes: instructions of a dispatch do not grow with the number of routes that a path
 //! can't match, and conditions that don't hold leave hits of the route cache as cheap as they are.
 //!
 //! Counted by callgrind, as in `hit_costs`: two runs that differ in the number of requests are

@@ -1,6 +1,6 @@
-//! What a request costs in system calls: one recv and one send on a connection that stays, four
-//! calls where each request has its own connection, and the shared wait. Of the workers' threads:
-//! the one that reads of changed files while no request comes has work of its own.
+//! System calls of a request: one recv and one send on a connection that stays, four calls where
+//! each request has its own connection, and the shared wait. Of the workers' threads: the one that
+//! reads of changed files while no request comes has work of its own.
 //!
 //! The counts are exact, so that no noise can hide a call too many. Tolerated are the ticker's own
 //! few.

@@ -1,5 +1,5 @@
-//! What `saker check` and `apache2 -t` say about the machine: users, logs, keys and sockets that
-//! are missing or closed; and what a run as one user leaves to the next.
+//! Diagnostics of `saker check` and `apache2 -t` about the machine: users, logs, keys and sockets
+//! that are missing or closed; and files that a run as one user leaves to the next.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 

@@ -1,5 +1,5 @@
-//! What programs leave to this server: X-Accel-Redirect, X-LiteSpeed-Location, X-Sendfile, from our
-//! own configuration.
+//! Internal redirects by programs: X-Accel-Redirect, X-LiteSpeed-Location, X-Sendfile, from
+//! saker.toml.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 

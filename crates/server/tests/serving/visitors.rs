@@ -1,6 +1,6 @@
-//! Who visits a running server: proof of work (solved here, and by Chromium with and without a
-//! secure context), robots verified against a name server of the test's own, and guesses of
-//! passwords at WordPress' doors.
+//! Bot protection of a running server: proof of work (solved here, and by Chromium with and without
+//! a secure context), robots verified against a name server of the test's own, and guesses of
+//! passwords at WordPress's log-in.
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 

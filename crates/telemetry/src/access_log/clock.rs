@@ -1,4 +1,4 @@
-//! What one worker keeps between access log lines: the rendered second, its ids.
+//! State that a worker keeps between access log lines: the rendered second, its ids.
 
 use crate::local_time::{Civil, TimeZone, append_offset, append_padded};
 

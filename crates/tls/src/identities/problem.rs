@@ -1,4 +1,4 @@
-//! What is wrong with a certificate, key or setting, where it was configured, and the way out.
+//! Problems of a certificate, key or setting, with the place where it was configured, and the fix.
 
 use saker_config::model::Origin;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What a handshake agreed on.
+//! Parameters that a handshake agreed on.
 
 use crate::{
     client_hello::canonical_name,

@@ -1,4 +1,4 @@
-//! Who may come in with which certificate.
+//! Admission by client certificates.
 
 use super::{
     authority::{Authority, Key, LOCAL, Leaf, Sites, acceptor_on},

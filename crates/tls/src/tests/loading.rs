@@ -1,4 +1,4 @@
-//! What is said about certificates and keys that are not as they should be.
+//! Diagnostics about certificates and keys that are not as they should be.
 
 use super::authority::{Authority, Key, Leaf, Sites, origin};
 use rcgen::date_time_ymd;

@@ -1,5 +1,4 @@
-//! What an open session costs in memory. Alone in its process, because it looks at the whole
-//! process.
+//! Memory of an open session. Alone in its process, because it looks at the whole process.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

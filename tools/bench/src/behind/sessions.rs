@@ -1,5 +1,5 @@
-//! Where the shop keeps its visitors' sessions: in files, or in a MariaDB or a Redis of the run's
-//! own, on a Unix socket below its work folder.
+//! Stores of the shop's sessions: files, or a MariaDB or a Redis of the run's own, on a Unix socket
+//! below its work folder.
 //!
 //! They are the same for all servers, behind PHP, and started only when they are chosen. Absent on
 //! purpose: durability; a session of the lab ends with it.

@@ -1,4 +1,4 @@
-//! What it ran on and with: machine, kernel, versions, the time. A figure without these is worth
+//! Environment of a run: machine, kernel, versions, the time. A figure without these is worth
 //! nothing.
 
 use super::arguments::Setting;

@@ -1,5 +1,5 @@
-//! How far the run is: one line that is written over on a terminal, elsewhere two lines for each
-//! row, when it begins and what it took.
+//! Progress of a run: one line that is written over on a terminal, elsewhere two lines for each
+//! row, when it begins and when it ends.
 //!
 //! It also knows who is late: a further round of a row is run only while the whole is in time, and
 //! when the time is over by far, rows that have not begun are left out, which the report says. The

@@ -1,5 +1,5 @@
-//! What page, Markdown and summary are made of: outcomes in groups, counts, and the sentences that
-//! they share.
+//! Contents of page, Markdown and summary: outcomes in groups, counts, and the sentences that they
+//! share.
 
 use super::{
     groups::{self, Group},

@@ -1,4 +1,4 @@
-//! Who is ahead in a row, and whether that is more than noise.
+//! Verdict of a row: the server ahead, and whether that is more than noise.
 //!
 //! Saker is measured against the best of the others. Ahead is who is ahead in the medians by more
 //! than the machine's noise (A against A) and in four of five rounds as well: rounds are

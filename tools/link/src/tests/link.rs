@@ -1,4 +1,5 @@
-//! What a link does to packets between two sockets, over real devices. Needs root and /dev/net/tun.
+//! Effects of a link on packets between two sockets, over real devices. Needs root and
+//! /dev/net/tun.
 //!
 //! The machine is busy with other tests, so nothing here depends on a single packet's time: medians
 //! and sums alone.

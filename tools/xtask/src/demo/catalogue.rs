@@ -1,4 +1,4 @@
-//! What the shop sells: eight forms in five glazes.
+//! Goods of the demo shop: eight forms in five glazes.
 
 pub type Colour = [f32; 3];
 

@@ -1,4 +1,4 @@
-//! What was agreed on: `kind path [function] number reason`, one a line.
+//! Exceptions that were agreed on: `kind path [function] number reason`, one a line.
 //!
 //! The number is the most that is allowed. Where the code has become better than its exception, the
 //! exception has to follow: a ratchet that is not tightened is a licence.

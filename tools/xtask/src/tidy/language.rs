@@ -96,7 +96,8 @@ pub fn count(file: &File, owed: &mut BTreeMap<String, [usize; 2]>) {
     };
     let code = scanner::code_only(&file.text);
     let names = names(&code);
-    let comments = file.text.lines().filter(|line| is_poor(line)).count();
+    let comments = file.text.lines().filter(|line| is_poor(line)).count()
+        + usize::from(has_poor_header(&file.text));
     let counts = owed.entry(format!("{folder}/{name}")).or_default();
     counts[0] += names;
     counts[1] += comments;
@@ -141,6 +142,13 @@ fn names(code: &str) -> usize {
         .iter()
         .map(|keyword| defined(keyword).count())
         .sum()
+}
+
+/// The first sentence of a module says what it is, too.
+fn has_poor_header(text: &str) -> bool {
+    let header = text.strip_prefix("//! ").unwrap_or_default();
+    let first = header.split(|c: char| !c.is_alphanumeric()).next();
+    first.is_some_and(|first| OPENERS.contains(&first))
 }
 
 fn is_poor(line: &str) -> bool {
@@ -229,6 +237,15 @@ mod tests {
         ] {
             assert!(!is_poor(good), "{good}");
         }
+    }
+
+    #[test]
+    fn headers_say_what_a_module_is() {
+        assert!(has_poor_header("//! What a page is made of.\n"));
+        assert!(!has_poor_header(
+            "//! Contents of a page.\n//! What follows.\n"
+        ));
+        assert!(!has_poor_header("use std::fs;\n"));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What of a server an authority sees: HTTP-01 on one port, TLS-ALPN-01 on another; and what is
-//! installed.
+//! The side of a server that an authority sees: HTTP-01 on one port, TLS-ALPN-01 on another; and
+//! the certificates that are installed.
 
 use rustls::{
     ServerConfig, ServerConnection, StreamOwned,

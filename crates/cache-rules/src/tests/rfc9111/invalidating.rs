@@ -1,4 +1,4 @@
-//! What unsafe requests make invalid (RFC 9111 section 4.4).
+//! Invalidation by unsafe requests (RFC 9111 section 4.4).
 
 use super::fields;
 use saker_cache_rules::rules::invalidation::{Origin, invalidated};

@@ -1,4 +1,4 @@
-//! What is refused, what moves the table, and what is said about a field.
+//! Refused input, changes of the table, and properties of fields.
 
 use super::super::tests::{Field, List, unhex};
 use super::*;

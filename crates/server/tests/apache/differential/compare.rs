@@ -1,4 +1,4 @@
-//! What two answers to one request differ in.
+//! Differences between two answers to one request.
 
 use super::{case::Request, differences::Differences};
 use saker_testkit::Response;

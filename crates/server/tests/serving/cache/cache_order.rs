@@ -1,5 +1,4 @@
-//! Of several responses, the one whose request was sent last stays in the page cache, however long
-//! the others took.
+//! The page cache keeps the response whose request was sent last, however long the others took.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 

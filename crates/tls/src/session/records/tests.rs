@@ -1,4 +1,4 @@
-//! What needs a look inside: keys that have sealed all they may.
+//! Tests of internals: keys that have sealed all they may.
 
 #![allow(clippy::unwrap_used)]
 
