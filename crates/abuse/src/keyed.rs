@@ -8,8 +8,10 @@
 
 use crate::{Abuse, state::KeyHash};
 use saker_config::model::{KeyLimit, Throttle};
-use saker_pipeline::{Exchange, template};
+use saker_matchers::MatchError;
+use saker_pipeline::{Exchange, texts};
 use saker_rate_limits::{Admission, SiteAccounts, requests};
+use saker_telemetry::{error_log, message};
 use std::{
     collections::hash_map::RandomState,
     hash::BuildHasher,
@@ -37,7 +39,17 @@ pub fn admit(
         return None;
     }
     throttle.by_key.iter().find_map(|limit| {
-        let key = key(exchange, limit, abuse)?;
+        let key = match key(exchange, limit, abuse) {
+            Ok(key) => key?,
+            Err(error) => {
+                error_log::log_about(
+                    &message::REQUEST_GIVEN_UP,
+                    &*exchange,
+                    format_args!("`{}`: {error}", limit.said),
+                );
+                return Some(("requests_by_key", 1));
+            }
+        };
         let accounts = abuse
             .shared
             .keyed
@@ -49,10 +61,14 @@ pub fn admit(
 }
 
 /// `None`: the request has no value for it.
-fn key(exchange: &Exchange, limit: &KeyLimit, abuse: &Abuse) -> Option<KeyHash> {
-    let value = template::value(&limit.key, exchange);
+fn key(
+    exchange: &Exchange,
+    limit: &KeyLimit,
+    abuse: &Abuse,
+) -> Result<Option<KeyHash>, MatchError> {
+    let value = texts::text(&limit.key, exchange)?;
     if value.is_empty() {
-        return None;
+        return Ok(None);
     }
     let key = (
         abuse.generation.number,
@@ -61,7 +77,7 @@ fn key(exchange: &Exchange, limit: &KeyLimit, abuse: &Abuse) -> Option<KeyHash> 
         value,
     );
     let [one, other] = &*HASHERS;
-    Some([one.hash_one(&key), other.hash_one(&key)])
+    Ok(Some([one.hash_one(&key), other.hash_one(&key)]))
 }
 
 fn count(

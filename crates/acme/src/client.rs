@@ -373,6 +373,10 @@ fn parse(bytes: &[u8], method: &Method, is_end: bool) -> io::Result<Option<Respo
         };
         let (head, after) = rest.split_at_checked(head_bytes).unwrap_or((rest, &[]));
         let view = ResponseView::new(head, &index);
+        // Authorities write what the standard says.
+        if view.is_lenient() {
+            return Err(fault(client::ResponseFault::BadLineEnd));
+        }
         if view.status().0 < 200 {
             rest = after;
             continue;

@@ -123,6 +123,8 @@ impl HostLogs {
                 format,
                 is_items: true,
                 condition,
+                rotation: None,
+                mask: Arc::default(),
                 origin: log.origin.clone(),
             }
         });

@@ -16,7 +16,7 @@ use crate::{
     worker::ApacheRules,
 };
 use saker_apache_model::{dir_config::DirConfig, host::Host};
-use saker_files::Watcher;
+use saker_files::{Kind, Watcher};
 use saker_pipeline::Exchange;
 use std::sync::Arc;
 
@@ -41,9 +41,15 @@ pub fn fixups(
         Some(verdict) => return verdict,
         None => {}
     }
+    let bare = bare_directory(exchange, &local);
     match rewrite_folder(rules, exchange, host, watcher, &local) {
         Verdict::Pass => {}
         Verdict::Restart => {
+            // mod_dir runs after mod_rewrite's fixup, and before the redirect that it asked for.
+            if let Some(bare) = bare {
+                exchange.path = bare;
+                return modules::dir::add_slash(exchange, host, &local);
+            }
             // Apache begins anew only after all fixups have run.
             modules::env::apply(&local.env, exchange);
             return Verdict::Restart;
@@ -67,6 +73,14 @@ pub fn fixups(
         return corrected;
     }
     rest(rules, exchange, host, watcher, local)
+}
+
+/// The path of a directory without the slash that mod_dir adds.
+fn bare_directory(exchange: &Exchange, local: &DirConfig) -> Option<Vec<u8>> {
+    let is_bare = !exchange.path.ends_with(b"/")
+        && local.dir.slash != Some(false)
+        && peek(exchange).is_some_and(|state| state.kind == Some(Kind::Directory));
+    is_bare.then(|| exchange.path.clone())
 }
 
 fn is_proxied(exchange: &Exchange) -> bool {

@@ -1,16 +1,10 @@
 //! Paths that begin with `/~name`, and hosts whose name is a folder: what mod_userdir and
 //! mod_vhost_alias make of a request.
 
-use saker_apache_model::{
-    host::Host,
-    modules::userdir::{Place, home_of},
-};
+use saker_apache_model::{host::Host, modules::userdir::Place};
 use saker_files::{LinkPolicy, Watcher, resolve};
 use saker_pipeline::Exchange;
 use std::{os::unix::ffi::OsStrExt, path::Path};
-
-/// Larger ones are not looked into.
-const PASSWD_BYTES_MAX: u64 = 4 << 20;
 
 /// The first of a user's places that is there; leaves stamps of those that were looked at.
 pub fn place(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> Option<Place> {
@@ -77,18 +71,7 @@ fn home(
     user: &str,
     stamps: &mut Vec<saker_files::ChangeToken>,
 ) -> Option<Vec<u8>> {
-    use std::os::unix::fs::FileExt;
-    let found = resolve(
-        watcher,
-        Path::new("/"),
-        b"etc/passwd",
-        LinkPolicy::Follow,
-        stamps,
-    )
-    .ok()?;
-    let mut text = vec![0; found.metadata.size.min(PASSWD_BYTES_MAX) as usize];
-    found.file.read_exact_at(&mut text, 0).ok()?;
-    home_of(&String::from_utf8_lossy(&text), user)
+    saker_files::account(watcher, user, stamps).map(|account| account.home)
 }
 
 /// The document root of the host; a native site has its own.

@@ -4,6 +4,7 @@
 //! Out of scope: merging the settings of folders (`walk`).
 
 use crate::{
+    facts::RequestFacts,
     homes,
     memo::Memo,
     methods,
@@ -14,6 +15,7 @@ use crate::{
     walk::{self, NativeWalk, Walked, Walker},
     worker::ApacheRules,
 };
+use saker_ap_expr::{Evaluation, StringExpression};
 use saker_apache_model::{
     host::Host,
     modules::{alias, userdir::Place},
@@ -236,7 +238,7 @@ fn filename(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> alias::M
         Some(Translated::BelowRoot(path)) => path,
         None => match (
             homes::place(exchange, host, watcher),
-            by_alias(exchange, host),
+            by_alias(exchange, host, watcher),
         ) {
             (Some(Place::File(file)), _) => {
                 state(exchange).home_of = homes::owner(exchange, host);
@@ -260,18 +262,45 @@ fn filename(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> alias::M
 }
 
 /// Maps by the aliases of sections for the path first, then by those of the host.
-fn by_alias(exchange: &Exchange, host: &Host) -> Option<alias::Mapped> {
-    let of_section = host
-        .locations
-        .iter()
-        .rev()
-        .filter(|section| section.is_for_path(&exchange.path))
-        .find_map(|section| {
-            let name = match &section.matcher {
-                saker_apache_model::matcher::Matcher::Exact(name) => Some(&**name),
-                _ => None,
-            };
-            section.local.alias.map(&exchange.path, name)
+fn by_alias(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> Option<alias::Mapped> {
+    let mut of_section = None;
+    for section in host.locations.iter().rev() {
+        let alias = &section.local.alias;
+        if alias.mappings.is_empty() || !section.is_for_path(&exchange.path) {
+            continue;
+        }
+        let name = match &section.matcher {
+            saker_apache_model::matcher::Matcher::Exact(name) => Some(&**name),
+            _ => None,
+        };
+        if alias.mappings.iter().any(|one| one.expression.is_some()) {
+            exchange.depends_on_request();
+            for (name, value) in section.named_captures(&exchange.path) {
+                exchange.environment.set_known(name.as_bytes(), &value);
+            }
+        }
+        of_section = alias.map(&exchange.path, name, |expression| {
+            evaluated(exchange, host, watcher, expression)
         });
-    of_section.or_else(|| host.defaults.alias.map(&exchange.path, None))
+        if of_section.is_some() {
+            break;
+        }
+    }
+    of_section.or_else(|| host.defaults.alias.map(&exchange.path, None, |_| None))
+}
+
+/// The path that an expression gives; `None` unless it is absolute.
+fn evaluated(
+    exchange: &Exchange,
+    host: &Host,
+    watcher: &Watcher,
+    expression: &StringExpression,
+) -> Option<Vec<u8>> {
+    let own = peek(exchange).cloned().unwrap_or_default();
+    let seen = RequestFacts::new(exchange, &own, host, watcher);
+    let path = expression.evaluate(&mut Evaluation::new(&seen)).ok()?;
+    let is_safe = path.starts_with(b"/")
+        && !path.contains(&0)
+        && !path.split(|byte| *byte == b'/').any(|part| part == b"..");
+    is_safe.then_some(path)
 }

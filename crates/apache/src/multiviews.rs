@@ -209,6 +209,7 @@ fn tried(
         charset: facts.charset,
         bytes,
         source: 1.0,
+        body: None,
     };
     Some((variant, inner))
 }
@@ -244,6 +245,8 @@ pub fn not_acceptable(variants: &[Variant]) -> Response {
     let fields = response.fields_mut();
     fields.append("Alternates", alternates(variants));
     fields.append("Vary", vary(variants).into_bytes());
-    fields.append("TCN", &b"list"[..]);
+    if variants.iter().all(|variant| variant.body.is_none()) {
+        fields.append("TCN", &b"list"[..]);
+    }
     response
 }

@@ -22,6 +22,8 @@ pub struct Variant {
     pub bytes: u64,
     /// Quality of the source, from a type map.
     pub source: f32,
+    /// The content, where it is in the type map itself (`Body:`).
+    pub body: Option<Vec<u8>>,
 }
 
 /// The result of a negotiation.
@@ -228,7 +230,10 @@ pub fn vary(variants: &[Variant]) -> String {
         let first = variants.first().map(of);
         variants.iter().any(|variant| Some(of(variant)) != first)
     };
-    let mut names = vec!["negotiate"];
+    // Transparent negotiation needs a URL for each variant (RFC 2295).
+    let is_transparent = variants.iter().all(|variant| variant.body.is_none());
+    let mut names = Vec::new();
+    names.extend(is_transparent.then_some("negotiate"));
     names.extend(differ(&|variant| variant.media_type.to_string()).then_some("accept"));
     names.extend(differ(&|variant| variant.languages.join(",")).then_some("accept-language"));
     names.extend(
@@ -249,6 +254,9 @@ pub fn alternates(variants: &[Variant]) -> Vec<u8> {
         text.extend_from_slice(format!("{}", variant.source).as_bytes());
         if !variant.media_type.is_empty() {
             text.extend_from_slice(format!(" {{type {}}}", variant.media_type).as_bytes());
+        }
+        if let Some(charset) = &variant.charset {
+            text.extend_from_slice(format!(" {{charset {charset}}}").as_bytes());
         }
         if !variant.languages.is_empty() {
             text.extend_from_slice(
@@ -301,6 +309,7 @@ mod tests {
             charset: None,
             bytes,
             source: 1.0,
+            body: None,
         }
     }
 

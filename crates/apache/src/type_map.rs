@@ -1,8 +1,7 @@
-//! Type maps: a file that lists variants (handler `type-map`).
+//! Type maps: a file that lists variants (handler `type-map`), or contains them (`Body:`).
 //!
-//! Difficulty: the file is written by people, so what is not understood in a record is passed over,
-//! as Apache does. Absent on purpose: variants whose content stands in the map itself (`Body:`);
-//! they are as if they were not there.
+//! Called by: the content phase, for files with that handler.
+//! Caveat: people write the file, so unknown parts of a record are skipped, as in Apache.
 
 use crate::{
     multiviews::{lines, not_acceptable},
@@ -13,8 +12,8 @@ use crate::{
 };
 use saker_apache_model::dir_config::DirConfig;
 use saker_files::{Kind, Watcher, resolve};
-use saker_http::Status;
-use saker_pipeline::{Exchange, Response};
+use saker_http::{Method, Status};
+use saker_pipeline::{Body, Chunk, Exchange, Response};
 use std::{os::unix::fs::FileExt, path::Path};
 
 /// Larger maps are no maps.
@@ -35,26 +34,18 @@ pub fn answer(exchange: &mut Exchange, watcher: &Watcher, local: &DirConfig) -> 
     let Some(text) = read(exchange, watcher, local, &filename) else {
         return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
     };
-    let folder = filename
-        .get(
-            ..filename
-                .iter()
-                .rposition(|byte| *byte == b'/')
-                .map_or(0, |at| at + 1),
-        )
-        .unwrap_or_default();
-    let mut variants = parsed(&String::from_utf8_lossy(&text));
-    for variant in variants.iter_mut().filter(|variant| variant.bytes == 0) {
-        let relative = [folder.strip_prefix(b"/").unwrap_or(folder), &variant.name].concat();
-        let policy = link_policy(local.core.options.in_force());
-        let found = resolve(
-            watcher,
-            Path::new("/"),
-            &relative,
-            policy,
-            &mut exchange.cache.change_tokens,
-        );
-        variant.bytes = found.map_or(0, |found| found.metadata.size);
+    let name_at = filename.iter().rposition(|byte| *byte == b'/');
+    let folder = &filename[..name_at.map_or(0, |at| at + 1)];
+    let mut variants = parsed(&text);
+    let own_name = filename.get(folder.len()..).unwrap_or_default();
+    for variant in &mut variants {
+        match variant.body {
+            Some(_) => variant.name = own_name.to_vec(),
+            None if variant.bytes == 0 => {
+                variant.bytes = size(exchange, watcher, local, (folder, &variant.name));
+            }
+            None => {}
+        }
     }
     if variants.is_empty() {
         return Verdict::Answer(Response::new(Status::NOT_FOUND));
@@ -63,7 +54,15 @@ pub fn answer(exchange: &mut Exchange, watcher: &Watcher, local: &DirConfig) -> 
         Choice::None => Verdict::Answer(not_acceptable(&variants)),
         Choice::Variant(at) => {
             let vary = vary(&variants);
+            let is_transparent = variants.iter().all(|variant| variant.body.is_none());
             let variant = variants.swap_remove(at);
+            if let Some(body) = variant.body {
+                let variant = Variant {
+                    body: None,
+                    ..variant
+                };
+                return inline(exchange, &variant, body, vary);
+            }
             let path = match variant.name.first() {
                 Some(b'/') => variant.name.clone(),
                 _ => {
@@ -75,11 +74,68 @@ pub fn answer(exchange: &mut Exchange, watcher: &Watcher, local: &DirConfig) -> 
                     [exchange.path.get(..end).unwrap_or_default(), &variant.name].concat()
                 }
             };
-            state(exchange).negotiated = lines(exchange, variant, vary);
+            let mut lines = lines(exchange, variant, vary);
+            // Transparent negotiation needs a URL for each variant (RFC 2295).
+            lines.retain(|(name, _)| {
+                is_transparent || !matches!(&**name, "Content-Location" | "TCN")
+            });
+            state(exchange).negotiated = lines;
             exchange.path = path;
             Verdict::Restart
         }
     }
+}
+
+/// The size of a file of the directory; 0: there is none.
+fn size(
+    exchange: &mut Exchange,
+    watcher: &Watcher,
+    local: &DirConfig,
+    (folder, name): (&[u8], &[u8]),
+) -> u64 {
+    let relative = [folder.strip_prefix(b"/").unwrap_or(folder), name].concat();
+    let found = resolve(
+        watcher,
+        Path::new("/"),
+        &relative,
+        link_policy(local.core.options.in_force()),
+        &mut exchange.cache.change_tokens,
+    );
+    found.map_or(0, |found| found.metadata.size)
+}
+
+/// A variant whose content is in the map.
+fn inline(exchange: &Exchange, variant: &Variant, body: Vec<u8>, vary: String) -> Verdict {
+    let reads = matches!(
+        exchange.head.view().method(),
+        Method::Get | Method::Head | Method::Post
+    );
+    if !reads {
+        return Verdict::Answer(Response::new(Status::METHOD_NOT_ALLOWED));
+    }
+    let mut response = Response::new(Status::OK);
+    let fields = response.fields_mut();
+    if !variant.media_type.is_empty() {
+        let charset = variant.charset.as_deref();
+        let charset = charset.map_or_else(String::new, |charset| format!("; charset={charset}"));
+        let value = format!("{}{charset}", variant.media_type);
+        fields.append("Content-Type", value.into_bytes());
+    }
+    if !variant.languages.is_empty() {
+        fields.append(
+            "Content-Language",
+            variant.languages.join(", ").into_bytes(),
+        );
+    }
+    if let Some(coding) = &variant.coding {
+        fields.append("Content-Encoding", coding.as_bytes().to_vec());
+    }
+    if !vary.is_empty() {
+        fields.append("Vary", vary.into_bytes());
+    }
+    response.fields_mut().append("Accept-Ranges", &b"bytes"[..]);
+    response.body = Body::Memory(Chunk::from(body));
+    Verdict::Answer(response)
 }
 
 fn read(
@@ -106,35 +162,86 @@ fn read(
     Some(text)
 }
 
-/// Records are separated by empty lines; a line that begins with a blank goes on with the one
-/// before.
-fn parsed(text: &str) -> Vec<Variant> {
-    let unfolded = text
-        .replace("\r\n", "\n")
-        .replace("\n ", " ")
-        .replace("\n\t", " ");
+/// Records are separated by empty lines; a line that begins with a blank continues the one before.
+fn parsed(text: &[u8]) -> Vec<Variant> {
     let mut variants = Vec::new();
-    for record in unfolded.split("\n\n") {
-        let mut variant = Variant {
+    let mut record = Record::default();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let mut line = take_line(&mut rest).to_vec();
+        while matches!(rest, [b' ' | b'\t', ..]) && !line.is_empty() {
+            line.push(b' ');
+            line.extend_from_slice(take_line(&mut rest));
+        }
+        if line.trim_ascii().is_empty() {
+            variants.extend(std::mem::take(&mut record).variant());
+            continue;
+        }
+        let line = String::from_utf8_lossy(&line).into_owned();
+        let Some((name, value)) = line.split_once(':').filter(|_| !line.starts_with('#')) else {
+            continue;
+        };
+        let (name, value) = (name.trim().to_ascii_lowercase(), value.trim());
+        if name == "body" {
+            let body = take_body(&mut rest, value.as_bytes());
+            record.variant.bytes = body.len() as u64;
+            record.variant.body = Some(body);
+            record.has_content = true;
+        } else {
+            record.has_content |= field(&mut record.variant, &name, value);
+        }
+    }
+    variants.extend(record.variant());
+    variants
+}
+
+struct Record {
+    variant: Variant,
+    has_content: bool,
+}
+
+impl Default for Record {
+    fn default() -> Record {
+        let variant = Variant {
             source: 1.0,
             ..Variant::default()
         };
-        let mut has_content = false;
-        for line in record.lines().filter(|line| !line.starts_with('#')) {
-            let Some((name, value)) = line.split_once(':') else {
-                continue;
-            };
-            has_content |= field(
-                &mut variant,
-                &name.trim().to_ascii_lowercase(),
-                value.trim(),
-            );
-        }
-        if has_content && is_local(&variant.name) {
-            variants.push(variant);
+        Record {
+            variant,
+            has_content: false,
         }
     }
-    variants
+}
+
+impl Record {
+    fn variant(self) -> Option<Variant> {
+        let is_there = self.variant.body.is_some() || is_local(&self.variant.name);
+        (self.has_content && is_there).then_some(self.variant)
+    }
+}
+
+/// The next line without its end.
+fn take_line<'t>(rest: &mut &'t [u8]) -> &'t [u8] {
+    let end = rest.iter().position(|byte| *byte == b'\n');
+    let (line, after) = match end {
+        Some(end) => (&rest[..end], &rest[end + 1..]),
+        None => (*rest, &b""[..]),
+    };
+    *rest = after;
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// The lines up to one that begins with the tag, as they are.
+fn take_body(rest: &mut &[u8], tag: &[u8]) -> Vec<u8> {
+    let whole = *rest;
+    loop {
+        let at = whole.len() - rest.len();
+        if rest.is_empty() || (!tag.is_empty() && rest.starts_with(tag)) {
+            take_line(rest);
+            return whole[..at].to_vec();
+        }
+        take_line(rest);
+    }
 }
 
 /// A path of this site that leads nowhere else.
@@ -187,7 +294,7 @@ mod tests {
     #[test]
     fn records() {
         let text = "URI: map\n\nURI: a.en\nContent-type: text/html; qs=0.5;\n charset=UTF-8\nContent-language: en, en-US\n\n# comment\nURI: ../x\nContent-type: a/b\n\r\nuri: b.gz\nContent-encoding: x-gzip\ncontent-length: 7\n";
-        let variants = parsed(text);
+        let variants = parsed(text.as_bytes());
         assert_eq!(variants.len(), 2);
         assert_eq!(
             (
@@ -201,6 +308,21 @@ mod tests {
             (variants[1].coding.as_deref(), variants[1].bytes),
             (Some("x-gzip"), 7)
         );
-        assert!(parsed("URI: http://x.test/\nContent-type: a/b\n").is_empty());
+        assert!(parsed(b"URI: http://x.test/\nContent-type: a/b\n").is_empty());
+    }
+
+    #[test]
+    fn contents_of_the_map_itself() {
+        let text = b"URI: doc\n\nContent-type: text/html\nContent-language: en\nBody:--x--\nfirst\n\n second\n--x--\n\nContent-type: text/html\nContent-language: de\nBody:--y--\r\nunended\n";
+        let variants = parsed(text);
+        let bodies: Vec<_> = variants
+            .iter()
+            .map(|variant| variant.body.as_deref())
+            .collect();
+        assert_eq!(
+            bodies,
+            [Some(&b"first\n\n second\n"[..]), Some(b"unended\n")]
+        );
+        assert_eq!(variants[0].bytes, 15);
     }
 }

@@ -2,12 +2,14 @@
 //!
 //! Called by: `decide`, and the rules and look-ups below it.
 
-use crate::{records::RecordFiles, request::AuthRequest, settings::AuthSettings};
+use crate::{
+    directories::DirectoryUser, records::RecordFiles, request::AuthRequest, settings::AuthSettings,
+};
 use saker_ap_expr::{StringExpression, Subnet, words::words};
 use saker_files::Watcher;
 use saker_net::blocking::{Answer, Pause};
 use saker_telemetry::httpd_message::HttpdMessage;
-use std::fmt;
+use std::{fmt, rc::Rc};
 
 /// A request, the settings in force for it, and the files that are looked up.
 pub struct AuthContext<'c> {
@@ -19,6 +21,8 @@ pub struct AuthContext<'c> {
     pub(crate) pending: Option<Pause>,
     /// Location that a granted request is redirected to (`dbd-login`).
     pub(crate) redirect: Option<Vec<u8>>,
+    /// The entry of the user, if a directory has let it in.
+    pub(crate) entry: Option<Rc<DirectoryUser>>,
 }
 
 /// The result of a rule or a container of rules.
@@ -81,6 +85,7 @@ impl<'c> AuthContext<'c> {
             watcher,
             pending: None,
             redirect: None,
+            entry: None,
         }
     }
 
@@ -135,8 +140,10 @@ impl<'c> AuthContext<'c> {
         let merged = self.settings.merge(over);
         let mut inner =
             AuthContext::new(&mut *self.request, &merged, &mut *self.files, self.watcher);
+        inner.entry.clone_from(&self.entry);
         let result = ask(&mut inner);
         let (pending, redirect) = (inner.pending, inner.redirect);
+        self.entry = inner.entry;
         self.pending = pending.or(self.pending.take());
         self.redirect = redirect.or(self.redirect.take());
         result

@@ -4,7 +4,7 @@
 //! and turns the [`Access`] that [`decide`] returns into a response.
 //!
 //! Layers, from bottom to top: `settings`; password forms, password files and client names;
-//! `context`; look-ups (`providers`, `groups`, `sql`); `basic` and `digest`; `requirements` and
+//! `directories`; `context`; look-ups (`providers`, `groups`, `sql`, `ldap`); `basic` and `digest`; `requirements` and
 //! `host_rules`; `decide`.
 //!
 //! Called by: the access phase of a front end.
@@ -19,8 +19,10 @@ mod context;
 mod credentials;
 mod decide;
 mod digest;
+mod directories;
 mod groups;
 mod host_rules;
+mod ldap;
 mod passwords;
 mod providers;
 mod records;
@@ -31,6 +33,7 @@ mod sql;
 
 pub use context::AuthContext;
 pub use decide::{Access, decide};
+pub use directories::{Directories, DirectoryAnswer, DirectoryAsked, DirectoryUser, LogIn};
 pub use records::{RecordFiles, Records};
 pub use request::{AuthRequest, QueryOutcome};
 pub use settings::{AuthSettings, Methods};

@@ -5,7 +5,8 @@
 
 use crate::{
     context::{AuthContext, LookupError},
-    passwords,
+    directories::LogIn,
+    ldap, passwords,
     records::field,
     settings::{Authentication, Provider},
     sql,
@@ -53,6 +54,12 @@ pub fn check_password(
         Provider::Sql => match sql::password(context, user) {
             Ok(Some(stored)) => compare(site, &stored, password),
             Ok(None) => PasswordCheck::UnknownUser,
+            Err(error) => error.into(),
+        },
+        Provider::Ldap => match ldap::log_in(context, user, password) {
+            Ok(LogIn::Granted(_)) => PasswordCheck::Granted,
+            Ok(LogIn::Denied) => PasswordCheck::Denied,
+            Ok(LogIn::Unknown) => PasswordCheck::UnknownUser,
             Err(error) => error.into(),
         },
         Provider::Cache => PasswordCheck::UnknownUser,
@@ -128,7 +135,7 @@ pub fn realm_hash(
         }
         Provider::Sql => sql::realm_hash(context, user, realm),
         Provider::Cache => Ok(None),
-        Provider::Anonymous | Provider::Unsupported(_) => Err(LookupError::Failed),
+        Provider::Anonymous | Provider::Ldap | Provider::Unsupported(_) => Err(LookupError::Failed),
     }
 }
 

@@ -4,13 +4,17 @@
 //! Caveat: an implementation records what a decision depended on ([`AuthRequest::depends_on`]), so
 //! that the outcome for `Require all granted` can be cached and others can't.
 
+use crate::{
+    directories::{DirectoryAnswer, DirectoryUser},
+    settings::LdapSettings,
+};
 use saker_ap_expr::{Dependency, EvaluationError, Expression, StringExpression, Subnet};
 use saker_config::model::Origin;
 use saker_database::QueryResult;
 use saker_http::Status;
 use saker_net::blocking::Answer;
 use saker_telemetry::httpd_message::HttpdMessage;
-use std::{fmt, net::IpAddr, rc::Rc};
+use std::{fmt, net::IpAddr, rc::Rc, sync::Arc};
 
 /// The result of a database query; the error says why there is none.
 pub type QueryOutcome = Result<Rc<QueryResult>, Rc<str>>;
@@ -95,6 +99,20 @@ pub trait AuthRequest {
         values: &[&str],
         is_change: bool,
     ) -> Option<Answer<QueryOutcome>>;
+
+    /// Checks a user's name and password in a directory, once per request. `None`: the front end has
+    /// no directories.
+    fn directory(
+        &mut self,
+        _: &Arc<LdapSettings>,
+        _user: &str,
+        _password: &str,
+    ) -> Option<Answer<DirectoryAnswer>> {
+        None
+    }
+
+    /// Takes the entry of the user who has logged in.
+    fn set_directory_user(&mut self, _: &Rc<DirectoryUser>) {}
 
     /// Logs why access was refused, or why a look-up failed.
     fn log(&self, facts: fmt::Arguments<'_>);

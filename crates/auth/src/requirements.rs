@@ -144,6 +144,10 @@ fn check_user(context: &mut AuthContext<'_>, requirement: &Requirement) -> Decis
             let wanted = context.bytes(names);
             return sql::is_member(context, &user, &wanted);
         }
+        Requirement::LdapMember(groups) => context
+            .entry
+            .as_ref()
+            .is_some_and(|entry| groups.iter().any(|group| entry.is_member_of(group))),
         Requirement::SqlSession(action) => return sql::note_session(context, &user, action),
         _ => false,
     };

@@ -6,7 +6,9 @@
 //! case, and with everything but letters and digits equal.
 //! Out of scope: values.
 
+use foldhash::fast::RandomState;
 use saker_http::field_name::is_alike;
+use std::{cell::RefCell, collections::HashMap};
 
 /// Session cookies of well-known applications and frameworks, and common names. `*` matches any
 /// text, at either end.
@@ -129,6 +131,55 @@ const NO_IDENTITY: &[&str] = &[
 /// Joomla names its session by an MD5 digest.
 const JOOMLA_BYTES: usize = 32;
 
+/// Names that a thread remembers the kind of; beyond that it forgets all, because clients invent
+/// names.
+const KINDS_MAX: usize = 512;
+/// Longer names are looked at each time.
+const KIND_NAME_BYTES_MAX: usize = 64;
+
+/// The result of the lists of this module for a name.
+#[derive(Clone, Copy)]
+struct Kind {
+    is_usual_session: bool,
+    is_no_identity: bool,
+}
+
+thread_local! {
+    /// A hundred patterns are compared with each cookie of each request; sites use few names.
+    static KINDS: RefCell<HashMap<Box<[u8]>, Kind, RandomState>> = RefCell::default();
+}
+
+impl Kind {
+    fn of(name: &[u8]) -> Kind {
+        if name.len() > KIND_NAME_BYTES_MAX {
+            return Kind::by_patterns(name);
+        }
+        KINDS.with_borrow_mut(|kinds| {
+            if let Some(known) = kinds.get(name) {
+                return *known;
+            }
+            if kinds.len() >= KINDS_MAX {
+                kinds.clear();
+            }
+            let kind = Kind::by_patterns(name);
+            kinds.insert(name.into(), kind);
+            kind
+        })
+    }
+
+    fn by_patterns(name: &[u8]) -> Kind {
+        let is_no_identity = NO_IDENTITY.iter().any(|pattern| fits(name, pattern));
+        let is_session = SESSIONS
+            .iter()
+            .any(|pattern| !(is_no_identity && pattern.starts_with('*')) && fits(name, pattern));
+        let is_digest = name.len() == JOOMLA_BYTES && name.iter().all(u8::is_ascii_hexdigit);
+        Kind {
+            is_usual_session: is_session || is_digest,
+            is_no_identity,
+        }
+    }
+}
+
 /// True if the name is that of a session cookie, by the given patterns. Patterns that begin with
 /// `*` don't match cookies for statistics.
 pub fn is_session(name: &[u8], patterns: &[impl AsRef<str>]) -> bool {
@@ -139,13 +190,12 @@ pub fn is_session(name: &[u8], patterns: &[impl AsRef<str>]) -> bool {
 
 /// The same by [`SESSIONS`].
 pub fn is_usual_session(name: &[u8]) -> bool {
-    is_session(name, SESSIONS)
-        || (name.len() == JOOMLA_BYTES && name.iter().all(u8::is_ascii_hexdigit))
+    Kind::of(name).is_usual_session
 }
 
 /// True if the cookie does not identify a client to the application.
 pub fn is_no_identity(name: &[u8]) -> bool {
-    NO_IDENTITY.iter().any(|pattern| fits(name, pattern))
+    Kind::of(name).is_no_identity
 }
 
 /// True if a name, as any application may read it, matches a pattern: text with `*` at its
@@ -321,6 +371,25 @@ mod tests {
             "__utx",
         ] {
             assert!(!is_no_identity(name.as_bytes()), "{name}");
+        }
+    }
+
+    /// The memory agrees with the patterns, however many names come in between.
+    #[test]
+    fn kinds_are_remembered_and_forgotten() {
+        for round in 0..3 {
+            for name in CALLED_SESSIONS {
+                assert!(is_usual_session(name.as_bytes()), "{name}");
+                assert!(is_session(name.as_bytes(), SESSIONS) || name.len() == JOOMLA_BYTES);
+            }
+            (0..KINDS_MAX).for_each(|other| {
+                let name = format!("c{round}.{other}");
+                assert!(!is_usual_session(name.as_bytes()) && !is_no_identity(name.as_bytes()));
+            });
+            assert!(KINDS.with_borrow(HashMap::len) <= KINDS_MAX);
+            let long = "x".repeat(KIND_NAME_BYTES_MAX) + "_session";
+            assert!(is_usual_session(long.as_bytes()));
+            assert!(!KINDS.with_borrow(|kinds| kinds.contains_key(long.as_bytes())));
         }
     }
 

@@ -32,6 +32,18 @@ pub fn url_tag(key: &[u8]) -> Vec<u8> {
     with_kind(URL, key)
 }
 
+/// [`url_tag`] of a URL and its query.
+pub fn url_tag_of(url: &[u8], query: Option<&[u8]>) -> Vec<u8> {
+    let mut tag = Vec::with_capacity(url.len() + query.map_or(0, <[u8]>::len) + 2);
+    tag.push(URL);
+    tag.extend_from_slice(url);
+    if let Some(query) = query {
+        tag.push(b'?');
+        tag.extend_from_slice(query);
+    }
+    tag
+}
+
 /// A tag chosen by the application.
 pub fn tag(name: &[u8]) -> Vec<u8> {
     with_kind(TAG, name)
@@ -90,6 +102,12 @@ mod tests {
                 )
             );
         }
+        assert_eq!(url_tag_of(b"http://a/", None), url_tag(b"http://a/"));
+        assert_eq!(url_tag_of(b"http://a/", Some(b"")), url_tag(b"http://a/?"));
+        assert_eq!(
+            url_tag_of(b"http://a/", Some(b"b")),
+            url_tag(b"http://a/?b")
+        );
         assert_eq!(shown(ALL), Some(Shown::All));
         assert_eq!((shown(b""), shown(b"x")), (None, None));
     }

@@ -4,9 +4,12 @@
 //! Caveat: names of commands and options are a contract with scripts, unit files and benchmarks.
 //! Out of scope: what a command does.
 
+mod editing;
+
 use crate::address;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
+pub use editing::{Config, Fmt, Init, Trust};
 use saker_config::model::{Acme, Address};
 use saker_ipset::Block;
 use std::path::{Path, PathBuf};
@@ -21,6 +24,7 @@ const WORKERS_MAX: usize = 1024;
     after_help = "\
 Examples:
   saker serve                        serve this directory at http://127.0.0.1:8080/
+  saker init                         write a saker.toml for the application in this directory
   saker check -c saker.toml          test a configuration (nginx -t, apachectl -t)
   saker run -c saker.toml            run the server in the foreground
   saker reload                       reload the configuration (nginx -s reload, apachectl graceful)
@@ -40,6 +44,10 @@ pub enum Command {
     Run(Run),
     Check(Check),
     Explain(Explain),
+    Init(Init),
+    Fmt(Fmt),
+    Config(Config),
+    Trust(Trust),
     Status(Status),
     Reload(Reload),
     Stop(Stop),

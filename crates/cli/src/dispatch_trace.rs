@@ -115,6 +115,8 @@ fn services(
         figures: Rc::new(NoFigures),
         counters: Arc::default(),
         cache: CacheAccess::Explain,
+        traces: &Arc::default(),
+        latencies: &Arc::default(),
         log_files: None,
     })
 }

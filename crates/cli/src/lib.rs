@@ -17,8 +17,11 @@ mod daemon;
 mod dispatch_trace;
 mod documents;
 mod exit_status;
+mod expand;
 mod explain;
+mod fmt;
 mod hosts;
+mod init;
 mod locations;
 mod output;
 mod php;
@@ -28,6 +31,7 @@ mod sign_url;
 pub mod source;
 mod start;
 mod status_page;
+mod trust;
 mod warm;
 
 use arguments::{Cli, Command};
@@ -75,6 +79,10 @@ fn run(command: Command, program: Program) -> ExitCode {
         Command::Run(run) => start::run(run, program.run_server),
         Command::Check(check) => check::check(&check),
         Command::Explain(explain) => explain::explain(explain, program.make_services),
+        Command::Init(init) => init::init(init),
+        Command::Fmt(fmt) => fmt::fmt(&fmt),
+        Command::Config(config) => expand::config(&config),
+        Command::Trust(trust) => trust::trust(&trust),
         Command::Status(status) => daemon::status(&status),
         Command::Reload(reload) => daemon::reload(&reload),
         Command::Stop(stop) => daemon::stop(&stop),

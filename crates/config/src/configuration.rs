@@ -8,8 +8,8 @@ use crate::{
     diagnostic::{Diagnostic, Severity},
     directives::{map::MapDraft, site::SiteDraft},
     model::{
-        Acme, CacheStore, Hosts, Limits, Listener, Model, NamedLog, NamedSocket, Php, PhpPools,
-        Server, ServerGuard, ServerTls, Upstream,
+        Acme, CacheStore, Hosts, Limits, Listener, MetricsEndpoint, Model, NamedLog, NamedSocket,
+        Php, PhpPools, Server, ServerGuard, ServerTls, Tracing, Upstream,
     },
     reader::table_in,
     source::{Location, Source},
@@ -34,6 +34,8 @@ pub(crate) struct Configuration {
     /// Files of addresses, each once.
     pub lists: Vec<Arc<AddressList>>,
     pub dynamic_vhosts: Option<(Hosts, Location)>,
+    pub metrics: Option<(MetricsEndpoint, Location)>,
+    pub tracing: Option<(Tracing, Location)>,
     /// Maps by name.
     pub maps: Vec<(String, MapDraft, Location)>,
     /// The texts of the files.
@@ -53,6 +55,10 @@ pub(crate) struct Configuration {
     pub mentions: Mentions,
     /// Files that were read.
     pub sources: Vec<PathBuf>,
+    /// Patterns of included files, with the directories that they are relative to.
+    pub includes: Vec<(PathBuf, String)>,
+    /// Files that were read for values.
+    pub value_files: Vec<PathBuf>,
 }
 
 impl Configuration {
@@ -75,10 +81,15 @@ impl Configuration {
             .map(|(listener, _)| listener)
             .collect();
         let acme = self.acme.map_or_else(Acme::default, |(acme, _)| acme);
+        let server = self
+            .server
+            .map_or_else(Server::default, |(server, _)| server);
         Model {
-            server: self
-                .server
-                .map_or_else(Server::default, |(server, _)| server),
+            server: Server {
+                includes: self.includes,
+                value_files: self.value_files,
+                ..server
+            },
             limits: self
                 .limits
                 .map_or_else(Limits::default, |(limits, _)| limits),
@@ -98,6 +109,13 @@ impl Configuration {
                 .dynamic_vhosts
                 .map_or_else(Hosts::default, |(hosts, _)| hosts),
             geo_databases: self.databases,
+            metrics: self
+                .metrics
+                .map_or_else(MetricsEndpoint::default, |(metrics, _)| metrics),
+            tracing: Arc::new(
+                self.tracing
+                    .map_or_else(Tracing::default, |(tracing, _)| tracing),
+            ),
             php_pools: PhpPools::default(),
             php_sets: Vec::new(),
             upstreams: self.resolved,

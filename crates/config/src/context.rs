@@ -44,6 +44,15 @@ pub const REQUEST: Contexts = Contexts(1 << 33);
 pub const DYNAMIC_VHOSTS: Contexts = Contexts(1 << 34);
 pub const AUTH: Contexts = Contexts(1 << 35);
 pub const UPSTREAM_FIELD: Contexts = Contexts(1 << 36);
+pub const AUTH_LDAP: Contexts = Contexts(1 << 37);
+pub const AUTH_JWT: Contexts = Contexts(1 << 38);
+pub const AUTH_OIDC: Contexts = Contexts(1 << 39);
+pub const USER_DIRECTORIES: Contexts = Contexts(1 << 40);
+pub const WHEN: Contexts = Contexts(1 << 41);
+pub const MIRROR: Contexts = Contexts(1 << 42);
+pub const METRICS: Contexts = Contexts(1 << 43);
+pub const TRACING: Contexts = Contexts(1 << 44);
+pub const ROTATE: Contexts = Contexts(1 << 45);
 
 impl Contexts {
     pub const fn or(self, other: Contexts) -> Contexts {
@@ -168,6 +177,18 @@ pub const CONTEXTS: &[ContextRow] = &[
          docs/dynamic-virtual-hosts.md.",
     ),
     context(
+        METRICS,
+        "metrics",
+        "[metrics]",
+        "Metrics over TCP, for Prometheus and other collectors. At most once in all files together.",
+    ),
+    context(
+        TRACING,
+        "tracing",
+        "[tracing]",
+        "OpenTelemetry traces of requests. At most once in all files together.",
+    ),
+    context(
         LISTENER,
         "listener",
         "[[listener]]",
@@ -198,6 +219,14 @@ pub const CONTEXTS: &[ContextRow] = &[
         "[[site.route]]",
         "Requests of a site by path and other conditions; the first route that matches wins. Its \
          settings override the site's.",
+    ),
+    context(
+        WHEN,
+        "when",
+        "[[site.when]]",
+        "Settings for requests that meet conditions: response fields, caching rules, and limits. \
+         All tables whose conditions hold apply, in the order of the file, over the settings of \
+         the site and the route. In a route: `[[site.route.when]]`, after those of the site.",
     ),
     context(
         MATCHER,
@@ -258,6 +287,13 @@ pub const CONTEXTS: &[ContextRow] = &[
         "Bandwidth limits and request rate limits. In a route: `[site.route.throttle]`.",
     ),
     context(
+        USER_DIRECTORIES,
+        "user_directories",
+        "[site.user_directories]",
+        "Pages of users of this machine, at `/~user/`. `user_directories = true` is the same as an \
+         empty table.",
+    ),
+    context(
         ACCESS,
         "access",
         "[site.access]",
@@ -270,6 +306,27 @@ pub const CONTEXTS: &[ContextRow] = &[
         "[site.auth]",
         "Log-in with a user name and a password. In a route: `[site.route.auth]`, whose keys \
          override the site's.",
+    ),
+    context(
+        AUTH_LDAP,
+        "auth_ldap",
+        "[site.auth.ldap]",
+        "Users of a directory (LDAP), for Basic authentication. In a route: \
+         `[site.route.auth.ldap]`.",
+    ),
+    context(
+        AUTH_JWT,
+        "auth_jwt",
+        "[site.auth.jwt]",
+        "Access with a JSON Web Token, which clients send in `Authorization: Bearer`. In a route: \
+         `[site.route.auth.jwt]`.",
+    ),
+    context(
+        AUTH_OIDC,
+        "auth_oidc",
+        "[site.auth.oidc]",
+        "Log-in at an OpenID Connect provider, for browsers. With [site.auth.jwt] beside it, \
+         requests with a token are judged by the token. In a route: `[site.route.auth.oidc]`.",
     ),
     context(
         HOTLINK,
@@ -320,6 +377,18 @@ pub const CONTEXTS: &[ContextRow] = &[
         "acme_directory",
         "{ url = \"...\", ... }",
         "An ACME directory with an existing account.",
+    ),
+    context(
+        MIRROR,
+        "mirror",
+        "{ to = \"http://...\", ... }",
+        "A copy of the requests of a route for another upstream.",
+    ),
+    context(
+        ROTATE,
+        "rotate",
+        "{ size = \"100MiB\", ... }",
+        "Rotation of a log file.",
     ),
     context(
         RATE,

@@ -1,7 +1,8 @@
 //! Files matched by an `include` pattern.
 //!
 //! `*` and `?` match parts of one name, never a slash; names that start with a dot are matched only
-//! by a pattern that does. Files are sorted by name. A pattern without wildcards must name a file;
+//! by a pattern that does, and what package managers and editors leave behind (`*~`, `*.bak`,
+//! `*.dpkg-*` …) is not matched at all. Files are sorted by name. A pattern without wildcards must name a file;
 //! one with wildcards may match nothing.
 
 use saker_net::privileged;
@@ -50,7 +51,7 @@ fn entries(base: &Path, folder: &Path, pattern: &str) -> Vec<PathBuf> {
     let names = privileged::list(path).unwrap_or_default();
     let mut found: Vec<PathBuf> = names
         .iter()
-        .filter(|name| name_matches(pattern, name))
+        .filter(|name| name_matches(pattern, name) && !is_left_over(name))
         .map(|name| folder.join(name))
         .collect();
     found.sort();
@@ -64,6 +65,22 @@ fn name_matches(pattern: &str, name: &OsStr) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let name: Vec<char> = name.chars().collect();
     (name.first() != Some(&'.') || pattern.first() == Some(&'.')) && glob(&pattern, &name)
+}
+
+/// Copies that package managers and editors leave beside a file.
+fn is_left_over(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else {
+        return true;
+    };
+    let has_end = |end: &&str| name.ends_with(*end);
+    name.starts_with('#')
+        || [
+            "~", ".bak", ".old", ".orig", ".rej", ".swp", ".swo", ".tmp", ".rpmnew", ".rpmsave",
+            ".rpmorig",
+        ]
+        .iter()
+        .any(has_end)
+        || [".dpkg-", ".ucf-"].iter().any(|part| name.contains(part))
 }
 
 /// Backtracks to the last star only, so that the time is at most pattern length times name length.
@@ -108,6 +125,23 @@ mod tests {
         );
         assert!(!is("*.toml", "a.tom") && !is("?", "") && !is("a?c", "ac") && !is("*ab", "abx"));
         assert!(!is("*", ".hidden") && is(".*", ".hidden"));
+    }
+
+    #[test]
+    fn left_over_files() {
+        for name in [
+            "a.toml~",
+            "a.toml.bak",
+            "a.toml.dpkg-old",
+            "a.dpkg-dist.toml",
+            "#a.toml#",
+            "a.swp",
+        ] {
+            assert!(is_left_over(OsStr::new(name)), "{name}");
+        }
+        assert!(
+            !is_left_over(OsStr::new("10-site.toml")) && !is_left_over(OsStr::new("backup.toml"))
+        );
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub enum Kind {
         min: u64,
         max: u64,
     },
+    /// A number from 0 to 1, kept in millionths.
+    Fraction,
     /// `"64KiB"`, `"1MB"` or a number of bytes.
     Bytes {
         min: u64,
@@ -82,6 +84,7 @@ pub struct TableKind {
 pub(crate) enum Shape {
     Boolean,
     Integer,
+    Float,
     String,
     List,
     Table,
@@ -93,6 +96,7 @@ impl Kind {
         match self {
             Kind::Boolean => shape == Shape::Boolean,
             Kind::Integer { .. } => shape == Shape::Integer,
+            Kind::Fraction => matches!(shape, Shape::Integer | Shape::Float),
             Kind::Bytes { .. } => matches!(shape, Shape::Integer | Shape::String),
             Kind::Duration { .. }
             | Kind::Text
@@ -110,6 +114,7 @@ impl Kind {
     pub fn expects(&self) -> String {
         match self {
             Kind::Boolean => "true or false".into(),
+            Kind::Fraction => "a number from 0 to 1".into(),
             Kind::Integer { min, max } => format!("an integer from {min} to {max}"),
             Kind::Bytes { min, max } => {
                 format!(

@@ -11,7 +11,7 @@ use crate::{
     context::{FILE, LISTENER, SITE, UPSTREAM},
     diagnostic::{Diagnostic, Diagnostics, Severity},
     directives::{self, file::FileDraft},
-    include,
+    foreign_words, include,
     model::{Model, NamedLog, NamedSocket, Origin, Server},
     reader::{Node, Reader},
     report::Report,
@@ -25,6 +25,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::Arc,
+    time::SystemTime,
 };
 use toml::de::{DeTable, DeValue};
 
@@ -40,16 +41,22 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Reads a file and what it includes.
 pub fn load(path: &Path) -> Result<Loaded, Diagnostics> {
+    load_with_texts(path).map(|(loaded, _)| loaded)
+}
+
+/// Reads a file and what it includes, and keeps the texts in the order in which they were read.
+pub(crate) fn load_with_texts(path: &Path) -> Result<(Loaded, Vec<Arc<Source>>), Diagnostics> {
     let name = path.display().to_string();
+    let read_at = SystemTime::now();
     // Directories in it stay valid when the server changes its working directory.
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     match read_file(path) {
-        Ok(text) => Loader::run(
-            text,
-            &name,
-            absolute.parent().unwrap_or(Path::new("/")),
-            path,
-        ),
+        Ok(text) => {
+            let base = absolute.parent().unwrap_or(Path::new("/"));
+            let (mut loaded, texts) = Loader::run(text, &name, base, path)?;
+            loaded.model.server.read_at = read_at;
+            Ok((loaded, texts))
+        }
         Err(reason) => {
             let origin = Origin {
                 file: name.as_str().into(),
@@ -66,6 +73,15 @@ pub fn load(path: &Path) -> Result<Loaded, Diagnostics> {
 
 /// Reads a text as if it were in `base`/`file_name`.
 pub fn parse(text: &str, file_name: &str, base: &Path) -> Result<Loaded, Diagnostics> {
+    parse_with_texts(text, file_name, base).map(|(loaded, _)| loaded)
+}
+
+/// Reads a text like [`parse`], and keeps it and those that it includes.
+pub(crate) fn parse_with_texts(
+    text: &str,
+    file_name: &str,
+    base: &Path,
+) -> Result<(Loaded, Vec<Arc<Source>>), Diagnostics> {
     let file = Path::new(file_name).file_name().unwrap_or_default();
     Loader::run(text.to_owned(), file_name, base, &base.join(file))
 }
@@ -81,7 +97,12 @@ struct Loader {
 }
 
 impl Loader {
-    fn run(text: String, name: &str, base: &Path, path: &Path) -> Result<Loaded, Diagnostics> {
+    fn run(
+        text: String,
+        name: &str,
+        base: &Path,
+        path: &Path,
+    ) -> Result<(Loaded, Vec<Arc<Source>>), Diagnostics> {
         let mut loader = Loader::default();
         let top = loader.file(text, name, base, path);
         let mut configuration = loader.configuration;
@@ -92,10 +113,12 @@ impl Loader {
         if diagnostics.iter().any(Diagnostic::is_error) {
             return Err(Diagnostics(diagnostics));
         }
-        Ok(Loaded {
+        let texts = std::mem::take(&mut configuration.texts);
+        let loaded = Loaded {
             model: configuration.model(),
             warnings: diagnostics,
-        })
+        };
+        Ok((loaded, texts))
     }
 
     /// Reads one file and its includes. Returns the location of its start.
@@ -143,6 +166,9 @@ impl Loader {
         let error_log = note_identity(source, table, &mut draft.server);
         configuration.named_logs.extend(error_log);
         let include = std::mem::take(&mut draft.include);
+        configuration
+            .value_files
+            .append(&mut reader.report.read_files);
         configuration.maps.append(&mut draft.maps);
         read_tables(configuration, &mut reader, table, draft);
         configuration.diagnostics.append(&mut diagnostics);
@@ -169,7 +195,14 @@ impl Loader {
     fn include(&mut self, pattern: &str, at: &Location) {
         let base = at.source.base.clone();
         let files = include::expand(&base, pattern);
-        if files.is_empty() {
+        self.configuration
+            .includes
+            .push((base.clone(), pattern.to_owned()));
+        // An empty directory is one that files will be put into.
+        let folder = Path::new(pattern).parent().unwrap_or(Path::new(""));
+        if files.is_empty()
+            && !privileged::metadata(&base.join(folder)).is_ok_and(|found| found.is_dir())
+        {
             self.configuration.report(
                 Severity::Warning,
                 at,
@@ -277,6 +310,8 @@ fn read_tables(
         cache draft.cache;
         abuse draft.abuse;
         dynamic_vhosts draft.dynamic_vhosts;
+        metrics draft.metrics;
+        tracing draft.tracing;
     }
 }
 
@@ -373,7 +408,7 @@ fn once<T>(
     }
 }
 
-fn syntax_error(source: &Arc<Source>, error: &toml::de::Error) -> Diagnostic {
+pub(crate) fn syntax_error(source: &Arc<Source>, error: &toml::de::Error) -> Diagnostic {
     let span = error.span().unwrap_or(0..0);
     let at = Location {
         source: source.clone(),
@@ -383,7 +418,14 @@ fn syntax_error(source: &Arc<Source>, error: &toml::de::Error) -> Diagnostic {
         "duplicate key" => format!("duplicate key `{}`", source.slice(at.span.clone())),
         message => message.to_owned(),
     };
-    Diagnostic::new(Severity::Error, &at, message, None)
+    let text = &source.text;
+    let begin = text[..at.span.start].rfind('\n').map_or(0, |end| end + 1);
+    let line = text[begin..].lines().next().unwrap_or_default();
+    let help = match message.starts_with("missing escaped value") {
+        true => Some("a text in '...' needs no escapes: '^/user/([0-9]+)\\.html$'".to_owned()),
+        false => foreign_words::advice_for_line(line),
+    };
+    Diagnostic::new(Severity::Error, &at, message, help)
 }
 
 fn read_file(path: &Path) -> Result<String, String> {

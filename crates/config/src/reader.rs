@@ -47,6 +47,14 @@ impl<'r> Reader<'r> {
         &self.report.source
     }
 
+    /// Reads something of another text.
+    pub fn within<R>(&mut self, source: &Arc<Source>, read: impl FnOnce(&mut Self) -> R) -> R {
+        let around = self.report.enter(Arc::clone(source));
+        let result = read(self);
+        self.report.leave(around);
+        result
+    }
+
     pub fn at(&self, span: Range<usize>) -> Location {
         self.report.location(span)
     }
@@ -248,7 +256,8 @@ impl<'r> Reader<'r> {
             DeValue::String(text) => self.read_text(kind, text, &at),
             DeValue::Array(array) => self.read_list(kind, array),
             DeValue::Table(table) => self.read_table(kind, table, &at),
-            DeValue::Float(_) | DeValue::Datetime(_) => None,
+            DeValue::Float(value) => self.read_fraction(kind, value.as_str(), &at),
+            DeValue::Datetime(_) => None,
         }?;
         Some(Spanned { value, at })
     }
@@ -267,6 +276,9 @@ impl<'r> Reader<'r> {
     fn read_integer(&mut self, kind: &Kind, value: &DeInteger<'_>, at: &Location) -> Option<Value> {
         let number = i128::from_str_radix(value.as_str(), value.radix()).ok();
         let kind = narrow(kind, |kind| kind.accepts(Shape::Integer));
+        if matches!(kind, Kind::Fraction) {
+            return self.read_fraction(kind, value.as_str(), at);
+        }
         let (min, max) = match kind {
             Kind::Integer { min, max } | Kind::Bytes { min, max } => (*min, *max),
             _ => return None,
@@ -284,6 +296,23 @@ impl<'r> Reader<'r> {
                     self.report.source.slice(at.span.clone())
                 );
                 self.error(at, message, None);
+                None
+            }
+        }
+    }
+
+    fn read_fraction(&mut self, kind: &Kind, text: &str, at: &Location) -> Option<Value> {
+        let number = text.replace('_', "").parse::<f64>().ok();
+        match number.filter(|number| (0.0..=1.0).contains(number)) {
+            Some(number) => Some(Value::Number((number * 1e6).round() as u64)),
+            None => {
+                let message = format!(
+                    "{} must be {}, not {}",
+                    self.subject,
+                    kind.expects(),
+                    self.report.source.slice(at.span.clone())
+                );
+                self.error(at, message, Some("write 0.1 for a tenth".into()));
                 None
             }
         }
@@ -475,14 +504,15 @@ fn is_hole(node: &Node<'_>) -> bool {
     node.span() == (0..0)
 }
 
-fn shape(value: &DeValue<'_>) -> Shape {
+pub(crate) fn shape(value: &DeValue<'_>) -> Shape {
     match value {
         DeValue::Boolean(_) => Shape::Boolean,
         DeValue::Integer(_) => Shape::Integer,
         DeValue::String(_) => Shape::String,
         DeValue::Array(_) => Shape::List,
         DeValue::Table(_) => Shape::Table,
-        DeValue::Float(_) | DeValue::Datetime(_) => Shape::Other,
+        DeValue::Float(_) => Shape::Float,
+        DeValue::Datetime(_) => Shape::Other,
     }
 }
 
@@ -514,14 +544,22 @@ fn type_help(kind: &Kind, value: &DeValue<'_>, written: &str) -> Option<String> 
         (Kind::ListOf(element), scalar)
             if element.accepts(shape(scalar)) && !written.contains('\n') =>
         {
-            Some(format!("write [{written}]"))
+            // Other servers separate paths by blanks.
+            let elements = match scalar {
+                DeValue::String(text) if text.starts_with(['$', '/']) && text.contains(' ') => {
+                    let each: Vec<String> = text.split_whitespace().map(quoted).collect();
+                    each.join(", ")
+                }
+                _ => written.to_owned(),
+            };
+            Some(format!("write [{elements}]"))
         }
         _ => None,
     }
 }
 
 /// Selects the alternative that fits the shape of the value.
-fn narrow(kind: &Kind, fits: impl Fn(&Kind) -> bool + Copy) -> &Kind {
+pub(crate) fn narrow(kind: &Kind, fits: impl Fn(&Kind) -> bool + Copy) -> &Kind {
     match kind {
         Kind::OneOf(kinds) => kinds
             .iter()
@@ -533,7 +571,7 @@ fn narrow(kind: &Kind, fits: impl Fn(&Kind) -> bool + Copy) -> &Kind {
 
 /// Selects among alternatives: the fixed words if the text is one of them, else the last one that
 /// takes a string.
-fn narrow_text<'k>(kind: &'k Kind, text: &str) -> &'k Kind {
+pub(crate) fn narrow_text<'k>(kind: &'k Kind, text: &str) -> &'k Kind {
     let Kind::OneOf(kinds) = kind else {
         return kind;
     };

@@ -8,7 +8,7 @@ use crate::{
     diagnostic::{Diagnostic, Severity},
     source::{Location, Source},
 };
-use std::{collections::HashSet, ops::Range, sync::Arc};
+use std::{collections::HashSet, ops::Range, path::PathBuf, sync::Arc};
 
 /// The diagnostics of one file, with its text.
 pub(crate) struct Report<'r> {
@@ -16,6 +16,8 @@ pub(crate) struct Report<'r> {
     diagnostics: &'r mut Vec<Diagnostic>,
     /// Lines (from 0) with syntax errors.
     broken_lines: HashSet<usize>,
+    /// Files that were read for values.
+    pub read_files: Vec<PathBuf>,
 }
 
 impl<'r> Report<'r> {
@@ -28,7 +30,24 @@ impl<'r> Report<'r> {
             source,
             diagnostics,
             broken_lines,
+            read_files: Vec::new(),
         }
+    }
+
+    /// Goes on with another text; returns what [`Report::leave`] takes back.
+    pub fn enter(&mut self, source: Arc<Source>) -> (Arc<Source>, HashSet<usize>) {
+        let lines = match Arc::ptr_eq(&source, &self.source) {
+            true => self.broken_lines.clone(),
+            false => HashSet::new(),
+        };
+        (
+            std::mem::replace(&mut self.source, source),
+            std::mem::replace(&mut self.broken_lines, lines),
+        )
+    }
+
+    pub fn leave(&mut self, around: (Arc<Source>, HashSet<usize>)) {
+        (self.source, self.broken_lines) = around;
     }
 
     /// The location of a range of bytes of the file.

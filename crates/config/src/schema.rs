@@ -74,6 +74,7 @@ fn deprecated(directive: &Directive) -> Value {
 fn kind(kind_of_value: &Kind) -> Value {
     match kind_of_value {
         Kind::Boolean => json!({ "type": "boolean" }),
+        Kind::Fraction => json!({ "type": "number", "minimum": 0, "maximum": 1 }),
         Kind::Integer { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
         Kind::Bytes { min, max } => {
             json!({ "anyOf": [{ "type": "integer", "minimum": min, "maximum": max }, { "type": "string", "pattern": SIZE_PATTERN }] })

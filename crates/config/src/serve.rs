@@ -155,6 +155,8 @@ impl Model {
             guard: ServerGuard::default(),
             address_lists: Vec::new(),
             geo_databases: Vec::new(),
+            metrics: Default::default(),
+            tracing: Arc::default(),
             php_pools: PhpPools::default(),
             php_sets: Vec::new(),
             listeners: plain.chain(encrypted).collect(),
@@ -178,6 +180,8 @@ fn site(options: ServeOptions) -> Site {
         format: "combined".into(),
         is_items: false,
         condition: None,
+        rotation: None,
+        mask: Arc::default(),
         origin: Origin::command_line(),
     };
     Site {

@@ -4,8 +4,9 @@
 //! key belongs in, or the most similar key.
 
 use crate::{
-    context::Contexts,
+    context::{Contexts, FILE, LIMITS, LISTENER, ROUTE, SERVER, SITE, UPSTREAM},
     diagnostic::quoted,
+    foreign_words,
     row::{Catalog, Directive},
     suggest,
 };
@@ -13,12 +14,22 @@ use crate::{
 /// Returns message and help.
 pub fn explain(catalog: Catalog, key: &str, context: Contexts) -> (String, Option<String>) {
     let message = format!("unknown key {} {}", quoted(key), context.location());
-    let same_table = foreign(catalog, key, |row| row.contexts.includes(context));
+    // Other tables have words of their own that look like another server's.
+    let is_main = [FILE, SERVER, LIMITS, LISTENER, SITE, ROUTE, UPSTREAM].contains(&context);
+    let same_table = foreign(catalog, key, context, |row| row.contexts.includes(context));
     let other_table =
-        || elsewhere(catalog, key, context).or_else(|| foreign(catalog, key, |_| true));
+        || elsewhere(catalog, key, context).or_else(|| foreign(catalog, key, context, |_| true));
+    let advice = foreign_words::advice(key)
+        .filter(|_| is_main)
+        .and_then(|advice| {
+            let is_here = catalog.find(advice.key, context).is_some();
+            let table = if is_here { context } else { advice.home };
+            (is_here || same_table.is_none()).then(|| advice.text(table))
+        });
     (
         message,
-        same_table
+        advice
+            .or(same_table)
             .or_else(other_table)
             .or_else(|| similar(catalog, key, context)),
     )
@@ -53,12 +64,20 @@ fn elsewhere(catalog: Catalog, key: &str, context: Contexts) -> Option<String> {
 }
 
 /// Another server's word for a key.
-fn foreign(catalog: Catalog, key: &str, among: impl Fn(&Directive) -> bool) -> Option<String> {
+fn foreign(
+    catalog: Catalog,
+    key: &str,
+    context: Contexts,
+    among: impl Fn(&Directive) -> bool,
+) -> Option<String> {
     let row = catalog
         .iter()
         .find(|row| among(row) && row.is_known_elsewhere_as(key))?;
-    let home = row.contexts.each().next()?;
-    Some(format!("use `{}` {}", row.name, home.context.location()))
+    let home = match row.contexts.includes(context) {
+        true => context,
+        false => row.contexts.each().next()?.context,
+    };
+    Some(format!("use `{}` {}", row.name, home.location()))
 }
 
 fn similar(catalog: Catalog, key: &str, context: Contexts) -> Option<String> {

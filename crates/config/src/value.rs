@@ -8,7 +8,7 @@
 //! through its setter.
 
 use crate::{context::Contexts, origin::Origin, source::Location};
-use std::{any::Any, path::PathBuf, rc::Rc};
+use std::{any::Any, path::PathBuf, sync::Arc};
 
 /// A checked value.
 #[derive(Clone, Debug)]
@@ -21,13 +21,13 @@ pub(crate) enum Value {
     List(Vec<Spanned>),
     Map(Vec<(String, Spanned)>),
     /// The result of a [`Word`](crate::kind::Word) or a [`TableKind`](crate::kind::TableKind).
-    Parsed(Rc<dyn Any>),
+    Parsed(Arc<dyn Any + Send + Sync>),
 }
 
 impl Value {
     /// A value of a feature's own type.
-    pub fn parsed<T: 'static>(value: T) -> Value {
-        Value::Parsed(Rc::new(value))
+    pub fn parsed<T: Send + Sync + 'static>(value: T) -> Value {
+        Value::Parsed(Arc::new(value))
     }
 
     /// The value, if it is a `T` made by [`Value::parsed`].

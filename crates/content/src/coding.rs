@@ -97,6 +97,20 @@ pub fn encode_as_job(
 /// Limit for decoded bodies.
 const DECODED_BYTES_MAX: u64 = 64 << 20;
 
+/// True if [`decode`] knows the coding.
+pub fn is_decodable(name: &[u8]) -> bool {
+    [
+        &b"identity"[..],
+        b"gzip",
+        b"x-gzip",
+        b"br",
+        b"zstd",
+        b"deflate",
+    ]
+    .iter()
+    .any(|known| known.eq_ignore_ascii_case(name.trim_ascii()))
+}
+
 /// Decodes a whole body by its Content-Encoding. `None`: unknown coding, broken, or too large.
 pub fn decode(name: &[u8], data: &[u8]) -> Option<Vec<u8>> {
     decode_up_to(name, data, DECODED_BYTES_MAX)

@@ -27,6 +27,8 @@ pub use placeholders::from_printf;
 pub use row::{QueryResult, Row};
 pub use terms::{LdapTerms, Terms};
 
+pub use ldap::{DirectoryEntry, DirectorySearch};
+
 use ldap::Directory;
 use sql::Sql;
 use std::{future::Future, time::Duration};
@@ -95,6 +97,30 @@ impl Database {
             }
         })
         .await
+    }
+
+    /// At most `entries_max` entries of a directory. Of LDAP only.
+    pub async fn entries(
+        &self,
+        search: &DirectorySearch,
+        values: &[&str],
+        entries_max: usize,
+    ) -> Result<Vec<DirectoryEntry>, Failure> {
+        self.in_time(async { self.directory()?.entries(search, values, entries_max).await })
+            .await
+    }
+
+    /// Returns whether the password is the entry's; an empty one never is. Of LDAP only.
+    pub async fn is_password(&self, dn: &str, password: &str) -> Result<bool, Failure> {
+        self.in_time(async { self.directory()?.is_password(dn, password).await })
+            .await
+    }
+
+    fn directory(&self) -> Result<&Directory, Failure> {
+        match &self.way {
+            Way::Directory(directory) => Ok(directory),
+            Way::Sql(_) => Err(Failure("this is no directory".into())),
+        }
     }
 
     async fn in_time<T>(

@@ -50,6 +50,8 @@ pub struct LdapTerms {
     /// Bind DN; empty for anonymous binds.
     pub user: String,
     pub password: String,
+    /// Connections that check passwords at the same time; 0 counts as 1.
+    pub binds_max: u32,
 }
 
 pub fn scheme(url: &str) -> &str {

@@ -110,6 +110,7 @@ impl Hosts {
                 base: settings.ldap_base.clone(),
                 user: settings.ldap_user.clone(),
                 password: settings.ldap_password.clone(),
+                ..LdapTerms::default()
             },
             connections_max: settings.connections_max,
             timeout: Duration::from_millis(settings.timeout_ms),

@@ -8,6 +8,7 @@
 //! that are looked up again and again, `content` reads small files completely without mixing two
 //! versions, `directory` lists.
 
+pub mod account;
 pub mod buffer_file;
 pub mod buffer_files;
 pub mod cached_stat;
@@ -26,6 +27,7 @@ mod scratch;
 mod walk;
 mod watch_table;
 
+pub use account::{Account, account};
 pub use buffer_file::BufferFile;
 pub use buffer_files::BufferFiles;
 pub use cached_stat::cached_stat;

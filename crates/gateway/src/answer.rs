@@ -34,6 +34,7 @@ pub fn response(head: ResponseHead, call: &UpstreamRequest) -> Response {
         is_server && name.eq_ignore_ascii_case("trailer")
             || !is_of_connection(name.as_bytes(), &nominated)
     });
+    remove_invalid_date(&mut fields);
     if !manner.reverse.is_empty()
         || !manner.reverse_cookie_paths.is_empty()
         || !manner.reverse_cookie_domains.is_empty()
@@ -56,6 +57,21 @@ pub fn response(head: ResponseHead, call: &UpstreamRequest) -> Response {
         response.fields_mut().remove("Content-Type");
     }
     response
+}
+
+/// RFC 9110 section 6.6.1: an origin's `Date` stays; without a valid one, the driver adds its own.
+fn remove_invalid_date(fields: &mut Fields) {
+    let date = |line: &(&str, &[u8])| line.0.eq_ignore_ascii_case("date");
+    let is_valid = match fields.iter().filter(date).count() {
+        0 => true,
+        1 => fields
+            .first("Date")
+            .is_some_and(|value| parse_date(value, 0).is_some()),
+        _ => false,
+    };
+    if !is_valid {
+        fields.remove("Date");
+    }
 }
 
 /// In the place of an error of the backend's: with its challenge, which is all that a client needs

@@ -209,6 +209,10 @@ fn inner(exchange: &Exchange, wanted: &Authorize) -> Exchange {
     (inner.path, inner.query) = asked_for(exchange, wanted);
     inner.routing.settings = Arc::clone(&exchange.routing.settings);
     inner.log.id = Rc::clone(&exchange.log.id);
+    inner
+        .log
+        .request_trace
+        .clone_from(&exchange.log.request_trace);
     inner.limits.admission = Some(Admission::Pass);
     inner
 }

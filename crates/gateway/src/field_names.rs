@@ -51,7 +51,21 @@ fn allowed(
         .as_deref()
         .map(|authorize| &*authorize.fields)
         .unwrap_or_default();
+    let identity = exchange
+        .routing
+        .settings
+        .auth
+        .as_deref()
+        .map(|rules| &*rules.fields)
+        .unwrap_or_default();
     let goes = |name: &[u8]| {
+        if !exchange.access.has_identity_fields
+            && identity
+                .iter()
+                .any(|(field, _)| is_alike(field.as_bytes(), name))
+        {
+            return true;
+        }
         if authorized
             .iter()
             .any(|field| is_alike(field.as_bytes(), name))
@@ -61,7 +75,10 @@ fn allowed(
         underscores.is_some_and(|said| is_dropped(view, name, said))
             || hides_credentials && is_credential(name)
     };
-    if authorized.is_empty() && !hides_credentials && view.fields().all(|(name, _)| is_plain(name))
+    if authorized.is_empty()
+        && identity.is_empty()
+        && !hides_credentials
+        && view.fields().all(|(name, _)| is_plain(name))
     {
         return None;
     }

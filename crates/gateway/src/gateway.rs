@@ -16,15 +16,17 @@ use crate::{
     failure::Failure,
     field_names,
     hints::Hints,
+    mirror::{self, Mirrors},
     native,
     pool::{Connection, Pool},
     programs::Programs,
     public_urls,
     script_log_tee::{ScriptLogTee, Transcript},
     spool::{self, Bounds, Pump, ReadAhead, RelayedBody, Room},
+    traces,
     transport::Transport,
     upstream_exchange::UpstreamExchange,
-    variables,
+    upstream_fields, variables,
 };
 use foldhash::fast::RandomState;
 use saker_cgi::{Dialogue, PlainCgi, ProgramRequest, ResponseHead, Variables};
@@ -41,12 +43,12 @@ use saker_pipeline::{
     LocalFuture, NoBody, ProcessManner, Response, Script, UpstreamGate, UpstreamPermit,
     UpstreamRequest, UpstreamTarget, script_log::ScriptLog, template,
 };
-use saker_telemetry::{error_log, message};
+use saker_telemetry::{Counters, error_log, message};
 use std::{
     cell::RefCell,
     collections::HashMap,
     future::poll_fn,
-    rc::Rc,
+    rc::{Rc, Weak},
     sync::Arc,
     task::{Context, Poll},
 };
@@ -81,6 +83,10 @@ pub struct Gateway {
     programs: Programs,
     known_scripts: native::KnownScripts,
     last_options: native::LastOptions,
+    mirrors: Mirrors,
+    counters: Arc<Counters>,
+    /// For tasks that outlive a request.
+    own: Weak<Gateway>,
 }
 
 impl Gateway {
@@ -106,7 +112,44 @@ impl Gateway {
             programs: Programs::new(workers, spawner),
             known_scripts: native::KnownScripts::default(),
             last_options: native::LastOptions::default(),
+            mirrors: Mirrors::default(),
+            counters: Arc::default(),
+            own: Weak::new(),
         }
+    }
+
+    /// Shares the gateway with its own tasks. It counts in `counters`.
+    pub fn shared(mut self, counters: Arc<Counters>) -> Rc<Gateway> {
+        self.counters = counters;
+        Rc::new_cyclic(|own| {
+            self.own = Weak::clone(own);
+            self
+        })
+    }
+
+    /// Makes a copy of the request if its route wants one.
+    fn mirror(&self, exchange: &mut Exchange, call: &UpstreamRequest) {
+        let terms = call.manner.terms.as_ref();
+        let Some(mirror) = terms.and_then(|terms| terms.mirror.as_ref()) else {
+            return;
+        };
+        let Some(own) = self.own.upgrade() else {
+            return;
+        };
+        let send: mirror::Send = Box::new(move |mut exchange, call, upstream| {
+            Box::pin(async move {
+                let group = own.group(&upstream);
+                match own.ask(&mut exchange, &call, &group).await {
+                    Ok(mut heard) => {
+                        heard.upstream.drain().await;
+                        true
+                    }
+                    Err(_) => false,
+                }
+            })
+        });
+        self.mirrors
+            .begin(&self.counters, exchange, (call, mirror), send);
     }
 
     /// Waits for a place where places are counted, and holds it until the response has ended.
@@ -136,8 +179,11 @@ impl Gateway {
     }
 
     async fn carry_out(&self, exchange: &mut Exchange, call: Box<UpstreamRequest>) -> Handled {
+        let trace = exchange.log.request_trace.clone();
+        let begun_ns = trace.as_ref().map(|_| clock::realtime_precise_ns());
         let heard = match &call.to {
             UpstreamTarget::Upstream(upstream) => {
+                self.mirror(exchange, &call);
                 let group = self.group(upstream);
                 let heard = self.ask(exchange, &call, &group).await;
                 heard.map_err(|(failure, name)| {
@@ -151,6 +197,13 @@ impl Gateway {
             }
             UpstreamTarget::Process(manner) => Box::pin(self.run(exchange, &call, manner)).await,
         };
+        if let (Some(trace), Some(begun_ns)) = (&trace, begun_ns) {
+            let (status, name) = match &heard {
+                Ok(heard) => (heard.head.status, Some(&*heard.name)),
+                Err(refusal) => (refusal.status, None),
+            };
+            traces::upstream(trace, begun_ns, status, name);
+        }
         match heard {
             Ok(heard) => self.answer(exchange, &call, heard).await,
             Err(refusal) => Handled::Answered(refusal),
@@ -471,6 +524,15 @@ impl Forwarder for Gateway {
         }
         if let Some(name) = exchange.routing.settings.request_id.clone() {
             template::identify(exchange, &name);
+        }
+        if let Err(error) = upstream_fields::check(exchange) {
+            error_log::log_about(
+                &message::REQUEST_GIVEN_UP,
+                &*exchange,
+                format_args!("fields for the upstream: {error}"),
+            );
+            let response = Response::new(Status::INTERNAL_SERVER_ERROR);
+            return Box::pin(std::future::ready(Handled::Answered(response)));
         }
         exchange
             .upstream

@@ -1,27 +1,40 @@
-//! 103 Early Hints (RFC 8297) that a server or program sends ahead of its response, on their way to
-//! the client.
+//! Interim responses that a server or program sends ahead of its response, on their way to the
+//! client (RFC 9110 section 15.2): 102, and 103 Early Hints (RFC 8297).
 //!
-//! Caveat: hints cost the upstream nothing and may never stop, so their number per request is
-//! limited; and they are passed on before the response has been checked, so only fields that
-//! clients accept from hints are forwarded.
-//! Out of scope: clients of HTTP/1.x get none (RFC 8297 section 3: some mistake a 103 for the
-//! response); their drivers don't support it.
+//! Called by: the exchanges with upstreams.
+//! Caveat: they cost the upstream nothing and may never stop, so their number per request is
+//! limited; and they are passed on before the response has been checked, so fields about the
+//! connection, the content and cookies stay behind. Clients of HTTP/1.1 get them, too, as from
+//! mod_proxy and HAProxy; the variable `proxy-interim-response` turns that off.
+//! Out of scope: 100, which is between neighbors, and 101, which is final.
 
+use crate::forward::is_of_connection;
 use saker_http::{Fields, Status, fields::known_name};
-use saker_pipeline::{Exchange, TellHints};
+use saker_pipeline::{Exchange, InterimSink};
 use std::rc::Rc;
 
 /// Maximum hints passed on per request.
 pub const HINTS_MAX: usize = 16;
 
-/// HTML, section 4.6.8 "processing early hints": links, under the policy that comes with them.
-const PASSED: [&str; 3] = ["link", "content-security-policy", "referrer-policy"];
+/// Fields that say nothing before the final response, or would be mistaken for a part of it.
+const KEPT_BACK: [&str; 10] = [
+    "content-length",
+    "content-encoding",
+    "content-range",
+    "content-type",
+    "set-cookie",
+    "set-cookie2",
+    "date",
+    "server",
+    "alt-svc",
+    "close",
+];
 
 /// Client side of the hints; by default they are discarded.
 #[derive(Default)]
 pub struct Hints {
-    tell: Option<Rc<TellHints>>,
-    told: usize,
+    sink: Option<Rc<dyn InterimSink>>,
+    passed: usize,
 }
 
 impl Hints {
@@ -30,39 +43,42 @@ impl Hints {
         let said = exchange.environment.first(b"proxy-interim-response");
         let is_suppressed = said.is_some_and(|said| said.eq_ignore_ascii_case(b"suppress"));
         Hints {
-            tell: exchange
-                .upstream
-                .tell_hints
-                .clone()
-                .filter(|_| !is_suppressed),
-            told: 0,
+            sink: exchange.upstream.interim.clone().filter(|_| !is_suppressed),
+            passed: 0,
         }
     }
 
     /// An interim response has come.
     pub fn pass(&mut self, status: Status, fields: &Fields) {
-        let Some(tell) = self
-            .tell
-            .as_ref()
-            .filter(|_| status == Status::EARLY_HINTS && self.told < HINTS_MAX)
-        else {
+        let Some(sink) = self.sink.as_ref().filter(|_| self.passed < HINTS_MAX) else {
             return;
         };
-        if fields.has("link") {
-            self.told += 1;
-            tell(passed(fields));
+        let fields = passed(fields);
+        let is_passed = match status {
+            Status::CONTINUE | Status::SWITCHING_PROTOCOLS => false,
+            // It has nothing to say without them.
+            Status::EARLY_HINTS => fields.iter().next().is_some(),
+            _ => true,
+        };
+        if is_passed {
+            self.passed += 1;
+            sink.send_interim(status, &fields);
         }
     }
 }
 
 fn passed(fields: &Fields) -> Fields {
+    let nominated = fields.first("Connection").unwrap_or_default();
+    let nominated: Vec<&[u8]> = nominated.split(|byte| *byte == b',').collect();
     let mut kept = Fields::new();
-    let wanted = fields.iter().filter(|(name, _)| {
-        PASSED
+    for (name, value) in fields.iter() {
+        let is_kept_back = KEPT_BACK
             .iter()
-            .any(|passed| passed.eq_ignore_ascii_case(name))
-    });
-    wanted.for_each(|(name, value)| kept.append(known_name(name), value.to_vec()));
+            .any(|other| other.eq_ignore_ascii_case(name));
+        if !is_kept_back && !is_of_connection(name.as_bytes(), &nominated) {
+            kept.append(known_name(name), value.to_vec());
+        }
+    }
     kept
 }
 
@@ -79,31 +95,41 @@ mod tests {
         fields
     }
 
+    #[derive(Default)]
+    struct Received(RefCell<Vec<(u16, Vec<String>)>>);
+
+    impl InterimSink for Received {
+        fn send_interim(&self, status: Status, fields: &Fields) {
+            let names = fields.iter().map(|(name, _)| name.to_ascii_lowercase());
+            self.0.borrow_mut().push((status.0, names.collect()));
+        }
+    }
+
     #[test]
-    fn hints_alone_and_only_so_many() {
-        let heard: Rc<RefCell<Vec<Fields>>> = Rc::default();
-        let sink = Rc::clone(&heard);
+    fn interim_responses_are_limited() {
+        let received = Rc::new(Received::default());
         let mut hints = Hints {
-            tell: Some(Rc::new(move |fields| sink.borrow_mut().push(fields))),
-            told: 0,
+            sink: Some(received.clone()),
+            passed: 0,
         };
         let all = fields(&[
             ("Link", "</a.css>; rel=preload"),
+            ("X-Hint", "1"),
+            ("X-Hop", "1"),
             ("Set-Cookie", "a=1"),
-            ("Connection", "close"),
+            ("Content-Length", "5"),
+            ("Transfer-Encoding", "chunked"),
+            ("Connection", "close, x-hop"),
         ]);
         hints.pass(Status::CONTINUE, &all);
-        hints.pass(Status::EARLY_HINTS, &fields(&[("X-A", "1")]));
-        assert!(heard.borrow().is_empty());
+        hints.pass(Status::SWITCHING_PROTOCOLS, &all);
+        hints.pass(Status::EARLY_HINTS, &fields(&[("Set-Cookie", "a=1")]));
+        assert!(received.0.borrow().is_empty());
+        hints.pass(Status(102), &Fields::new());
         (0..HINTS_MAX + 3).for_each(|_| hints.pass(Status::EARLY_HINTS, &all));
-        assert_eq!(heard.borrow().len(), HINTS_MAX);
-        let first: Vec<_> = heard.borrow()[0]
-            .iter()
-            .map(|(name, value)| (name.to_ascii_lowercase(), value.to_vec()))
-            .collect();
-        assert_eq!(
-            first,
-            [("link".to_owned(), b"</a.css>; rel=preload".to_vec())]
-        );
+        let received = received.0.borrow();
+        assert_eq!(received.len(), HINTS_MAX);
+        assert_eq!(received[0], (102, Vec::new()));
+        assert_eq!(received[1], (103, vec!["link".into(), "x-hint".into()]));
     }
 }

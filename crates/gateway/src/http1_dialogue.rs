@@ -290,7 +290,16 @@ fn head_of(view: ResponseView<'_>, length: Option<u64>) -> ResponseHead {
             continue;
         }
         // httparse lets tokens through alone, which are ASCII.
-        fields.append_copy(std::str::from_utf8(name).unwrap_or_default(), value);
+        let name = std::str::from_utf8(name).unwrap_or_default();
+        match view.is_lenient() && value.contains(&b'\n') {
+            // RFC 9112 section 5.2: the blanks at the beginning of the next line stay.
+            true => {
+                let mut unfolded = value.to_vec();
+                unfolded.retain(|byte| !matches!(byte, b'\r' | b'\n'));
+                fields.append_copy(name, &unfolded);
+            }
+            false => fields.append_copy(name, value),
+        }
     }
     ResponseHead {
         status: view.status(),

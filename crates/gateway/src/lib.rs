@@ -23,6 +23,7 @@ mod connect_dialogue;
 mod connection_exchange;
 mod exchange_context;
 mod failure;
+mod fetch;
 mod field_names;
 mod forward;
 mod gateway;
@@ -32,6 +33,7 @@ mod http1_dialogue;
 mod http2;
 mod input;
 mod log_lines;
+mod mirror;
 mod native;
 mod ping;
 mod pool;
@@ -44,6 +46,7 @@ mod retry;
 mod script_log_tee;
 mod spool;
 mod tls_stream;
+mod traces;
 mod transport;
 mod tunnel;
 mod unanswered;
@@ -53,8 +56,10 @@ mod upstream_path;
 mod variables;
 
 pub use authorize::ForwardAuth;
+pub use fetch::DocumentFetcher;
 pub use gateway::Gateway;
 pub use health::HealthChecks;
+pub use traces::TraceExport;
 
 // Tests of the public interface name the crate as its users do.
 #[cfg(test)]

@@ -206,6 +206,8 @@ fn script(exchange: &Exchange) -> Script {
         filename,
         context_document_root: document_root.clone(),
         document_root,
+        // As for servers over HTTP: what the application makes of credentials is its own affair.
+        passes_authorization: true,
         ..about_server(exchange)
     }
 }

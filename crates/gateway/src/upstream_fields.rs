@@ -5,15 +5,19 @@
 //! Caveat: spellings that programs cannot tell from an edited name go with it, so that a client
 //! cannot pass `X_User` where the configuration sets `X-User`.
 
-use saker_config::model::{RequestFieldAction, RequestFieldEdit};
+use saker_config::model::{RequestFieldAction, RequestFieldEdit, Template};
 use saker_http::{HeadView, RequestHead, field_name::is_alike};
-use saker_pipeline::{Exchange, template};
+use saker_matchers::MatchError;
+use saker_pipeline::{Exchange, template, texts};
+use saker_telemetry::trace::RequestTrace;
 
 /// Applies the edits to `head`, or to the request's if there is none; returns `head` if there are
 /// no edits.
 pub fn edited(exchange: &Exchange, head: Option<RequestHead>) -> Option<RequestHead> {
     let settings = &exchange.routing.settings;
-    if settings.upstream_fields.is_empty() && settings.request_id.is_none() {
+    let trace = exchange.log.request_trace.as_deref();
+    let has_edits = !settings.upstream_fields.is_empty() || settings.request_id.is_some();
+    if !has_edits && trace.is_none() {
         return head;
     }
     let head = head.as_ref().unwrap_or(&exchange.head);
@@ -25,6 +29,7 @@ pub fn edited(exchange: &Exchange, head: Option<RequestHead>) -> Option<RequestH
         .iter()
         .filter_map(|edit| Edit::of(edit, exchange, view))
         .chain(id_field.map(|(name, id)| Edit::set(name, id.to_vec())))
+        .chain(trace.into_iter().flat_map(trace_fields))
         .collect();
     let others = view
         .fields()
@@ -36,16 +41,51 @@ pub fn edited(exchange: &Exchange, head: Option<RequestHead>) -> Option<RequestH
     Some(head.with_fields(others.chain(own)))
 }
 
+/// The fields of a trace replace those of the client.
+fn trace_fields<'a>(trace: &RequestTrace) -> [Edit<'a>; 2] {
+    let parent = trace.context.parent_field(trace.upstream_id);
+    [
+        Edit::set("traceparent", parent),
+        Edit::set("tracestate", trace.context.state.to_vec()),
+    ]
+}
+
 /// Returns the Host that the settings want an upstream to be asked for.
 pub fn host(exchange: &Exchange) -> Option<Vec<u8>> {
     let mut edits = exchange.routing.settings.upstream_fields.iter();
     let edit = edits.find(|edit| edit.name.eq_ignore_ascii_case("host"))?;
     match &edit.action {
         RequestFieldAction::Set(text) => {
-            Some(template::value(text, exchange)).filter(|host| !host.is_empty())
+            Some(expanded(text, exchange)).filter(|host| !host.is_empty())
         }
         _ => None,
     }
+}
+
+/// The value of a text. [`check`] has refused requests without one.
+fn expanded(text: &Template, exchange: &Exchange) -> Vec<u8> {
+    texts::value(text, exchange).unwrap_or_default()
+}
+
+/// Evaluates the texts for upstreams and programs whose evaluation may fail: an upstream must not
+/// get a request without what the configuration promises it.
+///
+/// # Errors
+/// The request's budget is used up, or a pattern of a map takes too many steps.
+pub fn check(exchange: &Exchange) -> Result<(), MatchError> {
+    let settings = &exchange.routing.settings;
+    let fields = settings.upstream_fields.iter();
+    let fields = fields.filter_map(|edit| edit.action.text());
+    let variables = settings.variables.iter().map(|variable| &variable.value);
+    let mut texts = fields.chain(variables);
+    texts.try_for_each(|text| match text.may_fail() || is_exhausted(exchange) {
+        true => texts::value(text, exchange).map(drop),
+        false => Ok(()),
+    })
+}
+
+fn is_exhausted(exchange: &Exchange) -> bool {
+    exchange.budget().work().is_exhausted()
 }
 
 /// An edit with its value for one request.
@@ -67,10 +107,10 @@ impl Edit<'_> {
                 .any(|(name, _)| name.eq_ignore_ascii_case(edit.name.as_bytes()))
         };
         let (value, is_set) = match &edit.action {
-            RequestFieldAction::Set(text) => (template::value(text, exchange), true),
-            RequestFieldAction::Append(text) => (template::value(text, exchange), false),
+            RequestFieldAction::Set(text) => (expanded(text, exchange), true),
+            RequestFieldAction::Append(text) => (expanded(text, exchange), false),
             RequestFieldAction::SetIfAbsent(_) if is_present() => return None,
-            RequestFieldAction::SetIfAbsent(text) => (template::value(text, exchange), true),
+            RequestFieldAction::SetIfAbsent(text) => (expanded(text, exchange), true),
             RequestFieldAction::Remove => (Vec::new(), true),
         };
         Some(Edit {

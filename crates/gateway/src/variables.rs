@@ -4,7 +4,7 @@ use saker_cgi::{Facts, Level, Setting, Variables, push_meta_variables};
 use saker_config::model::Member;
 use saker_config::model::PhpValue;
 use saker_http::{HeadView, KnownField, field_name::is_alike};
-use saker_pipeline::{Exchange, Script, VariableAdjustment, template};
+use saker_pipeline::{Exchange, Script, VariableAdjustment, texts};
 use std::{ffi::OsString, io::Write, net::IpAddr, os::unix::ffi::OsStrExt, sync::OnceLock};
 
 /// Fills `variables` (used again from request to request). `head`: what is told of the request's,
@@ -82,8 +82,10 @@ pub fn fill(
 
 /// The variables of `environment`, which override all others.
 fn add_configured(exchange: &Exchange, variables: &mut Variables) {
-    for (name, text) in &exchange.routing.settings.variables {
-        variables.set(name.as_bytes(), &template::value(text, exchange));
+    for variable in &exchange.routing.settings.variables {
+        // The gateway has refused requests without a value.
+        let value = texts::value(&variable.value, exchange).unwrap_or_default();
+        variables.set(variable.name.as_bytes(), &value);
     }
 }
 

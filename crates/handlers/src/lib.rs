@@ -20,6 +20,6 @@ pub mod redirect;
 mod tests;
 
 pub use cgi_files::CgiFiles;
-pub use field_filter::FieldFilter;
+pub use field_filter::{FieldFilter, RequestFieldFilter};
 pub use php_files::PhpFiles;
 pub use redirect::FixedAnswers;

@@ -130,8 +130,8 @@ impl<'a> Reader<'a> {
     }
 
     fn literal(&mut self, text: &[u8]) -> Option<()> {
-        self.0 = self.0.strip_prefix(text)?;
-        Some(())
+        let (taken, rest) = self.0.split_at_checked(text.len())?;
+        taken.eq_ignore_ascii_case(text).then(|| self.0 = rest)
     }
 
     fn number(&mut self, digits: usize) -> Option<i64> {
@@ -141,15 +141,21 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Parses a day name; names are case-sensitive (RFC 9110 section 5.6.7).
+    /// Parses a day name. Names are case-sensitive (RFC 9110 section 5.6.7), but recipients should
+    /// match them in any case (RFC 9111 section 4.2).
     fn day_name(&mut self) -> Option<()> {
         let name = self.take(3)?;
-        DAYS.iter().any(|day| *day == name).then_some(())
+        DAYS.iter()
+            .any(|day| day.eq_ignore_ascii_case(name))
+            .then_some(())
     }
 
     fn day_name_long(&mut self) -> Option<()> {
         let name = self.take(memchr::memchr(b',', self.0)?)?;
-        DAYS_LONG.contains(&name).then_some(())
+        DAYS_LONG
+            .iter()
+            .any(|day| day.eq_ignore_ascii_case(name))
+            .then_some(())
     }
 
     /// 1 to 12.
@@ -157,7 +163,7 @@ impl<'a> Reader<'a> {
         let name = self.take(3)?;
         MONTHS
             .iter()
-            .position(|month| *month == name)
+            .position(|month| month.eq_ignore_ascii_case(name))
             .map(|at| at as i64 + 1)
     }
 

@@ -484,7 +484,7 @@ impl<'a> HeadView<'a> {
 
     pub fn to_owned(self) -> RequestHead {
         RequestHead {
-            bytes: self.bytes.into(),
+            bytes: self.bytes.to_vec(),
             index: self.index.clone(),
             is_edited: false,
             is_settled: false,
@@ -495,7 +495,7 @@ impl<'a> HeadView<'a> {
 /// An owned request head, for a request that has to wait.
 #[derive(Clone, Debug)]
 pub struct RequestHead {
-    bytes: Box<[u8]>,
+    bytes: Vec<u8>,
     index: HeadIndex,
     is_edited: bool,
     /// The Host field is the effective host; see [`crate::effective_host`].
@@ -505,7 +505,7 @@ pub struct RequestHead {
 impl RequestHead {
     pub fn new(bytes: Box<[u8]>, index: HeadIndex) -> Self {
         RequestHead {
-            bytes,
+            bytes: bytes.into_vec(),
             index,
             is_edited: false,
             is_settled: false,
@@ -545,7 +545,7 @@ impl RequestHead {
             index.push(&bytes, span);
         }
         RequestHead {
-            bytes: bytes.into(),
+            bytes,
             index,
             is_edited: false,
             is_settled: false,
@@ -563,10 +563,11 @@ impl RequestHead {
         fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
     ) -> RequestHead {
         let view = self.view();
-        let mut bytes = Vec::with_capacity(self.bytes.len());
+        let mut bytes = Vec::with_capacity(self.bytes.len() + MORE_BYTES);
         let mut index = HeadIndex {
             method: view.method(),
             version: view.version(),
+            fields: Vec::with_capacity(self.index.fields.len() + MORE_FIELDS),
             ..HeadIndex::default()
         };
         append_line(
@@ -586,13 +587,56 @@ impl RequestHead {
             index.push(&bytes, span);
         }
         RequestHead {
-            bytes: bytes.into(),
+            bytes,
             index,
             is_edited: true,
             is_settled: false,
         }
     }
 }
+
+impl RequestHead {
+    /// The same request with the fields whose names `is_left` is true for, and `more` behind them.
+    /// Bytes and spans are taken over; nothing is put together again.
+    pub fn edited<'f>(
+        &self,
+        is_left: impl Fn(&[u8]) -> bool,
+        more: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
+    ) -> RequestHead {
+        let mut bytes = Vec::with_capacity(self.bytes.len() + MORE_BYTES);
+        bytes.extend_from_slice(&self.bytes);
+        let mut index = HeadIndex {
+            fields: Vec::with_capacity(self.index.fields.len() + MORE_FIELDS),
+            first: [0; KnownField::COUNT],
+            count: [0; KnownField::COUNT],
+            ..self.index
+        };
+        for field in &self.index.fields {
+            let name = field.name.of(&self.bytes);
+            if is_left(name) {
+                index.push_classified(*field, KnownField::classify(name));
+            }
+        }
+        for (name, value) in more {
+            let field = FieldSpan {
+                name: append(&mut bytes, name),
+                value: append(&mut bytes, value),
+            };
+            index.replaced_bytes += field.name.len + field.value.len;
+            index.push_classified(field, KnownField::classify(name));
+        }
+        RequestHead {
+            bytes,
+            index,
+            is_edited: true,
+            is_settled: false,
+        }
+    }
+}
+
+/// Room for what edits add to most heads.
+const MORE_BYTES: usize = 96;
+const MORE_FIELDS: usize = 2;
 
 impl RequestHead {
     /// Replaces the Host field, or adds one.
@@ -614,10 +658,8 @@ impl RequestHead {
     }
 
     fn add(&mut self, part: &[u8]) -> Span {
-        let mut bytes = std::mem::take(&mut self.bytes).into_vec();
-        let span = append(&mut bytes, part);
+        let span = append(&mut self.bytes, part);
         self.index.replaced_bytes += span.len;
-        self.bytes = bytes.into();
         span
     }
 }

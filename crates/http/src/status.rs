@@ -23,6 +23,7 @@ macro_rules! statuses {
 statuses! {
     100 CONTINUE "Continue";
     101 SWITCHING_PROTOCOLS "Switching Protocols";
+    102 PROCESSING "Processing";
     103 EARLY_HINTS "Early Hints";
     200 OK "OK";
     201 CREATED "Created";

@@ -1,9 +1,10 @@
 //! The client role: request heads out, response heads in (RFC 9112 sections 3, 4 and 6.3).
 //!
 //! Used by whatever speaks HTTP/1 to an origin. Which fields go along is the caller's decision;
-//! framing, Host and Connection are written here only, as in the server role. Responses are parsed
-//! as strictly as requests, since a response that can be read in two ways poisons caches and shared
-//! connections: bare LF, folding, doubled lengths are all refused, and the connection with them.
+//! framing, Host and Connection are written here only, as in the server role. A response that can be
+//! read in two ways poisons caches and shared connections, so doubled lengths and the like are
+//! refused, and the connection with them. Bare LF and folded lines are accepted, as in Apache and
+//! nginx, unless they delimit the content; the connection is not used again.
 //!
 //! Absent on purpose: higher minor versions than 1.1 in responses. No origin sends them, since the
 //! request said 1.1.
@@ -236,6 +237,9 @@ pub struct ResponseIndex {
     pub status: Status,
     pub fields: Vec<FieldSpan>,
     marks: Marks,
+    /// Lines end with a bare LF or are folded, which older servers and programs write. The
+    /// connection is not used again.
+    pub is_lenient: bool,
 }
 
 /// Lines that decide how the response is read.
@@ -255,6 +259,7 @@ impl Default for ResponseIndex {
             status: Status::OK,
             fields: Vec::new(),
             marks: Marks::default(),
+            is_lenient: false,
         }
     }
 }
@@ -296,6 +301,11 @@ impl<'a> ResponseView<'a> {
 
     pub fn version(self) -> Version {
         self.index.version
+    }
+
+    /// True if lines end with a bare LF or are folded.
+    pub fn is_lenient(self) -> bool {
+        self.index.is_lenient
     }
 
     pub fn field_count(self) -> usize {
@@ -400,22 +410,17 @@ pub fn parse_response(
     if window.first().is_some_and(|first| *first != b'H') {
         return Err(ResponseFault::BadStatusLine);
     }
-    let parsed = match parse_with(
-        window,
-        &mut [const { MaybeUninit::uninit() }; FAST_FIELDS_MAX],
-        limits,
-        index,
+    index.is_lenient = false;
+    let mut parsed = parse_window(window, limits, index);
+    if matches!(
+        parsed,
+        Err(ResponseFault::BadLineEnd | ResponseFault::BadField)
     ) {
-        Err(ResponseFault::TooManyFields) if limits.header_count_max > FAST_FIELDS_MAX => {
-            parse_with(
-                window,
-                &mut vec![MaybeUninit::uninit(); limits.header_count_max],
-                limits,
-                index,
-            )
-        }
-        parsed => parsed,
-    };
+        index.is_lenient = true;
+        index.fields.clear();
+        index.marks = Marks::default();
+        parsed = parse_window(window, limits, index);
+    }
     match parsed? {
         ParsedResponse::Partial if window.len() > head_bytes_max => {
             Err(ResponseFault::HeadTooLarge)
@@ -427,6 +432,21 @@ pub fn parse_response(
     }
 }
 
+fn parse_window(
+    window: &[u8],
+    limits: &ResponseLimits,
+    index: &mut ResponseIndex,
+) -> Result<ParsedResponse, ResponseFault> {
+    let mut few = [const { MaybeUninit::uninit() }; FAST_FIELDS_MAX];
+    match parse_with(window, &mut few, limits, index) {
+        Err(ResponseFault::TooManyFields) if limits.header_count_max > FAST_FIELDS_MAX => {
+            let mut many = vec![MaybeUninit::uninit(); limits.header_count_max];
+            parse_with(window, &mut many, limits, index)
+        }
+        parsed => parsed,
+    }
+}
+
 fn parse_with<'a>(
     bytes: &'a [u8],
     lines: &mut [MaybeUninit<httparse::Header<'a>>],
@@ -434,7 +454,8 @@ fn parse_with<'a>(
     index: &mut ResponseIndex,
 ) -> Result<ParsedResponse, ResponseFault> {
     let mut response = httparse::Response::new(&mut []);
-    let config = httparse::ParserConfig::default();
+    let mut config = httparse::ParserConfig::default();
+    config.allow_obsolete_multiline_headers_in_responses(index.is_lenient);
     let head_bytes = match config.parse_response_with_uninit_headers(&mut response, bytes, lines) {
         Ok(httparse::Status::Complete(head_bytes)) => head_bytes,
         Ok(httparse::Status::Partial) => return Ok(ParsedResponse::Partial),
@@ -454,15 +475,18 @@ fn parse_with<'a>(
     } else {
         Version::Http11
     };
-    if !bytes
-        .get(..head_bytes)
-        .is_some_and(|head| head.ends_with(b"\r\n\r\n"))
+    if !index.is_lenient
+        && !bytes
+            .get(..head_bytes)
+            .is_some_and(|head| head.ends_with(b"\r\n\r\n"))
     {
         return Err(ResponseFault::BadLineEnd);
     }
     for header in response.headers.iter() {
         let name = octets::span_in(bytes, header.name.as_bytes());
-        if !octets::follows_crlf(bytes, name) {
+        if index.is_lenient {
+            check_folded(header)?;
+        } else if !octets::follows_crlf(bytes, name) {
             return Err(ResponseFault::BadLineEnd);
         }
         index.mark(header.name);
@@ -472,6 +496,18 @@ fn parse_with<'a>(
         });
     }
     Ok(ParsedResponse::Complete { head_bytes })
+}
+
+/// Fields that delimit the content must not be folded: servers disagree about what such a line says.
+fn check_folded(header: &httparse::Header<'_>) -> Result<(), ResponseFault> {
+    let is_folded = header.value.contains(&b'\n');
+    let delimits = ["content-length", "transfer-encoding", "connection"]
+        .iter()
+        .any(|name| name.eq_ignore_ascii_case(header.name));
+    match is_folded && delimits {
+        true => Err(ResponseFault::BadField),
+        false => Ok(()),
+    }
 }
 
 fn fault_of(error: httparse::Error) -> ResponseFault {
@@ -526,7 +562,7 @@ pub fn response_framing(
 /// RFC 9112 section 9.3: whether the connection may be used again once the content was read.
 /// Content until close rules it out.
 pub fn response_keep_alive(head: ResponseView<'_>, body: ResponseBody) -> bool {
-    if matches!(body, ResponseBody::UntilClose | ResponseBody::Tunnel) {
+    if matches!(body, ResponseBody::UntilClose | ResponseBody::Tunnel) || head.index.is_lenient {
         return false;
     }
     let says =

@@ -29,6 +29,12 @@ pub trait RequestFacts: Facts {
 
     fn is_secure(&self) -> bool;
 
+    /// The id of the request; empty if it has none.
+    fn request_id(&self) -> Cow<'_, [u8]>;
+
+    /// The value of `X-Forwarded-For` for an upstream.
+    fn forwarded_for(&self) -> Cow<'_, [u8]>;
+
     fn version(&self) -> Version;
 
     /// Seconds since the epoch.

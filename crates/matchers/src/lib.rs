@@ -22,6 +22,7 @@ mod tests;
 mod time_window;
 mod value_map;
 mod variable;
+mod variable_test;
 
 pub use client_set::ClientSet;
 pub use evaluation::{Captures, Evaluation, FileKind, MatchError, RequestFacts};
@@ -38,3 +39,4 @@ pub use template::{Lookup, Names, Template, TemplateError};
 pub use time_window::{TimeWindow, parse_days, parse_hours};
 pub use value_map::{MapPatterns, ValueMap};
 pub use variable::Variable;
+pub use variable_test::VariableTest;

@@ -6,7 +6,7 @@
 //! Out of scope: the path of a route, which an index narrows down before matchers run.
 
 use crate::{
-    PartTest, PathPattern, Template, TimeWindow, ValueTest,
+    PartTest, PathPattern, Template, TimeWindow, ValueTest, VariableTest,
     client_set::{self, ClientSet},
     evaluation::{Evaluation, FileKind, MatchError},
     part_test,
@@ -34,6 +34,7 @@ pub enum Matcher {
     Host(Arc<[ValueTest]>),
     Method(Arc<[Box<str>]>),
     Part(Arc<PartTest>),
+    Variable(Arc<VariableTest>),
     Client(Arc<ClientSet>),
     /// The connection is encrypted, or not.
     Secure(bool),
@@ -94,6 +95,7 @@ impl Matcher {
             }
             Matcher::Method(methods) => method(methods, evaluation),
             Matcher::Part(test) => part_test::matches(test, evaluation)?,
+            Matcher::Variable(test) => test.matches(evaluation)?,
             Matcher::Client(set) => client_set::matches(set, evaluation),
             Matcher::Secure(wanted) => {
                 evaluation.dependencies.add(Dependency::Scheme);
@@ -230,6 +232,7 @@ impl Matcher {
         match self {
             Matcher::Host(_) => "host".into(),
             Matcher::Part(test) => format!("{:?}", test.source).into(),
+            Matcher::Variable(test) => format!("variable {}", test.name).into(),
             Matcher::Client(_) => "client".into(),
             Matcher::Secure(true) => "scheme https".into(),
             Matcher::Secure(false) => "scheme http".into(),

@@ -61,8 +61,9 @@ impl ValueTest {
 pub enum Source {
     /// A header field, by its name in lower case.
     Field(Box<str>),
-    /// A query parameter, by its decoded name.
+    /// A query parameter, by its decoded name, or the beginning of it before a `*`.
     Parameter(Box<str>),
+    /// A cookie, by its name, or the beginning of it before a `*`.
     Cookie(Box<str>),
 }
 
@@ -88,12 +89,12 @@ impl PartTest {
             Source::Field(_) => self.any(text),
             Source::Parameter(name) => {
                 let values = parameters(text.unwrap_or_default())
-                    .filter(|(known, _)| **known == *name.as_bytes());
+                    .filter(|(known, _)| is_named(name, known, false));
                 self.any_of(values.map(|(_, value)| value))
             }
             Source::Cookie(name) => {
                 let values = cookies(text.unwrap_or_default())
-                    .filter(|(known, _)| *known == name.as_bytes());
+                    .filter(|(known, _)| is_named(name, known, true));
                 self.any_of(values.map(|(_, value)| value))
             }
         }
@@ -121,6 +122,19 @@ impl PartTest {
             false => Ok(false),
         }
     }
+}
+
+/// Compares names. A `*` at the end stands for any end. PHP reads dots, spaces, and brackets in the
+/// names of cookies as `_`, so beginnings match these spellings, too: a client must not escape a
+/// rule about its session that way.
+fn is_named(wanted: &str, known: &[u8], is_cookie: bool) -> bool {
+    let Some(start) = wanted.strip_suffix('*') else {
+        return known == wanted.as_bytes();
+    };
+    let is_alike = |(wanted, known): (&u8, &u8)| {
+        wanted == known || (is_cookie && *wanted == b'_' && b". [".contains(known))
+    };
+    known.len() >= start.len() && start.as_bytes().iter().zip(known).all(is_alike)
 }
 
 /// Evaluates the test and records it.
@@ -253,6 +267,29 @@ mod tests {
         ] {
             assert_eq!(cookie.holds(Some(text.as_bytes())), Ok(expected), "{text}");
         }
+    }
+
+    #[test]
+    fn names_with_any_end() {
+        let cookie = PartTest {
+            source: Source::Cookie("wordpress_logged_in*".into()),
+            tests: [ValueTest::Present].into(),
+        };
+        for (text, expected) in [
+            ("wordpress_logged_in_abc=1", true),
+            ("a=b; wordpress.logged in=", true),
+            ("wordpress[logged_in_abc=1", true),
+            ("wordpress_logged_i=1", false),
+            ("xwordpress_logged_in=1", false),
+        ] {
+            assert_eq!(cookie.holds(Some(text.as_bytes())), Ok(expected), "{text}");
+        }
+        let parameter = PartTest {
+            source: Source::Parameter("utm_*".into()),
+            tests: [ValueTest::Present].into(),
+        };
+        assert_eq!(parameter.holds(Some(b"a&utm%5Fsource=x")), Ok(true));
+        assert_eq!(parameter.holds(Some(b"utm.source=x")), Ok(false));
     }
 
     #[test]

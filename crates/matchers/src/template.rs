@@ -51,6 +51,9 @@ pub trait Lookup: fmt::Debug + Send + Sync {
 
     /// Returns true if a value follows from the query.
     fn uses_query(&self) -> bool;
+
+    /// Returns true if a value follows from the authenticated user.
+    fn uses_user(&self) -> bool;
 }
 
 /// Error in a template.
@@ -178,6 +181,25 @@ impl Template {
         })
     }
 
+    /// Returns true if it uses the authenticated user, who is unknown before access is decided.
+    pub fn uses_user(&self) -> bool {
+        self.pieces.iter().any(|piece| match piece {
+            Piece::Variable(Variable::RemoteUser) => true,
+            Piece::Nested(inner) => inner.uses_user(),
+            Piece::Map(map) => map.uses_user(),
+            _ => false,
+        })
+    }
+
+    /// Returns true if expansion can fail for a request whose budget is not used up.
+    pub fn may_fail(&self) -> bool {
+        self.pieces.iter().any(|piece| match piece {
+            Piece::Nested(inner) => inner.may_fail(),
+            Piece::Map(_) => true,
+            _ => false,
+        })
+    }
+
     /// The only variable, if the template is nothing else.
     pub(crate) fn single(&self) -> Option<&Variable> {
         match &*self.pieces {
@@ -186,35 +208,34 @@ impl Template {
         }
     }
 
-    /// Splits at the first question mark of the configured text, into path and query.
+    /// Splits into path and query: at the first question mark of the configured text, or at
+    /// `$is_args` or `$query`, whose values begin with one. Names must not be linked yet.
     pub fn split_query(&self) -> (Template, Option<Template>) {
-        let at = self
-            .pieces
-            .iter()
-            .enumerate()
-            .find_map(|(at, piece)| match piece {
-                Piece::Text(text) => Some((at, text.find('?')?)),
-                _ => None,
-            });
-        let Some((at, offset)) = at else {
-            return (self.clone(), None);
+        let of = |pieces: Vec<Piece>| Template {
+            text: self.text.clone(),
+            pieces: pieces.into(),
         };
-        let Some(Piece::Text(text)) = self.pieces.get(at) else {
-            return (self.clone(), None);
-        };
-        let half = |before: &[Piece], text: &str, after: &[Piece]| {
-            let mut pieces = before.to_vec();
-            push_text(&mut pieces, text);
-            pieces.extend_from_slice(after);
-            Template {
-                text: self.text.clone(),
-                pieces: pieces.into(),
+        for (at, piece) in self.pieces.iter().enumerate() {
+            let (before, after) = (&self.pieces[..at], &self.pieces[at + 1..]);
+            let (mut path, mut query) = (before.to_vec(), Vec::new());
+            match piece {
+                Piece::Text(text) => {
+                    let Some((first, rest)) = text.split_once('?') else {
+                        continue;
+                    };
+                    push_text(&mut path, first);
+                    push_text(&mut query, rest);
+                }
+                Piece::Name(name, _) if **name == *"is_args" => {}
+                Piece::Name(name, at) if **name == *"query" => {
+                    query.push(Piece::Name("args".into(), at.clone()));
+                }
+                _ => continue,
             }
-        };
-        (
-            half(&self.pieces[..at], &text[..offset], &[]),
-            Some(half(&[], &text[offset + 1..], &self.pieces[at + 1..])),
-        )
+            query.extend_from_slice(after);
+            return (of(path), Some(of(query)));
+        }
+        (self.clone(), None)
     }
 
     /// Writes the text with all values to `sink`.
@@ -387,9 +408,18 @@ fn help_with(name: &str, names: &Names) -> String {
         .chain(names.maps.keys().map(String::as_str))
         .chain(names.group_names.iter().map(|(_, known)| known.as_str()));
     let near = all
+        .clone()
         .filter(|known| name.starts_with(known) || known.starts_with(name))
         .max_by_key(|known| known.len());
-    match near {
+    // A letter may be missing, and more in a longer name.
+    let distance_max = 1 + name.len() / 4;
+    let alike = || {
+        all.map(|known| (strsim::osa_distance(name, known), known))
+            .filter(|(distance, _)| *distance <= distance_max)
+            .min()
+            .map(|(_, known)| known)
+    };
+    match near.or_else(alike) {
         Some(known) if name.starts_with(known) => {
             format!(
                 "write ${{{known}}}{}, or $$ for a dollar sign",

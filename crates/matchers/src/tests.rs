@@ -66,6 +66,14 @@ impl Facts for Table {
 }
 
 impl RequestFacts for Table {
+    fn request_id(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(b"id")
+    }
+
+    fn forwarded_for(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(b"192.0.2.7")
+    }
+
     fn host(&self) -> &[u8] {
         b"a.example"
     }
@@ -202,6 +210,13 @@ fn queries_are_split_at_configured_question_marks() {
     assert_eq!(split("/a?b=1?c"), (Some("/a".into()), true));
     assert_eq!(split("/a"), (Some("/a".into()), false));
     assert!(!split("/a$args").1);
+    for text in ["/a$is_args$args", "/a$query", "/a?$args"] {
+        assert_eq!(split(text), (Some("/a".into()), true), "{text}");
+    }
+    let (path, query) = Template::parse("$uri$query&b").unwrap().split_query();
+    let linked = |template: &Template| template.link(&names()).unwrap();
+    assert!(!linked(&path).uses_encoded());
+    assert!(query.is_some_and(|query| linked(&query).uses_query()));
 }
 
 #[test]

@@ -64,6 +64,16 @@ impl ValueMap {
         }
     }
 
+    /// The source and all values.
+    fn templates(&self) -> impl Iterator<Item = &Template> {
+        [&self.source, &self.default]
+            .into_iter()
+            .chain(self.exact.values())
+            .chain(self.prefixes.iter().map(|(_, value)| value))
+            .chain(self.suffixes.iter().map(|(_, value)| value))
+            .chain(self.patterns.iter().map(|(_, value)| value))
+    }
+
     /// Returns the value of a text, and the pattern that chose it.
     fn find(&self, text: &[u8]) -> Result<(&Template, Option<&Pattern>), LimitReached> {
         if let Some(value) = self.exact.get(text) {
@@ -103,13 +113,11 @@ impl Lookup for ValueMap {
     }
 
     fn uses_query(&self) -> bool {
-        let of_pairs = |list: &[(PathPattern, Template)]| list.iter().any(|(_, v)| v.uses_query());
-        self.source.uses_query()
-            || self.default.uses_query()
-            || self.exact.values().any(Template::uses_query)
-            || of_pairs(&self.prefixes)
-            || self.suffixes.iter().any(|(_, value)| value.uses_query())
-            || self.patterns.iter().any(|(_, value)| value.uses_query())
+        self.templates().any(Template::uses_query)
+    }
+
+    fn uses_user(&self) -> bool {
+        self.templates().any(Template::uses_user)
     }
 }
 

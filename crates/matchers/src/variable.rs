@@ -33,6 +33,12 @@ pub enum Variable {
     Scheme,
     RemoteAddress,
     RemotePort,
+    /// The authenticated user.
+    RemoteUser,
+    /// The id of the request, where its settings want one.
+    RequestId,
+    /// The list of proxies, with the client or proxy that connected.
+    ForwardedFor,
     ServerAddress,
     ServerPort,
     Protocol,
@@ -44,7 +50,7 @@ pub enum Variable {
 }
 
 /// Names without a part of their own choice.
-pub(crate) const NAMES: [(&str, Variable); 18] = [
+pub(crate) const NAMES: [(&str, Variable); 21] = [
     ("host", Variable::Host),
     ("path", Variable::Path),
     ("query", Variable::Query),
@@ -59,6 +65,9 @@ pub(crate) const NAMES: [(&str, Variable); 18] = [
     ("scheme", Variable::Scheme),
     ("remote_addr", Variable::RemoteAddress),
     ("remote_port", Variable::RemotePort),
+    ("remote_user", Variable::RemoteUser),
+    ("request_id", Variable::RequestId),
+    ("proxy_add_x_forwarded_for", Variable::ForwardedFor),
     ("server_addr", Variable::ServerAddress),
     ("server_port", Variable::ServerPort),
     ("protocol", Variable::Protocol),
@@ -114,7 +123,8 @@ impl Variable {
             Variable::Query | Variable::Args | Variable::IsArgs => Nature::SentQuery,
             Variable::Uri => Nature::Path,
             Variable::Field(_) | Variable::Cookie(_) | Variable::Argument(_) => Nature::Text,
-            Variable::Method => Nature::Text,
+            Variable::Method | Variable::RemoteUser => Nature::Text,
+            Variable::RequestId | Variable::ForwardedFor => Nature::Text,
             _ => Nature::Name,
         }
     }
@@ -169,6 +179,9 @@ impl Variable {
             Variable::Scheme => Cow::Borrowed(if facts.is_secure() { b"https" } else { b"http" }),
             Variable::RemoteAddress => server(ServerVariable::RemoteAddr),
             Variable::RemotePort => server(ServerVariable::RemotePort),
+            Variable::RemoteUser => server(ServerVariable::RemoteUser),
+            Variable::RequestId => facts.request_id(),
+            Variable::ForwardedFor => facts.forwarded_for(),
             Variable::ServerAddress => server(ServerVariable::ServerAddr),
             Variable::ServerPort => server(ServerVariable::ServerPort),
             Variable::Protocol => Cow::Borrowed(facts.version().as_str().as_bytes()),
@@ -194,7 +207,9 @@ impl Variable {
             Variable::Scheme => evaluation.dependencies.add(Dependency::Scheme),
             Variable::Protocol => evaluation.dependencies.add(Dependency::RequestLine),
             Variable::RemotePort => evaluation.dependencies.add(Dependency::Client),
-            Variable::ServerAddress | Variable::ServerPort => {
+            Variable::RemoteUser => evaluation.dependencies.add(Dependency::User),
+            Variable::ForwardedFor => evaluation.dependencies.add(Dependency::Client),
+            Variable::ServerAddress | Variable::ServerPort | Variable::RequestId => {
                 evaluation.dependencies.add(Dependency::Connection)
             }
             _ => match self.part() {

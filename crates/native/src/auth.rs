@@ -5,20 +5,25 @@
 //! Whatever was decided depends on the request's credentials, so its outcome is never cached.
 //! Out of scope: schemes, password files, and the order of decisions (`saker_auth`).
 
-use crate::auth_database::{Asked, Databases};
+use crate::{
+    auth_database::{Asked, Databases},
+    identity::Identities,
+    trusted_fields::replace_fields,
+};
 use saker_ap_expr::{Dependency, EvaluationError, Expression, StringExpression, Subnet};
 use saker_auth::{
-    Access, AuthContext, AuthRequest, AuthSettings, Methods, QueryOutcome, RecordFiles, decide,
-    settings::{DigestSettings, Group, Logic, Provider, Require, Requirement, Rule},
+    Access, AuthContext, AuthRequest, AuthSettings, Directories, DirectoryAnswer, DirectoryUser,
+    Methods, QueryOutcome, RecordFiles, decide,
+    settings::{DigestSettings, Group, LdapSettings, Logic, Provider, Require, Requirement, Rule},
 };
-use saker_config::model::{AuthRules, AuthScheme, Origin};
+use saker_config::model::{AuthRules, AuthScheme, LdapRules, LdapScope, Origin};
 use saker_files::Watcher;
 use saker_http::Status;
 use saker_net::{Network, blocking::Answer};
-use saker_pipeline::{Exchange, Response, Step, Verdict};
+use saker_pipeline::{Exchange, Fetcher, Response, Step, Verdict};
 use saker_telemetry::{error_log, httpd_message::HttpdMessage, message};
 use saker_tls::ClientVerification;
-use std::{cell::RefCell, collections::HashMap, fmt, net::IpAddr, rc::Rc, sync::Arc};
+use std::{cell::RefCell, collections::HashMap, fmt, net::IpAddr, path::Path, rc::Rc, sync::Arc};
 
 /// Rules that a worker keeps in the form that decisions need; rare enough to begin anew.
 const KEPT_MAX: usize = 10_000;
@@ -34,15 +39,19 @@ pub struct Auth {
     /// By the address of the rules.
     settings: RefCell<HashMap<usize, Kept>>,
     databases: Databases,
+    directories: Directories,
+    identities: Identities,
 }
 
 impl Auth {
-    pub fn new(watcher: Watcher) -> Auth {
+    pub fn new(fetcher: Option<Rc<dyn Fetcher>>, state_dir: &Path, watcher: Watcher) -> Auth {
         Auth {
             watcher,
             files: RefCell::default(),
             settings: RefCell::default(),
             databases: Databases::default(),
+            directories: Directories::default(),
+            identities: Identities::new(fetcher, state_dir),
         }
     }
 
@@ -51,11 +60,14 @@ impl Auth {
         let Some(rules) = in_force(exchange) else {
             return Step::PASS;
         };
+        if rules.jwt.is_some() || rules.oidc.is_some() {
+            return self.identities.access(exchange, rules);
+        }
         exchange.depends_on_request();
         let settings = self.settings(&rules);
         let pause = match self.decide(exchange, &rules, &settings) {
             Access::Wait(Some(pause)) => pause,
-            decided => return verdict(exchange, decided).into(),
+            decided => return verdict(exchange, &rules, decided).into(),
         };
         Step::Pending(Box::pin(async move {
             let mut pause = pause;
@@ -63,7 +75,7 @@ impl Auth {
                 pause.await;
                 match self.decide(exchange, &rules, &settings) {
                     Access::Wait(Some(next)) => pause = next,
-                    decided => return verdict(exchange, decided),
+                    decided => return verdict(exchange, &rules, decided),
                 }
             }
         }))
@@ -83,6 +95,7 @@ impl Auth {
             exchange,
             rules,
             databases: &self.databases,
+            directories: &self.directories,
         };
         let mut context = AuthContext::new(&mut request, settings, &mut files, &self.watcher);
         decide(&mut context, true)
@@ -109,9 +122,12 @@ pub fn in_force(exchange: &Exchange) -> Option<Arc<AuthRules>> {
     (rules.is_on && exchange.log.stands_in_for.is_none()).then(|| Arc::clone(rules))
 }
 
-fn verdict(exchange: &mut Exchange, access: Access) -> Verdict {
+fn verdict(exchange: &mut Exchange, rules: &AuthRules, access: Access) -> Verdict {
     let (status, challenge) = match access {
-        Access::Granted { .. } => return Verdict::Pass,
+        Access::Granted { .. } => {
+            tell(exchange, rules);
+            return Verdict::Pass;
+        }
         Access::Refused { status, challenge } => (status, challenge),
         // Too many wait for the same.
         Access::Wait(_) => (Status::SERVICE_UNAVAILABLE, None),
@@ -126,6 +142,30 @@ fn verdict(exchange: &mut Exchange, access: Access) -> Verdict {
     Verdict::Answer(response)
 }
 
+/// Sets the fields and variables that programs get about the user.
+fn tell(exchange: &mut Exchange, rules: &AuthRules) {
+    let user = exchange.extensions.remove::<LoggedIn>();
+    let own = match user.filter(|_| exchange.access.user.is_some()) {
+        Some(LoggedIn(user)) => {
+            for (name, attribute) in &rules.variables {
+                if let Some(value) = user.text(attribute) {
+                    exchange.environment.set(name.as_bytes(), value.as_bytes());
+                }
+            }
+            let fields = rules.fields.iter();
+            fields
+                .filter_map(|(name, attribute)| {
+                    Some((name.clone(), user.text(attribute)?.into_bytes()))
+                })
+                .collect()
+        }
+        None => Vec::new(),
+    };
+    let names: Vec<Box<str>> = rules.fields.iter().map(|(name, _)| name.clone()).collect();
+    replace_fields(exchange, &names, &own);
+    exchange.access.has_identity_fields = true;
+}
+
 /// The rules in the form that decisions need.
 fn settings(rules: &AuthRules) -> AuthSettings {
     let literal = |text: &str| Arc::new(StringExpression::literal(text));
@@ -138,7 +178,9 @@ fn settings(rules: &AuthRules) -> AuthSettings {
     own.name = Some(literal(&rules.realm));
     let of_file = rules.user_file.is_some().then_some(Provider::File);
     let of_database = rules.database.is_some().then_some(Provider::Sql);
-    let providers: Vec<Provider> = of_file.into_iter().chain(of_database).collect();
+    let of_directory = rules.ldap.is_some().then_some(Provider::Ldap);
+    let providers = of_file.into_iter().chain(of_database).chain(of_directory);
+    let providers: Vec<Provider> = providers.collect();
     own.providers = Some(providers.clone());
     own.digest = Some(Arc::new(DigestSettings {
         providers,
@@ -151,6 +193,9 @@ fn settings(rules: &AuthRules) -> AuthSettings {
         let sql = settings.sql_mut();
         (sql.user, sql.realm) = (shared(&rules.query), shared(&rules.query));
         sql.groups = shared(&rules.group_query);
+    }
+    if let Some(ldap) = &rules.ldap {
+        settings.ldap = Some(Arc::new(directory(rules, ldap)));
     }
     let mut whole = Group::new(match rules.satisfies_any {
         true => Logic::Any,
@@ -167,6 +212,40 @@ fn settings(rules: &AuthRules) -> AuthSettings {
     settings
 }
 
+fn directory(rules: &AuthRules, ldap: &LdapRules) -> LdapSettings {
+    let mut words = Vec::new();
+    if ldap.start_tls {
+        words.push("starttls=yes".to_owned());
+    }
+    if let Some(path) = &ldap.ca_file {
+        let bytes = path.as_os_str().as_encoded_bytes();
+        let escaped: String = bytes.iter().map(|byte| format!("%{byte:02X}")).collect();
+        words.push(format!("ssl-ca={escaped}"));
+    }
+    let mark = if words.is_empty() { "" } else { "?" };
+    let by_name = || format!("({}=?)", ldap.user_attribute);
+    let group_base = ldap.group_base.as_ref().unwrap_or(&ldap.base);
+    let sources = rules.fields.iter().chain(&rules.variables);
+    LdapSettings {
+        url: format!("{}{mark}{}", ldap.url, words.join("&")),
+        bind_dn: ldap.bind_dn.clone().unwrap_or_default(),
+        bind_password: ldap.password.0.to_string(),
+        base: ldap.base.clone(),
+        one_level: ldap.scope == LdapScope::One,
+        filter: ldap.filter.clone().unwrap_or_else(by_name),
+        user_attribute: Some(ldap.user_attribute.clone()),
+        attributes: sources.map(|(_, source)| source.to_string()).collect(),
+        group_attribute: ldap.group_attribute.clone(),
+        groups: ldap
+            .group_filter
+            .clone()
+            .map(|filter| (filter, group_base.clone())),
+        timeout_ms: ldap.timeout_ms,
+        connections: ldap.connections,
+        cache_ms: ldap.cache_ms,
+    }
+}
+
 /// Any of the users and groups; any user of the file where none are named.
 fn users(rules: &AuthRules) -> Group {
     let line = |names: &[String]| Arc::new(StringExpression::literal(names.join(" ")));
@@ -181,6 +260,17 @@ fn users(rules: &AuthRules) -> Group {
     }
     if !rules.groups.is_empty() && rules.group_query.is_some() {
         let groups = Requirement::SqlGroup(line(&rules.groups));
+        group.members.push(rule(rules, "groups", groups));
+    }
+    if let Some(ldap) = rules.ldap.as_ref().filter(|_| !rules.groups.is_empty())
+        && (ldap.group_attribute.is_some() || ldap.group_filter.is_some())
+    {
+        let names = rules
+            .groups
+            .iter()
+            .map(|name| name.as_str().into())
+            .collect();
+        let groups = Requirement::LdapMember(names);
         group.members.push(rule(rules, "groups", groups));
     }
     // `check` has refused groups without a file or a query.
@@ -212,7 +302,11 @@ struct NativeRequest<'e> {
     exchange: &'e mut Exchange,
     rules: &'e AuthRules,
     databases: &'e Databases,
+    directories: &'e Directories,
 }
+
+/// The entry of the user who has logged in.
+struct LoggedIn(Rc<DirectoryUser>);
 
 impl AuthRequest for NativeRequest<'_> {
     fn method(&self) -> &[u8] {
@@ -307,6 +401,20 @@ impl AuthRequest for NativeRequest<'_> {
         let url = self.rules.database.as_ref()?;
         let asked = self.exchange.extensions.get_or_default::<Asked>();
         Some(self.databases.ask(asked, url, query, values))
+    }
+
+    fn directory(
+        &mut self,
+        settings: &Arc<LdapSettings>,
+        user: &str,
+        password: &str,
+    ) -> Option<Answer<DirectoryAnswer>> {
+        let asked = self.exchange.extensions.get_or_default();
+        Some(self.directories.log_in(asked, settings, user, password))
+    }
+
+    fn set_directory_user(&mut self, user: &Rc<DirectoryUser>) {
+        self.exchange.extensions.insert(LoggedIn(Rc::clone(user)));
     }
 
     fn log(&self, facts: fmt::Arguments<'_>) {

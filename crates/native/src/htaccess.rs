@@ -125,7 +125,7 @@ fn is_under(exchange: &Exchange) -> bool {
 
 impl Rules for HtaccessRules {
     fn server_rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
-        if let Some(response) = routes::select(exchange, &self.watcher) {
+        if let Some(response) = routes::select(exchange, &self.watcher, &self.native.variants) {
             return Some(response).into();
         }
         match self.decide(exchange) {
@@ -151,7 +151,15 @@ impl Rules for HtaccessRules {
         }
         Step::Pending(Box::pin(async move {
             match self.native.access(exchange).verdict().await {
-                Verdict::Pass => self.files.access(exchange).verdict().await,
+                Verdict::Pass => {
+                    let user = exchange.access.user.clone();
+                    let verdict = self.files.access(exchange).verdict().await;
+                    // Files without rules of their own know no user; pages stay this one's.
+                    if exchange.access.user.is_none() {
+                        exchange.access.user = user;
+                    }
+                    verdict
+                }
                 decided => decided,
             }
         }))
@@ -166,7 +174,10 @@ impl Rules for HtaccessRules {
             .routing
             .route
             .and_then(|at| exchange.routing.site.routes.get(at))
-            .is_some_and(|route| route.rewrite.is_some() || route.request.is_some());
+            .is_some_and(|route| route.rewrite.is_some() || route.request.is_some())
+            || (exchange.routing.settings.fields)
+                .iter()
+                .any(|edit| edit.template.is_some());
         if !edits {
             return self.files.fixups(exchange);
         }

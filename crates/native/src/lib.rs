@@ -8,21 +8,27 @@
 
 mod auth;
 mod auth_database;
+mod conditional_settings;
 mod forward_auth;
 mod htaccess;
+mod identity;
 mod request_edits;
 mod rewriting;
 mod routes;
+mod trusted_fields;
+mod user_directories;
 mod variable_fields;
 
 pub use htaccess::{HtaccessRules, settings_of};
+pub use identity::{IdentityFilter, SESSION_KEY_FILE};
 
+use crate::variable_fields::Stage;
 use saker_files::Watcher;
 use saker_pipeline::{
-    Authorizer, Exchange, Response, Rules, Step, Verdict,
+    Authorizer, Exchange, Fetcher, Response, Rules, Step, Verdict,
     respond::{built_in_page, is_redirect},
 };
-use std::rc::Rc;
+use std::{path::Path, rc::Rc};
 
 /// The rules of saker.toml, on one worker.
 pub struct NativeRules {
@@ -31,14 +37,23 @@ pub struct NativeRules {
     /// Decides about log-ins (`auth`).
     auth: auth::Auth,
     watcher: Watcher,
+    variants: conditional_settings::Variants,
 }
 
 impl NativeRules {
-    pub fn new(authorizer: Option<Rc<dyn Authorizer>>, watcher: Watcher) -> NativeRules {
+    /// `fetcher`: of documents of token issuers and identity providers; `state_dir`: has the key of
+    /// their sessions.
+    pub fn new(
+        authorizer: Option<Rc<dyn Authorizer>>,
+        fetcher: Option<Rc<dyn Fetcher>>,
+        state_dir: &Path,
+        watcher: Watcher,
+    ) -> NativeRules {
         NativeRules {
             authorizer,
-            auth: auth::Auth::new(watcher.clone()),
+            auth: auth::Auth::new(fetcher, state_dir, watcher.clone()),
             watcher,
+            variants: conditional_settings::Variants::default(),
         }
     }
 
@@ -50,11 +65,18 @@ impl NativeRules {
 
 impl Rules for NativeRules {
     fn server_rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
-        routes::select(exchange, &self.watcher).into()
+        routes::select(exchange, &self.watcher, &self.variants).into()
     }
 
     fn map_to_storage<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
-        routes::map(exchange);
+        match exchange.routing.settings.user_directories.clone() {
+            None => routes::map(exchange),
+            Some(rules) => {
+                if let Some(answer) = user_directories::map(exchange, &rules, &self.watcher) {
+                    return Verdict::Answer(answer).into();
+                }
+            }
+        }
         routes::trace_file(exchange);
         Step::PASS
     }
@@ -80,6 +102,9 @@ impl Rules for NativeRules {
     }
 
     fn fixups<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+        if let Err(error) = variable_fields::replace(exchange, &self.watcher, Stage::Decided) {
+            return Verdict::Answer(routes::failed(exchange, &error)).into();
+        }
         match rewriting::rewrite(exchange, &self.watcher) {
             Verdict::Pass => match request_edits::apply(exchange, &self.watcher) {
                 Ok(()) => Step::PASS,

@@ -5,7 +5,10 @@
 //! that cannot be evaluated refuses the request: what it guards must not become open.
 //! Out of scope: changes of the path (`rewriting`), and actions.
 
-use crate::variable_fields;
+use crate::{
+    conditional_settings::{self, Variants},
+    variable_fields::{self, Stage},
+};
 use saker_config::model::{Action, Route, Site};
 use saker_files::Watcher;
 use saker_http::{Status, path};
@@ -16,7 +19,7 @@ use std::{rc::Rc, sync::Arc};
 
 /// Redirects to HTTPS if the site wants that, or gives the request the action and the settings of
 /// the first route that matches.
-pub fn select(exchange: &mut Exchange, watcher: &Watcher) -> Option<Response> {
+pub fn select(exchange: &mut Exchange, watcher: &Watcher, variants: &Variants) -> Option<Response> {
     let site = Arc::clone(&exchange.routing.site);
     if let Some(redirect) = to_https(exchange) {
         return Some(redirect);
@@ -53,7 +56,9 @@ pub fn select(exchange: &mut Exchange, watcher: &Watcher) -> Option<Response> {
     if route.is_some_and(|route| route.keeps_captures) {
         exchange.routing.captures = Some(Rc::new(exchange.captures()));
     }
-    if let Err(error) = variable_fields::replace(exchange, watcher) {
+    let changed = conditional_settings::apply(exchange, watcher, variants)
+        .and_then(|()| variable_fields::replace(exchange, watcher, Stage::Selected));
+    if let Err(error) = changed {
         return Some(failed(exchange, &error));
     }
     methods::answer(exchange)

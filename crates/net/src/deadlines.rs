@@ -70,29 +70,54 @@ impl Deadline {
 #[derive(Default)]
 pub struct Deadlines {
     armed: RefCell<Vec<Rc<Deadline>>>,
+    /// Removed ones, to be used again once their owners have let them go.
+    spare: RefCell<Vec<Rc<Deadline>>>,
 }
+
+/// Deadlines that are kept for reuse.
+const SPARE_MAX: usize = 32;
 
 impl Deadlines {
     pub fn add(&self) -> Rc<Deadline> {
         let mut all = self.armed.borrow_mut();
-        let deadline = Rc::new(Deadline {
-            at_ms: Cell::new(NEVER),
-            over: Cell::new(false),
-            slot: Cell::new(all.len()),
-            waker: RefCell::new(None),
+        let deadline = self.spare().unwrap_or_else(|| {
+            Rc::new(Deadline {
+                at_ms: Cell::new(NEVER),
+                over: Cell::new(false),
+                slot: Cell::new(0),
+                waker: RefCell::new(None),
+            })
         });
+        deadline.slot.set(all.len());
         all.push(Rc::clone(&deadline));
         deadline
+    }
+
+    /// A deadline that no other owner has any more.
+    fn spare(&self) -> Option<Rc<Deadline>> {
+        let deadline = self.spare.borrow_mut().pop()?;
+        (Rc::strong_count(&deadline) == 1).then(|| {
+            deadline.disarm();
+            deadline
+        })
     }
 
     pub fn remove(&self, deadline: &Deadline) {
         let mut all = self.armed.borrow_mut();
         let slot = deadline.slot.get();
         debug_assert!(std::ptr::eq(&*all[slot], deadline));
-        all.swap_remove(slot);
+        let removed = all.swap_remove(slot);
         if let Some(moved) = all.get(slot) {
             moved.slot.set(slot);
         }
+        let waker = removed.waker.take();
+        let mut spare = self.spare.borrow_mut();
+        if spare.len() < SPARE_MAX {
+            spare.push(removed);
+        }
+        drop((spare, all));
+        // Its task may end with it, and remove deadlines of its own.
+        drop(waker);
     }
 
     /// Wakes every task whose deadline is over.
@@ -143,6 +168,33 @@ mod tests {
         assert!(!b.is_over());
         all.remove(&c);
         all.remove(&b);
+        assert!(all.is_empty());
+    }
+
+    #[test]
+    fn one_that_is_used_again_has_forgotten_all() {
+        let all = Deadlines::default();
+        let first = all.add();
+        let place = Rc::as_ptr(&first);
+        first.arm(100);
+        first.register(&Context::from_waker(Waker::noop()));
+        all.fire(100);
+        all.remove(&first);
+        let held = all.add();
+        assert!(
+            !std::ptr::eq(Rc::as_ptr(&held), place),
+            "its owner still has it"
+        );
+        drop(first);
+        all.remove(&held);
+        let place = Rc::as_ptr(&held);
+        drop(held);
+        let again = all.add();
+        assert!(std::ptr::eq(Rc::as_ptr(&again), place));
+        assert!(!again.is_over() && again.waker.borrow().is_none());
+        all.fire(u64::MAX - 1);
+        assert!(!again.is_over());
+        all.remove(&again);
         assert!(all.is_empty());
     }
 

@@ -5,7 +5,7 @@
 //! Out of scope: fields of responses (`result_fields`).
 
 use crate::{key, request::CacheRequest};
-use saker_cache_rules::lscache::{told, vary::VaryRules};
+use saker_cache_rules::lscache::told;
 use saker_config::model::{Action, CacheOffer};
 use saker_pipeline::Exchange;
 
@@ -20,15 +20,11 @@ pub fn tell_application(exchange: &mut Exchange, request: &CacheRequest) {
     if request.key_base.by_device {
         tell_device(exchange);
     }
-    tell(exchange);
-    if let Some(value) = &request.rewrite_env.vary.value {
-        exchange.environment.set(b"LSCACHE_VARY_VALUE", value);
-        exchange
-            .environment
-            .set(b"HTTP_X_LSCACHE_VARY_VALUE", value);
+    if is_offered(exchange) {
+        set_abilities(exchange);
     }
-    if let Some(list) = request.rewrite_env.vary.cookie_list() {
-        exchange.environment.set(b"LSCACHE_VARY_COOKIE", &list);
+    for (name, value) in told::vary_variables(&request.rewrite_env.vary) {
+        exchange.environment.set(name.as_bytes(), &value);
     }
 }
 
@@ -62,16 +58,23 @@ fn tell_device(exchange: &mut Exchange) {
 
 /// Announces that there is a cache (LSCache protocol 2).
 pub fn tell(exchange: &mut Exchange) {
+    if is_offered(exchange) {
+        drop_reserved(exchange);
+        set_abilities(exchange);
+    }
+}
+
+fn is_offered(exchange: &Exchange) -> bool {
+    exchange.routing.settings.cache.offer.pages && is_made(exchange)
+}
+
+fn set_abilities(exchange: &mut Exchange) {
     let CacheOffer {
-        pages,
         crawler,
         esi,
         litemage,
+        ..
     } = exchange.routing.settings.cache.offer;
-    if !pages || !is_made(exchange) {
-        return;
-    }
-    drop_reserved(exchange);
     let abilities = told::Abilities {
         on: true,
         crawler,
@@ -79,19 +82,19 @@ pub fn tell(exchange: &mut Exchange) {
         combine: esi,
         litemage,
     };
-    for (name, value) in told::variables(abilities, &VaryRules::default(), true) {
-        exchange.environment.set_known(name.as_bytes(), &value);
+    for (name, value) in told::variables(abilities) {
+        exchange
+            .environment
+            .set_known(name.as_bytes(), value.as_bytes());
     }
 }
 
-/// Sets Surrogate-Capability (ESI 1.0 section 1.5, Edge Architecture), replacing the client's own.
-pub fn offer_esi(exchange: &mut Exchange) {
-    const CAPABILITY: &[u8] = b"Surrogate-Capability";
-    let view = exchange.head.view();
-    let others = view
-        .fields()
-        .filter(|(name, _)| !name.eq_ignore_ascii_case(CAPABILITY));
-    exchange.head = exchange
-        .head
-        .with_fields(others.chain([(CAPABILITY, &b"saker=\"ESI/1.0\""[..])]));
+/// The field that tells an application of ESI (ESI 1.0 section 1.5, Edge Architecture). It replaces
+/// the client's own.
+pub const CAPABILITY: (&[u8], &[u8]) = (b"Surrogate-Capability", b"saker=\"ESI/1.0\"");
+
+/// True if applications are told of ESI.
+pub fn offers_esi(request: &CacheRequest) -> bool {
+    let config = &request.settings.config;
+    config.obeys_http && config.offer.esi
 }

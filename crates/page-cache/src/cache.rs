@@ -13,6 +13,7 @@ use crate::{
     record::{Record, VaryRecord},
     refetch_queue::RefetchQueue,
     result_fields::HitStatus,
+    search_variance::SearchRule,
     settings::SettingsCache,
     stats::{SiteStats, Stat, WorkerStats},
     tags::{marks, private_probe},
@@ -83,6 +84,7 @@ pub struct MemoryEntry {
 pub enum Cached {
     Page(Rc<Page>),
     Vary(Rc<VaryRecord>),
+    Search(Rc<SearchRule>),
 }
 
 impl PageCache {
@@ -157,7 +159,7 @@ impl PageCache {
     pub fn current(&self, kept: Cached) -> Option<Cached> {
         match &kept {
             Cached::Page(page) => (self.validity(page) != Validity::Gone).then_some(kept),
-            Cached::Vary(_) => Some(kept),
+            Cached::Vary(_) | Cached::Search(_) => Some(kept),
         }
     }
 
@@ -172,6 +174,7 @@ impl PageCache {
         } = found;
         match Record::decode(&head.rules)? {
             Record::Vary(vary_record) => Some(Cached::Vary(Rc::new(vary_record))),
+            Record::Search(rule) => Some(Cached::Search(Rc::new(rule))),
             Record::Part { .. } => None,
             Record::Page {
                 by,
@@ -217,7 +220,7 @@ impl PageCache {
     pub async fn newest(&self, page: &Page) -> Option<Rc<Page>> {
         match self.find(&page.key).await? {
             Cached::Page(page) => Some(page),
-            Cached::Vary(_) => None,
+            Cached::Vary(_) | Cached::Search(_) => None,
         }
     }
 
@@ -253,6 +256,7 @@ impl PageCache {
         }
         let bytes = match kept {
             Cached::Page(page) => weight(page),
+            Cached::Search(rule) => size_of::<SearchRule>() + rule.text().len() * 2,
             Cached::Vary(vary_record) => {
                 size_of::<VaryRecord>()
                     + vary_record

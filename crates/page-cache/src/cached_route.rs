@@ -11,6 +11,7 @@ use crate::{
     key::{self, KeyBase, variant_key, vary_key},
     page::{Page, PageAnswer, ResponseOptions},
     result_fields::HitStatus,
+    search_variance::rule_key,
     settings::CacheSettings,
     stats::SiteStats,
 };
@@ -99,6 +100,17 @@ impl CachedPageRoute {
             Some(self.edits.edited(asked))
         };
         let query = edited.as_ref().map_or(asked, |edited| edited.as_deref());
+        if let Some(page) = self.page_of(head, query) {
+            return Some(page);
+        }
+        let rule = rule_key(&self.key_base.url);
+        let Cached::Search(rule) = self.cache.in_memory(&rule)? else {
+            return None;
+        };
+        self.page_of(head, Some(&rule.query(query)))
+    }
+
+    fn page_of(&self, head: HeadView<'_>, query: Option<&[u8]>) -> Option<Rc<Page>> {
         let mut scratch = self.cache.scratch.borrow_mut();
         self.key_base.key_into(query, &mut scratch, |out| {
             key::variant_into(head, &self.vary, self.key_base.by_device, out)
@@ -120,7 +132,7 @@ impl CachedPageRoute {
         )?;
         match self.cache.in_memory(&key)? {
             Cached::Page(page) if vary_record.leads_to(page.id) => Some(page),
-            Cached::Page(_) | Cached::Vary(_) => None,
+            Cached::Page(_) | Cached::Vary(_) | Cached::Search(_) => None,
         }
     }
 }

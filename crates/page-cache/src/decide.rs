@@ -41,6 +41,12 @@ pub fn decide(
     response: &Response,
 ) -> Result<Decision, Refusal> {
     let (config, fields) = (&request.settings.config, response.fields());
+    if !config.stores {
+        return Err(Refusal::new(
+            "rules",
+            "the rules store nothing for this request (`store`)",
+        ));
+    }
     let length = response.body.length();
     if length.is_some_and(|length| {
         length < config.entry_bytes_min || config.entry_bytes_max.is_some_and(|max| length > max)
@@ -81,6 +87,12 @@ fn by_http(
             "there is no X-LiteSpeed-Cache-Control",
         ));
     }
+    // `with_query` and `with_cookies` are about requests, whatever the rules for responses.
+    lscache::control::judge_request(
+        request.asked_query.is_some(),
+        exchange.head.view().has(saker_http::KnownField::Cookie),
+        &request.settings.lscache,
+    )?;
     let with_ttl = request
         .include
         .as_ref()
@@ -121,7 +133,7 @@ fn by_lscache(
     let settings = &request.settings.lscache;
     let target = exchange.head.view();
     lscache::control::judge_request(
-        request.query.is_some(),
+        request.asked_query.is_some(),
         target.has(saker_http::KnownField::Cookie),
         settings,
     )?;

@@ -113,7 +113,7 @@ fn looked_up(exchange: &Exchange, request: &CacheRequest) -> String {
             text(view.method_token())
         );
     }
-    let Some(key) = request.first_key(view) else {
+    let Some(key) = request.make_first_key(view) else {
         return "not looked up: its key is too long".into();
     };
     let key: Vec<String> = key.split(|byte| *byte == 0).map(text).collect();

@@ -19,11 +19,15 @@ use saker_http::{
     target::{self, Target},
 };
 use saker_pipeline::{Client, Exchange, UpstreamTarget};
+use std::borrow::Cow;
 
 /// Longer keys are not cached (LSCache protocol 4.1).
 pub const KEY_BYTES_MAX: usize = 65_535;
 
 pub const BETWEEN: u8 = 0;
+
+/// Room for the usual name of what answers.
+const ANSWERS_BYTES: usize = 96;
 
 pub const HEX: [u8; 16] = *b"0123456789abcdef";
 
@@ -50,7 +54,8 @@ impl KeyBase {
         };
         let path = edits.edited_path(path);
         let url = url(&exchange.client, &exchange.host, path);
-        let answers = [answers(exchange), spelling(exchange, &url, path)].concat();
+        let mut answers = answers(exchange);
+        add_spelling(exchange, &url, path, &mut answers);
         let by_device = exchange.routing.settings.cache.varies_by_device;
         Some(KeyBase {
             scope: scope(&exchange.routing.site, exchange.routing.site_index),
@@ -90,9 +95,14 @@ impl KeyBase {
 
     /// The key for this URL and query with a vary string.
     pub fn key(&self, query: Option<&[u8]>, vary: &[u8]) -> Vec<u8> {
-        let mut key = Vec::with_capacity(self.url.len() + self.answers.len() + vary.len() + 64);
+        let mut key = Vec::with_capacity(self.usual_bytes() + vary.len());
         self.key_into(query, &mut key, |out| out.extend_from_slice(vary));
         key
+    }
+
+    /// Room for most keys of this URL.
+    pub fn usual_bytes(&self) -> usize {
+        self.url.len() + self.answers.len() + 64
     }
 
     /// Writes the key into `out`, replacing its content.
@@ -118,9 +128,9 @@ impl KeyBase {
 /// The scope of a site's purges.
 pub fn scope(site: &Site, index: usize) -> Vec<u8> {
     let first_name = match site.names.first() {
-        Some(SiteName::Exact(name)) => Some(name.clone()),
+        Some(SiteName::Exact(name)) => Some(Cow::Borrowed(&**name)),
         // Distinct from a site of the bare name.
-        Some(SiteName::Wildcard(name)) => Some(format!("*.{name}")),
+        Some(SiteName::Wildcard(name)) => Some(Cow::Owned(format!("*.{name}"))),
         Some(SiteName::Any) | None => None,
     };
     names::scope(first_name.as_deref(), index)
@@ -176,7 +186,7 @@ pub fn variant(view: HeadView<'_>, rules: &VaryRules, by_device: bool) -> Vec<u8
 /// cookie.
 pub fn variant_into(view: HeadView<'_>, rules: &VaryRules, by_device: bool, out: &mut Vec<u8>) {
     match view.has(KnownField::Cookie) || !rules.cookies.is_empty() || rules.value.is_some() {
-        true => out.extend_from_slice(&rules.string(view)),
+        true => rules.string_into(view, out),
         false => out.extend_from_slice(b"_lscache_vary;"),
     }
     others_into(view, by_device, out);
@@ -205,8 +215,7 @@ pub fn device(view: HeadView<'_>) -> Device {
 /// The URL as sent, where the key has another spelling: the application sees it as it was sent and
 /// may use it in the response (links with a port, a redirect to the canonical spelling). Purges
 /// cover all spellings.
-fn spelling(exchange: &Exchange, url: &[u8], raw_path: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
+fn add_spelling(exchange: &Exchange, url: &[u8], raw_path: &[u8], out: &mut Vec<u8>) {
     let field = exchange
         .head
         .view()
@@ -220,8 +229,8 @@ fn spelling(exchange: &Exchange, url: &[u8], raw_path: &[u8]) -> Vec<u8> {
         out.extend_from_slice(b" path ");
         out.extend_from_slice(raw_path);
     }
+    // The byte separates the parts of the key.
     out.retain(|byte| *byte != BETWEEN);
-    out
 }
 
 /// Appends override fields to `out`; for most requests, nothing.
@@ -244,7 +253,11 @@ fn url(client: &Client, host: &[u8], raw_path: &[u8]) -> Vec<u8> {
         b"http://"
     });
     url.extend_from_slice(host);
-    url.extend_from_slice(format!(":{}", client.local.port()).as_bytes());
+    push_port(client.local.port(), &mut url);
+    if is_plain_path(raw_path) {
+        url.extend_from_slice(raw_path);
+        return url;
+    }
     let mut decoded = Vec::with_capacity(raw_path.len());
     match path::normalise(raw_path, &mut decoded) {
         Ok(()) => escape::uri_path(&decoded, &mut url),
@@ -252,6 +265,40 @@ fn url(client: &Client, host: &[u8], raw_path: &[u8]) -> Vec<u8> {
         Err(_) => url.extend_from_slice(raw_path),
     }
     url
+}
+
+fn push_port(port: u16, url: &mut Vec<u8>) {
+    url.push(b':');
+    let at = url.len();
+    let mut left = port;
+    loop {
+        url.push(b'0' + (left % 10) as u8);
+        left /= 10;
+        if left == 0 {
+            break;
+        }
+    }
+    if let Some(digits) = url.get_mut(at..) {
+        digits.reverse();
+    }
+}
+
+/// True for paths that normalizing and escaping leave as they are: segments of letters, digits,
+/// `-`, `_` and dots inside.
+fn is_plain_path(path: &[u8]) -> bool {
+    path.first() == Some(&b'/')
+        && path
+            .iter()
+            .fold((true, b'a'), |(is_plain, before), byte| {
+                let is_plain = is_plain
+                    && match byte {
+                        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => true,
+                        b'/' | b'.' => before != b'/',
+                        _ => false,
+                    };
+                (is_plain, *byte)
+            })
+            .0
 }
 
 /// Adds the query if rules have changed it: the URL of the key has the one that was sent.
@@ -270,10 +317,10 @@ fn answers(exchange: &Exchange) -> Vec<u8> {
     let Some(call) = &exchange.upstream.call else {
         return Vec::new();
     };
-    let mut answers = match &call.to {
-        UpstreamTarget::Upstream(upstream) => upstream.name.as_bytes().to_vec(),
-        UpstreamTarget::Process(_) => Vec::new(),
-    };
+    let mut answers = Vec::with_capacity(ANSWERS_BYTES);
+    if let UpstreamTarget::Upstream(upstream) = &call.to {
+        answers.extend_from_slice(upstream.name.as_bytes());
+    }
     answers.push(b' ');
     match &call.script {
         Some(script) => {
@@ -296,7 +343,5 @@ fn answers(exchange: &Exchange) -> Vec<u8> {
     if let Some(error) = exchange.log.stands_in_for {
         answers.extend_from_slice(format!(" for {}", error.0).as_bytes());
     }
-    // The byte separates the parts of the key.
-    answers.retain(|byte| *byte != BETWEEN);
     answers
 }

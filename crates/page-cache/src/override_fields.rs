@@ -9,6 +9,7 @@ use saker_http::field_name::{is_alike, is_alike_any};
 /// Prefixes of such fields, except for those about the client's address, which differ for each
 /// client and select no page.
 const FAMILIES: [&str; 8] = [
+    CLOUDFRONT,
     "x-forwarded-",
     "x-original-",
     "x-rewrite-",
@@ -16,8 +17,10 @@ const FAMILIES: [&str; 8] = [
     "x-override-",
     "x-auth-",
     "x-ssl-",
-    "cloudfront-forwarded-",
 ];
+
+/// The one family that doesn't begin with an X.
+const CLOUDFRONT: &str = "cloudfront-forwarded-";
 
 const ADDRESSES: [&str; 8] = [
     "for",
@@ -71,12 +74,31 @@ const OTHERS: [&str; 37] = [
     "x-webauth-user",
 ];
 
+/// Lengths of [`OTHERS`], a bit each, by the first letter.
+static LENGTHS: [u32; 26] = {
+    let mut lengths = [0; 26];
+    let mut at = 0;
+    while at < OTHERS.len() {
+        let name = OTHERS[at].as_bytes();
+        lengths[(name[0] - b'a') as usize] |= 1 << name.len();
+        at += 1;
+    }
+    lengths
+};
+
 /// True for fields by which proxies tell applications the original scheme, host, port, path, method
 /// or user. Names that programs can't distinguish count as one.
 pub fn is_override(name: &[u8]) -> bool {
-    let may_be =
-        matches!(name.first(), Some(first) if b"bcfhprsux".contains(&first.to_ascii_lowercase()));
-    may_be && (is_alike_any(name, &OTHERS) || is_in_family(name))
+    let Some(first) = name.first().map(u8::to_ascii_lowercase) else {
+        return false;
+    };
+    let lengths = LENGTHS
+        .get(usize::from(first.wrapping_sub(b'a')))
+        .copied()
+        .unwrap_or_default();
+    let may_be_other = name.len() < 32 && lengths & 1 << name.len() != 0;
+    let may_be_family = first == b'x' || first == b'c' && name.len() > CLOUDFRONT.len();
+    may_be_other && is_alike_any(name, &OTHERS) || may_be_family && is_in_family(name)
 }
 
 fn is_in_family(name: &[u8]) -> bool {
@@ -90,6 +112,23 @@ fn is_in_family(name: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_name_of_the_lists_is_found() {
+        for name in OTHERS {
+            assert!(is_override(name.as_bytes()), "{name}");
+            assert!(is_override(
+                name.to_ascii_uppercase().replace('-', "_").as_bytes()
+            ));
+        }
+        for family in FAMILIES {
+            let name = family.to_owned() + "what";
+            assert!(is_override(name.as_bytes()), "{name}");
+            assert!(is_override(
+                name.to_ascii_uppercase().replace('-', ".").as_bytes()
+            ));
+        }
+    }
 
     #[test]
     fn fields_that_steer_pages() {

@@ -8,6 +8,7 @@
 //! Out of scope: choosing the page for a request.
 
 use crate::{
+    conditions::{self, is_conditional},
     esi::template::ParsedTemplate,
     record::By,
     replay_request::ReplayRequest,
@@ -19,7 +20,7 @@ use saker_cache_rules::{
         control::Audience,
         visible::{self, Served},
     },
-    rules::{Life, age_s, validation},
+    rules::{Life, age_s},
 };
 use saker_cache_store::{Ban, Store, TagMark, Validity};
 use saker_config::model::Settings;
@@ -35,7 +36,6 @@ use saker_http::{
     content_coding::{AcceptedCodings, Coding},
     date::parse_date,
     entity_tag::EntityTag,
-    fields::known_name,
     range::{self, RangeOutcome},
 };
 use saker_net::jobs::{self, JobKind};
@@ -60,7 +60,7 @@ pub struct Page {
     pub key: Box<[u8]>,
     pub id: u64,
     pub status: Status,
-    /// As stored: without connection fields and without Date.
+    /// As stored: without connection fields.
     pub fields: Fields,
     pub by: By,
     pub is_private: bool,
@@ -232,6 +232,8 @@ impl Page {
         now: i64,
     ) -> Fields {
         let mut fields = self.fields.clone();
+        // It is made now, of parts of several ages.
+        fields.remove("Date");
         self.tell(&mut fields, options, hit, now);
         fields
     }
@@ -280,22 +282,20 @@ impl Page {
         if self.status != Status::OK {
             return PageAnswer::Answer(Response::ready(ready, copy.content.whole()));
         }
-        let modified = ready
-            .fields
-            .first("Last-Modified")
-            .filter(|_| is_conditional(head))
-            .and_then(|text| parse_date(text, now));
-        let entity_tag = ready
-            .fields
-            .first("ETag")
-            .filter(|_| is_conditional(head))
-            .and_then(EntityTag::parse);
+        let (is_conditional, wanted) = (is_conditional(head), wanted_range(head));
+        if !is_conditional && wanted.is_none() {
+            return PageAnswer::Answer(Response::ready(ready, copy.content.whole()));
+        }
+        let first = |name| ready.fields.first(name).filter(|_| is_conditional);
         let validators = Validators {
-            entity_tag,
-            last_modified: modified,
+            entity_tag: first("ETag").and_then(EntityTag::parse),
+            // RFC 9111 section 4.3.2: without Last-Modified, Date counts.
+            last_modified: first("Last-Modified")
+                .or_else(|| first("Date"))
+                .and_then(|text| parse_date(text, now)),
             now,
         };
-        if is_conditional(head) {
+        if is_conditional {
             match conditional::evaluate(head, Some(&validators)) {
                 Precondition::Proceed => {}
                 Precondition::NotModified => {
@@ -309,7 +309,7 @@ impl Page {
                 }
             }
         }
-        let range = wanted_range(head).filter(|_| conditional::range_applies(head, &validators));
+        let range = wanted.filter(|_| conditional::range_applies(head, &validators));
         PageAnswer::Answer(match range {
             Some(range) => self.ranged(copy, &ready, range),
             None => Response::ready(ready, copy.content.whole()),
@@ -480,26 +480,8 @@ impl EncodedBody {
     ) -> Rc<ReadyHead> {
         let make = || {
             let whole = self.fields(page, options, hit, now);
-            let mut fields = validation::not_modified_fields(&whole);
             let own = options.settings.cache.result_field.as_deref();
-            // The site's own field may be one of the others.
-            for name in [
-                "Age",
-                "Cache-Status",
-                "X-LiteSpeed-Cache",
-                "X-Cache",
-                "X-Cache-Detail",
-            ]
-            .into_iter()
-            .chain(own)
-            {
-                whole
-                    .first(name)
-                    .map(<[u8]>::to_vec)
-                    .into_iter()
-                    .for_each(|value| fields.set(known_name(name), value));
-            }
-            (Status::NOT_MODIFIED, fields)
+            (Status::NOT_MODIFIED, conditions::not_modified(&whole, own))
         };
         cached_head(&self.not_modified, page, options, hit, now, make)
     }
@@ -562,19 +544,6 @@ fn cached_head(
         hit,
     });
     head
-}
-
-fn is_conditional(head: HeadView<'_>) -> bool {
-    use KnownField::*;
-    [
-        IfNoneMatch,
-        IfModifiedSince,
-        IfMatch,
-        IfUnmodifiedSince,
-        IfRange,
-    ]
-    .iter()
-    .any(|field| head.has(*field))
 }
 
 /// The Range field, which applies to GET only (RFC 9110 section 14.2); repeated fields are ignored.

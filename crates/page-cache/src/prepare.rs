@@ -18,7 +18,8 @@ use saker_cache_rules::{
     rules::{Vary, fields as rule_fields, tags as rule_tags},
 };
 use saker_cache_store::EntryHead;
-use saker_http::Fields;
+use saker_content::coding;
+use saker_http::{Fields, date::format_date};
 use saker_pipeline::{Exchange, Response};
 
 /// Time that an expired fragment stays usable if it can't be fetched again, in milliseconds.
@@ -39,8 +40,7 @@ pub fn prepare(
     decision: &Decision,
 ) -> Result<(EntryHead, Option<NewVaryRecord>), Refusal> {
     let (fields, view) = (response.fields(), exchange.head.view());
-    let is_lscache = decision.by == By::Lscache;
-    let first = request.first_key(view).ok_or_else(too_long)?;
+    let first = request.make_first_key(view).ok_or_else(too_long)?;
     let vary_record = vary_record(request, fields, decision)?;
     let (key, new_vary) = match (decision.is_private, vary_record.is_needed()) {
         (true, _) => (request.private_key(view).ok_or_else(too_long)?, None),
@@ -61,14 +61,7 @@ pub fn prepare(
         (false, false) => (first, None),
     };
     let tags = tags(request, fields, decision)?;
-    let mut kept = rule_fields::stored_fields(fields, &decision.life, &request.settings.http);
-    if is_lscache {
-        visible::strip_for_store(&mut kept);
-    }
-    // These are added to each response, and codings are made here.
-    for name in ["Date", "Server", "Content-Encoding", "Accept-Ranges"] {
-        kept.remove(name);
-    }
+    let kept = kept_fields(request, fields, decision);
     let head = EntryHead {
         key,
         site: request.key_base.scope.clone(),
@@ -98,6 +91,35 @@ pub fn prepare(
             .collect(),
     };
     Ok((head, new_vary))
+}
+
+/// The fields of the entry.
+fn kept_fields(request: &CacheRequest, fields: &Fields, decision: &Decision) -> Fields {
+    let mut kept = rule_fields::stored_fields(fields, &decision.life, &request.settings.http);
+    if decision.by == By::Lscache {
+        visible::strip_for_store(&mut kept);
+    }
+    // These are added to each response.
+    for name in ["Server", "Accept-Ranges"] {
+        kept.remove(name);
+    }
+    // Codings are made here, except for one that can't be removed.
+    if stored_coding(fields).is_none() {
+        kept.remove("Content-Encoding");
+    }
+    if decision.by == By::Http && !kept.has("Date") {
+        // RFC 9110 section 6.6.1: the time of receipt stands in for it.
+        let received_s = decision.life.stored_ms.div_euclid(1000);
+        kept.set("Date", format_date(received_s).to_vec());
+    }
+    kept
+}
+
+/// The content coding that an entry keeps: one that only the client can decode.
+pub fn stored_coding(fields: &Fields) -> Option<&[u8]> {
+    fields
+        .first("Content-Encoding")
+        .filter(|name| !coding::is_decodable(name))
 }
 
 fn too_long() -> Refusal {
@@ -146,12 +168,16 @@ fn tags(
         By::Lscache => lscache::tags::tags(fields, decision.is_private).map_err(|_| too_many())?,
         By::Http => lscache::tags::Tags::default(),
     };
-    let url = names::url_tag(&request.url());
+    let url = request.url_tag();
     let mut tags: Vec<Vec<u8>> = Vec::new();
     let private = |tag: &[u8]| [&[PRIVATE], tag].concat();
     match decision.is_private {
         true => tags.extend([private(names::ALL), private(&url)]),
         false => tags.extend([names::ALL.to_vec(), url]),
+    }
+    if request.search_rule.is_some() {
+        let asked = request.asked_query.as_deref();
+        tags.push(names::url_tag(&request.key_base.with_query(asked)));
     }
     let included = tags_of_include(request, decision).map_err(|_| too_many())?;
     tags.extend(
@@ -191,10 +217,7 @@ pub fn expected_probes(request: &CacheRequest) -> [u64; 2] {
     let private = request
         .private_scope()
         .map_or(0, |scope| mark(&scope, names::ALL).0);
-    [
-        mark(&request.key_base.scope, &names::url_tag(&request.url())).0,
-        private,
-    ]
+    [mark(&request.key_base.scope, &request.url_tag()).0, private]
 }
 
 fn probes(request: &CacheRequest, decision: &Decision) -> [u64; 2] {
@@ -203,9 +226,6 @@ fn probes(request: &CacheRequest, decision: &Decision) -> [u64; 2] {
             mark(&scope, names::ALL).0,
             private_probe(&request.key_base.scope).0,
         ],
-        None => [
-            mark(&request.key_base.scope, &names::url_tag(&request.url())).0,
-            0,
-        ],
+        None => [mark(&request.key_base.scope, &request.url_tag()).0, 0],
     }
 }

@@ -9,6 +9,7 @@ use crate::{
     cache::PageCache,
     request::CacheRequest,
     tags::mark,
+    url_tags::url_tags,
 };
 use saker_cache_rules::{
     ban::{self, MagentoPurge},
@@ -30,38 +31,54 @@ pub fn is_purge(method: &[u8]) -> bool {
 }
 
 /// Purges that a response requests by its fields.
-pub fn of_response(request: &CacheRequest, exchange: &Exchange, response: &Response) -> Vec<Purge> {
+pub fn of_response(
+    cache: &PageCache,
+    request: &CacheRequest,
+    exchange: &Exchange,
+    response: &Response,
+) -> Vec<Purge> {
     let mut purges = Vec::new();
     if request.settings.config.obeys_lscache {
         for purge in grammar::purges(response.fields()) {
-            purges.extend(meant(request, exchange, &purge));
+            purges.extend(meant(cache, request, exchange, &purge));
         }
     }
     purges
 }
 
-/// The purge for the store. `None`: it is private, and the client has no identity.
-pub fn meant(request: &CacheRequest, exchange: &Exchange, purge: &grammar::Purge) -> Option<Purge> {
+/// The purges for the store; none if it is private, and the client has no identity.
+fn meant(
+    cache: &PageCache,
+    request: &CacheRequest,
+    exchange: &Exchange,
+    purge: &grammar::Purge,
+) -> Vec<Purge> {
     let scope = match purge.private {
-        true => request.private_scope()?,
-        false => request.key_base.scope.clone(),
+        true => request.private_scope(),
+        false => Some(request.key_base.scope.clone()),
+    };
+    let Some(scope) = scope else {
+        return Vec::new();
     };
     let is_soft = purge.soft;
-    let tag = match &purge.target {
-        Target::All => names::ALL.to_vec(),
-        Target::Tag(tag) => names::tag(tag),
-        Target::Url(target) => names::url_tag(&request.key_base.url_of(
-            exchange,
-            target,
-            &request.rewrite_env.edits,
-        )),
+    let tags = match &purge.target {
+        Target::All => vec![names::ALL.to_vec()],
+        Target::Tag(tag) => vec![names::tag(tag)],
+        Target::Url(target) => url_tags(
+            &cache.store,
+            &request
+                .key_base
+                .url_of(exchange, target, &request.rewrite_env.edits),
+        ),
         // By prefix: checked entry by entry.
-        Target::TagPrefix(prefix) => return Some(bans::by_prefix(&scope, prefix)),
+        Target::TagPrefix(prefix) => return vec![bans::by_prefix(&scope, prefix)],
     };
-    Some(Purge::Tag {
-        mark: mark(&scope, &tag),
-        is_soft,
-    })
+    tags.iter()
+        .map(|tag| Purge::Tag {
+            mark: mark(&scope, tag),
+            is_soft,
+        })
+        .collect()
 }
 
 pub fn carry_out(cache: &PageCache, purges: Vec<Purge>) {
@@ -130,17 +147,14 @@ fn invalidated(
         response.status,
         response.fields(),
     );
-    let marks = targets.iter().map(|target| {
-        mark(
-            &request.key_base.scope,
-            &names::url_tag(
-                &request
-                    .key_base
-                    .url_of(exchange, target, &request.rewrite_env.edits),
-            ),
+    let tags = targets.iter().flat_map(|target| {
+        let edits = &request.rewrite_env.edits;
+        url_tags(
+            &cache.store,
+            &request.key_base.url_of(exchange, target, edits),
         )
     });
-    marks
+    tags.map(|tag| mark(&request.key_base.scope, &tag))
         .filter(|mark| cache.store.may_get(*mark))
         .map(|mark| Purge::Tag {
             mark,
@@ -172,7 +186,7 @@ pub fn answer(cache: &PageCache, exchange: &mut Exchange) -> Response {
     let Some(request) = CacheRequest::of(exchange, settings, cache.store.purge_seq()) else {
         return Response::new(Status::BAD_REQUEST);
     };
-    let (purges, what) = match asked(&request, exchange) {
+    let (purges, what) = match asked(cache, &request, exchange) {
         Ok((purges, _)) if purges.is_empty() => {
             return text(Status::BAD_REQUEST, "nothing to purge is named\n");
         }
@@ -198,7 +212,7 @@ const TAG_FIELDS: [&str; 6] = [
     "x-litespeed-tag",
 ];
 
-fn asked(request: &CacheRequest, exchange: &Exchange) -> PurgeRequest {
+fn asked(cache: &PageCache, request: &CacheRequest, exchange: &Exchange) -> PurgeRequest {
     let view = exchange.head.view();
     let scope = &request.key_base.scope;
     let method = view.method_token();
@@ -237,14 +251,15 @@ fn asked(request: &CacheRequest, exchange: &Exchange) -> PurgeRequest {
         .unwrap_or_default();
     let mut meant: Vec<Purge> = purges
         .iter()
-        .filter_map(|purge| meant(request, exchange, purge))
+        .flat_map(|purge| meant(cache, request, exchange, purge))
         .collect();
     if !request.is_at(view.target(), path) {
         // The URL as in keys, which may leave out parts of the query.
-        meant.push(Purge::Tag {
-            mark: mark(scope, &names::url_tag(&request.url())),
+        let tags = url_tags(&cache.store, &request.url());
+        meant.extend(tags.iter().map(|tag| Purge::Tag {
+            mark: mark(scope, tag),
             is_soft,
-        });
+        }));
     }
     Ok((meant, String::from_utf8_lossy(view.target()).into_owned()))
 }

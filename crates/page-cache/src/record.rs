@@ -5,6 +5,7 @@
 //! Caveat: this is an on-disk format; bytes may come from another version or be damaged.
 //! Out of scope: the rest of the entry (`saker_cache_store`).
 
+use crate::search_variance::SearchRule;
 use saker_cache_rules::{
     lscache::vary::VaryRules,
     rules::{Life, Vary},
@@ -38,6 +39,8 @@ pub enum Record {
     Part { piece: StoredRange, life: Life },
     /// The entry's key has these in addition.
     Vary(VaryRecord),
+    /// The comparison of a path's queries.
+    Search(SearchRule),
 }
 
 /// Request fields and rewrite-rule values that the responses of a URL vary by.
@@ -84,6 +87,8 @@ const SIGN: u8 = 2;
 
 const PART: u8 = 3;
 
+const SEARCH: u8 = 4;
+
 impl Record {
     pub fn encode(&self) -> Vec<u8> {
         match self {
@@ -110,6 +115,7 @@ impl Record {
                     .concat();
                 [&[PART][..], &numbers, &life.encode()].concat()
             }
+            Record::Search(rule) => [&[SEARCH], rule.text()].concat(),
             Record::Vary(vary_record) => {
                 let mut out = vec![
                     SIGN,
@@ -156,6 +162,7 @@ impl Record {
                     life: Life::decode(rest)?,
                 })
             }
+            [SEARCH, text @ ..] => SearchRule::parse(text.to_vec()).map(Record::Search),
             [SIGN, flags @ 0..4, rest @ ..] => {
                 let mut rest = rest;
                 let fields = list(&mut rest)?

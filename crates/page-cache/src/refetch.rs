@@ -53,7 +53,7 @@ fn purged(cache: &PageCache) -> Vec<(Rc<Page>, Rc<ReplayRequest>)> {
         Cached::Page(page) if !page.is_renewed.get() => {
             Some((Rc::clone(page), page.replay.get().cloned()?))
         }
-        Cached::Page(_) | Cached::Vary(_) => None,
+        Cached::Page(_) | Cached::Vary(_) | Cached::Search(_) => None,
     });
     let mut pages: Vec<_> = pages
         .filter(|(page, _)| cache.validity(page) != Validity::Valid)

@@ -6,16 +6,17 @@
 
 use saker_cache_rules::{lscache::control::NotStored, rules::Pass};
 use saker_cache_store::Superseded;
+use std::borrow::Cow;
 
 /// Why a response is not stored: a word for statistics, and a sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub word: &'static str,
-    pub sentence: String,
+    pub sentence: Cow<'static, str>,
 }
 
 impl Refusal {
-    pub fn new(word: &'static str, sentence: impl Into<String>) -> Refusal {
+    pub fn new(word: &'static str, sentence: impl Into<Cow<'static, str>>) -> Refusal {
         Refusal {
             word,
             sentence: sentence.into(),
@@ -25,7 +26,7 @@ impl Refusal {
 
 impl From<Pass> for Refusal {
     fn from(pass: Pass) -> Refusal {
-        Refusal::new(pass.name(), pass.to_string())
+        Refusal::new(pass.name(), pass.sentence())
     }
 }
 

@@ -15,6 +15,7 @@ use crate::{
     record::VaryRecord,
     replay_request::ReplayRequest,
     result_fields::HitStatus,
+    search_variance::SearchRule,
     settings::CacheSettings,
     stats::{SiteStats, Stat},
 };
@@ -49,10 +50,17 @@ impl FetchStart {
 pub struct CacheRequest {
     pub settings: Rc<CacheSettings>,
     pub key_base: KeyBase,
-    /// Part of the key: the query without ignored parameters.
+    /// Part of the key: the query without ignored parameters, or the text that represents all
+    /// equivalent ones.
     pub query: Option<Vec<u8>>,
+    /// The query without ignored parameters.
+    pub asked_query: Option<Vec<u8>>,
+    /// The comparison of the path's queries, where its responses set one.
+    pub search_rule: Option<Rc<SearchRule>>,
     /// Values set by rewrite rules.
     pub rewrite_env: RewriteEnv,
+    /// The key that was looked up first, once it has been.
+    pub first_key: Option<Vec<u8>>,
     /// The client's identity, if known.
     pub client_identity: Option<Vec<u8>>,
     /// See [`crate::client_identity::is_authenticated`].
@@ -123,8 +131,11 @@ impl CacheRequest {
             .flatten();
         Some(CacheRequest {
             key_base,
+            asked_query: query.clone(),
             query,
+            search_rule: None,
             rewrite_env,
+            first_key: None,
             client_identity,
             is_authenticated: is_authenticated(exchange),
             vary_record: None,
@@ -209,12 +220,13 @@ impl CacheRequest {
         self.is_refresh || self.background_fetch.is_some()
     }
 
-    /// The key that is looked up first.
-    pub fn first_key(&self, view: HeadView<'_>) -> Option<Vec<u8>> {
-        let key = self.key_base.key(
-            self.query.as_deref(),
-            &key::variant(view, &self.rewrite_env.vary, self.key_base.by_device),
-        );
+    /// Makes the key that is looked up first.
+    pub fn make_first_key(&self, view: HeadView<'_>) -> Option<Vec<u8>> {
+        let (query, by_device) = (self.query.as_deref(), self.key_base.by_device);
+        let mut key = Vec::with_capacity(self.key_base.usual_bytes());
+        self.key_base.key_into(query, &mut key, |out| {
+            key::variant_into(view, &self.rewrite_env.vary, by_device, out);
+        });
         (key.len() <= KEY_BYTES_MAX).then_some(key)
     }
 
@@ -236,13 +248,34 @@ impl CacheRequest {
     }
 
     pub fn private_key(&self, view: HeadView<'_>) -> Option<Vec<u8>> {
-        let key = key::with_identity(&self.first_key(view)?, self.client_identity.as_deref()?);
+        let identity = self.client_identity.as_deref()?;
+        let key = key::with_identity(&self.make_first_key(view)?, identity);
         (key.len() <= KEY_BYTES_MAX).then_some(key)
+    }
+
+    /// Compares queries by a rule of the path from now on; `None`: as they are.
+    pub fn compare_by(&mut self, rule: Option<Rc<SearchRule>>) {
+        if self.search_rule == rule {
+            return;
+        }
+        let asked = self.asked_query.as_deref();
+        self.query = match &rule {
+            Some(rule) => Some(rule.query(asked)),
+            None => self.asked_query.clone(),
+        };
+        self.search_rule = rule;
+        // They were the other URL's.
+        (self.vary_record, self.first_key) = (None, None);
     }
 
     /// The URL as purges name it.
     pub fn url(&self) -> Vec<u8> {
         self.key_base.with_query(self.query.as_deref())
+    }
+
+    /// The tag of all variants of the URL.
+    pub fn url_tag(&self) -> Vec<u8> {
+        names::url_tag_of(&self.key_base.url, self.query.as_deref())
     }
 
     /// True if a target has this path.

@@ -10,6 +10,7 @@ use crate::{
     background_fetch::{BackgroundFetch, FetchOutcome},
     cache::PageCache,
     clock::monotonic_ms,
+    conditions,
     decide::{Decision, decide},
     error_fallback::{retry_later, serve_stale_on_error},
     esi::{
@@ -46,21 +47,17 @@ pub async fn store_response(
     response: &mut Response,
 ) {
     let waiting = take_leftovers(exchange);
-    let Some(mut request) = exchange.extensions.remove::<CacheRequest>().map(Box::new) else {
-        return finish_hit(cache, exchange, response, waiting).await;
+    let Some(mut request) = exchange.extensions.remove_boxed::<CacheRequest>() else {
+        return Box::pin(finish_hit(cache, exchange, response, waiting)).await;
     };
     if let Some(asked) = request.asked.take() {
         exchange.head = asked;
     }
-    if let Some(status) = serve_stale_on_error(cache, exchange, &mut request, response).await {
-        let failed = format!("{} {}", status.0, status.reason());
-        request.note(FetchOutcome::Failed(failed));
-        return exchange.trace("cache", None, || {
-            format!(
-                "the response was {}; a stored page is served instead",
-                status.0
-            )
-        });
+    // In boxes: the parts that few responses need, and whose futures are large.
+    if response.status.is_error()
+        && Box::pin(is_stale_served(cache, exchange, &mut request, response)).await
+    {
+        return;
     }
     // The gateway turns a script's own conditional answer into the 304.
     request.is_revalidated =
@@ -69,38 +66,66 @@ pub async fn store_response(
     // A combined request is answered for other URLs only.
     let is_combined = request.include.is_some() && exchange.head.view().method() == Method::Post;
     let is_marked = !is_combined && is_made && detect::is_marked(&request, response);
-    let include = request.include.clone().unwrap_or_default();
     let is_head = exchange.head.view().method() == Method::Head;
     let detected = match is_marked && !is_head {
-        true => detect::take_in(exchange, response, &include).await,
+        true => {
+            let include = request.include.clone().unwrap_or_default();
+            let detected = Box::pin(detect::take_in(exchange, response, &include)).await;
+            detected.map(|detected| (detected, include))
+        }
         false => None,
     };
     let is_template = detected
         .as_ref()
-        .is_some_and(|detected| detected.parsed.template.is_dynamic());
+        .is_some_and(|(detected, _)| detected.parsed.template.is_dynamic());
     let kind = (is_made, is_template);
     let outcome = purge_and_store(cache, exchange, &mut request, response, kind);
     report(cache, &mut request, exchange, &outcome);
     show(&request, exchange, response, &outcome);
+    if detected.is_none() && (outcome.is_ok() || request.is_revalidated) {
+        let own = request.settings.config.result_field.as_deref();
+        conditions::apply(exchange.head.view(), response, own, exchange.now);
+    }
     let (is_refresh, began) = (request.is_refresh, request.began());
     // Requests that wait for the page need not wait for its fragments.
     drop(request);
     match detected {
-        Some(DetectedTemplate { parsed, inlines }) if is_template && !is_refresh => {
+        Some((DetectedTemplate { parsed, inlines }, include)) if is_template && !is_refresh => {
             let job = AssemblyJob {
                 parsed,
                 include,
                 inlines,
                 began,
             };
-            page_response::assemble(cache, exchange, response, job).await;
+            Box::pin(page_response::assemble(cache, exchange, response, job)).await;
         }
-        Some(DetectedTemplate { inlines, .. }) => {
-            assemble::prime_only(cache, exchange, &inlines, began).await
+        Some((DetectedTemplate { inlines, .. }, _)) => {
+            Box::pin(assemble::prime_only(cache, exchange, &inlines, began)).await
         }
         None if is_marked && is_head => page_response::without_content(response),
         None => {}
     }
+}
+
+/// Serves a stored page in the place of an error, if one may be; returns true if it did.
+async fn is_stale_served(
+    cache: &Rc<PageCache>,
+    exchange: &mut Exchange,
+    request: &mut CacheRequest,
+    response: &mut Response,
+) -> bool {
+    let Some(status) = serve_stale_on_error(cache, exchange, request, response).await else {
+        return false;
+    };
+    let failed = format!("{} {}", status.0, status.reason());
+    request.note(FetchOutcome::Failed(failed));
+    exchange.trace("cache", None, || {
+        format!(
+            "the response was {}; a stored page is served instead",
+            status.0
+        )
+    });
+    true
 }
 
 /// Carries out what the response purges, and stores it if the rules allow.
@@ -111,7 +136,7 @@ fn purge_and_store(
     response: &mut Response,
     (is_made, is_template): (bool, bool),
 ) -> Result<(), Refusal> {
-    let mut purges = purge::of_response(request, exchange, response);
+    let mut purges = purge::of_response(cache, request, exchange, response);
     purges.extend(purge::of_request(cache, request, exchange, response));
     let decision = match is_made {
         true => decide(request, exchange, response),
@@ -165,10 +190,12 @@ fn count(
     outcome: &Result<(), Refusal>,
 ) {
     let method = exchange.head.view().method();
-    request.note(outcome.as_ref().map_or_else(
-        |why| FetchOutcome::NotStored(why.clone()),
-        |()| FetchOutcome::Stored,
-    ));
+    if request.background_fetch.is_some() {
+        request.note(outcome.as_ref().map_or_else(
+            |why| FetchOutcome::NotStored(why.clone()),
+            |()| FetchOutcome::Stored,
+        ));
+    }
     if outcome.is_ok() {
         cache.count(Metric::PageCacheStores);
     }
@@ -231,7 +258,11 @@ fn freshen(request: &CacheRequest, response: &mut Response) -> bool {
         *response = Response::new(Status::BAD_GATEWAY);
         return false;
     }
-    let fields = validation::freshened(&old.fields, response.fields());
+    let mut fields = validation::freshened(&old.fields, response.fields());
+    if !response.fields().has("date") {
+        // RFC 9110 section 6.6.1; the stored one would make the response as old.
+        fields.remove("Date");
+    }
     *response = Response::new(old.status);
     *response.fields_mut() = fields;
     response.body = old.identity.content.whole();
@@ -299,7 +330,7 @@ fn show(
         (Ok(()), Some(_)) => CacheResult::Expired,
         (Ok(()), None) => CacheResult::Miss,
     };
-    let why = outcome.as_ref().err().map(|why| why.sentence.as_str());
+    let why = outcome.as_ref().err().map(|why| &*why.sentence);
     result_fields::tell(
         response.fields_mut(),
         config,

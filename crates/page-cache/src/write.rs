@@ -17,6 +17,7 @@ use crate::{
     refusal::Refusal,
     replay_request::ReplayRequest,
     request::CacheRequest,
+    search_variance::{SearchRule, rule_key},
     storing_body::StoringBody,
     tags::marks,
 };
@@ -39,6 +40,7 @@ pub fn store(
     decision: Decision,
     purges: Vec<Purge>,
 ) -> Result<(), Refusal> {
+    request.compare_by(search_rule(request, response, &decision));
     let prepared = prepare::prepare(request, exchange, response, &decision);
     let (mut head, new_vary) = match prepared {
         Ok(prepared) => prepared,
@@ -58,6 +60,7 @@ pub fn store(
         }
         head.purge_seq = number;
     }
+    put_rule(cache, &head, request);
     let vary_record = new_vary
         .as_ref()
         .map(|new_vary| &new_vary.vary_record)
@@ -71,7 +74,7 @@ pub fn store(
         Some(new_vary) => put_sign(cache, &head, new_vary)?,
         // The URL no longer has variants: one entry is for all.
         None if !decision.is_private
-            && request.first_key(exchange.head.view()).as_ref() == Some(&head.key) =>
+            && request.make_first_key(exchange.head.view()).as_ref() == Some(&head.key) =>
         {
             cache.store.remove_older(&request.vary_key(), head.began)?;
         }
@@ -97,6 +100,46 @@ pub fn store(
         head,
         &decision,
     )
+}
+
+/// Returns the comparison of the path's queries that the response sets.
+fn search_rule(
+    request: &CacheRequest,
+    response: &Response,
+    decision: &Decision,
+) -> Option<Rc<SearchRule>> {
+    let is_obeyed = !decision.is_private && request.settings.config.obeys_http;
+    is_obeyed
+        .then(|| SearchRule::of(response.fields()))
+        .flatten()
+        .map(Rc::new)
+}
+
+/// Writes the comparison of the path's queries, unless it is known.
+fn put_rule(cache: &PageCache, page: &EntryHead, request: &CacheRequest) {
+    let Some(rule) = &request.search_rule else {
+        return;
+    };
+    let key = rule_key(&request.key_base.url);
+    if matches!(cache.in_memory(&key), Some(Cached::Search(known)) if known == *rule) {
+        return;
+    }
+    let head = EntryHead {
+        key: key.clone(),
+        site: page.site.clone(),
+        keep_until_ms: page.keep_until_ms.saturating_add(SIGN_MS as u64),
+        purge_seq: page.purge_seq,
+        began: page.began,
+        rules: Record::Search(SearchRule::clone(rule)).encode(),
+        ..EntryHead::default()
+    };
+    match cache.store.write(&head).and_then(|writer| writer.finish()) {
+        Ok(Finished::Placed { id, version }) => {
+            cache.hold(&key, &Cached::Search(Rc::clone(rule)), id, version)
+        }
+        Ok(Finished::Superseded) => {}
+        Err(error) => log_not_stored(&error),
+    }
 }
 
 fn put_sign(
@@ -151,10 +194,15 @@ fn put(
         log_not_stored(&error);
         broken(&error)
     };
-    let coding = response
-        .fields()
-        .first("Content-Encoding")
-        .map(<[u8]>::to_vec);
+    let fields = response.fields();
+    let coding = match prepare::stored_coding(fields) {
+        Some(_) => None,
+        None => fields.first("Content-Encoding").map(<[u8]>::to_vec),
+    };
+    if response.status.forbids_content() {
+        // The driver reads no content then, and an unread stream is never stored.
+        response.body = Body::Empty;
+    }
     match std::mem::take(&mut response.body) {
         Body::Stream(stream) if coding.is_none() => {
             let writer = match cache.store.write(&head) {

@@ -26,6 +26,7 @@ mod temporary;
 mod user;
 
 pub use choice::{choose, has_scripts, missing};
+pub use detect::{Found, installed};
 pub use manager::Manager;
 pub use plan::{explain, settle};
 pub use settings::prepare;

@@ -5,32 +5,63 @@
 //! [`Environment::set`]; otherwise its outcome is cached for other requests.
 //! Out of scope: the parameters of programs (the gateway).
 
-type Bytes = Box<[u8]>;
+use std::fmt;
+
+/// Room for the variables of most requests.
+const USUAL_BYTES: usize = 192;
+const USUAL_COUNT: usize = 6;
+/// Texts that are no longer used are dropped if there are more than so many bytes in all.
+const COMPACTED_BYTES_MIN: usize = 4 << 10;
 
 /// Environment variables of a request, in the order in which they were first set.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default)]
 pub struct Environment {
-    variables: Vec<(Bytes, Bytes)>,
+    /// All texts. Those of variables that were replaced or unset stay until the end.
+    bytes: Vec<u8>,
+    variables: Vec<Variable>,
     /// The variables depend on the request in a way that no recorded test covers.
     varies: bool,
+}
+
+/// Places of a name and a value: first byte and length.
+#[derive(Clone, Copy)]
+struct Variable {
+    name: (u32, u32),
+    value: (u32, u32),
 }
 
 impl Environment {
     /// Returns the value of a variable. Names are case-sensitive.
     pub fn first(&self, name: &[u8]) -> Option<&[u8]> {
-        self.variables
-            .iter()
-            .find(|(known, _)| **known == *name)
-            .map(|(_, value)| &**value)
+        self.position(name)
+            .and_then(|at| self.variables.get(at))
+            .map(|variable| self.text(variable.value))
+    }
+
+    fn position(&self, name: &[u8]) -> Option<usize> {
+        self.variables.iter().position(|variable| {
+            variable.name.1 as usize == name.len() && self.text(variable.name) == name
+        })
+    }
+
+    fn text(&self, (start, length): (u32, u32)) -> &[u8] {
+        self.bytes
+            .get(start as usize..start as usize + length as usize)
+            .unwrap_or_default()
+    }
+
+    fn keep(&mut self, text: &[u8]) -> (u32, u32) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(text);
+        (start as u32, text.len() as u32)
     }
 
     /// Returns the value of a variable: an exact match, or else one that ignores case.
     pub fn first_in_any_case(&self, name: &[u8]) -> Option<&[u8]> {
         let ignoring_case = || {
-            self.variables
-                .iter()
+            self.iter()
                 .find(|(known, _)| known.eq_ignore_ascii_case(name))
-                .map(|(_, value)| &**value)
+                .map(|(_, value)| value)
         };
         self.first(name).or_else(ignoring_case)
     }
@@ -44,18 +75,48 @@ impl Environment {
     /// Sets a variable whose value is determined by the configuration, the path, and recorded
     /// tests.
     pub fn set_known(&mut self, name: &[u8], value: &[u8]) {
-        match self
+        match self.position(name) {
+            Some(at) => {
+                let value = self.keep(value);
+                self.variables[at].value = value;
+            }
+            None => {
+                if self.variables.is_empty() {
+                    self.bytes.reserve(USUAL_BYTES);
+                    self.variables.reserve(USUAL_COUNT);
+                }
+                let (name, value) = (self.keep(name), self.keep(value));
+                self.variables.push(Variable { name, value });
+            }
+        }
+        self.compact();
+    }
+
+    /// Rules that set one variable again and again must not make the texts grow without bound.
+    fn compact(&mut self) {
+        if self.bytes.len() < COMPACTED_BYTES_MIN {
+            return;
+        }
+        let used: usize = self
             .variables
-            .iter_mut()
-            .find(|(known, _)| **known == *name)
-        {
-            Some((_, old)) => *old = value.into(),
-            None => self.variables.push((name.into(), value.into())),
+            .iter()
+            .map(|variable| variable.name.1 as usize + variable.value.1 as usize)
+            .sum();
+        if used >= self.bytes.len() / 2 {
+            return;
+        }
+        let before = std::mem::take(self);
+        self.varies = before.varies;
+        for (name, value) in before.iter() {
+            let (name, value) = (self.keep(name), self.keep(value));
+            self.variables.push(Variable { name, value });
         }
     }
 
     pub fn unset(&mut self, name: &[u8]) {
-        self.variables.retain(|(known, _)| **known != *name);
+        while let Some(at) = self.position(name) {
+            self.variables.remove(at);
+        }
     }
 
     /// Records that the variables depend on the request in a way that no test covers.
@@ -70,7 +131,7 @@ impl Environment {
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.variables
             .iter()
-            .map(|(name, value)| (&**name, &**value))
+            .map(|variable| (self.text(variable.name), self.text(variable.value)))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -79,6 +140,24 @@ impl Environment {
 
     pub fn len(&self) -> usize {
         self.variables.len()
+    }
+}
+
+/// The same names and values in the same order, wherever they lie.
+impl PartialEq for Environment {
+    fn eq(&self, other: &Environment) -> bool {
+        self.varies == other.varies && self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Environment {}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |text: &[u8]| text.escape_ascii().to_string();
+        f.debug_map()
+            .entries(self.iter().map(|(name, value)| (text(name), text(value))))
+            .finish()
     }
 }
 
@@ -95,5 +174,33 @@ mod tests {
         assert_eq!((all.first(b"a"), all.first(b"A")), (Some(&b"3"[..]), None));
         all.unset(b"a");
         assert_eq!(all.iter().collect::<Vec<_>>(), [(&b"b"[..], &b"2"[..])]);
+    }
+
+    #[test]
+    fn texts_of_replaced_values_do_not_add_up() {
+        let mut all = Environment::default();
+        all.set_known(b"first", b"stays");
+        for round in 0..1000 {
+            all.set(b"again", format!("{round:0>100}").as_bytes());
+            all.set_known(b"gone", &[b'x'; 50]);
+            all.unset(b"gone");
+        }
+        assert!(
+            all.bytes.len() <= COMPACTED_BYTES_MIN + 200,
+            "{}",
+            all.bytes.len()
+        );
+        assert_eq!(
+            (all.first(b"first"), all.len(), all.varies()),
+            (Some(&b"stays"[..]), 2, true)
+        );
+        assert!(
+            all.first(b"again")
+                .is_some_and(|value| value.ends_with(b"0999"))
+        );
+        let mut other = Environment::default();
+        other.set_known(b"first", b"stays");
+        other.set(b"again", all.first(b"again").unwrap());
+        assert_eq!(all, other);
     }
 }

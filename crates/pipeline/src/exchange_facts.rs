@@ -6,7 +6,7 @@
 //! ([`Noted::note`]).
 //! Out of scope: facts that only Apache configurations have (`saker-apache`).
 
-use crate::{Exchange, request_conditions};
+use crate::{Exchange, request_conditions, template};
 use saker_ap_expr::{
     Dependencies, Dependency, Facts, FileTest, LocalTime, RequestPart, Variable, Work,
 };
@@ -250,6 +250,14 @@ impl RequestFacts for ExchangeFacts<'_> {
         self.exchange.client.secure
     }
 
+    fn request_id(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(template::request_id(self.exchange))
+    }
+
+    fn forwarded_for(&self) -> Cow<'_, [u8]> {
+        Cow::Owned(template::forwarded_for(self.exchange))
+    }
+
     fn version(&self) -> Version {
         self.exchange.head.view().version()
     }
@@ -260,9 +268,11 @@ impl RequestFacts for ExchangeFacts<'_> {
 
     fn file_kind(&self, path: &[u8]) -> Option<FileKind> {
         let routing = &self.exchange.routing;
-        let root = match &routing.mapped {
-            Some(mapped) => &*mapped.root,
-            None => routing.site.root.as_deref()?,
+        // Below an `alias`, the rest of the path.
+        let relative_to_route = || routing.settings.root.as_ref()?.relative(path);
+        let (root, path) = match &routing.mapped {
+            Some(mapped) => (&*mapped.root, relative_to_route().unwrap_or(path)),
+            None => (routing.site.root.as_deref()?, path),
         };
         let relative = path.strip_prefix(b"/").unwrap_or(path);
         let relative = relative.strip_suffix(b"/").unwrap_or(relative);

@@ -14,8 +14,9 @@ use saker_files::ChangeToken;
 use saker_http::{Fields, Status};
 use saker_matchers::Captures;
 use saker_rate_limits::{Admission, Counted};
-use saker_telemetry::error_log::LogId;
+use saker_telemetry::{error_log::LogId, trace::RequestTrace};
 use std::{
+    cell::OnceCell,
     cell::{Cell, RefCell},
     os::unix::ffi::OsStrExt,
     path::Path,
@@ -23,8 +24,22 @@ use std::{
     sync::Arc,
 };
 
-/// Sends fields before the response, as 103 Early Hints (RFC 8297).
-pub type TellHints = dyn Fn(Fields);
+/// Sends interim responses of upstreams to the client (RFC 9110 section 15.2), such as 103 Early
+/// Hints (RFC 8297).
+pub trait InterimSink {
+    fn send_interim(&self, status: Status, fields: &Fields);
+}
+
+/// An [`InterimSink`] that several owners share.
+pub trait InterimWriter {
+    fn send_interim(&mut self, status: Status, fields: &Fields);
+}
+
+impl<W: InterimWriter> InterimSink for RefCell<W> {
+    fn send_interim(&self, status: Status, fields: &Fields) {
+        self.borrow_mut().send_interim(status, fields);
+    }
+}
 
 /// Default limit of internal redirects; as Apache's LimitInternalRecursion.
 const REDIRECTS_MAX: u8 = 10;
@@ -141,8 +156,8 @@ pub struct UpstreamState {
     /// The response is completed even if the client disconnects, because a feature has started work
     /// that must not be interrupted. Shared with the driver.
     pub outlives_client: Rc<Cell<bool>>,
-    /// Sender of early hints; present if the client accepts them.
-    pub tell_hints: Option<Rc<TellHints>>,
+    /// Receives interim responses; present if the client's protocol has them.
+    pub interim: Option<Rc<dyn InterimSink>>,
     /// The response is from an upstream: its status is content, not an error of this server.
     pub is_answered_by_program: bool,
     /// A response that a program has delegated to this server.
@@ -159,6 +174,9 @@ pub struct AccessState {
     /// Request fields listed in `authorize_fields` come from the authorization server. If false,
     /// they are from the client and are not forwarded to upstreams.
     pub has_authorized_fields: bool,
+    /// Request fields listed in `fields` of `[site.auth]` are the server's own. If false, they are
+    /// from the client and are not forwarded to upstreams.
+    pub has_identity_fields: bool,
     /// The inspection by ModSecurity rules, once started.
     pub inspection: Option<Rc<dyn Inspection>>,
 }
@@ -179,6 +197,10 @@ pub struct LimitState {
 /// Facts for logs, and the trace of `saker explain`.
 #[derive(Default)]
 pub struct LogState {
+    /// The request's id, once a text has used it (see `template::request_id`).
+    pub request_id: OnceCell<Vec<u8>>,
+    /// The trace that the request belongs to, where requests are traced.
+    pub request_trace: Option<Rc<RequestTrace>>,
     /// Notes from modules for logs, by name.
     pub notes: Environment,
     /// The request before the first internal redirect.

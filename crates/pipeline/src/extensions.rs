@@ -63,6 +63,11 @@ impl Extensions {
 
     /// Removes and returns the value of type `T`.
     pub fn remove<T: 'static>(&mut self) -> Option<T> {
+        self.remove_boxed().map(|value| *value)
+    }
+
+    /// [`Extensions::remove`] without moving the value.
+    pub fn remove_boxed<T: 'static>(&mut self) -> Option<Box<T>> {
         let is_wanted = |entry: &Entry| entry.0 == TypeId::of::<T>();
         let entry = match self.first.take_if(|entry| is_wanted(entry)) {
             Some(entry) => entry,
@@ -71,7 +76,7 @@ impl Extensions {
                 self.others.swap_remove(at)
             }
         };
-        entry.1.downcast().ok().map(|value| *value)
+        entry.1.downcast().ok()
     }
 }
 

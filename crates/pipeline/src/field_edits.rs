@@ -21,9 +21,13 @@ const FRAMING: [&str; 5] = [
 
 /// Applies `edits` in order. Error responses get only those marked `always`. Edits whose variables
 /// have not been replaced are skipped: the response was made before the route was selected.
-pub fn apply(edits: &[FieldEdit], status: Status, fields: &mut Fields) {
+pub fn apply<'e>(
+    edits: impl IntoIterator<Item = &'e FieldEdit>,
+    status: Status,
+    fields: &mut Fields,
+) {
     for edit in edits
-        .iter()
+        .into_iter()
         .filter(|edit| edit.template.is_none() && (edit.always || !status.is_error()))
     {
         if !FRAMING
@@ -62,6 +66,7 @@ mod tests {
             action,
             always,
             template: None,
+            is_per_request: false,
             origin: Origin::built_in(),
         }
     }

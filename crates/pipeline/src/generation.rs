@@ -56,7 +56,7 @@ impl Generation {
             || model.guard.counts()
             || model
                 .all_settings()
-                .any(|(_, settings)| !settings.throttle.is_idle());
+                .any(|(_, settings)| settings.may(|settings| !settings.throttle.is_idle()));
         let site_accounts = model
             .sites
             .iter()

@@ -40,6 +40,7 @@ pub mod outcome_lines;
 pub mod phases;
 pub mod read_buffer;
 pub mod request_conditions;
+pub mod request_trace;
 pub mod respond;
 pub mod response;
 pub mod route_cache;
@@ -47,6 +48,7 @@ pub mod rules;
 pub mod script_log;
 pub mod services;
 pub mod template;
+pub mod texts;
 pub mod traits;
 pub mod tunnel;
 pub mod upstream_request;
@@ -63,8 +65,8 @@ pub use environment::Environment;
 pub use exchange::Exchange;
 pub use exchange_facts::{ExchangeFacts, Noted, link_policy, local_time};
 pub use exchange_state::{
-    AccessState, CacheState, LimitState, LogState, Mapped, RoutingState, TellHints, TraceStep,
-    UpstreamState,
+    AccessState, CacheState, InterimSink, InterimWriter, LimitState, LogState, Mapped,
+    RoutingState, TraceStep, UpstreamState,
 };
 pub use extensions::Extensions;
 pub use generation::{FrontEnd, Generation};
@@ -86,7 +88,10 @@ pub use response::{ReadyHead, Response, ResponseHead};
 pub use route_cache::{Bounds, Key, Outcome, RouteCache};
 pub use rules::{Rules, SiteRules, Step, TargetPolicy, Verdict};
 pub use services::{ContentHandlers, Services};
-pub use traits::{Authorizer, ErrorDocumentCache, Filter, Forwarder, Handled, Handler, Permission};
+pub use traits::{
+    Authorizer, ErrorDocumentCache, FetchRequest, FetchedDocument, Fetcher, Filter, Forwarder,
+    Handled, Handler, Permission,
+};
 pub use tunnel::Tunnel;
 pub use upstream_request::{
     CallNames, ProcessManner, ProxyOptions, Reverse, Script, Trust, UpstreamRequest,

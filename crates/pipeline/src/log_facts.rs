@@ -6,7 +6,7 @@
 //! Out of scope: the error log (`log_context`).
 
 use crate::{Environment, ErrorDocument, Exchange, LogRules};
-use saker_telemetry::error_log::LogId;
+use saker_telemetry::{error_log::LogId, trace::RequestTrace};
 use std::rc::Rc;
 
 #[derive(Clone, Debug, Default)]
@@ -28,6 +28,10 @@ pub struct LogFacts {
     /// The request was redirected internally.
     pub is_redirected: bool,
     pub rules: LogRules,
+    /// The trace of the request; never that of another one with the same cached route.
+    pub trace: Option<Rc<RequestTrace>>,
+    /// The route that answered.
+    pub route: Option<usize>,
     /// The id of error log lines about the request.
     pub log_id: Rc<LogId>,
 }
@@ -78,6 +82,8 @@ impl LogFacts {
             notes: exchange.log.notes.clone(),
             is_redirected: first.is_some(),
             rules: exchange.log.rules.clone(),
+            trace: exchange.log.request_trace.clone(),
+            route: exchange.routing.route,
             log_id: Rc::clone(&exchange.log.id),
         }
     }
@@ -86,6 +92,7 @@ impl LogFacts {
     pub fn of_another(&self) -> LogFacts {
         LogFacts {
             log_id: Rc::default(),
+            trace: None,
             ..self.clone()
         }
     }

@@ -7,7 +7,7 @@
 //! Out of scope: counters by status, which drivers increment for all sites; records of failures,
 //! which are written when a program or upstream fails (the error log, `script_log`).
 
-use crate::{Exchange, LogFacts, Response};
+use crate::{Client, Exchange, LogFacts, Response};
 use saker_config::model::{CanonicalPort, Site, SiteName};
 use saker_telemetry::access_log::{Needs, Record};
 use std::{rc::Rc, sync::Arc};
@@ -20,6 +20,7 @@ pub struct FinishedRequest<'a> {
     /// Facts from dispatch; `None` if the request was not dispatched, or no logger of the site
     /// needs them.
     pub facts: Option<&'a LogFacts>,
+    pub client: &'a Client,
 }
 
 /// Looks at requests. A logger does not wait, owns nothing that it is shown, and cannot refuse or
@@ -218,6 +219,9 @@ mod tests {
             status: 404,
             ..Record::default()
         };
+        let address: std::net::SocketAddr = "192.0.2.1:1".parse().expect("an address");
+        let listener = Arc::new(saker_config::model::Address::Tcp(address));
+        let client = Client::new(address, address, listener, false);
         for site in [0, 1] {
             let logged = loggers.site(site).expect("logged");
             assert_eq!(logged.needs.walk_facts(), site == 1);
@@ -226,6 +230,7 @@ mod tests {
                 site,
                 record: &record,
                 facts: None,
+                client: &client,
             });
         }
         loggers.flush();

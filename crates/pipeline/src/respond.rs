@@ -242,6 +242,7 @@ fn page_exchange(exchange: &mut Exchange, path: Vec<u8>, query: Option<Vec<u8>>)
     inner.routing.redirects = exchange.routing.redirects.saturating_add(1);
     inner.limits.is_admitted = true;
     inner.access.has_authorized_fields = exchange.access.has_authorized_fields;
+    inner.access.has_identity_fields = exchange.access.has_identity_fields;
     if let Some(gate) = exchange.upstream_gate() {
         inner.set_upstream_gate(gate);
     }

@@ -15,13 +15,15 @@ use std::{cell::OnceCell, rc::Rc};
 pub struct ReadyHead {
     pub status: Status,
     pub fields: Fields,
-    /// Status line and field lines in HTTP/1.1 syntax, without Date and the final empty line.
+    /// Status line and field lines in HTTP/1.1 syntax, without the final empty line.
     pub http1: Box<[u8]>,
     /// The head for HTTP/2 and HTTP/3, encoded by their drivers on first use.
     pub http2: OnceCell<Box<[u8]>>,
     pub http3: OnceCell<Box<[u8]>>,
     /// The head has its own `Alt-Svc`, which takes precedence over that of the server.
     pub has_alt_svc: bool,
+    /// The head has its own `Date`, that of a stored response (RFC 9110 section 6.6.1).
+    pub has_date: bool,
 }
 
 impl ReadyHead {
@@ -36,6 +38,7 @@ impl ReadyHead {
             http1.extend_from_slice(b"\r\n");
         }
         let has_alt_svc = fields.has("alt-svc");
+        let has_date = fields.has("date");
         ReadyHead {
             status,
             fields,
@@ -43,6 +46,7 @@ impl ReadyHead {
             http2: OnceCell::new(),
             http3: OnceCell::new(),
             has_alt_svc,
+            has_date,
         }
     }
 }

@@ -7,7 +7,7 @@
 //! loggers (`logger`), cached routes (`cached_route`).
 
 use crate::{Exchange, Granted, LocalFuture, Response, UpstreamRequest};
-use saker_config::model::Authorize;
+use saker_config::model::{Authorize, Upstream};
 use std::{
     future::Future,
     pin::Pin,
@@ -104,6 +104,37 @@ pub enum Permission {
     Granted(Granted),
     /// The response goes to the client.
     Refused(Response),
+}
+
+/// Fetches documents that rules need: keys of token issuers, answers of identity providers.
+pub trait Fetcher {
+    /// Sends a request of the server's own. `exchange` is the request that needs it; nothing of its
+    /// content and fields is sent. The error says why there is no answer.
+    fn fetch(
+        &self,
+        exchange: &Exchange,
+        from: &Arc<Upstream>,
+        request: FetchRequest,
+    ) -> LocalFuture<'static, Result<FetchedDocument, String>>;
+}
+
+/// A request of a [`Fetcher`].
+#[derive(Clone, Debug, Default)]
+pub struct FetchRequest {
+    /// Path and query.
+    pub target: String,
+    pub fields: Vec<(&'static str, String)>,
+    /// Content of a POST, of `application/x-www-form-urlencoded`; `None`: GET.
+    pub form: Option<String>,
+    /// Longer answers are errors.
+    pub bytes_max: usize,
+}
+
+/// The answer to a [`FetchRequest`]. Redirects are not followed.
+#[derive(Clone, Debug, Default)]
+pub struct FetchedDocument {
+    pub status: u16,
+    pub content: Vec<u8>,
 }
 
 /// Modifies a response. Called in the order of the registry for every built head, and for ready

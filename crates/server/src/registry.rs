@@ -6,7 +6,7 @@
 //! stores it before it is compressed.
 //! Out of scope: the handlers, filters, and loggers themselves.
 
-use saker_abuse::{Abuse, AbuseFields, LoginAttempts};
+use saker_abuse::{Abuse, AbuseFields, ClientLimits, LoginAttempts, SharedAbuseState};
 use saker_apache::{
     Apache, ApacheRules, ContentFilters, Inside, ResponseRules, native_configuration,
     status::Figures,
@@ -15,10 +15,10 @@ use saker_config::model::Site;
 use saker_content::coding;
 use saker_content_filters::Compress;
 use saker_files::{BufferFiles, Watcher};
-use saker_gateway::{ForwardAuth, Gateway};
-use saker_handlers::{CgiFiles, FieldFilter, FixedAnswers, PhpFiles};
+use saker_gateway::{DocumentFetcher, ForwardAuth, Gateway};
+use saker_handlers::{CgiFiles, FieldFilter, FixedAnswers, PhpFiles, RequestFieldFilter};
 use saker_modsecurity::ModSecurityInspector;
-use saker_native::{HtaccessRules, NativeRules};
+use saker_native::{HtaccessRules, IdentityFilter, NativeRules};
 use saker_net::jobs::{self, JobKind};
 use saker_page_cache::{Explain, LookupHandler, PageCache, StoreFilter};
 use saker_pipeline::{
@@ -28,12 +28,14 @@ use saker_pipeline::{
 use saker_serving::{
     access_logs::AccessLogs,
     forensic_logs::ForensicLogs,
+    latencies::LatencyLogger,
     log_files::LogFiles,
     reverse_dns::ReverseDns,
     services::{CacheAccess, CommonParts, ServiceParts},
+    trace_logger::TraceLogger,
 };
 use saker_static_files::StaticFiles;
-use saker_telemetry::Counters;
+use saker_telemetry::{Counters, latency::Latencies, trace::TraceQueue};
 use std::{
     rc::{Rc, Weak},
     sync::Arc,
@@ -53,6 +55,8 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         figures,
         counters,
         cache,
+        traces,
+        latencies,
         log_files,
     } = parts;
     let CommonParts {
@@ -67,8 +71,7 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         CacheAccess::Share(share) => Some(PageCache::new(share, purgers.clone(), inside.clone())),
         CacheAccess::None | CacheAccess::Explain => None,
     };
-    let gateway = Rc::new(gateway);
-    let buffer_files = gateway.buffer_files();
+    let gateway = gateway.shared(Arc::clone(&counters));
     let apache = ApacheParts::new(&generation, watcher, figures, inside);
     let handlers = handlers(
         &generation,
@@ -78,10 +81,7 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         is_explained,
     );
     let filters = filters(&apache, watcher, page_cache.as_ref(), &counters);
-    let native = Rc::new(NativeRules::new(
-        Some(Rc::new(ForwardAuth(gateway))),
-        watcher.clone(),
-    ));
+    let native = native_rules(&generation, watcher, Rc::clone(&gateway));
     let rules = site_rules(&generation, watcher, native, apache.rules);
     let challenges = Arc::clone(challenges);
     Services {
@@ -93,26 +93,60 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
             .map(|filter| Box::new(filter) as Box<dyn Filter>)
             .collect(),
         rules,
-        loggers: Rc::new(loggers(&generation, log_files, &counters)),
-        abuse: Rc::new(Abuse {
-            generation: Arc::clone(&generation),
-            shared: Arc::clone(guard),
-            clients: Arc::clone(neighbours),
-            names: match is_explained {
-                true => None,
-                false => Some(Box::new(ReverseDns::default())),
-            },
-            counters: Arc::clone(&counters),
-            sleep,
-            now_ns: saker_net::clock::monotonic_ns,
-        }),
+        loggers: Rc::new(loggers(
+            &generation,
+            (latencies, traces),
+            log_files,
+            &counters,
+        )),
+        abuse: Rc::new(abuse(
+            &generation,
+            (guard, neighbours),
+            &counters,
+            is_explained,
+        )),
         generation,
-        inspector: Rc::new(inspector(buffer_files)),
+        inspector: Rc::new(inspector(gateway.buffer_files())),
         error_document_cache: page_cache
             .map(|page_cache| Rc::new(StoreFilter(page_cache)) as Rc<dyn ErrorDocumentCache>),
         counters,
         sleep,
         challenge: Box::new(move |path| challenges.answer(path)),
+    }
+}
+
+/// The rules of `saker.toml`, which ask other servers through the gateway.
+fn native_rules(
+    generation: &Generation,
+    watcher: &Watcher,
+    gateway: Rc<Gateway>,
+) -> Rc<NativeRules> {
+    Rc::new(NativeRules::new(
+        Some(Rc::new(ForwardAuth(Rc::clone(&gateway)))),
+        Some(Rc::new(DocumentFetcher(gateway))),
+        &generation.model.server.state_dir,
+        watcher.clone(),
+    ))
+}
+
+/// Limits and bans.
+fn abuse(
+    generation: &Arc<Generation>,
+    (guard, neighbours): (&Arc<SharedAbuseState>, &Arc<ClientLimits>),
+    counters: &Arc<Counters>,
+    is_explained: bool,
+) -> Abuse {
+    Abuse {
+        generation: Arc::clone(generation),
+        shared: Arc::clone(guard),
+        clients: Arc::clone(neighbours),
+        names: match is_explained {
+            true => None,
+            false => Some(Box::new(ReverseDns::default())),
+        },
+        counters: Arc::clone(counters),
+        sleep,
+        now_ns: saker_net::clock::monotonic_ns,
     }
 }
 
@@ -257,6 +291,7 @@ fn filters(
     if let Some(page_cache) = page_cache {
         filters.push(Box::new(StoreFilter(Rc::clone(page_cache))));
     }
+    filters.push(Box::new(RequestFieldFilter));
     filters.push(Box::new(Compress {
         counters: Arc::clone(counters),
     }));
@@ -266,13 +301,15 @@ fn filters(
             watcher.clone(),
         )));
     }
+    filters.push(Box::new(IdentityFilter));
     filters.push(Box::new(AbuseFields));
     Rc::from(filters)
 }
 
 /// The loggers, in the order in which they see a request.
 fn loggers(
-    generation: &Generation,
+    generation: &Arc<Generation>,
+    (latencies, traces): (&Arc<Latencies>, &Arc<TraceQueue>),
     log_files: Option<&LogFiles>,
     counters: &Arc<Counters>,
 ) -> Loggers {
@@ -282,6 +319,13 @@ fn loggers(
     if let Some(files) = log_files {
         loggers.push(Rc::new(ForensicLogs::new(generation)));
         loggers.push(Rc::new(AccessLogs::new(generation, files, counters)));
+        let metrics = &generation.model.metrics;
+        if metrics.address.is_some() && metrics.latencies {
+            loggers.push(Rc::new(LatencyLogger::new(latencies, generation)));
+        }
+        if generation.model.tracing.endpoint.is_some() {
+            loggers.push(Rc::new(TraceLogger::new(traces, generation, counters)));
+        }
     }
     Loggers::new(&generation.model.sites, loggers)
 }

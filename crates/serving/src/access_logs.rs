@@ -4,16 +4,16 @@
 //! Caveat: each worker gathers lines of its own; a batch of them is written with one lock.
 //! Out of scope: collecting the facts of a line (`request::log`).
 
-use crate::{log_files::LogFiles, logged_hosts::LoggedHosts};
-use saker_config::model::{AccessLogTarget, LogCondition};
-use saker_http::{
-    HeadView, KnownField,
-    path::{self, EncodedSlashes, Slashes},
+use crate::{
+    log_conditions::{self, asked_for, requested_path},
+    log_files::LogFiles,
+    logged_hosts::LoggedHosts,
 };
+use saker_config::model::{AccessLogTarget, LogCondition};
 use saker_pipeline::{FinishedRequest, Generation, Logger};
 use saker_telemetry::{
     Counters, Metric,
-    access_log::{Flushed, Format, LogBuffer, LogClock, Needs, Record},
+    access_log::{Flushed, Format, LogBuffer, LogClock, Mask, Needs, Rotation},
     error_log, message,
 };
 use std::{cell::RefCell, io, rc::Rc, sync::Arc};
@@ -21,6 +21,7 @@ use std::{cell::RefCell, io, rc::Rc, sync::Arc};
 struct SiteLog {
     format: Rc<Format>,
     condition: Option<LogCondition>,
+    mask: Option<Arc<Mask>>,
     /// Index into the buffers.
     buffer: usize,
     /// Set for logs with one file per host: the hosts that have one.
@@ -73,14 +74,18 @@ impl AccessLogs {
                     .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.message))?;
                 needs = needs.and(format.needs());
                 // A path is known without dispatch.
-                needs.walk |= log
-                    .condition
-                    .as_ref()
-                    .is_some_and(|condition| !matches!(condition, LogCondition::Paths { .. }));
+                needs.walk |= log.condition.as_ref().is_some_and(|condition| {
+                    !matches!(
+                        condition,
+                        LogCondition::Paths { .. } | LogCondition::Matches { .. }
+                    )
+                });
                 let buffer = match targets.iter().position(|target| *target == log.target) {
                     Some(at) => at,
                     None => {
-                        buffers.push(LogBuffer::new(files.open(&log.target)?));
+                        let file = files.open(&log.target)?;
+                        file.set_rotation(rotation_of(generation, &log.target));
+                        buffers.push(LogBuffer::new(file));
                         targets.push(log.target.clone());
                         targets.len() - 1
                     }
@@ -90,6 +95,7 @@ impl AccessLogs {
                 of_site.push(SiteLog {
                     format: Rc::new(format),
                     condition: log.condition.clone(),
+                    mask: (!log.mask.is_empty()).then(|| Arc::clone(&log.mask)),
                     buffer,
                     hosts,
                 });
@@ -99,6 +105,17 @@ impl AccessLogs {
         }
         Ok(())
     }
+}
+
+/// The rotation of a file that several sites may share: the first that is configured.
+fn rotation_of(generation: &Generation, target: &AccessLogTarget) -> Option<Rotation> {
+    let logs = generation
+        .model
+        .sites
+        .iter()
+        .flat_map(|site| &site.access_logs);
+    logs.filter(|log| log.target == *target)
+        .find_map(|log| log.rotation)
 }
 
 impl Logger for AccessLogs {
@@ -121,7 +138,12 @@ impl Logger for AccessLogs {
                 if let Some(hosts) = &log.hosts {
                     hosts.begin_line(asked_for(request.record), line);
                 }
-                log.format.write(request.record, clock, line);
+                match &log.mask {
+                    Some(mask) => mask.apply(request.record, |record| {
+                        log.format.write(record, clock, line);
+                    }),
+                    None => log.format.write(request.record, clock, line),
+                }
             });
             count(&self.counters, flushed);
         }
@@ -134,41 +156,6 @@ impl Logger for AccessLogs {
     }
 }
 
-/// The host, without its port, where dispatch has not set it.
-fn asked_for<'r>(record: &Record<'r>) -> &'r [u8] {
-    let field = || {
-        record
-            .head
-            .and_then(|head| head.known(KnownField::Host))
-            .unwrap_or_default()
-    };
-    let host = if record.host.is_empty() {
-        field()
-    } else {
-        record.host
-    };
-    match host.iter().rposition(|byte| matches!(byte, b':' | b']')) {
-        Some(at) if host.get(at) == Some(&b':') => host.get(..at).unwrap_or_default(),
-        _ => host,
-    }
-}
-
-/// The decoded path that the client requested, whatever internal redirects have made of it.
-fn requested_path(record: &Record<'_>) -> Vec<u8> {
-    let decoding = Slashes {
-        encoded: EncodedSlashes::Decode,
-        merge: true,
-    };
-    let mut decoded = Vec::new();
-    let target = record.head.map(HeadView::target).unwrap_or_default();
-    let end = target.iter().position(|byte| *byte == b'?');
-    let raw = &target[..end.unwrap_or(target.len())];
-    match path::normalise_with(raw, decoding, &mut decoded) {
-        Ok(()) => decoded,
-        Err(_) => record.path.to_vec(),
-    }
-}
-
 /// Requests that were not dispatched have no variables, and no rule suppresses their line.
 fn holds(condition: Option<&LogCondition>, request: &FinishedRequest<'_>) -> bool {
     let log_facts = request.facts;
@@ -176,6 +163,14 @@ fn holds(condition: Option<&LogCondition>, request: &FinishedRequest<'_>) -> boo
         None => true,
         Some(LogCondition::Paths { only, except }) => {
             LogCondition::logs_path(only, except, &requested_path(request.record))
+        }
+        Some(LogCondition::Matches {
+            only,
+            except,
+            paths,
+        }) => {
+            holds(paths.as_deref(), request)
+                && log_conditions::holds(only.as_ref(), except.as_ref(), request)
         }
         Some(LogCondition::Variable { name, is_set }) => {
             log_facts.is_some_and(|log_facts| log_facts.has_variable(name)) == *is_set

@@ -57,10 +57,22 @@ pub struct CommonHeaders {
     http3: Block,
 }
 
+/// Common fields that a response has itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OwnFields {
+    pub date: bool,
+    pub server: bool,
+}
+
+/// Bytes of `Date: …\r\n`.
+const DATE_LINE_BYTES: usize = "Date: ".len() + DATE_BYTES + "\r\n".len();
+
 /// `date`, `alt-svc`, then `server`, as a protocol of field sections has them.
 struct Block {
     encode: fn(&[u8], &[u8], &mut Vec<u8>),
     bytes: Vec<u8>,
+    /// Offset of what follows `Date` in `bytes`.
+    after_date: usize,
     /// Offset of the `Server` field in `bytes`.
     server_at: usize,
     alt_svc: Box<[u8]>,
@@ -118,16 +130,21 @@ impl CommonHeaders {
         &self.lines
     }
 
-    /// The same for HTTP/2, without the server where the response has its own.
-    pub fn http2(&mut self, now: i64, with_server: bool) -> &[u8] {
+    /// The same without `Date`, for a response that has its own.
+    pub fn lines_without_date(&mut self, now: i64) -> &[u8] {
+        &self.lines(now)[DATE_LINE_BYTES..]
+    }
+
+    /// The same for HTTP/2, without the fields that the response has itself.
+    pub fn http2(&mut self, now: i64, own: OwnFields) -> &[u8] {
         self.lines(now);
-        self.http2.part(with_server)
+        self.http2.part(own)
     }
 
     /// The same for HTTP/3.
-    pub fn http3(&mut self, now: i64, with_server: bool) -> &[u8] {
+    pub fn http3(&mut self, now: i64, own: OwnFields) -> &[u8] {
         self.lines(now);
-        self.http3.part(with_server)
+        self.http3.part(own)
     }
 }
 
@@ -143,6 +160,7 @@ impl Block {
         Block {
             encode,
             bytes: Vec::new(),
+            after_date: 0,
             server_at: 0,
             alt_svc: field(b"alt-svc", alt_svc),
             server: field(b"server", server_field),
@@ -152,17 +170,20 @@ impl Block {
     fn fill(&mut self, date: &[u8]) {
         self.bytes.clear();
         (self.encode)(b"date", date, &mut self.bytes);
+        self.after_date = self.bytes.len();
         self.bytes.extend_from_slice(&self.alt_svc);
         self.server_at = self.bytes.len();
         self.bytes.extend_from_slice(&self.server);
     }
 
-    fn part(&self, with_server: bool) -> &[u8] {
-        if with_server {
-            &self.bytes
+    fn part(&self, own: OwnFields) -> &[u8] {
+        let from = if own.date { self.after_date } else { 0 };
+        let to = if own.server {
+            self.server_at
         } else {
-            &self.bytes[..self.server_at]
-        }
+            self.bytes.len()
+        };
+        &self.bytes[from..to]
     }
 }
 
@@ -187,6 +208,16 @@ mod tests {
         );
     }
     #[test]
+    fn a_response_may_have_them_itself() {
+        let mut common = CommonHeaders::new("Saker", "");
+        assert_eq!(common.lines_without_date(784_111_777), b"Server: Saker\r\n");
+        let mut bytes = |date, server| common.http2(0, OwnFields { date, server }).to_vec();
+        let (all, none) = (bytes(false, false), bytes(true, true));
+        assert!(none.is_empty());
+        assert_eq!(all, [bytes(false, true), bytes(true, false)].concat());
+    }
+
+    #[test]
     fn each_alternative_has_its_number_for_good() {
         let mut tails = CommonHeaderSets::new("Saker");
         let (first, second) = (
@@ -210,8 +241,11 @@ mod tests {
         );
         assert_eq!(tails.at(7).lines(0), date.as_bytes());
         assert!(
-            tails.at(first).http2(0, false).len()
-                > tails.at(CommonHeaderSets::PLAIN).http2(0, false).len()
+            tails.at(first).http2(0, OwnFields::default()).len()
+                > tails
+                    .at(CommonHeaderSets::PLAIN)
+                    .http2(0, OwnFields::default())
+                    .len()
         );
     }
 }

@@ -3,10 +3,13 @@
 //! Called by: the drivers of HTTP/1 and HTTP/2, and by `accept` before them.
 
 use crate::{transport::Transport, worker::Worker};
+use saker_http::{Fields, Status};
+use saker_http1::encode_informational;
+use saker_pipeline::InterimWriter;
 use std::{
     future::poll_fn,
     io,
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker, ready},
     time::Duration,
 };
 
@@ -14,11 +17,18 @@ pub struct Io {
     pub transport: Transport,
     /// Read, not used. Empty, and without memory, while the connection is idle.
     pub input: Vec<u8>,
+    /// Interim responses (RFC 9110 section 15.2) that the transport has not taken yet. They go
+    /// before everything else.
+    pub interim: Vec<u8>,
 }
 
 impl Io {
     pub fn new(transport: Transport, input: Vec<u8>) -> Io {
-        Io { transport, input }
+        Io {
+            transport,
+            input,
+            interim: Vec::new(),
+        }
     }
 
     /// The same, for another driver.
@@ -26,6 +36,7 @@ impl Io {
         Io {
             transport: self.transport.hand_over(),
             input: std::mem::take(&mut self.input),
+            interim: std::mem::take(&mut self.interim),
         }
     }
 
@@ -36,6 +47,19 @@ impl Io {
         } else {
             self.input.drain(..bytes);
         }
+    }
+
+    /// Writes queued interim responses.
+    pub fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.interim.is_empty() {
+            let written = ready!(self.transport.poll_write(cx, &self.interim))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.interim.drain(..written);
+        }
+        self.interim = Vec::new();
+        Poll::Ready(Ok(()))
     }
 
     /// Reads and throws away until the end of the stream, an error, or `left` bytes.
@@ -66,5 +90,13 @@ impl Io {
         let mut left = bytes_max;
         let drain = poll_fn(|cx| self.poll_discard(cx, worker, &mut left));
         let _ = tokio::time::timeout(time, drain).await;
+    }
+}
+
+impl InterimWriter for Io {
+    fn send_interim(&mut self, status: Status, fields: &Fields) {
+        encode_informational(status, fields, &mut self.interim);
+        // The next writer writes what is left, so nothing has to be woken.
+        let _ = self.poll_interim(&mut Context::from_waker(Waker::noop()));
     }
 }

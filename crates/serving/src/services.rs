@@ -14,7 +14,7 @@ use saker_files::Watcher;
 use saker_gateway::Gateway;
 use saker_page_cache::Share;
 use saker_pipeline::{Generation, Services};
-use saker_telemetry::Counters;
+use saker_telemetry::{Counters, latency::Latencies, trace::TraceQueue};
 use std::{rc::Rc, sync::Arc};
 
 /// Makes services from their parts.
@@ -28,6 +28,10 @@ pub struct ServiceParts<'a> {
     pub figures: Rc<dyn Figures>,
     pub counters: Arc<Counters>,
     pub cache: CacheAccess,
+    /// Spans that wait for the exporter.
+    pub traces: &'a Arc<TraceQueue>,
+    /// Histograms of latency.
+    pub latencies: &'a Arc<Latencies>,
     /// Files of the logs; `None`: requests are not logged.
     pub log_files: Option<&'a LogFiles>,
 }

@@ -12,7 +12,7 @@ use saker_config::Model;
 use saker_dynamic_vhosts::Hosts;
 use saker_files::{BufferFiles, Watcher};
 use saker_page_cache::stats::WorkerStats;
-use saker_telemetry::Counters;
+use saker_telemetry::{Counters, latency::Latencies, trace::TraceQueue};
 use std::{
     fs::File,
     path::Path,
@@ -33,6 +33,10 @@ pub struct Shared {
     pub counters: Vec<Arc<Counters>>,
     /// Outcomes of page cache requests, per worker likewise.
     pub site_stats: Vec<Arc<WorkerStats>>,
+    /// Spans that wait for the exporter.
+    pub traces: Arc<TraceQueue>,
+    /// Histograms of latency, by site and route.
+    pub latencies: Arc<Latencies>,
     /// Written by the main thread alone.
     pub main_counters: Arc<Counters>,
     /// Secrets of QUIC, created on first use.

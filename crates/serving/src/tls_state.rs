@@ -121,7 +121,12 @@ fn install_local(model: &Model, identities: &Identities) -> Result<Option<PathBu
         .chain(addresses(model))
         .collect();
     let folder = authority_folder(model);
-    let made = local_certificate(&folder, &names)
+    let user = model
+        .server
+        .user
+        .as_deref()
+        .and_then(|user| saker_net::process::user_id(user).ok().flatten());
+    let made = local_certificate(&folder, &names, user)
         .map_err(|error| format!("local certificate in {}: {error}", folder.display()))?;
     let shown_for: Vec<String> = names
         .iter()

@@ -222,6 +222,8 @@ fn services(
         figures: Rc::new(figures),
         counters: Arc::clone(&shared.counters[index]),
         cache,
+        traces: &shared.traces,
+        latencies: &shared.latencies,
         log_files: Some(&shared.logs),
     })
 }

@@ -151,6 +151,7 @@ impl State {
             b"elif" => self.go_on_if(&element, context),
             b"else" => self.otherwise(&element, context),
             b"endif" => self.end(&element, context),
+            b"comment" => {}
             _ => match Running::new(element) {
                 Ok(running) => return self.started(running, context),
                 Err(name) => {

@@ -9,14 +9,12 @@ use saker_config::model::{PhpUse, Settings};
 
 /// The configured names, and index.php where PHP runs.
 pub fn index_names(settings: &Settings) -> impl Iterator<Item = &str> {
-    let of_php = (!matches!(settings.php, PhpUse::Off) && !settings.files.index.is_empty())
-        .then_some("index.php");
-    let named = settings
-        .files
-        .index
-        .iter()
-        .map(String::as_str)
-        .chain(of_php);
+    let index = &settings.files.index;
+    let of_php = (!matches!(settings.php, PhpUse::Off)
+        && !index.is_empty()
+        && index.iter().all(|name| name != "index.php"))
+    .then_some("index.php");
+    let named = index.iter().map(String::as_str).chain(of_php);
     named.filter(|name| is_index_name(name, settings.files.hidden))
 }
 

@@ -16,12 +16,14 @@ mod flood_gate;
 pub mod forensic_log;
 pub mod heard;
 pub mod httpd_message;
+pub mod latency;
 pub mod local_time;
 pub mod message;
 pub mod metrics;
 mod queue_writer;
 mod report;
 mod syslog;
+pub mod trace;
 
 pub use message::{Level, Message};
 pub use metrics::{Counters, Metric, Snapshot};

@@ -321,6 +321,14 @@ messages! {
         "Nothing: the next request starts it again.";
     PHP_SCRIPT_MISSING "SK0927" "php" Error "a PHP script was not found"
         "Nothing, unless the site links to it.";
+    CONFIG_FILE_CHANGED "SK0931" "config" Notice
+        "a configuration file has changed; the configuration is reloaded"
+        "Nothing; the next line says what came of it (`watch` in [server]).";
+    LOG_ROTATION_FAILED "SK0950" "log" Error "a log file could not be rotated"
+        "The server goes on writing to the old file and tries again after a minute. The server's user must be allowed to write to the directory of the log; otherwise rotate with logrotate and `saker reopen-logs`.";
+    TRACES_DROPPED "SK0951" "process" Warn "traces were dropped"
+        "The line says why. Check the collector and `endpoint` of [tracing]; requests are not affected.";
+    TRACES_RESUMED "SK0952" "process" Notice "the collector takes traces again" "Nothing.";
     // 10: the page cache.
     CACHE_UNREADABLE "SK1001" "cache" Warn "a cache entry cannot be read; the page is fetched again"
         "If there are many, check the disk.";
@@ -345,6 +353,21 @@ messages! {
     HOSTS_BACK "SK1302" "hosts" Notice "the database of virtual hosts answers again" "Nothing.";
     HOST_REFUSED "SK1303" "hosts" Error "a virtual host's row in the database is invalid"
         "Fix the row as the line says, or `roots` of [hosts].";
+    // 14: identities that tokens and providers prove.
+    TOKEN_KEYS_FAILED "SK1401" "identity" Error "cannot fetch the keys of a token issuer"
+        "Check `keys_url` of [site.auth.jwt], and that the issuer runs; earlier keys stay in use.";
+    PROVIDER_FAILED "SK1402" "identity" Error "an OpenID Connect provider does not answer as it should"
+        "Check `issuer` of [site.auth.oidc], and that the provider runs; sessions stay valid.";
+    LOGIN_FAILED "SK1403" "identity" Warn "a log-in at an OpenID Connect provider failed"
+        "Read the line; `client_id`, `client_secret`, and the callback registered at the provider have to match.";
+    TOKEN_REFUSED "SK1404" "identity" Warn "a token was refused"
+        "Nothing, unless the client is yours; then get it a token that [site.auth.jwt] accepts.";
+    SESSION_KEY_FAILED "SK1405" "identity" Error "cannot read or create the key of session cookies"
+        "Make the state directory writable, or set `key_file` in [site.auth.oidc].";
+    PLAIN_LOGIN_REFUSED "SK1406" "identity" Warn "a log-in over plain HTTP was refused"
+        "Add `https_redirect = true` to the site; behind a proxy, list it in `trusted_proxies`.";
+    SESSION_TOO_LONG "SK1407" "identity" Error "a session has too many claims for cookies"
+        "Have the provider send fewer claims, such as only the groups that the site needs.";
 }
 
 /// The table as Markdown, for the reference pages.

@@ -5,8 +5,10 @@
 //! Caveat: a counter must cost one load and one store. Each worker owns its [`Counters`] and is
 //! their only writer, so there is no read-modify-write across cores; readers see each number at
 //! some recent moment, not all of them at the same one.
-//! Out of scope: histograms (the access log has durations) and counters per site.
+//! Out of scope: histograms (`latency`) and counters per site.
 
+pub use crate::latency::Exposition;
+use crate::latency::Latencies;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -110,6 +112,11 @@ metrics! {
     Responses5xx Counter "responses_total" "class=\"5xx\"" "responses" "Responses, by class of status code.";
     BytesIn Counter "bytes_in_total" "" "bytes" "Bytes received from clients.";
     BytesOut Counter "bytes_out_total" "" "bytes" "Bytes sent to clients.";
+    MirrorRequestsAnswered Counter "mirror_requests_total" "result=\"answered\"" "requests" "Copies of requests for mirrors, by result.";
+    MirrorRequestsFailed Counter "mirror_requests_total" "result=\"failed\"" "requests" "Copies of requests for mirrors, by result.";
+    MirrorRequestsDropped Counter "mirror_requests_total" "result=\"dropped\"" "requests" "Copies of requests for mirrors, by result.";
+    TraceSpansSent Counter "trace_spans_total" "result=\"sent\"" "spans" "Spans of traces, by result.";
+    TraceSpansDropped Counter "trace_spans_total" "result=\"dropped\"" "spans" "Spans of traces, by result.";
     ResourceCacheHits Counter "resource_cache_hits_total" "" "lookups" "Lookups answered from the route cache.";
     ResourceCacheMisses Counter "resource_cache_misses_total" "" "lookups" "Lookups that were not in the route cache.";
     ResourceCacheEvictions Counter "resource_cache_evictions_total" "" "entries" "Entries evicted from the route cache to make room.";
@@ -203,6 +210,11 @@ impl Counters {
         self.values[metric as usize].fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Adds on behalf of any thread; see [`Counters::increment_from_any_thread`].
+    pub fn add_from_any_thread(&self, metric: Metric, amount: u64) {
+        self.values[metric as usize].fetch_add(amount, Ordering::Relaxed);
+    }
+
     /// Lowers a gauge. One worker's share may fall below zero if another worker raised it; the sum
     /// is right.
     #[inline]
@@ -273,12 +285,26 @@ pub struct ExtraGauge<'a> {
 
 /// Prometheus text exposition, format 0.0.4.
 pub fn prometheus(snapshot: &Snapshot, extra: &[ExtraGauge<'_>]) -> String {
+    exposition(snapshot, extra, None, Exposition::Prometheus)
+}
+
+/// All metrics in one of the formats.
+pub fn exposition(
+    snapshot: &Snapshot,
+    extra: &[ExtraGauge<'_>],
+    latencies: Option<&Latencies>,
+    format: Exposition,
+) -> String {
     let mut out = String::with_capacity(8192);
     let mut family = "";
     for (row, value) in snapshot.iter() {
         if row.name != family {
             family = row.name;
-            family_head(&mut out, row.name, row.help, row.kind);
+            let name = match format {
+                Exposition::Prometheus => row.name,
+                Exposition::OpenMetrics => row.name.strip_suffix("_total").unwrap_or(row.name),
+            };
+            family_head(&mut out, name, row.help, row.kind);
         }
         let _ = match row.label {
             "" => writeln!(out, "saker_{} {value}", row.name),
@@ -288,6 +314,12 @@ pub fn prometheus(snapshot: &Snapshot, extra: &[ExtraGauge<'_>]) -> String {
     for gauge in extra {
         family_head(&mut out, gauge.name, gauge.help, Kind::Gauge);
         let _ = writeln!(out, "saker_{} {}", gauge.name, gauge.value);
+    }
+    if let Some(latencies) = latencies {
+        latencies.write(format, &mut out);
+    }
+    if format == Exposition::OpenMetrics {
+        out.push_str("# EOF\n");
     }
     out
 }

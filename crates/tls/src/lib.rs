@@ -46,7 +46,7 @@ pub use error::{TlsError, Whose};
 pub use identities::{
     Certificate, Identities, Installed, LoadProblem, OnDemand, RunTime, Severity,
 };
-pub use local_authority::{LocalCertificate, local_certificate};
+pub use local_authority::{LocalCertificate, certificate_name, local_authority, local_certificate};
 pub use ocsp::Question as OcspQuestion;
 pub use policy::PolicyDigest;
 pub use quic::{QuicAnswer, QuicConfigurations};

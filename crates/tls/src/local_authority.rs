@@ -5,7 +5,8 @@
 //! signed by it that is renewed in time or when the names change.
 //!
 //! Caveat: clients that trust the authority's certificate trust every certificate it signs, so its
-//! key never leaves the directory.
+//! key never leaves the directory. A directory or key that belongs to another user, or that others
+//! can write to or read, is refused: it could be another user's authority.
 
 use crate::{
     der::{self, CertificateFacts},
@@ -21,7 +22,7 @@ use std::{
     fs, io,
     io::Write,
     net::IpAddr,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     process,
     time::{Duration, SystemTime},
@@ -33,6 +34,8 @@ const AUTHORITY_DAYS: u64 = 3_650;
 const LEAF_DAYS: u64 = 397;
 /// Renewed when it has no more than this to live.
 const RENEW_DAYS: u64 = 30;
+const CERTIFICATE: &str = "authority.pem";
+const KEY: &str = "authority.key";
 const ALWAYS_NAMED: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 #[derive(Clone, Debug)]
@@ -49,11 +52,18 @@ pub struct LocalCertificate {
 /// A certificate for `localhost`, the loopback addresses, this host's name and `names`, signed by
 /// the authority in `dir`. Both are made if they are not there, in a folder and in files that only
 /// their owner can read.
-pub fn local_certificate(dir: &Path, names: &[String]) -> io::Result<LocalCertificate> {
+///
+/// `user`: the user that the server switches to, to whom the files may belong, too.
+pub fn local_certificate(
+    dir: &Path,
+    names: &[String],
+    user: Option<u32>,
+) -> io::Result<LocalCertificate> {
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(dir)?;
+    check_owner(dir, user)?;
     let (authority, created_authority) = authority(dir)?;
     let names = all_names(names);
     let (chain_path, key_path) = (dir.join("local.pem"), dir.join("local.key"));
@@ -74,9 +84,63 @@ pub fn local_certificate(dir: &Path, names: &[String]) -> io::Result<LocalCertif
     Ok(LocalCertificate {
         chain_pem,
         key_pem,
-        authority_path: dir.join("authority.pem"),
+        authority_path: dir.join(CERTIFICATE),
         created_authority,
     })
+}
+
+/// Returns the certificate of the authority in `dir`, which is made if it is not there, as
+/// [`local_certificate`] makes it.
+///
+/// # Errors
+/// The directory is not this user's, or can't be written to.
+pub fn local_authority(dir: &Path, user: Option<u32>) -> io::Result<PathBuf> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)?;
+    check_owner(dir, user)?;
+    authority(dir)?;
+    Ok(dir.join(CERTIFICATE))
+}
+
+/// Returns the common name of a certificate in PEM form.
+pub fn certificate_name(pem: &[u8]) -> Option<String> {
+    use rustls::pki_types::{CertificateDer, pem::PemObject};
+    let certificate = CertificateDer::from_pem_slice(pem).ok()?;
+    der::common_name(&der::certificate(&certificate)?.subject)
+}
+
+/// Refuses a directory with an authority that may be another user's. Root may have made what is in
+/// it; a server that switches to another user keeps it.
+fn check_owner(dir: &Path, user: Option<u32>) -> io::Result<()> {
+    let own = rustix::process::geteuid().as_raw();
+    for (path, forbidden) in [
+        (dir.to_owned(), 0o022),
+        (dir.join(KEY), 0o077),
+        (dir.join(CERTIFICATE), 0o022),
+    ] {
+        let found = match fs::symlink_metadata(&path) {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        let (shown, mode) = (path.display(), found.mode() & 0o777);
+        let why = if found.is_symlink() {
+            format!("{shown} is a symbolic link; remove it")
+        } else if ![0, own].contains(&found.uid()) && user != Some(found.uid()) {
+            let owner = found.uid();
+            format!("{shown} belongs to another user ({owner}); remove it")
+        } else if mode & forbidden != 0 {
+            format!(
+                "other users can use {shown} (mode {mode:04o}); remove it, and trust the new one"
+            )
+        } else {
+            continue;
+        };
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    Ok(())
 }
 
 struct Authority {
@@ -87,7 +151,7 @@ struct Authority {
 }
 
 fn authority(dir: &Path) -> io::Result<(Authority, bool)> {
-    let (path, key_path) = (dir.join("authority.pem"), dir.join("authority.key"));
+    let (path, key_path) = (dir.join(CERTIFICATE), dir.join(KEY));
     if let (Ok(pem), Ok(key)) = (fs::read_to_string(&path), fs::read_to_string(&key_path))
         && let Some(kept) = kept_authority(pem, &key)
     {
@@ -257,6 +321,7 @@ mod tests {
                 .iter()
                 .map(|name| (*name).to_owned())
                 .collect::<Vec<_>>(),
+            None,
         )
         .unwrap()
     }
@@ -284,6 +349,38 @@ mod tests {
         for name in ["authority.key", "authority.pem", "local.key", "local.pem"] {
             assert_eq!(mode(&dir.join(name)), 0o600, "{name}");
         }
+    }
+
+    #[test]
+    fn another_users_authority_is_not_used() {
+        let temp = TempDir::new("authority").unwrap();
+        let dir = temp.join("state");
+        made(&dir, &[]);
+        let chmod = |name: &str, mode: u32| {
+            let path = dir.join(name);
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let refusal = || local_certificate(&dir, &[], None).unwrap_err().to_string();
+        for (name, mode, usual) in [
+            ("", 0o720, 0o700),
+            (KEY, 0o640, 0o600),
+            (CERTIFICATE, 0o622, 0o600),
+        ] {
+            chmod(name, mode);
+            assert!(refusal().contains("other users can use"), "{name}");
+            chmod(name, usual);
+            assert!(local_certificate(&dir, &[], None).is_ok(), "{name}");
+        }
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(dir.join(KEY), Some(4321), None).unwrap();
+            assert!(refusal().contains("belongs to another user (4321)"));
+            assert!(local_certificate(&dir, &[], Some(4321)).is_ok());
+            std::os::unix::fs::chown(dir.join(KEY), Some(0), None).unwrap();
+        }
+        fs::rename(dir.join(KEY), temp.join("key")).unwrap();
+        std::os::unix::fs::symlink(temp.join("key"), dir.join(KEY)).unwrap();
+        assert!(refusal().contains("symbolic link"));
+        assert!(local_authority(&dir, None).is_err());
     }
 
     #[test]

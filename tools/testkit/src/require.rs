@@ -42,6 +42,10 @@ const PACKAGES: &[(&str, &str)] = &[
     ("mariadbd", "mariadb-server"),
     ("nginx", "nginx-light"),
     ("nsenter", "util-linux"),
+    (
+        "oidc-provider-node",
+        "nodejs npm, then: tools/install-test-programs",
+    ),
     ("pgrep", "procps"),
     ("pebble-challtestsrv", "pebble"),
     (

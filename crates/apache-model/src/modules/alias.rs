@@ -8,7 +8,7 @@ use crate::{
     arguments::{is_url, texts},
     reading::{Place, Reading, Set},
 };
-use saker_ap_expr::{Pattern, PatternOptions, Spans, escape_uri};
+use saker_ap_expr::{Pattern, PatternOptions, Spans, StringExpression, escape_uri};
 use saker_apache_syntax::Node;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::PathBuf, sync::Arc};
 
@@ -28,6 +28,8 @@ pub struct Mapping {
     pub from: From,
     /// A path of the file system; with `$1` and so on after a pattern.
     pub to: Box<[u8]>,
+    /// The path of a section, where it depends on the request.
+    pub expression: Option<Arc<StringExpression>>,
     /// Handler `cgi-script`.
     pub is_script: bool,
 }
@@ -137,12 +139,25 @@ impl Alias {
             })
     }
 
-    /// Maps a decoded path.
-    pub fn map(&self, path: &[u8], section: Option<&[u8]>) -> Option<Mapped> {
+    /// Maps a decoded path. `evaluate` gives an expression's path; without one, the mapping does not
+    /// apply.
+    pub fn map(
+        &self,
+        path: &[u8],
+        section: Option<&[u8]>,
+        evaluate: impl Fn(&StringExpression) -> Option<Vec<u8>>,
+    ) -> Option<Mapped> {
         // Without AliasPreservePath the whole section is one file or folder.
         let section = section.filter(|_| self.preserve_path == Some(true));
         self.mappings.iter().find_map(|mapping| {
-            let file = mapping.file(path, section)?;
+            let file = match &mapping.expression {
+                None => mapping.file(path, section)?,
+                Some(expression) => Mapping {
+                    to: evaluate(expression)?.into(),
+                    ..mapping.clone()
+                }
+                .file(path, section)?,
+            };
             Some(Mapped {
                 context: mapping.context(path, &file),
                 is_script: mapping.is_script,
@@ -338,16 +353,32 @@ fn add_mapping(
         (Some(to), false) => Mapping {
             from: From::Prefix(first.into()),
             to: folder(reading, &to),
+            expression: None,
             is_script,
         },
         (None, true) => Mapping {
             from: From::Section,
             to: folder(reading, &first),
+            expression: expression(node, reading, &first)?,
             is_script,
         },
     };
     alias.mappings.push(mapping);
     Ok(())
+}
+
+/// An argument with variables, which is evaluated for each request.
+fn expression(
+    node: &Node,
+    reading: &mut Reading<'_>,
+    text: &[u8],
+) -> Result<Option<Arc<StringExpression>>, String> {
+    if !text.windows(2).any(|pair| pair == b"%{") {
+        return Ok(None);
+    }
+    StringExpression::compile(text, reading.expression_options())
+        .map(|expression| Some(Arc::new(expression)))
+        .map_err(|error| format!("{}: {error}", node.canonical_name()))
 }
 
 /// Absolute, with the slash at its end kept.
@@ -364,6 +395,7 @@ fn add_mapping_by_pattern(node: &Node, alias: &mut Alias, is_script: bool) -> Re
     alias.mappings.push(Mapping {
         from: From::Pattern(compile(pattern)?),
         to: to.as_slice().into(),
+        expression: None,
         is_script,
     });
     Ok(())

@@ -156,17 +156,6 @@ fn set(node: &Node, userdir: &mut UserDir, _: &mut Reading<'_>) -> Result<(), St
     Ok(())
 }
 
-/// A user's home in the text of `/etc/passwd`.
-pub fn home_of(passwd: &str, user: &str) -> Option<Vec<u8>> {
-    let line = passwd
-        .lines()
-        .find(|line| line.split(':').next() == Some(user))?;
-    line.split(':')
-        .nth(5)
-        .filter(|home| home.starts_with('/'))
-        .map(|home| home.as_bytes().to_vec())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -233,15 +222,5 @@ mod tests {
         for (settings, path, expected) in cases {
             assert_eq!(run(&settings, path), expected, "{settings:?} {path}");
         }
-    }
-
-    #[test]
-    fn homes() {
-        let passwd = "root:x:0:0:root:/root:/bin/sh\nann:x:1:1::/home/ann:/bin/sh\nodd:x:1\n";
-        assert_eq!(home_of(passwd, "ann"), Some(b"/home/ann".to_vec()));
-        assert_eq!(
-            (home_of(passwd, "odd"), home_of(passwd, "an")),
-            (None, None)
-        );
     }
 }

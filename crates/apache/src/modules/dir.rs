@@ -48,7 +48,7 @@ pub fn folder(
 }
 
 /// A folder whose path has no slash at its end: the client is sent to the path that has one.
-fn add_slash(exchange: &mut Exchange, host: &Host, local: &DirConfig) -> Verdict {
+pub fn add_slash(exchange: &mut Exchange, host: &Host, local: &DirConfig) -> Verdict {
     if local.dir.slash == Some(false) {
         as_if_with_slash(exchange);
         return Verdict::Pass;

@@ -62,7 +62,9 @@ fn find(exchange: &mut Exchange, host: &Host, is_encoded: bool) {
     }
     let raw = raw(exchange);
     let raw = if is_encoded {
-        Cow::Owned(unreserved_decoded(&raw))
+        // Sections and rules have seen the path without dot segments, and the backend gets no
+        // other one.
+        Cow::Owned(normalized(unreserved_decoded(&raw), host.slashes.merge))
     } else {
         raw
     };
@@ -150,6 +152,32 @@ fn unreserved_decoded(target: &[u8]) -> Vec<u8> {
         }
     }
     out
+}
+
+/// RFC 3986 section 5.2.4, as far as the query; a segment above the root is dropped. `merges`:
+/// several slashes count as one (`MergeSlashes`).
+fn normalized(target: Vec<u8>, merges: bool) -> Vec<u8> {
+    let end = target.iter().position(|byte| *byte == b'?');
+    let (path, query) = target.split_at(end.unwrap_or(target.len()));
+    let is_dot = |segment: &[u8]| matches!(segment, b"." | b"..");
+    let is_doubled = merges && path.windows(2).any(|pair| pair == b"//");
+    if !is_doubled && !path.split(|byte| *byte == b'/').any(is_dot) {
+        return target;
+    }
+    let mut kept: Vec<&[u8]> = Vec::new();
+    let mut segments = path.split(|byte| *byte == b'/').skip(1).peekable();
+    while let Some(segment) = segments.next() {
+        match segment {
+            b"." => {}
+            b".." => drop(kept.pop()),
+            b"" if merges && segments.peek().is_some() => {}
+            segment => kept.push(segment),
+        }
+        if segments.peek().is_none() && is_dot(segment) {
+            kept.push(b"");
+        }
+    }
+    [b"/", &*kept.join(&b'/'), query].concat()
 }
 
 fn of_matcher(matcher: &Matcher) -> From {
@@ -272,6 +300,32 @@ mod tests {
                 "{target}"
             );
         }
+    }
+
+    #[test]
+    fn backends_get_no_dot_segments() {
+        for (target, expected) in [
+            ("/a/../b?c=/../d", "/b?c=/../d"),
+            ("/a/./b/.", "/a/b/"),
+            ("/a/b/..", "/a/"),
+            ("/../../a", "/a"),
+            ("/a%2F..%2Fb", "/a%2F..%2Fb"),
+            ("/a/..b/...", "/a/..b/..."),
+        ] {
+            let target = target.as_bytes().to_vec();
+            assert_eq!(normalized(target, false), expected.as_bytes(), "{expected}");
+        }
+    }
+
+    #[test]
+    fn slashes_are_merged_where_the_host_says_so() {
+        let both = |target: &str| {
+            [true, false].map(|merges| {
+                String::from_utf8(normalized(target.as_bytes().to_vec(), merges)).unwrap()
+            })
+        };
+        assert_eq!(both("//a//b//?c//d"), ["/a/b/?c//d", "//a//b//?c//d"]);
+        assert_eq!(both("/a/../b//"), ["/b/", "/b//"]);
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub enum Provider {
     Dbm,
     /// The host's database (mod_dbd).
     Sql,
+    /// A directory ([`LdapSettings`](super::LdapSettings)).
+    Ldap,
     Anonymous,
     /// A cache in front of other providers (mod_authn_socache). Files are kept in memory anyway, so
     /// it knows no user.

@@ -7,6 +7,7 @@
 pub mod authentication;
 pub mod authorization;
 pub mod host_access;
+mod ldap;
 mod merge;
 mod methods;
 pub mod requirement;
@@ -14,6 +15,7 @@ pub mod requirement;
 pub use authentication::{Anonymous, Authentication, DbmFile, DigestSettings, Provider};
 pub use authorization::{Authorization, Group, Logic, Merging, Require, Rule};
 pub use host_access::{ForMethods, HostAccess, Order, Source};
+pub use ldap::LdapSettings;
 pub use merge::Aliases;
 pub use methods::{Methods, as_numbered};
 pub use requirement::Requirement;
@@ -29,6 +31,8 @@ pub struct AuthSettings {
     pub host_access: HostAccess,
     /// Boxed, because few of many hosts have queries.
     sql: Option<Box<SqlQueries>>,
+    /// The directory of users.
+    pub ldap: Option<Arc<LdapSettings>>,
     pub provider_aliases: Aliases<ProviderAlias>,
     pub requirement_aliases: Aliases<RequirementAlias>,
 }
@@ -94,6 +98,7 @@ impl AuthSettings {
             authorization: self.authorization.merge(&over.authorization),
             host_access: self.host_access.merge(&over.host_access),
             sql: self.merged_sql(over),
+            ldap: either(&self.ldap, &over.ldap),
             provider_aliases: merged_aliases(&self.provider_aliases, &over.provider_aliases),
             requirement_aliases: either(&self.requirement_aliases, &over.requirement_aliases),
         }

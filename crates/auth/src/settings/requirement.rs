@@ -37,6 +37,8 @@ pub enum Requirement {
     DbmFileGroup,
     /// `dbd-group`.
     SqlGroup(Words),
+    /// The entry of the user is in one of these groups of the directory.
+    LdapMember(Vec<Box<str>>),
     /// `dbd-login` or `dbd-logout`: `login`, `logout`.
     SqlSession(&'static str),
     /// An alias of `RequirementAlias`.

@@ -16,14 +16,18 @@ pub fn pairs<'a>(request: HeadView<'a>) -> impl Iterator<Item = (&'a [u8], &'a [
 /// Appends text so that nothing in it can be taken for a separator: one client's cookie must not
 /// look like another's variant.
 pub(super) fn push_escaped(out: &mut Vec<u8>, text: &[u8]) {
-    for byte in text {
-        match byte {
-            b'%' | b';' | b'~' | b'@' | b'#' | b'\0'..=b' ' | 0x7f => {
-                out.extend_from_slice(format!("%{byte:02X}").as_bytes())
-            }
-            byte => out.push(*byte),
-        }
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let separates =
+        |byte: &u8| matches!(byte, b'%' | b';' | b'~' | b'@' | b'#' | b'\0'..=b' ' | 0x7f);
+    let mut rest = text;
+    while let Some(at) = rest.iter().position(separates) {
+        let (clean, special) = rest.split_at(at);
+        out.extend_from_slice(clean);
+        let byte = usize::from(special[0]);
+        out.extend_from_slice(&[b'%', DIGITS[byte >> 4], DIGITS[byte & 15]]);
+        rest = &special[1..];
     }
+    out.extend_from_slice(rest);
 }
 
 /// `name=value;`, or the bare name where there is no value.

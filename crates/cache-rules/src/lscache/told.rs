@@ -7,6 +7,7 @@
 //! Out of scope: setting the variables.
 
 use super::vary::VaryRules;
+use std::borrow::Cow;
 
 /// The cache's abilities for a site.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,66 +43,71 @@ impl Abilities {
     }
 
     /// The value of `X-LSCACHE`, if the cache is on.
-    pub fn value(self) -> Option<String> {
-        let words = [
-            (self.crawler, "crawler"),
-            (self.esi, "esi"),
-            (self.combine, "combine"),
-        ];
-        let further = words.iter().filter(|word| word.0).map(|word| word.1);
-        self.on.then(|| {
-            std::iter::once("on")
-                .chain(further)
-                .collect::<Vec<_>>()
-                .join(",")
-        })
+    pub fn value(self) -> Option<&'static str> {
+        self.on
+            .then_some(match (self.crawler, self.esi, self.combine) {
+                (false, false, false) => "on",
+                (true, false, false) => "on,crawler",
+                (false, true, false) => "on,esi",
+                (false, false, true) => "on,combine",
+                (true, true, false) => "on,crawler,esi",
+                (true, false, true) => "on,crawler,combine",
+                (false, true, true) => "on,esi,combine",
+                (true, true, true) => "on,crawler,esi,combine",
+            })
     }
 }
 
-/// Names and values. With `as_fields` also as request fields, for plugins that would otherwise
-/// check the name of the server.
-pub fn variables(
-    abilities: Abilities,
-    vary: &VaryRules,
-    as_fields: bool,
-) -> Vec<(&'static str, Vec<u8>)> {
-    let mut told = Vec::new();
-    let Some(value) = abilities.value() else {
-        return told;
-    };
-    told.push(("X-LSCACHE", value.clone().into_bytes()));
-    if as_fields {
-        told.push(("HTTP_X_LSCACHE", value.into_bytes()));
-    }
-    if abilities.litemage {
-        told.push(("X-LITEMAGE", b"1".to_vec()));
-    }
-    if let Some(value) = &vary.value {
-        told.push(("LSCACHE_VARY_VALUE", value.clone()));
-        if as_fields {
-            told.push(("HTTP_X_LSCACHE_VARY_VALUE", value.clone()));
-        }
-    }
-    if let Some(list) = vary.cookie_list() {
-        told.push(("LSCACHE_VARY_COOKIE", list));
-    }
-    told
+/// Names and values about the cache itself, as variables and as those of request fields, for
+/// plugins that would otherwise check the name of the server.
+pub fn variables(abilities: Abilities) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let value = abilities.value();
+    let litemage = value.filter(|_| abilities.litemage).map(|_| "1");
+    [
+        ("X-LSCACHE", value),
+        ("HTTP_X_LSCACHE", value),
+        ("X-LITEMAGE", litemage),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((name, value?)))
+}
+
+/// Names and values about what a URL varies by, if rules have set it.
+pub fn vary_variables(vary: &VaryRules) -> impl Iterator<Item = (&'static str, Cow<'_, [u8]>)> {
+    let value = vary.value.as_deref().map(Cow::Borrowed);
+    [
+        ("LSCACHE_VARY_VALUE", value.clone()),
+        ("HTTP_X_LSCACHE_VARY_VALUE", value),
+        ("LSCACHE_VARY_COOKIE", vary.cookie_list().map(Cow::Owned)),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((name, value?)))
 }
 
 /// True for request fields that only a trusted peer may send; from others they are removed.
 /// Gateways write underscores for dashes, so both are equal here.
 pub fn is_reserved_request_field(name: &[u8]) -> bool {
-    let name: Vec<u8> = name
-        .iter()
-        .map(|byte| {
-            if *byte == b'_' {
-                b'-'
-            } else {
-                byte.to_ascii_lowercase()
-            }
+    // Most names begin with another letter.
+    if !matches!(name.first(), Some(b'x' | b'X')) {
+        return false;
+    }
+    let begins = |with: &[u8]| {
+        let fold = |byte: u8| match byte {
+            b'_' => b'-',
+            byte => byte.to_ascii_lowercase(),
+        };
+        name.get(..with.len()).is_some_and(|start| {
+            start
+                .iter()
+                .zip(with)
+                .all(|(one, other)| fold(*one) == *other)
         })
-        .collect();
-    is_mark(&name) || name.starts_with(b"x-lscache-")
+    };
+    match name.len() {
+        9 => begins(b"x-lscache"),
+        10 if begins(b"x-litemage") => true,
+        _ => begins(b"x-lscache-"),
+    }
 }
 
 /// True if a request comes from a front cache that speaks the protocol (10). Only meaningful for

@@ -59,24 +59,29 @@ impl VaryRules {
     /// The vary string of a request; each piece ends with a semicolon.
     pub fn string(&self, request: HeadView<'_>) -> Vec<u8> {
         let mut out = Vec::new();
-        push_cookie(&mut out, request, VARY_COOKIE);
+        self.string_into(request, &mut out);
+        out
+    }
+
+    /// Appends the vary string to `out`.
+    pub fn string_into(&self, request: HeadView<'_>, out: &mut Vec<u8>) {
+        push_cookie(out, request, VARY_COOKIE);
         for (name, value) in further_vary_cookies(request) {
-            push_piece(&mut out, name, Some(value));
+            push_piece(out, name, Some(value));
         }
         for name in self
             .cookies
             .iter()
             .filter(|name| !name.starts_with(VARY_COOKIE))
         {
-            push_cookie(&mut out, request, name);
+            push_cookie(out, request, name);
         }
         if let Some(value) = &self.value {
             // Not a cookie: no name can begin like this.
             out.push(b'=');
-            push_escaped(&mut out, value);
+            push_escaped(out, value);
             out.push(b';');
         }
-        out
     }
 
     /// Encodes the rules for the vary record.

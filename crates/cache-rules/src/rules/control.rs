@@ -114,7 +114,8 @@ impl ResponseControl {
     }
 
     pub(super) fn add(&mut self, directive: &Directive<'_>) {
-        match directive.name.to_ascii_lowercase().as_slice() {
+        let mut room = [0; NAME_BYTES_MAX];
+        match lowercase(directive.name, &mut room) {
             b"max-age" => self.max_age.add(directive),
             b"s-maxage" => self.s_maxage.add(directive),
             b"stale-while-revalidate" => self.stale_while_revalidate.add(directive),
@@ -134,6 +135,19 @@ impl ResponseControl {
             _ => {}
         }
     }
+}
+
+/// Bytes of the longest name of a directive that is known, and some.
+const NAME_BYTES_MAX: usize = 32;
+
+/// The name in lower case; empty if it is longer than all known ones.
+fn lowercase<'r>(name: &[u8], room: &'r mut [u8; NAME_BYTES_MAX]) -> &'r [u8] {
+    let Some(place) = room.get_mut(..name.len()) else {
+        return b"";
+    };
+    place.copy_from_slice(name);
+    place.make_ascii_lowercase();
+    place
 }
 
 /// A request's Cache-Control (section 5.2.1), or Pragma if there is none (section 5.4).

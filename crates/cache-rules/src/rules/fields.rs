@@ -22,7 +22,6 @@ const NEVER: &[&str] = &[
     "content-length",
     "age",
     "set-cookie",
-    "set-cookie2",
     "alt-svc",
 ];
 
@@ -43,9 +42,13 @@ pub fn stored_fields(fields: &Fields, life: &Life, settings: &RuleSettings) -> F
             .iter()
             .any(|held| held.eq_ignore_ascii_case(name))
     };
+    // RFC 6265 obsoletes it; next to Set-Cookie, it may repeat what is personal.
+    let sets_cookies = fields.has("set-cookie");
     let mut kept = Fields::new();
     for (name, value) in fields.iter() {
-        if !is_never_stored(name) && !of_connection(name) && !hides(life, name) && !ignored(name) {
+        let is_obsolete = sets_cookies && name.eq_ignore_ascii_case("set-cookie2");
+        let is_dropped = is_never_stored(name) || is_obsolete || ignored(name);
+        if !is_dropped && !of_connection(name) && !hides(life, name) {
             kept.append(known_name(name), value.to_vec());
         }
     }

@@ -213,10 +213,11 @@ fn life(
         lifetime.seconds()
     };
     let fresh_until_ms = born_ms.saturating_add(ms(fresh_s));
-    // Section 4.2.4. s-maxage forbids a client's max-stale as well (section 5.2.2.10), but neither
-    // what the response itself allows, as content networks read it, nor what the operator has set:
-    // Varnish's grace also applies to pages with s-maxage.
+    // Section 4.2.4. s-maxage forbids a client's max-stale and the settings' stale-if-error as well
+    // (section 5.2.2.10), but neither what the response itself allows (RFC 5861), nor the
+    // settings' grace: Varnish's also applies to pages with s-maxage.
     let forbidden = always_validates || control.must_revalidate || control.proxy_revalidate;
+    let has_s_maxage = control.s_maxage != Seconds::Absent;
     let until = |said: Seconds, default_s: u64| {
         // A response that was never fresh gets no grace: it would be served to all without having
         // been made public.
@@ -232,7 +233,12 @@ fn life(
         control.stale_while_revalidate,
         settings.stale_while_revalidate_s,
     );
-    let stale_if_error_until_ms = until(control.stale_if_error, settings.stale_if_error_s);
+    let of_errors_s = if has_s_maxage {
+        0
+    } else {
+        settings.stale_if_error_s
+    };
+    let stale_if_error_until_ms = until(control.stale_if_error, of_errors_s);
     let kept_ms = if has_validator(fields) {
         ms(settings.keep_s)
     } else {
@@ -248,7 +254,7 @@ fn life(
         stale_while_revalidate_until_ms,
         stale_if_error_until_ms,
         keep_until_ms: last_ms.saturating_add(kept_ms),
-        must_revalidate: forbidden || control.s_maxage != Seconds::Absent,
+        must_revalidate: forbidden || has_s_maxage,
         always_validates,
         immutable: control.immutable,
         guessed: matches!(lifetime, Lifetime::Guessed(_)),

@@ -1,8 +1,8 @@
 //! No-Vary-Search (draft-ietf-httpbis-no-vary-search-04): query parameters that make no difference.
 //!
-//! Called by: not used by the page cache yet; keys would come from [`SearchVariance::key_of`].
+//! Called by: the page cache, whose keys come from [`SearchVariance::key_of`].
 //! Caveat: anything unexpected falls back to comparing whole queries, which only costs hits.
-//! Out of scope: remembering the variance per path.
+//! Out of scope: remembering the variance of a path (the page cache).
 
 use super::{
     structured::{Dictionary, Item, Member, dictionary},

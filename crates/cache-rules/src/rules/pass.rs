@@ -4,7 +4,7 @@
 //! Caveat: names are documented; don't change them.
 //! Out of scope: LSCache's reasons (`lscache::control`).
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pass {
@@ -17,9 +17,9 @@ pub enum Pass {
     /// A 206, where partial content is not stored.
     Partial,
     /// The field with no-store.
-    NoStore(String),
+    NoStore(Cow<'static, str>),
     /// The field with private.
-    Private(String),
+    Private(Cow<'static, str>),
     Authorization,
     SetCookie,
     /// The session cookie of the request.
@@ -32,7 +32,7 @@ pub enum Pass {
     /// The URL has a query, and the response has no explicit lifetime.
     Query,
     /// Stale on arrival, and without a validator. The deciding field.
-    Stale(String),
+    Stale(Cow<'static, str>),
     /// The list of hidden fields is too long.
     HidesTooMuch,
 }
@@ -57,6 +57,20 @@ impl Pass {
             Pass::Stale(_) => "stale",
             Pass::HidesTooMuch => "hides-too-much",
         }
+    }
+}
+
+impl Pass {
+    /// The sentence for people; the frequent ones need no memory.
+    pub fn sentence(&self) -> Cow<'static, str> {
+        let is_usual = |field: &str| field == "Cache-Control";
+        Cow::Borrowed(match self {
+            Pass::NoStore(field) if is_usual(field) => {
+                "Cache-Control of the response says no-store"
+            }
+            Pass::Private(field) if is_usual(field) => "Cache-Control of the response says private",
+            _ => return Cow::Owned(self.to_string()),
+        })
     }
 }
 
@@ -85,5 +99,20 @@ impl fmt::Display for Pass {
             }
             Pass::HidesTooMuch => f.write_str("Cache-Control names more fields in no-cache or private than can be stored"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_are_those_that_are_shown() {
+        for field in ["Cache-Control", "CDN-Cache-Control"] {
+            for pass in [Pass::NoStore(field.into()), Pass::Private(field.into())] {
+                assert_eq!(pass.sentence(), pass.to_string());
+            }
+        }
+        assert_eq!(Pass::VaryAll.sentence(), Pass::VaryAll.to_string());
     }
 }

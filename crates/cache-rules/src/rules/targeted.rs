@@ -12,17 +12,23 @@ use super::{
     structured::{Item, Member, dictionary},
 };
 use saker_http::Fields;
+use std::borrow::Cow;
 
 /// A response's instructions to this cache, and their source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     pub control: ResponseControl,
     /// Name of the field that decides.
-    pub field: String,
+    pub field: Cow<'static, str>,
     /// The field is for caches like this one only, so Cache-Control and Expires don't apply.
     pub targeted: bool,
     /// Surrogate-Control: `content="ESI/1.0"`.
     pub esi: bool,
+}
+
+/// True if the response announces ESI for this cache ([`Policy::esi`]).
+pub fn is_esi(fields: &Fields, settings: &RuleSettings) -> bool {
+    settings.surrogate_control && fields.has("surrogate-control") && surrogate(fields).esi
 }
 
 /// Reads the field that decides.
@@ -57,7 +63,7 @@ fn untargeted(fields: &Fields, settings: &RuleSettings) -> Policy {
     match targeted {
         Some((name, control)) => Policy {
             control,
-            field: name.clone(),
+            field: name.clone().into(),
             targeted: true,
             esi: false,
         },

@@ -11,7 +11,7 @@ use saker_cache_rules::lscache::{
     query::KeyEdits,
     rewrite_env::RewriteEnv,
     tags::tags,
-    told::{Abilities, is_front_cache, is_reserved_request_field, variables},
+    told::{Abilities, is_front_cache, is_reserved_request_field, variables, vary_variables},
     vary::VaryRules,
     visible::{Served, finish, strip_for_store},
 };
@@ -1125,9 +1125,7 @@ fn what_applications_are_told() {
     ];
     for (words, want) in rows {
         assert_eq!(
-            Abilities::parse(words.as_bytes())
-                .and_then(Abilities::value)
-                .as_deref(),
+            Abilities::parse(words.as_bytes()).and_then(Abilities::value),
             want,
             "2: {words}"
         );
@@ -1145,25 +1143,29 @@ fn what_applications_are_told() {
         ..VaryRules::default()
     };
     vary.add_cookies(b"cur,lang");
-    let show = |as_fields| {
-        variables(all, &vary, as_fields)
-            .iter()
-            .map(|(name, value)| format!("{name}={}", text(value)))
-            .collect::<Vec<_>>()
-    };
+    let about_cache: Vec<_> = variables(all).collect();
     assert_eq!(
-        show(false),
+        about_cache,
         [
-            "X-LSCACHE=on,crawler,esi,combine",
-            "X-LITEMAGE=1",
+            ("X-LSCACHE", "on,crawler,esi,combine"),
+            ("HTTP_X_LSCACHE", "on,crawler,esi,combine"),
+            ("X-LITEMAGE", "1"),
+        ]
+    );
+    let about_vary: Vec<_> = vary_variables(&vary)
+        .map(|(name, value)| format!("{name}={}", text(&value)))
+        .collect();
+    assert_eq!(
+        about_vary,
+        [
             "LSCACHE_VARY_VALUE=guest",
+            "HTTP_X_LSCACHE_VARY_VALUE=guest",
             "LSCACHE_VARY_COOKIE=cur,lang"
         ]
     );
-    let fields = show(true);
-    assert!(fields.contains(&"HTTP_X_LSCACHE=on,crawler,esi,combine".to_owned()));
-    assert!(fields.contains(&"HTTP_X_LSCACHE_VARY_VALUE=guest".to_owned()));
-    assert_eq!(variables(Abilities::default(), &vary, true), []);
+    let off = Abilities { on: false, ..all };
+    assert_eq!(variables(off).count(), 0);
+    assert_eq!(vary_variables(&VaryRules::default()).count(), 0);
 }
 
 #[test]

@@ -7,7 +7,7 @@
 use crate::{
     configuration::Configuration,
     diagnostic::{Diagnostic, Severity},
-    model::{AuthRules, Settings},
+    model::{AuthRules, AuthScheme, Settings},
 };
 
 pub(super) fn complete(configuration: &mut Configuration) {
@@ -34,7 +34,16 @@ fn problem(rules: &AuthRules) -> Option<Diagnostic> {
         error.help = Some(help.into());
         Some(error)
     };
-    if rules.user_file.is_none() && rules.database.is_none() {
+    let has_tokens = has_tokens(rules);
+    if (has_tokens || rules.ldap.is_some()) && rules.scheme == AuthScheme::Digest {
+        return error(
+            "`scheme = \"digest\"` in [site.auth] works with `user_file` and `database` alone"
+                .into(),
+            "remove `scheme`",
+        );
+    }
+    if rules.user_file.is_none() && rules.database.is_none() && rules.ldap.is_none() && !has_tokens
+    {
         return error(
             "missing `user_file` in [site.auth]: no client could log in".into(),
             "create a file with `htpasswd -c -B FILE NAME`, and add user_file = \"FILE\"",
@@ -53,7 +62,7 @@ fn problem(rules: &AuthRules) -> Option<Diagnostic> {
     {
         return error(
             "`database` in [site.auth] can't be a directory (LDAP)".into(),
-            "use `authorize` with a server that asks the directory",
+            "use [site.auth.ldap]",
         );
     }
     if rules.group_query.is_some() && rules.database.is_none() {
@@ -62,11 +71,8 @@ fn problem(rules: &AuthRules) -> Option<Diagnostic> {
             "add the database, or use `group_file`",
         );
     }
-    if !rules.groups.is_empty() && rules.group_file.is_none() && rules.group_query.is_none() {
-        return error(
-            "`groups` without `group_file` in [site.auth]".into(),
-            "add group_file = \"FILE\", with lines such as `staff: ann bob`",
-        );
+    if let Some((message, help)) = groups_problem(rules) {
+        return error(message.into(), help);
     }
     if rules.satisfies_any && rules.networks.is_empty() {
         return error(
@@ -74,6 +80,43 @@ fn problem(rules: &AuthRules) -> Option<Diagnostic> {
             "add the networks whose clients need no log-in, or remove `satisfy`",
         );
     }
+    missing_file(rules)
+}
+
+/// A message about groups that can't be looked up, and its help.
+fn groups_problem(rules: &AuthRules) -> Option<(&'static str, &'static str)> {
+    let needs_group_file = !has_tokens(rules) && rules.ldap.is_none();
+    if !rules.groups.is_empty()
+        && needs_group_file
+        && rules.group_file.is_none()
+        && rules.group_query.is_none()
+    {
+        return Some((
+            "`groups` without `group_file` in [site.auth]",
+            "add group_file = \"FILE\", with lines such as `staff: ann bob`",
+        ));
+    }
+    let has_lines = rules.group_file.is_some() || rules.group_query.is_some();
+    if has_lines
+        && rules
+            .groups
+            .iter()
+            .any(|group| group.contains(char::is_whitespace))
+    {
+        return Some((
+            "a name in `groups` of [site.auth] has spaces, which group files and queries can't have",
+            "name each group as an element of its own: groups = [\"staff\", \"admins\"]",
+        ));
+    }
+    None
+}
+
+fn has_tokens(rules: &AuthRules) -> bool {
+    rules.jwt.is_some() || rules.oidc.is_some()
+}
+
+/// A warning about a file that may be made later.
+fn missing_file(rules: &AuthRules) -> Option<Diagnostic> {
     let files = [rules.user_file.as_ref(), rules.group_file.as_ref()];
     let missing = files.into_iter().flatten().find(|file| {
         matches!(std::fs::metadata(file), Err(error) if error.kind() == std::io::ErrorKind::NotFound)
@@ -81,7 +124,8 @@ fn problem(rules: &AuthRules) -> Option<Diagnostic> {
     let name = missing.file_name().unwrap_or_default().display();
     let message =
         format!("the file {name} does not exist: requests are answered with 500 until it does");
-    let mut warning = error(message, "create it with `htpasswd` or `htdigest`")?;
+    let mut warning = Diagnostic::without_source(rules.origin.clone(), message);
+    warning.help = Some("create it with `htpasswd` or `htdigest`".into());
     warning.severity = Severity::Warning;
     Some(warning)
 }

@@ -3,6 +3,7 @@
 //! Called by: `load`, after `resolve`.
 
 mod auth;
+mod auth_sources;
 mod dynamic_vhosts;
 mod routes;
 mod tls;
@@ -23,9 +24,11 @@ pub(crate) fn whole(configuration: &mut Configuration, top: &Location) {
         something_to_do(configuration, top);
     }
     listeners_once(configuration);
+    metrics_apart(configuration);
     site_listeners(configuration);
     names_once(configuration);
     routes::reachable(configuration);
+    auth_sources::complete(configuration);
     auth::complete(configuration);
     program_users(configuration);
     dynamic_vhosts::whole(configuration);
@@ -80,6 +83,32 @@ fn something_to_do(configuration: &mut Configuration, top: &Location) {
             "missing [[site]]".into(),
             Some(help.into()),
         );
+    }
+}
+
+/// Metrics are not served where sites are: both would get a part of the connections.
+fn metrics_apart(configuration: &mut Configuration) {
+    let Some((metrics, at)) = &configuration.metrics else {
+        return;
+    };
+    let Some(own) = metrics.address.filter(|address| address.port() != 0) else {
+        return;
+    };
+    let is_same = |address: &Address| match address {
+        Address::Tcp(other) => {
+            let is_any = other.ip().is_unspecified() || own.ip().is_unspecified();
+            other.port() == own.port() && (is_any || other.ip() == own.ip())
+        }
+        Address::Unix(_) => false,
+    };
+    let mut listeners = configuration.listeners.iter();
+    if let Some((listener, _)) = listeners.find(|(listener, _)| is_same(&listener.address)) {
+        let message = format!(
+            "the address of [metrics] is that of the listener {}",
+            listener.address
+        );
+        let (at, help) = (at.clone(), "choose another port, such as 9145".to_owned());
+        configuration.report(Severity::Error, &at, message, Some(help));
     }
 }
 

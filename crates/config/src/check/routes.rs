@@ -7,6 +7,7 @@ use crate::{
     configuration::Configuration,
     diagnostic::{Diagnostic, Severity},
     model::{PathPattern, Route},
+    preset,
 };
 use saker_matchers::PathIndex;
 
@@ -30,6 +31,10 @@ pub(super) fn reachable(configuration: &mut Configuration) {
                 let earlier = earlier.find(|earlier| {
                     earlier.matcher.is_none() && covers(&earlier.pattern, &route.pattern)
                 })?;
+                // A site may override what its preset does.
+                if [route, earlier].map(|one| preset::is_preset(&one.origin.file)) != [false; 2] {
+                    return None;
+                }
                 Some(warning(route, earlier))
             })
     });

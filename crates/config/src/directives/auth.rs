@@ -1,13 +1,13 @@
-//! `[site.auth]`: log-in with a user name and a password.
+//! `[site.auth]`: log-in with a user name and a password, and what holds for all kinds of log-in.
 //!
 //! A route's keys override the site's.
 //! Out of scope: the password files, which are read when they are first needed.
 
 use super::{abuse::NETWORKS, dynamic_vhosts::DATABASE};
 use crate::{
-    context::{AUTH, ROUTE, SITE},
-    kind::{Kind, Word},
-    model::{AuthRules, AuthScheme, DatabaseUrl, Settings},
+    context::{AUTH, AUTH_JWT, AUTH_LDAP, AUTH_OIDC, ROUTE, SITE},
+    kind::{KeyKind, Kind, Word},
+    model::{AuthRules, AuthScheme, DatabaseUrl, IdentityFields, Settings},
     row::Row,
     value::{Spanned, Value, ValueError},
 };
@@ -37,12 +37,83 @@ static NAME: Word = Word {
     },
 };
 
+/// Name of an attribute or claim.
+pub static SOURCE: Word = Word {
+    expects: "the name of an attribute or claim, such as \"mail\"",
+    pattern: "^[!-~]+$",
+    read: |text| match !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        true => Ok(Value::Text(text.to_owned())),
+        false => Err(ValueError::plain(None)),
+    },
+};
+
+static FIELD_NAME: KeyKind = KeyKind {
+    expects: "the name of a field",
+    pattern: "^[A-Za-z0-9-]+$",
+    is_case_sensitive: false,
+    read: |text| {
+        // These are the connection's and the message's own.
+        const TAKEN: [&str; 9] = [
+            "connection",
+            "content-length",
+            "cookie",
+            "host",
+            "te",
+            "trailer",
+            "transfer-encoding",
+            "upgrade",
+            "expect",
+        ];
+        let is_plain = !text.is_empty()
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        match is_plain && !TAKEN.iter().any(|taken| text.eq_ignore_ascii_case(taken)) {
+            true => Ok(text.to_owned()),
+            false => Err(ValueError::new(
+                "fields have names of letters, digits, and hyphens, and must not be part of HTTP's framing",
+            )),
+        }
+    },
+};
+
+static VARIABLE_NAME: KeyKind = KeyKind {
+    expects: "the name of a variable",
+    pattern: "^[A-Za-z_][A-Za-z0-9_]*$",
+    is_case_sensitive: true,
+    read: |text| {
+        let is_word = !text.is_empty()
+            && !text.starts_with(|first: char| first.is_ascii_digit())
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        match is_word {
+            true => Ok(text.to_owned()),
+            false => Err(ValueError::new(
+                "names of variables are letters, digits, and `_`",
+            )),
+        }
+    },
+};
+
+static GROUP: Word = Word {
+    expects: "a name without quotes, backslashes, and control characters",
+    pattern: "^[^\"'\\\\]+$",
+    read: |text| {
+        let is_odd = |c: char| c.is_control() || "\"'\\".contains(c);
+        match !text.trim().is_empty() && !text.contains(is_odd) {
+            true => Ok(Value::Text(text.to_owned())),
+            false => Err(ValueError::plain(None)),
+        }
+    },
+};
+
 pub const ROWS: &[Row<Settings>] = &[
     Row {
         name: "auth",
         contexts: SITE.or(ROUTE),
         kind: Kind::Section(AUTH),
-        summary: "Log-in with a user name and a password.",
+        summary: "Log-in: with a user name and a password, a token, or at a provider.",
         aliases: &["auth_basic", "basic_auth", "basicauth", "authentication"],
         since: "0.5",
         ..Row::BASE
@@ -197,10 +268,11 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         name: "groups",
         contexts: AUTH,
-        kind: Kind::ListOf(&Kind::Word(&NAME)),
+        kind: Kind::ListOf(&Kind::Word(&GROUP)),
         default: Some("[]"),
         example: Some("[\"staff\"]"),
-        summary: "Groups of `group_file` whose members have access, besides `users`.",
+        summary: "Groups whose members have access, besides `users`: those of `group_file`, `group_query`, \
+                  [site.auth.ldap], or the groups claim of a token.",
         apache: Some("Require group"),
         aliases: &["require_group", "group"],
         since: "0.5",
@@ -242,10 +314,73 @@ pub const ROWS: &[Row<Settings>] = &[
         },
         ..Row::BASE
     },
+    Row {
+        name: "fields",
+        contexts: AUTH,
+        kind: Kind::MapOf(&FIELD_NAME, &Kind::Word(&SOURCE)),
+        example: Some("{ Remote-Email = \"email\" }"),
+        summary: "Request fields for programs and upstreams, each with the attribute ([site.auth.ldap]) \
+                  or claim ([site.auth.jwt], [site.auth.oidc]) of the user that it is set to; several \
+                  values are joined by commas. Fields of these names from the client, or of names \
+                  that programs can't tell from them (`Remote_Email`), are never passed on.",
+        apache: Some("AuthLDAPRemoteUserAttribute"),
+        aliases: &["headers", "claims_to_headers"],
+        since: "0.6",
+        set: |settings, given| edit(settings, given, |rules, given| rules.fields = pairs(given)),
+        ..Row::BASE
+    },
+    Row {
+        name: "variables",
+        contexts: AUTH,
+        kind: Kind::MapOf(&VARIABLE_NAME, &Kind::Word(&SOURCE)),
+        example: Some("{ AUTH_EMAIL = \"email\" }"),
+        summary: "Variables for programs and logs, like `fields`.",
+        since: "0.6",
+        set: |settings, given| {
+            edit(settings, given, |rules, given| {
+                rules.variables = pairs(given)
+            })
+        },
+        ..Row::BASE
+    },
+    Row {
+        name: "ldap",
+        contexts: AUTH,
+        kind: Kind::Section(AUTH_LDAP),
+        summary: "Users in a directory.",
+        apache: Some("AuthBasicProvider ldap"),
+        since: "0.6",
+        ..Row::BASE
+    },
+    Row {
+        name: "jwt",
+        contexts: AUTH,
+        kind: Kind::Section(AUTH_JWT),
+        summary: "Access with JSON Web Tokens.",
+        aliases: &["auth_jwt", "bearer"],
+        since: "0.6",
+        ..Row::BASE
+    },
+    Row {
+        name: "oidc",
+        contexts: AUTH,
+        kind: Kind::Section(AUTH_OIDC),
+        summary: "Log-in at an OpenID Connect provider.",
+        aliases: &["openid", "openid_connect"],
+        since: "0.6",
+        ..Row::BASE
+    },
 ];
 
+fn pairs(given: Spanned) -> IdentityFields {
+    let pairs = given.map().into_iter();
+    pairs
+        .map(|(name, source)| (name.into(), source.text().into()))
+        .collect()
+}
+
 /// Changes the log-in rules of a site or route.
-fn edit(settings: &mut Settings, given: Spanned, change: fn(&mut AuthRules, Spanned)) {
+pub fn edit(settings: &mut Settings, given: Spanned, change: fn(&mut AuthRules, Spanned)) {
     let rules = Arc::make_mut(settings.auth.get_or_insert_default());
     rules.origin = given.origin();
     change(rules, given);

@@ -5,7 +5,7 @@
 
 use super::listener::NETWORK;
 use crate::{
-    context::{CACHE, ROUTE, SITE},
+    context::{CACHE, ROUTE, SITE, WHEN},
     kind::{KeyKind, Kind, TableKind, Word},
     model::{CacheOffer, CacheUse, Settings},
     report::Report,
@@ -165,7 +165,7 @@ const fn list(name: &'static str, kind: Kind, summary: &'static str, set: Setter
 
 pub const SETTINGS_ROWS: &[Row<Settings>] = &[Row {
     name: "cache",
-    contexts: SITE.or(ROUTE),
+    contexts: SITE.or(ROUTE).or(WHEN),
     kind: Kind::OneOf(&[
         Kind::Boolean,
         Kind::Table(&TableKind {
@@ -199,6 +199,15 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
             "true",
             "`false` bypasses the cache, although the table is there.",
             |cache, given| switch(cache, given.boolean()),
+        )
+    },
+    Row {
+        since: "0.5",
+        ..flag(
+            "store",
+            "true",
+            "Store responses? `false`: requests are still answered from the cache.",
+            |cache, given| cache.stores = given.boolean(),
         )
     },
     Row {
@@ -326,7 +335,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         ..time(
             "stale_if_error",
             "\"0s\"",
-            "How long an expired entry is served if refreshing it fails.",
+            "How long an expired entry is served if refreshing it fails. Responses with `must-revalidate`, `proxy-revalidate` or `s-maxage` are excepted (RFC 9111 section 5.2.2.10), unless they have `stale-if-error` themselves; `grace` also serves those with `s-maxage`.",
             |cache, given| cache.stale_if_error_s = seconds(given),
         )
     },

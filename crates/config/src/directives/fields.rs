@@ -3,7 +3,7 @@
 //! A route's edit of a field replaces the site's edit of that field; the others stay.
 
 use crate::{
-    context::{FIELD, ROUTE, SITE},
+    context::{FIELD, ROUTE, SITE, WHEN},
     kind::{KeyKind, Kind, TableKind, Word},
     model::{FieldEdit, FieldEditAction, Settings, Template},
     report::Report,
@@ -70,7 +70,7 @@ impl Draft for FieldDraft {
 
 pub const SETTINGS_ROWS: &[Row<Settings>] = &[Row {
     name: "headers",
-    contexts: SITE.or(ROUTE),
+    contexts: SITE.or(ROUTE).or(WHEN),
     kind: Kind::MapOf(&FIELD_NAME, &EDIT),
     default: Some("{}"),
     example: Some("{ \"X-Frame-Options\" = \"DENY\" }"),
@@ -162,6 +162,7 @@ fn merge(edits: &mut Vec<FieldEdit>, given: Spanned) {
             action,
             always,
             template,
+            is_per_request: false,
             origin,
         });
     }

@@ -7,7 +7,9 @@ use super::{acme::AcmeDraft, map::MapDraft, matcher::IDENTIFIER};
 use crate::{
     context::{ACME, FILE, LIMITS, LISTENER, PHP, SERVER, SITE, TLS, UPSTREAM},
     kind::Kind,
-    model::{CacheStore, Hosts, Limits, Php, Server, ServerGuard, ServerTls},
+    model::{
+        CacheStore, Hosts, Limits, MetricsEndpoint, Php, Server, ServerGuard, ServerTls, Tracing,
+    },
     row::{self, Draft, Row, Rows},
     source::Location,
     value::{Key, Spanned},
@@ -24,6 +26,8 @@ pub struct FileDraft {
     pub cache: CacheStore,
     pub abuse: ServerGuard,
     pub dynamic_vhosts: Hosts,
+    pub metrics: MetricsEndpoint,
+    pub tracing: Tracing,
     pub maps: Vec<(String, MapDraft, Location)>,
     /// Patterns as written.
     pub include: Vec<(String, Location)>,
@@ -43,6 +47,8 @@ impl Draft for FileDraft {
         let given = self.php.set(key, given)?;
         let given = self.cache.set(key, given)?;
         let given = self.abuse.set(key, given)?;
+        let given = self.metrics.set(key, given)?;
+        let given = self.tracing.set(key, given)?;
         self.dynamic_vhosts.set(key, given)
     }
 }

@@ -3,20 +3,29 @@
 //! Called by: `server` and `site`.
 //! Caveat: sites that name the same file share it.
 
-use super::path_pattern::PATTERN;
+use super::{
+    matcher::{self, MATCH_OR_NAME, MatchTree, NamedMatchers},
+    path_pattern::PATTERN,
+    rotation::ROTATE_KIND,
+};
 use crate::{
     context::{ACCESS_LOG, SERVER, SITE},
     kind::{Kind, TableKind, Word},
-    model::{AccessLog, AccessLogTarget, LogCondition, LogLevel, PathPattern, Server},
+    model::{
+        AccessLog, AccessLogTarget, LogCondition, LogLevel, LogMatcher, Matcher, PathPattern,
+        Server,
+    },
+    reader::Reader,
     report::Report,
     row::{Draft, Row, Rows},
+    source::Location,
     value::{Fields, Spanned, Value, ValueError},
 };
 use saker_telemetry::{
-    access_log::{Format, FormatError, by_host},
+    access_log::{Format, FormatError, Mask, Rotation, by_host},
     error_log::ErrorLogTarget,
 };
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 const DEFAULT_FORMAT: &str = "combined";
 
@@ -39,6 +48,47 @@ pub struct AccessLogDraft {
     format: Option<String>,
     only: Vec<PathPattern>,
     except: Vec<PathPattern>,
+    when: Option<LocatedTree>,
+    unless: Option<LocatedTree>,
+    rotation: Option<Rotation>,
+    rotation_at: Option<Location>,
+    mask: Mask,
+}
+
+type LocatedTree = (MatchTree, Location);
+
+/// An access log whose conditions wait for the named matchers of the site.
+#[derive(Clone, Debug)]
+pub struct ReadAccessLog {
+    pub log: AccessLog,
+    when: Option<LocatedTree>,
+    unless: Option<LocatedTree>,
+}
+
+impl ReadAccessLog {
+    /// Resolves the conditions.
+    pub fn resolve(&mut self, reader: &mut Reader<'_>, named: &NamedMatchers) {
+        let mut resolved = |tree: Option<LocatedTree>| {
+            let (tree, at) = tree?;
+            let matcher = matcher::resolve(reader, tree, &at, named);
+            let mut has_file = false;
+            matcher.visit(&mut |inner| has_file |= matches!(inner, Matcher::File(_)));
+            if has_file {
+                let help = "files are not looked for when a line is written: test the path";
+                let message = "`file` and `directory` are not conditions of logs";
+                reader.error(&at, message, Some(help.into()));
+            }
+            Some(LogMatcher(Arc::new(matcher)))
+        };
+        let (only, except) = (resolved(self.when.take()), resolved(self.unless.take()));
+        if only.is_some() || except.is_some() {
+            self.log.condition = Some(LogCondition::Matches {
+                only,
+                except,
+                paths: self.log.condition.take().map(Box::new),
+            });
+        }
+    }
 }
 
 impl Draft for AccessLogDraft {
@@ -48,7 +98,7 @@ impl Draft for AccessLogDraft {
 }
 
 /// The access logs of a site.
-impl Draft for Vec<AccessLog> {
+impl Draft for Vec<ReadAccessLog> {
     fn rows() -> Rows<Self> {
         &[SITE_ROWS]
     }
@@ -80,7 +130,7 @@ pub const LOG_ROWS: &[Row<Server>] = &[
     },
 ];
 
-pub const SITE_ROWS: &[Row<Vec<AccessLog>>] = &[Row {
+pub const SITE_ROWS: &[Row<Vec<ReadAccessLog>>] = &[Row {
     name: "access_log",
     contexts: SITE,
     kind: Kind::OneOf(&[
@@ -148,43 +198,139 @@ pub const ACCESS_LOG_ROWS: &[Row<AccessLogDraft>] = &[
         set: |log, given| log.except = given.parsed_list(),
         ..Row::BASE
     },
+    Row {
+        name: "when",
+        contexts: ACCESS_LOG,
+        kind: MATCH_OR_NAME,
+        example: Some("{ method = \"POST\" }"),
+        summary: "Log only requests that meet these conditions: as `match` of routes, without \
+                  `file` and `directory`. Requests that can't be parsed meet none.",
+        since: "0.5",
+        aliases: &["if", "match", "env"],
+        set: |log, given| log.when = located_tree(given),
+        ..Row::BASE
+    },
+    Row {
+        name: "unless",
+        contexts: ACCESS_LOG,
+        kind: MATCH_OR_NAME,
+        example: Some("{ client = \"192.0.2.0/24\" }"),
+        summary: "Do not log requests that meet these conditions; overrides `when`.",
+        since: "0.5",
+        aliases: &["not", "ignore"],
+        set: |log, given| log.unless = located_tree(given),
+        ..Row::BASE
+    },
+    Row {
+        name: "rotate",
+        contexts: ACCESS_LOG,
+        kind: ROTATE_KIND,
+        example: Some("{ size = \"100MiB\", age = \"24h\", keep = 14, compress = true }"),
+        summary: "Rename the file and begin a new one when it is large or old. Renamed files have \
+                  the time (UTC) in their names.",
+        apache: Some("rotatelogs"),
+        since: "0.5",
+        aliases: &["rotation", "roll"],
+        set: |log, given| {
+            log.rotation_at = Some(given.at.clone());
+            log.rotation = given.parsed();
+        },
+        ..Row::BASE
+    },
+    Row {
+        name: "mask",
+        contexts: ACCESS_LOG,
+        kind: Kind::ListOf(&Kind::Word(&MASKED)),
+        default: Some("[]"),
+        example: Some("[\"query:token\", \"cookie:*\", \"header:Authorization\", \"client\"]"),
+        summary: "What is not written: values of query parameters (also in Referer), cookies, and \
+                  fields become `***`, the user's name, too (`user`); of the client's address the \
+                  last 8 bits (IPv4) or 80 bits (IPv6) become 0 (`client`), and fields in which \
+                  proxies name it `***`. `*` at the end of a name stands for any end.",
+        since: "0.5",
+        aliases: &["redact", "filter", "anonymize"],
+        set: |log, given| log.mask = mask(given),
+        ..Row::BASE
+    },
 ];
 
-fn set_access_logs(logs: &mut Vec<AccessLog>, given: Spanned) {
+static MASKED: Word = Word {
+    expects: "\"query:NAME\", \"cookie:NAME\", \"header:NAME\", \"client\", or \"user\"",
+    pattern: "^((query|cookie|header):.+|client|user)$",
+    read: |text| match Mask::parse([text]) {
+        Some(_) => Ok(Value::Text(text.to_owned())),
+        None => Err(ValueError::plain(
+            (!text.is_empty() && !text.contains(':')).then(|| {
+                format!("write \"query:{text}\", \"cookie:{text}\", or \"header:{text}\"")
+            }),
+        )),
+    },
+};
+
+/// The fields that `mask` names.
+fn mask(given: Spanned) -> Mask {
+    let words = given.texts();
+    Mask::parse(words.iter().map(String::as_str)).unwrap_or_default()
+}
+
+fn located_tree(given: Spanned) -> Option<LocatedTree> {
+    let at = given.at.clone();
+    Some((matcher::tree(given)?, at))
+}
+
+fn set_access_logs(logs: &mut Vec<ReadAccessLog>, given: Spanned) {
     let all = given.one_or_many().into_iter();
     *logs = all.filter_map(access_log).collect();
 }
 
-fn access_log(given: Spanned) -> Option<AccessLog> {
+fn access_log(given: Spanned) -> Option<ReadAccessLog> {
     let origin = given.origin();
     if let Some(log) = given.parsed_as() {
         return Some(log);
     }
     let target = target(given.value)?;
-    Some(AccessLog {
-        target,
-        format: DEFAULT_FORMAT.into(),
-        is_items: false,
-        condition: None,
-        origin,
+    Some(ReadAccessLog {
+        log: AccessLog {
+            target,
+            format: DEFAULT_FORMAT.into(),
+            is_items: false,
+            condition: None,
+            rotation: None,
+            mask: Arc::default(),
+            origin,
+        },
+        when: None,
+        unless: None,
     })
 }
 
-fn read_table(_report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
+fn read_table(report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
     let mut draft = AccessLogDraft::default();
     draft.fill(fields);
     let format = draft.format.as_deref().unwrap_or(DEFAULT_FORMAT).into();
-    Some(Value::parsed(AccessLog {
-        target: draft.target?,
-        format,
-        is_items: false,
-        condition: (!draft.only.is_empty() || !draft.except.is_empty()).then_some(
-            LogCondition::Paths {
-                only: draft.only,
-                except: draft.except,
-            },
-        ),
-        origin: fields.at.origin(),
+    if let Some(at) = &draft.rotation_at
+        && !matches!(draft.target, Some(AccessLogTarget::File(_)) | None)
+    {
+        let help = "remove it: programs rotate their own files, and `%{host}` makes too many";
+        report.error(at, "only a single file can be rotated", Some(help.into()));
+    }
+    let paths =
+        (!draft.only.is_empty() || !draft.except.is_empty()).then_some(LogCondition::Paths {
+            only: draft.only,
+            except: draft.except,
+        });
+    Some(Value::parsed(ReadAccessLog {
+        log: AccessLog {
+            target: draft.target?,
+            format,
+            is_items: false,
+            condition: paths,
+            rotation: draft.rotation,
+            mask: Arc::new(draft.mask),
+            origin: fields.at.origin(),
+        },
+        when: draft.when,
+        unless: draft.unless,
     }))
 }
 

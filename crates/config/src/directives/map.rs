@@ -181,6 +181,7 @@ fn read_map(report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
     let mut draft = MapDraft::default();
     draft.fill(fields);
     for (path, at) in std::mem::take(&mut draft.files) {
+        report.read_files.push(path.clone());
         match read_file(&path) {
             Ok(lines) => draft.exact.extend(
                 lines

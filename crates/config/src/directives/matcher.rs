@@ -22,7 +22,8 @@ use crate::{
 use saker_ap_expr::{Pattern, PatternOptions};
 use saker_http::{Version, chars};
 use saker_matchers::{
-    ClientSet, FileTest, Names, PartTest, Source, TimeWindow, ValueTest, parse_days, parse_hours,
+    ClientSet, FileTest, Names, PartTest, Source, TimeWindow, ValueTest, VariableTest, parse_days,
+    parse_hours,
 };
 use saker_net::Network;
 use std::{collections::BTreeMap, sync::Arc};
@@ -115,7 +116,7 @@ static HOURS: Word = Word {
     read: |text| {
         parse_hours(text)
             .map(Value::parsed)
-            .ok_or(ValueError::plain(None))
+            .ok_or_else(|| ValueError::plain(Some("write \"08:00-18:00\"".into())))
     },
 };
 
@@ -295,6 +296,24 @@ pub const ROWS: &[Row<MatchDraft>] = &[
         since: SINCE,
         aliases: &["cookies"],
         set: |draft, given| draft.parts(given, Source::Cookie),
+        ..Row::BASE
+    },
+    Row {
+        name: "variable",
+        contexts: MATCHER,
+        kind: Kind::MapOf(&IDENTIFIER, &TEST),
+        example: Some("{ args = true }"),
+        summary: "Values of maps ([map.NAME]) and of variables of requests, by name without `$`, as \
+                  in `header`; an empty value counts as absent.",
+        since: SINCE,
+        aliases: &["variables", "var", "map"],
+        set: |draft, given| {
+            for (name, one) in given.map() {
+                let at = one.at.clone();
+                let test = VariableTest::new(&name, tests(one));
+                draft.is(Matcher::Variable(Arc::new(test)), at);
+            }
+        },
         ..Row::BASE
     },
     Row {

@@ -7,6 +7,9 @@ pub(crate) mod abuse;
 pub(crate) mod access;
 pub(crate) mod acme;
 pub(crate) mod auth;
+pub(crate) mod auth_jwt;
+pub(crate) mod auth_ldap;
+pub(crate) mod auth_oidc;
 pub(crate) mod authorize;
 pub(crate) mod bot_verification;
 pub(crate) mod cache;
@@ -27,6 +30,8 @@ pub(crate) mod logs;
 pub(crate) mod map;
 pub(crate) mod matcher;
 pub(crate) mod media;
+pub(crate) mod metrics;
+pub(crate) mod mirror;
 pub(crate) mod modsecurity;
 pub(crate) mod native_expression;
 pub(crate) mod path_pattern;
@@ -36,6 +41,7 @@ pub(crate) mod read_route;
 pub(crate) mod redirect;
 pub(crate) mod refusal;
 pub(crate) mod request_edits;
+pub(crate) mod rotation;
 pub(crate) mod route;
 pub(crate) mod route_action;
 pub(crate) mod server;
@@ -45,12 +51,15 @@ pub(crate) mod site;
 pub(crate) mod template;
 pub(crate) mod throttle;
 pub(crate) mod tls;
+pub(crate) mod tracing;
 pub(crate) mod trigger;
 pub(crate) mod trusted_proxies;
 pub(crate) mod upstream;
 pub(crate) mod upstream_fields;
 pub(crate) mod upstream_health;
 pub(crate) mod upstream_server;
+pub(crate) mod user_directories;
+pub(crate) mod when;
 
 #[cfg(test)]
 mod tests;
@@ -80,11 +89,16 @@ static DIRECTIVES: LazyLock<Vec<Directive>> = LazyLock::new(|| {
     all.extend(directives(dynamic_vhosts::ROWS));
     all.extend(directives(route::ROWS));
     all.extend(directives(proxy::ROWS));
+    all.extend(directives(mirror::ROWS));
     all.extend(directives(redirect::ROWS));
     all.extend(directives(matcher::ROWS));
+    all.extend(directives(when::ROWS));
     all.extend(directives(request_edits::ROWS));
     all.extend(directives(map::ROWS));
     all.extend(directives(auth::ROWS));
+    all.extend(directives(auth_ldap::ROWS));
+    all.extend(directives(auth_jwt::ROWS));
+    all.extend(directives(auth_oidc::ROWS));
     all.extend(directives(authorize::ROWS));
     all.extend(directives(upstream::ROWS));
     all.extend(directives(upstream_health::ROWS));
@@ -102,6 +116,7 @@ static DIRECTIVES: LazyLock<Vec<Directive>> = LazyLock::new(|| {
     all.extend(directives(throttle::RATE_ROWS));
     all.extend(directives(throttle::REQUEST_RATE_ROWS));
     all.extend(directives(abuse::ABUSE_ROWS));
+    all.extend(directives(user_directories::ROWS));
     all.extend(directives(access::ROWS));
     all.extend(directives(hotlink::ROWS));
     all.extend(directives(signed_urls::ROWS));
@@ -119,6 +134,9 @@ static DIRECTIVES: LazyLock<Vec<Directive>> = LazyLock::new(|| {
     all.extend(directives(logs::LOG_ROWS));
     all.extend(directives(logs::SITE_ROWS));
     all.extend(directives(logs::ACCESS_LOG_ROWS));
+    all.extend(directives(rotation::ROWS));
+    all.extend(directives(metrics::ROWS));
+    all.extend(directives(tracing::ROWS));
     all
 });
 

@@ -18,14 +18,7 @@ pub static PATTERN: Word = Word {
 
 fn read_pattern(text: &str) -> Result<PathPattern, ValueError> {
     if !text.starts_with(['/', '*']) {
-        let help = if text.is_empty() {
-            "\"/\"".to_owned()
-        } else {
-            quoted(&format!("/{text}"))
-        };
-        return Err(ValueError::plain(Some(format!(
-            "a pattern starts with \"/\" or \"*\": write {help}"
-        ))));
+        return Err(ValueError::plain(Some(start_help(text))));
     }
     if text.contains("**") {
         return Err(ValueError::with_help(
@@ -61,6 +54,26 @@ fn read_pattern(text: &str) -> Result<PathPattern, ValueError> {
         0..=9 => Ok(PathPattern::new(text)),
         _ => Err(ValueError::new("it has more than 9 `*`")),
     }
+}
+
+/// Advice for a text that is no pattern: a regular expression, a URL, or a path without its slash.
+fn start_help(text: &str) -> String {
+    let bare = text.trim_start_matches(['~', '*']).trim_start();
+    if text.starts_with(['^', '~']) || bare.ends_with('$') {
+        return format!("a regular expression is for `path_regex` or `from_regex`: '{bare}'");
+    }
+    if let Some((_, rest)) = text.split_once("://") {
+        let path = rest.find('/').map_or("/", |at| &rest[at..]);
+        return format!(
+            "write {} without the host, which `match` tests",
+            quoted(path)
+        );
+    }
+    let written = match text {
+        "" => "\"/\"".to_owned(),
+        text => quoted(&format!("/{text}")),
+    };
+    format!("a pattern starts with \"/\" or \"*\": write {written}")
 }
 
 fn percent_escape(text: &str) -> Option<&str> {

@@ -15,7 +15,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-static USE: Word = Word {
+pub static USE: Word = Word {
     expects: "\"auto\", \"off\", \"unix:/path/of/socket\" or \"host:port\"",
     pattern: "^(auto|off|unix:/.+|.+:[0-9]+)$",
     read: |text| {
@@ -207,7 +207,14 @@ pub const PHP_ROWS: &[Row<Php>] = &[
         example: Some("\"/etc/php/8.2/fpm/php.ini\""),
         summary: "Path of php.ini, or of its directory. Default: PHP's built-in path.",
         apache: Some("PHPIniDir"),
-        aliases: &["php_ini", "phprc"],
+        aliases: &[
+            "php_ini",
+            "phprc",
+            "php_value",
+            "php_admin_value",
+            "memory_limit",
+            "upload_max_filesize",
+        ],
         since: "0.4",
         set: |php, given| php.ini = Some(given.path()),
         ..Row::BASE
@@ -296,6 +303,24 @@ fn use_of(given: Spanned) -> PhpUse {
     parse_use(&given.text()).unwrap_or_default()
 }
 
+fn use_help(text: &str) -> String {
+    const FORMS: &str = "must be auto, off, unix:PATH or HOST:PORT";
+    let bare = text.split_once("://").map_or(text, |(_, rest)| rest);
+    if text.starts_with('/') {
+        return format!("{FORMS}: write unix:{text}");
+    }
+    if text.contains("://") && tcp(bare).is_some() {
+        return format!("{FORMS}: write {bare}");
+    }
+    match text.parse::<std::net::IpAddr>() {
+        Ok(_) => format!("{FORMS}: write {text}:9000"),
+        Err(_) if text.starts_with(|c: char| c.is_ascii_digit()) => {
+            format!("{FORMS}: the version follows from `program` of [php]")
+        }
+        Err(_) => FORMS.to_owned(),
+    }
+}
+
 /// Parses `auto`, `off`, `unix:PATH`, `HOST:PORT`. The error says what is wrong.
 pub fn parse_use(text: &str) -> Result<PhpUse, String> {
     match text {
@@ -310,7 +335,7 @@ pub fn parse_use(text: &str) -> Result<PhpUse, String> {
     let address = match text.strip_prefix("unix:") {
         Some(path) if path.starts_with('/') => BackendAddress::Unix(path.into()),
         Some(_) => return Err("the path of a socket starts with \"/\"".into()),
-        None => tcp(text).ok_or("must be auto, off, unix:PATH or HOST:PORT")?,
+        None => tcp(text).ok_or_else(|| use_help(text))?,
     };
     // As in mod_proxy_fcgi: an external php-fpm may have few processes, and a kept connection
     // occupies one.

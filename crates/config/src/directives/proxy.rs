@@ -121,6 +121,22 @@ pub const ROWS: &[Row<ProxyDraft>] = &[
         },
         ..Row::BASE
     },
+    Row {
+        name: "mirror",
+        contexts: ROUTE,
+        kind: super::mirror::MIRROR_KIND,
+        example: Some("{ to = \"http://127.0.0.1:3001\", sample = 0.1 }"),
+        summary: "With `proxy`: send a copy of each request to another upstream, and discard its \
+                  response. A copy never delays the request. Requests that the page cache answers \
+                  are not copied.",
+        aliases: &["traffic_mirror", "shadow", "request_mirror"],
+        since: "0.5",
+        set: |proxy, given| {
+            proxy.note("mirror", given.at.clone());
+            proxy.terms.mirror = super::mirror::mirror(given);
+        },
+        ..Row::BASE
+    },
 ];
 
 impl ProxyDraft {

@@ -16,6 +16,7 @@ use super::{
 use crate::{
     context::{Contexts, REDIRECT, ROUTE},
     model::{Action, Matcher, PathPattern, Route, Settings},
+    preset,
     reader::{Reader, Table},
     source::Location,
 };
@@ -63,9 +64,24 @@ pub fn read(
     named: &NamedMatchers,
 ) -> Vec<ReadRoute> {
     let mut draft = RouteDraft::below(around);
+    let preset = preset::source_of_route(reader, table);
+    let of_preset = preset
+        .as_ref()
+        .map(|source| (source, preset::parsed(source, table)));
+    if let Some((source, table)) = &of_preset {
+        reader.within(source, |reader| {
+            reader.fill(table, ROUTE, &header, &mut draft)
+        });
+    }
     reader.fill(table, ROUTE, &header, &mut draft);
     check_path(reader, table, &draft, &header, ROUTE);
-    let inner = reader.sections(table, "route", ROUTE);
+    let own = super::when::read(reader, table, named);
+    draft.settings.conditionals.extend(own);
+    super::when::check_count(reader, draft.settings.conditionals.len(), &header);
+    let mut inner = reader.sections(table, "route", ROUTE);
+    if let Some((source, table)) = &of_preset {
+        inner = preset::around(inner, preset::routes(table, source), |(table, _)| table);
+    }
     if inner.is_empty() {
         return finish(reader, draft, header, ROUTE, (around, named));
     }
@@ -73,6 +89,11 @@ pub fn read(
         let message = format!("routes are nested more than {DEPTH_MAX} deep");
         reader.error(&header, message, None);
         return Vec::new();
+    }
+    // The routes inside find their files below the same directory.
+    if let Some(root) = route_action::root(reader, &draft) {
+        draft.settings.root = Some(Arc::new(root));
+        (draft.root, draft.alias) = (None, None);
     }
     let inherited = Inherited {
         settings: Arc::new(draft.settings.clone()),
@@ -86,7 +107,9 @@ pub fn read(
     draft.matcher = None;
     let mut routes = Vec::new();
     for (table, at) in inner {
-        routes.extend(read(reader, table, at, &inherited, named));
+        let source = Arc::clone(&at.source);
+        let read = reader.within(&source, |reader| read(reader, table, at, &inherited, named));
+        routes.extend(read);
     }
     let own = Inherited {
         matcher: inherited.matcher.clone(),

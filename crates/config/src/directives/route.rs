@@ -17,6 +17,7 @@ use crate::{
     context::{REDIRECT, ROUTE},
     kind::{Kind, Word},
     model::{PathPattern, Settings},
+    preset,
     row::{self, Draft, Row, Rows},
     source::Location,
     value::{Key, Spanned, Value},
@@ -96,6 +97,17 @@ pub const ROWS: &[Row<RouteDraft>] = &[
         ..Row::BASE
     },
     Row {
+        name: "preset",
+        contexts: ROUTE,
+        kind: Kind::Choice(preset::NAMES),
+        example: Some("\"wordpress\""),
+        summary: "Settings and routes for an application below the path of this route, which ends \
+                  in `/*`; as `preset` of a site.",
+        since: "0.10",
+        set: |_, _| {},
+        ..Row::BASE
+    },
+    Row {
         name: "path_regex",
         contexts: ROUTE,
         kind: Kind::Word(&REGEX),
@@ -118,11 +130,20 @@ pub const ROWS: &[Row<RouteDraft>] = &[
                   names of which all must match.",
         apache: Some("<If>, <Limit>"),
         since: "0.5",
-        aliases: &["matcher", "when", "conditions", "if"],
+        aliases: &["matcher", "conditions", "if"],
         set: |route, given| {
             let at = given.at.clone();
             route.matcher = matcher::tree(given).map(|tree| (tree, at));
         },
+        ..Row::BASE
+    },
+    Row {
+        name: "when",
+        contexts: ROUTE,
+        kind: super::when::SECTIONS,
+        summary: "Settings for requests that meet further conditions.",
+        apache: Some("<If>"),
+        since: "0.5",
         ..Row::BASE
     },
     Row {

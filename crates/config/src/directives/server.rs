@@ -119,6 +119,21 @@ pub const ROWS: &[Row<Server>] = &[
         ..Row::BASE
     },
     Row {
+        name: "watch",
+        contexts: SERVER,
+        kind: Kind::Boolean,
+        default: Some("false"),
+        example: Some("true"),
+        summary: "Reload when a file of the configuration changes, appears in an included \
+                  directory, or goes. Changes that follow each other within a second make one \
+                  reload; if the new configuration has errors, the old one stays in force, and the \
+                  error log has all of them (SK0202).",
+        since: "0.10",
+        aliases: &["auto_reload", "autoreload"],
+        set: |server, given| server.watch = given.boolean(),
+        ..Row::BASE
+    },
+    Row {
         name: "server_field",
         contexts: SERVER,
         kind: Kind::Word(&FIELD_VALUE),

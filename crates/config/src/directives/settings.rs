@@ -4,9 +4,9 @@
 //! Called by: `site` and `route`, whose drafts contain settings.
 
 use super::{
-    access, auth, authorize, bot_verification, cache_use, challenge, compression, content,
-    error_pages, fields, files, hotlink, logins, media, modsecurity, php, signed_urls, throttle,
-    trigger, upstream_fields,
+    access, auth, auth_jwt, auth_ldap, auth_oidc, authorize, bot_verification, cache_use,
+    challenge, compression, content, error_pages, fields, files, hotlink, logins, media,
+    modsecurity, php, signed_urls, throttle, trigger, upstream_fields,
 };
 use crate::{
     context::{ROUTE, SITE},
@@ -24,6 +24,9 @@ impl Draft for Settings {
             media::ROWS,
             php::SETTINGS_ROWS,
             auth::ROWS,
+            auth_ldap::ROWS,
+            auth_jwt::ROWS,
+            auth_oidc::ROWS,
             authorize::ROWS,
             compression::ROWS,
             cache_use::SETTINGS_ROWS,

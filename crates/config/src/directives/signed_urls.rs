@@ -418,6 +418,8 @@ fn secrets(report: &mut Report<'_>, draft: &mut SignedDraft, at: &Location) -> V
         .into_iter()
         .map(|one| one.text().into_bytes())
         .collect();
+    let read = draft.secret_file.iter().map(|(path, _)| path.clone());
+    report.read_files.extend(read);
     let all = match &draft.secret_file {
         Some((_, file_at)) if !said.is_empty() => {
             report.error(

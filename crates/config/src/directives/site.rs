@@ -5,23 +5,27 @@
 
 use super::{
     listener,
+    logs::ReadAccessLog,
     map::{self, LocatedTemplate},
     matcher::{self, IDENTIFIER, MATCH_TABLE, MatchTree},
     read_route::{self, Inherited, RouteTemplates},
     redirect, signed_urls,
     template::TEXT,
     tls::{self, SiteTlsDraft},
+    user_directories::{self, UserDirectoriesDraft},
+    when,
 };
 use crate::{
-    context::{REDIRECT, ROUTE, SITE},
+    context::{Contexts, REDIRECT, ROUTE, SITE},
     kind::{Kind, Word},
     model::{
-        AccessLog, Action, Address, ByHost, CanonicalPort, HostPattern, HttpsRedirect, Listener,
-        PhpUse, Rewrite, Route, Settings, Site, SiteName, SiteTls,
+        Action, Address, ByHost, CanonicalPort, HostPattern, HttpsRedirect, Listener, PhpUse,
+        Rewrite, Route, Settings, Site, SiteName, SiteTls,
     },
+    preset,
     reader::{Reader, Table, table_in},
     row::{self, Draft, Row, Rows},
-    source::Location,
+    source::{Location, Source},
     value::{Key, Spanned, Value, ValueError},
 };
 use saker_http::Status;
@@ -45,11 +49,12 @@ pub struct SiteDraft {
     pub root: Option<(PathBuf, Location)>,
     /// The database of `[dynamic_vhosts]` is queried.
     pub is_looked_up: bool,
-    pub access_logs: Vec<AccessLog>,
+    pub access_logs: Vec<ReadAccessLog>,
     pub tls: SiteTlsDraft,
     /// The settings made from `tls`.
     pub site_tls: SiteTls,
     pub https_redirect: Option<(Status, Location)>,
+    pub user_directories: Option<(UserDirectoriesDraft, Location)>,
     pub settings: Settings,
     pub matchers: Vec<(String, MatchTree, Location)>,
     pub vars: Vec<(String, LocatedTemplate)>,
@@ -86,6 +91,20 @@ pub const ROWS: &[Row<SiteDraft>] = &[
         ..Row::BASE
     },
     Row {
+        name: "preset",
+        contexts: SITE,
+        kind: Kind::Choice(preset::NAMES),
+        example: Some("\"wordpress\""),
+        summary: "Settings and routes for an application; keys of the site override them. The \
+                  denials of a preset come before the routes of the site, its other routes after \
+                  them, and a route of the site with the same path takes the place of the \
+                  preset's. `saker config --expanded` shows the result.",
+        since: "0.10",
+        aliases: &["application", "app", "template"],
+        set: |_, _| {},
+        ..Row::BASE
+    },
+    Row {
         name: "root",
         contexts: SITE,
         kind: Kind::Path,
@@ -113,6 +132,30 @@ pub const ROWS: &[Row<SiteDraft>] = &[
                   of [dynamic_vhosts]?",
         aliases: &["from_database", "dynamic", "mass_vhost"],
         set: |site, given| site.is_looked_up = given.boolean(),
+        ..Row::BASE
+    },
+    Row {
+        name: "user_directories",
+        contexts: SITE,
+        kind: Kind::OneOf(&[Kind::Boolean, Kind::Table(&user_directories::TABLE)]),
+        default: Some("false"),
+        example: Some("true"),
+        summary: "Pages of users of this machine: `/~ann/` is the directory `public_html` in ann's \
+                  home. They come before the routes of the site, except for denials at its \
+                  beginning. Symbolic links are followed within the \
+                  home only.",
+        apache: Some("UserDir"),
+        since: "0.10",
+        aliases: &["userdir", "user_dir", "home_directories"],
+        set: |site, given| {
+            let at = given.at.clone();
+            site.user_directories = match given.parsed_as::<UserDirectoriesDraft>() {
+                Some(draft) => Some((draft, at)),
+                None => given
+                    .boolean()
+                    .then(|| (UserDirectoriesDraft::default(), at)),
+            };
+        },
         ..Row::BASE
     },
     Row {
@@ -145,12 +188,23 @@ pub const ROWS: &[Row<SiteDraft>] = &[
         ..Row::BASE
     },
     Row {
+        name: "when",
+        contexts: SITE,
+        kind: when::SECTIONS,
+        summary: "Settings for requests that meet conditions.",
+        apache: Some("<If>"),
+        since: "0.5",
+        aliases: &["if", "headers_when"],
+        ..Row::BASE
+    },
+    Row {
         name: "matcher",
         contexts: SITE,
         kind: Kind::MapOf(&IDENTIFIER, &MATCH_TABLE),
         default: Some("{}"),
         example: Some("{ office = { client = \"192.0.2.0/24\" } }"),
-        summary: "Named conditions on requests, for `match` of routes and redirects.",
+        summary: "Named conditions on requests, for `match` of routes, redirects, and `when`, and for \
+                  access logs.",
         since: "0.5",
         aliases: &["matchers"],
         set: |site, given| {
@@ -199,35 +253,62 @@ pub const ROWS: &[Row<SiteDraft>] = &[
 pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: Location) -> SiteDraft {
     let mut site = SiteDraft::new(header);
     let at = site.at.clone();
+    let preset = preset::named_in(table).map(|preset| preset.source("", reader.source()));
+    let of_preset = preset
+        .as_ref()
+        .map(|source| (source, preset::parsed(source, table)));
+    if let Some((source, table)) = &of_preset {
+        reader.within(source, |reader| reader.fill(table, SITE, &at, &mut site));
+    }
     reader.fill(table, SITE, &at, &mut site);
-    let routes = reader
-        .sections(table, "route", ROUTE)
-        .into_iter()
-        .map(|(table, at)| (table, at, ROUTE));
-    let redirects = reader
-        .sections(table, "redirect", REDIRECT)
-        .into_iter()
-        .map(|(table, at)| (table, at, REDIRECT));
-    let mut all: Vec<_> = routes.collect();
-    all.extend(redirects);
-    all.sort_by_key(|(_, at, _)| at.span.start);
+    let all = routes(reader, table, of_preset.as_ref());
     signed_urls::apply_default_prefix(&mut site.settings.links.signed, None);
     let named = matcher::resolve_all(reader, std::mem::take(&mut site.matchers));
+    site.settings.conditionals = when::read(reader, table, &named);
+    when::check_count(reader, site.settings.conditionals.len(), &site.at);
+    site.access_logs
+        .iter_mut()
+        .for_each(|log| log.resolve(reader, &named));
     let inherited = Inherited::of_site(Arc::new(site.settings.clone()), site.vars.clone());
     for (table, at, context) in all {
-        let routes = if context == ROUTE {
-            read_route::read(reader, table, at, &inherited, &named)
-        } else {
-            redirect::read(reader, table, at, &inherited, &named)
-        };
+        let source = Arc::clone(&at.source);
+        let routes = reader.within(&source, |reader| {
+            if context == ROUTE {
+                read_route::read(reader, table, at, &inherited, &named)
+            } else {
+                redirect::read(reader, table, at, &inherited, &named)
+            }
+        });
         for read in routes {
             site.routes.push(read.route);
             site.route_templates.push(read.templates);
         }
     }
+    site.add_user_directories(&inherited);
     check(reader, table, &site);
     site.site_tls = tls::finish(reader, &site.tls, table_in(table, "tls"));
     site
+}
+
+/// The routes and redirects of a site in the order in which they are matched, those of its preset
+/// around them.
+fn routes<'n, 't: 'n>(
+    reader: &mut Reader<'_>,
+    table: &'n Table<'t>,
+    of_preset: Option<&'n (&Arc<Source>, Table<'t>)>,
+) -> Vec<(&'n Table<'t>, Location, Contexts)> {
+    let mut all: Vec<_> = Vec::new();
+    for (key, context) in [("route", ROUTE), ("redirect", REDIRECT)] {
+        let tables = reader.sections(table, key, context).into_iter();
+        all.extend(tables.map(|(table, at)| (table, at, context)));
+    }
+    all.sort_by_key(|(_, at, _)| at.span.start);
+    let Some((source, preset)) = of_preset else {
+        return all;
+    };
+    let of_preset = preset::routes(preset, source).into_iter();
+    let of_preset = of_preset.map(|(table, at)| (table, at, ROUTE)).collect();
+    preset::around(all, of_preset, |(table, ..)| table)
 }
 
 fn check(reader: &mut Reader<'_>, table: &Table<'_>, site: &SiteDraft) {
@@ -297,12 +378,14 @@ fn pattern_of(root: &Path) -> Option<Option<HostPattern>> {
         .map(HostPattern::parse)
 }
 
-/// Returns whether some request may be served from files: by a route, or because no route before
-/// the end matches everything.
+/// Returns whether some request may be served from files below the site's root: by a route without
+/// a root of its own, or because no route before the end matches everything.
 fn needs_root(site: &SiteDraft) -> bool {
     for route in &site.routes {
         let is_rewritten = matches!(route.rewrite.as_deref(), Some(Rewrite::To(_)));
-        if route.action == Action::Files && !is_rewritten {
+        let is_users = route.settings.user_directories.is_some();
+        let has_own_root = route.settings.root.is_some();
+        if route.action == Action::Files && !is_rewritten && !is_users && !has_own_root {
             return true;
         }
         if route.pattern.is_everything() && route.matcher.is_none() && !route.is_named_only {
@@ -323,6 +406,7 @@ impl SiteDraft {
             tls: SiteTlsDraft::default(),
             site_tls: SiteTls::default(),
             https_redirect: None,
+            user_directories: None,
             settings: Settings::default(),
             matchers: Vec::new(),
             vars: Vec::new(),
@@ -330,6 +414,25 @@ impl SiteDraft {
             route_templates: Vec::new(),
             at,
         }
+    }
+
+    /// Adds the route of users' pages, behind the denials at the beginning of the site's routes.
+    fn add_user_directories(&mut self, inherited: &Inherited) {
+        let Some((draft, at)) = &self.user_directories else {
+            return;
+        };
+        let route = user_directories::route(draft, at, &self.settings);
+        let position = self
+            .routes
+            .iter()
+            .position(|route| route.action != Action::Deny);
+        let position = position.unwrap_or(self.routes.len());
+        self.routes.insert(position, route);
+        let templates = RouteTemplates {
+            vars: inherited.vars.clone(),
+            ..RouteTemplates::default()
+        };
+        self.route_templates.insert(position, Arc::new(templates));
     }
 
     /// Returns whether the site is on this listener.
@@ -373,7 +476,7 @@ impl SiteDraft {
                 .collect(),
             root: root.as_ref().filter(|root| !has_pattern(root)).cloned(),
             by_host,
-            access_logs: self.access_logs,
+            access_logs: self.access_logs.into_iter().map(|log| log.log).collect(),
             error_log: None,
             forensic_log: None,
             canonical_name: None,

@@ -82,11 +82,13 @@ fn read_redirect_to(text: &str) -> Result<Template, ValueError> {
 /// A decoded path with an optional query.
 fn read_path(text: &str) -> Result<Template, ValueError> {
     if !text.starts_with(['/', '$']) {
-        let help = match text.split_once("://") {
-            Some(_) => "another host needs `redirect` or `proxy`".to_owned(),
-            None => format!("write {}", quoted(&format!("/{text}"))),
-        };
-        return Err(ValueError::plain(Some(help)));
+        return Err(ValueError::plain(Some(path_help(text))));
+    }
+    if let Some((target, flag)) = text.rsplit_once(' ').filter(|(_, word)| is_flag(word)) {
+        return Err(ValueError::with_help(
+            format!("`{flag}` is a flag of another server"),
+            format!("write {}", quoted(target.trim_end())),
+        ));
     }
     if text.chars().any(char::is_control) {
         return Err(ValueError::new("control characters are not allowed"));
@@ -101,6 +103,33 @@ fn read_path(text: &str) -> Result<Template, ValueError> {
         ));
     }
     template(text)
+}
+
+/// Advice for a text that is no path.
+fn path_help(text: &str) -> String {
+    match text.split_once(' ') {
+        Some((pattern, rest)) if text.starts_with(['^', '(']) => {
+            let target = rest.split(' ').next().unwrap_or_default();
+            format!(
+                "write path_regex = '{pattern}' and rewrite = {}",
+                quoted(target)
+            )
+        }
+        _ if text.contains("://") => "another host needs `redirect` or `proxy`".to_owned(),
+        _ if text.starts_with('{') => {
+            "variables are written $uri, $args, $host (docs/routes.md)".to_owned()
+        }
+        _ if text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("write {} for a status", quoted(&format!("={text}")))
+        }
+        _ => format!("write {}", quoted(&format!("/{text}"))),
+    }
+}
+
+/// Flags that follow the target of a rewrite rule in nginx and Apache.
+fn is_flag(word: &str) -> bool {
+    matches!(word, "last" | "break" | "permanent" | "redirect")
+        || word.starts_with('[') && word.ends_with(']')
 }
 
 fn read_candidate(text: &str) -> Result<CandidateText, ValueError> {
@@ -148,6 +177,21 @@ mod tests {
         for good in ["$uri", "$uri/", "/index.php?$args", "=404", "@app"] {
             assert!(read_candidate(good).is_ok(), "{good}");
         }
+        for (text, advice) in [
+            ("404", "\"=404\""),
+            ("{path}", "$uri"),
+            (
+                "^/a(.*)$ /b$1 last",
+                "path_regex = '^/a(.*)$' and rewrite = \"/b$1\"",
+            ),
+            ("/b/$1 last", "\"/b/$1\""),
+            ("/b/$1 [L,QSA]", "\"/b/$1\""),
+        ] {
+            let error = read_candidate(text).unwrap_err();
+            let help = error.help.unwrap_or_default();
+            assert!(help.contains(advice), "{text}: {help}");
+        }
+        assert!(read_candidate("/the last page").is_ok());
         for bad in ["", "index.php", "=200", "=x", "/a/../b", "http://a/"] {
             assert!(read_candidate(bad).is_err(), "{bad}");
         }

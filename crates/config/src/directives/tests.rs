@@ -45,6 +45,17 @@ fn file_with(context: Contexts, key: &str, value: &str) -> String {
         }
         context::SITE => parts[2] = block("[[site]]", &site),
         context::ROUTE => parts[3] = block("[[site.route]]", &[("path", "\"/\"")]),
+        context::WHEN => parts[3] = block("[[site.when]]", &[("match", "{ method = \"GET\" }")]),
+        context::METRICS => parts[0] = block("[metrics]", &[("address", "\"127.0.0.1:9145\"")]),
+        context::TRACING => parts[0] = block("[tracing]", &[("endpoint", "\"http://a\"")]),
+        context::MIRROR => {
+            let mirror = inline("mirror", &[("to", "\"http://a\"")]);
+            parts[3] = format!("[[site.route]]\npath = \"/\"\nproxy = \"http://a\"\n{mirror}")
+        }
+        context::ROTATE => {
+            let pairs = lines(&[("age", "\"24h\"")], given).join(", ");
+            parts[3] = format!("access_log = {{ path = \"a\", rotate = {{ {pairs} }} }}\n")
+        }
         context::REDIRECT => {
             parts[3] = block("[[site.redirect]]", &[("from", "\"/\""), ("to", "\"/\"")])
         }

@@ -5,15 +5,16 @@
 
 use super::upstream_fields;
 use crate::{
-    context::{RATE, REQUEST_RATE, ROUTE, SITE, THROTTLE},
+    context::{RATE, REQUEST_RATE, ROUTE, SITE, THROTTLE, WHEN},
     kind::{KeyKind, Kind, TableKind, Word},
-    model::{Excess, FieldTemplate, KeyLimit, Rate, RequestRate, Settings},
+    model::{Excess, KeyLimit, Origin, Rate, RequestRate, Settings, Template},
     report::Report,
     row::{Draft, Row, Rows},
     source::Location,
     units,
     value::{Fields, Spanned, Value, ValueError},
 };
+use std::sync::Arc;
 
 static BANDWIDTH: Word = Word {
     expects: "a bandwidth, such as \"1MB/s\", or \"off\"",
@@ -168,7 +169,7 @@ const RATE_LIMIT: Option<&str> = Some("SetOutputFilter RATE_LIMIT");
 pub const SETTINGS_ROWS: &[Row<Settings>] = &[
     Row {
         name: "throttle",
-        contexts: SITE.or(ROUTE),
+        contexts: SITE.or(ROUTE).or(WHEN),
         kind: Kind::Section(THROTTLE),
         summary: "Bandwidth limits and request rate limits.",
         ..Row::BASE
@@ -299,15 +300,16 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
             "{ \"$http_x_api_key\" = \"100/s\", \"$cookie_session\" = { rate = \"30/m\", burst = 10 } }",
         ),
         summary: "Request rate of the requests that have the same value of a key, from all \
-                  addresses: a text with the variables of `upstream_headers`, such as a field, a \
-                  cookie or a query parameter. Requests without a value are not limited by it. \
+                  addresses: a text with variables (docs/routes.md), such as a field, a cookie or a \
+                  query parameter. Requests without a value are not limited by it. \
                   Clients may make keys up, so limit by address as well.",
         aliases: &["limit_req_zone"],
         since: "0.5",
         set: |settings, given| {
             for (said, one) in given.map() {
+                let origin = origin_of_key(&said, &one.at);
                 let rate = one.parsed::<Option<RequestRate>>();
-                change_key(settings, &said, |limit| limit.requests = rate);
+                change_key(settings, &said, origin, |limit| limit.requests = rate);
             }
         },
         ..Row::BASE
@@ -330,8 +332,9 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
         since: "0.5",
         set: |settings, given| {
             for (said, one) in given.map() {
+                let origin = origin_of_key(&said, &one.at);
                 let max = one.number();
-                change_key(settings, &said, |limit| limit.at_a_time = max);
+                change_key(settings, &said, origin, |limit| limit.at_a_time = max);
             }
         },
         ..Row::BASE
@@ -434,7 +437,7 @@ static KEY: KeyKind = KeyKind {
     expects: "texts with variables, such as \"$http_x_api_key\"",
     pattern: "[$]",
     is_case_sensitive: true,
-    read: |text| match upstream_fields::read_template(text)?.literal() {
+    read: |text| match upstream_fields::read_template(text)?.constant() {
         None => Ok(text.to_owned()),
         Some(_) => Err(ValueError::with_help(
             "a key without a variable is the same for all requests",
@@ -443,14 +446,33 @@ static KEY: KeyKind = KeyKind {
     },
 };
 
-/// Changes the limit by a key, which has been checked.
-fn change_key(settings: &mut Settings, said: &str, change: impl FnOnce(&mut KeyLimit)) {
+/// The place of a key, which stands before its value.
+fn origin_of_key(said: &str, value: &Location) -> Origin {
+    let before = value.source.text.get(..value.span.start);
+    match before.and_then(|before| before.rfind(said)) {
+        Some(start) => Location {
+            source: Arc::clone(&value.source),
+            span: start..start + said.len(),
+        }
+        .origin(),
+        None => value.origin(),
+    }
+}
+
+/// Changes the limit by a key, whose names are linked later.
+fn change_key(
+    settings: &mut Settings,
+    said: &str,
+    origin: Origin,
+    change: impl FnOnce(&mut KeyLimit),
+) {
     let limits = &mut settings.throttle.by_key;
     let at = limits.iter().position(|limit| &*limit.said == said);
     let at = at.unwrap_or_else(|| {
         limits.push(KeyLimit {
             said: said.into(),
-            key: FieldTemplate::parse(said).unwrap_or_default(),
+            key: Template::parse(said).unwrap_or_default(),
+            origin,
             requests: None,
             at_a_time: 0,
         });

@@ -10,10 +10,9 @@ use crate::{
     context::{ROUTE, SITE, UPSTREAM_FIELD},
     diagnostic::quoted,
     kind::{KeyKind, Kind, TableKind, Word},
-    model::{FieldTemplate, RequestFieldAction, RequestFieldEdit, Settings},
+    model::{ProgramVariable, RequestFieldAction, RequestFieldEdit, Settings, Template},
     report::Report,
     row::{Draft, Row, Rows},
-    suggest,
     value::{Fields, Spanned, Value, ValueError},
 };
 use saker_http::chars;
@@ -75,12 +74,9 @@ pub const ROWS: &[Row<Settings>] = &[
         default: Some("{}"),
         example: Some("{ X-Real-IP = \"$remote_addr\", Cookie = { remove = true } }"),
         summary: "Request fields that upstreams and programs get: set (a text), or edited (a \
-                  table). Variables: `$host`, `$remote_addr`, `$remote_port`, `$remote_user`, \
-                  `$scheme`, `$request_id`, `$method`, `$request_uri` (as sent), `$uri` (decoded), \
-                  `$query`, `$server_addr`, `$server_port`, `$server_protocol`, \
-                  `$proxy_add_x_forwarded_for`, `$http_NAME`, `$cookie_NAME`, `$arg_NAME`; `$$` is \
-                  a dollar sign. A text that is empty for a request removes the field. The \
-                  client's request is unchanged for rules, cache and logs.",
+                  table). Values may contain variables (docs/routes.md). A text that is empty for a \
+                  request removes the field. The client's request is unchanged for rules, cache \
+                  and logs.",
         apache: Some("RequestHeader"),
         aliases: &["proxy_set_header", "header_up", "proxy_headers"],
         since: "0.5",
@@ -94,8 +90,7 @@ pub const ROWS: &[Row<Settings>] = &[
         default: Some("{}"),
         example: Some("{ APP_ENV = \"production\", SERVER_NAME = \"$host\" }"),
         summary: "Variables for PHP, CGI, FastCGI, LSAPI, SCGI and uwsgi programs, in addition to \
-                  those of CGI, which they may override. Values may contain the variables of \
-                  `upstream_headers`.",
+                  those of CGI, which they may override. Values may contain variables (docs/routes.md).",
         apache: Some("SetEnv, ProxyFCGISetEnvIf"),
         aliases: &[
             "fastcgi_param",
@@ -192,15 +187,22 @@ fn merge(edits: &mut Vec<RequestFieldEdit>, given: Spanned) {
             continue;
         };
         edits.retain(|edit| !edit.name.eq_ignore_ascii_case(&name));
-        let name = name.into();
-        edits.push(RequestFieldEdit { name, action });
+        edits.push(RequestFieldEdit {
+            name: name.into(),
+            action,
+            origin: one.origin(),
+        });
     }
 }
 
 fn set_variables(settings: &mut Settings, given: Spanned) {
     for (name, one) in given.map() {
-        settings.variables.retain(|(known, _)| **known != *name);
-        settings.variables.push((name.into(), one.parsed()));
+        settings.variables.retain(|known| *known.name != *name);
+        settings.variables.push(ProgramVariable {
+            name: name.into(),
+            origin: one.origin(),
+            value: one.parsed(),
+        });
     }
 }
 
@@ -223,22 +225,14 @@ fn read_edit(report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
 }
 
 /// A template for a field or a variable: one line.
-pub fn read_template(text: &str) -> Result<FieldTemplate, ValueError> {
+pub fn read_template(text: &str) -> Result<Template, ValueError> {
     if text.chars().any(|c| c.is_control() && c != '\t') {
         return Err(ValueError::with_help(
             "control characters are not allowed",
             "the value is one line",
         ));
     }
-    FieldTemplate::parse(text).map_err(|error| {
-        let name = error.variable.trim_start_matches('$');
-        let near = suggest::nearest(name, FieldTemplate::names()).filter(|_| !name.is_empty());
-        let help = near.map_or_else(
-            || "`$$` is a dollar sign; see `upstream_headers` for the variables".to_owned(),
-            |near| format!("did you mean `${near}`?"),
-        );
-        ValueError::with_help(error.to_string(), help)
-    })
+    super::template::template(text)
 }
 
 fn read_variable(text: &str) -> Result<String, ValueError> {

@@ -155,9 +155,13 @@ fn read_backend(text: &str) -> Result<(Backend, &str), ValueError> {
             "",
         ));
     }
-    let (scheme, rest) = text
-        .split_once("://")
-        .ok_or_else(|| ValueError::plain(None))?;
+    let (scheme, rest) = text.split_once("://").ok_or_else(|| {
+        let help = match text.strip_prefix("unix:") {
+            Some(path) => format!("write {}", quoted(&format!("http+unix:{path}"))),
+            None => format!("write {}", quoted(&format!("http://{text}"))),
+        };
+        ValueError::plain((!text.is_empty()).then_some(help))
+    })?;
     let (protocol, tls) = protocol_of(scheme)?;
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     if path.contains(['?', '#', ' ']) {

@@ -59,6 +59,8 @@ impl Default for CacheStore {
 pub struct CacheUse {
     /// Requests are served from the cache, and responses stored.
     pub is_on: bool,
+    /// Responses are stored.
+    pub stores: bool,
     /// Shared entries, and private entries of one client (LSCache).
     pub public: bool,
     pub private: bool,
@@ -250,6 +252,7 @@ impl Default for CacheUse {
     fn default() -> CacheUse {
         CacheUse {
             is_on: false,
+            stores: true,
             public: true,
             private: true,
             unasked_private: false,

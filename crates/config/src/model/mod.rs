@@ -21,6 +21,7 @@ mod link_protection;
 mod listener;
 mod media;
 mod modsecurity;
+mod observability;
 mod php;
 mod proxy;
 mod request_edits;
@@ -29,18 +30,21 @@ mod server;
 mod settings;
 mod site;
 mod site_name;
-mod template;
 mod throttle;
 mod tls;
 mod trusted_proxies;
 mod upstream;
+mod user_directories;
 
 pub use crate::origin::{Origin, Sourced};
 pub use abuse::{Evasive, ServerGuard};
 pub use access::{AccessControl, AccessRules, Addresses, Consequence};
 pub use account::{Account, HostAccounts};
 pub use action::{Action, Candidate, Fallback, Redirect, Rewrite, RewriteTarget};
-pub use auth::{AuthRules, AuthScheme};
+pub use auth::{
+    AuthRules, AuthScheme, IdentityFields, JwtRules, LdapRules, LdapScope, LocatedPath, OidcRules,
+    Secret,
+};
 pub use authorize::Authorize;
 pub use bot_protection::{CHALLENGE_PLACE, Challenge, LoginAction, Logins, Robots, Visitors};
 pub use cache::{CacheOffer, CacheStore, CacheUse};
@@ -56,23 +60,25 @@ pub use link_protection::{
 pub use listener::{Address, Congestion, Http3, Listener};
 pub use media::{FlvStart, Media};
 pub use modsecurity::{ModSecurity, ModSecurityMode, RulesText};
+pub use observability::{MetricsEndpoint, TraceTrust, Tracing};
 pub use php::{Php, PhpKind, PhpPool, PhpPools, PhpProgram, PhpSet, PhpUse, PhpValue};
-pub use proxy::{Proxy, ProxyTerms, RequestFieldAction, RequestFieldEdit};
+pub use proxy::{Mirror, Proxy, ProxyTerms, RequestFieldAction, RequestFieldEdit};
 pub use request_edits::{Edits, RequestEdits};
 pub use routes::{Route, Routes};
 pub use saker_matchers::{Matcher, PathPattern, Template};
 pub use saker_net::program::ProgramUser;
 pub use server::{
-    AccessLog, AccessLogTarget, Affinity, ErrorLog, LogCondition, LogLevel, NamedLog, NamedSocket,
-    Server, ShownRequests, Workers,
+    AccessLog, AccessLogTarget, Affinity, ErrorLog, LogCondition, LogLevel, LogMatcher, NamedLog,
+    NamedSocket, Server, ShownRequests, Workers,
 };
+pub use settings::{CONDITIONALS_MAX, Conditional, SettingsChange};
 pub use settings::{
     CodedTags, Compression, CompressionCoding, EntityTagParts, ErrorPage, FieldEdit,
-    FieldEditAction, Files, Htaccess, RouteRoot, SendFiles, Settings, SymlinkPolicy, Underscores,
+    FieldEditAction, Files, Htaccess, ProgramVariable, RouteRoot, SendFiles, Settings,
+    SymlinkPolicy, Underscores,
 };
 pub use site::{CanonicalPort, HttpsRedirect, Site};
 pub use site_name::SiteName;
-pub use template::{FieldTemplate, FieldTemplatePiece, FieldVariable, TemplateError};
 pub use throttle::{Excess, KeyLimit, Rate, RequestRate, Throttle};
 pub use tls::{
     Acme, AcmeChallenge, AcmeDirectory, Automatic, CertificateFiles, CipherOrder, CipherSuite,
@@ -84,6 +90,7 @@ pub use upstream::{
     Activity, Backend, BackendAddress, BackendTls, Balance, Epoch, Member, Protocol, Sticky,
     Through, Tuning, Upstream,
 };
+pub use user_directories::UserDirectories;
 
 use saker_ipset::{AddressList, GeoDatabase};
 use std::{path::PathBuf, sync::Arc};
@@ -100,6 +107,8 @@ pub struct Model {
     pub address_lists: Vec<Arc<AddressList>>,
     /// Databases that locate addresses.
     pub geo_databases: Vec<Arc<GeoDatabase>>,
+    pub metrics: MetricsEndpoint,
+    pub tracing: Arc<Tracing>,
     pub php: Php,
     pub hosts: Hosts,
     /// The PHP pools, once PHP has been looked for.
@@ -122,13 +131,9 @@ pub struct Model {
 impl Model {
     /// Returns whether anything uses the page cache, or may use it later.
     pub fn wants_cache(&self) -> bool {
-        let uses = |site: &Site| {
-            // A `.htaccess` file may switch it on.
-            let may_use =
-                |settings: &Settings| settings.cache.is_on || settings.htaccess == Htaccess::On;
-            may_use(&site.settings) || site.routes.iter().any(|route| may_use(&route.settings))
-        };
-        self.cache.is_expected || self.sites.iter().any(|site| uses(site))
+        // A `.htaccess` file may switch it on.
+        let uses = |settings: &Settings| settings.cache.is_on || settings.htaccess == Htaccess::On;
+        self.cache.is_expected || self.all_settings().any(|(_, settings)| settings.may(uses))
     }
 
     /// Iterates over the settings of all sites and routes.

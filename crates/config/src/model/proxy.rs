@@ -3,7 +3,7 @@
 //! Called by: the gateway, for routes with `proxy`.
 //! Out of scope: the keys (`directives/proxy`), and the upstream itself (`upstream`).
 
-use super::{FieldTemplate, Upstream};
+use super::{Origin, Template, Upstream};
 use std::sync::Arc;
 
 /// Target of a route with `proxy`.
@@ -20,6 +20,22 @@ pub struct Proxy {
     pub terms: Arc<ProxyTerms>,
 }
 
+/// An upstream that gets copies of a route's requests. Its responses are discarded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mirror {
+    /// Name or URL, as written.
+    pub said: Box<str>,
+    /// `None` only if the configuration has errors.
+    pub upstream: Option<Arc<Upstream>>,
+    /// Part of the requests that are copied, in millionths.
+    pub sample_ppm: u64,
+    /// Copies the content, too.
+    pub copies_body: bool,
+    /// Maximum time from the start of a copy to the end of its response.
+    pub timeout_ms: u64,
+    pub origin: Origin,
+}
+
 /// Options of a proxy route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProxyTerms {
@@ -34,6 +50,8 @@ pub struct ProxyTerms {
     pub rewrites_cookies: bool,
     /// Overrides the timeout of the upstream.
     pub timeout_ms: Option<u64>,
+    /// Gets copies of requests.
+    pub mirror: Option<Arc<Mirror>>,
 }
 
 impl Default for ProxyTerms {
@@ -44,6 +62,7 @@ impl Default for ProxyTerms {
             rewrites_redirects: true,
             rewrites_cookies: true,
             timeout_ms: None,
+            mirror: None,
         }
     }
 }
@@ -53,18 +72,31 @@ impl Default for ProxyTerms {
 pub struct RequestFieldEdit {
     pub name: Box<str>,
     pub action: RequestFieldAction,
+    pub origin: Origin,
 }
 
 /// A value that is empty for a request is no value: `Set` removes the field then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestFieldAction {
     /// Replaces all lines of this name.
-    Set(FieldTemplate),
+    Set(Template),
     /// Adds a line.
-    Append(FieldTemplate),
+    Append(Template),
     /// Sets the field only if the request does not have it.
-    SetIfAbsent(FieldTemplate),
+    SetIfAbsent(Template),
     Remove,
+}
+
+impl RequestFieldAction {
+    /// The text; `None` for a removal.
+    pub fn text(&self) -> Option<&Template> {
+        match self {
+            RequestFieldAction::Set(text)
+            | RequestFieldAction::Append(text)
+            | RequestFieldAction::SetIfAbsent(text) => Some(text),
+            RequestFieldAction::Remove => None,
+        }
+    }
 }
 
 impl RequestFieldEdit {

@@ -3,13 +3,13 @@
 //! Called by: process startup and reloads.
 //! Out of scope: the keys (`directives/server`, `logs`).
 
-use super::{Origin, PathPattern, TrustedProxies};
+use super::{Matcher, Origin, PathPattern, TrustedProxies};
 use saker_telemetry::{
-    access_log::{Format, FormatError},
+    access_log::{Format, FormatError, Mask, Rotation},
     error_log::{ErrorLogTarget, Formats as ErrorLogFormats},
     message::Level,
 };
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::SystemTime};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Workers {
@@ -80,6 +80,9 @@ pub struct AccessLog {
     pub is_items: bool,
     /// Which requests are logged; `None`: all.
     pub condition: Option<LogCondition>,
+    /// For files.
+    pub rotation: Option<Rotation>,
+    pub mask: Arc<Mask>,
     pub origin: Origin,
 }
 
@@ -107,12 +110,31 @@ pub enum LogCondition {
     },
     /// Decided by the rules of the site, under this number.
     Decided(usize),
+    /// By conditions on the request: the first holds, if there is one, and the second does not.
+    Matches {
+        only: Option<LogMatcher>,
+        except: Option<LogMatcher>,
+        /// The paths that are logged, too.
+        paths: Option<Box<LogCondition>>,
+    },
     /// By the decoded path: one of the first patterns, if there are any, and none of the others.
     Paths {
         only: Vec<PathPattern>,
         except: Vec<PathPattern>,
     },
 }
+
+/// A condition on requests that are logged. Compared by identity.
+#[derive(Clone, Debug)]
+pub struct LogMatcher(pub Arc<Matcher>);
+
+impl PartialEq for LogMatcher {
+    fn eq(&self, other: &LogMatcher) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for LogMatcher {}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShownRequests {
@@ -138,6 +160,14 @@ pub struct Server {
     pub state_dir: PathBuf,
     /// Users, besides root, who may control the running server, by name or number.
     pub control_users: Vec<String>,
+    /// Reload when a file of the configuration changes.
+    pub watch: bool,
+    /// Patterns of included files, with the directories that they are relative to.
+    pub includes: Vec<(PathBuf, String)>,
+    /// Files that were read for values of the configuration.
+    pub value_files: Vec<PathBuf>,
+    /// Time at which the first file was about to be read.
+    pub read_at: SystemTime,
     pub error_log: ErrorLog,
     /// Proxies that name clients.
     pub trusted_proxies: TrustedProxies,
@@ -189,6 +219,10 @@ impl Default for Server {
             sites_in_order: false,
             state_dir: PathBuf::from("/var/lib/saker"),
             control_users: Vec::new(),
+            watch: false,
+            includes: Vec::new(),
+            value_files: Vec::new(),
+            read_at: SystemTime::UNIX_EPOCH,
             error_log: ErrorLog {
                 target: ErrorLogTarget::Stderr,
                 level: LogLevel::Notice,

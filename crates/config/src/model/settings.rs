@@ -4,8 +4,9 @@
 //! Caveat: shared by `Arc`; a route has its own copy.
 
 use super::{
-    AccessControl, AuthRules, Authorize, CacheUse, ContentRules, FieldTemplate, Links, ModSecurity,
-    Origin, PhpUse, ProgramUser, RequestFieldEdit, Template, Throttle, Visitors,
+    AccessControl, AuthRules, Authorize, CacheUse, ContentRules, Links, Matcher, ModSecurity,
+    Origin, PhpUse, ProgramUser, RequestFieldAction, RequestFieldEdit, Template, Throttle,
+    UserDirectories, Visitors,
 };
 use saker_http::Status;
 use std::{
@@ -54,15 +55,27 @@ pub struct Settings {
     /// Edits of the request fields that programs and upstreams get.
     pub upstream_fields: Vec<RequestFieldEdit>,
     /// Variables that programs get in addition; the last of a name wins.
-    pub variables: Vec<(Box<str>, FieldTemplate)>,
+    pub variables: Vec<ProgramVariable>,
     /// Name of the field with the id of a request; `None`: requests get no id.
     pub request_id: Option<Box<str>>,
     /// Rules of `.htaccess` files.
     pub htaccess: Htaccess,
     /// Processing of content; `None`: none.
     pub content: Option<Arc<ContentRules>>,
+    /// Changes of these settings for some requests, in order.
+    pub conditionals: Vec<Conditional>,
     /// Log-in with a user name and a password; `None`: everyone has access.
     pub auth: Option<Arc<AuthRules>>,
+    /// Set for the route of users' pages.
+    pub user_directories: Option<Arc<UserDirectories>>,
+}
+
+/// A variable for programs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramVariable {
+    pub name: Box<str>,
+    pub value: Template,
+    pub origin: Origin,
 }
 
 /// Application of `.htaccess` files at a path of a native site.
@@ -293,6 +306,8 @@ pub struct FieldEdit {
     /// The value with variables, which route selection replaces by a text. An edit that still has
     /// one is not applied.
     pub template: Option<Arc<Template>>,
+    /// Depends on more of the request than host and path, so it is no part of a stored page.
+    pub is_per_request: bool,
     pub origin: Origin,
 }
 
@@ -333,6 +348,41 @@ impl fmt::Display for ErrorPage {
 }
 
 impl Settings {
+    /// Calls `visit` for each text that is evaluated for the request as it goes on: fields and
+    /// variables for upstreams and programs, keys of limits.
+    pub fn visit_texts(&mut self, mut visit: impl FnMut(&mut Template, &Origin)) {
+        for edit in &mut self.upstream_fields {
+            match &mut edit.action {
+                RequestFieldAction::Set(text)
+                | RequestFieldAction::Append(text)
+                | RequestFieldAction::SetIfAbsent(text) => visit(text, &edit.origin),
+                RequestFieldAction::Remove => {}
+            }
+        }
+        for variable in &mut self.variables {
+            visit(&mut variable.value, &variable.origin);
+        }
+        for limit in &mut self.throttle.by_key {
+            visit(&mut limit.key, &limit.origin);
+        }
+    }
+
+    /// Returns true if the settings, alone or with one of their conditional changes, pass a test.
+    pub fn may(&self, test: impl Fn(&Settings) -> bool) -> bool {
+        let changed = |conditional: &Conditional| {
+            let mut settings = self.clone();
+            conditional.change.apply(&mut settings);
+            settings
+        };
+        test(self) || self.conditionals.iter().any(|one| test(&changed(one)))
+    }
+
+    /// Returns true if [`Settings::visit_texts`] has anything to visit.
+    pub fn has_texts(&self) -> bool {
+        let edits = self.upstream_fields.len() + self.variables.len();
+        edits + self.throttle.by_key.len() > 0
+    }
+
     /// Returns true if files are served under the rules of directories (`.htaccess`, filters,
     /// negotiation) instead of directly.
     pub fn needs_directory_rules(&self) -> bool {
@@ -346,5 +396,36 @@ impl Settings {
 
     pub fn error_page(&self, status: Status) -> Option<&ErrorPage> {
         self.error_pages.get(&status.0)
+    }
+}
+
+/// Maximum number of conditional changes that apply to one path.
+pub const CONDITIONALS_MAX: usize = 64;
+
+/// A change of settings for some requests.
+#[derive(Clone, Debug)]
+pub struct Conditional {
+    pub matcher: Matcher,
+    pub change: SettingsChange,
+    pub origin: Origin,
+}
+
+/// A change of settings.
+#[derive(Clone)]
+pub struct SettingsChange(Arc<dyn Fn(&mut Settings) + Send + Sync>);
+
+impl SettingsChange {
+    pub fn new(change: impl Fn(&mut Settings) + Send + Sync + 'static) -> SettingsChange {
+        SettingsChange(Arc::new(change))
+    }
+
+    pub fn apply(&self, settings: &mut Settings) {
+        (self.0)(settings);
+    }
+}
+
+impl fmt::Debug for SettingsChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SettingsChange")
     }
 }

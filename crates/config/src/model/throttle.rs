@@ -3,7 +3,7 @@
 //! Called by: `throttle` of the pipeline.
 //! Out of scope: the keys (`directives/throttle`) and accounts (`account`).
 
-use super::{Consequence, FieldTemplate, HostAccounts};
+use super::{Consequence, HostAccounts, Origin, Template};
 
 /// A bandwidth limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,8 @@ pub struct RequestRate {
 pub struct KeyLimit {
     /// As written.
     pub said: Box<str>,
-    pub key: FieldTemplate,
+    pub key: Template,
+    pub origin: Origin,
     pub requests: Option<RequestRate>,
     /// Concurrent requests; 0: no limit.
     pub at_a_time: u64,

@@ -8,7 +8,7 @@ use crate::{
     configuration::Configuration,
     diagnostic::{Diagnostic, Severity},
     directives::site::SiteDraft,
-    model::{AccessControl, AccessRules, Addresses, Matcher, Origin},
+    model::{AccessControl, AccessRules, Addresses, LogCondition, Matcher, Origin},
 };
 use saker_ipset::{AddressList, GeoDatabase, ListFault};
 use std::{
@@ -87,6 +87,30 @@ fn all_addresses(configuration: &mut Configuration) -> impl Iterator<Item = &mut
     }))
 }
 
+/// Iterates over the conditions of a site: of routes, of settings, and of logs.
+fn all_matchers(site: &SiteDraft) -> impl Iterator<Item = &Matcher> {
+    let of_routes = site
+        .routes
+        .iter()
+        .filter_map(|route| route.matcher.as_ref());
+    let inherited = site.settings.conditionals.len();
+    let conditionals = site
+        .routes
+        .iter()
+        .flat_map(move |route| route.settings.conditionals.iter().skip(inherited))
+        .chain(&site.settings.conditionals);
+    let of_logs = site.access_logs.iter().flat_map(|log| {
+        let (only, except) = match &log.log.condition {
+            Some(LogCondition::Matches { only, except, .. }) => (only.as_ref(), except.as_ref()),
+            _ => (None, None),
+        };
+        only.into_iter().chain(except).map(|matcher| &*matcher.0)
+    });
+    of_routes
+        .chain(conditionals.map(|conditional| &conditional.matcher))
+        .chain(of_logs)
+}
+
 /// Gives the matchers of clients their lists and databases.
 fn attach_sets(
     configuration: &Configuration,
@@ -94,14 +118,11 @@ fn attach_sets(
     databases: &[Arc<GeoDatabase>],
 ) -> Vec<Diagnostic> {
     let mut missing = Vec::new();
-    for (site, route) in configuration
+    let matchers = configuration
         .sites
         .iter()
-        .flat_map(|site| site.routes.iter().map(move |route| (site, route)))
-    {
-        let Some(matcher) = &route.matcher else {
-            continue;
-        };
+        .flat_map(|site| all_matchers(site).map(move |matcher| (site, matcher)));
+    for (site, matcher) in matchers {
         matcher.visit(&mut |inner| {
             let Matcher::Client(set) = inner else { return };
             let all = set.files.iter().map(|path| lists.list(path)).collect();

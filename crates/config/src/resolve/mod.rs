@@ -7,6 +7,8 @@ mod modsecurity;
 mod templates;
 mod upstreams;
 
+pub use upstreams::fetched_from;
+
 use crate::configuration::Configuration;
 
 pub(crate) fn all(configuration: &mut Configuration) {

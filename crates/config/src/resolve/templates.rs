@@ -15,13 +15,13 @@ use crate::{
     },
     model::{
         Action, Edits, ErrorPage, Fallback, RequestEdits, Rewrite, RewriteTarget, Route, Settings,
-        Template,
+        SettingsChange, Template,
     },
     source::{Location, Source},
     suggest,
 };
 use saker_ap_expr::{Pattern, PatternOptions};
-use saker_matchers::{Lookup, Names, TemplateError, ValueMap, Variable};
+use saker_matchers::{Lookup, Matcher, Names, TemplateError, ValueMap, Variable};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
@@ -169,6 +169,8 @@ impl Linker {
         let site_vars = site.vars.iter().cloned().collect();
         let names = self.vars(Names::default(), &site_vars, maps);
         self.fields(&mut site.settings, &names);
+        self.texts(&mut site.settings, &names);
+        self.conditionals(&mut site.settings, &names);
         let route_names: Vec<Box<str>> = site
             .routes
             .iter()
@@ -246,6 +248,7 @@ impl Linker {
             }
         }
         let names = self.vars(groups, &templates.vars, maps);
+        self.variable_tests(route, maps, site_at);
         if let (Action::Redirect(redirect), Some(at)) = (&mut route.action, &templates.action) {
             redirect.to = self.link(&redirect.to, at, &names);
         }
@@ -273,8 +276,39 @@ impl Linker {
         if has_fields {
             self.fields(Arc::make_mut(&mut route.settings), &names);
         }
+        if !route.settings.conditionals.is_empty() {
+            self.conditionals(Arc::make_mut(&mut route.settings), &names);
+        }
+        if route.settings.has_texts() {
+            let settings = Arc::make_mut(&mut route.settings);
+            self.texts(settings, &names);
+            settings.visit_texts(|text, _| captures |= text.uses_captures());
+        }
         route.keeps_captures = captures && route.pattern.stars() > 0;
         self.error_pages(&route.settings, site_at, routes);
+    }
+
+    /// Links the names that the route's conditions test.
+    fn variable_tests(&mut self, route: &Route, maps: &Arc<Maps>, site_at: &Location) {
+        let Some(matcher) = &route.matcher else {
+            return;
+        };
+        let names = Names {
+            maps: Arc::clone(maps),
+            ..Names::default()
+        };
+        let at = self.location_of(&route.origin).unwrap_or(site_at.clone());
+        matcher.visit(&mut |inner| {
+            let Matcher::Variable(test) = inner else {
+                return;
+            };
+            let linked = Template::parse(&format!("${{{}}}", test.name))
+                .and_then(|template| template.link(&names));
+            match linked {
+                Ok(template) => test.attach(template),
+                Err(error) => self.error(&at, error.message, error.help),
+            }
+        });
     }
 
     fn rewrite(
@@ -353,7 +387,11 @@ impl Linker {
             self.error(
                 at,
                 "a value that is percent-encoded in a decoded path".into(),
-                Some("write `$uri` for the path; `$args` and `$query` belong behind a `?`".into()),
+                Some(
+                    "write `$uri` for the path, and `$args` behind a `?`: `$uri?$args` is the \
+                     decoded form of `$request_uri`"
+                        .into(),
+                ),
             );
         }
     }
@@ -373,6 +411,37 @@ impl Linker {
                 (Some(text), Some(value)) => text.clone_into(value),
                 _ => edit.template = Some(Arc::new(linked)),
             }
+        }
+    }
+
+    fn texts(&mut self, settings: &mut Settings, names: &Names) {
+        settings.visit_texts(|text, origin| match self.location_of(origin) {
+            Some(at) => *text = self.link(text, &at, names),
+            None => {
+                if let Ok(linked) = text.link(names) {
+                    *text = linked;
+                }
+            }
+        });
+    }
+
+    /// Reports errors in the texts of conditional changes, and links these texts whenever a change
+    /// is applied.
+    fn conditionals(&mut self, settings: &mut Settings, names: &Names) {
+        if settings.conditionals.is_empty() {
+            return;
+        }
+        let shared = Arc::new(names.clone());
+        for conditional in &mut settings.conditionals {
+            let mut changed = Settings::default();
+            conditional.change.apply(&mut changed);
+            self.fields(&mut changed, names);
+            self.texts(&mut changed, names);
+            let (change, names) = (conditional.change.clone(), Arc::clone(&shared));
+            conditional.change = SettingsChange::new(move |settings| {
+                change.apply(settings);
+                link_all(settings, &names);
+            });
         }
     }
 
@@ -418,6 +487,28 @@ impl Linker {
             }
         }
     }
+}
+
+/// Links the texts of settings that have been checked. Texts that are linked already stay as they
+/// are.
+fn link_all(settings: &mut Settings, names: &Names) {
+    for edit in &mut settings.fields {
+        let Some(Ok(linked)) = edit.template.as_ref().map(|template| template.link(names)) else {
+            continue;
+        };
+        match (linked.constant(), edit.action.value_mut()) {
+            (Some(text), Some(value)) => {
+                text.clone_into(value);
+                edit.template = None;
+            }
+            _ => edit.template = Some(Arc::new(linked)),
+        }
+    }
+    settings.visit_texts(|text, _| {
+        if let Ok(linked) = text.link(names) {
+            *text = linked;
+        }
+    });
 }
 
 fn templates_of(map: &MapDraft) -> impl Iterator<Item = &LocatedTemplate> {

@@ -8,9 +8,12 @@ use crate::{
     configuration::Configuration,
     diagnostic::{Diagnostic, Severity, quoted},
     directives::{upstream::default_kept, upstream_server::read_server},
-    model::{Action, Authorize, Origin, Tuning, Upstream},
+    model::{Action, Authorize, BackendTls, Origin, ProxyTerms, Tuning, Upstream},
 };
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, path::Path, sync::Arc};
+
+/// Longest silence of a server that a document is fetched from.
+const FETCH_TIMEOUT_MS: u64 = 10_000;
 
 /// Resolves the upstreams of all routes.
 pub(super) fn resolve(configuration: &mut Configuration) {
@@ -62,7 +65,14 @@ pub(super) fn resolve(configuration: &mut Configuration) {
             {
                 proxy.upstream = upstream;
             }
+            if let Action::Proxy(proxy) = &mut route.action {
+                mirrored(&mut proxy.terms, &mut find);
+            }
         }
+    }
+    // A collector is no upstream of requests: its health is not checked.
+    if let Some((tracing, _)) = &mut configuration.tracing {
+        tracing.upstream = tracing.endpoint.as_deref().and_then(of_url);
     }
     configuration.resolved = all;
 }
@@ -81,6 +91,19 @@ fn authorized(
         .and_then(|said| find(said, &authorize.origin));
 }
 
+/// Resolves the upstream of `mirror`.
+fn mirrored(
+    terms: &mut Arc<ProxyTerms>,
+    find: &mut impl FnMut(&str, &Origin) -> Option<Arc<Upstream>>,
+) {
+    let Some(mut mirror) = terms.mirror.clone() else {
+        return;
+    };
+    let own = Arc::make_mut(&mut mirror);
+    own.upstream = find(&own.said, &own.origin);
+    Arc::make_mut(terms).mirror = Some(mirror);
+}
+
 /// Makes an upstream of one server from a URL.
 fn of_url(said: &str) -> Option<Arc<Upstream>> {
     let server = read_server(said).ok().filter(|_| said.contains(':'))?;
@@ -89,4 +112,32 @@ fn of_url(said: &str) -> Option<Arc<Upstream>> {
         ..Tuning::default()
     });
     Some(Arc::new(Upstream::new(said, vec![server.member(&tuning)])))
+}
+
+/// Upstream and target for a document that the server itself fetches from a URL; `authority`: a file
+/// of authorities instead of the system's. `None`: not an http: or https: URL.
+pub fn fetched_from(url: &str, authority: Option<&Path>) -> Option<(Arc<Upstream>, String)> {
+    let (scheme, rest) = url.split_once("://")?;
+    let at = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (host, target) = rest.split_at_checked(at)?;
+    let target = match target.starts_with('/') {
+        true => target.to_owned(),
+        false => format!("/{target}"),
+    };
+    let mut server = read_server(&format!("{scheme}://{host}")).ok()?;
+    server.backend.tls = match scheme {
+        "https" => Some(BackendTls {
+            authorities: authority.map(Path::to_owned).into_iter().collect(),
+            ..BackendTls::default()
+        }),
+        "http" => None,
+        _ => return None,
+    };
+    let tuning = Arc::new(Tuning {
+        timeout_ms: FETCH_TIMEOUT_MS,
+        connect_timeout_ms: FETCH_TIMEOUT_MS,
+        ..Tuning::default()
+    });
+    let upstream = Upstream::new(&format!("{scheme}://{host}"), vec![server.member(&tuning)]);
+    Some((Arc::new(upstream), target))
 }

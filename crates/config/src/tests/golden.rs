@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use saker_config::{json_schema, parse, reference_markdown};
+use saker_config::{format, json_schema, parse, reference_markdown};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -87,6 +87,16 @@ fn generated_pages_are_fresh() {
         "docs/reference.md is stale: UPDATE_GOLDEN=1 rewrites it"
     );
     assert!(json_schema().contains("2020-12"));
+}
+
+#[test]
+fn the_default_configuration_loads_and_is_formatted() {
+    let file = root().join("contrib/saker.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    let loaded = parse(&text, "saker.toml", file.parent().unwrap())
+        .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+    assert_eq!(loaded.model.sites.len(), 1);
+    assert_eq!(format(&text, "saker.toml").unwrap(), text);
 }
 
 #[test]

@@ -190,3 +190,99 @@ fn every_table_is_defined_once() {
     );
     assert!(schema["$defs"].as_object().unwrap().len() >= 12);
 }
+
+/// Configurations of the repository, with their names; `true`: they load.
+fn configurations() -> Vec<(String, String, bool)> {
+    let mut all = Vec::new();
+    for file in ["docs/saker.example.toml", "contrib/saker.toml"] {
+        all.push((
+            file.to_owned(),
+            fs::read_to_string(folder(file)).unwrap(),
+            true,
+        ));
+    }
+    for entry in fs::read_dir(folder("tests/config")).unwrap() {
+        let path = entry.unwrap().path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+        {
+            let expected = fs::read_to_string(path.with_extension("expected")).unwrap_or_default();
+            let text = fs::read_to_string(&path).unwrap();
+            all.push((
+                path.display().to_string(),
+                text,
+                !expected.contains(": error: "),
+            ));
+        }
+    }
+    for entry in fs::read_dir(folder("crates/server/tests/scenarios")).unwrap() {
+        let path = entry.unwrap().path();
+        let Ok(scenario) = toml::from_str::<toml::Table>(&fs::read_to_string(&path).unwrap())
+        else {
+            continue;
+        };
+        let site = scenario
+            .get("site")
+            .and_then(|site| site.as_str())
+            .unwrap_or("");
+        let text = format!("[[listener]]\naddress = \":80\"\n[[site]]\nroot = \"/\"\n{site}");
+        let loads = saker_config::parse(&text, "saker.toml", Path::new("/srv")).is_ok();
+        all.push((path.display().to_string(), text, loads));
+    }
+    all
+}
+
+#[test]
+fn a_validator_of_others_accepts_what_loads() {
+    let schema: Value = serde_json::from_str(&json_schema()).unwrap();
+    let (mut schemas, mut compiler) = (boon::Schemas::new(), boon::Compiler::new());
+    compiler.add_resource("saker.json", schema).unwrap();
+    let index = compiler.compile("saker.json", &mut schemas).unwrap();
+    let (mut accepted, mut refused) = (0, 0);
+    for (name, text, loads) in configurations() {
+        let Ok(table) = toml::from_str::<toml::Table>(&text) else {
+            continue;
+        };
+        let value = serde_json::to_value(table).unwrap();
+        match schemas.validate(&value, index) {
+            Ok(()) => accepted += 1,
+            Err(error) if loads => panic!("{name}: {error:#}"),
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(
+        accepted >= 60 && refused >= 40,
+        "{accepted} accepted, {refused} refused"
+    );
+}
+
+/// Every key and its example are accepted where they belong.
+#[test]
+fn a_validator_of_others_accepts_every_example() {
+    let schema: Value = serde_json::from_str(&json_schema()).unwrap();
+    for directive in crate::directives::catalog().iter() {
+        let Some(text) = directive.example.or(directive.default) else {
+            continue;
+        };
+        let table: toml::Table = toml::from_str(&format!("value = {text}")).unwrap();
+        let value = serde_json::to_value(&table["value"]).unwrap();
+        for context in directive.contexts.each() {
+            let base = match context.context == crate::context::FILE {
+                true => "/properties".to_owned(),
+                false => format!("/$defs/{}/properties", context.id),
+            };
+            let row = schema.pointer(&format!("{base}/{}", directive.name));
+            let mut row = row
+                .unwrap_or_else(|| panic!("{base}/{}", directive.name))
+                .clone();
+            row["$defs"] = schema["$defs"].clone();
+            let (mut schemas, mut compiler) = (boon::Schemas::new(), boon::Compiler::new());
+            compiler.add_resource("row.json", row).unwrap();
+            let index = compiler.compile("row.json", &mut schemas).unwrap();
+            if let Err(error) = schemas.validate(&value, index) {
+                panic!("{} in {}: {error:#}", directive.name, context.id);
+            }
+        }
+    }
+}

@@ -157,13 +157,14 @@ fn faulty_heads_are_refused() {
         (b"HTTP/1.1 20 OK\r\n\r\n", ResponseFault::BadStatusLine),
         (b"HTTP/1.1  200 OK\r\n\r\n", ResponseFault::BadStatusLine),
         (b"\r\nHTTP/1.1 200 OK\r\n\r\n", ResponseFault::BadStatusLine),
-        (b"HTTP/1.1 200 OK\nA: b\r\n\r\n", ResponseFault::BadLineEnd),
-        (b"HTTP/1.1 200 OK\r\nA: b\n\r\n", ResponseFault::BadLineEnd),
-        (b"HTTP/1.1 200 OK\r\nA: b\r\n\n", ResponseFault::BadLineEnd),
-        (b"HTTP/1.1 200\n\r\n", ResponseFault::BadLineEnd),
         (b"HTTP/1.1 200 OK\r\nA : b\r\n\r\n", ResponseFault::BadField),
+        (b"HTTP/1.1 200 OK\r\n A: b\r\n\r\n", ResponseFault::BadField),
         (
-            b"HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n 6\r\n\r\n",
+            ResponseFault::BadField,
+        ),
+        (
+            b"HTTP/1.1 200 OK\nTransfer-Encoding: chunked,\n gzip\n\n",
             ResponseFault::BadField,
         ),
         (
@@ -180,6 +181,27 @@ fn faulty_heads_are_refused() {
         ),
     ] {
         assert_eq!(parsed(bytes), Err(fault), "{}", bytes.escape_ascii());
+    }
+}
+
+#[test]
+fn old_servers_are_understood_once() {
+    for bytes in [
+        &b"HTTP/1.1 200 OK\nA: b\r\n\r\n"[..],
+        b"HTTP/1.1 200 OK\r\nA: b\n\r\n",
+        b"HTTP/1.1 200 OK\r\nA: b\r\n\n",
+        b"HTTP/1.1 200 OK\nA: b\n\n",
+        b"HTTP/1.1 200 OK\r\nA: b\r\n c\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nA:\r\n\tc\r\n\r\n",
+    ] {
+        let mut index = ResponseIndex::default();
+        let parsed = parse_response(bytes, &ResponseLimits::default(), &mut index);
+        let whole = ParsedResponse::Complete {
+            head_bytes: bytes.len(),
+        };
+        assert_eq!(parsed, Ok(whole), "{}", bytes.escape_ascii());
+        let view = ResponseView::new(bytes, &index);
+        assert!(view.is_lenient() && !response_keep_alive(view, ResponseBody::Length(0)));
     }
 }
 

@@ -33,6 +33,9 @@ pub struct DetectedTemplate {
 /// supports it.
 pub fn is_marked(request: &CacheRequest, response: &Response) -> bool {
     let (config, fields) = (&request.settings.config, response.fields());
+    if !config.offer.esi {
+        return false;
+    }
     let by_lscache = || {
         let mut control = Control::from_settings(&request.settings.lscache);
         request.rewrite_env.apply_to(&mut control);
@@ -42,13 +45,18 @@ pub fn is_marked(request: &CacheRequest, response: &Response) -> bool {
     let is_text = fields.first("Content-Type").is_none_or(|kind| {
         !["image/", "audio/", "video/", "font/"]
             .iter()
-            .any(|prefix| kind.to_ascii_lowercase().starts_with(prefix.as_bytes()))
+            .any(|prefix| {
+                kind.get(..prefix.len())
+                    .is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
+            })
     });
     let has_text =
         is_text && !response.status.forbids_content() && response.status != Status::PARTIAL_CONTENT;
-    let is_asked = config.obeys_lscache && by_lscache()
-        || config.obeys_http && targeted::policy(fields, &request.settings.http).esi;
-    config.offer.esi && has_text && is_asked
+    let is_asked = || {
+        config.obeys_http && targeted::is_esi(fields, &request.settings.http)
+            || config.obeys_lscache && by_lscache()
+    };
+    has_text && is_asked()
 }
 
 /// Parses the content of a response, which is plain from then on. `None`: it is sent unchanged.

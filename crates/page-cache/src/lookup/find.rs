@@ -9,6 +9,7 @@ use crate::{
     clock::ms,
     page::Page,
     request::CacheRequest,
+    search_variance::rule_key,
 };
 use saker_cache_rules::rules::{Life, Use, judge_use, reuse::Why};
 use saker_cache_store::Validity;
@@ -16,15 +17,16 @@ use saker_http::HeadView;
 use saker_pipeline::Exchange;
 use std::rc::Rc;
 
-/// The page for this request, of any age: the client's private one, or the public one.
+/// The page for this request, of any age: the client's private one, or the public one, which may
+/// have been stored for an equivalent query.
 pub async fn find_page(
     cache: &Rc<PageCache>,
     exchange: &Exchange,
     request: &mut CacheRequest,
 ) -> Option<Rc<Page>> {
     let view = exchange.head.view();
-    if let Some(key) = request.private_key(view)
-        && cache.has_private(&request.key_base.scope)
+    if cache.has_private(&request.key_base.scope)
+        && let Some(key) = request.private_key(view)
         && let Some(Cached::Page(page)) = cache.find(&key).await
     {
         return Some(page);
@@ -32,7 +34,27 @@ pub async fn find_page(
     if !request.settings.config.public {
         return None;
     }
-    if let Some(Cached::Page(page)) = cache.find(&request.first_key(view)?).await {
+    if let Some(page) = find_public(cache, exchange, request).await {
+        return Some(page);
+    }
+    if request.search_rule.is_some() || !request.settings.config.obeys_http {
+        return None;
+    }
+    let Cached::Search(rule) = cache.find(&rule_key(&request.key_base.url)).await? else {
+        return None;
+    };
+    request.compare_by(Some(rule));
+    find_public(cache, exchange, request).await
+}
+
+async fn find_public(
+    cache: &Rc<PageCache>,
+    exchange: &Exchange,
+    request: &mut CacheRequest,
+) -> Option<Rc<Page>> {
+    let view = exchange.head.view();
+    request.first_key = request.make_first_key(view);
+    if let Some(Cached::Page(page)) = cache.find(request.first_key.as_deref()?).await {
         return Some(page);
     }
     let Cached::Vary(vary_record) = cache.find(&request.vary_key()).await? else {
@@ -42,7 +64,7 @@ pub async fn find_page(
     request.vary_record = Some(Rc::clone(&vary_record));
     match cache.find(&key).await? {
         Cached::Page(page) if vary_record.leads_to(page.id) => Some(page),
-        Cached::Page(_) | Cached::Vary(_) => None,
+        Cached::Page(_) | Cached::Vary(_) | Cached::Search(_) => None,
     }
 }
 

@@ -6,7 +6,11 @@
 //! Out of scope: storing.
 
 use crate::{
-    announce::offer_esi, cache::PageCache, page::wanted_range, prepare, request::CacheRequest,
+    announce::{CAPABILITY, offers_esi},
+    cache::PageCache,
+    page::wanted_range,
+    prepare,
+    request::CacheRequest,
 };
 use saker_cache_rules::rules::validation;
 use saker_http::{
@@ -21,6 +25,7 @@ use saker_pipeline::Exchange;
 /// coding, because codings are made once, from the stored page; a stored page adds its validators.
 pub fn go_on(cache: &PageCache, exchange: &mut Exchange, mut request: CacheRequest) {
     let view = exchange.head.view();
+    let mut offers_esi = offers_esi(&request);
     if view.method() == Method::Get && wanted_range(view).is_none() {
         let is_left = |name: &[u8]| {
             let known = KnownField::classify(name);
@@ -28,7 +33,10 @@ pub fn go_on(cache: &PageCache, exchange: &mut Exchange, mut request: CacheReque
                 known,
                 Some(IfNoneMatch | IfModifiedSince | IfMatch | IfUnmodifiedSince | IfRange)
             );
-            known != Some(AcceptEncoding) && !(is_condition && request.permit.is_some())
+            let is_replaced = offers_esi && name.eq_ignore_ascii_case(CAPABILITY.0);
+            known != Some(AcceptEncoding)
+                && !(is_condition && request.permit.is_some())
+                && !is_replaced
         };
         let old = request.old.as_ref().filter(|_| request.permit.is_some());
         let conditions = old
@@ -37,23 +45,34 @@ pub fn go_on(cache: &PageCache, exchange: &mut Exchange, mut request: CacheReque
         request.validates = !conditions.is_empty();
         let more = conditions
             .iter()
-            .map(|(name, value)| (name.as_bytes(), value.as_slice()));
-        let head = exchange
-            .head
-            .with_fields(view.fields().filter(|(name, _)| is_left(name)).chain(more));
+            .map(|(name, value)| (name.as_bytes(), value.as_slice()))
+            .chain(offers_esi.then_some(CAPABILITY));
+        let head = exchange.head.edited(is_left, more);
+        offers_esi = false;
         request.asked = Some(std::mem::replace(&mut exchange.head, head));
     }
     request.under_way = Some(cache.store.under_way(prepare::expected_probes(&request)));
-    leave(cache, exchange, request);
+    leave_with(cache, exchange, request, offers_esi);
 }
 
-pub fn leave(cache: &PageCache, exchange: &mut Exchange, mut request: CacheRequest) {
+/// Leaves the request for the store filter.
+pub fn leave(cache: &PageCache, exchange: &mut Exchange, request: CacheRequest) {
+    let offers_esi = offers_esi(&request);
+    leave_with(cache, exchange, request, offers_esi);
+}
+
+fn leave_with(
+    cache: &PageCache,
+    exchange: &mut Exchange,
+    mut request: CacheRequest,
+    offers_esi: bool,
+) {
     if request.number == 0 {
         request.number = cache.store.begin();
     }
-    let config = &request.settings.config;
-    if config.obeys_http && config.offer.esi {
-        offer_esi(exchange);
+    if offers_esi {
+        let is_left = |name: &[u8]| !name.eq_ignore_ascii_case(CAPABILITY.0);
+        exchange.head = exchange.head.edited(is_left, [CAPABILITY]);
     }
     exchange.extensions.insert(request);
 }

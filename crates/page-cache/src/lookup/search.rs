@@ -31,7 +31,7 @@ use saker_cache_store::LockOutcome;
 use saker_http::{Method, Status};
 use saker_pipeline::{Exchange, Handled, Response};
 use saker_telemetry::Metric;
-use std::{rc::Rc, time::Duration};
+use std::{borrow::Cow, rc::Rc, time::Duration};
 
 /// Codings are made one by one; after each, the page is looked up again.
 const ROUNDS_MAX: usize = 6;
@@ -297,10 +297,16 @@ fn acquire_lock(
         && wanted_range(view).is_none()
         && !request.settings.is_personal(view)
         && !request.is_authenticated;
-    let key = request.first_key(view).filter(|_| is_plain)?;
+    if !is_plain {
+        return None;
+    }
+    let first = || match &request.first_key {
+        Some(key) => Some(Cow::Borrowed(key.as_slice())),
+        None => request.make_first_key(view).map(Cow::Owned),
+    };
     let key = match &request.vary_record {
-        Some(vary_record) => request.variant_key(vary_record, view)?,
-        None => key,
+        Some(vary_record) => first().and(request.variant_key(vary_record, view).map(Cow::Owned))?,
+        None => first()?,
     };
     Some(
         cache

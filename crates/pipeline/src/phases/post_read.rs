@@ -6,17 +6,26 @@
 //! the server (cache warming, parts of pages, `explain`) this phase does.
 //! Out of scope: selecting the site (`select_host`).
 
-use crate::{Exchange, Response, Services, TargetPolicy, client_address, methods::with_methods};
+use crate::{
+    Exchange, Response, Services, TargetPolicy, client_address, methods::with_methods,
+    request_trace,
+};
 use saker_http::{
     KnownField, Status,
     host::{self, parse_authority},
     path::{self, EncodedSlashes, PathError, Slashes},
     target::{self, Target},
 };
-use saker_telemetry::{error_log, httpd_message, message};
+use saker_telemetry::{error_log, httpd_message, message, trace::RequestTrace};
+use std::rc::Rc;
 
 pub(super) fn post_read(exchange: &mut Exchange, services: &Services) -> Option<Response> {
     // Some front ends handle methods and targets themselves.
+    let tracing = &services.generation.model.tracing;
+    if tracing.endpoint.is_some() {
+        let context = request_trace::context(tracing, &exchange.client, exchange.head.view());
+        exchange.log.request_trace = Some(Rc::new(RequestTrace::new(context)));
+    }
     let has_rules = services.rules.target_policy() == TargetPolicy::LeftToRules;
     let trusted = &services.generation.model.server.trusted_proxies;
     client_address::drop_made_up_fields(exchange, trusted);

@@ -2,6 +2,7 @@ use super::*;
 use crate::{Client, NoBody};
 use saker_config::model::{Address, Origin, Site};
 use saker_http::{RequestHead, Version};
+use saker_matchers::{Names, Template};
 use std::{net::SocketAddr, rc::Rc, sync::Arc};
 
 fn exchange(forwarding: Forwarding, fields: &[(&str, &str)]) -> Exchange {
@@ -22,8 +23,9 @@ fn exchange(forwarding: Forwarding, fields: &[(&str, &str)]) -> Exchange {
 }
 
 fn shown(text: &str, exchange: &Exchange) -> String {
-    let template = FieldTemplate::parse(text).unwrap();
-    String::from_utf8(value(&template, exchange)).unwrap()
+    let template = Template::parse(text).unwrap();
+    let template = template.link(&Names::default()).unwrap();
+    String::from_utf8(crate::texts::value(&template, exchange).unwrap()).unwrap()
 }
 
 #[test]
@@ -39,8 +41,8 @@ fn values() {
         ("$server_addr:$server_port", "198.51.100.1:80"),
         ("$method $server_protocol", "QUERY HTTP/1.1"),
         // Decoded control characters end no line.
-        ("[$uri]", "[/a bX: y]"),
-        ("$query|$arg_x|$arg_y|$arg_z", "x=1&y|1||"),
+        ("[$uri]", "[/a b%0D%0AX: y]"),
+        ("$query|$args|$arg_x|$arg_y|$arg_z", "?x=1&y|x=1&y|1||"),
         ("$cookie_b$cookie_c", "2"),
         ("$http_x_key", "k, l"),
         ("$remote_user$request_id", ""),

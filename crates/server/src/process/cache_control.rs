@@ -21,6 +21,7 @@ use saker_page_cache::{
     record::Record,
     stats::{Stat, WorkerStats},
     tags::{self, PRIVATE},
+    url_tags::url_tags,
 };
 use serde_json::{Value, json};
 use std::{
@@ -61,7 +62,7 @@ pub async fn answer(
         CacheVerb::Show { url } => {
             let tags: BTreeSet<Vec<u8>> = asked(url, model, None)?
                 .into_iter()
-                .flat_map(|asked| asked.tags)
+                .flat_map(|asked| asked.tags(&store))
                 .collect();
             aside(move || show(&store, &tags)).await
         }
@@ -211,7 +212,7 @@ fn shown(store: &Store, head: &EntryHead, bytes: u64) -> Value {
 fn life(head: &EntryHead) -> Option<Life> {
     match Record::decode(&head.rules)? {
         Record::Page { life, .. } | Record::Part { life, .. } => Some(life),
-        Record::Vary(_) => None,
+        Record::Vary(_) | Record::Search(_) => None,
     }
 }
 
@@ -246,9 +247,9 @@ fn purge(order: &PurgeOrder, model: &Model, store: &Store) -> Result<Value, Stri
         }
     }
     for url in &order.urls {
-        for Asked { scope, tags } in asked(url, model, order.site.as_deref())? {
-            purges.extend(tags.iter().map(|tag| Purge::Tag {
-                mark: TagMark::new(&scope, tag),
+        for asked in asked(url, model, order.site.as_deref())? {
+            purges.extend(asked.tags(store).iter().map(|tag| Purge::Tag {
+                mark: TagMark::new(&asked.scope, tag),
                 is_soft: order.soft,
             }));
         }
@@ -283,8 +284,17 @@ fn everything(scope: &[u8], is_soft: bool) -> Vec<Purge> {
 /// A URL at one site.
 struct Asked {
     scope: Vec<u8>,
-    /// Tags of the URL, for every listener.
-    tags: Vec<Vec<u8>>,
+    /// The URL for every listener, as in keys.
+    urls: Vec<Vec<u8>>,
+}
+
+impl Asked {
+    fn tags(&self, store: &Store) -> Vec<Vec<u8>> {
+        self.urls
+            .iter()
+            .flat_map(|url| url_tags(store, url))
+            .collect()
+    }
 }
 
 /// An absolute URL, or a path of the site (or of every name of every site).
@@ -295,20 +305,16 @@ fn asked(url: &str, model: &Model, site: Option<&str>) -> Result<Vec<Asked>, Str
         host.map(|host| String::from_utf8_lossy(&canonical_host(host.as_bytes())).into_owned());
     let target = canonical(target);
     let ports = ports(url, model);
-    let tags = |host: &str| {
+    let urls = |host: &str| {
         let each = |port: &u16| {
             ["http", "https"]
                 .map(|scheme| [format!("{scheme}://{host}:{port}").as_bytes(), &target].concat())
         };
-        ports
-            .iter()
-            .flat_map(each)
-            .map(|url| names::url_tag(&url))
-            .collect::<Vec<_>>()
+        ports.iter().flat_map(each).collect::<Vec<_>>()
     };
     let one = |host: &str, scope: Vec<u8>| Asked {
         scope,
-        tags: tags(&host.to_ascii_lowercase()),
+        urls: urls(&host.to_ascii_lowercase()),
     };
     match (host.as_deref(), site) {
         (Some(host), _) => Ok(scopes_of(model, host)?

@@ -127,7 +127,7 @@ fn a_host_is_the_same_in_every_spelling() {
         asked(url, &model, None)
             .unwrap()
             .into_iter()
-            .map(|asked| (asked.scope, asked.tags))
+            .map(|asked| (asked.scope, asked.urls))
             .collect::<Vec<_>>()
     };
     let usual = tags("http://a.example:80/x");
@@ -248,7 +248,7 @@ fn what_is_there_is_shown() {
         asked(url, &model, None)
             .unwrap()
             .into_iter()
-            .flat_map(|asked| asked.tags)
+            .flat_map(|asked| asked.tags(&store))
             .collect()
     };
     let shown = show(&store, &tags("http://a.example/x?y"));

@@ -3,7 +3,13 @@
 //! Called by: the control socket, through [`Control`].
 //! Out of scope: who may ask (`saker_control`), and what commands print (`saker_cli`).
 
-use super::{bans, cache_control, supervisor::Supervisor, virtual_hosts, warming};
+use super::{
+    bans, cache_control,
+    metrics_endpoint::{MetricsSocket, MetricsSource},
+    supervisor::Supervisor,
+    virtual_hosts, warming,
+};
+use saker_config::model::MetricsEndpoint;
 use saker_control::{
     BanVerb, CacheVerb, CertificateReport, Control, HostsVerb, ReloadReport, StatusReport,
     UpstreamReport,
@@ -12,7 +18,7 @@ use saker_pipeline::LocalFuture;
 use saker_serving::worker_thread::Command;
 use saker_telemetry::{
     Counters, Snapshot, error_log, message,
-    metrics::{ExtraGauge, prometheus},
+    metrics::{Exposition, ExtraGauge, exposition},
 };
 use saker_tls::Installed;
 use std::sync::Arc;
@@ -31,6 +37,53 @@ impl Supervisor {
         let mut all = self.shared.counters.clone();
         all.push(Arc::clone(&self.shared.main_counters));
         Counters::sum(&all)
+    }
+}
+
+impl MetricsSource for Supervisor {
+    fn socket(&self) -> &MetricsSocket {
+        &self.metrics
+    }
+
+    fn endpoint(&self) -> MetricsEndpoint {
+        self.generation.borrow().model.metrics.clone()
+    }
+
+    fn exposition(&self, format: Exposition, has_latencies: bool) -> String {
+        let expiry = self
+            .tls
+            .borrow()
+            .identities
+            .first_expiry()
+            .map(|at| ExtraGauge {
+                name: "certificate_expiry_timestamp_seconds",
+                help: "When the first of all certificates runs out, in seconds since 1970.",
+                value: at as f64,
+            });
+        let gauges = [
+            ExtraGauge {
+                name: "uptime_seconds",
+                help: "Seconds since the start.",
+                value: self.shared.started.elapsed().as_secs_f64(),
+            },
+            ExtraGauge {
+                name: "watched_directories",
+                help: "Directories watched for changes.",
+                value: self.shared.watcher.watched_directories() as f64,
+            },
+            ExtraGauge {
+                name: "generation",
+                help: "Configurations loaded so far.",
+                value: self.generation.borrow().number as f64,
+            },
+        ];
+        let gauges: Vec<_> = gauges
+            .into_iter()
+            .chain(expiry)
+            .chain(virtual_hosts::gauges(&self.generation.borrow()))
+            .collect();
+        let latencies = has_latencies.then_some(&*self.shared.latencies);
+        exposition(&self.snapshot(), &gauges, latencies, format)
     }
 }
 
@@ -70,39 +123,7 @@ impl Control for Supervisor {
     }
 
     fn prometheus(&self) -> String {
-        let expiry = self
-            .tls
-            .borrow()
-            .identities
-            .first_expiry()
-            .map(|at| ExtraGauge {
-                name: "certificate_expiry_timestamp_seconds",
-                help: "When the first of all certificates runs out, in seconds since 1970.",
-                value: at as f64,
-            });
-        let gauges = [
-            ExtraGauge {
-                name: "uptime_seconds",
-                help: "Seconds since the start.",
-                value: self.shared.started.elapsed().as_secs_f64(),
-            },
-            ExtraGauge {
-                name: "watched_directories",
-                help: "Directories watched for changes.",
-                value: self.shared.watcher.watched_directories() as f64,
-            },
-            ExtraGauge {
-                name: "generation",
-                help: "Configurations loaded so far.",
-                value: self.generation.borrow().number as f64,
-            },
-        ];
-        let gauges: Vec<_> = gauges
-            .into_iter()
-            .chain(expiry)
-            .chain(virtual_hosts::gauges(&self.generation.borrow()))
-            .collect();
-        prometheus(&self.snapshot(), &gauges)
+        self.exposition(Exposition::Prometheus, true)
     }
 
     fn reload(&self) -> LocalFuture<'_, Result<ReloadReport, String>> {

@@ -17,10 +17,11 @@ use saker_telemetry::{error_log, message};
 use std::os::unix::fs::chown;
 
 /// Files and directories that the server itself creates in its state directory.
-const OWN: [&str; 6] = [
+const OWN: [&str; 7] = [
     "acme",
     "authority",
     "cache",
+    saker_native::SESSION_KEY_FILE,
     "ocsp",
     bans::FILE,
     abuse_keys::FILE,

@@ -7,8 +7,8 @@
 //! Out of scope: settings that only a restart can change; the report lists them.
 
 use super::{
-    access_logs, acme::Prepared, broker, document_roots, error_log_settings, page_cache,
-    supervisor::Supervisor, systemd::notify,
+    access_logs, acme::Prepared, broker, document_roots, error_log_settings, metrics_endpoint,
+    page_cache, supervisor::Supervisor, systemd::notify,
 };
 use saker_cli::source::on_one_line;
 use saker_config::model::Address;
@@ -122,6 +122,7 @@ impl Supervisor {
         access_logs::open_logs(&generation, &self.shared)?;
         document_roots::report_missing(&generation.model);
         let acme = self.acme.prepare(&generation)?;
+        let metrics = self.metrics.prepare(&generation.model.metrics)?;
         let added = self
             .listeners
             .borrow_mut()
@@ -131,6 +132,7 @@ impl Supervisor {
             tls: Arc::new(tls),
             peers,
             acme,
+            metrics,
             added,
             warnings: read.warnings,
         })
@@ -142,9 +144,11 @@ impl Supervisor {
             tls,
             peers,
             acme,
+            metrics,
             added,
             warnings,
         } = candidate;
+        self.metrics.put_in_force(metrics);
         self.peers.replace(peers);
         if !self.follows.get() {
             page_cache::open(&generation.model, &self.shared);
@@ -162,6 +166,7 @@ impl Supervisor {
             .apply(&generation.model, self.shared.broker.as_ref());
         self.acme.apply(acme);
         self.look_after(&generation);
+        self.export_traces(&generation);
         self.change_listeners(&generation, &added);
         warnings.iter().for_each(|warning| {
             error_log::log(
@@ -221,6 +226,7 @@ struct Candidate {
     tls: Arc<TlsState>,
     peers: Peers,
     acme: Prepared,
+    metrics: metrics_endpoint::Prepared,
     /// Listeners that were not there before, bound already.
     added: Vec<Arc<Address>>,
     warnings: Vec<String>,

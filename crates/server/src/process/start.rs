@@ -10,7 +10,9 @@ use super::{
     acme::{Acme, Prepared},
     broker, document_roots, error_log_settings,
     listeners::Listeners,
-    log_programs, page_cache, pid_file, privileges, signals,
+    log_programs,
+    metrics_endpoint::{self, MetricsSocket},
+    page_cache, pid_file, privileges, signals,
     succession::Predecessor,
     supervisor::{ExclusiveResources, Supervisor},
     workers::{self, Workers},
@@ -147,6 +149,12 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
     warnings
         .iter()
         .for_each(|warning| error_log::log(&message::CONFIG_WARNING, format_args!("{warning}")));
+    // Its port may be a low one.
+    let metrics = MetricsSocket::default();
+    let socket = metrics
+        .prepare(&read.model.metrics)
+        .map_err(Failure::Start)?;
+    metrics.put_in_force(socket);
     let pid_file = pid_file::PidFile::make(server).map_err(Failure::Start)?;
     // The control socket belongs to the user that starts the server, and so does the right to use
     // it: processes of the user that the server becomes gain nothing by it.
@@ -169,6 +177,7 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
             lock,
             pid_file,
             peers,
+            metrics,
         },
     })
 }
@@ -243,6 +252,7 @@ fn serve(
                 None => std::future::pending().await,
             }
         };
+        let metrics = Rc::clone(&supervisor) as Rc<dyn metrics_endpoint::MetricsSource>;
         let end = async {
             supervisor.stopping().await;
             supervisor.stop_workers().await;
@@ -258,6 +268,8 @@ fn serve(
             () = supervisor.staple_ocsp_responses() => {}
             () = supervisor.warm_up() => {}
             () = supervisor.look_after_abuse() => {}
+            () = supervisor.watch_configuration() => {}
+            () = metrics_endpoint::serve(metrics) => {}
             () = supervisor.follow_predecessor(shared) => {}
             () = signals.obey(&supervisor) => {}
         }
@@ -340,6 +352,8 @@ fn shared(
         watcher,
         counters: (0..workers).map(|_| Counters::new()).collect(),
         site_stats: (0..workers).map(|_| Arc::default()).collect(),
+        traces: Arc::default(),
+        latencies: Arc::default(),
         main_counters: Counters::new(),
         connections: Default::default(),
         late_connections: Default::default(),

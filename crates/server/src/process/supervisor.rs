@@ -10,6 +10,7 @@ use super::{
     acme::{Acme, Prepared},
     bans::{self, BanFile},
     listeners::Listeners,
+    metrics_endpoint::MetricsSocket,
     ocsp_stapling, page_cache,
     pid_file::PidFile,
     startup_summary::{self, Shown},
@@ -21,7 +22,7 @@ use super::{
 use saker_cli::source::Source;
 use saker_config::model::{Address, Listener};
 use saker_control::{LastReload, Lock, Peers};
-use saker_gateway::HealthChecks;
+use saker_gateway::{HealthChecks, TraceExport};
 use saker_net::BoundSocket;
 use saker_page_cache::warm::WarmJobs;
 use saker_pipeline::Generation;
@@ -51,6 +52,8 @@ const WARM_LOOK: Duration = Duration::from_secs(1);
 const STOP_POLL: Duration = Duration::from_millis(20);
 /// Time for the end of workers and PHP, in addition to that for requests.
 const END_TIME_MS: u64 = 30_000;
+/// Time for sending the last spans.
+const TRACES_TIME: Duration = Duration::from_secs(2);
 /// Part of the shutdown timeout reserved for the last requests.
 const FINISH_TIME: Duration = Duration::from_secs(10);
 
@@ -60,6 +63,7 @@ pub struct ExclusiveResources {
     pub lock: Lock,
     pub pid_file: Option<PidFile>,
     pub peers: Rc<RefCell<Peers>>,
+    pub metrics: MetricsSocket,
 }
 
 pub struct Supervisor {
@@ -77,6 +81,7 @@ pub struct Supervisor {
     pub(super) key_file: RefCell<KeyFile>,
     pub(super) warm_ups: WarmJobs,
     pub(super) health: RefCell<HealthChecks>,
+    pub(super) trace_export: RefCell<TraceExport>,
     /// PHP process managers. Lives on this thread; only the task that stops it holds it across an
     /// `await`.
     pub(super) php: RefCell<saker_php::Manager>,
@@ -93,6 +98,7 @@ pub struct Supervisor {
     pub(super) successor: Successor,
     /// A predecessor still has the page cache and UDP ports.
     pub(super) follows: Cell<bool>,
+    pub(super) metrics: MetricsSocket,
 }
 
 impl Supervisor {
@@ -110,6 +116,7 @@ impl Supervisor {
             lock,
             pid_file,
             peers,
+            metrics,
         } = held;
         let ban_file = BanFile::open(
             &generation.model.server.state_dir,
@@ -120,6 +127,7 @@ impl Supervisor {
             .abuse
             .addresses
             .set_ipv6_prefix(generation.model.guard.ipv6_prefix);
+        let trace_export = TraceExport::new(&shared.traces, &shared.main_counters);
         let follows = listeners.has_predecessor();
         let mut key_file = KeyFile::new(&generation.model.server.state_dir);
         key_file.keep(
@@ -141,6 +149,7 @@ impl Supervisor {
             key_file: RefCell::new(key_file),
             warm_ups: WarmJobs::default(),
             health: RefCell::default(),
+            trace_export: RefCell::new(trace_export),
             php: RefCell::default(),
             stopping: Cell::new(false),
             at_once: Cell::new(false),
@@ -150,6 +159,7 @@ impl Supervisor {
             pid_file: RefCell::new(pid_file),
             successor: Successor::default(),
             follows: Cell::new(follows),
+            metrics,
         }
     }
 
@@ -161,6 +171,7 @@ impl Supervisor {
     /// Servers are looked after from here on.
     pub fn begin_health(&self) {
         self.look_after(&self.generation.borrow());
+        self.export_traces(&self.generation.borrow());
     }
 
     pub(super) fn look_after(&self, generation: &Generation) {
@@ -168,6 +179,17 @@ impl Supervisor {
             error_log::log(
                 &message::CONFIG_WARNING,
                 format_args!("health checks can't be made: {error}"),
+            );
+        }
+    }
+
+    /// Spans are sent from here on.
+    pub(super) fn export_traces(&self, generation: &Generation) {
+        let tracing = &generation.model.tracing;
+        if let Err(error) = self.trace_export.borrow_mut().apply(tracing) {
+            error_log::log(
+                &message::CONFIG_WARNING,
+                format_args!("traces can't be sent: {error}"),
             );
         }
     }
@@ -183,6 +205,11 @@ impl Supervisor {
     pub async fn stop_php(&self) {
         let mut php = self.php.take();
         php.stop(!self.successor.has_asked()).await;
+        let traces = self.trace_export.replace(TraceExport::new(
+            &self.shared.traces,
+            &self.shared.main_counters,
+        ));
+        traces.finish(TRACES_TIME).await;
         error_log::log(&message::STOPPED, format_args!(""));
         error_log::flush(Duration::from_secs(1));
     }
@@ -231,6 +258,9 @@ impl Supervisor {
         let generation = Arc::clone(&self.generation.borrow());
         for address in self.listeners.borrow().shown() {
             error_log::log(&message::LISTENING, format_args!("{address}"));
+        }
+        if let Some(address) = self.metrics.local_address() {
+            error_log::log(&message::LISTENING, format_args!("{address} (metrics)"));
         }
         self.greet();
         let elapsed = self.shared.started.elapsed();
@@ -398,6 +428,7 @@ impl Supervisor {
             self.let_in_while_waiting(until - FINISH_TIME.min(limit / 2))
                 .await;
         }
+        self.metrics.close();
         // Open Unix sockets would keep clients waiting in a queue that is not served.
         drop(self.listeners.borrow_mut().remove_all_but(&[]));
         self.workers.refuse().await;

@@ -167,9 +167,7 @@ fn line(line: &WarmResult) -> Value {
     let (outcome, why, sentence) = match &line.outcome {
         FetchOutcome::Stored => ("fetched", None, None),
         FetchOutcome::AlreadyCached => ("already-there", None, None),
-        FetchOutcome::NotStored(why) => {
-            ("not-cacheable", Some(why.word), Some(why.sentence.as_str()))
-        }
+        FetchOutcome::NotStored(why) => ("not-cacheable", Some(why.word), Some(&*why.sentence)),
         FetchOutcome::Failed(why) => ("failed", None, Some(why.as_str())),
     };
     json!({ "url": line.url, "variation": line.variation, "outcome": outcome, "reason": why, "text": sentence })

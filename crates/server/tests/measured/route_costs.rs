@@ -76,8 +76,9 @@ const UNUSED: &str = "[site.vars]\nname = \"value\"\n\
      [[site.route]]\npath = \"/api/*\"\nmatch = { header = { X-Tag = \"one\" }, cookie = { a = true } }\ndeny = true\n\
      [[site.route]]\npath = \"/small.html\"\nmatch = { method = \"POST\" }\ndeny = true\n";
 
-/// The goal is 1 % in release builds; without optimization, one test of a condition weighs more.
-const PERCENT_MAX: usize = 3;
+/// The goal is 1 % in release builds; without optimization, one test of a condition weighs more, and
+/// two runs of the same configuration differ by 2 %.
+const PERCENT_MAX: usize = 7;
 
 #[test]
 fn conditions_that_do_not_hold_cost_a_hit_almost_nothing() {

@@ -7,24 +7,16 @@
 
 use super::{
     connection::Connection,
-    head::{Http1Head, connection_of, framing_of},
-    outgoing::Outgoing,
+    reply::{Reply, ReplyTerms},
     request_body::{BodyState, Http1Body},
-    step::{DispatchRequest, Sending, Step, Then, TunnelStart},
+    step::{DispatchRequest, Step, Then},
 };
-use crate::request::{
-    BodyTime, Busy, Cause, Direction, Facts, Pending, log_facts, refusal, remember, request_limits,
-    response_head,
-};
+use crate::request::{BodyTime, Busy, Cause, log_facts, refusal, remember, request_limits};
 use saker_config::model::Limits;
 use saker_http::{Method, RequestHead, Status, Version};
-use saker_http1::{
-    BodyFraming, Connection as ConnectionLine, Expectation, ResponseFraming, expectation,
-    keep_alive,
-};
+use saker_http1::{BodyFraming, Expectation, expectation, keep_alive};
 use saker_pipeline::{
-    Body, BodyError, Exchange, LogFacts, Loggers, NoBody, RequestBody, Response, ResponseHead,
-    Services, phases, respond,
+    BodyError, Exchange, NoBody, RequestBody, Response, Services, phases, respond,
 };
 use std::{cell::RefCell, future::poll_fn, rc::Rc, sync::Arc};
 
@@ -60,7 +52,8 @@ impl Connection {
             .answer(&mut exchange, &services, &state, expectation)
             .await;
         if exchange.limits.drops_connection {
-            let logged = self.sending(&exchange, response, false, began_ns, loggers, None);
+            let terms = ReplyTerms::cut(began_ns, loggers);
+            let logged = self.sending(&exchange, response, terms);
             logged.log_cut(&self.session);
             return Some(Step::Close(Cause::Refused));
         }
@@ -89,20 +82,32 @@ impl Connection {
             && state.borrow().is_cheap_to_drain(DRAIN_BYTES_MAX);
         let limit = phases::body_bytes_max(&exchange, &services);
         state.borrow_mut().limit(drain_bytes_max(limit));
-        let mut sending = self.sending(&exchange, response, stays, began_ns, loggers, log_facts);
-        if let Then::Tunnel(beginning) = &mut sending.then {
-            beginning._busy = busy.take();
-        }
-        if let Some(log) = &sending.log {
-            log.received(state.borrow().received());
-            log.request_trailers(state.borrow_mut().take_trailers_to_log());
-        }
+        let terms = ReplyTerms {
+            stays,
+            began_ns,
+            loggers,
+            log_facts,
+        };
+        let reply = self.reply(&exchange, response, terms, &state);
         let _counted = std::mem::take(&mut exchange.limits.counted);
         drop(exchange);
-        self.sending = Some(sending);
         self.unseen_input = true;
-        let drained = poll_fn(|cx| self.poll_sending(cx)).await;
-        self.after(drained, &state, unread.as_ref()).await
+        let then = self.send_rest(reply, &mut busy).await;
+        self.after(then, &state, unread.as_ref()).await
+    }
+
+    /// Sends what is left of a response. A tunnel takes `busy`.
+    async fn send_rest(&mut self, reply: Reply, busy: &mut Option<Busy>) -> Then {
+        match reply {
+            Reply::Sent(then) => then,
+            Reply::Later(mut sending) => {
+                if let Then::Tunnel(beginning) = &mut sending.then {
+                    beginning._busy = busy.take();
+                }
+                self.sending = Some(sending);
+                poll_fn(|cx| self.poll_sending(cx)).await
+            }
+        }
     }
 
     /// The response, made by the pipeline unless the client goes before that.
@@ -149,13 +154,19 @@ impl Connection {
             false => Box::new(self.body(state, limits)),
         };
         let site = Arc::clone(&services.generation.no_site);
-        Exchange::new(
+        // A client of HTTP/1.0 knows no interim responses (RFC 9110 section 15.2).
+        let takes_interim = head.view().version() >= Version::Http11;
+        let mut exchange = Exchange::new(
             Rc::clone(&self.session.client),
             head,
             body,
             site,
             saker_net::clock::realtime_s(),
-        )
+        );
+        if takes_interim {
+            exchange.upstream.interim = Some(self.io.clone());
+        }
+        exchange
     }
 
     fn body(&mut self, state: &Rc<RefCell<BodyState>>, limits: &Limits) -> Http1Body {
@@ -167,75 +178,6 @@ impl Connection {
             time: BodyTime::new(limits),
             accounts: self.session.accounts().clone(),
         }
-    }
-
-    fn sending(
-        &mut self,
-        exchange: &Exchange,
-        mut response: Response,
-        stays: bool,
-        began_ns: u64,
-        loggers: Rc<Loggers>,
-        log_facts: Option<Rc<LogFacts>>,
-    ) -> Box<Sending> {
-        let view = exchange.head.view();
-        let framing = framing_of(&response, view);
-        let stays = stays && framing != ResponseFraming::UntilClose;
-        let mut head = Vec::with_capacity(512);
-        let now = saker_net::clock::realtime_s();
-        let connection = match (&response.head, &response.tunnel) {
-            (ResponseHead::Built(_), Some(_)) if response.status == Status::SWITCHING_PROTOCOLS => {
-                ConnectionLine::Upgrade
-            }
-            // The following bytes belong to the tunnel (RFC 9110 section 9.3.6).
-            (ResponseHead::Built(_), Some(_)) => ConnectionLine::KeepAlive,
-            _ => connection_of(view.version(), stays),
-        };
-        response_head::encode(
-            &mut Http1Head::new(view, connection, &mut head),
-            &response,
-            response.body.length(),
-            &mut self.session.common_headers(&response.head),
-            now,
-        );
-        let facts = Facts {
-            site: exchange.routing.site_index,
-            status: response.status,
-            path: &exchange.path,
-            fields: Some(response.fields()),
-            stays,
-            log_facts: log_facts.as_ref(),
-        };
-        let log = Pending::with_fields(&self.session, loggers, view, &facts, &exchange.host);
-        let no_content = view.method() == Method::Head || response.status.forbids_content();
-        let body = if no_content {
-            Body::Empty
-        } else {
-            std::mem::take(&mut response.body)
-        };
-        let chunked = framing == ResponseFraming::Chunked && view.version() >= Version::Http11;
-        let then = match response.tunnel.take() {
-            Some(program) => Then::Tunnel(Box::new(TunnelStart {
-                program,
-                log: None,
-                bytes: 0,
-                _busy: None,
-            })),
-            None if stays => Then::Continue,
-            None => Then::Close(Cause::Done),
-        };
-        let pace = self.session.pace(
-            Direction::Out,
-            &exchange.routing.settings,
-            exchange.routing.site_index,
-        );
-        Box::new(Sending {
-            outgoing: Outgoing::new(head, body, chunked),
-            then,
-            log: log.map(|log| log.began(began_ns).asked_by(&self.session, exchange)),
-            pace,
-            _busy: None,
-        })
     }
 
     /// Reads the rest of the request's body, or ends the connection because of it.

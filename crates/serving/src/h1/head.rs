@@ -33,7 +33,10 @@ impl HeadSink for Http1Head<'_> {
     #[inline(always)]
     fn ready(&mut self, head: &ReadyHead, common: &mut CommonHeaders, now: i64) {
         self.out.extend_from_slice(&head.http1);
-        self.out.extend_from_slice(common.lines(now));
+        self.out.extend_from_slice(match head.has_date {
+            true => common.lines_without_date(now),
+            false => common.lines(now),
+        });
         self.out.extend_from_slice(connection_line(self.connection));
         self.out.extend_from_slice(b"\r\n");
     }
@@ -45,7 +48,8 @@ impl HeadSink for Http1Head<'_> {
     }
 }
 
-/// Appends a built (and filtered) head. `Date` and `Server` are ours.
+/// Appends a built (and filtered) head. `Date` and `Server` are ours, unless the response has its
+/// own.
 pub fn append_built(
     response: &Response,
     common: &mut CommonHeaders,
@@ -55,7 +59,7 @@ pub fn append_built(
     out: &mut Vec<u8>,
 ) {
     let extra = HeadExtra {
-        date: Some(common.date(now)),
+        date: (!response.fields().has("date")).then(|| common.date(now)),
         connection,
         framing,
     };

@@ -32,7 +32,7 @@ use saker_telemetry::Metric;
 
 /// Bodies up to this size are copied behind their head; beyond it a second buffer in the same write
 /// is cheaper.
-const INLINE_BYTES_MAX: usize = 16 << 10;
+pub const INLINE_BYTES_MAX: usize = 16 << 10;
 /// Responses gathered for one write.
 const OUT_BYTES_MAX: usize = 64 << 10;
 

@@ -12,6 +12,7 @@ mod dispatch;
 mod head;
 mod inbound;
 mod outgoing;
+mod reply;
 mod request_body;
 mod run;
 mod start;

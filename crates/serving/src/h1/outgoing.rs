@@ -71,6 +71,16 @@ impl Outgoing {
         }
     }
 
+    /// The rest of a response whose head and content have been sent in part: `bytes` of it, and
+    /// among them `body_bytes` of content.
+    pub fn resumed(ready: Vec<u8>, rest: Body, bytes: u64, body_bytes: u64) -> Outgoing {
+        Outgoing {
+            body_bytes,
+            bytes,
+            ..Outgoing::new(ready, rest, false)
+        }
+    }
+
     /// Puts bytes before everything else. Only before the first poll.
     pub fn prefix(&mut self, mut bytes: Vec<u8>) {
         if !bytes.is_empty() {

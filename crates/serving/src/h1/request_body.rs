@@ -30,14 +30,13 @@ pub struct BodyState {
     received: u64,
     /// 0: no limit.
     bytes_max: u64,
-    /// Unsent bytes of the interim response; all of it until the body is first read.
-    interim_left: usize,
-    asked: bool,
+    /// The client waits for `100 Continue`, which is sent when the body is first read.
+    awaits_continue: bool,
     failed: Option<BodyError>,
     trailers: Option<Fields>,
     /// A copy for the log, because a reader takes the original.
     trailers_to_log: Option<Fields>,
-    pace: Option<Pace>,
+    pace: Option<Box<Pace>>,
     /// It is the pace that is waited for, not the client.
     held: bool,
 }
@@ -59,14 +58,12 @@ impl BodyState {
                 None,
             ),
         };
-        let interim_left = if expects_continue { CONTINUE.len() } else { 0 };
         BodyState {
             framing,
             declared,
             received: 0,
             bytes_max: 0,
-            interim_left,
-            asked: false,
+            awaits_continue: expects_continue,
             failed: None,
             trailers: None,
             trailers_to_log: None,
@@ -117,7 +114,7 @@ impl BodyState {
     /// Returns true if reading the rest is cheap enough to keep the connection: it is short, and
     /// the client is already sending it.
     pub fn is_cheap_to_drain(&self, drain_bytes_max: u64) -> bool {
-        let waits_for_us = self.interim_left > 0 && !self.asked;
+        let waits_for_us = self.awaits_continue;
         self.failed.is_none()
             && match &self.framing {
                 Framing::End => true,
@@ -235,15 +232,11 @@ impl Http1Body {
         cx: &mut Context<'_>,
         state: &mut BodyState,
     ) -> Poll<Result<(), BodyError>> {
-        state.asked = true;
-        while state.interim_left > 0 && self.io.borrow().input.is_empty() {
-            let left = &CONTINUE[CONTINUE.len() - state.interim_left..];
-            match ready!(self.io.borrow_mut().transport.poll_write(cx, left)) {
-                Ok(written) if written > 0 => state.interim_left -= written,
-                _ => return Poll::Ready(Err(BodyError::Gone)),
-            }
+        let mut io = self.io.borrow_mut();
+        if std::mem::take(&mut state.awaits_continue) && io.input.is_empty() {
+            io.interim.extend_from_slice(CONTINUE);
         }
-        Poll::Ready(Ok(()))
+        io.poll_interim(cx).map_err(|_| BodyError::Gone)
     }
 
     fn poll_read(&self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {

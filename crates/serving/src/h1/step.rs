@@ -37,7 +37,7 @@ pub struct Sending {
     pub outgoing: Outgoing,
     pub then: Then,
     pub log: Option<Pending>,
-    pub pace: Option<Pace>,
+    pub pace: Option<Box<Pace>>,
     /// Set where the request was not dispatched.
     pub _busy: Option<Busy>,
 }

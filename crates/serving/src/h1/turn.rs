@@ -143,7 +143,7 @@ impl Connection {
         Joined::Appended(self.scanner.worth_parsing(&io.input, &limits))
     }
 
-    fn write_now(&self, out: &[u8]) -> usize {
+    pub(super) fn write_now(&self, out: &[u8]) -> usize {
         if out.is_empty() {
             return 0;
         }

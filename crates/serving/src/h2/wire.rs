@@ -79,10 +79,10 @@ impl Wire for Frames<'_> {
             });
     }
 
-    fn send_hints(&mut self, stream: StreamId, fields: &Fields) {
+    fn send_interim(&mut self, stream: StreamId, status: Status, fields: &Fields) {
         self.machine
             .send_informational(number(stream), self.out, |block| {
-                block.status(Status::EARLY_HINTS.0);
+                block.status(status.0);
                 head::append_fields(fields, &mut Block(block));
             });
     }

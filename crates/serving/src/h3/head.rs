@@ -3,7 +3,7 @@
 //! Called by: `wire`, through the encoder that all protocols share.
 
 use crate::{
-    common_headers::CommonHeaders,
+    common_headers::{CommonHeaders, OwnFields},
     mux::head::{FieldSink, encode_ready},
 };
 use saker_http3::{HeadEncoder, Indexing, qpack};
@@ -31,7 +31,7 @@ impl FieldSink for Section<'_, '_> {
         }));
     }
 
-    fn common(&mut self, common: &mut CommonHeaders, now: i64, with_server: bool) {
-        self.0.raw(common.http3(now, with_server));
+    fn common(&mut self, common: &mut CommonHeaders, now: i64, own: OwnFields) {
+        self.0.raw(common.http3(now, own));
     }
 }

@@ -83,10 +83,10 @@ impl Wire for Streams<'_> {
         });
     }
 
-    fn send_hints(&mut self, stream: StreamId, fields: &Fields) {
+    fn send_interim(&mut self, stream: StreamId, status: Status, fields: &Fields) {
         self.gather(stream, |machine, out| {
             _ = machine.send_informational(stream.0, out, |section| {
-                section.status(Status::EARLY_HINTS.0);
+                section.status(status.0);
                 head::append_fields(fields, &mut Section(section));
             })
         });

@@ -4,7 +4,7 @@
 //! Called by: those tasks, which push; the driver, which takes them in each turn.
 
 use super::{answer::Answer, wire::StreamId};
-use saker_http::Fields;
+use saker_http::{Fields, Status};
 use std::{
     cell::RefCell,
     task::{Context, Waker},
@@ -20,8 +20,8 @@ pub enum Completion {
     Answer(StreamId, Box<Answer>),
     /// The request's body is being read: an interim response or a window update may be due.
     Upload(StreamId),
-    /// `103 Early Hints` from an upstream.
-    Hints(StreamId, Fields),
+    /// An interim response of an upstream.
+    Interim(StreamId, Status, Fields),
     /// Both ways of a tunnel have ended, or one end is gone.
     TunnelOver(StreamId),
 }

@@ -17,11 +17,15 @@ use crate::{
     worker::Worker,
 };
 use saker_config::model::Limits;
-use saker_http::{HeadView, KnownField, Status};
+use saker_http::{Fields, HeadView, KnownField, Status};
 use saker_http1::{Expectation, expectation};
-use saker_pipeline::{Exchange, NoBody, RequestBody, Response, Services, TellHints, respond};
+use saker_pipeline::{Exchange, InterimSink, NoBody, RequestBody, Response, Services, respond};
 use saker_rate_limits::Admission;
-use std::{cell::RefCell, rc::Rc, sync::Arc};
+use std::{
+    cell::RefCell,
+    rc::{Rc, Weak},
+    sync::Arc,
+};
 
 impl Exchanges {
     /// Sets a request on its way.
@@ -71,7 +75,10 @@ impl Exchanges {
             cached_answer: self.session.cached_answer.take(),
             began_ns: saker_net::clock::realtime_precise_ns(),
         };
-        exchange.upstream.tell_hints = Some(hints_to(id, &self.completions));
+        exchange.upstream.interim = Some(Rc::new(StreamInterim {
+            id,
+            completions: Rc::downgrade(&self.completions),
+        }));
         let busy = Busy::begin(&self.session, exchange.head.view());
         let outlives_client = Rc::clone(&exchange.upstream.outlives_client);
         let task = tokio::task::spawn_local(dispatch.run(exchange, services)).abort_handle();
@@ -110,14 +117,19 @@ impl Exchanges {
     }
 }
 
-/// Weak: the inbox holds exchanges that have come back.
-fn hints_to(id: StreamId, completions: &Rc<CompletionQueue>) -> Rc<TellHints> {
-    let completions = Rc::downgrade(completions);
-    Rc::new(move |fields| {
-        if let Some(completions) = completions.upgrade() {
-            completions.push(Completion::Hints(id, fields));
+/// The interim responses of a stream.
+struct StreamInterim {
+    id: StreamId,
+    /// Weak: the queue holds exchanges that have come back.
+    completions: Weak<CompletionQueue>,
+}
+
+impl InterimSink for StreamInterim {
+    fn send_interim(&self, status: Status, fields: &Fields) {
+        if let Some(completions) = self.completions.upgrade() {
+            completions.push(Completion::Interim(self.id, status, fields.clone()));
         }
-    })
+    }
 }
 
 fn upload(view: HeadView<'_>, services: &Services) -> Upload {

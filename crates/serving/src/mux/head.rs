@@ -4,7 +4,10 @@
 //! Called by: the encoder that all protocols share (`request::response_head`).
 //! Out of scope: HPACK and QPACK, which a [`FieldSink`] writes.
 
-use crate::{common_headers::CommonHeaders, request::response_head::HeadSink};
+use crate::{
+    common_headers::{CommonHeaders, OwnFields},
+    request::response_head::HeadSink,
+};
 use saker_http::Fields;
 use saker_http2::Indexing;
 use saker_pipeline::{ReadyHead, Response};
@@ -18,14 +21,18 @@ pub trait FieldSink {
     /// The reusable part of a head, encoded without reference to a connection.
     fn ready_fields(&mut self, head: &ReadyHead);
 
-    /// `Date`, and `Server` with it.
-    fn common(&mut self, common: &mut CommonHeaders, now: i64, with_server: bool);
+    /// `Date`, and `Server` with it, but for those that the response has itself.
+    fn common(&mut self, common: &mut CommonHeaders, now: i64, own: OwnFields);
 }
 
 impl<S: FieldSink> HeadSink for S {
     fn ready(&mut self, head: &ReadyHead, common: &mut CommonHeaders, now: i64) {
         self.ready_fields(head);
-        self.common(common, now, true);
+        let own = OwnFields {
+            date: head.has_date,
+            server: false,
+        };
+        self.common(common, now, own);
     }
 
     fn built(
@@ -47,7 +54,11 @@ impl<S: FieldSink> HeadSink for S {
                 Indexing::Without,
             );
         }
-        self.common(common, now, !fields.has("server"));
+        let own = OwnFields {
+            date: fields.has("date"),
+            server: fields.has("server"),
+        };
+        self.common(common, now, own);
     }
 }
 
@@ -82,18 +93,17 @@ fn trimmed(value: &[u8]) -> &[u8] {
     }
 }
 
-const NOT_SENT: [&str; 7] = [
+const NOT_SENT: [&str; 6] = [
     "connection",
     "keep-alive",
     "proxy-connection",
     "transfer-encoding",
     "upgrade",
     "te",
-    "date",
 ];
 
 /// Returns whether a field is sent: connection-specific fields are not (RFC 9113 section 8.2.2,
-/// RFC 9114 section 4.2), and `Date` is added by the driver.
+/// RFC 9114 section 4.2).
 fn is_sent(name: &str) -> bool {
     !NOT_SENT
         .iter()

@@ -14,7 +14,7 @@ use crate::{
     pieces::{Broken, Pieces},
     request::Direction,
 };
-use saker_http::{Fields, Method};
+use saker_http::{Fields, Method, Status};
 use saker_pipeline::{Body, Forwarding};
 use saker_telemetry::{access_log::ConnectionStatus, error_log, message};
 use std::{
@@ -29,21 +29,21 @@ impl Exchanges {
             match completion {
                 Completion::Answer(id, answer) => self.answer(id, *answer, wire),
                 Completion::Upload(id) => self.give_back(id, wire),
-                Completion::Hints(id, fields) => self.hint(id, &fields, wire),
+                Completion::Interim(id, status, fields) => self.interim(id, status, &fields, wire),
                 Completion::TunnelOver(id) => self.tunnel_over(id, wire),
             }
         }
     }
 
-    /// RFC 8297, while the response is still to come.
-    fn hint(&mut self, id: StreamId, fields: &Fields, wire: &mut impl Wire) {
+    /// RFC 9110 section 15.2, while the response is still to come.
+    fn interim(&mut self, id: StreamId, status: Status, fields: &Fields, wire: &mut impl Wire) {
         let start = wire.made();
         if let Some(stream) = self
             .streams
             .get_mut(&id)
             .filter(|stream| stream.dispatch.is_some())
         {
-            wire.send_hints(id, fields);
+            wire.send_interim(id, status, fields);
             stream.bytes += wire.made() - start;
         }
     }

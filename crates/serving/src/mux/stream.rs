@@ -25,7 +25,7 @@ pub struct Stream {
     pub upload: Option<Rc<RefCell<Upload>>>,
     /// The response's body.
     pub pieces: Option<Pieces>,
-    pub pace: Option<Pace>,
+    pub pace: Option<Box<Pace>>,
     /// Waker of a stream that has waited.
     pub waker: Option<Waker>,
     /// The stream is not polled until it is woken.

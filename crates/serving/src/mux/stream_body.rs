@@ -30,7 +30,7 @@ pub struct StreamBody {
     pub upload: Rc<RefCell<Upload>>,
     pub completions: Rc<CompletionQueue>,
     pub accounts: Accounts,
-    pub pace: Option<Pace>,
+    pub pace: Option<Box<Pace>>,
     /// `None`: another one's limits hold.
     pub time: Option<BodyTime>,
     pub received: u64,

@@ -8,7 +8,7 @@ use crate::{
     common_headers::CommonHeaders,
     pieces::{Broken, Pieces},
 };
-use saker_http::Fields;
+use saker_http::{Fields, Status};
 use saker_pipeline::Response;
 use saker_telemetry::Metric;
 
@@ -50,8 +50,8 @@ pub trait Wire {
     /// `100 Continue`.
     fn send_continue(&mut self, stream: StreamId);
 
-    /// `103 Early Hints`.
-    fn send_hints(&mut self, stream: StreamId, fields: &Fields);
+    /// An interim response of an upstream, such as `103 Early Hints`.
+    fn send_interim(&mut self, stream: StreamId, status: Status, fields: &Fields);
 
     /// Returns true if this much content can be sent now.
     fn fits(&self, stream: StreamId, bytes: usize) -> bool;

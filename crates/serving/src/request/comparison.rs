@@ -69,9 +69,13 @@ fn sampled(
     view: HeadView<'_>,
     response: &Response,
 ) -> Option<Box<CachedAnswer>> {
-    let (share, hits) = (share(), HITS.get().wrapping_add(1));
+    let share = share();
+    if share == 0 {
+        return None;
+    }
+    let hits = HITS.get().wrapping_add(1);
     HITS.set(hits);
-    let is_chosen = share != 0 && hits.is_multiple_of(share);
+    let is_chosen = hits.is_multiple_of(share);
     let is_comparable = !entry.throttled && entry.cached_route.is_repeatable();
     (is_chosen && is_comparable).then(|| {
         Box::new(CachedAnswer {

@@ -20,10 +20,6 @@ use saker_rate_limits::Admission;
 use std::rc::Rc;
 
 /// Result of a request's look-up in the route cache.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a hit is the common case, and a box would be an allocation"
-)]
 pub enum FastPath<'r> {
     /// A response that can be sent at once.
     Hit(Hit<'r>),
@@ -38,7 +34,7 @@ pub struct Hit<'r> {
     pub response: Response,
     pub route: &'r Entry,
     /// Set where a bandwidth limit applies to the body.
-    pub pace: Option<Pace>,
+    pub pace: Option<Box<Pace>>,
     /// Facts of this request alone; set if it has lines in the error log.
     log_facts: Option<Rc<LogFacts>>,
 }

@@ -60,12 +60,18 @@ impl Lookup for Trailers<'_> {
 }
 
 /// Shows the request to the loggers of its site, with the facts of dispatch where one uses them.
-fn finish(logged: &LoggedSite, site: usize, record: Record<'_>, log_facts: Option<&Rc<LogFacts>>) {
+fn finish(
+    logged: &LoggedSite,
+    (site, client): (usize, &Client),
+    record: Record<'_>,
+    log_facts: Option<&Rc<LogFacts>>,
+) {
     let Some(log_facts) = log_facts else {
         return logged.finished(&FinishedRequest {
             site,
             record: &record,
             facts: None,
+            client,
         });
     };
     let (environment, notes) = (
@@ -101,6 +107,7 @@ fn finish(logged: &LoggedSite, site: usize, record: Record<'_>, log_facts: Optio
         site,
         record: &record,
         facts: Some(log_facts),
+        client,
     });
 }
 
@@ -138,7 +145,12 @@ pub fn now(session: &Session, view: HeadView<'_>, facts: &Facts<'_>, body_bytes:
         true => record,
         false => of_client(record, &session.client),
     };
-    finish(logged, facts.site, record, facts.log_facts);
+    finish(
+        logged,
+        (facts.site, &session.client),
+        record,
+        facts.log_facts,
+    );
 }
 
 /// Logs a request that was refused before it was parsed, in the log of the listener's default
@@ -172,7 +184,7 @@ pub fn refused(session: &Session, status: Status, bytes: &[u8], body_bytes: u64,
         canonical_port: logged.port(session.client.secure),
         ..record(session, None, b"", status)
     };
-    finish(logged, site, record, None);
+    finish(logged, (site, &session.connection), record, None);
 }
 
 /// A line that waits for its response to be sent.
@@ -305,7 +317,8 @@ impl Pending {
             Some(client) => of_client(record, client),
             None => record,
         };
-        finish(logged, self.site, record, self.log_facts.as_ref());
+        let client = self.client.as_deref().unwrap_or(&session.connection);
+        finish(logged, (self.site, client), record, self.log_facts.as_ref());
         if !Rc::ptr_eq(&self.loggers, &session.worker.services.borrow().loggers) {
             // The periodic flush covers only the loggers of the current generation.
             self.loggers.flush();

@@ -33,11 +33,7 @@ pub fn fast_key<'a>(listener: &'a Arc<Address>, view: HeadView<'a>) -> Option<Ke
 }
 
 pub fn without_query(target: &[u8]) -> &[u8] {
-    &target[..memchr(b'?', target).unwrap_or(target.len())]
-}
-
-fn memchr(byte: u8, bytes: &[u8]) -> Option<usize> {
-    bytes.iter().position(|other| *other == byte)
+    &target[..memchr::memchr(b'?', target).unwrap_or(target.len())]
 }
 
 /// Keeps an outcome that can answer later requests.

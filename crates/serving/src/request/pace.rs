@@ -146,7 +146,7 @@ impl Pace {
         throttle: &Throttle,
         accounts: &Accounts,
         site: usize,
-    ) -> Option<Pace> {
+    ) -> Option<Box<Pace>> {
         let (connection, address, of_site) = rates(direction, throttle);
         let mut limits = Vec::new();
         if let Some(rate) = connection {
@@ -172,13 +172,16 @@ impl Pace {
         {
             limits.push(Limit::new(rate, Payer::Response(Account::new())));
         }
-        (!limits.is_empty()).then_some(Pace {
+        if limits.is_empty() {
+            return None;
+        }
+        Some(Box::new(Pace {
             direction,
             limits,
             granted: 0,
             prepaid: 0,
             sleep: None,
-        })
+        }))
     }
 
     /// Waits until bytes may be sent, and returns how many. A partly sent piece continues without a
@@ -333,16 +336,19 @@ pub fn charge_at_once(
         (&throttle.out_site, of_site),
         (&throttle.out_response, Some(&of_response)),
     ];
-    let limits = || {
-        pairs
-            .iter()
-            .filter_map(|(rate, account)| rate.as_ref().zip(*account))
-    };
-    let fits = limits().all(|(rate, account)| bandwidth::takes_whole(account, rate, bytes, now_ns));
-    if fits {
-        limits().for_each(|(rate, account)| bandwidth::charge_whole(account, rate, bytes, now_ns));
+    for (rate, account) in &pairs {
+        if let (Some(rate), Some(account)) = (rate, account)
+            && !bandwidth::takes_whole(account, rate, bytes, now_ns)
+        {
+            return false;
+        }
     }
-    fits
+    for (rate, account) in &pairs {
+        if let (Some(rate), Some(account)) = (rate, account) {
+            bandwidth::charge_whole(account, rate, bytes, now_ns);
+        }
+    }
+    true
 }
 
 #[cfg(test)]

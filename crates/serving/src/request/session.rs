@@ -73,7 +73,7 @@ pub struct Http2Terms {
 pub enum Throttled {
     No,
     /// The response body has to be paced.
-    Paced(Pace),
+    Paced(Box<Pace>),
     /// The request has to wait, or is refused.
     Held(Admission),
     /// The request can't be answered from the route cache.
@@ -203,7 +203,12 @@ impl Session {
     }
 
     /// Returns the pace of a body under this site's limits; `None` without limits.
-    pub fn pace(&mut self, direction: Direction, settings: &Settings, site: usize) -> Option<Pace> {
+    pub fn pace(
+        &mut self,
+        direction: Direction,
+        settings: &Settings,
+        site: usize,
+    ) -> Option<Box<Pace>> {
         if settings.throttle.is_idle() {
             return None;
         }

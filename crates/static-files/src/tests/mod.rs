@@ -287,6 +287,7 @@ fn edits_of_fields_are_in_every_head() {
         action,
         always: false,
         template: None,
+        is_per_request: false,
         origin: Origin::built_in(),
     };
     let fields = vec![

@@ -11,6 +11,7 @@ use super::by_host::HostFiles;
 use super::line_sink::{Event, LineSink, Outcome, Sink, line_count};
 use super::open::open_append;
 use super::program::Program;
+use super::rotation::{Rotation, RotationState, Turn};
 use crate::message;
 use crate::queue_writer::{Outlet, QueueWriter, Stalled};
 use crate::report;
@@ -76,6 +77,8 @@ enum Way {
     Direct {
         path: PathBuf,
         lines: Mutex<LineSink<FileSink>>,
+        /// Locked after `lines`.
+        rotation: Mutex<Option<RotationState>>,
     },
     ByHost(Mutex<HostFiles>),
     Queued {
@@ -105,8 +108,20 @@ impl LogFile {
             way: Way::Direct {
                 path: path.to_owned(),
                 lines,
+                rotation: Mutex::new(None),
             },
         }))
+    }
+
+    /// Rotates the file from here on, or no longer. Targets other than single files are not
+    /// rotated.
+    pub fn set_rotation(&self, rotation: Option<Rotation>) {
+        if let Way::Direct { rotation: own, .. } = &self.way {
+            let mut own = own.lock().unwrap_or_else(PoisonError::into_inner);
+            if own.as_ref().map(|own| own.rotation) != rotation {
+                *own = rotation.map(RotationState::new);
+            }
+        }
     }
 
     /// `None` for [`LogTarget::Off`]. Starts a thread for programs and standard output.
@@ -136,13 +151,7 @@ impl LogFile {
     /// Lines that a full disk tore are counted by the call that completes them.
     pub fn write_batch(&self, lines: &[u8]) -> Flushed {
         match &self.way {
-            Way::Direct { lines: sink, .. } => {
-                let outcome = sink
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .write_batch(lines);
-                self.report(outcome)
-            }
+            Way::Direct { .. } => self.write_direct(lines, saker_net::clock::realtime_s()),
             Way::ByHost(files) => {
                 let written = files
                     .lock()
@@ -157,11 +166,42 @@ impl LogFile {
         }
     }
 
+    /// Rotates the file if it is due, and writes the lines.
+    fn write_direct(&self, batch: &[u8], now_s: i64) -> Flushed {
+        let Way::Direct {
+            path,
+            lines,
+            rotation,
+        } = &self.way
+        else {
+            return Flushed::default();
+        };
+        let mut flushed = Flushed::default();
+        let mut sink = lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rotation = rotation.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(state) = rotation.as_mut()
+            && let Turn::Replace(file) = state.turn(path, &sink.sink().file, batch.len(), now_s)
+        {
+            let replaced = sink.replace(FileSink::new(file));
+            flushed = self.report(replaced);
+        }
+        let outcome = sink.write_batch(batch);
+        drop((sink, rotation));
+        let written = self.report(outcome);
+        flushed.written += written.written;
+        flushed.dropped += written.dropped;
+        flushed
+    }
+
     /// Opens the path again, for rotation. If that fails the old file stays in use, and the caller
     /// reports it. Programs are left alone.
     pub fn reopen(&self) -> io::Result<Flushed> {
-        let (path, lines) = match &self.way {
-            Way::Direct { path, lines } => (path, lines),
+        let (path, lines, rotation) = match &self.way {
+            Way::Direct {
+                path,
+                lines,
+                rotation,
+            } => (path, lines, rotation),
             Way::ByHost(files) => {
                 files
                     .lock()
@@ -176,6 +216,8 @@ impl LogFile {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .replace(FileSink::new(file));
+        let mut rotation = rotation.lock().unwrap_or_else(PoisonError::into_inner);
+        rotation.iter_mut().for_each(RotationState::reopened);
         Ok(self.report(outcome))
     }
 

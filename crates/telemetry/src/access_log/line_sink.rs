@@ -54,6 +54,10 @@ impl<S: Sink> LineSink<S> {
         }
     }
 
+    pub(super) fn sink(&self) -> &S {
+        &self.sink
+    }
+
     /// Writes whole lines. Lines that are kept count as neither written nor dropped yet.
     pub(super) fn write_batch(&mut self, lines: &[u8]) -> Outcome {
         let mut outcome = Outcome::default();

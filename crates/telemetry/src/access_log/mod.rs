@@ -12,19 +12,23 @@ mod format;
 mod item;
 mod json;
 mod line_sink;
+mod mask;
 mod needs;
 mod open;
 mod program;
 mod record;
 mod render;
+mod rotation;
 #[cfg(test)]
 mod tests;
 
 pub use clock::LogClock;
 pub use file::{Flushed, LogBuffer, LogFile, LogTarget};
 pub use format::{Format, FormatError};
+pub use mask::Mask;
 pub use needs::Needs;
 pub(crate) use open::LOG_MODE;
 pub(crate) use program::Program;
 pub use program::{log_program, start_programs_with};
 pub use record::{Computed, ConnectionStatus, Lookup, Record, Variables};
+pub use rotation::Rotation;

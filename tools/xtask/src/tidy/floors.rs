@@ -12,6 +12,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-telemetry", 1),
     ("saker-http-mux", 1),
     ("saker-tls-verifier", 1),
+    ("saker-identity", 1),
     ("saker-broker", 2),
     ("saker-broker-client", 3),
     ("saker-http1", 2),

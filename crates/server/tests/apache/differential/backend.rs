@@ -3,7 +3,7 @@
 //!
 //! Started once for all topics. The query determines the response, whatever the protocol:
 //! `status=404`, `field=Name:value` (repeatable), `type=`, `chunked`, `close`, `cut`, `garbage`,
-//! `silent`.
+//! `silent`, `bare-lf`, `folded`.
 //! Caveat: values that can't be equal (ports, names of software) are left out.
 
 use saker_testkit::{PATIENCE, ServerProcess, TempDir, poll, require};
@@ -318,6 +318,14 @@ fn http_answer(
     }
     if order.has("garbage") {
         stream.write_all(b"what is this\r\n\r\n")?;
+        return Ok(false);
+    }
+    if order.has("bare-lf") {
+        stream.write_all(b"HTTP/1.1 200 OK\nX-Old: 1\nContent-Length: 2\n\nok")?;
+        return Ok(false);
+    }
+    if order.has("folded") {
+        stream.write_all(b"HTTP/1.1 200 OK\r\nX-Old: a\r\n  b\r\nContent-Length: 2\r\n\r\nok")?;
         return Ok(false);
     }
     let status = order.status.unwrap_or(200);

@@ -9,6 +9,7 @@ mod cache_parts;
 mod cache_warm;
 mod cache_workers;
 mod esi;
+mod http_caching;
 mod lscache;
 mod page_cache;
 mod page_cache_commands;

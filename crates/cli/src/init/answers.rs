@@ -1,0 +1,20 @@
+//! Answers to the questions of `saker init`.
+//!
+//! Called by: `init`, which asks or decides; `text`, which writes them down.
+//! Out of scope: the questions.
+
+use super::application::Application;
+use std::path::PathBuf;
+
+/// Everything that the file says.
+#[derive(Debug)]
+pub struct Answers {
+    pub application: Application,
+    /// `php` of the site; `None`: the application needs none.
+    pub php: Option<String>,
+    /// Names for automatic certificates; none: a site on this machine.
+    pub domains: Vec<String>,
+    /// Directory of the file.
+    pub folder: PathBuf,
+    pub is_root: bool,
+}

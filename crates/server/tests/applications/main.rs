@@ -1,0 +1,61 @@
+//! Applications under native configurations of a few lines, compared with the configuration for
+//! nginx or Apache that their documentation gives, and the pairs of configurations in `docs/`.
+//!
+//! Called by: `cargo test -p saker --test applications NAME`; one test per folder of `cases` and
+//! `conversions`.
+//! Caveat: both servers have the same port at two loopback addresses, so that neither shows in
+//! responses.
+//! Out of scope: Apache's configuration read by Saker (`apache`).
+
+#![allow(clippy::unwrap_used, clippy::panic)] // The whole program is tests.
+
+#[path = "../harness/operate.rs"]
+mod operate;
+
+mod compare;
+mod docs;
+mod requests;
+mod run;
+mod servers;
+
+use run::Subject;
+use std::{collections::BTreeSet, fs, path::PathBuf};
+
+/// One test per folder.
+macro_rules! subjects {
+    ($list:ident, $folder:literal: $($name:ident)*) => {
+        $(#[test]
+        fn $name() {
+            run::compare_servers(Subject { folder: $folder, name: stringify!($name) });
+        })*
+        const $list: &[&str] = &[$(stringify!($name)),*];
+    };
+}
+
+subjects!(CASES, "cases":
+    adminer awstats blog cgit dokuwiki drupal gitweb go_websocket gunicorn hgweb joomla laravel
+    matomo nextcloud node_websocket npm_registry phpbb phpmyadmin prestashop roundcube
+    spa symfony uwsgi webdav wordpress
+);
+
+subjects!(CONVERSIONS, "conversions":
+    caddy_app caddy_php haproxy lighttpd litespeed magento_vcl nginx_proxy nginx_redirects
+    nginx_wordpress traefik
+);
+
+/// A folder that no test runs proves nothing.
+#[test]
+fn every_folder_has_its_test() {
+    for (folder, listed) in [("cases", CASES), ("conversions", CONVERSIONS)] {
+        let found: BTreeSet<String> = fs::read_dir(here().join(folder))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        let listed: BTreeSet<String> = listed.iter().map(|&name| name.to_owned()).collect();
+        assert_eq!(found, listed, "{folder}");
+    }
+}
+
+fn here() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/applications")
+}
