@@ -149,11 +149,14 @@ pub struct Serve {
 #[command(after_help = "\
 Examples:
   saker run                                   with ./saker.toml, or else /etc/saker/saker.toml
-  saker run -c /srv/saker.toml --workers 4
+  saker run /srv/saker.toml --workers 4
 
 Signals: TERM stops the server once open requests have finished (within
 shutdown_timeout), HUP reloads the configuration, USR1 reopens the log files.")]
 pub struct Run {
+    /// The same as --config FILE
+    #[arg(conflicts_with_all = ["config", "apache"], value_hint = ValueHint::FilePath)]
+    pub file: Option<PathBuf>,
     #[command(flatten)]
     pub input: Input,
     /// Number of worker threads; overrides the configuration
@@ -173,6 +176,9 @@ pub struct Run {
 #[command(after_help = "\
 Exit status: 0 no errors (there may be warnings), 1 the configuration has errors, 2 failure.")]
 pub struct Check {
+    /// The same as --config FILE
+    #[arg(conflicts_with_all = ["config", "apache"], value_hint = ValueHint::FilePath)]
+    pub file: Option<PathBuf>,
     #[command(flatten)]
     pub input: Input,
     /// Print diagnostics as JSON to standard output

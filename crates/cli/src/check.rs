@@ -21,7 +21,7 @@ use std::{path::Path, process::ExitCode};
 pub fn check(check: &Check) -> ExitCode {
     let path = match &check.input.apache {
         Some(path) => Ok(path.clone()),
-        None => locations::configuration(check.input.config.as_deref()),
+        None => locations::configuration(check.file.as_deref().or(check.input.config.as_deref())),
     };
     match path {
         Ok(path) if check.json => check_json(&path, check),

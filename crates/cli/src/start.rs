@@ -92,10 +92,12 @@ pub fn run(run: Run, run_server: RunServer) -> ExitCode {
         None if run.php.is_some() => {
             Err("--php goes with --apache; saker.toml has `program` in [php]".into())
         }
-        None => locations::configuration(run.input.config.as_deref()).map(|path| Source::File {
-            path,
-            workers,
-            state_dir,
+        None => locations::configuration(run.file.or(run.input.config).as_deref()).map(|path| {
+            Source::File {
+                path,
+                workers,
+                state_dir,
+            }
         }),
     };
     source.map_or_else(cannot, run_server)

@@ -21,6 +21,8 @@ fn lines_that_scripts_rely_on() {
         "saker serve --https 8443 --cert c --key k --php 127.0.0.1:9000 --htaccess on --cache off",
         "saker run -c saker.toml --workers 2 --state-dir /run/s",
         "saker run --apache httpd.conf -D SSL -DFOREGROUND",
+        "saker run saker.toml --workers 2",
+        "saker check saker.toml",
         "saker check -c saker.toml --json",
         "saker check --apache httpd.conf",
         "saker explain http://localhost/ -c saker.toml -H Accept:x -H Cookie:y --method HEAD",

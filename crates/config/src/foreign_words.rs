@@ -8,8 +8,8 @@
 
 use crate::{
     context::{
-        AUTH, COMPRESSION, Contexts, FILE, LIMITS, LISTENER, ROUTE, SERVER, SITE, SITE_TLS,
-        THROTTLE, UPSTREAM,
+        AUTH, CACHE, COMPRESSION, Contexts, FILE, LIMITS, LISTENER, ROUTE, SERVER, SITE, SITE_TLS,
+        THROTTLE, UPSTREAM, WHEN,
     },
     suggest,
 };
@@ -57,7 +57,8 @@ const WORDS: &[ForeignWord] = &[
     word("ssl_certificate ssl_certificate_key SSLCertificateFile SSLCertificateKeyFile ssl.pemfile ssl.privkey certFile keyFile", SITE_TLS, "certificate", "certificate = \"site.pem\"\nkey = \"site.key\""),
     word("ssl_protocols SSLProtocol ssl-min-ver minVersion", SITE_TLS, "minimum_version", "minimum_version = \"1.2\""),
     word("certResolver certificatesResolvers MDomain MDCertificateAgreement on_demand_tls auto_https", SITE_TLS, "automatic", "automatic = true"),
-    word("ssl_engine ssl.engine", LISTENER, "tls", "address = \":443\"\ntls = true"),
+    word("https ssl letsencrypt acme", SITE, "tls", "tls = { automatic = true }"),
+    word("ssl_engine ssl.engine https ssl", LISTENER, "tls", "address = \":443\"\ntls = true"),
     // Routes.
     word("location LocationMatch handle handle_path route_path url-path PathPrefix Directory DirectoryMatch FilesMatch", ROUTE, "path", "path = \"/img/*\"\nlisting = true"),
     word("try_files FallbackResource try_file url.rewrite-if-not-file", ROUTE, "try_files", "path = \"/*\"\ntry_files = [\"$uri\", \"$uri/\", \"/index.php?$args\"]"),
@@ -103,6 +104,12 @@ const WORDS: &[ForeignWord] = &[
     word("gzip_static brotli_static precompress", SITE, "precompressed", "precompressed = true"),
     word("proxy_cache fastcgi_cache uwsgi_cache proxy_cache_valid fastcgi_cache_valid proxy_cache_key CacheEnable vcl_backend_response beresp.ttl cache_policy", SITE, "cache", "cache = { ttl = \"10m\" }"),
     word("proxy_cache_path fastcgi_cache_path CacheRoot", FILE, "cache", "cache = { folder = \"/var/cache/saker\", size = \"10GB\" }"),
+    word("valid default_ttl beresp_ttl CacheDefaultExpire", CACHE, "ttl", "ttl = \"10m\""),
+    word("key cache_key hash_data vary_by", CACHE, "key_headers", "key_headers = [\"X-App\"]"),
+    word("cache_bypass no_cache proxy_cache_bypass proxy_no_cache fastcgi_cache_bypass fastcgi_no_cache CacheDisable bypass skip skip_cache exclude", WHEN, "cache", "match = { cookie = { session = true } }\ncache = false"),
+    word("use_stale proxy_cache_use_stale fastcgi_cache_use_stale", CACHE, "stale_if_error", "stale_if_error = \"1h\""),
+    word("cors access_control_allow_origin", SITE, "headers", "headers = { Access-Control-Allow-Origin = \"https://app.example\" }"),
+    word("access_log_format log_fields", SITE, "access_log", "access_log = { path = \"access.log\", format = \"json\" }"),
     word("default_type AddType types mimetype.assign", SITE, "types", "types = { gpx = \"application/gpx+xml\" }"),
     word("AllowOverride AccessFileName", SITE, "htaccess", "htaccess = true"),
     word("sub_filter Substitute replace_response", SITE, "substitute", "substitute = [\"s/old/new/n\"]"),
@@ -145,6 +152,11 @@ pub struct Advice {
 }
 
 impl Advice {
+    /// Returns true if the word is one that people write in this table.
+    pub fn is_for(&self, context: Contexts) -> bool {
+        self.home == context || (self.home == WHEN && context == CACHE)
+    }
+
     /// One line with the key, a table that has it, and an example.
     pub fn text(&self, table: Contexts) -> String {
         let example = self.example.replace('\n', ", ");
@@ -152,9 +164,12 @@ impl Advice {
     }
 }
 
-/// Returns the advice for a word, if another server has it.
-pub fn advice(word: &str) -> Option<Advice> {
-    let row = WORDS.iter().find(|row| row.is(word))?;
+/// Returns the advice for a word in a table, if another server has it.
+pub fn advice(word: &str, context: Contexts) -> Option<Advice> {
+    let rows = || WORDS.iter().filter(|row| row.is(word));
+    let row = rows()
+        .find(|row| row.home == context)
+        .or_else(|| rows().next())?;
     Some(Advice {
         key: row.key,
         home: row.home,
@@ -175,7 +190,7 @@ pub fn advice_for_line(line: &str) -> Option<String> {
     if let Some((_, instead)) = BLOCKS.iter().find(|(name, _)| *name == first) {
         return Some(format!("this file is TOML: write {instead}"));
     }
-    let found = advice(first.trim_start_matches('<'))?;
+    let found = advice(first.trim_start_matches('<'), FILE)?;
     Some(format!("this file is TOML: {}", found.text(found.home)))
 }
 
@@ -247,6 +262,8 @@ mod tests {
             (THROTTLE, "[site.throttle]\n"),
             (COMPRESSION, "[site.compression]\n"),
             (AUTH, "[site.auth]\nrealm = \"Staff\"\n"),
+            (CACHE, "[site.cache]\n"),
+            (WHEN, "[[site.when]]\n"),
         ];
         if let Some((_, header)) = inside.iter().find(|(home, _)| *home == row.home) {
             let secure = match row.home == SITE_TLS {
@@ -268,11 +285,13 @@ mod tests {
     }
 
     #[test]
-    fn no_word_is_in_two_rows() {
-        let all: Vec<&str> = WORDS.iter().flat_map(|row| row.words.split(' ')).collect();
-        for (at, one) in all.iter().enumerate() {
-            for other in &all[at + 1..] {
-                assert!(!suggest::same_word(one, other), "{one} and {other}");
+    fn no_word_is_in_two_rows_of_a_table() {
+        let words = |row: &'static ForeignWord| row.words.split(' ').map(move |word| (row, word));
+        let all: Vec<(&ForeignWord, &str)> = WORDS.iter().flat_map(words).collect();
+        for (at, (row, one)) in all.iter().enumerate() {
+            for (other_row, other) in &all[at + 1..] {
+                let is_same = row.home == other_row.home && suggest::same_word(one, other);
+                assert!(!is_same, "{one} and {other}");
             }
         }
     }

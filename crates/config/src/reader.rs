@@ -29,6 +29,8 @@ pub(crate) struct Reader<'r> {
     catalog: Catalog,
     /// Name of the value being read, for messages.
     subject: String,
+    /// Its row's name and example.
+    example: Option<(&'static str, &'static str)>,
     /// Context of the table that contains it.
     context: Contexts,
 }
@@ -39,6 +41,7 @@ impl<'r> Reader<'r> {
             report,
             catalog,
             subject: String::new(),
+            example: None,
             context: FILE,
         }
     }
@@ -106,6 +109,7 @@ impl<'r> Reader<'r> {
                 }
                 kind => {
                     self.subject = format!("`{}`", key.get_ref());
+                    self.example = directive.example.map(|text| (directive.name, text));
                     if let Some(given) = self.read(kind, node) {
                         let name = directive.name;
                         fields.values.push((Key { context, name }, given));
@@ -270,7 +274,18 @@ impl<'r> Reader<'r> {
             found(value)
         );
         let help = type_help(kind, value, self.report.source.slice(at.span.clone()));
+        let help = help.or_else(|| self.example_of(kind));
         self.error(at, message, help);
+    }
+
+    /// The example of the key, if it says more than what the value must be.
+    fn example_of(&self, kind: &Kind) -> Option<String> {
+        let (name, example) = self.example?;
+        let is_plain = matches!(
+            kind,
+            Kind::Boolean | Kind::Choice(_) | Kind::Integer { .. } | Kind::Fraction
+        );
+        (!is_plain).then(|| format!("example: {name} = {example}"))
     }
 
     fn read_integer(&mut self, kind: &Kind, value: &DeInteger<'_>, at: &Location) -> Option<Value> {
@@ -351,7 +366,8 @@ impl<'r> Reader<'r> {
                 quoted(text)
             ),
         };
-        self.error(at, message, fault.help);
+        let help = fault.help.or_else(|| self.example_of(kind));
+        self.error(at, message, help);
     }
 
     fn read_list(&mut self, kind: &Kind, array: &DeArray<'_>) -> Option<Value> {

@@ -4,7 +4,7 @@
 //! key belongs in, or the most similar key.
 
 use crate::{
-    context::{Contexts, FILE, LIMITS, LISTENER, ROUTE, SERVER, SITE, UPSTREAM},
+    context::{CACHE, Contexts, FILE, LIMITS, LISTENER, ROUTE, SERVER, SITE, UPSTREAM},
     diagnostic::quoted,
     foreign_words,
     row::{Catalog, Directive},
@@ -19,8 +19,8 @@ pub fn explain(catalog: Catalog, key: &str, context: Contexts) -> (String, Optio
     let same_table = foreign(catalog, key, context, |row| row.contexts.includes(context));
     let other_table =
         || elsewhere(catalog, key, context).or_else(|| foreign(catalog, key, context, |_| true));
-    let advice = foreign_words::advice(key)
-        .filter(|_| is_main)
+    let advice = foreign_words::advice(key, context)
+        .filter(|advice| advice.is_for(context) || (is_main && advice.home != CACHE))
         .and_then(|advice| {
             let is_here = catalog.find(advice.key, context).is_some();
             let table = if is_here { context } else { advice.home };
