@@ -34,6 +34,7 @@ mod page;
 mod partial;
 mod prepare;
 mod purge;
+mod query_content;
 pub mod record;
 mod refetch;
 mod refetch_queue;

@@ -325,8 +325,14 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         ..time(
             "grace",
             "\"10s\"",
-            "How long an expired entry is served while it is refreshed in the background.",
-            |cache, given| cache.grace_s = seconds(given),
+            "How long an expired entry is served while it is refreshed in the background. Unless \
+             set, it applies to LSCache entries and to lifetimes from `ttl` and the like: where the \
+             response's own HTTP fields state one, RFC 9111 permits stale responses by \
+             configuration only.",
+            |cache, given| {
+                cache.grace_s = seconds(given);
+                cache.is_grace_chosen = true;
+            },
         )
     },
     Row {
@@ -346,6 +352,58 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
             "false",
             "Refetch when a client forces a reload (Cache-Control, Pragma)?",
             |cache, given| cache.honours_client = given.boolean(),
+        )
+    },
+    Row {
+        name: "methods",
+        kind: Kind::ListOf(&Kind::Choice(&["POST", "QUERY"])),
+        default: Some("[]"),
+        example: Some("[\"QUERY\"]"),
+        summary: "Methods besides GET and HEAD whose responses are stored. QUERY: by the content \
+                  of the request. POST: for later GET requests, if the response has a lifetime and \
+                  names the requested URL in Content-Location (RFC 9110 section 9.3.3).",
+        aliases: &["proxy_cache_methods", "fastcgi_cache_methods"],
+        since: "0.10",
+        set: |cache, given| {
+            let words = given.texts();
+            cache.stores_post = words.iter().any(|word| word == "POST");
+            cache.stores_query = words.iter().any(|word| word == "QUERY");
+        },
+        ..BASE
+    },
+    Row {
+        name: "query_content_max",
+        kind: Kind::Bytes {
+            min: 0,
+            max: 16 << 20,
+        },
+        default: Some("\"64KB\""),
+        unit: Some("bytes"),
+        summary: "Maximum content of a QUERY request that is part of the cache key; requests with \
+                  more go to the application.",
+        since: "0.10",
+        set: |cache, given| cache.query_bytes_max = given.number(),
+        ..BASE
+    },
+    Row {
+        name: "targeted_headers",
+        kind: FIELDS,
+        default: Some("[\"CDN-Cache-Control\"]"),
+        example: Some("[\"Saker-Cache-Control\", \"CDN-Cache-Control\"]"),
+        summary: "Targeted cache control fields (RFC 9213) to follow, the most applicable first. \
+                  The first valid one replaces Cache-Control and Expires.",
+        since: "0.10",
+        set: |cache, given| cache.targeted_fields = given.texts(),
+        ..BASE
+    },
+    Row {
+        since: "0.10",
+        ..flag(
+            "store_cookies",
+            "false",
+            "Store responses with Set-Cookie, and send the cookies to all clients (RFC 9111 \
+             section 7.3)? Only where no cookie is personal.",
+            |cache, given| cache.stores_cookies = given.boolean(),
         )
     },
     flag("public", "true", "Store shared pages?", |cache, given| {

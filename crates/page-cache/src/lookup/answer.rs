@@ -59,6 +59,7 @@ pub async fn answer(
                 || page.identity.content.whole(),
             );
             if hit == HitStatus::Hit
+                && !request.is_query
                 && !page.is_private
                 && !request.is_authenticated
                 && is_asked_as_it_is(exchange)
