@@ -169,10 +169,7 @@ fn invalidated(
 
 /// The cache groups that a successful unsafe request invalidates (RFC 9875 section 3): those of its
 /// own origin, whatever the response names.
-fn invalidated_groups(
-    request: &CacheRequest,
-    response: &Response,
-) -> Vec<Purge> {
+fn invalidated_groups(request: &CacheRequest, response: &Response) -> Vec<Purge> {
     if response.status.is_error() {
         return Vec::new();
     }

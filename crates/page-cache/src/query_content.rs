@@ -27,7 +27,11 @@ const ABOUT_CONTENT: [&str; 4] = [
 /// Reads the content, puts it back, and returns what stands for it in keys. `None`: there is more
 /// than `bytes_max`, or the client has failed.
 pub async fn read(exchange: &mut Exchange, bytes_max: u64) -> Option<Vec<u8>> {
-    if exchange.body.length().is_some_and(|length| length > bytes_max) {
+    if exchange
+        .body
+        .length()
+        .is_some_and(|length| length > bytes_max)
+    {
         return None;
     }
     let mut body = std::mem::replace(&mut exchange.body, Box::new(NoBody));
@@ -93,7 +97,8 @@ fn is_json(view: HeadView<'_>) -> bool {
     let kind = view.first("Content-Type").unwrap_or_default();
     let kind = kind.split(|byte| *byte == b';').next().unwrap_or_default();
     let kind = trim_ows(kind).to_ascii_lowercase();
-    (kind == b"application/json" || kind.ends_with(b"+json")) && view.first("Content-Encoding").is_none()
+    (kind == b"application/json" || kind.ends_with(b"+json"))
+        && view.first("Content-Encoding").is_none()
 }
 
 /// JSON without the white space between its tokens (RFC 8259 section 2). Where a space separates
@@ -204,7 +209,10 @@ mod tests {
         const JSON: (&str, &str) = ("Content-Type", "application/json; charset=utf-8");
         let same = [
             (key(&[], &["a=1"]), key(&[], &["a", "=1"])),
-            (key(&[JSON], &["{\"a\": 1}"]), key(&[JSON], &["{\n\"a\":1 }\n"])),
+            (
+                key(&[JSON], &["{\"a\": 1}"]),
+                key(&[JSON], &["{\n\"a\":1 }\n"]),
+            ),
             (key(&[("Accept", "a")], &["x"]), key(&[], &["x"])),
         ];
         for (one, other) in same {
@@ -213,9 +221,15 @@ mod tests {
         let other_coding = [JSON, ("Content-Encoding", "gzip")];
         let different = [
             (key(&[], &["a=1"]), key(&[], &["a=2"])),
-            (key(&[], &["a=1"]), key(&[("Content-Type", "text/plain")], &["a=1"])),
+            (
+                key(&[], &["a=1"]),
+                key(&[("Content-Type", "text/plain")], &["a=1"]),
+            ),
             (key(&[], &["{\"a\": 1}"]), key(&[], &["{\"a\":1}"])),
-            (key(&[JSON], &["{\"a b\":1}"]), key(&[JSON], &["{\"ab\":1}"])),
+            (
+                key(&[JSON], &["{\"a b\":1}"]),
+                key(&[JSON], &["{\"ab\":1}"]),
+            ),
             (key(&other_coding, &["[1]"]), key(&other_coding, &["[ 1]"])),
             (
                 key(&[("Content-Type", "a"), ("Content-Type", "b")], &[]),

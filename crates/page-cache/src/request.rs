@@ -200,7 +200,8 @@ impl CacheRequest {
         rules: Option<&VaryRules>,
     ) -> Option<ReplayRequest> {
         // A replay is a GET.
-        if self.include.is_some() || !matches!(exchange.head.view().method(), Method::Get | Method::Head)
+        if self.include.is_some()
+            || !matches!(exchange.head.view().method(), Method::Get | Method::Head)
         {
             return None;
         }

@@ -108,8 +108,7 @@ fn search_rule(
     response: &Response,
     decision: &Decision,
 ) -> Option<Rc<SearchRule>> {
-    let is_obeyed =
-        !decision.is_private && !request.is_query && request.settings.config.obeys_http;
+    let is_obeyed = !decision.is_private && !request.is_query && request.settings.config.obeys_http;
     is_obeyed
         .then(|| SearchRule::of(response.fields()))
         .flatten()

@@ -45,7 +45,8 @@ pub fn stored_fields(fields: &Fields, life: &Life, settings: &RuleSettings) -> F
     // RFC 6265 obsoletes it; next to Set-Cookie, it may repeat what is personal.
     let sets_cookies = fields.has("set-cookie") && !settings.store_cookies;
     let is_never = |name: &str| {
-        is_never_stored(name) && !(settings.store_cookies && name.eq_ignore_ascii_case("set-cookie"))
+        is_never_stored(name)
+            && !(settings.store_cookies && name.eq_ignore_ascii_case("set-cookie"))
     };
     let mut kept = Fields::new();
     for (name, value) in fields.iter() {

@@ -24,7 +24,8 @@ pub const NAME_BYTES_MAX: usize = 256;
 /// More or longer names than are kept.
 pub fn of_response(fields: &Fields) -> Result<Vec<Vec<u8>>, TooManyTags> {
     let names = names(fields, "cache-groups");
-    let is_kept = names.len() <= GROUPS_MAX && names.iter().all(|name| name.len() <= NAME_BYTES_MAX);
+    let is_kept =
+        names.len() <= GROUPS_MAX && names.iter().all(|name| name.len() <= NAME_BYTES_MAX);
     is_kept.then_some(names).ok_or(TooManyTags)
 }
 

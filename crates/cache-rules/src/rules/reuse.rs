@@ -60,7 +60,9 @@ impl Why {
 
     pub fn sentence(self) -> &'static str {
         match self {
-            Why::Method => "only GET and HEAD are answered from the cache, and QUERY where `methods` has it",
+            Why::Method => {
+                "only GET and HEAD are answered from the cache, and QUERY where `methods` has it"
+            }
             Why::SessionCookie => {
                 "the request has a session cookie, and the entry does not say that it is for all"
             }

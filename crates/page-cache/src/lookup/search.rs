@@ -102,7 +102,10 @@ async fn search_by_content(
         exchange.trace("cache", None, || {
             "bypassed: more content than `query_content_max`".into()
         });
-        let long = Refusal::new("content", "the request has more content than may be in a key");
+        let long = Refusal::new(
+            "content",
+            "the request has more content than may be in a key",
+        );
         pass(&request, long);
         return Handled::Declined;
     };
@@ -333,9 +336,8 @@ fn acquire_lock(
     request: &CacheRequest,
 ) -> Option<LockOutcome> {
     let view = exchange.head.view();
-    let is_plain = request.is_fetch(view)
-        && !request.settings.is_personal(view)
-        && !request.is_authenticated;
+    let is_plain =
+        request.is_fetch(view) && !request.settings.is_personal(view) && !request.is_authenticated;
     if !is_plain {
         return None;
     }
