@@ -8,6 +8,7 @@
 
 use crate::{
     bans::Bans,
+    early_hints::EarlyHints,
     memory_cache::MemoryCache,
     page::{Page, PageParts},
     record::{Record, VaryRecord},
@@ -58,6 +59,7 @@ pub struct PageCache {
     pub worker_stats: Arc<WorkerStats>,
     pub bans: Bans,
     pub again: RefetchQueue,
+    pub early_hints: EarlyHints,
     /// Number of workers.
     pub workers: usize,
 }
@@ -102,6 +104,7 @@ impl PageCache {
             worker_stats: share.worker_stats,
             bans: Bans::default(),
             again: RefetchQueue::default(),
+            early_hints: EarlyHints::default(),
             workers: share.workers.max(1),
         })
     }

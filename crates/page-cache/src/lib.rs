@@ -18,6 +18,7 @@ mod client_identity;
 mod clock;
 mod conditions;
 mod decide;
+mod early_hints;
 mod encode;
 pub mod endpoint;
 mod error_fallback;

@@ -9,6 +9,7 @@ use crate::{
     body_bytes::{self, broken, log_not_stored},
     cache::{Cached, MEMORY_BYTES_MAX, PageCache, content_of},
     decide::Decision,
+    early_hints,
     page::{Page, PageParts},
     partial,
     prepare::{self, NewVaryRecord},
@@ -61,6 +62,10 @@ pub fn store(
         head.purge_seq = number;
     }
     put_rule(cache, &head, request);
+    let links = early_hints::of_stored(request, response.fields(), decision.is_private);
+    if request.settings.config.sends_early_hints {
+        cache.early_hints.remember(&head, links);
+    }
     let vary_record = new_vary
         .as_ref()
         .map(|new_vary| &new_vary.vary_record)

@@ -3,7 +3,11 @@
 //! Caveat: a route's keys override the site's, so the table's fields are kept and set when the
 //! route's settings are known.
 
-use super::listener::NETWORK;
+use super::{
+    cache_http::HTTP_ROWS,
+    cache_row::{BASE, FIELD, FIELDS, Setter, flag},
+    listener::NETWORK,
+};
 use crate::{
     context::{CACHE, ROUTE, SITE, WHEN},
     kind::{KeyKind, Kind, TableKind, Word},
@@ -51,12 +55,6 @@ static SESSION: Word = Word {
     },
 };
 
-static FIELD: Word = Word {
-    expects: "the name of a field, such as \"X-Device\"",
-    pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
-    read: field,
-};
-
 static RESULT_FIELD: Word = Word {
     expects: "the name of a field, such as \"X-Cache\"",
     ..FIELD
@@ -77,13 +75,10 @@ static PURGE_PATH: Word = Word {
 const PARAMETERS: Kind = Kind::ListOf(&Kind::Word(&PARAMETER));
 const COOKIES: Kind = Kind::ListOf(&Kind::Word(&COOKIE));
 const SESSIONS: Kind = Kind::ListOf(&Kind::Word(&SESSION));
-const FIELDS: Kind = Kind::ListOf(&Kind::Word(&FIELD));
-
-type Setter = fn(&mut CacheUse, Spanned);
 
 impl Draft for CacheUse {
     fn rows() -> Rows<Self> {
-        &[USE_ROWS]
+        &[USE_ROWS, HTTP_ROWS]
     }
 }
 
@@ -112,28 +107,6 @@ fn switch(cache: &mut CacheUse, is_on: bool) {
         };
     }
     cache.is_on = is_on;
-}
-
-const BASE: Row<CacheUse> = Row {
-    contexts: CACHE,
-    since: "0.5",
-    ..Row::BASE
-};
-
-const fn flag(
-    name: &'static str,
-    default: &'static str,
-    summary: &'static str,
-    set: Setter,
-) -> Row<CacheUse> {
-    Row {
-        name,
-        kind: Kind::Boolean,
-        default: Some(default),
-        summary,
-        set,
-        ..BASE
-    }
 }
 
 const fn time(
@@ -352,58 +325,6 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
             "false",
             "Refetch when a client forces a reload (Cache-Control, Pragma)?",
             |cache, given| cache.honours_client = given.boolean(),
-        )
-    },
-    Row {
-        name: "methods",
-        kind: Kind::ListOf(&Kind::Choice(&["POST", "QUERY"])),
-        default: Some("[]"),
-        example: Some("[\"QUERY\"]"),
-        summary: "Methods besides GET and HEAD whose responses are stored. QUERY: by the content \
-                  of the request. POST: for later GET requests, if the response has a lifetime and \
-                  names the requested URL in Content-Location (RFC 9110 section 9.3.3).",
-        aliases: &["proxy_cache_methods", "fastcgi_cache_methods"],
-        since: "0.10",
-        set: |cache, given| {
-            let words = given.texts();
-            cache.stores_post = words.iter().any(|word| word == "POST");
-            cache.stores_query = words.iter().any(|word| word == "QUERY");
-        },
-        ..BASE
-    },
-    Row {
-        name: "query_content_max",
-        kind: Kind::Bytes {
-            min: 0,
-            max: 16 << 20,
-        },
-        default: Some("\"64KB\""),
-        unit: Some("bytes"),
-        summary: "Maximum content of a QUERY request that is part of the cache key; requests with \
-                  more go to the application.",
-        since: "0.10",
-        set: |cache, given| cache.query_bytes_max = given.number(),
-        ..BASE
-    },
-    Row {
-        name: "targeted_headers",
-        kind: FIELDS,
-        default: Some("[\"CDN-Cache-Control\"]"),
-        example: Some("[\"Saker-Cache-Control\", \"CDN-Cache-Control\"]"),
-        summary: "Targeted cache control fields (RFC 9213) to follow, the most applicable first. \
-                  The first valid one replaces Cache-Control and Expires.",
-        since: "0.10",
-        set: |cache, given| cache.targeted_fields = given.texts(),
-        ..BASE
-    },
-    Row {
-        since: "0.10",
-        ..flag(
-            "store_cookies",
-            "false",
-            "Store responses with Set-Cookie, and send the cookies to all clients (RFC 9111 \
-             section 7.3)? Only where no cookie is personal.",
-            |cache, given| cache.stores_cookies = given.boolean(),
         )
     },
     flag("public", "true", "Store shared pages?", |cache, given| {
@@ -780,15 +701,6 @@ fn name(text: &str, forbidden: &str) -> Result<Value, ValueError> {
             .chars()
             .any(|letter| letter.is_control() || forbidden.contains(letter));
     if is_name {
-        Ok(Value::Text(text.to_owned()))
-    } else {
-        Err(ValueError::plain(None))
-    }
-}
-
-fn field(text: &str) -> Result<Value, ValueError> {
-    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    if !text.is_empty() && text.bytes().all(is_token) {
         Ok(Value::Text(text.to_owned()))
     } else {
         Err(ValueError::plain(None))

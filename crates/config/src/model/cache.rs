@@ -102,6 +102,8 @@ pub struct CacheUse {
     /// that by explicit configuration only); set where the operator has chosen it.
     pub is_grace_chosen: bool,
     pub stale_if_error_s: u64,
+    /// Sends 103 Early Hints with what the stored page linked, to clients that navigate.
+    pub sends_early_hints: bool,
     /// Stores responses to POST that are about the requested URL, for later GET requests (RFC 9110
     /// section 9.3.3).
     pub stores_post: bool,
@@ -285,6 +287,7 @@ impl Default for CacheUse {
             grace_s: 10,
             is_grace_chosen: false,
             stale_if_error_s: 0,
+            sends_early_hints: false,
             stores_post: false,
             stores_query: false,
             query_bytes_max: 64 << 10,

@@ -11,6 +11,7 @@ use crate::{
     background_fetch::FetchOutcome,
     cache::{Cached, PageCache},
     clock::{monotonic_ms, now_ms},
+    early_hints,
     esi::fragment::FragmentAnswer,
     key,
     lookup::{
@@ -196,6 +197,7 @@ async fn search(
     exchange: &mut Exchange,
     mut request: CacheRequest,
 ) -> Handled {
+    let mut found = None;
     for _ in 0..ROUNDS_MAX {
         let before = match search_once(cache, exchange, &mut request).await {
             SearchStep::Answered(response) => return Handled::Answered(response),
@@ -209,10 +211,12 @@ async fn search(
             cache.count(Metric::PageCacheHits);
             return Handled::Answered(response);
         }
+        found = before.clone();
         if !lock_or_wait(cache, exchange, &mut request, before).await {
             break;
         }
     }
+    early_hints::send(cache, exchange, &request, found.as_deref());
     go_on(cache, exchange, request);
     Handled::Declined
 }
