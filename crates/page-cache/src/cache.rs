@@ -8,9 +8,9 @@
 
 use crate::{
     bans::Bans,
-    early_hints::EarlyHints,
     memory_cache::MemoryCache,
     page::{Page, PageParts},
+    page_links::LinkMemory,
     record::{Record, VaryRecord},
     refetch_queue::RefetchQueue,
     result_fields::HitStatus,
@@ -59,7 +59,7 @@ pub struct PageCache {
     pub worker_stats: Arc<WorkerStats>,
     pub bans: Bans,
     pub again: RefetchQueue,
-    pub early_hints: EarlyHints,
+    pub page_links: LinkMemory,
     /// Number of workers.
     pub workers: usize,
 }
@@ -104,7 +104,7 @@ impl PageCache {
             worker_stats: share.worker_stats,
             bans: Bans::default(),
             again: RefetchQueue::default(),
-            early_hints: EarlyHints::default(),
+            page_links: LinkMemory::default(),
             workers: share.workers.max(1),
         })
     }

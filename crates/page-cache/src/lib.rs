@@ -32,6 +32,7 @@ mod memory_cache;
 mod override_fields;
 mod pacing;
 mod page;
+mod page_links;
 mod partial;
 mod prepare;
 mod purge;

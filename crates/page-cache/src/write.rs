@@ -62,10 +62,7 @@ pub fn store(
         head.purge_seq = number;
     }
     put_rule(cache, &head, request);
-    let links = early_hints::of_stored(request, response.fields(), decision.is_private);
-    if request.settings.config.sends_early_hints {
-        cache.early_hints.remember(&head, links);
-    }
+    early_hints::remember(cache, request, &head, response, &decision);
     let vary_record = new_vary
         .as_ref()
         .map(|new_vary| &new_vary.vary_record)

@@ -239,14 +239,8 @@ fn life(
         };
         fresh_until_ms.saturating_add(ms(seconds))
     };
-    let stale_while_revalidate_until_ms = until(
-        control.stale_while_revalidate,
-        if is_stated(lifetime, settings) {
-            settings.stated_stale_while_revalidate_s
-        } else {
-            settings.stale_while_revalidate_s
-        },
-    );
+    let stale_while_revalidate_until_ms =
+        until(control.stale_while_revalidate, grace_s(lifetime, settings));
     let of_errors_s = if has_s_maxage {
         0
     } else {
@@ -275,6 +269,14 @@ fn life(
         for_sessions: audience.sessions,
         for_authorized: audience.authorized,
         hidden_fields: [control.no_cache.fields(), control.private.fields()].concat(),
+    }
+}
+
+/// The settings' grace for a response with that lifetime.
+fn grace_s(lifetime: Lifetime, settings: &RuleSettings) -> u64 {
+    match is_stated(lifetime, settings) {
+        true => settings.stated_stale_while_revalidate_s,
+        false => settings.stale_while_revalidate_s,
     }
 }
 
