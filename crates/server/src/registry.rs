@@ -12,8 +12,8 @@ use saker_apache::{
     status::Figures,
 };
 use saker_config::model::Site;
-use saker_content::coding;
-use saker_content_filters::Compress;
+use saker_content::{coding, dictionary::DictionaryStore};
+use saker_content_filters::{Compress, Dictionaries};
 use saker_files::{BufferFiles, Watcher};
 use saker_gateway::{DocumentFetcher, ForwardAuth, Gateway};
 use saker_handlers::{CgiFiles, FieldFilter, FixedAnswers, PhpFiles, RequestFieldFilter};
@@ -64,6 +64,7 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         challenges,
         guard,
         neighbours,
+        dictionaries,
     } = common;
     let is_explained = matches!(cache, CacheAccess::Explain);
     let purgers = &generation.model.cache.purgers;
@@ -80,7 +81,13 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         page_cache.as_ref(),
         is_explained,
     );
-    let filters = filters(&apache, watcher, page_cache.as_ref(), &counters);
+    let filters = filters(
+        &apache,
+        watcher,
+        page_cache.as_ref(),
+        &counters,
+        dictionaries,
+    );
     let native = native_rules(&generation, watcher, Rc::clone(&gateway));
     let rules = site_rules(&generation, watcher, native, apache.rules);
     let challenges = Arc::clone(challenges);
@@ -283,6 +290,7 @@ fn filters(
     watcher: &Watcher,
     page_cache: Option<&Rc<PageCache>>,
     counters: &Arc<Counters>,
+    dictionaries: &Arc<DictionaryStore>,
 ) -> Rc<[Box<dyn Filter>]> {
     let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(FieldFilter)];
     if let Some(content_filters) = &apache.content_filters {
@@ -303,6 +311,7 @@ fn filters(
     }
     filters.push(Box::new(IdentityFilter));
     filters.push(Box::new(AbuseFields));
+    filters.push(Box::new(Dictionaries(Arc::clone(dictionaries))));
     Rc::from(filters)
 }
 

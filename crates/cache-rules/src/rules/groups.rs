@@ -58,8 +58,8 @@ mod tests {
     fn fields(lines: &[&str]) -> Fields {
         let mut fields = Fields::new();
         for line in lines {
-            fields.append("Cache-Groups", line.as_bytes());
-            fields.append("Cache-Group-Invalidation", line.as_bytes());
+            fields.append("Cache-Groups", line.as_bytes().to_vec());
+            fields.append("Cache-Group-Invalidation", line.as_bytes().to_vec());
         }
         fields
     }

@@ -103,7 +103,7 @@ mod tests {
         let mut fields = Fields::new();
         lines
             .iter()
-            .for_each(|line| fields.append("Link", line.as_bytes()));
+            .for_each(|line| fields.append("Link", line.as_bytes().to_vec()));
         preload_links(&fields)
             .into_iter()
             .map(|link| String::from_utf8_lossy(&link).into_owned())

@@ -8,6 +8,7 @@ mod cache_order;
 mod cache_parts;
 mod cache_warm;
 mod cache_workers;
+mod dictionaries;
 mod early_hints;
 mod esi;
 mod http_caching;
