@@ -81,13 +81,8 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         page_cache.as_ref(),
         is_explained,
     );
-    let filters = filters(
-        &apache,
-        watcher,
-        page_cache.as_ref(),
-        &counters,
-        dictionaries,
-    );
+    let responses = (&counters, dictionaries);
+    let filters = filters(&apache, watcher, page_cache.as_ref(), responses);
     let native = native_rules(&generation, watcher, Rc::clone(&gateway));
     let rules = site_rules(&generation, watcher, native, apache.rules);
     let challenges = Arc::clone(challenges);
@@ -289,8 +284,7 @@ fn filters(
     apache: &ApacheParts,
     watcher: &Watcher,
     page_cache: Option<&Rc<PageCache>>,
-    counters: &Arc<Counters>,
-    dictionaries: &Arc<DictionaryStore>,
+    (counters, dictionaries): (&Arc<Counters>, &Arc<DictionaryStore>),
 ) -> Rc<[Box<dyn Filter>]> {
     let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(FieldFilter)];
     if let Some(content_filters) = &apache.content_filters {
