@@ -9,7 +9,7 @@ mod editing;
 use crate::address;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
-pub use editing::{Config, Fmt, Init, Trust};
+pub use editing::{Config, Convert, Fmt, Init, Trust};
 use saker_config::model::{Acme, Address};
 use saker_ipset::Block;
 use std::path::{Path, PathBuf};
@@ -47,6 +47,7 @@ pub enum Command {
     Init(Init),
     Fmt(Fmt),
     Config(Config),
+    Convert(Convert),
     Trust(Trust),
     Status(Status),
     Reload(Reload),
@@ -175,6 +176,9 @@ Exit status: 0 no errors (there may be warnings), 1 the configuration has errors
 pub struct Check {
     #[command(flatten)]
     pub input: Input,
+    /// Varnish's configuration: report what `saker convert` can't say
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "cost", "apache", "config"], value_hint = ValueHint::FilePath)]
+    pub vcl: Option<PathBuf>,
     /// Print diagnostics as JSON to standard output
     #[arg(long)]
     pub json: bool,

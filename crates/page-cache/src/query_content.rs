@@ -25,7 +25,7 @@ const ABOUT_CONTENT: [&str; 4] = [
 ];
 
 /// Reads the content, puts it back, and returns what stands for it in keys. `None`: there is more
-/// than `bytes_max`, or the client has failed.
+/// than `bytes_max`, it has trailers, which no key covers, or the client has failed.
 pub async fn read(exchange: &mut Exchange, bytes_max: u64) -> Option<Vec<u8>> {
     if exchange
         .body
@@ -52,13 +52,12 @@ pub async fn read(exchange: &mut Exchange, bytes_max: u64) -> Option<Vec<u8>> {
             }
         }
     };
-    let digest = outcome.map(|()| {
-        read.trailers = body.trailers();
-        digest(exchange.head.view(), &read.chunks)
-    });
-    if digest.is_none() {
-        read.rest = Some(body);
+    match outcome {
+        Some(()) => read.trailers = body.trailers(),
+        None => read.rest = Some(body),
     }
+    let is_covered = outcome.is_some() && read.trailers.is_none();
+    let digest = is_covered.then(|| digest(exchange.head.view(), &read.chunks));
     exchange.body = Box::new(read);
     digest
 }
