@@ -11,6 +11,7 @@ pub const ALL: &[u8] = b"*";
 
 const URL: u8 = b'U';
 const TAG: u8 = b'T';
+const GROUP: u8 = b'G';
 /// Occurs neither in host names nor in client identities.
 const BETWEEN: u8 = 0;
 
@@ -49,12 +50,21 @@ pub fn tag(name: &[u8]) -> Vec<u8> {
     with_kind(TAG, name)
 }
 
+/// The tag of a cache group (RFC 9875), which is of one origin: `scheme://host:port`.
+pub fn group(origin: &[u8], name: &[u8]) -> Vec<u8> {
+    with_kind(GROUP, &[origin, &[BETWEEN], name].concat())
+}
+
 /// A tag for people: `*`, the URL, or the application's word. `None`: not a valid tag.
 pub fn shown(tag: &[u8]) -> Option<Shown<'_>> {
     match tag {
         ALL => Some(Shown::All),
         [URL, key @ ..] => Some(Shown::Url(key)),
         [TAG, name @ ..] => Some(Shown::Tag(name)),
+        [GROUP, rest @ ..] => {
+            let at = memchr::memchr(BETWEEN, rest)?;
+            Some(Shown::Group(&rest[at + 1..]))
+        }
         _ => None,
     }
 }
@@ -64,6 +74,8 @@ pub enum Shown<'t> {
     All,
     Url(&'t [u8]),
     Tag(&'t [u8]),
+    /// A cache group of the entry's origin.
+    Group(&'t [u8]),
 }
 
 fn with_kind(kind: u8, rest: &[u8]) -> Vec<u8> {
@@ -110,5 +122,9 @@ mod tests {
         );
         assert_eq!(shown(ALL), Some(Shown::All));
         assert_eq!((shown(b""), shown(b"x")), (None, None));
+        let of = group(b"http://a:80", b"news");
+        assert_eq!(shown(&of), Some(Shown::Group(b"news")));
+        assert_ne!(of, group(b"https://a:443", b"news"));
+        assert_ne!(of, tag(&of[1..]));
     }
 }

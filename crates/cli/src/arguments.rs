@@ -9,7 +9,7 @@ mod editing;
 use crate::address;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
-pub use editing::{Config, Fmt, Init, Trust};
+pub use editing::{Config, Convert, Fmt, Init, Trust};
 use saker_config::model::{Acme, Address};
 use saker_ipset::Block;
 use std::path::{Path, PathBuf};
@@ -47,6 +47,7 @@ pub enum Command {
     Init(Init),
     Fmt(Fmt),
     Config(Config),
+    Convert(Convert),
     Trust(Trust),
     Status(Status),
     Reload(Reload),
@@ -181,6 +182,9 @@ pub struct Check {
     pub file: Option<PathBuf>,
     #[command(flatten)]
     pub input: Input,
+    /// Varnish's configuration: report what `saker convert` can't say
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "cost", "apache", "config"], value_hint = ValueHint::FilePath)]
+    pub vcl: Option<PathBuf>,
     /// Print diagnostics as JSON to standard output
     #[arg(long)]
     pub json: bool,

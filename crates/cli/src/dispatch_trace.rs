@@ -110,6 +110,7 @@ fn services(
             challenges: &Arc::default(),
             guard: &Arc::default(),
             neighbours: &Arc::default(),
+            dictionaries: &Arc::default(),
         },
         gateway,
         figures: Rc::new(NoFigures),

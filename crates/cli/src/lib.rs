@@ -32,6 +32,7 @@ pub mod source;
 mod start;
 mod status_page;
 mod trust;
+mod vcl;
 mod warm;
 
 use arguments::{Cli, Command};
@@ -77,11 +78,15 @@ fn run(command: Command, program: Program) -> ExitCode {
     match command {
         Command::Serve(serve) => start::serve(*serve, program.run_server),
         Command::Run(run) => start::run(run, program.run_server),
-        Command::Check(check) => check::check(&check),
+        Command::Check(check) => match &check.vcl {
+            Some(path) => vcl::check(path),
+            None => check::check(&check),
+        },
         Command::Explain(explain) => explain::explain(explain, program.make_services),
         Command::Init(init) => init::init(init),
         Command::Fmt(fmt) => fmt::fmt(&fmt),
         Command::Config(config) => expand::config(&config),
+        Command::Convert(convert) => vcl::convert(&convert),
         Command::Trust(trust) => trust::trust(&trust),
         Command::Status(status) => daemon::status(&status),
         Command::Reload(reload) => daemon::reload(&reload),

@@ -5,7 +5,8 @@
 //! place in the chain, `transform` runs one over any body.
 //!
 //! Called by: the front ends, which choose the filters of a response and configure them; `server`,
-//! which registers [`Compress`].
+//! which registers [`Compress`] and
+//! [`Dictionaries`].
 //! Out of scope: server-side includes, which make requests of their own; ranges of filtered
 //! content.
 
@@ -14,6 +15,7 @@ pub mod buffer;
 pub mod catalog;
 mod compress;
 pub mod data_url;
+mod dictionaries;
 mod encoded_stream;
 pub mod ext_filter;
 mod gather;
@@ -27,6 +29,7 @@ mod transform;
 
 pub use catalog::Stage;
 pub use compress::Compress;
+pub use dictionaries::Dictionaries;
 pub use gather::gather;
 pub use transform::{
     PassThrough, Transform, TransformedBody, TransformedStream, as_stream, transform_response,

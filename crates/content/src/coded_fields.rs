@@ -61,7 +61,12 @@ fn forbids_transformation(fields: &Fields) -> bool {
 
 /// Applies a coding to the fields that describe the content.
 pub fn describe(fields: &mut Fields, coding: Coding, tags: CodedTags) {
-    fields.set("Content-Encoding", coding.token().as_bytes());
+    describe_as(fields, coding.token(), tags);
+}
+
+/// The same for a coding by its name.
+pub fn describe_as(fields: &mut Fields, token: &'static str, tags: CodedTags) {
+    fields.set("Content-Encoding", token.as_bytes());
     let tag = fields.first("ETag").map(<[u8]>::to_vec);
     match (tags, tag) {
         (CodedTags::Level, tag) => {
@@ -74,10 +79,7 @@ pub fn describe(fields: &mut Fields, coding: Coding, tags: CodedTags) {
         // The encoder is deterministic, so the coding's name distinguishes the bytes.
         (CodedTags::Coding, Some(tag)) => {
             let bare = tag.strip_suffix(b"\"").unwrap_or(&tag);
-            fields.set(
-                "ETag",
-                [bare, b"-", coding.token().as_bytes(), b"\""].concat(),
-            );
+            fields.set("ETag", [bare, b"-", token.as_bytes(), b"\""].concat());
         }
         (CodedTags::Absent, _) => drop(fields.remove("ETag")),
         (CodedTags::Coding | CodedTags::Same, _) => {}

@@ -9,5 +9,6 @@ pub mod byteranges;
 pub mod coded_fields;
 pub mod coding;
 mod content;
+pub mod dictionary;
 
 pub use content::{Content, Loaded, load};

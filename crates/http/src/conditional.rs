@@ -47,8 +47,9 @@ pub fn evaluate(head: HeadView<'_>, current: Option<&Validators<'_>>) -> Precond
         return Precondition::Failed;
     }
     // Steps 3 and 4: the client's copy. A date counts only in the absence of If-None-Match, and for
-    // GET and HEAD.
-    let reads = matches!(head.method(), Method::Get | Method::Head);
+    // GET and HEAD; QUERY selects a representation, too.
+    let reads =
+        matches!(head.method(), Method::Get | Method::Head) || head.method_token() == b"QUERY";
     if head.has(KnownField::IfNoneMatch) {
         return match any_tag(head, KnownField::IfNoneMatch, current, |asked, ours| {
             asked.weak_eq(ours)

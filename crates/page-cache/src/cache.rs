@@ -10,6 +10,7 @@ use crate::{
     bans::Bans,
     memory_cache::MemoryCache,
     page::{Page, PageParts},
+    page_links::LinkMemory,
     record::{Record, VaryRecord},
     refetch_queue::RefetchQueue,
     result_fields::HitStatus,
@@ -58,6 +59,7 @@ pub struct PageCache {
     pub worker_stats: Arc<WorkerStats>,
     pub bans: Bans,
     pub again: RefetchQueue,
+    pub page_links: LinkMemory,
     /// Number of workers.
     pub workers: usize,
 }
@@ -102,6 +104,7 @@ impl PageCache {
             worker_stats: share.worker_stats,
             bans: Bans::default(),
             again: RefetchQueue::default(),
+            page_links: LinkMemory::default(),
             workers: share.workers.max(1),
         })
     }

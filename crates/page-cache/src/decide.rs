@@ -15,9 +15,13 @@ use saker_cache_rules::{
         self,
         control::{Audience, Control},
     },
-    rules::{Life, Pass, RuleSettings, judge_response},
+    rules::{
+        Life, Pass, RuleSettings,
+        invalidation::{self, Origin},
+        judge_response,
+    },
 };
-use saker_http::Status;
+use saker_http::{KnownField, Method, Status};
 use saker_pipeline::{Exchange, Response};
 
 /// Decision on storing a response.
@@ -87,10 +91,17 @@ fn by_http(
             "there is no X-LiteSpeed-Cache-Control",
         ));
     }
+    let view = exchange.head.view();
+    if view.method() == Method::Post && !is_about_target(exchange, response) {
+        return Err(Refusal::new(
+            "method",
+            "a response to POST is stored only if Content-Location names the requested URL",
+        ));
+    }
     // `with_query` and `with_cookies` are about requests, whatever the rules for responses.
     lscache::control::judge_request(
         request.asked_query.is_some(),
-        exchange.head.view().has(saker_http::KnownField::Cookie),
+        exchange.head.view().has(KnownField::Cookie),
         &request.settings.lscache,
     )?;
     let with_ttl = request
@@ -122,6 +133,20 @@ fn by_http(
     })
 }
 
+/// True if Content-Location names the requested URL.
+fn is_about_target(exchange: &Exchange, response: &Response) -> bool {
+    let view = exchange.head.view();
+    let origin = Origin {
+        scheme: if exchange.client.secure {
+            "https"
+        } else {
+            "http"
+        },
+        authority: view.known(KnownField::Host).unwrap_or(&exchange.host),
+    };
+    invalidation::is_about_target(origin, view.target(), response.fields())
+}
+
 fn by_lscache(
     request: &CacheRequest,
     exchange: &Exchange,
@@ -134,7 +159,7 @@ fn by_lscache(
     let target = exchange.head.view();
     lscache::control::judge_request(
         request.asked_query.is_some(),
-        target.has(saker_http::KnownField::Cookie),
+        target.has(KnownField::Cookie),
         settings,
     )?;
     let outcome = lscache::control::Outcome {

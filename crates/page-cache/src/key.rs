@@ -65,6 +65,20 @@ impl KeyBase {
         })
     }
 
+    /// Makes the content of a request part of all keys; `digest` stands for it.
+    pub fn add_content(&mut self, digest: &[u8]) {
+        self.answers.extend_from_slice(b" content ");
+        self.answers.extend_from_slice(digest);
+    }
+
+    /// `scheme://host:port`
+    pub fn origin(&self) -> &[u8] {
+        let after_scheme = memchr::memmem::find(&self.url, b"://").map_or(0, |at| at + 3);
+        let rest = self.url.get(after_scheme..).unwrap_or_default();
+        let end = memchr::memchr(b'/', rest).map_or(self.url.len(), |at| after_scheme + at);
+        self.url.get(..end).unwrap_or_default()
+    }
+
     /// The URL with its query, by which it is purged.
     pub fn with_query(&self, query: Option<&[u8]>) -> Vec<u8> {
         let mut key = self.url.clone();

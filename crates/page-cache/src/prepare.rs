@@ -15,7 +15,7 @@ use crate::{
 use saker_cache_rules::{
     lscache::{self, vary::VaryRules, visible},
     names,
-    rules::{Vary, fields as rule_fields, tags as rule_tags},
+    rules::{Vary, fields as rule_fields, groups, tags as rule_tags},
 };
 use saker_cache_store::EntryHead;
 use saker_content::coding;
@@ -98,6 +98,7 @@ fn kept_fields(request: &CacheRequest, fields: &Fields, decision: &Decision) -> 
     let mut kept = rule_fields::stored_fields(fields, &decision.life, &request.settings.http);
     if decision.by == By::Lscache {
         visible::strip_for_store(&mut kept);
+        kept.remove("Set-Cookie");
     }
     // These are added to each response.
     for name in ["Server", "Accept-Ranges"] {
@@ -178,6 +179,11 @@ fn tags(
     if request.search_rule.is_some() {
         let asked = request.asked_query.as_deref();
         tags.push(names::url_tag(&request.key_base.with_query(asked)));
+    }
+    if decision.by == By::Http && !decision.is_private {
+        let origin = request.key_base.origin();
+        let groups = groups::of_response(fields).map_err(|_| too_many())?;
+        tags.extend(groups.iter().map(|name| names::group(origin, name)));
     }
     let included = tags_of_include(request, decision).map_err(|_| too_many())?;
     tags.extend(

@@ -19,7 +19,7 @@ use saker_cache_rules::{
         purge::Target,
     },
     names,
-    rules::invalidation,
+    rules::{groups, invalidation},
 };
 use saker_cache_store::Purge;
 use saker_http::{Method, Status};
@@ -100,7 +100,11 @@ pub fn of_request(
     let view = exchange.head.view();
     let method = view.method();
     let mut purges = match config.obeys_http && !view.is_safe() {
-        true => invalidated(cache, request, exchange, response),
+        true => {
+            let mut purges = invalidated(cache, request, exchange, response);
+            purges.extend(invalidated_groups(request, response));
+            purges
+        }
         false => Vec::new(),
     };
     // A page fetches its fragments on its own behalf, not the client's.
@@ -156,6 +160,23 @@ fn invalidated(
     });
     tags.map(|tag| mark(&request.key_base.scope, &tag))
         .filter(|mark| cache.store.may_get(*mark))
+        .map(|mark| Purge::Tag {
+            mark,
+            is_soft: false,
+        })
+        .collect()
+}
+
+/// The cache groups that a successful unsafe request invalidates (RFC 9875 section 3): those of its
+/// own origin, whatever the response names.
+fn invalidated_groups(request: &CacheRequest, response: &Response) -> Vec<Purge> {
+    if response.status.is_error() {
+        return Vec::new();
+    }
+    let origin = request.key_base.origin();
+    groups::invalidated(response.fields())
+        .iter()
+        .map(|name| mark(&request.key_base.scope, &names::group(origin, name)))
         .map(|mark| Purge::Tag {
             mark,
             is_soft: false,

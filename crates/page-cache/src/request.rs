@@ -11,7 +11,7 @@ use crate::{
     client_identity::{client_identity, is_authenticated},
     esi::context::IncludeContext,
     key::{self, KEY_BYTES_MAX, KeyBase, variant_key, vary_key},
-    page::Page,
+    page::{Page, wanted_range},
     record::VaryRecord,
     replay_request::ReplayRequest,
     result_fields::HitStatus,
@@ -25,7 +25,7 @@ use saker_cache_rules::{
     rules::{Forward, Life},
 };
 use saker_cache_store::{FetchPermit, Store, UnderWay};
-use saker_http::{HeadView, RequestHead};
+use saker_http::{HeadView, Method, RequestHead};
 use saker_pipeline::{Body, Exchange};
 use std::{rc::Rc, sync::Arc};
 
@@ -86,6 +86,8 @@ pub struct CacheRequest {
     pub validates: bool,
     /// The origin has confirmed `old`.
     pub is_revalidated: bool,
+    /// A QUERY, whose content is part of the key.
+    pub is_query: bool,
     /// A refresh: no client sees the response.
     pub is_refresh: bool,
     /// Set if it fetches a fragment.
@@ -149,6 +151,7 @@ impl CacheRequest {
             forward: Forward::UriMiss,
             validates: false,
             is_revalidated: false,
+            is_query: false,
             is_refresh: false,
             include: None,
             background_fetch: None,
@@ -196,7 +199,10 @@ impl CacheRequest {
         fields: &[String],
         rules: Option<&VaryRules>,
     ) -> Option<ReplayRequest> {
-        if self.include.is_some() {
+        // A replay is a GET.
+        if self.include.is_some()
+            || !matches!(exchange.head.view().method(), Method::Get | Method::Head)
+        {
             return None;
         }
         let refetched_max = self.settings.config.refetched_max;
@@ -213,6 +219,16 @@ impl CacheRequest {
         self.background_fetch
             .iter()
             .for_each(|background_fetch| background_fetch.note(outcome.clone()));
+    }
+
+    /// True if pages may answer the request: GET, HEAD, and QUERY where it is cached.
+    pub fn is_read(&self, view: HeadView<'_>) -> bool {
+        matches!(view.method(), Method::Get | Method::Head) || self.is_query
+    }
+
+    /// True if the response may become a page: the request asks for a whole one.
+    pub fn is_fetch(&self, view: HeadView<'_>) -> bool {
+        view.method() == Method::Get && wanted_range(view).is_none() || self.is_query
     }
 
     /// True if the response is for the cache only.

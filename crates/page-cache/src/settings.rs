@@ -87,6 +87,15 @@ fn http(config: &CacheUse) -> RuleSettings {
         ttl_max_s: config.ttl_max_s.unwrap_or(standard.ttl_max_s),
         heuristic_percent: config.heuristic_percent,
         stale_while_revalidate_s: config.grace_s,
+        stated_stale_while_revalidate_s: if config.is_grace_chosen {
+            config.grace_s
+        } else {
+            0
+        },
+        store_post: config.stores_post,
+        store_query: config.stores_query,
+        store_cookies: config.stores_cookies,
+        targets: config.targeted_fields.clone(),
         stale_if_error_s: config.stale_if_error_s,
         store_private: config.stores_private,
         store_no_store: config.stores_no_store,

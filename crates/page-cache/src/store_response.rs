@@ -82,7 +82,9 @@ pub async fn store_response(
     let outcome = purge_and_store(cache, exchange, &mut request, response, kind);
     report(cache, &mut request, exchange, &outcome);
     show(&request, exchange, response, &outcome);
-    if detected.is_none() && (outcome.is_ok() || request.is_revalidated) {
+    // Those of other methods were the application's to judge.
+    let were_withheld = request.is_read(exchange.head.view());
+    if detected.is_none() && were_withheld && (outcome.is_ok() || request.is_revalidated) {
         let own = request.settings.config.result_field.as_deref();
         conditions::apply(exchange.head.view(), response, own, exchange.now);
     }
@@ -202,7 +204,7 @@ fn count(
     if request.is_own() {
         return;
     }
-    if method == Method::Get {
+    if method == Method::Get || request.is_query {
         cache.count(if outcome.is_ok() {
             Metric::PageCacheMisses
         } else {
@@ -213,7 +215,7 @@ fn count(
     match outcome {
         Ok(()) => stats.add(Stat::Misses, 1),
         // Whatever other reason there is.
-        Err(_) if !matches!(method, Method::Get | Method::Head) => stats.pass("method"),
+        Err(_) if !request.is_read(exchange.head.view()) => stats.pass("method"),
         Err(why) => stats.pass(why.word),
     }
 }
@@ -277,7 +279,7 @@ fn forward(request: &CacheRequest, exchange: &Exchange, outcome: &Result<(), Ref
         matches!(why.word, "query" | "request-cookie") || request.settings.is_personal(view)
     };
     match outcome {
-        _ if !matches!(view.method(), Method::Get | Method::Head) => Forward::Method,
+        _ if !request.is_read(view) => Forward::Method,
         Err(why) if by_settings(why) => Forward::Bypass,
         _ => request.forward,
     }
@@ -313,7 +315,7 @@ fn show(
         };
         status_line.append_to(response.fields_mut(), "Saker");
     }
-    if !matches!(exchange.head.view().method(), Method::Get | Method::Head) {
+    if !request.is_read(exchange.head.view()) {
         return;
     }
     // mod_cache ignores requests with no-store.

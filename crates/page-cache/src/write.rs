@@ -9,6 +9,7 @@ use crate::{
     body_bytes::{self, broken, log_not_stored},
     cache::{Cached, MEMORY_BYTES_MAX, PageCache, content_of},
     decide::Decision,
+    early_hints,
     page::{Page, PageParts},
     partial,
     prepare::{self, NewVaryRecord},
@@ -61,6 +62,7 @@ pub fn store(
         head.purge_seq = number;
     }
     put_rule(cache, &head, request);
+    early_hints::remember(cache, request, &head, response, &decision);
     let vary_record = new_vary
         .as_ref()
         .map(|new_vary| &new_vary.vary_record)
@@ -108,7 +110,7 @@ fn search_rule(
     response: &Response,
     decision: &Decision,
 ) -> Option<Rc<SearchRule>> {
-    let is_obeyed = !decision.is_private && request.settings.config.obeys_http;
+    let is_obeyed = !decision.is_private && !request.is_query && request.settings.config.obeys_http;
     is_obeyed
         .then(|| SearchRule::of(response.fields()))
         .flatten()

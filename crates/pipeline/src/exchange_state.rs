@@ -236,6 +236,8 @@ pub struct CacheState {
     pub cached_route: Option<Rc<dyn CachedRoute>>,
     /// The answer is that of a rule, for all requests with the same outcome.
     pub keeps_answer: bool,
+    /// The answer is a stored page that all clients may get.
+    pub is_shared_page: bool,
     /// Edits by rules of a head that is cached.
     pub head_edits: Option<Rc<dyn HeadEdits>>,
 }

@@ -12,8 +12,8 @@ use saker_apache::{
     status::Figures,
 };
 use saker_config::model::Site;
-use saker_content::coding;
-use saker_content_filters::Compress;
+use saker_content::{coding, dictionary::DictionaryStore};
+use saker_content_filters::{Compress, Dictionaries};
 use saker_files::{BufferFiles, Watcher};
 use saker_gateway::{DocumentFetcher, ForwardAuth, Gateway};
 use saker_handlers::{CgiFiles, FieldFilter, FixedAnswers, PhpFiles, RequestFieldFilter};
@@ -64,6 +64,7 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         challenges,
         guard,
         neighbours,
+        dictionaries,
     } = common;
     let is_explained = matches!(cache, CacheAccess::Explain);
     let purgers = &generation.model.cache.purgers;
@@ -80,7 +81,8 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         page_cache.as_ref(),
         is_explained,
     );
-    let filters = filters(&apache, watcher, page_cache.as_ref(), &counters);
+    let responses = (&counters, dictionaries);
+    let filters = filters(&apache, watcher, page_cache.as_ref(), responses);
     let native = native_rules(&generation, watcher, Rc::clone(&gateway));
     let rules = site_rules(&generation, watcher, native, apache.rules);
     let challenges = Arc::clone(challenges);
@@ -282,7 +284,7 @@ fn filters(
     apache: &ApacheParts,
     watcher: &Watcher,
     page_cache: Option<&Rc<PageCache>>,
-    counters: &Arc<Counters>,
+    (counters, dictionaries): (&Arc<Counters>, &Arc<DictionaryStore>),
 ) -> Rc<[Box<dyn Filter>]> {
     let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(FieldFilter)];
     if let Some(content_filters) = &apache.content_filters {
@@ -303,6 +305,7 @@ fn filters(
     }
     filters.push(Box::new(IdentityFilter));
     filters.push(Box::new(AbuseFields));
+    filters.push(Box::new(Dictionaries(Arc::clone(dictionaries))));
     Rc::from(filters)
 }
 

@@ -10,6 +10,7 @@ use crate::log_files::LogFiles;
 use saker_abuse::{ClientLimits, SharedAbuseState};
 use saker_acme::Challenges;
 use saker_apache::status::Figures;
+use saker_content::dictionary::DictionaryStore;
 use saker_files::Watcher;
 use saker_gateway::Gateway;
 use saker_page_cache::Share;
@@ -43,6 +44,7 @@ pub struct CommonParts<'a> {
     pub challenges: &'a Arc<Challenges>,
     pub guard: &'a Arc<SharedAbuseState>,
     pub neighbours: &'a Arc<ClientLimits>,
+    pub dictionaries: &'a Arc<DictionaryStore>,
 }
 
 /// A worker's access to the page cache.

@@ -9,6 +9,7 @@ use saker_acme::Challenges;
 use saker_broker_client::BrokerClient;
 use saker_cache_store::Store;
 use saker_config::Model;
+use saker_content::dictionary::DictionaryStore;
 use saker_dynamic_vhosts::Hosts;
 use saker_files::{BufferFiles, Watcher};
 use saker_page_cache::stats::WorkerStats;
@@ -61,6 +62,8 @@ pub struct Shared {
     pub page_cache: OnceLock<PageCache>,
     /// Hosts that a database knows; changes with a configuration that wants another.
     pub known_hosts: Mutex<Option<Arc<Hosts>>>,
+    /// Compression dictionaries, and content compressed with them.
+    pub dictionaries: Arc<DictionaryStore>,
     /// Response buffers on disk, for clients slower than their upstream.
     pub buffer_files: Arc<BufferFiles>,
     /// The process that stays root, where there is one.

@@ -214,6 +214,7 @@ fn services(
         challenges: &shared.challenges,
         guard: &shared.guard,
         neighbours: &shared.abuse,
+        dictionaries: &shared.dictionaries,
     };
     (shared.make_services)(ServiceParts {
         generation: Arc::clone(generation),

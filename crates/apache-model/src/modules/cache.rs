@@ -363,6 +363,7 @@ impl Said {
             grace_s: self
                 .max_stale_s
                 .unwrap_or(if verdict.by_httpd { of_lock } else { STALE_S }),
+            is_grace_chosen: true,
             stale_if_error_s: if on_error { STALE_ON_ERROR_S } else { 0 },
             ..cache
         }

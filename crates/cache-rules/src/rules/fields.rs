@@ -43,11 +43,15 @@ pub fn stored_fields(fields: &Fields, life: &Life, settings: &RuleSettings) -> F
             .any(|held| held.eq_ignore_ascii_case(name))
     };
     // RFC 6265 obsoletes it; next to Set-Cookie, it may repeat what is personal.
-    let sets_cookies = fields.has("set-cookie");
+    let sets_cookies = fields.has("set-cookie") && !settings.store_cookies;
+    let is_never = |name: &str| {
+        is_never_stored(name)
+            && !(settings.store_cookies && name.eq_ignore_ascii_case("set-cookie"))
+    };
     let mut kept = Fields::new();
     for (name, value) in fields.iter() {
         let is_obsolete = sets_cookies && name.eq_ignore_ascii_case("set-cookie2");
-        let is_dropped = is_never_stored(name) || is_obsolete || ignored(name);
+        let is_dropped = is_never(name) || is_obsolete || ignored(name);
         if !is_dropped && !of_connection(name) && !hides(life, name) {
             kept.append(known_name(name), value.to_vec());
         }

@@ -44,6 +44,16 @@ pub fn invalidated(
     targets
 }
 
+/// True if the only Content-Location names the requested URL: the response is its representation
+/// (RFC 9110 sections 8.7 and 9.3.3).
+pub fn is_about_target(origin: Origin<'_>, target: &[u8], fields: &Fields) -> bool {
+    let mut references = lines(fields, "content-location");
+    let (Some(reference), None) = (references.next(), references.next()) else {
+        return false;
+    };
+    resolve(origin, target, reference).is_some_and(|found| found == without_fragment(target))
+}
+
 /// A reference of the same origin as path and query (RFC 3986 section 5.2.2).
 fn resolve(origin: Origin<'_>, target: &[u8], reference: &[u8]) -> Option<Vec<u8>> {
     let reference = without_fragment(reference.trim_ascii());

@@ -12,7 +12,7 @@ use super::{
     freshness::{Lifetime, Times, is_heuristically_cacheable, lifetime, ms},
     life::Life,
     pass::Pass,
-    settings::RuleSettings,
+    settings::{RuleSettings, is_query},
     targeted::{Policy, policy},
     vary::Vary,
 };
@@ -39,6 +39,10 @@ pub fn judge_response(
     let times = Times::of(fields, request_ms, response_ms);
     let lifetime = lifetime(&policy, fields, status, settings, times);
     by_lifetime(status, &policy, lifetime)?;
+    // RFC 9110 section 9.3.3: only with explicit freshness of the response.
+    if request.method() == Method::Post && !is_stated(lifetime, settings) {
+        return Err(Pass::Method);
+    }
     if settings.query_needs_expiry
         && !matches!(lifetime, Lifetime::Explicit(_))
         && request.target().contains(&b'?')
@@ -52,7 +56,12 @@ pub fn judge_response(
 fn by_request(request: HeadView<'_>, settings: &RuleSettings) -> Result<(), Pass> {
     // Section 3 and RFC 9110 section 9.2.3: responses to other methods could be stored, but would
     // never be used.
-    if request.method() != Method::Get {
+    let is_storable = match request.method() {
+        Method::Get => true,
+        Method::Post => settings.store_post,
+        _ => settings.store_query && is_query(request),
+    };
+    if !is_storable {
         return Err(Pass::Method);
     }
     // Section 5.2.1.5.
@@ -154,7 +163,8 @@ impl Audience {
         // Section 7.3 warns of storing Set-Cookie: such a response is personal unless it is
         // explicitly public.
         let set_aside = control.no_cache.names("set-cookie") || control.private.names("set-cookie");
-        if fields.has("set-cookie") && !for_all && !set_aside {
+        let is_kept = for_all || set_aside || settings.store_cookies;
+        if fields.has("set-cookie") && !is_kept {
             return Err(Pass::SetCookie);
         }
         match session_cookie(request, settings).filter(|_| !audience.sessions) {
@@ -229,10 +239,8 @@ fn life(
         };
         fresh_until_ms.saturating_add(ms(seconds))
     };
-    let stale_while_revalidate_until_ms = until(
-        control.stale_while_revalidate,
-        settings.stale_while_revalidate_s,
-    );
+    let stale_while_revalidate_until_ms =
+        until(control.stale_while_revalidate, grace_s(lifetime, settings));
     let of_errors_s = if has_s_maxage {
         0
     } else {
@@ -262,6 +270,19 @@ fn life(
         for_authorized: audience.authorized,
         hidden_fields: [control.no_cache.fields(), control.private.fields()].concat(),
     }
+}
+
+/// The settings' grace for a response with that lifetime.
+fn grace_s(lifetime: Lifetime, settings: &RuleSettings) -> u64 {
+    match is_stated(lifetime, settings) {
+        true => settings.stated_stale_while_revalidate_s,
+        false => settings.stale_while_revalidate_s,
+    }
+}
+
+/// True if the response's own fields state the lifetime.
+fn is_stated(lifetime: Lifetime, settings: &RuleSettings) -> bool {
+    matches!(lifetime, Lifetime::Explicit(_)) && settings.ttl_override_s.is_none()
 }
 
 /// A window that is set but invalid is zero.

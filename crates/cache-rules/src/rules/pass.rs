@@ -77,7 +77,7 @@ impl Pass {
 impl fmt::Display for Pass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Pass::Method => f.write_str("only responses to GET are stored"),
+            Pass::Method => f.write_str("only responses to GET are stored, and those to `methods`"),
             Pass::RequestNoStore => f.write_str("Cache-Control of the request says no-store"),
             Pass::Status(status) => write!(f, "responses with status {status} are not stored"),
             Pass::Partial => f.write_str("partial content (206) is not stored here"),

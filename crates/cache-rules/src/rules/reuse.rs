@@ -13,7 +13,7 @@ use super::{
     life::Life,
     settings::RuleSettings,
 };
-use saker_http::{HeadView, KnownField, Method, Status};
+use saker_http::{HeadView, KnownField, Status};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
@@ -60,7 +60,9 @@ impl Why {
 
     pub fn sentence(self) -> &'static str {
         match self {
-            Why::Method => "only GET and HEAD are answered from the cache",
+            Why::Method => {
+                "only GET and HEAD are answered from the cache, and QUERY where `methods` has it"
+            }
             Why::SessionCookie => {
                 "the request has a session cookie, and the entry does not say that it is for all"
             }
@@ -135,7 +137,7 @@ fn unless_only_cached(
     settings: &RuleSettings,
     now_ms: i64,
 ) -> Use {
-    if !matches!(request.method(), Method::Get | Method::Head) {
+    if !settings.answers_method(request) {
         return Use::NotUsable(Why::Method);
     }
     if let Some(why) = for_whom(request, life, settings) {

@@ -6,6 +6,7 @@
 
 use super::control::DELTA_SECONDS_MAX;
 use crate::cookie_names;
+use saker_http::{HeadView, Method};
 
 /// Section 5.2.1 of RFC 9111: directives of requests are advisory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +48,9 @@ pub struct RuleSettings {
     pub heuristic_max_s: u64,
     /// Stale windows if the response has none and forbids none (RFC 5861; Varnish's grace).
     pub stale_while_revalidate_s: u64,
+    /// The same where HTTP's own fields state the lifetime: section 4.2.4 permits stale responses
+    /// then only if the operator has chosen so.
+    pub stated_stale_while_revalidate_s: u64,
     pub stale_if_error_s: u64,
     /// Time that an entry that can be validated is kept beyond its other times.
     pub keep_s: u64,
@@ -65,6 +69,13 @@ pub struct RuleSettings {
     /// Store only responses that are explicitly for shared caches: public, s-maxage, a targeted
     /// field.
     pub shared_words_only: bool,
+    /// Store responses to POST with an explicit lifetime; the caller has compared Content-Location
+    /// (RFC 9110 section 9.3.3).
+    pub store_post: bool,
+    /// Store responses to QUERY and use them; the caller makes the content part of the key.
+    pub store_query: bool,
+    /// Store Set-Cookie for all clients (section 7.3).
+    pub store_cookies: bool,
     /// Store partial content (206); see [`super::parts`].
     pub store_parts: bool,
     /// Cookies that make a request personal, by patterns of [`crate::cookie_names`]; `None`: the
@@ -74,6 +85,11 @@ pub struct RuleSettings {
     pub key_fields: Vec<String>,
     /// Response fields that are not stored (`CacheIgnoreHeaders`).
     pub ignored_fields: Vec<String>,
+}
+
+/// True for the method QUERY, a safe method with content.
+pub fn is_query(request: HeadView<'_>) -> bool {
+    request.method() == Method::Extension && request.method_token() == b"QUERY"
 }
 
 impl Default for RuleSettings {
@@ -91,6 +107,7 @@ impl Default for RuleSettings {
             heuristic_percent: 10,
             heuristic_max_s: 86_400,
             stale_while_revalidate_s: 0,
+            stated_stale_while_revalidate_s: 0,
             stale_if_error_s: 0,
             keep_s: 3_600,
             keep_for_validation: true,
@@ -100,6 +117,9 @@ impl Default for RuleSettings {
             query_needs_expiry: false,
             no_store_bypasses: false,
             shared_words_only: false,
+            store_post: false,
+            store_query: false,
+            store_cookies: false,
             store_parts: false,
             session_cookies: None,
             key_fields: Vec::new(),
@@ -111,6 +131,12 @@ impl Default for RuleSettings {
 impl RuleSettings {
     pub(super) fn honors_client(&self) -> bool {
         self.client == ClientControl::Honored
+    }
+
+    /// True if stored responses may answer a request with that method.
+    pub fn answers_method(&self, request: HeadView<'_>) -> bool {
+        matches!(request.method(), Method::Get | Method::Head)
+            || self.store_query && is_query(request)
     }
 
     /// True if the name matches [`RuleSettings::session_cookies`].

@@ -1,10 +1,10 @@
-//! Dictionaries of structured fields (RFC 9651 sections 3.2 and 4.2.2), as far as caching uses
-//! them.
+//! Dictionaries and lists of structured fields (RFC 9651 sections 3.1, 3.2 and 4.2), as far as
+//! caching uses them.
 //!
-//! Called by: `targeted` and `no_vary_search`.
+//! Called by: `targeted`, `no_vary_search` and `groups`.
 //! Caveat: one bad byte invalidates the whole field (section 4.2), so everything is checked.
 //! Parameters are checked and dropped: no field that is read here uses them.
-//! Out of scope: lists, and writing.
+//! Out of scope: writing.
 
 /// A bare item (section 3.3). Kinds that no caller reads keep no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +45,31 @@ pub fn dictionary<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<Dictionar
         reader.literal(b',')?;
         reader.skip(b" \t");
         // A comma at the end (section 4.2.2).
+        if reader.0.is_empty() {
+            return None;
+        }
+    }
+    Some(members)
+}
+
+/// The list of all lines of a field; `None` if malformed (section 4.2.1).
+pub fn list<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<Vec<Member>> {
+    let joined = lines.collect::<Vec<_>>().join(&b","[..]);
+    let mut reader = Reader(joined.as_slice());
+    let mut members = Vec::new();
+    reader.skip(b" ");
+    while !reader.0.is_empty() {
+        members.push(match reader.0.first() {
+            Some(b'(') => Member::List(reader.inner_list()?),
+            _ => Member::Item(reader.bare_item()?),
+        });
+        reader.parameters()?;
+        reader.skip(b" \t");
+        if reader.0.is_empty() {
+            break;
+        }
+        reader.literal(b',')?;
+        reader.skip(b" \t");
         if reader.0.is_empty() {
             return None;
         }

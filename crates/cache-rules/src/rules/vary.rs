@@ -3,7 +3,8 @@
 //! Called by: the page cache, for the second half of a key.
 //! Caveat: keys must differ whenever the standard says that requests differ, and as little as
 //! possible otherwise: each extra spelling costs a fetch. White space and case are normalized where
-//! a field's grammar permits.
+//! a field's grammar permits; the order of languages is not, since applications read it as their
+//! rank.
 //! Out of scope: Accept-Encoding, which stored codings answer, and the meaning of values.
 
 use super::targeted::lines;
@@ -138,8 +139,20 @@ fn combined(request: HeadView<'_>, name: &str) -> Option<Vec<u8>> {
         "accept-language" | "accept-charset" => {
             value.map(|value| evened(&value).to_ascii_lowercase())
         }
-        _ => value,
+        // Of a field that is not known here, only a list of tokens is sure to be a list (section 5.6.1).
+        _ => value.map(|value| match is_token_list(&value) {
+            true => evened(&value),
+            false => value,
+        }),
     }
+}
+
+/// True for tokens between commas, with any white space around the commas.
+fn is_token_list(value: &[u8]) -> bool {
+    value.contains(&b',')
+        && value
+            .split(|byte| *byte == b',')
+            .all(|member| chars::is_token(trim_ows(member)))
 }
 
 /// Removes ignored cookies; `None` if none remains.
@@ -220,7 +233,7 @@ mod tests {
 
     #[test]
     fn selecting() {
-        let rows: [Row; 27] = [
+        let rows: [Row; 31] = [
             (
                 "Accept-Language",
                 &[("accept-language", "de, en;q=0.5")],
@@ -302,7 +315,11 @@ mod tests {
                 &[("accept", "\"a\",b")],
                 true,
             ),
-            ("Foo", &[("foo", "a ,b")], &[("foo", "a,b")], false),
+            ("Foo", &[("foo", "a ,b")], &[("foo", "a,b")], true),
+            ("Foo", &[("foo", "a,b")], &[("foo", "b,a")], false),
+            ("Foo", &[("foo", "a b, c")], &[("foo", "a b,c")], false),
+            ("Foo", &[("foo", "a,,b")], &[("foo", "a,b")], false),
+            ("Foo", &[("foo", "\"a\", b")], &[("foo", "\"a\",b")], false),
             (
                 "Foo",
                 &[("foo", "a"), ("foo", "b")],

@@ -44,6 +44,21 @@ pub struct Init {
     pub force: bool,
 }
 
+/// Print the configuration of another server as saker.toml, and report what it can't say
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  saker convert --vcl /etc/varnish/default.vcl >saker.toml
+
+The listener and the names of the site are not in VCL: set them in the result.
+Exit status: 0 done (there may be warnings), 1 the file has errors, or refuses requests in a way
+that saker.toml can't say.")]
+pub struct Convert {
+    /// Varnish's configuration (VCL 4)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub vcl: PathBuf,
+}
+
 /// Format configuration files: spaces, blank lines, line breaks; comments and order stay
 #[derive(Debug, Args)]
 #[command(after_help = "\

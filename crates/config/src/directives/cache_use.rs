@@ -3,7 +3,11 @@
 //! Caveat: a route's keys override the site's, so the table's fields are kept and set when the
 //! route's settings are known.
 
-use super::listener::NETWORK;
+use super::{
+    cache_http::HTTP_ROWS,
+    cache_row::{BASE, FIELD, FIELDS, Setter, flag},
+    listener::NETWORK,
+};
 use crate::{
     context::{CACHE, ROUTE, SITE, WHEN},
     kind::{KeyKind, Kind, TableKind, Word},
@@ -51,12 +55,6 @@ static SESSION: Word = Word {
     },
 };
 
-static FIELD: Word = Word {
-    expects: "the name of a field, such as \"X-Device\"",
-    pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
-    read: field,
-};
-
 static RESULT_FIELD: Word = Word {
     expects: "the name of a field, such as \"X-Cache\"",
     ..FIELD
@@ -77,13 +75,10 @@ static PURGE_PATH: Word = Word {
 const PARAMETERS: Kind = Kind::ListOf(&Kind::Word(&PARAMETER));
 const COOKIES: Kind = Kind::ListOf(&Kind::Word(&COOKIE));
 const SESSIONS: Kind = Kind::ListOf(&Kind::Word(&SESSION));
-const FIELDS: Kind = Kind::ListOf(&Kind::Word(&FIELD));
-
-type Setter = fn(&mut CacheUse, Spanned);
 
 impl Draft for CacheUse {
     fn rows() -> Rows<Self> {
-        &[USE_ROWS]
+        &[USE_ROWS, HTTP_ROWS]
     }
 }
 
@@ -112,28 +107,6 @@ fn switch(cache: &mut CacheUse, is_on: bool) {
         };
     }
     cache.is_on = is_on;
-}
-
-const BASE: Row<CacheUse> = Row {
-    contexts: CACHE,
-    since: "0.5",
-    ..Row::BASE
-};
-
-const fn flag(
-    name: &'static str,
-    default: &'static str,
-    summary: &'static str,
-    set: Setter,
-) -> Row<CacheUse> {
-    Row {
-        name,
-        kind: Kind::Boolean,
-        default: Some(default),
-        summary,
-        set,
-        ..BASE
-    }
 }
 
 const fn time(
@@ -325,8 +298,14 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         ..time(
             "grace",
             "\"10s\"",
-            "How long an expired entry is served while it is refreshed in the background.",
-            |cache, given| cache.grace_s = seconds(given),
+            "How long an expired entry is served while it is refreshed in the background. Unless \
+             set, it applies to LSCache entries and to lifetimes from `ttl` and the like: where the \
+             response's own HTTP fields state one, RFC 9111 permits stale responses by \
+             configuration only.",
+            |cache, given| {
+                cache.grace_s = seconds(given);
+                cache.is_grace_chosen = true;
+            },
         )
     },
     Row {
@@ -722,15 +701,6 @@ fn name(text: &str, forbidden: &str) -> Result<Value, ValueError> {
             .chars()
             .any(|letter| letter.is_control() || forbidden.contains(letter));
     if is_name {
-        Ok(Value::Text(text.to_owned()))
-    } else {
-        Err(ValueError::plain(None))
-    }
-}
-
-fn field(text: &str) -> Result<Value, ValueError> {
-    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    if !text.is_empty() && text.bytes().all(is_token) {
         Ok(Value::Text(text.to_owned()))
     } else {
         Err(ValueError::plain(None))

@@ -95,6 +95,17 @@ pub const ROWS: &[Row<Settings>] = &[
         ..Row::BASE
     },
     Row {
+        name: "dictionaries",
+        contexts: COMPRESSION,
+        kind: Kind::Boolean,
+        default: Some("false"),
+        summary: "Compress static files and stored pages with dictionaries that clients have (RFC \
+                  9842, dcz)? Dictionaries are files and pages with Use-As-Dictionary.",
+        since: "0.10",
+        set: |settings, given| settings.compression.dictionaries = given.boolean(),
+        ..Row::BASE
+    },
+    Row {
         name: "types",
         contexts: COMPRESSION,
         kind: Kind::ListOf(&Kind::Word(&MEDIA_TYPE)),

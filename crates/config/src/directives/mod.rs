@@ -13,6 +13,8 @@ pub(crate) mod auth_oidc;
 pub(crate) mod authorize;
 pub(crate) mod bot_verification;
 pub(crate) mod cache;
+pub(crate) mod cache_http;
+mod cache_row;
 pub(crate) mod cache_use;
 pub(crate) mod challenge;
 pub(crate) mod compression;
@@ -107,6 +109,7 @@ static DIRECTIVES: LazyLock<Vec<Directive>> = LazyLock::new(|| {
     all.extend(directives(cache::ROWS));
     all.extend(directives(cache_use::SETTINGS_ROWS));
     all.extend(directives(cache_use::USE_ROWS));
+    all.extend(directives(cache_http::HTTP_ROWS));
     all.extend(directives(fields::SETTINGS_ROWS));
     all.extend(directives(fields::FIELD_ROWS));
     all.extend(directives(upstream_fields::ROWS));

@@ -98,7 +98,23 @@ pub struct CacheUse {
     pub heuristic_percent: u64,
     /// Time that an expired entry is served while it is refreshed, and while refreshing fails.
     pub grace_s: u64,
+    /// `grace_s` also applies to lifetimes that HTTP's fields state (RFC 9111 section 4.2.4 permits
+    /// that by explicit configuration only); set where the operator has chosen it.
+    pub is_grace_chosen: bool,
     pub stale_if_error_s: u64,
+    /// Sends 103 Early Hints with what the stored page linked, to clients that navigate.
+    pub sends_early_hints: bool,
+    /// Stores responses to POST that are about the requested URL, for later GET requests (RFC 9110
+    /// section 9.3.3).
+    pub stores_post: bool,
+    /// Stores responses to QUERY, by the content of the request.
+    pub stores_query: bool,
+    /// Maximum content of a QUERY request that is part of the key.
+    pub query_bytes_max: u64,
+    /// Stores Set-Cookie, and sends it to all clients (RFC 9111 section 7.3).
+    pub stores_cookies: bool,
+    /// Targeted fields (RFC 9213) to follow, the most applicable first.
+    pub targeted_fields: Vec<String>,
     /// Honors the client's reload directives, as mod_cache does.
     pub honours_client: bool,
     /// Query parameters that are not part of the key: names, or prefixes with `*`.
@@ -269,7 +285,14 @@ impl Default for CacheUse {
             lscache_ttl_s: (3600, 3600),
             heuristic_percent: 0,
             grace_s: 10,
+            is_grace_chosen: false,
             stale_if_error_s: 0,
+            sends_early_hints: false,
+            stores_post: false,
+            stores_query: false,
+            query_bytes_max: 64 << 10,
+            stores_cookies: false,
+            targeted_fields: vec!["CDN-Cache-Control".to_owned()],
             honours_client: false,
             ignored_parameters: Vec::new(),
             ignored_path_parameters: Vec::new(),

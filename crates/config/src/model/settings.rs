@@ -261,6 +261,8 @@ pub struct Compression {
     /// Compresses error pages too.
     pub errors: bool,
     pub tags: CodedTags,
+    /// Files and stored pages are compressed with dictionaries that clients have (RFC 9842).
+    pub dictionaries: bool,
 }
 
 impl Default for Compression {
@@ -281,6 +283,7 @@ impl Default for Compression {
             even_if_larger: false,
             errors: true,
             tags: CodedTags::Level,
+            dictionaries: false,
         }
     }
 }

@@ -54,11 +54,13 @@ pub async fn answer(
             let content = (exchange.head.view().method() != Method::Head).then_some(&response.body);
             request.count_answer(cache, page, hit, content);
             exchange.upstream.is_answered_by_program = true;
+            exchange.cache.is_shared_page = !page.is_private && !request.is_query;
             exchange.show_whole(
                 page.fields.first("Content-Type").unwrap_or_default(),
                 || page.identity.content.whole(),
             );
             if hit == HitStatus::Hit
+                && !request.is_query
                 && !page.is_private
                 && !request.is_authenticated
                 && is_asked_as_it_is(exchange)

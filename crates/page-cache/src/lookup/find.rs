@@ -37,7 +37,7 @@ pub async fn find_page(
     if let Some(page) = find_public(cache, exchange, request).await {
         return Some(page);
     }
-    if request.search_rule.is_some() || !request.settings.config.obeys_http {
+    if request.search_rule.is_some() || request.is_query || !request.settings.config.obeys_http {
         return None;
     }
     let Cached::Search(rule) = cache.find(&rule_key(&request.key_base.url)).await? else {

@@ -8,16 +8,12 @@
 use crate::{
     announce::{CAPABILITY, offers_esi},
     cache::PageCache,
-    page::wanted_range,
     prepare,
     request::CacheRequest,
 };
 use saker_cache_rules::rules::validation;
-use saker_http::{
-    KnownField::{
-        self, AcceptEncoding, IfMatch, IfModifiedSince, IfNoneMatch, IfRange, IfUnmodifiedSince,
-    },
-    Method,
+use saker_http::KnownField::{
+    self, AcceptEncoding, IfMatch, IfModifiedSince, IfNoneMatch, IfRange, IfUnmodifiedSince,
 };
 use saker_pipeline::Exchange;
 
@@ -26,7 +22,7 @@ use saker_pipeline::Exchange;
 pub fn go_on(cache: &PageCache, exchange: &mut Exchange, mut request: CacheRequest) {
     let view = exchange.head.view();
     let mut offers_esi = offers_esi(&request);
-    if view.method() == Method::Get && wanted_range(view).is_none() {
+    if request.is_fetch(view) {
         let is_left = |name: &[u8]| {
             let known = KnownField::classify(name);
             let is_condition = matches!(

@@ -9,8 +9,9 @@
 use crate::{
     announce::{is_made, tell_application},
     background_fetch::FetchOutcome,
-    cache::PageCache,
+    cache::{Cached, PageCache},
     clock::{monotonic_ms, now_ms},
+    early_hints,
     esi::fragment::FragmentAnswer,
     key,
     lookup::{
@@ -19,14 +20,14 @@ use crate::{
         forward::{go_on, leave},
         incoming::IncomingState,
     },
-    page::{Page, wanted_range},
-    partial, purge, refresh,
+    page::Page,
+    partial, prepare, purge, query_content, refresh,
     refusal::Refusal,
     request::CacheRequest,
     result_fields::HitStatus,
     stats::Stat,
 };
-use saker_cache_rules::rules::{Forward, Use, reuse};
+use saker_cache_rules::rules::{Forward, Use, is_query, reuse};
 use saker_cache_store::LockOutcome;
 use saker_http::{Method, Status};
 use saker_pipeline::{Exchange, Handled, Response};
@@ -71,8 +72,13 @@ pub async fn look_up(cache: &Rc<PageCache>, exchange: &mut Exchange) -> Handled 
         }
         Some(FragmentAnswer::ByAnyone) | None => {}
     }
-    let reads = matches!(exchange.head.view().method(), Method::Get | Method::Head);
-    if !reads {
+    if request.settings.http.store_query && is_query(exchange.head.view()) {
+        return search_by_content(cache, exchange, request).await;
+    }
+    if !request.is_read(exchange.head.view()) {
+        if request.settings.http.store_post && exchange.head.view().method() == Method::Post {
+            prepare_post(cache, &mut request).await;
+        }
         leave(cache, exchange, request);
         return Handled::Declined;
     }
@@ -84,6 +90,38 @@ pub async fn look_up(cache: &Rc<PageCache>, exchange: &mut Exchange) -> Handled 
         return Handled::Declined;
     }
     search(cache, exchange, request).await
+}
+
+/// Looks up a QUERY request, whose content becomes part of its key.
+async fn search_by_content(
+    cache: &Rc<PageCache>,
+    exchange: &mut Exchange,
+    mut request: CacheRequest,
+) -> Handled {
+    let bytes_max = request.settings.config.query_bytes_max;
+    let Some(digest) = query_content::read(exchange, bytes_max).await else {
+        exchange.trace("cache", None, || {
+            "bypassed: more content than `query_content_max`".into()
+        });
+        let long = Refusal::new(
+            "content",
+            "the request has more content than may be in a key",
+        );
+        pass(&request, long);
+        return Handled::Declined;
+    };
+    request.key_base.add_content(&digest);
+    request.is_query = true;
+    search(cache, exchange, request).await
+}
+
+/// A response to POST may become the page that GET requests get: it joins the URL's variants, and
+/// purges that arrive meanwhile count against it.
+async fn prepare_post(cache: &Rc<PageCache>, request: &mut CacheRequest) {
+    if let Some(Cached::Vary(vary_record)) = cache.find(&request.vary_key()).await {
+        request.vary_record = Some(vary_record);
+    }
+    request.under_way = Some(cache.store.under_way(prepare::expected_probes(request)));
 }
 
 /// The state of a request that the cache handles; `None` for a request that it ignores.
@@ -159,6 +197,7 @@ async fn search(
     exchange: &mut Exchange,
     mut request: CacheRequest,
 ) -> Handled {
+    let mut found = None;
     for _ in 0..ROUNDS_MAX {
         let before = match search_once(cache, exchange, &mut request).await {
             SearchStep::Answered(response) => return Handled::Answered(response),
@@ -172,10 +211,12 @@ async fn search(
             cache.count(Metric::PageCacheHits);
             return Handled::Answered(response);
         }
+        found = before.clone();
         if !lock_or_wait(cache, exchange, &mut request, before).await {
             break;
         }
     }
+    early_hints::send(cache, exchange, &request, found.as_deref());
     go_on(cache, exchange, request);
     Handled::Declined
 }
@@ -199,11 +240,17 @@ async fn search_once(
     let before = used.as_ref().map(|(page, _)| Rc::clone(page));
     let (page, hit) = match used {
         Some((page, Use::Fresh)) => {
-            if page.is_due_for_refresh(request.settings.config.refresh_ahead_percent, now) {
+            let percent = request.settings.config.refresh_ahead_percent;
+            if !request.is_query && page.is_due_for_refresh(percent, now) {
                 page.is_renewed.set(true);
                 refresh::begin(cache, exchange, &page, request.include.clone());
             }
             (page, HitStatus::Hit)
+        }
+        // Its content belongs to this request: no background request can repeat it.
+        Some((page, Use::Stale)) if request.is_query => {
+            request.old = Some(page);
+            return SearchStep::Missing(before);
         }
         Some((page, Use::Stale)) => {
             refresh::begin(cache, exchange, &page, request.include.clone());
@@ -293,10 +340,8 @@ fn acquire_lock(
     request: &CacheRequest,
 ) -> Option<LockOutcome> {
     let view = exchange.head.view();
-    let is_plain = view.method() == Method::Get
-        && wanted_range(view).is_none()
-        && !request.settings.is_personal(view)
-        && !request.is_authenticated;
+    let is_plain =
+        request.is_fetch(view) && !request.settings.is_personal(view) && !request.is_authenticated;
     if !is_plain {
         return None;
     }

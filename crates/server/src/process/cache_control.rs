@@ -161,6 +161,7 @@ fn described(head: &EntryHead, bytes: u64) -> Value {
         .iter()
         .filter_map(|tag| match names::shown(own(tag).0) {
             Some(Shown::Tag(name)) => Some(String::from_utf8_lossy(name).into_owned()),
+            Some(Shown::Group(name)) => Some(format!("group {}", String::from_utf8_lossy(name))),
             _ => None,
         });
     json!({

@@ -357,6 +357,7 @@ fn shared(
         main_counters: Counters::new(),
         connections: Default::default(),
         late_connections: Default::default(),
+        dictionaries: Arc::default(),
         busy: Default::default(),
         quic: OnceLock::new(),
         abuse: Arc::new(ClientLimits {

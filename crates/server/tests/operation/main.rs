@@ -30,3 +30,4 @@ mod stop;
 mod trust;
 mod units;
 mod users;
+mod vcl;

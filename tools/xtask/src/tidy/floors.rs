@@ -42,6 +42,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-abuse", 5),
     ("saker-modsecurity", 5),
     ("saker-native", 5),
+    ("saker-vcl", 5),
     ("saker-content", 5),
     ("saker-page-cache", 6),
     ("saker-static-files", 6),

@@ -190,8 +190,14 @@ fn time_passes() {
     run(rows, &RuleSettings::default());
     let graceful = RuleSettings {
         stale_while_revalidate_s: 10,
+        stated_stale_while_revalidate_s: 10,
         ..RuleSettings::default()
     };
+    let unchosen = RuleSettings {
+        stated_stale_while_revalidate_s: 0,
+        ..graceful.clone()
+    };
+    run(&[("a stated lifetime", PAGE, 69, "", EXPIRED)], &unchosen);
     let rows: &[Row] = &[
         ("grace", PAGE, 69, "", Use::Stale),
         ("grace", PAGE, 70, "", EXPIRED),

@@ -353,3 +353,31 @@ fn no_vary_search() {
         assert_eq!(client.get("/a?x=1&y=2").unwrap().text(), "/a?y=2&x=1");
     }
 }
+
+/// RFC 9111 section 4.2.4: without a setting, what a response's own fields make stale is not served
+/// without asking; lifetimes of the operator keep their grace.
+#[test]
+fn grace_by_default() {
+    const GRACE: &str = "caching-grace";
+    let answers = |asked: &crate::origin::Asked| match asked.target.as_str() {
+        "/stated" => ok(&[("Cache-Control", "max-age=5")], &asked.count.to_string()),
+        "/shared" => ok(&[("Cache-Control", "s-maxage=5")], &asked.count.to_string()),
+        "/lscache" => ok(
+            &[("X-LiteSpeed-Cache-Control", "public,max-age=5")],
+            &asked.count.to_string(),
+        ),
+        _ => ok(&[], &asked.count.to_string()),
+    };
+    let all = ["/stated", "/shared", "/lscache", "/ttl"];
+    let after = |cache: &str| {
+        let origin = Origin::with_clock(GRACE, cache, 1, answers);
+        let mut client = origin.client();
+        all.iter()
+            .for_each(|target| drop(client.get(target).unwrap()));
+        origin.advance(8);
+        all.map(|target| client.get(target).unwrap().text())
+    };
+    assert_eq!(after("ttl = \"5s\"\n"), ["2", "2", "1", "1"]);
+    let chosen = after("ttl = \"5s\"\ngrace = \"10s\"\n");
+    assert_eq!(chosen, ["1", "1", "1", "1"]);
+}

@@ -8,6 +8,8 @@ mod cache_order;
 mod cache_parts;
 mod cache_warm;
 mod cache_workers;
+mod dictionaries;
+mod early_hints;
 mod esi;
 mod http_caching;
 mod lscache;

@@ -1,0 +1,169 @@
+//! Converts the declarations of a VCL file.
+//!
+//! Called by: `lib`.
+//! Caveat: uncertain statements are reported, never guessed. A statement that refuses requests and
+//! has no counterpart is an error: without it, more would be served than before.
+//! Out of scope: `vcl_recv` and the other subroutines, which are in files of their own.
+
+use crate::{
+    converter::{Converter, Finding, unsupported},
+    output::{Output, add},
+    receive, respond,
+    syntax::{Expression, Statement, StatementKind, VclFile},
+};
+
+/// Maximum nesting of `call`.
+const CALLS_MAX: usize = 16;
+
+/// Converts a file.
+pub fn convert(file: &VclFile) -> (Output, Vec<Finding>) {
+    let mut converter = Converter {
+        file,
+        out: Output::default(),
+        findings: Vec::new(),
+    };
+    backends(&mut converter);
+    for (what, place) in &file.others {
+        match what.as_str() {
+            "inline C" => converter.refuse(*place, "inline C can't be converted", ""),
+            "include" => converter.warn(
+                *place,
+                "`include` is not followed",
+                "convert the included file as well, or put its text here",
+            ),
+            _ => {}
+        }
+    }
+    for sub in &file.subs {
+        match sub.name.as_str() {
+            "vcl_recv" => receive::receive(&mut converter, &body(file, &sub.body, 0)),
+            "vcl_hash" => receive::hash(&mut converter, &body(file, &sub.body, 0)),
+            "vcl_backend_response" => respond::stored(&mut converter, &body(file, &sub.body, 0)),
+            "vcl_deliver" => respond::delivered(&mut converter, &body(file, &sub.body, 0)),
+            "vcl_init" => directors(&mut converter, &sub.body),
+            name if name.starts_with("vcl_") => others(&mut converter, name, &sub.body),
+            // Subroutines of the file itself count where they are called.
+            _ => {}
+        }
+    }
+    converter
+        .findings
+        .sort_by_key(|finding| (finding.place.line, finding.place.column));
+    (converter.out, converter.findings)
+}
+
+/// The statements of a subroutine, with those that it calls in their place.
+fn body(file: &VclFile, statements: &[Statement], depth: usize) -> Vec<Statement> {
+    let mut found = Vec::new();
+    for statement in statements {
+        let called = match &statement.kind {
+            StatementKind::Call(name) => file.subs.iter().find(|sub| sub.name == *name),
+            _ => None,
+        };
+        match called {
+            Some(sub) if depth < CALLS_MAX => found.extend(body(file, &sub.body, depth + 1)),
+            _ => found.push(statement.clone()),
+        }
+    }
+    found
+}
+
+fn backends(converter: &mut Converter<'_>) {
+    for backend in &converter.file.backends {
+        let of = |name: &str| {
+            let found = backend.attributes.iter().find(|(other, _)| other == name);
+            found.map(|(_, value)| value.clone())
+        };
+        let server = match (of("host"), of("path")) {
+            (Some(host), _) => {
+                let host = if host.contains(':') {
+                    format!("[{host}]")
+                } else {
+                    host
+                };
+                let port = of("port").unwrap_or_else(|| "80".to_owned());
+                format!(
+                    "http://{host}:{}",
+                    if port == "http" { "80" } else { &port }
+                )
+            }
+            (None, Some(path)) => format!("http+unix:{path}"),
+            (None, None) => {
+                let what = format!("the backend `{}` has no `.host`", backend.name);
+                converter.warn(backend.place, what, "requests to it are not converted");
+                continue;
+            }
+        };
+        let upstream = (backend.name.clone(), vec![server], of("probe.url"));
+        converter.out.upstreams.push(upstream);
+    }
+    let upstreams = &converter.out.upstreams;
+    let default = upstreams
+        .iter()
+        .find(|(name, ..)| name == "default")
+        .or(upstreams.first());
+    converter.out.default_upstream = default.map(|(name, ..)| name.clone());
+}
+
+/// `new x = directors.round_robin(); x.add_backend(a);`
+fn directors(converter: &mut Converter<'_>, statements: &[Statement]) {
+    for statement in statements {
+        match &statement.kind {
+            StatementKind::New(name, Expression::Function(kind, _))
+                if kind.starts_with("directors.") =>
+            {
+                if kind != "directors.round_robin" {
+                    let what = format!("`{kind}` becomes an upstream with the default balancer");
+                    converter.warn(statement.place, what, "see `balance` of [[upstream]]");
+                }
+                let upstream = (name.clone(), Vec::new(), None);
+                converter.out.upstreams.push(upstream);
+            }
+            StatementKind::Expression(Expression::Function(name, arguments))
+                if name.ends_with(".add_backend") =>
+            {
+                let director = name.trim_end_matches(".add_backend");
+                let backend = arguments.first().and_then(Expression::name);
+                let upstreams = &mut converter.out.upstreams;
+                let found = upstreams
+                    .iter()
+                    .find(|(name, ..)| Some(name.as_str()) == backend)
+                    .map(|(_, servers, health)| (servers.clone(), health.clone()));
+                let director = upstreams.iter_mut().find(|(name, ..)| name == director);
+                if let (Some((servers, health)), Some(director)) = (found, director) {
+                    servers
+                        .into_iter()
+                        .for_each(|server| add(&mut director.1, server));
+                    director.2 = director.2.take().or(health);
+                } else {
+                    converter.warn(statement.place, "unknown director or backend", "");
+                }
+            }
+            StatementKind::Return(..) => {}
+            _ => unsupported(converter, statement, ""),
+        }
+    }
+}
+
+fn others(converter: &mut Converter<'_>, name: &str, statements: &[Statement]) {
+    for statement in statements {
+        let is_usual = match &statement.kind {
+            StatementKind::Return(action, _) => {
+                matches!(
+                    action.as_str(),
+                    "" | "deliver" | "fetch" | "pass" | "ok" | "pipe" | "lookup"
+                )
+            }
+            _ => false,
+        };
+        if !is_usual {
+            let help = match name {
+                "vcl_synth" | "vcl_backend_error" => "see `error_pages` of the site",
+                "vcl_hit" => "`grace` and `stale_if_error` say when stale pages are served",
+                "vcl_pipe" => "upgraded connections are passed on by themselves",
+                _ => "",
+            };
+            unsupported(converter, statement, help);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! A conversion under way: the output so far, and the findings.
+//!
+//! Called by: `convert`, `receive` and `respond`.
+//! Caveat: a statement that refuses requests and has no counterpart is an error, not a warning.
+//! Out of scope: which statements have one.
+
+use crate::{
+    output::Output,
+    syntax::{Expression, Place, Statement, StatementKind, VclFile},
+};
+
+/// The weight of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weight {
+    /// It refuses or protects something, and has no counterpart.
+    Error,
+    /// It has no counterpart, or a different one.
+    Warning,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub weight: Weight,
+    pub place: Place,
+    pub message: String,
+    pub help: Option<String>,
+}
+
+/// A conversion under way.
+pub struct Converter<'f> {
+    pub file: &'f VclFile,
+    pub out: Output,
+    pub findings: Vec<Finding>,
+}
+
+impl Converter<'_> {
+    pub fn warn(&mut self, place: Place, message: impl Into<String>, help: &str) {
+        self.find(Weight::Warning, place, message.into(), help);
+    }
+
+    pub fn refuse(&mut self, place: Place, message: impl Into<String>, help: &str) {
+        self.find(Weight::Error, place, message.into(), help);
+    }
+
+    fn find(&mut self, weight: Weight, place: Place, message: String, help: &str) {
+        self.findings.push(Finding {
+            weight,
+            place,
+            message,
+            help: (!help.is_empty()).then(|| help.to_owned()),
+        });
+    }
+}
+
+/// Reports a statement that has no counterpart.
+pub fn unsupported(converter: &mut Converter<'_>, statement: &Statement, help: &str) {
+    let what = match &statement.kind {
+        StatementKind::Set { name, .. } => format!("`set {name}`"),
+        StatementKind::Unset(name) => format!("`unset {name}`"),
+        StatementKind::If(_) => "this condition".to_owned(),
+        StatementKind::Return(action, _) => format!("`return ({action})`"),
+        StatementKind::Call(name) => format!("`call {name}`"),
+        StatementKind::New(name, _) => format!("`new {name}`"),
+        StatementKind::Expression(Expression::Function(name, _)) => format!("`{name}()`"),
+        StatementKind::Expression(_) => "this statement".to_owned(),
+        StatementKind::InlineC => "inline C".to_owned(),
+    };
+    let message = format!("{what} can't be converted");
+    if refuses(statement) {
+        converter.refuse(statement.place, message, help);
+    } else {
+        converter.warn(statement.place, message, help);
+    }
+}
+
+/// True if a statement, or one inside of it, answers a request instead of passing it on.
+pub fn refuses(statement: &Statement) -> bool {
+    match &statement.kind {
+        StatementKind::Return(action, _) => matches!(action.as_str(), "synth" | "error" | "fail"),
+        StatementKind::Expression(Expression::Name(word)) => word == "error",
+        StatementKind::If(branches) => branches.iter().any(|(_, body)| body.iter().any(refuses)),
+        StatementKind::InlineC => true,
+        _ => false,
+    }
+}

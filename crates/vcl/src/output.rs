@@ -1,0 +1,157 @@
+//! The `saker.toml` that a conversion collects, and its text.
+//!
+//! Called by: `convert`, which fills it.
+//! Caveat: texts come from a file of another program; each is quoted as TOML wants.
+//! Out of scope: what VCL means.
+
+use std::fmt::Write as _;
+
+#[derive(Clone, Debug, Default)]
+pub struct Output {
+    pub upstreams: Vec<(String, Vec<String>, Option<String>)>,
+    pub purgers: Vec<String>,
+    /// Paths with upstreams of their own, in order.
+    pub routes: Vec<(String, String)>,
+    pub default_upstream: Option<String>,
+    pub excluded: Vec<String>,
+    pub ignored_parameters: Vec<String>,
+    pub session_cookies: Option<Vec<String>>,
+    pub ignored_cookies: Vec<String>,
+    pub vary_cookies: Vec<String>,
+    pub key_headers: Vec<String>,
+    pub bypasses_cookies: bool,
+    pub ttl: Option<String>,
+    pub status_ttls: Vec<(String, String)>,
+    pub grace: Option<String>,
+    pub result_header: Option<String>,
+    /// Response fields: the value, or `None` to remove it.
+    pub headers: Vec<(String, Option<String>)>,
+    /// The same for fields that upstreams get.
+    pub upstream_headers: Vec<(String, Option<String>)>,
+}
+
+/// Adds to a list what it does not have.
+pub fn add(list: &mut Vec<String>, value: impl Into<String>) {
+    let value = value.into();
+    if !list.contains(&value) {
+        list.push(value);
+    }
+}
+
+/// Sets a field; the last word counts.
+pub fn set(list: &mut Vec<(String, Option<String>)>, name: &str, value: Option<String>) {
+    list.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
+    list.push((name.to_owned(), value));
+}
+
+impl Output {
+    pub fn to_toml(&self) -> String {
+        let mut text = String::from(
+            "# Converted from VCL. Where Varnish listened, and the names of the site, are yours to set.\n\
+             [[listener]]\naddress = \"127.0.0.1:8080\"\n",
+        );
+        // Without a rule for PURGE, no client may purge.
+        let _ = write!(text, "\n[cache]\npurge_from = {}\n", list(&self.purgers));
+        for (name, servers, health_path) in &self.upstreams {
+            let name = quoted(name);
+            let _ = write!(
+                text,
+                "\n[[upstream]]\nname = {name}\nservers = {}\n",
+                list(servers)
+            );
+            if let Some(path) = health_path {
+                let _ = writeln!(text, "health_path = {}", quoted(path));
+            }
+        }
+        text.push_str("\n[[site]]\nnames = [\"*\"]\n");
+        fields(&mut text, "headers", &self.headers);
+        fields(&mut text, "upstream_headers", &self.upstream_headers);
+        self.cache(&mut text);
+        let default = self.default_upstream.iter().map(|name| ("/*", name));
+        let routes = self.routes.iter().map(|(path, name)| (path.as_str(), name));
+        for (path, upstream) in routes.chain(default) {
+            let (path, upstream) = (quoted(path), quoted(upstream));
+            let _ = write!(
+                text,
+                "\n[[site.route]]\npath = {path}\nproxy = {upstream}\npreserve_host = true\n"
+            );
+        }
+        text
+    }
+
+    fn cache(&self, text: &mut String) {
+        text.push_str("\n[site.cache]\nenabled = true\n");
+        let mut line = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                let _ = writeln!(text, "{name} = {value}");
+            }
+        };
+        let some = |values: &Vec<String>| (!values.is_empty()).then(|| list(values));
+        line("ttl", self.ttl.as_deref().map(quoted));
+        if !self.status_ttls.is_empty() {
+            let each: Vec<String> = self
+                .status_ttls
+                .iter()
+                .map(|(status, ttl)| format!("{status} = {}", quoted(ttl)))
+                .collect();
+            line("status_ttl", Some(format!("{{ {} }}", each.join(", "))));
+        }
+        // Varnish's own default.
+        line(
+            "grace",
+            Some(quoted(self.grace.as_deref().unwrap_or("10s"))),
+        );
+        line("exclude", some(&self.excluded));
+        line("ignore_parameters", some(&self.ignored_parameters));
+        line(
+            "session_cookies",
+            self.session_cookies.as_ref().map(|names| list(names)),
+        );
+        line("ignore_cookies", some(&self.ignored_cookies));
+        line(
+            "with_cookies",
+            self.bypasses_cookies.then(|| "false".to_owned()),
+        );
+        line("vary_cookies", some(&self.vary_cookies));
+        line("key_headers", some(&self.key_headers));
+        line("result_header", self.result_header.as_deref().map(quoted));
+    }
+}
+
+fn fields(text: &mut String, name: &str, fields: &[(String, Option<String>)]) {
+    if fields.is_empty() {
+        return;
+    }
+    let each: Vec<String> = fields
+        .iter()
+        .map(|(name, value)| match value {
+            Some(value) => format!("{} = {}", quoted(name), quoted(value)),
+            None => format!("{} = {{ remove = true }}", quoted(name)),
+        })
+        .collect();
+    let _ = writeln!(text, "{name} = {{ {} }}", each.join(", "));
+}
+
+fn list(values: &[String]) -> String {
+    let each: Vec<String> = values.iter().map(|value| quoted(value)).collect();
+    format!("[{}]", each.join(", "))
+}
+
+/// A basic string of TOML. A dollar would begin a variable where templates are read.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => {
+                out.push('\\');
+                out.push(letter);
+            }
+            letter if letter.is_control() => {
+                let _ = write!(out, "\\u{:04X}", u32::from(letter));
+            }
+            letter => out.push(letter),
+        }
+    }
+    out.push('"');
+    out
+}

@@ -1,0 +1,487 @@
+//! `vcl_recv` and `vcl_hash`: which requests bypass the cache, which may purge, where they go, and
+//! what tells pages apart.
+//!
+//! Called by: `convert`.
+//! Caveat: a bypass may be converted to one that is wider, never to one that is narrower.
+//! Out of scope: responses (`respond`).
+
+use crate::{
+    converter::{Converter, unsupported},
+    output::{add, set},
+    patterns::{cookie_name, is_tracking, is_trimming, literals, session_cookies},
+    syntax::{Expression, Place, Statement, StatementKind},
+};
+
+/// Fields that Saker sets for upstreams by itself.
+const OWN_FIELDS: [&str; 4] = [
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-real-ip",
+];
+
+pub fn receive(converter: &mut Converter<'_>, statements: &[Statement]) {
+    for statement in statements {
+        match &statement.kind {
+            StatementKind::If(branches) => condition(converter, statement, branches),
+            StatementKind::Set { name, value } => assigned(converter, statement, name, value),
+            StatementKind::Unset(name) => removed(converter, statement, name),
+            StatementKind::Return(action, _)
+                if matches!(action.as_str(), "hash" | "lookup" | "") => {}
+            StatementKind::Return(action, _) if action == "pass" => {
+                let help = "no request is answered from the cache: leave [site.cache] out";
+                converter.warn(statement.place, "all requests bypass the cache", help);
+            }
+            StatementKind::Expression(Expression::Function(name, _))
+                if name.starts_with("std.collect") || name.starts_with("std.log") => {}
+            _ => unsupported(converter, statement, ""),
+        }
+    }
+}
+
+type Branches = [(Option<Expression>, Vec<Statement>)];
+
+fn condition(converter: &mut Converter<'_>, statement: &Statement, branches: &Branches) {
+    for (condition, body) in branches {
+        let Some(condition) = condition else {
+            // The requests that no other branch is about.
+            receive(converter, body);
+            continue;
+        };
+        let is_converted = is_purge(converter, condition, body)
+            || is_implied(condition, body)
+            || is_bypass(converter, condition, body)
+            || is_url_edit(converter, condition, body)
+            || is_cookie_edit(converter, body)
+            || is_backend_choice(converter, condition, body, statement.place);
+        if is_converted {
+            continue;
+        }
+        let is_about_restarts = mentions(condition, "req.restarts");
+        match is_about_restarts {
+            true => receive(converter, body),
+            false => unsupported(converter, statement, "see `[[site.when]]` and routes"),
+        }
+        if !is_about_restarts {
+            return;
+        }
+    }
+}
+
+/// `if (req.method == "PURGE") { if (client.ip !~ purge) { return (synth(405)); } return (purge); }`
+fn is_purge(converter: &mut Converter<'_>, condition: &Expression, body: &[Statement]) -> bool {
+    let is_method = condition.chain("||").iter().all(|part| {
+        matches!(part, Expression::Binary("==", left, right)
+            if is_method_name(left)
+                && matches!(right.text(), Some("PURGE" | "BAN" | "REFRESH" | "PURGEALL" | "URIBAN")))
+    });
+    if !is_method {
+        return false;
+    }
+    let mut has_list = false;
+    for statement in body {
+        let StatementKind::If(branches) = &statement.kind else {
+            continue;
+        };
+        let Some((Some(condition), inner)) = branches.first() else {
+            continue;
+        };
+        let guards = inner.iter().any(crate::converter::refuses);
+        if let (true, Some(name)) = (guards, unlisted(condition)) {
+            has_list = true;
+            purgers(converter, name, statement.place);
+        }
+    }
+    if !has_list {
+        let place = body
+            .first()
+            .map_or_else(Place::default, |statement| statement.place);
+        converter.refuse(
+            place,
+            "purging without a list of addresses can't be converted",
+            "name the addresses in `purge_from` of [cache]",
+        );
+    }
+    true
+}
+
+fn is_method_name(expression: &Expression) -> bool {
+    matches!(expression.name(), Some("req.method" | "req.request"))
+}
+
+/// The name of the list in `client.ip !~ list` or `!(client.ip ~ list)`.
+fn unlisted(condition: &Expression) -> Option<&str> {
+    let list = |left: &Expression, right: &Expression| {
+        matches!(left.name(), Some("client.ip" | "std.ip")).then_some(())?;
+        right.name().map(str::len)?;
+        Some(())
+    };
+    match condition {
+        Expression::Binary("!~", left, right) => list(left, right).and_then(|()| right.name()),
+        Expression::Not(inner) => match &**inner {
+            Expression::Binary("~", left, right) => list(left, right).and_then(|()| right.name()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn purgers(converter: &mut Converter<'_>, name: &str, place: Place) {
+    let file = converter.file;
+    let Some(acl) = file.acls.iter().find(|acl| acl.name == name) else {
+        let what = format!("there is no list `{name}`");
+        return converter.refuse(place, what, "name the addresses in `purge_from` of [cache]");
+    };
+    for entry in &acl.entries {
+        let is_address = entry.address.parse::<std::net::IpAddr>().is_ok();
+        let of_entry = match (&entry.prefix, is_address) {
+            (None, false) if entry.address == "localhost" => {
+                vec!["127.0.0.1".to_owned(), "::1".to_owned()]
+            }
+            (Some(bits), true) => vec![format!("{}/{bits}", entry.address)],
+            (None, true) => vec![entry.address.clone()],
+            _ => Vec::new(),
+        };
+        if entry.is_excluded || of_entry.is_empty() {
+            let what = format!(
+                "the entry `{}` of `{name}` can't be converted",
+                entry.address
+            );
+            converter.refuse(
+                entry.place,
+                what,
+                "`purge_from` takes addresses and networks",
+            );
+            continue;
+        }
+        of_entry
+            .into_iter()
+            .for_each(|address| add(&mut converter.out.purgers, address));
+    }
+}
+
+/// Methods that are no GET and HEAD, credentials, and upgrades bypass the cache by themselves.
+fn is_implied(condition: &Expression, body: &[Statement]) -> bool {
+    let leaves = body.iter().all(|statement| {
+        matches!(&statement.kind, StatementKind::Return(action, _) if matches!(action.as_str(), "pass" | "pipe"))
+    });
+    let of_methods = condition.chain("&&").iter().all(|part| {
+        matches!(part, Expression::Binary("!=", left, right)
+            if is_method_name(left) && right.text().is_some())
+    });
+    let is_about = |part: &Expression| {
+        part.name()
+            .is_some_and(|name| name.eq_ignore_ascii_case("req.http.Authorization"))
+            || mentions(part, "req.http.Upgrade")
+            || matches!(part, Expression::Binary("==", left, right)
+                if is_method_name(left) && right.text().is_some_and(|method| method != "GET" && method != "HEAD"))
+    };
+    leaves && (of_methods || condition.chain("||").into_iter().all(is_about))
+}
+
+/// `if (req.url ~ "^/cart|/checkout" || req.http.Cookie ~ "session") { return (pass); }`
+fn is_bypass(converter: &mut Converter<'_>, condition: &Expression, body: &[Statement]) -> bool {
+    let is_pass = matches!(body, [Statement { kind: StatementKind::Return(action, _), .. }] if action == "pass");
+    if !is_pass {
+        return false;
+    }
+    let mut paths = Vec::new();
+    let (mut cookies, mut all_cookies) = (Vec::new(), false);
+    for part in condition.chain("||") {
+        match part {
+            Expression::Name(name) if name.eq_ignore_ascii_case("req.http.Cookie") => {
+                all_cookies = true
+            }
+            Expression::Name(name) if name.eq_ignore_ascii_case("req.http.Authorization") => {}
+            Expression::Binary("~", left, right) => {
+                let pattern = right.text().unwrap_or_default();
+                match left
+                    .name()
+                    .unwrap_or_default()
+                    .to_ascii_lowercase()
+                    .as_str()
+                {
+                    "req.url" => match literals(pattern) {
+                        // Wider than anchored patterns: a bypass may be.
+                        Some(found) => paths.extend(found.into_iter().map(|one| one.text)),
+                        None => return false,
+                    },
+                    "req.http.cookie" => match session_cookies(pattern) {
+                        Some(found) => cookies.extend(found),
+                        None => return false,
+                    },
+                    _ => return false,
+                }
+            }
+            Expression::Binary("==", left, right) if left.name() == Some("req.url") => {
+                match right.text() {
+                    Some(path) if path != "/" => paths.push(path.to_owned()),
+                    _ => return false,
+                }
+            }
+            _ => return false,
+        }
+    }
+    let out = &mut converter.out;
+    paths
+        .into_iter()
+        .for_each(|path| add(&mut out.excluded, path));
+    if !cookies.is_empty() {
+        let names = out.session_cookies.get_or_insert_default();
+        cookies.into_iter().for_each(|name| add(names, name));
+    }
+    out.bypasses_cookies |= all_cookies;
+    true
+}
+
+/// Removal of tracking parameters, in whatever condition.
+fn is_url_edit(converter: &mut Converter<'_>, condition: &Expression, body: &[Statement]) -> bool {
+    let edits_url = |statement: &Statement| {
+        matches!(&statement.kind, StatementKind::Set { name, value }
+            if name == "req.url" && url_edit(value).is_some())
+    };
+    if body.is_empty() || !body.iter().all(edits_url) || !mentions(condition, "req.url") {
+        return false;
+    }
+    receive(converter, body);
+    true
+}
+
+enum UrlEdit {
+    Tracking,
+    Trimming,
+}
+
+fn url_edit(value: &Expression) -> Option<UrlEdit> {
+    let Expression::Function(name, arguments) = value else {
+        return None;
+    };
+    let [url, pattern, replacement] = arguments.as_slice() else {
+        return None;
+    };
+    let is_edit = matches!(name.as_str(), "regsub" | "regsuball") && url.name() == Some("req.url");
+    let pattern = pattern.text().filter(|_| is_edit)?;
+    match replacement.text()? {
+        "" if is_trimming(pattern) => Some(UrlEdit::Trimming),
+        // The text around the parameter is joined again.
+        "" | "?" | "\\1" | "\\2" | "\\1\\2" if is_tracking(pattern) => Some(UrlEdit::Tracking),
+        _ => None,
+    }
+}
+
+/// Removal of the cookies of statistics from the request, in whatever condition.
+fn is_cookie_edit(converter: &mut Converter<'_>, body: &[Statement]) -> bool {
+    let [
+        Statement {
+            kind: StatementKind::Set { name, value },
+            ..
+        },
+    ] = body
+    else {
+        return false;
+    };
+    let is_cookie = name.eq_ignore_ascii_case("req.http.Cookie");
+    is_cookie && cookie_edit(converter, value)
+}
+
+fn cookie_edit(converter: &mut Converter<'_>, value: &Expression) -> bool {
+    let Expression::Function(function, arguments) = value else {
+        return false;
+    };
+    let [_, pattern, replacement] = arguments.as_slice() else {
+        return false;
+    };
+    let (Some(pattern), Some("")) = (pattern.text(), replacement.text()) else {
+        return false;
+    };
+    let known = [
+        "__utm", "_ga", "_gid", "_gat", "_fbp", "has_js", "_pk_", "__gads",
+    ];
+    let found: Vec<&str> = known
+        .into_iter()
+        .filter(|name| pattern.contains(name))
+        .collect();
+    let is_edit = matches!(function.as_str(), "regsub" | "regsuball");
+    if !is_edit || (found.is_empty() && !pattern.starts_with("^;")) {
+        return false;
+    }
+    for name in found {
+        add(&mut converter.out.ignored_cookies, format!("{name}*"));
+    }
+    true
+}
+
+/// `if (req.url ~ "^/api") { set req.backend_hint = api; }`
+fn is_backend_choice(
+    converter: &mut Converter<'_>,
+    condition: &Expression,
+    body: &[Statement],
+    place: Place,
+) -> bool {
+    let [
+        Statement {
+            kind: StatementKind::Set { name, value },
+            ..
+        },
+    ] = body
+    else {
+        return false;
+    };
+    let (true, Some(backend)) = (is_backend_name(name), backend_of(value)) else {
+        return false;
+    };
+    let Expression::Binary("~", left, right) = condition else {
+        return false;
+    };
+    let found = right
+        .text()
+        .filter(|_| left.name() == Some("req.url"))
+        .and_then(literals);
+    let Some(found) = found.filter(|found| found.iter().all(|one| one.is_anchored)) else {
+        return false;
+    };
+    if !converter
+        .out
+        .upstreams
+        .iter()
+        .any(|(name, ..)| name == backend)
+    {
+        converter.warn(place, format!("there is no backend `{backend}`"), "");
+        return true;
+    }
+    for one in found {
+        let route = (format!("{}*", one.text), backend.to_owned());
+        converter.out.routes.push(route);
+    }
+    true
+}
+
+fn is_backend_name(name: &str) -> bool {
+    matches!(name, "req.backend_hint" | "req.backend" | "bereq.backend")
+}
+
+/// `x` of `x`, and of `x.backend()`.
+fn backend_of(value: &Expression) -> Option<&str> {
+    match value {
+        Expression::Name(name) => Some(name),
+        Expression::Function(name, _) => name.strip_suffix(".backend"),
+        _ => None,
+    }
+}
+
+fn assigned(converter: &mut Converter<'_>, statement: &Statement, name: &str, value: &Expression) {
+    if name == "req.url" {
+        match url_edit(value) {
+            Some(UrlEdit::Tracking) => add(&mut converter.out.ignored_parameters, "tracking"),
+            Some(UrlEdit::Trimming) => {}
+            None => unsupported(
+                converter,
+                statement,
+                "see `rewrite` of routes, and `ignore_parameters`",
+            ),
+        }
+        return;
+    }
+    if is_backend_name(name) {
+        match backend_of(value) {
+            Some(backend) => converter.out.default_upstream = Some(backend.to_owned()),
+            None => unsupported(converter, statement, ""),
+        }
+        return;
+    }
+    let Some(field) = name.strip_prefix("req.http.") else {
+        // `req.grace`, `req.hash_ignore_busy` and others of Varnish's own.
+        return unsupported(converter, statement, "");
+    };
+    if OWN_FIELDS.contains(&field.to_ascii_lowercase().as_str()) || field == "Surrogate-Capability"
+    {
+        return;
+    }
+    if field.eq_ignore_ascii_case("Cookie") && cookie_edit(converter, value) {
+        return;
+    }
+    match value.text().filter(|text| !text.contains('$')) {
+        Some(text) => set(
+            &mut converter.out.upstream_headers,
+            field,
+            Some(text.to_owned()),
+        ),
+        None => unsupported(converter, statement, "see `upstream_headers`"),
+    }
+}
+
+fn removed(converter: &mut Converter<'_>, statement: &Statement, name: &str) {
+    match name.strip_prefix("req.http.") {
+        Some(field) if field.eq_ignore_ascii_case("Cookie") => {
+            set(&mut converter.out.upstream_headers, "Cookie", None);
+            converter.out.session_cookies = Some(Vec::new());
+        }
+        // Clients can't send fields of Varnish here.
+        Some(field) => set(&mut converter.out.upstream_headers, field, None),
+        None => unsupported(converter, statement, ""),
+    }
+}
+
+/// True if a variable is part of an expression.
+pub fn mentions(expression: &Expression, name: &str) -> bool {
+    match expression {
+        Expression::Name(other) => other.eq_ignore_ascii_case(name),
+        Expression::Text(_) | Expression::Number(_) => false,
+        Expression::Function(_, arguments) => arguments.iter().any(|one| mentions(one, name)),
+        Expression::Not(inner) => mentions(inner, name),
+        Expression::Binary(_, left, right) => mentions(left, name) || mentions(right, name),
+    }
+}
+
+/// `vcl_hash`.
+pub fn hash(converter: &mut Converter<'_>, statements: &[Statement]) {
+    for statement in statements {
+        match &statement.kind {
+            StatementKind::Expression(Expression::Function(name, arguments))
+                if name == "hash_data" =>
+            {
+                hashed(converter, statement, arguments.first());
+            }
+            StatementKind::Return(..) => {}
+            // A value counts in the key whether the field is there or not.
+            StatementKind::If(branches) => {
+                branches.iter().for_each(|(_, body)| hash(converter, body))
+            }
+            _ => unsupported(converter, statement, ""),
+        }
+    }
+}
+
+fn hashed(converter: &mut Converter<'_>, statement: &Statement, value: Option<&Expression>) {
+    let out = &mut converter.out;
+    match value {
+        Some(Expression::Name(name)) => {
+            let lower = name.to_ascii_lowercase();
+            match lower.as_str() {
+                // Always part of the key.
+                "req.url" | "req.http.host" | "server.ip" | "req.http.x-forwarded-proto" => {}
+                "req.http.cookie" => add(&mut out.key_headers, "Cookie"),
+                _ => match name.strip_prefix("req.http.") {
+                    Some(field) => add(&mut out.key_headers, field),
+                    None => unsupported(converter, statement, "see `key_headers`"),
+                },
+            }
+        }
+        Some(Expression::Text(_)) => {}
+        Some(Expression::Function(name, arguments)) if name == "regsub" => {
+            let subject = arguments
+                .first()
+                .and_then(Expression::name)
+                .unwrap_or_default();
+            let pattern = arguments.get(1).and_then(Expression::text);
+            let cookie = pattern
+                .filter(|_| subject.eq_ignore_ascii_case("req.http.cookie"))
+                .and_then(cookie_name);
+            match cookie {
+                Some(cookie) => add(&mut out.vary_cookies, cookie),
+                None => unsupported(converter, statement, "see `vary_cookies` and `key_headers`"),
+            }
+        }
+        _ => unsupported(converter, statement, "see `vary_cookies` and `key_headers`"),
+    }
+}

@@ -1,0 +1,276 @@
+//! `vcl_backend_response` and `vcl_deliver`: lifetimes, and fields of responses.
+//!
+//! Called by: `convert`.
+//! Caveat: Varnish lets a file override what responses say of their lifetime; here, responses that
+//! say something keep it.
+//! Out of scope: requests (`receive`).
+
+use crate::{
+    converter::{Converter, unsupported},
+    output::set,
+    receive::mentions,
+    syntax::{Expression, Statement, StatementKind},
+};
+
+/// Settings of responses that concern Varnish's own ways of sending and storing.
+const OWN: [&str; 9] = [
+    "beresp.do_gzip",
+    "beresp.do_gunzip",
+    "beresp.do_stream",
+    "beresp.do_esi",
+    "beresp.storage",
+    "beresp.storage_hint",
+    "beresp.keep",
+    "beresp.http.Surrogate-Control",
+    "beresp.filters",
+];
+
+pub fn stored(converter: &mut Converter<'_>, statements: &[Statement]) {
+    for statement in statements {
+        match &statement.kind {
+            StatementKind::Set { name, value } => stored_value(converter, statement, name, value),
+            StatementKind::Unset(name) => match name.strip_prefix("beresp.http.") {
+                Some(field) if field.eq_ignore_ascii_case("Set-Cookie") => unsupported(
+                    converter,
+                    statement,
+                    "responses that set cookies are not shared; `headers` of a route can remove the field",
+                ),
+                Some(field) => set(&mut converter.out.headers, field, None),
+                None => unsupported(converter, statement, ""),
+            },
+            StatementKind::Return(action, _) if matches!(action.as_str(), "deliver" | "") => {}
+            StatementKind::If(branches) => {
+                for (condition, body) in branches {
+                    if !is_converted(converter, condition.as_ref(), body) {
+                        unsupported(
+                            converter,
+                            statement,
+                            "see `status_ttl`, `ttl` and `[[site.when]]`",
+                        );
+                        break;
+                    }
+                }
+            }
+            _ => unsupported(converter, statement, ""),
+        }
+    }
+}
+
+/// `10s`, `1h`, `0.5s`; VCL's units, of which saker.toml has the same but `y`.
+fn duration(value: &Expression) -> Option<String> {
+    let Expression::Number(number) = value else {
+        return None;
+    };
+    let digits = number.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit = &number[digits.len()..];
+    let is_known = matches!(unit, "ms" | "s" | "m" | "h" | "d" | "w");
+    let whole = digits.split('.').next().unwrap_or_default();
+    (is_known && !whole.is_empty() && whole.len() < 8).then(|| match unit {
+        "w" => format!("{}d", whole.parse::<u64>().unwrap_or(0) * 7),
+        _ => format!("{whole}{unit}"),
+    })
+}
+
+fn stored_value(
+    converter: &mut Converter<'_>,
+    statement: &Statement,
+    name: &str,
+    value: &Expression,
+) {
+    match (name, duration(value)) {
+        ("beresp.ttl", Some(ttl)) => {
+            converter.warn(
+                statement.place,
+                "`set beresp.ttl` for all responses becomes `ttl`, which is for those without a lifetime",
+                "`force_ttl` replaces the lifetime of all responses, and shares them",
+            );
+            converter.out.ttl = Some(ttl);
+        }
+        ("beresp.grace", Some(grace)) => converter.out.grace = Some(grace),
+        (name, _) if OWN.iter().any(|own| own.eq_ignore_ascii_case(name)) => {}
+        (name, _) if name.starts_with("beresp.http.") => {
+            let field = &name["beresp.http.".len()..];
+            response_field(converter, statement, field, value);
+        }
+        _ => unsupported(converter, statement, ""),
+    }
+}
+
+/// True if a condition of `vcl_backend_response` is converted, or says what holds anyway.
+fn is_converted(
+    converter: &mut Converter<'_>,
+    condition: Option<&Expression>,
+    body: &[Statement],
+) -> bool {
+    let Some(condition) = condition else {
+        return false;
+    };
+    let is_kept_out = body.iter().all(|statement| match &statement.kind {
+        StatementKind::Set { name, .. } => {
+            matches!(
+                name.as_str(),
+                "beresp.uncacheable" | "beresp.ttl" | "beresp.grace"
+            )
+        }
+        StatementKind::Return(action, _) => {
+            matches!(
+                action.as_str(),
+                "deliver" | "pass" | "hit_for_pass" | "abandon" | "retry"
+            )
+        }
+        _ => false,
+    });
+    let marks = body.iter().any(|statement| {
+        matches!(&statement.kind, StatementKind::Set { name, .. } if name == "beresp.uncacheable")
+            || matches!(&statement.kind, StatementKind::Return(action, _) if action == "abandon")
+    });
+    // Personal responses and errors are never shared without a lifetime of their own.
+    let is_personal = condition.chain("||").iter().all(|part| {
+        ["beresp.http.Set-Cookie", "beresp.http.Cache-Control", "beresp.http.Vary", "beresp.ttl", "beresp.http.Surrogate-control", "bereq.uncacheable"]
+            .iter()
+            .any(|name| mentions(part, name))
+            || matches!(part, Expression::Binary(">=" | ">", left, right)
+                if left.name() == Some("beresp.status")
+                    && matches!(&**right, Expression::Number(number) if number.parse::<u32>().is_ok_and(|status| status >= 399)))
+    });
+    if is_kept_out && marks && is_personal {
+        return true;
+    }
+    is_status_ttl(converter, condition, body) || is_ttl(converter, condition, body)
+}
+
+/// `if (beresp.status == 404) { set beresp.ttl = 1m; }`
+fn is_status_ttl(
+    converter: &mut Converter<'_>,
+    condition: &Expression,
+    body: &[Statement],
+) -> bool {
+    let [
+        Statement {
+            kind: StatementKind::Set { name, value },
+            ..
+        },
+    ] = body
+    else {
+        return false;
+    };
+    let (true, Some(ttl)) = (name == "beresp.ttl", duration(value)) else {
+        return false;
+    };
+    let mut statuses = Vec::new();
+    for part in condition.chain("||") {
+        match part {
+            Expression::Binary("==", left, right) if left.name() == Some("beresp.status") => {
+                let Expression::Number(status) = &**right else {
+                    return false;
+                };
+                if !status
+                    .parse::<u16>()
+                    .is_ok_and(|status| (200..600).contains(&status))
+                {
+                    return false;
+                }
+                statuses.push((status.clone(), ttl.clone()));
+            }
+            _ => return false,
+        }
+    }
+    let known = &mut converter.out.status_ttls;
+    known.retain(|(status, _)| !statuses.iter().any(|(other, _)| other == status));
+    known.extend(statuses);
+    true
+}
+
+/// `if (beresp.ttl <= 0s) { set beresp.ttl = 5m; }`, `if (!beresp.http.Cache-Control) { … }`
+fn is_ttl(converter: &mut Converter<'_>, condition: &Expression, body: &[Statement]) -> bool {
+    let [
+        Statement {
+            kind: StatementKind::Set { name, value },
+            ..
+        },
+    ] = body
+    else {
+        return false;
+    };
+    let is_absent = matches!(condition, Expression::Not(inner)
+        if inner.name().is_some_and(|name| name.eq_ignore_ascii_case("beresp.http.Cache-Control")));
+    match (name == "beresp.ttl" && is_absent, duration(value)) {
+        (true, Some(ttl)) => {
+            converter.out.ttl = Some(ttl);
+            true
+        }
+        _ => false,
+    }
+}
+
+pub fn delivered(converter: &mut Converter<'_>, statements: &[Statement]) {
+    for statement in statements {
+        match &statement.kind {
+            StatementKind::Set { name, value } => match name.strip_prefix("resp.http.") {
+                Some(field) => response_field(converter, statement, field, value),
+                None => unsupported(converter, statement, ""),
+            },
+            StatementKind::Unset(name) => match name.strip_prefix("resp.http.") {
+                // Varnish's own fields are not there.
+                Some(field)
+                    if matches!(
+                        field.to_ascii_lowercase().as_str(),
+                        "via" | "x-varnish" | "age"
+                    ) => {}
+                Some(field) => set(&mut converter.out.headers, field, None),
+                None => unsupported(converter, statement, ""),
+            },
+            StatementKind::Return(action, _) if matches!(action.as_str(), "deliver" | "") => {}
+            StatementKind::If(branches) if is_result(converter, branches) => {}
+            _ => unsupported(converter, statement, ""),
+        }
+    }
+}
+
+/// `if (obj.hits > 0) { set resp.http.X-Cache = "HIT"; } else { set resp.http.X-Cache = "MISS"; }`
+fn is_result(
+    converter: &mut Converter<'_>,
+    branches: &[(Option<Expression>, Vec<Statement>)],
+) -> bool {
+    let is_about_hits = branches
+        .iter()
+        .all(|(condition, _)| condition.as_ref().is_none_or(|it| mentions(it, "obj.hits")));
+    let mut field = None;
+    for statement in branches.iter().flat_map(|(_, body)| body) {
+        match &statement.kind {
+            StatementKind::Set { name, value } => {
+                let is_result = matches!(value, Expression::Text(text)
+                    if ["HIT", "MISS"].iter().any(|word| text.eq_ignore_ascii_case(word)));
+                // The number of hits is nothing that a client needs.
+                if is_result {
+                    field = name.strip_prefix("resp.http.").map(str::to_owned);
+                } else if !mentions(value, "obj.hits") {
+                    return false;
+                }
+            }
+            _ => return false,
+        }
+    }
+    if is_about_hits && field.is_some() {
+        converter.out.result_header = field;
+        return true;
+    }
+    false
+}
+
+fn response_field(
+    converter: &mut Converter<'_>,
+    statement: &Statement,
+    field: &str,
+    value: &Expression,
+) {
+    match value.text().filter(|text| !text.contains('$')) {
+        Some(text) => set(&mut converter.out.headers, field, Some(text.to_owned())),
+        // Fields for bans and tags are not needed here.
+        None if matches!(
+            field.to_ascii_lowercase().as_str(),
+            "x-url" | "x-host" | "xkey"
+        ) => {}
+        None => unsupported(converter, statement, "see `headers`"),
+    }
+}

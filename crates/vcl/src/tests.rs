@@ -1,0 +1,344 @@
+//! Conversions of rules from common files, each with its result.
+//!
+//! Called by: `cargo test -p saker-vcl`.
+//! Out of scope: syntax errors, which are in the parser's own tests.
+
+use super::*;
+
+/// The lines of the conversion that are not there for an empty file, and its findings as `line:
+/// severity: message`.
+fn converted(vcl: &str) -> (Vec<String>, Vec<String>) {
+    let whole = |vcl: &str| convert(vcl, "a.vcl").expect("syntax");
+    let empty: Vec<String> = whole("vcl 4.1;").toml.lines().map(str::to_owned).collect();
+    let conversion = whole(vcl);
+    let lines = conversion.toml.lines().filter(|line| !line.is_empty());
+    let lines = lines.filter(|line| !empty.iter().any(|known| known == line));
+    let findings = conversion.findings.iter().map(|finding| {
+        let severity = if finding.is_error() {
+            "error"
+        } else {
+            "warning"
+        };
+        format!("{}: {severity}: {}", finding.origin.line, finding.message)
+    });
+    (lines.map(str::to_owned).collect(), findings.collect())
+}
+
+/// A subroutine, the lines of saker.toml, and the findings.
+type Row = (
+    &'static str,
+    &'static [&'static str],
+    &'static [&'static str],
+);
+
+#[test]
+fn requests() {
+    let rows: [Row; 21] = [
+        ("sub vcl_recv { return (hash); }", &[], &[]),
+        (
+            "sub vcl_recv { if (req.method != \"GET\" && req.method != \"HEAD\") { return (pass); } }",
+            &[],
+            &[],
+        ),
+        (
+            "sub vcl_recv { if (req.http.Authorization || req.method == \"POST\") { return (pass); } }",
+            &[],
+            &[],
+        ),
+        (
+            "sub vcl_recv { if (req.url ~ \"^/cart|/checkout\") { return (pass); } }",
+            &["exclude = [\"/cart\", \"/checkout\"]"],
+            &[],
+        ),
+        (
+            "sub vcl_recv { if (req.url ~ \"\\d+$\") { return (pass); } }",
+            &[],
+            &["1: warning: this condition can't be converted"],
+        ),
+        (
+            "sub vcl_recv { if (req.http.Cookie ~ \"wordpress_logged_in|sid=\") { return (pass); } }",
+            &["session_cookies = [\"*wordpress_logged_in*\", \"*sid*\"]"],
+            &[],
+        ),
+        (
+            "sub vcl_recv { if (req.http.Cookie) { return (pass); } }",
+            &["with_cookies = false"],
+            &[],
+        ),
+        (
+            "sub vcl_recv { set req.url = regsuball(req.url, \"(utm_[a-z]+|gclid)=[^&]*&?\", \"\"); set req.url = regsub(req.url, \"[?&]+$\", \"\"); }",
+            &["ignore_parameters = [\"tracking\"]"],
+            &[],
+        ),
+        (
+            "sub vcl_recv { set req.url = regsub(req.url, \"^/a\", \"/b\"); }",
+            &[],
+            &["1: warning: `set req.url` can't be converted"],
+        ),
+        (
+            "sub vcl_recv { set req.http.Cookie = regsuball(req.http.Cookie, \"(^|; )(__utm[a-z]+|_ga)=[^;]*\", \"\"); }",
+            &["ignore_cookies = [\"__utm*\", \"_ga*\"]"],
+            &[],
+        ),
+        (
+            "sub vcl_recv { unset req.http.Cookie; }",
+            &[
+                "upstream_headers = { \"Cookie\" = { remove = true } }",
+                "session_cookies = []",
+            ],
+            &[],
+        ),
+        (
+            "sub vcl_recv { if (req.restarts == 0) { set req.http.X-Forwarded-For = client.ip; unset req.http.Proxy; } }",
+            &["upstream_headers = { \"Proxy\" = { remove = true } }"],
+            &[],
+        ),
+        ("sub vcl_recv { set req.http.X-A = \"a\\\"\"; }", &[], &[]),
+        (
+            "sub vcl_recv { set req.http.X-A = {\"a\"b\"}; }",
+            &["upstream_headers = { \"X-A\" = \"a\\\"b\" }"],
+            &[],
+        ),
+        (
+            "sub vcl_recv { set req.http.X-A = \"$host\"; }",
+            &[],
+            &["1: warning: `set req.http.X-A` can't be converted"],
+        ),
+        (
+            "sub vcl_recv { if (req.url ~ \"^/admin\") { return (synth(403)); } }",
+            &[],
+            &["1: error: this condition can't be converted"],
+        ),
+        (
+            "sub vcl_recv { C{ x }C }",
+            &[],
+            &["1: error: inline C can't be converted"],
+        ),
+        (
+            "sub vcl_recv { return (pass); }",
+            &[],
+            &["1: warning: all requests bypass the cache"],
+        ),
+        (
+            "sub mine { if (req.url ~ \"/x\") { return (pass); } } sub vcl_recv { call mine; }",
+            &["exclude = [\"/x\"]"],
+            &[],
+        ),
+        (
+            "sub a { call b; } sub b { call a; } sub vcl_recv { call a; }",
+            &[],
+            &["1: warning: `call a` can't be converted"],
+        ),
+        (
+            "sub vcl_hash { hash_data(req.url); hash_data(req.http.X-T); if (req.http.cookie ~ \"cur=\") { hash_data(regsub(req.http.cookie, \"^.*?cur=([^;]+);*.*$\", \"\\1\")); } }",
+            &["vary_cookies = [\"cur\"]", "key_headers = [\"X-T\"]"],
+            &[],
+        ),
+    ];
+    for (vcl, lines, findings) in rows {
+        if vcl.contains("a\\\"") {
+            // A backslash escapes nothing in VCL: the string has no end.
+            assert!(convert(vcl, "a.vcl").is_err());
+            continue;
+        }
+        let (found, said) = converted(vcl);
+        assert_eq!((found, said), (owned(lines), owned(findings)), "{vcl}");
+    }
+}
+
+fn owned(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}
+
+#[test]
+fn purging() {
+    let list = "acl purge { \"localhost\"; \"10.0.0.0\"/8; }\n";
+    let guarded = "sub vcl_recv { if (req.method == \"PURGE\") { if (!client.ip ~ purge) { return (synth(405, \"no\")); } return (purge); } }";
+    assert_eq!(
+        converted(&format!("{list}{guarded}")),
+        (
+            owned(&["purge_from = [\"127.0.0.1\", \"::1\", \"10.0.0.0/8\"]"]),
+            vec![]
+        )
+    );
+    let open = "sub vcl_recv { if (req.method == \"PURGE\") { return (purge); } }";
+    let (lines, findings) = converted(open);
+    assert!(
+        lines.is_empty() && findings[0].starts_with("1: error: purging without"),
+        "{findings:?}"
+    );
+    for entry in ["! \"10.0.0.1\"", "\"cache.example\""] {
+        let (_, findings) = converted(&format!("acl purge {{ {entry}; }}\n{guarded}"));
+        assert!(
+            findings[0].starts_with("1: error: the entry"),
+            "{findings:?}"
+        );
+    }
+    // A list that only seems to guard.
+    let other = guarded.replace("!client.ip ~ purge", "client.ip ~ purge");
+    let (lines, findings) = converted(&format!("{list}{other}"));
+    assert!(
+        lines.is_empty() && findings[0].contains("error"),
+        "{findings:?}"
+    );
+}
+
+#[test]
+fn backends() {
+    let two = "backend a { .host = \"10.0.0.1\"; .port = \"8080\"; .probe = { .url = \"/ping\"; .interval = 5s; } }\nbackend api { .host = \"::1\"; }\n";
+    let (lines, findings) = converted(&format!(
+        "{two}sub vcl_recv {{ if (req.url ~ \"^/api/\") {{ set req.backend_hint = api; }} }}"
+    ));
+    let all = lines.join("\n");
+    for line in [
+        "servers = [\"http://10.0.0.1:8080\"]",
+        "health_path = \"/ping\"",
+        "servers = [\"http://[::1]:80\"]",
+        "path = \"/api/*\"\nproxy = \"api\"",
+        "path = \"/*\"\nproxy = \"a\"",
+    ] {
+        assert!(all.contains(line), "{line}: {all}");
+    }
+    assert_eq!(findings, owned(&[]));
+    let (lines, findings) = converted(&format!(
+        "{two}sub vcl_init {{ new both = directors.round_robin(); both.add_backend(a); both.add_backend(api); }}\nsub vcl_recv {{ set req.backend_hint = both.backend(); }}"
+    ));
+    let all = lines.join("\n");
+    assert!(
+        all.contains("servers = [\"http://10.0.0.1:8080\", \"http://[::1]:80\"]")
+            && all.contains("proxy = \"both\""),
+        "{all}"
+    );
+    assert_eq!(findings, owned(&[]));
+}
+
+#[test]
+fn responses() {
+    let rows: [Row; 10] = [
+        (
+            "sub vcl_backend_response { if (beresp.http.Cache-Control ~ \"private\" || beresp.http.Set-Cookie) { set beresp.uncacheable = true; set beresp.ttl = 120s; return (deliver); } }",
+            &[],
+            &[],
+        ),
+        (
+            "sub vcl_backend_response { set beresp.grace = 6h; }",
+            &["grace = \"6h\""],
+            &[],
+        ),
+        (
+            "sub vcl_backend_response { if (beresp.status == 404 || beresp.status == 301) { set beresp.ttl = 1m; } }",
+            &["status_ttl = { 404 = \"1m\", 301 = \"1m\" }"],
+            &[],
+        ),
+        (
+            "sub vcl_backend_response { if (!beresp.http.Cache-Control) { set beresp.ttl = 1w; } }",
+            &["ttl = \"7d\""],
+            &[],
+        ),
+        (
+            "sub vcl_backend_response { set beresp.ttl = 5m; }",
+            &["ttl = \"5m\""],
+            &[
+                "1: warning: `set beresp.ttl` for all responses becomes `ttl`, which is for those without a lifetime",
+            ],
+        ),
+        (
+            "sub vcl_backend_response { unset beresp.http.Set-Cookie; }",
+            &[],
+            &["1: warning: `unset beresp.http.Set-Cookie` can't be converted"],
+        ),
+        (
+            "sub vcl_backend_response { set beresp.do_esi = true; return (deliver); }",
+            &[],
+            &[],
+        ),
+        (
+            "sub vcl_deliver { unset resp.http.X-Powered-By; unset resp.http.Via; set resp.http.X-Frame-Options = \"DENY\"; }",
+            &["headers = { \"X-Powered-By\" = { remove = true }, \"X-Frame-Options\" = \"DENY\" }"],
+            &[],
+        ),
+        (
+            "sub vcl_deliver { if (obj.hits > 0) { set resp.http.X-Cache = \"HIT\"; } else { set resp.http.X-Cache = \"MISS\"; } }",
+            &["result_header = \"X-Cache\""],
+            &[],
+        ),
+        (
+            "sub vcl_synth { set resp.status = 301; return (deliver); }",
+            &[],
+            &["1: warning: `set resp.status` can't be converted"],
+        ),
+    ];
+    for (vcl, lines, findings) in rows {
+        let (found, said) = converted(vcl);
+        let found: Vec<String> = found
+            .into_iter()
+            .filter(|line| line != "grace = \"10s\"")
+            .collect();
+        assert_eq!((found, said), (owned(lines), owned(findings)), "{vcl}");
+    }
+}
+
+/// Magento's rules, in the form of its own file, and that what comes of them is read.
+#[test]
+fn magento() {
+    let (lines, findings) = converted(MAGENTO);
+    let all = lines.join("\n");
+    for line in [
+        "purge_from = [\"127.0.0.1\"]",
+        "servers = [\"http://127.0.0.1:3000\"]",
+        "exclude = [\"/checkout\", \"/customer\"]",
+        "ignore_parameters = [\"tracking\"]",
+        "vary_cookies = [\"X-Magento-Vary\"]",
+        "grace = \"0s\"",
+    ] {
+        assert!(all.contains(line), "{line}: {all}");
+    }
+    assert_eq!(findings, owned(&[]));
+    let toml = convert(MAGENTO, "a.vcl").expect("syntax").toml;
+    assert!(saker_config::format(&toml, "saker.toml").is_ok());
+}
+
+const MAGENTO: &str = r#"
+vcl 4.1;
+import std;
+backend default { .host = "127.0.0.1"; .port = "3000"; }
+acl purge { "127.0.0.1"; }
+
+sub vcl_recv {
+    if (req.method == "PURGE") {
+        if (client.ip !~ purge) { return (synth(405, "Method not allowed")); }
+        if (!req.http.X-Magento-Tags-Pattern) { return (purge); }
+        ban("obj.http.X-Magento-Tags ~ " + req.http.X-Magento-Tags-Pattern);
+        return (synth(200, "Purged"));
+    }
+    if (req.method != "GET" && req.method != "HEAD") { return (pass); }
+    if (req.url ~ "/checkout" || req.url ~ "/customer") { return (pass); }
+    if (req.url ~ "(\?|&)(gclid|utm_[a-z]+)=") {
+        set req.url = regsuball(req.url, "(gclid|utm_[a-z]+)=[-_A-z0-9+()%.]+&?", "");
+        set req.url = regsub(req.url, "[?|&]+$", "");
+    }
+    if (req.http.Authorization) { return (pass); }
+    return (hash);
+}
+
+sub vcl_hash {
+    if (req.http.cookie ~ "X-Magento-Vary=") {
+        hash_data(regsub(req.http.cookie, "^.*?X-Magento-Vary=([^;]+);*.*$", "\1"));
+    }
+}
+
+sub vcl_backend_response {
+    if (beresp.http.Cache-Control ~ "private" || beresp.http.Set-Cookie) {
+        set beresp.uncacheable = true;
+        set beresp.ttl = 0s;
+        return (deliver);
+    }
+    set beresp.grace = 0s;
+}
+
+sub vcl_deliver {
+    unset resp.http.X-Magento-Tags;
+    unset resp.http.Via;
+    unset resp.http.X-Varnish;
+}
+"#;
