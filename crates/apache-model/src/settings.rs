@@ -60,6 +60,7 @@ pub fn settings(local: &DirConfig, host: &Host, cache: cache::Verdict) -> Settin
         },
         modsecurity: local.security.in_use(),
         throttle: local.limitipconn.throttle(),
+        webdav: local.dav.in_use(&local.core, &local.mime, host),
         trace: host.trace_enabled,
         body_bytes_max: Some(local.core.request_body_bytes_max.unwrap_or(1 << 30)),
         // As mod_proxy_http and http2env do.

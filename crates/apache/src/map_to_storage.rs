@@ -20,7 +20,7 @@ use saker_apache_model::{
     host::Host,
     modules::{alias, userdir::Place},
 };
-use saker_config::model::{Settings, SymlinkPolicy};
+use saker_config::model::{Settings, SymlinkPolicy, has_name_of_webdav};
 use saker_files::{Kind, Watcher};
 use saker_http::{Method, Status};
 use saker_pipeline::{Exchange, Mapped, Response, methods::trace_answer};
@@ -100,6 +100,10 @@ impl ApacheRules {
             base.as_ref(),
         );
         trace_mapping(exchange, host);
+        if exchange.routing.settings.webdav_in_use().is_some() && has_name_of_webdav(&exchange.path)
+        {
+            return Verdict::Answer(Response::new(Status::FORBIDDEN));
+        }
         if !state(exchange).is_subrequest {
             modules::geo::of_section(exchange, host, &local);
             modules::setenvif::of_section(exchange, host, &self.watcher, &local);

@@ -20,7 +20,9 @@ const SESSION_COOKIE: &[&str] = &["session_cookie_module"];
 const SESSION_CRYPTO: &[&str] = &["session_crypto_module"];
 const SESSION_DBD: &[&str] = &["session_dbd_module"];
 
-const NO_WEBDAV: Treatment = Unsupported("serve WebDAV by an application behind a proxy");
+const OTHER_LOCKS: Treatment = NoEffect(
+    "these locks are for repositories such as Subversion's; those of files are in DAVLockDB's",
+);
 const BY_LABEL: Treatment = NoEffect(
     "rewrite maps, users and groups have queries of their own; nothing else here asks by a label",
 );
@@ -30,8 +32,8 @@ const NO_LDAP: Treatment = Unsupported("export users and groups to files");
 const NO_SESSIONS: Treatment = Unsupported("keep sessions within the application");
 
 pub(super) const ROWS: &[Row] = &[
-    row("DAV", DAV, B, "d", One, ACCESS, NOWHERE, NO_WEBDAV),
-    row("DAVBasePath", DAV, B, "d", One, ACCESS, NOWHERE, NO_WEBDAV),
+    row("DAV", DAV, B, "d", One, ACCESS, NOWHERE, Honoured),
+    row("DAVBasePath", DAV, B, "d", One, ACCESS, NOWHERE, Honoured),
     row(
         "DAVMinTimeout",
         DAV,
@@ -40,7 +42,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS.or(SERVER),
         NOWHERE,
-        NO_WEBDAV,
+        Honoured,
     ),
     row(
         "DAVDepthInfinity",
@@ -50,7 +52,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS.or(SERVER),
         NOWHERE,
-        NO_WEBDAV,
+        Honoured,
     ),
     row(
         "DAVLockDiscovery",
@@ -60,18 +62,9 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS.or(SERVER),
         NOWHERE,
-        NO_WEBDAV,
+        Honoured,
     ),
-    row(
-        "DAVLockDB",
-        DAV_FS,
-        B,
-        "sv",
-        One,
-        SERVER,
-        NOWHERE,
-        NO_WEBDAV,
-    ),
+    row("DAVLockDB", DAV_FS, B, "sv", One, SERVER, NOWHERE, Honoured),
     row(
         "DAVGenericLockDB",
         DAV_LOCK,
@@ -80,7 +73,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS,
         NOWHERE,
-        NO_WEBDAV,
+        OTHER_LOCKS,
     ),
     row("DBDriver", DBD, B, "sv", One, SERVER, NOWHERE, Honoured),
     row("DBDParams", DBD, B, "sv", One, SERVER, NOWHERE, Honoured),
