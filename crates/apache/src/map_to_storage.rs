@@ -13,6 +13,7 @@ use crate::{
     state::{Translated, peek, state},
     verdict::Verdict,
     walk::{self, NativeWalk, Walked, Walker},
+    webdav,
     worker::ApacheRules,
 };
 use saker_ap_expr::{Evaluation, StringExpression};
@@ -20,7 +21,7 @@ use saker_apache_model::{
     host::Host,
     modules::{alias, userdir::Place},
 };
-use saker_config::model::{Settings, SymlinkPolicy, has_name_of_webdav};
+use saker_config::model::{Settings, SymlinkPolicy};
 use saker_files::{Kind, Watcher};
 use saker_http::{Method, Status};
 use saker_pipeline::{Exchange, Mapped, Response, methods::trace_answer};
@@ -52,17 +53,16 @@ impl ApacheRules {
             is_script,
             context,
         } = filename(exchange, host, &self.watcher);
-        let walked = match self.walk(exchange, host, &filename) {
-            Ok(walked) => walked,
-            Err(status) => return Verdict::Answer(Response::new(status)),
-        };
         let Walked {
             local,
             filename,
             kind,
             path_info,
             mut captures,
-        } = walked;
+        } = match self.walk(exchange, host, &filename) {
+            Ok(walked) => walked,
+            Err(status) => return Verdict::Answer(Response::new(status)),
+        };
         let local = walk::locations(
             &mut self.memo.borrow_mut(),
             host,
@@ -100,8 +100,7 @@ impl ApacheRules {
             base.as_ref(),
         );
         trace_mapping(exchange, host);
-        if exchange.routing.settings.webdav_in_use().is_some() && has_name_of_webdav(&exchange.path)
-        {
+        if webdav::is_reserved(exchange) {
             return Verdict::Answer(Response::new(Status::FORBIDDEN));
         }
         if !state(exchange).is_subrequest {

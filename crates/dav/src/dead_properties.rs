@@ -102,7 +102,7 @@ impl<'d> PropertyStore<'d> {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         let folder = self.make_folder()?;
-        let mut file = ReplacementFile::create(&folder, TEMPORARY_PREFIX)?;
+        let mut file = ReplacementFile::begin(&folder, TEMPORARY_PREFIX)?;
         file.write(text.as_bytes())?;
         file.sync()?;
         file.put(&self.file_name())?;
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn properties_are_kept_per_resource() {
         let dir = TempDir::new("dead-properties").unwrap();
-        let folder = File::open(dir.path()).unwrap();
+        let folder = File::open(&*dir).unwrap();
         let (one, other, all) = (
             PropertyStore::of_member(&folder, b"a"),
             PropertyStore::of_member(&folder, b"b"),
@@ -186,13 +186,13 @@ mod tests {
         assert_eq!(all.read().unwrap(), [property("y", "2")]);
         other.write(&[]).unwrap();
         all.remove().unwrap();
-        assert!(!dir.path().join(".DAV").exists(), "removed with the last");
+        assert!(!dir.join(".DAV").exists(), "removed with the last");
     }
 
     #[test]
     fn what_does_not_fit_changes_nothing() {
         let dir = TempDir::new("dead-limit").unwrap();
-        let folder = File::open(dir.path()).unwrap();
+        let folder = File::open(&*dir).unwrap();
         let store = PropertyStore::of_member(&folder, b"a");
         store.write(&[property("x", "1")]).unwrap();
         let long = "l".repeat(BYTES_MAX);

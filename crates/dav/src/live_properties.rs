@@ -6,7 +6,6 @@
 
 use crate::{
     locks::{Lock, Locks},
-    multistatus::href,
     xml::{DAV, Element, escaped},
 };
 use saker_files::{Kind, Metadata};
@@ -33,7 +32,7 @@ const SUPPORTED_LOCKS: &str = "\n<D:lockentry>\n<D:lockscope><D:exclusive/></D:l
 <D:locktype><D:write/></D:locktype>\n</D:lockentry>\n<D:lockentry>\n\
 <D:lockscope><D:shared/></D:lockscope>\n<D:locktype><D:write/></D:locktype>\n</D:lockentry>\n";
 
-/// What properties are computed from.
+/// A resource whose properties are computed.
 pub struct Subject<'s> {
     /// `None`: a lock-null resource.
     pub metadata: Option<Metadata>,
@@ -163,7 +162,7 @@ pub fn write_lock(lock: &Lock, now_s: i64, out: &mut String) {
          <D:timeout>{timeout}</D:timeout>\n<D:locktoken>\n<D:href>{}</D:href>\n</D:locktoken>\n\
          </D:activelock>\n",
         lock.owner,
-        href(lock.token.as_bytes()),
+        escaped(&lock.token),
     );
 }
 

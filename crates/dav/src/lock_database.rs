@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn locks_are_found_again_until_they_expire() {
         let dir = TempDir::new("lock-database").unwrap();
-        let database = LockDatabase::new(&dir.path().join("missing/locks"));
+        let database = LockDatabase::new(&dir.join("missing/locks"));
         assert_eq!(database.read(0).unwrap(), Locks::default());
         let added = database.change(0, |locks| {
             locks.0.push(some("a:1", Some(100)));
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn a_damaged_file_forgets_nothing() {
         let dir = TempDir::new("lock-damage").unwrap();
-        let database = LockDatabase::new(&dir.path().join("locks"));
+        let database = LockDatabase::new(&dir.join("locks"));
         for text in ["", "other\n", "saker webdav locks 1\na:b\tshared\n"] {
             fs::write(database.file(), text).unwrap();
             assert!(database.read(0).is_err(), "{text:?}");
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn many_writers_lose_nothing() {
         let dir = TempDir::new("lock-writers").unwrap();
-        let database = LockDatabase::new(&dir.path().join("locks"));
+        let database = LockDatabase::new(&dir.join("locks"));
         std::thread::scope(|scope| {
             for writer in 0..4 {
                 let database = &database;

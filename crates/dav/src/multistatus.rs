@@ -77,7 +77,7 @@ impl Multistatus {
 }
 
 /// A decoded path as the text of an `href` element.
-pub fn href(url: &[u8]) -> String {
+fn href(url: &[u8]) -> String {
     let mut encoded = Vec::with_capacity(url.len() + 8);
     escape::uri_path(url, &mut encoded);
     escaped(&String::from_utf8_lossy(&encoded))

@@ -1,4 +1,4 @@
-//! What all operations share: settings, the client's claim to locks, and preconditions.
+//! The part that all operations share: settings, the client's claim to locks, and preconditions.
 //!
 //! Called by: the methods, in their jobs.
 //! Caveat: everything here can go to another thread.

@@ -22,7 +22,7 @@ use saker_http::Status;
 pub fn begin(operation: &Operation, resource: &Resource) -> Result<ReplacementFile, Failure> {
     check(operation, resource)?;
     let (parent, _) = resource.entry()?;
-    ReplacementFile::create(parent, TEMPORARY_PREFIX)
+    ReplacementFile::begin(parent, TEMPORARY_PREFIX)
         .map_err(|error| Failure::of_file(&resource.path, &error))
 }
 

@@ -32,7 +32,7 @@ pub struct Resource {
 /// An existing file or collection.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Of the target, if the entry is a link.
+    /// Metadata of the target, if the entry is a link.
     pub metadata: Metadata,
     /// Open for reading; a directory as a path.
     pub file: Arc<File>,

@@ -11,7 +11,6 @@ use crate::{
     names::{TEMPORARY_PREFIX, is_reserved},
     reply::status_of,
 };
-use rustix::fs::{Mode, OFlags, openat};
 use saker_files::{
     Kind, Metadata,
     edit::{self, ReplacementFile},
@@ -124,7 +123,7 @@ pub fn copy_file(
     name: &[u8],
     cancel: &Cancel,
 ) -> io::Result<()> {
-    let mut copy = ReplacementFile::create(to, TEMPORARY_PREFIX)?;
+    let mut copy = ReplacementFile::begin(to, TEMPORARY_PREFIX)?;
     loop {
         cancel.check()?;
         if io::copy(&mut from.take(PIECE_BYTES), copy.file())? == 0 {
@@ -226,8 +225,7 @@ pub fn is_inside(directory: &File, collection: &Metadata) -> io::Result<bool> {
         if (own.device, own.inode) == (collection.device, collection.inode) {
             return Ok(true);
         }
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let above = File::from(openat(&here, c"..", flags, Mode::empty())?);
+        let above = edit::parent_directory(&here)?;
         let next = metadata(&above)?;
         if (next.device, next.inode) == (own.device, own.inode) {
             return Ok(false);

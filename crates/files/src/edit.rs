@@ -22,7 +22,7 @@ use std::{
 /// Attempts to find an unused temporary name.
 const ATTEMPTS_MAX: usize = 16;
 
-/// What a directory entry is, without following it.
+/// A directory entry itself, not the target of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryStat {
     pub metadata: Metadata,
@@ -68,6 +68,15 @@ pub fn enter_directory(directory: &File, name: &[u8]) -> io::Result<File> {
         flags,
         Mode::empty(),
     )?))
+}
+
+/// Opens the directory above a directory as a path.
+///
+/// # Errors
+/// Those of opening it.
+pub fn parent_directory(directory: &File) -> io::Result<File> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(File::from(openat(directory, c"..", flags, Mode::empty())?))
 }
 
 /// Names of all entries of an open directory, without `.` and `..`; `None` if there are more than
@@ -139,7 +148,7 @@ impl ReplacementFile {
     ///
     /// # Errors
     /// Those of creating it.
-    pub fn create(directory: &File, prefix: &str) -> io::Result<ReplacementFile> {
+    pub fn begin(directory: &File, prefix: &str) -> io::Result<ReplacementFile> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         for _ in 0..ATTEMPTS_MAX {
@@ -232,11 +241,11 @@ mod tests {
         let scratch = Scratch::new();
         scratch.write("a", "old");
         let directory = File::open(scratch.root()).unwrap();
-        let mut broken = ReplacementFile::create(&directory, ".tmp").unwrap();
+        let mut broken = ReplacementFile::begin(&directory, ".tmp").unwrap();
         broken.write(b"half").unwrap();
         drop(broken);
         assert_eq!(std::fs::read(scratch.path("a")).unwrap(), b"old");
-        let mut whole = ReplacementFile::create(&directory, ".tmp").unwrap();
+        let mut whole = ReplacementFile::begin(&directory, ".tmp").unwrap();
         whole.write(b"new content").unwrap();
         whole.set_permissions(0o4640).unwrap();
         assert_eq!(whole.put(b"a").unwrap().mode & 0o7777, 0o640);

@@ -7,7 +7,6 @@
 use super::{core::Core, mime::Mime};
 use crate::{
     arguments::{first, set_flag},
-    host::Host,
     reading::{Reading, Set, said},
 };
 use saker_apache_syntax::Node;
@@ -73,13 +72,13 @@ impl Dav {
         }
     }
 
-    /// The rules for the handler; `None`: files are read-only.
-    pub fn in_use(&self, core: &Core, mime: &Mime, host: &Host) -> Option<Arc<WebDav>> {
+    /// The rules for the handler; `None`: files are read-only. `types`: rules of mod_mime.
+    pub fn in_use(&self, types: impl FnOnce() -> Types) -> Option<WebDav> {
         if self.is_on != Some(true) {
             return None;
         }
         let defaults = WebDav::default();
-        Some(Arc::new(WebDav {
+        Some(WebDav {
             is_on: true,
             lock_database: self.lock_database.clone(),
             depth_infinity: self.depth_infinity.unwrap_or(false),
@@ -92,14 +91,9 @@ impl Dav {
                 Some(bytes) => bytes.min(XML_BYTES_CEILING),
             },
             base_path: self.base_path.clone(),
-            protected_names: host.access_file_names.to_vec(),
-            types: Some(Arc::new(Types {
-                core: core.clone(),
-                mime: mime.clone(),
-                types: Arc::clone(&host.types),
-            })),
-            origin: host.origin.clone(),
-        }))
+            types: Some(Arc::new(types())),
+            ..defaults
+        })
     }
 }
 
@@ -118,10 +112,11 @@ fn set_dav(node: &Node, dav: &mut Dav, _: &mut Reading<'_>) -> Result<(), String
 
 /// Types by the directives of mod_mime in force.
 #[derive(Debug)]
-struct Types {
-    core: Core,
-    mime: Mime,
-    types: Arc<HashMap<Box<str>, Box<str>>>,
+pub struct Types {
+    pub core: Core,
+    pub mime: Mime,
+    /// Types of TypesConfig, by extension in lower case.
+    pub types: Arc<HashMap<Box<str>, Box<str>>>,
 }
 
 impl ContentTypes for Types {

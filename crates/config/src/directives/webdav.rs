@@ -15,12 +15,15 @@ use std::sync::Arc;
 
 const EVERYWHERE: Contexts = SITE.or(ROUTE);
 
-/// Changes the rules; the first key makes them.
+/// Changes the rules; there are none where all keys have their defaults.
 fn edit(settings: &mut Settings, given: Spanned, change: impl FnOnce(&mut WebDav, Spanned)) {
-    let rules = settings.webdav.get_or_insert_default();
-    let rules = Arc::make_mut(rules);
+    let mut rules = settings
+        .webdav
+        .take()
+        .map_or_else(WebDav::default, |rules| WebDav::clone(&rules));
     rules.origin = given.origin();
-    change(rules, given);
+    change(&mut rules, given);
+    settings.webdav = (!rules.is_default()).then(|| Arc::new(rules));
 }
 
 pub const ROWS: &[Row<Settings>] = &[

@@ -44,6 +44,19 @@ impl WebDav {
     pub const TEMPORARY_PREFIX: &str = ".davfs.tmp";
     /// Default of `xml_bytes_max`; as Apache's LimitXMLRequestBody.
     pub const XML_BYTES_MAX: u64 = 1_000_000;
+
+    /// Returns true if no key says anything but its default.
+    pub fn is_default(&self) -> bool {
+        !self.is_on
+            && self.lock_database.is_none()
+            && !self.depth_infinity
+            && self.lock_discovery
+            && self.lock_timeout_min_s == 0
+            && self.xml_bytes_max == WebDav::XML_BYTES_MAX
+            && self.base_path.is_none()
+            && self.protected_names.is_empty()
+            && self.types.is_none()
+    }
 }
 
 /// Returns true for names that exist for no client, because WebDAV's own files have them. Compared

@@ -65,4 +65,5 @@ mod tls_bytes;
 mod tunnels;
 mod upstream_tls;
 mod visitors;
+mod webdav;
 mod wordpress;
