@@ -64,11 +64,10 @@ pub fn timeout_s(view: HeadView<'_>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use saker_http::RequestHead;
+    use saker_http::{RequestHead, Version};
 
     fn head(name: &str, value: &str) -> RequestHead {
-        let fields = [(name, value.as_bytes())];
-        RequestHead::build("LOCK", b"/", fields.into_iter()).unwrap()
+        RequestHead::build("LOCK", "/", Version::Http11, &[(name, value)])
     }
 
     #[test]
