@@ -2,7 +2,7 @@
 //!
 //! Called by: `dir_config`; the settings that the handler of `saker-dav` gets are made here.
 //! Caveat: locks are kept beside the file that DAVLockDB names, in a format of our own.
-//! Out of scope: providers other than the file system, which are refused.
+//! Out of scope: providers other than the file system, whose places are denied.
 
 use super::{core::Core, mime::Mime};
 use crate::{
@@ -16,6 +16,8 @@ use std::{collections::HashMap, path::PathBuf, sync::Arc};
 #[derive(Clone, Debug, Default)]
 pub struct Dav {
     pub is_on: Option<bool>,
+    /// Another provider than the file system is asked for: `read_section` denies everything.
+    pub is_foreign: bool,
     pub depth_infinity: Option<bool>,
     pub lock_discovery: Option<bool>,
     pub timeout_min_s: Option<u64>,
@@ -63,6 +65,7 @@ impl Dav {
         };
         Dav {
             is_on,
+            is_foreign: self.is_foreign || over.is_foreign,
             depth_infinity: over.depth_infinity.or(self.depth_infinity),
             lock_discovery: over.lock_discovery.or(self.lock_discovery),
             timeout_min_s: over.timeout_min_s.or(self.timeout_min_s),
@@ -100,12 +103,20 @@ impl Dav {
 /// XML that is read whole, whatever the configuration says.
 const XML_BYTES_CEILING: u64 = 64 << 20;
 
-fn set_dav(node: &Node, dav: &mut Dav, _: &mut Reading<'_>) -> Result<(), String> {
+fn set_dav(node: &Node, dav: &mut Dav, reading: &mut Reading<'_>) -> Result<(), String> {
     let name = first(node).unwrap_or_default();
     dav.is_on = Some(match name.to_ascii_lowercase().as_str() {
         "on" | "filesystem" => true,
         "off" => false,
-        _ => return Err(format!("Unknown DAV provider: {name}")),
+        // Apache's module for it (mod_dav_svn) may be there.
+        _ => {
+            reading.warn(
+                node,
+                format!("the WebDAV provider `{name}` is not available: requests are denied"),
+            );
+            dav.is_foreign = true;
+            false
+        }
     });
     Ok(())
 }
