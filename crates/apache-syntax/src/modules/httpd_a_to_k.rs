@@ -151,7 +151,7 @@ pub(super) const MODULES: &[ModuleRow] = &[
         "mod_authnz_ldap.so",
         B,
         Loadable,
-        Missing,
+        Native,
     ),
     module(
         "authz_core_module",

@@ -8,6 +8,7 @@
 use crate::{
     operate::{self, wait_until},
     tls_site,
+    webdav_programs::litmus,
 };
 use saker_testkit::{Response, Saker, TempDir, require};
 use std::{
@@ -36,27 +37,6 @@ fn prepared(name: &str) -> TempDir {
 fn start(name: &str, site: &str) -> Saker {
     let configuration = operate::configuration("workers = 2", site);
     operate::start_in(prepared(name), &configuration)
-}
-
-/// All suites of litmus against a collection; panics unless all tests pass.
-fn litmus(url: &str) {
-    let work = TempDir::new("litmus").unwrap();
-    let output = Command::new("timeout")
-        .args([
-            "120",
-            require("litmus").unwrap().to_str().unwrap(),
-            "-k",
-            url,
-        ])
-        .current_dir(&*work)
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    let passed = text
-        .lines()
-        .filter(|line| line.contains("0 failed. 100.0%"));
-    assert_eq!(passed.count(), 5, "{text}");
-    assert!(!text.contains("FAIL"), "{text}");
 }
 
 fn ask(saker: &Saker, request: &str, fields: &[(&str, &str)], body: &str) -> Response {
