@@ -27,6 +27,7 @@ mod apache_filters;
 mod apache_htaccess;
 mod apache_includes;
 mod apache_instances;
+mod apache_ldap;
 mod apache_limits;
 mod apache_logs;
 mod apache_name;
