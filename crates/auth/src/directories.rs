@@ -294,6 +294,7 @@ fn question(settings: &LdapSettings, user: &str, password: &str) -> Key {
         if settings.one_level { "one" } else { "sub" },
         &settings.filter,
         settings.user_attribute.as_deref().unwrap_or_default(),
+        if settings.user_is_dn { "dn" } else { "" },
         &settings.attributes.join("\n"),
         settings.group_attribute.as_deref().unwrap_or_default(),
         &group_filter,

@@ -116,16 +116,25 @@ fn users(settings: &LdapSettings, line: &str, dn: &str) -> Vec<EntryQuestion> {
     names.into_iter().map(about).collect()
 }
 
-/// `attribute=value` words, one of which has to hold.
+/// `attribute=value` or `attribute="value"`, one of which has to hold.
 fn attributes(line: &str, dn: &str) -> Vec<EntryQuestion> {
-    let words = words(line.as_bytes());
-    let texts = words.iter().filter_map(|word| text(word));
-    texts
-        .filter_map(|word| {
-            let (attribute, value) = word.split_once('=')?;
-            is_attribute(attribute).then(|| own_entry(dn, attribute, value.to_owned()))
-        })
-        .collect()
+    let (mut questions, mut rest) = (Vec::new(), line.trim_start());
+    while let Some((attribute, behind)) = rest.split_once('=') {
+        let quoted = behind
+            .strip_prefix('"')
+            .and_then(|behind| behind.split_once('"'));
+        let (value, behind) = match quoted {
+            Some(parts) => parts,
+            None => behind
+                .split_once(char::is_whitespace)
+                .unwrap_or((behind, "")),
+        };
+        if is_attribute(attribute) {
+            questions.push(own_entry(dn, attribute, value.to_owned()));
+        }
+        rest = behind.trim_start();
+    }
+    questions
 }
 
 fn own_entry(dn: &str, attribute: &str, value: String) -> EntryQuestion {
@@ -208,7 +217,7 @@ mod tests {
             ["(uid=?) ann \"bob b\"", "(uid=?) ann", "(uid=?) bob b"]
         );
         assert_eq!(
-            shown(attributes("a=b \"c=d e\" f g)(x=y", "dn")),
+            shown(attributes("a=b c=\"d e\" g)(x=y", "dn")),
             ["(a=?) b", "(c=?) d e"]
         );
         assert_eq!(

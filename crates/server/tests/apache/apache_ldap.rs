@@ -43,7 +43,7 @@ const PLACES: &[(&str, &str, &str)] = &[
     ),
     ("by-cn", "?cn", "Require valid-user"),
     ("user", "", "Require ldap-user ann \"bob\""),
-    ("dn", "", "Require ldap-dn uid=ann, ou=people, dc=test"),
+    ("dn", "", "Require ldap-dn uid=ann,ou=people,dc=test"),
     ("group", "", "Require ldap-group cn=staff,ou=groups,dc=test"),
     (
         "no-group",
@@ -58,7 +58,7 @@ const PLACES: &[(&str, &str, &str)] = &[
     (
         "attribute",
         "",
-        "Require ldap-attribute employeeType=chief \"sn=B\"",
+        "Require ldap-attribute employeeType=chief cn=\"Bob, B (x)*\"",
     ),
     (
         "filter-rule",
@@ -179,11 +179,15 @@ fn the_same_log_ins_as_apache() {
         .file("saker.conf")
         .at(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
         .start_in(&dir);
-    for ((request, expected), (_, found)) in expected.iter().zip(answers(saker.address())) {
-        // A name that names two entries, or none, is an unknown user to both.
-        assert_eq!(found, *expected, "{request}\n{}", saker.stderr());
-    }
-    // Both let somebody in and refuse somebody at all places but one.
+    let found = answers(saker.address());
+    let differences: Vec<String> = expected
+        .iter()
+        .zip(&found)
+        .filter(|(apache, saker)| apache.1 != saker.1)
+        .map(|(apache, saker)| format!("{}: apache2 {}, saker {}", apache.0, apache.1, saker.1))
+        .collect();
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+    // Each place but one lets a user in.
     let granted = expected.iter().filter(|(_, status)| *status == 200).count();
     assert!(granted >= PLACES.len() - 1, "{expected:?}");
 }
