@@ -73,6 +73,10 @@ pub fn read_one(node: &Node, local: &mut DirConfig, reading: &mut Reading<'_>) {
     if let Err(message) = outcome {
         reading.diagnostics.push(node.error(message, None));
     }
+    if local.dav.is_foreign && local.denied.is_none() {
+        // Files must not be shown in the place of a repository.
+        local.denied = Some(node.origin.clone());
+    }
 }
 
 /// `<RequireAll>` and its kin.

@@ -1,10 +1,15 @@
 //! From Apache's settings to those that our handlers know.
 
-use crate::{dir_config::DirConfig, host::Host, modules::cache};
+use crate::{
+    dir_config::DirConfig,
+    host::Host,
+    modules::{cache, dav::Types},
+};
 use saker_apache_syntax::options::{FOLLOW_SYM_LINKS, INDEXES, SYM_LINKS_IF_OWNER_MATCH};
 use saker_config::model::{
-    Compression, EntityTagParts, Files, Settings, SymlinkPolicy, Underscores, Visitors,
+    Compression, EntityTagParts, Files, Settings, SymlinkPolicy, Underscores, Visitors, WebDav,
 };
+use std::sync::Arc;
 
 /// Made for every outcome that is not kept. `cache`: what the cache's directives come to for the
 /// path.
@@ -60,10 +65,26 @@ pub fn settings(local: &DirConfig, host: &Host, cache: cache::Verdict) -> Settin
         },
         modsecurity: local.security.in_use(),
         throttle: local.limitipconn.throttle(),
+        webdav: webdav(local, host),
         trace: host.trace_enabled,
         body_bytes_max: Some(local.core.request_body_bytes_max.unwrap_or(1 << 30)),
         // As mod_proxy_http and http2env do.
         underscores: Underscores::Servers,
         ..Settings::default()
     }
+}
+
+/// Rules of WebDAV; the host's access files are not for clients to write.
+fn webdav(local: &DirConfig, host: &Host) -> Option<Arc<WebDav>> {
+    let types = || Types {
+        core: local.core.clone(),
+        mime: local.mime.clone(),
+        types: Arc::clone(&host.types),
+    };
+    let rules = local.dav.in_use(types)?;
+    Some(Arc::new(WebDav {
+        protected_names: host.access_file_names.to_vec(),
+        origin: host.origin.clone(),
+        ..rules
+    }))
 }

@@ -5,7 +5,7 @@
 
 use crate::{
     about_server::about_server, asis, cgi, listing, methods, php, proxy::call, state::peek,
-    type_map, verdict::Verdict, worker::ApacheRules,
+    type_map, verdict::Verdict, webdav, worker::ApacheRules,
 };
 use saker_apache_model::{dir_config::DirConfig, host::Host};
 use saker_apache_syntax::options::INDEXES;
@@ -26,6 +26,10 @@ pub fn content(
 ) -> Verdict {
     if let Some(verdict) = of_other_server(rules, exchange, host, local) {
         return verdict;
+    }
+    // mod_dav takes the place of every other handler.
+    if webdav::takes(exchange) {
+        return Verdict::Pass;
     }
     let is_lookup = peek(exchange).is_some_and(|state| state.is_subrequest && !state.is_answered);
     if exchange.routing.handler.as_deref() == Some("cgi-script") {

@@ -5,7 +5,10 @@ use crate::{
     content::content,
     file_type::describe,
     listing,
-    modules::{self, dir::folder},
+    modules::{
+        self,
+        dir::{bare_folder, folder},
+    },
     multiviews,
     proxy::call,
     redirect::redirect_with_query,
@@ -13,6 +16,7 @@ use crate::{
     rewriting::rewrite_folder,
     state::peek,
     verdict::Verdict,
+    webdav,
     worker::ApacheRules,
 };
 use saker_apache_model::{dir_config::DirConfig, host::Host};
@@ -36,7 +40,12 @@ pub fn fixups(
     if is_proxied(exchange) {
         return proxied(rules, exchange, host, watcher, &local);
     }
-    match multiviews::negotiate(rules, exchange, host, watcher, &local) {
+    let is_webdav = webdav::takes(exchange);
+    let negotiated = match is_webdav {
+        true => None,
+        false => multiviews::negotiate(rules, exchange, host, watcher, &local),
+    };
+    match negotiated {
         Some(Verdict::Pass) => return rest(rules, exchange, host, watcher, local),
         Some(verdict) => return verdict,
         None => {}
@@ -65,11 +74,17 @@ pub fn fixups(
     if let Some(redirected) = section_redirect(exchange, host, &local) {
         return redirected;
     }
-    match folder(rules, exchange, host, &local) {
+    let folder = match is_webdav {
+        true => bare_folder(exchange, host, &local),
+        false => folder(rules, exchange, host, &local),
+    };
+    match folder {
         Verdict::Pass => {}
         verdict => return verdict,
     }
-    if let Some(corrected) = modules::speling::correct(exchange, host, watcher, &local) {
+    if !is_webdav
+        && let Some(corrected) = modules::speling::correct(exchange, host, watcher, &local)
+    {
         return corrected;
     }
     rest(rules, exchange, host, watcher, local)

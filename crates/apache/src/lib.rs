@@ -55,6 +55,7 @@ mod time;
 mod type_map;
 mod verdict;
 mod walk;
+mod webdav;
 mod worker;
 
 pub use content_filters::{ContentFilters, Inside};

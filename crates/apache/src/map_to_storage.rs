@@ -13,6 +13,7 @@ use crate::{
     state::{Translated, peek, state},
     verdict::Verdict,
     walk::{self, NativeWalk, Walked, Walker},
+    webdav,
     worker::ApacheRules,
 };
 use saker_ap_expr::{Evaluation, StringExpression};
@@ -52,17 +53,16 @@ impl ApacheRules {
             is_script,
             context,
         } = filename(exchange, host, &self.watcher);
-        let walked = match self.walk(exchange, host, &filename) {
-            Ok(walked) => walked,
-            Err(status) => return Verdict::Answer(Response::new(status)),
-        };
         let Walked {
             local,
             filename,
             kind,
             path_info,
             mut captures,
-        } = walked;
+        } = match self.walk(exchange, host, &filename) {
+            Ok(walked) => walked,
+            Err(status) => return Verdict::Answer(Response::new(status)),
+        };
         let local = walk::locations(
             &mut self.memo.borrow_mut(),
             host,
@@ -100,6 +100,9 @@ impl ApacheRules {
             base.as_ref(),
         );
         trace_mapping(exchange, host);
+        if webdav::is_reserved(exchange) {
+            return Verdict::Answer(Response::new(Status::FORBIDDEN));
+        }
         if !state(exchange).is_subrequest {
             modules::geo::of_section(exchange, host, &local);
             modules::setenvif::of_section(exchange, host, &self.watcher, &local);

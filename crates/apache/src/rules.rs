@@ -41,6 +41,7 @@ impl ApacheRules {
             memo: RefCell::default(),
             maps: RefCell::default(),
             records: RefCell::default(),
+            directories: saker_auth::Directories::default(),
             found_workers: RefCell::default(),
             figures,
             php,
@@ -138,7 +139,7 @@ impl ApacheRules {
                 exchange,
                 &host,
                 &self.watcher,
-                &mut self.records.borrow_mut(),
+                (&mut self.records.borrow_mut(), &self.directories),
             )
         });
         if !matches!(verdict, Verdict::Wait(_)) {

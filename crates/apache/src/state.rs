@@ -5,10 +5,11 @@ use crate::{
     response::edits::Received,
 };
 use saker_apache_model::{dir_config::DirConfig, host::Host};
+use saker_auth::DirectoryAsked;
 use saker_config::model::Settings;
 use saker_files::Kind;
 use saker_pipeline::Exchange;
-use std::{rc::Rc, sync::Arc};
+use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 /// Makes room for database queries, whose results belong to the request.
 pub fn may_ask(exchange: &mut Exchange, host: &Host) {
@@ -89,6 +90,8 @@ pub struct State {
     pub looked_up_file: Option<Vec<u8>>,
     /// Database queries of the request, where there is a database.
     pub asked: Option<Rc<Asked>>,
+    /// Questions to directories of users, with their answers.
+    pub directory_asked: Rc<RefCell<DirectoryAsked>>,
     /// The listing of the folder, while it is made.
     pub listing: Option<Rc<Work>>,
     /// A page runs it as a program, whatever it is.
@@ -114,6 +117,7 @@ impl State {
             is_program: self.is_program,
             led_from: self.led_from,
             asked: self.asked,
+            directory_asked: self.directory_asked,
             ..State::default()
         }
     }

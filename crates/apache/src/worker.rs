@@ -8,7 +8,7 @@ use saker_apache_model::{
     host::{Apache, Host},
     proxy::workers::Found,
 };
-use saker_auth::{RecordFiles, Records};
+use saker_auth::{Directories, RecordFiles, Records};
 use saker_config::model::{PhpPools, Settings};
 use saker_files::{ChangeToken, Watcher};
 use saker_pipeline::Exchange;
@@ -37,6 +37,8 @@ pub struct ApacheRules {
     pub(crate) maps: RefCell<HashMap<PathBuf, ReadMap>>,
     /// Files of users and groups.
     pub(crate) records: RefCell<RecordFiles>,
+    /// Directories of users.
+    pub(crate) directories: Directories,
     /// Whom URLs lead to, by host.
     pub(crate) found_workers: RefCell<HashMap<usize, FoundWorkers>>,
     pub(crate) figures: Rc<dyn Figures>,

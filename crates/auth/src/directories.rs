@@ -17,7 +17,9 @@ use sha2::{Digest, Sha256};
 use std::{
     cell::RefCell,
     collections::HashMap,
+    future::Future,
     hash::{BuildHasher, RandomState},
+    pin::Pin,
     rc::Rc,
     sync::{
         Arc, OnceLock,
@@ -33,6 +35,8 @@ const ASKING_MAX: usize = 256;
 const REMEMBERED_MAX: usize = 10_000;
 /// Groups of a user that are looked at.
 const GROUPS_MAX: usize = 1000;
+/// Entries that match a question, of which one is meant.
+const MATCHES_MAX: usize = 100;
 
 /// A user's entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,11 +58,26 @@ pub enum LogIn {
     Unknown,
 }
 
+/// A question whether an entry matches a filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryQuestion {
+    /// Entry at or below which is looked.
+    pub base: String,
+    pub one_level: bool,
+    /// With `?` for each value.
+    pub filter: String,
+    pub values: Vec<String>,
+    /// DN of the entry that has to be found.
+    pub dn: String,
+}
+
 /// A log-in, or why the directory has no answer.
 pub type DirectoryAnswer = Result<LogIn, Rc<str>>;
 
 type Key = [u8; 32];
 type Slot = Rc<RefCell<Option<DirectoryAnswer>>>;
+/// A question that a directory's thread carries out.
+type Asking = Pin<Box<dyn Future<Output = Result<Found, Failure>>>>;
 type Receiver = oneshot::Receiver<Result<Found, Failure>>;
 
 /// Questions of one request with their answers; `None` as long as there is none.
@@ -133,6 +152,33 @@ fn first_value(dn: &str) -> Option<&str> {
 }
 
 impl Directories {
+    /// Asks whether an entry matches a filter, once per request. `Granted`: it does.
+    pub fn matches(
+        &self,
+        asked: &mut DirectoryAsked,
+        settings: &Arc<LdapSettings>,
+        question: &EntryQuestion,
+    ) -> Answer<DirectoryAnswer> {
+        let of_directory = self::question(settings, "", "");
+        let of_directory: String = of_directory
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let key = digest(&[
+            "matches",
+            &of_directory,
+            &question.base,
+            if question.one_level { "one" } else { "sub" },
+            &question.filter,
+            &question.values.join("\0"),
+            &question.dn,
+        ]);
+        let question = question.clone();
+        self.ask(asked, settings, key, move |database| {
+            Box::pin(async move { is_match(database, question).await })
+        })
+    }
+
     /// Looks a user up and checks the password, once per request.
     pub fn log_in(
         &self,
@@ -142,6 +188,20 @@ impl Directories {
         password: &str,
     ) -> Answer<DirectoryAnswer> {
         let key = question(settings, user, password);
+        let (own, user, password) = (Arc::clone(settings), user.to_owned(), password.to_owned());
+        self.ask(asked, settings, key, move |database| {
+            Box::pin(async move { log_in(&database, &own, &user, &password).await })
+        })
+    }
+
+    /// Asks the directory's thread, unless the answer is known.
+    fn ask(
+        &self,
+        asked: &mut DirectoryAsked,
+        settings: &Arc<LdapSettings>,
+        key: Key,
+        question: impl FnOnce(Rc<Database>) -> Asking + Send + 'static,
+    ) -> Answer<DirectoryAnswer> {
         if let Some((_, slot)) = asked.0.iter().find(|(known, _)| *known == key) {
             return match &*slot.borrow() {
                 Some(answer) => Answer::Known(answer.clone()),
@@ -156,7 +216,7 @@ impl Directories {
         {
             return Answer::Known(Ok(LogIn::Granted(Rc::clone(known))));
         }
-        let receiver = match self.get(settings).begin(settings, user, password) {
+        let receiver = match self.get(settings).begin(question) {
             Ok(Some(receiver)) => receiver,
             Ok(None) => return Answer::Busy,
             Err(why) => return Answer::Known(Err(why)),
@@ -234,6 +294,7 @@ fn question(settings: &LdapSettings, user: &str, password: &str) -> Key {
         if settings.one_level { "one" } else { "sub" },
         &settings.filter,
         settings.user_attribute.as_deref().unwrap_or_default(),
+        if settings.user_is_dn { "dn" } else { "" },
         &settings.attributes.join("\n"),
         settings.group_attribute.as_deref().unwrap_or_default(),
         &group_filter,
@@ -260,12 +321,10 @@ fn digest(parts: &[&str]) -> Key {
 }
 
 impl Directory {
-    /// Sends a log-in to the thread. `None`: too many are under way.
+    /// Sends a question to the thread. `None`: too many are under way.
     fn begin(
         &self,
-        settings: &Arc<LdapSettings>,
-        user: &str,
-        password: &str,
+        question: impl FnOnce(Rc<Database>) -> Asking + Send + 'static,
     ) -> Result<Option<Receiver>, Rc<str>> {
         let thread = self.thread.as_ref().map_err(Rc::clone)?;
         let under_way = UnderWay(Arc::clone(&self.under_way));
@@ -273,12 +332,10 @@ impl Directory {
             return Ok(None);
         }
         let (sender, receiver) = oneshot::channel();
-        let (settings, user, password) =
-            (Arc::clone(settings), user.to_owned(), password.to_owned());
         let is_running = thread.run(Box::new(move |database| {
             Box::pin(async move {
                 let _under_way = under_way;
-                let found = log_in(&database, &settings, &user, &password).await;
+                let found = question(database).await;
                 // No receiver is left where the client has gone.
                 let _ = sender.send(found);
             })
@@ -288,6 +345,39 @@ impl Directory {
             false => Err("its thread has ended".into()),
         }
     }
+}
+
+async fn is_match(database: Rc<Database>, question: EntryQuestion) -> Result<Found, Failure> {
+    let search = DirectorySearch {
+        base: question.base,
+        one_level: question.one_level,
+        filter: question.filter,
+        // No attributes (RFC 4511 section 4.5.1.8).
+        attributes: vec!["1.1".into()],
+    };
+    let values: Vec<&str> = question.values.iter().map(String::as_str).collect();
+    let found = database.entries(&search, &values, MATCHES_MAX).await?;
+    Ok(
+        match found
+            .iter()
+            .any(|entry| is_same_dn(&entry.dn, &question.dn))
+        {
+            true => Found::User(DirectoryUser::default()),
+            false => Found::Denied,
+        },
+    )
+}
+
+/// Returns true if two DNs are spelled the same but for case and blanks between their parts.
+pub fn is_same_dn(one: &str, other: &str) -> bool {
+    let parts = |dn: &str| -> Vec<String> {
+        let part = |part: &str| {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            format!("{}={}", name.trim(), value.trim()).to_lowercase()
+        };
+        dn.split(',').map(part).collect()
+    };
+    !one.is_empty() && parts(one) == parts(other)
 }
 
 async fn log_in(
@@ -330,6 +420,14 @@ async fn log_in(
         let values = vec![entry.dn.as_str(); filter.matches('?').count()];
         let of_user = database.entries(&search, &values, GROUPS_MAX).await?;
         groups.extend(of_user.into_iter().map(|group| group.dn));
+    }
+    if settings.user_is_dn {
+        let name = Some(entry.dn.clone());
+        return Ok(Found::User(DirectoryUser {
+            name,
+            entry,
+            groups,
+        }));
     }
     let names = settings
         .user_attribute
@@ -378,6 +476,18 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(user.is_member_of(group), expected, "{group}");
+        }
+    }
+
+    #[test]
+    fn dns_are_compared_without_case_and_blanks() {
+        for (one, other, expected) in [
+            ("cn=A, ou=b,dc=c", "CN=a,OU=B, DC=c", true),
+            ("cn=a,dc=c", "cn=a,dc=c,dc=d", false),
+            ("cn=a", "sn=a", false),
+            ("", "", false),
+        ] {
+            assert_eq!(is_same_dn(one, other), expected, "{one} {other}");
         }
     }
 

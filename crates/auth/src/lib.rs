@@ -33,7 +33,10 @@ mod sql;
 
 pub use context::AuthContext;
 pub use decide::{Access, decide};
-pub use directories::{Directories, DirectoryAnswer, DirectoryAsked, DirectoryUser, LogIn};
+pub use directories::{
+    Directories, DirectoryAnswer, DirectoryAsked, DirectoryUser, EntryQuestion, LogIn,
+};
+pub use ldap::without_marks;
 pub use records::{RecordFiles, Records};
 pub use request::{AuthRequest, QueryOutcome};
 pub use settings::{AuthSettings, Methods};

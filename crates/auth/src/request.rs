@@ -5,7 +5,7 @@
 //! that the outcome for `Require all granted` can be cached and others can't.
 
 use crate::{
-    directories::{DirectoryAnswer, DirectoryUser},
+    directories::{DirectoryAnswer, DirectoryUser, EntryQuestion},
     settings::LdapSettings,
 };
 use saker_ap_expr::{Dependency, EvaluationError, Expression, StringExpression, Subnet};
@@ -107,6 +107,16 @@ pub trait AuthRequest {
         _: &Arc<LdapSettings>,
         _user: &str,
         _password: &str,
+    ) -> Option<Answer<DirectoryAnswer>> {
+        None
+    }
+
+    /// Asks a directory whether an entry matches a filter, once per request. `None`: the front end
+    /// has no directories.
+    fn directory_match(
+        &mut self,
+        _: &Arc<LdapSettings>,
+        _: &EntryQuestion,
     ) -> Option<Answer<DirectoryAnswer>> {
         None
     }

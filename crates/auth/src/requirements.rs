@@ -7,7 +7,7 @@
 use crate::{
     client_names::{addresses_of, in_domain, verified_name},
     context::{AuthContext, Decision},
-    groups,
+    groups, ldap,
     settings::{Requirement, as_numbered, requirement::Words},
     sql,
 };
@@ -148,6 +148,7 @@ fn check_user(context: &mut AuthContext<'_>, requirement: &Requirement) -> Decis
             .entry
             .as_ref()
             .is_some_and(|entry| groups.iter().any(|group| entry.is_member_of(group))),
+        Requirement::Ldap(test, line) => return ldap::holds(context, *test, line, &user),
         Requirement::SqlSession(action) => return sql::note_session(context, &user, action),
         _ => false,
     };

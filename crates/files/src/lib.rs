@@ -6,7 +6,7 @@
 //! atomic load whether that entry may have changed since: inotify events invalidate it, and where
 //! watching is impossible it expires after a second. `cached_stat` caches the metadata of paths
 //! that are looked up again and again, `content` reads small files completely without mixing two
-//! versions, `directory` lists.
+//! versions, `directory` lists, `edit` changes.
 
 pub mod account;
 pub mod buffer_file;
@@ -15,6 +15,7 @@ pub mod cached_stat;
 pub mod change_token;
 pub mod content;
 pub mod directory;
+pub mod edit;
 pub mod metadata;
 pub mod open;
 pub mod resolve;

@@ -233,7 +233,11 @@ fn directory(rules: &AuthRules, ldap: &LdapRules) -> LdapSettings {
         base: ldap.base.clone(),
         one_level: ldap.scope == LdapScope::One,
         filter: ldap.filter.clone().unwrap_or_else(by_name),
+        name_attribute: ldap.user_attribute.clone(),
         user_attribute: Some(ldap.user_attribute.clone()),
+        user_is_dn: false,
+        member_attributes: Vec::new(),
+        members_are_names: false,
         attributes: sources.map(|(_, source)| source.to_string()).collect(),
         group_attribute: ldap.group_attribute.clone(),
         groups: ldap

@@ -37,9 +37,11 @@ pub enum JobKind {
     Program,
     /// Rules look at content.
     Inspection,
+    /// Files, properties, and locks of WebDAV.
+    WebDav,
 }
 
-const KINDS: usize = 6;
+const KINDS: usize = 7;
 
 struct Bounds {
     /// At a time; of all owners together it is `RUNNING_MAX`.
@@ -67,6 +69,8 @@ impl JobKind {
             JobKind::Listing | JobKind::Media => (256, 32, 60),
             JobKind::Encoding | JobKind::Program => (4096, 4096, 60),
             JobKind::PageCache | JobKind::Inspection => (16_384, 16_384, 60),
+            // Trees are copied and removed.
+            JobKind::WebDav => (1024, 256, 600),
         };
         let running_of_owner_max = match self {
             JobKind::Listing | JobKind::Media => 1,

@@ -6,6 +6,7 @@
 
 use crate::{
     cache::PageCache,
+    changed_paths,
     esi::{
         fragment::{FragmentAnswer, FragmentRequest},
         page_response::PendingAssembly,
@@ -40,6 +41,7 @@ impl Filter for StoreFilter {
         exchange: &'a mut Exchange,
         response: &'a mut Response,
     ) -> LocalFuture<'a, ()> {
+        changed_paths::invalidate(&self.0, exchange, response.status);
         let is_known = StoreFilter::is_pending(exchange)
             || exchange.extensions.get::<CacheRequest>().is_some();
         match is_known {

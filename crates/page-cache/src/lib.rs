@@ -14,6 +14,7 @@ pub mod bans;
 mod body_bytes;
 mod cache;
 mod cached_route;
+mod changed_paths;
 mod client_identity;
 mod clock;
 mod conditions;

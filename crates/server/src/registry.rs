@@ -14,6 +14,7 @@ use saker_apache::{
 use saker_config::model::Site;
 use saker_content::{coding, dictionary::DictionaryStore};
 use saker_content_filters::{Compress, Dictionaries};
+use saker_dav::WebDavFiles;
 use saker_files::{BufferFiles, Watcher};
 use saker_gateway::{DocumentFetcher, ForwardAuth, Gateway};
 use saker_handlers::{CgiFiles, FieldFilter, FixedAnswers, PhpFiles, RequestFieldFilter};
@@ -73,10 +74,12 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         CacheAccess::None | CacheAccess::Explain => None,
     };
     let gateway = gateway.shared(Arc::clone(&counters));
+    let state_dir = &generation.model.server.state_dir;
+    let webdav = WebDavFiles::new(watcher.clone(), state_dir, inside.clone());
     let apache = ApacheParts::new(&generation, watcher, figures, inside);
     let handlers = handlers(
         &generation,
-        watcher,
+        (watcher, webdav),
         Rc::clone(&gateway),
         page_cache.as_ref(),
         is_explained,
@@ -251,7 +254,7 @@ fn inspector(buffer_files: Arc<BufferFiles>) -> ModSecurityInspector {
 /// The handlers, in the order in which they run.
 fn handlers(
     generation: &Generation,
-    watcher: &Watcher,
+    (watcher, webdav): (&Watcher, WebDavFiles),
     gateway: Rc<Gateway>,
     page_cache: Option<&Rc<PageCache>>,
     is_explained: bool,
@@ -264,6 +267,7 @@ fn handlers(
     ContentHandlers {
         routes: Box::new([
             Box::new(FixedAnswers),
+            Box::new(webdav),
             Box::new(PhpFiles::new(
                 watcher.clone(),
                 generation.model.php_pools.clone(),

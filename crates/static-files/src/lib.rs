@@ -31,3 +31,4 @@ pub use document_root::link_policy;
 pub use handler::StaticFiles;
 pub use index::index_names;
 pub use locate::Located;
+pub use make::entity_tag;

@@ -262,6 +262,14 @@ impl Maker {
     }
 }
 
+/// The entity tag that a GET of the file has, without content coding. `None`: it has none. `now`:
+/// seconds since the epoch.
+pub fn entity_tag(settings: &Settings, metadata: &Metadata, now: i64) -> Option<Vec<u8>> {
+    let is_weak = weak_until(metadata, now).is_some();
+    let tag = Tag::new(settings.files.entity_tag, metadata, "", is_weak)?;
+    Some(tag.as_bytes().to_vec())
+}
+
 async fn encoded(representation: &Representation, coding: Coding) -> Option<Variant> {
     let facts = &representation.facts;
     let levels = Levels::from(&facts.settings.compression);

@@ -293,6 +293,11 @@ impl Tag {
         })
     }
 
+    /// As sent.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.text
+    }
+
     pub fn as_entity_tag(&self) -> EntityTag<'_> {
         let start = if self.weak { 3 } else { 1 };
         EntityTag {

@@ -368,6 +368,10 @@ messages! {
         "Add `https_redirect = true` to the site; behind a proxy, list it in `trusted_proxies`.";
     SESSION_TOO_LONG "SK1407" "identity" Error "a session has too many claims for cookies"
         "Have the provider send fewer claims, such as only the groups that the site needs.";
+    WEBDAV_LOCKS_UNUSABLE "SK1410" "webdav" Error "cannot use the lock database of WebDAV, changes are refused"
+        "Make its directory writable by the server's user; if the file is damaged, remove it, which drops all locks.";
+    WEBDAV_FILE_FAILED "SK1411" "webdav" Error "a WebDAV request could not read or write a file"
+        "Make the files and directories writable by the server's user, and check for free space.";
 }
 
 /// The table as Markdown, for the reference pages.

@@ -13,6 +13,7 @@ pub mod buffer;
 pub mod cache;
 pub mod cgi;
 pub mod core;
+pub mod dav;
 pub mod deflate;
 pub mod dir;
 pub mod env;

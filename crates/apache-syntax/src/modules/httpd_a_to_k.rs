@@ -151,7 +151,7 @@ pub(super) const MODULES: &[ModuleRow] = &[
         "mod_authnz_ldap.so",
         B,
         Loadable,
-        Missing,
+        Native,
     ),
     module(
         "authz_core_module",
@@ -290,21 +290,14 @@ pub(super) const MODULES: &[ModuleRow] = &[
         Loadable,
         Native,
     ),
-    module(
-        "dav_module",
-        "mod_dav.c",
-        "mod_dav.so",
-        B,
-        Loadable,
-        Missing,
-    ),
+    module("dav_module", "mod_dav.c", "mod_dav.so", B, Loadable, Native),
     module(
         "dav_fs_module",
         "mod_dav_fs.c",
         "mod_dav_fs.so",
         B,
         Loadable,
-        Missing,
+        Native,
     ),
     module(
         "dav_lock_module",
@@ -312,7 +305,7 @@ pub(super) const MODULES: &[ModuleRow] = &[
         "mod_dav_lock.so",
         B,
         Loadable,
-        Missing,
+        Native,
     ),
     module("dbd_module", "mod_dbd.c", "mod_dbd.so", B, Loadable, Native),
     module(

@@ -16,7 +16,7 @@ pub(super) const MODULES: &[ModuleRow] = &[
         "mod_ldap.so",
         B,
         Loadable,
-        Missing,
+        Native,
     ),
     module(
         "log_debug_module",

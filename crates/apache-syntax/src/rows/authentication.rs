@@ -26,8 +26,9 @@ const NO_FORMS: Treatment = Denies("use Basic authentication, or log in within t
 const USERS_IN_MEMORY: Treatment =
     NoEffect("files of users are looked up in memory, and a database is asked each time");
 const OTHER_PROVIDERS: Treatment = Denies("use one of the providers file, dbm, anon");
-const NO_DIRECTORY_SERVICE: Treatment =
-    Denies("export users and groups to files, or authenticate within the application");
+const NO_DIRECTORY_SERVICE: Treatment = Denies(
+    "of mod_authnz_ldap there are URLs, binds, and the ldap-* requirements without nested groups",
+);
 
 pub(super) const ROWS: &[Row] = &[
     row(
@@ -498,7 +499,7 @@ pub(super) const ROWS: &[Row] = &[
         OneOrTwo,
         AUTH_CONFIG,
         NOWHERE,
-        NO_DIRECTORY_SERVICE,
+        Honoured,
     ),
     row(
         "AuthLDAPBindDN",
@@ -508,7 +509,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        NO_DIRECTORY_SERVICE,
+        Honoured,
     ),
     row(
         "AuthLDAPBindPassword",
@@ -518,7 +519,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        NO_DIRECTORY_SERVICE,
+        Honoured,
     ),
     row(
         "AuthLDAPBindAuthoritative",
@@ -538,7 +539,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         AUTH_CONFIG,
         NOWHERE,
-        NO_DIRECTORY_SERVICE,
+        Honoured,
     ),
     row(
         "AuthLDAPRemoteUserAttribute",
@@ -548,7 +549,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        NO_DIRECTORY_SERVICE,
+        Honoured,
     ),
     row(
         "AuthLDAPCompareDNOnServer",
@@ -558,7 +559,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         AUTH_CONFIG,
         NOWHERE,
-        NO_DIRECTORY_SERVICE,
+        NoEffect("names of entries are compared here, without case and blanks"),
     ),
     row(
         "AuthLDAPSubGroupAttribute",
@@ -598,7 +599,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         AUTH_CONFIG,
         NOWHERE,
-        NO_DIRECTORY_SERVICE,
+        Honoured,
     ),
     row(
         "AuthLDAPGroupAttributeIsDN",
@@ -608,7 +609,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         AUTH_CONFIG,
         NOWHERE,
-        NO_DIRECTORY_SERVICE,
+        Honoured,
     ),
     row(
         "AuthLDAPDereferenceAliases",

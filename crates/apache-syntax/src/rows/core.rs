@@ -356,7 +356,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ALL,
         NOWHERE,
-        NoEffect("Saker reads no XML from requests"),
+        Honoured,
     ),
     row("Mutex", CORE, A, "s", Raw, SERVER, VIRTUAL_HOST, OWN_WAYS),
     row(

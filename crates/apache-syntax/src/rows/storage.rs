@@ -20,18 +20,24 @@ const SESSION_COOKIE: &[&str] = &["session_cookie_module"];
 const SESSION_CRYPTO: &[&str] = &["session_crypto_module"];
 const SESSION_DBD: &[&str] = &["session_dbd_module"];
 
-const NO_WEBDAV: Treatment = Unsupported("serve WebDAV by an application behind a proxy");
+const OTHER_LOCKS: Treatment = NoEffect(
+    "these locks are for repositories such as Subversion's; those of files are in DAVLockDB's",
+);
 const BY_LABEL: Treatment = NoEffect(
     "rewrite maps, users and groups have queries of their own; nothing else here asks by a label",
 );
 const KEEPS_FEWEST: Treatment =
     NoEffect("connections beyond DBDMin end after DBDExptime without use");
-const NO_LDAP: Treatment = Unsupported("export users and groups to files");
+const NO_LDAP: Treatment = Unsupported(
+    "it is not needed for AuthLDAPURL, which works without; certificates are verified by the system's authorities",
+);
+const LDAP_CACHE: Treatment =
+    NoEffect("each worker remembers log-ins for a minute, and nothing else of a directory");
 const NO_SESSIONS: Treatment = Unsupported("keep sessions within the application");
 
 pub(super) const ROWS: &[Row] = &[
-    row("DAV", DAV, B, "d", One, ACCESS, NOWHERE, NO_WEBDAV),
-    row("DAVBasePath", DAV, B, "d", One, ACCESS, NOWHERE, NO_WEBDAV),
+    row("DAV", DAV, B, "d", One, ACCESS, NOWHERE, Honoured),
+    row("DAVBasePath", DAV, B, "d", One, ACCESS, NOWHERE, Honoured),
     row(
         "DAVMinTimeout",
         DAV,
@@ -40,7 +46,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS.or(SERVER),
         NOWHERE,
-        NO_WEBDAV,
+        Honoured,
     ),
     row(
         "DAVDepthInfinity",
@@ -50,7 +56,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS.or(SERVER),
         NOWHERE,
-        NO_WEBDAV,
+        Honoured,
     ),
     row(
         "DAVLockDiscovery",
@@ -60,18 +66,9 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS.or(SERVER),
         NOWHERE,
-        NO_WEBDAV,
+        Honoured,
     ),
-    row(
-        "DAVLockDB",
-        DAV_FS,
-        B,
-        "sv",
-        One,
-        SERVER,
-        NOWHERE,
-        NO_WEBDAV,
-    ),
+    row("DAVLockDB", DAV_FS, B, "sv", One, SERVER, NOWHERE, Honoured),
     row(
         "DAVGenericLockDB",
         DAV_LOCK,
@@ -80,7 +77,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS,
         NOWHERE,
-        NO_WEBDAV,
+        OTHER_LOCKS,
     ),
     row("DBDriver", DBD, B, "sv", One, SERVER, NOWHERE, Honoured),
     row("DBDParams", DBD, B, "sv", One, SERVER, NOWHERE, Honoured),
@@ -108,7 +105,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         VIRTUAL_HOST,
-        NO_LDAP,
+        LDAP_CACHE,
     ),
     row(
         "LDAPSharedCacheFile",
@@ -118,7 +115,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         VIRTUAL_HOST,
-        NO_LDAP,
+        LDAP_CACHE,
     ),
     row(
         "LDAPCacheEntries",
@@ -128,7 +125,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         VIRTUAL_HOST,
-        NO_LDAP,
+        LDAP_CACHE,
     ),
     row(
         "LDAPCacheTTL",
@@ -138,7 +135,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         VIRTUAL_HOST,
-        NO_LDAP,
+        LDAP_CACHE,
     ),
     row(
         "LDAPOpCacheEntries",
@@ -148,7 +145,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         VIRTUAL_HOST,
-        NO_LDAP,
+        LDAP_CACHE,
     ),
     row(
         "LDAPOpCacheTTL",
@@ -158,7 +155,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         VIRTUAL_HOST,
-        NO_LDAP,
+        LDAP_CACHE,
     ),
     row(
         "LDAPTrustedGlobalCert",

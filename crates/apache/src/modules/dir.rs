@@ -47,6 +47,17 @@ pub fn folder(
     index_file(rules, exchange, host, local)
 }
 
+/// A request of WebDAV: a folder without its slash is redirected, unless the client is known to lose
+/// its way then (`redirect-carefully`). Its index files are members like others.
+pub fn bare_folder(exchange: &mut Exchange, host: &Host, local: &DirConfig) -> Verdict {
+    let is_bare = !exchange.path.ends_with(b"/")
+        && peek(exchange).is_some_and(|state| state.kind == Some(Kind::Directory));
+    if !is_bare || exchange.environment.first(b"redirect-carefully").is_some() {
+        return Verdict::Pass;
+    }
+    add_slash(exchange, host, local)
+}
+
 /// A folder whose path has no slash at its end: the client is sent to the path that has one.
 pub fn add_slash(exchange: &mut Exchange, host: &Host, local: &DirConfig) -> Verdict {
     if local.dir.slash == Some(false) {

@@ -84,6 +84,15 @@ impl AuthSettings {
         self.sql.get_or_insert_default()
     }
 
+    fn merged_ldap(&self, over: &AuthSettings) -> Option<Arc<LdapSettings>> {
+        match (&self.ldap, &over.ldap) {
+            (Some(outer), Some(over)) if !Arc::ptr_eq(outer, over) => {
+                Some(Arc::new(outer.merge(over)))
+            }
+            (outer, over) => over.as_ref().or(outer.as_ref()).cloned(),
+        }
+    }
+
     fn merged_sql(&self, over: &AuthSettings) -> Option<Box<SqlQueries>> {
         match (&self.sql, &over.sql) {
             (Some(outer), Some(over)) => Some(Box::new(outer.merge(over))),
@@ -98,7 +107,7 @@ impl AuthSettings {
             authorization: self.authorization.merge(&over.authorization),
             host_access: self.host_access.merge(&over.host_access),
             sql: self.merged_sql(over),
-            ldap: either(&self.ldap, &over.ldap),
+            ldap: self.merged_ldap(over),
             provider_aliases: merged_aliases(&self.provider_aliases, &over.provider_aliases),
             requirement_aliases: either(&self.requirement_aliases, &over.requirement_aliases),
         }

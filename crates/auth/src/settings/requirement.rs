@@ -39,10 +39,22 @@ pub enum Requirement {
     SqlGroup(Words),
     /// The entry of the user is in one of these groups of the directory.
     LdapMember(Vec<Box<str>>),
+    /// `ldap-user`, `ldap-group`, `ldap-dn`, `ldap-attribute`, `ldap-filter`.
+    Ldap(LdapTest, Words),
     /// `dbd-login` or `dbd-logout`: `login`, `logout`.
     SqlSession(&'static str),
     /// An alias of `RequirementAlias`.
     Alias(Box<[u8]>),
     /// Never granted.
     Unsupported,
+}
+
+/// A property of a user's entry in a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LdapTest {
+    User,
+    Group,
+    Dn,
+    Attribute,
+    Filter,
 }

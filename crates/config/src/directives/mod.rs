@@ -61,6 +61,7 @@ pub(crate) mod upstream_fields;
 pub(crate) mod upstream_health;
 pub(crate) mod upstream_server;
 pub(crate) mod user_directories;
+pub(crate) mod webdav;
 pub(crate) mod when;
 
 #[cfg(test)]
@@ -86,6 +87,7 @@ static DIRECTIVES: LazyLock<Vec<Directive>> = LazyLock::new(|| {
     all.extend(directives(files::ROWS));
     all.extend(directives(content::ROWS));
     all.extend(directives(media::ROWS));
+    all.extend(directives(webdav::ROWS));
     all.extend(directives(php::PHP_ROWS));
     all.extend(directives(php::SETTINGS_ROWS));
     all.extend(directives(dynamic_vhosts::ROWS));

@@ -6,7 +6,7 @@
 use super::{
     access, auth, auth_jwt, auth_ldap, auth_oidc, authorize, bot_verification, cache_use,
     challenge, compression, content, error_pages, fields, files, hotlink, logins, media,
-    modsecurity, php, signed_urls, throttle, trigger, upstream_fields,
+    modsecurity, php, signed_urls, throttle, trigger, upstream_fields, webdav,
 };
 use crate::{
     context::{ROUTE, SITE},
@@ -42,6 +42,7 @@ impl Draft for Settings {
             logins::ROWS,
             bot_verification::ROWS,
             modsecurity::ROWS,
+            webdav::ROWS,
         ]
     }
 }

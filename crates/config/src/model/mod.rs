@@ -35,6 +35,7 @@ mod tls;
 mod trusted_proxies;
 mod upstream;
 mod user_directories;
+mod webdav;
 
 pub use crate::origin::{Origin, Sourced};
 pub use abuse::{Evasive, ServerGuard};
@@ -91,6 +92,7 @@ pub use upstream::{
     Through, Tuning, Upstream,
 };
 pub use user_directories::UserDirectories;
+pub use webdav::{ContentTypes, WebDav, has_name_of_webdav, is_reserved_by_webdav};
 
 use saker_ipset::{AddressList, GeoDatabase};
 use std::{path::PathBuf, sync::Arc};

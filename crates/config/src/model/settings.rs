@@ -6,7 +6,7 @@
 use super::{
     AccessControl, AuthRules, Authorize, CacheUse, ContentRules, Links, Matcher, ModSecurity,
     Origin, PhpUse, ProgramUser, RequestFieldAction, RequestFieldEdit, Template, Throttle,
-    UserDirectories, Visitors,
+    UserDirectories, Visitors, WebDav,
 };
 use saker_http::Status;
 use std::{
@@ -68,6 +68,15 @@ pub struct Settings {
     pub auth: Option<Arc<AuthRules>>,
     /// Set for the route of users' pages.
     pub user_directories: Option<Arc<UserDirectories>>,
+    /// WebDAV; `None`: files are read-only.
+    pub webdav: Option<Arc<WebDav>>,
+}
+
+impl Settings {
+    /// Returns the rules of WebDAV, if clients may use it.
+    pub fn webdav_in_use(&self) -> Option<&Arc<WebDav>> {
+        self.webdav.as_ref().filter(|webdav| webdav.is_on)
+    }
 }
 
 /// A variable for programs.

@@ -14,6 +14,8 @@ mod http3_client;
 mod operate;
 #[path = "../harness/tls_site.rs"]
 mod tls_site;
+#[path = "../harness/webdav.rs"]
+mod webdav_programs;
 
 mod apache_access;
 mod apache_addresses;
@@ -25,12 +27,14 @@ mod apache_filters;
 mod apache_htaccess;
 mod apache_includes;
 mod apache_instances;
+mod apache_ldap;
 mod apache_limits;
 mod apache_logs;
 mod apache_name;
 mod apache_status;
 mod apache_tls;
 mod apache_tls_start;
+mod apache_webdav;
 mod differential;
 mod panels;
 mod request_rules;

@@ -19,6 +19,8 @@ mod origin;
 mod tls_site;
 #[path = "../harness/upgrades.rs"]
 mod upgrades;
+#[path = "../harness/webdav.rs"]
+mod webdav_programs;
 #[path = "../harness/wordpress_site.rs"]
 mod wordpress_site;
 
@@ -65,4 +67,5 @@ mod tls_bytes;
 mod tunnels;
 mod upstream_tls;
 mod visitors;
+mod webdav;
 mod wordpress;

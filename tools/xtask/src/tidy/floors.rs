@@ -48,6 +48,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-static-files", 6),
     ("saker-content-filters", 6),
     ("saker-handlers", 7),
+    ("saker-dav", 7),
     ("saker-gateway", 5),
     ("saker-apache-model", 7),
     ("saker-apache", 7),

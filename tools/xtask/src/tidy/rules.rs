@@ -28,6 +28,7 @@ const OPEN_BY_FILES: &[&str] = &[
     "apache",
     "apache-model",
     "cgi",
+    "dav",
     "esi",
     "ap-expr",
     "files",

@@ -94,7 +94,8 @@ fn provider(word: &str, node: &Node, reading: &mut Reading<'_>) -> Result<Provid
         "anon" => Provider::Anonymous,
         "dbd" => Provider::Sql,
         "socache" => Provider::Cache,
-        name @ ("ldap" | "fcgi") => {
+        "ldap" => Provider::Ldap,
+        name @ "fcgi" => {
             reading.warn(node, format!("authentication provider {name} is not supported: authentication fails with an error"));
             Provider::Unsupported(name.into())
         }

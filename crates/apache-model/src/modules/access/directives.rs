@@ -6,7 +6,7 @@
 
 use crate::{
     arguments::{set_flag, texts},
-    modules::access::{authn, authz, compat, settings::Auth},
+    modules::access::{authn, authz, compat, ldap, settings::Auth},
     reading::Set,
 };
 use saker_apache_syntax::Node;
@@ -44,6 +44,13 @@ impl Auth {
         ("AuthzDBMType", |node, auth, _| {
             authn::set_dbm_kind(node, &mut auth.settings.authentication.group_dbm)
         }),
+        ("AuthLDAPURL", ldap::set_url),
+        ("AuthLDAPBindDN", ldap::set_bind_dn),
+        ("AuthLDAPBindPassword", ldap::set_bind_password),
+        ("AuthLDAPRemoteUserAttribute", ldap::set_user_attribute),
+        ("AuthLDAPRemoteUserIsDN", ldap::set_user_is_dn),
+        ("AuthLDAPGroupAttribute", ldap::add_member_attribute),
+        ("AuthLDAPGroupAttributeIsDN", ldap::set_members_are_dns),
         ("Anonymous", authn::set_anonymous),
         ("Anonymous_MustGiveEmail", |node, auth, _| {
             authn::set_anonymous_flag(node, auth, |anonymous| &mut anonymous.must_give_email)

@@ -6,18 +6,14 @@
 use crate::reading::Reading;
 use saker_ap_expr::{Expression, ExpressionOptions, StringExpression, Subnet, words::words};
 use saker_apache_syntax::{METHODS, Node};
-use saker_auth::settings::{Requirement, as_numbered, requirement::Words};
+use saker_auth::settings::{
+    Requirement, as_numbered,
+    requirement::{LdapTest, Words},
+};
 use std::sync::Arc;
 
 /// Providers of modules that are not supported.
-const UNSUPPORTED: &[&str] = &[
-    "ldap-user",
-    "ldap-group",
-    "ldap-dn",
-    "ldap-attribute",
-    "ldap-filter",
-    "ldap-search",
-];
+const UNSUPPORTED: &[&str] = &["ldap-search"];
 
 /// Parses the arguments of `Require`: the name of a provider and the rest of the line.
 ///
@@ -57,6 +53,11 @@ pub fn parse(
         b"dbm-group" => Requirement::DbmGroup(line(rest, reading)?),
         b"dbm-file-group" => Requirement::DbmFileGroup,
         b"dbd-group" => Requirement::SqlGroup(line(rest, reading)?),
+        b"ldap-user" => Requirement::Ldap(LdapTest::User, line(rest, reading)?),
+        b"ldap-group" => Requirement::Ldap(LdapTest::Group, line(rest, reading)?),
+        b"ldap-dn" => Requirement::Ldap(LdapTest::Dn, line(rest, reading)?),
+        b"ldap-attribute" => Requirement::Ldap(LdapTest::Attribute, line(rest, reading)?),
+        b"ldap-filter" => Requirement::Ldap(LdapTest::Filter, line(rest, reading)?),
         b"dbd-login" => Requirement::SqlSession("login"),
         b"dbd-logout" => Requirement::SqlSession("logout"),
         lower if UNSUPPORTED.iter().any(|known| known.as_bytes() == lower) => {

@@ -186,10 +186,9 @@ fn valid_lines_have_no_diagnostics() {
 #[test]
 fn unsupported_rules_deny_with_a_warning() {
     for lines in [
-        "Require ldap-group x",
-        "Require ldap-user x",
+        "Require ldap-search x",
         "SSLVerifyClient require",
-        "AuthBasicProvider ldap",
+        "AuthBasicProvider fcgi",
     ] {
         assert!(
             in_section(lines)

@@ -11,7 +11,7 @@ use crate::{
     verdict::Verdict,
 };
 use saker_apache_model::host::Host;
-use saker_auth::{Access, AuthContext, AuthRequest, RecordFiles};
+use saker_auth::{Access, AuthContext, AuthRequest, Directories, RecordFiles};
 use saker_files::Watcher;
 use saker_http::Status;
 use saker_pipeline::{Exchange, OutcomeLine, Response};
@@ -26,7 +26,7 @@ pub fn access(
     exchange: &mut Exchange,
     host: &Host,
     watcher: &Watcher,
-    records: &mut RecordFiles,
+    (records, directories): (&mut RecordFiles, &Directories),
 ) -> Verdict {
     if peek(exchange).is_none() {
         return Verdict::Pass;
@@ -49,6 +49,7 @@ pub fn access(
     }
     exchange.access.user = None;
     let mut request = AccessRequest::new(exchange, &own, host, &local, watcher);
+    request.directories = Some(directories);
     let outcome = decide(&mut request, records);
     let (dependencies, stamps) = request.into_dependencies();
     state(exchange)

@@ -13,7 +13,10 @@ use saker_ap_expr::{
     Predicate, RequestPart, RequestTest, StringExpression, Subnet,
 };
 use saker_apache_model::{dir_config::DirConfig, host::Host};
-use saker_auth::{AuthRequest, QueryOutcome};
+use saker_auth::{
+    AuthRequest, Directories, DirectoryAnswer, DirectoryUser, EntryQuestion, QueryOutcome,
+    settings::LdapSettings,
+};
 use saker_config::model::Origin;
 use saker_files::{ChangeToken, Watcher};
 use saker_http::Status;
@@ -21,7 +24,7 @@ use saker_net::blocking::Answer;
 use saker_pipeline::{Exchange, OutcomeLine};
 use saker_telemetry::{httpd_message::HttpdMessage, message};
 use saker_tls::ClientVerification;
-use std::{fmt, net::IpAddr};
+use std::{fmt, net::IpAddr, rc::Rc, sync::Arc};
 
 /// One request while access is decided; what the decision depends on is collected.
 pub struct AccessRequest<'e> {
@@ -30,6 +33,8 @@ pub struct AccessRequest<'e> {
     pub host: &'e Host,
     pub local: &'e DirConfig,
     pub watcher: &'e Watcher,
+    /// Directories of users; `None`: they are not asked.
+    pub directories: Option<&'e Directories>,
     dependencies: Dependencies,
     /// Dependencies up to here have been traced.
     traced: DependencyMark,
@@ -50,6 +55,7 @@ impl<'e> AccessRequest<'e> {
             host,
             local,
             watcher,
+            directories: None,
             dependencies: Dependencies::new(),
             traced: DependencyMark::default(),
             stamps: Vec::new(),
@@ -184,6 +190,41 @@ impl AuthRequest for AccessRequest<'_> {
     ) -> Option<Answer<QueryOutcome>> {
         let (dbd, asked) = self.host.dbd.as_deref().zip(self.state.asked.as_ref())?;
         Some(asked.ask(dbd, Question::of(query, values, is_change)))
+    }
+
+    fn directory(
+        &mut self,
+        settings: &Arc<LdapSettings>,
+        user: &str,
+        password: &str,
+    ) -> Option<Answer<DirectoryAnswer>> {
+        // What a directory says about a user may change at any time.
+        self.dependencies.add(Dependency::User);
+        let asked = &mut self.state.directory_asked.borrow_mut();
+        Some(self.directories?.log_in(asked, settings, user, password))
+    }
+
+    fn directory_match(
+        &mut self,
+        settings: &Arc<LdapSettings>,
+        question: &EntryQuestion,
+    ) -> Option<Answer<DirectoryAnswer>> {
+        let asked = &mut self.state.directory_asked.borrow_mut();
+        Some(self.directories?.matches(asked, settings, question))
+    }
+
+    /// `AUTHENTICATE_MAIL` and the like, for programs: the attributes that the URL names.
+    fn set_directory_user(&mut self, user: &Rc<DirectoryUser>) {
+        let settings = self.local.auth.settings.ldap.as_ref();
+        for attribute in settings.iter().flat_map(|settings| &settings.attributes) {
+            let values = user.entry.values(attribute).join("; ");
+            if !values.is_empty() && !values.contains(char::is_control) {
+                let name = format!("AUTHENTICATE_{}", attribute.to_ascii_uppercase());
+                self.exchange
+                    .environment
+                    .set(name.as_bytes(), values.as_bytes());
+            }
+        }
     }
 
     fn log(&self, facts: fmt::Arguments<'_>) {

@@ -35,6 +35,7 @@ pub enum Content {
     Directory,
 }
 
+#[derive(Clone)]
 pub struct Request {
     /// As written.
     pub line: String,

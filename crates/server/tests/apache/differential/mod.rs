@@ -14,6 +14,7 @@ mod differences;
 mod over_h3;
 mod pair;
 mod tls;
+mod xml;
 
 use case::{Case, Topic};
 use differences::Differences;

@@ -16,6 +16,7 @@ use saker_testkit::{
     free_port, require,
 };
 use std::{
+    cell::RefCell,
     fs, io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     os::unix::fs::{PermissionsExt, symlink},
@@ -29,6 +30,8 @@ pub struct Pair {
     tls: bool,
     apache: ServerProcess,
     saker: ServerProcess,
+    /// The last Lock-Token of each of the two.
+    tokens: [RefCell<String>; 2],
 }
 
 const APACHE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -113,6 +116,7 @@ impl Pair {
                         tls: topic.tls,
                         apache,
                         saker,
+                        tokens: Default::default(),
                     });
                 }
                 Err(_) if attempt < ATTEMPTS => attempt += 1,
@@ -122,11 +126,32 @@ impl Pair {
     }
 
     pub fn ask_apache(&self, case: &Case, request: &Request) -> Result<Response, String> {
-        self.ask(self.apache.address(), case, request)
+        self.ask_with_token(self.apache.address(), case, request, &self.tokens[0])
     }
 
     pub fn ask_saker(&self, case: &Case, request: &Request) -> Result<Response, String> {
-        self.ask(self.saker.address(), case, request)
+        self.ask_with_token(self.saker.address(), case, request, &self.tokens[1])
+    }
+
+    /// Asks with `{token}` replaced, and remembers a new token.
+    fn ask_with_token(
+        &self,
+        address: SocketAddr,
+        case: &Case,
+        request: &Request,
+        token: &RefCell<String>,
+    ) -> Result<Response, String> {
+        let mut request = request.clone();
+        for (_, value) in &mut request.fields {
+            *value = value.replace("{token}", &token.borrow());
+        }
+        let response = self.ask(address, case, &request);
+        if let Ok(response) = &response
+            && let Some(given) = response.field("lock-token")
+        {
+            given.clone_into(&mut token.borrow_mut());
+        }
+        response
     }
 
     /// Differences of Saker's answer over HTTP/3 from apache2's over TCP, in TLS topics.
@@ -211,10 +236,12 @@ fn configuration(
         "PidFile {root}/{server}/pid\nDefaultRuntimeDir {root}/{server}\nErrorLog {root}/{server}/error.log\nLogLevel warn\nTypesConfig {root}/mime.types\n\
          KeepAlive On\n<Directory {root}>\n    AllowOverride All\n</Directory>\n"
     ));
-    let cache = dir.join(server).join("cache");
-    fs::create_dir_all(&cache)?;
-    // Writable for whatever user the server becomes.
-    fs::set_permissions(&cache, fs::Permissions::from_mode(0o777))?;
+    for name in ["cache", "own"] {
+        let folder = dir.join(server).join(name);
+        fs::create_dir_all(&folder)?;
+        // Writable for whatever user the server becomes.
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777))?;
+    }
     let server_text = topic
         .server
         .replace("{modules}", module_folder())
@@ -225,7 +252,9 @@ fn configuration(
     for case in &topic.cases {
         let documents = dir.join(&case.name);
         let file = format!("{server}/{}.conf", case.name);
-        let conf = filled(&case.conf, dir, &documents, port);
+        let own = dir.join(server).join("own");
+        let conf = case.conf.replace("{own}", &own.to_string_lossy());
+        let conf = filled(&conf, dir, &documents, port);
         let named = if has(&conf, "ServerName") {
             String::new()
         } else {

@@ -1,0 +1,236 @@
+//! Trees of files: copied and removed, entry by entry.
+//!
+//! Called by: the jobs of DELETE, COPY, and MOVE.
+//! Caveat: links are removed and never followed or copied; a tree that someone changes meanwhile
+//! leads nowhere else. What fails is collected, and the rest goes on, as RFC 4918 section 9.6.1
+//! wants.
+//! Out of scope: locks.
+
+use crate::{
+    dead_properties::PropertyStore,
+    names::{TEMPORARY_PREFIX, is_reserved},
+    reply::status_of,
+};
+use saker_files::{
+    Kind, Metadata,
+    edit::{self, ReplacementFile},
+    metadata, open_entry,
+};
+use saker_http::Status;
+use saker_net::jobs::Cancel;
+use std::{
+    fs::File,
+    io::{self, Read},
+};
+
+/// Directories inside of each other.
+const DEPTH_MAX: usize = 200;
+/// Entries of a directory.
+pub const ENTRIES_MAX: usize = 200_000;
+/// Bytes that are copied between two looks at the deadline.
+const PIECE_BYTES: u64 = 16 << 20;
+
+/// Failures of members, by their URLs.
+pub type Failures = Vec<(Vec<u8>, Status)>;
+
+/// Removes an entry and everything below. Returns true if it is gone.
+pub fn remove(
+    parent: &File,
+    name: &[u8],
+    url: &[u8],
+    cancel: &Cancel,
+    failures: &mut Failures,
+) -> bool {
+    match remove_at(parent, name, url, (cancel, 0), failures) {
+        Ok(is_gone) => is_gone,
+        Err(error) => {
+            failures.push((url.to_vec(), status_of(&error)));
+            false
+        }
+    }
+}
+
+fn remove_at(
+    parent: &File,
+    name: &[u8],
+    url: &[u8],
+    (cancel, depth): (&Cancel, usize),
+    failures: &mut Failures,
+) -> io::Result<bool> {
+    cancel.check()?;
+    let Some(entry) = edit::stat_entry(parent, name)? else {
+        return Ok(true);
+    };
+    if !edit::is_directory(&entry) {
+        edit::remove_entry(parent, name)?;
+        return Ok(true);
+    }
+    if depth >= DEPTH_MAX {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    let directory = edit::enter_directory(parent, name)?;
+    let mut is_empty = true;
+    // Properties go last: they belong to what could not be removed.
+    let (own, members): (Vec<_>, Vec<_>) = entries(&directory)?
+        .into_iter()
+        .partition(|member| is_reserved(member));
+    for member in members {
+        let member_url = joined(url, &member);
+        match remove_at(
+            &directory,
+            &member,
+            &member_url,
+            (cancel, depth + 1),
+            failures,
+        ) {
+            Ok(is_gone) => is_empty &= is_gone,
+            Err(error) => {
+                failures.push((member_url, status_of(&error)));
+                is_empty = false;
+            }
+        }
+    }
+    if !is_empty {
+        return Ok(false);
+    }
+    for member in own {
+        remove_at(&directory, &member, url, (cancel, depth + 1), failures)?;
+    }
+    edit::remove_directory(parent, name)?;
+    Ok(true)
+}
+
+fn entries(directory: &File) -> io::Result<Vec<Vec<u8>>> {
+    edit::entry_names(directory, ENTRIES_MAX)?.ok_or_else(|| io::ErrorKind::FileTooLarge.into())
+}
+
+/// The URL of a member of a collection.
+pub fn joined(collection: &[u8], name: &[u8]) -> Vec<u8> {
+    match collection.ends_with(b"/") {
+        true => [collection, name].concat(),
+        false => [collection, b"/", name].concat(),
+    }
+}
+
+/// Copies an open file to a name, in place of what has it.
+///
+/// # Errors
+/// Those of reading and writing.
+pub fn copy_file(
+    from: &File,
+    known: &Metadata,
+    to: &File,
+    name: &[u8],
+    cancel: &Cancel,
+) -> io::Result<()> {
+    let mut copy = ReplacementFile::begin(to, TEMPORARY_PREFIX)?;
+    loop {
+        cancel.check()?;
+        if io::copy(&mut from.take(PIECE_BYTES), copy.file())? == 0 {
+            break;
+        }
+    }
+    copy.set_permissions(known.mode)?;
+    copy.sync()?;
+    copy.put(name)?;
+    Ok(())
+}
+
+/// Copies a collection to a name that no entry has. `is_deep`: its members as well.
+///
+/// # Errors
+/// Those of the collection itself; those of members are collected.
+pub fn copy_tree(
+    from: &File,
+    (to, name): (&File, &[u8]),
+    url: &[u8],
+    is_deep: bool,
+    cancel: &Cancel,
+    failures: &mut Failures,
+) -> io::Result<()> {
+    copy_tree_at(from, (to, name), url, is_deep, (cancel, 0), failures)
+}
+
+fn copy_tree_at(
+    from: &File,
+    (to, name): (&File, &[u8]),
+    url: &[u8],
+    is_deep: bool,
+    (cancel, depth): (&Cancel, usize),
+    failures: &mut Failures,
+) -> io::Result<()> {
+    cancel.check()?;
+    if depth >= DEPTH_MAX {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    // Read before the copy exists, which may be below.
+    let members = if is_deep { entries(from)? } else { Vec::new() };
+    edit::make_directory(to, name)?;
+    let copy = edit::enter_directory(to, name)?;
+    PropertyStore::of_collection(from).copy_to(&PropertyStore::of_collection(&copy))?;
+    for member in members {
+        if is_reserved(&member) {
+            continue;
+        }
+        let member_url = joined(url, &member);
+        let outcome = copy_member(from, &member, &copy, &member_url, (cancel, depth), failures);
+        if let Err(error) = outcome {
+            failures.push((member_url, status_of(&error)));
+        }
+    }
+    Ok(())
+}
+
+fn copy_member(
+    from: &File,
+    name: &[u8],
+    to: &File,
+    url: &[u8],
+    (cancel, depth): (&Cancel, usize),
+    failures: &mut Failures,
+) -> io::Result<()> {
+    let Some(entry) = edit::stat_entry(from, name)? else {
+        return Ok(());
+    };
+    match entry.metadata.kind {
+        Kind::Directory => {
+            let directory = edit::enter_directory(from, name)?;
+            copy_tree_at(
+                &directory,
+                (to, name),
+                url,
+                true,
+                (cancel, depth + 1),
+                failures,
+            )
+        }
+        Kind::File => {
+            let (file, metadata) = open_entry(from, name)?;
+            copy_file(&file, &metadata, to, name, cancel)?;
+            PropertyStore::of_member(from, name).copy_to(&PropertyStore::of_member(to, name))
+        }
+        // Links, and what is no content.
+        Kind::Other => Ok(()),
+    }
+}
+
+/// Returns true if `directory` is the collection with that metadata, or below it.
+///
+/// # Errors
+/// Those of looking.
+pub fn is_inside(directory: &File, collection: &Metadata) -> io::Result<bool> {
+    let mut here = directory.try_clone()?;
+    for _ in 0..=DEPTH_MAX * 2 {
+        let own = metadata(&here)?;
+        if (own.device, own.inode) == (collection.device, collection.inode) {
+            return Ok(true);
+        }
+        let above = edit::parent_directory(&here)?;
+        let next = metadata(&above)?;
+        if (next.device, next.inode) == (own.device, own.inode) {
+            return Ok(false);
+        }
+        here = above;
+    }
+    Ok(true)
+}

@@ -1,0 +1,85 @@
+//! WebDAV by mod_dav's directives: litmus, and access rules by method.
+
+#![allow(clippy::unwrap_used)] // The whole file is tests.
+
+use crate::{operate, webdav_programs::litmus};
+use saker_testkit::{Saker, TempDir};
+use std::{fs, os::unix::fs::PermissionsExt};
+
+fn start(name: &str, more: &str) -> Saker {
+    let dir = TempDir::new(name).unwrap();
+    for folder in ["www", "locks"] {
+        fs::create_dir_all(dir.join(folder)).unwrap();
+        fs::set_permissions(dir.join(folder), fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let text = format!(
+        "LoadModule mpm_event_module modules/mod_mpm_event.so\nServerName dav.test\nListen {{address}}\nServerRoot {{dir}}\nDocumentRoot {{dir}}/www\n\
+         LoadModule dav_module modules/mod_dav.so\nLoadModule dav_fs_module modules/mod_dav_fs.so\n\
+         LoadModule authz_core_module modules/mod_authz_core.so\nDavLockDB {{dir}}/locks/db\n\
+         LoadModule dir_module modules/mod_dir.so\n\
+         <Directory {{dir}}/www>\nDav On\nRequire all granted\n</Directory>\n{more}\n"
+    );
+    operate::apache(&text).start(dir)
+}
+
+fn status(saker: &Saker, request: &str, fields: &[(&str, &str)]) -> u16 {
+    let (method, target) = request.split_once(' ').unwrap();
+    let mut client = saker.connect().unwrap();
+    let fields = [fields, &[("Content-Length", "0")]].concat();
+    client.request(method, target, &fields).unwrap().status
+}
+
+#[test]
+fn litmus_passes() {
+    let saker = start("apache-webdav", "");
+    litmus(&format!("http://{}/", saker.server.address()));
+    assert!(saker.dir.join("locks/db.saker").exists());
+}
+
+#[test]
+fn limits_by_method_hold_for_webdav() {
+    let saker = start(
+        "apache-webdav-limit",
+        "<Location /read>\n<LimitExcept GET HEAD OPTIONS PROPFIND>\nRequire all denied\n\
+         </LimitExcept>\n</Location>\n<Location /made>\n<Limit PUT DELETE>\nRequire all denied\n\
+         </Limit>\n</Location>\nAccessFileName .acl",
+    );
+    for folder in ["read", "made", "free"] {
+        assert_eq!(
+            status(&saker, &format!("MKCOL /{folder}"), &[]),
+            match folder {
+                "read" => 403,
+                _ => 201,
+            }
+        );
+    }
+    assert_eq!(status(&saker, "PUT /free/a", &[]), 201);
+    for request in [
+        "PUT /read/a",
+        "MKCOL /read/",
+        "DELETE /read/",
+        "LOCK /read/a",
+        "PROPPATCH /read/",
+    ] {
+        assert_eq!(status(&saker, request, &[]), 403, "{request}");
+    }
+    for destination in ["/read/a", "/%72ead/a", "//read/a", "/free/../read/a"] {
+        for method in ["COPY", "MOVE"] {
+            let fields = [("Destination", destination)];
+            let found = status(&saker, &format!("{method} /free/a"), &fields);
+            assert_eq!(found, 403, "{method} {destination}");
+        }
+    }
+    assert_eq!(status(&saker, "PUT /made/a", &[]), 403);
+    for name in [".acl", ".htaccess", ".DAV"] {
+        assert_eq!(
+            status(&saker, &format!("PUT /free/{name}"), &[]),
+            403,
+            "{name}"
+        );
+        let destination = format!("/free/{name}");
+        let copied = status(&saker, "COPY /free/a", &[("Destination", &destination)]);
+        assert_eq!(copied, 403, "{name}");
+    }
+    assert_eq!(status(&saker, "POST /free/a", &[]), 200);
+}
