@@ -4,7 +4,7 @@
 //! Out of scope: files, which the pipeline's own handler sends.
 
 use crate::{
-    about_server::about_server, asis, cgi, listing, methods, php, proxy::call, state::peek,
+    about_server::about_server, asis, cgi, listing, methods, php, proxy::call, reflector, state::peek,
     type_map, verdict::Verdict, worker::ApacheRules,
 };
 use saker_apache_model::{dir_config::DirConfig, host::Host};
@@ -52,6 +52,9 @@ pub fn content(
     }
     if exchange.routing.handler.as_deref() == Some("type-map") {
         return type_map::answer(exchange, watcher, local);
+    }
+    if exchange.routing.handler.as_deref() == Some("reflector") {
+        return Verdict::Answer(reflector::answer(exchange, &local.reflector));
     }
     if exchange.routing.handler.as_deref() == Some("send-as-is") {
         return Verdict::Answer(asis::answer(

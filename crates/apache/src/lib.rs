@@ -43,6 +43,7 @@ mod php;
 mod proxy;
 mod redirect;
 mod response;
+mod reflector;
 mod rewriting;
 mod rules;
 mod script_uri;

@@ -34,6 +34,7 @@ mod session;
 mod tickets;
 mod unix_time;
 mod variables;
+mod upstream_revocation;
 mod version1;
 mod x509;
 

@@ -110,9 +110,8 @@ fn depend_on_variables(exchange: &mut Exchange, host: &Host, local: &DirConfig) 
 fn note_answer(exchange: &mut Exchange, host: &Host) {
     let own = peek(exchange).cloned().unwrap_or_default();
     let local = own
-        .local
-        .clone()
-        .unwrap_or_else(|| Arc::clone(&host.defaults));
+        .local_or_url()
+        .map_or_else(|| Arc::clone(&host.defaults), Arc::clone);
     for name in &host.logged_variables {
         setenvif::depends_on_variable(exchange, host, &local, Some(name.as_bytes()));
     }
@@ -176,11 +175,10 @@ impl ResponseRules {
             return true;
         };
         let own = peek(exchange).cloned().unwrap_or_default();
-        // Before the walk, what is in force for the whole host is in force.
+        // Before the walk, what is in force for the host and the URL is in force.
         let local = own
-            .local
-            .clone()
-            .unwrap_or_else(|| Arc::clone(&host.defaults));
+            .local_or_url()
+            .map_or_else(|| Arc::clone(&host.defaults), Arc::clone);
         let way = way(exchange, response.status, &own);
         let seen = RequestFacts::new(exchange, &own, host, &self.watcher);
         let request: Vec<(&[u8], &[u8])> = exchange.head.view().fields().collect();
@@ -247,7 +245,7 @@ impl ResponseRules {
             return;
         };
         let own = peek(exchange).cloned().unwrap_or_default();
-        let local = own.local.as_ref().unwrap_or(&host.defaults);
+        let local = own.local_or_url().unwrap_or(&host.defaults);
         exchange.log.rules.hides_first_byte = local.logio.tracks_first_byte != Some(true);
         exchange.log.rules.is_canonical = local.core.canonical_name == Some(true);
         if host.log_conditions.is_empty() {
