@@ -4,8 +4,8 @@
 //! Out of scope: files, which the pipeline's own handler sends.
 
 use crate::{
-    about_server::about_server, asis, cgi, listing, methods, php, proxy::call, reflector, state::peek,
-    type_map, verdict::Verdict, worker::ApacheRules,
+    about_server::about_server, asis, cgi, listing, methods, php, proxy::call, reflector,
+    state::peek, type_map, verdict::Verdict, worker::ApacheRules,
 };
 use saker_apache_model::{dir_config::DirConfig, host::Host};
 use saker_apache_syntax::options::INDEXES;
@@ -54,7 +54,7 @@ pub fn content(
         return type_map::answer(exchange, watcher, local);
     }
     if exchange.routing.handler.as_deref() == Some("reflector") {
-        return Verdict::Answer(reflector::answer(exchange, &local.reflector));
+        return Verdict::Answer(reflector::answer(exchange, host, &local.reflector));
     }
     if exchange.routing.handler.as_deref() == Some("send-as-is") {
         return Verdict::Answer(asis::answer(

@@ -5,7 +5,7 @@
 //! Caveat: content is sent while it is received; a request that breaks off cuts the response short.
 //! Out of scope: filters, which stand before and behind it.
 
-use saker_apache_model::modules::reflector::Reflector;
+use saker_apache_model::{host::Host, modules::reflector::Reflector};
 use saker_http::{Method, Status, date::format_date};
 use saker_pipeline::{Body, BodyError, BodyStream, Chunk, Exchange, NoBody, RequestBody, Response};
 use std::task::{Context, Poll};
@@ -20,12 +20,12 @@ const OWN: [&str; 4] = [
 
 /// Answers POST with the request's content. Other methods are not the handler's, except OPTIONS,
 /// which tells so.
-pub fn answer(exchange: &mut Exchange, reflector: &Reflector) -> Response {
+pub fn answer(exchange: &mut Exchange, host: &Host, reflector: &Reflector) -> Response {
     exchange.depends_on_request();
     match exchange.head.view().method() {
         Method::Post => {}
-        Method::Options => return with_methods(Status::OK),
-        _ => return with_methods(Status::METHOD_NOT_ALLOWED),
+        Method::Options => return with_methods(Status::OK, host),
+        _ => return with_methods(Status::METHOD_NOT_ALLOWED, host),
     }
     let mut response = Response::new(Status::OK);
     let view = exchange.head.view();
@@ -45,6 +45,7 @@ pub fn answer(exchange: &mut Exchange, reflector: &Reflector) -> Response {
         fields.set("Last-Modified", format_date(exchange.now).to_vec());
     }
     fields.set("Accept-Ranges", &b"bytes"[..]);
+    exchange.limits.reflects_content = true;
     let body = std::mem::replace(&mut exchange.body, Box::new(NoBody));
     if let Some(length) = body.length() {
         fields.set("Content-Length", length.to_string().into_bytes());
@@ -53,11 +54,13 @@ pub fn answer(exchange: &mut Exchange, reflector: &Reflector) -> Response {
     response
 }
 
-fn with_methods(status: Status) -> Response {
+fn with_methods(status: Status, host: &Host) -> Response {
     let mut response = Response::new(status);
-    response
-        .fields_mut()
-        .set("Allow", &b"GET,HEAD,POST,OPTIONS"[..]);
+    let methods: &[u8] = match host.trace_enabled {
+        true => b"POST,OPTIONS,TRACE",
+        false => b"POST,OPTIONS",
+    };
+    response.fields_mut().set("Allow", methods);
     response
 }
 

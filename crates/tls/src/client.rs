@@ -7,12 +7,8 @@
 //! data.
 
 use crate::{
-    client_files::Looks,
-    error::TlsError,
-    error::Whose,
-    provider::provider,
-    server_verifier::UpstreamPolicy,
-    upstream_revocation::OldLists,
+    client_files::Looks, error::TlsError, error::Whose, provider::provider,
+    server_verifier::UpstreamPolicy, upstream_revocation::OldLists,
 };
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion,
@@ -208,7 +204,12 @@ fn chain(
         if lists.is_empty() {
             return Err("revocation is to be checked, and there is no list".into());
         }
-        let old = OldLists::of(authorities(settings)?, settings.revocation, &lists, provider)?;
+        let old = OldLists::of(
+            authorities(settings)?,
+            settings.revocation,
+            &lists,
+            provider,
+        )?;
         lists.retain(|list| !old.is_version_1(list));
         let has_version_1 = old.has_version_1();
         if !lists.is_empty() {
@@ -302,8 +303,8 @@ fn authorities(settings: &BackendTls) -> Result<Vec<CertificateDer<'static>>, St
     let mut files = Vec::new();
     for path in &settings.authorities {
         if is_directory(path) {
-            let names = privileged::list(path)
-                .map_err(|error| format!("{}: {error}", path.display()))?;
+            let names =
+                privileged::list(path).map_err(|error| format!("{}: {error}", path.display()))?;
             files.extend(names.into_iter().map(|name| path.join(name)));
         } else {
             files.push(path.clone());

@@ -33,8 +33,8 @@ mod server_verifier;
 mod session;
 mod tickets;
 mod unix_time;
-mod variables;
 mod upstream_revocation;
+mod variables;
 mod version1;
 mod x509;
 

@@ -48,10 +48,7 @@ impl OldLists {
             }
             lists.push(list);
         }
-        let lists = Lists {
-            lists,
-            revocation,
-        };
+        let lists = Lists { lists, revocation };
         Ok(OldLists {
             lists,
             authorities,

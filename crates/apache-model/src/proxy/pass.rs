@@ -97,7 +97,9 @@ impl Pass {
             }
         });
         match from {
-            From::Prefix(prefix) if self.flags.is_servlet => self.to_servlet(to.as_deref(), paths.raw, prefix),
+            From::Prefix(prefix) if self.flags.is_servlet => {
+                self.to_servlet(to.as_deref(), paths.raw, prefix)
+            }
             From::Prefix(prefix) => match prefix_length(subject, prefix) {
                 Some(length) => self.to_prefix(to.as_deref(), paths, (prefix, subject, length)),
                 None => Passed::No,
@@ -252,7 +254,10 @@ fn bare(segment: &[u8]) -> &[u8] {
 /// empty last one stands for a slash at the end. `None`: it leads above the root.
 fn servlet_segments(path: &[u8]) -> Option<Vec<&[u8]>> {
     let mut kept: Vec<&[u8]> = Vec::new();
-    let mut segments = path.strip_prefix(b"/")?.split(|byte| *byte == b'/').peekable();
+    let mut segments = path
+        .strip_prefix(b"/")?
+        .split(|byte| *byte == b'/')
+        .peekable();
     while let Some(segment) = segments.next() {
         let is_last = segments.peek().is_none();
         match bare(segment) {
@@ -404,8 +409,18 @@ mod tests {
                 "/x/..;p=1/a;q/./y;r/?q",
                 "http://b/s;q/y;r/ Ready",
             ),
-            ("/a/ http://b/", "/a/..;/a/y", "/a/..;/a/y", "http://b/..;/a/y Decoded"),
-            ("/a/ http://b/ mapping=servlet", "/", "/a//y", "http://b/y Ready"),
+            (
+                "/a/ http://b/",
+                "/a/..;/a/y",
+                "/a/..;/a/y",
+                "http://b/..;/a/y Decoded",
+            ),
+            (
+                "/a/ http://b/ mapping=servlet",
+                "/",
+                "/a//y",
+                "http://b/y Ready",
+            ),
             ("/a http://b mapping=servlet", "/", "/ab", "no"),
             ("/a/ http://b/ mapping=servlet", "/", "/a", "no"),
             ("/a http://b mapping=servlet", "/", "/a/../..;/a", "no"),

@@ -14,6 +14,7 @@ use crate::{
     worker::ApacheRules,
 };
 use saker_apache_model::{
+    dir_config::DirConfig,
     host::Host,
     matcher::Matcher,
     proxy::pass::{From, Pass, Passed, Paths, servlet_path},
@@ -84,17 +85,9 @@ fn find(exchange: &mut Exchange, host: &Host, is_encoded: bool) {
         ))
     });
     let of_host = host.proxy.passes.iter().map(|pass| (pass, From::Section));
-    let interpolates = section
-        .map_or(&host.defaults, |section| &section.local)
-        .proxy
-        .said()
-        .and_then(|said| said.interpolates);
-    let outer = host
-        .defaults
-        .proxy
-        .said()
-        .and_then(|said| said.interpolates);
-    let fills_in = interpolates.or(outer) == Some(true);
+    let interpolates = |local: &DirConfig| local.proxy.said().and_then(|said| said.interpolates);
+    let of_place = section.and_then(|section| interpolates(&section.local));
+    let fills_in = of_place.or_else(|| interpolates(&host.defaults)) == Some(true);
     let fill_in = |text: &str| {
         if fills_in {
             interpolate(exchange, text)
