@@ -331,4 +331,27 @@ mod tests {
             loaded.diagnostics
         );
     }
+
+    #[test]
+    fn defaults_are_in_the_folder_of_logs_where_there_is_one() {
+        let loaded = |name: &str, text: &str| {
+            let dir = saker_testkit::TempDir::new(name).unwrap();
+            if !name.ends_with("none") {
+                std::fs::create_dir(dir.join("logs")).unwrap();
+            }
+            let text = format!("ServerName x\nListen 127.0.0.1:80\n{text}\n");
+            let file = dir.write("httpd.conf", text).unwrap();
+            let overview = load(&Setup::new(&*dir, file), &saker_apache_syntax::OnDisk).overview;
+            let below = |path: Option<PathBuf>| {
+                path.map(|path| path.strip_prefix(&*dir).unwrap().to_path_buf())
+            };
+            (below(overview.pid_file), below(overview.error_log))
+        };
+        let paths = |pid: &str, log: &str| Some((pid.into(), log.into()));
+        let (pid, log) = loaded("logs", "");
+        assert_eq!(pid.zip(log), paths("logs/httpd.pid", "logs/error_log"));
+        let (pid, log) = loaded("logs-said", "PidFile own.pid\nErrorLog own.log");
+        assert_eq!(pid.zip(log), paths("own.pid", "own.log"));
+        assert_eq!(loaded("logs-none", ""), (None, None));
+    }
 }

@@ -408,6 +408,9 @@ fn method(name: &str) -> Result<Balance, String> {
         "byrequests" => Balance::Requests,
         "bytraffic" => Balance::Traffic,
         "bybusyness" => Balance::Busyness,
+        "heartbeat" => {
+            return Err("unknown lbmethod: `heartbeat` needs servers that announce their load by multicast; use bybusyness, with hcmethod to leave out members that are down".into());
+        }
         _ => return Err("unknown lbmethod".into()),
     })
 }
@@ -647,9 +650,11 @@ mod tests {
         }
         let mut balancer = BalancerParameters::default();
         assert_eq!(
-            balancer.set("lbmethod", "heartbeat").unwrap_err(),
+            balancer.set("lbmethod", "byluck").unwrap_err(),
             "unknown lbmethod"
         );
+        let heartbeat = balancer.set("lbmethod", "heartbeat").unwrap_err();
+        assert!(heartbeat.contains("use bybusyness"), "{heartbeat}");
         assert_eq!(
             balancer.set("failonstatus", "503,x").unwrap_err(),
             "failonstatus must be one or more HTTP response codes"
