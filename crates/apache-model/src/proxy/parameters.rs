@@ -7,7 +7,7 @@
 //! on purpose: what only concerns Apache's own memory and processes (`min`, `smax`, `iobuffersize`
 //! …): read, checked, without effect.
 
-use crate::{proxy::section::ProxySection, upstream_tls::UpstreamTlsDraft};
+use crate::{proxy::section::ProxySection, reading::said, upstream_tls::UpstreamTlsDraft};
 use saker_config::model::{BackendTls, Balance, Member, Protocol, Sticky, Tuning, Upstream};
 use std::sync::Arc;
 
@@ -336,6 +336,22 @@ pub struct BalancerParameters {
 }
 
 impl BalancerParameters {
+    /// These, with those of a host laid over.
+    pub fn merge(&self, over: &BalancerParameters) -> BalancerParameters {
+        let statuses = over.failure_statuses.iter().chain(&self.failure_statuses);
+        BalancerParameters {
+            method: said(&self.method, &over.method),
+            sticky: said(&self.sticky, &over.sticky),
+            separator: said(&self.separator, &over.separator),
+            semicolon_delimits: said(&self.semicolon_delimits, &over.semicolon_delimits),
+            is_bound: said(&self.is_bound, &over.is_bound),
+            wait_ms: said(&self.wait_ms, &over.wait_ms),
+            attempts_max: said(&self.attempts_max, &over.attempts_max),
+            failure_statuses: statuses.copied().collect(),
+            fails_on_timeout: said(&self.fails_on_timeout, &over.fails_on_timeout),
+        }
+    }
+
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         match key {
             "stickysession" => {
