@@ -30,7 +30,7 @@ pub fn answer(exchange: &mut Exchange, host: &Host, reflector: &Reflector) -> Re
     let mut response = Response::new(Status::OK);
     let view = exchange.head.view();
     let fields = response.fields_mut();
-    for field in &reflector.fields {
+    for field in reflector.fields() {
         let is_own = OWN
             .iter()
             .any(|own| field.response_name.eq_ignore_ascii_case(own));

@@ -9,6 +9,7 @@ use crate::{
     reading::{Reading, Set},
 };
 use saker_apache_syntax::Node;
+use std::sync::Arc;
 
 /// A request field, and its name in the response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,18 +18,36 @@ pub struct ReflectedField {
     pub response_name: Box<str>,
 }
 
+/// `None` in most sections, of which there are many: it takes no more than a pointer.
 #[derive(Clone, Debug, Default)]
 pub struct Reflector {
-    pub fields: Vec<ReflectedField>,
+    fields: Option<Arc<Vec<ReflectedField>>>,
 }
 
 impl Reflector {
     pub const DIRECTIVES: &'static [(&'static str, Set<Reflector>)] = &[("ReflectorHeader", set)];
 
     pub fn merge(&self, over: &Reflector) -> Reflector {
+        let fields = match (&self.fields, &over.fields) {
+            (Some(_), Some(_)) => Some(over.fields().chain(self.fields()).cloned().collect()),
+            (outer, None) => {
+                return Reflector {
+                    fields: outer.clone(),
+                };
+            }
+            (None, own) => {
+                return Reflector {
+                    fields: own.clone(),
+                };
+            }
+        };
         Reflector {
-            fields: over.fields.iter().chain(&self.fields).cloned().collect(),
+            fields: fields.map(Arc::new),
         }
+    }
+
+    pub fn fields(&self) -> impl Iterator<Item = &ReflectedField> {
+        self.fields.iter().flat_map(|fields| fields.iter())
     }
 }
 
@@ -45,6 +64,6 @@ fn set(node: &Node, reflector: &mut Reflector, _: &mut Reading<'_>) -> Result<()
             return Err(format!("`{name}` is not the name of a field"));
         }
     }
-    reflector.fields.push(field);
+    Arc::make_mut(reflector.fields.get_or_insert_default()).push(field);
     Ok(())
 }
