@@ -50,6 +50,11 @@ impl Backreferences {
         self.matched = Some((Arc::clone(subject), spans));
     }
 
+    /// True if no pattern has matched.
+    pub fn is_empty(&self) -> bool {
+        self.matched.is_none()
+    }
+
     pub fn clear(&mut self) {
         self.matched = None;
     }

@@ -22,7 +22,12 @@ use saker_ap_expr::PatternOptions;
 use saker_apache_syntax::{Files, Node, Setup};
 use saker_auth::Methods;
 use saker_config::{Diagnostic, Model};
-use std::{collections::HashMap, path::PathBuf, sync::Arc};
+use saker_telemetry::error_log::ErrorLogTarget;
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// A configuration that may be put in force, if there is no error among the diagnostics.
 #[derive(Debug)]
@@ -63,6 +68,7 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
     let mut main = HostDraft::main(&server_root);
     reader.host(&read.tree.nodes, &mut main);
     let drafts = reader.hosts;
+    logs_folder_defaults(&server_root, &mut process, &mut main);
     process
         .extended_status
         .get_or_insert(read.environment.modules.has_any(&["status_module"]));
@@ -102,6 +108,21 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
         },
         diagnostics,
     }
+}
+
+/// Apache's defaults of ErrorLog and PidFile, where the folder that they are in is there. Without
+/// it, errors go to standard error, as service managers want them.
+fn logs_folder_defaults(server_root: &Path, process: &mut Process, main: &mut HostDraft) {
+    let folder = server_root.join("logs");
+    if !folder.is_dir() {
+        return;
+    }
+    process
+        .pid_file
+        .get_or_insert_with(|| folder.join("httpd.pid"));
+    main.error_log
+        .target
+        .get_or_insert_with(|| ErrorLogTarget::File(folder.join("error_log")));
 }
 
 /// Directives that say the same wherever they stand.
@@ -309,5 +330,28 @@ mod tests {
             "{:?}",
             loaded.diagnostics
         );
+    }
+
+    #[test]
+    fn defaults_are_in_the_folder_of_logs_where_there_is_one() {
+        let loaded = |name: &str, text: &str| {
+            let dir = saker_testkit::TempDir::new(name).unwrap();
+            if !name.ends_with("none") {
+                std::fs::create_dir(dir.join("logs")).unwrap();
+            }
+            let text = format!("ServerName x\nListen 127.0.0.1:80\n{text}\n");
+            let file = dir.write("httpd.conf", text).unwrap();
+            let overview = load(&Setup::new(&*dir, file), &saker_apache_syntax::OnDisk).overview;
+            let below = |path: Option<PathBuf>| {
+                path.map(|path| path.strip_prefix(&*dir).unwrap().to_path_buf())
+            };
+            (below(overview.pid_file), below(overview.error_log))
+        };
+        let paths = |pid: &str, log: &str| Some((pid.into(), log.into()));
+        let (pid, log) = loaded("logs", "");
+        assert_eq!(pid.zip(log), paths("logs/httpd.pid", "logs/error_log"));
+        let (pid, log) = loaded("logs-said", "PidFile own.pid\nErrorLog own.log");
+        assert_eq!(pid.zip(log), paths("own.pid", "own.log"));
+        assert_eq!(loaded("logs-none", ""), (None, None));
     }
 }

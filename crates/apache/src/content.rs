@@ -4,8 +4,8 @@
 //! Out of scope: files, which the pipeline's own handler sends.
 
 use crate::{
-    about_server::about_server, asis, cgi, listing, methods, php, proxy::call, state::peek,
-    type_map, verdict::Verdict, webdav, worker::ApacheRules,
+    about_server::about_server, asis, cgi, listing, methods, php, proxy::call, reflector,
+    state::peek, type_map, verdict::Verdict, webdav, worker::ApacheRules,
 };
 use saker_apache_model::{dir_config::DirConfig, host::Host};
 use saker_apache_syntax::options::INDEXES;
@@ -56,6 +56,9 @@ pub fn content(
     }
     if exchange.routing.handler.as_deref() == Some("type-map") {
         return type_map::answer(exchange, watcher, local);
+    }
+    if exchange.routing.handler.as_deref() == Some("reflector") {
+        return Verdict::Answer(reflector::answer(exchange, host, &local.reflector));
     }
     if exchange.routing.handler.as_deref() == Some("send-as-is") {
         return Verdict::Answer(asis::answer(

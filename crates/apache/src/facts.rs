@@ -45,8 +45,7 @@ pub struct RequestFacts<'e> {
     pub watcher: &'e Watcher,
     /// Change tokens of the files that were looked at.
     pub stamps: RefCell<Vec<ChangeToken>>,
-    /// The rules that a look-ahead runs. `None` while conditions are evaluated, because settings
-    /// are being merged then.
+    /// The rules that a look-ahead runs; `None` where nothing may be looked up.
     pub rules: Option<(&'e ApacheRules, &'e Arc<Host>)>,
     /// Set once the rules have looked ahead: what a look-ahead depended on is not told apart.
     pub has_looked_ahead: Cell<bool>,

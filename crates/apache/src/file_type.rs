@@ -43,7 +43,6 @@ pub fn describe(
         .clone()
         .or_else(|| local.core.set_handler.clone().flatten())
         .or(facts.handler.clone());
-    // The old way to PHP: where no handler is named, the type is the handler's name.
     // Last of all, ScriptAlias.
     let handler = if own.is_program {
         Some("cgi-script".into())
@@ -60,11 +59,7 @@ pub fn describe(
     let (is_page, handler, media_type) =
         includes::page(exchange, watcher, local, handler, media_type);
     exchange.cache.change_tokens.append(&mut stamps);
-    let handler = handler.or_else(|| {
-        media_type
-            .clone()
-            .filter(|media_type| is_program_type(media_type))
-    });
+    let handler = handler.or_else(|| media_type.as_deref().and_then(handler_of_type));
     exchange.routing.handler = handler.or_else(|| native_script(exchange));
     note_content(state(exchange), &facts, is_page);
     let content_type = media_type.map(|media_type| local.core.with_default_charset(&media_type));
@@ -146,6 +141,23 @@ fn content_lines(facts: &Facts) -> Vec<(Box<str>, Box<[u8]>)> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// The handler that a type stands for where no handler is named, as in Apache: types of its modules,
+/// those by which PHP is called, and words that are no types.
+fn handler_of_type(media_type: &str) -> Option<Box<str>> {
+    let name = media_type.split(';').next().unwrap_or_default().trim();
+    match name {
+        "application/x-httpd-cgi" => Some("cgi-script".into()),
+        "application/x-type-map" => Some("type-map".into()),
+        "httpd/send-as-is" => Some("send-as-is".into()),
+        name if is_program_type(media_type) => Some(if name.contains('/') {
+            media_type.into()
+        } else {
+            name.into()
+        }),
+        name => (!name.is_empty() && !name.contains('/')).then(|| name.into()),
+    }
 }
 
 /// Types by which PHP's modules and those of panels are called.

@@ -7,7 +7,7 @@
 
 use crate::{origin, signature};
 use saker_apache_model::{dir_config::DirConfig, host::Host, info::Info};
-use saker_apache_syntax::{ModuleRow, Node, rows};
+use saker_apache_syntax::{Link, ModuleRow, Node, rows};
 use saker_http::{Method, Status, escape};
 use saker_pipeline::{Body, Chunk, Exchange, Response, phases::PHASES};
 use std::fmt::Write as _;
@@ -76,10 +76,13 @@ impl Place<'_> {
         self.server(page);
         self.phases(page);
         page.push_str("<h2><a name=\"modules\">Loaded Modules</a></h2>\n");
-        self.info
-            .modules
-            .iter()
-            .for_each(|module| self.module(module, page));
+        self.modules().for_each(|module| self.module(module, page));
+    }
+
+    /// Those of Apache: names that `<IfModule>` knows always are none.
+    fn modules(&self) -> impl Iterator<Item = &ModuleRow> {
+        let modules = self.info.modules.iter().copied();
+        modules.filter(|module| module.link != Link::Always)
     }
 
     fn server(&self, page: &mut String) {
@@ -126,7 +129,7 @@ impl Place<'_> {
 
     fn list(&self, page: &mut String) {
         page.push_str("<dl><dt>Server Module List</dt>");
-        self.info.modules.iter().for_each(|module| {
+        self.modules().for_each(|module| {
             let _ = write!(page, "<dd>{}</dd>", escaped(module.source_file.as_bytes()));
         });
         page.push_str("</dl>");
@@ -147,9 +150,7 @@ impl Place<'_> {
 
     fn one_module(&self, name: &[u8], page: &mut String) {
         match self
-            .info
-            .modules
-            .iter()
+            .modules()
             .find(|module| module.source_file.as_bytes() == name)
         {
             Some(module) => self.module(module, page),

@@ -42,6 +42,7 @@ mod own_page;
 mod php;
 mod proxy;
 mod redirect;
+mod reflector;
 mod response;
 mod rewriting;
 mod rules;

@@ -85,13 +85,10 @@ impl ApacheRules {
         let own = state(exchange);
         (own.filename, own.kind, own.path, own.query) = (filename, kind, path, query);
         (own.is_script_alias, own.context) = (is_script, context);
-        let local = walk::conditions(
-            &mut self.memo.borrow_mut(),
-            exchange,
-            host,
-            &self.watcher,
-            local,
-        );
+        let local = match walk::conditions(self, exchange, host, &self.watcher, local) {
+            Ok(local) => local,
+            Err(pause) => return Verdict::Wait(pause),
+        };
         let base = state(exchange).base.clone();
         exchange.routing.settings = self.memo.borrow_mut().settings(
             &local,

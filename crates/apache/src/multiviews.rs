@@ -59,6 +59,17 @@ pub fn negotiate(
     if tried.is_empty() {
         return None;
     }
+    if let Some(at) = tried
+        .iter()
+        .position(|(_, inner)| inner.routing.handler.as_deref() == Some("type-map"))
+    {
+        // It says what the variants are, and the other files are none: its handler goes on.
+        let is_subrequest = peek(exchange).is_some_and(|own| own.is_subrequest);
+        adopt(exchange, tried.swap_remove(at).1);
+        state(exchange).is_subrequest = is_subrequest;
+        exchange.trace("fixups", None, || "negotiated by a type map".into());
+        return Some(Verdict::Pass);
+    }
     let variants: Vec<Variant> = tried.iter().map(|(variant, _)| variant.clone()).collect();
     Some(
         match choose(&variants, exchange.head.view(), &local.negotiation) {

@@ -37,7 +37,8 @@ pub enum Choice {
 
 /// The preferences that a client sends, with weights.
 struct Wishes {
-    types: Vec<(String, Option<f32>)>,
+    /// `None`: there is no Accept field. An empty one accepts nothing, as in Apache.
+    types: Option<Vec<(String, Option<f32>)>>,
     languages: Vec<(String, Option<f32>)>,
     codings: Option<Vec<(String, Option<f32>)>>,
 }
@@ -60,23 +61,20 @@ impl Wishes {
                 .flat_map(|line| line.split(|byte| *byte == b','));
             lines.filter_map(weighed).collect()
         };
-        let codings = head
-            .all("accept-encoding")
-            .next()
-            .map(|_| list("accept-encoding"));
+        let present = |name: &'static str| head.all(name).next().map(|_| list(name));
         Wishes {
-            types: list("accept"),
+            types: present("accept"),
             languages: list("accept-language"),
-            codings,
+            codings: present("accept-encoding"),
         }
     }
 
     fn of_type(&self, media_type: &str) -> f32 {
-        if self.types.is_empty() {
+        let Some(types) = &self.types else {
             return 1.0;
-        }
-        // Who gives no weights at all means the exact types more than the stars.
-        let no_weights = self.types.iter().all(|(_, weight)| weight.is_none());
+        };
+        // Clients that give no weights at all mean the exact types more than the stars.
+        let no_weights = types.iter().all(|(_, weight)| weight.is_none());
         let essence = media_type.split(';').next().unwrap_or_default().trim();
         let major = essence.split('/').next().unwrap_or_default();
         let rate = |(range, weight): &(String, Option<f32>)| {
@@ -89,7 +87,7 @@ impl Wishes {
             let plain = if no_weights { star } else { 1.0 };
             Some((closeness, weight.unwrap_or(plain)))
         };
-        self.types
+        types
             .iter()
             .filter_map(rate)
             .max_by_key(|(closeness, _)| *closeness)

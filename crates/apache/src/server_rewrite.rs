@@ -21,6 +21,7 @@ use crate::{
     worker::ApacheRules,
 };
 use saker_apache_model::{
+    dir_config::DirConfig,
     host::Host,
     modules::{alias::Redirected, userdir::Place},
 };
@@ -132,7 +133,8 @@ impl ApacheRules {
             Some(base) => base,
             None => None,
         };
-        self.settings_of_host(exchange, host, base.as_ref());
+        let local = self.settings_of_host(exchange, host, base.as_ref());
+        state(exchange).url_local = Some(Arc::clone(&local));
         if let Some(refused) = before_the_path(exchange, host) {
             return Some(Verdict::Answer(refused));
         }
@@ -143,7 +145,8 @@ impl ApacheRules {
             return Some(self.unreadable(exchange, host, status));
         }
         let is_subrequest = begin_round(exchange, host);
-        state(exchange).base = base;
+        let own = state(exchange);
+        (own.base, own.url_local) = (base, Some(local));
         if let Some(file) = state(exchange).looked_up_file.clone() {
             state(exchange).translated = Some(Translated::File(file));
             return Some(Verdict::Pass);
@@ -189,7 +192,7 @@ impl ApacheRules {
         exchange: &mut Exchange,
         host: &Arc<Host>,
         base: Option<&Arc<Settings>>,
-    ) {
+    ) -> Arc<DirConfig> {
         let mut memo = self.memo.borrow_mut();
         let local = walk::locations(
             &mut memo,
@@ -199,6 +202,7 @@ impl ApacheRules {
             &mut Vec::new(),
         );
         exchange.routing.settings = memo.settings(&local, host, &cache::url_path(exchange), base);
+        local
     }
 
     /// The settings of a native site or its route: a request has them by now, a subrequest looks

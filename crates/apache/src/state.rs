@@ -22,6 +22,9 @@ pub fn may_ask(exchange: &mut Exchange, host: &Host) {
 pub struct State {
     /// In force at the file; `None` before the walk.
     pub local: Option<Arc<DirConfig>>,
+    /// In force before the walk: those of the host and of the URL. Errors and redirects of rules for
+    /// the whole host are answered with them.
+    pub url_local: Option<Arc<DirConfig>>,
     /// The settings of a native site or its route, which lie below `local`; `None` for Apache's.
     pub base: Option<Arc<Settings>>,
     /// The file, or as much of it as is there (Apache's `r->filename`).
@@ -100,6 +103,11 @@ pub struct State {
 
 impl State {
     /// The part that is still true when everything begins again with another path.
+    /// The settings that a response is edited with.
+    pub fn local_or_url(&self) -> Option<&Arc<DirConfig>> {
+        self.local.as_ref().or(self.url_local.as_ref())
+    }
+
     pub fn for_another_round(self) -> State {
         State {
             rewrite_ended: self.rewrite_ended,

@@ -183,7 +183,10 @@ fn parsed(text: &[u8]) -> Vec<Variant> {
         };
         let (name, value) = (name.trim().to_ascii_lowercase(), value.trim());
         if name == "body" {
-            let body = take_body(&mut rest, value.as_bytes());
+            // What follows a body without an end is part of it, not of the map.
+            let Some(body) = take_body(&mut rest, value.as_bytes()) else {
+                return variants;
+            };
             record.variant.bytes = body.len() as u64;
             record.variant.body = Some(body);
             record.has_content = true;
@@ -231,17 +234,14 @@ fn take_line<'t>(rest: &mut &'t [u8]) -> &'t [u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// The lines up to one that begins with the tag, as they are.
-fn take_body(rest: &mut &[u8], tag: &[u8]) -> Vec<u8> {
-    let whole = *rest;
-    loop {
-        let at = whole.len() - rest.len();
-        if rest.is_empty() || (!tag.is_empty() && rest.starts_with(tag)) {
-            take_line(rest);
-            return whole[..at].to_vec();
-        }
-        take_line(rest);
-    }
+/// The text up to the tag, which may stand anywhere, as in Apache; what follows it on its line is
+/// skipped. `None` if the tag does not come, or is empty: the map is broken there.
+fn take_body(rest: &mut &[u8], tag: &[u8]) -> Option<Vec<u8>> {
+    let at = memchr::memmem::find(rest, tag).filter(|_| !tag.is_empty())?;
+    let body = rest.get(..at)?.to_vec();
+    *rest = rest.get(at..)?;
+    take_line(rest);
+    Some(body)
 }
 
 /// A path of this site that leads nowhere else.
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn contents_of_the_map_itself() {
-        let text = b"URI: doc\n\nContent-type: text/html\nContent-language: en\nBody:--x--\nfirst\n\n second\n--x--\n\nContent-type: text/html\nContent-language: de\nBody:--y--\r\nunended\n";
+        let text = b"URI: doc\n\nContent-type: text/html\nContent-language: en\nBody:--x--\nfirst\n\n second\n--x--\n\nContent-type: text/html\nContent-language: fr\nBody:---\npadded   --- ignored\n\nContent-type: text/html\nContent-language: de\nBody:--y--\r\nunended\n";
         let variants = parsed(text);
         let bodies: Vec<_> = variants
             .iter()
@@ -321,7 +321,7 @@ mod tests {
             .collect();
         assert_eq!(
             bodies,
-            [Some(&b"first\n\n second\n"[..]), Some(b"unended\n")]
+            [Some(&b"first\n\n second\n"[..]), Some(b"padded   ")]
         );
         assert_eq!(variants[0].bytes, 15);
     }

@@ -10,6 +10,7 @@ use crate::{
     htaccess::{HtaccessFiles, Outcome},
     memo::{Folder, Memo},
     state::{peek, state},
+    worker::ApacheRules,
 };
 use rustix::io::Errno;
 use saker_ap_expr::Evaluation;
@@ -22,6 +23,7 @@ use saker_apache_syntax::options::{FOLLOW_SYM_LINKS, OptionSet, SYM_LINKS_IF_OWN
 use saker_config::model::SymlinkPolicy;
 use saker_files::{ChangeToken, Kind, LinkPolicy, Metadata, ResolveError, Watcher, cached_stat};
 use saker_http::Status;
+use saker_net::blocking::Pause;
 use saker_pipeline::Exchange;
 use saker_static_files::link_policy as policy_of_files;
 use saker_telemetry::{
@@ -471,57 +473,78 @@ pub fn locations(
 }
 
 /// `<If>` and what follows it, last of all. What conditions looked at is noted in the exchange.
+///
+/// # Errors
+/// A look-ahead (`-U`, `-F`) has to wait; the conditions are evaluated again after it.
 pub fn conditions(
-    memo: &mut Memo,
+    rules: &ApacheRules,
     exchange: &mut Exchange,
-    host: &Host,
+    host: &Arc<Host>,
     watcher: &Watcher,
     local: Arc<DirConfig>,
-) -> Arc<DirConfig> {
+) -> Result<Arc<DirConfig>, Pause> {
     if local.conditions.is_empty() {
-        return local;
+        return Ok(local);
     }
     state(exchange).local = Some(Arc::clone(&local));
     let sections = local.conditions.clone();
     let Some(seen_state) = peek(exchange).cloned() else {
-        return local;
+        return Ok(local);
     };
-    let seen = RequestFacts::new(exchange, &seen_state, host, watcher);
+    let seen = RequestFacts {
+        rules: Some((rules, host)),
+        ..RequestFacts::new(exchange, &seen_state, host, watcher)
+    };
     let mut evaluation = Evaluation::recording_tests(&seen);
-    let own = those_that_hold(memo, &sections, &mut evaluation, None);
+    let held = those_that_hold(&sections, &mut evaluation);
     let (dependencies, stamps) = (evaluation.dependencies, seen.stamps.take());
+    let (has_looked_ahead, pause) = (seen.has_looked_ahead.get(), seen.pause.take());
+    if let Some(pause) = pause {
+        return Err(pause);
+    }
     state(exchange)
         .vary
         .extend(dependencies.vary().map(str::to_owned));
     note_dependencies(exchange, &dependencies, stamps);
-    own.map_or_else(|| Arc::clone(&local), |own| memo.over(&local, &own))
+    if has_looked_ahead {
+        exchange.depends_on_request();
+    }
+    let mut memo = rules.memo.borrow_mut();
+    let own = held
+        .iter()
+        .fold(None, |own, section| among(&mut memo, own, section));
+    Ok(own.map_or_else(|| Arc::clone(&local), |own| memo.over(&local, &own)))
 }
 
-/// Those inside of one that holds come right after it. As deep as the configuration's own nesting
-/// goes.
+/// As Apache, level by level: sections inside of those that hold come after all of their own level,
+/// whichever container they are in. As deep as the configuration's own nesting goes.
 fn those_that_hold(
-    memo: &mut Memo,
     sections: &[Arc<Condition>],
     evaluation: &mut Evaluation<'_>,
-    mut own: Option<Arc<DirConfig>>,
-) -> Option<Arc<DirConfig>> {
-    let mut taken = false;
-    for section in sections {
-        let holds = match &section.kind {
-            ConditionKind::If(expression) => {
-                taken = false;
-                expression.evaluate(evaluation)
+) -> Vec<Arc<DirConfig>> {
+    let mut held = Vec::new();
+    let mut level = sections.to_vec();
+    while !level.is_empty() {
+        let mut inner = Vec::new();
+        let mut taken = false;
+        for section in &level {
+            let holds = match &section.kind {
+                ConditionKind::If(expression) => {
+                    taken = false;
+                    expression.evaluate(evaluation)
+                }
+                _ if taken => continue,
+                ConditionKind::ElseIf(expression) => expression.evaluate(evaluation),
+                ConditionKind::Else => Ok(true),
+            };
+            // As Apache: what can't be evaluated does not hold.
+            if holds.unwrap_or(false) {
+                taken = true;
+                held.push(Arc::clone(&section.local));
+                inner.extend(section.local.conditions.iter().cloned());
             }
-            _ if taken => continue,
-            ConditionKind::ElseIf(expression) => expression.evaluate(evaluation),
-            ConditionKind::Else => Ok(true),
-        };
-        // As Apache: what can't be evaluated does not hold.
-        if holds.unwrap_or(false) {
-            taken = true;
-            own = among(memo, own, &section.local);
-            own = those_that_hold(memo, &section.local.conditions, evaluation, own);
         }
+        level = inner;
     }
-    own
+    held
 }

@@ -57,6 +57,9 @@ pub fn challenge(context: &mut AuthContext<'_>, stale: bool) -> String {
     )
 }
 
+/// Variable of requests whose clients leave the query out of `uri`.
+const QUERY_STRING_HACK: &[u8] = b"AuthDigestEnableQueryStringHack";
+
 fn challenged(context: &mut AuthContext<'_>, stale: bool) -> Authenticated {
     Authenticated::Refused(Status::UNAUTHORIZED, Some(challenge(context, stale)))
 }
@@ -78,7 +81,7 @@ pub fn authenticate(context: &mut AuthContext<'_>) -> Authenticated {
         return challenged(context, false);
     };
     context.request.set_user(&proof.username);
-    if !is_same_target(proof.uri.as_bytes(), context.request.target()) {
+    if !is_same_target(proof.uri.as_bytes(), signed_target(context, &proof)) {
         let target = String::from_utf8_lossy(context.request.target());
         let text = format_args!(
             "uri mismatch - <{}> does not match request-uri <{target}>",
@@ -93,6 +96,17 @@ pub fn authenticate(context: &mut AuthContext<'_>) -> Authenticated {
     }
     let own = settings.authentication.digest.clone().unwrap_or_default();
     verify(context, &own, &realm, &proof)
+}
+
+/// The target that the proof has to name. Where the variable says so, a client may leave the query
+/// out, as old versions of Internet Explorer do (Apache manual, mod_auth_digest).
+fn signed_target<'c>(context: &'c AuthContext<'_>, proof: &Proof) -> &'c [u8] {
+    let target = context.request.target();
+    let is_without = !proof.uri.contains('?') && context.request.has_variable(QUERY_STRING_HACK);
+    match target.iter().position(|byte| *byte == b'?') {
+        Some(at) if is_without => target.get(..at).unwrap_or(target),
+        _ => target,
+    }
 }
 
 /// Logs why a field is not accepted; a missing field is not logged.

@@ -6,11 +6,12 @@
 //! whole, or too long, or the program is gone; a head that is whole in the first piece is not
 //! copied.
 //!
-//! Absent on purpose: folded lines, which Apache refuses as well; a limit per line, since the whole
-//! head has one.
+//! Absent on purpose: folded lines in heads of scripts other than `nph-`, which Apache refuses as
+//! well; a limit per line, since the whole head has one.
 
 use crate::{Broken, Event, Fault, ResponseHead, head::HeadBuilder};
 use saker_http::Status;
+use std::borrow::Cow;
 
 /// Size of a head, its empty line included.
 pub const HEAD_BYTES_MAX: usize = 128 * 1024;
@@ -162,7 +163,8 @@ impl Response {
     }
 }
 
-/// A head whose lines are all there. Lines end with LF, a CR before it is no part of them (RFC 3875
+/// A head whose lines are all there. Folded lines are joined in heads of `nph-` scripts, which are a
+/// server's (RFC 9112 section 5.2), and refused in others. Lines end with LF, a CR before it is no part of them (RFC 3875
 /// section 6.3 leaves it to the system).
 pub fn parse(head: &[u8], style: Style) -> Result<ResponseHead, Broken> {
     let mut builder = HeadBuilder::default();
@@ -171,14 +173,26 @@ pub fn parse(head: &[u8], style: Style) -> Result<ResponseHead, Broken> {
         rest = status_line(rest, style, &mut builder)?;
     }
     while let Some(end) = memchr::memchr(b'\n', rest) {
-        let line = rest[..end].strip_suffix(b"\r").unwrap_or(&rest[..end]);
+        let mut line = Cow::Borrowed(without_return(&rest[..end]));
+        rest = &rest[end + 1..];
         if line.is_empty() {
             break;
         }
-        builder.line(line)?;
-        rest = &rest[end + 1..];
+        while style == Style::StatusLine
+            && matches!(rest, [b' ' | b'\t', ..])
+            && let Some(end) = memchr::memchr(b'\n', rest)
+        {
+            let unfolded = [line.trim_ascii_end(), b" ", rest[..end].trim_ascii()].concat();
+            line = Cow::Owned(unfolded);
+            rest = &rest[end + 1..];
+        }
+        builder.line(&line)?;
     }
     Ok(builder.finish(style != Style::StatusLine))
+}
+
+fn without_return(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 /// Takes the status line off, where there is one.

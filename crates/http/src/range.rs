@@ -2,8 +2,9 @@
 //!
 //! Called by: handlers, after the preconditions, for GET. One range, the usual case, allocates
 //! nothing.
-//! Caveat: many small or overlapping ranges make a large response out of a small request, so they
-//! are ignored (RFC 9110 section 17.15).
+//! Caveat: many small or overlapping ranges make a large response out of a small request (RFC 9110
+//! section 17.15), so their number is bounded, and overlapping ones are joined before they are
+//! counted: no byte is sent twice.
 
 use crate::chars::trim_ows;
 
@@ -26,9 +27,8 @@ impl ByteRange {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RangeOutcome {
-    /// No usable Range: answer 200 with everything (unknown unit, bad syntax, more than `parts_max`
-    /// parts, or parts that overlap so that they add up to more than the whole: RFC 9110 section
-    /// 14.2 lets a server ignore those).
+    /// No usable Range: answer 200 with everything (unknown unit, bad syntax, or more than
+    /// `parts_max` parts: RFC 9110 section 14.2 lets a server ignore those).
     Whole,
     One(ByteRange),
     /// Two or more, in the order asked, overlapping or adjacent ones joined.
@@ -62,7 +62,7 @@ pub fn resolve(value: &[u8], length: u64, parts_max: usize) -> RangeOutcome {
     }
     match asked {
         0 => RangeOutcome::Whole,
-        _ => parts.outcome(length),
+        _ => parts.outcome(),
     }
 }
 
@@ -128,13 +128,10 @@ impl Spec {
 struct Parts {
     first: Option<ByteRange>,
     more: Vec<ByteRange>,
-    /// Total of all requested ranges, before joining.
-    bytes: u64,
 }
 
 impl Parts {
     fn add(&mut self, mut range: ByteRange) {
-        self.bytes = self.bytes.saturating_add(range.len());
         let Some(first) = &mut self.first else {
             self.first = Some(range);
             return;
@@ -159,10 +156,9 @@ impl Parts {
         }
     }
 
-    fn outcome(self, length: u64) -> RangeOutcome {
+    fn outcome(self) -> RangeOutcome {
         match self.first {
             None => RangeOutcome::Unsatisfiable,
-            Some(_) if self.bytes > length => RangeOutcome::Whole,
             Some(first) if self.more.is_empty() => RangeOutcome::One(first),
             Some(first) => RangeOutcome::Many([vec![first], self.more].concat()),
         }

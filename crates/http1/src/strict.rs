@@ -233,6 +233,8 @@ impl<'a> Cursor<'a> {
                 self.at += 2;
                 Ok(true)
             }
+            // A line that its LF has not ended yet may still be abandoned, which is no fault.
+            [b'\r', rest @ ..] if memchr::memchr(b'\n', rest).is_none() => Err(Stop::Partial),
             [b'\r', ..] => Err(RejectReason::BareCarriageReturn.into()),
             [b'\n', ..] => Err(RejectReason::BareLineFeed.into()),
             _ => Ok(false),

@@ -192,6 +192,9 @@ pub struct LimitState {
     pub is_admitted: bool,
     /// Drivers close the connection without a response.
     pub drops_connection: bool,
+    /// The response is made of the request's content while it is sent, so drivers leave the content
+    /// its limit.
+    pub reflects_content: bool,
 }
 
 /// Facts for logs, and the trace of `saker explain`.

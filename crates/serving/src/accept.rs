@@ -44,7 +44,7 @@ const LINGER_BYTES_MAX: usize = 64 << 10;
 
 /// The response to plain HTTP on an HTTPS port.
 const SPEAK_TLS: &str = "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>400 Bad Request</title>\n\
-<h1>400 Bad Request</h1>\n<p>This port speaks HTTPS: use https://.</p>\n";
+<h1>400 Bad Request</h1>\n<p>The client is speaking plain HTTP to an SSL-enabled server port: use https://.</p>\n";
 
 /// Settings of a listener that matter for a new connection.
 struct ListenerSettings {

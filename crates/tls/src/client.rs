@@ -8,7 +8,7 @@
 
 use crate::{
     client_files::Looks, error::TlsError, error::Whose, provider::provider,
-    server_verifier::UpstreamPolicy,
+    server_verifier::UpstreamPolicy, upstream_revocation::OldLists,
 };
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion,
@@ -62,8 +62,10 @@ impl ClientTls {
             .verify
             .then(|| chain(settings, &provider))
             .transpose()?;
+        let (chain, old_lists) = chain.unzip();
         let policy = UpstreamPolicy {
             chain,
+            old_lists: old_lists.flatten(),
             checks_name: settings.checks_name,
             checks_time: settings.checks_time,
         };
@@ -183,16 +185,17 @@ impl ClientSession {
     }
 }
 
-/// Whom a backend's certificate may come from. Who judges the chain. A revocation list that is
-/// missing or out of date refuses, as OpenSSL has it.
+/// Verifier of an upstream's chain, and the revocation lists that it does not read. A list that is
+/// missing or out of date refuses, as with OpenSSL.
 fn chain(
     settings: &BackendTls,
     provider: &Arc<CryptoProvider>,
-) -> Result<Arc<WebPkiServerVerifier>, String> {
+) -> Result<(Arc<WebPkiServerVerifier>, Option<OldLists>), String> {
     let mut builder = WebPkiServerVerifier::builder_with_provider(
         Arc::new(roots(settings)?),
         Arc::clone(provider),
     );
+    let mut old_lists = None;
     if settings.revocation != Revocation::Off {
         let mut lists = Vec::new();
         for path in &settings.revocation_lists {
@@ -201,15 +204,28 @@ fn chain(
         if lists.is_empty() {
             return Err("revocation is to be checked, and there is no list".into());
         }
-        builder = builder.with_crls(lists).enforce_revocation_expiration();
-        if matches!(settings.revocation, Revocation::Leaf { .. }) {
-            builder = builder.only_check_end_entity_revocation();
+        let old = OldLists::of(
+            authorities(settings)?,
+            settings.revocation,
+            &lists,
+            provider,
+        )?;
+        lists.retain(|list| !old.is_version_1(list));
+        let has_version_1 = old.has_version_1();
+        if !lists.is_empty() {
+            builder = builder.with_crls(lists).enforce_revocation_expiration();
+            if matches!(settings.revocation, Revocation::Leaf { .. }) {
+                builder = builder.only_check_end_entity_revocation();
+            }
+            // Of what its lists do not tell, those of version 1 do.
+            if settings.revocation.takes_unlisted() || has_version_1 {
+                builder = builder.allow_unknown_revocation_status();
+            }
         }
-        if settings.revocation.takes_unlisted() {
-            builder = builder.allow_unknown_revocation_status();
-        }
+        old_lists = has_version_1.then_some(old);
     }
-    builder.build().map_err(|error| error.to_string())
+    let built = builder.build().map_err(|error| error.to_string())?;
+    Ok((built, old_lists))
 }
 
 /// Adds the revocation lists of a file, or of the files in a directory whose extension starts with
@@ -277,6 +293,31 @@ fn add(path: &Path, roots: &mut RootCertStore) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The certificates of [`roots`], whole.
+fn authorities(settings: &BackendTls) -> Result<Vec<CertificateDer<'static>>, String> {
+    if settings.authorities.is_empty() {
+        return Ok(rustls_native_certs::load_native_certs().certs);
+    }
+    let mut files = Vec::new();
+    for path in &settings.authorities {
+        if is_directory(path) {
+            let names =
+                privileged::list(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            files.extend(names.into_iter().map(|name| path.join(name)));
+        } else {
+            files.push(path.clone());
+        }
+    }
+    let pems = files.iter().filter_map(|file| privileged::read(file).ok());
+    Ok(pems
+        .flat_map(|pem| {
+            CertificateDer::pem_slice_iter(&pem)
+                .flatten()
+                .collect::<Vec<_>>()
+        })
+        .collect())
 }
 
 fn identity(

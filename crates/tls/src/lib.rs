@@ -33,6 +33,7 @@ mod server_verifier;
 mod session;
 mod tickets;
 mod unix_time;
+mod upstream_revocation;
 mod variables;
 mod version1;
 mod x509;

@@ -1,14 +1,14 @@
 //! Revocation lists of X.509 version 1, which have no extensions and which webpki does not read:
 //! `openssl ca -gencrl` makes them unless a section for extensions is configured.
 //!
-//! Called by: the verifier of clients, after webpki has judged the chain; for certificates of
+//! Called by: the verifiers of clients and of upstreams, after webpki has judged the chain; for certificates of
 //! version 1, which webpki does not judge, all lists count here.
 //!
 //! Caveat: anything unclear refuses. A list that is out of date, is not signed by the authority it
 //! names, or has critical extensions unknown here validates no certificate; its entries are refused
 //! all the same.
 //!
-//! Out of scope: lists of upstreams' authorities, which have to be of version 2.
+//! Out of scope: reading lists; `upstream_revocation` has those of upstreams.
 
 use crate::{
     der,

@@ -10,6 +10,7 @@
 
 use crate::{
     der::{self, CertificateFacts},
+    upstream_revocation::OldLists,
     version1,
 };
 use rustls::{
@@ -29,6 +30,8 @@ const UPSTREAM_VERSION_1: &str = "the upstream's certificate is of X.509 version
 pub struct UpstreamPolicy {
     /// `None` if any authority is accepted.
     pub chain: Option<Arc<WebPkiServerVerifier>>,
+    /// Lists that `chain` does not know.
+    pub old_lists: Option<OldLists>,
     pub checks_name: bool,
     pub checks_time: bool,
 }
@@ -46,7 +49,10 @@ impl CertificatePolicy for UpstreamPolicy {
             };
             // The name is checked below.
             match presented.verify_chain(chain, at) {
-                Ok(_) => {}
+                Ok(_) => self
+                    .old_lists
+                    .as_ref()
+                    .map_or(Ok(()), |lists| lists.check(presented))?,
                 Err(_) if version1::is_version_1(certificate) => {
                     return Err(Error::General(UPSTREAM_VERSION_1.into()));
                 }

@@ -9,7 +9,8 @@ use saker_config::model::{Consequence, Throttle};
 
 #[derive(Clone, Debug, Default)]
 pub struct LimitIpConn {
-    per_address_max: Option<u64>,
+    /// Narrow, because there are as many of these settings as sections.
+    per_address_max: Option<u32>,
 }
 
 impl LimitIpConn {
@@ -26,7 +27,7 @@ impl LimitIpConn {
         match self.per_address_max {
             None | Some(0) => Throttle::default(),
             Some(max) => Throttle {
-                at_a_time_address: max,
+                at_a_time_address: u64::from(max),
                 over: Some(Consequence::Refuse(503)),
                 ..Throttle::default()
             },
@@ -37,6 +38,7 @@ impl LimitIpConn {
 fn set(node: &Node, limitipconn: &mut LimitIpConn, _: &mut Reading<'_>) -> Result<(), String> {
     let word = texts(node).into_iter().next().unwrap_or_default();
     // As atol(3) reads it: what is no number is 0, which is no limit.
-    limitipconn.per_address_max = Some(word.parse().unwrap_or(0));
+    let max = word.parse::<u64>().unwrap_or(0);
+    limitipconn.per_address_max = Some(u32::try_from(max).unwrap_or(u32::MAX));
     Ok(())
 }

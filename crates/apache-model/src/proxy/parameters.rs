@@ -7,7 +7,7 @@
 //! on purpose: what only concerns Apache's own memory and processes (`min`, `smax`, `iobuffersize`
 //! …): read, checked, without effect.
 
-use crate::{proxy::section::ProxySection, upstream_tls::UpstreamTlsDraft};
+use crate::{proxy::section::ProxySection, reading::said, upstream_tls::UpstreamTlsDraft};
 use saker_config::model::{BackendTls, Balance, Member, Protocol, Sticky, Tuning, Upstream};
 use std::sync::Arc;
 
@@ -336,6 +336,22 @@ pub struct BalancerParameters {
 }
 
 impl BalancerParameters {
+    /// These, with those of a host laid over.
+    pub fn merge(&self, over: &BalancerParameters) -> BalancerParameters {
+        let statuses = over.failure_statuses.iter().chain(&self.failure_statuses);
+        BalancerParameters {
+            method: said(&self.method, &over.method),
+            sticky: said(&self.sticky, &over.sticky),
+            separator: said(&self.separator, &over.separator),
+            semicolon_delimits: said(&self.semicolon_delimits, &over.semicolon_delimits),
+            is_bound: said(&self.is_bound, &over.is_bound),
+            wait_ms: said(&self.wait_ms, &over.wait_ms),
+            attempts_max: said(&self.attempts_max, &over.attempts_max),
+            failure_statuses: statuses.copied().collect(),
+            fails_on_timeout: said(&self.fails_on_timeout, &over.fails_on_timeout),
+        }
+    }
+
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         match key {
             "stickysession" => {
@@ -408,6 +424,9 @@ fn method(name: &str) -> Result<Balance, String> {
         "byrequests" => Balance::Requests,
         "bytraffic" => Balance::Traffic,
         "bybusyness" => Balance::Busyness,
+        "heartbeat" => {
+            return Err("unknown lbmethod: `heartbeat` needs servers that announce their load by multicast; use bybusyness, with hcmethod to leave out members that are down".into());
+        }
         _ => return Err("unknown lbmethod".into()),
     })
 }
@@ -647,9 +666,11 @@ mod tests {
         }
         let mut balancer = BalancerParameters::default();
         assert_eq!(
-            balancer.set("lbmethod", "heartbeat").unwrap_err(),
+            balancer.set("lbmethod", "byluck").unwrap_err(),
             "unknown lbmethod"
         );
+        let heartbeat = balancer.set("lbmethod", "heartbeat").unwrap_err();
+        assert!(heartbeat.contains("use bybusyness"), "{heartbeat}");
         assert_eq!(
             balancer.set("failonstatus", "503,x").unwrap_err(),
             "failonstatus must be one or more HTTP response codes"

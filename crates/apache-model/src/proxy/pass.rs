@@ -23,8 +23,10 @@ pub struct Flags {
     pub nocanon: bool,
     pub noquery: bool,
     pub interpolates: bool,
-    /// `mapping=encoded` (and `servlet`, whose path parameters are compared as they are).
+    /// `mapping=encoded` or `mapping=servlet`.
     pub is_encoded: bool,
+    /// `mapping=servlet`.
+    pub is_servlet: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -95,6 +97,9 @@ impl Pass {
             }
         });
         match from {
+            From::Prefix(prefix) if self.flags.is_servlet => {
+                self.to_servlet(to.as_deref(), paths.raw, prefix)
+            }
             From::Prefix(prefix) => match prefix_length(subject, prefix) {
                 Some(length) => self.to_prefix(to.as_deref(), paths, (prefix, subject, length)),
                 None => Passed::No,
@@ -137,6 +142,49 @@ impl Pass {
         Passed::To {
             url: url(subject, length),
             encoding,
+        }
+    }
+
+    /// `mapping=servlet`: the path is compared as a servlet container would read it, which sees no
+    /// parameters (`;name=value` at the end of a segment) and resolves `..;` like `..`. What goes on
+    /// is that path, without dot segments, with the parameters of the segments that remain.
+    fn to_servlet(&self, to: Option<&str>, raw: &[u8], prefix: &[u8]) -> Passed {
+        let Some(segments) = servlet_segments(raw) else {
+            return Passed::No;
+        };
+        let is_open = prefix.ends_with(b"/");
+        let wanted = prefix.strip_prefix(b"/").unwrap_or(prefix);
+        let wanted = wanted.strip_suffix(b"/").unwrap_or(wanted);
+        let wanted: Vec<&[u8]> = match wanted {
+            b"" => Vec::new(),
+            wanted => wanted.split(|byte| *byte == b'/').collect(),
+        };
+        let is_match = segments.len() >= wanted.len()
+            && wanted
+                .iter()
+                .zip(&segments)
+                .all(|(wanted, segment)| *wanted == bare(segment));
+        if !is_match || is_open && segments.len() == wanted.len() {
+            return Passed::No;
+        }
+        let Some(to) = to else {
+            return Passed::Exception;
+        };
+        let (matched, rest) = segments.split_at(wanted.len());
+        let mut url = to.as_bytes().to_vec();
+        if !is_open {
+            let last = matched.last().copied().unwrap_or_default();
+            url.extend_from_slice(last.get(bare(last).len()..).unwrap_or_default());
+        }
+        for (number, segment) in rest.iter().enumerate() {
+            if number > 0 || !is_open {
+                url.push(b'/');
+            }
+            url.extend_from_slice(segment);
+        }
+        Passed::To {
+            url,
+            encoding: Encoding::Ready,
         }
     }
 
@@ -185,6 +233,46 @@ impl Pass {
             encoding,
         }
     }
+}
+
+/// The path that rules see with `mapping=servlet`: that of the segments, without parameters. `None`:
+/// it leads above the root.
+pub fn servlet_path(raw: &[u8]) -> Option<Vec<u8>> {
+    let segments: Vec<&[u8]> = servlet_segments(raw)?.into_iter().map(bare).collect();
+    Some([b"/", &*segments.join(&b'/')].concat())
+}
+
+/// A segment without its parameters.
+fn bare(segment: &[u8]) -> &[u8] {
+    segment
+        .split(|byte| *byte == b';')
+        .next()
+        .unwrap_or_default()
+}
+
+/// The segments of a path, with their parameters, dot segments resolved and empty ones dropped; an
+/// empty last one stands for a slash at the end. `None`: it leads above the root.
+fn servlet_segments(path: &[u8]) -> Option<Vec<&[u8]>> {
+    let mut kept: Vec<&[u8]> = Vec::new();
+    let mut segments = path
+        .strip_prefix(b"/")?
+        .split(|byte| *byte == b'/')
+        .peekable();
+    while let Some(segment) = segments.next() {
+        let is_last = segments.peek().is_none();
+        match bare(segment) {
+            b".." => drop(kept.pop()?),
+            b"." | b"" => {}
+            _ => {
+                kept.push(segment);
+                continue;
+            }
+        }
+        if is_last {
+            kept.push(b"");
+        }
+    }
+    Some(kept)
 }
 
 /// A target without groups has the whole path behind it.
@@ -252,7 +340,8 @@ fn parameter(line: &mut Line, word: &str, has_path: bool) -> Result<(), String> 
         lower => match (word.split_once('='), lower) {
             (None, _) if has_path => return Err("ProxyPass|ProxyPassMatch can not have a path when defined in a location".into()),
             (None, _) => return Err("Invalid ProxyPass|ProxyPassMatch parameter. Parameter must be in the form 'key=value'.".into()),
-            (_, "mapping=encoded" | "mapping=servlet") => flags.is_encoded = true,
+            (_, "mapping=encoded") => flags.is_encoded = true,
+            (_, "mapping=servlet") => (flags.is_encoded, flags.is_servlet) = (true, true),
             (Some((key, value)), _) => line.parameters.push((key.to_ascii_lowercase(), value.to_owned())),
         },
     }
@@ -314,6 +403,28 @@ mod tests {
                 "/a/x%2fy?q",
                 "http://b/x%2fy Ready",
             ),
+            (
+                "/a http://b/s mapping=servlet",
+                "/",
+                "/x/..;p=1/a;q/./y;r/?q",
+                "http://b/s;q/y;r/ Ready",
+            ),
+            (
+                "/a/ http://b/",
+                "/a/..;/a/y",
+                "/a/..;/a/y",
+                "http://b/..;/a/y Decoded",
+            ),
+            (
+                "/a/ http://b/ mapping=servlet",
+                "/",
+                "/a//y",
+                "http://b/y Ready",
+            ),
+            ("/a http://b mapping=servlet", "/", "/ab", "no"),
+            ("/a/ http://b/ mapping=servlet", "/", "/a", "no"),
+            ("/a http://b mapping=servlet", "/", "/a/../..;/a", "no"),
+            ("/a ! mapping=servlet", "/", "/b/..;/a", "!"),
             (
                 "/a http://b${A} interpolate",
                 "/a/x",

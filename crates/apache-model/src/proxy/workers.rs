@@ -93,8 +93,9 @@ impl Workers {
             .inherits_balancers
             .or(main.inherits_balancers)
             .unwrap_or(true);
-        let inherited = main.balancers.iter().filter(|_| inherits);
-        let balancers = inherited.chain(&own.balancers).map(|draft| {
+        let outer: &[BalancerDraft] = if inherits { &main.balancers } else { &[] };
+        let drafts = merged_balancers(outer, &own.balancers);
+        let balancers = drafts.iter().map(|draft| {
             let upstream = balancer(draft, &defaults, &named);
             (upstream.name.clone(), Arc::new(upstream))
         });
@@ -281,6 +282,22 @@ fn member(
     // Of a balancer: there is to be no TLS towards servers.
     member.is_disabled |= is_forbidden;
     member
+}
+
+/// The balancers of a host. One that the server has as well, as a host's `ProxyPass` to it makes it,
+/// has the server's members, and the host's parameters over the server's.
+fn merged_balancers(outer: &[BalancerDraft], own: &[BalancerDraft]) -> Vec<BalancerDraft> {
+    let mut merged = own.to_vec();
+    for outer in outer {
+        match merged.iter_mut().find(|own| own.name == outer.name) {
+            Some(own) => {
+                own.members.clone_from(&outer.members);
+                own.parameters = outer.parameters.merge(&own.parameters);
+            }
+            None => merged.push(outer.clone()),
+        }
+    }
+    merged
 }
 
 fn balancer(draft: &BalancerDraft, defaults: &Defaults, named: &Named<'_>) -> Upstream {

@@ -233,7 +233,7 @@ pub(super) const MODULES: &[ModuleRow] = &[
         "mod_reflector.so",
         C,
         Loadable,
-        Missing,
+        Native,
     ),
     module(
         "remoteip_module",

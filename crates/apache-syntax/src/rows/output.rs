@@ -442,7 +442,7 @@ pub(super) const ROWS: &[Row] = &[
         OneOrTwo,
         OPTIONS,
         NOWHERE,
-        Unsupported("answer such requests with a program"),
+        Honoured,
     ),
     row(
         "KeptBodySize",

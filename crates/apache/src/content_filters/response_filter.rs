@@ -180,6 +180,10 @@ fn set_codings(
     let mut compression = local.filters.compression(chosen, content_type, environment);
     // Filters for successes alone have not been chosen.
     compression.errors = status.is_error();
+    // Apache knows only of content that comes in one piece that it is short.
+    if exchange.limits.reflects_content {
+        compression.min_bytes = 1;
+    }
     // The Content-Encoding of a file that is already encoded is set later.
     if own.kind == Some(Kind::File)
         && own

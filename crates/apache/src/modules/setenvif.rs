@@ -130,10 +130,11 @@ fn changes(rule: &Rule, seen: &RequestFacts<'_>) -> (Changes, Dependencies) {
             let mut evaluation = Evaluation::recording_tests(seen);
             let holds = expression.evaluate(&mut evaluation).unwrap_or(false);
             let group = |group: usize| evaluation.backreferences.text(group).to_vec();
-            let changes = if holds {
-                filled_changes(rule, &group)
-            } else {
-                Vec::new()
+            // As Apache: where no pattern has matched, `$0` is no reference.
+            let changes = match (holds, evaluation.backreferences.is_empty()) {
+                (true, false) => filled_changes(rule, &group),
+                (true, true) => plain_changes(rule),
+                (false, _) => Vec::new(),
             };
             (changes, evaluation.dependencies)
         }
@@ -150,16 +151,19 @@ fn changes(rule: &Rule, seen: &RequestFacts<'_>) -> (Changes, Dependencies) {
                 Some(spans) if *has_groups => {
                     filled_changes(rule, &|group| spans.text(group, &text).to_vec())
                 }
-                Some(_) => rule
-                    .changes
-                    .iter()
-                    .map(|(name, value)| (name.clone(), value.as_deref().map(<[u8]>::to_vec)))
-                    .collect(),
+                Some(_) => plain_changes(rule),
                 None => Vec::new(),
             };
             (changes, dependencies)
         }
     }
+}
+
+fn plain_changes(rule: &Rule) -> Changes {
+    rule.changes
+        .iter()
+        .map(|(name, value)| (name.clone(), value.as_deref().map(<[u8]>::to_vec)))
+        .collect()
 }
 
 fn filled_changes(rule: &Rule, group: &dyn Fn(usize) -> Vec<u8>) -> Changes {

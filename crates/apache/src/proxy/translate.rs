@@ -14,11 +14,12 @@ use crate::{
     worker::ApacheRules,
 };
 use saker_apache_model::{
+    dir_config::DirConfig,
     host::Host,
     matcher::Matcher,
-    proxy::pass::{From, Pass, Passed, Paths},
+    proxy::pass::{From, Pass, Passed, Paths, servlet_path},
 };
-use saker_http::{Method, Status, target};
+use saker_http::{Method, Status, path::normalise_with, target};
 use saker_pipeline::{Exchange, Response};
 use std::{borrow::Cow, sync::Arc};
 
@@ -57,7 +58,7 @@ fn find(exchange: &mut Exchange, host: &Host, is_encoded: bool) {
             &exchange.path
         })
     });
-    if section.is_none() && host.proxy.passes.is_empty() {
+    if section.is_none() && host.proxy.passes.is_empty() || is_kept(exchange, host) {
         return;
     }
     let raw = raw(exchange);
@@ -84,17 +85,9 @@ fn find(exchange: &mut Exchange, host: &Host, is_encoded: bool) {
         ))
     });
     let of_host = host.proxy.passes.iter().map(|pass| (pass, From::Section));
-    let interpolates = section
-        .map_or(&host.defaults, |section| &section.local)
-        .proxy
-        .said()
-        .and_then(|said| said.interpolates);
-    let outer = host
-        .defaults
-        .proxy
-        .said()
-        .and_then(|said| said.interpolates);
-    let fills_in = interpolates.or(outer) == Some(true);
+    let interpolates = |local: &DirConfig| local.proxy.said().and_then(|said| said.interpolates);
+    let of_place = section.and_then(|section| interpolates(&section.local));
+    let fills_in = of_place.or_else(|| interpolates(&host.defaults)) == Some(true);
     let fill_in = |text: &str| {
         if fills_in {
             interpolate(exchange, text)
@@ -106,10 +99,36 @@ fn find(exchange: &mut Exchange, host: &Host, is_encoded: bool) {
         .into_iter()
         .chain(of_host)
         .filter(|(pass, _)| pass.flags.is_encoded == is_encoded);
-    let found = passes.find_map(|(pass, from)| decide(pass, &from, paths, &fill_in));
-    if let Some(Some(proxied)) = found {
-        state(exchange).proxied = Some(Box::new(proxied));
+    let found = passes.find_map(|(pass, from)| {
+        let decision = decide(pass, &from, paths, &fill_in)?;
+        Some((decision, pass.flags.is_servlet))
+    });
+    let Some((Some(proxied), is_servlet)) = found else {
+        return;
+    };
+    if is_servlet {
+        // Sections decide about the path that the backend understands.
+        match path_of_servlet(paths.raw, host) {
+            Some(path) => exchange.path = path,
+            None => return,
+        }
     }
+    state(exchange).proxied = Some(Box::new(proxied));
+}
+
+fn path_of_servlet(raw: &[u8], host: &Host) -> Option<Vec<u8>> {
+    let path = servlet_path(raw)?;
+    let mut read = Vec::with_capacity(path.len());
+    normalise_with(&path, host.slashes, &mut read).ok()?;
+    Some(read)
+}
+
+/// True if the variable `no-proxy` keeps the request from ProxyPass (Apache manual, mod_proxy,
+/// "ProxyPass").
+fn is_kept(exchange: &mut Exchange, host: &Host) -> bool {
+    let is_set = exchange.environment.first(b"no-proxy").is_some();
+    setenvif::depends_on_variable(exchange, host, &host.defaults, Some(b"no-proxy"));
+    is_set
 }
 
 /// `Some(None)`: it is ours, and no other server is asked.
@@ -248,13 +267,10 @@ pub fn settings(
     let path = exchange.path.clone();
     let own = state(exchange);
     (own.filename, own.kind, own.path) = ([b"proxy:", proxied.url.as_slice()].concat(), None, path);
-    let local = walk::conditions(
-        &mut rules.memo.borrow_mut(),
-        exchange,
-        host,
-        rules.watcher(),
-        local,
-    );
+    let local = match walk::conditions(rules, exchange, host, rules.watcher(), local) {
+        Ok(local) => local,
+        Err(pause) => return Verdict::Wait(pause),
+    };
     exchange.routing.settings =
         rules
             .memo

@@ -31,6 +31,7 @@ use saker_apache_model::{
     host::{Apache, Host},
     modules::headers::Edit,
 };
+use saker_content_filters::catalog;
 use saker_files::Watcher;
 use saker_http::{Fields, Status, date::parse_date};
 use saker_pipeline::{
@@ -110,9 +111,8 @@ fn depend_on_variables(exchange: &mut Exchange, host: &Host, local: &DirConfig) 
 fn note_answer(exchange: &mut Exchange, host: &Host) {
     let own = peek(exchange).cloned().unwrap_or_default();
     let local = own
-        .local
-        .clone()
-        .unwrap_or_else(|| Arc::clone(&host.defaults));
+        .local_or_url()
+        .map_or_else(|| Arc::clone(&host.defaults), Arc::clone);
     for name in &host.logged_variables {
         setenvif::depends_on_variable(exchange, host, &local, Some(name.as_bytes()));
     }
@@ -176,12 +176,12 @@ impl ResponseRules {
             return true;
         };
         let own = peek(exchange).cloned().unwrap_or_default();
-        // Before the walk, what is in force for the whole host is in force.
+        // Before the walk, what is in force for the host and the URL is in force.
         let local = own
-            .local
-            .clone()
-            .unwrap_or_else(|| Arc::clone(&host.defaults));
+            .local_or_url()
+            .map_or_else(|| Arc::clone(&host.defaults), Arc::clone);
         let way = way(exchange, response.status, &own);
+        let is_page = has_filter(&own, &local, catalog::INCLUDES.name);
         let seen = RequestFacts::new(exchange, &own, host, &self.watcher);
         let request: Vec<(&[u8], &[u8])> = exchange.head.view().fields().collect();
         let received = own.received.unwrap_or_else(Received::now);
@@ -231,9 +231,7 @@ impl ResponseRules {
             .for_each(|kind| fields.set("Content-Type", kind.as_bytes().to_vec()));
         layers.lay(way, &head, &context, fields);
         if head.status == Status::NOT_MODIFIED {
-            for name in ["Content-Type", "Content-Encoding", "Content-Language"] {
-                fields.remove(name);
-            }
+            strip_not_modified(fields, is_page && local.include.entity_tag != Some(true));
         }
         !work.is_exhausted()
     }
@@ -247,7 +245,7 @@ impl ResponseRules {
             return;
         };
         let own = peek(exchange).cloned().unwrap_or_default();
-        let local = own.local.as_ref().unwrap_or(&host.defaults);
+        let local = own.local_or_url().unwrap_or(&host.defaults);
         exchange.log.rules.hides_first_byte = local.logio.tracks_first_byte != Some(true);
         exchange.log.rules.is_canonical = local.core.canonical_name == Some(true);
         if host.log_conditions.is_empty() {
@@ -306,6 +304,26 @@ impl ResponseRules {
 /// where `.htaccess` rules have been through them.
 pub fn host_of<'a>(apache: &'a Apache, exchange: &Exchange) -> Option<&'a Arc<Host>> {
     apache.host_of(exchange.routing.site_index, peek(exchange).is_some())
+}
+
+/// Removes what describes content from a 304. It has the entity tag that a 200 has (RFC 9110 section
+/// 15.4.5), so that of a file whose content is made anew goes, too.
+fn strip_not_modified(fields: &mut Fields, is_untagged: bool) {
+    for name in ["Content-Type", "Content-Encoding", "Content-Language"] {
+        fields.remove(name);
+    }
+    if is_untagged {
+        fields.remove("ETag");
+    }
+}
+
+/// True if a filter of that name is applied without a condition.
+fn has_filter(own: &State, local: &DirConfig, name: &str) -> bool {
+    let set = local.filters.set.iter().flatten();
+    own.output_filters
+        .iter()
+        .chain(set)
+        .any(|one| one.eq_ignore_ascii_case(name))
 }
 
 /// Errors and redirects are refusals, unless a page of the site stands for the error.

@@ -89,7 +89,7 @@ fn heads_of_scripts() {
 
 #[test]
 fn heads_with_a_status_line() {
-    let rows: [(&[u8], Style, &str); 9] = [
+    let rows: [(&[u8], Style, &str); 11] = [
         (
             b"HTTP/1.1 222 Odd\r\nA: b\r\n\r\n",
             Style::StatusLine,
@@ -101,6 +101,16 @@ fn heads_with_a_status_line() {
             "404 A=b;",
         ),
         (b"HTTP/1.1 200\n\n", Style::StatusLine, "200 "),
+        (
+            b"HTTP/1.1 200\nA: b \r\n\t c\n d\r\nE:\n f\n\n",
+            Style::StatusLine,
+            "200 A=b c d;E=f;",
+        ),
+        (
+            b"HTTP/1.1 200\nA: b\n c\n\n",
+            Style::StatusLineOrFields,
+            "Malformed  c",
+        ),
         (b"HTTP/1.1\n\n", Style::StatusLine, "Malformed HTTP/1.1"),
         (
             b"HTTP/1.1 200 OK\nLocation: /x\n\n",

@@ -117,9 +117,10 @@ fn the_number_of_parts_is_limited() {
 }
 
 #[test]
-fn more_than_the_whole_is_ignored() {
-    check("bytes=0-,0-", 10, Whole);
-    check("bytes=0-9,0-0", 10, Whole);
+fn overlapping_ranges_are_joined() {
+    check("bytes=0-,0-", 10, One(bytes(0, 9)));
+    check("bytes=0-9,0-0", 10, One(bytes(0, 9)));
+    check("bytes=0-9,0-9,0-9,5-7", 10, One(bytes(0, 9)));
     check("bytes=0-4,5-9", 10, One(bytes(0, 9)));
     check("bytes=0-5,3-6", 10, One(bytes(0, 6)));
 }

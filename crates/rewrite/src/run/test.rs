@@ -89,11 +89,18 @@ impl Run<'_> {
     fn part_text(&mut self, part: &RequestPart, lookup: &Lookup) -> Vec<u8> {
         match (part, lookup) {
             (RequestPart::Field(name), _) => {
-                // The response varies by a field that is there.
-                let is_present = self.context.as_facts().request_field(name.as_bytes());
-                let is_present = is_present.is_some();
+                // The response varies by a field that is there, under the name that the rule has.
+                let written = match lookup {
+                    Lookup::RequestField(written) => written.as_ref(),
+                    Lookup::Variable(variable) => variable
+                        .row()
+                        .request_field
+                        .map_or(name.as_bytes(), str::as_bytes),
+                    _ => name.as_bytes(),
+                };
+                let is_present = self.context.as_facts().request_field(written).is_some();
                 self.record(part.clone(), Predicate::Present, is_present);
-                self.field_text(name.as_bytes())
+                self.field_text(written)
             }
             (_, Lookup::Variable(variable)) => {
                 let overlay = self.overlay();

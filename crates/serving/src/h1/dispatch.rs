@@ -80,8 +80,10 @@ impl Connection {
             && request.may_stay
             && stays_alive
             && state.borrow().is_cheap_to_drain(DRAIN_BYTES_MAX);
-        let limit = phases::body_bytes_max(&exchange, &services);
-        state.borrow_mut().limit(drain_bytes_max(limit));
+        if !exchange.limits.reflects_content {
+            let limit = phases::body_bytes_max(&exchange, &services);
+            state.borrow_mut().limit(drain_bytes_max(limit));
+        }
         let terms = ReplyTerms {
             stays,
             began_ns,

@@ -78,6 +78,10 @@ impl Connection {
                 return self.wait(cx);
             };
             let bytes = match polled {
+                Ok(0) if self.has_request_line() => {
+                    self.refuse_cut_head();
+                    return Poll::Ready(None);
+                }
                 Ok(0) | Err(_) => return Poll::Ready(Some(Step::Close(Cause::Gone))),
                 Ok(bytes) => bytes,
             };
@@ -220,6 +224,22 @@ impl Connection {
         self.in_head = partial;
         self.deadline.register(cx);
         Poll::Pending
+    }
+
+    /// True if an incomplete head has a whole request line.
+    fn has_request_line(&self) -> bool {
+        let io = self.io.borrow();
+        memchr::memchr(b'\n', io.input.trim_ascii_start()).is_some()
+    }
+
+    /// The client has ended its side within a head (RFC 9112 section 8). Like Apache, answers it if
+    /// there is a request line: the client may still read.
+    fn refuse_cut_head(&mut self) {
+        let input = std::mem::take(&mut self.io.borrow_mut().input);
+        let mut out = Vec::new();
+        inbound::refuse_with(&self.session, Status::BAD_REQUEST, &input, &mut out);
+        self.deadline.disarm();
+        self.sending = Some(Sending::bytes(out, Then::Close(Cause::Gone)));
     }
 
     fn over(&mut self, partial: bool) -> Option<Step> {

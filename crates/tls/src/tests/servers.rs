@@ -10,7 +10,7 @@ use rustls::{
 use saker_config::model::{BackendTls, Revocation};
 use saker_testkit::TempDir;
 use saker_tls::ClientTls;
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, process::Command, sync::Arc};
 
 /// True if the handshake comes to its end; else why not.
 fn shake(leaf: &Leaf, settings: &BackendTls) -> Result<(), String> {
@@ -108,4 +108,73 @@ fn revoked_certificates_of_servers_are_refused() {
         "there is no list"
     );
     assert!(shake(&good, &settings(leaf, &[&dir.join("missing.pem")])).is_err());
+}
+
+/// A list of X.509 version 1 that revokes the certificate with the serial number 8, as `openssl ca
+/// -gencrl` makes it by default.
+fn list_of_version_1(dir: &TempDir, authority: &Authority) -> PathBuf {
+    let folder = dir.display();
+    dir.write("v1.pem", authority.pem()).unwrap();
+    dir.write("v1.key", authority.issuer.key().serialize_pem())
+        .unwrap();
+    dir.write(
+        "index.txt",
+        "R\t600101000000Z\t240101000000Z\t08\tunknown\t/CN=a.example\n",
+    )
+    .unwrap();
+    dir.write(
+        "ca.conf",
+        format!("[ca]\ndefault_ca = d\n[d]\ndatabase = {folder}/index.txt\ndefault_md = sha256\ndefault_crl_days = 3650\n"),
+    )
+    .unwrap();
+    let made = Command::new("openssl")
+        .args(["ca", "-config", "ca.conf", "-cert", "v1.pem"])
+        .args(["-keyfile", "v1.key", "-gencrl", "-out", "v1.crl"])
+        .current_dir(dir.display().to_string())
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+    dir.join("v1.crl")
+}
+
+#[test]
+fn lists_of_version_1_revoke_certificates_of_servers() {
+    let (authority, other) = (Authority::new("of servers"), Authority::new("another"));
+    let leaf = |authority: &Authority, serial: u64| {
+        authority.leaf_with(Key::Ecdsa, &["a.example"], |params| {
+            params.serial_number = Some(SerialNumber::from(serial))
+        })
+    };
+    let dir = TempDir::new("server-revocation-v1").unwrap();
+    let list = list_of_version_1(&dir, &authority);
+    let authorities = vec![dir.write("ca.pem", authority.pem()).unwrap()];
+    let settings = |authorities: &[PathBuf], lists: &[&PathBuf]| BackendTls {
+        authorities: authorities.to_vec(),
+        revocation: Revocation::Leaf {
+            takes_unlisted: false,
+        },
+        revocation_lists: lists.iter().copied().cloned().collect(),
+        ..BackendTls::default()
+    };
+    let own = settings(&authorities, &[&list]);
+    assert_eq!(shake(&leaf(&authority, 7), &own), Ok(()));
+    let refused = shake(&leaf(&authority, 8), &own).unwrap_err();
+    assert!(
+        refused.to_ascii_lowercase().contains("revoked"),
+        "{refused}"
+    );
+    let foreign = vec![dir.write("other.pem", other.pem()).unwrap()];
+    assert!(
+        shake(&leaf(&other, 7), &settings(&foreign, &[&list])).is_err(),
+        "no list is for it"
+    );
+    // Beside a list of version 2 of the same authority, both count.
+    let newer = dir
+        .write("newer.pem", authority.revocation_list(&[9], 2060))
+        .unwrap();
+    let both = settings(&authorities, &[&list, &newer]);
+    assert_eq!(shake(&leaf(&authority, 7), &both), Ok(()));
+    for serial in [8, 9] {
+        assert!(shake(&leaf(&authority, serial), &both).is_err(), "{serial}");
+    }
 }
