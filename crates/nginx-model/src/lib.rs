@@ -1,0 +1,33 @@
+//! Typed settings of nginx configurations: servers, locations, and the setters of directives.
+//!
+//! `load` reads a tree (`saker-nginx-syntax`) into drafts of servers and locations (`read_http`,
+//! with the setters of `modules`), merges them with nginx's rules of inheritance (`finish`), and
+//! assembles the model of the engine (`assemble`) next to the data for requests (`server`).
+//!
+//! Called by: the command line, and `saker-nginx`, which evaluates the settings for requests.
+//! Caveat: all diagnostics of a configuration are reported at once.
+//! Out of scope: values of variables, and the phases of a request (`saker-nginx`).
+
+mod assemble;
+pub mod conf;
+mod draft;
+mod finish;
+mod load;
+pub mod location;
+pub mod log_rules;
+pub mod modules;
+mod process;
+mod read_http;
+mod reading;
+pub mod server;
+mod settings;
+mod support;
+pub mod text;
+pub mod values;
+pub mod variables;
+
+pub use load::{Loaded, Setup, load};
+pub use location::{Choice, Location, LocationKind, LocationTree, Proxied};
+pub use process::Process;
+pub use server::{Nginx, Server};
+pub use text::{Part, Text};

@@ -1,0 +1,90 @@
+//! ngx_http_access_module and ngx_http_auth_basic_module.
+//!
+//! Called by: `load`.
+//! Caveat: a level with its own `allow` or `deny` has none of the outer ones.
+//! Out of scope: deciding (`saker-nginx`).
+
+use crate::{
+    conf::{LocationConf, inherit},
+    modules::maps::{Referers, valid_referers},
+    reading::{Reading, Setters},
+    text::Text,
+};
+use saker_ap_expr::Subnet;
+use saker_nginx_syntax::Directive;
+use std::sync::Arc;
+
+/// One `allow` or `deny`.
+#[derive(Clone, Debug)]
+pub struct AccessRule {
+    pub allows: bool,
+    pub who: Who,
+}
+
+/// Clients that a rule is about.
+#[derive(Clone, Debug)]
+pub enum Who {
+    All,
+    Network(Subnet),
+    UnixSockets,
+}
+
+/// Settings of the modules.
+#[derive(Clone, Debug, Default)]
+pub struct AccessConf {
+    pub rules: Option<Arc<[AccessRule]>>,
+    /// `None` inside: `off`.
+    pub realm: Option<Option<Text>>,
+    pub user_file: Option<Text>,
+    /// `valid_referers`
+    pub referers: Option<Arc<Referers>>,
+}
+
+impl AccessConf {
+    pub fn inherit(&mut self, outer: &AccessConf) {
+        inherit!(self, outer: rules realm user_file referers);
+    }
+}
+
+pub const SETTERS: Setters = &[
+    ("allow", |d, conf, _| rule(d, conf, true)),
+    ("deny", |d, conf, _| rule(d, conf, false)),
+    ("auth_basic", |d, conf, reading| {
+        conf.access.realm = Some(match d.argument(0) {
+            "off" => None,
+            text => Some(reading.text(text)?),
+        });
+        Ok(())
+    }),
+    ("valid_referers", |d, conf, reading| {
+        let referers = conf.access.referers.get_or_insert_default();
+        valid_referers(d, Arc::make_mut(referers), reading)
+    }),
+    ("auth_basic_user_file", |d, conf, reading: &mut Reading<'_>| {
+        let base = reading.conf_prefix;
+        conf.access.user_file = Some(reading.path_text(d.argument(0), base)?);
+        Ok(())
+    }),
+];
+
+fn rule(directive: &Directive, conf: &mut LocationConf, allows: bool) -> Result<(), String> {
+    let text = directive.argument(0);
+    let who = match text {
+        "all" => Who::All,
+        "unix:" => Who::UnixSockets,
+        _ => Who::Network(
+            Subnet::parse(text.as_bytes())
+                .ok()
+                .filter(|_| text.contains(['.', ':']) && text.bytes().all(is_of_address))
+                .ok_or_else(|| format!("invalid parameter \"{text}\""))?,
+        ),
+    };
+    let before = conf.access.rules.take().unwrap_or_default();
+    let rule = AccessRule { allows, who };
+    conf.access.rules = Some(before.iter().cloned().chain([rule]).collect());
+    Ok(())
+}
+
+fn is_of_address(byte: u8) -> bool {
+    byte.is_ascii_hexdigit() || matches!(byte, b'.' | b':' | b'/')
+}

@@ -1,0 +1,1 @@
+//! nginx configurations at request time: the phases that evaluate the settings.
