@@ -34,6 +34,7 @@ mod sql;
 pub use context::AuthContext;
 pub use decide::{Access, decide};
 pub use directories::{Directories, DirectoryAnswer, DirectoryAsked, DirectoryUser, LogIn};
+pub use passwords::check as check_password;
 pub use records::{RecordFiles, Records};
 pub use request::{AuthRequest, QueryOutcome};
 pub use settings::{AuthSettings, Methods};

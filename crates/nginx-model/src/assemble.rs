@@ -50,6 +50,7 @@ pub fn assemble(
     model.server.trusted_proxies = trusted_proxies(&http.real_ip);
     let mut nginx = Nginx {
         conf_prefix: finisher.conf_prefix.to_owned(),
+        default_root: setup.prefix.join("html"),
         variables: std::mem::take(&mut http.variables.named),
         zones: std::mem::take(&mut http.zones),
         formats: std::mem::take(&mut http.formats),
@@ -70,8 +71,6 @@ pub fn assemble(
         .iter()
         .map(|listener| listener.address.clone())
         .collect();
-    let notes = nginx.formats.values().flat_map(|format| format.notes.clone());
-    nginx.logs.notes = notes.collect();
     for (index, draft) in drafts.into_iter().enumerate() {
         let mut site = site(index, &draft, &nginx, &bound);
         let server = finisher.server(draft, &http.conf);

@@ -41,7 +41,6 @@ pub enum Handler {
     /// Files.
     #[default]
     Files,
-    StubStatus,
     EmptyGif,
 }
 

@@ -6,14 +6,11 @@
 //! Caveat: a log has one entry per path, format, and condition, whatever number of locations use it.
 
 use crate::modules::log::LogUse;
-use crate::variables::Variable;
 
-/// All access logs that locations use, by number, and the variables of their lines.
+/// All access logs that locations use, by number.
 #[derive(Clone, Debug, Default)]
 pub struct LogRules {
     pub uses: Vec<LogUse>,
-    /// Names of notes with their variables; of all formats.
-    pub notes: Vec<(Box<str>, Variable)>,
 }
 
 impl LogRules {

@@ -315,7 +315,7 @@ impl<'r> HttpReader<'r> {
     pub fn finish(mut self) -> ReadHttp {
         let combined = self.reading.text(COMBINED);
         if let Ok(text) = combined {
-            let format = translate(&text, Escape::Default);
+            let format = translate(&text, Escape::Default, "combined");
             self.http.formats.entry("combined".into()).or_insert(format);
         }
         let undefined: Vec<String> = self

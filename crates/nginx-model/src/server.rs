@@ -49,8 +49,10 @@ pub struct Nginx {
     pub formats: Formats,
     /// Conditions and notes of access logs, in the order of [`LogRules`](crate::log_rules).
     pub logs: crate::log_rules::LogRules,
-    /// Directory that relative names of files refer to.
+    /// Directory that relative names of certificates refer to.
     pub conf_prefix: PathBuf,
+    /// The document root without a `root`.
+    pub default_root: PathBuf,
 }
 
 /// Matches expressions of names.
@@ -77,6 +79,21 @@ impl Nginx {
             .iter()
             .find(|(regex, _)| matcher.matches(regex, host));
         Some(by_regex.map_or(servers.default, |(_, index)| *index))
+    }
+
+    /// Returns true if the local address of a connection decides about its servers.
+    pub fn has_local_addresses(&self) -> bool {
+        let tcp = self.addresses.iter().filter_map(|(address, _)| match address {
+            Address::Tcp(address) => Some(address),
+            Address::Unix(_) => None,
+        });
+        let wildcards: Vec<u16> = tcp
+            .clone()
+            .filter(|address| address.ip().is_unspecified())
+            .map(|address| address.port())
+            .collect();
+        let mut specific = tcp.filter(|address| !address.ip().is_unspecified());
+        specific.any(|address| wildcards.contains(&address.port()))
     }
 
     /// Returns the servers of an address: the local one, or the wildcard of its port.

@@ -20,6 +20,7 @@ use saker_handlers::{CgiFiles, FieldFilter, FixedAnswers, PhpFiles, RequestField
 use saker_modsecurity::ModSecurityInspector;
 use saker_native::{HtaccessRules, IdentityFilter, NativeRules};
 use saker_net::jobs::{self, JobKind};
+use saker_nginx::{FrontEnd, NginxRules, ResponseFilter};
 use saker_page_cache::{Explain, LookupHandler, PageCache, StoreFilter};
 use saker_pipeline::{
     ContentHandlers, ErrorDocumentCache, Filter, Generation, Handler, LocalFuture, Logger, Loggers,
@@ -80,9 +81,13 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         page_cache.as_ref(),
         is_explained,
     );
-    let filters = filters(&apache, watcher, page_cache.as_ref(), &counters);
+    let nginx = nginx(&generation);
+    let filters = filters(&apache, nginx.as_ref(), watcher, page_cache.as_ref(), &counters);
     let native = native_rules(&generation, watcher, Rc::clone(&gateway));
-    let rules = site_rules(&generation, watcher, native, apache.rules);
+    let rules = match nginx {
+        Some(nginx) => nginx_rules(&generation, watcher, native, nginx),
+        None => site_rules(&generation, watcher, native, apache.rules),
+    };
     let challenges = Arc::clone(challenges);
     Services {
         handlers,
@@ -127,6 +132,23 @@ fn native_rules(
         &generation.model.server.state_dir,
         watcher.clone(),
     ))
+}
+
+/// The nginx front end of a configuration.
+fn nginx(generation: &Generation) -> Option<Arc<FrontEnd>> {
+    let front_end = generation.front_end.clone()?;
+    front_end.downcast().ok()
+}
+
+/// nginx's rules are for all sites.
+fn nginx_rules(
+    generation: &Arc<Generation>,
+    watcher: &Watcher,
+    native: Rc<NativeRules>,
+    nginx: Arc<FrontEnd>,
+) -> SiteRules {
+    let rules = NginxRules::new(nginx, Arc::clone(generation), watcher.clone());
+    SiteRules::new(native as Rc<dyn Rules>).with_first(rules.sites(), Rc::new(rules))
 }
 
 /// Limits and bans.
@@ -280,11 +302,16 @@ fn handlers(
 /// The filters, in the order in which they see a response.
 fn filters(
     apache: &ApacheParts,
+    nginx: Option<&Arc<FrontEnd>>,
     watcher: &Watcher,
     page_cache: Option<&Rc<PageCache>>,
     counters: &Arc<Counters>,
 ) -> Rc<[Box<dyn Filter>]> {
     let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(FieldFilter)];
+    if let Some(front_end) = nginx {
+        let nginx = Arc::clone(&front_end.nginx);
+        filters.push(Box::new(ResponseFilter::new(nginx, watcher.clone())));
+    }
     if let Some(content_filters) = &apache.content_filters {
         filters.push(Box::new(Rc::clone(content_filters)));
     }

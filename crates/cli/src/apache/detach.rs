@@ -27,6 +27,20 @@ const DAEMONS: [&str; 2] = ["/usr/sbin/apache2", "/usr/sbin/httpd"];
 
 /// Starts the same command line again, in the foreground of a session of its own.
 pub fn start(program: &str, pid_file: Option<&Path>) -> ExitCode {
+    start_with(program, pid_file, &["-DFOREGROUND"])
+}
+
+/// The same without a further argument; the new process asks [`is_detached`].
+pub fn start_same(program: &str, pid_file: Option<&Path>) -> ExitCode {
+    start_with(program, pid_file, &[])
+}
+
+/// Returns whether this process was started in the background.
+pub fn is_detached() -> bool {
+    std::env::var_os(DETACHED).is_some()
+}
+
+fn start_with(program: &str, pid_file: Option<&Path>, more: &[&str]) -> ExitCode {
     let executable = match std::env::current_exe() {
         Ok(path) => path,
         Err(error) => return failed(program, &error.to_string()),
@@ -39,7 +53,7 @@ pub fn start(program: &str, pid_file: Option<&Path>) -> ExitCode {
     command
         .arg0(name)
         .args(words)
-        .arg("-DFOREGROUND")
+        .args(more)
         .process_group(0);
     command
         .stdin(Stdio::null())

@@ -270,10 +270,6 @@ pub const SETTERS: Setters = &[
         }
         Ok(())
     }),
-    ("stub_status", |_, conf, _| {
-        conf.handler = Handler::StubStatus;
-        Ok(())
-    }),
     ("empty_gif", |_, conf, _| {
         conf.handler = Handler::EmptyGif;
         Ok(())

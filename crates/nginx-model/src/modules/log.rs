@@ -103,6 +103,13 @@ pub struct Format {
     pub escape: Escape,
 }
 
+impl Format {
+    /// Returns true if a variable without a value is empty, not a hyphen.
+    pub fn is_bare(&self) -> bool {
+        self.escape != Escape::Default
+    }
+}
+
 /// Formats by name.
 pub type Formats = BTreeMap<Box<str>, Format>;
 
@@ -126,11 +133,11 @@ pub fn log_format(directive: &Directive, reading: &mut Reading<'_>) -> Result<Fo
         }
     }
     let text = reading.text(&source)?;
-    Ok(translate(&text, escape))
+    Ok(translate(&text, escape, directive.argument(0)))
 }
 
 /// Translates a format.
-pub fn translate(text: &Text, escape: Escape) -> Format {
+pub fn translate(text: &Text, escape: Escape, format_name: &str) -> Format {
     let mut format = Format {
         escape,
         ..Format::default()
@@ -152,11 +159,11 @@ pub fn translate(text: &Text, escape: Escape) -> Format {
             Part::Variable(variable) => match item(variable).filter(|_| escape == Escape::Default) {
                 Some(item) => format.items.push_str(&item),
                 None => {
-                    let name: Box<str> = format!("nginx{}", format.notes.len()).into();
+                    let name: Box<str> = format.notes.len().to_string().into();
                     match known_late(variable) {
                         Some(item) => format.items.push_str(item),
                         None => {
-                            format.items.push_str(&format!("%{{{name}}}n"));
+                            format.items.push_str(&format!("%{{{format_name}/{name}}}n"));
                             format.notes.push((name, variable.clone()));
                         }
                     }

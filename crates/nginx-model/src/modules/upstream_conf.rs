@@ -72,8 +72,6 @@ pub struct UpstreamConf {
     pub next: Option<Arc<[Box<str>]>>,
     pub tries_max: Option<u64>,
     pub buffers_request: Option<bool>,
-    pub passes_body: Option<bool>,
-    pub passes_fields: Option<bool>,
     pub outlives_client: Option<bool>,
     pub redirects: Option<Arc<[Redirect]>>,
     pub cookie_domains: Option<Arc<[(Box<str>, Box<str>)]>>,
@@ -91,7 +89,7 @@ impl UpstreamConf {
     pub fn inherit(&mut self, outer: &UpstreamConf) {
         inherit!(self, outer:
             params is_buffered connect_timeout_ms read_timeout_ms send_timeout_ms hidden passed
-            ignored intercepts_errors next tries_max buffers_request passes_body passes_fields
+            ignored intercepts_errors next tries_max buffers_request
             outlives_client redirects cookie_domains cookie_paths index split_path tls_certificate
             tls_key tls_name tls_authorities tls_verifies
         );

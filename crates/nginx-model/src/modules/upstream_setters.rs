@@ -106,8 +106,6 @@ macro_rules! param_setter {
 pub const PROXY: Setters = setters!("proxy" Proxy;
     flag_setter!("proxy_buffering", Proxy is_buffered),
     flag_setter!("proxy_ignore_client_abort", Proxy outlives_client),
-    flag_setter!("proxy_pass_request_body", Proxy passes_body),
-    flag_setter!("proxy_pass_request_headers", Proxy passes_fields),
     flag_setter!("proxy_request_buffering", Proxy buffers_request),
     flag_setter!("proxy_ssl_verify", Proxy tls_verifies),
     word_setter!("proxy_ssl_certificate", Proxy tls_certificate),
@@ -123,8 +121,6 @@ pub const PROXY: Setters = setters!("proxy" Proxy;
 pub const FASTCGI: Setters = setters!("fastcgi" FastCgi;
     flag_setter!("fastcgi_buffering", FastCgi is_buffered),
     flag_setter!("fastcgi_ignore_client_abort", FastCgi outlives_client),
-    flag_setter!("fastcgi_pass_request_body", FastCgi passes_body),
-    flag_setter!("fastcgi_pass_request_headers", FastCgi passes_fields),
     flag_setter!("fastcgi_request_buffering", FastCgi buffers_request),
     text_setter!("fastcgi_index", FastCgi index),
     param_setter!("fastcgi_param", FastCgi),
@@ -141,8 +137,6 @@ pub const FASTCGI: Setters = setters!("fastcgi" FastCgi;
 pub const UWSGI: Setters = setters!("uwsgi" Uwsgi;
     flag_setter!("uwsgi_buffering", Uwsgi is_buffered),
     flag_setter!("uwsgi_ignore_client_abort", Uwsgi outlives_client),
-    flag_setter!("uwsgi_pass_request_body", Uwsgi passes_body),
-    flag_setter!("uwsgi_pass_request_headers", Uwsgi passes_fields),
     flag_setter!("uwsgi_request_buffering", Uwsgi buffers_request),
     flag_setter!("uwsgi_ssl_verify", Uwsgi tls_verifies),
     word_setter!("uwsgi_ssl_certificate", Uwsgi tls_certificate),
@@ -155,8 +149,6 @@ pub const UWSGI: Setters = setters!("uwsgi" Uwsgi;
 pub const SCGI: Setters = setters!("scgi" Scgi;
     flag_setter!("scgi_buffering", Scgi is_buffered),
     flag_setter!("scgi_ignore_client_abort", Scgi outlives_client),
-    flag_setter!("scgi_pass_request_body", Scgi passes_body),
-    flag_setter!("scgi_pass_request_headers", Scgi passes_fields),
     flag_setter!("scgi_request_buffering", Scgi buffers_request),
     param_setter!("scgi_param", Scgi),
 );

@@ -135,7 +135,7 @@ pub const HANDLERS: &[Row] = &[
     plain("perl_require", HTTP, 1, 1, Unsupported(NO_PERL)),
     plain("perl_set", HTTP, 2, 2, Unsupported(NO_PERL)),
     plain("random_index", LOCATION, 1, 1, Unsupported("the directory answers with 403, or its listing")),
-    plain("stub_status", SERVER | LOCATION, 0, 1, Honored),
+    plain("stub_status", SERVER | LOCATION, 0, 1, Unsupported("the location serves files; use `saker status` or `[metrics]`")),
 ];
 
 pub const VARIABLES: &[Row] = &[
