@@ -2,9 +2,7 @@
 //!
 //! Called by: `lib`; Apache's `-t`.
 
-use crate::source::{
-    ApacheInput, NginxInput, load_apache, load_native, load_nginx, settle_php,
-};
+use crate::source::{ApacheInput, NginxInput, load_apache, load_native, load_nginx, settle_php};
 use crate::{
     arguments::Check,
     cost,

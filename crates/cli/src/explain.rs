@@ -3,9 +3,7 @@
 //! Called by: `lib`.
 
 use crate::dispatch_trace::Question;
-use crate::source::{
-    ApacheInput, NginxInput, load_apache_keeping_places, load_native, load_nginx,
-};
+use crate::source::{ApacheInput, NginxInput, load_apache_keeping_places, load_native, load_nginx};
 use crate::{
     arguments, cache, check,
     exit_status::CONFIGURATION_ERRORS,

@@ -26,8 +26,8 @@ use saker_config::{
     Model,
     model::{
         AccessLog, AccessLogTarget, Address, Addresses, ErrorLog, Http3, Limits, Listener,
-        LogCondition, LogLevel, Origin, Server as ServerSettings, Site, SiteName,
-        TrustedProxies, Workers,
+        LogCondition, LogLevel, Origin, Server as ServerSettings, Site, SiteName, TrustedProxies,
+        Workers,
     },
 };
 use saker_ipset::Block;
@@ -88,7 +88,10 @@ pub fn assemble(
 }
 
 fn server_settings(process: &Process, setup: &Setup, core: &CoreConf) -> ServerSettings {
-    let log = core.error_log.as_ref().map(|(path, level)| (path.to_string(), level.to_string()));
+    let log = core
+        .error_log
+        .as_ref()
+        .map(|(path, level)| (path.to_string(), level.to_string()));
     let log = process.error_log.clone().or(log);
     let default = setup.error_log.as_deref().map_or_else(
         || "stderr".to_owned(),
@@ -137,7 +140,9 @@ fn limits(core: &CoreConf, process: &Process) -> Limits {
         connections_max: process
             .connections
             .map_or(default.connections_max, |count| {
-                count.saturating_mul(process.workers.unwrap_or(1).max(1) as u64).max(512)
+                count
+                    .saturating_mul(process.workers.unwrap_or(1).max(1) as u64)
+                    .max(512)
             }),
         requests_per_connection_max: core.keepalive_requests.unwrap_or(1000),
         head_bytes_max: core
@@ -244,7 +249,10 @@ fn listeners(
     core: &CoreConf,
     finisher: &mut Finisher<'_>,
 ) -> Vec<Listener> {
-    let all: Vec<Listen> = drafts.iter().flat_map(|draft| draft.listens.clone()).collect();
+    let all: Vec<Listen> = drafts
+        .iter()
+        .flat_map(|draft| draft.listens.clone())
+        .collect();
     let mut listeners: Vec<Listener> = Vec::new();
     for draft in drafts {
         let is_on = draft.tls.is_on == Some(true);
@@ -348,7 +356,13 @@ fn site(index: usize, draft: &ServerDraft, nginx: &Nginx, bound: &[Address]) -> 
 fn logs_of(server: &Server, logs: &mut LogRules) -> Vec<usize> {
     let mut numbers = Vec::new();
     let mut add = |location: &Location| {
-        let used: Vec<LogUse> = location.conf.log.logs.as_deref().unwrap_or_default().to_vec();
+        let used: Vec<LogUse> = location
+            .conf
+            .log
+            .logs
+            .as_deref()
+            .unwrap_or_default()
+            .to_vec();
         for log in used {
             let number = logs.number(&log);
             if !numbers.contains(&number) {

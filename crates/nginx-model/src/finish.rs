@@ -56,7 +56,12 @@ impl Finisher<'_> {
     }
 
     /// Builds a location. `is_block`: an `if` or `limit_except`.
-    fn location(&mut self, mut draft: Draft, outer: &LocationConf, is_block: bool) -> Arc<Location> {
+    fn location(
+        &mut self,
+        mut draft: Draft,
+        outer: &LocationConf,
+        is_block: bool,
+    ) -> Arc<Location> {
         draft.conf.inherit(outer, is_block);
         let conf = draft.conf.clone();
         let inner = draft.children.drain(..);
@@ -73,10 +78,9 @@ impl Finisher<'_> {
         let limit_except = draft
             .limit_except
             .map(|(methods, inner)| (methods, self.location(*inner, &conf, true)));
-        let proxied = conf
-            .pass
-            .as_ref()
-            .and_then(|pass| self.proxied(pass, &conf, &draft.name, &draft.kind, draft.pass.as_ref()));
+        let proxied = conf.pass.as_ref().and_then(|pass| {
+            self.proxied(pass, &conf, &draft.name, &draft.kind, draft.pass.as_ref())
+        });
         Location {
             settings: Arc::new(settings(&conf)),
             name: draft.name,

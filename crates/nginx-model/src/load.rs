@@ -5,13 +5,8 @@
 //! what stands behind a server in `http` holds for it, too.
 
 use crate::{
-    assemble::assemble,
-    finish::Finisher,
-    modules::upstream::UpstreamPool,
-    process::Process,
-    read_http::HttpReader,
-    server::Nginx,
-    support,
+    assemble::assemble, finish::Finisher, modules::upstream::UpstreamPool, process::Process,
+    read_http::HttpReader, server::Nginx, support,
 };
 use saker_config::Model;
 use saker_nginx_syntax::{Files, Report, read};

@@ -55,17 +55,65 @@ pub struct ReadHttp {
 
 /// Directives that a level may have several times.
 const REPEATED: &[&str] = &[
-    "access_log", "add_header", "allow", "auth_request_set", "break", "brotli_types",
-    "charset_types", "deny", "error_log", "error_page", "fastcgi_hide_header",
-    "fastcgi_ignore_headers", "fastcgi_param", "fastcgi_pass_header", "geo", "grpc_hide_header",
-    "grpc_set_header", "gzip_types", "if", "index", "limit_conn", "limit_conn_zone", "limit_req",
-    "limit_req_zone", "listen", "location", "log_format", "map", "more_clear_headers",
-    "more_set_headers", "proxy_cookie_domain", "proxy_cookie_path", "proxy_hide_header",
-    "proxy_ignore_headers", "proxy_pass_header", "proxy_redirect", "proxy_set_header", "return",
-    "rewrite", "scgi_hide_header", "scgi_ignore_headers", "scgi_param", "scgi_pass_header",
-    "server", "server_name", "set", "set_real_ip_from", "split_clients", "ssl_certificate",
-    "ssl_certificate_key", "ssl_conf_command", "types", "upstream", "uwsgi_hide_header",
-    "uwsgi_ignore_headers", "uwsgi_param", "uwsgi_pass_header", "valid_referers", "zstd_types",
+    "access_log",
+    "add_header",
+    "allow",
+    "auth_request_set",
+    "break",
+    "brotli_types",
+    "charset_types",
+    "deny",
+    "error_log",
+    "error_page",
+    "fastcgi_hide_header",
+    "fastcgi_ignore_headers",
+    "fastcgi_param",
+    "fastcgi_pass_header",
+    "geo",
+    "grpc_hide_header",
+    "grpc_set_header",
+    "gzip_types",
+    "if",
+    "index",
+    "limit_conn",
+    "limit_conn_zone",
+    "limit_req",
+    "limit_req_zone",
+    "listen",
+    "location",
+    "log_format",
+    "map",
+    "more_clear_headers",
+    "more_set_headers",
+    "proxy_cookie_domain",
+    "proxy_cookie_path",
+    "proxy_hide_header",
+    "proxy_ignore_headers",
+    "proxy_pass_header",
+    "proxy_redirect",
+    "proxy_set_header",
+    "return",
+    "rewrite",
+    "scgi_hide_header",
+    "scgi_ignore_headers",
+    "scgi_param",
+    "scgi_pass_header",
+    "server",
+    "server_name",
+    "set",
+    "set_real_ip_from",
+    "split_clients",
+    "ssl_certificate",
+    "ssl_certificate_key",
+    "ssl_conf_command",
+    "types",
+    "upstream",
+    "uwsgi_hide_header",
+    "uwsgi_ignore_headers",
+    "uwsgi_param",
+    "uwsgi_pass_header",
+    "valid_referers",
+    "zstd_types",
 ];
 
 impl<'r> HttpReader<'r> {
@@ -242,7 +290,8 @@ impl<'r> HttpReader<'r> {
             ));
         }
         let is_same = |other: &Draft| {
-            *other.name == *name && std::mem::discriminant(&other.kind) == std::mem::discriminant(&kind)
+            *other.name == *name
+                && std::mem::discriminant(&other.kind) == std::mem::discriminant(&kind)
         };
         if !matches!(kind, LocationKind::Regex(_)) && outer.children.iter().any(is_same) {
             return Err(format!("duplicate location \"{name}\""));

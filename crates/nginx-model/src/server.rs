@@ -6,22 +6,13 @@
 use crate::{
     location::{Location, LocationTree},
     modules::{
-        limits::Zone,
-        listen::AddressServers,
-        log::Formats,
-        maps::NameTable,
-        upstream::Group,
+        limits::Zone, listen::AddressServers, log::Formats, maps::NameTable, upstream::Group,
     },
     values::Regex,
     variables::NamedVariable,
 };
 use saker_config::model::{Address, Origin};
-use std::{
-    collections::HashMap,
-    net::IpAddr,
-    path::PathBuf,
-    sync::Arc,
-};
+use std::{collections::HashMap, net::IpAddr, path::PathBuf, sync::Arc};
 
 /// A server with its locations.
 #[derive(Debug)]
@@ -83,10 +74,13 @@ impl Nginx {
 
     /// Returns true if the local address of a connection decides about its servers.
     pub fn has_local_addresses(&self) -> bool {
-        let tcp = self.addresses.iter().filter_map(|(address, _)| match address {
-            Address::Tcp(address) => Some(address),
-            Address::Unix(_) => None,
-        });
+        let tcp = self
+            .addresses
+            .iter()
+            .filter_map(|(address, _)| match address {
+                Address::Tcp(address) => Some(address),
+                Address::Unix(_) => None,
+            });
         let wildcards: Vec<u16> = tcp
             .clone()
             .filter(|address| address.ip().is_unspecified())

@@ -101,7 +101,13 @@ fn compression(conf: &CompressionConf) -> Compression {
     let on: Vec<&(CompressionCoding, &CodingConf)> = codings.iter().filter(is_on).collect();
     let mut types = vec!["text/html".to_owned()];
     for (_, coding) in &on {
-        types.extend(coding.types.iter().flat_map(|own| own.iter()).map(ToString::to_string));
+        types.extend(
+            coding
+                .types
+                .iter()
+                .flat_map(|own| own.iter())
+                .map(ToString::to_string),
+        );
     }
     let default = Compression::default();
     let min_bytes = on.iter().filter_map(|(_, coding)| coding.min_bytes).min();

@@ -36,8 +36,8 @@ impl Text {
             let (literal, behind) = rest.split_at(at);
             push_literal(&mut parts, literal);
             let behind = behind.get(1..).unwrap_or_default();
-            let (name, left) = name_in(behind)
-                .ok_or_else(|| format!("invalid variable name in \"{source}\""))?;
+            let (name, left) =
+                name_in(behind).ok_or_else(|| format!("invalid variable name in \"{source}\""))?;
             parts.push(match name.parse::<u8>() {
                 Ok(group @ 0..=9) if name.len() == 1 => Part::Capture(group),
                 _ => Part::Variable(variables.named(name)),
@@ -128,7 +128,10 @@ mod tests {
         assert_eq!(shown("a$1b"), "'a'<1>'b'");
         assert_eq!(shown("$10"), "<1>'0'");
         assert_eq!(shown("${uri}x"), "<Builtin(Uri)>'x'");
-        assert_eq!(shown("$arg_a-$http_x_y"), "<Argument(\"a\")>'-'<Field(\"x-y\")>");
+        assert_eq!(
+            shown("$arg_a-$http_x_y"),
+            "<Argument(\"a\")>'-'<Field(\"x-y\")>"
+        );
         assert_eq!(shown("$x$x$y"), "<Named(0)><Named(0)><Named(1)>");
         assert_eq!(shown(""), "");
         assert_eq!(shown("a$"), "invalid variable name in \"a$\"");

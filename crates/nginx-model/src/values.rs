@@ -4,8 +4,9 @@
 //! Caveat: messages are nginx's.
 
 use crate::variables::{Source, Variables};
-use saker_ap_expr::{Pattern, PatternOptions};
+use saker_ap_expr::{Pattern, PatternOptions, Subnet};
 use saker_nginx_syntax::Directive;
+use std::net::IpAddr;
 
 /// A regular expression with the variables that its named groups set.
 #[derive(Clone, Debug)]
@@ -26,11 +27,7 @@ impl Regex {
     ///
     /// # Errors
     /// PCRE2's message.
-    pub fn compile(
-        text: &str,
-        caseless: bool,
-        variables: &mut Variables,
-    ) -> Result<Regex, String> {
+    pub fn compile(text: &str, caseless: bool, variables: &mut Variables) -> Result<Regex, String> {
         let options = PatternOptions {
             caseless,
             multiline: false,
@@ -116,6 +113,32 @@ pub fn time_ms(text: &str) -> Option<u64> {
     Some(total)
 }
 
+/// Parses an address or a network. Bits behind the prefix mean nothing.
+pub fn network(text: &str) -> Option<Subnet> {
+    let (address, prefix) = match text.split_once('/') {
+        Some((address, prefix)) => (address, Some(prefix.parse::<u32>().ok()?)),
+        None => (text, None),
+    };
+    Some(match address.parse::<IpAddr>().ok()? {
+        IpAddr::V4(address) => {
+            let prefix = prefix.unwrap_or(32);
+            let mask = u32::MAX
+                .checked_shl(32_u32.checked_sub(prefix)?)
+                .unwrap_or(0);
+            let network = address.to_bits() & mask;
+            Subnet::V4 { network, mask }
+        }
+        IpAddr::V6(address) => {
+            let prefix = prefix.unwrap_or(128);
+            let mask = u128::MAX
+                .checked_shl(128_u32.checked_sub(prefix)?)
+                .unwrap_or(0);
+            let network = address.to_bits() & mask;
+            Subnet::V6 { network, mask }
+        }
+    })
+}
+
 /// Parses the first argument as a time.
 ///
 /// # Errors
@@ -150,6 +173,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn networks() {
+        let all = network("0.0.0.0/0").unwrap();
+        assert!(all.contains("203.0.113.9".parse().unwrap()));
+        let ten = network("10.9.9.9/8").unwrap();
+        assert!(ten.contains("10.1.1.1".parse().unwrap()));
+        assert!(!ten.contains("11.1.1.1".parse().unwrap()));
+        assert!(network("2001:db8::/32").is_some());
+        for text in ["10.1", "10.0.0.0/33", "::/129", "x", "10.0.0.0/"] {
+            assert_eq!(network(text), None, "{text}");
+        }
+    }
+
+    #[test]
     fn sizes_and_times() {
         assert_eq!(size("8k"), Some(8192));
         assert_eq!(size("2M"), Some(2 << 20));
@@ -160,6 +196,9 @@ mod tests {
         assert_eq!(time_ms("1h 30m"), Some(5_400_000));
         assert_eq!(time_ms("500ms"), Some(500));
         assert_eq!(time_ms("1M"), Some(2_592_000_000));
-        assert_eq!((time_ms(""), time_ms("x"), time_ms("1x")), (None, None, None));
+        assert_eq!(
+            (time_ms(""), time_ms("x"), time_ms("1x")),
+            (None, None, None)
+        );
     }
 }

@@ -130,8 +130,9 @@ impl<'t> Lexer<'t> {
         loop {
             match self.peek() {
                 None => {
-                    return Err(self
-                        .error("unexpected end of file, expecting \";\" or \"}\"".to_owned()));
+                    return Err(
+                        self.error("unexpected end of file, expecting \";\" or \"}\"".to_owned())
+                    );
                 }
                 Some(b'\\') => self.escaped(&mut bytes),
                 Some(byte) => {
@@ -152,9 +153,7 @@ impl<'t> Lexer<'t> {
         let mut bytes = Vec::new();
         let mut behind_dollar = false;
         while let Some(byte) = self.peek() {
-            let ends = byte.is_ascii_whitespace()
-                || byte == b';'
-                || byte == b'{' && !behind_dollar;
+            let ends = byte.is_ascii_whitespace() || byte == b';' || byte == b'{' && !behind_dollar;
             if ends {
                 break;
             }

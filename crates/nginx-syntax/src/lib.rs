@@ -11,6 +11,7 @@
 mod files;
 mod lexer;
 mod read;
+mod reference;
 mod report;
 pub mod rows;
 mod tree;
@@ -18,6 +19,7 @@ mod tree;
 pub use files::{Files, OnDisk, wildcard_matches};
 pub use lexer::{LexError, Lexer, Token, Word};
 pub use read::{Tree, read};
+pub use reference::reference_markdown;
 pub use report::{Emergency, Report};
 pub use rows::{Row, Support, row, rows};
 pub use tree::Directive;

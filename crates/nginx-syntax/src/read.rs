@@ -203,9 +203,7 @@ impl Reader<'_> {
             return None;
         };
         let problem = match (row.body, is_open) {
-            (Body::None, true) => Some(format!(
-                "directive \"{name}\" is not terminated by \";\""
-            )),
+            (Body::None, true) => Some(format!("directive \"{name}\" is not terminated by \";\"")),
             (Body::Block | Body::Free, false) => {
                 Some(format!("directive \"{name}\" has no opening \"{{\""))
             }

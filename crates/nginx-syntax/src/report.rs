@@ -42,7 +42,12 @@ impl Report {
     }
 
     /// Reports an error of a directive. nginx names the line where the directive's arguments end.
-    pub fn error(&mut self, directive: &Directive, message: impl Into<String>, help: Option<String>) {
+    pub fn error(
+        &mut self,
+        directive: &Directive,
+        message: impl Into<String>,
+        help: Option<String>,
+    ) {
         let message = message.into();
         self.emergencies.push(Emergency {
             message: message.clone(),
@@ -77,7 +82,12 @@ impl Report {
     }
 
     /// Reports something that is not as in nginx but does not prevent a start.
-    pub fn warn(&mut self, directive: &Directive, message: impl Into<String>, help: Option<String>) {
+    pub fn warn(
+        &mut self,
+        directive: &Directive,
+        message: impl Into<String>,
+        help: Option<String>,
+    ) {
         let length = directive.name.text.chars().count();
         self.add(
             Severity::Warning,

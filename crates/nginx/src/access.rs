@@ -40,9 +40,9 @@ pub fn limit_methods(request: &mut Request<'_>) {
         return;
     };
     let method = request.method();
-    let is_excepted = methods.iter().any(|excepted| {
-        excepted.as_bytes() == method || **excepted == *"GET" && method == b"HEAD"
-    });
+    let is_excepted = methods
+        .iter()
+        .any(|excepted| excepted.as_bytes() == method || **excepted == *"GET" && method == b"HEAD");
     if !is_excepted {
         request.state.location = Arc::clone(inner);
     }
@@ -98,7 +98,7 @@ fn by_address(request: &mut Request<'_>, conf: &AccessConf) -> Decision {
             request.exchange.keep_answer();
         }
         let facts = format_args!("access forbidden by rule");
-        error_log::log_about(&message::ACCESS_REFUSED, &*request.exchange, facts);
+        error_log::log_about(&message::NGINX_ACCESS_REFUSED, &*request.exchange, facts);
         return Decision::Refused(Response::new(Status::FORBIDDEN));
     }
     Decision::None
@@ -136,7 +136,11 @@ fn by_user(
         Ok(records) => records,
         Err(error) => {
             let facts = format_args!("{}: {error}", path.display());
-            error_log::log_about(&message::ACCESS_REFUSED, &*request.exchange, facts);
+            error_log::log_about(
+                &message::NGINX_PASSWORDS_UNREADABLE,
+                &*request.exchange,
+                facts,
+            );
             return Ok(Decision::Refused(Response::new(Status::FORBIDDEN)));
         }
     };
@@ -144,7 +148,10 @@ fn by_user(
     let Some(stored) = stored else {
         return refused(request);
     };
-    let stored = stored.split(|byte| *byte == b':').next().unwrap_or_default();
+    let stored = stored
+        .split(|byte| *byte == b':')
+        .next()
+        .unwrap_or_default();
     let site = request.exchange.routing.site_index;
     match is_password(site, &String::from_utf8_lossy(stored), &password) {
         Answer::Known(true) => {
@@ -153,7 +160,9 @@ fn by_user(
         }
         Answer::Known(false) => refused(request),
         Answer::Wait(pause) => Err(pause),
-        Answer::Busy => Ok(Decision::Refused(Response::new(Status::SERVICE_UNAVAILABLE))),
+        Answer::Busy => Ok(Decision::Refused(Response::new(
+            Status::SERVICE_UNAVAILABLE,
+        ))),
     }
 }
 

@@ -5,8 +5,8 @@
 
 use crate::{files::utc_offset, pages, request::Request};
 use saker_http::{Status, date::format_date, escape};
-use saker_nginx_model::modules::autoindex::ListingFormat;
 use saker_net::jobs::{self, JobKind};
+use saker_nginx_model::modules::autoindex::ListingFormat;
 use saker_pipeline::{Body, Chunk, Mapped, Response, local_time};
 use std::{
     ffi::OsStr,
@@ -51,7 +51,10 @@ impl Wanted {
         let callback = query
             .split(|byte| *byte == b'&')
             .find_map(|pair| pair.strip_prefix(b"callback="))
-            .filter(|name| name.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.')));
+            .filter(|name| {
+                name.iter()
+                    .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.'))
+            });
         Wanted {
             folder: Path::new(OsStr::from_bytes(&mapped.filename())).to_owned(),
             path: request.exchange.path.clone(),
@@ -94,7 +97,13 @@ impl Wanted {
             ListingFormat::Json => ("application/json", self.json(&entries)),
             ListingFormat::Jsonp => match &self.callback {
                 Some(name) => {
-                    let text = [b"/* callback */\r\n", name.as_slice(), b"(", &self.json(&entries), b");"];
+                    let text = [
+                        b"/* callback */\r\n",
+                        name.as_slice(),
+                        b"(",
+                        &self.json(&entries),
+                        b");",
+                    ];
                     ("application/javascript", text.concat())
                 }
                 None => ("application/json", self.json(&entries)),
@@ -160,11 +169,20 @@ impl Wanted {
         if !self.is_local_time {
             // `Sun, 06 Nov 1994 08:49:37 GMT`
             let part = |from, to| date.get(from..to).unwrap_or_default();
-            return format!("{}-{}-{} {}", part(5, 7), part(8, 11), part(12, 16), part(17, 22));
+            return format!(
+                "{}-{}-{} {}",
+                part(5, 7),
+                part(8, 11),
+                part(12, 16),
+                part(17, 22)
+            );
         }
         let local = local_time(unix_s);
         let shifted = format_date(unix_s + offset_s(unix_s));
-        let month = String::from_utf8_lossy(&shifted).get(8..11).unwrap_or_default().to_owned();
+        let month = String::from_utf8_lossy(&shifted)
+            .get(8..11)
+            .unwrap_or_default()
+            .to_owned();
         format!(
             "{:02}-{month}-{} {:02}:{:02}",
             local.day, local.year, local.hour, local.minute
@@ -213,7 +231,11 @@ fn offset_s(unix_s: i64) -> i64 {
     let text = utc_offset(unix_s);
     let number = |from, to| text.get(from..to).and_then(|part| part.parse::<i64>().ok());
     let seconds = number(1, 3).unwrap_or(0) * 3600 + number(3, 5).unwrap_or(0) * 60;
-    if text.starts_with('-') { -seconds } else { seconds }
+    if text.starts_with('-') {
+        -seconds
+    } else {
+        seconds
+    }
 }
 
 fn read_entry(entry: &fs::DirEntry) -> Option<Entry> {
@@ -223,7 +245,9 @@ fn read_entry(entry: &fs::DirEntry) -> Option<Entry> {
         return None;
     }
     // Of a link that leads nowhere, the link itself is shown.
-    let metadata = fs::metadata(entry.path()).or_else(|_| entry.metadata()).ok()?;
+    let metadata = fs::metadata(entry.path())
+        .or_else(|_| entry.metadata())
+        .ok()?;
     Some(Entry {
         name: name.to_vec(),
         is_folder: metadata.is_dir(),
@@ -279,7 +303,12 @@ fn xml_date(date: &str) -> String {
     const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
     let part = |from, to| date.get(from..to).unwrap_or_default();
     let month = MONTHS.find(part(8, 11)).unwrap_or_default() / 3 + 1;
-    format!("{}-{month:02}-{}T{}Z", part(12, 16), part(5, 7), part(17, 25))
+    format!(
+        "{}-{month:02}-{}T{}Z",
+        part(12, 16),
+        part(5, 7),
+        part(17, 25)
+    )
 }
 
 #[cfg(test)]

@@ -23,7 +23,11 @@ impl Request<'_> {
             }
             Builtin::IsArgs => {
                 self.depends_on_query();
-                let has_args = self.exchange.query.as_ref().is_some_and(|query| !query.is_empty());
+                let has_args = self
+                    .exchange
+                    .query
+                    .as_ref()
+                    .is_some_and(|query| !query.is_empty());
                 has_args.then(|| b"?".to_vec())
             }
             Builtin::RequestUri => {
@@ -33,7 +37,11 @@ impl Request<'_> {
             Builtin::Host => Some(self.host()),
             Builtin::Scheme => {
                 self.depends_on(Dependency::Scheme);
-                let scheme: &[u8] = if self.exchange.client.secure { b"https" } else { b"http" };
+                let scheme: &[u8] = if self.exchange.client.secure {
+                    b"https"
+                } else {
+                    b"http"
+                };
                 Some(scheme.to_vec())
             }
             Builtin::Https => {
@@ -67,9 +75,7 @@ impl Request<'_> {
             Builtin::Hostname => Some(hostname()),
             Builtin::NginxVersion => Some(crate::VERSION.as_bytes().to_vec()),
             Builtin::Pid => Some(std::process::id().to_string().into_bytes()),
-            Builtin::ServerPort => {
-                Some(self.exchange.client.local.port().to_string().into_bytes())
-            }
+            Builtin::ServerPort => Some(self.exchange.client.local.port().to_string().into_bytes()),
             Builtin::ServerProtocol => {
                 let version = self.exchange.head.view().version().as_str();
                 self.depends_on_value(RequestPart::Version, Some(version.as_bytes()));
@@ -101,7 +107,11 @@ impl Request<'_> {
             Builtin::RealipRemoteAddr => text(&client.peer.ip().to_canonical()),
             Builtin::RealipRemotePort => text(&client.peer.port()),
             Builtin::RemotePort => text(&client.address.port()),
-            Builtin::RemoteUser => exchange.access.user.as_ref().map(|user| user.as_bytes().to_vec()),
+            Builtin::RemoteUser => exchange
+                .access
+                .user
+                .as_ref()
+                .map(|user| user.as_bytes().to_vec()),
             Builtin::ServerAddr => text(&client.local.ip().to_canonical()),
             Builtin::Request => Some(exchange.head.view().start_line().to_vec()),
             Builtin::RequestId => Some(self.request_id()),
@@ -124,7 +134,10 @@ impl Request<'_> {
             Builtin::SecureLink | Builtin::SecureLinkExpires => self.secure_link(builtin),
             Builtin::LimitRate => self.state.limit_rate.as_ref().map(|rate| rate.to_vec()),
             Builtin::LimitReqStatus => self.state.limit_req_status.and_then(|status| text(&status)),
-            Builtin::LimitConnStatus => self.state.limit_conn_status.and_then(|status| text(&status)),
+            Builtin::LimitConnStatus => self
+                .state
+                .limit_conn_status
+                .and_then(|status| text(&status)),
             Builtin::Pipe => Some(b".".to_vec()),
             _ => None,
         }
@@ -182,9 +195,11 @@ impl Request<'_> {
         let version = self.exchange.head.view().version();
         let is_tls = self.exchange.client.tls;
         match builtin {
-            Builtin::Http2 if version == Version::Http2 => {
-                Some(if is_tls { b"h2".to_vec() } else { b"h2c".to_vec() })
-            }
+            Builtin::Http2 if version == Version::Http2 => Some(if is_tls {
+                b"h2".to_vec()
+            } else {
+                b"h2c".to_vec()
+            }),
             Builtin::Http3 if version == Version::Http3 => Some(b"h3".to_vec()),
             Builtin::Http2 | Builtin::Http3 => None,
             _ => {
@@ -211,7 +226,10 @@ impl Request<'_> {
         };
         let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?'));
         let (authority, path) = rest.split_at(end.unwrap_or(rest.len()));
-        let host = authority.split(|byte| *byte == b':').next().unwrap_or_default();
+        let host = authority
+            .split(|byte| *byte == b':')
+            .next()
+            .unwrap_or_default();
         let host = String::from_utf8_lossy(host).to_ascii_lowercase();
         if let Some(prefix) = referers.hosts.literal(&host)
             && path.starts_with(prefix.as_bytes())
@@ -243,8 +261,13 @@ fn time(builtin: Builtin, unix_s: i64) -> Vec<u8> {
         .get(usize::from(local.month.saturating_sub(1)))
         .copied()
         .unwrap_or_default();
-    let (year, day, hour, minute, second) =
-        (local.year, local.day, local.hour, local.minute, local.second);
+    let (year, day, hour, minute, second) = (
+        local.year,
+        local.day,
+        local.hour,
+        local.minute,
+        local.second,
+    );
     match builtin {
         Builtin::TimeIso8601 => format!(
             "{year}-{:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{}:{}",
@@ -254,7 +277,8 @@ fn time(builtin: Builtin, unix_s: i64) -> Vec<u8> {
         )
         .into_bytes(),
         Builtin::TimeLocal => {
-            format!("{day:02}/{month}/{year}:{hour:02}:{minute:02}:{second:02} {offset}").into_bytes()
+            format!("{day:02}/{month}/{year}:{hour:02}:{minute:02}:{second:02} {offset}")
+                .into_bytes()
         }
         _ => saker_http::date::format_date(unix_s).to_vec(),
     }

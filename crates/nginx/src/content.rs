@@ -54,8 +54,12 @@ fn answer(status: Status) -> Content {
 /// Tries the candidates. `None`: the path is now that of a file.
 fn try_files(request: &mut Request<'_>, tried: &TryFiles) -> Option<Verdict> {
     for candidate in &tried.candidates {
-        let path = request.text(candidate);
-        let wants_folder = path.ends_with(b"/");
+        let mut path = request.text(candidate);
+        // What is written counts, not the value; a folder goes on without its slash.
+        let wants_folder = candidate.source.ends_with('/');
+        if wants_folder && path.len() > 1 {
+            path.pop();
+        }
         let Some(mapped) = files::map(request, &path) else {
             continue;
         };
@@ -82,7 +86,10 @@ fn try_files(request: &mut Request<'_>, tried: &TryFiles) -> Option<Verdict> {
         Fallback::Target(target) => {
             let target = request.text(target);
             request.exchange.trace("fixups", None, || {
-                format!("`try_files` falls back to {}", String::from_utf8_lossy(&target))
+                format!(
+                    "`try_files` falls back to {}",
+                    String::from_utf8_lossy(&target)
+                )
             });
             errors::redirect(request, &target)
         }
@@ -137,7 +144,12 @@ fn status_of(error: ResolveError) -> Status {
 fn slash(request: &mut Request<'_>, path: &[u8]) -> Content {
     let mut location = pages::escape_path(path);
     location.push(b'/');
-    if let Some(query) = request.exchange.query.clone().filter(|query| !query.is_empty()) {
+    if let Some(query) = request
+        .exchange
+        .query
+        .clone()
+        .filter(|query| !query.is_empty())
+    {
         location.push(b'?');
         location.extend_from_slice(&query);
     }
@@ -204,7 +216,10 @@ fn folder(request: &mut Request<'_>, mapped: Mapped) -> Content {
 const PIXEL: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x01\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x01\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02L\x01\x00;";
 
 fn empty_gif(request: &mut Request<'_>) -> Content {
-    if !matches!(request.exchange.head.view().method(), Method::Get | Method::Head) {
+    if !matches!(
+        request.exchange.head.view().method(),
+        Method::Get | Method::Head
+    ) {
         return answer(Status::METHOD_NOT_ALLOWED);
     }
     let mut response = Response::new(Status::OK);

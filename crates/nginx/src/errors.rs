@@ -46,9 +46,9 @@ fn to_named(request: &mut Request<'_>, name: &[u8]) -> Verdict {
     let name = String::from_utf8_lossy(name);
     let server = Arc::clone(&request.state.server);
     let Some(location) = server.named.get(&*name) else {
-        request.exchange.trace("fixups", None, || {
-            format!("there is no location `{name}`")
-        });
+        request
+            .exchange
+            .trace("fixups", None, || format!("there is no location `{name}`"));
         return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
     };
     if !request.state.change() {
@@ -169,8 +169,11 @@ fn without_conditions(request: &mut Request<'_>, is_error: bool) {
         "if-range",
         "range",
     ];
-    let is_condition =
-        |name: &[u8]| CONDITIONS.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name));
+    let is_condition = |name: &[u8]| {
+        CONDITIONS
+            .iter()
+            .any(|known| known.as_bytes().eq_ignore_ascii_case(name))
+    };
     let head = &request.exchange.head;
     if is_error && head.view().fields().any(|(name, _)| is_condition(name)) {
         let edited = head.edited(|name| !is_condition(name), []);

@@ -150,15 +150,21 @@ impl Request<'_> {
             None => Some(self.forwarded_address(geo)),
             Some(text) => {
                 let text = self.text(text);
-                std::str::from_utf8(&text).ok().and_then(|text| text.parse().ok())
+                std::str::from_utf8(&text)
+                    .ok()
+                    .and_then(|text| text.parse().ok())
             }
         };
         let of_client = geo.source.is_none() && geo.proxies.is_empty();
-        let found = geo.networks.iter().rev().find(|(network, _)| match address {
-            Some(_) if of_client => self.is_client_within(network),
-            Some(address) => network.contains(address),
-            None => false,
-        });
+        let found = geo
+            .networks
+            .iter()
+            .rev()
+            .find(|(network, _)| match address {
+                Some(_) if of_client => self.is_client_within(network),
+                Some(address) => network.contains(address),
+                None => false,
+            });
         found.map_or_else(|| geo.default.to_vec(), |(_, value)| value.to_vec())
     }
 
@@ -171,7 +177,11 @@ impl Request<'_> {
         self.depends_on_request();
         let list = self.field("x-forwarded-for").unwrap_or_default();
         let hops = list.split(|byte| *byte == b',').rev();
-        let is_proxy = |address: IpAddr| geo.proxies.iter().any(|proxy: &Subnet| proxy.contains(address));
+        let is_proxy = |address: IpAddr| {
+            geo.proxies
+                .iter()
+                .any(|proxy: &Subnet| proxy.contains(address))
+        };
         for hop in hops {
             if !is_proxy(address) {
                 break;

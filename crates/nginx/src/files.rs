@@ -91,10 +91,9 @@ fn aliased(request: &mut Request<'_>, root: &Root, kind: &LocationKind, path: &[
 /// Length of the folder at the beginning of a text that has no variables.
 fn fixed_folder(text: &Text) -> usize {
     match text.parts.first() {
-        Some(saker_nginx_model::Part::Literal(literal)) => literal
-            .iter()
-            .rposition(|byte| *byte == b'/')
-            .unwrap_or(0),
+        Some(saker_nginx_model::Part::Literal(literal)) => {
+            literal.iter().rposition(|byte| *byte == b'/').unwrap_or(0)
+        }
         _ => 0,
     }
 }

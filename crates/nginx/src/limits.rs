@@ -50,7 +50,14 @@ impl Zones {
 
 impl ZoneTable {
     /// Charges a request, unless it is refused.
-    fn request(&self, key: &[u8], zone: &Zone, limit: &RequestLimit, now_ms: u64, only_looks: bool) -> Bucket {
+    fn request(
+        &self,
+        key: &[u8],
+        zone: &Zone,
+        limit: &RequestLimit,
+        now_ms: u64,
+        only_looks: bool,
+    ) -> Bucket {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let known = entries.get(key).copied();
         let excess = known.map_or(0, |entry| {
@@ -200,7 +207,11 @@ type Keyed = (Arc<Zone>, Arc<ZoneTable>, Box<[u8]>);
 
 fn keyed_zone(request: &mut Request<'_>, zones: &Zones, name: &str) -> Option<Keyed> {
     request.depends_on_request();
-    let zone = request.nginx.zones.iter().find(|zone| *zone.name == *name)?;
+    let zone = request
+        .nginx
+        .zones
+        .iter()
+        .find(|zone| *zone.name == *name)?;
     let zone = Arc::clone(zone);
     let table = Arc::clone(zones.0.get(zone.number)?);
     let key = request.text(&zone.key);
@@ -236,7 +247,7 @@ mod tests {
     #[test]
     fn requests_beyond_the_burst_are_refused() {
         let (table, zone) = (ZoneTable::default(), zone(1000, 100));
-        let mut ask = |now, limit: &RequestLimit| table.request(b"k", &zone, limit, now, false);
+        let ask = |now, limit: &RequestLimit| table.request(b"k", &zone, limit, now, false);
         let nodelay = limit(1, None);
         assert_eq!(ask(0, &nodelay), Bucket::Passes);
         assert_eq!(ask(0, &nodelay), Bucket::Passes);

@@ -4,7 +4,7 @@
 //! Caveat: control characters never get into a field.
 
 use saker_http::{Fields, Status};
-use saker_nginx_model::conf::LocationConf;
+use saker_nginx_model::{conf::LocationConf, modules::core::default_types};
 use saker_pipeline::{Body, Chunk, Response};
 
 /// Titles that differ from the standard's phrases.
@@ -59,7 +59,12 @@ pub fn page(mut response: Response) -> Response {
 }
 
 /// The response of a `return`.
-pub fn returned(status: Status, text: Option<Vec<u8>>, conf: &LocationConf) -> Response {
+pub fn returned(
+    status: Status,
+    text: Option<Vec<u8>>,
+    conf: &LocationConf,
+    path: &[u8],
+) -> Response {
     let mut response = Response::new(status);
     let Some(text) = text else {
         return response;
@@ -71,11 +76,28 @@ pub fn returned(status: Status, text: Option<Vec<u8>>, conf: &LocationConf) -> R
     if status.forbids_content() {
         return response;
     }
-    let media_type = conf.core.default_type.as_deref().unwrap_or("text/plain");
+    let media_type = media_type(conf, path);
     let charset = conf.compression.charset.as_ref().and_then(Option::as_deref);
-    set_type(response.fields_mut(), media_type, charset);
+    set_type(response.fields_mut(), &media_type, charset);
     response.body = Body::Memory(Chunk::from(text));
     response
+}
+
+/// Returns the media type of a path's extension.
+fn media_type(conf: &LocationConf, path: &[u8]) -> String {
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    let dot = name
+        .iter()
+        .rposition(|byte| *byte == b'.')
+        .filter(|at| *at > 0);
+    let extension = dot.and_then(|at| name.get(at + 1..)).unwrap_or_default();
+    let extension = String::from_utf8_lossy(extension).to_ascii_lowercase();
+    let known = match &conf.core.types {
+        Some(types) => types.get(&extension).cloned(),
+        None => default_types().remove(&extension),
+    };
+    let default = conf.core.default_type.as_deref().unwrap_or("text/plain");
+    known.unwrap_or_else(|| default.to_owned())
 }
 
 /// Sets a media type, with its charset if texts have one.
@@ -114,23 +136,26 @@ pub fn field_value(text: &[u8]) -> Vec<u8> {
 
 /// Escapes a path for a URL.
 pub fn escape_path(path: &[u8]) -> Vec<u8> {
-    escape(path, |byte| {
-        matches!(byte, b' ' | b'#' | b'%' | b'?' | 0..=31 | 127..=255)
-    })
+    escape(
+        path,
+        |byte| matches!(byte, b' ' | b'#' | b'%' | b'?' | 0..=31 | 127..=255),
+    )
 }
 
 /// Escapes what cannot be in a request target; percent signs and question marks stay.
 pub fn escape_target(target: &[u8]) -> Vec<u8> {
-    escape(target, |byte| {
-        matches!(byte, b' ' | b'#' | 0..=31 | 127..=255)
-    })
+    escape(
+        target,
+        |byte| matches!(byte, b' ' | b'#' | 0..=31 | 127..=255),
+    )
 }
 
 /// Escapes a value for the arguments of a URL.
 pub fn escape_argument(text: &[u8]) -> Vec<u8> {
-    escape(text, |byte| {
-        matches!(byte, b' ' | b'#' | b'%' | b'&' | b'+' | b'?' | 0..=31 | 127..=255)
-    })
+    escape(
+        text,
+        |byte| matches!(byte, b' ' | b'#' | b'%' | b'&' | b'+' | b'?' | 0..=31 | 127..=255),
+    )
 }
 
 fn escape(text: &[u8], is_escaped: impl Fn(u8) -> bool) -> Vec<u8> {
@@ -152,12 +177,19 @@ mod tests {
     fn escaping() {
         assert_eq!(escape_path(b"/a b?c%\xc3"), b"/a%20b%3Fc%25%C3");
         assert_eq!(escape_argument(b"a&b=c+d"), b"a%26b=c%2Bd");
-        assert_eq!(field_value(b"/x\r\nSet-Cookie: a"), b"/x%0D%0ASet-Cookie: a");
+        assert_eq!(
+            field_value(b"/x\r\nSet-Cookie: a"),
+            b"/x%0D%0ASet-Cookie: a"
+        );
     }
 
     #[test]
     fn pages_of_known_statuses() {
         assert!(matches!(page(Response::new(Status(418))).body, Body::Empty));
-        assert!(page(Response::new(Status(413))).fields().has("content-type"));
+        assert!(
+            page(Response::new(Status(413)))
+                .fields()
+                .has("content-type")
+        );
     }
 }

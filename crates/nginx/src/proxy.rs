@@ -16,8 +16,8 @@ use saker_nginx_model::{
     },
 };
 use saker_pipeline::{
-    CallNames, ProxyOptions, Response, Script, UpstreamRequest, UpstreamTarget,
-    VariableAdjustment, Verdict,
+    CallNames, ProxyOptions, Response, Script, UpstreamRequest, UpstreamTarget, VariableAdjustment,
+    Verdict,
 };
 use std::sync::Arc;
 
@@ -35,14 +35,16 @@ pub fn forward(request: &mut Request<'_>) -> Verdict {
         });
         return Verdict::Answer(Response::new(Status::BAD_GATEWAY));
     };
-    request.exchange.trace("fixups", Some(&location.origin), || {
-        format!(
-            "`{} {}` asks for {}",
-            proxied.gateway.directive(),
-            proxied.text.source,
-            String::from_utf8_lossy(&target)
-        )
-    });
+    request
+        .exchange
+        .trace("fixups", Some(&location.origin), || {
+            format!(
+                "`{} {}` asks for {}",
+                proxied.gateway.directive(),
+                proxied.text.source,
+                String::from_utf8_lossy(&target)
+            )
+        });
     let is_http = matches!(proxied.gateway, Gateway::Proxy | Gateway::Grpc);
     let script = match is_http {
         true => {
@@ -72,7 +74,10 @@ fn options(request: &Request<'_>, proxied: &Proxied, conf: &UpstreamConf) -> Arc
         return Arc::clone(&proxied.options);
     }
     let pages = request.state.location.conf.core.error_pages.as_deref();
-    let statuses = pages.unwrap_or_default().iter().flat_map(|page| page.statuses.iter());
+    let statuses = pages
+        .unwrap_or_default()
+        .iter()
+        .flat_map(|page| page.statuses.iter());
     let overridden: Vec<u16> = statuses.copied().collect();
     Arc::new(ProxyOptions {
         overrides_errors: !overridden.is_empty(),
@@ -99,7 +104,13 @@ fn upstream(
         return None;
     }
     let nginx = request.nginx;
-    let upstream = make(proxied.gateway, &url, conf, &nginx.groups, &nginx.conf_prefix)?;
+    let upstream = make(
+        proxied.gateway,
+        &url,
+        conf,
+        &nginx.groups,
+        &nginx.conf_prefix,
+    )?;
     let target = target(request, url.uri, true);
     Some((Arc::new(upstream), target))
 }
@@ -153,7 +164,12 @@ fn target(request: &mut Request<'_>, uri: Option<&str>, is_evaluated: bool) -> V
 }
 
 fn with_query(request: &Request<'_>, mut target: Vec<u8>) -> Vec<u8> {
-    if let Some(query) = request.exchange.query.as_ref().filter(|query| !query.is_empty()) {
+    if let Some(query) = request
+        .exchange
+        .query
+        .as_ref()
+        .filter(|query| !query.is_empty())
+    {
         target.push(b'?');
         target.extend(pages::field_value(query));
     }
@@ -169,7 +185,9 @@ fn edit_fields(
 ) {
     let params = conf.params.clone().unwrap_or_default();
     let mut edits: Vec<RequestFieldEdit> = Vec::with_capacity(params.len() + 1);
-    let has_host = params.iter().any(|param| param.name.eq_ignore_ascii_case("host"));
+    let has_host = params
+        .iter()
+        .any(|param| param.name.eq_ignore_ascii_case("host"));
     let origin = request.state.location.origin.clone();
     let mut push = |name: &str, value: Vec<u8>| {
         let value = pages::field_value(&value);
@@ -189,7 +207,14 @@ fn edit_fields(
             true => upstream.name.as_bytes().to_vec(),
             false => proxied.host.as_bytes().to_vec(),
         };
-        push("Host", if host.starts_with(b"unix:") { b"localhost".to_vec() } else { host });
+        push(
+            "Host",
+            if host.starts_with(b"unix:") {
+                b"localhost".to_vec()
+            } else {
+                host
+            },
+        );
     }
     for param in params.iter() {
         if is_framing(&param.name) {
@@ -208,9 +233,17 @@ fn edit_fields(
 
 /// Fields of the connection, which the gateway sets.
 fn is_framing(name: &str) -> bool {
-    ["connection", "upgrade", "content-length", "transfer-encoding", "keep-alive", "te", "trailer"]
-        .iter()
-        .any(|known| known.eq_ignore_ascii_case(name))
+    [
+        "connection",
+        "upgrade",
+        "content-length",
+        "transfer-encoding",
+        "keep-alive",
+        "te",
+        "trailer",
+    ]
+    .iter()
+    .any(|known| known.eq_ignore_ascii_case(name))
 }
 
 /// Returns the parameters of a program.
@@ -226,9 +259,8 @@ fn script(request: &mut Request<'_>, conf: &UpstreamConf) -> Script {
             values.push((param.name.as_bytes().to_vec(), value));
         }
     }
-    let is_param = |name: &[u8], params: &[Param]| {
-        params.iter().any(|param| param.name.as_bytes() == name)
-    };
+    let is_param =
+        |name: &[u8], params: &[Param]| params.iter().any(|param| param.name.as_bytes() == name);
     let adjustment = VariableAdjustment::new(move |_, told| {
         let fields = told.into_iter();
         let fields =

@@ -109,7 +109,9 @@ fn evaluate(request: &mut Request<'_>, response: Option<&Response>) -> Additions
         let value = with_response(request, &header.value, response);
         if !value.is_empty() {
             let value = pages::field_value(&value).into();
-            additions.added.push((header.name.clone(), value, header.is_always));
+            additions
+                .added
+                .push((header.name.clone(), value, header.is_always));
         }
     }
     for header in headers.set.as_deref().unwrap_or_default() {
@@ -132,8 +134,8 @@ fn with_response(request: &mut Request<'_>, text: &Text, response: Option<&Respo
     for part in &text.parts {
         match (part, response) {
             (Part::Variable(variable), Some(response)) => {
-                let value = of_response(request, variable, response)
-                    .or_else(|| request.variable(variable));
+                let value =
+                    of_response(request, variable, response).or_else(|| request.variable(variable));
                 out.extend(value.unwrap_or_default());
             }
             (Part::Variable(variable), None) => {
@@ -204,9 +206,15 @@ fn add(name: &str, value: &[u8], fields: &mut Fields) {
 }
 
 fn is_framing(name: &str) -> bool {
-    ["content-length", "transfer-encoding", "connection", "keep-alive", "upgrade"]
-        .iter()
-        .any(|known| known.eq_ignore_ascii_case(name))
+    [
+        "content-length",
+        "transfer-encoding",
+        "connection",
+        "keep-alive",
+        "upgrade",
+    ]
+    .iter()
+    .any(|known| known.eq_ignore_ascii_case(name))
 }
 
 fn apply_expires(expires: &Expires, now: i64, modified_s: Option<i64>, fields: &mut Fields) {
@@ -261,9 +269,12 @@ impl HeadEdits for FileEdits {
     }
 
     fn is_same(&self, other: &dyn HeadEdits) -> bool {
-        other.as_any().downcast_ref::<FileEdits>().is_some_and(|other| {
-            Arc::ptr_eq(&self.location, &other.location) && self.additions == other.additions
-        })
+        other
+            .as_any()
+            .downcast_ref::<FileEdits>()
+            .is_some_and(|other| {
+                Arc::ptr_eq(&self.location, &other.location) && self.additions == other.additions
+            })
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -289,11 +300,14 @@ impl Filter for ResponseFilter {
     }
 
     fn takes_ready(&self, exchange: &Exchange) -> bool {
-        exchange.extensions.get::<Box<State>>().is_some_and(|state| {
-            state.error_status.is_some()
-                || !state.error_fields.is_empty()
-                || needs_notes(&self.nginx, &state.location)
-        })
+        exchange
+            .extensions
+            .get::<Box<State>>()
+            .is_some_and(|state| {
+                state.error_status.is_some()
+                    || !state.error_fields.is_empty()
+                    || needs_notes(&self.nginx, &state.location)
+            })
     }
 
     fn apply<'a>(
@@ -345,8 +359,16 @@ fn edit_built(request: &mut Request<'_>, response: &mut Response) {
 /// Fields of upstreams that clients do not get.
 fn hide_fields(location: &Location, response: &mut Response) {
     const HIDDEN: [&str; 10] = [
-        "Date", "Server", "X-Pad", "X-Accel-Expires", "X-Accel-Redirect", "X-Accel-Limit-Rate",
-        "X-Accel-Buffering", "X-Accel-Charset", "Status", "X-Accel-Version",
+        "Date",
+        "Server",
+        "X-Pad",
+        "X-Accel-Expires",
+        "X-Accel-Redirect",
+        "X-Accel-Limit-Rate",
+        "X-Accel-Buffering",
+        "X-Accel-Charset",
+        "Status",
+        "X-Accel-Version",
     ];
     let Some(pass) = &location.conf.pass else {
         return;
@@ -357,8 +379,8 @@ fn hide_fields(location: &Location, response: &mut Response) {
         list.iter().any(|known| known.eq_ignore_ascii_case(name))
     };
     response.fields_mut().retain(|name| {
-        let is_hidden = HIDDEN.iter().any(|known| known.eq_ignore_ascii_case(name))
-            || has(&conf.hidden, name);
+        let is_hidden =
+            HIDDEN.iter().any(|known| known.eq_ignore_ascii_case(name)) || has(&conf.hidden, name);
         !is_hidden || has(&conf.passed, name)
     });
 }
@@ -378,7 +400,11 @@ fn absolute_location(request: &mut Request<'_>, location: &Location, response: &
         Some(true) => request.state.server.name.as_bytes().to_vec(),
         _ => request.host(),
     };
-    let (scheme, default) = if client.secure { ("https", 443) } else { ("http", 80) };
+    let (scheme, default) = if client.secure {
+        ("https", 443)
+    } else {
+        ("http", 80)
+    };
     let port = client.local.port();
     let mut url = [scheme.as_bytes(), b"://", &host].concat();
     if core.port_in_redirect != Some(false) && port != default && port != 0 {
@@ -398,7 +424,13 @@ fn note(request: &mut Request<'_>, response: &Response) {
     }
     request.depends_on_request();
     for (number, log) in nginx.logs.uses.iter().enumerate() {
-        let is_used = location.conf.log.logs.as_deref().unwrap_or_default().contains(log);
+        let is_used = location
+            .conf
+            .log
+            .logs
+            .as_deref()
+            .unwrap_or_default()
+            .contains(log);
         let Some(condition) = log.condition.as_ref().filter(|_| is_used) else {
             continue;
         };
@@ -412,7 +444,8 @@ fn note(request: &mut Request<'_>, response: &Response) {
             continue;
         };
         for (name, variable) in &format.notes {
-            let value = of_response(request, variable, response).or_else(|| request.variable(variable));
+            let value =
+                of_response(request, variable, response).or_else(|| request.variable(variable));
             let name = [log.format.as_bytes(), b"/", name.as_bytes()].concat();
             match value {
                 Some(value) => request.exchange.log.notes.set(&name, &value),

@@ -74,7 +74,9 @@ impl NginxRules {
         let mut files = self.password_files.borrow_mut();
         self.run(exchange, |request| access::access(request, &mut files))
             .unwrap_or_else(|| {
-                Access::Decided(Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR)))
+                Access::Decided(Verdict::Answer(Response::new(
+                    Status::INTERNAL_SERVER_ERROR,
+                )))
             })
     }
 }
@@ -127,9 +129,11 @@ impl Rules for NginxRules {
         match self.run(exchange, content::content) {
             None => lost().into(),
             Some(Content::Verdict(verdict)) => verdict.into(),
-            Some(Content::Listing(listing)) => Step::Pending(Box::pin(async move {
-                Verdict::Answer(listing.respond().await)
-            })),
+            Some(Content::Listing(listing)) => {
+                Step::Pending(Box::pin(
+                    async move { Verdict::Answer(listing.respond().await) },
+                ))
+            }
         }
     }
 

@@ -155,7 +155,7 @@ impl Request<'_> {
         if self.state.error_status.is_none() {
             self.exchange.keep_answer();
         }
-        pages::returned(status, text, &self.state.location.conf)
+        pages::returned(status, text, &self.state.location.conf, &self.exchange.path)
     }
 
     fn rewrite(&mut self, rewrite: &Rewrite, has_changed: &mut bool) -> Step {
@@ -169,7 +169,10 @@ impl Request<'_> {
         let query = self.joined_query(args, rewrite.drops_args);
         self.exchange.trace("server_rewrite", None, || {
             let text = String::from_utf8_lossy(rewrite.regex.pattern.text()).into_owned();
-            format!("`rewrite {text}` gives {}", String::from_utf8_lossy(&target))
+            format!(
+                "`rewrite {text}` gives {}",
+                String::from_utf8_lossy(&target)
+            )
         });
         if let Flag::Redirect(status) = rewrite.flag {
             if let Some(query) = query.filter(|query| !query.is_empty()) {
@@ -177,7 +180,9 @@ impl Request<'_> {
                 target.extend_from_slice(&query);
             }
             let mut response = Response::new(Status(status));
-            response.fields_mut().set("Location", pages::field_value(&target));
+            response
+                .fields_mut()
+                .set("Location", pages::field_value(&target));
             self.exchange.keep_answer();
             return Step::Answer(response);
         }
@@ -246,7 +251,12 @@ impl Request<'_> {
             return query;
         };
         self.depends_on_query();
-        if let Some(query) = self.exchange.query.as_ref().filter(|query| !query.is_empty()) {
+        if let Some(query) = self
+            .exchange
+            .query
+            .as_ref()
+            .filter(|query| !query.is_empty())
+        {
             args.push(b'&');
             args.extend_from_slice(query);
         }

@@ -14,7 +14,8 @@ impl Request<'_> {
         let location = Arc::clone(&self.state.location);
         let conf = &location.conf.secure_link;
         if let Some(secret) = &conf.secret {
-            return (builtin == Builtin::SecureLink).then(|| self.by_secret(&location.name, secret))?;
+            return (builtin == Builtin::SecureLink)
+                .then(|| self.by_secret(&location.name, secret))?;
         }
         let (link, expression) = (conf.link.as_ref()?, conf.md5.as_ref()?);
         let link = self.text(link);
@@ -84,7 +85,10 @@ mod tests {
     #[test]
     fn hashes_in_base64url() {
         let made = saker_ap_expr::base64_encode(&raw_md5(b"2147483647/s/link127.0.0.1 secret"));
-        let text: String = String::from_utf8(made).unwrap().replace('+', "-").replace('/', "_");
+        let text: String = String::from_utf8(made)
+            .unwrap()
+            .replace('+', "-")
+            .replace('/', "_");
         assert_eq!(text, "_e4Nc3iduzkWRm01TBBNYw==");
         let bare = text.trim_end_matches('=');
         assert_eq!(decoded(bare.as_bytes()), decoded(text.as_bytes()));

@@ -82,7 +82,13 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         is_explained,
     );
     let nginx = nginx(&generation);
-    let filters = filters(&apache, nginx.as_ref(), watcher, page_cache.as_ref(), &counters);
+    let filters = filters(
+        &apache,
+        nginx.as_ref(),
+        watcher,
+        page_cache.as_ref(),
+        &counters,
+    );
     let native = native_rules(&generation, watcher, Rc::clone(&gateway));
     let rules = match nginx {
         Some(nginx) => nginx_rules(&generation, watcher, native, nginx),

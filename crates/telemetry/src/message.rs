@@ -368,6 +368,10 @@ messages! {
         "Add `https_redirect = true` to the site; behind a proxy, list it in `trusted_proxies`.";
     SESSION_TOO_LONG "SK1407" "identity" Error "a session has too many claims for cookies"
         "Have the provider send fewer claims, such as only the groups that the site needs.";
+    NGINX_ACCESS_REFUSED "SK1500" "nginx" Error "access denied by rules"
+        "Nothing, if intended; the line names the rule.";
+    NGINX_PASSWORDS_UNREADABLE "SK1501" "nginx" Error "cannot read a file of passwords; access denied"
+        "Check the path of auth_basic_user_file and its permissions.";
 }
 
 /// The table as Markdown, for the reference pages.

@@ -50,11 +50,7 @@ fn start_with(program: &str, pid_file: Option<&Path>, more: &[&str]) -> ExitCode
     });
     let mut command = Command::new(executable);
     // A process group of its own, so that the terminal's signals don't reach it.
-    command
-        .arg0(name)
-        .args(words)
-        .args(more)
-        .process_group(0);
+    command.arg0(name).args(words).args(more).process_group(0);
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())

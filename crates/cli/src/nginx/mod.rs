@@ -126,7 +126,10 @@ fn complain(loaded: &Loaded, is_quiet: bool) {
 fn with_place(diagnostic: &Diagnostic) -> String {
     match diagnostic.origin.line {
         0 => diagnostic.message.clone(),
-        line => format!("{} in {}:{line}", diagnostic.message, diagnostic.origin.file),
+        line => format!(
+            "{} in {}:{line}",
+            diagnostic.message, diagnostic.origin.file
+        ),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::{
     modules::maps::{Referers, valid_referers},
     reading::{Reading, Setters},
     text::Text,
+    values::network,
 };
 use saker_ap_expr::Subnet;
 use saker_nginx_syntax::Directive;
@@ -60,11 +61,14 @@ pub const SETTERS: Setters = &[
         let referers = conf.access.referers.get_or_insert_default();
         valid_referers(d, Arc::make_mut(referers), reading)
     }),
-    ("auth_basic_user_file", |d, conf, reading: &mut Reading<'_>| {
-        let base = reading.conf_prefix;
-        conf.access.user_file = Some(reading.path_text(d.argument(0), base)?);
-        Ok(())
-    }),
+    (
+        "auth_basic_user_file",
+        |d, conf, reading: &mut Reading<'_>| {
+            let base = reading.conf_prefix;
+            conf.access.user_file = Some(reading.path_text(d.argument(0), base)?);
+            Ok(())
+        },
+    ),
 ];
 
 fn rule(directive: &Directive, conf: &mut LocationConf, allows: bool) -> Result<(), String> {
@@ -72,19 +76,10 @@ fn rule(directive: &Directive, conf: &mut LocationConf, allows: bool) -> Result<
     let who = match text {
         "all" => Who::All,
         "unix:" => Who::UnixSockets,
-        _ => Who::Network(
-            Subnet::parse(text.as_bytes())
-                .ok()
-                .filter(|_| text.contains(['.', ':']) && text.bytes().all(is_of_address))
-                .ok_or_else(|| format!("invalid parameter \"{text}\""))?,
-        ),
+        _ => Who::Network(network(text).ok_or_else(|| format!("invalid parameter \"{text}\""))?),
     };
     let before = conf.access.rules.take().unwrap_or_default();
     let rule = AccessRule { allows, who };
     conf.access.rules = Some(before.iter().cloned().chain([rule]).collect());
     Ok(())
-}
-
-fn is_of_address(byte: u8) -> bool {
-    byte.is_ascii_hexdigit() || matches!(byte, b'.' | b':' | b'/')
 }

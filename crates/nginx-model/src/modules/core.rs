@@ -309,7 +309,11 @@ fn root(
     if path.contains("$document_root") || path.contains("$realpath_root") {
         return Err(format!(
             "the ${} variable cannot be used in the \"{}\" directive",
-            if path.contains("$document_root") { "document_root" } else { "realpath_root" },
+            if path.contains("$document_root") {
+                "document_root"
+            } else {
+                "realpath_root"
+            },
             directive.name()
         ));
     }
@@ -350,9 +354,7 @@ fn error_page(
                 .map_err(|_| format!("invalid value \"{word}\""))?;
             match (300..=599).contains(&status) {
                 true if status != 499 => Ok(status),
-                _ => Err(format!(
-                    "value \"{word}\" must be between 300 and 599"
-                )),
+                _ => Err(format!("value \"{word}\" must be between 300 and 599")),
             }
         })
         .collect();
@@ -376,7 +378,11 @@ fn rate(directive: &Directive, reading: &mut Reading<'_>) -> Result<Text, String
 
 /// The types of nginx without a `types` block.
 pub fn default_types() -> BTreeMap<String, String> {
-    [("html", "text/html"), ("gif", "image/gif"), ("jpg", "image/jpeg")]
-        .map(|(extension, media_type)| (extension.to_owned(), media_type.to_owned()))
-        .into()
+    [
+        ("html", "text/html"),
+        ("gif", "image/gif"),
+        ("jpg", "image/jpeg"),
+    ]
+    .map(|(extension, media_type)| (extension.to_owned(), media_type.to_owned()))
+    .into()
 }

@@ -112,8 +112,12 @@ pub const SETTERS: Setters = &[
         });
         Ok(())
     }),
-    ("more_set_headers", |d, conf, reading| set_headers(d, conf, reading, false)),
-    ("more_clear_headers", |d, conf, reading| set_headers(d, conf, reading, true)),
+    ("more_set_headers", |d, conf, reading| {
+        set_headers(d, conf, reading, false)
+    }),
+    ("more_clear_headers", |d, conf, reading| {
+        set_headers(d, conf, reading, true)
+    }),
 ];
 
 /// Parses a lifetime.

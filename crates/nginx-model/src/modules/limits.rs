@@ -136,7 +136,11 @@ const ENTRY_BYTES: u64 = 128;
 ///
 /// # Errors
 /// nginx's message.
-pub fn zone(directive: &Directive, reading: &mut Reading<'_>, number: usize) -> Result<Zone, String> {
+pub fn zone(
+    directive: &Directive,
+    reading: &mut Reading<'_>,
+    number: usize,
+) -> Result<Zone, String> {
     let key = reading.text(directive.argument(0))?;
     let mut zone = Zone {
         name: "".into(),

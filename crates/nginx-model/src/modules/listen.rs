@@ -95,7 +95,9 @@ fn address(text: &str) -> Result<Address, String> {
     if let Some(path) = text.strip_prefix("unix:") {
         return match path.starts_with('/') {
             true => Ok(Address::Unix(path.into())),
-            false => Err(format!("no path in the unix domain socket in \"{text}\" of the \"listen\" directive")),
+            false => Err(format!(
+                "no path in the unix domain socket in \"{text}\" of the \"listen\" directive"
+            )),
         };
     }
     let port_of = |port: &str| {
@@ -139,11 +141,13 @@ pub fn server_name(
     reading: &mut Reading<'_>,
 ) -> Result<(), String> {
     for word in directive.texts() {
-        names.first.get_or_insert_with(|| match word.strip_prefix('.') {
-            Some(rest) => rest.into(),
-            None if word == "_" => word.into(),
-            None => word.trim_start_matches('*').trim_start_matches('.').into(),
-        });
+        names
+            .first
+            .get_or_insert_with(|| match word.strip_prefix('.') {
+                Some(rest) => rest.into(),
+                None if word == "_" => word.into(),
+                None => word.trim_start_matches('*').trim_start_matches('.').into(),
+            });
         if let Some(pattern) = word.strip_prefix('~') {
             let regex = Regex::compile(pattern, true, &mut reading.variables)?;
             names.regexes.push(regex);

@@ -56,9 +56,11 @@ fn access_log(
     };
     let help = "name a file; ship it with a log agent";
     if path.starts_with("syslog:") {
-        reading
-            .report
-            .warn(directive, "logs to syslog are not written", Some(help.into()));
+        reading.report.warn(
+            directive,
+            "logs to syslog are not written",
+            Some(help.into()),
+        );
         conf.log.logs = Some(before);
         return Ok(());
     }
@@ -156,19 +158,23 @@ pub fn translate(text: &Text, escape: Escape, format_name: &str) -> Format {
                 }
             }
             Part::Capture(_) => {}
-            Part::Variable(variable) => match item(variable).filter(|_| escape == Escape::Default) {
-                Some(item) => format.items.push_str(&item),
-                None => {
-                    let name: Box<str> = format.notes.len().to_string().into();
-                    match known_late(variable) {
-                        Some(item) => format.items.push_str(item),
-                        None => {
-                            format.items.push_str(&format!("%{{{format_name}/{name}}}n"));
-                            format.notes.push((name, variable.clone()));
+            Part::Variable(variable) => {
+                match item(variable).filter(|_| escape == Escape::Default) {
+                    Some(item) => format.items.push_str(&item),
+                    None => {
+                        let name: Box<str> = format.notes.len().to_string().into();
+                        match known_late(variable) {
+                            Some(item) => format.items.push_str(item),
+                            None => {
+                                format
+                                    .items
+                                    .push_str(&format!("%{{{format_name}/{name}}}n"));
+                                format.notes.push((name, variable.clone()));
+                            }
                         }
                     }
                 }
-            },
+            }
         }
     }
     format

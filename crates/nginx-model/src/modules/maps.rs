@@ -6,7 +6,12 @@
 //! file.
 //! Out of scope: evaluation (`saker-nginx`).
 
-use crate::{reading::Reading, text::Text, values::Regex, variables::Source};
+use crate::{
+    reading::Reading,
+    text::Text,
+    values::{self, Regex},
+    variables::Source,
+};
 use saker_ap_expr::Subnet;
 use saker_nginx_syntax::Directive;
 use std::{collections::HashMap, sync::Arc};
@@ -243,7 +248,8 @@ pub fn geo(directive: &Directive, reading: &mut Reading<'_>) -> Result<(), Strin
             reading.report.error(entry, message, None);
         }
     }
-    geo.networks.sort_by_key(|(network, _)| prefix_bits(network));
+    geo.networks
+        .sort_by_key(|(network, _)| prefix_bits(network));
     reading.variables.define(name, Source::Geo(Arc::new(geo)));
     Ok(())
 }
@@ -256,7 +262,7 @@ fn prefix_bits(network: &Subnet) -> u32 {
 }
 
 fn network(text: &str) -> Result<Subnet, String> {
-    Subnet::parse(text.as_bytes()).map_err(|_| format!("invalid network \"{text}\""))
+    values::network(text).ok_or_else(|| format!("invalid network \"{text}\""))
 }
 
 /// The networks of an entry: one, or those of a range of addresses.
@@ -313,7 +319,9 @@ pub fn split_clients(directive: &Directive, reading: &mut Reading<'_>) -> Result
             .parts
             .push((u32::try_from(bound).unwrap_or(u32::MAX), value));
     }
-    reading.variables.define(name, Source::Split(Arc::new(split)));
+    reading
+        .variables
+        .define(name, Source::Split(Arc::new(split)));
     Ok(())
 }
 
@@ -393,7 +401,10 @@ mod tests {
     fn shares_and_ranges() {
         assert_eq!(percent("0.5%"), Some(50));
         assert_eq!(percent("33.33%"), Some(3333));
-        assert_eq!((percent("5"), percent("0%"), percent("x%")), (None, None, None));
+        assert_eq!(
+            (percent("5"), percent("0%"), percent("x%")),
+            (None, None, None)
+        );
         let bits = |text| networks(text).unwrap().len();
         assert_eq!(bits("10.0.0.0-10.0.0.255"), 1);
         assert_eq!(bits("10.0.0.1-10.0.0.4"), 3);

@@ -45,3 +45,62 @@ pub fn setter(name: &str) -> Option<Setter> {
     all.find(|(known, _)| *known == name)
         .map(|(_, setter)| *setter)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use saker_nginx_syntax::{Support, rows};
+
+    /// Directives that `load` and `read_http` read themselves.
+    const OTHERS: &[&str] = &[
+        "break",
+        "daemon",
+        "error_log",
+        "events",
+        "geo",
+        "hash",
+        "http",
+        "if",
+        "ip_hash",
+        "keepalive",
+        "keepalive_timeout",
+        "least_conn",
+        "limit_conn_zone",
+        "limit_except",
+        "limit_req_zone",
+        "listen",
+        "location",
+        "log_format",
+        "map",
+        "pid",
+        "random",
+        "real_ip_header",
+        "real_ip_recursive",
+        "return",
+        "rewrite",
+        "server",
+        "server_name",
+        "set",
+        "set_real_ip_from",
+        "split_clients",
+        "upstream",
+        "user",
+        "worker_connections",
+        "worker_processes",
+        "worker_shutdown_timeout",
+    ];
+
+    #[test]
+    fn honored_directives_have_setters_and_setters_have_rows() {
+        for row in rows().filter(|row| row.support == Support::Honored) {
+            let is_known =
+                setter(row.name).is_some() || OTHERS.contains(&row.name) || tls::is_tls(row.name);
+            assert!(is_known, "{} is honored and nothing reads it", row.name);
+        }
+        for (name, _) in SETTERS.iter().flat_map(|setters| setters.iter()) {
+            let mut all = rows().filter(|row| row.name == *name);
+            let is_honored = all.any(|row| row.support == Support::Honored);
+            assert!(is_honored, "{name} has a setter and no honored row");
+        }
+    }
+}

@@ -5,8 +5,7 @@
 //! location is chosen. Settings of servers and locations are joined, which is reported where it
 //! makes a difference.
 
-use crate::values::flag;
-use saker_ap_expr::Subnet;
+use crate::values::{flag, network};
 use saker_nginx_syntax::Directive;
 
 /// Settings of the module.
@@ -26,7 +25,7 @@ impl RealIp {
         match directive.name() {
             "set_real_ip_from" => {
                 let text = directive.argument(0);
-                if text != "unix:" && Subnet::parse(text.as_bytes()).is_err() {
+                if text != "unix:" && network(text).is_none() {
                     return Err(format!("invalid value \"{text}\""));
                 }
                 if !self.from.iter().any(|known| known == text) {
@@ -42,5 +41,8 @@ impl RealIp {
 
 /// Names of the module's directives.
 pub fn is_realip(name: &str) -> bool {
-    matches!(name, "set_real_ip_from" | "real_ip_header" | "real_ip_recursive")
+    matches!(
+        name,
+        "set_real_ip_from" | "real_ip_header" | "real_ip_recursive"
+    )
 }

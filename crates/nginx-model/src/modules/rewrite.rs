@@ -202,7 +202,11 @@ pub fn condition(directive: &Directive, reading: &mut Reading<'_>) -> Result<Con
         [operator @ ("~" | "~*" | "!~" | "!~*"), pattern] => {
             let caseless = operator.ends_with('*');
             let regex = Regex::compile(pattern, caseless, &mut reading.variables)?;
-            Ok(Condition::Matches(variable, regex, operator.starts_with('!')))
+            Ok(Condition::Matches(
+                variable,
+                regex,
+                operator.starts_with('!'),
+            ))
         }
         [other, ..] => Err(format!("unexpected \"{other}\" in condition")),
     }

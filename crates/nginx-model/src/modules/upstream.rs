@@ -80,11 +80,7 @@ pub fn group(directive: &Directive, reading: &mut Reading<'_>) -> Group {
 }
 
 /// The key of a hash decides whether the client's address or the URL chooses.
-fn hash(
-    directive: &Directive,
-    group: &mut Group,
-    reading: &mut Reading<'_>,
-) -> Result<(), String> {
+fn hash(directive: &Directive, group: &mut Group, reading: &mut Reading<'_>) -> Result<(), String> {
     let key = reading.text(directive.argument(0))?;
     let is_address = |part: &Part| {
         matches!(
@@ -106,7 +102,11 @@ fn hash(
             )) | Part::Literal(_)
         )
     };
-    if !key.parts.iter().all(|part| is_address(part) || is_url(part)) {
+    if !key
+        .parts
+        .iter()
+        .all(|part| is_address(part) || is_url(part))
+    {
         reading.report.warn(
             directive,
             "the hash is made of path and query instead of this key",

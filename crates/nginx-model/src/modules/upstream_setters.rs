@@ -99,7 +99,9 @@ macro_rules! text_setter {
 
 macro_rules! param_setter {
     ($name:expr, $gateway:ident) => {
-        ($name, |d, conf, reading| param(d, conf, reading, Gateway::$gateway))
+        ($name, |d, conf, reading| {
+            param(d, conf, reading, Gateway::$gateway)
+        })
     };
 }
 

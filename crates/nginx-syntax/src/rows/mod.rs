@@ -160,9 +160,15 @@ pub const MODULES: &[(&str, &[Row])] = &[
     ("http", http::CORE),
     ("rewrite", http::REWRITE),
     ("access, auth_basic, auth_request, limits", http::ACCESS),
-    ("headers, gzip, charset, sub, ssi, and other filters", content::FILTERS),
+    (
+        "headers, gzip, charset, sub, ssi, and other filters",
+        content::FILTERS,
+    ),
     ("index, autoindex, and other handlers", content::HANDLERS),
-    ("map, geo, split_clients, and other variables", content::VARIABLES),
+    (
+        "map, geo, split_clients, and other variables",
+        content::VARIABLES,
+    ),
     ("log", content::LOG),
     ("ssl, v2, v3", content::TLS),
     ("proxy", upstreams::PROXY),
