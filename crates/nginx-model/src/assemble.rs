@@ -8,19 +8,18 @@
 use crate::{
     draft::ServerDraft,
     finish::Finisher,
-    load::Setup,
-    location::{Location, LocationTree},
+    location::{Location, LocationTree, Op},
     log_rules::LogRules,
     modules::{
         core::CoreConf,
         listen::{AddressServers, Listen},
         log::{Formats, LogUse},
         realip::RealIp,
-        rewrite::Op,
     },
     process::Process,
     read_http::HttpDraft,
     server::{Nginx, Server},
+    setup::Setup,
 };
 use saker_config::{
     Model,
@@ -52,6 +51,7 @@ pub fn assemble(
         conf_prefix: finisher.conf_prefix.to_owned(),
         default_root: setup.prefix.join("html"),
         variables: std::mem::take(&mut http.variables.named),
+        tables: std::mem::take(&mut http.tables),
         zones: std::mem::take(&mut http.zones),
         formats: std::mem::take(&mut http.formats),
         ..Nginx::default()

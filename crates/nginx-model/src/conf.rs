@@ -9,12 +9,12 @@ use crate::modules::{
     access::AccessConf,
     autoindex::AutoindexConf,
     compression::CompressionConf,
-    core::CoreConf,
+    core::{CoreConf, Handler},
     headers::HeadersConf,
     limits::LimitsConf,
     log::LogConf,
     secure_link::SecureLinkConf,
-    upstream_conf::{Gateway, Pass, UpstreamConf},
+    upstream_conf::UpstreamsConf,
 };
 
 /// Settings of a level: `http`, a server, a location, an `if`, or `limit_except`.
@@ -28,20 +28,7 @@ pub struct LocationConf {
     pub limits: LimitsConf,
     pub log: LogConf,
     pub secure_link: SecureLinkConf,
-    /// By [`Gateway`].
-    pub upstreams: [UpstreamConf; Gateway::COUNT],
-    /// The handler of the location. Not inherited, except by the blocks inside.
-    pub pass: Option<Pass>,
-    pub handler: Handler,
-}
-
-/// A handler that needs no upstream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Handler {
-    /// Files.
-    #[default]
-    Files,
-    EmptyGif,
+    pub upstreams: UpstreamsConf,
 }
 
 impl LocationConf {
@@ -56,29 +43,11 @@ impl LocationConf {
         self.limits.inherit(&outer.limits);
         self.log.inherit(&outer.log);
         self.secure_link.inherit(&outer.secure_link);
-        for (own, outer) in self.upstreams.iter_mut().zip(&outer.upstreams) {
-            own.inherit(outer);
-        }
-        if is_block && self.pass.is_none() && self.handler == Handler::Files {
-            self.pass.clone_from(&outer.pass);
-            self.handler = outer.handler;
+        let is_plain = self.core.handler == Handler::Files && self.upstreams.pass.is_none();
+        self.upstreams
+            .inherit(&outer.upstreams, is_block && is_plain);
+        if is_block && is_plain {
+            self.core.handler = outer.core.handler;
         }
     }
-
-    /// Returns the settings of a kind of upstream.
-    pub fn upstream(&self, gateway: Gateway) -> &UpstreamConf {
-        let index = gateway as usize;
-        // The array has an element for each kind.
-        self.upstreams.get(index).unwrap_or(&self.upstreams[0])
-    }
 }
-
-/// Takes fields that are not set from the outer level.
-macro_rules! inherit {
-    ($own:ident, $outer:ident: $($field:ident)*) => {
-        $(if $own.$field.is_none() {
-            $own.$field.clone_from(&$outer.$field);
-        })*
-    };
-}
-pub(crate) use inherit;

@@ -7,7 +7,7 @@ use crate::{
     location::LocationKind,
     modules::{
         listen::{Listen, ServerNames},
-        rewrite::{Condition, Op},
+        rewrite::{Condition, Statement},
         tls::TlsConf,
     },
 };
@@ -31,7 +31,7 @@ pub struct Draft {
 /// A step of a script.
 #[derive(Debug)]
 pub enum DraftOp {
-    Plain(Op),
+    Plain(Statement),
     If {
         condition: Condition,
         block: Box<Draft>,

@@ -6,9 +6,8 @@
 use crate::{
     conf::LocationConf,
     draft::{Draft, DraftOp, ServerDraft},
-    location::{Location, LocationKind, LocationTree, Proxied},
+    location::{If, Location, LocationKind, LocationTree, Op, Proxied},
     modules::{
-        rewrite::{If, Op},
         upstream::{Group, UpstreamPool, make, split_url},
         upstream_conf::{Gateway, Pass, Redirect, UpstreamConf},
     },
@@ -78,7 +77,7 @@ impl Finisher<'_> {
         let limit_except = draft
             .limit_except
             .map(|(methods, inner)| (methods, self.location(*inner, &conf, true)));
-        let proxied = conf.pass.as_ref().and_then(|pass| {
+        let proxied = conf.upstreams.pass.as_ref().and_then(|pass| {
             self.proxied(pass, &conf, &draft.name, &draft.kind, draft.pass.as_ref())
         });
         Location {
@@ -96,7 +95,7 @@ impl Finisher<'_> {
 
     fn op(&mut self, op: DraftOp, outer: &LocationConf) -> Op {
         match op {
-            DraftOp::Plain(op) => op,
+            DraftOp::Plain(statement) => Op::Plain(statement),
             DraftOp::If {
                 condition,
                 mut block,
@@ -124,7 +123,7 @@ impl Finisher<'_> {
         kind: &LocationKind,
         directive: Option<&Directive>,
     ) -> Option<Proxied> {
-        let own = conf.upstream(pass.gateway);
+        let own = conf.upstreams.of(pass.gateway);
         let mut proxied = Proxied {
             gateway: pass.gateway,
             upstream: None,

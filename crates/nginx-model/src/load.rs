@@ -6,26 +6,11 @@
 
 use crate::{
     assemble::assemble, finish::Finisher, modules::upstream::UpstreamPool, process::Process,
-    read_http::HttpReader, server::Nginx, support,
+    read_http::HttpReader, server::Nginx, setup::Setup, support,
 };
 use saker_config::Model;
 use saker_nginx_syntax::{Files, Report, read};
 use std::path::{Path, PathBuf};
-
-/// Parameters of reading a configuration.
-#[derive(Clone, Debug)]
-pub struct Setup {
-    /// The file, absolute.
-    pub file: PathBuf,
-    /// Directory that relative names refer to (`-p`).
-    pub prefix: PathBuf,
-    /// Directives of `-g`.
-    pub global: String,
-    /// The log for errors until the configuration names one (`-e`).
-    pub error_log: Option<PathBuf>,
-    /// The server is started by root, and may switch to another user.
-    pub is_root: bool,
-}
 
 /// A configuration that may be put in force, if there are no errors.
 #[derive(Debug)]

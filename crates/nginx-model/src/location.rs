@@ -7,7 +7,10 @@
 
 use crate::{
     conf::LocationConf,
-    modules::{rewrite::Op, upstream_conf::Gateway},
+    modules::{
+        rewrite::{Condition, Statement},
+        upstream_conf::Gateway,
+    },
     text::Text,
     values::Regex,
 };
@@ -49,13 +52,31 @@ pub struct Location {
     pub origin: Origin,
 }
 
+/// A step of a script.
+#[derive(Clone, Debug)]
+pub enum Op {
+    Plain(Statement),
+    If(Arc<If>),
+}
+
+/// `if`
+#[derive(Clone, Debug)]
+pub struct If {
+    pub condition: Condition,
+    pub ops: Box<[Op]>,
+    /// Settings of the block; `None` in servers, whose blocks have none.
+    pub location: Option<Arc<Location>>,
+    /// As written.
+    pub source: Box<str>,
+}
+
 /// The upstream of a location.
 #[derive(Clone, Debug)]
 pub struct Proxied {
     pub gateway: Gateway,
     /// `None`: the address has variables.
     pub upstream: Option<Arc<Upstream>>,
-    /// What replaces the name of the location; `None`: the path is sent as it came.
+    /// The replacement of the location's name; `None`: the path is sent as it came.
     pub uri: Option<Box<str>>,
     /// Host and port as written (`$proxy_host`).
     pub host: Box<str>,
@@ -67,7 +88,7 @@ impl Location {
     /// Returns true if the location is addressed by prefix and a request without its final slash
     /// is redirected to it.
     fn redirects_slash(&self) -> bool {
-        self.name.ends_with('/') && self.conf.pass.is_some()
+        self.name.ends_with('/') && self.conf.upstreams.pass.is_some()
     }
 }
 

@@ -9,19 +9,19 @@ use crate::{
     draft::{Draft, DraftOp, ServerDraft},
     location::LocationKind,
     modules::{
-        self,
         limits::{Zone, zone},
         listen::{ServerNames, listen, server_name},
         log::{COMBINED, Escape, Formats, log_format, translate},
-        maps,
+        maps::{self, Tables},
         realip::{RealIp, is_realip},
         rewrite::{self, is_script},
         tls::{TlsConf, is_tls},
         upstream::{Group, group},
     },
     reading::Reading,
+    setters,
     values::Regex,
-    variables::Variables,
+    variables::{Source, Variables},
 };
 use saker_nginx_syntax::{Directive, Report};
 use std::{collections::HashSet, path::Path, sync::Arc};
@@ -44,6 +44,7 @@ pub struct HttpDraft {
     pub formats: Formats,
     pub real_ip: RealIp,
     pub variables: Variables,
+    pub tables: Tables,
 }
 
 /// The outcome of reading.
@@ -150,7 +151,7 @@ impl<'r> HttpReader<'r> {
         let mut seen = HashSet::new();
         for directive in directives {
             let name = directive.name();
-            let is_supported = modules::setter(name).is_some();
+            let is_supported = setters::names().any(|known| known == name);
             // Those that come in two forms say so themselves.
             let is_checked = matches!(name, "root" | "alias") || name.ends_with("_pass");
             if is_supported && !is_checked && !REPEATED.contains(&name) && !seen.insert(name) {
@@ -169,9 +170,27 @@ impl<'r> HttpReader<'r> {
                 Ok(())
             }
             "upstream" => self.upstream(directive),
-            "map" => maps::map(directive, &mut self.reading),
-            "geo" => maps::geo(directive, &mut self.reading),
-            "split_clients" => maps::split_clients(directive, &mut self.reading),
+            "map" => {
+                let (name, map) = maps::map(directive, &mut self.reading)?;
+                let source = Source::Map(self.http.tables.maps.len());
+                self.http.tables.maps.push(Arc::new(map));
+                self.reading.variables.define(&name, source);
+                Ok(())
+            }
+            "geo" => {
+                let (name, geo) = maps::geo(directive, &mut self.reading)?;
+                let source = Source::Geo(self.http.tables.geos.len());
+                self.http.tables.geos.push(Arc::new(geo));
+                self.reading.variables.define(&name, source);
+                Ok(())
+            }
+            "split_clients" => {
+                let (name, split) = maps::split_clients(directive, &mut self.reading)?;
+                let source = Source::Split(self.http.tables.splits.len());
+                self.http.tables.splits.push(Arc::new(split));
+                self.reading.variables.define(&name, source);
+                Ok(())
+            }
             "limit_req_zone" | "limit_conn_zone" => {
                 let number = self.http.zones.len();
                 let zone = zone(directive, &mut self.reading, number)?;
@@ -390,8 +409,5 @@ fn apply(
     conf: &mut LocationConf,
     reading: &mut Reading<'_>,
 ) -> Result<(), String> {
-    match modules::setter(directive.name()) {
-        Some(setter) => setter(directive, conf, reading),
-        None => Ok(()),
-    }
+    setters::apply(directive, conf, reading).unwrap_or(Ok(()))
 }

@@ -1,8 +1,8 @@
-//! What setters share while a configuration is read.
+//! State that setters share while a configuration is read.
 //!
 //! Called by: `load`, and the setters of the modules.
 
-use crate::{conf::LocationConf, text::Text, variables::Variables};
+use crate::{text::Text, variables::Variables};
 use saker_nginx_syntax::{Directive, Report};
 use std::path::{Path, PathBuf};
 
@@ -45,8 +45,8 @@ impl Reading<'_> {
     }
 }
 
-/// Applies a directive to the settings of its level.
-pub type Setter = fn(&Directive, &mut LocationConf, &mut Reading<'_>) -> Result<(), String>;
+/// Applies a directive to the settings of its module.
+pub type Setter<T> = fn(&Directive, &mut T, &mut Reading<'_>) -> Result<(), String>;
 
 /// Setters of a module by name.
-pub type Setters = &'static [(&'static str, Setter)];
+pub type Setters<T> = &'static [(&'static str, Setter<T>)];

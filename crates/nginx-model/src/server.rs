@@ -6,7 +6,11 @@
 use crate::{
     location::{Location, LocationTree},
     modules::{
-        limits::Zone, listen::AddressServers, log::Formats, maps::NameTable, upstream::Group,
+        limits::Zone,
+        listen::AddressServers,
+        log::Formats,
+        maps::{NameTable, Tables},
+        upstream::Group,
     },
     values::Regex,
     variables::NamedVariable,
@@ -35,6 +39,7 @@ pub struct Nginx {
     pub servers: Vec<Arc<Server>>,
     pub addresses: Vec<(Address, AddressServers)>,
     pub variables: Vec<NamedVariable>,
+    pub tables: Tables,
     pub zones: Vec<Arc<Zone>>,
     pub groups: Vec<Group>,
     pub formats: Formats,

@@ -27,7 +27,7 @@ const GZIP_BYTES_MIN: u64 = 20;
 /// Returns the settings of a location.
 pub fn settings(conf: &LocationConf) -> Settings {
     let mut settings = Settings {
-        files: files(&conf.core, &conf.compression, conf.pass.is_none()),
+        files: files(&conf.core, &conf.compression, conf.upstreams.pass.is_none()),
         compression: compression(&conf.compression),
         body_bytes_max: Some(conf.core.client_max_body_size.unwrap_or(BODY_BYTES_MAX)),
         php: PhpUse::Off,

@@ -4,8 +4,7 @@
 //! Caveat: a variable of the configuration has a number; its value at request time is kept under it.
 //! Out of scope: values (`saker-nginx`).
 
-use crate::modules::maps::{Geo, Map, Split};
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
 
 /// A variable that a text refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,11 +163,10 @@ pub enum Source {
     Unknown,
     /// `set`, and named groups of patterns.
     Slot,
-    Map(Arc<Map>),
-    Geo(Arc<Geo>),
-    Split(Arc<Split>),
-    /// A constant.
-    Fixed(Box<[u8]>),
+    /// A table, by its number.
+    Map(usize),
+    Geo(usize),
+    Split(usize),
 }
 
 /// A variable of the configuration.

@@ -13,6 +13,7 @@ mod lexer;
 mod read;
 mod reference;
 mod report;
+pub mod row;
 pub mod rows;
 mod tree;
 
@@ -21,5 +22,6 @@ pub use lexer::{LexError, Lexer, Token, Word};
 pub use read::{Tree, read};
 pub use reference::reference_markdown;
 pub use report::{Emergency, Report};
-pub use rows::{Row, Support, row, rows};
+pub use row::{Row, Support};
+pub use rows::{row, rows};
 pub use tree::Directive;

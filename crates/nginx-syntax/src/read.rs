@@ -5,9 +5,12 @@
 //! Out of scope: the meaning of arguments.
 
 use crate::{
-    Directive, Files, LexError, Lexer, Report, Token, Word,
-    files::{has_wildcards, matching},
-    rows::{self, Body, Row, contexts},
+    files::{Files, has_wildcards, matching},
+    lexer::{LexError, Lexer, Token, Word},
+    report::Report,
+    row::{Body, Row, contexts},
+    rows,
+    tree::Directive,
 };
 use std::{
     path::{Path, PathBuf},

@@ -2,7 +2,10 @@
 //!
 //! Called by: `cargo xtask docs`.
 
-use crate::rows::{MODULES, Row, Support, contexts};
+use crate::{
+    row::{Row, Support, contexts},
+    rows::MODULES,
+};
 use std::fmt::Write as _;
 
 const HEAD: &str = "# nginx configurations

@@ -3,7 +3,7 @@
 //! Called by: `read`, and the setters of `saker-nginx-model`.
 //! Caveat: nginx stops at the first error; here all are collected.
 
-use crate::Directive;
+use crate::tree::Directive;
 use saker_config::{Diagnostic, Severity, model::Origin};
 use std::{fmt, sync::Arc};
 

@@ -2,7 +2,7 @@
 //!
 //! Called by: `read`, which builds it, and the setters of `saker-nginx-model`.
 
-use crate::{Word, rows::Row};
+use crate::{lexer::Word, row::Row};
 use saker_config::model::Origin;
 use std::sync::Arc;
 

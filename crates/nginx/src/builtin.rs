@@ -63,6 +63,16 @@ impl Request<'_> {
                 let split = self.state.split_path.as_ref();
                 Some(split.map(|(_, info)| info.to_vec()).unwrap_or_default())
             }
+            Builtin::InvalidReferer => self.invalid_referer().then(|| b"1".to_vec()),
+            Builtin::ContentType => self.field("content-type"),
+            Builtin::ContentLength => self.field("content-length"),
+            _ => self.of_place(builtin),
+        }
+    }
+
+    /// Values that the server and its location determine.
+    fn of_place(&mut self, builtin: Builtin) -> Option<Vec<u8>> {
+        match builtin {
             Builtin::ProxyHost => {
                 let proxied = self.state.location.proxied.as_ref()?;
                 Some(proxied.host.as_bytes().to_vec())
@@ -81,9 +91,6 @@ impl Request<'_> {
                 self.depends_on_value(RequestPart::Version, Some(version.as_bytes()));
                 Some(version.as_bytes().to_vec())
             }
-            Builtin::InvalidReferer => self.invalid_referer().then(|| b"1".to_vec()),
-            Builtin::ContentType => self.field("content-type"),
-            Builtin::ContentLength => self.field("content-length"),
             _ => self.uncacheable(builtin),
         }
     }

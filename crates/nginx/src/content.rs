@@ -7,10 +7,7 @@
 use crate::{autoindex, errors, files, pages, proxy, request::Request};
 use saker_files::{Kind, ResolveError};
 use saker_http::{Method, Status};
-use saker_nginx_model::{
-    conf::Handler,
-    modules::core::{Fallback, TryFiles},
-};
+use saker_nginx_model::modules::core::{Fallback, Handler, TryFiles};
 use saker_pipeline::{Body, Chunk, Mapped, Response, Verdict};
 use std::sync::Arc;
 
@@ -38,10 +35,10 @@ pub fn content(request: &mut Request<'_>) -> Content {
     if request.state.has_failed {
         return answer(Status::INTERNAL_SERVER_ERROR);
     }
-    if location.conf.pass.is_some() {
+    if location.conf.upstreams.pass.is_some() {
         return proxy::forward(request).into();
     }
-    match location.conf.handler {
+    match location.conf.core.handler {
         Handler::EmptyGif => empty_gif(request),
         Handler::Files => serve_files(request),
     }

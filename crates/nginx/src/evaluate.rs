@@ -11,7 +11,7 @@ use saker_nginx_model::{
     modules::maps::{Geo, Map, Split},
     variables::{Source, Variable},
 };
-use std::{net::IpAddr, sync::Arc};
+use std::net::IpAddr;
 
 /// Maps whose sources are maps.
 const DEPTH_MAX: u8 = 16;
@@ -119,10 +119,18 @@ impl Request<'_> {
         self.state.depth += 1;
         let (value, is_kept) = match source {
             Source::Unknown | Source::Slot => (None, false),
-            Source::Fixed(value) => (Some(value.to_vec()), false),
-            Source::Map(map) => (self.map(&Arc::clone(map)), !map.is_volatile),
-            Source::Geo(geo) => (Some(self.geo(&Arc::clone(geo))), true),
-            Source::Split(split) => (self.split(&Arc::clone(split)), true),
+            Source::Map(at) => match nginx.tables.maps.get(*at) {
+                Some(map) => (self.map(map), !map.is_volatile),
+                None => (None, false),
+            },
+            Source::Geo(at) => {
+                let geo = nginx.tables.geos.get(*at);
+                (geo.map(|geo| self.geo(geo)), true)
+            }
+            Source::Split(at) => {
+                let split = nginx.tables.splits.get(*at);
+                (split.and_then(|split| self.split(split)), true)
+            }
         };
         self.state.depth -= 1;
         if is_kept && let Some(value) = &value {

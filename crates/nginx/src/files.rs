@@ -106,7 +106,7 @@ pub fn script_name(request: &mut Request<'_>) -> Vec<u8> {
     }
     let mut path = request.exchange.path.clone();
     let location = std::sync::Arc::clone(&request.state.location);
-    let conf = location.conf.upstream(Gateway::FastCgi);
+    let conf = location.conf.upstreams.of(Gateway::FastCgi);
     if path.ends_with(b"/")
         && let Some(index) = &conf.index
     {

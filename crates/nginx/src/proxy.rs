@@ -28,7 +28,7 @@ pub fn forward(request: &mut Request<'_>) -> Verdict {
         return Verdict::Answer(Response::new(Status::BAD_GATEWAY));
     };
     request.depends_on_request();
-    let conf = location.conf.upstream(proxied.gateway);
+    let conf = location.conf.upstreams.of(proxied.gateway);
     let Some((upstream, target)) = upstream(request, proxied, conf) else {
         request.exchange.trace("fixups", None, || {
             "the address of the upstream is invalid".into()

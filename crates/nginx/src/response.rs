@@ -43,7 +43,7 @@ pub fn prepare(request: &mut Request<'_>) {
     if let Some(rate) = limit_rate(request, &location) {
         request.exchange.routing.settings = rate;
     }
-    if is_plain || location.conf.pass.is_some() {
+    if is_plain || location.conf.upstreams.pass.is_some() {
         request.exchange.cache.head_edits = None;
         return;
     }
@@ -370,10 +370,10 @@ fn hide_fields(location: &Location, response: &mut Response) {
         "Status",
         "X-Accel-Version",
     ];
-    let Some(pass) = &location.conf.pass else {
+    let Some(pass) = &location.conf.upstreams.pass else {
         return;
     };
-    let conf = location.conf.upstream(pass.gateway);
+    let conf = location.conf.upstreams.of(pass.gateway);
     let has = |list: &Option<Arc<[Box<str>]>>, name: &str| {
         let list = list.as_deref().unwrap_or_default();
         list.iter().any(|known| known.eq_ignore_ascii_case(name))

@@ -8,8 +8,8 @@ use crate::{pages, request::Request};
 use saker_files::Kind;
 use saker_http::Status;
 use saker_nginx_model::{
-    Part, Text,
-    modules::rewrite::{Condition, FileTest, Flag, If, Op, Return, Rewrite, Target},
+    If, Op, Part, Text,
+    modules::rewrite::{Condition, FileTest, Flag, Return, Rewrite, Statement, Target},
     variables::Variable,
 };
 use saker_pipeline::Response;
@@ -22,7 +22,7 @@ pub enum Flow {
     Answer(Response),
 }
 
-/// What an operation does to the script.
+/// The effect of an operation on the script.
 enum Step {
     Next,
     /// `break`: the script ends.
@@ -49,13 +49,13 @@ impl Request<'_> {
     fn ops(&mut self, ops: &[Op], has_changed: &mut bool) -> Step {
         for op in ops {
             let step = match op {
-                Op::Break => Step::Break,
-                Op::Return(returned) => Step::Answer(self.returned(returned)),
-                Op::Set(target, text) => {
+                Op::Plain(Statement::Break) => Step::Break,
+                Op::Plain(Statement::Return(returned)) => Step::Answer(self.returned(returned)),
+                Op::Plain(Statement::Set(target, text)) => {
                     self.set(*target, text);
                     Step::Next
                 }
-                Op::Rewrite(rewrite) => self.rewrite(rewrite, has_changed),
+                Op::Plain(Statement::Rewrite(rewrite)) => self.rewrite(rewrite, has_changed),
                 Op::If(condition) => self.conditional(condition, has_changed),
             };
             if self.state.has_failed {

@@ -1,4 +1,4 @@
-//! What the rules know about a request, kept in its exchange between phases.
+//! State of a request under the rules, kept in its exchange between phases.
 //!
 //! Called by: everything in this crate.
 //! Caveat: an internal redirect keeps variables, and forgets the location.

@@ -82,18 +82,11 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         is_explained,
     );
     let nginx = nginx(&generation);
-    let filters = filters(
-        &apache,
-        nginx.as_ref(),
-        watcher,
-        page_cache.as_ref(),
-        &counters,
-    );
+    let nginx_front_end = nginx.as_ref();
+    let cache_filter = page_cache.as_ref();
+    let filters = filters(&apache, nginx_front_end, watcher, cache_filter, &counters);
     let native = native_rules(&generation, watcher, Rc::clone(&gateway));
-    let rules = match nginx {
-        Some(nginx) => nginx_rules(&generation, watcher, native, nginx),
-        None => site_rules(&generation, watcher, native, apache.rules),
-    };
+    let rules = site_rules(&generation, watcher, native, (apache.rules, nginx));
     let challenges = Arc::clone(challenges);
     Services {
         handlers,
@@ -178,13 +171,17 @@ fn abuse(
     }
 }
 
-/// The rules of each site: Apache's, native ones, or both for native sites with `.htaccess` files.
+/// The rules of each site: nginx's, Apache's, native ones, or both for native sites with `.htaccess`
+/// files.
 fn site_rules(
-    generation: &Generation,
+    generation: &Arc<Generation>,
     watcher: &Watcher,
     native: Rc<NativeRules>,
-    apache: Option<Rc<ApacheRules>>,
+    (apache, nginx): (Option<Rc<ApacheRules>>, Option<Arc<FrontEnd>>),
 ) -> SiteRules {
+    if let Some(nginx) = nginx {
+        return nginx_rules(generation, watcher, native, nginx);
+    }
     let rules = SiteRules::new(Rc::clone(&native) as Rc<dyn Rules>);
     match apache {
         Some(apache) if apache.sites() > 0 => {

@@ -5,7 +5,7 @@
 //! Out of scope: deciding (`saker-nginx`).
 
 use crate::{
-    conf::{LocationConf, inherit},
+    inherit::inherit,
     modules::maps::{Referers, valid_referers},
     reading::{Reading, Setters},
     text::Text,
@@ -47,39 +47,39 @@ impl AccessConf {
     }
 }
 
-pub const SETTERS: Setters = &[
+pub const SETTERS: Setters<AccessConf> = &[
     ("allow", |d, conf, _| rule(d, conf, true)),
     ("deny", |d, conf, _| rule(d, conf, false)),
     ("auth_basic", |d, conf, reading| {
-        conf.access.realm = Some(match d.argument(0) {
+        conf.realm = Some(match d.argument(0) {
             "off" => None,
             text => Some(reading.text(text)?),
         });
         Ok(())
     }),
     ("valid_referers", |d, conf, reading| {
-        let referers = conf.access.referers.get_or_insert_default();
+        let referers = conf.referers.get_or_insert_default();
         valid_referers(d, Arc::make_mut(referers), reading)
     }),
     (
         "auth_basic_user_file",
         |d, conf, reading: &mut Reading<'_>| {
             let base = reading.conf_prefix;
-            conf.access.user_file = Some(reading.path_text(d.argument(0), base)?);
+            conf.user_file = Some(reading.path_text(d.argument(0), base)?);
             Ok(())
         },
     ),
 ];
 
-fn rule(directive: &Directive, conf: &mut LocationConf, allows: bool) -> Result<(), String> {
+fn rule(directive: &Directive, conf: &mut AccessConf, allows: bool) -> Result<(), String> {
     let text = directive.argument(0);
     let who = match text {
         "all" => Who::All,
         "unix:" => Who::UnixSockets,
         _ => Who::Network(network(text).ok_or_else(|| format!("invalid parameter \"{text}\""))?),
     };
-    let before = conf.access.rules.take().unwrap_or_default();
+    let before = conf.rules.take().unwrap_or_default();
     let rule = AccessRule { allows, who };
-    conf.access.rules = Some(before.iter().cloned().chain([rule]).collect());
+    conf.rules = Some(before.iter().cloned().chain([rule]).collect());
     Ok(())
 }

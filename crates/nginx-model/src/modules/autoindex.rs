@@ -3,7 +3,7 @@
 //! Called by: `load`.
 
 use crate::{
-    conf::inherit,
+    inherit::inherit,
     reading::Setters,
     values::{flag, invalid},
 };
@@ -33,21 +33,21 @@ impl AutoindexConf {
     }
 }
 
-pub const SETTERS: Setters = &[
+pub const SETTERS: Setters<AutoindexConf> = &[
     ("autoindex", |d, conf, _| {
-        conf.autoindex.is_on = Some(flag(d)?);
+        conf.is_on = Some(flag(d)?);
         Ok(())
     }),
     ("autoindex_exact_size", |d, conf, _| {
-        conf.autoindex.has_exact_sizes = Some(flag(d)?);
+        conf.has_exact_sizes = Some(flag(d)?);
         Ok(())
     }),
     ("autoindex_localtime", |d, conf, _| {
-        conf.autoindex.is_local_time = Some(flag(d)?);
+        conf.is_local_time = Some(flag(d)?);
         Ok(())
     }),
     ("autoindex_format", |d, conf, _| {
-        conf.autoindex.format = Some(match d.argument(0) {
+        conf.format = Some(match d.argument(0) {
             "html" => ListingFormat::Html,
             "json" => ListingFormat::Json,
             "jsonp" => ListingFormat::Jsonp,

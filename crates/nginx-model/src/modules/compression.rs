@@ -4,7 +4,7 @@
 //! Caveat: `*_types` add to `text/html`, which is always compressed.
 
 use crate::{
-    conf::{LocationConf, inherit},
+    inherit::inherit,
     reading::Setters,
     values::{flag, invalid, number_argument, size_argument},
 };
@@ -51,25 +51,25 @@ macro_rules! coding_setters {
     ($($field:ident $on:literal $level:literal $length:literal $types:literal $static:literal)*) => {
         &[
             $(($on, |d, conf, _| {
-                conf.compression.$field.is_on = Some(flag(d)?);
+                conf.$field.is_on = Some(flag(d)?);
                 Ok(())
             }),
             ($level, |d, conf, _| {
                 let level = u32::try_from(number_argument(d)?).unwrap_or(u32::MAX);
-                conf.compression.$field.level = Some(level);
+                conf.$field.level = Some(level);
                 Ok(())
             }),
             ($length, |d, conf, _| {
-                conf.compression.$field.min_bytes = Some(size_argument(d)?);
+                conf.$field.min_bytes = Some(size_argument(d)?);
                 Ok(())
             }),
             ($types, |d, conf, _| {
-                let before = conf.compression.$field.types.take();
-                conf.compression.$field.types = Some(joined(before, d));
+                let before = conf.$field.types.take();
+                conf.$field.types = Some(joined(before, d));
                 Ok(())
             }),
             ($static, |d, conf, _| {
-                conf.compression.$field.has_files = Some(match d.argument(0) {
+                conf.$field.has_files = Some(match d.argument(0) {
                     "on" | "always" => true,
                     "off" => false,
                     other => return Err(invalid(d, other)),
@@ -78,15 +78,15 @@ macro_rules! coding_setters {
             }),)*
             ("charset", charset),
             ("charset_types", |d, conf, _| {
-                let before = conf.compression.charset_types.take();
-                conf.compression.charset_types = Some(joined(before, d));
+                let before = conf.charset_types.take();
+                conf.charset_types = Some(joined(before, d));
                 Ok(())
             }),
         ]
     };
 }
 
-pub const SETTERS: Setters = coding_setters!(
+pub const SETTERS: Setters<CompressionConf> = coding_setters!(
     gzip "gzip" "gzip_comp_level" "gzip_min_length" "gzip_types" "gzip_static"
     brotli "brotli" "brotli_comp_level" "brotli_min_length" "brotli_types" "brotli_static"
     zstd "zstd" "zstd_comp_level" "zstd_min_length" "zstd_types" "zstd_static"
@@ -100,10 +100,10 @@ fn joined(before: Option<Arc<[Box<str>]>>, directive: &Directive) -> Arc<[Box<st
 
 fn charset(
     directive: &Directive,
-    conf: &mut LocationConf,
+    conf: &mut CompressionConf,
     _: &mut crate::reading::Reading<'_>,
 ) -> Result<(), String> {
-    conf.compression.charset = Some(match directive.argument(0) {
+    conf.charset = Some(match directive.argument(0) {
         "off" => None,
         name if name.contains('$') => {
             return Err("a charset with variables is not supported: name it".to_owned());

@@ -5,13 +5,22 @@
 //! Out of scope: `listen` and `server_name` (`listen`), `location` (`location`).
 
 use crate::{
-    conf::{Handler, LocationConf, inherit},
+    inherit::inherit,
     reading::{Reading, Setters},
     text::Text,
     values::{flag, invalid, number_argument, size, size_argument, time_argument},
 };
 use saker_nginx_syntax::Directive;
 use std::{collections::BTreeMap, sync::Arc};
+
+/// A handler that needs no upstream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Handler {
+    /// Files.
+    #[default]
+    Files,
+    EmptyGif,
+}
 
 /// `root` or `alias`.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,6 +98,8 @@ pub struct CoreConf {
     pub http2: Option<bool>,
     pub http2_streams: Option<u64>,
     pub http3: Option<bool>,
+    /// Not inherited, except by the blocks inside.
+    pub handler: Handler,
 }
 
 impl CoreConf {
@@ -106,13 +117,13 @@ impl CoreConf {
     }
 }
 
-pub const SETTERS: Setters = &[
+pub const SETTERS: Setters<CoreConf> = &[
     ("root", |d, conf, reading| root(d, conf, reading, false)),
     ("alias", |d, conf, reading| root(d, conf, reading, true)),
     ("index", |d, conf, reading| {
         let texts: Result<Vec<Text>, String> = d.texts().map(|text| reading.text(text)).collect();
-        let before = conf.core.index.take().unwrap_or_default();
-        conf.core.index = Some(before.iter().cloned().chain(texts?).collect());
+        let before = conf.index.take().unwrap_or_default();
+        conf.index = Some(before.iter().cloned().chain(texts?).collect());
         Ok(())
     }),
     ("types", |d, conf, _| {
@@ -123,23 +134,23 @@ pub const SETTERS: Setters = &[
             }
         }
         // Several blocks of one level are one.
-        if let Some(before) = &conf.core.types {
+        if let Some(before) = &conf.types {
             for (extension, media_type) in before.iter() {
                 types
                     .entry(extension.clone())
                     .or_insert_with(|| media_type.clone());
             }
         }
-        conf.core.types = Some(Arc::new(types));
+        conf.types = Some(Arc::new(types));
         Ok(())
     }),
     ("default_type", |d, conf, _| {
-        conf.core.default_type = Some(d.argument(0).into());
+        conf.default_type = Some(d.argument(0).into());
         Ok(())
     }),
     ("error_page", error_page),
     ("recursive_error_pages", |d, conf, _| {
-        conf.core.recursive_error_pages = Some(flag(d)?);
+        conf.recursive_error_pages = Some(flag(d)?);
         Ok(())
     }),
     ("try_files", |d, conf, reading| {
@@ -159,18 +170,18 @@ pub const SETTERS: Setters = &[
             ),
             None => Fallback::Target(reading.text(d.argument(last))?),
         };
-        conf.core.try_files = Some(Arc::new(TryFiles {
+        conf.try_files = Some(Arc::new(TryFiles {
             candidates: candidates?.into(),
             fallback,
         }));
         Ok(())
     }),
     ("internal", |_, conf, _| {
-        conf.core.is_internal = true;
+        conf.is_internal = true;
         Ok(())
     }),
     ("satisfy", |d, conf, _| {
-        conf.core.satisfy_any = Some(match d.argument(0) {
+        conf.satisfy_any = Some(match d.argument(0) {
             "all" => false,
             "any" => true,
             other => return Err(invalid(d, other)),
@@ -178,73 +189,73 @@ pub const SETTERS: Setters = &[
         Ok(())
     }),
     ("etag", |d, conf, _| {
-        conf.core.etag = Some(flag(d)?);
+        conf.etag = Some(flag(d)?);
         Ok(())
     }),
     ("absolute_redirect", |d, conf, _| {
-        conf.core.absolute_redirect = Some(flag(d)?);
+        conf.absolute_redirect = Some(flag(d)?);
         Ok(())
     }),
     ("server_name_in_redirect", |d, conf, _| {
-        conf.core.server_name_in_redirect = Some(flag(d)?);
+        conf.server_name_in_redirect = Some(flag(d)?);
         Ok(())
     }),
     ("port_in_redirect", |d, conf, _| {
-        conf.core.port_in_redirect = Some(flag(d)?);
+        conf.port_in_redirect = Some(flag(d)?);
         Ok(())
     }),
     ("client_max_body_size", |d, conf, _| {
-        conf.core.client_max_body_size = Some(size_argument(d)?);
+        conf.client_max_body_size = Some(size_argument(d)?);
         Ok(())
     }),
     ("client_body_timeout", |d, conf, _| {
-        conf.core.client_body_timeout_ms = Some(time_argument(d)?);
+        conf.client_body_timeout_ms = Some(time_argument(d)?);
         Ok(())
     }),
     ("client_header_timeout", |d, conf, _| {
-        conf.core.client_header_timeout_ms = Some(time_argument(d)?);
+        conf.client_header_timeout_ms = Some(time_argument(d)?);
         Ok(())
     }),
     ("send_timeout", |d, conf, _| {
-        conf.core.send_timeout_ms = Some(time_argument(d)?);
+        conf.send_timeout_ms = Some(time_argument(d)?);
         Ok(())
     }),
     ("keepalive_timeout", |d, conf, _| {
-        conf.core.keepalive_timeout_ms = Some(time_argument(d)?);
+        conf.keepalive_timeout_ms = Some(time_argument(d)?);
         Ok(())
     }),
     ("keepalive_requests", |d, conf, _| {
-        conf.core.keepalive_requests = Some(number_argument(d)?);
+        conf.keepalive_requests = Some(number_argument(d)?);
         Ok(())
     }),
     ("max_ranges", |d, conf, _| {
-        conf.core.max_ranges = Some(u32::try_from(number_argument(d)?).unwrap_or(u32::MAX));
+        conf.max_ranges = Some(u32::try_from(number_argument(d)?).unwrap_or(u32::MAX));
         Ok(())
     }),
     ("max_headers", |d, conf, _| {
-        conf.core.max_headers = Some(number_argument(d)?);
+        conf.max_headers = Some(number_argument(d)?);
         Ok(())
     }),
     ("large_client_header_buffers", |d, conf, _| {
         let number = number_argument(d)?;
         let bytes = size(d.argument(1)).ok_or_else(|| invalid(d, d.argument(1)))?;
-        conf.core.large_header_bytes = Some((number, bytes));
+        conf.large_header_bytes = Some((number, bytes));
         Ok(())
     }),
     ("limit_rate", |d, conf, reading| {
-        conf.core.limit_rate = Some(rate(d, reading)?);
+        conf.limit_rate = Some(rate(d, reading)?);
         Ok(())
     }),
     ("limit_rate_after", |d, conf, reading| {
-        conf.core.limit_rate_after = Some(rate(d, reading)?);
+        conf.limit_rate_after = Some(rate(d, reading)?);
         Ok(())
     }),
     ("server_tokens", |d, conf, _| {
-        conf.core.server_tokens = Some(d.argument(0).into());
+        conf.server_tokens = Some(d.argument(0).into());
         Ok(())
     }),
     ("disable_symlinks", |d, conf, _| {
-        conf.core.symlinks = Some(match d.argument(0) {
+        conf.symlinks = Some(match d.argument(0) {
             "off" => Symlinks::Follow,
             "on" => Symlinks::Refuse,
             "if_not_owner" => Symlinks::OwnerMatch,
@@ -253,12 +264,12 @@ pub const SETTERS: Setters = &[
         Ok(())
     }),
     ("underscores_in_headers", |d, conf, _| {
-        conf.core.underscores = Some(flag(d)?);
+        conf.underscores = Some(flag(d)?);
         Ok(())
     }),
     ("error_log", |d, conf, _| {
         let level = d.arguments.get(1).map_or("error", |word| &word.text);
-        conf.core.error_log = Some((d.argument(0).into(), level.into()));
+        conf.error_log = Some((d.argument(0).into(), level.into()));
         Ok(())
     }),
     ("merge_slashes", |d, _, reading| {
@@ -275,26 +286,26 @@ pub const SETTERS: Setters = &[
         Ok(())
     }),
     ("http2", |d, conf, _| {
-        conf.core.http2 = Some(flag(d)?);
+        conf.http2 = Some(flag(d)?);
         Ok(())
     }),
     ("http2_max_concurrent_streams", |d, conf, _| {
-        conf.core.http2_streams = Some(number_argument(d)?);
+        conf.http2_streams = Some(number_argument(d)?);
         Ok(())
     }),
     ("http3", |d, conf, _| {
-        conf.core.http3 = Some(flag(d)?);
+        conf.http3 = Some(flag(d)?);
         Ok(())
     }),
 ];
 
 fn root(
     directive: &Directive,
-    conf: &mut LocationConf,
+    conf: &mut CoreConf,
     reading: &mut Reading<'_>,
     is_alias: bool,
 ) -> Result<(), String> {
-    if let Some(before) = &conf.core.root {
+    if let Some(before) = &conf.root {
         return Err(match before.is_alias == is_alias {
             true => format!("\"{}\" directive is duplicate", directive.name()),
             false => format!(
@@ -320,7 +331,7 @@ fn root(
     if !is_alias && path.len() > 1 {
         path = path.strip_suffix('/').unwrap_or(path);
     }
-    conf.core.root = Some(Root {
+    conf.root = Some(Root {
         text: reading.path_text(path, prefix)?,
         is_alias,
         replaced_bytes: reading.location_name.len(),
@@ -330,7 +341,7 @@ fn root(
 
 fn error_page(
     directive: &Directive,
-    conf: &mut LocationConf,
+    conf: &mut CoreConf,
     reading: &mut Reading<'_>,
 ) -> Result<(), String> {
     let mut words: Vec<&str> = directive.texts().collect();
@@ -363,8 +374,8 @@ fn error_page(
         status,
         target: reading.text(target)?,
     });
-    let before = conf.core.error_pages.take().unwrap_or_default();
-    conf.core.error_pages = Some(before.iter().cloned().chain([page]).collect());
+    let before = conf.error_pages.take().unwrap_or_default();
+    conf.error_pages = Some(before.iter().cloned().chain([page]).collect());
     Ok(())
 }
 

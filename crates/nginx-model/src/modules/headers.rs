@@ -6,7 +6,7 @@
 //! Out of scope: values at request time (`saker-nginx`).
 
 use crate::{
-    conf::{LocationConf, inherit},
+    inherit::inherit,
     reading::{Reading, Setters},
     text::Text,
     values::{invalid, time_ms},
@@ -74,7 +74,7 @@ impl HeadersConf {
     }
 }
 
-pub const SETTERS: Setters = &[
+pub const SETTERS: Setters<HeadersConf> = &[
     ("add_header", |d, conf, reading| {
         let is_always = match d.arguments.get(2).map(|word| word.text.as_str()) {
             None => false,
@@ -86,16 +86,16 @@ pub const SETTERS: Setters = &[
             value: reading.text(d.argument(1))?,
             is_always,
         };
-        let before = conf.headers.added.take().unwrap_or_default();
-        conf.headers.added = Some(before.iter().cloned().chain([added]).collect());
+        let before = conf.added.take().unwrap_or_default();
+        conf.added = Some(before.iter().cloned().chain([added]).collect());
         Ok(())
     }),
     ("add_header_inherit", |d, conf, _| {
         match d.argument(0) {
-            "on" => conf.headers.merges = Some(false),
-            "merge" => conf.headers.merges = Some(true),
+            "on" => conf.merges = Some(false),
+            "merge" => conf.merges = Some(true),
             "off" => {
-                conf.headers.added.get_or_insert_default();
+                conf.added.get_or_insert_default();
             }
             other => return Err(invalid(d, other)),
         }
@@ -106,7 +106,7 @@ pub const SETTERS: Setters = &[
             "modified" => (d.argument(1), true),
             text => (text, false),
         };
-        conf.headers.expires = Some(match text.contains('$') {
+        conf.expires = Some(match text.contains('$') {
             true => Expires::Variable(reading.text(text)?),
             false => parse_expires(text, is_modified).ok_or_else(|| invalid(d, text))?,
         });
@@ -149,7 +149,7 @@ pub fn parse_expires(text: &str, is_modified: bool) -> Option<Expires> {
 
 fn set_headers(
     directive: &Directive,
-    conf: &mut LocationConf,
+    conf: &mut HeadersConf,
     reading: &mut Reading<'_>,
     clears: bool,
 ) -> Result<(), String> {
@@ -169,7 +169,7 @@ fn set_headers(
             line => lines.push(line),
         }
     }
-    let mut all: Vec<SetHeader> = conf.headers.set.take().unwrap_or_default().to_vec();
+    let mut all: Vec<SetHeader> = conf.set.take().unwrap_or_default().to_vec();
     for line in lines {
         let (name, value) = match clears {
             true => (line, ""),
@@ -181,7 +181,7 @@ fn set_headers(
             statuses: statuses.as_slice().into(),
         });
     }
-    conf.headers.set = Some(all.into());
+    conf.set = Some(all.into());
     Ok(())
 }
 

@@ -5,7 +5,7 @@
 //! Out of scope: counting (`saker-nginx`).
 
 use crate::{
-    conf::{LocationConf, inherit},
+    inherit::inherit,
     reading::{Reading, Setters},
     text::Text,
     values::{flag, number_argument, size},
@@ -56,14 +56,14 @@ impl LimitsConf {
     }
 }
 
-pub const SETTERS: Setters = &[
+pub const SETTERS: Setters<LimitsConf> = &[
     ("limit_req", limit_req),
     ("limit_req_status", |d, conf, _| {
-        conf.limits.requests_status = Some(status(d)?);
+        conf.requests_status = Some(status(d)?);
         Ok(())
     }),
     ("limit_req_dry_run", |d, conf, _| {
-        conf.limits.requests_dry_run = Some(flag(d)?);
+        conf.requests_dry_run = Some(flag(d)?);
         Ok(())
     }),
     ("limit_conn", |d, conf, _| {
@@ -73,17 +73,17 @@ pub const SETTERS: Setters = &[
             .ok()
             .filter(|number| (1..=65_535).contains(number))
             .ok_or_else(|| format!("invalid number of connections \"{}\"", d.argument(1)))?;
-        let before = conf.limits.connections.take().unwrap_or_default();
+        let before = conf.connections.take().unwrap_or_default();
         let own = (d.argument(0).into(), number);
-        conf.limits.connections = Some(before.iter().cloned().chain([own]).collect());
+        conf.connections = Some(before.iter().cloned().chain([own]).collect());
         Ok(())
     }),
     ("limit_conn_status", |d, conf, _| {
-        conf.limits.connections_status = Some(status(d)?);
+        conf.connections_status = Some(status(d)?);
         Ok(())
     }),
     ("limit_conn_dry_run", |d, conf, _| {
-        conf.limits.connections_dry_run = Some(flag(d)?);
+        conf.connections_dry_run = Some(flag(d)?);
         Ok(())
     }),
 ];
@@ -98,7 +98,7 @@ fn status(directive: &Directive) -> Result<u16, String> {
 
 fn limit_req(
     directive: &Directive,
-    conf: &mut LocationConf,
+    conf: &mut LimitsConf,
     _: &mut Reading<'_>,
 ) -> Result<(), String> {
     let mut limit = RequestLimit {
@@ -124,8 +124,8 @@ fn limit_req(
     if limit.zone.is_empty() {
         return Err("\"limit_req\" must have \"zone\" parameter".to_owned());
     }
-    let before = conf.limits.requests.take().unwrap_or_default();
-    conf.limits.requests = Some(before.iter().cloned().chain([limit]).collect());
+    let before = conf.requests.take().unwrap_or_default();
+    conf.requests = Some(before.iter().cloned().chain([limit]).collect());
     Ok(())
 }
 

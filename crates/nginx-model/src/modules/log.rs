@@ -6,7 +6,7 @@
 //! Out of scope: writing lines (`saker-telemetry`).
 
 use crate::{
-    conf::{LocationConf, inherit},
+    inherit::inherit,
     reading::{Reading, Setters},
     text::{Part, Text},
     variables::{Builtin, Variable},
@@ -36,17 +36,17 @@ impl LogConf {
     }
 }
 
-pub const SETTERS: Setters = &[("access_log", access_log)];
+pub const SETTERS: Setters<LogConf> = &[("access_log", access_log)];
 
 fn access_log(
     directive: &Directive,
-    conf: &mut LocationConf,
+    conf: &mut LogConf,
     reading: &mut Reading<'_>,
 ) -> Result<(), String> {
     let path = directive.argument(0);
-    let before = conf.log.logs.take().unwrap_or_default();
+    let before = conf.logs.take().unwrap_or_default();
     if path == "off" {
-        conf.log.logs = Some(Arc::default());
+        conf.logs = Some(Arc::default());
         return Ok(());
     }
     let mut log = LogUse {
@@ -61,7 +61,7 @@ fn access_log(
             "logs to syslog are not written",
             Some(help.into()),
         );
-        conf.log.logs = Some(before);
+        conf.logs = Some(before);
         return Ok(());
     }
     if path.contains('$') {
@@ -71,7 +71,7 @@ fn access_log(
             "a log file with variables in its name is not written",
             Some(help.into()),
         );
-        conf.log.logs = Some(before);
+        conf.logs = Some(before);
         return Ok(());
     }
     for (index, word) in directive.texts().enumerate().skip(1) {
@@ -83,7 +83,7 @@ fn access_log(
             _ => return Err(format!("invalid parameter \"{word}\"")),
         }
     }
-    conf.log.logs = Some(before.iter().cloned().chain([log]).collect());
+    conf.logs = Some(before.iter().cloned().chain([log]).collect());
     Ok(())
 }
 

@@ -10,7 +10,6 @@ use crate::{
     reading::Reading,
     text::Text,
     values::{self, Regex},
-    variables::Source,
 };
 use saker_ap_expr::Subnet;
 use saker_nginx_syntax::Directive;
@@ -23,6 +22,14 @@ pub struct Map {
     pub names: NameTable<Text>,
     pub default: Option<Text>,
     pub is_volatile: bool,
+}
+
+/// All tables that variables are looked up in, by the numbers of their sources.
+#[derive(Clone, Debug, Default)]
+pub struct Tables {
+    pub maps: Vec<Arc<Map>>,
+    pub geos: Vec<Arc<Geo>>,
+    pub splits: Vec<Arc<Split>>,
 }
 
 /// Values by a name in lower case, with wildcards and expressions.
@@ -139,7 +146,7 @@ fn variable_name(text: &str) -> Result<&str, String> {
 ///
 /// # Errors
 /// nginx's message.
-pub fn map(directive: &Directive, reading: &mut Reading<'_>) -> Result<(), String> {
+pub fn map(directive: &Directive, reading: &mut Reading<'_>) -> Result<(String, Map), String> {
     let mut map = Map {
         source: reading.text(directive.argument(0))?,
         ..Map::default()
@@ -169,8 +176,7 @@ pub fn map(directive: &Directive, reading: &mut Reading<'_>) -> Result<(), Strin
             reading.report.error(entry, message, None);
         }
     }
-    reading.variables.define(name, Source::Map(Arc::new(map)));
-    Ok(())
+    Ok((name.to_owned(), map))
 }
 
 fn map_entry(
@@ -212,7 +218,7 @@ fn map_entry(
 ///
 /// # Errors
 /// nginx's message.
-pub fn geo(directive: &Directive, reading: &mut Reading<'_>) -> Result<(), String> {
+pub fn geo(directive: &Directive, reading: &mut Reading<'_>) -> Result<(String, Geo), String> {
     let mut geo = Geo::default();
     let name = match directive.arguments.len() {
         1 => directive.argument(0),
@@ -250,8 +256,7 @@ pub fn geo(directive: &Directive, reading: &mut Reading<'_>) -> Result<(), Strin
     }
     geo.networks
         .sort_by_key(|(network, _)| prefix_bits(network));
-    reading.variables.define(name, Source::Geo(Arc::new(geo)));
-    Ok(())
+    Ok((name.to_owned(), geo))
 }
 
 fn prefix_bits(network: &Subnet) -> u32 {
@@ -291,7 +296,10 @@ fn networks(text: &str) -> Result<Vec<Subnet>, String> {
 ///
 /// # Errors
 /// nginx's message.
-pub fn split_clients(directive: &Directive, reading: &mut Reading<'_>) -> Result<(), String> {
+pub fn split_clients(
+    directive: &Directive,
+    reading: &mut Reading<'_>,
+) -> Result<(String, Split), String> {
     let mut split = Split {
         source: reading.text(directive.argument(0))?,
         ..Split::default()
@@ -319,10 +327,7 @@ pub fn split_clients(directive: &Directive, reading: &mut Reading<'_>) -> Result
             .parts
             .push((u32::try_from(bound).unwrap_or(u32::MAX), value));
     }
-    reading
-        .variables
-        .define(name, Source::Split(Arc::new(split)));
-    Ok(())
+    Ok((name.to_owned(), split))
 }
 
 fn percent(text: &str) -> Option<u64> {

@@ -6,7 +6,6 @@
 //! Out of scope: running a script (`saker-nginx`).
 
 use crate::{
-    location::Location,
     reading::Reading,
     text::Text,
     values::Regex,
@@ -15,14 +14,13 @@ use crate::{
 use saker_nginx_syntax::Directive;
 use std::sync::Arc;
 
-/// A step of a script.
+/// A step of a script other than `if`.
 #[derive(Clone, Debug)]
-pub enum Op {
+pub enum Statement {
     Break,
     Return(Return),
     Set(Target, Text),
     Rewrite(Arc<Rewrite>),
-    If(Arc<If>),
 }
 
 /// `return`
@@ -62,17 +60,6 @@ pub struct Rewrite {
     pub flag: Flag,
 }
 
-/// `if`
-#[derive(Clone, Debug)]
-pub struct If {
-    pub condition: Condition,
-    pub ops: Box<[Op]>,
-    /// Settings of the block; `None` in servers, whose blocks have none.
-    pub location: Option<Arc<Location>>,
-    /// As written.
-    pub source: Box<str>,
-}
-
 /// The condition of an `if`.
 #[derive(Clone, Debug)]
 pub enum Condition {
@@ -101,16 +88,16 @@ pub fn is_script(name: &str) -> bool {
 ///
 /// # Errors
 /// nginx's message.
-pub fn op(directive: &Directive, reading: &mut Reading<'_>) -> Result<Op, String> {
+pub fn op(directive: &Directive, reading: &mut Reading<'_>) -> Result<Statement, String> {
     match directive.name() {
         "return" => returned(directive, reading),
         "set" => set(directive, reading),
         "rewrite" => rewrite(directive, reading),
-        _ => Ok(Op::Break),
+        _ => Ok(Statement::Break),
     }
 }
 
-fn returned(directive: &Directive, reading: &mut Reading<'_>) -> Result<Op, String> {
+fn returned(directive: &Directive, reading: &mut Reading<'_>) -> Result<Statement, String> {
     let first = directive.argument(0);
     let is_url = |text: &str| {
         ["http://", "https://", "$scheme"]
@@ -123,14 +110,14 @@ fn returned(directive: &Directive, reading: &mut Reading<'_>) -> Result<Op, Stri
         (_, 1) if is_url(first) => (302, Some(first)),
         _ => return Err(format!("invalid return code \"{first}\"")),
     };
-    Ok(Op::Return(Return {
+    Ok(Statement::Return(Return {
         status,
         text: text.map(|text| reading.text(text)).transpose()?,
         directive: format!("return {first}").into(),
     }))
 }
 
-fn set(directive: &Directive, reading: &mut Reading<'_>) -> Result<Op, String> {
+fn set(directive: &Directive, reading: &mut Reading<'_>) -> Result<Statement, String> {
     let name = directive
         .argument(0)
         .strip_prefix('$')
@@ -142,10 +129,10 @@ fn set(directive: &Directive, reading: &mut Reading<'_>) -> Result<Op, String> {
         Some(Variable::Builtin(_)) => return Err(format!("the duplicate \"{name}\" variable")),
         _ => Target::Slot(reading.variables.define(name, Source::Slot)),
     };
-    Ok(Op::Set(target, reading.text(directive.argument(1))?))
+    Ok(Statement::Set(target, reading.text(directive.argument(1))?))
 }
 
-fn rewrite(directive: &Directive, reading: &mut Reading<'_>) -> Result<Op, String> {
+fn rewrite(directive: &Directive, reading: &mut Reading<'_>) -> Result<Statement, String> {
     let mut replacement = directive.argument(1);
     let is_url = ["http://", "https://", "$scheme"]
         .iter()
@@ -165,7 +152,7 @@ fn rewrite(directive: &Directive, reading: &mut Reading<'_>) -> Result<Op, Strin
     if drops_args {
         replacement = replacement.strip_suffix('?').unwrap_or(replacement);
     }
-    Ok(Op::Rewrite(Arc::new(Rewrite {
+    Ok(Statement::Rewrite(Arc::new(Rewrite {
         regex: Regex::compile(directive.argument(0), false, &mut reading.variables)?,
         replacement: reading.text(replacement)?,
         drops_args,

@@ -3,7 +3,7 @@
 //! Called by: `load`.
 //! Out of scope: checking links (`saker-nginx`).
 
-use crate::{conf::inherit, reading::Setters, text::Text};
+use crate::{inherit::inherit, reading::Setters, text::Text};
 
 /// Settings of the module.
 #[derive(Clone, Debug, Default)]
@@ -20,17 +20,17 @@ impl SecureLinkConf {
     }
 }
 
-pub const SETTERS: Setters = &[
+pub const SETTERS: Setters<SecureLinkConf> = &[
     ("secure_link", |d, conf, reading| {
-        conf.secure_link.link = Some(reading.text(d.argument(0))?);
+        conf.link = Some(reading.text(d.argument(0))?);
         Ok(())
     }),
     ("secure_link_md5", |d, conf, reading| {
-        conf.secure_link.md5 = Some(reading.text(d.argument(0))?);
+        conf.md5 = Some(reading.text(d.argument(0))?);
         Ok(())
     }),
     ("secure_link_secret", |d, conf, _| {
-        conf.secure_link.secret = Some(d.argument(0).into());
+        conf.secret = Some(d.argument(0).into());
         Ok(())
     }),
 ];

@@ -161,7 +161,7 @@ pub struct PassUrl<'t> {
     pub is_tls: bool,
     /// Host and port, or the path of a Unix socket behind `unix:`.
     pub authority: &'t str,
-    /// What replaces the name of the location; `None`: the path is sent as it came.
+    /// The replacement of the location's name; `None`: the path is sent as it came.
     pub uri: Option<&'t str>,
 }
 

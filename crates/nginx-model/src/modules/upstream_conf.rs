@@ -3,7 +3,7 @@
 //! Called by: `upstream_setters`, and `upstream`, which makes upstreams of them.
 //! Caveat: a level with its own fields (`proxy_set_header`) or parameters has none of the outer ones.
 
-use crate::{conf::inherit, text::Text, values::Regex};
+use crate::{inherit::inherit, text::Text, values::Regex};
 use std::sync::Arc;
 
 /// A kind of upstream.
@@ -53,7 +53,7 @@ pub struct Param {
 pub enum Redirect {
     Off,
     Default,
-    /// What is replaced at the beginning of a location, and by what.
+    /// The beginning of a location that is replaced, and its replacement.
     Replace(Box<str>, Box<str>),
 }
 
@@ -93,5 +93,37 @@ impl UpstreamConf {
             outlives_client redirects cookie_domains cookie_paths index split_path tls_certificate
             tls_key tls_name tls_authorities tls_verifies
         );
+    }
+}
+
+/// Settings of all kinds, and the choice of one.
+#[derive(Clone, Debug, Default)]
+pub struct UpstreamsConf {
+    /// By [`Gateway`].
+    pub kinds: [UpstreamConf; Gateway::COUNT],
+    /// The handler of the location. Not inherited, except by the blocks inside.
+    pub pass: Option<Pass>,
+}
+
+impl UpstreamsConf {
+    pub fn inherit(&mut self, outer: &UpstreamsConf, takes_pass: bool) {
+        for (own, outer) in self.kinds.iter_mut().zip(&outer.kinds) {
+            own.inherit(outer);
+        }
+        if takes_pass {
+            self.pass.clone_from(&outer.pass);
+        }
+    }
+
+    /// Returns the settings of a kind.
+    pub fn of(&self, gateway: Gateway) -> &UpstreamConf {
+        let [proxy, fastcgi, uwsgi, scgi, grpc] = &self.kinds;
+        match gateway {
+            Gateway::Proxy => proxy,
+            Gateway::FastCgi => fastcgi,
+            Gateway::Uwsgi => uwsgi,
+            Gateway::Scgi => scgi,
+            Gateway::Grpc => grpc,
+        }
     }
 }

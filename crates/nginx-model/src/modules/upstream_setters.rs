@@ -3,16 +3,15 @@
 //! Called by: `load`, through the list of all setters.
 
 use crate::{
-    conf::LocationConf,
-    modules::upstream_conf::{Gateway, Param, Pass, Redirect, UpstreamConf},
+    modules::upstream_conf::{Gateway, Param, Pass, Redirect, UpstreamConf, UpstreamsConf},
     reading::{Reading, Setters},
     values::{Regex, flag, number_argument, time_argument},
 };
 use saker_nginx_syntax::Directive;
 use std::sync::Arc;
 
-fn own(conf: &mut LocationConf, gateway: Gateway) -> &mut UpstreamConf {
-    let [proxy, fastcgi, uwsgi, scgi, grpc] = &mut conf.upstreams;
+fn own(conf: &mut UpstreamsConf, gateway: Gateway) -> &mut UpstreamConf {
+    let [proxy, fastcgi, uwsgi, scgi, grpc] = &mut conf.kinds;
     match gateway {
         Gateway::Proxy => proxy,
         Gateway::FastCgi => fastcgi,
@@ -105,7 +104,7 @@ macro_rules! param_setter {
     };
 }
 
-pub const PROXY: Setters = setters!("proxy" Proxy;
+pub const PROXY: Setters<UpstreamsConf> = setters!("proxy" Proxy;
     flag_setter!("proxy_buffering", Proxy is_buffered),
     flag_setter!("proxy_ignore_client_abort", Proxy outlives_client),
     flag_setter!("proxy_request_buffering", Proxy buffers_request),
@@ -120,7 +119,7 @@ pub const PROXY: Setters = setters!("proxy" Proxy;
     ("proxy_cookie_path", |d, conf, reading| cookie(d, conf, reading, true)),
 );
 
-pub const FASTCGI: Setters = setters!("fastcgi" FastCgi;
+pub const FASTCGI: Setters<UpstreamsConf> = setters!("fastcgi" FastCgi;
     flag_setter!("fastcgi_buffering", FastCgi is_buffered),
     flag_setter!("fastcgi_ignore_client_abort", FastCgi outlives_client),
     flag_setter!("fastcgi_request_buffering", FastCgi buffers_request),
@@ -136,7 +135,7 @@ pub const FASTCGI: Setters = setters!("fastcgi" FastCgi;
     }),
 );
 
-pub const UWSGI: Setters = setters!("uwsgi" Uwsgi;
+pub const UWSGI: Setters<UpstreamsConf> = setters!("uwsgi" Uwsgi;
     flag_setter!("uwsgi_buffering", Uwsgi is_buffered),
     flag_setter!("uwsgi_ignore_client_abort", Uwsgi outlives_client),
     flag_setter!("uwsgi_request_buffering", Uwsgi buffers_request),
@@ -148,14 +147,14 @@ pub const UWSGI: Setters = setters!("uwsgi" Uwsgi;
     param_setter!("uwsgi_param", Uwsgi),
 );
 
-pub const SCGI: Setters = setters!("scgi" Scgi;
+pub const SCGI: Setters<UpstreamsConf> = setters!("scgi" Scgi;
     flag_setter!("scgi_buffering", Scgi is_buffered),
     flag_setter!("scgi_ignore_client_abort", Scgi outlives_client),
     flag_setter!("scgi_request_buffering", Scgi buffers_request),
     param_setter!("scgi_param", Scgi),
 );
 
-pub const GRPC: Setters = setters!("grpc" Grpc;
+pub const GRPC: Setters<UpstreamsConf> = setters!("grpc" Grpc;
     flag_setter!("grpc_ssl_verify", Grpc tls_verifies),
     word_setter!("grpc_ssl_certificate", Grpc tls_certificate),
     word_setter!("grpc_ssl_certificate_key", Grpc tls_key),
@@ -172,7 +171,7 @@ fn add_words(list: &mut Option<Arc<[Box<str>]>>, directive: &Directive) {
 
 fn pass(
     directive: &Directive,
-    conf: &mut LocationConf,
+    conf: &mut UpstreamsConf,
     reading: &mut Reading<'_>,
     gateway: Gateway,
 ) -> Result<(), String> {
@@ -193,7 +192,7 @@ fn pass(
 
 fn param(
     directive: &Directive,
-    conf: &mut LocationConf,
+    conf: &mut UpstreamsConf,
     reading: &mut Reading<'_>,
     gateway: Gateway,
 ) -> Result<(), String> {
@@ -215,7 +214,7 @@ fn param(
 
 fn redirect(
     directive: &Directive,
-    conf: &mut LocationConf,
+    conf: &mut UpstreamsConf,
     reading: &mut Reading<'_>,
 ) -> Result<(), String> {
     let (from, to) = (directive.argument(0), directive.argument(1));
@@ -242,7 +241,7 @@ fn redirect(
 
 fn cookie(
     directive: &Directive,
-    conf: &mut LocationConf,
+    conf: &mut UpstreamsConf,
     reading: &mut Reading<'_>,
     is_path: bool,
 ) -> Result<(), String> {

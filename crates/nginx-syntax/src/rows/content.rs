@@ -1,6 +1,6 @@
 //! Directives of filters, handlers, variables, logs, and TLS.
 
-use super::{
+use crate::row::{
     Body, MANY, Row,
     Support::{Accepted, Honored, Refused, Unsupported},
     block,

@@ -1,6 +1,6 @@
 //! Directives of `http`: core, rewrite, and access.
 
-use super::{
+use crate::row::{
     Body, MANY, Row,
     Support::{Accepted, Honored, Refused, Unsupported},
     block,

@@ -1,6 +1,6 @@
 //! Directives of the process: `main` and `events`.
 
-use super::{
+use crate::row::{
     Body, MANY, Row,
     Support::{Accepted, Honored, Unsupported},
     block,

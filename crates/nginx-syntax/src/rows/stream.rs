@@ -1,7 +1,7 @@
 //! Directives of `stream` and `mail`, which are known so that the rest of a configuration is
 //! checked; the blocks themselves are reported once.
 
-use super::{
+use crate::row::{
     Body, MANY, Row,
     Support::{self, Accepted},
     block,

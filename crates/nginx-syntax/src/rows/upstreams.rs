@@ -1,6 +1,6 @@
 //! Directives of proxying modules and of `upstream`.
 
-use super::{
+use crate::row::{
     Body, MANY, Row,
     Support::{Accepted, Honored, Refused, Unsupported},
     block,
