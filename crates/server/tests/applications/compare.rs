@@ -188,7 +188,9 @@ fn body(script: &Script, response: &Response, address: SocketAddr) -> String {
 fn with_sorted_namespaces(text: &str) -> String {
     let mut result = String::new();
     for part in text.split_inclusive('>') {
-        let Some((before, tag)) = part.rsplit_once('<').filter(|(_, tag)| tag.contains(" xmlns:"))
+        let Some((before, tag)) = part
+            .rsplit_once('<')
+            .filter(|(_, tag)| tag.contains(" xmlns:"))
         else {
             result.push_str(part);
             continue;
