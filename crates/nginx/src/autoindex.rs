@@ -265,13 +265,14 @@ fn kind(entry: &Entry) -> &'static str {
     }
 }
 
-/// A colon in the first component would begin a scheme.
+/// Escapes all but unreserved characters (RFC 3986 section 2.3).
 fn escape_component(name: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(name.len());
-    for byte in pages::escape_path(name) {
+    for byte in name {
         match byte {
-            b':' => out.extend_from_slice(b"%3A"),
-            _ => out.push(byte),
+            b'-' | b'.' | b'_' | b'~' => out.push(*byte),
+            _ if byte.is_ascii_alphanumeric() => out.push(*byte),
+            _ => out.extend(format!("%{byte:02X}").bytes()),
         }
     }
     out
@@ -283,7 +284,7 @@ fn short_size(size: u64) -> String {
         0x4000_0000.. => ((size + (1 << 29)) >> 30, "G"),
         0x10_0000.. => ((size + (1 << 19)) >> 20, "M"),
         10_000.. => ((size + (1 << 9)) >> 10, "K"),
-        _ => (size, " "),
+        _ => return format!(" {size:>6}"),
     };
     format!("{number:>6}{unit}")
 }
@@ -317,7 +318,7 @@ mod tests {
 
     #[test]
     fn sizes_and_dates() {
-        assert_eq!(short_size(9_999), "  9999 ");
+        assert_eq!(short_size(9_999), "   9999");
         assert_eq!(short_size(10_240), "    10K");
         assert_eq!(short_size(5 << 20), "     5M");
         let date = format_date(784_111_777);

@@ -32,7 +32,7 @@ impl Request<'_> {
             }
             Builtin::RequestUri => {
                 self.depends_on_query();
-                Some(self.exchange.head.view().target_as_sent().to_vec())
+                Some(self.exchange.head.view().target().to_vec())
             }
             Builtin::Host => Some(self.host()),
             Builtin::Scheme => {
@@ -60,8 +60,8 @@ impl Request<'_> {
             }
             Builtin::FastcgiScriptName => Some(files::script_name(self)),
             Builtin::FastcgiPathInfo => {
-                let split = self.state.split_path.as_ref();
-                Some(split.map(|(_, info)| info.to_vec()).unwrap_or_default())
+                let split = files::split_path(self);
+                Some(split.map(|(_, info)| info).unwrap_or_default())
             }
             Builtin::InvalidReferer => self.invalid_referer().then(|| b"1".to_vec()),
             Builtin::ContentType => self.field("content-type"),

@@ -102,18 +102,20 @@ fn keep(request: &mut Request<'_>) {
 
 fn serve_files(request: &mut Request<'_>) -> Content {
     let method = request.exchange.head.view().method();
-    if !matches!(method, Method::Get | Method::Head) {
+    if !matches!(method, Method::Get | Method::Head | Method::Post) {
         return answer(Status::METHOD_NOT_ALLOWED);
     }
     let path = request.exchange.path.clone();
     if path.ends_with(b"/") {
         return index(request, &path);
     }
+    let is_post = method == Method::Post;
     let Some(mapped) = files::map(request, &path) else {
         return answer(Status::NOT_FOUND);
     };
     match request.stat(&mapped.root, &mapped.relative) {
         Ok(found) if found.kind == Kind::Directory => slash(request, &path),
+        Ok(found) if found.kind == Kind::File && is_post => answer(Status::METHOD_NOT_ALLOWED),
         Ok(found) if found.kind == Kind::File => {
             request.exchange.routing.mapped = Some(mapped);
             Verdict::Pass.into()
@@ -201,7 +203,8 @@ fn folder(request: &mut Request<'_>, mapped: Mapped) -> Content {
             return answer(status_of(error));
         }
     }
-    if location.conf.autoindex.is_on == Some(true) {
+    let is_post = request.exchange.head.view().method() == Method::Post;
+    if location.conf.autoindex.is_on == Some(true) && !is_post {
         request.depends_on_request();
         return Content::Listing(autoindex::Wanted::new(request, &mapped));
     }

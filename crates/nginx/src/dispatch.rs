@@ -19,7 +19,10 @@ use std::sync::Arc;
 
 /// Chooses the server of a request, once.
 pub fn begin(exchange: &mut Exchange, nginx: &Nginx, model: &Model, watcher: &Watcher) {
-    if exchange.extensions.get::<Box<State>>().is_some() {
+    if let Some(state) = exchange.extensions.get_mut::<Box<State>>() {
+        // Whatever began again: it is no longer what the client asked for.
+        state.is_internal = true;
+        state.is_unparsed &= state.named.is_some();
         return;
     }
     let mut matcher = HostMatcher::default();

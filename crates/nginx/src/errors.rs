@@ -55,7 +55,7 @@ fn to_named(request: &mut Request<'_>, name: &[u8]) -> Verdict {
         return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
     }
     request.state.is_internal = true;
-    request.state.split_path = None;
+    request.state.is_forwarded = false;
     request.state.named = Some(Arc::clone(location));
     remember(request);
     Verdict::Restart
@@ -79,6 +79,13 @@ const KEPT_FIELDS: [&str; 4] = ["WWW-Authenticate", "Allow", "Retry-After", "Con
 
 /// Chooses the error page of a response. Returns true if the phases are to run for it.
 pub fn error_page(request: &mut Request<'_>, response: &mut Response) -> bool {
+    if request.state.is_forwarded
+        && !request.exchange.upstream.is_answered_by_program
+        && response.status == Status::SERVICE_UNAVAILABLE
+    {
+        // No upstream could be reached.
+        response.status = Status::BAD_GATEWAY;
+    }
     let status = response.status.0;
     if !(300..=599).contains(&status)
         || matches!(status, 304)

@@ -101,8 +101,8 @@ fn fixed_folder(text: &Text) -> usize {
 /// Returns the path of the script: without the path info, and with the index file of a directory
 /// (`$fastcgi_script_name`).
 pub fn script_name(request: &mut Request<'_>) -> Vec<u8> {
-    if let Some((script, _)) = &request.state.split_path {
-        return script.to_vec();
+    if let Some((script, _)) = split_path(request) {
+        return script;
     }
     let mut path = request.exchange.path.clone();
     let location = std::sync::Arc::clone(&request.state.location);
@@ -114,6 +114,17 @@ pub fn script_name(request: &mut Request<'_>) -> Vec<u8> {
         path.extend_from_slice(&index);
     }
     path
+}
+
+/// Splits the path into script and path info (`fastcgi_split_path_info`).
+pub fn split_path(request: &mut Request<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
+    let location = std::sync::Arc::clone(&request.state.location);
+    let conf = location.conf.upstreams.of(Gateway::FastCgi);
+    let regex = conf.split_path.as_ref()?;
+    let path = request.exchange.path.clone();
+    let spans = request.spans(regex, &path)?;
+    let part = |group: usize| spans.text(group, &path).to_vec();
+    Some((part(1), part(2)))
 }
 
 /// The offset of local time, as `+0100`.

@@ -66,8 +66,10 @@ pub fn returned(
     path: &[u8],
 ) -> Response {
     let mut response = Response::new(status);
-    let Some(text) = text else {
-        return response;
+    let text = match text {
+        None if status.is_success() && !status.forbids_content() => Vec::new(),
+        None => return response,
+        Some(text) => text,
     };
     if matches!(status.0, 301 | 302 | 303 | 307 | 308) {
         response.fields_mut().set("Location", field_value(&text));
@@ -79,7 +81,9 @@ pub fn returned(
     let media_type = media_type(conf, path);
     let charset = conf.compression.charset.as_ref().and_then(Option::as_deref);
     set_type(response.fields_mut(), &media_type, charset);
-    response.body = Body::Memory(Chunk::from(text));
+    if !text.is_empty() {
+        response.body = Body::Memory(Chunk::from(text));
+    }
     response
 }
 

@@ -54,6 +54,7 @@ pub fn forward(request: &mut Request<'_>) -> Verdict {
         false => Some(Box::new(script(request, conf))),
     };
     let options = options(request, proxied, conf);
+    request.state.is_forwarded = true;
     request.exchange.upstream.call = Some(Box::new(UpstreamRequest {
         to: UpstreamTarget::Upstream(upstream),
         target,
@@ -248,7 +249,6 @@ fn is_framing(name: &str) -> bool {
 
 /// Returns the parameters of a program.
 fn script(request: &mut Request<'_>, conf: &UpstreamConf) -> Script {
-    split_path(request, conf);
     let root = files::root(request);
     let name = files::script_name(request);
     let params = conf.params.clone().unwrap_or_default();
@@ -278,17 +278,5 @@ fn script(request: &mut Request<'_>, conf: &UpstreamConf) -> Script {
         passes_authorization: true,
         is_adjusted: true,
         ..Script::default()
-    }
-}
-
-/// Splits the path into script and path info.
-fn split_path(request: &mut Request<'_>, conf: &UpstreamConf) {
-    let Some(regex) = &conf.split_path else {
-        return;
-    };
-    let path = request.exchange.path.clone();
-    if let Some(spans) = request.spans(regex, &path) {
-        let part = |group: usize| spans.text(group, &path).into();
-        request.state.split_path = Some((part(1), part(2)));
     }
 }

@@ -337,7 +337,12 @@ fn filter(request: &mut Request<'_>, response: &mut Response) {
             response.fields_mut().set(name.to_string(), value.to_vec());
         }
         // Converts a ready head, whose status line is written.
-        response.fields_mut();
+        let fields = response.fields_mut();
+        if Status(status).is_error() {
+            for name in ["Last-Modified", "ETag", "Accept-Ranges"] {
+                fields.remove(name);
+            }
+        }
     }
     if !is_of_file {
         edit_built(request, response);

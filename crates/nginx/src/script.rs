@@ -164,6 +164,7 @@ impl Request<'_> {
             return Step::Next;
         };
         self.keep_captures(&rewrite.regex, &path, spans);
+        self.state.is_internal = true;
         let is_redirect = matches!(rewrite.flag, Flag::Redirect(_));
         let (mut target, args) = self.replacement(rewrite, is_redirect);
         let query = self.joined_query(args, rewrite.drops_args);
@@ -244,11 +245,8 @@ impl Request<'_> {
             return args;
         }
         let Some(mut args) = args else {
-            let query = self.exchange.query.clone();
-            if query.is_some() {
-                self.depends_on_query();
-            }
-            return query;
+            self.depends_on_query();
+            return self.exchange.query.clone();
         };
         self.depends_on_query();
         if let Some(query) = self

@@ -37,8 +37,8 @@ pub struct State {
     pub limit_rate: Option<Box<[u8]>>,
     /// Limits have been checked.
     pub is_limited: bool,
-    /// Path of the script and path info (`fastcgi_split_path_info`).
-    pub split_path: Option<(Box<[u8]>, Box<[u8]>)>,
+    /// An upstream was asked.
+    pub is_forwarded: bool,
     /// A text could not be evaluated within its limits.
     pub has_failed: bool,
     /// Statuses for `$limit_req_status` and `$limit_conn_status`.
@@ -65,7 +65,7 @@ impl State {
             error_fields: Vec::new(),
             limit_rate: None,
             is_limited: false,
-            split_path: None,
+            is_forwarded: false,
             has_failed: false,
             limit_req_status: None,
             limit_conn_status: None,
@@ -78,7 +78,7 @@ impl State {
         self.is_internal = true;
         self.is_unparsed = false;
         self.is_location_valid = false;
-        self.split_path = None;
+        self.is_forwarded = false;
         self.location = Arc::clone(&self.server.outside);
         self.change()
     }
