@@ -4,7 +4,7 @@
 
 use crate::{
     conf::LocationConf,
-    location::LocationKind,
+    location::{LocationKind, Methods},
     modules::{
         listen::{Listen, ServerNames},
         rewrite::{Condition, Statement},
@@ -22,7 +22,8 @@ pub struct Draft {
     pub conf: LocationConf,
     pub script: Vec<DraftOp>,
     pub children: Vec<Draft>,
-    pub limit_except: Option<(Box<[Box<str>]>, Box<Draft>)>,
+    /// Methods that it does not apply to, and its block.
+    pub limit_except: Option<(Methods, Box<Draft>)>,
     /// The directive that chose an upstream, for messages.
     pub pass: Option<Directive>,
     pub origin: Origin,

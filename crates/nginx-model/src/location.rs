@@ -33,6 +33,9 @@ pub enum LocationKind {
     Block,
 }
 
+/// Methods in capitals.
+pub type Methods = Box<[Box<str>]>;
+
 /// A location with its merged settings.
 #[derive(Debug)]
 pub struct Location {
@@ -46,7 +49,7 @@ pub struct Location {
     pub script: Box<[Op]>,
     pub inner: LocationTree,
     /// `limit_except`: methods that it does not apply to, and its settings.
-    pub limit_except: Option<(Box<[Box<str>]>, Arc<Location>)>,
+    pub limit_except: Option<(Methods, Arc<Location>)>,
     /// The upstream that answers.
     pub proxied: Option<Proxied>,
     pub origin: Origin,

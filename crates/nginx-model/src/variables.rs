@@ -137,7 +137,8 @@ impl Variable {
             return Some(Variable::Builtin(*builtin));
         }
         let field = |rest: &str| rest.to_ascii_lowercase().replace('_', "-").into();
-        let families: [(&str, fn(Box<str>) -> Variable); 3] = [
+        type Make = fn(Box<str>) -> Variable;
+        let families: [(&str, Make); 3] = [
             ("sent_http_", Variable::SentField),
             ("upstream_http_", Variable::UpstreamField),
             ("http_", Variable::Field),

@@ -23,6 +23,8 @@ pub enum Access {
     Decided(Verdict),
     /// Decide again when the future is ready.
     Wait(Pause),
+    /// Decide again with the answer of this path.
+    Ask(Vec<u8>),
 }
 
 /// One rule's decision.
@@ -50,7 +52,7 @@ pub fn limit_methods(request: &mut Request<'_>) {
 
 /// Decides about a request.
 pub fn access(request: &mut Request<'_>, files: &mut RecordFiles) -> Access {
-    if request.state.has_error_page {
+    if request.state.has_error_page || request.state.is_subrequest {
         // The page of an error stands for a decision that has been made.
         return Access::Decided(Verdict::Pass);
     }
@@ -69,9 +71,21 @@ pub fn access(request: &mut Request<'_>, files: &mut RecordFiles) -> Access {
         Ok(decision) => decision,
         Err(pause) => return Access::Wait(pause),
     };
-    let verdict = match (by_address, by_user) {
-        (_, Decision::Refused(response)) => Verdict::Answer(response),
-        (Decision::Refused(response), Decision::None) => Verdict::Answer(response),
+    if !any && let Decision::Refused(response) = by_user {
+        return Access::Decided(Verdict::Answer(response));
+    }
+    if any && matches!(by_user, Decision::Granted) {
+        return Access::Decided(Verdict::Pass);
+    }
+    let by_request = match by_request(request, conf) {
+        Ok(decision) => decision,
+        Err(path) => return Access::Ask(path),
+    };
+    let verdict = match (by_address, by_user, by_request) {
+        (_, _, Decision::Refused(response)) => Verdict::Answer(response),
+        (_, _, Decision::Granted) => Verdict::Pass,
+        (_, Decision::Refused(response), _) => Verdict::Answer(response),
+        (Decision::Refused(response), _, _) => Verdict::Answer(response),
         _ => Verdict::Pass,
     };
     Access::Decided(verdict)
@@ -102,6 +116,31 @@ fn by_address(request: &mut Request<'_>, conf: &AccessConf) -> Decision {
         return Decision::Refused(Response::new(Status::FORBIDDEN));
     }
     Decision::None
+}
+
+/// Decides by the answer to `auth_request`; the error is the path that is to be asked.
+fn by_request(request: &mut Request<'_>, conf: &AccessConf) -> Result<Decision, Vec<u8>> {
+    let Some(Some(path)) = &conf.auth_request else {
+        return Ok(Decision::None);
+    };
+    request.depends_on_request();
+    let Some(answer) = request.state.auth_answer.clone() else {
+        return Err(request.text(path));
+    };
+    let mut response = match answer.status {
+        200..=299 => return Ok(Decision::Granted),
+        401 => Response::new(Status::UNAUTHORIZED),
+        403 => Response::new(Status::FORBIDDEN),
+        other => {
+            let facts = format_args!("auth request unexpected status: {other}");
+            error_log::log_about(&message::NGINX_ACCESS_REFUSED, &*request.exchange, facts);
+            Response::new(Status::INTERNAL_SERVER_ERROR)
+        }
+    };
+    if let Some(challenge) = answer.challenge.filter(|_| answer.status == 401) {
+        response.fields_mut().set("WWW-Authenticate", challenge);
+    }
+    Ok(Decision::Refused(response))
 }
 
 fn by_user(

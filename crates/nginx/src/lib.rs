@@ -10,6 +10,7 @@
 //! engine's handlers answer with.
 
 mod access;
+mod auth_request;
 mod autoindex;
 mod builtin;
 mod content;

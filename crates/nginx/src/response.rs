@@ -332,10 +332,6 @@ fn filter(request: &mut Request<'_>, response: &mut Response) {
         && (response.status.is_success() || response.status == Status(status))
     {
         response.status = Status(status);
-        let fields = std::mem::take(&mut request.state.error_fields);
-        for (name, value) in &fields {
-            response.fields_mut().set(name.to_string(), value.to_vec());
-        }
         // Converts a ready head, whose status line is written.
         let fields = response.fields_mut();
         if Status(status).is_error() {
@@ -343,6 +339,9 @@ fn filter(request: &mut Request<'_>, response: &mut Response) {
                 fields.remove(name);
             }
         }
+    }
+    for (name, value) in std::mem::take(&mut request.state.error_fields) {
+        response.fields_mut().set(name.to_string(), value.to_vec());
     }
     if !is_of_file {
         edit_built(request, response);

@@ -6,6 +6,7 @@
 
 use crate::{
     access::{self, Access},
+    auth_request,
     content::{self, Content},
     dispatch, errors,
     limits::{self, Zones},
@@ -16,8 +17,8 @@ use saker_auth::RecordFiles;
 use saker_files::Watcher;
 use saker_http::Status;
 use saker_nginx_model::Nginx;
-use saker_pipeline::{Exchange, Generation, Response, Rules, Step, Verdict};
-use std::{cell::RefCell, sync::Arc};
+use saker_pipeline::{Exchange, Generation, Response, Rules, Services, Step, Verdict};
+use std::{cell::RefCell, rc::Weak, sync::Arc};
 
 /// The front end of a generation: the configuration, and what all workers share.
 #[derive(Debug)]
@@ -41,6 +42,8 @@ pub struct NginxRules {
     generation: Arc<Generation>,
     watcher: Watcher,
     password_files: RefCell<RecordFiles>,
+    /// For subrequests.
+    inside: Weak<Services>,
 }
 
 impl NginxRules {
@@ -48,12 +51,14 @@ impl NginxRules {
         front_end: Arc<FrontEnd>,
         generation: Arc<Generation>,
         watcher: Watcher,
+        inside: Weak<Services>,
     ) -> NginxRules {
         NginxRules {
             front_end,
             generation,
             watcher,
             password_files: RefCell::default(),
+            inside,
         }
     }
 
@@ -78,6 +83,27 @@ impl NginxRules {
                     Status::INTERNAL_SERVER_ERROR,
                 )))
             })
+    }
+}
+
+impl NginxRules {
+    /// Waits for what a decision needs, and decides again.
+    async fn decide(&self, exchange: &mut Exchange, mut access: Access) -> Verdict {
+        loop {
+            match access {
+                Access::Decided(verdict) => return verdict,
+                Access::Wait(pause) => pause.await,
+                Access::Ask(path) => {
+                    let Some(services) = self.inside.upgrade() else {
+                        return lost();
+                    };
+                    let response = auth_request::ask(exchange, &services, path).await;
+                    let nginx = &self.front_end.nginx;
+                    auth_request::answered(exchange, nginx, &self.watcher, &response);
+                }
+            }
+            access = self.try_access(exchange);
+        }
     }
 }
 
@@ -112,16 +138,7 @@ impl Rules for NginxRules {
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
         match self.try_access(exchange) {
             Access::Decided(verdict) => verdict.into(),
-            Access::Wait(pause) => Step::Pending(Box::pin(async move {
-                let mut pause = pause;
-                loop {
-                    pause.await;
-                    match self.try_access(exchange) {
-                        Access::Decided(verdict) => return verdict,
-                        Access::Wait(next) => pause = next,
-                    }
-                }
-            })),
+            waiting => Step::Pending(Box::pin(self.decide(exchange, waiting))),
         }
     }
 

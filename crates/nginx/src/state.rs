@@ -3,6 +3,7 @@
 //! Called by: everything in this crate.
 //! Caveat: an internal redirect keeps variables, and forgets the location.
 
+use crate::auth_request::AuthAnswer;
 use saker_ap_expr::Spans;
 use saker_nginx_model::{Location, Server};
 use std::sync::Arc;
@@ -37,6 +38,10 @@ pub struct State {
     pub limit_rate: Option<Box<[u8]>>,
     /// Limits have been checked.
     pub is_limited: bool,
+    /// The answer to `auth_request`.
+    pub auth_answer: Option<AuthAnswer>,
+    /// The request asks for permission for another one.
+    pub is_subrequest: bool,
     /// An upstream was asked.
     pub is_forwarded: bool,
     /// A text could not be evaluated within its limits.
@@ -65,6 +70,8 @@ impl State {
             error_fields: Vec::new(),
             limit_rate: None,
             is_limited: false,
+            auth_answer: None,
+            is_subrequest: false,
             is_forwarded: false,
             has_failed: false,
             limit_req_status: None,
@@ -79,6 +86,7 @@ impl State {
         self.is_unparsed = false;
         self.is_location_valid = false;
         self.is_forwarded = false;
+        self.auth_answer = None;
         self.location = Arc::clone(&self.server.outside);
         self.change()
     }

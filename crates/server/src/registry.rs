@@ -73,7 +73,7 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         CacheAccess::None | CacheAccess::Explain => None,
     };
     let gateway = gateway.shared(Arc::clone(&counters));
-    let apache = ApacheParts::new(&generation, watcher, figures, inside);
+    let apache = ApacheParts::new(&generation, watcher, figures, inside.clone());
     let handlers = handlers(
         &generation,
         watcher,
@@ -86,6 +86,7 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
     let cache_filter = page_cache.as_ref();
     let filters = filters(&apache, nginx_front_end, watcher, cache_filter, &counters);
     let native = native_rules(&generation, watcher, Rc::clone(&gateway));
+    let nginx = nginx.map(|nginx| nginx_rules(&generation, watcher, nginx, inside));
     let rules = site_rules(&generation, watcher, native, (apache.rules, nginx));
     let challenges = Arc::clone(challenges);
     Services {
@@ -139,15 +140,15 @@ fn nginx(generation: &Generation) -> Option<Arc<FrontEnd>> {
     front_end.downcast().ok()
 }
 
-/// nginx's rules are for all sites.
+/// nginx's rules, which are for all sites.
 fn nginx_rules(
     generation: &Arc<Generation>,
     watcher: &Watcher,
-    native: Rc<NativeRules>,
     nginx: Arc<FrontEnd>,
-) -> SiteRules {
-    let rules = NginxRules::new(nginx, Arc::clone(generation), watcher.clone());
-    SiteRules::new(native as Rc<dyn Rules>).with_first(rules.sites(), Rc::new(rules))
+    inside: Weak<Services>,
+) -> Rc<NginxRules> {
+    let generation = Arc::clone(generation);
+    Rc::new(NginxRules::new(nginx, generation, watcher.clone(), inside))
 }
 
 /// Limits and bans.
@@ -177,12 +178,12 @@ fn site_rules(
     generation: &Arc<Generation>,
     watcher: &Watcher,
     native: Rc<NativeRules>,
-    (apache, nginx): (Option<Rc<ApacheRules>>, Option<Arc<FrontEnd>>),
+    (apache, nginx): (Option<Rc<ApacheRules>>, Option<Rc<NginxRules>>),
 ) -> SiteRules {
-    if let Some(nginx) = nginx {
-        return nginx_rules(generation, watcher, native, nginx);
-    }
     let rules = SiteRules::new(Rc::clone(&native) as Rc<dyn Rules>);
+    if let Some(nginx) = nginx {
+        return rules.with_first(nginx.sites(), nginx as Rc<dyn Rules>);
+    }
     match apache {
         Some(apache) if apache.sites() > 0 => {
             rules.with_first(apache.sites(), apache as Rc<dyn Rules>)

@@ -1,4 +1,4 @@
-//! ngx_http_access_module and ngx_http_auth_basic_module.
+//! ngx_http_access_module, ngx_http_auth_basic_module, and ngx_http_auth_request_module.
 //!
 //! Called by: `load`.
 //! Caveat: a level with its own `allow` or `deny` has none of the outer ones.
@@ -10,6 +10,7 @@ use crate::{
     reading::{Reading, Setters},
     text::Text,
     values::network,
+    variables::Source,
 };
 use saker_ap_expr::Subnet;
 use saker_nginx_syntax::Directive;
@@ -37,13 +38,17 @@ pub struct AccessConf {
     /// `None` inside: `off`.
     pub realm: Option<Option<Text>>,
     pub user_file: Option<Text>,
+    /// Path that is asked for permission (`auth_request`); `None` inside: `off`.
+    pub auth_request: Option<Option<Text>>,
+    /// Variables that its answer sets (`auth_request_set`).
+    pub auth_request_set: Option<Arc<[(usize, Text)]>>,
     /// `valid_referers`
     pub referers: Option<Arc<Referers>>,
 }
 
 impl AccessConf {
     pub fn inherit(&mut self, outer: &AccessConf) {
-        inherit!(self, outer: rules realm user_file referers);
+        inherit!(self, outer: rules realm user_file auth_request auth_request_set referers);
     }
 }
 
@@ -55,6 +60,26 @@ pub const SETTERS: Setters<AccessConf> = &[
             "off" => None,
             text => Some(reading.text(text)?),
         });
+        Ok(())
+    }),
+    ("auth_request", |d, conf, reading| {
+        conf.auth_request = Some(match d.argument(0) {
+            "off" => None,
+            uri => Some(reading.text(uri)?),
+        });
+        Ok(())
+    }),
+    ("auth_request_set", |d, conf, reading| {
+        let name = d
+            .argument(0)
+            .strip_prefix('$')
+            .filter(|name| !name.is_empty())
+            .ok_or_else(|| format!("invalid variable name \"{}\"", d.argument(0)))?;
+        let number = reading.variables.define(name, Source::Slot);
+        let value = reading.text(d.argument(1))?;
+        let before = conf.auth_request_set.take().unwrap_or_default();
+        let own = (number, value);
+        conf.auth_request_set = Some(before.iter().cloned().chain([own]).collect());
         Ok(())
     }),
     ("valid_referers", |d, conf, reading| {

@@ -35,14 +35,16 @@ pub struct RequestLimit {
     pub delay: Option<u64>,
 }
 
+/// Zone and number of connections of a `limit_conn`.
+pub type ConnectionLimit = (Box<str>, u64);
+
 /// Settings of the modules.
 #[derive(Clone, Debug, Default)]
 pub struct LimitsConf {
     pub requests: Option<Arc<[RequestLimit]>>,
     pub requests_status: Option<u16>,
     pub requests_dry_run: Option<bool>,
-    /// Zones and numbers of connections.
-    pub connections: Option<Arc<[(Box<str>, u64)]>>,
+    pub connections: Option<Arc<[ConnectionLimit]>>,
     pub connections_status: Option<u16>,
     pub connections_dry_run: Option<bool>,
 }

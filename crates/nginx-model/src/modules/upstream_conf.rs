@@ -57,6 +57,9 @@ pub enum Redirect {
     Replace(Box<str>, Box<str>),
 }
 
+/// The beginning of a value, and its replacement.
+pub type Replacement = (Box<str>, Box<str>);
+
 /// Settings of one kind of upstream.
 #[derive(Clone, Debug, Default)]
 pub struct UpstreamConf {
@@ -74,8 +77,8 @@ pub struct UpstreamConf {
     pub buffers_request: Option<bool>,
     pub outlives_client: Option<bool>,
     pub redirects: Option<Arc<[Redirect]>>,
-    pub cookie_domains: Option<Arc<[(Box<str>, Box<str>)]>>,
-    pub cookie_paths: Option<Arc<[(Box<str>, Box<str>)]>>,
+    pub cookie_domains: Option<Arc<[Replacement]>>,
+    pub cookie_paths: Option<Arc<[Replacement]>>,
     pub index: Option<Text>,
     pub split_path: Option<Regex>,
     pub tls_certificate: Option<Box<str>>,

@@ -279,22 +279,8 @@ pub const ACCESS: &[Row] = &[
     plain("deny", HSL | LIMIT_EXCEPT, 1, 1, Honored),
     plain("auth_basic", HSL | LIMIT_EXCEPT, 1, 1, Honored),
     plain("auth_basic_user_file", HSL | LIMIT_EXCEPT, 1, 1, Honored),
-    plain(
-        "auth_request",
-        HSL,
-        1,
-        1,
-        Refused(
-            "requests would pass without the decision of the authorization server; use `authorize` of saker.toml",
-        ),
-    ),
-    plain(
-        "auth_request_set",
-        HSL,
-        2,
-        2,
-        Unsupported("it has no effect without `auth_request`"),
-    ),
+    plain("auth_request", HSL, 1, 1, Honored),
+    plain("auth_request_set", HSL, 2, 2, Honored),
     plain(
         "auth_jwt",
         HSL | LIMIT_EXCEPT,

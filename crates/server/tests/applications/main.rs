@@ -16,6 +16,7 @@ mod operate;
 mod compare;
 mod docs;
 mod nginx_cases;
+mod nginx_name;
 mod requests;
 mod run;
 mod servers;
