@@ -19,6 +19,8 @@ use std::{
 
 /// Depth of blocks, and of included files.
 const DEPTH_MAX: usize = 64;
+/// Files that a configuration may have; more of them include each other.
+const FILES_MAX: usize = 10_000;
 
 /// A configuration as a tree.
 #[derive(Debug, Default)]
@@ -227,7 +229,7 @@ impl Reader<'_> {
             let message = "invalid number of arguments in \"include\" directive";
             return self.tree.report.error(directive, message, None);
         }
-        if self.depth >= DEPTH_MAX {
+        if self.depth >= DEPTH_MAX || self.tree.sources.len() >= FILES_MAX {
             let message = "too many nested files";
             return self.tree.report.error(directive, message, None);
         }

@@ -84,7 +84,7 @@ fn search(request: &mut Request<'_>) -> Verdict {
     loop {
         let location = match choose(request) {
             Ok(location) => location,
-            Err(response) => return answered(request, response),
+            Err(response) => return answered(request, *response),
         };
         enter(request, &location);
         if location.conf.core.is_internal && !request.state.is_internal {
@@ -127,12 +127,12 @@ fn enter(request: &mut Request<'_>, location: &Arc<Location>) {
         });
 }
 
-fn choose(request: &mut Request<'_>) -> Result<Arc<Location>, Response> {
+fn choose(request: &mut Request<'_>) -> Result<Arc<Location>, Box<Response>> {
     let server = Arc::clone(&request.state.server);
     let path = request.exchange.path.clone();
     let choice = server.locations.choose(&path, &mut PathMatcher(request));
     if request.state.has_failed {
-        return Err(Response::new(Status::INTERNAL_SERVER_ERROR));
+        return Err(Box::new(Response::new(Status::INTERNAL_SERVER_ERROR)));
     }
     match choice {
         Choice::Found(location) => Ok(location),
@@ -148,7 +148,7 @@ fn choose(request: &mut Request<'_>) -> Result<Arc<Location>, Response> {
             }
             let mut response = Response::new(Status::MOVED_PERMANENTLY);
             response.fields_mut().set("Location", target);
-            Err(response)
+            Err(Box::new(response))
         }
     }
 }

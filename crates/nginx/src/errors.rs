@@ -110,11 +110,8 @@ pub fn error_page(request: &mut Request<'_>, response: &mut Response) -> bool {
             request.state.error_fields.push((name.into(), value.into()));
         }
     }
-    request.state.error_status = match page.status {
-        None => Some(status),
-        Some(0) => None,
-        Some(other) => Some(other),
-    };
+    let kept = |own: u16| (own != 0).then_some(own);
+    request.state.error_status = page.status.map_or(Some(status), kept);
     apply(request, page, response)
 }
 
@@ -124,10 +121,8 @@ fn apply(request: &mut Request<'_>, page: &ErrorPage, response: &mut Response) -
         format!("error page {}", String::from_utf8_lossy(&target))
     });
     if !target.starts_with(b"/") && !target.starts_with(b"@") {
-        let status = match page.status {
-            Some(status @ (301 | 302 | 303 | 307 | 308)) => status,
-            _ => 302,
-        };
+        let is_redirect = |status: &u16| matches!(status, 301 | 302 | 303 | 307 | 308);
+        let status = page.status.filter(is_redirect).unwrap_or(302);
         request.state.error_status = None;
         response.status = Status(status);
         response

@@ -7,7 +7,6 @@
 use crate::request::Request;
 use saker_http::Status;
 use saker_nginx_model::modules::limits::{RequestLimit, Zone};
-use saker_pipeline::Response;
 use saker_rate_limits::Counted;
 use std::{
     collections::HashMap,
@@ -118,7 +117,7 @@ fn make_room(
 }
 
 /// Checks the limits of the location, once per request. Returns a refusal, or a delay.
-pub fn check(request: &mut Request<'_>, zones: &Zones) -> Result<Option<Duration>, Response> {
+pub fn check(request: &mut Request<'_>, zones: &Zones) -> Result<Option<Duration>, Status> {
     if std::mem::replace(&mut request.state.is_limited, true) {
         return Ok(None);
     }
@@ -138,7 +137,7 @@ fn check_requests(
     request: &mut Request<'_>,
     zones: &Zones,
     limits: &[RequestLimit],
-) -> Result<Option<Duration>, Response> {
+) -> Result<Option<Duration>, Status> {
     let location = Arc::clone(&request.state.location);
     let conf = &location.conf.limits;
     let is_dry = conf.requests_dry_run == Some(true);
@@ -164,7 +163,7 @@ fn check_requests(
                 Bucket::Refused => {
                     request.state.limit_req_status = Some("REJECTED");
                     let status = conf.requests_status.unwrap_or(503);
-                    return Err(Response::new(Status(status)));
+                    return Err(Status(status));
                 }
             }
         }
@@ -180,7 +179,7 @@ fn check_connections(
     request: &mut Request<'_>,
     zones: &Zones,
     limits: &[(Box<str>, u64)],
-) -> Result<(), Response> {
+) -> Result<(), Status> {
     let location = Arc::clone(&request.state.location);
     let conf = &location.conf.limits;
     for (name, max) in limits {
@@ -194,7 +193,7 @@ fn check_connections(
         } else if conf.connections_dry_run != Some(true) {
             request.state.limit_conn_status = Some("REJECTED");
             let status = conf.connections_status.unwrap_or(503);
-            return Err(Response::new(Status(status)));
+            return Err(Status(status));
         } else {
             request.state.limit_conn_status = Some("REJECTED_DRY_RUN");
         }

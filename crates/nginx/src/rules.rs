@@ -126,7 +126,7 @@ impl Rules for NginxRules {
         let zones = &self.front_end.zones;
         match self.run(exchange, |request| limits::check(request, zones)) {
             None => lost().into(),
-            Some(Err(response)) => Verdict::Answer(response).into(),
+            Some(Err(status)) => Verdict::Answer(Response::new(status)).into(),
             Some(Ok(None)) => Step::PASS,
             Some(Ok(Some(delay))) => Step::Pending(Box::pin(async move {
                 tokio::time::sleep(delay).await;
