@@ -37,6 +37,7 @@ pub use directories::{
     Directories, DirectoryAnswer, DirectoryAsked, DirectoryUser, EntryQuestion, LogIn,
 };
 pub use ldap::without_marks;
+pub use passwords::check as check_password;
 pub use records::{RecordFiles, Records};
 pub use request::{AuthRequest, QueryOutcome};
 pub use settings::{AuthSettings, Methods};

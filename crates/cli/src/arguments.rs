@@ -209,7 +209,7 @@ pub struct Explain {
     #[command(flatten)]
     pub input: Input,
     /// Explain what `saker serve DIR` would do
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "apache"], value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "apache", "nginx"], value_hint = ValueHint::DirPath)]
     pub serve: Option<PathBuf>,
     /// State directory of the running server whose page cache is consulted
     /// [default: from the configuration]
@@ -560,6 +560,9 @@ pub struct Input {
     /// Apache configuration file (httpd.conf, apache2.conf)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub apache: Option<PathBuf>,
+    /// nginx configuration file (nginx.conf)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "apache"], value_hint = ValueHint::FilePath)]
+    pub nginx: Option<PathBuf>,
     /// Define NAME for <IfDefine>
     #[arg(short = 'D', value_name = "NAME", requires = "apache")]
     pub define: Vec<String>,
@@ -577,6 +580,9 @@ pub struct Target {
     /// Apache configuration file of the server; --state-dir overrides it
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub apache: Option<PathBuf>,
+    /// nginx configuration file of the server; --state-dir overrides it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "apache"], value_hint = ValueHint::FilePath)]
+    pub nginx: Option<PathBuf>,
     /// Define NAME for <IfDefine>
     #[arg(short = 'D', value_name = "NAME", requires = "apache")]
     pub define: Vec<String>,

@@ -2,7 +2,7 @@
 //!
 //! Called by: `lib`; Apache's `-t`.
 
-use crate::source::{ApacheInput, load_apache, load_native, settle_php};
+use crate::source::{ApacheInput, NginxInput, load_apache, load_native, load_nginx, settle_php};
 use crate::{
     arguments::Check,
     cost,
@@ -19,7 +19,8 @@ use serde_json::{Value, json};
 use std::{path::Path, process::ExitCode};
 
 pub fn check(check: &Check) -> ExitCode {
-    let path = match &check.input.apache {
+    let input = &check.input;
+    let path = match input.apache.as_ref().or(input.nginx.as_ref()) {
         Some(path) => Ok(path.clone()),
         None => locations::configuration(check.file.as_deref().or(check.input.config.as_deref())),
     };
@@ -51,6 +52,7 @@ fn load(path: &Path, check: &Check) -> Result<Checked, Diagnostics> {
     let input = &check.input;
     let (Loaded { model, warnings }, cost) = match input.apache {
         Some(_) => apache(path, check)?,
+        None if input.nginx.is_some() => (nginx(path)?, None),
         None => {
             let loaded = load_native(path)?;
             let cost = check.cost.then(|| cost::of_model(&loaded.model));
@@ -93,6 +95,21 @@ fn apache(path: &Path, check: &Check) -> Result<(Loaded, Option<Vec<CostLine>>),
         warnings: loaded.diagnostics,
     };
     Ok((loaded, cost))
+}
+
+/// Warnings and notes say what nginx would have done and we do not.
+fn nginx(path: &Path) -> Result<Loaded, Diagnostics> {
+    let loaded = load_nginx(&NginxInput {
+        file: path.to_owned(),
+        ..NginxInput::default()
+    });
+    match loaded.report.has_errors() {
+        true => Err(Diagnostics(loaded.report.diagnostics)),
+        false => Ok(Loaded {
+            model: loaded.model,
+            warnings: loaded.report.diagnostics,
+        }),
+    }
 }
 
 fn diagnostic(problem: LoadProblem) -> Diagnostic {

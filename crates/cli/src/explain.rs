@@ -3,7 +3,7 @@
 //! Called by: `lib`.
 
 use crate::dispatch_trace::Question;
-use crate::source::{ApacheInput, load_apache_keeping_places, load_native};
+use crate::source::{ApacheInput, NginxInput, load_apache_keeping_places, load_native, load_nginx};
 use crate::{
     arguments, cache, check,
     exit_status::CONFIGURATION_ERRORS,
@@ -88,6 +88,17 @@ fn configuration(explain: &arguments::Explain) -> Result<(Model, Option<FrontEnd
             return Err(refused(&Diagnostics(loaded.diagnostics)));
         }
         return Ok((loaded.model, Some(Arc::new(loaded.apache))));
+    }
+    if let Some(path) = &explain.input.nginx {
+        let loaded = load_nginx(&NginxInput {
+            file: path.clone(),
+            ..NginxInput::default()
+        });
+        if loaded.report.has_errors() {
+            return Err(refused(&Diagnostics(loaded.report.diagnostics)));
+        }
+        let front_end = saker_nginx::FrontEnd::new(loaded.nginx);
+        return Ok((loaded.model, Some(Arc::new(front_end))));
     }
     let path = locations::configuration(explain.input.config.as_deref()).map_err(cannot)?;
     let loaded = load_native(&path).map_err(|diagnostics| refused(&diagnostics))?;

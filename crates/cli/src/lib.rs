@@ -23,6 +23,7 @@ mod fmt;
 mod hosts;
 mod init;
 mod locations;
+pub mod nginx;
 mod output;
 mod php;
 mod preflight;
@@ -53,6 +54,16 @@ pub fn main(program: Program) -> ExitCode {
             .map(|word| word.to_string_lossy().into_owned())
             .collect();
         return apache::main(&words, program.run_server);
+    }
+    if arguments
+        .first()
+        .is_some_and(|name| nginx::is_name(&name.to_string_lossy()))
+    {
+        let words: Vec<String> = arguments
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        return nginx::main(&words, program.run_server);
     }
     match Cli::try_parse_from(&arguments) {
         Ok(cli) => run(cli.command, program),

@@ -6,7 +6,7 @@
 //! lock. Below `/tmp` another user may have created that directory first; it must pass the checks
 //! of [`StateDir`].
 
-use crate::source::{ApacheInput, load_apache};
+use crate::source::{ApacheInput, NginxInput, load_apache, load_nginx};
 use crate::{arguments::Target, output};
 use rustix::process::getuid;
 use saker_apache::Loaded;
@@ -132,6 +132,18 @@ pub fn running_server(target: &Target) -> Result<PathBuf, Absent> {
                 Diagnostics(loaded.diagnostics).to_string(),
             )),
             false => only_one(&apache_state_dirs(&loaded)),
+        };
+    }
+    if let Some(file) = &target.nginx {
+        let loaded = load_nginx(&NginxInput {
+            file: file.clone(),
+            ..NginxInput::default()
+        });
+        return match loaded.report.has_errors() {
+            true => Err(Absent::Configuration(
+                Diagnostics(loaded.report.diagnostics).to_string(),
+            )),
+            false => only_one(&[loaded.model.server.state_dir]),
         };
     }
     only_one(&candidates(&own_serve_base(), &Server::default().state_dir))

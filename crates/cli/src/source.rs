@@ -1,4 +1,4 @@
-//! Sources of the configuration: a directory, `saker.toml`, or an Apache configuration.
+//! Sources of the configuration: a directory, `saker.toml`, an Apache or an nginx configuration.
 //!
 //! Called by: the start and each reload, which read it; `check`, `explain`, `sign-url`.
 
@@ -31,6 +31,25 @@ pub enum Source {
         state_dir: Option<PathBuf>,
         php: Option<PhpProgram>,
     },
+    Nginx {
+        input: NginxInput,
+        workers: Option<usize>,
+        state_dir: Option<PathBuf>,
+    },
+}
+
+/// nginx's command line options for the configuration.
+#[derive(Clone, Debug, Default)]
+pub struct NginxInput {
+    /// `-c`
+    pub file: PathBuf,
+    /// `-p`; else that of Debian's package for its own configuration, and the folder of the file for
+    /// others.
+    pub prefix: Option<PathBuf>,
+    /// `-g`
+    pub global: String,
+    /// `-e`
+    pub error_log: Option<PathBuf>,
 }
 
 /// Apache's command line options for the configuration.
@@ -59,7 +78,7 @@ pub struct Read {
 impl Source {
     pub fn read(&self) -> Result<Read, String> {
         let mut read = self.read_text()?;
-        let is_apache = read.front_end.is_some();
+        let is_apache = matches!(self, Source::Apache { .. });
         settle_php(&mut read.model, is_apache);
         Ok(read)
     }
@@ -113,6 +132,11 @@ impl Source {
                     warnings,
                 })
             }
+            Source::Nginx {
+                input,
+                workers,
+                state_dir,
+            } => read_nginx(input, *workers, state_dir.as_deref()),
         }
     }
 
@@ -122,6 +146,7 @@ impl Source {
             Source::Directory(options) => options.root.display().to_string(),
             Source::File { path, .. } => path.display().to_string(),
             Source::Apache { input, .. } => input.file.display().to_string(),
+            Source::Nginx { input, .. } => input.file.display().to_string(),
         }
     }
 }
@@ -184,6 +209,54 @@ pub fn load_apache_keeping_places(input: &ApacheInput, keeps_places: bool) -> Lo
     let (mut setup, file) = apache_setup(input);
     setup.keeps_places = keeps_places;
     let mut loaded = saker_apache::load(&setup, &OnDiskPrivileged);
+    loaded.model.server.state_dir = apache_state::of_configuration(&file);
+    loaded
+}
+
+fn read_nginx(
+    input: &NginxInput,
+    workers: Option<usize>,
+    state_dir: Option<&Path>,
+) -> Result<Read, String> {
+    let loaded = load_nginx(input);
+    let all = &loaded.report.diagnostics;
+    if loaded.report.has_errors() {
+        let errors = all.iter().filter(|diagnostic| diagnostic.is_error());
+        return Err(errors.map(Diagnostic::to_string).collect());
+    }
+    let warnings = all
+        .iter()
+        .filter(|diagnostic| diagnostic.severity == Severity::Warning);
+    let warnings = warnings.map(ToString::to_string).collect();
+    let front_end: FrontEnd = Arc::new(saker_nginx::FrontEnd::new(loaded.nginx));
+    Ok(Read {
+        model: with(loaded.model, workers, state_dir),
+        front_end: Some(front_end),
+        warnings,
+    })
+}
+
+/// Prefix of Debian's package.
+pub const NGINX_PREFIX: &str = "/usr/share/nginx";
+
+/// Reads nginx's configuration.
+pub fn load_nginx(input: &NginxInput) -> saker_nginx::Loaded {
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let file = absolute(&input.file);
+    let folder = file.parent().unwrap_or(Path::new("/"));
+    let default = match folder == Path::new("/etc/nginx") {
+        true => Path::new(NGINX_PREFIX),
+        false => folder,
+    };
+    let prefix = absolute(input.prefix.as_deref().unwrap_or(default));
+    let setup = saker_nginx::Setup {
+        file: file.clone(),
+        prefix,
+        global: input.global.clone(),
+        error_log: input.error_log.clone(),
+        is_root: crate::preflight::is_root(),
+    };
+    let mut loaded = saker_nginx::load(&setup, &saker_nginx::OnDisk);
     loaded.model.server.state_dir = apache_state::of_configuration(&file);
     loaded
 }

@@ -4,7 +4,7 @@
 //! Called by: `lib`.
 
 use crate::program::RunServer;
-use crate::source::{ApacheInput, Source};
+use crate::source::{ApacheInput, NginxInput, Source};
 use crate::{
     address,
     arguments::{AccessLogArgument, ListenArgument, Run, Serve, Switch},
@@ -89,6 +89,14 @@ pub fn run(run: Run, run_server: RunServer) -> ExitCode {
                     php,
                 })
         }
+        None if run.input.nginx.is_some() && run.php.is_none() => Ok(Source::Nginx {
+            input: NginxInput {
+                file: run.input.nginx.unwrap_or_default(),
+                ..NginxInput::default()
+            },
+            workers,
+            state_dir,
+        }),
         None if run.php.is_some() => {
             Err("--php goes with --apache; saker.toml has `program` in [php]".into())
         }

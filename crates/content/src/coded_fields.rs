@@ -42,7 +42,7 @@ pub fn is_compressible(compression: &Compression, content_type: &[u8]) -> bool {
         .unwrap_or_default()
         .trim_ascii();
     compression.every_type
-        || media_type::is_compressible(essence)
+        || !compression.types_are_complete && media_type::is_compressible(essence)
         || compression
             .types
             .iter()

@@ -18,7 +18,8 @@ use std::{rc::Rc, sync::Arc};
 /// Answers a request: phases, content, error document, filters. Never fails: a failure is a 5xx
 /// response.
 pub async fn answer(exchange: &mut Exchange, services: &Services) -> Response {
-    let mut response = phases::run_phases(exchange, services).await;
+    let response = phases::run_phases(exchange, services).await;
+    let mut response = phases::run_error_redirects(exchange, services, response).await;
     if exchange.limits.drops_connection {
         return response;
     }

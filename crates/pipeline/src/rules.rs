@@ -100,6 +100,13 @@ pub trait Rules {
     /// Returns the built-in page of an error or redirect without a configured one.
     fn own_page(&self, exchange: &Exchange, response: Response) -> Response;
 
+    /// Called with a response, before error documents. Returns true if the path of the exchange has
+    /// changed to that of a page that answers instead; phases then restart after `select_host`, and
+    /// the page's response is passed in again. May change the response otherwise.
+    fn redirects_error(&self, _exchange: &mut Exchange, _response: &mut Response) -> bool {
+        false
+    }
+
     /// Returns true if an error document keeps its own status and validators.
     fn keeps_error_document_head(&self) -> bool {
         false

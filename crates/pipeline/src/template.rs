@@ -74,8 +74,8 @@ fn is_request_id(id: &[u8]) -> bool {
     (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic)
 }
 
-/// 128 bits as hexadecimal digits. Ids need not be secret, only different.
-fn new_request_id() -> Vec<u8> {
+/// Returns a new id: 128 bits as hexadecimal digits. Ids need not be secret, only different.
+pub fn new_request_id() -> Vec<u8> {
     thread_local! {
         static KEYS: (RandomState, RandomState) = (RandomState::new(), RandomState::new());
         static COUNT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };

@@ -21,6 +21,7 @@ use saker_handlers::{CgiFiles, FieldFilter, FixedAnswers, PhpFiles, RequestField
 use saker_modsecurity::ModSecurityInspector;
 use saker_native::{HtaccessRules, IdentityFilter, NativeRules};
 use saker_net::jobs::{self, JobKind};
+use saker_nginx::{FrontEnd, NginxRules, ResponseFilter};
 use saker_page_cache::{Explain, LookupHandler, PageCache, StoreFilter};
 use saker_pipeline::{
     ContentHandlers, ErrorDocumentCache, Filter, Generation, Handler, LocalFuture, Logger, Loggers,
@@ -76,7 +77,7 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
     let gateway = gateway.shared(Arc::clone(&counters));
     let state_dir = &generation.model.server.state_dir;
     let webdav = WebDavFiles::new(watcher.clone(), state_dir, inside.clone());
-    let apache = ApacheParts::new(&generation, watcher, figures, inside);
+    let apache = ApacheParts::new(&generation, watcher, figures, inside.clone());
     let handlers = handlers(
         &generation,
         (watcher, webdav),
@@ -84,10 +85,13 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         page_cache.as_ref(),
         is_explained,
     );
+    let nginx = nginx(&generation);
     let responses = (&counters, dictionaries);
-    let filters = filters(&apache, watcher, page_cache.as_ref(), responses);
+    let front_ends = (&apache, nginx.as_ref());
+    let filters = filters(front_ends, watcher, page_cache.as_ref(), responses);
     let native = native_rules(&generation, watcher, Rc::clone(&gateway));
-    let rules = site_rules(&generation, watcher, native, apache.rules);
+    let nginx = nginx.map(|nginx| nginx_rules(&generation, watcher, nginx, inside));
+    let rules = site_rules(&generation, watcher, native, (apache.rules, nginx));
     let challenges = Arc::clone(challenges);
     Services {
         handlers,
@@ -134,6 +138,23 @@ fn native_rules(
     ))
 }
 
+/// The nginx front end of a configuration.
+fn nginx(generation: &Generation) -> Option<Arc<FrontEnd>> {
+    let front_end = generation.front_end.clone()?;
+    front_end.downcast().ok()
+}
+
+/// nginx's rules, which are for all sites.
+fn nginx_rules(
+    generation: &Arc<Generation>,
+    watcher: &Watcher,
+    nginx: Arc<FrontEnd>,
+    inside: Weak<Services>,
+) -> Rc<NginxRules> {
+    let generation = Arc::clone(generation);
+    Rc::new(NginxRules::new(nginx, generation, watcher.clone(), inside))
+}
+
 /// Limits and bans.
 fn abuse(
     generation: &Arc<Generation>,
@@ -155,14 +176,18 @@ fn abuse(
     }
 }
 
-/// The rules of each site: Apache's, native ones, or both for native sites with `.htaccess` files.
+/// The rules of each site: nginx's, Apache's, native ones, or both for native sites with `.htaccess`
+/// files.
 fn site_rules(
-    generation: &Generation,
+    generation: &Arc<Generation>,
     watcher: &Watcher,
     native: Rc<NativeRules>,
-    apache: Option<Rc<ApacheRules>>,
+    (apache, nginx): (Option<Rc<ApacheRules>>, Option<Rc<NginxRules>>),
 ) -> SiteRules {
     let rules = SiteRules::new(Rc::clone(&native) as Rc<dyn Rules>);
+    if let Some(nginx) = nginx {
+        return rules.with_first(nginx.sites(), nginx as Rc<dyn Rules>);
+    }
     match apache {
         Some(apache) if apache.sites() > 0 => {
             rules.with_first(apache.sites(), apache as Rc<dyn Rules>)
@@ -285,12 +310,16 @@ fn handlers(
 
 /// The filters, in the order in which they see a response.
 fn filters(
-    apache: &ApacheParts,
+    (apache, nginx): (&ApacheParts, Option<&Arc<FrontEnd>>),
     watcher: &Watcher,
     page_cache: Option<&Rc<PageCache>>,
     (counters, dictionaries): (&Arc<Counters>, &Arc<DictionaryStore>),
 ) -> Rc<[Box<dyn Filter>]> {
     let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(FieldFilter)];
+    if let Some(front_end) = nginx {
+        let nginx = Arc::clone(&front_end.nginx);
+        filters.push(Box::new(ResponseFilter::new(nginx, watcher.clone())));
+    }
     if let Some(content_filters) = &apache.content_filters {
         filters.push(Box::new(Rc::clone(content_filters)));
     }

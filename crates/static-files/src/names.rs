@@ -98,7 +98,10 @@ fn media_type_of<'f>(files: &'f Files, name: &[u8]) -> Option<&'f str> {
         .and_then(|text| files.types.get(text));
     configured
         .map(String::as_str)
-        .or_else(|| media_type::by_extension(&extension))
+        .or_else(|| {
+            let is_known = !files.types_are_complete;
+            is_known.then(|| media_type::by_extension(&extension))?
+        })
         .or(Some(files.default_type.as_str()))
         .filter(|media_type| !media_type.is_empty())
 }

@@ -372,6 +372,10 @@ messages! {
         "Make its directory writable by the server's user; if the file is damaged, remove it, which drops all locks.";
     WEBDAV_FILE_FAILED "SK1411" "webdav" Error "a WebDAV request could not read or write a file"
         "Make the files and directories writable by the server's user, and check for free space.";
+    NGINX_ACCESS_REFUSED "SK1500" "nginx" Error "access denied by rules"
+        "Nothing, if intended; the line names the rule.";
+    NGINX_PASSWORDS_UNREADABLE "SK1501" "nginx" Error "cannot read a file of passwords; access denied"
+        "Check the path of auth_basic_user_file and its permissions.";
 }
 
 /// The table as Markdown, for the reference pages.

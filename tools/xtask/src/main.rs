@@ -26,6 +26,7 @@ const PAGES: &[tidy::Page] = &[
         "docs/apache-directives.md",
         saker_apache_syntax::reference_markdown,
     ),
+    ("docs/nginx.md", saker_nginx_syntax::reference_markdown),
 ];
 
 fn messages_markdown() -> String {

@@ -27,6 +27,20 @@ const DAEMONS: [&str; 2] = ["/usr/sbin/apache2", "/usr/sbin/httpd"];
 
 /// Starts the same command line again, in the foreground of a session of its own.
 pub fn start(program: &str, pid_file: Option<&Path>) -> ExitCode {
+    start_with(program, pid_file, &["-DFOREGROUND"])
+}
+
+/// The same without a further argument; the new process asks [`is_detached`].
+pub fn start_same(program: &str, pid_file: Option<&Path>) -> ExitCode {
+    start_with(program, pid_file, &[])
+}
+
+/// Returns whether this process was started in the background.
+pub fn is_detached() -> bool {
+    std::env::var_os(DETACHED).is_some()
+}
+
+fn start_with(program: &str, pid_file: Option<&Path>, more: &[&str]) -> ExitCode {
     let executable = match std::env::current_exe() {
         Ok(path) => path,
         Err(error) => return failed(program, &error.to_string()),
@@ -36,11 +50,7 @@ pub fn start(program: &str, pid_file: Option<&Path>) -> ExitCode {
     });
     let mut command = Command::new(executable);
     // A process group of its own, so that the terminal's signals don't reach it.
-    command
-        .arg0(name)
-        .args(words)
-        .arg("-DFOREGROUND")
-        .process_group(0);
+    command.arg0(name).args(words).args(more).process_group(0);
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())

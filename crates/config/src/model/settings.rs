@@ -193,6 +193,8 @@ pub struct Files {
     pub charset: String,
     /// Media types by extension (lowercase, no dot), overriding the built-in table.
     pub types: BTreeMap<String, String>,
+    /// The built-in table is not used; set by nginx's configuration only.
+    pub types_are_complete: bool,
     /// For unknown extensions; empty: no Content-Type.
     pub default_type: String,
     /// `%2F` in a path stands for a slash; otherwise such paths are refused.
@@ -221,6 +223,7 @@ impl Default for Files {
             precompressed: true,
             charset: "utf-8".into(),
             types: BTreeMap::new(),
+            types_are_complete: false,
             default_type: "application/octet-stream".into(),
             decodes_slashes: false,
             takes_post: false,
@@ -263,6 +266,8 @@ pub struct Compression {
     pub zstd_level: u32,
     /// Media types in addition to the built-in list.
     pub types: Vec<String>,
+    /// The built-in list is not used; set by nginx's configuration only.
+    pub types_are_complete: bool,
     /// Regardless of the type.
     pub every_type: bool,
     /// Sends compressed bodies even if they are no smaller (as Apache does).
@@ -288,6 +293,7 @@ impl Default for Compression {
             brotli_quality: 5,
             zstd_level: 6,
             types: Vec::new(),
+            types_are_complete: false,
             every_type: false,
             even_if_larger: false,
             errors: true,

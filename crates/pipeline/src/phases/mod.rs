@@ -88,6 +88,24 @@ pub async fn run_phases(exchange: &mut Exchange, services: &Services) -> Respons
     run_from(exchange, services, 0).await
 }
 
+/// Lets the rules answer an error with another path of the same request
+/// ([`Rules::redirects_error`]).
+pub async fn run_error_redirects(
+    exchange: &mut Exchange,
+    services: &Services,
+    mut response: Response,
+) -> Response {
+    while !exchange.limits.drops_connection
+        && rules(exchange, services).redirects_error(exchange, &mut response)
+    {
+        if !begins_again(exchange, "respond") {
+            return Response::new(Status::INTERNAL_SERVER_ERROR);
+        }
+        response = run_from(exchange, services, BEHIND_HOST).await;
+    }
+    response
+}
+
 /// Runs the phases for the error document of `outer`, whose status is `status`.
 pub async fn run_error_document(
     page: &mut Exchange,

@@ -3,7 +3,8 @@
 //! Called by: the main loop. TERM and INT: graceful stop, a second one stops at once. QUIT: stop
 //! at once. HUP: reload. USR1: reopen log files. The runtime ignores PIPE.
 //! Caveat: under an Apache configuration they mean what Apache's do: TERM stops at once, WINCH
-//! gracefully, USR1 and HUP reload and reopen log files.
+//! gracefully, USR1 and HUP reload and reopen log files. Under an nginx configuration TERM and INT
+//! stop at once, and QUIT gracefully.
 
 use super::supervisor::Supervisor;
 use std::{io, rc::Rc};
@@ -34,9 +35,9 @@ impl Signals {
     pub async fn obey(&mut self, supervisor: &Rc<Supervisor>) {
         loop {
             tokio::select! {
-                _ = self.terminate.recv() => supervisor.ask_stop(!supervisor.is_stopping() && !supervisor.is_apache()),
-                _ = self.interrupt.recv() => supervisor.ask_stop(!supervisor.is_stopping()),
-                _ = self.quit.recv() => supervisor.ask_stop(false),
+                _ = self.terminate.recv() => supervisor.ask_stop(!supervisor.is_stopping() && !supervisor.is_apache() && !supervisor.is_nginx()),
+                _ = self.interrupt.recv() => supervisor.ask_stop(!supervisor.is_stopping() && !supervisor.is_nginx()),
+                _ = self.quit.recv() => supervisor.ask_stop(supervisor.is_nginx() && !supervisor.is_stopping()),
                 _ = self.window.recv() => if supervisor.is_apache() { supervisor.ask_stop_refusing() },
                 _ = self.hangup.recv() => begin_again(supervisor),
                 _ = self.user1.recv() => match supervisor.is_apache() {

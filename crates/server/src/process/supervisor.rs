@@ -397,6 +397,11 @@ impl Supervisor {
         matches!(self.source, Source::Apache { .. })
     }
 
+    /// Returns whether the server runs by an nginx configuration.
+    pub fn is_nginx(&self) -> bool {
+        matches!(self.source, Source::Nginx { .. })
+    }
+
     /// Like Apache's graceful-stop: requests may finish, and no connection is accepted.
     pub fn ask_stop_refusing(&self) {
         self.refuses.set(true);

@@ -1,5 +1,6 @@
 //! Applications under native configurations of a few lines, compared with the configuration for
-//! nginx or Apache that their documentation gives, and the pairs of configurations in `docs/`.
+//! nginx or Apache that their documentation gives, and the pairs of configurations in `docs/`;
+//! nginx's configurations that both nginx and Saker read (`nginx`).
 //!
 //! Called by: `cargo test -p saker --test applications NAME`; one test per folder of `cases` and
 //! `conversions`.
@@ -14,6 +15,8 @@ mod operate;
 
 mod compare;
 mod docs;
+mod nginx_cases;
+mod nginx_name;
 mod requests;
 mod run;
 mod servers;

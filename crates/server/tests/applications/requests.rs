@@ -51,6 +51,14 @@ pub struct Difference {
 pub fn read(path: &Path) -> Script {
     let text =
         fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    parse(path, &text, 0)
+}
+
+/// Reads the part of a file behind its first lines.
+///
+/// # Panics
+/// If a line can't be read.
+pub fn parse(path: &Path, text: &str, lines_before: usize) -> Script {
     let mut script = Script::default();
     for (index, line) in text.lines().enumerate() {
         let told = if line.trim().is_empty() || line.starts_with('#') {
@@ -61,9 +69,10 @@ pub fn read(path: &Path) -> Script {
                 .last_mut()
                 .and_then(|request| read_detail(request, detail))
         } else {
-            read_line(&mut script, line, index + 1)
+            read_line(&mut script, line, lines_before + index + 1)
         };
-        assert!(told.is_some(), "{}:{}: {line}", path.display(), index + 1);
+        let number = lines_before + index + 1;
+        assert!(told.is_some(), "{}:{number}: {line}", path.display());
     }
     script
 }

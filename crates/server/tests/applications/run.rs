@@ -176,7 +176,7 @@ fn prepare(case: &Path, dir: &TempDir) {
     );
 }
 
-fn differences(
+pub fn differences(
     script: &Script,
     request: &Request,
     answers: (io::Result<Response>, io::Result<Response>),
@@ -265,31 +265,36 @@ fn shown(name: &str, one: &str, two: &str) -> String {
     )
 }
 
-fn last_lines(server: &ServerProcess) -> String {
+pub fn last_lines(server: &ServerProcess) -> String {
     let text = server.stderr();
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(8)..].join("\n") + "\n"
 }
 
 /// A client with cookies and kept values.
-struct Browser {
+pub struct Browser {
     address: SocketAddr,
     cookies: BTreeMap<String, String>,
     kept: Words,
 }
 
 impl Browser {
-    fn new(server: &ServerProcess, words: &Words) -> Browser {
+    pub fn new(server: &ServerProcess, words: &Words) -> Browser {
+        Browser::at(server.address(), words)
+    }
+
+    /// A client of one of a server's addresses.
+    pub fn at(address: SocketAddr, words: &Words) -> Browser {
         let mut kept = words.clone();
-        kept.add("port", server.address().port());
+        kept.add("port", address.port());
         Browser {
-            address: server.address(),
+            address,
             cookies: BTreeMap::new(),
             kept,
         }
     }
 
-    fn ask(&mut self, request: &Request) -> io::Result<Response> {
+    pub fn ask(&mut self, request: &Request) -> io::Result<Response> {
         if request.forget {
             self.cookies.clear();
         }

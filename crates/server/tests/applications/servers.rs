@@ -253,7 +253,7 @@ fn start_reference(
     ServerProcess::start(&mut command, address)
 }
 
-fn php_fpm(dir: &TempDir) -> io::Result<ServerProcess> {
+pub fn php_fpm(dir: &TempDir) -> io::Result<ServerProcess> {
     let program = fs::read_dir("/usr/sbin")?
         .flatten()
         .map(|entry| entry.path())
@@ -279,7 +279,7 @@ fn php_fpm(dir: &TempDir) -> io::Result<ServerProcess> {
     })
 }
 
-fn nginx(dir: &TempDir, text: &str) -> String {
+pub fn nginx(dir: &TempDir, text: &str) -> String {
     let user = match rustix::process::geteuid().is_root() {
         true => "user www-data;\n",
         false => "",

@@ -1,0 +1,235 @@
+//! nginx: its options, answered in its words, because init scripts, panels, and certificate clients
+//! parse them.
+//!
+//! Called by: `main`, when the program is called by this name.
+//! Caveat: exit statuses are nginx's: 0 done, 1 failed. Without `daemon off` the server is started in
+//! the background, with its process id in the file that the configuration names.
+
+mod arguments;
+
+use crate::{
+    apache::detach,
+    check,
+    program::RunServer,
+    source::{NGINX_PREFIX, NginxInput, Source, load_nginx},
+};
+use arguments::{Arguments, Signal};
+use rustix::process::{Pid, Signal as ProcessSignal, kill_process};
+use saker_config::{Diagnostic, Severity};
+use saker_nginx::{Loaded, VERSION};
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+/// The default configuration file.
+const FILE: &str = "/etc/nginx/nginx.conf";
+
+/// Returns true if the program was called by nginx's name.
+pub fn is_name(program: &str) -> bool {
+    program.rsplit('/').next() == Some("nginx")
+}
+
+/// `words`: with the program's name first.
+pub fn main(words: &[String], run_server: RunServer) -> ExitCode {
+    let arguments = match Arguments::parse(words.get(1..).unwrap_or_default()) {
+        Ok(arguments) => arguments,
+        Err(why) => return failed(&why),
+    };
+    if arguments.shows_version || arguments.shows_help {
+        show_version(&arguments);
+        if !arguments.tests {
+            return ExitCode::SUCCESS;
+        }
+    }
+    let input = input(&arguments);
+    match arguments.signal {
+        _ if arguments.tests => test(&arguments, &input),
+        Some(asked) => signal(asked, &load_nginx(&input)),
+        None => run(&arguments, input, run_server),
+    }
+}
+
+fn failed(why: &str) -> ExitCode {
+    eprintln!("nginx: {why}");
+    ExitCode::FAILURE
+}
+
+fn show_version(arguments: &Arguments) {
+    eprintln!(
+        "nginx version: nginx/{VERSION} (Saker {})",
+        env!("CARGO_PKG_VERSION")
+    );
+    if arguments.shows_help {
+        eprint!("{}", usage());
+    }
+    if arguments.shows_build {
+        eprintln!(
+            "TLS SNI support enabled\nconfigure arguments: --prefix={NGINX_PREFIX} --conf-path={FILE} \
+             --with-http_ssl_module --with-http_v2_module --with-http_v3_module \
+             --with-http_realip_module --with-http_secure_link_module --with-http_gzip_static_module"
+        );
+    }
+}
+
+fn usage() -> String {
+    format!(
+        "Usage: nginx [-?hvVtTq] [-s signal] [-p prefix]\n             [-e filename] [-c filename] [-g directives]\n\n\
+         Options:\n\
+         \x20 -?,-h         : this help\n\
+         \x20 -v            : show version and exit\n\
+         \x20 -V            : show version and configure options then exit\n\
+         \x20 -t            : test configuration and exit\n\
+         \x20 -T            : test configuration, dump it and exit\n\
+         \x20 -q            : suppress non-error messages during configuration testing\n\
+         \x20 -s signal     : send signal to a master process: stop, quit, reopen, reload\n\
+         \x20 -p prefix     : set prefix path (default: {NGINX_PREFIX})\n\
+         \x20 -e filename   : set error log file\n\
+         \x20 -c filename   : set configuration file (default: {FILE})\n\
+         \x20 -g directives : set global directives out of configuration file\n\n"
+    )
+}
+
+fn input(arguments: &Arguments) -> NginxInput {
+    let prefix = arguments
+        .prefix
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(NGINX_PREFIX));
+    let prefix = std::path::absolute(&prefix).unwrap_or(prefix);
+    NginxInput {
+        file: match &arguments.file {
+            Some(file) => prefix.join(file),
+            None => FILE.into(),
+        },
+        prefix: Some(prefix),
+        global: arguments.global.clone(),
+        error_log: arguments.error_log.clone(),
+    }
+}
+
+/// Errors and warnings in nginx's format.
+fn complain(loaded: &Loaded, is_quiet: bool) {
+    for error in &loaded.report.emergencies {
+        eprintln!("nginx: {error}");
+    }
+    let all = &loaded.report.diagnostics;
+    let warnings = all
+        .iter()
+        .filter(|diagnostic| diagnostic.severity == Severity::Warning && !is_quiet);
+    for warning in warnings {
+        eprintln!("nginx: [warn] {}", with_place(warning));
+    }
+}
+
+fn with_place(diagnostic: &Diagnostic) -> String {
+    match diagnostic.origin.line {
+        0 => diagnostic.message.clone(),
+        line => format!(
+            "{} in {}:{line}",
+            diagnostic.message, diagnostic.origin.file
+        ),
+    }
+}
+
+fn test(arguments: &Arguments, input: &NginxInput) -> ExitCode {
+    let loaded = load_nginx(input);
+    let file = input.file.display();
+    complain(&loaded, arguments.is_quiet);
+    if loaded.report.has_errors() {
+        eprintln!("nginx: configuration file {file} test failed");
+        return ExitCode::FAILURE;
+    }
+    if !arguments.is_quiet {
+        eprintln!("nginx: the configuration file {file} syntax is ok");
+    }
+    let of_machine = check::of_machine(&loaded.model);
+    let errors: Vec<&Diagnostic> = of_machine.iter().filter(|found| found.is_error()).collect();
+    for error in &errors {
+        eprintln!("nginx: [emerg] {}", with_place(error));
+    }
+    if !errors.is_empty() {
+        eprintln!("nginx: configuration file {file} test failed");
+        return ExitCode::FAILURE;
+    }
+    if !arguments.is_quiet {
+        eprintln!("nginx: configuration file {file} test is successful");
+    }
+    match arguments.dumps {
+        true => dump(&loaded),
+        false => ExitCode::SUCCESS,
+    }
+}
+
+fn dump(loaded: &Loaded) -> ExitCode {
+    let mut out = std::io::stdout().lock();
+    for (path, text) in &loaded.texts {
+        let written = write!(out, "# configuration file {}:\n{text}\n", path.display());
+        if written.is_err() {
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Signals the running server.
+fn signal(asked: Signal, loaded: &Loaded) -> ExitCode {
+    if loaded.report.has_errors() {
+        complain(loaded, true);
+        return ExitCode::FAILURE;
+    }
+    let file = &loaded.process.pid_file;
+    let text = match fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) => {
+            let text = error.to_string();
+            let text = text.split(" (os error").next().unwrap_or_default();
+            let code = error.raw_os_error().unwrap_or_default();
+            return failed(&format!(
+                "[error] open() \"{}\" failed ({code}: {text})",
+                file.display()
+            ));
+        }
+    };
+    let number = text.trim().parse().ok().and_then(Pid::from_raw);
+    let Some(pid) = number else {
+        return failed(&format!(
+            "[error] invalid PID number \"{}\" in \"{}\"",
+            text.trim(),
+            file.display()
+        ));
+    };
+    let signal = match asked {
+        Signal::Stop => ProcessSignal::TERM,
+        Signal::Quit => ProcessSignal::QUIT,
+        Signal::Reopen => ProcessSignal::USR1,
+        Signal::Reload => ProcessSignal::HUP,
+    };
+    match kill_process(pid, signal) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&format!(
+            "[alert] kill({}, {}) failed ({error})",
+            pid.as_raw_nonzero(),
+            signal.as_raw()
+        )),
+    }
+}
+
+fn run(_: &Arguments, input: NginxInput, run_server: RunServer) -> ExitCode {
+    let loaded = load_nginx(&input);
+    if loaded.report.has_errors() {
+        complain(&loaded, true);
+        return ExitCode::FAILURE;
+    }
+    // The broker, and the process that reads its grants, are this program with these arguments.
+    let in_foreground = !loaded.process.is_daemon || detach::is_detached();
+    match in_foreground || saker_broker::role().is_some() {
+        true => run_server(Source::Nginx {
+            input,
+            workers: None,
+            state_dir: crate::locations::beside_pid_file(Path::new(&loaded.process.pid_file)),
+        }),
+        false => detach::start_same("nginx", Some(&loaded.process.pid_file)),
+    }
+}

@@ -1,0 +1,454 @@
+//! The model of the engine: sites, listeners, logs, and limits.
+//!
+//! Called by: `load`.
+//! Caveat: a site per server, in the same order. The engine chooses a site by host and server name
+//! for TLS; `saker-nginx` then chooses the server as nginx does, expressions included.
+//! Out of scope: locations (`finish`).
+
+use crate::{
+    draft::ServerDraft,
+    finish::Finisher,
+    location::{Location, LocationTree, Op},
+    log_rules::LogRules,
+    modules::{
+        core::CoreConf,
+        listen::{AddressServers, Listen},
+        log::{Formats, LogUse},
+        realip::RealIp,
+    },
+    process::Process,
+    read_http::HttpDraft,
+    server::{Nginx, Server},
+    setup::Setup,
+};
+use saker_config::{
+    Model,
+    model::{
+        AccessLog, AccessLogTarget, Address, Addresses, ErrorLog, Http3, Limits, Listener,
+        LogCondition, LogLevel, Origin, Server as ServerSettings, Site, SiteName, TrustedProxies,
+        Workers,
+    },
+};
+use saker_ipset::Block;
+use saker_net::Network;
+use saker_telemetry::error_log::{ErrorLogTarget, Formats as ErrorLogFormats};
+use std::{net::SocketAddr, sync::Arc};
+
+/// Builds the model and the data for requests.
+pub fn assemble(
+    mut http: HttpDraft,
+    finisher: &mut Finisher<'_>,
+    process: &Process,
+    setup: &Setup,
+) -> (Model, Nginx) {
+    let mut model = Model {
+        server: server_settings(process, setup, &http.conf.core),
+        limits: limits(&http.conf.core, process),
+        ..Model::default()
+    };
+    model.server.trusted_proxies = trusted_proxies(&http.real_ip);
+    let mut nginx = Nginx {
+        conf_prefix: finisher.conf_prefix.to_owned(),
+        default_root: setup.prefix.join("html"),
+        variables: std::mem::take(&mut http.variables.named),
+        tables: std::mem::take(&mut http.tables),
+        zones: std::mem::take(&mut http.zones),
+        formats: std::mem::take(&mut http.formats),
+        ..Nginx::default()
+    };
+    let mut drafts = std::mem::take(&mut http.servers);
+    for draft in &mut drafts {
+        draft.tls.inherit(&http.tls);
+        if draft.listens.is_empty() {
+            let port = if setup.is_root { 80 } else { 8000 };
+            draft.listens.push(Listen::plain(port));
+        }
+    }
+    add_addresses(&drafts, &mut nginx, finisher);
+    model.listeners = listeners(&drafts, &http.conf.core, finisher);
+    let bound: Vec<Address> = model
+        .listeners
+        .iter()
+        .map(|listener| listener.address.clone())
+        .collect();
+    for (index, draft) in drafts.into_iter().enumerate() {
+        let mut site = site(index, &draft, &nginx, &bound);
+        let server = finisher.server(draft, &http.conf);
+        let numbers = logs_of(&server, &mut nginx.logs);
+        site.settings = Arc::clone(&server.outside.settings);
+        site.access_logs = numbers
+            .into_iter()
+            .filter_map(|number| access_log(number, &nginx.logs, &nginx.formats, &site.origin))
+            .collect();
+        model.sites.push(Arc::new(site));
+        nginx.servers.push(Arc::new(server));
+    }
+    check_logs(&nginx, finisher);
+    (model, nginx)
+}
+
+fn server_settings(process: &Process, setup: &Setup, core: &CoreConf) -> ServerSettings {
+    let log = core
+        .error_log
+        .as_ref()
+        .map(|(path, level)| (path.to_string(), level.to_string()));
+    let log = process.error_log.clone().or(log);
+    let default = setup.error_log.as_deref().map_or_else(
+        || "stderr".to_owned(),
+        |path| path.to_string_lossy().into_owned(),
+    );
+    let (target, level) = log.unwrap_or((default, "error".to_owned()));
+    let is_root = setup.is_root;
+    ServerSettings {
+        workers: process.workers.map_or(Workers::Auto, Workers::Count),
+        user: match (&process.user, is_root) {
+            (Some(user), true) => Some(user.clone()),
+            (None, true) => Some("nobody".to_owned()),
+            (_, false) => None,
+        },
+        group: process.group.clone().filter(|_| is_root),
+        pid_file: Some(process.pid_file.clone()),
+        error_log: ErrorLog {
+            target: match target.as_str() {
+                "stderr" => ErrorLogTarget::Stderr,
+                other if other.starts_with("syslog:") || other.starts_with("memory:") => {
+                    ErrorLogTarget::Stderr
+                }
+                path => ErrorLogTarget::File(setup.prefix.join(path)),
+            },
+            level: match level.as_str() {
+                "debug" => LogLevel::Debug,
+                "info" => LogLevel::Info,
+                "notice" => LogLevel::Notice,
+                "warn" => LogLevel::Warn,
+                _ => LogLevel::Error,
+            },
+            areas: Vec::new(),
+            formats: ErrorLogFormats::default(),
+            speaks_httpd: false,
+        },
+        shutdown_timeout_ms: process
+            .shutdown_timeout_ms
+            .unwrap_or(ServerSettings::default().shutdown_timeout_ms),
+        ..ServerSettings::default()
+    }
+}
+
+fn limits(core: &CoreConf, process: &Process) -> Limits {
+    let default = Limits::default();
+    Limits {
+        connections_max: process
+            .connections
+            .map_or(default.connections_max, |count| {
+                count
+                    .saturating_mul(process.workers.unwrap_or(1).max(1) as u64)
+                    .max(512)
+            }),
+        requests_per_connection_max: core.keepalive_requests.unwrap_or(1000),
+        head_bytes_max: core
+            .large_header_bytes
+            .map_or(default.head_bytes_max, |(number, bytes)| {
+                number.saturating_mul(bytes).max(1024)
+            }),
+        request_line_bytes_max: core.large_header_bytes.map_or(8 << 10, |(_, bytes)| bytes),
+        header_count_max: core.max_headers.unwrap_or(default.header_count_max),
+        head_timeout_ms: core.client_header_timeout_ms.unwrap_or(60_000),
+        body_timeout_ms: core.client_body_timeout_ms.unwrap_or(60_000),
+        write_timeout_ms: core.send_timeout_ms.unwrap_or(60_000),
+        keep_alive_timeout_ms: core.keepalive_timeout_ms.unwrap_or(75_000),
+        http2_streams_max: core.http2_streams.unwrap_or(128),
+        body_bytes_max: 0,
+        ..default
+    }
+}
+
+fn trusted_proxies(real_ip: &RealIp) -> TrustedProxies {
+    let networks: Vec<Network> = real_ip
+        .from
+        .iter()
+        .filter_map(|text| text.parse().ok())
+        .collect();
+    let blocks = real_ip.from.iter();
+    let blocks = blocks.filter_map(|text| text.parse::<Block>().ok());
+    TrustedProxies {
+        addresses: Addresses {
+            set: Arc::new(blocks.collect()),
+            networks,
+            ..Addresses::default()
+        },
+        unix: real_ip.from.iter().any(|text| text == "unix:"),
+        field: real_ip.header.clone().unwrap_or_else(|| "X-Real-IP".into()),
+    }
+}
+
+/// Numbers the servers of each address, with nginx's rules for names.
+fn add_addresses(drafts: &[ServerDraft], nginx: &mut Nginx, finisher: &mut Finisher<'_>) {
+    let mut explicit: Vec<Address> = Vec::new();
+    for (index, draft) in drafts.iter().enumerate() {
+        for listen in &draft.listens {
+            let at = nginx
+                .addresses
+                .iter()
+                .position(|(address, _)| *address == listen.address);
+            let at = at.unwrap_or_else(|| {
+                nginx
+                    .addresses
+                    .push((listen.address.clone(), AddressServers::new(index)));
+                nginx.addresses.len() - 1
+            });
+            let Some((_, servers)) = nginx.addresses.get_mut(at) else {
+                continue;
+            };
+            if listen.is_default {
+                if explicit.contains(&listen.address) && servers.default != index {
+                    finisher.report.error_without_place(format!(
+                        "a duplicate default server for {}",
+                        listen.address
+                    ));
+                }
+                explicit.push(listen.address.clone());
+                servers.default = index;
+            }
+            let no_name: Box<str> = "".into();
+            let names = &draft.names;
+            let literal = match names.first.is_none() {
+                true => std::slice::from_ref(&no_name),
+                false => &names.literal,
+            };
+            for name in literal {
+                // The first server of a name has it.
+                if servers.names.add_wildcard(name, index).is_none() {
+                    servers.names.add_exact(name, index);
+                }
+            }
+            for regex in &names.regexes {
+                servers.names.regexes.push((regex.clone(), index));
+            }
+        }
+    }
+}
+
+/// Returns true if a wildcard socket takes the connections of the address.
+fn is_covered(address: &Address, all: &[Listen]) -> bool {
+    let Address::Tcp(own) = address else {
+        return false;
+    };
+    !own.ip().is_unspecified()
+        && all.iter().any(|listen| match &listen.address {
+            Address::Tcp(other) => {
+                other.ip().is_unspecified()
+                    && other.port() == own.port()
+                    && other.is_ipv4() == own.is_ipv4()
+            }
+            Address::Unix(_) => false,
+        })
+}
+
+fn listeners(
+    drafts: &[ServerDraft],
+    core: &CoreConf,
+    finisher: &mut Finisher<'_>,
+) -> Vec<Listener> {
+    let all: Vec<Listen> = drafts
+        .iter()
+        .flat_map(|draft| draft.listens.clone())
+        .collect();
+    let mut listeners: Vec<Listener> = Vec::new();
+    for draft in drafts {
+        let is_on = draft.tls.is_on == Some(true);
+        for listen in &draft.listens {
+            if is_covered(&listen.address, &all) {
+                continue;
+            }
+            let at = listeners
+                .iter()
+                .position(|listener| listener.address == listen.address);
+            let at = at.unwrap_or_else(|| {
+                let mut listener =
+                    Listener::new(listen.address.clone(), draft.outside.origin.clone());
+                (listener.http2, listener.http2_upgrade) = (false, false);
+                listeners.push(listener);
+                listeners.len() - 1
+            });
+            let Some(listener) = listeners.get_mut(at) else {
+                continue;
+            };
+            let is_tls = listen.is_tls || listen.is_quic || is_on;
+            if is_tls {
+                let own = listener.tls.get_or_insert_default();
+                own.strict_sni |= draft.tls.rejects == Some(true);
+                check_certificate(draft, finisher);
+            }
+            let http2 = draft.outside.conf.core.http2.or(core.http2);
+            listener.http2 |= listen.has_http2 || http2 == Some(true);
+            let http3 = draft.outside.conf.core.http3.or(core.http3);
+            if listen.is_quic && http3 != Some(false) {
+                listener.http3 = Some(Http3 {
+                    advertised_s: None,
+                    early_data: false,
+                    ..Http3::default()
+                });
+            }
+            if listen.has_proxy_protocol {
+                let everywhere = ["0.0.0.0/0", "::/0"].iter();
+                listener.proxy_protocol_from =
+                    everywhere.filter_map(|text| text.parse().ok()).collect();
+            }
+            listener.backlog = listen.backlog.unwrap_or(listener.backlog);
+        }
+    }
+    listeners
+}
+
+fn check_certificate(draft: &ServerDraft, finisher: &mut Finisher<'_>) {
+    if draft.tls.rejects == Some(true) || !draft.tls.certificates.is_empty() {
+        if draft.tls.certificates.len() != draft.tls.keys.len() {
+            let origin = &draft.outside.origin;
+            let message =
+                "no \"ssl_certificate_key\" is defined for certificate of the server".to_owned();
+            finisher.report.error_at(&origin.file, origin.line, message);
+        }
+        return;
+    }
+    let origin = &draft.outside.origin;
+    let message = "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive";
+    finisher
+        .report
+        .error_at(&origin.file, origin.line, message.to_owned());
+}
+
+fn site(index: usize, draft: &ServerDraft, nginx: &Nginx, bound: &[Address]) -> Site {
+    let addresses = draft.listens.iter().map(|listen| &listen.address);
+    let serves = |address: &&Address| {
+        draft.listens.iter().any(|listen| {
+            listen.address == **address
+                || is_covered(&listen.address, std::slice::from_ref(&Listen::at(address)))
+        })
+    };
+    let is_default = |address: &Address| {
+        let servers = nginx.addresses.iter().find(|(known, _)| known == address);
+        servers.is_some_and(|(_, servers)| servers.default == index)
+    };
+    let mut names: Vec<SiteName> = Vec::new();
+    for name in &draft.names.literal {
+        if let Some(rest) = name.strip_prefix("*.") {
+            names.push(SiteName::Wildcard(rest.to_owned()));
+        } else if let Some(rest) = name.strip_prefix('.') {
+            names.push(SiteName::Wildcard(rest.to_owned()));
+            names.push(SiteName::Exact(rest.to_owned()));
+        } else if !name.ends_with(".*") && !name.is_empty() && **name != *"_" {
+            names.push(SiteName::Exact(name.to_string()));
+        }
+    }
+    if addresses.clone().all(is_default) {
+        names.push(SiteName::Any);
+    }
+    Site {
+        names,
+        listeners: bound.iter().filter(serves).cloned().collect(),
+        canonical_name: draft.names.first.as_deref().map(Into::into),
+        tls: Arc::new(draft.tls.site_tls()),
+        ..Site::new(draft.outside.origin.clone())
+    }
+}
+
+/// Returns the numbers of all logs that the server's locations use.
+fn logs_of(server: &Server, logs: &mut LogRules) -> Vec<usize> {
+    let mut numbers = Vec::new();
+    let mut add = |location: &Location| {
+        let used: Vec<LogUse> = location
+            .conf
+            .log
+            .logs
+            .as_deref()
+            .unwrap_or_default()
+            .to_vec();
+        for log in used {
+            let number = logs.number(&log);
+            if !numbers.contains(&number) {
+                numbers.push(number);
+            }
+        }
+    };
+    visit(&server.outside, &mut add);
+    visit_tree(&server.locations, &mut add);
+    for location in server.named.values() {
+        visit(location, &mut add);
+    }
+    numbers
+}
+
+fn visit_tree(tree: &LocationTree, seen: &mut dyn FnMut(&Location)) {
+    for location in tree.iter() {
+        visit(location, seen);
+    }
+}
+
+/// Calls a function for a location, its blocks, and the locations inside.
+fn visit(location: &Location, seen: &mut dyn FnMut(&Location)) {
+    seen(location);
+    visit_tree(&location.inner, seen);
+    if let Some((_, inner)) = &location.limit_except {
+        visit(inner, seen);
+    }
+    for op in &location.script {
+        if let Op::If(condition) = op
+            && let Some(inner) = &condition.location
+        {
+            visit(inner, seen);
+        }
+    }
+}
+
+fn access_log(
+    number: usize,
+    logs: &LogRules,
+    formats: &Formats,
+    origin: &Origin,
+) -> Option<AccessLog> {
+    let log = logs.uses.get(number)?;
+    let format = formats.get(&log.format)?;
+    let target = match log.path.to_str() {
+        Some("/dev/stdout") => AccessLogTarget::Stdout,
+        _ => AccessLogTarget::File(log.path.clone()),
+    };
+    Some(AccessLog {
+        target,
+        format: format.items.as_str().into(),
+        is_items: true,
+        condition: Some(LogCondition::Decided(number)),
+        rotation: None,
+        mask: Arc::default(),
+        origin: origin.clone(),
+    })
+}
+
+fn check_logs(nginx: &Nginx, finisher: &mut Finisher<'_>) {
+    for log in &nginx.logs.uses {
+        if !nginx.formats.contains_key(&log.format) {
+            finisher
+                .report
+                .error_without_place(format!("unknown log format \"{}\"", log.format));
+        }
+    }
+}
+
+impl Listen {
+    /// The default of a server without `listen`.
+    fn plain(port: u16) -> Listen {
+        Listen::at(&Address::Tcp(SocketAddr::from(([0, 0, 0, 0], port))))
+    }
+
+    fn at(address: &Address) -> Listen {
+        Listen {
+            address: address.clone(),
+            is_default: false,
+            is_tls: false,
+            is_quic: false,
+            has_http2: false,
+            has_proxy_protocol: false,
+            backlog: None,
+            is_dual: false,
+        }
+    }
+}

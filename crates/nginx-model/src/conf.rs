@@ -1,0 +1,53 @@
+//! Settings of a location, module by module, and their inheritance.
+//!
+//! Called by: `load`, which fills a draft per block and merges it into the outer one.
+//! Caveat: the rule is nginx's: what a level does not set comes from the outer level as a whole;
+//! lists (`add_header`, `proxy_set_header`, `allow`) are not joined.
+//! Out of scope: values at request time.
+
+use crate::modules::{
+    access::AccessConf,
+    autoindex::AutoindexConf,
+    compression::CompressionConf,
+    core::{CoreConf, Handler},
+    headers::HeadersConf,
+    limits::LimitsConf,
+    log::LogConf,
+    secure_link::SecureLinkConf,
+    upstream_conf::UpstreamsConf,
+};
+
+/// Settings of a level: `http`, a server, a location, an `if`, or `limit_except`.
+#[derive(Clone, Debug, Default)]
+pub struct LocationConf {
+    pub core: CoreConf,
+    pub access: AccessConf,
+    pub autoindex: AutoindexConf,
+    pub compression: CompressionConf,
+    pub headers: HeadersConf,
+    pub limits: LimitsConf,
+    pub log: LogConf,
+    pub secure_link: SecureLinkConf,
+    pub upstreams: UpstreamsConf,
+}
+
+impl LocationConf {
+    /// Takes what is not set from the outer level. `is_block`: the level is an `if` or
+    /// `limit_except`, which inherits the handler, too.
+    pub fn inherit(&mut self, outer: &LocationConf, is_block: bool) {
+        self.core.inherit(&outer.core, is_block);
+        self.access.inherit(&outer.access);
+        self.autoindex.inherit(&outer.autoindex);
+        self.compression.inherit(&outer.compression);
+        self.headers.inherit(&outer.headers);
+        self.limits.inherit(&outer.limits);
+        self.log.inherit(&outer.log);
+        self.secure_link.inherit(&outer.secure_link);
+        let is_plain = self.core.handler == Handler::Files && self.upstreams.pass.is_none();
+        self.upstreams
+            .inherit(&outer.upstreams, is_block && is_plain);
+        if is_block && is_plain {
+            self.core.handler = outer.core.handler;
+        }
+    }
+}

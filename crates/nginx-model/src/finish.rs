@@ -1,0 +1,236 @@
+//! From drafts to servers: inheritance, upstreams, and settings of features.
+//!
+//! Called by: `load`, when all of the configuration has been read.
+//! Caveat: a location inside of another one inherits from it, not from the server.
+
+use crate::{
+    conf::LocationConf,
+    draft::{Draft, DraftOp, ServerDraft},
+    location::{If, Location, LocationKind, LocationTree, Op, Proxied},
+    modules::{
+        upstream::{Group, UpstreamPool, make, split_url},
+        upstream_conf::{Gateway, Pass, Redirect, UpstreamConf},
+    },
+    server::Server,
+    settings::settings,
+};
+use saker_nginx_syntax::{Directive, Report};
+use saker_pipeline::{ProxyOptions, Reverse, Trust};
+use std::{collections::HashMap, path::Path, sync::Arc};
+
+/// State of finishing.
+#[derive(Debug)]
+pub struct Finisher<'f> {
+    pub report: &'f mut Report,
+    pub groups: &'f [Group],
+    pub pool: UpstreamPool,
+    pub conf_prefix: &'f Path,
+}
+
+impl Finisher<'_> {
+    /// Builds a server.
+    pub fn server(&mut self, draft: ServerDraft, http: &LocationConf) -> Server {
+        let mut outside = draft.outside;
+        outside.conf.inherit(http, false);
+        let conf = outside.conf.clone();
+        let mut named = HashMap::new();
+        let mut locations = Vec::new();
+        for child in outside.children.drain(..) {
+            let location = self.location(child, &conf, false);
+            match location.kind {
+                LocationKind::Named => drop(named.insert(location.name.clone(), location)),
+                _ => locations.push(location),
+            }
+        }
+        let origin = outside.origin.clone();
+        let outside = Arc::new(self.build(outside, LocationTree::default()));
+        Server {
+            name: draft.names.first.clone().unwrap_or_default(),
+            locations: LocationTree::new(locations),
+            named,
+            outside,
+            rejects_handshake: draft.tls.rejects == Some(true),
+            origin,
+        }
+    }
+
+    /// Builds a location. `is_block`: an `if` or `limit_except`.
+    fn location(
+        &mut self,
+        mut draft: Draft,
+        outer: &LocationConf,
+        is_block: bool,
+    ) -> Arc<Location> {
+        draft.conf.inherit(outer, is_block);
+        let conf = draft.conf.clone();
+        let inner = draft.children.drain(..);
+        let inner: Vec<Arc<Location>> = inner
+            .map(|child| self.location(child, &conf, false))
+            .collect();
+        Arc::new(self.build(draft, LocationTree::new(inner)))
+    }
+
+    fn build(&mut self, draft: Draft, inner: LocationTree) -> Location {
+        let conf = draft.conf;
+        let ops = draft.script.into_iter();
+        let script: Vec<Op> = ops.map(|op| self.op(op, &conf)).collect();
+        let limit_except = draft
+            .limit_except
+            .map(|(methods, inner)| (methods, self.location(*inner, &conf, true)));
+        let proxied = conf.upstreams.pass.as_ref().and_then(|pass| {
+            self.proxied(pass, &conf, &draft.name, &draft.kind, draft.pass.as_ref())
+        });
+        Location {
+            settings: Arc::new(settings(&conf)),
+            name: draft.name,
+            kind: draft.kind,
+            script: script.into(),
+            inner,
+            limit_except,
+            proxied,
+            origin: draft.origin,
+            conf,
+        }
+    }
+
+    fn op(&mut self, op: DraftOp, outer: &LocationConf) -> Op {
+        match op {
+            DraftOp::Plain(statement) => Op::Plain(statement),
+            DraftOp::If {
+                condition,
+                mut block,
+                has_location,
+                source,
+            } => {
+                let ops: Vec<DraftOp> = block.script.drain(..).collect();
+                let ops = ops.into_iter().map(|op| self.op(op, outer)).collect();
+                let location = has_location.then(|| self.location(*block, outer, true));
+                Op::If(Arc::new(If {
+                    condition,
+                    ops,
+                    location,
+                    source,
+                }))
+            }
+        }
+    }
+
+    fn proxied(
+        &mut self,
+        pass: &Pass,
+        conf: &LocationConf,
+        name: &str,
+        kind: &LocationKind,
+        directive: Option<&Directive>,
+    ) -> Option<Proxied> {
+        let own = conf.upstreams.of(pass.gateway);
+        let mut proxied = Proxied {
+            gateway: pass.gateway,
+            upstream: None,
+            uri: None,
+            host: "".into(),
+            text: pass.text.clone(),
+            options: Arc::new(options(own, pass, name, kind)),
+        };
+        let Some(text) = pass.text.plain() else {
+            return Some(proxied);
+        };
+        let url = split_url(pass.gateway, text);
+        let has_prefix = matches!(kind, LocationKind::Exact | LocationKind::Prefix { .. });
+        if let Some(directive) = directive
+            && url.uri.is_some()
+            && !has_prefix
+        {
+            let message = format!(
+                "\"{}\" cannot have URI part in location given by regular expression, or inside named location, or inside \"if\" statement, or inside \"limit_except\" block",
+                directive.name()
+            );
+            self.report.error(directive, message, None);
+        }
+        match make(pass.gateway, &url, own, self.groups, self.conf_prefix) {
+            Some(upstream) => proxied.upstream = Some(self.pool.share(upstream)),
+            None => {
+                let message = format!("host not found in upstream \"{}\"", url.authority);
+                if let Some(directive) = directive {
+                    self.report.error(directive, message, None);
+                }
+                return None;
+            }
+        }
+        proxied.uri = url.uri.map(Into::into);
+        proxied.host = url.authority.into();
+        Some(proxied)
+    }
+}
+
+/// Returns the options for requests to an upstream.
+fn options(conf: &UpstreamConf, pass: &Pass, name: &str, kind: &LocationKind) -> ProxyOptions {
+    let has_param = |wanted: &str| {
+        let params = conf.params.as_deref().unwrap_or_default();
+        params
+            .iter()
+            .any(|param| param.name.eq_ignore_ascii_case(wanted))
+    };
+    let is_http = pass.gateway == Gateway::Proxy;
+    let ignores = |wanted: &str| {
+        let ignored = conf.ignored.as_deref().unwrap_or_default();
+        ignored.iter().any(|name| name.eq_ignore_ascii_case(wanted))
+    };
+    ProxyOptions {
+        adds_forwarded: false,
+        is_unbuffered: conf.is_buffered == Some(false),
+        spools_request: conf.buffers_request != Some(false) && pass.gateway != Gateway::Grpc,
+        outlives_client: conf.outlives_client == Some(true),
+        reverse: reverse(conf, pass, name, kind),
+        reverse_cookie_paths: conf.cookie_paths.as_deref().unwrap_or_default().to_vec(),
+        reverse_cookie_domains: conf.cookie_domains.as_deref().unwrap_or_default().to_vec(),
+        follows_locations: false,
+        upgrades: is_http && has_param("upgrade"),
+        trust: Trust {
+            accel: !ignores("X-Accel-Redirect"),
+            hides: true,
+            ..Trust::default()
+        },
+        ..ProxyOptions::default()
+    }
+}
+
+/// Replacements of locations (`proxy_redirect`).
+fn reverse(conf: &UpstreamConf, pass: &Pass, name: &str, kind: &LocationKind) -> Vec<Reverse> {
+    let default = || {
+        let text = pass.text.plain()?;
+        let has_prefix = matches!(kind, LocationKind::Exact | LocationKind::Prefix { .. });
+        let url = split_url(pass.gateway, text);
+        let to = match (url.uri, has_prefix) {
+            (Some(_), true) => name,
+            (Some(_), false) => return None,
+            // Without a path of its own, the root of the upstream is that of the server.
+            (None, _) => "/",
+        };
+        let end = if url.uri.is_none() { "/" } else { "" };
+        Some(Reverse {
+            path: to.into(),
+            url: format!("{text}{end}").into(),
+        })
+    };
+    if pass.gateway != Gateway::Proxy {
+        return Vec::new();
+    }
+    let Some(redirects) = &conf.redirects else {
+        return default().into_iter().collect();
+    };
+    if redirects.contains(&Redirect::Off) {
+        return Vec::new();
+    }
+    redirects
+        .iter()
+        .filter_map(|redirect| match redirect {
+            Redirect::Off => None,
+            Redirect::Default => default(),
+            Redirect::Replace(from, to) => Some(Reverse {
+                path: to.clone(),
+                url: from.clone(),
+            }),
+        })
+        .collect()
+}

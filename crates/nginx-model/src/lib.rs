@@ -1,0 +1,37 @@
+//! Typed settings of nginx configurations: servers, locations, and the setters of directives.
+//!
+//! `load` reads a tree (`saker-nginx-syntax`) into drafts of servers and locations (`read_http`,
+//! with the setters of `modules`), merges them with nginx's rules of inheritance (`finish`), and
+//! assembles the model of the engine (`assemble`) next to the data for requests (`server`).
+//!
+//! Called by: the command line, and `saker-nginx`, which evaluates the settings for requests.
+//! Caveat: all diagnostics of a configuration are reported at once.
+//! Out of scope: values of variables, and the phases of a request (`saker-nginx`).
+
+mod assemble;
+pub mod conf;
+mod draft;
+mod finish;
+mod inherit;
+mod load;
+pub mod location;
+pub mod log_rules;
+pub mod modules;
+mod process;
+mod read_http;
+mod reading;
+pub mod server;
+mod setters;
+mod settings;
+mod setup;
+mod support;
+pub mod text;
+pub mod values;
+pub mod variables;
+
+pub use load::{Loaded, load};
+pub use location::{Choice, If, Location, LocationKind, LocationTree, Op, Proxied};
+pub use process::Process;
+pub use server::{Nginx, Server};
+pub use setup::Setup;
+pub use text::{Part, Text};

@@ -1,0 +1,57 @@
+//! From the tree of a configuration to a model.
+//!
+//! Called by: the command line, for a start, a reload, `check`, and `explain`.
+//! Caveat: blocks are read in the order of the file, and merged when all has been read, because
+//! what stands behind a server in `http` holds for it, too.
+
+use crate::{
+    assemble::assemble, finish::Finisher, modules::upstream::UpstreamPool, process::Process,
+    read_http::HttpReader, server::Nginx, setup::Setup, support,
+};
+use saker_config::Model;
+use saker_nginx_syntax::{Files, Report, read};
+use std::path::{Path, PathBuf};
+
+/// A configuration that may be put in force, if there are no errors.
+#[derive(Debug)]
+pub struct Loaded {
+    pub model: Model,
+    pub nginx: Nginx,
+    pub process: Process,
+    pub report: Report,
+    /// Files with their texts, for `-T`.
+    pub texts: Vec<(PathBuf, String)>,
+}
+
+/// Reads a configuration and everything that it includes.
+pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
+    let tree = read(files, &setup.file, &setup.global);
+    let mut report = tree.report;
+    support::report(&tree.directives, &mut report);
+    let conf_prefix = setup.file.parent().unwrap_or(Path::new("/"));
+    let process = Process::read(&tree.directives, &setup.prefix, &mut report);
+    let mut reader = HttpReader::new(&mut report, &setup.prefix, conf_prefix);
+    for directive in &tree.directives {
+        if directive.name() == "http" {
+            reader.http_block(directive);
+        }
+    }
+    let read = reader.finish();
+    let mut finisher = Finisher {
+        report: &mut report,
+        groups: &read.groups,
+        pool: UpstreamPool::default(),
+        conf_prefix,
+    };
+    let (mut model, mut nginx) = assemble(read.http, &mut finisher, &process, setup);
+    model.upstreams = finisher.pool.into_all();
+    model.sources = tree.sources;
+    nginx.groups = read.groups;
+    Loaded {
+        model,
+        nginx,
+        process,
+        report,
+        texts: tree.texts,
+    }
+}

@@ -1,0 +1,114 @@
+//! gzip, gzip_static, charset, and the third-party modules for Brotli and Zstandard.
+//!
+//! Called by: `load`.
+//! Caveat: `*_types` add to `text/html`, which is always compressed.
+
+use crate::{
+    inherit::inherit,
+    reading::Setters,
+    values::{flag, invalid, number_argument, size_argument},
+};
+use saker_nginx_syntax::Directive;
+use std::sync::Arc;
+
+/// Settings of one coding.
+#[derive(Clone, Debug, Default)]
+pub struct CodingConf {
+    pub is_on: Option<bool>,
+    pub level: Option<u32>,
+    pub min_bytes: Option<u64>,
+    pub types: Option<Arc<[Box<str>]>>,
+    pub has_files: Option<bool>,
+}
+
+impl CodingConf {
+    fn inherit(&mut self, outer: &CodingConf) {
+        inherit!(self, outer: is_on level min_bytes types has_files);
+    }
+}
+
+/// Settings of the modules.
+#[derive(Clone, Debug, Default)]
+pub struct CompressionConf {
+    pub gzip: CodingConf,
+    pub brotli: CodingConf,
+    pub zstd: CodingConf,
+    /// `None` inside: `off`.
+    pub charset: Option<Option<Box<str>>>,
+    pub charset_types: Option<Arc<[Box<str>]>>,
+}
+
+impl CompressionConf {
+    pub fn inherit(&mut self, outer: &CompressionConf) {
+        self.gzip.inherit(&outer.gzip);
+        self.brotli.inherit(&outer.brotli);
+        self.zstd.inherit(&outer.zstd);
+        inherit!(self, outer: charset charset_types);
+    }
+}
+
+macro_rules! coding_setters {
+    ($($field:ident $on:literal $level:literal $length:literal $types:literal $static:literal)*) => {
+        &[
+            $(($on, |d, conf, _| {
+                conf.$field.is_on = Some(flag(d)?);
+                Ok(())
+            }),
+            ($level, |d, conf, _| {
+                let level = u32::try_from(number_argument(d)?).unwrap_or(u32::MAX);
+                conf.$field.level = Some(level);
+                Ok(())
+            }),
+            ($length, |d, conf, _| {
+                conf.$field.min_bytes = Some(size_argument(d)?);
+                Ok(())
+            }),
+            ($types, |d, conf, _| {
+                let before = conf.$field.types.take();
+                conf.$field.types = Some(joined(before, d));
+                Ok(())
+            }),
+            ($static, |d, conf, _| {
+                conf.$field.has_files = Some(match d.argument(0) {
+                    "on" | "always" => true,
+                    "off" => false,
+                    other => return Err(invalid(d, other)),
+                });
+                Ok(())
+            }),)*
+            ("charset", charset),
+            ("charset_types", |d, conf, _| {
+                let before = conf.charset_types.take();
+                conf.charset_types = Some(joined(before, d));
+                Ok(())
+            }),
+        ]
+    };
+}
+
+pub const SETTERS: Setters<CompressionConf> = coding_setters!(
+    gzip "gzip" "gzip_comp_level" "gzip_min_length" "gzip_types" "gzip_static"
+    brotli "brotli" "brotli_comp_level" "brotli_min_length" "brotli_types" "brotli_static"
+    zstd "zstd" "zstd_comp_level" "zstd_min_length" "zstd_types" "zstd_static"
+);
+
+fn joined(before: Option<Arc<[Box<str>]>>, directive: &Directive) -> Arc<[Box<str>]> {
+    let before = before.unwrap_or_default();
+    let own = directive.texts().map(Into::into);
+    before.iter().cloned().chain(own).collect()
+}
+
+fn charset(
+    directive: &Directive,
+    conf: &mut CompressionConf,
+    _: &mut crate::reading::Reading<'_>,
+) -> Result<(), String> {
+    conf.charset = Some(match directive.argument(0) {
+        "off" => None,
+        name if name.contains('$') => {
+            return Err("a charset with variables is not supported: name it".to_owned());
+        }
+        name => Some(name.into()),
+    });
+    Ok(())
+}

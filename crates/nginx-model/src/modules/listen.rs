@@ -1,0 +1,199 @@
+//! `listen` and `server_name`.
+//!
+//! Called by: `load`.
+//! Caveat: sockets are bound once per address; where a wildcard address has the same port, it takes
+//! the connections of the others, and the local address tells them apart.
+
+use crate::{modules::maps::NameTable, reading::Reading, values::Regex};
+use saker_config::model::Address;
+use saker_nginx_syntax::Directive;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// One `listen`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listen {
+    pub address: Address,
+    pub is_default: bool,
+    pub is_tls: bool,
+    pub is_quic: bool,
+    pub has_http2: bool,
+    pub has_proxy_protocol: bool,
+    pub backlog: Option<u32>,
+    /// IPv4 clients come through this IPv6 socket, too.
+    pub is_dual: bool,
+}
+
+/// Names of a server.
+#[derive(Clone, Debug, Default)]
+pub struct ServerNames {
+    /// The first one; of an expression its text.
+    pub first: Option<Box<str>>,
+    pub literal: Vec<Box<str>>,
+    pub regexes: Vec<Regex>,
+}
+
+/// Servers of an address.
+#[derive(Clone, Debug, Default)]
+pub struct AddressServers {
+    pub default: usize,
+    pub names: NameTable<usize>,
+}
+
+/// Reads a `listen`.
+///
+/// # Errors
+/// nginx's message.
+pub fn listen(directive: &Directive) -> Result<Vec<Listen>, String> {
+    let text = directive.argument(0);
+    let mut base = Listen {
+        address: address(text)?,
+        is_default: false,
+        is_tls: false,
+        is_quic: false,
+        has_http2: false,
+        has_proxy_protocol: false,
+        backlog: None,
+        is_dual: false,
+    };
+    for word in directive.texts().skip(1) {
+        let invalid = || format!("invalid parameter \"{word}\"");
+        match word.split_once('=') {
+            Some(("backlog", text)) => base.backlog = Some(text.parse().map_err(|_| invalid())?),
+            Some(("ipv6only", "off")) => base.is_dual = true,
+            Some((
+                "ipv6only" | "setfib" | "fastopen" | "rcvbuf" | "sndbuf" | "accept_filter"
+                | "so_keepalive" | "proxy_protocol",
+                _,
+            )) => {}
+            None => match word {
+                "default_server" | "default" => base.is_default = true,
+                "ssl" => base.is_tls = true,
+                "http2" | "spdy" => base.has_http2 = true,
+                "quic" | "http3" => base.is_quic = true,
+                "proxy_protocol" => base.has_proxy_protocol = true,
+                "bind" | "deferred" | "reuseport" | "multipath" => {}
+                _ => return Err(invalid()),
+            },
+            _ => return Err(invalid()),
+        }
+    }
+    let mut all = vec![base.clone()];
+    if let Address::Tcp(SocketAddr::V6(address)) = base.address
+        && base.is_dual
+        && address.ip().is_unspecified()
+    {
+        all.push(Listen {
+            address: Address::Tcp((Ipv4Addr::UNSPECIFIED, address.port()).into()),
+            ..base
+        });
+    }
+    Ok(all)
+}
+
+/// Parses an address: a port, an address, both, or a Unix socket.
+fn address(text: &str) -> Result<Address, String> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        return match path.starts_with('/') {
+            true => Ok(Address::Unix(path.into())),
+            false => Err(format!(
+                "no path in the unix domain socket in \"{text}\" of the \"listen\" directive"
+            )),
+        };
+    }
+    let port_of = |port: &str| {
+        port.parse::<u16>()
+            .ok()
+            .filter(|port| *port > 0)
+            .ok_or_else(|| format!("invalid port in \"{text}\" of the \"listen\" directive"))
+    };
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(Address::Tcp((Ipv4Addr::UNSPECIFIED, port_of(text)?).into()));
+    }
+    let unknown = || format!("host not found in \"{text}\" of the \"listen\" directive");
+    if let Some(rest) = text.strip_prefix('[') {
+        let (ip, rest) = rest.split_once(']').ok_or_else(unknown)?;
+        let ip: Ipv6Addr = ip.parse().map_err(|_| unknown())?;
+        let port = match rest.strip_prefix(':') {
+            Some(port) => port_of(port)?,
+            None => 80,
+        };
+        return Ok(Address::Tcp((ip, port).into()));
+    }
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) => (host, port_of(port)?),
+        None => (text, 80),
+    };
+    let ip = match host {
+        "*" => Ipv4Addr::UNSPECIFIED,
+        "localhost" => Ipv4Addr::LOCALHOST,
+        _ => host.parse().map_err(|_| unknown())?,
+    };
+    Ok(Address::Tcp((ip, port).into()))
+}
+
+/// Adds the names of a `server_name`.
+///
+/// # Errors
+/// nginx's message.
+pub fn server_name(
+    directive: &Directive,
+    names: &mut ServerNames,
+    reading: &mut Reading<'_>,
+) -> Result<(), String> {
+    for word in directive.texts() {
+        names
+            .first
+            .get_or_insert_with(|| match word.strip_prefix('.') {
+                Some(rest) => rest.into(),
+                None if word == "_" => word.into(),
+                None => word.trim_start_matches('*').trim_start_matches('.').into(),
+            });
+        if let Some(pattern) = word.strip_prefix('~') {
+            let regex = Regex::compile(pattern, true, &mut reading.variables)?;
+            names.regexes.push(regex);
+            continue;
+        }
+        let stars = word.matches('*').count();
+        let is_valid = stars == 0
+            || stars == 1 && word.len() > 1 && (word.starts_with("*.") || word.ends_with(".*"));
+        if !is_valid {
+            return Err(format!("server name \"{word}\" is invalid"));
+        }
+        names.literal.push(word.to_ascii_lowercase().into());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        let shown = |text| address(text).map(|address| address.to_string());
+        let cases = [
+            ("80", Ok("0.0.0.0:80")),
+            ("*:8080", Ok("0.0.0.0:8080")),
+            ("127.0.0.1", Ok("127.0.0.1:80")),
+            ("localhost:81", Ok("127.0.0.1:81")),
+            ("[::]:443", Ok("[::]:443")),
+            ("[::1]", Ok("[::1]:80")),
+            ("unix:/run/x", Ok("unix:/run/x")),
+            (
+                "nowhere:80",
+                Err("host not found in \"nowhere:80\" of the \"listen\" directive"),
+            ),
+            (
+                "99999",
+                Err("invalid port in \"99999\" of the \"listen\" directive"),
+            ),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(
+                shown(text),
+                expected.map(str::to_owned).map_err(str::to_owned),
+                "{text}"
+            );
+        }
+    }
+}

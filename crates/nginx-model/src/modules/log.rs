@@ -1,0 +1,218 @@
+//! ngx_http_log_module: formats and logs.
+//!
+//! Called by: `load`, and `assemble`, which makes the logs of sites.
+//! Caveat: formats are translated to the items of the access log; variables without an item are
+//! noted by `saker-nginx` at the end of the request.
+//! Out of scope: writing lines (`saker-telemetry`).
+
+use crate::{
+    inherit::inherit,
+    reading::{Reading, Setters},
+    text::{Part, Text},
+    variables::{Builtin, Variable},
+};
+use saker_nginx_syntax::Directive;
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+/// One `access_log`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogUse {
+    pub path: PathBuf,
+    pub format: Box<str>,
+    /// The request is logged if its value is neither empty nor `0`.
+    pub condition: Option<Text>,
+}
+
+/// Settings of the module.
+#[derive(Clone, Debug, Default)]
+pub struct LogConf {
+    /// Empty: `off`.
+    pub logs: Option<Arc<[LogUse]>>,
+}
+
+impl LogConf {
+    pub fn inherit(&mut self, outer: &LogConf) {
+        inherit!(self, outer: logs);
+    }
+}
+
+pub const SETTERS: Setters<LogConf> = &[("access_log", access_log)];
+
+fn access_log(
+    directive: &Directive,
+    conf: &mut LogConf,
+    reading: &mut Reading<'_>,
+) -> Result<(), String> {
+    let path = directive.argument(0);
+    let before = conf.logs.take().unwrap_or_default();
+    if path == "off" {
+        conf.logs = Some(Arc::default());
+        return Ok(());
+    }
+    let mut log = LogUse {
+        path: reading.path(path),
+        format: "combined".into(),
+        condition: None,
+    };
+    let help = "name a file; ship it with a log agent";
+    if path.starts_with("syslog:") {
+        reading.report.warn(
+            directive,
+            "logs to syslog are not written",
+            Some(help.into()),
+        );
+        conf.logs = Some(before);
+        return Ok(());
+    }
+    if path.contains('$') {
+        let help = "name one file; its lines may have the variable";
+        reading.report.warn(
+            directive,
+            "a log file with variables in its name is not written",
+            Some(help.into()),
+        );
+        conf.logs = Some(before);
+        return Ok(());
+    }
+    for (index, word) in directive.texts().enumerate().skip(1) {
+        match word.split_once('=') {
+            Some(("if", text)) => log.condition = Some(reading.text(text)?),
+            Some(("buffer" | "flush" | "gzip", _)) => {}
+            None if word == "gzip" => {}
+            _ if index == 1 => log.format = word.into(),
+            _ => return Err(format!("invalid parameter \"{word}\"")),
+        }
+    }
+    conf.logs = Some(before.iter().cloned().chain([log]).collect());
+    Ok(())
+}
+
+/// Escaping of values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Escape {
+    #[default]
+    Default,
+    Json,
+    None,
+}
+
+/// A `log_format`: items of the access log, and the variables that are noted for it.
+#[derive(Clone, Debug, Default)]
+pub struct Format {
+    pub items: String,
+    /// Names of notes with their variables.
+    pub notes: Vec<(Box<str>, Variable)>,
+    pub escape: Escape,
+}
+
+impl Format {
+    /// Returns true if a variable without a value is empty, not a hyphen.
+    pub fn is_bare(&self) -> bool {
+        self.escape != Escape::Default
+    }
+}
+
+/// Formats by name.
+pub type Formats = BTreeMap<Box<str>, Format>;
+
+/// The format `combined`.
+pub const COMBINED: &str = "$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \"$http_referer\" \"$http_user_agent\"";
+
+/// Reads a `log_format`.
+///
+/// # Errors
+/// nginx's message.
+pub fn log_format(directive: &Directive, reading: &mut Reading<'_>) -> Result<Format, String> {
+    let mut escape = Escape::Default;
+    let mut source = String::new();
+    for word in directive.texts().skip(1) {
+        match word.strip_prefix("escape=") {
+            Some("default") => escape = Escape::Default,
+            Some("json") => escape = Escape::Json,
+            Some("none") => escape = Escape::None,
+            Some(other) => return Err(format!("unknown log format escaping \"{other}\"")),
+            None => source.push_str(word),
+        }
+    }
+    let text = reading.text(&source)?;
+    Ok(translate(&text, escape, directive.argument(0)))
+}
+
+/// Translates a format.
+pub fn translate(text: &Text, escape: Escape, format_name: &str) -> Format {
+    let mut format = Format {
+        escape,
+        ..Format::default()
+    };
+    for part in &text.parts {
+        match part {
+            Part::Literal(text) => {
+                for character in String::from_utf8_lossy(text).chars() {
+                    match character {
+                        '%' => format.items.push_str("%%"),
+                        '\\' => format.items.push_str("\\\\"),
+                        '\n' => format.items.push_str("\\n"),
+                        '\t' => format.items.push_str("\\t"),
+                        other => format.items.push(other),
+                    }
+                }
+            }
+            Part::Capture(_) => {}
+            Part::Variable(variable) => {
+                match item(variable).filter(|_| escape == Escape::Default) {
+                    Some(item) => format.items.push_str(&item),
+                    None => {
+                        let name: Box<str> = format.notes.len().to_string().into();
+                        match known_late(variable) {
+                            Some(item) => format.items.push_str(item),
+                            None => {
+                                format
+                                    .items
+                                    .push_str(&format!("%{{{format_name}/{name}}}n"));
+                                format.notes.push((name, variable.clone()));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    format
+}
+
+/// Returns the item of a variable that it has exactly.
+fn item(variable: &Variable) -> Option<String> {
+    Some(match variable {
+        Variable::Builtin(Builtin::RemoteUser) => "%u".to_owned(),
+        Variable::Builtin(Builtin::RemoteAddr) => "%a".to_owned(),
+        Variable::Builtin(Builtin::Request) => "%r".to_owned(),
+        Variable::Builtin(Builtin::RequestMethod) => "%m".to_owned(),
+        Variable::Builtin(Builtin::ServerProtocol) => "%H".to_owned(),
+        Variable::Field(name) => format!("%{{{name}}}i"),
+        Variable::SentField(name) => format!("%{{{name}}}o"),
+        Variable::Builtin(other) => return late(*other).map(str::to_owned),
+        _ => return None,
+    })
+}
+
+/// The item of a variable whose value is known only when the response has been sent.
+fn known_late(variable: &Variable) -> Option<&'static str> {
+    match variable {
+        Variable::Builtin(builtin) => late(*builtin),
+        _ => None,
+    }
+}
+
+fn late(builtin: Builtin) -> Option<&'static str> {
+    Some(match builtin {
+        Builtin::Status => "%>s",
+        Builtin::BodyBytesSent => "%B",
+        Builtin::BytesSent => "%O",
+        Builtin::RequestLength => "%I",
+        Builtin::TimeLocal => "%{%d/%b/%Y:%H:%M:%S %z}t",
+        Builtin::TimeIso8601 => "%{%Y-%m-%dT%H:%M:%S%z}t",
+        Builtin::Msec => "%{sec}t.%{msec_frac}t",
+        Builtin::RequestTime => "%{s}T",
+        _ => return None,
+    })
+}

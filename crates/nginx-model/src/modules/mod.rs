@@ -1,0 +1,21 @@
+//! Modules: settings, inheritance, and setters; one file each.
+//!
+//! Called by: `load`.
+//! Caveat: a setter sees the settings of its level alone; outer levels are merged in later.
+
+pub mod access;
+pub mod autoindex;
+pub mod compression;
+pub mod core;
+pub mod headers;
+pub mod limits;
+pub mod listen;
+pub mod log;
+pub mod maps;
+pub mod realip;
+pub mod rewrite;
+pub mod secure_link;
+pub mod tls;
+pub mod upstream;
+pub mod upstream_conf;
+pub mod upstream_setters;

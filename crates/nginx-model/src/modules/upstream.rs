@@ -1,0 +1,342 @@
+//! ngx_http_upstream_module: groups of servers, and upstreams made of them.
+//!
+//! Called by: `load` (blocks), and `finish`, which makes an upstream per location.
+//! Caveat: names of servers are resolved when they are used, not when the configuration is read.
+//! Out of scope: balancing (the gateway).
+
+use crate::{
+    modules::upstream_conf::{Gateway, UpstreamConf},
+    reading::Reading,
+    text::{Part, Text},
+    values::{number_argument, time_argument, time_ms},
+    variables::{Builtin, Variable},
+};
+use saker_config::model::{
+    Backend, BackendAddress, BackendTls, Balance, Member, Protocol, Tuning, Upstream,
+};
+use saker_nginx_syntax::Directive;
+use std::{path::Path, sync::Arc};
+
+/// An `upstream` block.
+#[derive(Clone, Debug, Default)]
+pub struct Group {
+    pub name: Box<str>,
+    pub servers: Vec<GroupServer>,
+    pub balance: Balance,
+    pub kept_max: Option<usize>,
+    pub kept_ms: Option<u64>,
+}
+
+/// A `server` of a group.
+#[derive(Clone, Debug)]
+pub struct GroupServer {
+    /// As written.
+    pub address: Box<str>,
+    pub weight: u32,
+    pub is_backup: bool,
+    pub is_down: bool,
+    pub failures_max: u32,
+    pub fail_timeout_ms: u64,
+    pub connections_max: usize,
+}
+
+/// Reads a group.
+pub fn group(directive: &Directive, reading: &mut Reading<'_>) -> Group {
+    let mut group = Group {
+        name: directive.argument(0).into(),
+        ..Group::default()
+    };
+    for inner in directive.inside() {
+        let outcome = match inner.name() {
+            "server" => server(inner).map(|server| group.servers.push(server)),
+            "least_conn" | "least_time" => {
+                group.balance = Balance::Busyness;
+                Ok(())
+            }
+            "random" => {
+                group.balance = Balance::RandomTwo;
+                Ok(())
+            }
+            "ip_hash" => {
+                group.balance = Balance::ClientAddress;
+                Ok(())
+            }
+            "hash" => hash(inner, &mut group, reading),
+            "keepalive" => number_argument(inner).map(|number| {
+                group.kept_max = usize::try_from(number).ok();
+            }),
+            "keepalive_timeout" => time_argument(inner).map(|ms| group.kept_ms = Some(ms)),
+            _ => Ok(()),
+        };
+        if let Err(message) = outcome {
+            reading.report.error(inner, message, None);
+        }
+    }
+    if group.servers.is_empty() {
+        let message = "no servers are inside upstream".to_owned();
+        reading.report.error(directive, message, None);
+    }
+    group
+}
+
+/// The key of a hash decides whether the client's address or the URL chooses.
+fn hash(directive: &Directive, group: &mut Group, reading: &mut Reading<'_>) -> Result<(), String> {
+    let key = reading.text(directive.argument(0))?;
+    let is_address = |part: &Part| {
+        matches!(
+            part,
+            Part::Variable(Variable::Builtin(
+                Builtin::RemoteAddr | Builtin::BinaryRemoteAddr
+            ))
+        )
+    };
+    group.balance = match key.parts.iter().any(is_address) {
+        true => Balance::ClientAddress,
+        false => Balance::Target,
+    };
+    let is_url = |part: &Part| {
+        matches!(
+            part,
+            Part::Variable(Variable::Builtin(
+                Builtin::RequestUri | Builtin::Uri | Builtin::Args | Builtin::IsArgs
+            )) | Part::Literal(_)
+        )
+    };
+    if !key
+        .parts
+        .iter()
+        .all(|part| is_address(part) || is_url(part))
+    {
+        reading.report.warn(
+            directive,
+            "the hash is made of path and query instead of this key",
+            Some("use `hash $request_uri`, or `ip_hash`".to_owned()),
+        );
+    }
+    Ok(())
+}
+
+fn server(directive: &Directive) -> Result<GroupServer, String> {
+    let mut server = GroupServer {
+        address: directive.argument(0).into(),
+        weight: 1,
+        is_backup: false,
+        is_down: false,
+        failures_max: 1,
+        fail_timeout_ms: 10_000,
+        connections_max: 0,
+    };
+    for word in directive.texts().skip(1) {
+        let invalid = || format!("invalid parameter \"{word}\"");
+        match word.split_once('=') {
+            Some(("weight", text)) => {
+                server.weight = text
+                    .parse()
+                    .ok()
+                    .filter(|weight| *weight > 0)
+                    .ok_or_else(invalid)?;
+            }
+            Some(("max_fails", text)) => {
+                server.failures_max = text.parse().map_err(|_| invalid())?;
+            }
+            Some(("fail_timeout", text)) => {
+                server.fail_timeout_ms = time_ms(text).ok_or_else(invalid)?;
+            }
+            Some(("max_conns", text)) => {
+                server.connections_max = text.parse().map_err(|_| invalid())?;
+            }
+            Some(("route" | "service" | "slow_start", _)) => {}
+            None if word == "backup" => server.is_backup = true,
+            None if word == "down" => server.is_down = true,
+            None if matches!(word, "resolve" | "drain") => {}
+            _ => return Err(invalid()),
+        }
+    }
+    Ok(server)
+}
+
+/// The target of a `proxy_pass` without variables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PassUrl<'t> {
+    pub is_tls: bool,
+    /// Host and port, or the path of a Unix socket behind `unix:`.
+    pub authority: &'t str,
+    /// The replacement of the location's name; `None`: the path is sent as it came.
+    pub uri: Option<&'t str>,
+}
+
+/// Splits the text of a `proxy_pass` or its kin.
+pub fn split_url(gateway: Gateway, text: &str) -> PassUrl<'_> {
+    let (scheme, rest) = match text.split_once("://") {
+        Some((scheme, rest)) => (scheme, rest),
+        None => ("", text),
+    };
+    let is_tls = matches!(scheme, "https" | "grpcs" | "suwsgi");
+    if let Some(path) = rest.strip_prefix("unix:") {
+        let (path, uri) = match path.split_once(':') {
+            Some((path, uri)) if gateway == Gateway::Proxy => (path, Some(uri)),
+            _ => (path.trim_end_matches(':'), None),
+        };
+        return PassUrl {
+            is_tls,
+            authority: rest.get(..5 + path.len()).unwrap_or(rest),
+            uri: uri.filter(|uri| !uri.is_empty()),
+        };
+    }
+    let end = match gateway {
+        Gateway::Proxy | Gateway::Grpc => rest.find(['/', '?']).unwrap_or(rest.len()),
+        _ => rest.len(),
+    };
+    let (authority, uri) = rest.split_at(end);
+    PassUrl {
+        is_tls,
+        authority,
+        uri: (!uri.is_empty()).then_some(uri),
+    }
+}
+
+/// The protocol of a kind of upstream.
+fn protocol(gateway: Gateway) -> Protocol {
+    match gateway {
+        Gateway::Proxy => Protocol::Http1,
+        Gateway::FastCgi => Protocol::FastCgi,
+        Gateway::Uwsgi => Protocol::Uwsgi,
+        Gateway::Scgi => Protocol::Scgi,
+        Gateway::Grpc => Protocol::Http2,
+    }
+}
+
+/// Makes an upstream of an address or the name of a group. `None`: the address is invalid.
+pub fn make(
+    gateway: Gateway,
+    url: &PassUrl<'_>,
+    conf: &UpstreamConf,
+    groups: &[Group],
+    conf_prefix: &Path,
+) -> Option<Upstream> {
+    let named = groups.iter().find(|group| *group.name == *url.authority);
+    let single = Group {
+        name: url.authority.into(),
+        servers: vec![GroupServer {
+            address: url.authority.into(),
+            weight: 1,
+            is_backup: false,
+            is_down: false,
+            failures_max: 0,
+            fail_timeout_ms: 10_000,
+            connections_max: 0,
+        }],
+        ..Group::default()
+    };
+    let group = named.unwrap_or(&single);
+    let mut members = Vec::new();
+    for server in &group.servers {
+        let mut backend = Backend::new(
+            protocol(gateway),
+            address(&server.address, protocol(gateway), url.is_tls)?,
+        );
+        backend.tls = url.is_tls.then(|| tls(conf, url, conf_prefix));
+        let mut tuning = Tuning {
+            connect_timeout_ms: conf.connect_timeout_ms.unwrap_or(60_000),
+            timeout_ms: conf
+                .read_timeout_ms
+                .unwrap_or(60_000)
+                .max(conf.send_timeout_ms.unwrap_or(0)),
+            connections_max: server.connections_max,
+            retry_ms: server.fail_timeout_ms,
+            ..Tuning::default()
+        };
+        if let Some(kept_max) = group.kept_max {
+            tuning.kept_max = kept_max;
+        }
+        if let Some(kept_ms) = group.kept_ms {
+            tuning.kept_ms = kept_ms;
+        }
+        let mut member = Member::new(backend, tuning);
+        member.weight = server.weight.saturating_mul(100);
+        member.is_standby = server.is_backup;
+        member.is_disabled = server.is_down;
+        member.ignores_errors = server.failures_max == 0;
+        member.authority = url.authority.into();
+        members.push(member);
+    }
+    let mut upstream = Upstream::new(&group.name, members);
+    upstream.balance = group.balance;
+    let failures = group.servers.iter().map(|server| server.failures_max);
+    upstream.failures_max = failures.max().unwrap_or(1).max(1);
+    retries(&mut upstream, conf);
+    Some(upstream)
+}
+
+fn retries(upstream: &mut Upstream, conf: &UpstreamConf) {
+    let words = conf.next.as_deref().unwrap_or_default();
+    let has = |word: &str| words.iter().any(|other| **other == *word);
+    upstream.fails_on_timeout = words.is_empty() || has("timeout");
+    upstream.failure_statuses = words
+        .iter()
+        .filter_map(|word| word.strip_prefix("http_")?.parse().ok())
+        .collect();
+    if has("off") {
+        upstream.attempts_max = Some(0);
+    } else if let Some(tries) = conf.tries_max.filter(|tries| *tries > 0) {
+        upstream.attempts_max = usize::try_from(tries - 1).ok();
+    }
+}
+
+fn address(text: &str, protocol: Protocol, is_tls: bool) -> Option<BackendAddress> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        return Some(BackendAddress::Unix(path.into()));
+    }
+    let port = match protocol {
+        Protocol::Http1 | Protocol::Http2 => protocol.default_port(is_tls),
+        _ => 80,
+    };
+    BackendAddress::tcp(text, port)
+}
+
+fn tls(conf: &UpstreamConf, url: &PassUrl<'_>, conf_prefix: &Path) -> BackendTls {
+    let verifies = conf.tls_verifies == Some(true);
+    let path = |text: &str| conf_prefix.join(text);
+    let host = url.authority.rsplit_once(':');
+    let host = host.map_or(url.authority, |(host, _)| host);
+    let name = conf.tls_name.as_ref().and_then(Text::plain).unwrap_or(host);
+    BackendTls {
+        verify: verifies,
+        checks_name: verifies,
+        checks_time: verifies,
+        authorities: conf
+            .tls_authorities
+            .as_deref()
+            .map(path)
+            .into_iter()
+            .collect(),
+        identity: conf
+            .tls_certificate
+            .as_deref()
+            .map(path)
+            .zip(conf.tls_key.as_deref().map(path)),
+        name: Some(name.into()),
+        ..BackendTls::default()
+    }
+}
+
+/// Shares equal upstreams, whose connections and failures are then counted once.
+#[derive(Debug, Default)]
+pub struct UpstreamPool(Vec<Arc<Upstream>>);
+
+impl UpstreamPool {
+    /// Returns the upstream, or an equal one that was made before.
+    pub fn share(&mut self, upstream: Upstream) -> Arc<Upstream> {
+        if let Some(known) = self.0.iter().find(|known| ***known == upstream) {
+            return Arc::clone(known);
+        }
+        let shared = Arc::new(upstream);
+        self.0.push(Arc::clone(&shared));
+        shared
+    }
+
+    /// Returns all upstreams.
+    pub fn into_all(self) -> Vec<Arc<Upstream>> {
+        self.0
+    }
+}

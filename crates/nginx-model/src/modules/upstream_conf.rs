@@ -1,0 +1,132 @@
+//! Settings that the modules for upstreams share: proxy, fastcgi, uwsgi, scgi, and grpc.
+//!
+//! Called by: `upstream_setters`, and `upstream`, which makes upstreams of them.
+//! Caveat: a level with its own fields (`proxy_set_header`) or parameters has none of the outer ones.
+
+use crate::{inherit::inherit, text::Text, values::Regex};
+use std::sync::Arc;
+
+/// A kind of upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Gateway {
+    Proxy,
+    FastCgi,
+    Uwsgi,
+    Scgi,
+    Grpc,
+}
+
+impl Gateway {
+    pub const COUNT: usize = 5;
+
+    /// Returns the directive that chooses an upstream of this kind.
+    pub fn directive(self) -> &'static str {
+        match self {
+            Gateway::Proxy => "proxy_pass",
+            Gateway::FastCgi => "fastcgi_pass",
+            Gateway::Uwsgi => "uwsgi_pass",
+            Gateway::Scgi => "scgi_pass",
+            Gateway::Grpc => "grpc_pass",
+        }
+    }
+}
+
+/// `proxy_pass` and its kin.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pass {
+    pub gateway: Gateway,
+    pub text: Text,
+}
+
+/// A field or parameter for the upstream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Param {
+    pub name: Box<str>,
+    pub value: Text,
+    /// Left out if its value is empty.
+    pub if_not_empty: bool,
+}
+
+/// `proxy_redirect`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Redirect {
+    Off,
+    Default,
+    /// The beginning of a location that is replaced, and its replacement.
+    Replace(Box<str>, Box<str>),
+}
+
+/// The beginning of a value, and its replacement.
+pub type Replacement = (Box<str>, Box<str>);
+
+/// Settings of one kind of upstream.
+#[derive(Clone, Debug, Default)]
+pub struct UpstreamConf {
+    pub params: Option<Arc<[Param]>>,
+    pub is_buffered: Option<bool>,
+    pub connect_timeout_ms: Option<u64>,
+    pub read_timeout_ms: Option<u64>,
+    pub send_timeout_ms: Option<u64>,
+    pub hidden: Option<Arc<[Box<str>]>>,
+    pub passed: Option<Arc<[Box<str>]>>,
+    pub ignored: Option<Arc<[Box<str>]>>,
+    pub intercepts_errors: Option<bool>,
+    pub next: Option<Arc<[Box<str>]>>,
+    pub tries_max: Option<u64>,
+    pub buffers_request: Option<bool>,
+    pub outlives_client: Option<bool>,
+    pub redirects: Option<Arc<[Redirect]>>,
+    pub cookie_domains: Option<Arc<[Replacement]>>,
+    pub cookie_paths: Option<Arc<[Replacement]>>,
+    pub index: Option<Text>,
+    pub split_path: Option<Regex>,
+    pub tls_certificate: Option<Box<str>>,
+    pub tls_key: Option<Box<str>>,
+    pub tls_name: Option<Text>,
+    pub tls_authorities: Option<Box<str>>,
+    pub tls_verifies: Option<bool>,
+}
+
+impl UpstreamConf {
+    pub fn inherit(&mut self, outer: &UpstreamConf) {
+        inherit!(self, outer:
+            params is_buffered connect_timeout_ms read_timeout_ms send_timeout_ms hidden passed
+            ignored intercepts_errors next tries_max buffers_request
+            outlives_client redirects cookie_domains cookie_paths index split_path tls_certificate
+            tls_key tls_name tls_authorities tls_verifies
+        );
+    }
+}
+
+/// Settings of all kinds, and the choice of one.
+#[derive(Clone, Debug, Default)]
+pub struct UpstreamsConf {
+    /// By [`Gateway`].
+    pub kinds: [UpstreamConf; Gateway::COUNT],
+    /// The handler of the location. Not inherited, except by the blocks inside.
+    pub pass: Option<Pass>,
+}
+
+impl UpstreamsConf {
+    pub fn inherit(&mut self, outer: &UpstreamsConf, takes_pass: bool) {
+        for (own, outer) in self.kinds.iter_mut().zip(&outer.kinds) {
+            own.inherit(outer);
+        }
+        if takes_pass {
+            self.pass.clone_from(&outer.pass);
+        }
+    }
+
+    /// Returns the settings of a kind.
+    pub fn of(&self, gateway: Gateway) -> &UpstreamConf {
+        let [proxy, fastcgi, uwsgi, scgi, grpc] = &self.kinds;
+        match gateway {
+            Gateway::Proxy => proxy,
+            Gateway::FastCgi => fastcgi,
+            Gateway::Uwsgi => uwsgi,
+            Gateway::Scgi => scgi,
+            Gateway::Grpc => grpc,
+        }
+    }
+}

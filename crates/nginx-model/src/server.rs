@@ -1,0 +1,124 @@
+//! Servers, and the configuration as a whole.
+//!
+//! Called by: `saker-nginx`, for every request.
+//! Out of scope: sites, listeners, and logs, which are in the model of the engine.
+
+use crate::{
+    location::{Location, LocationTree},
+    modules::{
+        limits::Zone,
+        listen::AddressServers,
+        log::Formats,
+        maps::{NameTable, Tables},
+        upstream::Group,
+    },
+    values::Regex,
+    variables::NamedVariable,
+};
+use saker_config::model::{Address, Origin};
+use std::{collections::HashMap, net::IpAddr, path::PathBuf, sync::Arc};
+
+/// A server with its locations.
+#[derive(Debug)]
+pub struct Server {
+    /// The first name; empty if there is none.
+    pub name: Box<str>,
+    pub locations: LocationTree,
+    /// Locations `@name`, by their names with the `@`.
+    pub named: HashMap<Box<str>, Arc<Location>>,
+    /// Settings outside of locations, and the script of the server.
+    pub outside: Arc<Location>,
+    pub rejects_handshake: bool,
+    pub origin: Origin,
+}
+
+/// An nginx configuration for requests.
+#[derive(Debug, Default)]
+pub struct Nginx {
+    /// By the index of their sites.
+    pub servers: Vec<Arc<Server>>,
+    pub addresses: Vec<(Address, AddressServers)>,
+    pub variables: Vec<NamedVariable>,
+    pub tables: Tables,
+    pub zones: Vec<Arc<Zone>>,
+    pub groups: Vec<Group>,
+    pub formats: Formats,
+    /// Conditions and notes of access logs, in the order of [`LogRules`](crate::log_rules).
+    pub logs: crate::log_rules::LogRules,
+    /// Directory that relative names of certificates refer to.
+    pub conf_prefix: PathBuf,
+    /// The document root without a `root`.
+    pub default_root: PathBuf,
+}
+
+/// Matches expressions of names.
+pub trait NameMatcher {
+    fn matches(&mut self, regex: &Regex, name: &str) -> bool;
+}
+
+impl Nginx {
+    /// Chooses the server of a request.
+    pub fn server(
+        &self,
+        listener: &Address,
+        local: IpAddr,
+        host: &str,
+        matcher: &mut dyn NameMatcher,
+    ) -> Option<usize> {
+        let servers = self.at(listener, local)?;
+        if let Some(index) = servers.names.literal(host) {
+            return Some(*index);
+        }
+        let by_regex = servers
+            .names
+            .regexes
+            .iter()
+            .find(|(regex, _)| matcher.matches(regex, host));
+        Some(by_regex.map_or(servers.default, |(_, index)| *index))
+    }
+
+    /// Returns true if the local address of a connection decides about its servers.
+    pub fn has_local_addresses(&self) -> bool {
+        let tcp = self
+            .addresses
+            .iter()
+            .filter_map(|(address, _)| match address {
+                Address::Tcp(address) => Some(address),
+                Address::Unix(_) => None,
+            });
+        let wildcards: Vec<u16> = tcp
+            .clone()
+            .filter(|address| address.ip().is_unspecified())
+            .map(|address| address.port())
+            .collect();
+        let mut specific = tcp.filter(|address| !address.ip().is_unspecified());
+        specific.any(|address| wildcards.contains(&address.port()))
+    }
+
+    /// Returns the servers of an address: the local one, or the wildcard of its port.
+    fn at(&self, listener: &Address, local: IpAddr) -> Option<&AddressServers> {
+        let of = |address: &Address| {
+            self.addresses
+                .iter()
+                .find(|(known, _)| known == address)
+                .map(|(_, servers)| servers)
+        };
+        if let Address::Tcp(bound) = listener {
+            let exact = Address::Tcp((local.to_canonical(), bound.port()).into());
+            if let Some(servers) = of(&exact) {
+                return Some(servers);
+            }
+        }
+        of(listener)
+    }
+}
+
+impl AddressServers {
+    /// Creates an entry whose default is the first server.
+    pub fn new(default: usize) -> AddressServers {
+        AddressServers {
+            default,
+            names: NameTable::default(),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The list of all setters: which module a directive belongs to.
+//!
+//! Called by: `read_http`, for each directive of a level.
+//! Caveat: a setter sees the settings of its own module alone.
+
+use crate::{
+    conf::LocationConf,
+    modules::{
+        access, autoindex, compression, core, headers, limits, log, secure_link, upstream_setters,
+    },
+    reading::{Reading, Setters},
+};
+use saker_nginx_syntax::Directive;
+
+/// Applies a directive. `None`: no module has a setter for it.
+pub fn apply(
+    directive: &Directive,
+    conf: &mut LocationConf,
+    reading: &mut Reading<'_>,
+) -> Option<Result<(), String>> {
+    let name = directive.name();
+    macro_rules! modules {
+        ($($setters:expr, $part:ident;)*) => {
+            $(if let Some(setter) = find($setters, name) {
+                return Some(setter(directive, &mut conf.$part, reading));
+            })*
+        };
+    }
+    modules!(
+        core::SETTERS, core;
+        access::SETTERS, access;
+        autoindex::SETTERS, autoindex;
+        compression::SETTERS, compression;
+        headers::SETTERS, headers;
+        limits::SETTERS, limits;
+        log::SETTERS, log;
+        secure_link::SETTERS, secure_link;
+        upstream_setters::PROXY, upstreams;
+        upstream_setters::FASTCGI, upstreams;
+        upstream_setters::UWSGI, upstreams;
+        upstream_setters::SCGI, upstreams;
+        upstream_setters::GRPC, upstreams;
+    );
+    None
+}
+
+fn find<T>(setters: Setters<T>, name: &str) -> Option<crate::reading::Setter<T>> {
+    let found = setters.iter().find(|(known, _)| *known == name)?;
+    Some(found.1)
+}
+
+/// Iterates over the names of directives with setters.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    fn of<T>(setters: Setters<T>) -> impl Iterator<Item = &'static str> {
+        setters.iter().map(|(name, _)| *name)
+    }
+    of(core::SETTERS)
+        .chain(of(access::SETTERS))
+        .chain(of(autoindex::SETTERS))
+        .chain(of(compression::SETTERS))
+        .chain(of(headers::SETTERS))
+        .chain(of(limits::SETTERS))
+        .chain(of(log::SETTERS))
+        .chain(of(secure_link::SETTERS))
+        .chain(of(upstream_setters::PROXY))
+        .chain(of(upstream_setters::FASTCGI))
+        .chain(of(upstream_setters::UWSGI))
+        .chain(of(upstream_setters::SCGI))
+        .chain(of(upstream_setters::GRPC))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::modules::tls;
+    use saker_nginx_syntax::{Support, rows};
+
+    /// Directives that `load` and `read_http` read themselves.
+    const OTHERS: &[&str] = &[
+        "break",
+        "daemon",
+        "error_log",
+        "events",
+        "geo",
+        "hash",
+        "http",
+        "if",
+        "ip_hash",
+        "keepalive",
+        "keepalive_timeout",
+        "least_conn",
+        "limit_conn_zone",
+        "limit_except",
+        "limit_req_zone",
+        "listen",
+        "location",
+        "log_format",
+        "map",
+        "pid",
+        "random",
+        "real_ip_header",
+        "real_ip_recursive",
+        "return",
+        "rewrite",
+        "server",
+        "server_name",
+        "set",
+        "set_real_ip_from",
+        "split_clients",
+        "upstream",
+        "user",
+        "worker_connections",
+        "worker_processes",
+        "worker_shutdown_timeout",
+    ];
+
+    #[test]
+    fn honored_directives_have_setters_and_setters_have_rows() {
+        for row in rows().filter(|row| row.support == Support::Honored) {
+            let is_known = names().any(|name| name == row.name)
+                || OTHERS.contains(&row.name)
+                || tls::is_tls(row.name);
+            assert!(is_known, "{} is honored and nothing reads it", row.name);
+        }
+        for name in names() {
+            let mut all = rows().filter(|row| row.name == name);
+            let is_honored = all.any(|row| row.support == Support::Honored);
+            assert!(is_honored, "{name} has a setter and no honored row");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Settings of the features, made of the settings of a location.
+//!
+//! Called by: `finish`, once per location.
+//! Caveat: what depends on the request (fields with variables, lifetimes, limits with variables) is
+//! left to `saker-nginx`.
+//! Out of scope: upstreams (`finish`).
+
+use crate::{
+    conf::LocationConf,
+    modules::{
+        compression::{CodingConf, CompressionConf},
+        core::{CoreConf, Symlinks, default_types},
+    },
+    text::Text,
+    values::size,
+};
+use saker_config::model::{
+    CodedTags, Compression, CompressionCoding, EntityTagParts, Files, PhpUse, Rate, Settings,
+    SymlinkPolicy, Underscores,
+};
+
+/// Default of `client_max_body_size`.
+const BODY_BYTES_MAX: u64 = 1 << 20;
+/// Default of `gzip_min_length`.
+const GZIP_BYTES_MIN: u64 = 20;
+
+/// Returns the settings of a location.
+pub fn settings(conf: &LocationConf) -> Settings {
+    let mut settings = Settings {
+        files: files(&conf.core, &conf.compression, conf.upstreams.pass.is_none()),
+        compression: compression(&conf.compression),
+        body_bytes_max: Some(conf.core.client_max_body_size.unwrap_or(BODY_BYTES_MAX)),
+        php: PhpUse::Off,
+        underscores: match conf.core.underscores {
+            Some(true) => Underscores::Pass,
+            _ => Underscores::Drop,
+        },
+        ..Settings::default()
+    };
+    settings.throttle.out_connection = rate(&conf.core);
+    settings
+}
+
+/// `limit_rate` without variables.
+fn rate(core: &CoreConf) -> Option<Rate> {
+    let constant = |text: &Option<Text>| size(text.as_ref()?.plain()?);
+    let bytes_per_s = constant(&core.limit_rate).filter(|rate| *rate > 0)?;
+    Some(Rate {
+        bytes_per_s,
+        burst_bytes: bytes_per_s,
+        after_bytes: constant(&core.limit_rate_after).unwrap_or(0),
+    })
+}
+
+fn files(core: &CoreConf, compression: &CompressionConf, serves_files: bool) -> Files {
+    let has_tag = core.etag != Some(false);
+    let types = match (&core.types, serves_files) {
+        (_, false) => Default::default(),
+        (Some(types), true) => types.as_ref().clone(),
+        (None, true) => default_types(),
+    };
+    let charset = compression.charset.as_ref().and_then(Option::as_deref);
+    Files {
+        index: Vec::new(),
+        listing: false,
+        hidden: true,
+        symlinks: match core.symlinks {
+            Some(Symlinks::Refuse) => SymlinkPolicy::Never,
+            Some(Symlinks::OwnerMatch) => SymlinkPolicy::OwnerMatch,
+            Some(Symlinks::Follow) | None => SymlinkPolicy::Follow,
+        },
+        entity_tag: EntityTagParts {
+            inode: false,
+            mtime: has_tag,
+            size: has_tag,
+        },
+        precompressed: [&compression.gzip, &compression.brotli, &compression.zstd]
+            .iter()
+            .any(|coding| coding.has_files == Some(true)),
+        charset: charset.unwrap_or_default().to_owned(),
+        types,
+        types_are_complete: true,
+        default_type: core
+            .default_type
+            .as_deref()
+            .unwrap_or("text/plain")
+            .to_owned(),
+        decodes_slashes: true,
+        ranges_max: core.max_ranges.unwrap_or(Files::default().ranges_max),
+        ..Files::default()
+    }
+}
+
+fn compression(conf: &CompressionConf) -> Compression {
+    let codings = [
+        (CompressionCoding::Brotli, &conf.brotli),
+        (CompressionCoding::Zstd, &conf.zstd),
+        (CompressionCoding::Gzip, &conf.gzip),
+    ];
+    let is_on = |coding: &&(CompressionCoding, &CodingConf)| coding.1.is_on == Some(true);
+    let on: Vec<&(CompressionCoding, &CodingConf)> = codings.iter().filter(is_on).collect();
+    let mut types = vec!["text/html".to_owned()];
+    for (_, coding) in &on {
+        types.extend(
+            coding
+                .types
+                .iter()
+                .flat_map(|own| own.iter())
+                .map(ToString::to_string),
+        );
+    }
+    let default = Compression::default();
+    let min_bytes = on.iter().filter_map(|(_, coding)| coding.min_bytes).min();
+    Compression {
+        codings: on.iter().map(|(coding, _)| *coding).collect(),
+        min_bytes: min_bytes.unwrap_or(GZIP_BYTES_MIN),
+        gzip_level: conf.gzip.level.unwrap_or(1).clamp(1, 9),
+        brotli_quality: conf.brotli.level.unwrap_or(default.brotli_quality).min(11),
+        zstd_level: conf.zstd.level.unwrap_or(default.zstd_level).clamp(1, 19),
+        every_type: types.iter().any(|media_type| media_type == "*"),
+        types_are_complete: true,
+        types,
+        even_if_larger: true,
+        errors: true,
+        tags: CodedTags::Level,
+        ..default
+    }
+}

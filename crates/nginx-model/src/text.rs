@@ -1,0 +1,140 @@
+//! Texts with variables: `$name`, `${name}`, and `$1` to `$9`.
+//!
+//! Called by: setters, for every argument that may have variables.
+//! Caveat: names are resolved when all of the configuration has been read, because a `map` may come
+//! behind its use.
+//! Out of scope: values (`saker-nginx`).
+
+use crate::variables::{Variable, Variables};
+
+/// A part of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    Literal(Box<[u8]>),
+    Variable(Variable),
+    /// A group of the last regular expression.
+    Capture(u8),
+}
+
+/// A compiled text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Text {
+    pub parts: Box<[Part]>,
+    /// As written.
+    pub source: Box<str>,
+}
+
+impl Text {
+    /// Compiles a text.
+    ///
+    /// # Errors
+    /// nginx's message for a `$` without a name.
+    pub fn compile(source: &str, variables: &mut Variables) -> Result<Text, String> {
+        let mut parts = Vec::new();
+        let mut rest = source;
+        while let Some(at) = rest.find('$') {
+            let (literal, behind) = rest.split_at(at);
+            push_literal(&mut parts, literal);
+            let behind = behind.get(1..).unwrap_or_default();
+            let (name, left) =
+                name_in(behind).ok_or_else(|| format!("invalid variable name in \"{source}\""))?;
+            parts.push(match name.parse::<u8>() {
+                Ok(group @ 0..=9) if name.len() == 1 => Part::Capture(group),
+                _ => Part::Variable(variables.named(name)),
+            });
+            rest = left;
+        }
+        push_literal(&mut parts, rest);
+        Ok(Text {
+            parts: parts.into(),
+            source: source.into(),
+        })
+    }
+
+    /// Returns the text if it has no variables.
+    pub fn constant(&self) -> Option<&[u8]> {
+        match &*self.parts {
+            [] => Some(b""),
+            [Part::Literal(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Returns the text, if it is one without variables, as written.
+    pub fn plain(&self) -> Option<&str> {
+        self.constant().map(|_| &*self.source)
+    }
+
+    /// Returns a text without variables, whatever characters it has.
+    pub fn literal(text: &str) -> Text {
+        let mut parts = Vec::new();
+        push_literal(&mut parts, text);
+        Text {
+            parts: parts.into(),
+            source: text.into(),
+        }
+    }
+}
+
+fn push_literal(parts: &mut Vec<Part>, text: &str) {
+    if !text.is_empty() {
+        parts.push(Part::Literal(text.as_bytes().into()));
+    }
+}
+
+/// Splits the name behind a `$` from the rest. A digit stands alone.
+fn name_in(text: &str) -> Option<(&str, &str)> {
+    if let Some(braced) = text.strip_prefix('{') {
+        let (name, rest) = braced.split_once('}')?;
+        let is_name = !name.is_empty() && name.bytes().all(is_name_byte);
+        return is_name.then_some((name, rest));
+    }
+    if text.starts_with(|first: char| first.is_ascii_digit()) {
+        return Some(text.split_at(1));
+    }
+    let end = text
+        .bytes()
+        .position(|byte| !is_name_byte(byte))
+        .unwrap_or(text.len());
+    (end > 0).then(|| text.split_at(end))
+}
+
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(source: &str) -> String {
+        let mut variables = Variables::default();
+        match Text::compile(source, &mut variables) {
+            Err(error) => error,
+            Ok(text) => text
+                .parts
+                .iter()
+                .map(|part| match part {
+                    Part::Literal(text) => format!("'{}'", String::from_utf8_lossy(text)),
+                    Part::Capture(group) => format!("<{group}>"),
+                    Part::Variable(variable) => format!("<{variable:?}>"),
+                })
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn parts() {
+        assert_eq!(shown("a$1b"), "'a'<1>'b'");
+        assert_eq!(shown("$10"), "<1>'0'");
+        assert_eq!(shown("${uri}x"), "<Builtin(Uri)>'x'");
+        assert_eq!(
+            shown("$arg_a-$http_x_y"),
+            "<Argument(\"a\")>'-'<Field(\"x-y\")>"
+        );
+        assert_eq!(shown("$x$x$y"), "<Named(0)><Named(0)><Named(1)>");
+        assert_eq!(shown(""), "");
+        assert_eq!(shown("a$"), "invalid variable name in \"a$\"");
+        assert_eq!(shown("${a"), "invalid variable name in \"${a\"");
+    }
+}

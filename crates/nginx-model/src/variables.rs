@@ -1,0 +1,236 @@
+//! Names of variables: built-in ones, families such as `$arg_NAME`, and those of the configuration.
+//!
+//! Called by: `text`, and the setters of `set`, `map`, `geo`, `split_clients`, and patterns.
+//! Caveat: a variable of the configuration has a number; its value at request time is kept under it.
+//! Out of scope: values (`saker-nginx`).
+
+use std::collections::HashMap;
+
+/// A variable that a text refers to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Variable {
+    Builtin(Builtin),
+    /// `$http_NAME`: a request field, in lower case with hyphens.
+    Field(Box<str>),
+    /// `$arg_NAME`
+    Argument(Box<str>),
+    /// `$cookie_NAME`
+    Cookie(Box<str>),
+    /// `$sent_http_NAME`
+    SentField(Box<str>),
+    /// `$upstream_http_NAME`
+    UpstreamField(Box<str>),
+    /// A variable of the configuration, by its number.
+    Named(usize),
+}
+
+macro_rules! builtins {
+    ($($name:literal $variant:ident)*) => {
+        /// A variable that nginx defines.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Builtin { $($variant),* }
+
+        const BUILTINS: &[(&str, Builtin)] = &[$(($name, Builtin::$variant)),*];
+    };
+}
+
+builtins! {
+    "args" Args
+    "binary_remote_addr" BinaryRemoteAddr
+    "body_bytes_sent" BodyBytesSent
+    "bytes_sent" BytesSent
+    "connection" Connection
+    "connection_requests" ConnectionRequests
+    "connection_time" ConnectionTime
+    "connections_active" ConnectionsActive
+    "connections_reading" ConnectionsReading
+    "connections_waiting" ConnectionsWaiting
+    "connections_writing" ConnectionsWriting
+    "content_length" ContentLength
+    "content_type" ContentType
+    "date_gmt" DateGmt
+    "date_local" DateLocal
+    "document_root" DocumentRoot
+    "document_uri" DocumentUri
+    "fastcgi_path_info" FastcgiPathInfo
+    "fastcgi_script_name" FastcgiScriptName
+    "gzip_ratio" GzipRatio
+    "host" Host
+    "hostname" Hostname
+    "http2" Http2
+    "http3" Http3
+    "https" Https
+    "invalid_referer" InvalidReferer
+    "is_args" IsArgs
+    "is_request_port" IsRequestPort
+    "limit_conn_status" LimitConnStatus
+    "limit_rate" LimitRate
+    "limit_req_status" LimitReqStatus
+    "msec" Msec
+    "nginx_version" NginxVersion
+    "pid" Pid
+    "pipe" Pipe
+    "proxy_add_x_forwarded_for" ProxyAddXForwardedFor
+    "proxy_host" ProxyHost
+    "proxy_port" ProxyPort
+    "proxy_protocol_addr" ProxyProtocolAddr
+    "proxy_protocol_port" ProxyProtocolPort
+    "proxy_protocol_server_addr" ProxyProtocolServerAddr
+    "proxy_protocol_server_port" ProxyProtocolServerPort
+    "query_string" QueryString
+    "realip_remote_addr" RealipRemoteAddr
+    "realip_remote_port" RealipRemotePort
+    "realpath_root" RealpathRoot
+    "remote_addr" RemoteAddr
+    "remote_port" RemotePort
+    "remote_user" RemoteUser
+    "request" Request
+    "request_body" RequestBody
+    "request_body_file" RequestBodyFile
+    "request_completion" RequestCompletion
+    "request_filename" RequestFilename
+    "request_id" RequestId
+    "request_length" RequestLength
+    "request_method" RequestMethod
+    "request_port" RequestPort
+    "request_time" RequestTime
+    "request_uri" RequestUri
+    "scheme" Scheme
+    "secure_link" SecureLink
+    "secure_link_expires" SecureLinkExpires
+    "server_addr" ServerAddr
+    "server_name" ServerName
+    "server_port" ServerPort
+    "server_protocol" ServerProtocol
+    "ssl_cipher" SslCipher
+    "ssl_ciphers" SslCiphers
+    "ssl_client_cert" SslClientCert
+    "ssl_client_escaped_cert" SslClientEscapedCert
+    "ssl_client_fingerprint" SslClientFingerprint
+    "ssl_client_i_dn" SslClientIssuer
+    "ssl_client_s_dn" SslClientSubject
+    "ssl_client_serial" SslClientSerial
+    "ssl_client_verify" SslClientVerify
+    "ssl_protocol" SslProtocol
+    "ssl_server_name" SslServerName
+    "ssl_session_id" SslSessionId
+    "ssl_session_reused" SslSessionReused
+    "status" Status
+    "time_iso8601" TimeIso8601
+    "time_local" TimeLocal
+    "upstream_addr" UpstreamAddr
+    "upstream_bytes_received" UpstreamBytesReceived
+    "upstream_bytes_sent" UpstreamBytesSent
+    "upstream_cache_status" UpstreamCacheStatus
+    "upstream_connect_time" UpstreamConnectTime
+    "upstream_header_time" UpstreamHeaderTime
+    "upstream_response_length" UpstreamResponseLength
+    "upstream_response_time" UpstreamResponseTime
+    "upstream_status" UpstreamStatus
+    "uri" Uri
+}
+
+impl Variable {
+    /// Returns a variable that the configuration does not define itself.
+    pub fn known(name: &str) -> Option<Variable> {
+        if let Some((_, builtin)) = BUILTINS.iter().find(|(known, _)| *known == name) {
+            return Some(Variable::Builtin(*builtin));
+        }
+        let field = |rest: &str| rest.to_ascii_lowercase().replace('_', "-").into();
+        type Make = fn(Box<str>) -> Variable;
+        let families: [(&str, Make); 3] = [
+            ("sent_http_", Variable::SentField),
+            ("upstream_http_", Variable::UpstreamField),
+            ("http_", Variable::Field),
+        ];
+        for (prefix, make) in families {
+            if let Some(rest) = name.strip_prefix(prefix) {
+                return Some(make(field(rest)));
+            }
+        }
+        if let Some(rest) = name.strip_prefix("arg_") {
+            return Some(Variable::Argument(rest.into()));
+        }
+        name.strip_prefix("cookie_")
+            .map(|rest| Variable::Cookie(rest.into()))
+    }
+}
+
+/// The source of a variable's value.
+#[derive(Clone, Debug, Default)]
+pub enum Source {
+    /// Only referred to so far.
+    #[default]
+    Unknown,
+    /// `set`, and named groups of patterns.
+    Slot,
+    /// A table, by its number.
+    Map(usize),
+    Geo(usize),
+    Split(usize),
+}
+
+/// A variable of the configuration.
+#[derive(Clone, Debug)]
+pub struct NamedVariable {
+    pub name: Box<str>,
+    pub source: Source,
+}
+
+/// All variables of the configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Variables {
+    pub named: Vec<NamedVariable>,
+    numbers: HashMap<Box<str>, usize>,
+}
+
+impl Variables {
+    /// Returns the variable of a name.
+    pub fn named(&mut self, name: &str) -> Variable {
+        let lower = name.to_ascii_lowercase();
+        if let Some(number) = self.numbers.get(lower.as_str()) {
+            return Variable::Named(*number);
+        }
+        match Variable::known(&lower) {
+            // Names of arguments and cookies are compared regardless of case.
+            Some(variable) => variable,
+            None => Variable::Named(self.number(&lower)),
+        }
+    }
+
+    /// Returns the number of a variable of the configuration, built-in names included.
+    pub fn number(&mut self, name: &str) -> usize {
+        let name = name.to_ascii_lowercase();
+        if let Some(number) = self.numbers.get(name.as_str()) {
+            return *number;
+        }
+        let number = self.named.len();
+        self.named.push(NamedVariable {
+            name: name.as_str().into(),
+            source: Source::Unknown,
+        });
+        self.numbers.insert(name.into(), number);
+        number
+    }
+
+    /// Defines where a variable's value comes from. A slot does not replace another source: `set`
+    /// and patterns store values over it.
+    pub fn define(&mut self, name: &str, source: Source) -> usize {
+        let number = self.number(name);
+        if let Some(variable) = self.named.get_mut(number) {
+            let is_slot = matches!(source, Source::Slot);
+            if !is_slot || matches!(variable.source, Source::Unknown) {
+                variable.source = source;
+            }
+        }
+        number
+    }
+
+    /// Returns the names that are referred to and not defined.
+    pub fn undefined(&self) -> impl Iterator<Item = &str> {
+        self.named
+            .iter()
+            .filter(|variable| matches!(variable.source, Source::Unknown))
+            .map(|variable| &*variable.name)
+    }
+}

@@ -1,0 +1,95 @@
+//! The table of directives as a page: what becomes of each, for people who bring a configuration.
+//!
+//! Called by: `cargo xtask docs`.
+
+use crate::{
+    row::{Row, Support, contexts},
+    rows::MODULES,
+};
+use std::fmt::Write as _;
+
+const HEAD: &str = "# nginx configurations
+
+Saker reads nginx's configuration as it is:
+
+```
+saker check --nginx /etc/nginx/nginx.conf     # what is not honored, with what follows
+saker run --nginx /etc/nginx/nginx.conf
+saker explain --nginx /etc/nginx/nginx.conf http://example.org/path
+```
+
+A link to the program with the name `nginx` takes nginx's own options: `-t`, `-T`, `-q`, `-v`, `-V`,
+`-c`, `-p`, `-g`, `-e`, and `-s` with `stop`, `quit`, `reopen`, `reload`. Messages of `-t` have
+nginx's form, all errors at once. Signals mean what they mean to nginx: HUP reloads, QUIT stops
+gracefully, TERM and INT stop at once, USR1 reopens log files.
+
+Servers are chosen by address and name, locations by exact name, longest prefix, and expressions in
+order. Scripts (`set`, `if`, `rewrite`, `return`, `break`), inheritance, `try_files`, `error_page`,
+and variables follow nginx's documentation; a suite compares the answers with those of nginx.
+
+## What is different
+
+- Pages that the server makes for errors say `saker` where nginx's say `nginx`, and so does `Server`.
+- Entity tags have another form.
+- `Vary: Accept-Encoding` is sent wherever compression depends on the request.
+- A path that would leave an `alias` (`/img../x` below `alias /data/img/`) has no file.
+- Slashes are merged before locations are chosen, whatever `merge_slashes` says.
+- Invalid request fields are refused with 400; `Host` must be valid.
+- Upstreams get requests in HTTP/1.1, and their names are resolved again when they expire.
+- The addresses of proxies (`set_real_ip_from`) are those of the server as a whole.
+
+## What costs a request its way through the rules
+
+Answers of locations whose rules look at the path, and at parts of the request that a test can
+express (fields, query, method, scheme, the client's network in `allow` and `deny`), are kept and
+sent again without evaluating them. Upstreams, users, limits, listings, error pages at other paths,
+conditions and variables of access logs, and variables about the client or the time are evaluated
+for each request.
+
+## Directives
+
+- **honored**: does what nginx's documentation says.
+- **no effect**: read and checked; nothing is missing, for the reason given.
+- **not honored**: read and checked, with what follows. `saker check --nginx` lists them.
+- **refused**: the server does not start with it, because it would leave open what nginx closes.
+
+";
+
+/// `docs/nginx.md`
+pub fn reference_markdown() -> String {
+    let all = || MODULES.iter().flat_map(|(_, rows)| rows.iter());
+    let count = |wanted: fn(&Support) -> bool| all().filter(|row| wanted(&row.support)).count();
+    let honored = count(|support| *support == Support::Honored);
+    let idle = count(|support| matches!(support, Support::Accepted(_)));
+    let mut page = format!(
+        "{HEAD}Of {} directives, {honored} are honored, and {idle} have no effect that would be missed.\n",
+        all().count()
+    );
+    for (module, rows) in MODULES {
+        let _ = write!(
+            page,
+            "\n### {module}\n\n| directive | where | |\n| --- | --- | --- |\n"
+        );
+        for row in *rows {
+            let _ = writeln!(page, "| `{}` | {} | {} |", row.name, places(row), what(row));
+        }
+    }
+    page
+}
+
+fn places(row: &Row) -> String {
+    let known = contexts::NAMES
+        .iter()
+        .filter(|(bit, _)| row.contexts & bit != 0);
+    let names: Vec<&str> = known.map(|(_, name)| *name).collect();
+    names.join(", ")
+}
+
+fn what(row: &Row) -> String {
+    match row.support {
+        Support::Honored => "**honored**".into(),
+        Support::Accepted(why) => format!("no effect: {why}"),
+        Support::Unsupported(what) => format!("not honored: {what}"),
+        Support::Refused(why) => format!("refused: {why}"),
+    }
+}

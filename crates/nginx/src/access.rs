@@ -1,0 +1,244 @@
+//! The access phase: `allow` and `deny`, `auth_basic`, `satisfy`, and `limit_except`.
+//!
+//! Called by: `rules`.
+//! Caveat: a password file that cannot be read denies, and so does a rule that cannot be evaluated.
+//! Out of scope: password forms (`saker-auth`).
+
+use crate::{pages, request::Request};
+use saker_ap_expr::base64_decode;
+use saker_auth::{RecordFiles, check_password};
+use saker_http::Status;
+use saker_net::blocking::{Answer, Pause};
+use saker_nginx_model::{
+    Location,
+    modules::access::{AccessConf, AccessRule, Who},
+};
+use saker_pipeline::{Response, Verdict};
+use saker_telemetry::{error_log, message};
+use sha1::{Digest, Sha1};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
+
+/// The outcome of the access rules.
+pub enum Access {
+    Decided(Verdict),
+    /// Decide again when the future is ready.
+    Wait(Pause),
+    /// Decide again with the answer of this path.
+    Ask(Vec<u8>),
+}
+
+/// One rule's decision.
+enum Decision {
+    /// There is no such rule.
+    None,
+    Granted,
+    Refused(Response),
+}
+
+/// Gives the request the settings of `limit_except`, if its method is not excepted.
+pub fn limit_methods(request: &mut Request<'_>) {
+    let location = Arc::clone(&request.state.location);
+    let Some((methods, inner)) = &location.limit_except else {
+        return;
+    };
+    let method = request.method();
+    let is_excepted = methods
+        .iter()
+        .any(|excepted| excepted.as_bytes() == method || **excepted == *"GET" && method == b"HEAD");
+    if !is_excepted {
+        request.state.location = Arc::clone(inner);
+    }
+}
+
+/// Decides about a request.
+pub fn access(request: &mut Request<'_>, files: &mut RecordFiles) -> Access {
+    if request.state.has_error_page || request.state.is_subrequest {
+        // The page of an error stands for a decision that has been made.
+        return Access::Decided(Verdict::Pass);
+    }
+    limit_methods(request);
+    let location = Arc::clone(&request.state.location);
+    let conf = &location.conf.access;
+    let any = location.conf.core.satisfy_any == Some(true);
+    let by_address = by_address(request, conf);
+    if !any && let Decision::Refused(response) = by_address {
+        return Access::Decided(Verdict::Answer(response));
+    }
+    if any && matches!(by_address, Decision::Granted) {
+        return Access::Decided(Verdict::Pass);
+    }
+    let by_user = match by_user(request, &location, files) {
+        Ok(decision) => decision,
+        Err(pause) => return Access::Wait(pause),
+    };
+    if !any && let Decision::Refused(response) = by_user {
+        return Access::Decided(Verdict::Answer(response));
+    }
+    if any && matches!(by_user, Decision::Granted) {
+        return Access::Decided(Verdict::Pass);
+    }
+    let by_request = match by_request(request, conf) {
+        Ok(decision) => decision,
+        Err(path) => return Access::Ask(path),
+    };
+    let verdict = match (by_address, by_user, by_request) {
+        (_, _, Decision::Refused(response)) => Verdict::Answer(response),
+        (_, _, Decision::Granted) => Verdict::Pass,
+        (_, Decision::Refused(response), _) => Verdict::Answer(response),
+        (Decision::Refused(response), _, _) => Verdict::Answer(response),
+        _ => Verdict::Pass,
+    };
+    Access::Decided(verdict)
+}
+
+fn by_address(request: &mut Request<'_>, conf: &AccessConf) -> Decision {
+    let Some(rules) = conf.rules.as_deref().filter(|rules| !rules.is_empty()) else {
+        return Decision::None;
+    };
+    let is_unix = request.exchange.client.ip().is_unspecified();
+    let matches = |request: &mut Request<'_>, rule: &AccessRule| match &rule.who {
+        Who::All => true,
+        Who::UnixSockets => is_unix,
+        Who::Network(network) => !is_unix && request.is_client_within(network),
+    };
+    for rule in rules {
+        if !matches(request, rule) {
+            continue;
+        }
+        if rule.allows {
+            return Decision::Granted;
+        }
+        if request.state.error_status.is_none() {
+            request.exchange.keep_answer();
+        }
+        let facts = format_args!("access forbidden by rule");
+        error_log::log_about(&message::NGINX_ACCESS_REFUSED, &*request.exchange, facts);
+        return Decision::Refused(Response::new(Status::FORBIDDEN));
+    }
+    Decision::None
+}
+
+/// Decides by the answer to `auth_request`; the error is the path that is to be asked.
+fn by_request(request: &mut Request<'_>, conf: &AccessConf) -> Result<Decision, Vec<u8>> {
+    let Some(Some(path)) = &conf.auth_request else {
+        return Ok(Decision::None);
+    };
+    request.depends_on_request();
+    let Some(answer) = request.state.auth_answer.clone() else {
+        return Err(request.text(path));
+    };
+    let mut response = match answer.status {
+        200..=299 => return Ok(Decision::Granted),
+        401 => Response::new(Status::UNAUTHORIZED),
+        403 => Response::new(Status::FORBIDDEN),
+        other => {
+            let facts = format_args!("auth request unexpected status: {other}");
+            error_log::log_about(&message::NGINX_ACCESS_REFUSED, &*request.exchange, facts);
+            Response::new(Status::INTERNAL_SERVER_ERROR)
+        }
+    };
+    if let Some(challenge) = answer.challenge.filter(|_| answer.status == 401) {
+        response.fields_mut().set("WWW-Authenticate", challenge);
+    }
+    Ok(Decision::Refused(response))
+}
+
+fn by_user(
+    request: &mut Request<'_>,
+    location: &Location,
+    files: &mut RecordFiles,
+) -> Result<Decision, Pause> {
+    let conf = &location.conf.access;
+    let (Some(Some(realm)), Some(file)) = (&conf.realm, &conf.user_file) else {
+        return Ok(Decision::None);
+    };
+    request.depends_on_request();
+    let realm = request.text(realm);
+    if realm == b"off" {
+        return Ok(Decision::None);
+    }
+    let file = request.text(file);
+    let refused = |request: &mut Request<'_>| {
+        request.exchange.access.user = None;
+        let mut response = Response::new(Status::UNAUTHORIZED);
+        let challenge = [b"Basic realm=\"", realm.as_slice(), b"\""].concat();
+        response
+            .fields_mut()
+            .set("WWW-Authenticate", pages::field_value(&challenge));
+        Ok(Decision::Refused(response))
+    };
+    let Some((user, password)) = credentials(request) else {
+        return refused(request);
+    };
+    let path = Path::new(OsStr::from_bytes(&file));
+    let records = match files.read(request.watcher, path) {
+        Ok(records) => records,
+        Err(error) => {
+            let facts = format_args!("{}: {error}", path.display());
+            error_log::log_about(
+                &message::NGINX_PASSWORDS_UNREADABLE,
+                &*request.exchange,
+                facts,
+            );
+            return Ok(Decision::Refused(Response::new(Status::FORBIDDEN)));
+        }
+    };
+    let stored = records.get(user.as_slice()).and_then(|lines| lines.first());
+    let Some(stored) = stored else {
+        return refused(request);
+    };
+    let stored = stored
+        .split(|byte| *byte == b':')
+        .next()
+        .unwrap_or_default();
+    let site = request.exchange.routing.site_index;
+    match is_password(site, &String::from_utf8_lossy(stored), &password) {
+        Answer::Known(true) => {
+            request.exchange.access.user = Some(String::from_utf8_lossy(&user).into());
+            Ok(Decision::Granted)
+        }
+        Answer::Known(false) => refused(request),
+        Answer::Wait(pause) => Err(pause),
+        Answer::Busy => Ok(Decision::Refused(Response::new(
+            Status::SERVICE_UNAVAILABLE,
+        ))),
+    }
+}
+
+/// Name and password of the request (RFC 7617).
+fn credentials(request: &Request<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
+    let view = request.exchange.head.view();
+    let value = view.first("authorization")?;
+    let (scheme, rest) = value.split_at_checked(6)?;
+    if !scheme.eq_ignore_ascii_case(b"basic ") {
+        return None;
+    }
+    let decoded = base64_decode(rest.trim_ascii());
+    let at = decoded.iter().position(|byte| *byte == b':')?;
+    let (user, password) = decoded.split_at(at);
+    let password = password.get(1..)?;
+    (!user.is_empty()).then(|| (user.to_vec(), password.to_vec()))
+}
+
+/// Forms that only nginx has, and those of crypt(3).
+fn is_password(site: usize, stored: &str, password: &[u8]) -> Answer<bool> {
+    if let Some(plain) = stored.strip_prefix("{PLAIN}") {
+        return Answer::Known(is_same(plain.as_bytes(), password));
+    }
+    if let Some(text) = stored.strip_prefix("{SSHA}") {
+        let decoded = base64_decode(text.as_bytes());
+        let Some((hash, salt)) = decoded.split_at_checked(20) else {
+            return Answer::Known(false);
+        };
+        let made = Sha1::digest([password, salt].concat());
+        return Answer::Known(is_same(&made, hash));
+    }
+    check_password(site, stored, password)
+}
+
+/// Compares in constant time.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let pairs = one.iter().zip(other);
+    let differing = pairs.fold(0, |so_far, (left, right)| so_far | (left ^ right));
+    one.len() == other.len() && std::hint::black_box(differing) == 0
+}

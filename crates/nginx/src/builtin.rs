@@ -1,0 +1,292 @@
+//! Values of nginx's built-in variables.
+//!
+//! Called by: `evaluate`.
+//! Caveat: what is known only when the response has been sent has no value here; the access log has
+//! items for it.
+//! Out of scope: fields, arguments, and cookies (`evaluate`).
+
+use crate::{files, request::Request};
+use saker_ap_expr::{Dependency, RequestPart};
+use saker_http::KnownField;
+use saker_nginx_model::variables::Builtin;
+use saker_pipeline::{local_time, template};
+use std::{net::IpAddr, os::unix::ffi::OsStrExt};
+
+impl Request<'_> {
+    /// Returns the value of a built-in variable; `None`: it has none.
+    pub fn builtin(&mut self, builtin: Builtin) -> Option<Vec<u8>> {
+        match builtin {
+            Builtin::Uri | Builtin::DocumentUri => Some(self.exchange.path.clone()),
+            Builtin::Args | Builtin::QueryString => {
+                self.depends_on_query();
+                self.exchange.query.clone()
+            }
+            Builtin::IsArgs => {
+                self.depends_on_query();
+                let has_args = self
+                    .exchange
+                    .query
+                    .as_ref()
+                    .is_some_and(|query| !query.is_empty());
+                has_args.then(|| b"?".to_vec())
+            }
+            Builtin::RequestUri => {
+                self.depends_on_query();
+                Some(self.exchange.head.view().target().to_vec())
+            }
+            Builtin::Host => Some(self.host()),
+            Builtin::Scheme => {
+                self.depends_on(Dependency::Scheme);
+                let scheme: &[u8] = if self.exchange.client.secure {
+                    b"https"
+                } else {
+                    b"http"
+                };
+                Some(scheme.to_vec())
+            }
+            Builtin::Https => {
+                self.depends_on(Dependency::Scheme);
+                self.exchange.client.secure.then(|| b"on".to_vec())
+            }
+            Builtin::ServerName => Some(self.state.server.name.as_bytes().to_vec()),
+            Builtin::RequestMethod => Some(self.method()),
+            Builtin::DocumentRoot | Builtin::RealpathRoot => {
+                let root = files::root(self);
+                Some(root.as_os_str().as_bytes().to_vec())
+            }
+            Builtin::RequestFilename => {
+                let path = self.exchange.path.clone();
+                files::map(self, &path).map(|mapped| mapped.filename())
+            }
+            Builtin::FastcgiScriptName => Some(files::script_name(self)),
+            Builtin::FastcgiPathInfo => {
+                let split = files::split_path(self);
+                Some(split.map(|(_, info)| info).unwrap_or_default())
+            }
+            Builtin::InvalidReferer => self.invalid_referer().then(|| b"1".to_vec()),
+            Builtin::ContentType => self.field("content-type"),
+            Builtin::ContentLength => self.field("content-length"),
+            _ => self.of_place(builtin),
+        }
+    }
+
+    /// Values that the server and its location determine.
+    fn of_place(&mut self, builtin: Builtin) -> Option<Vec<u8>> {
+        match builtin {
+            Builtin::ProxyHost => {
+                let proxied = self.state.location.proxied.as_ref()?;
+                Some(proxied.host.as_bytes().to_vec())
+            }
+            Builtin::ProxyPort => {
+                let proxied = self.state.location.proxied.as_ref()?;
+                let (_, port) = proxied.host.rsplit_once(':').unwrap_or(("", "80"));
+                Some(port.as_bytes().to_vec())
+            }
+            Builtin::Hostname => Some(hostname()),
+            Builtin::NginxVersion => Some(crate::VERSION.as_bytes().to_vec()),
+            Builtin::Pid => Some(std::process::id().to_string().into_bytes()),
+            Builtin::ServerPort => Some(self.exchange.client.local.port().to_string().into_bytes()),
+            Builtin::ServerProtocol => {
+                let version = self.exchange.head.view().version().as_str();
+                self.depends_on_value(RequestPart::Version, Some(version.as_bytes()));
+                Some(version.as_bytes().to_vec())
+            }
+            _ => self.uncacheable(builtin),
+        }
+    }
+
+    /// Values that no test can express: their outcomes are not cached.
+    fn uncacheable(&mut self, builtin: Builtin) -> Option<Vec<u8>> {
+        if self.is_tls_variable(builtin) {
+            self.depends_on(Dependency::Transport);
+            return self.tls_variable(builtin);
+        }
+        self.depends_on_request();
+        let exchange = &*self.exchange;
+        let client = &exchange.client;
+        let text = |text: &dyn std::fmt::Display| Some(text.to_string().into_bytes());
+        match builtin {
+            Builtin::RemoteAddr => Some(self.remote_address()),
+            Builtin::BinaryRemoteAddr => Some(match client.ip() {
+                IpAddr::V4(address) => address.octets().to_vec(),
+                IpAddr::V6(address) => address.octets().to_vec(),
+            }),
+            Builtin::RealipRemoteAddr => text(&client.peer.ip().to_canonical()),
+            Builtin::RealipRemotePort => text(&client.peer.port()),
+            Builtin::RemotePort => text(&client.address.port()),
+            Builtin::RemoteUser => exchange
+                .access
+                .user
+                .as_ref()
+                .map(|user| user.as_bytes().to_vec()),
+            Builtin::ServerAddr => text(&client.local.ip().to_canonical()),
+            Builtin::Request => Some(exchange.head.view().start_line().to_vec()),
+            Builtin::RequestId => Some(self.request_id()),
+            Builtin::RequestLength => text(&exchange.head.view().byte_count()),
+            Builtin::ConnectionRequests => text(&client.requests.get()),
+            Builtin::Msec => {
+                let ms = saker_net::clock::realtime_precise_ns() / 1_000_000;
+                text(&format_args!("{}.{:03}", ms / 1000, ms % 1000))
+            }
+            Builtin::TimeIso8601 | Builtin::TimeLocal | Builtin::DateLocal | Builtin::DateGmt => {
+                Some(time(builtin, exchange.now))
+            }
+            Builtin::ProxyAddXForwardedFor => {
+                let address = self.remote_address();
+                Some(match self.field("x-forwarded-for") {
+                    Some(list) => [&list, &b", "[..], &address].concat(),
+                    None => address,
+                })
+            }
+            Builtin::SecureLink | Builtin::SecureLinkExpires => self.secure_link(builtin),
+            Builtin::LimitRate => self.state.limit_rate.as_ref().map(|rate| rate.to_vec()),
+            Builtin::LimitReqStatus => self.state.limit_req_status.and_then(|status| text(&status)),
+            Builtin::LimitConnStatus => self
+                .state
+                .limit_conn_status
+                .and_then(|status| text(&status)),
+            Builtin::Pipe => Some(b".".to_vec()),
+            _ => None,
+        }
+    }
+
+    /// The client's address; that of a Unix socket has a name.
+    fn remote_address(&self) -> Vec<u8> {
+        let client = &self.exchange.client;
+        match client.ip().is_unspecified() {
+            true => b"unix:".to_vec(),
+            false => client.text().as_bytes().to_vec(),
+        }
+    }
+
+    /// The request's host, or the server's name.
+    pub fn host(&self) -> Vec<u8> {
+        match self.exchange.host.is_empty() {
+            true => self.state.server.name.as_bytes().to_vec(),
+            false => self.exchange.host.clone(),
+        }
+    }
+
+    fn request_id(&self) -> Vec<u8> {
+        let known = template::request_id(self.exchange);
+        if !known.is_empty() {
+            return known.to_vec();
+        }
+        let log = &self.exchange.log;
+        log.request_id.get_or_init(template::new_request_id).clone()
+    }
+
+    fn is_tls_variable(&self, builtin: Builtin) -> bool {
+        matches!(
+            builtin,
+            Builtin::SslCipher
+                | Builtin::SslCiphers
+                | Builtin::SslClientCert
+                | Builtin::SslClientEscapedCert
+                | Builtin::SslClientFingerprint
+                | Builtin::SslClientIssuer
+                | Builtin::SslClientSubject
+                | Builtin::SslClientSerial
+                | Builtin::SslClientVerify
+                | Builtin::SslProtocol
+                | Builtin::SslServerName
+                | Builtin::SslSessionId
+                | Builtin::SslSessionReused
+                | Builtin::Http2
+                | Builtin::Http3
+        )
+    }
+
+    fn tls_variable(&mut self, builtin: Builtin) -> Option<Vec<u8>> {
+        use saker_http::Version;
+        let version = self.exchange.head.view().version();
+        let is_tls = self.exchange.client.tls;
+        match builtin {
+            Builtin::Http2 if version == Version::Http2 => Some(if is_tls {
+                b"h2".to_vec()
+            } else {
+                b"h2c".to_vec()
+            }),
+            Builtin::Http3 if version == Version::Http3 => Some(b"h3".to_vec()),
+            Builtin::Http2 | Builtin::Http3 => None,
+            _ => {
+                let session = self.exchange.client.session.as_ref()?;
+                crate::tls::variable(session, builtin)
+            }
+        }
+    }
+
+    /// True if the referrer is not one of `valid_referers`.
+    fn invalid_referer(&mut self) -> bool {
+        let Some(referers) = self.state.location.conf.access.referers.clone() else {
+            return false;
+        };
+        let Some(value) = self.field(KnownField::Referer.name()) else {
+            return !referers.none;
+        };
+        let rest = [&b"http://"[..], b"https://"].iter().find_map(|scheme| {
+            let (start, rest) = value.split_at_checked(scheme.len())?;
+            start.eq_ignore_ascii_case(scheme).then_some(rest)
+        });
+        let Some(rest) = rest.filter(|rest| !rest.is_empty()) else {
+            return !referers.blocked;
+        };
+        let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?'));
+        let (authority, path) = rest.split_at(end.unwrap_or(rest.len()));
+        let host = authority
+            .split(|byte| *byte == b':')
+            .next()
+            .unwrap_or_default();
+        let host = String::from_utf8_lossy(host).to_ascii_lowercase();
+        if let Some(prefix) = referers.hosts.literal(&host)
+            && path.starts_with(prefix.as_bytes())
+        {
+            return false;
+        }
+        if referers.server_names && host == String::from_utf8_lossy(&self.host()) {
+            return false;
+        }
+        !referers
+            .regexes
+            .iter()
+            .any(|regex| self.spans(regex, rest).is_some())
+    }
+}
+
+fn hostname() -> Vec<u8> {
+    let name = std::fs::read("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim_ascii().to_ascii_lowercase()
+}
+
+fn time(builtin: Builtin, unix_s: i64) -> Vec<u8> {
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
+    let local = local_time(unix_s);
+    let offset = files::utc_offset(unix_s);
+    let month = MONTHS
+        .get(usize::from(local.month.saturating_sub(1)))
+        .copied()
+        .unwrap_or_default();
+    let (year, day, hour, minute, second) = (
+        local.year,
+        local.day,
+        local.hour,
+        local.minute,
+        local.second,
+    );
+    match builtin {
+        Builtin::TimeIso8601 => format!(
+            "{year}-{:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{}:{}",
+            local.month,
+            offset.get(..3).unwrap_or_default(),
+            offset.get(3..).unwrap_or_default(),
+        )
+        .into_bytes(),
+        Builtin::TimeLocal => {
+            format!("{day:02}/{month}/{year}:{hour:02}:{minute:02}:{second:02} {offset}")
+                .into_bytes()
+        }
+        _ => saker_http::date::format_date(unix_s).to_vec(),
+    }
+}

@@ -1,0 +1,231 @@
+//! The end of the phases: `try_files`, index files, and the choice of the handler.
+//!
+//! Called by: the phase `fixups`.
+//! Caveat: an index file is an internal redirect, so its own location answers.
+//! Out of scope: reading files (`static-files`), upstreams (`proxy`).
+
+use crate::{autoindex, errors, files, pages, proxy, request::Request};
+use saker_files::{Kind, ResolveError};
+use saker_http::{Method, Status};
+use saker_nginx_model::modules::core::{Fallback, Handler, TryFiles};
+use saker_pipeline::{Body, Chunk, Mapped, Response, Verdict};
+use std::sync::Arc;
+
+/// The outcome of the phase.
+pub enum Content {
+    Verdict(Verdict),
+    /// A listing of this directory.
+    Listing(autoindex::Wanted),
+}
+
+impl From<Verdict> for Content {
+    fn from(verdict: Verdict) -> Content {
+        Content::Verdict(verdict)
+    }
+}
+
+/// Chooses what answers.
+pub fn content(request: &mut Request<'_>) -> Content {
+    let location = Arc::clone(&request.state.location);
+    if let Some(tried) = &location.conf.core.try_files
+        && let Some(verdict) = try_files(request, tried)
+    {
+        return verdict.into();
+    }
+    if request.state.has_failed {
+        return answer(Status::INTERNAL_SERVER_ERROR);
+    }
+    if location.conf.upstreams.pass.is_some() {
+        return proxy::forward(request).into();
+    }
+    match location.conf.core.handler {
+        Handler::EmptyGif => empty_gif(request),
+        Handler::Files => serve_files(request),
+    }
+}
+
+fn answer(status: Status) -> Content {
+    Verdict::Answer(Response::new(status)).into()
+}
+
+/// Tries the candidates. `None`: the path is now that of a file.
+fn try_files(request: &mut Request<'_>, tried: &TryFiles) -> Option<Verdict> {
+    for candidate in &tried.candidates {
+        let mut path = request.text(candidate);
+        // What is written counts, not the value; a folder goes on without its slash.
+        let wants_folder = candidate.source.ends_with('/');
+        if wants_folder && path.len() > 1 {
+            path.pop();
+        }
+        let Some(mapped) = files::map(request, &path) else {
+            continue;
+        };
+        let found = request.stat(&mapped.root, &mapped.relative);
+        let is_folder = found.is_ok_and(|found| found.kind == Kind::Directory);
+        if found.is_err() || is_folder != wants_folder {
+            continue;
+        }
+        request.exchange.trace("fixups", None, || {
+            format!("`try_files` finds {}", String::from_utf8_lossy(&path))
+        });
+        request.exchange.path = path;
+        return None;
+    }
+    Some(match &tried.fallback {
+        Fallback::Status(444) => {
+            request.exchange.limits.drops_connection = true;
+            Verdict::Answer(Response::new(Status(444)))
+        }
+        Fallback::Status(status) => {
+            keep(request);
+            Verdict::Answer(Response::new(Status(*status)))
+        }
+        Fallback::Target(target) => {
+            let target = request.text(target);
+            request.exchange.trace("fixups", None, || {
+                format!(
+                    "`try_files` falls back to {}",
+                    String::from_utf8_lossy(&target)
+                )
+            });
+            errors::redirect(request, &target)
+        }
+    })
+}
+
+/// Marks an answer as one for all requests with the same outcome.
+fn keep(request: &mut Request<'_>) {
+    if request.state.error_status.is_none() {
+        request.exchange.keep_answer();
+    }
+}
+
+fn serve_files(request: &mut Request<'_>) -> Content {
+    let method = request.exchange.head.view().method();
+    if !matches!(method, Method::Get | Method::Head | Method::Post) {
+        return answer(Status::METHOD_NOT_ALLOWED);
+    }
+    let path = request.exchange.path.clone();
+    if path.ends_with(b"/") {
+        return index(request, &path);
+    }
+    let is_post = method == Method::Post;
+    let Some(mapped) = files::map(request, &path) else {
+        return answer(Status::NOT_FOUND);
+    };
+    match request.stat(&mapped.root, &mapped.relative) {
+        Ok(found) if found.kind == Kind::Directory => slash(request, &path),
+        Ok(found) if found.kind == Kind::File && is_post => answer(Status::METHOD_NOT_ALLOWED),
+        Ok(found) if found.kind == Kind::File => {
+            request.exchange.routing.mapped = Some(mapped);
+            Verdict::Pass.into()
+        }
+        Ok(_) => answer(Status::NOT_FOUND),
+        Err(error) => {
+            keep(request);
+            answer(status_of(error))
+        }
+    }
+}
+
+fn status_of(error: ResolveError) -> Status {
+    match error {
+        ResolveError::NotFound | ResolveError::LinkDangling => Status::NOT_FOUND,
+        ResolveError::Denied | ResolveError::LinkDenied | ResolveError::LinkLoop => {
+            Status::FORBIDDEN
+        }
+        ResolveError::Descriptors => Status::SERVICE_UNAVAILABLE,
+        ResolveError::Io(_) => Status::INTERNAL_SERVER_ERROR,
+    }
+}
+
+/// Redirects to the directory's own URL.
+fn slash(request: &mut Request<'_>, path: &[u8]) -> Content {
+    let mut location = pages::escape_path(path);
+    location.push(b'/');
+    if let Some(query) = request
+        .exchange
+        .query
+        .clone()
+        .filter(|query| !query.is_empty())
+    {
+        location.push(b'?');
+        location.extend_from_slice(&query);
+    }
+    request.depends_on_query();
+    keep(request);
+    let mut response = Response::new(Status::MOVED_PERMANENTLY);
+    response.fields_mut().set("Location", location);
+    Verdict::Answer(response).into()
+}
+
+/// The names of index files without an `index`.
+const INDEX: &str = "index.html";
+
+fn index(request: &mut Request<'_>, path: &[u8]) -> Content {
+    let location = Arc::clone(&request.state.location);
+    let names: Vec<Vec<u8>> = match &location.conf.core.index {
+        Some(texts) => texts.iter().map(|text| request.text(text)).collect(),
+        None => vec![INDEX.into()],
+    };
+    for name in names {
+        if name.starts_with(b"/") {
+            return errors::redirect(request, &name).into();
+        }
+        let candidate = [path, &name].concat();
+        let Some(mapped) = files::map(request, &candidate) else {
+            continue;
+        };
+        match request.stat(&mapped.root, &mapped.relative) {
+            Ok(_) => {
+                request.exchange.trace("fixups", None, || {
+                    format!("index file `{}`", String::from_utf8_lossy(&name))
+                });
+                return errors::redirect_path(request, candidate).into();
+            }
+            Err(ResolveError::NotFound | ResolveError::LinkDangling) => {}
+            Err(error) => return answer(status_of(error)),
+        }
+    }
+    let Some(mapped) = files::map(request, path) else {
+        return answer(Status::NOT_FOUND);
+    };
+    folder(request, mapped)
+}
+
+fn folder(request: &mut Request<'_>, mapped: Mapped) -> Content {
+    let location = Arc::clone(&request.state.location);
+    match request.stat(&mapped.root, &mapped.relative) {
+        Ok(found) if found.kind == Kind::Directory => {}
+        Ok(_) => return answer(Status::NOT_FOUND),
+        Err(error) => {
+            keep(request);
+            return answer(status_of(error));
+        }
+    }
+    let is_post = request.exchange.head.view().method() == Method::Post;
+    if location.conf.autoindex.is_on == Some(true) && !is_post {
+        request.depends_on_request();
+        return Content::Listing(autoindex::Wanted::new(request, &mapped));
+    }
+    keep(request);
+    answer(Status::FORBIDDEN)
+}
+
+/// A transparent pixel (GIF89a).
+const PIXEL: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x01\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x01\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02L\x01\x00;";
+
+fn empty_gif(request: &mut Request<'_>) -> Content {
+    if !matches!(
+        request.exchange.head.view().method(),
+        Method::Get | Method::Head
+    ) {
+        return answer(Status::METHOD_NOT_ALLOWED);
+    }
+    let mut response = Response::new(Status::OK);
+    let fields = response.fields_mut();
+    fields.set("Content-Type", &b"image/gif"[..]);
+    fields.set("Last-Modified", &b"Mon, 28 Sep 1970 06:00:00 GMT"[..]);
+    response.body = Body::Memory(Chunk::from(PIXEL.to_vec()));
+    Verdict::Answer(response).into()
+}

@@ -1,0 +1,174 @@
+//! From the path to a location: the server, its script, the search, and the location's script.
+//!
+//! Called by: the phase `server_rewrite`, again after every internal redirect.
+//! Caveat: rewriting that changes the path begins the search again, ten times at most.
+//! Out of scope: what the location does (`content`).
+
+use crate::{
+    pages,
+    request::{HostMatcher, PathMatcher, Request},
+    script::Flow,
+    state::State,
+};
+use saker_config::Model;
+use saker_files::Watcher;
+use saker_http::Status;
+use saker_nginx_model::{Choice, Location, LocationKind, Nginx, values::Regex};
+use saker_pipeline::{Exchange, Response, Verdict};
+use std::sync::Arc;
+
+/// Chooses the server of a request, once.
+pub fn begin(exchange: &mut Exchange, nginx: &Nginx, model: &Model, watcher: &Watcher) {
+    if let Some(state) = exchange.extensions.get_mut::<Box<State>>() {
+        // Whatever began again: it is no longer what the client asked for.
+        state.is_internal = true;
+        state.is_unparsed &= state.named.is_some();
+        return;
+    }
+    let mut matcher = HostMatcher::default();
+    let host = String::from_utf8_lossy(&exchange.host).into_owned();
+    let local = exchange.client.local.ip();
+    let index = nginx
+        .server(&exchange.client.listener, local, &host, &mut matcher)
+        .unwrap_or(exchange.routing.site_index);
+    let Some(server) = nginx.servers.get(index) else {
+        return;
+    };
+    if nginx.has_local_addresses() {
+        exchange.depends_on_request();
+    }
+    if index != exchange.routing.site_index
+        && let Some(site) = model.sites.get(index)
+    {
+        exchange.routing.site = Arc::clone(site);
+        exchange.routing.site_index = index;
+    }
+    exchange.routing.scripts_by_name = false;
+    // Changes are counted as nginx counts them.
+    exchange.routing.redirects_max = u8::MAX;
+    exchange
+        .extensions
+        .insert(Box::new(State::new(Arc::clone(server))));
+    let origin = server.origin.clone();
+    exchange.trace("select_host", Some(&origin), || {
+        format!("server `{}`", server.name)
+    });
+    if let Some((regex, subject, spans)) = matcher.matched {
+        Request::run(exchange, nginx, watcher, |request| {
+            request.keep_captures(&regex, &subject, spans);
+        });
+    }
+}
+
+/// Runs the scripts and chooses the location.
+pub fn dispatch(request: &mut Request<'_>) -> Verdict {
+    if let Some(named) = request.state.named.take() {
+        enter(request, &named);
+        request.state.is_location_valid = false;
+        return match request.script(&named.script) {
+            Flow::Answer(response) => answered(request, response),
+            Flow::End(false) => settled(request),
+            Flow::End(true) => search(request),
+        };
+    }
+    let server = Arc::clone(&request.state.server);
+    request.state.location = Arc::clone(&server.outside);
+    if let Flow::Answer(response) = request.script(&server.outside.script) {
+        return answered(request, response);
+    }
+    search(request)
+}
+
+/// Searches the location until its script leaves the path alone.
+fn search(request: &mut Request<'_>) -> Verdict {
+    loop {
+        let location = match choose(request) {
+            Ok(location) => location,
+            Err(response) => return answered(request, *response),
+        };
+        enter(request, &location);
+        if location.conf.core.is_internal && !request.state.is_internal {
+            request.exchange.trace("server_rewrite", None, || {
+                "the location is not for clients (`internal`)".into()
+            });
+            return answered(request, Response::new(Status::NOT_FOUND));
+        }
+        match request.script(&location.script) {
+            Flow::Answer(response) => return answered(request, response),
+            Flow::End(false) => return settled(request),
+            Flow::End(true) if request.state.change() => {}
+            Flow::End(true) => {
+                request.exchange.trace("server_rewrite", None, || {
+                    "rewrite or internal redirection cycle".into()
+                });
+                return answered(request, Response::new(Status::INTERNAL_SERVER_ERROR));
+            }
+        }
+    }
+}
+
+fn enter(request: &mut Request<'_>, location: &Arc<Location>) {
+    request.state.location = Arc::clone(location);
+    request.state.is_location_valid = true;
+    request
+        .exchange
+        .trace("server_rewrite", Some(&location.origin), || {
+            let modifier = match &location.kind {
+                LocationKind::Exact => "= ",
+                LocationKind::Prefix { is_final: true } => "^~ ",
+                LocationKind::Regex(Regex { pattern, .. }) if pattern.options().caseless => "~* ",
+                LocationKind::Regex(_) => "~ ",
+                _ => "",
+            };
+            match location.kind {
+                LocationKind::Block => "no location: the server's own settings".to_owned(),
+                _ => format!("location `{modifier}{}`", location.name),
+            }
+        });
+}
+
+fn choose(request: &mut Request<'_>) -> Result<Arc<Location>, Box<Response>> {
+    let server = Arc::clone(&request.state.server);
+    let path = request.exchange.path.clone();
+    let choice = server.locations.choose(&path, &mut PathMatcher(request));
+    if request.state.has_failed {
+        return Err(Box::new(Response::new(Status::INTERNAL_SERVER_ERROR)));
+    }
+    match choice {
+        Choice::Found(location) => Ok(location),
+        Choice::None => Ok(Arc::clone(&server.outside)),
+        Choice::Slash(location) => {
+            request.state.location = location;
+            let mut target = pages::escape_path(&path);
+            target.push(b'/');
+            if let Some(query) = request.exchange.query.clone() {
+                request.depends_on_query();
+                target.push(b'?');
+                target.extend_from_slice(&query);
+            }
+            let mut response = Response::new(Status::MOVED_PERMANENTLY);
+            response.fields_mut().set("Location", target);
+            Err(Box::new(response))
+        }
+    }
+}
+
+/// Gives the exchange the settings of the location.
+fn settled(request: &mut Request<'_>) -> Verdict {
+    take_settings(request);
+    match request.state.has_failed {
+        true => Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR)),
+        false => Verdict::Pass,
+    }
+}
+
+fn answered(request: &mut Request<'_>, response: Response) -> Verdict {
+    take_settings(request);
+    Verdict::Answer(response)
+}
+
+fn take_settings(request: &mut Request<'_>) {
+    let settings = Arc::clone(&request.state.location.settings);
+    request.exchange.routing.settings = settings;
+    crate::response::prepare(request);
+}

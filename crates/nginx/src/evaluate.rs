@@ -1,0 +1,267 @@
+//! Values of texts and variables.
+//!
+//! Called by: everything that evaluates a text of the configuration.
+//! Caveat: values of maps are kept for the request, as in nginx, unless they are volatile.
+//! Out of scope: built-in variables (`builtin`).
+
+use crate::request::Request;
+use saker_ap_expr::{RequestPart, Subnet};
+use saker_nginx_model::{
+    Part, Text,
+    modules::maps::{Geo, Map, Split},
+    variables::{Source, Variable},
+};
+use std::net::IpAddr;
+
+/// Maps whose sources are maps.
+const DEPTH_MAX: u8 = 16;
+/// A text that grows beyond this fails the request.
+const TEXT_BYTES_MAX: usize = 1 << 20;
+
+impl Request<'_> {
+    /// Returns the value of a text.
+    pub fn text(&mut self, text: &Text) -> Vec<u8> {
+        self.text_with(text, |value, out| out.extend_from_slice(value))
+    }
+
+    /// Returns the value of a text whose variables are written by a function.
+    pub fn text_with(&mut self, text: &Text, write: impl Fn(&[u8], &mut Vec<u8>)) -> Vec<u8> {
+        let mut out = Vec::new();
+        for part in &text.parts {
+            match part {
+                Part::Literal(literal) => out.extend_from_slice(literal),
+                Part::Capture(group) => {
+                    if let Some(value) = self.capture(*group) {
+                        write(&value, &mut out);
+                    }
+                }
+                Part::Variable(variable) => {
+                    if let Some(value) = self.variable(variable) {
+                        write(&value, &mut out);
+                    }
+                }
+            }
+            if out.len() > TEXT_BYTES_MAX {
+                self.state.has_failed = true;
+                out.clear();
+                return out;
+            }
+        }
+        out
+    }
+
+    /// Returns the text of a group of the last match.
+    pub fn capture(&self, group: u8) -> Option<Vec<u8>> {
+        let (subject, spans) = self.state.captures.as_ref()?;
+        let range = spans.get(usize::from(group))?;
+        subject.get(range).map(<[u8]>::to_vec)
+    }
+
+    /// Returns the value of a variable; `None`: it has none.
+    pub fn variable(&mut self, variable: &Variable) -> Option<Vec<u8>> {
+        match variable {
+            Variable::Builtin(builtin) => self.builtin(*builtin),
+            Variable::Field(name) => self.field(name),
+            Variable::Argument(name) => self.argument(name),
+            Variable::Cookie(name) => self.cookie(name),
+            Variable::Named(number) => self.named(*number),
+            // The response is not there yet; the response filter knows them.
+            Variable::SentField(_) | Variable::UpstreamField(_) => {
+                self.depends_on_request();
+                None
+            }
+        }
+    }
+
+    /// Returns the lines of a field, joined.
+    pub fn field(&mut self, name: &str) -> Option<Vec<u8>> {
+        let view = self.exchange.head.view();
+        let lines: Vec<&[u8]> = view.all(name).collect();
+        let separator: &[u8] = if name == "cookie" { b"; " } else { b", " };
+        let value = (!lines.is_empty()).then(|| lines.join(separator));
+        self.depends_on_field(name, value.as_deref());
+        value
+    }
+
+    /// Returns the first argument of a name, compared regardless of case; its value as sent.
+    fn argument(&mut self, name: &str) -> Option<Vec<u8>> {
+        self.depends_on_query();
+        let query = self.exchange.query.as_deref()?;
+        query.split(|byte| *byte == b'&').find_map(|pair| {
+            let (key, rest) = pair.split_at_checked(name.len())?;
+            let value = rest.strip_prefix(b"=")?;
+            key.eq_ignore_ascii_case(name.as_bytes())
+                .then(|| value.to_vec())
+        })
+    }
+
+    fn cookie(&mut self, name: &str) -> Option<Vec<u8>> {
+        let all = self.field("cookie")?;
+        all.split(|byte| *byte == b';').find_map(|pair| {
+            let pair = pair.trim_ascii();
+            let (key, rest) = pair.split_at_checked(name.len())?;
+            let value = rest.strip_prefix(b"=")?;
+            key.eq_ignore_ascii_case(name.as_bytes())
+                .then(|| value.to_vec())
+        })
+    }
+
+    fn named(&mut self, number: usize) -> Option<Vec<u8>> {
+        if let Some(Some(value)) = self.state.values.get(number) {
+            return Some(value.to_vec());
+        }
+        let nginx = self.nginx;
+        let source = &nginx.variables.get(number)?.source;
+        if self.state.depth >= DEPTH_MAX {
+            self.state.has_failed = true;
+            return None;
+        }
+        self.state.depth += 1;
+        let (value, is_kept) = match source {
+            Source::Unknown | Source::Slot => (None, false),
+            Source::Map(at) => match nginx.tables.maps.get(*at) {
+                Some(map) => (self.map(map), !map.is_volatile),
+                None => (None, false),
+            },
+            Source::Geo(at) => {
+                let geo = nginx.tables.geos.get(*at);
+                (geo.map(|geo| self.geo(geo)), true)
+            }
+            Source::Split(at) => {
+                let split = nginx.tables.splits.get(*at);
+                (split.and_then(|split| self.split(split)), true)
+            }
+        };
+        self.state.depth -= 1;
+        if is_kept && let Some(value) = &value {
+            self.set_value(number, value);
+        }
+        value
+    }
+
+    fn map(&mut self, map: &Map) -> Option<Vec<u8>> {
+        let value = self.text(&map.source);
+        let lower = String::from_utf8_lossy(&value).to_ascii_lowercase();
+        if let Some(text) = map.names.literal(&lower) {
+            return Some(self.text(text));
+        }
+        for (regex, text) in &map.names.regexes {
+            if self.regex(regex, &value) {
+                return Some(self.text(text));
+            }
+        }
+        map.default.as_ref().map(|text| self.text(text))
+    }
+
+    fn geo(&mut self, geo: &Geo) -> Vec<u8> {
+        let address: Option<IpAddr> = match &geo.source {
+            None => Some(self.forwarded_address(geo)),
+            Some(text) => {
+                let text = self.text(text);
+                std::str::from_utf8(&text)
+                    .ok()
+                    .and_then(|text| text.parse().ok())
+            }
+        };
+        let of_client = geo.source.is_none() && geo.proxies.is_empty();
+        let found = geo
+            .networks
+            .iter()
+            .rev()
+            .find(|(network, _)| match address {
+                Some(_) if of_client => self.is_client_within(network),
+                Some(address) => network.contains(address),
+                None => false,
+            });
+        found.map_or_else(|| geo.default.to_vec(), |(_, value)| value.to_vec())
+    }
+
+    /// The client's address, or the one that a proxy of the `geo` block names.
+    fn forwarded_address(&mut self, geo: &Geo) -> IpAddr {
+        let mut address = self.exchange.client.ip();
+        if geo.proxies.is_empty() {
+            return address;
+        }
+        self.depends_on_request();
+        let list = self.field("x-forwarded-for").unwrap_or_default();
+        let hops = list.split(|byte| *byte == b',').rev();
+        let is_proxy = |address: IpAddr| {
+            geo.proxies
+                .iter()
+                .any(|proxy: &Subnet| proxy.contains(address))
+        };
+        for hop in hops {
+            if !is_proxy(address) {
+                break;
+            }
+            let hop = std::str::from_utf8(hop.trim_ascii()).unwrap_or_default();
+            let Ok(named) = hop.parse() else {
+                break;
+            };
+            address = named;
+            if !geo.is_recursive {
+                break;
+            }
+        }
+        address
+    }
+
+    fn split(&mut self, split: &Split) -> Option<Vec<u8>> {
+        let value = self.text(&split.source);
+        let hash = murmur2(&value);
+        let part = split.parts.iter().find(|(bound, _)| hash < *bound);
+        let text = part.map(|(_, text)| text).or(split.rest.as_ref())?;
+        Some(self.text(text))
+    }
+
+    /// Returns true if a value counts as true.
+    pub fn is_true(value: Option<&[u8]>) -> bool {
+        value.is_some_and(|value| !value.is_empty() && value != b"0")
+    }
+
+    /// Records the method, which `GET` and `HEAD` of a cached route share.
+    pub fn method(&mut self) -> Vec<u8> {
+        let method = self.exchange.head.view().method_token().to_vec();
+        self.depends_on_value(RequestPart::Method, Some(&method));
+        method
+    }
+}
+
+/// MurmurHash2 with the seed 0, which `split_clients` uses.
+pub fn murmur2(data: &[u8]) -> u32 {
+    const M: u32 = 0x5bd1_e995;
+    let mut hash = data.len() as u32;
+    let mut chunks = data.chunks_exact(4);
+    for chunk in &mut chunks {
+        let mut bytes = [0; 4];
+        bytes.copy_from_slice(chunk);
+        let mut part = u32::from_le_bytes(bytes).wrapping_mul(M);
+        part ^= part >> 24;
+        hash = hash.wrapping_mul(M) ^ part.wrapping_mul(M);
+    }
+    let rest = chunks.remainder();
+    for (index, byte) in rest.iter().enumerate() {
+        hash ^= u32::from(*byte) << (8 * index);
+    }
+    if !rest.is_empty() {
+        hash = hash.wrapping_mul(M);
+    }
+    hash ^= hash >> 13;
+    hash = hash.wrapping_mul(M);
+    hash ^ (hash >> 15)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values of the public reference implementation with the seed 0 in place of the length's
+    /// product.
+    #[test]
+    fn murmur() {
+        assert_eq!(murmur2(b""), 0);
+        assert_ne!(murmur2(b"a"), murmur2(b"b"));
+        assert_eq!(murmur2(b"abcd"), murmur2(b"abcd"));
+        assert_ne!(murmur2(b"abcde"), murmur2(b"abcdf"));
+    }
+}

@@ -1,0 +1,136 @@
+//! From paths to files: `root`, `alias`, and the script of a path.
+//!
+//! Called by: the phases, and variables about files.
+//! Caveat: a path whose rest would lead out of an alias (`/img../x` below `alias /data/img/`) has no
+//! file; nginx serves the parent directory then.
+
+use crate::request::Request;
+use saker_nginx_model::{
+    LocationKind, Text,
+    modules::{core::Root, upstream_conf::Gateway},
+};
+use saker_pipeline::Mapped;
+use saker_telemetry::local_time::TimeZone;
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+/// Returns the document root of the location; of an alias its text.
+pub fn root(request: &mut Request<'_>) -> PathBuf {
+    let location = std::sync::Arc::clone(&request.state.location);
+    match &location.conf.core.root {
+        Some(root) => path_of(&request.text(&root.text)),
+        None => request.nginx.default_root.clone(),
+    }
+}
+
+fn path_of(bytes: &[u8]) -> PathBuf {
+    Path::new(OsStr::from_bytes(bytes)).to_owned()
+}
+
+/// Maps a path to a file. `None`: it has none.
+pub fn map(request: &mut Request<'_>, path: &[u8]) -> Option<Mapped> {
+    let location = std::sync::Arc::clone(&request.state.location);
+    let relative = |rest: &[u8]| rest.strip_prefix(b"/").unwrap_or(rest).to_vec();
+    let mapped = match &location.conf.core.root {
+        None => Mapped {
+            root: request.nginx.default_root.as_path().into(),
+            relative: relative(path),
+        },
+        Some(root) if !root.is_alias => Mapped {
+            root: path_of(&request.text(&root.text)).into(),
+            relative: relative(path),
+        },
+        Some(root) => aliased(request, root, &location.kind, path),
+    };
+    let leads_out = mapped
+        .relative
+        .split(|byte| *byte == b'/')
+        .any(|segment| segment == b".." || segment.contains(&0));
+    (!leads_out).then_some(mapped)
+}
+
+fn aliased(request: &mut Request<'_>, root: &Root, kind: &LocationKind, path: &[u8]) -> Mapped {
+    let base = request.text(&root.text);
+    let is_regex = matches!(kind, LocationKind::Regex(_));
+    // The block of an `if` has the alias of its location.
+    let rest = match is_regex {
+        true => &b""[..],
+        false => path.get(root.replaced_bytes..).unwrap_or_default(),
+    };
+    if !is_regex && (base.ends_with(b"/") || rest.starts_with(b"/")) {
+        return Mapped {
+            root: path_of(&base).into(),
+            relative: rest.strip_prefix(b"/").unwrap_or(rest).to_vec(),
+        };
+    }
+    // The text is (the beginning of) a file's name.
+    let whole = [base.as_slice(), rest].concat();
+    let at = whole
+        .strip_suffix(b"/")
+        .unwrap_or(&whole)
+        .iter()
+        .rposition(|byte| *byte == b'/')
+        .unwrap_or(0);
+    let (folder, name) = match is_regex {
+        // Groups may have slashes: what stands before the first of them is fixed.
+        true => whole.split_at(fixed_folder(&root.text).min(at)),
+        false => whole.split_at(at),
+    };
+    Mapped {
+        root: match folder.is_empty() {
+            true => Path::new("/").into(),
+            false => path_of(folder).into(),
+        },
+        relative: name.strip_prefix(b"/").unwrap_or(name).to_vec(),
+    }
+}
+
+/// Length of the folder at the beginning of a text that has no variables.
+fn fixed_folder(text: &Text) -> usize {
+    match text.parts.first() {
+        Some(saker_nginx_model::Part::Literal(literal)) => {
+            literal.iter().rposition(|byte| *byte == b'/').unwrap_or(0)
+        }
+        _ => 0,
+    }
+}
+
+/// Returns the path of the script: without the path info, and with the index file of a directory
+/// (`$fastcgi_script_name`).
+pub fn script_name(request: &mut Request<'_>) -> Vec<u8> {
+    if let Some((script, _)) = split_path(request) {
+        return script;
+    }
+    let mut path = request.exchange.path.clone();
+    let location = std::sync::Arc::clone(&request.state.location);
+    let conf = location.conf.upstreams.of(Gateway::FastCgi);
+    if path.ends_with(b"/")
+        && let Some(index) = &conf.index
+    {
+        let index = request.text(index);
+        path.extend_from_slice(&index);
+    }
+    path
+}
+
+/// Splits the path into script and path info (`fastcgi_split_path_info`).
+pub fn split_path(request: &mut Request<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
+    let location = std::sync::Arc::clone(&request.state.location);
+    let conf = location.conf.upstreams.of(Gateway::FastCgi);
+    let regex = conf.split_path.as_ref()?;
+    let path = request.exchange.path.clone();
+    let spans = request.spans(regex, &path)?;
+    let part = |group: usize| spans.text(group, &path).to_vec();
+    Some((part(1), part(2)))
+}
+
+/// The offset of local time, as `+0100`.
+pub fn utc_offset(unix_s: i64) -> String {
+    let minutes = TimeZone::local().offset_s(unix_s) / 60;
+    let sign = if minutes < 0 { '-' } else { '+' };
+    let minutes = minutes.abs();
+    format!("{sign}{:02}{:02}", minutes / 60, minutes % 60)
+}

@@ -1,0 +1,38 @@
+//! nginx configurations at request time: the phases that evaluate the settings of
+//! `saker_nginx_model` for a request.
+//!
+//! [`NginxRules`] (`rules`) stands in the pipeline's phases: `server_rewrite` (server, scripts,
+//! location: `dispatch`), `map_to_storage` (`limits`), `access`, and `fixups` (`content`: try_files,
+//! index files, the handler). [`ResponseFilter`] (`response`) edits responses.
+//!
+//! Called by: the registry of the server, which puts rules and filter into each worker.
+//! Out of scope: reading configurations (`saker_nginx_model`); files and upstreams, which the
+//! engine's handlers answer with.
+
+mod access;
+mod auth_request;
+mod autoindex;
+mod builtin;
+mod content;
+mod dispatch;
+mod errors;
+mod evaluate;
+mod files;
+mod limits;
+mod pages;
+mod proxy;
+mod request;
+mod response;
+mod rules;
+mod script;
+mod secure_link;
+mod state;
+mod tls;
+
+pub use response::ResponseFilter;
+pub use rules::{FrontEnd, NginxRules};
+pub use saker_nginx_model::{Loaded, Setup, load};
+pub use saker_nginx_syntax::OnDisk;
+
+/// The version of nginx whose documentation the front end follows (`$nginx_version`, `-v`).
+pub const VERSION: &str = "1.31.0";

@@ -1,0 +1,282 @@
+//! Requests to upstreams: `proxy_pass` and its kin.
+//!
+//! Called by: `content`.
+//! Caveat: the path that the upstream sees follows nginx's rules: as it came if the URL has no path;
+//! with the location's name replaced if it has one; as evaluated if it has variables.
+//! Out of scope: balancing, retries, and the conversation (the gateway).
+
+use crate::{files, pages, request::Request};
+use saker_config::model::{RequestFieldAction, RequestFieldEdit, Settings, Template, Upstream};
+use saker_http::Status;
+use saker_nginx_model::{
+    Proxied,
+    modules::{
+        upstream::{PassUrl, make, split_url},
+        upstream_conf::{Gateway, Param, UpstreamConf},
+    },
+};
+use saker_pipeline::{
+    CallNames, ProxyOptions, Response, Script, UpstreamRequest, UpstreamTarget, VariableAdjustment,
+    Verdict,
+};
+use std::sync::Arc;
+
+/// Leaves the upstream request of the location in the exchange.
+pub fn forward(request: &mut Request<'_>) -> Verdict {
+    let location = Arc::clone(&request.state.location);
+    let Some(proxied) = &location.proxied else {
+        return Verdict::Answer(Response::new(Status::BAD_GATEWAY));
+    };
+    request.depends_on_request();
+    let conf = location.conf.upstreams.of(proxied.gateway);
+    let Some((upstream, target)) = upstream(request, proxied, conf) else {
+        request.exchange.trace("fixups", None, || {
+            "the address of the upstream is invalid".into()
+        });
+        return Verdict::Answer(Response::new(Status::BAD_GATEWAY));
+    };
+    request
+        .exchange
+        .trace("fixups", Some(&location.origin), || {
+            format!(
+                "`{} {}` asks for {}",
+                proxied.gateway.directive(),
+                proxied.text.source,
+                String::from_utf8_lossy(&target)
+            )
+        });
+    let is_http = matches!(proxied.gateway, Gateway::Proxy | Gateway::Grpc);
+    let script = match is_http {
+        true => {
+            edit_fields(request, proxied, conf, &upstream);
+            None
+        }
+        false => Some(Box::new(script(request, conf))),
+    };
+    let options = options(request, proxied, conf);
+    request.state.is_forwarded = true;
+    request.exchange.upstream.call = Some(Box::new(UpstreamRequest {
+        to: UpstreamTarget::Upstream(upstream),
+        target,
+        script,
+        manner: options,
+        names: CallNames::default(),
+    }));
+    match request.state.has_failed {
+        true => Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR)),
+        false => Verdict::Pass,
+    }
+}
+
+/// The options of the location. Errors that have a page are replaced by it if `intercept_errors`
+/// says so.
+fn options(request: &Request<'_>, proxied: &Proxied, conf: &UpstreamConf) -> Arc<ProxyOptions> {
+    if conf.intercepts_errors != Some(true) {
+        return Arc::clone(&proxied.options);
+    }
+    let pages = request.state.location.conf.core.error_pages.as_deref();
+    let statuses = pages
+        .unwrap_or_default()
+        .iter()
+        .flat_map(|page| page.statuses.iter());
+    let overridden: Vec<u16> = statuses.copied().collect();
+    Arc::new(ProxyOptions {
+        overrides_errors: !overridden.is_empty(),
+        overridden,
+        ..ProxyOptions::clone(&proxied.options)
+    })
+}
+
+/// Returns the upstream, and path and query for it.
+fn upstream(
+    request: &mut Request<'_>,
+    proxied: &Proxied,
+    conf: &UpstreamConf,
+) -> Option<(Arc<Upstream>, Vec<u8>)> {
+    if let Some(upstream) = &proxied.upstream {
+        let target = target(request, proxied.uri.as_deref(), false);
+        return Some((Arc::clone(upstream), target));
+    }
+    let text = request.text(&proxied.text);
+    let text = String::from_utf8(text).ok()?;
+    let url = split_url(proxied.gateway, &text);
+    let has_scheme = text.starts_with("http://") || text.starts_with("https://");
+    if proxied.gateway == Gateway::Proxy && !has_scheme || !is_authority(&url) {
+        return None;
+    }
+    let nginx = request.nginx;
+    let upstream = make(
+        proxied.gateway,
+        &url,
+        conf,
+        &nginx.groups,
+        &nginx.conf_prefix,
+    )?;
+    let target = target(request, url.uri, true);
+    Some((Arc::new(upstream), target))
+}
+
+/// An address made of variables must not smuggle anything else into the request.
+fn is_authority(url: &PassUrl<'_>) -> bool {
+    !url.authority.is_empty()
+        && url
+            .authority
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'@' | b'#' | b'\\'))
+}
+
+/// Returns path and query for the upstream. `is_evaluated`: the URL has variables.
+fn target(request: &mut Request<'_>, uri: Option<&str>, is_evaluated: bool) -> Vec<u8> {
+    let clean = |target: Vec<u8>| pages::field_value(&target);
+    match uri {
+        Some(uri) if is_evaluated => {
+            let mut target = uri.as_bytes().to_vec();
+            if !target.starts_with(b"/") {
+                target.insert(0, b'/');
+            }
+            return clean(pages::escape_target(&target));
+        }
+        None if request.state.is_unparsed => {
+            let sent = request.exchange.head.view().target();
+            return match sent.first() {
+                Some(b'/') => sent.to_vec(),
+                // `OPTIONS *` and absolute targets.
+                _ => with_query(request, pages::escape_path(&request.exchange.path)),
+            };
+        }
+        _ => {}
+    }
+    let location = Arc::clone(&request.state.location);
+    let path = &request.exchange.path;
+    let replaced = match uri {
+        Some(_) if request.state.is_location_valid => location.name.len(),
+        _ => 0,
+    };
+    let rest = path.get(replaced..).unwrap_or_default();
+    let mut target = match uri.filter(|_| request.state.is_location_valid) {
+        Some(uri) => uri.as_bytes().to_vec(),
+        None => Vec::new(),
+    };
+    target.extend(pages::escape_path(rest));
+    if !target.starts_with(b"/") {
+        target.insert(0, b'/');
+    }
+    with_query(request, target)
+}
+
+fn with_query(request: &Request<'_>, mut target: Vec<u8>) -> Vec<u8> {
+    if let Some(query) = request
+        .exchange
+        .query
+        .as_ref()
+        .filter(|query| !query.is_empty())
+    {
+        target.push(b'?');
+        target.extend(pages::field_value(query));
+    }
+    target
+}
+
+/// Gives the request the fields of `proxy_set_header`.
+fn edit_fields(
+    request: &mut Request<'_>,
+    proxied: &Proxied,
+    conf: &UpstreamConf,
+    upstream: &Upstream,
+) {
+    let params = conf.params.clone().unwrap_or_default();
+    let mut edits: Vec<RequestFieldEdit> = Vec::with_capacity(params.len() + 1);
+    let has_host = params
+        .iter()
+        .any(|param| param.name.eq_ignore_ascii_case("host"));
+    let origin = request.state.location.origin.clone();
+    let mut push = |name: &str, value: Vec<u8>| {
+        let value = pages::field_value(&value);
+        edits.push(RequestFieldEdit {
+            name: name.into(),
+            action: match value.is_empty() {
+                true => RequestFieldAction::Remove,
+                false => {
+                    RequestFieldAction::Set(Template::literal(&String::from_utf8_lossy(&value)))
+                }
+            },
+            origin: origin.clone(),
+        });
+    };
+    if !has_host {
+        let host = match proxied.host.is_empty() {
+            true => upstream.name.as_bytes().to_vec(),
+            false => proxied.host.as_bytes().to_vec(),
+        };
+        push(
+            "Host",
+            if host.starts_with(b"unix:") {
+                b"localhost".to_vec()
+            } else {
+                host
+            },
+        );
+    }
+    for param in params.iter() {
+        if is_framing(&param.name) {
+            continue;
+        }
+        let value = request.text(&param.value);
+        push(&param.name, value);
+    }
+    let exchange = &mut *request.exchange;
+    let settings = Settings {
+        upstream_fields: edits,
+        ..Settings::clone(&exchange.routing.settings)
+    };
+    exchange.routing.settings = Arc::new(settings);
+}
+
+/// Fields of the connection, which the gateway sets.
+fn is_framing(name: &str) -> bool {
+    [
+        "connection",
+        "upgrade",
+        "content-length",
+        "transfer-encoding",
+        "keep-alive",
+        "te",
+        "trailer",
+    ]
+    .iter()
+    .any(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// Returns the parameters of a program.
+fn script(request: &mut Request<'_>, conf: &UpstreamConf) -> Script {
+    let root = files::root(request);
+    let name = files::script_name(request);
+    let params = conf.params.clone().unwrap_or_default();
+    let mut values = Vec::with_capacity(params.len());
+    for param in params.iter() {
+        let value = request.text(&param.value);
+        if !(param.if_not_empty && value.is_empty()) {
+            values.push((param.name.as_bytes().to_vec(), value));
+        }
+    }
+    let is_param =
+        |name: &[u8], params: &[Param]| params.iter().any(|param| param.name.as_bytes() == name);
+    let adjustment = VariableAdjustment::new(move |_, told| {
+        let fields = told.into_iter();
+        let fields =
+            fields.filter(|(name, _)| name.starts_with(b"HTTP_") && !is_param(name, &params));
+        fields.chain(values.iter().cloned()).collect()
+    });
+    request.exchange.extensions.insert(adjustment);
+    Script {
+        filename: [root.as_os_str().as_encoded_bytes(), &name].concat(),
+        path: request.exchange.path.clone(),
+        document_root: root.as_os_str().as_encoded_bytes().to_vec(),
+        server_name: request.state.server.name.as_bytes().to_vec(),
+        server_port: request.exchange.client.local.port(),
+        // nginx passes all fields.
+        passes_authorization: true,
+        is_adjusted: true,
+        ..Script::default()
+    }
+}

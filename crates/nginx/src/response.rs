@@ -1,0 +1,461 @@
+//! Responses: `add_header`, `expires`, redirects, the status of error pages, and notes for logs.
+//!
+//! Called by: `dispatch`, which prepares the head of files, and the pipeline, as a filter.
+//! Caveat: the head of a file is kept and sent again, so fields with variables are evaluated when it
+//! is made; whatever they depend on is recorded. All other heads get their fields here.
+//! Out of scope: compression, page cache.
+
+use crate::{pages, request::Request, state::State};
+use saker_files::Watcher;
+use saker_http::{Fields, Status, date::format_date};
+use saker_nginx_model::{
+    Location, Nginx, Part, Text,
+    modules::headers::{Expires, SetHeader, parse_expires},
+    variables::{Builtin, Variable},
+};
+use saker_pipeline::{Exchange, Filter, HeadEdits, HeadFacts, LocalFuture, Response, local_time};
+use std::{any::Any, rc::Rc, sync::Arc};
+
+/// Statuses whose responses get fields that are not marked `always`.
+const ADDED_TO: [u16; 10] = [200, 201, 204, 206, 301, 302, 303, 304, 307, 308];
+
+/// Fields for a response, evaluated.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Additions {
+    added: Vec<(Box<str>, Box<[u8]>, bool)>,
+    expires: Option<Expires>,
+    set: Vec<(SetHeader, Box<[u8]>)>,
+}
+
+/// Fields of the head of a file.
+#[derive(Debug)]
+struct FileEdits {
+    location: Arc<Location>,
+    additions: Additions,
+}
+
+/// Prepares what the response of the location needs.
+pub fn prepare(request: &mut Request<'_>) {
+    let location = Arc::clone(&request.state.location);
+    decide_logs(request, &location);
+    let headers = &location.conf.headers;
+    let is_plain = headers.added.is_none() && headers.expires.is_none() && headers.set.is_none();
+    if let Some(rate) = limit_rate(request, &location) {
+        request.exchange.routing.settings = rate;
+    }
+    if is_plain || location.conf.upstreams.pass.is_some() {
+        request.exchange.cache.head_edits = None;
+        return;
+    }
+    let additions = evaluate(request, None);
+    request.exchange.cache.head_edits = Some(Rc::new(FileEdits {
+        location,
+        additions,
+    }));
+}
+
+/// Settings with a rate that depends on the request.
+fn limit_rate(
+    request: &mut Request<'_>,
+    location: &Location,
+) -> Option<Arc<saker_config::model::Settings>> {
+    use saker_config::model::{Rate, Settings};
+    let rate = match (&request.state.limit_rate, &location.conf.core.limit_rate) {
+        (Some(rate), _) => rate.to_vec(),
+        (None, Some(text)) if text.constant().is_none() => request.text(text),
+        _ => return None,
+    };
+    let rate = saker_nginx_model::values::size(&String::from_utf8_lossy(&rate)).unwrap_or(0);
+    request.depends_on_request();
+    let after = location.conf.core.limit_rate_after.as_ref();
+    let after = after.and_then(|text| saker_nginx_model::values::size(text.plain()?));
+    let mut settings = Settings::clone(&request.exchange.routing.settings);
+    settings.throttle.out_connection = (rate > 0).then(|| Rate {
+        bytes_per_s: rate,
+        burst_bytes: rate,
+        after_bytes: after.unwrap_or(0),
+    });
+    Some(Arc::new(settings))
+}
+
+/// Decides which access logs get the request's line. Conditions that need the response are decided
+/// by the filter.
+fn decide_logs(request: &mut Request<'_>, location: &Location) {
+    let nginx = request.nginx;
+    let used = location.conf.log.logs.as_deref().unwrap_or_default();
+    let mut decisions = Vec::with_capacity(nginx.logs.uses.len());
+    for log in &nginx.logs.uses {
+        let is_used = used.contains(log);
+        decisions.push(is_used);
+    }
+    request.exchange.log.rules.decisions = decisions;
+}
+
+/// True if lines of the location's logs need more than their items.
+fn needs_notes(nginx: &Nginx, location: &Location) -> bool {
+    let used = location.conf.log.logs.as_deref().unwrap_or_default();
+    used.iter().any(|log| {
+        let format = nginx.formats.get(&log.format);
+        log.condition.is_some() || format.is_some_and(|format| !format.notes.is_empty())
+    })
+}
+
+/// Evaluates the location's fields. `response`: known to a filter only.
+fn evaluate(request: &mut Request<'_>, response: Option<&Response>) -> Additions {
+    let location = Arc::clone(&request.state.location);
+    let headers = &location.conf.headers;
+    let mut additions = Additions::default();
+    for header in headers.added.as_deref().unwrap_or_default() {
+        let value = with_response(request, &header.value, response);
+        if !value.is_empty() {
+            let value = pages::field_value(&value).into();
+            additions
+                .added
+                .push((header.name.clone(), value, header.is_always));
+        }
+    }
+    for header in headers.set.as_deref().unwrap_or_default() {
+        let value = pages::field_value(&with_response(request, &header.value, response));
+        additions.set.push((header.clone(), value.into()));
+    }
+    additions.expires = match &headers.expires {
+        Some(Expires::Variable(text)) => {
+            let value = with_response(request, text, response);
+            parse_expires(&String::from_utf8_lossy(&value), false)
+        }
+        other => other.clone(),
+    };
+    additions
+}
+
+/// Evaluates a text that may have variables of the response.
+fn with_response(request: &mut Request<'_>, text: &Text, response: Option<&Response>) -> Vec<u8> {
+    let mut out = Vec::new();
+    for part in &text.parts {
+        match (part, response) {
+            (Part::Variable(variable), Some(response)) => {
+                let value =
+                    of_response(request, variable, response).or_else(|| request.variable(variable));
+                out.extend(value.unwrap_or_default());
+            }
+            (Part::Variable(variable), None) => {
+                out.extend(request.variable(variable).unwrap_or_default());
+            }
+            (Part::Literal(literal), _) => out.extend_from_slice(literal),
+            (Part::Capture(group), _) => out.extend(request.capture(*group).unwrap_or_default()),
+        }
+    }
+    out
+}
+
+fn of_response(request: &Request<'_>, variable: &Variable, response: &Response) -> Option<Vec<u8>> {
+    match variable {
+        Variable::SentField(name) => response.fields().first(name).map(<[u8]>::to_vec),
+        Variable::UpstreamField(name) if request.exchange.upstream.is_answered_by_program => {
+            response.fields().first(name).map(<[u8]>::to_vec)
+        }
+        Variable::Builtin(Builtin::Status) => Some(response.status.0.to_string().into_bytes()),
+        Variable::Builtin(Builtin::UpstreamStatus)
+            if request.exchange.upstream.is_answered_by_program =>
+        {
+            Some(response.status.0.to_string().into_bytes())
+        }
+        _ => None,
+    }
+}
+
+impl Additions {
+    fn apply(&self, status: Status, now: i64, modified_s: Option<i64>, fields: &mut Fields) {
+        let is_added_to = ADDED_TO.contains(&status.0);
+        if is_added_to && let Some(expires) = &self.expires {
+            apply_expires(expires, now, modified_s, fields);
+        }
+        for (name, value, is_always) in &self.added {
+            if *is_always || is_added_to {
+                add(name, value, fields);
+            }
+        }
+        for (header, value) in &self.set {
+            if !header.statuses.is_empty() && !header.statuses.contains(&status.0) {
+                continue;
+            }
+            match (value.is_empty(), header.name.strip_suffix('*')) {
+                (true, Some(start)) => fields.retain(|name| {
+                    let begin = name.get(..start.len());
+                    !begin.is_some_and(|begin| begin.eq_ignore_ascii_case(start))
+                }),
+                (true, None) => drop(fields.remove(&header.name)),
+                (false, _) if !is_framing(&header.name) => {
+                    fields.set(header.name.to_string(), value.to_vec());
+                }
+                (false, _) => {}
+            }
+        }
+    }
+}
+
+/// `Last-Modified` and `ETag` are replaced, as by nginx; framing fields belong to the driver.
+fn add(name: &str, value: &[u8], fields: &mut Fields) {
+    match name {
+        _ if is_framing(name) => {}
+        _ if name.eq_ignore_ascii_case("last-modified") || name.eq_ignore_ascii_case("etag") => {
+            fields.set(name.to_owned(), value.to_vec());
+        }
+        _ => fields.append(name.to_owned(), value.to_vec()),
+    }
+}
+
+fn is_framing(name: &str) -> bool {
+    [
+        "content-length",
+        "transfer-encoding",
+        "connection",
+        "keep-alive",
+        "upgrade",
+    ]
+    .iter()
+    .any(|known| known.eq_ignore_ascii_case(name))
+}
+
+fn apply_expires(expires: &Expires, now: i64, modified_s: Option<i64>, fields: &mut Fields) {
+    const DAY_S: i64 = 86_400;
+    let (until, control) = match expires {
+        Expires::Off | Expires::Variable(_) => return,
+        Expires::Epoch => {
+            fields.set("Expires", &b"Thu, 01 Jan 1970 00:00:01 GMT"[..]);
+            fields.set("Cache-Control", &b"no-cache"[..]);
+            return;
+        }
+        Expires::Max => {
+            fields.set("Expires", &b"Thu, 31 Dec 2037 23:55:55 GMT"[..]);
+            fields.set("Cache-Control", &b"max-age=315360000"[..]);
+            return;
+        }
+        Expires::Access(seconds) => (now + seconds, *seconds),
+        Expires::Modified(seconds) => {
+            let until = modified_s.unwrap_or(now) + seconds;
+            (until, until - now)
+        }
+        Expires::Daily(time) => {
+            let local = local_time(now);
+            let passed = i64::from(local.hour) * 3600
+                + i64::from(local.minute) * 60
+                + i64::from(local.second);
+            let midnight = now - passed;
+            let until = midnight + time;
+            let until = if until > now { until } else { until + DAY_S };
+            (until, until - now)
+        }
+    };
+    fields.set("Expires", format_date(until).to_vec());
+    let control = match control {
+        ..0 => "no-cache".to_owned(),
+        seconds => format!("max-age={seconds}"),
+    };
+    fields.set("Cache-Control", control.into_bytes());
+}
+
+impl HeadEdits for FileEdits {
+    fn apply(&self, head: &HeadFacts, fields: &mut Fields) {
+        let additions = &self.additions;
+        additions.apply(head.status, head.now, head.modified_s, fields);
+    }
+
+    fn changes_with_time(&self) -> bool {
+        matches!(
+            self.additions.expires,
+            Some(Expires::Access(_) | Expires::Modified(_) | Expires::Daily(_))
+        )
+    }
+
+    fn is_same(&self, other: &dyn HeadEdits) -> bool {
+        other
+            .as_any()
+            .downcast_ref::<FileEdits>()
+            .is_some_and(|other| {
+                Arc::ptr_eq(&self.location, &other.location) && self.additions == other.additions
+            })
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// The filter of responses of nginx configurations.
+pub struct ResponseFilter {
+    nginx: Arc<Nginx>,
+    watcher: Watcher,
+}
+
+impl ResponseFilter {
+    pub fn new(nginx: Arc<Nginx>, watcher: Watcher) -> ResponseFilter {
+        ResponseFilter { nginx, watcher }
+    }
+}
+
+impl Filter for ResponseFilter {
+    fn name(&self) -> &'static str {
+        "nginx"
+    }
+
+    fn takes_ready(&self, exchange: &Exchange) -> bool {
+        exchange
+            .extensions
+            .get::<Box<State>>()
+            .is_some_and(|state| {
+                state.error_status.is_some()
+                    || !state.error_fields.is_empty()
+                    || needs_notes(&self.nginx, &state.location)
+            })
+    }
+
+    fn apply<'a>(
+        &'a self,
+        exchange: &'a mut Exchange,
+        response: &'a mut Response,
+    ) -> LocalFuture<'a, ()> {
+        Request::run(exchange, &self.nginx, &self.watcher, |request| {
+            filter(request, response);
+        });
+        saker_pipeline::done()
+    }
+}
+
+fn filter(request: &mut Request<'_>, response: &mut Response) {
+    use saker_pipeline::{Body, ResponseHead};
+    let is_of_file = matches!(response.head, ResponseHead::Ready(_))
+        || matches!(response.body, Body::File(_) | Body::Parts(_))
+        || response.status == Status::PARTIAL_CONTENT
+            && !request.exchange.upstream.is_answered_by_program;
+    if let Some(status) = request.state.error_status
+        && (response.status.is_success() || response.status == Status(status))
+    {
+        response.status = Status(status);
+        // Converts a ready head, whose status line is written.
+        let fields = response.fields_mut();
+        if Status(status).is_error() {
+            for name in ["Last-Modified", "ETag", "Accept-Ranges"] {
+                fields.remove(name);
+            }
+        }
+    }
+    for (name, value) in std::mem::take(&mut request.state.error_fields) {
+        response.fields_mut().set(name.to_string(), value.to_vec());
+    }
+    if !is_of_file {
+        edit_built(request, response);
+    }
+    note(request, response);
+}
+
+fn edit_built(request: &mut Request<'_>, response: &mut Response) {
+    let location = Arc::clone(&request.state.location);
+    if request.exchange.upstream.is_answered_by_program {
+        hide_fields(&location, response);
+    }
+    let additions = evaluate(request, Some(response));
+    let (status, now) = (response.status, request.exchange.now);
+    additions.apply(status, now, None, response.fields_mut());
+    absolute_location(request, &location, response);
+}
+
+/// Fields of upstreams that clients do not get.
+fn hide_fields(location: &Location, response: &mut Response) {
+    const HIDDEN: [&str; 10] = [
+        "Date",
+        "Server",
+        "X-Pad",
+        "X-Accel-Expires",
+        "X-Accel-Redirect",
+        "X-Accel-Limit-Rate",
+        "X-Accel-Buffering",
+        "X-Accel-Charset",
+        "Status",
+        "X-Accel-Version",
+    ];
+    let Some(pass) = &location.conf.upstreams.pass else {
+        return;
+    };
+    let conf = location.conf.upstreams.of(pass.gateway);
+    let has = |list: &Option<Arc<[Box<str>]>>, name: &str| {
+        let list = list.as_deref().unwrap_or_default();
+        list.iter().any(|known| known.eq_ignore_ascii_case(name))
+    };
+    response.fields_mut().retain(|name| {
+        let is_hidden =
+            HIDDEN.iter().any(|known| known.eq_ignore_ascii_case(name)) || has(&conf.hidden, name);
+        !is_hidden || has(&conf.passed, name)
+    });
+}
+
+/// A redirect to a path names scheme and host, unless `absolute_redirect off` says so.
+fn absolute_location(request: &mut Request<'_>, location: &Location, response: &mut Response) {
+    let core = &location.conf.core;
+    let Some(target) = response.fields().first("Location") else {
+        return;
+    };
+    if !target.starts_with(b"/") || core.absolute_redirect == Some(false) {
+        return;
+    }
+    let target = target.to_vec();
+    let client = Rc::clone(&request.exchange.client);
+    let host = match core.server_name_in_redirect {
+        Some(true) => request.state.server.name.as_bytes().to_vec(),
+        _ => request.host(),
+    };
+    let (scheme, default) = if client.secure {
+        ("https", 443)
+    } else {
+        ("http", 80)
+    };
+    let port = client.local.port();
+    let mut url = [scheme.as_bytes(), b"://", &host].concat();
+    if core.port_in_redirect != Some(false) && port != default && port != 0 {
+        url.extend(format!(":{port}").into_bytes());
+    }
+    url.extend_from_slice(&target);
+    request.depends_on(saker_ap_expr::Dependency::Scheme);
+    response.fields_mut().set("Location", url);
+}
+
+/// Notes variables for access logs, and decides about conditions.
+fn note(request: &mut Request<'_>, response: &Response) {
+    let location = Arc::clone(&request.state.location);
+    let nginx = request.nginx;
+    if !needs_notes(nginx, &location) {
+        return;
+    }
+    request.depends_on_request();
+    for (number, log) in nginx.logs.uses.iter().enumerate() {
+        let is_used = location
+            .conf
+            .log
+            .logs
+            .as_deref()
+            .unwrap_or_default()
+            .contains(log);
+        let Some(condition) = log.condition.as_ref().filter(|_| is_used) else {
+            continue;
+        };
+        let value = with_response(request, condition, Some(response));
+        if let Some(decision) = request.exchange.log.rules.decisions.get_mut(number) {
+            *decision = Request::is_true(Some(&value));
+        }
+    }
+    for log in location.conf.log.logs.as_deref().unwrap_or_default() {
+        let Some(format) = nginx.formats.get(&log.format) else {
+            continue;
+        };
+        for (name, variable) in &format.notes {
+            let value =
+                of_response(request, variable, response).or_else(|| request.variable(variable));
+            let name = [log.format.as_bytes(), b"/", name.as_bytes()].concat();
+            match value {
+                Some(value) => request.exchange.log.notes.set(&name, &value),
+                None if format.is_bare() => request.exchange.log.notes.set(&name, b""),
+                None => {}
+            }
+        }
+    }
+}

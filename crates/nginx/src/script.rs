@@ -1,0 +1,263 @@
+//! The rewrite phase: runs the script of a server or location.
+//!
+//! Called by: `dispatch`.
+//! Caveat: an `if` that holds changes the settings, and the script goes on behind it.
+//! Out of scope: the search for a location after the path has changed (`dispatch`).
+
+use crate::{pages, request::Request};
+use saker_files::Kind;
+use saker_http::Status;
+use saker_nginx_model::{
+    If, Op, Part, Text,
+    modules::rewrite::{Condition, FileTest, Flag, Return, Rewrite, Statement, Target},
+    variables::Variable,
+};
+use saker_pipeline::Response;
+use std::sync::Arc;
+
+/// The outcome of a script.
+pub enum Flow {
+    /// The end was reached; with true, the path has changed.
+    End(bool),
+    Answer(Response),
+}
+
+/// The effect of an operation on the script.
+enum Step {
+    Next,
+    /// `break`: the script ends.
+    Break,
+    /// `last`
+    Last,
+    Answer(Response),
+}
+
+impl Request<'_> {
+    /// Runs a script.
+    pub fn script(&mut self, ops: &[Op]) -> Flow {
+        let mut has_changed = false;
+        match self.ops(ops, &mut has_changed) {
+            Step::Next => Flow::End(has_changed),
+            Step::Last => Flow::End(true),
+            // What changed before a `break` still counts; the `break` of a rewrite keeps the
+            // location.
+            Step::Break => Flow::End(has_changed),
+            Step::Answer(response) => Flow::Answer(response),
+        }
+    }
+
+    fn ops(&mut self, ops: &[Op], has_changed: &mut bool) -> Step {
+        for op in ops {
+            let step = match op {
+                Op::Plain(Statement::Break) => Step::Break,
+                Op::Plain(Statement::Return(returned)) => Step::Answer(self.returned(returned)),
+                Op::Plain(Statement::Set(target, text)) => {
+                    self.set(*target, text);
+                    Step::Next
+                }
+                Op::Plain(Statement::Rewrite(rewrite)) => self.rewrite(rewrite, has_changed),
+                Op::If(condition) => self.conditional(condition, has_changed),
+            };
+            if self.state.has_failed {
+                return Step::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
+            }
+            if !matches!(step, Step::Next) {
+                return step;
+            }
+        }
+        Step::Next
+    }
+
+    fn conditional(&mut self, condition: &If, has_changed: &mut bool) -> Step {
+        let holds = self.condition(&condition.condition);
+        self.exchange.trace("server_rewrite", None, || {
+            let word = if holds { "holds" } else { "does not hold" };
+            format!("`if {}` {word}", condition.source)
+        });
+        if !holds {
+            return Step::Next;
+        }
+        if let Some(location) = &condition.location {
+            self.state.location = Arc::clone(location);
+        }
+        self.ops(&condition.ops, has_changed)
+    }
+
+    fn condition(&mut self, condition: &Condition) -> bool {
+        match condition {
+            Condition::True(variable) => Request::is_true(self.variable(variable).as_deref()),
+            Condition::Equals(variable, text, is_negated) => {
+                let value = self.variable(variable).unwrap_or_default();
+                (value == self.text(text)) != *is_negated
+            }
+            Condition::Matches(variable, regex, is_negated) => {
+                let is_match = match variable {
+                    Variable::Field(name) => {
+                        let view = self.exchange.head.view();
+                        let lines: Vec<&[u8]> = view.all(name).collect();
+                        let value = lines.join(&b", "[..]);
+                        let spans = self.spans(regex, &value);
+                        self.depends_on_match(name, &regex.pattern, &value, spans.as_ref());
+                        if let Some(spans) = spans {
+                            self.keep_captures(regex, &value, spans);
+                        }
+                        spans.is_some()
+                    }
+                    _ => {
+                        let value = self.variable(variable).unwrap_or_default();
+                        self.regex(regex, &value)
+                    }
+                };
+                // What could not be decided refuses the request.
+                is_match != *is_negated
+            }
+            Condition::File(test, path, is_negated) => {
+                let path = self.text(path);
+                self.file_test(*test, &path) != *is_negated
+            }
+        }
+    }
+
+    fn file_test(&mut self, test: FileTest, path: &[u8]) -> bool {
+        let Ok(metadata) = self.stat_path(path) else {
+            return false;
+        };
+        match test {
+            FileTest::File => metadata.kind == Kind::File,
+            FileTest::Directory => metadata.kind == Kind::Directory,
+            FileTest::Exists => true,
+            FileTest::Executable => metadata.mode & 0o111 != 0,
+        }
+    }
+
+    fn set(&mut self, target: Target, text: &Text) {
+        let value = self.text(text);
+        match target {
+            Target::Slot(number) => self.set_value(number, &value),
+            Target::Args => {
+                self.exchange.query = Some(value);
+                self.state.is_unparsed = false;
+            }
+            Target::LimitRate => self.state.limit_rate = Some(value.into()),
+        }
+    }
+
+    fn returned(&mut self, returned: &Return) -> Response {
+        let text = returned.text.as_ref().map(|text| self.text(text));
+        let origin = self.state.location.origin.clone();
+        self.exchange.trace("server_rewrite", Some(&origin), || {
+            format!("`{}`", returned.directive)
+        });
+        let status = Status(returned.status);
+        if returned.status == 444 {
+            self.exchange.limits.drops_connection = true;
+        }
+        if self.state.error_status.is_none() {
+            self.exchange.keep_answer();
+        }
+        pages::returned(status, text, &self.state.location.conf, &self.exchange.path)
+    }
+
+    fn rewrite(&mut self, rewrite: &Rewrite, has_changed: &mut bool) -> Step {
+        let path = self.exchange.path.clone();
+        let Some(spans) = self.spans(&rewrite.regex, &path) else {
+            return Step::Next;
+        };
+        self.keep_captures(&rewrite.regex, &path, spans);
+        self.state.is_internal = true;
+        let is_redirect = matches!(rewrite.flag, Flag::Redirect(_));
+        let (mut target, args) = self.replacement(rewrite, is_redirect);
+        let query = self.joined_query(args, rewrite.drops_args);
+        self.exchange.trace("server_rewrite", None, || {
+            let text = String::from_utf8_lossy(rewrite.regex.pattern.text()).into_owned();
+            format!(
+                "`rewrite {text}` gives {}",
+                String::from_utf8_lossy(&target)
+            )
+        });
+        if let Flag::Redirect(status) = rewrite.flag {
+            if let Some(query) = query.filter(|query| !query.is_empty()) {
+                target.push(b'?');
+                target.extend_from_slice(&query);
+            }
+            let mut response = Response::new(Status(status));
+            response
+                .fields_mut()
+                .set("Location", pages::field_value(&target));
+            self.exchange.keep_answer();
+            return Step::Answer(response);
+        }
+        if target.is_empty() {
+            return Step::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
+        }
+        self.state.is_unparsed = false;
+        self.exchange.path = target;
+        self.exchange.query = query;
+        match rewrite.flag {
+            Flag::Last => Step::Last,
+            Flag::Break => {
+                *has_changed = false;
+                self.state.is_location_valid = false;
+                Step::Break
+            }
+            _ => {
+                *has_changed = true;
+                Step::Next
+            }
+        }
+    }
+
+    /// Returns path and arguments of a replacement; what stands behind its `?` are arguments.
+    fn replacement(&mut self, rewrite: &Rewrite, is_redirect: bool) -> (Vec<u8>, Option<Vec<u8>>) {
+        let sent = self.exchange.head.view().target_as_sent();
+        let was_encoded = sent.contains(&b'%') || sent.contains(&b'+');
+        let (mut path, mut args) = (Vec::new(), None::<Vec<u8>>);
+        for part in &rewrite.replacement.parts {
+            let value = match part {
+                Part::Literal(text) => {
+                    let text = text.to_vec();
+                    match text.iter().position(|byte| *byte == b'?') {
+                        Some(at) if args.is_none() => {
+                            path.extend_from_slice(text.get(..at).unwrap_or_default());
+                            args = Some(text.get(at + 1..).unwrap_or_default().to_vec());
+                        }
+                        _ => args.as_mut().unwrap_or(&mut path).extend_from_slice(&text),
+                    }
+                    continue;
+                }
+                Part::Capture(group) => {
+                    let value = self.capture(*group).unwrap_or_default();
+                    match was_encoded && (args.is_some() || is_redirect) {
+                        true => pages::escape_argument(&value),
+                        false => value,
+                    }
+                }
+                Part::Variable(variable) => self.variable(variable).unwrap_or_default(),
+            };
+            args.as_mut().unwrap_or(&mut path).extend_from_slice(&value);
+        }
+        (path, args)
+    }
+
+    /// The query behind a rewrite: new arguments, then those of the request.
+    fn joined_query(&mut self, args: Option<Vec<u8>>, drops_args: bool) -> Option<Vec<u8>> {
+        if drops_args {
+            return args;
+        }
+        let Some(mut args) = args else {
+            self.depends_on_query();
+            return self.exchange.query.clone();
+        };
+        self.depends_on_query();
+        if let Some(query) = self
+            .exchange
+            .query
+            .as_ref()
+            .filter(|query| !query.is_empty())
+        {
+            args.push(b'&');
+            args.extend_from_slice(query);
+        }
+        Some(args)
+    }
+}

@@ -1,0 +1,104 @@
+//! State of a request under the rules, kept in its exchange between phases.
+//!
+//! Called by: everything in this crate.
+//! Caveat: an internal redirect keeps variables, and forgets the location.
+
+use crate::auth_request::AuthAnswer;
+use saker_ap_expr::Spans;
+use saker_nginx_model::{Location, Server};
+use std::sync::Arc;
+
+/// Internal redirects and changes of the path by rewriting that a request may have.
+pub const CHANGES_MAX: u8 = 10;
+
+/// The state of a request.
+pub struct State {
+    pub server: Arc<Server>,
+    pub location: Arc<Location>,
+    /// A named location that comes next, instead of a search.
+    pub named: Option<Arc<Location>>,
+    /// The subject of the last regular expression that matched, and its groups.
+    pub captures: Option<(Box<[u8]>, Spans)>,
+    /// Values of variables of the configuration, by their numbers.
+    pub values: Vec<Option<Box<[u8]>>>,
+    /// The request was redirected internally.
+    pub is_internal: bool,
+    pub changes_left: u8,
+    /// The path and query are those of the request line.
+    pub is_unparsed: bool,
+    /// The path is the one that the location was chosen by.
+    pub is_location_valid: bool,
+    /// The status of the response, whatever answers (`error_page`).
+    pub error_status: Option<u16>,
+    /// An error page has been chosen; errors of it have none.
+    pub has_error_page: bool,
+    /// Fields of the error that its page keeps.
+    pub error_fields: Vec<(Box<str>, Box<[u8]>)>,
+    /// `set $limit_rate`
+    pub limit_rate: Option<Box<[u8]>>,
+    /// Limits have been checked.
+    pub is_limited: bool,
+    /// The answer to `auth_request`.
+    pub auth_answer: Option<AuthAnswer>,
+    /// The request asks for permission for another one.
+    pub is_subrequest: bool,
+    /// An upstream was asked.
+    pub is_forwarded: bool,
+    /// A text could not be evaluated within its limits.
+    pub has_failed: bool,
+    /// Statuses for `$limit_req_status` and `$limit_conn_status`.
+    pub limit_req_status: Option<&'static str>,
+    pub limit_conn_status: Option<&'static str>,
+    /// Nesting of maps in evaluation.
+    pub depth: u8,
+}
+
+impl State {
+    pub fn new(server: Arc<Server>) -> State {
+        State {
+            location: Arc::clone(&server.outside),
+            server,
+            named: None,
+            captures: None,
+            values: Vec::new(),
+            is_internal: false,
+            changes_left: CHANGES_MAX,
+            is_unparsed: true,
+            is_location_valid: true,
+            error_status: None,
+            has_error_page: false,
+            error_fields: Vec::new(),
+            limit_rate: None,
+            is_limited: false,
+            auth_answer: None,
+            is_subrequest: false,
+            is_forwarded: false,
+            has_failed: false,
+            limit_req_status: None,
+            limit_conn_status: None,
+            depth: 0,
+        }
+    }
+
+    /// Prepares an internal redirect. Returns false if there were too many.
+    pub fn redirect(&mut self) -> bool {
+        self.is_internal = true;
+        self.is_unparsed = false;
+        self.is_location_valid = false;
+        self.is_forwarded = false;
+        self.auth_answer = None;
+        self.location = Arc::clone(&self.server.outside);
+        self.change()
+    }
+
+    /// Counts a change of the path.
+    pub fn change(&mut self) -> bool {
+        match self.changes_left.checked_sub(1) {
+            Some(left) => {
+                self.changes_left = left;
+                true
+            }
+            None => false,
+        }
+    }
+}

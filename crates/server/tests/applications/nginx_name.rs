@@ -1,0 +1,192 @@
+//! Called as nginx: options, messages that tools parse, the file of the process id, and signals.
+//!
+//! Called by: `cargo test -p saker --test applications nginx_name`.
+//! Caveat: Debian's configuration is a copy with another port and other logs; the rest is as
+//! installed.
+
+use crate::operate;
+use saker_testkit::{Client, TempDir, free_port, wait_until};
+use std::{
+    fs,
+    net::SocketAddr,
+    os::unix::fs::symlink,
+    path::Path,
+    process::{Command, Output},
+};
+
+struct Site {
+    dir: TempDir,
+    address: SocketAddr,
+}
+
+impl Site {
+    fn new(name: &str) -> Site {
+        let dir = TempDir::new(name).unwrap();
+        let port = free_port().unwrap();
+        symlink(operate::SAKER, dir.join("nginx")).unwrap();
+        let site = Site {
+            dir,
+            address: SocketAddr::from(([127, 0, 0, 1], port)),
+        };
+        site.write("hello");
+        site
+    }
+
+    fn write(&self, answer: &str) {
+        let (dir, address) = (self.dir.display(), self.address);
+        let user = match rustix::process::geteuid().is_root() {
+            true => "user www-data;\n",
+            false => "",
+        };
+        let text = format!(
+            "{user}pid {dir}/nginx.pid;\nerror_log {dir}/error.log;\nevents {{ }}\nhttp {{\n    access_log {dir}/access.log;\n    \
+             server {{ listen {address}; return 200 \"{answer}\\n\"; }}\n}}\n"
+        );
+        self.dir.write("nginx.conf", text).unwrap();
+    }
+
+    fn run(&self, arguments: &str) -> Output {
+        let conf = self.dir.join("nginx.conf").display().to_string();
+        Command::new("timeout")
+            .arg("60")
+            .arg(self.dir.join("nginx"))
+            .args(arguments.replace("{conf}", &conf).split_ascii_whitespace())
+            .output()
+            .unwrap()
+    }
+
+    fn answer(&self) -> Option<String> {
+        let response = Client::connect(self.address).ok()?.get("/").ok()?;
+        Some(response.text())
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.run("-c {conf} -s stop");
+    }
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn nginx_name_tests_configurations() {
+    let site = Site::new("nginx-name-test");
+    let file = site.dir.join("nginx.conf").display().to_string();
+    let tested = site.run("-t -c {conf}");
+    let expected = format!(
+        "nginx: the configuration file {file} syntax is ok\nnginx: configuration file {file} test is successful\n"
+    );
+    assert_eq!(err(&tested), expected);
+    assert!(tested.status.success());
+    assert_eq!(err(&site.run("-tq -c {conf}")), "");
+    let dumped = site.run("-Tq -c {conf}");
+    let text = String::from_utf8_lossy(&dumped.stdout).into_owned();
+    assert!(
+        text.starts_with(&format!("# configuration file {file}:\n")),
+        "{text}"
+    );
+    let before = fs::read_to_string(&file).unwrap();
+    site.dir
+        .write("nginx.conf", before.replace("return", "retrun"))
+        .unwrap();
+    let refused = site.run("-t -c {conf}");
+    assert_eq!(refused.status.code(), Some(1));
+    let line = 1 + before
+        .lines()
+        .position(|line| line.contains("return"))
+        .unwrap();
+    let expected = format!(
+        "nginx: [emerg] unknown directive \"retrun\" in {file}:{line}\nnginx: configuration file {file} test failed\n"
+    );
+    assert_eq!(err(&refused), expected);
+    assert!(err(&site.run("-v")).starts_with("nginx version: nginx/1."));
+    assert!(err(&site.run("-V")).contains("configure arguments: --prefix="));
+    assert_eq!(err(&site.run("-x")), "nginx: invalid option: \"x\"\n");
+    let none = site.run("-c /nowhere/nginx.conf -t");
+    assert!(
+        err(&none).contains(
+            "[emerg] open() \"/nowhere/nginx.conf\" failed (2: No such file or directory)"
+        )
+    );
+}
+
+#[test]
+fn nginx_name_starts_reloads_and_stops() {
+    let site = Site::new("nginx-name-signals");
+    let pid_file = site.dir.join("nginx.pid");
+    let started = site.run("-c {conf}");
+    assert!(started.status.success(), "{}", err(&started));
+    wait_until("it answers", || site.answer().as_deref() == Some("hello\n"));
+    assert!(pid_file.exists());
+    site.write("again");
+    assert!(site.run("-c {conf} -s reload").status.success());
+    wait_until("it has the new answer", || {
+        site.answer().as_deref() == Some("again\n")
+    });
+    let log = site.dir.join("access.log");
+    fs::rename(&log, site.dir.join("access.log.1")).unwrap();
+    assert!(site.run("-c {conf} -s reopen").status.success());
+    wait_until("the log is reopened", || {
+        site.answer();
+        fs::read_to_string(&log).is_ok_and(|text| text.contains("\"GET / HTTP/1.1\" 200"))
+    });
+    assert!(site.run("-c {conf} -s quit").status.success());
+    wait_until("it is gone", || {
+        !pid_file.exists() && site.answer().is_none()
+    });
+    let gone = site.run("-c {conf} -s reload");
+    assert_eq!(gone.status.code(), Some(1));
+    assert!(err(&gone).contains("nginx.pid\" failed (2: No such file or directory)"));
+}
+
+/// Copies Debian's folder; links stay links within it.
+fn copy(from: &Path, to: &Path) {
+    let status = Command::new("cp").arg("-a").arg(from).arg(to).status();
+    assert!(status.unwrap().success());
+}
+
+#[test]
+fn nginx_name_serves_debians_configuration() {
+    let site = Site::new("nginx-name-debian");
+    let folder = site.dir.join("etc");
+    copy(Path::new("/etc/nginx"), &folder);
+    let main = fs::read_to_string(folder.join("nginx.conf")).unwrap();
+    let dir = site.dir.display().to_string();
+    let main = main
+        .replace("/run/nginx.pid", &format!("{dir}/nginx.pid"))
+        .replace("/var/log/nginx", &dir)
+        .replace("/etc/nginx", &folder.display().to_string());
+    let main = match rustix::process::geteuid().is_root() {
+        true => main,
+        false => main.replace("user www-data;", ""),
+    };
+    site.dir.write("etc/nginx.conf", &main).unwrap();
+    let default = fs::read_to_string(folder.join("sites-available/default")).unwrap();
+    let default = default
+        .replace(
+            "listen 80 default_server",
+            &format!("listen {} default_server", site.address),
+        )
+        .replace("listen [::]:80 default_server;", "")
+        .replace("/var/www/html", &format!("{dir}/www"));
+    fs::remove_file(folder.join("sites-enabled/default")).unwrap();
+    site.dir
+        .write("etc/sites-enabled/default", &default)
+        .unwrap();
+    site.dir
+        .write("www/index.nginx-debian.html", "welcome\n")
+        .unwrap();
+    let conf = folder.join("nginx.conf").display().to_string();
+    let started = site.run(&format!("-c {conf}"));
+    assert!(started.status.success(), "{}", err(&started));
+    wait_until("it answers", || {
+        site.answer().as_deref() == Some("welcome\n")
+    });
+    let mut client = Client::connect(site.address).unwrap();
+    assert_eq!(client.get("/none").unwrap().status, 404);
+    assert!(site.run(&format!("-c {conf} -s stop")).status.success());
+    wait_until("it is gone", || site.answer().is_none());
+}
