@@ -54,18 +54,8 @@ pub fn content(
     if is_lookup {
         return after_path(exchange, local);
     }
-    if exchange.routing.handler.as_deref() == Some("type-map") {
-        return type_map::answer(exchange, watcher, local);
-    }
-    if exchange.routing.handler.as_deref() == Some("reflector") {
-        return Verdict::Answer(reflector::answer(exchange, host, &local.reflector));
-    }
-    if exchange.routing.handler.as_deref() == Some("send-as-is") {
-        return Verdict::Answer(asis::answer(
-            exchange,
-            watcher,
-            local.core.options.in_force(),
-        ));
+    if let Some(verdict) = by_handler(exchange, host, watcher, local) {
+        return verdict;
     }
     if !host.is_native
         && let Some(page) = about_server(rules, exchange, host, local)
@@ -88,6 +78,29 @@ pub fn content(
             exchange.routing.scripts_by_name = is_native_program(exchange);
             after_path(exchange, local)
         }
+    }
+}
+
+/// The answer of a handler that takes a file by the handler's name.
+fn by_handler(
+    exchange: &mut Exchange,
+    host: &Arc<Host>,
+    watcher: &Watcher,
+    local: &Arc<DirConfig>,
+) -> Option<Verdict> {
+    match exchange.routing.handler.as_deref()? {
+        "type-map" => Some(type_map::answer(exchange, watcher, local)),
+        "reflector" => Some(Verdict::Answer(reflector::answer(
+            exchange,
+            host,
+            &local.reflector,
+        ))),
+        "send-as-is" => Some(Verdict::Answer(asis::answer(
+            exchange,
+            watcher,
+            local.core.options.in_force(),
+        ))),
+        _ => None,
     }
 }
 

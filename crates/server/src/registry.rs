@@ -96,11 +96,7 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
     Services {
         handlers,
         filters,
-        content_filters: apache
-            .content_filters
-            .into_iter()
-            .map(|filter| Box::new(filter) as Box<dyn Filter>)
-            .collect(),
+        content_filters: content_filters(apache.content_filters),
         rules,
         loggers: Rc::new(loggers(
             &generation,
@@ -122,6 +118,12 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         sleep,
         challenge: Box::new(move |path| challenges.answer(path)),
     }
+}
+
+/// Filters of content that rules name.
+fn content_filters(configured: Option<Rc<ContentFilters>>) -> Rc<[Box<dyn Filter>]> {
+    let boxed = |filter| Box::new(filter) as Box<dyn Filter>;
+    configured.into_iter().map(boxed).collect()
 }
 
 /// The rules of `saker.toml`, which ask other servers through the gateway.
