@@ -94,7 +94,14 @@ fn backends(converter: &mut Converter<'_>) {
                 continue;
             }
         };
-        let upstream = (backend.name.clone(), vec![server], of("probe.url"));
+        let named = of("probe").and_then(|name| {
+            let probes = &converter.file.probes;
+            let (_, attributes) = probes.iter().find(|(other, _)| *other == name)?;
+            let (_, url) = attributes.iter().find(|(name, _)| name == "url")?;
+            Some(url.clone())
+        });
+        let health_path = of("probe.url").or(named);
+        let upstream = (backend.name.clone(), vec![server], health_path);
         converter.out.upstreams.push(upstream);
     }
     let upstreams = &converter.out.upstreams;

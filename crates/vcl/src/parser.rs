@@ -147,9 +147,11 @@ impl Parser {
                 Ok(())
             }
             "probe" => {
-                self.name("the name of the probe")?;
-                file.others.push((word, place));
-                self.attributes("", &mut Vec::new())
+                let name = self.name("the name of the probe")?;
+                let mut attributes = Vec::new();
+                self.attributes("", &mut attributes)?;
+                file.probes.push((name, attributes));
+                Ok(())
             }
             "acl" => {
                 let acl = self.acl()?;

@@ -50,6 +50,8 @@ fn condition(converter: &mut Converter<'_>, statement: &Statement, branches: &Br
         };
         let is_converted = is_purge(converter, condition, body)
             || is_implied(condition, body)
+            || has_own_fields_only(body)
+            || is_empty_cookie(condition, body)
             || is_bypass(converter, condition, body)
             || is_url_edit(converter, condition, body)
             || is_cookie_edit(converter, body)
@@ -179,6 +181,29 @@ fn is_implied(condition: &Expression, body: &[Statement]) -> bool {
     leaves && (of_methods || condition.chain("||").into_iter().all(is_about))
 }
 
+/// Fields about the client, which Saker sets in any case.
+fn has_own_fields_only(body: &[Statement]) -> bool {
+    let is_own = |statement: &Statement| {
+        matches!(&statement.kind, StatementKind::Set { name, .. }
+            if name.strip_prefix("req.http.").is_some_and(is_own_field))
+    };
+    !body.is_empty() && body.iter().all(is_own)
+}
+
+fn is_own_field(field: &str) -> bool {
+    OWN_FIELDS.contains(&field.to_ascii_lowercase().as_str())
+}
+
+/// `if (req.http.Cookie ~ "^\s*$") { unset req.http.Cookie; }`: an empty field is as good as none.
+fn is_empty_cookie(condition: &Expression, body: &[Statement]) -> bool {
+    let is_cookie = |name: &str| name.eq_ignore_ascii_case("req.http.Cookie");
+    let is_empty = matches!(condition, Expression::Binary("~" | "==", left, right)
+        if left.name().is_some_and(is_cookie)
+            && matches!(right.text(), Some("" | r"^\s*$" | "^ *$" | r"^\s+$")));
+    let removes = |statement: &Statement| matches!(&statement.kind, StatementKind::Unset(name) if is_cookie(name));
+    is_empty && body.iter().all(removes)
+}
+
 /// `if (req.url ~ "^/cart|/checkout" || req.http.Cookie ~ "session") { return (pass); }`
 fn is_bypass(converter: &mut Converter<'_>, condition: &Expression, body: &[Statement]) -> bool {
     let is_pass = matches!(body, [Statement { kind: StatementKind::Return(action, _), .. }] if action == "pass");
@@ -263,6 +288,7 @@ fn url_edit(value: &Expression) -> Option<UrlEdit> {
     let pattern = pattern.text().filter(|_| is_edit)?;
     match replacement.text()? {
         "" if is_trimming(pattern) => Some(UrlEdit::Trimming),
+        "?" if pattern == r"\?&" => Some(UrlEdit::Trimming),
         // The text around the parameter is joined again.
         "" | "?" | "\\1" | "\\2" | "\\1\\2" if is_tracking(pattern) => Some(UrlEdit::Tracking),
         _ => None,

@@ -33,7 +33,7 @@ type Row = (
 
 #[test]
 fn requests() {
-    let rows: [Row; 21] = [
+    let rows: [Row; 24] = [
         ("sub vcl_recv { return (hash); }", &[], &[]),
         (
             "sub vcl_recv { if (req.method != \"GET\" && req.method != \"HEAD\") { return (pass); } }",
@@ -108,6 +108,21 @@ fn requests() {
             "sub vcl_recv { if (req.url ~ \"^/admin\") { return (synth(403)); } }",
             &[],
             &["1: error: this condition can't be converted"],
+        ),
+        (
+            "sub vcl_recv { if (req.http.X-Forwarded-For) { set req.http.X-Forwarded-For = req.http.X-Forwarded-For + client.ip; } else { set req.http.X-Forwarded-For = client.ip; } }",
+            &[],
+            &[],
+        ),
+        (
+            "sub vcl_recv { if (req.http.cookie ~ \"^\\s*$\") { unset req.http.cookie; } }",
+            &[],
+            &[],
+        ),
+        (
+            "sub vcl_recv { if (req.http.cookie ~ \"a\") { unset req.http.cookie; } }",
+            &[],
+            &["1: warning: this condition can't be converted"],
         ),
         (
             "sub vcl_recv { C{ x }C }",
@@ -185,7 +200,7 @@ fn purging() {
 
 #[test]
 fn backends() {
-    let two = "backend a { .host = \"10.0.0.1\"; .port = \"8080\"; .probe = { .url = \"/ping\"; .interval = 5s; } }\nbackend api { .host = \"::1\"; }\n";
+    let two = "probe p { .url = \"/ping\"; .interval = 5s; }\nbackend a { .host = \"10.0.0.1\"; .port = \"8080\"; .probe = p; }\nbackend api { .host = \"::1\"; }\n";
     let (lines, findings) = converted(&format!(
         "{two}sub vcl_recv {{ if (req.url ~ \"^/api/\") {{ set req.backend_hint = api; }} }}"
     ));
