@@ -12,8 +12,8 @@ use crate::{
     syntax::{Expression, Statement, StatementKind, VclFile},
 };
 
-/// Maximum nesting of `call`.
-const CALLS_MAX: usize = 16;
+/// Maximum calls that are followed from a subroutine.
+const CALLS_MAX: usize = 100;
 
 /// Converts a file.
 pub fn convert(file: &VclFile) -> (Output, Vec<Finding>) {
@@ -35,37 +35,72 @@ pub fn convert(file: &VclFile) -> (Output, Vec<Finding>) {
         }
     }
     for sub in &file.subs {
+        let mut calls = CALLS_MAX;
         match sub.name.as_str() {
-            "vcl_recv" => receive::receive(&mut converter, &body(file, &sub.body, 0)),
-            "vcl_hash" => receive::hash(&mut converter, &body(file, &sub.body, 0)),
-            "vcl_backend_response" => respond::stored(&mut converter, &body(file, &sub.body, 0)),
-            "vcl_deliver" => respond::delivered(&mut converter, &body(file, &sub.body, 0)),
+            "vcl_recv" => receive::receive(&mut converter, &body(file, &sub.body, &mut calls)),
+            "vcl_hash" => receive::hash(&mut converter, &body(file, &sub.body, &mut calls)),
+            "vcl_backend_response" => {
+                respond::stored(&mut converter, &body(file, &sub.body, &mut calls))
+            }
+            "vcl_deliver" => respond::delivered(&mut converter, &body(file, &sub.body, &mut calls)),
             "vcl_init" => directors(&mut converter, &sub.body),
             name if name.starts_with("vcl_") => others(&mut converter, name, &sub.body),
             // Subroutines of the file itself count where they are called.
             _ => {}
         }
     }
+    built_in(&mut converter);
     converter
         .findings
         .sort_by_key(|finding| (finding.place.line, finding.place.column));
     (converter.out, converter.findings)
 }
 
-/// The statements of a subroutine, with those that it calls in their place.
-fn body(file: &VclFile, statements: &[Statement], depth: usize) -> Vec<Statement> {
+/// The statements of a subroutine, with those that it calls in their place. `left`: calls that are
+/// still followed.
+fn body(file: &VclFile, statements: &[Statement], left: &mut usize) -> Vec<Statement> {
     let mut found = Vec::new();
     for statement in statements {
-        let called = match &statement.kind {
-            StatementKind::Call(name) => file.subs.iter().find(|sub| sub.name == *name),
-            _ => None,
-        };
-        match called {
-            Some(sub) if depth < CALLS_MAX => found.extend(body(file, &sub.body, depth + 1)),
+        match &statement.kind {
+            StatementKind::Call(name) => {
+                let called = file.subs.iter().find(|sub| sub.name == *name);
+                match (called, left.checked_sub(1)) {
+                    (Some(sub), Some(rest)) => {
+                        *left = rest;
+                        found.extend(body(file, &sub.body, left));
+                    }
+                    _ => found.push(statement.clone()),
+                }
+            }
+            StatementKind::If(branches) => {
+                let branches = branches
+                    .iter()
+                    .map(|(condition, inner)| (condition.clone(), body(file, inner, left)));
+                found.push(Statement {
+                    kind: StatementKind::If(branches.collect()),
+                    place: statement.place,
+                });
+            }
             _ => found.push(statement.clone()),
         }
     }
     found
+}
+
+/// The built-in `vcl_recv` runs after one that does not end with `return (hash)`, and passes
+/// requests with cookies.
+fn built_in(converter: &mut Converter<'_>) {
+    let file = converter.file;
+    let receive = file.subs.iter().rfind(|sub| sub.name == "vcl_recv");
+    let last = receive.and_then(|sub| sub.body.last());
+    let is_final = last.is_some_and(|statement| {
+        matches!(&statement.kind, StatementKind::Return(action, _) if matches!(action.as_str(), "hash" | "lookup"))
+    });
+    let edits = &converter.out.upstream_headers;
+    let has_none = edits
+        .iter()
+        .any(|(name, value)| name.eq_ignore_ascii_case("Cookie") && value.is_none());
+    converter.out.bypasses_cookies |= !is_final && !has_none;
 }
 
 fn backends(converter: &mut Converter<'_>) {
@@ -94,7 +129,14 @@ fn backends(converter: &mut Converter<'_>) {
                 continue;
             }
         };
-        let upstream = (backend.name.clone(), vec![server], of("probe.url"));
+        let named = of("probe").and_then(|name| {
+            let probes = &converter.file.probes;
+            let (_, attributes) = probes.iter().find(|(other, _)| *other == name)?;
+            let (_, url) = attributes.iter().find(|(name, _)| name == "url")?;
+            Some(url.clone())
+        });
+        let health_path = of("probe.url").or(named);
+        let upstream = (backend.name.clone(), vec![server], health_path);
         converter.out.upstreams.push(upstream);
     }
     let upstreams = &converter.out.upstreams;

@@ -1,7 +1,8 @@
 //! A conversion under way: the output so far, and the findings.
 //!
 //! Called by: `convert`, `receive` and `respond`.
-//! Caveat: a statement that refuses requests and has no counterpart is an error, not a warning.
+//! Caveat: a statement without a counterpart is an error if it refuses requests, or keeps responses
+//! out of the cache, and a warning otherwise.
 //! Out of scope: which statements have one.
 
 use crate::{
@@ -66,7 +67,7 @@ pub fn unsupported(converter: &mut Converter<'_>, statement: &Statement, help: &
         StatementKind::InlineC => "inline C".to_owned(),
     };
     let message = format!("{what} can't be converted");
-    if refuses(statement) {
+    if refuses(statement) || bypasses(statement) {
         converter.refuse(statement.place, message, help);
     } else {
         converter.warn(statement.place, message, help);
@@ -80,6 +81,18 @@ pub fn refuses(statement: &Statement) -> bool {
         StatementKind::Expression(Expression::Name(word)) => word == "error",
         StatementKind::If(branches) => branches.iter().any(|(_, body)| body.iter().any(refuses)),
         StatementKind::InlineC => true,
+        _ => false,
+    }
+}
+
+/// True if a statement, or one inside of it, keeps a response out of the cache.
+fn bypasses(statement: &Statement) -> bool {
+    match &statement.kind {
+        StatementKind::Return(action, _) => {
+            matches!(action.as_str(), "pass" | "pipe" | "hit_for_pass")
+        }
+        StatementKind::Set { name, .. } => name == "beresp.uncacheable",
+        StatementKind::If(branches) => branches.iter().any(|(_, body)| body.iter().any(bypasses)),
         _ => false,
     }
 }

@@ -126,10 +126,10 @@ impl Parser {
         }
         let word = self.name("a declaration (`backend`, `acl`, `sub`)")?;
         match word.as_str() {
-            "vcl" => self.to_semicolon(),
+            "vcl" => self.skip_past_semicolon(),
             "import" | "include" => {
                 file.others.push((word, place));
-                self.to_semicolon()
+                self.skip_past_semicolon()
             }
             "backend" => {
                 let name = self.name("the name of the backend")?;
@@ -137,7 +137,7 @@ impl Parser {
                 if self.is_sign("{") {
                     self.attributes("", &mut attributes)?;
                 } else {
-                    self.to_semicolon()?;
+                    self.skip_past_semicolon()?;
                 }
                 file.backends.push(Backend {
                     name,
@@ -147,9 +147,11 @@ impl Parser {
                 Ok(())
             }
             "probe" => {
-                self.name("the name of the probe")?;
-                file.others.push((word, place));
-                self.attributes("", &mut Vec::new())
+                let name = self.name("the name of the probe")?;
+                let mut attributes = Vec::new();
+                self.attributes("", &mut attributes)?;
+                file.probes.push((name, attributes));
+                Ok(())
             }
             "acl" => {
                 let acl = self.acl()?;
@@ -169,7 +171,7 @@ impl Parser {
         }
     }
 
-    fn to_semicolon(&mut self) -> Parsed<()> {
+    fn skip_past_semicolon(&mut self) -> Parsed<()> {
         while !self.is_sign(";") {
             if self.peek() == &TokenKind::End {
                 return self.error("`;`");

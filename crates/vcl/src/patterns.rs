@@ -12,9 +12,8 @@ pub struct Literal {
 }
 
 /// The alternatives of a pattern that are literal texts: `^/cart|/checkout`, `^/(a|b)`. `None`: it
-/// has others.
+/// has others, or ignores case, which paths do not.
 pub fn literals(pattern: &str) -> Option<Vec<Literal>> {
-    let pattern = pattern.strip_prefix("(?i)").unwrap_or(pattern);
     let mut found = Vec::new();
     for alternative in alternatives(pattern)? {
         let (alternative, is_anchored) = match alternative.strip_prefix('^') {
@@ -98,7 +97,9 @@ pub fn is_tracking(pattern: &str) -> bool {
 pub fn is_trimming(pattern: &str) -> bool {
     matches!(
         pattern,
-        r"\?$"
+        r"^http[s]?://"
+            | r"^https?://"
+            | r"\?$"
             | r"[?|&]+$"
             | r"[?&]+$"
             | r"(\?|&)+$"
@@ -125,7 +126,8 @@ pub fn cookie_name(pattern: &str) -> Option<&str> {
 
 /// Patterns of session cookies: `wordpress_logged_in|PHPSESSID=` as `*wordpress_logged_in*`, …
 pub fn session_cookies(pattern: &str) -> Option<Vec<String>> {
-    let found = literals(pattern)?;
+    // Names of cookies are compared without case.
+    let found = literals(pattern.strip_prefix("(?i)").unwrap_or(pattern))?;
     found
         .into_iter()
         .map(|literal| {
@@ -153,7 +155,7 @@ mod tests {
 
     #[test]
     fn literal_patterns() {
-        let rows: [(&str, &[(&str, bool)]); 5] = [
+        let rows: [(&str, &[(&str, bool)]); 4] = [
             ("/checkout", &[("/checkout", false)]),
             (
                 "^/cart|/my-account",
@@ -164,7 +166,6 @@ mod tests {
                 &[("/wp-admin", true), ("/wp-login.php", true)],
             ),
             ("(a|b)", &[("a", false), ("b", false)]),
-            ("(?i)/x", &[("/x", false)]),
         ];
         for (pattern, want) in rows {
             let want = want
@@ -174,7 +175,7 @@ mod tests {
             assert_eq!(of(pattern), Some(want), "{pattern}");
         }
         for pattern in [
-            "", "a.*b", "^", "[a-z]", "a$", "(a|b)c", "a|", "(a", "a)", "\\d", "\\",
+            "(?i)/x", "", "a.*b", "^", "[a-z]", "a$", "(a|b)c", "a|", "(a", "a)", "\\d", "\\",
         ] {
             assert_eq!(of(pattern), None, "{pattern}");
         }

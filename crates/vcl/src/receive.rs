@@ -50,6 +50,8 @@ fn condition(converter: &mut Converter<'_>, statement: &Statement, branches: &Br
         };
         let is_converted = is_purge(converter, condition, body)
             || is_implied(condition, body)
+            || has_own_fields_only(body)
+            || is_empty_cookie(condition, body)
             || is_bypass(converter, condition, body)
             || is_url_edit(converter, condition, body)
             || is_cookie_edit(converter, body)
@@ -179,6 +181,29 @@ fn is_implied(condition: &Expression, body: &[Statement]) -> bool {
     leaves && (of_methods || condition.chain("||").into_iter().all(is_about))
 }
 
+/// Fields about the client, which Saker sets in any case.
+fn has_own_fields_only(body: &[Statement]) -> bool {
+    let is_own = |statement: &Statement| {
+        matches!(&statement.kind, StatementKind::Set { name, .. }
+            if name.strip_prefix("req.http.").is_some_and(is_own_field))
+    };
+    !body.is_empty() && body.iter().all(is_own)
+}
+
+fn is_own_field(field: &str) -> bool {
+    OWN_FIELDS.contains(&field.to_ascii_lowercase().as_str())
+}
+
+/// `if (req.http.Cookie ~ "^\s*$") { unset req.http.Cookie; }`: an empty field is as good as none.
+fn is_empty_cookie(condition: &Expression, body: &[Statement]) -> bool {
+    let is_cookie = |name: &str| name.eq_ignore_ascii_case("req.http.Cookie");
+    let is_empty = matches!(condition, Expression::Binary("~" | "==", left, right)
+        if left.name().is_some_and(is_cookie)
+            && matches!(right.text(), Some("" | r"^\s*$" | "^ *$" | r"^\s+$")));
+    let removes = |statement: &Statement| matches!(&statement.kind, StatementKind::Unset(name) if is_cookie(name));
+    is_empty && body.iter().all(removes)
+}
+
 /// `if (req.url ~ "^/cart|/checkout" || req.http.Cookie ~ "session") { return (pass); }`
 fn is_bypass(converter: &mut Converter<'_>, condition: &Expression, body: &[Statement]) -> bool {
     let is_pass = matches!(body, [Statement { kind: StatementKind::Return(action, _), .. }] if action == "pass");
@@ -263,6 +288,7 @@ fn url_edit(value: &Expression) -> Option<UrlEdit> {
     let pattern = pattern.text().filter(|_| is_edit)?;
     match replacement.text()? {
         "" if is_trimming(pattern) => Some(UrlEdit::Trimming),
+        "?" if pattern == r"\?&" => Some(UrlEdit::Trimming),
         // The text around the parameter is joined again.
         "" | "?" | "\\1" | "\\2" | "\\1\\2" if is_tracking(pattern) => Some(UrlEdit::Tracking),
         _ => None,
@@ -433,42 +459,59 @@ pub fn mentions(expression: &Expression, name: &str) -> bool {
     }
 }
 
-/// `vcl_hash`.
+/// `vcl_hash`. A part of the key that has no counterpart is an error: without it, pages would be
+/// shared that Varnish keeps apart.
 pub fn hash(converter: &mut Converter<'_>, statements: &[Statement]) {
+    hash_part(converter, statements, false);
+}
+
+fn hash_part(converter: &mut Converter<'_>, statements: &[Statement], is_conditional: bool) {
     for statement in statements {
         match &statement.kind {
             StatementKind::Expression(Expression::Function(name, arguments))
                 if name == "hash_data" =>
             {
-                hashed(converter, statement, arguments.first());
+                let value = arguments.first();
+                if value.is_none_or(|value| !is_hashed(converter, value, is_conditional)) {
+                    no_key(converter, statement.place);
+                }
             }
             StatementKind::Return(..) => {}
-            // A value counts in the key whether the field is there or not.
-            StatementKind::If(branches) => {
-                branches.iter().for_each(|(_, body)| hash(converter, body))
-            }
-            _ => unsupported(converter, statement, ""),
+            // A field counts in the key whether the condition holds or not.
+            StatementKind::If(branches) => branches
+                .iter()
+                .for_each(|(_, body)| hash_part(converter, body, true)),
+            _ => no_key(converter, statement.place),
         }
     }
 }
 
-fn hashed(converter: &mut Converter<'_>, statement: &Statement, value: Option<&Expression>) {
+fn no_key(converter: &mut Converter<'_>, place: Place) {
+    converter.refuse(
+        place,
+        "this part of the cache key can't be converted",
+        "see `vary_cookies` and `key_headers`",
+    );
+}
+
+/// True if a value is part of the key here, too.
+fn is_hashed(converter: &mut Converter<'_>, value: &Expression, is_conditional: bool) -> bool {
     let out = &mut converter.out;
     match value {
-        Some(Expression::Name(name)) => {
-            let lower = name.to_ascii_lowercase();
-            match lower.as_str() {
+        Expression::Name(name) => {
+            match name.to_ascii_lowercase().as_str() {
                 // Always part of the key.
                 "req.url" | "req.http.host" | "server.ip" | "req.http.x-forwarded-proto" => {}
-                "req.http.cookie" => add(&mut out.key_headers, "Cookie"),
                 _ => match name.strip_prefix("req.http.") {
                     Some(field) => add(&mut out.key_headers, field),
-                    None => unsupported(converter, statement, "see `key_headers`"),
+                    None => return false,
                 },
             }
+            true
         }
-        Some(Expression::Text(_)) => {}
-        Some(Expression::Function(name, arguments)) if name == "regsub" => {
+        // The same for all requests, unless it stands for its condition.
+        Expression::Text(_) => !is_conditional,
+        Expression::Function(name, arguments) if name == "regsub" => {
             let subject = arguments
                 .first()
                 .and_then(Expression::name)
@@ -477,11 +520,11 @@ fn hashed(converter: &mut Converter<'_>, statement: &Statement, value: Option<&E
             let cookie = pattern
                 .filter(|_| subject.eq_ignore_ascii_case("req.http.cookie"))
                 .and_then(cookie_name);
-            match cookie {
-                Some(cookie) => add(&mut out.vary_cookies, cookie),
-                None => unsupported(converter, statement, "see `vary_cookies` and `key_headers`"),
-            }
+            cookie
+                .into_iter()
+                .for_each(|cookie| add(&mut out.vary_cookies, cookie));
+            cookie.is_some()
         }
-        _ => unsupported(converter, statement, "see `vary_cookies` and `key_headers`"),
+        _ => false,
     }
 }

@@ -13,9 +13,11 @@ pub struct Place {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VclFile {
     pub backends: Vec<Backend>,
+    /// Names of probes, and their attributes.
+    pub probes: Vec<(String, Vec<(String, String)>)>,
     pub acls: Vec<Acl>,
     pub subs: Vec<Sub>,
-    /// Declarations that have no part in a conversion: `import`, `include`, `probe`.
+    /// Declarations that have no part in a conversion: `import`, `include`.
     pub others: Vec<(String, Place)>,
 }
 

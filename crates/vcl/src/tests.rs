@@ -9,6 +9,7 @@ use super::*;
 /// severity: message`.
 fn converted(vcl: &str) -> (Vec<String>, Vec<String>) {
     let whole = |vcl: &str| convert(vcl, "a.vcl").expect("syntax");
+    // Without `return (hash)`, requests with cookies bypass the cache.
     let empty: Vec<String> = whole("vcl 4.1;").toml.lines().map(str::to_owned).collect();
     let conversion = whole(vcl);
     let lines = conversion.toml.lines().filter(|line| !line.is_empty());
@@ -33,7 +34,7 @@ type Row = (
 
 #[test]
 fn requests() {
-    let rows: [Row; 21] = [
+    let rows: [Row; 24] = [
         ("sub vcl_recv { return (hash); }", &[], &[]),
         (
             "sub vcl_recv { if (req.method != \"GET\" && req.method != \"HEAD\") { return (pass); } }",
@@ -53,7 +54,7 @@ fn requests() {
         (
             "sub vcl_recv { if (req.url ~ \"\\d+$\") { return (pass); } }",
             &[],
-            &["1: warning: this condition can't be converted"],
+            &["1: error: this condition can't be converted"],
         ),
         (
             "sub vcl_recv { if (req.http.Cookie ~ \"wordpress_logged_in|sid=\") { return (pass); } }",
@@ -62,7 +63,7 @@ fn requests() {
         ),
         (
             "sub vcl_recv { if (req.http.Cookie) { return (pass); } }",
-            &["with_cookies = false"],
+            &[],
             &[],
         ),
         (
@@ -110,6 +111,21 @@ fn requests() {
             &["1: error: this condition can't be converted"],
         ),
         (
+            "sub vcl_recv { if (req.http.X-Forwarded-For) { set req.http.X-Forwarded-For = req.http.X-Forwarded-For + client.ip; } else { set req.http.X-Forwarded-For = client.ip; } }",
+            &[],
+            &[],
+        ),
+        (
+            "sub vcl_recv { if (req.http.cookie ~ \"^\\s*$\") { unset req.http.cookie; } }",
+            &[],
+            &[],
+        ),
+        (
+            "sub vcl_recv { if (req.http.cookie ~ \"a\") { unset req.http.cookie; } }",
+            &[],
+            &["1: warning: this condition can't be converted"],
+        ),
+        (
             "sub vcl_recv { C{ x }C }",
             &[],
             &["1: error: inline C can't be converted"],
@@ -151,6 +167,53 @@ fn owned(texts: &[&str]) -> Vec<String> {
 }
 
 #[test]
+fn protections_are_kept_or_reported() {
+    let toml = |vcl: &str| convert(vcl, "a.vcl").expect("syntax").toml;
+    let cookies = "with_cookies = false";
+    for (vcl, want) in [
+        ("sub vcl_recv { return (hash); }", false),
+        ("sub vcl_recv { unset req.http.Cookie; }", false),
+        (
+            "sub vcl_recv { if (req.http.Cookie) { return (pass); } return (hash); }",
+            true,
+        ),
+        ("sub vcl_recv { set req.http.X = \"a\"; }", true),
+        ("vcl 4.1;", true),
+    ] {
+        assert_eq!(toml(vcl).contains(cookies), want, "{vcl}");
+    }
+    for vcl in [
+        "sub vcl_hash { if (req.http.User-Agent ~ \"Mobile\") { hash_data(\"m\"); } }",
+        "sub vcl_hash { hash_data(regsub(req.url, \"a\", \"b\")); }",
+        "sub vcl_hash { hash_data(client.ip); }",
+        "sub vcl_hash { set req.http.X = \"a\"; }",
+        "sub vcl_recv { if (req.url ~ \"(?i)/cart\") { return (pass); } }",
+        "sub vcl_recv { if (req.http.X == \"a\") { return (pass); } }",
+        "sub vcl_backend_response { if (bereq.url ~ \"/x\") { set beresp.uncacheable = true; } }",
+        "sub a { hash_data(client.ip); } sub vcl_hash { if (req.http.X) { call a; } }",
+    ] {
+        let (_, findings) = converted(vcl);
+        assert!(
+            findings.iter().any(|one| one.starts_with("1: error: ")),
+            "{vcl}: {findings:?}"
+        );
+    }
+}
+
+#[test]
+fn any_beginning_is_read_or_refused() {
+    (0..MAGENTO.len()).for_each(|end| drop(convert(&MAGENTO[..end], "a.vcl")));
+    // Calls that double at each step stay bounded.
+    let subs: String = (0..40)
+        .map(|number| format!("sub s{number} {{ call s{0}; call s{0}; }}", number + 1))
+        .collect();
+    drop(convert(
+        &format!("{subs} sub vcl_recv {{ call s0; }}"),
+        "a.vcl",
+    ));
+}
+
+#[test]
 fn purging() {
     let list = "acl purge { \"localhost\"; \"10.0.0.0\"/8; }\n";
     let guarded = "sub vcl_recv { if (req.method == \"PURGE\") { if (!client.ip ~ purge) { return (synth(405, \"no\")); } return (purge); } }";
@@ -185,7 +248,7 @@ fn purging() {
 
 #[test]
 fn backends() {
-    let two = "backend a { .host = \"10.0.0.1\"; .port = \"8080\"; .probe = { .url = \"/ping\"; .interval = 5s; } }\nbackend api { .host = \"::1\"; }\n";
+    let two = "probe p { .url = \"/ping\"; .interval = 5s; }\nbackend a { .host = \"10.0.0.1\"; .port = \"8080\"; .probe = p; }\nbackend api { .host = \"::1\"; }\n";
     let (lines, findings) = converted(&format!(
         "{two}sub vcl_recv {{ if (req.url ~ \"^/api/\") {{ set req.backend_hint = api; }} }}"
     ));

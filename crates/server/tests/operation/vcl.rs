@@ -59,7 +59,7 @@ fn conversions_are_configurations() {
         let said = text(&refuses);
         assert_eq!(refuses.status.code(), Some(1), "{command}: {said}");
         assert!(
-            said.contains("refuses.vcl:13:20: error: this condition"),
+            said.contains("refuses.vcl:13:16: error: this condition"),
             "{said}"
         );
         let broken = saker(&[command, "--vcl", &path("broken.vcl")]);
