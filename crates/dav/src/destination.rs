@@ -80,6 +80,13 @@ pub async fn admitted(
     if !exchange.may_nest(Inner::Lookup) {
         return Err(Status::INTERNAL_SERVER_ERROR);
     }
+    let mut inner = derived(exchange, path);
+    let webdav = decided(&mut inner, services).await?;
+    Ok((inner, webdav))
+}
+
+/// The same request for another path.
+pub fn derived(exchange: &Exchange, path: Vec<u8>) -> Box<Exchange> {
     let mut inner = Box::new(Exchange::new(
         Rc::clone(&exchange.client),
         exchange.head.clone(),
@@ -93,7 +100,15 @@ pub async fn admitted(
     inner.share_budget(exchange);
     inner.routing.nesting = exchange.routing.nesting.saturating_add(1);
     inner.path = path;
-    if let Some(answer) = phases::run_subrequest(&mut inner, services).await {
+    inner
+}
+
+/// Runs the phases for a derived request.
+///
+/// # Errors
+/// The status of the rules that refuse it; 405 where there is no WebDAV.
+pub async fn decided(inner: &mut Exchange, services: &Services) -> Result<Arc<WebDav>, Status> {
+    if let Some(answer) = phases::run_subrequest(inner, services).await {
         return Err(match answer.status {
             status if status.is_error() || status.is_redirection() => status,
             _ => Status::FORBIDDEN,
@@ -102,7 +117,7 @@ pub async fn admitted(
     let is_file = *inner.action() == Action::Files && inner.upstream.call.is_none();
     let webdav = inner.routing.settings.webdav_in_use().cloned();
     match webdav.filter(|_| is_file) {
-        Some(webdav) => Ok((inner, webdav)),
+        Some(webdav) => Ok(webdav),
         None => Err(Status::METHOD_NOT_ALLOWED),
     }
 }

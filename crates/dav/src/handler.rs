@@ -15,13 +15,13 @@ use crate::{
     lock_database::LockDatabase,
     lock_method,
     locks::Claim,
-    mkcol, names,
+    members, mkcol, names,
     operation::{Failure, Operation, Outcome},
     options, propfind, proppatch, put,
     reply::Reply,
     request_content,
     resource::{Resource, locate},
-    unlock,
+    tree, unlock,
 };
 use saker_config::model::{Action, WebDav};
 use saker_files::Watcher;
@@ -174,7 +174,7 @@ impl WebDavFiles {
         let own = resource.clone();
         match method {
             WebDavMethod::Options => Ok(options::run(&operation, resource)),
-            WebDavMethod::PropFind => propfind(exchange, operation, own).await,
+            WebDavMethod::PropFind => self.propfind(exchange, operation, own).await,
             WebDavMethod::PropPatch => {
                 let content = request_content::whole(exchange, webdav.xml_bytes_max).await?;
                 let changes = proppatch::changes(&content)?;
@@ -199,6 +199,7 @@ impl WebDavFiles {
                 if depth != Depth::Infinity && resource.collection().is_some() {
                     return Err(Status::BAD_REQUEST.into());
                 }
+                self.check_members(exchange, resource).await?;
                 note(exchange, &resource.url, true);
                 job(exchange, move |cancel| {
                     delete::run(&operation, &own, cancel)
@@ -252,6 +253,71 @@ impl WebDavFiles {
         })
     }
 
+    async fn propfind(
+        &self,
+        exchange: &mut Exchange,
+        operation: Operation,
+        resource: Resource,
+    ) -> Outcome {
+        let depth = depth(exchange.head.view())?;
+        let is_whole_tree = depth == Depth::Infinity && resource.collection().is_some();
+        if is_whole_tree && !operation.webdav.depth_infinity {
+            let content = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n\
+                           <D:error xmlns:D=\"DAV:\"><D:propfind-finite-depth/></D:error>\n";
+            return Ok(Reply::xml(Status::FORBIDDEN, content.to_owned()));
+        }
+        let content = request_content::whole(exchange, operation.webdav.xml_bytes_max).await?;
+        let wanted = propfind::wanted(&content)?;
+        let refused = match is_whole_tree {
+            true => self.refused_members(exchange, &resource).await?,
+            false => Vec::new(),
+        };
+        run_job(exchange, move |cancel| {
+            let asked = propfind::Asked {
+                depth,
+                wanted: &wanted,
+                refused: &refused,
+            };
+            propfind::run(&operation, &resource, &asked, cancel)
+        })
+        .await
+    }
+
+    /// Refuses a change of a tree that has collections with stricter rules.
+    async fn check_members(
+        &self,
+        exchange: &mut Exchange,
+        resource: &Resource,
+    ) -> Result<(), Failure> {
+        if resource.own_tree().is_none() {
+            return Ok(());
+        }
+        match self.refused_members(exchange, resource).await?.is_empty() {
+            true => Ok(()),
+            false => Err(Status::FORBIDDEN.into()),
+        }
+    }
+
+    /// Returns the collections below one that the client may not use with this method.
+    async fn refused_members(
+        &self,
+        exchange: &mut Exchange,
+        resource: &Resource,
+    ) -> Result<Vec<Vec<u8>>, Failure> {
+        let Some(directory) = resource.collection().map(Arc::clone) else {
+            return Ok(Vec::new());
+        };
+        let own = resource.clone();
+        let collections = run_job(exchange, move |cancel| {
+            tree::collections(&directory, &own.url, members::COLLECTIONS_MAX, cancel)
+                .map_err(|error| Failure::of_file(&own.path, &error))
+        })
+        .await?;
+        let collections = collections.ok_or(Status::INSUFFICIENT_STORAGE)?;
+        let services = self.services.upgrade().ok_or(Status::SERVICE_UNAVAILABLE)?;
+        Ok(members::refused(exchange, &services, collections).await)
+    }
+
     async fn transfer(
         &self,
         exchange: &mut Exchange,
@@ -285,6 +351,10 @@ impl WebDavFiles {
         if names::is_protected(&webdav, &destination.name) {
             return Err(Status::FORBIDDEN.into());
         }
+        if depth == Depth::Infinity {
+            self.check_members(exchange, &source).await?;
+        }
+        self.check_members(exchange, &destination).await?;
         note(exchange, &url, true);
         if is_move {
             note(exchange, &source.url, true);
@@ -325,22 +395,6 @@ fn check_conditions(
         Precondition::Failed => Err(Status::PRECONDITION_FAILED),
         Precondition::Proceed | Precondition::NotModified => Ok(()),
     }
-}
-
-async fn propfind(exchange: &mut Exchange, operation: Operation, resource: Resource) -> Outcome {
-    let depth = depth(exchange.head.view())?;
-    let is_whole_tree = depth == Depth::Infinity && resource.collection().is_some();
-    if is_whole_tree && !operation.webdav.depth_infinity {
-        let content = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n\
-                       <D:error xmlns:D=\"DAV:\"><D:propfind-finite-depth/></D:error>\n";
-        return Ok(Reply::xml(Status::FORBIDDEN, content.to_owned()));
-    }
-    let content = request_content::whole(exchange, operation.webdav.xml_bytes_max).await?;
-    let wanted = propfind::wanted(&content)?;
-    run_job(exchange, move |cancel| {
-        propfind::run(&operation, &resource, depth, &wanted, cancel)
-    })
-    .await
 }
 
 async fn lock(exchange: &mut Exchange, operation: Operation, resource: Resource) -> Outcome {

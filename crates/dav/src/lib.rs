@@ -18,6 +18,7 @@ mod live_properties;
 mod lock_database;
 mod lock_method;
 mod locks;
+mod members;
 mod mkcol;
 mod multistatus;
 mod names;

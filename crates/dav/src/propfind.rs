@@ -3,7 +3,7 @@
 //! Called by: the handler, in a job.
 //! Caveat: links below a collection are left out, and so are members that clients are not shown;
 //! a lock-null resource is shown in its collection.
-//! Out of scope: access rules of members; those of the collection have decided.
+//! Out of scope: access rules of members, which `members` asks before a whole tree is listed.
 
 use crate::{
     dead_properties::PropertyStore,
@@ -33,6 +33,14 @@ pub enum Wanted {
     All,
     Names,
     These(Vec<Element>),
+}
+
+/// A request.
+pub struct Asked<'a> {
+    pub depth: Depth,
+    pub wanted: &'a Wanted,
+    /// URLs of collections that the client may not see inside of.
+    pub refused: &'a [Vec<u8>],
 }
 
 /// Reads the request's content; none asks for all properties.
@@ -69,10 +77,10 @@ pub fn wanted(content: &[u8]) -> Result<Wanted, Status> {
 pub fn run(
     operation: &Operation,
     resource: &Resource,
-    depth: Depth,
-    wanted: &Wanted,
+    asked: &Asked<'_>,
     cancel: &Cancel,
 ) -> Outcome {
+    let depth = asked.depth;
     let locks = operation.locks()?;
     if resource.found.is_none() && !locks.has_own(&resource.path) {
         return Err(Status::NOT_FOUND.into());
@@ -80,7 +88,8 @@ pub fn run(
     let mut finder = Finder {
         operation,
         locks,
-        wanted,
+        wanted: asked.wanted,
+        refused: asked.refused,
         cancel,
         found: Multistatus::new(),
     };
@@ -97,6 +106,7 @@ struct Finder<'o> {
     operation: &'o Operation,
     locks: Locks,
     wanted: &'o Wanted,
+    refused: &'o [Vec<u8>],
     cancel: &'o Cancel,
     found: Multistatus,
 }
@@ -132,6 +142,10 @@ impl Finder<'_> {
                 }
                 Kind::Directory => {
                     member_url.push(b'/');
+                    if self.refused.contains(&member_url) {
+                        self.found.add_status(&member_url, Status::FORBIDDEN);
+                        continue;
+                    }
                     let inner = edit::enter_directory(directory, &name).ok();
                     let store = inner.as_ref().map(PropertyStore::of_collection);
                     self.add(&member_url, &member_path, Some(entry.metadata), store)?;

@@ -104,6 +104,51 @@ fn entries(directory: &File) -> io::Result<Vec<Vec<u8>>> {
     edit::entry_names(directory, ENTRIES_MAX)?.ok_or_else(|| io::ErrorKind::FileTooLarge.into())
 }
 
+/// URLs of all collections below one, parents first; `None` if there are more than `most`.
+///
+/// # Errors
+/// Those of reading them.
+pub fn collections(
+    directory: &File,
+    url: &[u8],
+    most: usize,
+    cancel: &Cancel,
+) -> io::Result<Option<Vec<Vec<u8>>>> {
+    let mut found = Vec::new();
+    let is_all = add_collections(directory, url, (most, 0), cancel, &mut found)?;
+    Ok(is_all.then_some(found))
+}
+
+fn add_collections(
+    directory: &File,
+    url: &[u8],
+    (most, depth): (usize, usize),
+    cancel: &Cancel,
+    found: &mut Vec<Vec<u8>>,
+) -> io::Result<bool> {
+    cancel.check()?;
+    for name in entries(directory)? {
+        let is_collection = !is_reserved(&name)
+            && edit::stat_entry(directory, &name)?.is_some_and(|entry| edit::is_directory(&entry));
+        if !is_collection {
+            continue;
+        }
+        if found.len() >= most || depth >= DEPTH_MAX {
+            return Ok(false);
+        }
+        let mut member = joined(url, &name);
+        member.push(b'/');
+        found.push(member.clone());
+        // One that can't be read fails where it is used.
+        if let Ok(inner) = edit::enter_directory(directory, &name)
+            && !add_collections(&inner, &member, (most, depth + 1), cancel, found)?
+        {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// The URL of a member of a collection.
 pub fn joined(collection: &[u8], name: &[u8]) -> Vec<u8> {
     match collection.ends_with(b"/") {

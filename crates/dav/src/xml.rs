@@ -166,7 +166,7 @@ pub fn parse(text: &[u8]) -> Result<Element, XmlError> {
     reader.config_mut().check_end_names = true;
     let mut tree = Tree::default();
     loop {
-        let event = reader.read_event().map_err(|error| fault(error))?;
+        let event = reader.read_event().map_err(fault)?;
         match event {
             Event::Start(start) => {
                 let element = element(&reader, &start, &mut tree.nodes)?;

@@ -6,7 +6,7 @@
 //! Out of scope: unsafe requests to upstreams (`purge`).
 
 use crate::{bans, cache::PageCache, key::KeyBase, purge, tags::mark, url_tags::url_tags};
-use saker_cache_rules::{lscache::query::KeyEdits, names};
+use saker_cache_rules::lscache::query::KeyEdits;
 use saker_cache_store::Purge;
 use saker_http::{Status, escape};
 use saker_pipeline::{ChangedPaths, Exchange};
@@ -36,7 +36,7 @@ pub fn invalidate(cache: &PageCache, exchange: &mut Exchange, status: Status) {
                     is_soft: false,
                 }),
         );
-        if changed.is_tree && cache.store.may_get(mark(&base.scope, names::ALL)) {
+        if changed.is_tree {
             purges.extend(below(&base.scope, &target));
         }
     }

@@ -83,3 +83,37 @@ fn limits_by_method_hold_for_webdav() {
     }
     assert_eq!(status(&saker, "POST /free/a", &[]), 200);
 }
+
+#[test]
+fn rules_inside_of_a_tree_hold() {
+    let saker = start(
+        "apache-webdav-tree",
+        "<Directory {dir}/www>\nDavDepthInfinity On\n</Directory>\n\
+         <Directory {dir}/www/open/secret>\nRequire all denied\n</Directory>\n\
+         <Location /target/kept>\nRequire all denied\n</Location>",
+    );
+    let www = saker.dir.join("www");
+    for folder in ["open/secret/deep", "open/sub", "target/kept"] {
+        fs::create_dir_all(www.join(folder)).unwrap();
+    }
+    fs::write(www.join("open/secret/a"), "secret").unwrap();
+    for folder in ["open", "open/sub", "target", "target/kept", "open/secret"] {
+        fs::set_permissions(www.join(folder), fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let copied = [("Destination", "/copy/")];
+    assert_eq!(status(&saker, "COPY /open/", &copied), 403);
+    assert_eq!(status(&saker, "MOVE /open/", &copied), 403);
+    assert_eq!(status(&saker, "DELETE /open/", &[]), 403);
+    let over = [("Destination", "/target/")];
+    assert_eq!(status(&saker, "COPY /open/sub/", &over), 403);
+    assert!(!www.join("copy").exists() && www.join("target/kept").exists());
+    let mut client = saker.connect().unwrap();
+    let fields = [("Depth", "infinity"), ("Content-Length", "0")];
+    let response = client.request("PROPFIND", "/open/", &fields);
+    let listing = response.unwrap().text();
+    assert!(listing.contains("<D:href>/open/sub/</D:href>"), "{listing}");
+    assert!(listing.contains("403 Forbidden"), "{listing}");
+    assert!(!listing.contains("secret/a"), "{listing}");
+    assert_eq!(status(&saker, "COPY /open/sub/", &copied), 201);
+    assert_eq!(status(&saker, "DELETE /copy/", &[]), 204);
+}

@@ -460,3 +460,38 @@ fn users_do_not_unlock_each_other() {
         204
     );
 }
+
+#[test]
+fn pages_of_what_was_written_leave_the_page_cache() {
+    let site = format!("php = \"auto\"\ncache = true\n{ROUTE}");
+    let saker = start("webdav-cache", &site);
+    let page = |text: &str| {
+        format!("<?php header('Cache-Control: public, max-age=600'); echo '{text} ', uniqid();")
+    };
+    assert_eq!(status(&saker, "PUT /dav/d/x", &[], ""), 409);
+    assert_eq!(status(&saker, "MKCOL /dav/d", &[], ""), 201);
+    assert_eq!(
+        status(&saker, "PUT /dav/d/page.php", &[], &page("one")),
+        201
+    );
+    let get = || ask(&saker, "GET /dav/d/page.php", &[], "").text();
+    let first = get();
+    assert!(first.starts_with("one "), "{first}");
+    wait_until("the page is cached", || get() == get());
+    assert_eq!(
+        status(&saker, "PUT /dav/d/page.php", &[], &page("two")),
+        204
+    );
+    let second = get();
+    assert!(second.starts_with("two "), "{second}");
+    wait_until("the page is cached", || get() == get());
+    let second = get();
+    let moved = status(&saker, "MOVE /dav/d/", &[("Destination", "/dav/e/")], "");
+    assert_eq!(moved, 201);
+    assert_eq!(
+        status(&saker, "MOVE /dav/e/", &[("Destination", "/dav/d/")], ""),
+        201
+    );
+    let third = get();
+    assert!(third.starts_with("two ") && third != second, "{third}");
+}
