@@ -4,7 +4,9 @@
 //! Asked once it is known who answers, after access was decided (`proxy/call.rs`, `cgi.rs`,
 //! `php.rs`).
 
-use crate::{homes, origin, script_uri::name_uri, signature, state::state};
+use crate::{
+    homes, meta_variables::http2_variables, origin, script_uri::name_uri, signature, state::state,
+};
 use saker_apache_model::{dir_config::DirConfig, host::Host};
 use saker_pipeline::{Exchange, Script};
 
@@ -72,14 +74,18 @@ pub fn script(exchange: &mut Exchange, host: &Host, local: &DirConfig) -> Script
     }
 }
 
-/// CGIVar.
+/// CGIVar, and mod_http2's variables.
 fn own_variables(exchange: &Exchange, local: &DirConfig) -> Vec<(Vec<u8>, Vec<u8>)> {
     let uri = local
         .cgi
         .uri_is_current
         .filter(|is_current| *is_current)
         .map(|_| (b"REQUEST_URI".to_vec(), exchange.path.clone()));
-    uri.into_iter().collect()
+    let http2 = http2_variables(exchange.head.view().version())
+        .iter()
+        .filter(|(name, _)| exchange.environment.first(name).is_none())
+        .map(|(name, value)| (name.to_vec(), value.to_vec()));
+    uri.into_iter().chain(http2).collect()
 }
 
 /// Path and query, escaped, as the rules have left them.

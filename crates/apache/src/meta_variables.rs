@@ -11,6 +11,7 @@ use saker_cgi::{
     meta::{Facts as Meta, push_meta_variables},
 };
 use saker_files::Watcher;
+use saker_http::Version;
 use saker_pipeline::Exchange;
 use std::{borrow::Cow, os::unix::ffi::OsStrExt};
 
@@ -33,6 +34,11 @@ pub fn of(exchange: &Exchange, state: &State, host: &Host, watcher: &Watcher) ->
         .environment
         .iter()
         .for_each(|(name, value)| variables.push(name, value));
+    for (name, value) in http2_variables(view.version()) {
+        if exchange.environment.first(name).is_none() {
+            variables.push(name, value);
+        }
+    }
     let meta = Meta {
         head: view,
         passes_authorization: false,
@@ -77,6 +83,15 @@ pub fn of(exchange: &Exchange, state: &State, host: &Host, watcher: &Watcher) ->
     };
     push_meta_variables(&meta, &mut variables);
     variables
+}
+
+/// Variables of a request over HTTP/2 (Apache manual, mod_http2, "Environment Variables"). Nothing is
+/// pushed, because browsers no longer take it.
+pub fn http2_variables(version: Version) -> &'static [(&'static [u8], &'static [u8])] {
+    match version {
+        Version::Http2 => &[(b"HTTP2", b"on"), (b"H2PUSH", b"off")],
+        _ => &[],
+    }
 }
 
 /// As a name of the system's environment: letters, digits and underscores, and no digit first.

@@ -87,6 +87,33 @@ fn slow_heads_hold_a_connection_and_no_more() {
     }
 }
 
+/// A client that ends its side within a head may still read (RFC 9112 section 8): it gets 400 once its
+/// request line is there, and nothing before.
+#[test]
+fn heads_that_are_cut_short() {
+    let saker = start(&plain(""));
+    for (sent, status) in [
+        ("GET / HT", None),
+        ("\r\nGET / HTTP/1.1\r", None),
+        ("\r\n", None),
+        ("GET / HTTP/1.0\r\r", None),
+        ("GET / HTTP/1.1\r\nHost: a", Some("HTTP/1.1 400 ")),
+        ("GET / HTTP/1.1\r\nHost: a\r\n\r", Some("HTTP/1.1 400 ")),
+        (GET, Some("HTTP/1.1 200 ")),
+    ] {
+        let mut client = Client::connect(saker.server.address()).unwrap();
+        client.send(sent).unwrap();
+        client.finish_sending().unwrap();
+        let received = client.read_to_close(SOON).unwrap();
+        let received = String::from_utf8_lossy(&received);
+        match status {
+            Some(status) => assert!(received.starts_with(status), "{sent:?}: {received}"),
+            None => assert_eq!(received, "", "{sent:?}"),
+        }
+    }
+    is_served(&saker);
+}
+
 #[test]
 fn slow_readers_hold_a_connection_and_no_more() {
     raise_descriptor_limit(4096).unwrap();
