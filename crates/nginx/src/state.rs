@@ -5,6 +5,7 @@
 
 use crate::auth_request::AuthAnswer;
 use saker_ap_expr::Spans;
+use saker_http::Fields;
 use saker_nginx_model::{Location, Server};
 use std::sync::Arc;
 
@@ -38,6 +39,10 @@ pub struct State {
     pub limit_rate: Option<Box<[u8]>>,
     /// Limits have been checked.
     pub is_limited: bool,
+    /// Status and fields of the response, once there is one.
+    pub response: Option<(u16, Fields)>,
+    /// A value was read that only the response has.
+    pub wants_response: bool,
     /// The answer to `auth_request`.
     pub auth_answer: Option<AuthAnswer>,
     /// The request asks for permission for another one.
@@ -70,6 +75,8 @@ impl State {
             error_fields: Vec::new(),
             limit_rate: None,
             is_limited: false,
+            response: None,
+            wants_response: false,
             auth_answer: None,
             is_subrequest: false,
             is_forwarded: false,
