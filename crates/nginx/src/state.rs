@@ -3,7 +3,6 @@
 //! Called by: everything in this crate.
 //! Caveat: an internal redirect keeps variables, and forgets the location.
 
-use crate::auth_request::AuthAnswer;
 use saker_ap_expr::Spans;
 use saker_http::Fields;
 use saker_nginx_model::{Location, Server};
@@ -11,6 +10,14 @@ use std::sync::Arc;
 
 /// Internal redirects and changes of the path by rewriting that a request may have.
 pub const CHANGES_MAX: u8 = 10;
+
+/// The answer to the subrequest of `auth_request`.
+#[derive(Clone, Debug)]
+pub struct AuthAnswer {
+    pub status: u16,
+    /// The challenge of a 401.
+    pub challenge: Option<Vec<u8>>,
+}
 
 /// The state of a request.
 pub struct State {

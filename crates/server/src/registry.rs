@@ -82,9 +82,8 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         is_explained,
     );
     let nginx = nginx(&generation);
-    let nginx_front_end = nginx.as_ref();
-    let cache_filter = page_cache.as_ref();
-    let filters = filters(&apache, nginx_front_end, watcher, cache_filter, &counters);
+    let cached = page_cache.as_ref();
+    let filters = filters(&apache, nginx.as_ref(), watcher, cached, &counters);
     let native = native_rules(&generation, watcher, Rc::clone(&gateway));
     let nginx = nginx.map(|nginx| nginx_rules(&generation, watcher, nginx, inside));
     let rules = site_rules(&generation, watcher, native, (apache.rules, nginx));
