@@ -6,7 +6,10 @@
 //! request, and so does one that cannot be had.
 //! Out of scope: the decision (`access`).
 
-use crate::{request::Request, state::State};
+use crate::{
+    request::Request,
+    state::{AuthAnswer, State},
+};
 use saker_http::Status;
 use saker_nginx_model::{
     Nginx, Part, Text,
@@ -28,14 +31,6 @@ const LEFT_OUT: [&str; 10] = [
     "if-unmodified-since",
     "trailer",
 ];
-
-/// The answer to a subrequest.
-#[derive(Clone, Debug)]
-pub struct AuthAnswer {
-    pub status: u16,
-    /// The challenge of a 401.
-    pub challenge: Option<Vec<u8>>,
-}
 
 /// Asks a path of the same server.
 pub async fn ask(exchange: &Exchange, services: &Services, path: Vec<u8>) -> Response {

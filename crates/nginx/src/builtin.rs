@@ -139,6 +139,14 @@ impl Request<'_> {
                 })
             }
             Builtin::SecureLink | Builtin::SecureLinkExpires => self.secure_link(builtin),
+            Builtin::Status | Builtin::UpstreamStatus => {
+                let Some((status, _)) = &self.state.response else {
+                    self.state.wants_response = true;
+                    return None;
+                };
+                let is_upstream = exchange.upstream.is_answered_by_program;
+                (builtin == Builtin::Status || is_upstream).then(|| text(status))?
+            }
             Builtin::LimitRate => self.state.limit_rate.as_ref().map(|rate| rate.to_vec()),
             Builtin::LimitReqStatus => self.state.limit_req_status.and_then(|status| text(&status)),
             Builtin::LimitConnStatus => self

@@ -170,7 +170,8 @@ fn index(request: &mut Request<'_>, path: &[u8]) -> Content {
     };
     for name in names {
         if name.starts_with(b"/") {
-            return errors::redirect(request, &name).into();
+            // As it stands: a question mark in it does not begin arguments.
+            return errors::redirect_path(request, name).into();
         }
         let candidate = [path, &name].concat();
         let Some(mapped) = files::map(request, &candidate) else {

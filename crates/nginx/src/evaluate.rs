@@ -4,8 +4,9 @@
 //! Caveat: values of maps are kept for the request, as in nginx, unless they are volatile.
 //! Out of scope: built-in variables (`builtin`).
 
-use crate::request::Request;
+use crate::{pages, request::Request};
 use saker_ap_expr::{RequestPart, Subnet};
+use saker_http::Fields;
 use saker_nginx_model::{
     Part, Text,
     modules::maps::{Geo, Map, Split},
@@ -65,10 +66,41 @@ impl Request<'_> {
             Variable::Argument(name) => self.argument(name),
             Variable::Cookie(name) => self.cookie(name),
             Variable::Named(number) => self.named(*number),
-            // The response is not there yet; the response filter knows them.
-            Variable::SentField(_) | Variable::UpstreamField(_) => {
+            Variable::SentField(name) => self.sent_field(name),
+            Variable::UpstreamField(name) => {
                 self.depends_on_request();
-                None
+                let is_upstream = self.exchange.upstream.is_answered_by_program;
+                let (_, fields) = self.state.response.as_ref().filter(|_| is_upstream)?;
+                fields.first(name).map(<[u8]>::to_vec)
+            }
+        }
+    }
+
+    /// Returns a field of the response. Before there is one, only the type of a file is known.
+    fn sent_field(&mut self, name: &str) -> Option<Vec<u8>> {
+        if let Some((_, fields)) = &self.state.response {
+            let value = fields.first(name).map(<[u8]>::to_vec);
+            self.depends_on_request();
+            return value;
+        }
+        let location = &self.state.location;
+        let is_of_file = location.conf.upstreams.pass.is_none();
+        if name == "content-type" && is_of_file {
+            let media_type = pages::media_type(&location.conf, &self.exchange.path);
+            return Some(media_type.into_bytes());
+        }
+        self.state.wants_response = true;
+        self.depends_on_request();
+        None
+    }
+
+    /// Takes the response, which tables may now depend on.
+    pub fn take_response(&mut self, status: u16, fields: &Fields) {
+        self.state.response = Some((status, fields.clone()));
+        let variables = &self.nginx.variables;
+        for (value, variable) in self.state.values.iter_mut().zip(variables) {
+            if !matches!(variable.source, Source::Slot | Source::Unknown) {
+                *value = None;
             }
         }
     }

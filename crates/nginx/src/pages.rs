@@ -88,7 +88,7 @@ pub fn returned(
 }
 
 /// Returns the media type of a path's extension.
-fn media_type(conf: &LocationConf, path: &[u8]) -> String {
+pub fn media_type(conf: &LocationConf, path: &[u8]) -> String {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     let dot = name
         .iter()

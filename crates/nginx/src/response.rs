@@ -9,9 +9,8 @@ use crate::{pages, request::Request, state::State};
 use saker_files::Watcher;
 use saker_http::{Fields, Status, date::format_date};
 use saker_nginx_model::{
-    Location, Nginx, Part, Text,
+    Location, Nginx,
     modules::headers::{Expires, SetHeader, parse_expires},
-    variables::{Builtin, Variable},
 };
 use saker_pipeline::{Exchange, Filter, HeadEdits, HeadFacts, LocalFuture, Response, local_time};
 use std::{any::Any, rc::Rc, sync::Arc};
@@ -47,7 +46,13 @@ pub fn prepare(request: &mut Request<'_>) {
         request.exchange.cache.head_edits = None;
         return;
     }
-    let additions = evaluate(request, None);
+    request.state.wants_response = false;
+    let additions = evaluate(request);
+    if request.state.wants_response {
+        // The filter edits the head, a ready one, too.
+        request.exchange.cache.head_edits = None;
+        return;
+    }
     request.exchange.cache.head_edits = Some(Rc::new(FileEdits {
         location,
         additions,
@@ -100,13 +105,13 @@ fn needs_notes(nginx: &Nginx, location: &Location) -> bool {
     })
 }
 
-/// Evaluates the location's fields. `response`: known to a filter only.
-fn evaluate(request: &mut Request<'_>, response: Option<&Response>) -> Additions {
+/// Evaluates the location's fields.
+fn evaluate(request: &mut Request<'_>) -> Additions {
     let location = Arc::clone(&request.state.location);
     let headers = &location.conf.headers;
     let mut additions = Additions::default();
     for header in headers.added.as_deref().unwrap_or_default() {
-        let value = with_response(request, &header.value, response);
+        let value = request.text(&header.value);
         if !value.is_empty() {
             let value = pages::field_value(&value).into();
             additions
@@ -115,53 +120,17 @@ fn evaluate(request: &mut Request<'_>, response: Option<&Response>) -> Additions
         }
     }
     for header in headers.set.as_deref().unwrap_or_default() {
-        let value = pages::field_value(&with_response(request, &header.value, response));
+        let value = pages::field_value(&request.text(&header.value));
         additions.set.push((header.clone(), value.into()));
     }
     additions.expires = match &headers.expires {
         Some(Expires::Variable(text)) => {
-            let value = with_response(request, text, response);
+            let value = request.text(text);
             parse_expires(&String::from_utf8_lossy(&value), false)
         }
         other => other.clone(),
     };
     additions
-}
-
-/// Evaluates a text that may have variables of the response.
-fn with_response(request: &mut Request<'_>, text: &Text, response: Option<&Response>) -> Vec<u8> {
-    let mut out = Vec::new();
-    for part in &text.parts {
-        match (part, response) {
-            (Part::Variable(variable), Some(response)) => {
-                let value =
-                    of_response(request, variable, response).or_else(|| request.variable(variable));
-                out.extend(value.unwrap_or_default());
-            }
-            (Part::Variable(variable), None) => {
-                out.extend(request.variable(variable).unwrap_or_default());
-            }
-            (Part::Literal(literal), _) => out.extend_from_slice(literal),
-            (Part::Capture(group), _) => out.extend(request.capture(*group).unwrap_or_default()),
-        }
-    }
-    out
-}
-
-fn of_response(request: &Request<'_>, variable: &Variable, response: &Response) -> Option<Vec<u8>> {
-    match variable {
-        Variable::SentField(name) => response.fields().first(name).map(<[u8]>::to_vec),
-        Variable::UpstreamField(name) if request.exchange.upstream.is_answered_by_program => {
-            response.fields().first(name).map(<[u8]>::to_vec)
-        }
-        Variable::Builtin(Builtin::Status) => Some(response.status.0.to_string().into_bytes()),
-        Variable::Builtin(Builtin::UpstreamStatus)
-            if request.exchange.upstream.is_answered_by_program =>
-        {
-            Some(response.status.0.to_string().into_bytes())
-        }
-        _ => None,
-    }
 }
 
 impl Additions {
@@ -305,6 +274,7 @@ impl Filter for ResponseFilter {
             .get::<Box<State>>()
             .is_some_and(|state| {
                 state.error_status.is_some()
+                    || state.wants_response
                     || !state.error_fields.is_empty()
                     || needs_notes(&self.nginx, &state.location)
             })
@@ -343,10 +313,14 @@ fn filter(request: &mut Request<'_>, response: &mut Response) {
     for (name, value) in std::mem::take(&mut request.state.error_fields) {
         response.fields_mut().set(name.to_string(), value.to_vec());
     }
+    let is_of_file = is_of_file && !request.state.wants_response;
+    if !is_of_file || needs_notes(request.nginx, &request.state.location) {
+        request.take_response(response.status.0, response.fields());
+    }
     if !is_of_file {
         edit_built(request, response);
     }
-    note(request, response);
+    note(request);
 }
 
 fn edit_built(request: &mut Request<'_>, response: &mut Response) {
@@ -354,7 +328,7 @@ fn edit_built(request: &mut Request<'_>, response: &mut Response) {
     if request.exchange.upstream.is_answered_by_program {
         hide_fields(&location, response);
     }
-    let additions = evaluate(request, Some(response));
+    let additions = evaluate(request);
     let (status, now) = (response.status, request.exchange.now);
     additions.apply(status, now, None, response.fields_mut());
     absolute_location(request, &location, response);
@@ -420,7 +394,7 @@ fn absolute_location(request: &mut Request<'_>, location: &Location, response: &
 }
 
 /// Notes variables for access logs, and decides about conditions.
-fn note(request: &mut Request<'_>, response: &Response) {
+fn note(request: &mut Request<'_>) {
     let location = Arc::clone(&request.state.location);
     let nginx = request.nginx;
     if !needs_notes(nginx, &location) {
@@ -438,7 +412,7 @@ fn note(request: &mut Request<'_>, response: &Response) {
         let Some(condition) = log.condition.as_ref().filter(|_| is_used) else {
             continue;
         };
-        let value = with_response(request, condition, Some(response));
+        let value = request.text(condition);
         if let Some(decision) = request.exchange.log.rules.decisions.get_mut(number) {
             *decision = Request::is_true(Some(&value));
         }
@@ -448,8 +422,7 @@ fn note(request: &mut Request<'_>, response: &Response) {
             continue;
         };
         for (name, variable) in &format.notes {
-            let value =
-                of_response(request, variable, response).or_else(|| request.variable(variable));
+            let value = request.variable(variable);
             let name = [log.format.as_bytes(), b"/", name.as_bytes()].concat();
             match value {
                 Some(value) => request.exchange.log.notes.set(&name, &value),

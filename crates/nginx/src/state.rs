@@ -3,13 +3,21 @@
 //! Called by: everything in this crate.
 //! Caveat: an internal redirect keeps variables, and forgets the location.
 
-use crate::auth_request::AuthAnswer;
 use saker_ap_expr::Spans;
+use saker_http::Fields;
 use saker_nginx_model::{Location, Server};
 use std::sync::Arc;
 
 /// Internal redirects and changes of the path by rewriting that a request may have.
 pub const CHANGES_MAX: u8 = 10;
+
+/// The answer to the subrequest of `auth_request`.
+#[derive(Clone, Debug)]
+pub struct AuthAnswer {
+    pub status: u16,
+    /// The challenge of a 401.
+    pub challenge: Option<Vec<u8>>,
+}
 
 /// The state of a request.
 pub struct State {
@@ -38,6 +46,10 @@ pub struct State {
     pub limit_rate: Option<Box<[u8]>>,
     /// Limits have been checked.
     pub is_limited: bool,
+    /// Status and fields of the response, once there is one.
+    pub response: Option<(u16, Fields)>,
+    /// A value was read that only the response has.
+    pub wants_response: bool,
     /// The answer to `auth_request`.
     pub auth_answer: Option<AuthAnswer>,
     /// The request asks for permission for another one.
@@ -70,6 +82,8 @@ impl State {
             error_fields: Vec::new(),
             limit_rate: None,
             is_limited: false,
+            response: None,
+            wants_response: false,
             auth_answer: None,
             is_subrequest: false,
             is_forwarded: false,

@@ -212,7 +212,7 @@ fn late(builtin: Builtin) -> Option<&'static str> {
         Builtin::TimeLocal => "%{%d/%b/%Y:%H:%M:%S %z}t",
         Builtin::TimeIso8601 => "%{%Y-%m-%dT%H:%M:%S%z}t",
         Builtin::Msec => "%{sec}t.%{msec_frac}t",
-        Builtin::RequestTime => "%{s}T",
+        Builtin::RequestTime => "%{s.ms}T",
         _ => return None,
     })
 }

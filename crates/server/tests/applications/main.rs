@@ -46,6 +46,23 @@ subjects!(CONVERSIONS, "conversions":
     nginx_wordpress traefik
 );
 
+/// Applications whose configuration for nginx Saker reads as it is, one test each.
+macro_rules! as_nginx {
+    ($($name:ident)*) => {
+        mod as_nginx {
+            $(#[test]
+            fn $name() {
+                crate::run::compare_with_nginx(crate::Subject {
+                    folder: "cases",
+                    name: stringify!($name),
+                });
+            })*
+        }
+    };
+}
+
+as_nginx!(dokuwiki drupal go_websocket joomla laravel nextcloud npm_registry prestashop spa symfony uwsgi);
+
 /// A folder that no test runs proves nothing.
 #[test]
 fn every_folder_has_its_test() {

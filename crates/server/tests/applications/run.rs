@@ -93,6 +93,47 @@ pub fn compare_servers(subject: Subject) {
     );
 }
 
+/// The same with nginx's configuration for both servers.
+///
+/// # Panics
+/// If their responses differ, with all differences.
+pub fn compare_with_nginx(subject: Subject) {
+    let _turn = saker_testkit::heavy();
+    let case = here().join(subject.folder).join(subject.name);
+    let text = fs::read_to_string(case.join("nginx.conf")).unwrap();
+    let mut script = requests::read(&case.join("requests"));
+    for request in &mut script.requests {
+        // These are about saker.toml.
+        request.differences.clear();
+    }
+    let dir = TempDir::new(&format!("nginx-{}", subject.name)).unwrap();
+    let mut words = Words::default();
+    words.add("dir", dir.display());
+    words.add("case", case.display());
+    prepare(&case, &dir);
+    let _backends = servers::start_backends(&dir, &case, &mut words, &[&text]);
+    let (first, second) = servers::start_both_as_nginx(&dir, &words, &text);
+    let mut browsers = (Browser::new(&first, &words), Browser::new(&second, &words));
+    let answers: Vec<io::Result<Response>> = script
+        .requests
+        .iter()
+        .map(|request| browsers.0.ask(request))
+        .collect();
+    let addresses = (first.address(), second.address());
+    let mut complaints = Vec::new();
+    for (request, answer) in script.requests.iter().zip(answers) {
+        let answers = (answer, browsers.1.ask(request));
+        complaints.extend(differences(&script, request, answers, addresses));
+    }
+    assert!(
+        complaints.is_empty(),
+        "{} differences\n{}\nsaker's standard error:\n{}",
+        complaints.len(),
+        complaints.join("\n"),
+        last_lines(&second)
+    );
+}
+
 /// Runs the subject's `client` script, a real client, against both servers.
 fn client_differences(
     case: &Path,

@@ -171,6 +171,30 @@ fn saker_at(
         .try_start_in(dir)
 }
 
+/// nginx, and Saker with nginx's configuration.
+pub fn start_both_as_nginx(
+    dir: &TempDir,
+    words: &Words,
+    text: &str,
+) -> (ServerProcess, ServerProcess) {
+    let port = free_port().unwrap();
+    let first = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let second = SocketAddr::from((Ipv4Addr::new(127, 0, 0, 2), port));
+    let reference = start_reference(dir, words, ("nginx.conf", text), first).unwrap();
+    let own = words.at(second).fill(text);
+    let own = nginx(dir, &own).replace("/nginx.pid", "/saker.pid");
+    let file = dir.join("reference/saker.conf");
+    fs::write(&file, own).unwrap();
+    let mut command = Command::new(operate::SAKER);
+    command
+        .args(["run", "--workers", "1", "--nginx"])
+        .arg(&file)
+        .arg("--state-dir")
+        .arg(dir.join("nginx-state"));
+    let saker = ServerProcess::start(&mut command, second).unwrap();
+    (reference, saker)
+}
+
 fn start_reference(
     dir: &TempDir,
     words: &Words,

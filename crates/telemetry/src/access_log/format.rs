@@ -450,6 +450,7 @@ fn unit(modifiers: &Modifiers<'_>) -> Result<Unit, FormatError> {
     match modifiers.argument {
         "" | "s" => Ok(Unit::Seconds),
         "ms" => Ok(Unit::Milliseconds),
+        "s.ms" => Ok(Unit::SecondsAndMilliseconds),
         "us" => Ok(Unit::Microseconds),
         _ => error(modifiers.start, "units are s, ms and us"),
     }

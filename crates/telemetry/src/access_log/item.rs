@@ -87,6 +87,8 @@ pub(super) enum Kind {
 pub(super) enum Unit {
     Seconds,
     Milliseconds,
+    /// Seconds with three decimals, as nginx's `$request_time`.
+    SecondsAndMilliseconds,
     Microseconds,
 }
 

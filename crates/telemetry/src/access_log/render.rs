@@ -186,6 +186,16 @@ fn cookie<'a>(head: HeadView<'a>, name: &str) -> Option<&'a [u8]> {
 
 fn duration(duration_us: Option<u64>, unit: Unit, out: &mut Vec<u8>) {
     let divisor = match unit {
+        Unit::SecondsAndMilliseconds => {
+            match duration_us {
+                Some(duration) => {
+                    let ms = duration / 1000;
+                    out.extend(format!("{}.{:03}", ms / 1000, ms % 1000).bytes());
+                }
+                None => out.push(b'-'),
+            }
+            return;
+        }
         Unit::Seconds => 1_000_000,
         Unit::Milliseconds => 1000,
         Unit::Microseconds => 1,
