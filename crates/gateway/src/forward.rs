@@ -68,7 +68,7 @@ impl Address<'_> {
 }
 
 /// Options of the request's Connection.
-fn nominated(head: HeadView<'_>) -> impl Iterator<Item = &[u8]> {
+pub fn nominated(head: HeadView<'_>) -> impl Iterator<Item = &[u8]> {
     head.lines(KnownField::Connection)
         .flat_map(|value| value.split(|byte| *byte == b','))
         .map(<[u8]>::trim_ascii)

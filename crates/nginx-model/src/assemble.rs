@@ -46,7 +46,6 @@ pub fn assemble(
         limits: limits(&http.conf.core, process),
         ..Model::default()
     };
-    model.server.trusted_proxies = trusted_proxies(&http.real_ip);
     let mut nginx = Nginx {
         conf_prefix: finisher.conf_prefix.to_owned(),
         default_root: setup.prefix.join("html"),
@@ -59,13 +58,16 @@ pub fn assemble(
     let mut drafts = std::mem::take(&mut http.servers);
     for draft in &mut drafts {
         draft.tls.inherit(&http.tls);
+        draft.real_ip.inherit(&http.real_ip);
         if draft.listens.is_empty() {
             let port = if setup.is_root { 80 } else { 8000 };
             draft.listens.push(Listen::plain(port));
         }
     }
+    let real_ip = common_real_ip(&drafts, finisher);
+    model.server.trusted_proxies = trusted_proxies(&real_ip);
     add_addresses(&drafts, &mut nginx, finisher);
-    model.listeners = listeners(&drafts, &http.conf.core, finisher);
+    model.listeners = listeners(&drafts, &http.conf.core, &real_ip, finisher);
     let bound: Vec<Address> = model
         .listeners
         .iter()
@@ -162,7 +164,29 @@ fn limits(core: &CoreConf, process: &Process) -> Limits {
     }
 }
 
+/// The settings of all servers that have some. Different ones are refused: what one server believes
+/// a proxy, another must not.
+fn common_real_ip(drafts: &[ServerDraft], finisher: &mut Finisher<'_>) -> RealIp {
+    let mut configured = drafts.iter().filter(|draft| !draft.real_ip.from.is_empty());
+    let Some(first) = configured.next() else {
+        return RealIp::default();
+    };
+    for other in configured.filter(|draft| !draft.real_ip.is_same(&first.real_ip)) {
+        let origin = &other.outside.origin;
+        let message =
+            "\"set_real_ip_from\", \"real_ip_header\", and \"real_ip_recursive\" must be the \
+                       same in all servers that have them: move them to the http block"
+                .to_owned();
+        finisher.report.error_at(&origin.file, origin.line, message);
+    }
+    first.real_ip.clone()
+}
+
 fn trusted_proxies(real_ip: &RealIp) -> TrustedProxies {
+    if real_ip.is_proxy_protocol() {
+        // The header of the connection names the client; a field of that name is the client's.
+        return TrustedProxies::default();
+    }
     let networks: Vec<Network> = real_ip
         .from
         .iter()
@@ -178,6 +202,7 @@ fn trusted_proxies(real_ip: &RealIp) -> TrustedProxies {
         },
         unix: real_ip.from.iter().any(|text| text == "unix:"),
         field: real_ip.header.clone().unwrap_or_else(|| "X-Real-IP".into()),
+        is_recursive: real_ip.is_recursive == Some(true),
     }
 }
 
@@ -247,6 +272,7 @@ fn is_covered(address: &Address, all: &[Listen]) -> bool {
 fn listeners(
     drafts: &[ServerDraft],
     core: &CoreConf,
+    real_ip: &RealIp,
     finisher: &mut Finisher<'_>,
 ) -> Vec<Listener> {
     let all: Vec<Listen> = drafts
@@ -290,9 +316,17 @@ fn listeners(
                 });
             }
             if listen.has_proxy_protocol {
-                let everywhere = ["0.0.0.0/0", "::/0"].iter();
+                let believed = real_ip.from.iter().filter(|_| real_ip.is_proxy_protocol());
                 listener.proxy_protocol_from =
-                    everywhere.filter_map(|text| text.parse().ok()).collect();
+                    believed.filter_map(|text| text.parse().ok()).collect();
+                if listener.proxy_protocol_from.is_empty() {
+                    let origin = &draft.outside.origin;
+                    let message = "\"proxy_protocol\" needs \"real_ip_header proxy_protocol\" and the \
+                                   networks of the proxies in \"set_real_ip_from\": Saker reads the \
+                                   header from those alone"
+                        .to_owned();
+                    finisher.report.error_at(&origin.file, origin.line, message);
+                }
             }
             listener.backlog = listen.backlog.unwrap_or(listener.backlog);
         }

@@ -7,6 +7,7 @@ use crate::{
     location::{LocationKind, Methods},
     modules::{
         listen::{Listen, ServerNames},
+        realip::RealIp,
         rewrite::{Condition, Statement},
         tls::TlsConf,
     },
@@ -49,6 +50,7 @@ pub struct ServerDraft {
     pub names: ServerNames,
     pub listens: Vec<Listen>,
     pub tls: TlsConf,
+    pub real_ip: RealIp,
 }
 
 impl Draft {

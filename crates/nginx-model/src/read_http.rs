@@ -230,6 +230,7 @@ impl<'r> HttpReader<'r> {
             names: ServerNames::default(),
             listens: Vec::new(),
             tls: TlsConf::default(),
+            real_ip: RealIp::default(),
         };
         for directive in block.inside() {
             let name = directive.name();
@@ -237,6 +238,7 @@ impl<'r> HttpReader<'r> {
                 "listen" => listen(directive).map(|listens| server.listens.extend(listens)),
                 "server_name" => server_name(directive, &mut server.names, &mut self.reading),
                 _ if is_tls(name) => server.tls.set(directive, &self.reading),
+                _ if is_realip(name) => server.real_ip.set(directive),
                 _ => self.level_directive(directive, &mut server.outside, false),
             };
             self.settle(directive, outcome);
@@ -266,7 +268,7 @@ impl<'r> HttpReader<'r> {
             "limit_except" => {
                 let methods = directive.texts().map(str::to_ascii_uppercase);
                 let methods: Box<[Box<str>]> = methods.map(Into::into).collect();
-                let mut inner = Draft::new("limit_except", LocationKind::Block, directive.origin());
+                let mut inner = self.block(directive);
                 self.level(directive, &mut inner, true);
                 draft.limit_except = Some((methods, Box::new(inner)));
                 Ok(())
@@ -276,7 +278,10 @@ impl<'r> HttpReader<'r> {
                 draft.script.push(DraftOp::Plain(op));
                 Ok(())
             }
-            _ if is_realip(name) => self.http.real_ip.set(directive),
+            _ if is_realip(name) => Err(format!(
+                "\"{name}\" is honored in http and server blocks only: the client's address is settled \
+                 before a location is chosen"
+            )),
             _ => {
                 if name.ends_with("_pass") {
                     draft.pass = Some(directive.clone());
@@ -366,9 +371,15 @@ impl<'r> HttpReader<'r> {
         Ok((first.to_owned(), kind))
     }
 
+    /// A block inside a location, which has the location's name: upstream paths are made with it.
+    fn block(&self, block: &Directive) -> Draft {
+        let name = &self.reading.location_name;
+        Draft::new(name, LocationKind::Block, block.origin())
+    }
+
     fn condition(&mut self, block: &Directive, in_location: bool) -> Result<DraftOp, String> {
         let condition = rewrite::condition(block, &mut self.reading)?;
-        let mut inner = Draft::new("if", LocationKind::Block, block.origin());
+        let mut inner = self.block(block);
         let words: Vec<&str> = block.texts().collect();
         self.level(block, &mut inner, in_location);
         Ok(DraftOp::If {

@@ -130,6 +130,26 @@ builtins! {
     "uri" Uri
 }
 
+impl Builtin {
+    /// Returns true for what is known about clients' certificates and PROXY headers elsewhere, but
+    /// not here.
+    pub fn has_no_value(self) -> bool {
+        matches!(
+            self,
+            Builtin::SslClientCert
+                | Builtin::SslClientEscapedCert
+                | Builtin::SslClientFingerprint
+                | Builtin::SslClientIssuer
+                | Builtin::SslClientSubject
+                | Builtin::SslClientSerial
+                | Builtin::ProxyProtocolAddr
+                | Builtin::ProxyProtocolPort
+                | Builtin::ProxyProtocolServerAddr
+                | Builtin::ProxyProtocolServerPort
+        )
+    }
+}
+
 impl Variable {
     /// Returns a variable that the configuration does not define itself.
     pub fn known(name: &str) -> Option<Variable> {

@@ -7,6 +7,7 @@
 use crate::{pages, request::Request};
 use saker_ap_expr::base64_decode;
 use saker_auth::{RecordFiles, check_password};
+use saker_config::model::Address;
 use saker_http::Status;
 use saker_net::blocking::{Answer, Pause};
 use saker_nginx_model::{
@@ -52,11 +53,10 @@ pub fn limit_methods(request: &mut Request<'_>) {
 
 /// Decides about a request.
 pub fn access(request: &mut Request<'_>, files: &mut RecordFiles) -> Access {
-    if request.state.has_error_page || request.state.is_subrequest {
-        // The page of an error stands for a decision that has been made.
+    if request.state.is_subrequest {
+        // It asks about a request that access has been decided for.
         return Access::Decided(Verdict::Pass);
     }
-    limit_methods(request);
     let location = Arc::clone(&request.state.location);
     let conf = &location.conf.access;
     let any = location.conf.core.satisfy_any == Some(true);
@@ -95,7 +95,9 @@ fn by_address(request: &mut Request<'_>, conf: &AccessConf) -> Decision {
     let Some(rules) = conf.rules.as_deref().filter(|rules| !rules.is_empty()) else {
         return Decision::None;
     };
-    let is_unix = request.exchange.client.ip().is_unspecified();
+    let client = &request.exchange.client;
+    // A trusted proxy may name any address, also that of no address.
+    let is_unix = matches!(*client.listener, Address::Unix(_)) && client.address == client.peer;
     let matches = |request: &mut Request<'_>, rule: &AccessRule| match &rule.who {
         Who::All => true,
         Who::UnixSockets => is_unix,

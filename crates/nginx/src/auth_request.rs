@@ -75,7 +75,8 @@ fn subrequest(exchange: &Exchange, path: Vec<u8>) -> Option<Exchange> {
     let mut state = State::new(Arc::clone(&outer.server));
     state.values.clone_from(&outer.values);
     state.is_internal = true;
-    state.is_limited = true;
+    state.requests_limited = true;
+    state.connections_limited = true;
     state.is_subrequest = true;
     inner.extensions.insert(Box::new(state));
     Some(inner)

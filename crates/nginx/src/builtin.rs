@@ -7,6 +7,7 @@
 
 use crate::{files, request::Request};
 use saker_ap_expr::{Dependency, RequestPart};
+use saker_config::model::Address;
 use saker_http::KnownField;
 use saker_nginx_model::variables::Builtin;
 use saker_pipeline::{local_time, template};
@@ -161,7 +162,8 @@ impl Request<'_> {
     /// The client's address; that of a Unix socket has a name.
     fn remote_address(&self) -> Vec<u8> {
         let client = &self.exchange.client;
-        match client.ip().is_unspecified() {
+        let is_unix = matches!(*client.listener, Address::Unix(_)) && client.address == client.peer;
+        match is_unix {
             true => b"unix:".to_vec(),
             false => client.text().as_bytes().to_vec(),
         }

@@ -5,25 +5,32 @@
 //! Out of scope: what the location does (`content`).
 
 use crate::{
-    pages,
+    access, pages,
     request::{HostMatcher, PathMatcher, Request},
     script::Flow,
     state::State,
 };
-use saker_config::Model;
 use saker_files::Watcher;
-use saker_http::Status;
+use saker_http::{Method, Status};
 use saker_nginx_model::{Choice, Location, LocationKind, Nginx, values::Regex};
-use saker_pipeline::{Exchange, Response, Verdict};
+use saker_pipeline::{Exchange, Generation, Holding, Response, Verdict};
 use std::sync::Arc;
 
-/// Chooses the server of a request, once.
-pub fn begin(exchange: &mut Exchange, nginx: &Nginx, model: &Model, watcher: &Watcher) {
+/// Chooses the server of a request, once. Returns the answer to a request that needs another
+/// connection: the handshake did not follow the client certificate policy of the server.
+pub fn begin(
+    exchange: &mut Exchange,
+    nginx: &Nginx,
+    generation: &Generation,
+    watcher: &Watcher,
+) -> Option<Response> {
     if let Some(state) = exchange.extensions.get_mut::<Box<State>>() {
         // Whatever began again: it is no longer what the client asked for.
         state.is_internal = true;
         state.is_unparsed &= state.named.is_some();
-        return;
+        // Another location may ask somebody else.
+        state.auth_answer = None;
+        return None;
     }
     let mut matcher = HostMatcher::default();
     let host = String::from_utf8_lossy(&exchange.host).into_owned();
@@ -31,14 +38,16 @@ pub fn begin(exchange: &mut Exchange, nginx: &Nginx, model: &Model, watcher: &Wa
     let index = nginx
         .server(&exchange.client.listener, local, &host, &mut matcher)
         .unwrap_or(exchange.routing.site_index);
-    let Some(server) = nginx.servers.get(index) else {
-        return;
-    };
+    let server = nginx.servers.get(index)?;
+    if generation.holding(&exchange.client, index) != Holding::Held {
+        exchange.depends_on_request();
+        return Some(Response::new(Status::MISDIRECTED_REQUEST));
+    }
     if nginx.has_local_addresses() {
         exchange.depends_on_request();
     }
     if index != exchange.routing.site_index
-        && let Some(site) = model.sites.get(index)
+        && let Some(site) = generation.model.sites.get(index)
     {
         exchange.routing.site = Arc::clone(site);
         exchange.routing.site_index = index;
@@ -58,14 +67,21 @@ pub fn begin(exchange: &mut Exchange, nginx: &Nginx, model: &Model, watcher: &Wa
             request.keep_captures(&regex, &subject, spans);
         });
     }
+    None
 }
 
 /// Runs the scripts and chooses the location.
 pub fn dispatch(request: &mut Request<'_>) -> Verdict {
+    if request.exchange.head.view().method() == Method::Trace {
+        request.depends_on_request();
+        return answered(request, Response::new(Status::METHOD_NOT_ALLOWED));
+    }
     if let Some(named) = request.state.named.take() {
         enter(request, &named);
         request.state.is_location_valid = false;
-        return match request.script(&named.script) {
+        access::limit_methods(request);
+        let current = Arc::clone(&request.state.location);
+        return match request.script(&current.script) {
             Flow::Answer(response) => answered(request, response),
             Flow::End(false) => settled(request),
             Flow::End(true) => search(request),
@@ -93,7 +109,10 @@ fn search(request: &mut Request<'_>) -> Verdict {
             });
             return answered(request, Response::new(Status::NOT_FOUND));
         }
-        match request.script(&location.script) {
+        // Methods that are not excepted have the settings of the block from here on, and its script.
+        access::limit_methods(request);
+        let current = Arc::clone(&request.state.location);
+        match request.script(&current.script) {
             Flow::Answer(response) => return answered(request, response),
             Flow::End(false) => return settled(request),
             Flow::End(true) if request.state.change() => {}

@@ -116,18 +116,18 @@ fn make_room(
     entries.retain(|_, entry| entry.connections > 0 || entry.last_ms > middle);
 }
 
-/// Checks the limits of the location, once per request. Returns a refusal, or a delay.
+/// Checks the limits of the location. Each kind is charged once per request, by the first location
+/// that has it. Returns a refusal, or a delay.
 pub fn check(request: &mut Request<'_>, zones: &Zones) -> Result<Option<Duration>, Status> {
-    if std::mem::replace(&mut request.state.is_limited, true) {
-        return Ok(None);
-    }
     let location = Arc::clone(&request.state.location);
     let conf = &location.conf.limits;
     let delay = match &conf.requests {
-        Some(limits) => check_requests(request, zones, limits)?,
-        None => None,
+        Some(limits) if !request.state.requests_limited => check_requests(request, zones, limits)?,
+        _ => None,
     };
-    if let Some(limits) = &conf.connections {
+    if let Some(limits) = &conf.connections
+        && !request.state.connections_limited
+    {
         check_connections(request, zones, limits)?;
     }
     Ok(delay)
@@ -149,6 +149,7 @@ fn check_requests(
         };
         keyed.push((limit, zone, table, key));
     }
+    request.state.requests_limited |= !keyed.is_empty();
     let mut delay_ms = 0;
     // A request that one limit refuses is charged to none.
     for only_looks in [true, false] {
@@ -186,6 +187,7 @@ fn check_connections(
         let Some((zone, table, key)) = keyed_zone(request, zones, name) else {
             continue;
         };
+        request.state.connections_limited = true;
         if table.enter(&key, &zone, *max) {
             request.state.limit_conn_status = Some("PASSED");
             let leave = Counted::new(move || table.leave(&key));

@@ -115,7 +115,9 @@ fn lost() -> Verdict {
 impl Rules for NginxRules {
     fn server_rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
         let nginx = &self.front_end.nginx;
-        dispatch::begin(exchange, nginx, &self.generation.model, &self.watcher);
+        if let Some(response) = dispatch::begin(exchange, nginx, &self.generation, &self.watcher) {
+            return Verdict::Answer(response).into();
+        }
         self.run(exchange, dispatch::dispatch)
             .unwrap_or_else(lost)
             .into()

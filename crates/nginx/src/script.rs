@@ -39,9 +39,11 @@ impl Request<'_> {
         match self.ops(ops, &mut has_changed) {
             Step::Next => Flow::End(has_changed),
             Step::Last => Flow::End(true),
-            // What changed before a `break` still counts; the `break` of a rewrite keeps the
-            // location.
-            Step::Break => Flow::End(has_changed),
+            // The location stays, and with it its access rules.
+            Step::Break => {
+                self.state.is_location_valid &= !has_changed;
+                Flow::End(false)
+            }
             Step::Answer(response) => Flow::Answer(response),
         }
     }

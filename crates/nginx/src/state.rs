@@ -44,8 +44,9 @@ pub struct State {
     pub error_fields: Vec<(Box<str>, Box<[u8]>)>,
     /// `set $limit_rate`
     pub limit_rate: Option<Box<[u8]>>,
-    /// Limits have been checked.
-    pub is_limited: bool,
+    /// Rates, or connections, have been charged.
+    pub requests_limited: bool,
+    pub connections_limited: bool,
     /// Status and fields of the response, once there is one.
     pub response: Option<(u16, Fields)>,
     /// A value was read that only the response has.
@@ -81,7 +82,8 @@ impl State {
             has_error_page: false,
             error_fields: Vec::new(),
             limit_rate: None,
-            is_limited: false,
+            requests_limited: false,
+            connections_limited: false,
             response: None,
             wants_response: false,
             auth_answer: None,

@@ -1,7 +1,8 @@
 //! Variables of TLS sessions.
 //!
 //! Called by: `builtin`.
-//! Caveat: certificates are shown as PEM; names of their subjects are not taken apart.
+//! Caveat: what certificates of clients say has no value here; the model refuses such variables
+//! outside of logs.
 
 use saker_nginx_model::variables::Builtin;
 use saker_tls::{ClientVerification, SessionInfo};

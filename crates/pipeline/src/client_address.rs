@@ -44,11 +44,13 @@ pub fn named(trusted: &TrustedProxies, connection: &Client, view: HeadView<'_>) 
         false => Trust::No,
     };
     let list = joined(view, &trusted.field);
+    let most = if trusted.is_recursive { usize::MAX } else { 1 };
     let is_forwarded = trusted.field.eq_ignore_ascii_case("forwarded");
     if is_forwarded {
         let elements = forwarded::forwarded_from_end(&list);
         let hops = elements
             .iter()
+            .take(most)
             .map(|element| element.client.and_then(forwarded::parse_hop));
         let found = forwarded::follow(connection.address, hops, trust);
         let last = found
@@ -60,7 +62,8 @@ pub fn named(trusted: &TrustedProxies, connection: &Client, view: HeadView<'_>) 
             secure: secure(connection, last.and_then(|element| element.scheme)),
         };
     }
-    let hops = forwarded::elements_from_end(&list).map(forwarded::parse_hop);
+    let hops = forwarded::elements_from_end(&list).take(most);
+    let hops = hops.map(forwarded::parse_hop);
     let found = forwarded::follow(connection.address, hops, trust);
     let schemes = joined(view, "x-forwarded-proto");
     let mut schemes = forwarded::elements_from_end(&schemes);

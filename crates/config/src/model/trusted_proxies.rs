@@ -15,6 +15,9 @@ pub struct TrustedProxies {
     pub unix: bool,
     /// The field that names the client.
     pub field: Box<str>,
+    /// Proxies that the field names are believed, too, until one is not trusted; otherwise only the
+    /// last address counts.
+    pub is_recursive: bool,
 }
 
 impl Default for TrustedProxies {
@@ -23,6 +26,7 @@ impl Default for TrustedProxies {
             addresses: Addresses::default(),
             unix: false,
             field: "X-Forwarded-For".into(),
+            is_recursive: true,
         }
     }
 }

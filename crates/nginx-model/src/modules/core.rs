@@ -113,6 +113,8 @@ impl CoreConf {
         );
         if is_block {
             inherit!(self, outer: try_files);
+        } else {
+            self.is_internal |= outer.is_internal;
         }
     }
 }

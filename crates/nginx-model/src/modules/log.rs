@@ -134,7 +134,7 @@ pub fn log_format(directive: &Directive, reading: &mut Reading<'_>) -> Result<Fo
             None => source.push_str(word),
         }
     }
-    let text = reading.text(&source)?;
+    let text = reading.log_text(&source)?;
     Ok(translate(&text, escape, directive.argument(0)))
 }
 

@@ -1,9 +1,8 @@
 //! ngx_http_realip_module.
 //!
 //! Called by: `load`.
-//! Caveat: the proxies are those of the server as a whole: a client address is settled before a
-//! location is chosen. Settings of servers and locations are joined, which is reported where it
-//! makes a difference.
+//! Caveat: the proxies are those of the whole configuration: a client's address is settled before a
+//! server is chosen. Servers with different settings are refused, and so are settings of locations.
 
 use crate::values::{flag, network};
 use saker_nginx_syntax::Directive;
@@ -17,6 +16,32 @@ pub struct RealIp {
 }
 
 impl RealIp {
+    /// Returns true if the client is named by the PROXY header instead of a field.
+    pub fn is_proxy_protocol(&self) -> bool {
+        self.header.as_deref() == Some("proxy_protocol")
+    }
+
+    /// Returns true if both believe the same proxies the same.
+    pub fn is_same(&self, other: &RealIp) -> bool {
+        let networks = |real_ip: &RealIp| {
+            let mut from = real_ip.from.clone();
+            from.sort_unstable();
+            from
+        };
+        networks(self) == networks(other)
+            && self.header == other.header
+            && (self.is_recursive == Some(true)) == (other.is_recursive == Some(true))
+    }
+
+    /// Settings of a level inside of one with the settings `outer`.
+    pub fn inherit(&mut self, outer: &RealIp) {
+        if self.from.is_empty() {
+            self.from.clone_from(&outer.from);
+        }
+        self.header = self.header.take().or_else(|| outer.header.clone());
+        self.is_recursive = self.is_recursive.or(outer.is_recursive);
+    }
+
     /// Applies a directive.
     ///
     /// # Errors

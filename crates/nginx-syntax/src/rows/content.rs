@@ -138,7 +138,7 @@ pub const FILTERS: &[Row] = &[
         HSLI,
         1,
         MANY,
-        Unsupported("the request fields stay"),
+        Refused("fields of clients would stay; use `proxy_set_header NAME \"\"`"),
     ),
     plain("more_set_headers", HSLI, 1, MANY, Honored),
     plain(
@@ -146,7 +146,7 @@ pub const FILTERS: &[Row] = &[
         HSLI,
         1,
         MANY,
-        Unsupported("the request fields stay"),
+        Refused("fields of clients would stay; use `proxy_set_header`"),
     ),
     plain(
         "override_charset",

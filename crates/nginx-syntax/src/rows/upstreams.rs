@@ -78,7 +78,7 @@ pub const PROXY: &[Row] = &[
         HSL,
         1,
         1,
-        Unsupported("the upstream gets the fields of the client"),
+        Refused("the upstream would get the fields of the client"),
     ),
     plain("proxy_request_buffering", HSL, 1, 1, Honored),
     plain("proxy_request_dynamic", HSL, 1, 1, Accepted(BUFFERS)),

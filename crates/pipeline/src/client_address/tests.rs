@@ -13,6 +13,7 @@ fn trusted(field: &str) -> TrustedProxies {
         },
         field: field.into(),
         unix: true,
+        is_recursive: true,
     }
 }
 
