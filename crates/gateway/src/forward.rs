@@ -1,6 +1,9 @@
 //! Fields that are forwarded from one connection to another, and fields that are not.
 
-use crate::upstream_fields;
+use crate::{
+    connection_options::{nominated, nominates},
+    upstream_fields,
+};
 use saker_config::model::{BackendAddress, Member};
 use saker_http::{HeadView, KnownField, Version, field_name::is_alike};
 use saker_http1::client::NameLengths;
@@ -65,23 +68,6 @@ impl Address<'_> {
         }
         lengths
     }
-}
-
-/// Options of the request's Connection.
-pub fn nominated(head: HeadView<'_>) -> impl Iterator<Item = &[u8]> {
-    head.lines(KnownField::Connection)
-        .flat_map(|value| value.split(|byte| *byte == b','))
-        .map(<[u8]>::trim_ascii)
-}
-
-/// False if the options of Connection name no fields: for almost all requests.
-fn nominates(head: HeadView<'_>) -> bool {
-    head.has(KnownField::Connection) && nominated(head).any(names_field)
-}
-
-/// True for an option of Connection that is the name of a field, which is then of the connection.
-pub fn names_field(option: &[u8]) -> bool {
-    !matches!(option, b"" | b"close" | b"keep-alive" | b"Keep-Alive")
 }
 
 /// Lengths of the names that are always of the connection.

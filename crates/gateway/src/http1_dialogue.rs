@@ -17,7 +17,10 @@ use saker_http1::{
 };
 use std::{borrow::Cow, cell::RefCell};
 
-use crate::forward::{Address, Line, is_of_connection, names_field, protocols};
+use crate::{
+    connection_options::names_field,
+    forward::{Address, Line, is_of_connection, protocols},
+};
 
 pub struct Http1Dialogue {
     method: Method,

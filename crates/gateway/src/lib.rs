@@ -21,6 +21,7 @@ mod codecs;
 mod connect;
 mod connect_dialogue;
 mod connection_exchange;
+mod connection_options;
 mod exchange_context;
 mod failure;
 mod fetch;

@@ -5,7 +5,7 @@
 //! Caveat: spellings that programs cannot tell from an edited name go with it, so that a client
 //! cannot pass `X_User` where the configuration sets `X-User`.
 
-use crate::forward::nominated;
+use crate::connection_options::nominated;
 use saker_config::model::{RequestFieldAction, RequestFieldEdit, Template};
 use saker_http::{HeadView, RequestHead, field_name::is_alike};
 use saker_matchers::MatchError;

@@ -28,7 +28,7 @@ pub fn begin(
         // Whatever began again: it is no longer what the client asked for.
         state.is_internal = true;
         state.is_unparsed &= state.named.is_some();
-        // Another location may ask somebody else.
+        // Another location may have another `auth_request`.
         state.auth_answer = None;
         return None;
     }
@@ -72,7 +72,8 @@ pub fn begin(
 
 /// Runs the scripts and chooses the location.
 pub fn dispatch(request: &mut Request<'_>) -> Verdict {
-    if request.exchange.head.view().method() == Method::Trace {
+    // An error page may answer it, like any other error.
+    if request.exchange.head.view().method() == Method::Trace && !request.state.is_internal {
         request.depends_on_request();
         return answered(request, Response::new(Status::METHOD_NOT_ALLOWED));
     }
