@@ -36,7 +36,16 @@ and variables follow nginx's documentation; a suite compares the answers with th
 - Slashes are merged before locations are chosen, whatever `merge_slashes` says.
 - Invalid request fields are refused with 400; `Host` must be valid.
 - Upstreams get requests in HTTP/1.1, and their names are resolved again when they expire.
-- The addresses of proxies (`set_real_ip_from`) are those of the server as a whole.
+- The addresses of proxies (`set_real_ip_from`, `real_ip_header`, `real_ip_recursive`) are the same in
+  all servers that have them, and stand in http and server blocks; anything else is refused. Servers
+  without them use those of the others.
+- The PROXY header is read from the addresses in `set_real_ip_from` alone, with `real_ip_header
+  proxy_protocol`.
+- A server that asks for client certificates must be found by a name without patterns: a connection
+  whose handshake followed another server's policy gets 421.
+- Variables about what a client's certificate says (`$ssl_client_s_dn` and kin) and
+  `$proxy_protocol_addr` are honored in `log_format` only, without a value; elsewhere they are
+  refused.
 
 ## What costs a request its way through the rules
 
