@@ -7,7 +7,7 @@
 
 use crate::{
     dead_properties::PropertyStore,
-    delete::{check_tree, forget, partial},
+    delete::{check_tree, forget, log_properties, partial},
     locks::is_below,
     operation::{Failure, Operation, Outcome},
     reply::Reply,
@@ -199,7 +199,16 @@ fn move_to(
     match edit::rename_entry(from, old_name, parent, name) {
         // Those of a collection are inside of it.
         Ok(()) if is_tree => return Ok(()),
-        Ok(()) => return old.copy_to(&new),
+        Ok(()) => {
+            // The file is there: its properties can't undo that.
+            if let Err(error) = old.copy_to(&new) {
+                log_properties(&source.path, &error);
+                if let Err(error) = new.remove() {
+                    log_properties(&source.path, &error);
+                }
+            }
+            return Ok(());
+        }
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {}
         Err(error) => return Err(error),
     }
