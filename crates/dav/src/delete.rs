@@ -23,7 +23,7 @@ use std::io;
 /// Removes a file, or a collection with everything below.
 ///
 /// # Errors
-/// 404, 412, 423, 403.
+/// 404, 412, 423, 403; 403 also for a collection with protected names in it.
 pub fn run(operation: &Operation, resource: &Resource, cancel: &Cancel) -> Outcome {
     let locks = operation.locks()?;
     if resource.found.is_none() {
@@ -39,6 +39,7 @@ pub fn run(operation: &Operation, resource: &Resource, cancel: &Cancel) -> Outco
     if let Some(refused) = check_tree(operation, resource, &locks)? {
         return Ok(refused);
     }
+    operation.check_removal(resource, cancel)?;
     let mut failures = Failures::new();
     let is_gone = match resource.own_tree() {
         Some(_) => tree::remove(parent, name, &resource.url, cancel, &mut failures),
