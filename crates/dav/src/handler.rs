@@ -46,6 +46,9 @@ use std::{
 /// Name of the lock database in the state directory.
 const LOCK_DATABASE: &str = "webdav-locks";
 
+/// Fields that make a PUT depend on the file that it replaces.
+const PRECONDITIONS: [&str; 4] = ["if-match", "if-none-match", "if-unmodified-since", "if"];
+
 /// Answers WebDAV's methods.
 pub struct WebDavFiles {
     watcher: Watcher,
@@ -468,6 +471,9 @@ async fn upload(exchange: &mut Exchange, operation: Operation, resource: Resourc
     if exchange.head.view().first("content-range").is_some() {
         return Err(Status::BAD_REQUEST.into());
     }
+    let view = exchange.head.view();
+    let mut preconditions = PRECONDITIONS.iter();
+    let is_conditional = preconditions.any(|name| view.first(name).is_some());
     let (operation, resource) = (Arc::new(operation), Arc::new(resource));
     let (own, place) = (Arc::clone(&operation), Arc::clone(&resource));
     let mut file = run_job(exchange, move |_| put::begin(&own, &place)).await?;
@@ -484,7 +490,10 @@ async fn upload(exchange: &mut Exchange, operation: Operation, resource: Resourc
         .await?;
     }
     note(exchange, &resource.url, false);
-    job(exchange, move |_| put::finish(&operation, &resource, file)).await
+    job(exchange, move |_| {
+        put::finish(&operation, &resource, is_conditional, file)
+    })
+    .await
 }
 
 /// Notes a path that is about to change, and the collection that it is in.

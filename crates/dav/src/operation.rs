@@ -79,7 +79,7 @@ impl Operation {
     /// Changes the locks.
     ///
     /// # Errors
-    /// 500 if they cannot be read or written.
+    /// 500 if they cannot be read or written, 507 if they don't fit.
     pub fn change_locks<T>(&self, change: impl FnOnce(&mut Locks) -> T) -> Result<T, Failure> {
         self.database
             .change(self.now_s, change)
@@ -87,6 +87,9 @@ impl Operation {
     }
 
     fn database_failure(&self, error: &io::Error) -> Failure {
+        if error.kind() == io::ErrorKind::FileTooLarge {
+            return Status::INSUFFICIENT_STORAGE.into();
+        }
         let file = self.database.file().display();
         Failure {
             status: Status::INTERNAL_SERVER_ERROR,
