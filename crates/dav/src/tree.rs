@@ -1,9 +1,9 @@
 //! Trees of files: copied and removed, entry by entry.
 //!
 //! Called by: the jobs of DELETE, COPY, and MOVE.
-//! Caveat: links are removed and never followed or copied; a tree that someone changes meanwhile
-//! leads nowhere else. What fails is collected, and the rest goes on, as RFC 4918 section 9.6.1
-//! wants.
+//! Caveat: links are removed and never followed or copied; protected names are never copied. A tree
+//! that someone changes meanwhile leads nowhere else. What fails is collected, and the rest goes on, as
+//! RFC 4918 section 9.6.1 wants.
 //! Out of scope: locks.
 
 use crate::{
