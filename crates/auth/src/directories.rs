@@ -41,6 +41,8 @@ const MATCHES_MAX: usize = 100;
 /// A user's entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DirectoryUser {
+    /// The name that the user has logged in with.
+    pub login: String,
     /// The name as the directory has it.
     pub name: Option<String>,
     pub entry: DirectoryEntry,
@@ -424,6 +426,7 @@ async fn log_in(
     if settings.user_is_dn {
         let name = Some(entry.dn.clone());
         return Ok(Found::User(DirectoryUser {
+            login: user.to_owned(),
             name,
             entry,
             groups,
@@ -443,6 +446,7 @@ async fn log_in(
         return Ok(Found::Unknown);
     }
     Ok(Found::User(DirectoryUser {
+        login: user.to_owned(),
         name,
         entry,
         groups,

@@ -70,11 +70,13 @@ pub fn holds(context: &mut AuthContext<'_>, test: LdapTest, line: &Words, user: 
     };
     let line = String::from_utf8_lossy(&context.bytes(line)).into_owned();
     let dn = entry.entry.dn.as_str();
+    // mod_authnz_ldap asks about the name of the log-in, whatever name the user has since.
+    let login = entry.login.as_str();
     let questions = match test {
         LdapTest::Dn => return Decision::of(is_same_dn(unquoted(&line), dn)),
         LdapTest::User => users(&settings, &line, dn),
         LdapTest::Attribute => attributes(&line, dn),
-        LdapTest::Group => vec![group(&settings, unquoted(&line), dn, user)],
+        LdapTest::Group => vec![group(&settings, unquoted(&line), dn, login)],
         LdapTest::Filter => vec![EntryQuestion {
             base: settings.base.clone(),
             one_level: settings.one_level,
@@ -83,7 +85,7 @@ pub fn holds(context: &mut AuthContext<'_>, test: LdapTest, line: &Words, user: 
                 settings.filter,
                 in_brackets(&without_marks(unquoted(&line)))
             ),
-            values: vec![user.to_owned(); settings.filter.matches('?').count()],
+            values: vec![login.to_owned(); settings.filter.matches('?').count()],
             dn: dn.to_owned(),
         }],
     };
@@ -147,7 +149,7 @@ fn own_entry(dn: &str, attribute: &str, value: String) -> EntryQuestion {
     }
 }
 
-fn group(settings: &LdapSettings, group: &str, dn: &str, user: &str) -> EntryQuestion {
+fn group(settings: &LdapSettings, group: &str, dn: &str, login: &str) -> EntryQuestion {
     let usual = ["member".to_owned(), "uniqueMember".to_owned()];
     let names: &[String] = match settings.member_attributes.is_empty() {
         true => &usual,
@@ -155,7 +157,11 @@ fn group(settings: &LdapSettings, group: &str, dn: &str, user: &str) -> EntryQue
     };
     let names: Vec<&String> = names.iter().filter(|name| is_attribute(name)).collect();
     let tests: String = names.iter().map(|name| format!("({name}=?)")).collect();
-    let member = if settings.members_are_names { user } else { dn };
+    let member = if settings.members_are_names {
+        login
+    } else {
+        dn
+    };
     EntryQuestion {
         base: group.to_owned(),
         one_level: false,
@@ -223,6 +229,14 @@ mod tests {
         assert_eq!(
             shown(vec![group(&settings, "cn=g", "uid=ann", "ann")]),
             ["(|(member=?)(uniqueMember=?)) uid=ann|uid=ann"]
+        );
+        let by_name = LdapSettings {
+            members_are_names: true,
+            ..LdapSettings::default()
+        };
+        assert_eq!(
+            shown(vec![group(&by_name, "cn=g", "uid=ann", "ann")]),
+            ["(|(member=?)(uniqueMember=?)) ann|ann"]
         );
         assert_eq!(in_brackets("a=b"), "(a=b)");
         assert_eq!(without_marks("(a=?)"), "(a=\\3f)");

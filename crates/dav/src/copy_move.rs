@@ -7,12 +7,12 @@
 
 use crate::{
     dead_properties::PropertyStore,
-    delete::{check_tree, forget, partial},
+    delete::{check_tree, forget, log_properties, partial},
     locks::is_below,
     operation::{Failure, Operation, Outcome},
     reply::Reply,
     resource::{Found, Resource},
-    tree::{self, Failures},
+    tree::{self, Failures, TreeCopy},
 };
 use saker_files::edit;
 use saker_http::Status;
@@ -49,15 +49,24 @@ pub fn run(operation: &Operation, transfer: &Transfer, cancel: &Cancel) -> Outco
     if let Some(refused) = check_locks(operation, transfer)? {
         return Ok(refused);
     }
+    if transfer.is_move {
+        operation.check_removal(source, cancel)?;
+    }
+    operation.check_removal(destination, cancel)?;
     let mut failures = Failures::new();
     let is_new = destination.found.is_none();
     if !is_new && !clear(transfer, found, (parent, name), cancel, &mut failures)? {
         return Ok(partial(&failures));
     }
     let failed = |error| Failure::of_file(&destination.path, &error);
+    let how = TreeCopy {
+        webdav: &operation.webdav,
+        is_deep: transfer.is_deep || transfer.is_move,
+        cancel,
+    };
     match transfer.is_move {
-        true => move_to(source, found, (parent, name), cancel, &mut failures),
-        false => copy_to(transfer, found, (parent, name), cancel, &mut failures),
+        true => move_to(source, found, (parent, name), &how, &mut failures),
+        false => copy_to(transfer, found, (parent, name), &how, &mut failures),
     }
     .map_err(failed)?;
     if !is_new {
@@ -74,6 +83,14 @@ pub fn run(operation: &Operation, transfer: &Transfer, cancel: &Cancel) -> Outco
         true => Reply::created(&operation.origin, &transfer.destination_url),
         false => Status::NO_CONTENT.into(),
     })
+}
+
+/// The URLs that collections below a source get below a destination.
+pub fn mapped(below: &[Vec<u8>], source: &[u8], destination: &[u8]) -> Vec<Vec<u8>> {
+    let rests = below.iter().filter_map(|url| url.strip_prefix(source));
+    rests
+        .map(|rest| tree::joined(destination, rest.strip_prefix(b"/").unwrap_or(rest)))
+        .collect()
 }
 
 /// Refuses places that lie in each other, whatever their names.
@@ -161,22 +178,15 @@ fn copy_to(
     transfer: &Transfer,
     found: &Found,
     (parent, name): (&File, &[u8]),
-    cancel: &Cancel,
+    how: &TreeCopy<'_>,
     failures: &mut Failures,
 ) -> io::Result<()> {
     let source = &transfer.source;
     if let Some(directory) = source.collection() {
         let url = &transfer.destination.url;
-        return tree::copy_tree(
-            directory,
-            (parent, name),
-            url,
-            transfer.is_deep,
-            cancel,
-            failures,
-        );
+        return tree::copy_tree(directory, (parent, name), url, how, failures);
     }
-    tree::copy_file(&found.file, &found.metadata, parent, name, cancel)?;
+    tree::copy_file(&found.file, &found.metadata, parent, name, how.cancel)?;
     match source.properties() {
         Some(properties) => properties.copy_to(&PropertyStore::of_member(parent, name)),
         None => Ok(()),
@@ -187,7 +197,7 @@ fn move_to(
     source: &Resource,
     found: &Found,
     (parent, name): (&File, &[u8]),
-    cancel: &Cancel,
+    how: &TreeCopy<'_>,
     failures: &mut Failures,
 ) -> io::Result<()> {
     let (from, old_name) = source
@@ -199,28 +209,46 @@ fn move_to(
     match edit::rename_entry(from, old_name, parent, name) {
         // Those of a collection are inside of it.
         Ok(()) if is_tree => return Ok(()),
-        Ok(()) => return old.copy_to(&new),
+        Ok(()) => {
+            // The file is there: its properties can't undo that.
+            if let Err(error) = old.copy_to(&new) {
+                log_properties(&source.path, &error);
+                if let Err(error) = new.remove() {
+                    log_properties(&source.path, &error);
+                }
+            }
+            return Ok(());
+        }
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {}
         Err(error) => return Err(error),
     }
     match source.own_tree() {
         Some(directory) => {
-            tree::copy_tree(
-                directory,
-                (parent, name),
-                &source.url,
-                true,
-                cancel,
-                failures,
-            )?;
+            tree::copy_tree(directory, (parent, name), &source.url, how, failures)?;
         }
         None => {
-            tree::copy_file(&found.file, &found.metadata, parent, name, cancel)?;
+            tree::copy_file(&found.file, &found.metadata, parent, name, how.cancel)?;
             old.copy_to(&new)?;
         }
     }
     if failures.is_empty() {
-        tree::remove(from, old_name, &source.url, cancel, failures);
+        tree::remove(from, old_name, &source.url, how.cancel, failures);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn collections_have_urls_below_the_destination() {
+        let below = [b"/a/b/".to_vec(), b"/a/b/c/".to_vec()];
+        for destination in ["/x/y", "/x/y/"] {
+            assert_eq!(
+                mapped(&below, b"/a/", destination.as_bytes()),
+                [b"/x/y/b/".to_vec(), b"/x/y/b/c/".to_vec()]
+            );
+        }
+    }
 }

@@ -90,15 +90,14 @@ impl<'d> PropertyStore<'d> {
         if properties.is_empty() {
             return self.remove();
         }
-        let root = Element {
-            namespace: NAMESPACE.to_owned(),
-            name: "properties".to_owned(),
-            attributes: Vec::new(),
-            children: properties.iter().cloned().map(Node::Element).collect(),
-        };
-        let mut text = String::new();
-        root.write(&mut text);
-        if text.len() > BYTES_MAX {
+        // Each property declares its own namespaces: an element has a limit of attributes.
+        let mut text = format!("<s:properties xmlns:s=\"{NAMESPACE}\">");
+        for property in properties {
+            property.write(&mut text);
+        }
+        text.push_str("</s:properties>");
+        // What can't be read again must not be kept.
+        if text.len() > BYTES_MAX || xml::parse(text.as_bytes()).is_err() {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         let folder = self.make_folder()?;
@@ -190,6 +189,21 @@ mod tests {
     }
 
     #[test]
+    fn many_namespaces_are_kept() {
+        let dir = TempDir::new("dead-namespaces").unwrap();
+        let folder = File::open(&*dir).unwrap();
+        let store = PropertyStore::of_member(&folder, b"a");
+        let all: Vec<Element> = (0..200)
+            .map(|at| Element {
+                namespace: format!("u:{at}"),
+                ..property("x", "1")
+            })
+            .collect();
+        store.write(&all).unwrap();
+        assert_eq!(store.read().unwrap(), all);
+    }
+
+    #[test]
     fn what_does_not_fit_changes_nothing() {
         let dir = TempDir::new("dead-limit").unwrap();
         let folder = File::open(&*dir).unwrap();
@@ -198,6 +212,11 @@ mod tests {
         let long = "l".repeat(BYTES_MAX);
         let error = store.write(&[property("x", &long)]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(store.read().unwrap(), [property("x", "1")]);
+        let mut many = property("x", "");
+        many.children = vec![Node::Element(property("y", "")); 20_000];
+        let error = store.write(&[many]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge, "too many nodes");
         assert_eq!(store.read().unwrap(), [property("x", "1")]);
         let name = vec![b'n'; 255];
         let long_name = PropertyStore::of_member(&folder, &name);

@@ -17,11 +17,13 @@ use crate::{
 use saker_files::edit;
 use saker_http::Status;
 use saker_net::jobs::Cancel;
+use saker_telemetry::{error_log, message};
+use std::io;
 
 /// Removes a file, or a collection with everything below.
 ///
 /// # Errors
-/// 404, 412, 423, 403.
+/// 404, 412, 423, 403; 403 also for a collection with protected names in it.
 pub fn run(operation: &Operation, resource: &Resource, cancel: &Cancel) -> Outcome {
     let locks = operation.locks()?;
     if resource.found.is_none() {
@@ -37,6 +39,7 @@ pub fn run(operation: &Operation, resource: &Resource, cancel: &Cancel) -> Outco
     if let Some(refused) = check_tree(operation, resource, &locks)? {
         return Ok(refused);
     }
+    operation.check_removal(resource, cancel)?;
     let mut failures = Failures::new();
     let is_gone = match resource.own_tree() {
         Some(_) => tree::remove(parent, name, &resource.url, cancel, &mut failures),
@@ -68,9 +71,9 @@ fn lock_null(operation: &Operation, resource: &Resource, locks: &Locks) -> Outco
 pub fn forget(operation: &Operation, resource: &Resource) -> Result<(), Failure> {
     if let (Some(parent), None) = (&resource.parent, resource.own_tree()) {
         // The next file of this name must not inherit them.
-        PropertyStore::of_member(parent, &resource.name)
-            .remove()
-            .map_err(|error| Failure::of_file(&resource.path, &error))?;
+        if let Err(error) = PropertyStore::of_member(parent, &resource.name).remove() {
+            log_properties(&resource.path, &error);
+        }
     }
     let locks = operation.locks()?;
     let is_locked = locks.has_own(&resource.path) || locks.below(&resource.path).next().is_some();
@@ -78,6 +81,15 @@ pub fn forget(operation: &Operation, resource: &Resource) -> Result<(), Failure>
         true => operation.change_locks(|locks| locks.remove_tree(&resource.path)),
         false => Ok(()),
     }
+}
+
+/// Logs a failure about properties, which does not undo what has been done to their file.
+pub fn log_properties(path: &[u8], error: &io::Error) {
+    let shown = String::from_utf8_lossy(path);
+    error_log::log(
+        &message::WEBDAV_FILE_FAILED,
+        format_args!("{shown}: its properties: {error}"),
+    );
 }
 
 /// Checks the locks of a resource and of everything below. `Some`: the response that names locked

@@ -37,6 +37,7 @@ use saker_pipeline::{
 use saker_static_files::{document_root, entity_tag};
 use saker_telemetry::error_log;
 use std::{
+    fs::File,
     path::{Path, PathBuf},
     rc::Weak,
     sync::Arc,
@@ -44,6 +45,9 @@ use std::{
 
 /// Name of the lock database in the state directory.
 const LOCK_DATABASE: &str = "webdav-locks";
+
+/// Fields that make a PUT depend on the file that it replaces.
+const PRECONDITIONS: [&str; 4] = ["if-match", "if-none-match", "if-unmodified-since", "if"];
 
 /// Answers WebDAV's methods.
 pub struct WebDavFiles {
@@ -199,7 +203,8 @@ impl WebDavFiles {
                 if depth != Depth::Infinity && resource.collection().is_some() {
                     return Err(Status::BAD_REQUEST.into());
                 }
-                self.check_members(exchange, resource).await?;
+                self.check_members(exchange, resource, resource.own_tree())
+                    .await?;
                 note(exchange, &resource.url, true);
                 job(exchange, move |cancel| {
                     delete::run(&operation, &own, cancel)
@@ -283,16 +288,31 @@ impl WebDavFiles {
         .await
     }
 
-    /// Refuses a change of a tree that has collections with stricter rules.
+    /// Refuses a request about a tree that has collections with stricter rules. `walked`: the
+    /// resource's directory, if the request goes into it. Returns the collections.
     async fn check_members(
         &self,
         exchange: &mut Exchange,
         resource: &Resource,
+        walked: Option<&Arc<File>>,
+    ) -> Result<Vec<Vec<u8>>, Failure> {
+        let Some(directory) = walked else {
+            return Ok(Vec::new());
+        };
+        let collections = collections(exchange, resource, directory).await?;
+        self.check_rules(exchange, collections.clone()).await?;
+        Ok(collections)
+    }
+
+    /// Refuses a request if the rules of one of the collections do.
+    async fn check_rules(
+        &self,
+        exchange: &mut Exchange,
+        collections: Vec<Vec<u8>>,
     ) -> Result<(), Failure> {
-        if resource.own_tree().is_none() {
-            return Ok(());
-        }
-        match self.refused_members(exchange, resource).await?.is_empty() {
+        let services = self.services.upgrade().ok_or(Status::SERVICE_UNAVAILABLE)?;
+        let refused = members::refused(exchange, &services, collections).await;
+        match refused.is_empty() {
             true => Ok(()),
             false => Err(Status::FORBIDDEN.into()),
         }
@@ -304,18 +324,33 @@ impl WebDavFiles {
         exchange: &mut Exchange,
         resource: &Resource,
     ) -> Result<Vec<Vec<u8>>, Failure> {
-        let Some(directory) = resource.collection().map(Arc::clone) else {
+        let Some(directory) = resource.collection() else {
             return Ok(Vec::new());
         };
-        let own = resource.clone();
-        let collections = run_job(exchange, move |cancel| {
-            tree::collections(&directory, &own.url, members::COLLECTIONS_MAX, cancel)
-                .map_err(|error| Failure::of_file(&own.path, &error))
-        })
-        .await?;
-        let collections = collections.ok_or(Status::INSUFFICIENT_STORAGE)?;
+        let collections = collections(exchange, resource, directory).await?;
         let services = self.services.upgrade().ok_or(Status::SERVICE_UNAVAILABLE)?;
         Ok(members::refused(exchange, &services, collections).await)
+    }
+
+    /// Asks the rules of all collections that a COPY or MOVE reads, creates, and replaces.
+    async fn check_transfer(
+        &self,
+        exchange: &mut Exchange,
+        (source, destination): (&Resource, &Resource),
+        (is_move, is_deep): (bool, bool),
+    ) -> Result<(), Failure> {
+        // A link is moved itself, while a copy has what it leads to.
+        let walked = match is_move {
+            true => source.own_tree(),
+            false => source.collection(),
+        };
+        let walked = walked.filter(|_| is_deep);
+        let below = self.check_members(exchange, source, walked).await?;
+        let created = copy_move::mapped(&below, &source.url, &destination.url);
+        self.check_rules(exchange, created).await?;
+        self.check_members(exchange, destination, destination.own_tree())
+            .await?;
+        Ok(())
     }
 
     async fn transfer(
@@ -351,10 +386,9 @@ impl WebDavFiles {
         if names::is_protected(&webdav, &destination.name) {
             return Err(Status::FORBIDDEN.into());
         }
-        if depth == Depth::Infinity {
-            self.check_members(exchange, &source).await?;
-        }
-        self.check_members(exchange, &destination).await?;
+        let is_deep = depth == Depth::Infinity;
+        self.check_transfer(exchange, (&source, &destination), (is_move, is_deep))
+            .await?;
         note(exchange, &url, true);
         if is_move {
             note(exchange, &source.url, true);
@@ -364,7 +398,7 @@ impl WebDavFiles {
             destination,
             destination_url: url,
             is_move,
-            is_deep: depth == Depth::Infinity,
+            is_deep,
             overwrites,
         };
         job(exchange, move |cancel| {
@@ -372,6 +406,21 @@ impl WebDavFiles {
         })
         .await
     }
+}
+
+/// Returns the URLs of all collections below one.
+async fn collections(
+    exchange: &Exchange,
+    resource: &Resource,
+    directory: &Arc<File>,
+) -> Result<Vec<Vec<u8>>, Failure> {
+    let (own, directory) = (resource.clone(), Arc::clone(directory));
+    let collections = run_job(exchange, move |cancel| {
+        tree::collections(&directory, &own.url, members::COLLECTIONS_MAX, cancel)
+            .map_err(|error| Failure::of_file(&own.path, &error))
+    })
+    .await?;
+    Ok(collections.ok_or(Status::INSUFFICIENT_STORAGE)?)
 }
 
 /// HTTP's own preconditions (RFC 9110 section 13).
@@ -422,6 +471,9 @@ async fn upload(exchange: &mut Exchange, operation: Operation, resource: Resourc
     if exchange.head.view().first("content-range").is_some() {
         return Err(Status::BAD_REQUEST.into());
     }
+    let view = exchange.head.view();
+    let mut preconditions = PRECONDITIONS.iter();
+    let is_conditional = preconditions.any(|name| view.first(name).is_some());
     let (operation, resource) = (Arc::new(operation), Arc::new(resource));
     let (own, place) = (Arc::clone(&operation), Arc::clone(&resource));
     let mut file = run_job(exchange, move |_| put::begin(&own, &place)).await?;
@@ -438,7 +490,10 @@ async fn upload(exchange: &mut Exchange, operation: Operation, resource: Resourc
         .await?;
     }
     note(exchange, &resource.url, false);
-    job(exchange, move |_| put::finish(&operation, &resource, file)).await
+    job(exchange, move |_| {
+        put::finish(&operation, &resource, is_conditional, file)
+    })
+    .await
 }
 
 /// Notes a path that is about to change, and the collection that it is in.

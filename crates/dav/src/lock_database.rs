@@ -10,7 +10,7 @@
 //! by hand, and one line per lock can be read and repaired with an editor.
 
 use crate::locks::{Lock, Locks};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
@@ -23,10 +23,17 @@ const HEADER: &[u8] = b"saker webdav locks 1";
 
 /// More locks are refused with 507.
 pub const LOCKS_MAX: usize = 10_000;
+/// Locks of one user, and of all clients without one. More are refused with 507.
+pub const LOCKS_OF_USER_MAX: usize = 1000;
+/// The file is not written beyond it: it is read for each request.
+const FILE_BYTES_MAX: usize = 8 << 20;
 /// A larger file is none of ours.
-const FILE_BYTES_MAX: u64 = 64 << 20;
+const READ_BYTES_MAX: u64 = 64 << 20;
 /// Longer owners are refused.
-pub const OWNER_BYTES_MAX: usize = 4096;
+pub const OWNER_BYTES_MAX: usize = 1024;
+
+/// The folder may be one that others write: their links are not followed.
+const NOFOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
 
 /// A lock database by its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,9 +66,13 @@ impl LockDatabase {
     /// # Errors
     /// Those of reading the file; `InvalidData` if it is damaged.
     pub fn read(&self, now_s: i64) -> io::Result<Locks> {
-        let bytes = match saker_files::read_regular(&self.file, FILE_BYTES_MAX) {
+        let bytes = match saker_files::read_regular(&self.file, READ_BYTES_MAX) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Locks::default()),
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                let why = "the file is too large; remove it to drop all locks";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+            }
             Err(error) => return Err(error),
         };
         let mut locks = decode(&bytes).ok_or_else(|| {
@@ -77,14 +88,15 @@ impl LockDatabase {
     /// Changes the locks. Others wait meanwhile; the change is on disk when this returns.
     ///
     /// # Errors
-    /// Those of reading and writing the files.
+    /// Those of reading and writing the files; `FileTooLarge` if the locks don't fit.
     pub fn change<T>(&self, now_s: i64, change: impl FnOnce(&mut Locks) -> T) -> io::Result<T> {
         let _guard = self.guard()?;
         let before = self.read(now_s)?;
         let mut after = before.clone();
         let result = change(&mut after);
         if after != before {
-            self.write(&after)?;
+            let is_larger = after.0.len() > before.0.len();
+            self.write(&after, is_larger)?;
         }
         Ok(result)
     }
@@ -96,6 +108,7 @@ impl LockDatabase {
                 .create(true)
                 .truncate(false)
                 .mode(0o600)
+                .custom_flags(NOFOLLOW)
                 .open(&self.guard)
         };
         let file = match (open(), self.guard.parent()) {
@@ -109,7 +122,13 @@ impl LockDatabase {
         Ok(file)
     }
 
-    fn write(&self, locks: &Locks) -> io::Result<()> {
+    /// `is_bounded`: the text must not be longer than [`FILE_BYTES_MAX`]. Removing locks is always
+    /// possible.
+    fn write(&self, locks: &Locks, is_bounded: bool) -> io::Result<()> {
+        let text = encode(locks);
+        if is_bounded && text.len() > FILE_BYTES_MAX {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         let mut name = self.file.as_os_str().to_owned();
         name.push("-new");
         let new = PathBuf::from(name);
@@ -119,8 +138,9 @@ impl LockDatabase {
             .create(true)
             .truncate(true)
             .mode(0o600)
+            .custom_flags(NOFOLLOW)
             .open(&new)?;
-        file.write_all(&encode(locks))?;
+        file.write_all(&text)?;
         file.sync_all()?;
         fs::rename(&new, &self.file)
     }
@@ -276,6 +296,37 @@ mod tests {
             assert!(database.read(0).is_err(), "{text:?}");
             assert!(database.change(0, |locks| locks.0.clear()).is_err());
             assert_eq!(fs::read_to_string(database.file()).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn too_many_bytes_change_nothing() {
+        let dir = TempDir::new("lock-bytes").unwrap();
+        let database = LockDatabase::new(&dir.join("locks"));
+        database
+            .change(0, |locks| locks.0.push(some("a:1", None)))
+            .unwrap();
+        let path = vec![b'p'; FILE_BYTES_MAX];
+        let long = Lock {
+            path,
+            ..some("a:2", None)
+        };
+        let added = database.change(0, |locks| locks.0.push(long));
+        assert_eq!(added.unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(database.read(0).unwrap().0, [some("a:1", None)]);
+    }
+
+    #[test]
+    fn links_of_others_are_not_followed() {
+        let dir = TempDir::new("lock-links").unwrap();
+        fs::write(dir.join("victim"), "kept").unwrap();
+        for name in ["locks.saker-guard", "locks.saker-new"] {
+            std::os::unix::fs::symlink("victim", dir.join(name)).unwrap();
+            let database = LockDatabase::new(&dir.join("locks"));
+            let added = database.change(0, |locks| locks.0.push(some("a:1", None)));
+            assert!(added.is_err(), "{name}");
+            assert_eq!(fs::read(dir.join("victim")).unwrap(), b"kept", "{name}");
+            fs::remove_file(dir.join(name)).unwrap();
         }
     }
 

@@ -8,7 +8,7 @@
 use crate::{
     if_header::TOKEN_SCHEME,
     live_properties::write_lock,
-    lock_database::{LOCKS_MAX, OWNER_BYTES_MAX},
+    lock_database::{LOCKS_MAX, LOCKS_OF_USER_MAX, OWNER_BYTES_MAX},
     locks::Lock,
     operation::{Operation, Outcome},
     reply::Reply,
@@ -17,6 +17,10 @@ use crate::{
 };
 use aws_lc_rs::rand;
 use saker_http::Status;
+
+/// Longest lifetime of a lock, unless the shortest one is longer: clients that go away must not
+/// leave locks for ever.
+const TIMEOUT_MAX_S: u64 = 7 * 24 * 3600;
 
 /// The content of a request for a new lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +96,7 @@ pub fn lock(
         token: new_token().ok_or(Status::INTERNAL_SERVER_ERROR)?,
         is_shared: info.is_shared,
         is_deep,
-        expires_s: expires(operation, timeout_s),
+        expires_s: Some(expires(operation, timeout_s)),
         user: operation.claim.user.clone(),
         path: resource.path.clone(),
         owner: info.owner.clone(),
@@ -106,7 +110,8 @@ pub fn lock(
         if resource.found.is_none() {
             operation.check_membership(locks, &lock.path)?;
         }
-        if locks.0.len() >= LOCKS_MAX {
+        let of_user = locks.0.iter().filter(|other| other.user == lock.user);
+        if locks.0.len() >= LOCKS_MAX || of_user.count() >= LOCKS_OF_USER_MAX {
             return Err(Status::INSUFFICIENT_STORAGE);
         }
         locks.0.push(lock);
@@ -117,9 +122,17 @@ pub fn lock(
     Ok(discovery(operation, &[given]).with("Lock-Token", token.into_bytes()))
 }
 
-fn expires(operation: &Operation, timeout_s: Option<u64>) -> Option<i64> {
-    let seconds = timeout_s?.max(operation.webdav.lock_timeout_min_s);
-    Some(operation.now_s.saturating_add(i64::try_from(seconds).ok()?))
+fn expires(operation: &Operation, timeout_s: Option<u64>) -> i64 {
+    let seconds = lifetime_s(timeout_s, operation.webdav.lock_timeout_min_s);
+    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+    operation.now_s.saturating_add(seconds)
+}
+
+fn lifetime_s(asked_s: Option<u64>, min_s: u64) -> u64 {
+    asked_s
+        .unwrap_or(TIMEOUT_MAX_S)
+        .min(TIMEOUT_MAX_S)
+        .max(min_s)
 }
 
 /// Gives the locks whose tokens the client submits a new timeout.
@@ -141,7 +154,7 @@ pub fn refresh(operation: &Operation, resource: &Resource, timeout_s: Option<u64
             .collect();
         let is_meant =
             |lock: &&mut Lock| on.contains(&lock.token) && claim.tokens.contains(&lock.token);
-        let expires_s = expires(operation, timeout_s);
+        let expires_s = Some(expires(operation, timeout_s));
         let mut refreshed = Vec::new();
         for lock in locks.0.iter_mut().filter(is_meant) {
             if lock.user != claim.user {
@@ -173,6 +186,19 @@ fn discovery(operation: &Operation, locks: &[Lock]) -> Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lifetimes_have_limits() {
+        for (asked_s, min_s, expected) in [
+            (None, 0, TIMEOUT_MAX_S),
+            (Some(5), 0, 5),
+            (Some(5), 600, 600),
+            (Some(TIMEOUT_MAX_S + 1), 0, TIMEOUT_MAX_S),
+            (None, TIMEOUT_MAX_S + 1, TIMEOUT_MAX_S + 1),
+        ] {
+            assert_eq!(lifetime_s(asked_s, min_s), expected, "{asked_s:?} {min_s}");
+        }
+    }
     use crate::if_header::is_uuid;
 
     #[test]

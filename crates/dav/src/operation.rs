@@ -11,11 +11,13 @@ use crate::{
     names,
     reply::{Reply, status_of},
     resource::{Resource, parent_of},
+    tree,
 };
 use rustix::fs::lstat;
 use saker_config::model::{Settings, WebDav};
 use saker_files::{Kind, Metadata};
 use saker_http::Status;
+use saker_net::jobs::Cancel;
 use saker_static_files::{entity_tag, names::content_type};
 use saker_telemetry::message::{self, Message};
 use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
@@ -77,7 +79,7 @@ impl Operation {
     /// Changes the locks.
     ///
     /// # Errors
-    /// 500 if they cannot be read or written.
+    /// 500 if they cannot be read or written, 507 if they don't fit.
     pub fn change_locks<T>(&self, change: impl FnOnce(&mut Locks) -> T) -> Result<T, Failure> {
         self.database
             .change(self.now_s, change)
@@ -85,6 +87,9 @@ impl Operation {
     }
 
     fn database_failure(&self, error: &io::Error) -> Failure {
+        if error.kind() == io::ErrorKind::FileTooLarge {
+            return Status::INSUFFICIENT_STORAGE.into();
+        }
         let file = self.database.file().display();
         Failure {
             status: Status::INTERNAL_SERVER_ERROR,
@@ -100,24 +105,21 @@ impl Operation {
         let Some(header) = &self.if_header else {
             return Ok(());
         };
-        let states: Vec<ResourceState> = header
-            .resources()
-            .map(|url| match url {
-                None => self.state(locks, &resource.path, own_metadata(resource)),
-                Some(url) => match resource.path_of(url) {
-                    Some(path) if path == resource.path => {
-                        self.state(locks, &path, own_metadata(resource))
-                    }
-                    Some(path) => {
-                        let name = Path::new(OsStr::from_bytes(&path));
-                        let metadata = lstat(name).ok().map(|stat| Metadata::from(&stat));
-                        self.state(locks, &path, metadata)
-                    }
-                    None => ResourceState::default(),
-                },
-            })
-            .collect();
-        match header.holds(&states) {
+        let state_of = |url: Option<&[u8]>| match url {
+            None => self.state(locks, &resource.path, own_metadata(resource)),
+            Some(url) => match resource.path_of(url) {
+                Some(path) if path == resource.path => {
+                    self.state(locks, &path, own_metadata(resource))
+                }
+                Some(path) => {
+                    let name = Path::new(OsStr::from_bytes(&path));
+                    let metadata = lstat(name).ok().map(|stat| Metadata::from(&stat));
+                    self.state(locks, &path, metadata)
+                }
+                None => ResourceState::default(),
+            },
+        };
+        match header.holds(state_of) {
             true => Ok(()),
             false => Err(Status::PRECONDITION_FAILED),
         }
@@ -159,6 +161,21 @@ impl Operation {
         match names::is_protected(&self.webdav, &resource.name) {
             true => Err(Status::FORBIDDEN),
             false => Ok(()),
+        }
+    }
+
+    /// Refuses the removal of a collection that has such names in it.
+    ///
+    /// # Errors
+    /// 403; those of reading the collection.
+    pub fn check_removal(&self, resource: &Resource, cancel: &Cancel) -> Result<(), Failure> {
+        let Some(directory) = resource.own_tree() else {
+            return Ok(());
+        };
+        match tree::has_protected(directory, &self.webdav, cancel) {
+            Ok(false) => Ok(()),
+            Ok(true) => Err(Status::FORBIDDEN.into()),
+            Err(error) => Err(Failure::of_file(&resource.path, &error)),
         }
     }
 

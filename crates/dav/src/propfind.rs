@@ -22,10 +22,13 @@ use saker_files::{Kind, Metadata, edit};
 use saker_http::Status;
 use saker_net::jobs::Cancel;
 use saker_static_files::{entity_tag, names::is_hidden_name};
-use std::{fs::File, io};
+use saker_telemetry::{error_log, message};
+use std::{collections::HashSet, fs::File, io};
 
 /// Collections inside of each other.
 const DEPTH_MAX: usize = 100;
+/// Properties that are asked for by name.
+const NAMES_MAX: usize = 1000;
 
 /// The properties that are asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,10 +46,10 @@ pub struct Asked<'a> {
     pub refused: &'a [Vec<u8>],
 }
 
-/// Reads the request's content; none asks for all properties.
+/// Reads the request's content; none asks for all properties. Repeated names count once.
 ///
 /// # Errors
-/// 400 if it is not understood.
+/// 400 if it is not understood or has too many names.
 pub fn wanted(content: &[u8]) -> Result<Wanted, Status> {
     if content.is_empty() {
         return Ok(Wanted::All);
@@ -62,12 +65,20 @@ pub fn wanted(content: &[u8]) -> Result<Wanted, Status> {
         return Ok(Wanted::Names);
     }
     let properties = root.child("prop").ok_or(Status::BAD_REQUEST)?;
-    let name_of = |element: &Element| Element {
-        namespace: element.namespace.clone(),
-        name: element.name.clone(),
-        ..Element::default()
-    };
-    Ok(Wanted::These(properties.elements().map(name_of).collect()))
+    let mut known = HashSet::new();
+    let names: Vec<Element> = properties
+        .elements()
+        .filter(|element| known.insert((element.namespace.as_str(), element.name.as_str())))
+        .map(|element| Element {
+            namespace: element.namespace.clone(),
+            name: element.name.clone(),
+            ..Element::default()
+        })
+        .collect();
+    match names.len() > NAMES_MAX {
+        true => Err(Status::BAD_REQUEST),
+        false => Ok(Wanted::These(names)),
+    }
 }
 
 /// Carries the request out.
@@ -189,6 +200,12 @@ impl Finder<'_> {
         names.sort_unstable();
         names.dedup();
         for name in names {
+            self.cancel
+                .check()
+                .map_err(|error| Failure::of_file(path, &error))?;
+            if self.found.is_too_long() {
+                return Err(Status::INSUFFICIENT_STORAGE.into());
+            }
             self.add(&joined(url, &name), &joined(path, &name), None, None)?;
         }
         Ok(())
@@ -214,14 +231,32 @@ impl Finder<'_> {
                 .and_then(|metadata| entity_tag(&operation.settings, &metadata, operation.now_s)),
         };
         let dead = match store {
-            Some(store) => store
-                .read()
-                .map_err(|error| Failure::of_file(path, &error))?,
+            Some(store) => kept(&store, path)?,
             None => Vec::new(),
         };
         let (declarations, parts) = found(self.wanted, &subject, &dead);
         self.found.add_properties(url, &declarations, &parts);
-        Ok(())
+        match self.found.is_too_long() {
+            true => Err(Status::INSUFFICIENT_STORAGE.into()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Reads a store. One that is damaged is logged and has no properties: it must not hide its
+/// collection.
+fn kept(store: &PropertyStore<'_>, path: &[u8]) -> Result<Vec<Element>, Failure> {
+    match store.read() {
+        Ok(properties) => Ok(properties),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            let shown = String::from_utf8_lossy(path);
+            error_log::log(
+                &message::WEBDAV_FILE_FAILED,
+                format_args!("{shown}: its properties are damaged: {error}"),
+            );
+            Ok(Vec::new())
+        }
+        Err(error) => Err(Failure::of_file(path, &error)),
     }
 }
 
@@ -319,5 +354,34 @@ mod tests {
         assert_eq!(of(""), Err(Status::BAD_REQUEST));
         assert_eq!(wanted(b"<propfind/>"), Err(Status::BAD_REQUEST));
         assert_eq!(wanted(b"<"), Err(Status::BAD_REQUEST));
+    }
+
+    #[test]
+    fn names_count_once_and_have_a_limit() {
+        let of = |inner: &str| {
+            wanted(format!("<p:propfind xmlns:p='DAV:'>{inner}</p:propfind>").as_bytes())
+        };
+        let repeated = of(&format!(
+            "<p:prop>{}<b xmlns='u:'/></p:prop>",
+            "<b/>".repeat(2000)
+        ));
+        assert!(matches!(repeated, Ok(Wanted::These(names)) if names.len() == 2));
+        let many = |count: usize| -> String { (0..count).map(|at| format!("<a{at}/>")).collect() };
+        assert!(of(&format!("<p:prop>{}</p:prop>", many(NAMES_MAX))).is_ok());
+        assert_eq!(
+            of(&format!("<p:prop>{}</p:prop>", many(NAMES_MAX + 1))),
+            Err(Status::BAD_REQUEST)
+        );
+    }
+
+    #[test]
+    fn damaged_properties_hide_nothing() {
+        let dir = saker_testkit::TempDir::new("propfind-damage").unwrap();
+        std::fs::create_dir(dir.join(".DAV")).unwrap();
+        std::fs::write(dir.join(".DAV/a.saker"), "<").unwrap();
+        let folder = File::open(&*dir).unwrap();
+        let store = PropertyStore::of_member(&folder, b"a");
+        assert!(store.read().is_err());
+        assert!(kept(&store, b"/srv/a").unwrap().is_empty());
     }
 }

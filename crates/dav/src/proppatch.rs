@@ -12,10 +12,13 @@ use crate::{
     resource::Resource,
     xml::{self, Element, Node},
 };
-use rustix::fs::{AtFlags, Mode, chmodat};
+use rustix::fs::{Mode, fchmod};
 use saker_files::Kind;
 use saker_http::Status;
 use std::io;
+
+/// Instructions of a request.
+const CHANGES_MAX: usize = 1000;
 
 /// An instruction of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +37,7 @@ impl Change {
 /// Reads the request's content.
 ///
 /// # Errors
-/// 400 if it is not understood.
+/// 400 if it is not understood or has too many instructions.
 pub fn changes(content: &[u8]) -> Result<Vec<Change>, Status> {
     let root = xml::parse(content).map_err(|_| Status::BAD_REQUEST)?;
     if !root.is_dav("propertyupdate") {
@@ -50,6 +53,9 @@ pub fn changes(content: &[u8]) -> Result<Vec<Change>, Status> {
         // RFC 4918 section 4.3: `xml:lang` in scope belongs to the property.
         let language = language(properties).or_else(|| language(instruction));
         for property in properties.elements() {
+            if changes.len() >= CHANGES_MAX {
+                return Err(Status::BAD_REQUEST);
+            }
             let mut property = property.clone();
             if let Some(language) = language.filter(|_| self::language(&property).is_none()) {
                 property.attributes.push(language.clone());
@@ -120,18 +126,11 @@ pub fn run(operation: &Operation, resource: &Resource, changes: &[Change]) -> Ou
 }
 
 fn set_mode(resource: &Resource, mode: u32) -> io::Result<()> {
-    let (directory, name) = resource
-        .entry()
-        .map_err(|_| io::Error::from(io::ErrorKind::PermissionDenied))?;
-    if resource.found.as_ref().is_some_and(|found| found.is_link) {
-        return Err(io::ErrorKind::PermissionDenied.into());
+    // The file that was found, whatever has its name by now.
+    match &resource.found {
+        Some(found) if !found.is_link => Ok(fchmod(&found.file, Mode::from(mode & 0o777))?),
+        _ => Err(io::ErrorKind::PermissionDenied.into()),
     }
-    Ok(chmodat(
-        directory,
-        name,
-        Mode::from(mode & 0o777),
-        AtFlags::empty(),
-    )?)
 }
 
 /// Reason why an instruction can't be carried out.
@@ -222,6 +221,20 @@ mod tests {
             ]
         );
         assert!(matches!(changes.last(), Some(Change::Remove(_))));
+    }
+
+    #[test]
+    fn instructions_have_a_limit() {
+        let of = |count: usize| {
+            let properties = "<a/>".repeat(count);
+            let text = format!(
+                "<D:propertyupdate xmlns:D='DAV:'><D:set><D:prop>{properties}</D:prop></D:set>\
+                 </D:propertyupdate>"
+            );
+            changes(text.as_bytes()).map(|changes| changes.len())
+        };
+        assert_eq!(of(CHANGES_MAX), Ok(CHANGES_MAX));
+        assert_eq!(of(CHANGES_MAX + 1), Err(Status::BAD_REQUEST));
     }
 
     #[test]

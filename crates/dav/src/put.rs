@@ -12,7 +12,10 @@ use crate::{
     reply::Reply,
     resource::Resource,
 };
-use saker_files::edit::ReplacementFile;
+use saker_files::{
+    Metadata,
+    edit::{self, ReplacementFile},
+};
 use saker_http::Status;
 
 /// Checks the request and creates the temporary file.
@@ -38,14 +41,23 @@ fn check(operation: &Operation, resource: &Resource) -> Result<(), Failure> {
     Ok(operation.check_write(&locks, resource)?)
 }
 
-/// Gives the complete file its name. Locks are looked at once more: an upload takes its time.
+/// Gives the complete file its name. Locks and, for a request with preconditions, the file that is
+/// replaced are looked at once more: an upload takes its time.
 ///
 /// # Errors
-/// 423, 403; 500 and 507 if it cannot be written.
-pub fn finish(operation: &Operation, resource: &Resource, file: ReplacementFile) -> Outcome {
+/// 412, 423, 403; 500 and 507 if it cannot be written.
+pub fn finish(
+    operation: &Operation,
+    resource: &Resource,
+    is_conditional: bool,
+    file: ReplacementFile,
+) -> Outcome {
     let failed = |error| Failure::of_file(&resource.path, &error);
     let locks = operation.locks()?;
     operation.check_write(&locks, resource)?;
+    if is_conditional && has_changed(resource)? {
+        return Err(Status::PRECONDITION_FAILED.into());
+    }
     let before = resource.found.as_ref().filter(|found| !found.is_link);
     if let Some(before) = before {
         file.set_permissions(before.metadata.mode).map_err(failed)?;
@@ -56,4 +68,56 @@ pub fn finish(operation: &Operation, resource: &Resource, file: ReplacementFile)
         Some(_) => Status::NO_CONTENT.into(),
         None => Reply::created(&operation.origin, &resource.url),
     })
+}
+
+/// Returns true if the name stands for another file, or other content, than when the request came.
+fn has_changed(resource: &Resource) -> Result<bool, Failure> {
+    let (parent, name) = resource.entry()?;
+    let entry =
+        edit::stat_entry(parent, name).map_err(|error| Failure::of_file(&resource.path, &error))?;
+    let content = |metadata: &Metadata| {
+        let times = (metadata.mtime_s, metadata.mtime_ns);
+        (metadata.device, metadata.inode, metadata.size, times)
+    };
+    Ok(match (&resource.found, entry) {
+        (None, None) => false,
+        // What was found is the target of a link.
+        (Some(found), Some(entry)) if found.is_link => !entry.is_link,
+        (Some(found), Some(entry)) => content(&found.metadata) != content(&entry.metadata),
+        _ => true,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resource::Found;
+    use saker_testkit::TempDir;
+    use std::{fs, fs::File, sync::Arc};
+
+    #[test]
+    fn changes_during_an_upload_are_seen() {
+        let dir = TempDir::new("put-changed").unwrap();
+        let mut resource = Resource {
+            url: b"/a".to_vec(),
+            path: b"/srv/a".to_vec(),
+            parent: Some(Arc::new(File::open(&*dir).unwrap())),
+            name: b"a".to_vec(),
+            found: None,
+        };
+        assert!(!has_changed(&resource).unwrap());
+        fs::write(dir.join("a"), "old").unwrap();
+        assert!(has_changed(&resource).unwrap(), "created meanwhile");
+        let file = File::open(dir.join("a")).unwrap();
+        resource.found = Some(Found {
+            metadata: saker_files::metadata(&file).unwrap(),
+            file: Arc::new(file),
+            is_link: false,
+        });
+        assert!(!has_changed(&resource).unwrap());
+        fs::write(dir.join("a"), "longer").unwrap();
+        assert!(has_changed(&resource).unwrap(), "written meanwhile");
+        fs::remove_file(dir.join("a")).unwrap();
+        assert!(has_changed(&resource).unwrap(), "removed meanwhile");
+    }
 }

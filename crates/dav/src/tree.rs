@@ -1,16 +1,17 @@
 //! Trees of files: copied and removed, entry by entry.
 //!
 //! Called by: the jobs of DELETE, COPY, and MOVE.
-//! Caveat: links are removed and never followed or copied; a tree that someone changes meanwhile
-//! leads nowhere else. What fails is collected, and the rest goes on, as RFC 4918 section 9.6.1
-//! wants.
+//! Caveat: links are removed and never followed or copied; protected names are never copied. A tree
+//! that someone changes meanwhile leads nowhere else. What fails is collected, and the rest goes on, as
+//! RFC 4918 section 9.6.1 wants.
 //! Out of scope: locks.
 
 use crate::{
     dead_properties::PropertyStore,
-    names::{TEMPORARY_PREFIX, is_reserved},
+    names::{TEMPORARY_PREFIX, is_protected, is_reserved},
     reply::status_of,
 };
+use saker_config::model::WebDav;
 use saker_files::{
     Kind, Metadata,
     edit::{self, ReplacementFile},
@@ -181,7 +182,53 @@ pub fn copy_file(
     Ok(())
 }
 
-/// Copies a collection to a name that no entry has. `is_deep`: its members as well.
+/// Returns true if a name below a collection is one that clients may not write, which is then not
+/// theirs to remove either.
+///
+/// # Errors
+/// Those of reading the collection; one below that can't be read fails where it is used.
+pub fn has_protected(directory: &File, webdav: &WebDav, cancel: &Cancel) -> io::Result<bool> {
+    has_protected_at(directory, webdav, (cancel, 0))
+}
+
+fn has_protected_at(
+    directory: &File,
+    webdav: &WebDav,
+    (cancel, depth): (&Cancel, usize),
+) -> io::Result<bool> {
+    cancel.check()?;
+    if depth >= DEPTH_MAX {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    for name in entries(directory)? {
+        if is_reserved(&name) {
+            continue;
+        }
+        if is_protected(webdav, &name) {
+            return Ok(true);
+        }
+        let is_collection =
+            edit::stat_entry(directory, &name)?.is_some_and(|entry| edit::is_directory(&entry));
+        if is_collection
+            && let Ok(inner) = edit::enter_directory(directory, &name)
+            && has_protected_at(&inner, webdav, (cancel, depth + 1))?
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// How trees are copied.
+pub struct TreeCopy<'c> {
+    /// Members with protected names are left out.
+    pub webdav: &'c WebDav,
+    /// With the members.
+    pub is_deep: bool,
+    pub cancel: &'c Cancel,
+}
+
+/// Copies a collection to a name that no entry has.
 ///
 /// # Errors
 /// Those of the collection itself; those of members are collected.
@@ -189,36 +236,37 @@ pub fn copy_tree(
     from: &File,
     (to, name): (&File, &[u8]),
     url: &[u8],
-    is_deep: bool,
-    cancel: &Cancel,
+    how: &TreeCopy<'_>,
     failures: &mut Failures,
 ) -> io::Result<()> {
-    copy_tree_at(from, (to, name), url, is_deep, (cancel, 0), failures)
+    copy_tree_at(from, (to, name), url, (how, 0), failures)
 }
 
 fn copy_tree_at(
     from: &File,
     (to, name): (&File, &[u8]),
     url: &[u8],
-    is_deep: bool,
-    (cancel, depth): (&Cancel, usize),
+    (how, depth): (&TreeCopy<'_>, usize),
     failures: &mut Failures,
 ) -> io::Result<()> {
-    cancel.check()?;
+    how.cancel.check()?;
     if depth >= DEPTH_MAX {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     // Read before the copy exists, which may be below.
-    let members = if is_deep { entries(from)? } else { Vec::new() };
+    let members = match how.is_deep {
+        true => entries(from)?,
+        false => Vec::new(),
+    };
     edit::make_directory(to, name)?;
     let copy = edit::enter_directory(to, name)?;
     PropertyStore::of_collection(from).copy_to(&PropertyStore::of_collection(&copy))?;
     for member in members {
-        if is_reserved(&member) {
+        if is_reserved(&member) || is_protected(how.webdav, &member) {
             continue;
         }
         let member_url = joined(url, &member);
-        let outcome = copy_member(from, &member, &copy, &member_url, (cancel, depth), failures);
+        let outcome = copy_member(from, &member, &copy, &member_url, (how, depth), failures);
         if let Err(error) = outcome {
             failures.push((member_url, status_of(&error)));
         }
@@ -231,7 +279,7 @@ fn copy_member(
     name: &[u8],
     to: &File,
     url: &[u8],
-    (cancel, depth): (&Cancel, usize),
+    (how, depth): (&TreeCopy<'_>, usize),
     failures: &mut Failures,
 ) -> io::Result<()> {
     let Some(entry) = edit::stat_entry(from, name)? else {
@@ -240,18 +288,11 @@ fn copy_member(
     match entry.metadata.kind {
         Kind::Directory => {
             let directory = edit::enter_directory(from, name)?;
-            copy_tree_at(
-                &directory,
-                (to, name),
-                url,
-                true,
-                (cancel, depth + 1),
-                failures,
-            )
+            copy_tree_at(&directory, (to, name), url, (how, depth + 1), failures)
         }
         Kind::File => {
             let (file, metadata) = open_entry(from, name)?;
-            copy_file(&file, &metadata, to, name, cancel)?;
+            copy_file(&file, &metadata, to, name, how.cancel)?;
             PropertyStore::of_member(from, name).copy_to(&PropertyStore::of_member(to, name))
         }
         // Links, and what is no content.
@@ -278,4 +319,49 @@ pub fn is_inside(directory: &File, collection: &Metadata) -> io::Result<bool> {
         here = above;
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use saker_net::jobs::{self, JobKind};
+    use saker_testkit::TempDir;
+    use std::fs;
+
+    #[test]
+    fn protected_names_are_found_and_not_copied() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
+        let work = jobs::run(JobKind::WebDav, None, check_protected_names);
+        runtime.block_on(work).unwrap();
+    }
+
+    fn check_protected_names(cancel: &Cancel) {
+        let dir = TempDir::new("tree-protected").unwrap();
+        fs::create_dir_all(dir.join("a/b/c")).unwrap();
+        fs::create_dir_all(dir.join("a/.DAV")).unwrap();
+        fs::write(dir.join("a/.DAV/.htaccess.saker"), "").unwrap();
+        fs::write(dir.join("a/b/kept"), "x").unwrap();
+        let (root, from) = (
+            File::open(&*dir).unwrap(),
+            File::open(dir.join("a")).unwrap(),
+        );
+        let webdav = WebDav::default();
+        assert!(!has_protected(&from, &webdav, cancel).unwrap());
+        fs::write(dir.join("a/b/c/.HTaccess"), "x").unwrap();
+        assert!(has_protected(&from, &webdav, cancel).unwrap());
+        let how = TreeCopy {
+            webdav: &webdav,
+            is_deep: true,
+            cancel,
+        };
+        let mut failures = Failures::new();
+        fs::remove_dir_all(dir.join("a/.DAV")).unwrap();
+        copy_tree(&from, (&root, b"copy"), b"/a/", &how, &mut failures).unwrap();
+        assert!(failures.is_empty());
+        assert!(dir.join("copy/b/kept").exists() && dir.join("copy/b/c").exists());
+        assert!(!dir.join("copy/b/c/.HTaccess").exists());
+    }
 }

@@ -23,6 +23,10 @@ const XML: &str = "http://www.w3.org/XML/1998/namespace";
 const DEPTH_MAX: usize = 64;
 /// Elements, attributes, and pieces of text of a document.
 const NODES_MAX: usize = 20_000;
+/// Attributes of an element, declarations of prefixes included.
+const ATTRIBUTES_MAX: usize = 64;
+/// Every element has a copy of its namespace.
+const NAMESPACE_BYTES_MAX: usize = 512;
 
 /// An element with its namespace resolved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -209,10 +213,14 @@ fn element(
     let (namespace, local) = reader.resolve_element(start.name());
     let mut element = Element {
         namespace: bound(namespace)?,
-        name: utf8(local.as_ref())?,
+        name: local_name(local.as_ref())?,
         ..Element::default()
     };
-    for attribute in start.attributes() {
+    for (at, attribute) in start.attributes().enumerate() {
+        // quick_xml compares each attribute with those before it, and so does the check below.
+        if at >= ATTRIBUTES_MAX {
+            return Err(fault("an element has too many attributes"));
+        }
         let attribute = attribute.map_err(fault)?;
         *nodes += 1;
         let is_declaration = attribute.key.as_namespace_binding().is_some();
@@ -220,19 +228,54 @@ fn element(
             continue;
         }
         let (namespace, local) = reader.resolve_attribute(attribute.key);
+        let (namespace, name) = (bound(namespace)?, local_name(local.as_ref())?);
+        // Namespaces in XML 1.0 section 6.3: two prefixes may stand for one namespace.
+        let mut others = element.attributes.iter();
+        if others.any(|other| other.0 == namespace && other.1 == name) {
+            return Err(fault("an attribute is repeated"));
+        }
         let value = attribute.unescape_value().map_err(fault)?;
         element
             .attributes
-            .push((bound(namespace)?, utf8(local.as_ref())?, value.into_owned()));
+            .push((namespace, name, value.into_owned()));
     }
     Ok(element)
 }
 
 fn bound(namespace: ResolveResult<'_>) -> Result<String, XmlError> {
     match namespace {
+        ResolveResult::Bound(namespace) if namespace.as_ref().len() > NAMESPACE_BYTES_MAX => {
+            Err(fault("a namespace is too long"))
+        }
         ResolveResult::Bound(namespace) => utf8(namespace.as_ref()),
         ResolveResult::Unbound => Ok(String::new()),
         ResolveResult::Unknown(_) => Err(fault("a namespace prefix is not declared")),
+    }
+}
+
+/// A name without its prefix (Namespaces in XML 1.0 section 4, somewhat wider for characters beyond
+/// ASCII). Names are written as they came, so nothing else may be in them.
+fn local_name(bytes: &[u8]) -> Result<String, XmlError> {
+    let name = utf8(bytes)?;
+    let mut characters = name.chars();
+    let is_valid = characters.next().is_some_and(begins_name) && characters.all(continues_name);
+    match is_valid {
+        true => Ok(name),
+        false => Err(fault("a name is not valid")),
+    }
+}
+
+fn begins_name(character: char) -> bool {
+    character.is_alphabetic() || character == '_'
+}
+
+fn continues_name(character: char) -> bool {
+    match character.is_ascii() {
+        true => character.is_ascii_alphanumeric() || matches!(character, '_' | '-' | '.'),
+        false => {
+            let is_separator = character.is_control() || character.is_whitespace();
+            !is_separator && !matches!(character, '\u{fffe}' | '\u{ffff}')
+        }
     }
 }
 
@@ -367,6 +410,51 @@ mod tests {
         assert!(parse(b"<a>\xff</a>").is_err());
         let deep = "<a>".repeat(DEPTH_MAX) + &"</a>".repeat(DEPTH_MAX);
         assert!(parse(deep.as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn elements_have_limits() {
+        let with_namespace = |bytes: usize| format!("<a xmlns='{}'/>", "u".repeat(bytes));
+        assert!(parse(with_namespace(NAMESPACE_BYTES_MAX).as_bytes()).is_ok());
+        assert!(parse(with_namespace(NAMESPACE_BYTES_MAX + 1).as_bytes()).is_err());
+        let with_attributes = |count: usize| {
+            let attributes: String = (0..count).map(|at| format!(" a{at}=''")).collect();
+            format!("<a{attributes}/>")
+        };
+        assert!(parse(with_attributes(ATTRIBUTES_MAX).as_bytes()).is_ok());
+        assert!(parse(with_attributes(ATTRIBUTES_MAX + 1).as_bytes()).is_err());
+    }
+
+    #[test]
+    fn names_are_those_of_xml() {
+        for name in ["a", "_a-1.b", "\u{e4}\u{b7}", "\u{4e2d}"] {
+            assert!(parse(format!("<{name}/>").as_bytes()).is_ok(), "{name}");
+            assert!(
+                parse(format!("<a {name}=''/>").as_bytes()).is_ok(),
+                "{name}"
+            );
+        }
+        for name in [
+            "1a",
+            "-a",
+            ".a",
+            "a&lt;",
+            "a'b",
+            "a<b",
+            "a\u{85}b",
+            "a\u{ffff}",
+            "a:b:c",
+        ] {
+            assert!(parse(format!("<{name}/>").as_bytes()).is_err(), "{name}");
+            assert!(
+                parse(format!("<a {name}=''/>").as_bytes()).is_err(),
+                "{name}"
+            );
+        }
+        let repeated = "<a xmlns:x='u:' xmlns:y='u:' x:b='1' y:b='2'/>";
+        assert!(parse(repeated.as_bytes()).is_err());
+        let different = "<a xmlns:x='u:' xmlns:y='v:' x:b='1' y:b='2' b='3'/>";
+        assert!(parse(different.as_bytes()).is_ok());
     }
 
     proptest! {
