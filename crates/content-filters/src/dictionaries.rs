@@ -3,11 +3,11 @@
 //!
 //! Called by: the pipeline, as the last filter: what it changes is complete.
 //! Caveat: only content that is the same for all clients is compressed with a dictionary or becomes
-//! one: files and shared pages, for requests without credentials, and never for other sites
-//! (section 9.3). Requests without `Available-Dictionary` keep their cached route.
+//! one: files and shared pages that no rule about clients was asked for, for requests without
+//! credentials, and never for other sites (section 9.3). Requests without `Available-Dictionary` keep their cached route.
 //! Out of scope: streams (pages on their way into the cache); the encoder (`saker_content`).
 
-use saker_ap_expr::Predicate;
+use saker_ap_expr::{Predicate, RequestPart};
 use saker_cache_rules::rules::structured::{Item, Member, dictionary as structured};
 use saker_content::{
     coded_fields::{describe_as, is_compressible},
@@ -21,6 +21,15 @@ use std::{os::unix::fs::FileExt, sync::Arc};
 const AVAILABLE: &str = "Available-Dictionary";
 const USE_AS: &str = "Use-As-Dictionary";
 const DCZ: &str = "dcz";
+
+/// Request fields that browsers send without knowing a secret.
+const OPEN_FIELDS: [&str; 5] = [
+    "accept",
+    "accept-encoding",
+    "accept-language",
+    "available-dictionary",
+    "sec-fetch-site",
+];
 
 /// The filter. Does nothing for sites without `dictionaries`.
 pub struct Dictionaries(pub Arc<DictionaryStore>);
@@ -39,13 +48,19 @@ impl Filter for Dictionaries {
         exchange: &'a mut Exchange,
         response: &'a mut Response,
     ) -> LocalFuture<'a, ()> {
-        if !self.takes_ready(exchange) || !is_for_all(exchange, response) {
+        if !self.takes_ready(exchange) {
             return saker_pipeline::done();
         }
+        let is_for_all = is_for_all(exchange, response);
         let is_available = exchange.head.view().first(AVAILABLE).is_some();
         exchange.depends_on_field_test(AVAILABLE, Predicate::Present, is_available);
         let is_offered = response.fields().has(USE_AS);
         if !is_available && !is_offered {
+            return saker_pipeline::done();
+        }
+        if !is_for_all {
+            // For other requests, this route may teach or use a dictionary: they come here, too.
+            exchange.cache.cached_route = None;
             return saker_pipeline::done();
         }
         Box::pin(async move {
@@ -147,10 +162,47 @@ fn is_for_all(exchange: &Exchange, response: &Response) -> bool {
         && matches!(response.head, ResponseHead::Ready(_))
         && is_shared
         && is_own_site
+        && !is_selective(exchange)
         && exchange.access.user.is_none()
         && !view.has(KnownField::Authorization)
         && !has_certificate(exchange)
         && may_be_shared(response.fields())
+}
+
+/// True unless it is certain that all clients get this outcome. Who may not have a file could guess
+/// its content, and learn from what `Available-Dictionary` does that another client has it.
+fn is_selective(exchange: &Exchange) -> bool {
+    let settings = &exchange.routing.settings;
+    let has_access_rules = settings
+        .guard
+        .as_ref()
+        .is_some_and(|guard| !guard.admittance.is_idle());
+    exchange.cache.request_dependent
+        || has_access_rules
+        || settings.auth.is_some()
+        || settings.authorize.is_some()
+        || exchange.access.auth_state.is_some()
+        || exchange
+            .cache
+            .request_tests
+            .iter()
+            .any(|test| may_select_clients(&test.part))
+}
+
+/// True for parts that may prove who the client is: its address, a signature in the query, or a
+/// field with a secret, which can have any name.
+fn may_select_clients(part: &RequestPart) -> bool {
+    match part {
+        RequestPart::Method
+        | RequestPart::Version
+        | RequestPart::TlsServerName
+        | RequestPart::Secure => false,
+        RequestPart::Field(name) => !OPEN_FIELDS.contains(&&**name),
+        RequestPart::ClientAddress
+        | RequestPart::LocalAddress
+        | RequestPart::Query
+        | RequestPart::RequestLine => true,
+    }
 }
 
 fn has_certificate(exchange: &Exchange) -> bool {

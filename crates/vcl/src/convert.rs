@@ -6,7 +6,7 @@
 //! Out of scope: `vcl_recv` and the other subroutines, which are in files of their own.
 
 use crate::{
-    converter::{Converter, Finding, unsupported},
+    converter::{Converter, Finding, reported, unsupported},
     output::{Output, add},
     receive, respond,
     syntax::{Expression, Statement, StatementKind, VclFile},
@@ -50,10 +50,7 @@ pub fn convert(file: &VclFile) -> (Output, Vec<Finding>) {
         }
     }
     built_in(&mut converter);
-    converter
-        .findings
-        .sort_by_key(|finding| (finding.place.line, finding.place.column));
-    (converter.out, converter.findings)
+    (converter.out, reported(converter.findings))
 }
 
 /// The statements of a subroutine, with those that it calls in their place. `left`: calls that are

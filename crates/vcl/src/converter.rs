@@ -19,6 +19,9 @@ pub enum Weight {
     Warning,
 }
 
+/// Maximum findings of a file.
+pub const FINDINGS_MAX: usize = 100;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub weight: Weight,
@@ -43,7 +46,12 @@ impl Converter<'_> {
         self.find(Weight::Error, place, message.into(), help);
     }
 
+    /// Keeps a finding, unless there are enough of its weight: warnings must not hide errors.
     fn find(&mut self, weight: Weight, place: Place, message: String, help: &str) {
+        let of_weight = self.findings.iter().filter(|found| found.weight == weight);
+        if of_weight.count() == FINDINGS_MAX {
+            return;
+        }
         self.findings.push(Finding {
             weight,
             place,
@@ -51,6 +59,14 @@ impl Converter<'_> {
             help: (!help.is_empty()).then(|| help.to_owned()),
         });
     }
+}
+
+/// The findings to report, in order: errors before warnings where there are too many.
+pub fn reported(mut findings: Vec<Finding>) -> Vec<Finding> {
+    findings.sort_by_key(|finding| finding.weight == Weight::Warning);
+    findings.truncate(FINDINGS_MAX);
+    findings.sort_by_key(|finding| (finding.place.line, finding.place.column));
+    findings
 }
 
 /// Reports a statement that has no counterpart.

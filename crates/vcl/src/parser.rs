@@ -12,6 +12,9 @@ use crate::{
 /// Maximum nesting of blocks and parentheses.
 const DEPTH_MAX: usize = 64;
 
+/// Maximum operators of an expression: in a chain, each is a level of the tree.
+const CHAIN_MAX: usize = 1000;
+
 /// Reads a file.
 /// # Errors
 /// The first error of syntax.
@@ -27,6 +30,7 @@ pub fn parse(text: &str) -> Result<VclFile, LexError> {
         tokens: tokens(text)?,
         at: 0,
         depth: 0,
+        operators: 0,
     };
     let mut file = VclFile::default();
     while parser.peek() != &TokenKind::End {
@@ -39,6 +43,8 @@ struct Parser {
     tokens: Vec<Token>,
     at: usize,
     depth: usize,
+    /// Operators of the expression so far, those in parentheses and arguments included.
+    operators: usize,
 }
 
 type Parsed<T> = Result<T, LexError>;
@@ -358,6 +364,12 @@ impl Parser {
     }
 
     fn expression(&mut self) -> Parsed<Expression> {
+        self.operators = 0;
+        self.inner_expression()
+    }
+
+    /// An expression in another one.
+    fn inner_expression(&mut self) -> Parsed<Expression> {
         self.deeper(|parser| parser.level(0))
     }
 
@@ -385,6 +397,10 @@ impl Parser {
                 TokenKind::Text(_) if level == 3 => "+",
                 _ => return Ok(left),
             };
+            if self.operators == CHAIN_MAX {
+                return self.error("a shorter expression");
+            }
+            self.operators += 1;
             self.at += usize::from(self.is_sign(found));
             let right = self.level(level + 1)?;
             left = Expression::Binary(found, Box::new(left), Box::new(right));
@@ -393,7 +409,7 @@ impl Parser {
 
     fn operand(&mut self) -> Parsed<Expression> {
         if self.take_sign("(") {
-            let inner = self.expression()?;
+            let inner = self.inner_expression()?;
             self.expect(")")?;
             return Ok(inner);
         }
@@ -414,10 +430,10 @@ impl Parser {
                 }
                 let mut arguments = Vec::new();
                 while !self.take_sign(")") {
-                    let argument = self.expression()?;
+                    let argument = self.inner_expression()?;
                     // `name = value`
                     if self.take_sign("=") {
-                        self.expression()?;
+                        self.inner_expression()?;
                     }
                     arguments.push(argument);
                     if !self.is_sign(")") {
@@ -469,6 +485,29 @@ mod tests {
         assert!(parse(&nested(100_000)).is_err());
         assert!(parse(&format!("sub a {{ set x = {}1; }}", "!".repeat(100_000))).is_err());
         assert!(parse(&"a".repeat(FILE_BYTES_MAX + 1)).is_err());
+    }
+
+    #[test]
+    fn expressions_have_a_maximum_length() {
+        let chain = |operators: usize, sign: &str| {
+            format!(
+                "sub a {{ set x = a{}; }}",
+                format!("{sign}a").repeat(operators)
+            )
+        };
+        for sign in [" || ", " && ", " == ", " + ", " * "] {
+            assert!(parse(&chain(CHAIN_MAX, sign)).is_ok(), "{sign}");
+            assert!(parse(&chain(CHAIN_MAX + 1, sign)).is_err(), "{sign}");
+        }
+        let strings = format!("sub a {{ set x = {}; }}", "\"\" ".repeat(250_000));
+        for text in [chain(249_999, "*"), strings] {
+            let error = parse(&text).unwrap_err();
+            assert!(error.message.contains("a shorter expression"), "{error:?}");
+        }
+        // Parentheses and arguments are part of the expression; the next one begins anew.
+        let half = format!("a{}", " + a".repeat(CHAIN_MAX / 2));
+        assert!(parse(&format!("sub a {{ set x = ({half}) * f({half}); }}")).is_err());
+        assert!(parse(&format!("sub a {{ set x = {half}; set x = {half} + a; }}")).is_ok());
     }
 
     #[test]

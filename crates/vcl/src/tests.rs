@@ -4,6 +4,7 @@
 //! Out of scope: syntax errors, which are in the parser's own tests.
 
 use super::*;
+use crate::converter::FINDINGS_MAX;
 
 /// The lines of the conversion that are not there for an empty file, and its findings as `line:
 /// severity: message`.
@@ -405,3 +406,21 @@ sub vcl_deliver {
     unset resp.http.X-Varnish;
 }
 "#;
+
+#[test]
+fn findings_are_limited_and_errors_come_first() {
+    let warned = "set req.grace = 1s;\n";
+    let refused = "return (synth(404 + x));\n";
+    let findings = |body: String| converted(&format!("sub vcl_recv {{\n{body}}}")).1;
+    assert_eq!(
+        findings(warned.repeat(FINDINGS_MAX - 1)).len(),
+        FINDINGS_MAX - 1
+    );
+    let many = findings(warned.repeat(1000) + refused);
+    assert_eq!(many.len(), FINDINGS_MAX);
+    assert!(
+        many[FINDINGS_MAX - 1].starts_with("1002: error: "),
+        "{many:?}"
+    );
+    assert_eq!(findings(refused.repeat(1000)).len(), FINDINGS_MAX);
+}

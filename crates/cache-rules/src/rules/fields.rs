@@ -22,6 +22,8 @@ const NEVER: &[&str] = &[
     "content-length",
     "age",
     "set-cookie",
+    // RFC 6265 obsoletes it; it may repeat what is personal.
+    "set-cookie2",
     "alt-svc",
 ];
 
@@ -42,16 +44,13 @@ pub fn stored_fields(fields: &Fields, life: &Life, settings: &RuleSettings) -> F
             .iter()
             .any(|held| held.eq_ignore_ascii_case(name))
     };
-    // RFC 6265 obsoletes it; next to Set-Cookie, it may repeat what is personal.
-    let sets_cookies = fields.has("set-cookie") && !settings.store_cookies;
     let is_never = |name: &str| {
         is_never_stored(name)
             && !(settings.store_cookies && name.eq_ignore_ascii_case("set-cookie"))
     };
     let mut kept = Fields::new();
     for (name, value) in fields.iter() {
-        let is_obsolete = sets_cookies && name.eq_ignore_ascii_case("set-cookie2");
-        let is_dropped = is_never(name) || is_obsolete || ignored(name);
+        let is_dropped = is_never(name) || ignored(name);
         if !is_dropped && !of_connection(name) && !hides(life, name) {
             kept.append(known_name(name), value.to_vec());
         }
@@ -103,6 +102,7 @@ mod tests {
             ("Content-Length", false),
             ("Age", false),
             ("Set-Cookie", false),
+            ("Set-Cookie2", false),
             ("X-Named", false),
             ("X-Also-Named", false),
             ("X-HIDDEN", false),
@@ -117,5 +117,19 @@ mod tests {
         for (name, want) in rows {
             assert_eq!(kept.has(name), want, "{name}");
         }
+    }
+
+    #[test]
+    fn cookies_that_a_site_stores() {
+        let settings = RuleSettings {
+            store_cookies: true,
+            ..RuleSettings::default()
+        };
+        let mut fields = Fields::new();
+        for name in ["Set-Cookie", "Set-Cookie2"] {
+            fields.append(name, &b"a=1"[..]);
+        }
+        let kept = stored_fields(&fields, &Life::default(), &settings);
+        assert!(kept.has("Set-Cookie") && !kept.has("Set-Cookie2"));
     }
 }

@@ -202,3 +202,89 @@ fn only_shared_pages_are() {
     let response = ask(&mut client, "/2", &available(&old), &session);
     assert_ne!(response.field("content-encoding"), Some("dcz"));
 }
+
+/// A stranger that guesses the content of a file can't find out that another client has it.
+#[test]
+fn files_for_some_clients_are_none() {
+    let rules = [
+        (
+            "clients",
+            "[[site.route]]\npath = \"/app*\"\nmatch = { not = { client = \"127.0.0.1\" } }\ndeny = true\n",
+        ),
+        (
+            "addresses",
+            "[[site.route]]\npath = \"/app*\"\naccess = { deny = [\"127.0.0.2\"] }\n",
+        ),
+        (
+            "cookies",
+            "[[site.route]]\npath = \"/app*\"\nmatch = { not = { cookie = { key = \"a\" } } }\ndeny = true\n",
+        ),
+        (
+            "fields",
+            "[[site.route]]\npath = \"/app*\"\nmatch = { not = { header = { X-Key = \"a\" } } }\ndeny = true\n",
+        ),
+        (
+            "queries",
+            "[[site.route]]\npath = \"/app*\"\nmatch = { not = { query = { key = \"a\" } } }\ndeny = true\n",
+        ),
+    ];
+    for (name, rule) in rules {
+        let dir = folder(&format!("dictionaries-{name}"));
+        let (secret, public) = (script(1), script(2));
+        dir.write("www/app.js", &secret).unwrap();
+        dir.write("www/open.js", &public).unwrap();
+        let site = format!(
+            "compression = {{ dictionaries = true }}\nheaders = {{ Use-As-Dictionary = '{OFFER}' }}\n{rule}"
+        );
+        let saker = start_in(dir, &configuration("workers = 1\n", &site));
+        let mut insider = saker.connect().unwrap();
+        let fields = [("Cookie", "key=a"), ("X-Key", "a")];
+        for _ in 0..3 {
+            let own = insider.request("GET", "/app.js?key=a", &fields).unwrap();
+            assert_eq!((own.status, own.text()), (200, secret.clone()), "{name}");
+        }
+        let source = "127.0.0.2:0".parse().unwrap();
+        let mut stranger = Client::connect_from(source, saker.server.address()).unwrap();
+        assert_eq!(stranger.get("/app.js").unwrap().status, 403, "{name}");
+        // Responses come after what they teach: if the file were learned, this would be dcz.
+        for _ in 0..3 {
+            let response = ask(&mut stranger, "/open.js", &available(&secret), &[]);
+            assert_eq!(response.status, 200, "{name}");
+            assert_ne!(response.field("content-encoding"), Some("dcz"), "{name}");
+        }
+        // Public files of the same site still are.
+        stranger.get("/open.js").unwrap();
+        until_dcz(&mut stranger, "/open.js", &available(&public));
+    }
+}
+
+/// Requests that get no dictionary leave no route to those that do.
+#[test]
+fn other_requests_do_not_turn_it_off() {
+    let dir = folder("dictionaries-other-requests");
+    let (old, new) = (script(1), script(2));
+    dir.write("www/app.1.js", &old).unwrap();
+    dir.write("www/app.2.js", &new).unwrap();
+    let site = format!(
+        "compression = {{ dictionaries = true }}\n[[site.route]]\npath = \"/app.1*\"\nheaders = {{ Use-As-Dictionary = '{OFFER}' }}\n"
+    );
+    let saker = start_in(dir, &configuration("workers = 1\n", &site));
+    let mut client = saker.connect().unwrap();
+    let others = [
+        ("Sec-Fetch-Site", "cross-site"),
+        ("Range", "bytes=0-9"),
+        ("If-None-Match", "*"),
+        ("Authorization", "Basic YTpi"),
+    ];
+    for field in others {
+        for target in ["/app.1.js", "/app.2.js"] {
+            for _ in 0..2 {
+                client.request("GET", target, &[field]).unwrap();
+                ask(&mut client, target, &available(&old), &[field]);
+            }
+        }
+    }
+    assert_eq!(client.get("/app.1.js").unwrap().text(), old);
+    let coded = until_dcz(&mut client, "/app.2.js", &available(&old));
+    assert_eq!(decoded(&old, &coded.body), new);
+}
