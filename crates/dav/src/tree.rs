@@ -219,7 +219,7 @@ fn has_protected_at(
     Ok(false)
 }
 
-/// How trees are copied.
+/// Options of copying trees.
 pub struct TreeCopy<'c> {
     /// Members with protected names are left out.
     pub webdav: &'c WebDav,
