@@ -27,7 +27,7 @@ Servers are chosen by address and name, locations by exact name, longest prefix,
 order. Scripts (`set`, `if`, `rewrite`, `return`, `break`), inheritance, `try_files`, `error_page`,
 and variables follow nginx's documentation; a suite compares the answers with those of nginx.
 
-## What is different
+## Differences
 
 - Pages that the server makes for errors say `saker` where nginx's say `nginx`, and so does `Server`.
 - Entity tags have another form.
@@ -47,7 +47,7 @@ and variables follow nginx's documentation; a suite compares the answers with th
   `$proxy_protocol_addr` are honored in `log_format` only, without a value; elsewhere they are
   refused.
 
-## What costs a request its way through the rules
+## Requests that no cached answer serves
 
 Answers of locations whose rules look at the path, and at parts of the request that a test can
 express (fields, query, method, scheme, the client's network in `allow` and `deny`), are kept and

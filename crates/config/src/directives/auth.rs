@@ -5,7 +5,7 @@
 
 use super::{abuse::NETWORKS, dynamic_vhosts::DATABASE};
 use crate::{
-    context::{AUTH, AUTH_JWT, AUTH_LDAP, AUTH_OIDC, ROUTE, SITE},
+    context::{AUTH, AUTH_JWT, AUTH_LDAP, AUTH_OIDC, Contexts, ROUTE, SITE},
     kind::{KeyKind, Kind, Word},
     model::{AuthRules, AuthScheme, DatabaseUrl, IdentityFields, Settings},
     row::Row,
@@ -107,6 +107,25 @@ static GROUP: Word = Word {
         }
     },
 };
+
+/// A row of a source of users, with defaults for the rest.
+pub(super) const fn row(
+    contexts: Contexts,
+    name: &'static str,
+    kind: Kind,
+    summary: &'static str,
+    set: fn(&mut Settings, Spanned),
+) -> Row<Settings> {
+    Row {
+        name,
+        contexts,
+        kind,
+        summary,
+        since: "0.6",
+        set,
+        ..Row::BASE
+    }
+}
 
 pub const ROWS: &[Row<Settings>] = &[
     Row {

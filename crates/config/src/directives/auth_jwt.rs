@@ -4,7 +4,7 @@
 //! Caveat: key files are read in `check/auth_sources`.
 //! Out of scope: users and groups with access, which are keys of `[site.auth]`.
 
-use super::auth::{SOURCE, edit};
+use super::auth::{SOURCE, edit, row};
 use crate::{
     context::AUTH_JWT,
     kind::{KeyKind, Kind, Word},
@@ -48,27 +48,11 @@ static CLAIM: KeyKind = KeyKind {
 
 pub const TEXT_OR_TEXTS: Kind = Kind::OneOf(&[Kind::Text, Kind::ListOf(&Kind::Text)]);
 
-const fn row(
-    name: &'static str,
-    kind: Kind,
-    summary: &'static str,
-    set: fn(&mut Settings, Spanned),
-) -> Row<Settings> {
-    Row {
-        name,
-        contexts: AUTH_JWT,
-        kind,
-        summary,
-        since: "0.6",
-        set,
-        ..Row::BASE
-    }
-}
-
 pub const ROWS: &[Row<Settings>] = &[
     Row {
         example: Some("[\"RS256\", \"ES256\"]"),
         ..row(
+            AUTH_JWT,
             "algorithms",
             Kind::ListOf(&Kind::Choice(&ALGORITHMS)),
             "Algorithms that tokens may be signed with (RFC 7518). Required. `none` is not among them, \
@@ -85,6 +69,7 @@ pub const ROWS: &[Row<Settings>] = &[
         example: Some("\"/etc/saker/issuer.jwks\""),
         aliases: &["auth_jwt_key_file", "jwks_file", "public_key"],
         ..row(
+            AUTH_JWT,
             "keys_file",
             Kind::Path,
             "File with the issuer's public keys: a JWK set (RFC 7517), or PEM. Read when the \
@@ -100,6 +85,7 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         example: Some("\"/etc/saker/token-secret\""),
         ..row(
+            AUTH_JWT,
             "secret_file",
             Kind::Path,
             "File with the shared secret of `HS256`, `HS384`, and `HS512`, 32 bytes at least. Root \
@@ -116,6 +102,7 @@ pub const ROWS: &[Row<Settings>] = &[
         example: Some("\"https://id.example.org/.well-known/jwks.json\""),
         aliases: &["auth_jwt_key_request", "jwks_url", "jwks_uri"],
         ..row(
+            AUTH_JWT,
             "keys_url",
             Kind::Word(&SAFE_URL),
             "URL of the issuer's public keys, a JWK set. Exactly one of `keys_file`, `secret_file`, and \
@@ -130,6 +117,7 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         default: Some("\"1h\""),
         ..row(
+            AUTH_JWT,
             "refresh",
             Kind::Duration {
                 min_ms: 60_000,
@@ -147,6 +135,7 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         example: Some("\"/etc/saker/issuer-ca.pem\""),
         ..row(
+            AUTH_JWT,
             "ca_file",
             Kind::Path,
             "Authorities for the certificate of `keys_url`. Default: those of the system.",
@@ -160,6 +149,7 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         example: Some("\"https://id.example.org\""),
         ..row(
+            AUTH_JWT,
             "issuer",
             Kind::Text,
             "Value that the claim `iss` must have.",
@@ -173,6 +163,7 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         example: Some("\"shop\""),
         ..row(
+            AUTH_JWT,
             "audience",
             TEXT_OR_TEXTS,
             "Values of which the claim `aud` must have one.",
@@ -187,6 +178,7 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         default: Some("\"1m\""),
         ..row(
+            AUTH_JWT,
             "leeway",
             Kind::Duration {
                 min_ms: 0,
@@ -204,6 +196,7 @@ pub const ROWS: &[Row<Settings>] = &[
         example: Some("{ scope = [\"orders\", \"admin\"], email_verified = \"true\" }"),
         aliases: &["require", "auth_jwt_require"],
         ..row(
+            AUTH_JWT,
             "claims",
             Kind::MapOf(&CLAIM, &TEXT_OR_TEXTS),
             "Claims that a token must have, each with one of these values; lists and the words of \
@@ -224,6 +217,7 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         example: Some("\"access_token\""),
         ..row(
+            AUTH_JWT,
             "cookie",
             Kind::Word(&TOKEN),
             "Cookie that may have the token instead of `Authorization`.",
@@ -237,6 +231,7 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         example: Some("\"access_token\""),
         ..row(
+            AUTH_JWT,
             "query",
             Kind::Word(&TOKEN),
             "Parameter of the query that may have the token (RFC 6750 section 2.3). It is in access \
@@ -251,6 +246,7 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         default: Some("\"sub\""),
         ..row(
+            AUTH_JWT,
             "user_claim",
             Kind::Word(&SOURCE),
             "Claim with the name of the user, for `users`, REMOTE_USER, and logs. Tokens must have it.",
@@ -264,6 +260,7 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         default: Some("\"groups\""),
         ..row(
+            AUTH_JWT,
             "groups_claim",
             Kind::Word(&SOURCE),
             "Claim with the groups of the user, for `groups`.",

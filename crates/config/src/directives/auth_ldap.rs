@@ -4,7 +4,7 @@
 //! Caveat: what keys need each other is checked in `check/auth_sources`.
 //! Out of scope: users and groups with access, which are keys of `[site.auth]`.
 
-use super::auth::{SOURCE, edit};
+use super::auth::{SOURCE, edit, row};
 use crate::{
     context::AUTH_LDAP,
     kind::{Kind, Word},
@@ -34,28 +34,12 @@ static URL: Word = Word {
     },
 };
 
-const fn row(
-    name: &'static str,
-    kind: Kind,
-    summary: &'static str,
-    set: fn(&mut Settings, Spanned),
-) -> Row<Settings> {
-    Row {
-        name,
-        contexts: AUTH_LDAP,
-        kind,
-        summary,
-        since: "0.6",
-        set,
-        ..Row::BASE
-    }
-}
-
 pub const ROWS: &[Row<Settings>] = &[
     Row {
         example: Some("\"ldaps://ldap.example.org\""),
         apache: Some("AuthLDAPURL"),
         ..row(
+            AUTH_LDAP,
             "url",
             Kind::Word(&URL),
             "Directory: `ldaps:` (TLS), `ldap:`, or `ldapi:` (a Unix socket, escaped). Required.",
@@ -66,6 +50,7 @@ pub const ROWS: &[Row<Settings>] = &[
         default: Some("false"),
         apache: Some("LDAPTrustedMode"),
         ..row(
+            AUTH_LDAP,
             "start_tls",
             Kind::Boolean,
             "Encrypt an `ldap:` connection (StartTLS, RFC 4511 section 4.14) before anything else is sent?",
@@ -80,6 +65,7 @@ pub const ROWS: &[Row<Settings>] = &[
         example: Some("\"/etc/saker/ldap-ca.pem\""),
         apache: Some("LDAPTrustedGlobalCert"),
         ..row(
+            AUTH_LDAP,
             "ca_file",
             Kind::Path,
             "Authorities for the certificate of the directory. Default: those of the system.",
@@ -93,6 +79,7 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         example: Some("\"ou=people,dc=example,dc=org\""),
         ..row(
+            AUTH_LDAP,
             "base",
             Kind::Text,
             "Entry below which users are looked for. Required.",
@@ -102,6 +89,7 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         default: Some("\"subtree\""),
         ..row(
+            AUTH_LDAP,
             "scope",
             Kind::Choice(&["subtree", "one"]),
             "Look at all entries below `base`, or only one level below it?",
@@ -118,6 +106,7 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         default: Some("\"uid\""),
         ..row(
+            AUTH_LDAP,
             "user_attribute",
             Kind::Word(&SOURCE),
             "Attribute with the name of a user: `uid`, or `sAMAccountName` in Active Directory. The \
@@ -132,6 +121,7 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         example: Some("\"(&(objectClass=person)(uid=?))\""),
         ..row(
+            AUTH_LDAP,
             "filter",
             Kind::Text,
             "Filter (RFC 4515) for the entry of a user; `?` stands for the name, escaped. Exactly one \
@@ -147,6 +137,7 @@ pub const ROWS: &[Row<Settings>] = &[
         example: Some("\"cn=saker,dc=example,dc=org\""),
         apache: Some("AuthLDAPBindDN"),
         ..row(
+            AUTH_LDAP,
             "bind_dn",
             Kind::Text,
             "Entry that searches are done as. Default: anonymous.",
@@ -161,6 +152,7 @@ pub const ROWS: &[Row<Settings>] = &[
         example: Some("\"secret\""),
         apache: Some("AuthLDAPBindPassword"),
         ..row(
+            AUTH_LDAP,
             "password",
             Kind::Text,
             "Password of `bind_dn`.",
@@ -174,6 +166,7 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         example: Some("\"/etc/saker/ldap-password\""),
         ..row(
+            AUTH_LDAP,
             "password_file",
             Kind::Path,
             "File with the password of `bind_dn` in its first line; root alone may be able to read it.",
@@ -188,6 +181,7 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         example: Some("\"memberOf\""),
         ..row(
+            AUTH_LDAP,
             "group_attribute",
             Kind::Word(&SOURCE),
             "Attribute of a user's entry with the DNs of groups, for `groups` of [site.auth]. A group \
@@ -204,6 +198,7 @@ pub const ROWS: &[Row<Settings>] = &[
         example: Some("\"(&(objectClass=groupOfNames)(member=?))\""),
         apache: Some("Require ldap-group"),
         ..row(
+            AUTH_LDAP,
             "group_filter",
             Kind::Text,
             "Filter for the entries of a user's groups; `?` stands for the DN of the user, escaped.",
@@ -217,6 +212,7 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         example: Some("\"ou=groups,dc=example,dc=org\""),
         ..row(
+            AUTH_LDAP,
             "group_base",
             Kind::Text,
             "Entry below which `group_filter` looks. Default: `base`.",
@@ -231,6 +227,7 @@ pub const ROWS: &[Row<Settings>] = &[
         default: Some("\"5s\""),
         apache: Some("LDAPTimeout"),
         ..row(
+            AUTH_LDAP,
             "timeout",
             Kind::Duration {
                 min_ms: 100,
@@ -247,6 +244,7 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         default: Some("4"),
         ..row(
+            AUTH_LDAP,
             "connections",
             Kind::Integer { min: 1, max: 64 },
             "Connections of each worker that check passwords at the same time. One more does the searches.",
@@ -261,6 +259,7 @@ pub const ROWS: &[Row<Settings>] = &[
         default: Some("\"1m\""),
         apache: Some("LDAPCacheTTL"),
         ..row(
+            AUTH_LDAP,
             "cache",
             Kind::Duration {
                 min_ms: 0,

@@ -5,7 +5,7 @@
 //! Out of scope: users and groups with access, which are keys of `[site.auth]`.
 
 use super::{
-    auth::{SOURCE, edit},
+    auth::{SOURCE, edit, row},
     auth_jwt::SAFE_URL,
 };
 use crate::{
@@ -60,28 +60,12 @@ static SCOPE: Word = Word {
 
 const SCOPES: Kind = Kind::ListOf(&Kind::Word(&SCOPE));
 
-const fn row(
-    name: &'static str,
-    kind: Kind,
-    summary: &'static str,
-    set: fn(&mut Settings, Spanned),
-) -> Row<Settings> {
-    Row {
-        name,
-        contexts: AUTH_OIDC,
-        kind,
-        summary,
-        since: "0.6",
-        set,
-        ..Row::BASE
-    }
-}
-
 pub const ROWS: &[Row<Settings>] = &[
     Row {
         example: Some("\"https://id.example.org/realms/staff\""),
         apache: Some("OIDCProviderMetadataURL"),
         ..row(
+            AUTH_OIDC,
             "issuer",
             Kind::Word(&SAFE_URL),
             "The provider: its metadata is at this URL and `/.well-known/openid-configuration`. Required.",
@@ -92,6 +76,7 @@ pub const ROWS: &[Row<Settings>] = &[
         example: Some("\"shop\""),
         apache: Some("OIDCClientID"),
         ..row(
+            AUTH_OIDC,
             "client_id",
             Kind::Text,
             "Id of this site at the provider. Required.",
@@ -106,6 +91,7 @@ pub const ROWS: &[Row<Settings>] = &[
         example: Some("\"secret\""),
         apache: Some("OIDCClientSecret"),
         ..row(
+            AUTH_OIDC,
             "client_secret",
             Kind::Text,
             "Secret of this site at the provider. Without one, the site is a public client, protected by \
@@ -120,6 +106,7 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         example: Some("\"/etc/saker/oidc-secret\""),
         ..row(
+            AUTH_OIDC,
             "client_secret_file",
             Kind::Path,
             "File with the secret in its first line; root alone may be able to read it.",
@@ -135,6 +122,7 @@ pub const ROWS: &[Row<Settings>] = &[
         default: Some("[\"openid\", \"email\", \"profile\"]"),
         apache: Some("OIDCScope"),
         ..row(
+            AUTH_OIDC,
             "scopes",
             SCOPES,
             "Scopes to ask for; `openid` is always among them. Some providers give a refresh token only \
@@ -146,6 +134,7 @@ pub const ROWS: &[Row<Settings>] = &[
         default: Some("\"/oidc/callback\""),
         apache: Some("OIDCRedirectURI"),
         ..row(
+            AUTH_OIDC,
             "callback",
             Kind::Word(&PATH),
             "Path that the provider sends clients back to: register `https://HOST/oidc/callback` there. \
@@ -160,6 +149,7 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         default: Some("\"/oidc/logout\""),
         ..row(
+            AUTH_OIDC,
             "logout",
             Kind::Word(&PATH),
             "Path that ends the session, here and at the provider.",
@@ -170,6 +160,7 @@ pub const ROWS: &[Row<Settings>] = &[
         example: Some("\"/goodbye\""),
         apache: Some("OIDCDefaultLoggedOutURL"),
         ..row(
+            AUTH_OIDC,
             "logged_out",
             Kind::Word(&AFTER),
             "Path or URL for clients that have logged out; register it at the provider, too. Default: a \
@@ -185,6 +176,7 @@ pub const ROWS: &[Row<Settings>] = &[
         default: Some("[]"),
         example: Some("[\"ann@example.org\"]"),
         ..row(
+            AUTH_OIDC,
             "emails",
             Kind::ListOf(&Kind::Text),
             "Addresses (claim `email`) with access, besides `domains`. `users` and `groups` of [site.auth] \
@@ -197,6 +189,7 @@ pub const ROWS: &[Row<Settings>] = &[
         default: Some("[]"),
         example: Some("[\"example.org\"]"),
         ..row(
+            AUTH_OIDC,
             "domains",
             Kind::ListOf(&Kind::Text),
             "Domains of addresses with access; not those below them.",
@@ -210,6 +203,7 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         default: Some("false"),
         ..row(
+            AUTH_OIDC,
             "unverified_emails",
             Kind::Boolean,
             "Accept addresses without the claim `email_verified`, for providers that do not send it? \
@@ -224,6 +218,7 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         default: Some("false"),
         ..row(
+            AUTH_OIDC,
             "userinfo",
             Kind::Boolean,
             "Fetch claims from the provider's userinfo endpoint, too? Needed where the ID token has no \
@@ -239,6 +234,7 @@ pub const ROWS: &[Row<Settings>] = &[
         default: Some("\"sub\""),
         apache: Some("OIDCRemoteUserClaim"),
         ..row(
+            AUTH_OIDC,
             "user_claim",
             Kind::Word(&SOURCE),
             "Claim with the name of the user, for `users`, REMOTE_USER, and logs. Only `sub` never \
@@ -253,6 +249,7 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         default: Some("\"groups\""),
         ..row(
+            AUTH_OIDC,
             "groups_claim",
             Kind::Word(&SOURCE),
             "Claim with the groups of the user, for `groups`.",
@@ -267,6 +264,7 @@ pub const ROWS: &[Row<Settings>] = &[
         default: Some("\"8h\""),
         apache: Some("OIDCSessionMaxDuration"),
         ..row(
+            AUTH_OIDC,
             "session_lifetime",
             Kind::Duration {
                 min_ms: 60_000,
@@ -283,6 +281,7 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         default: Some("\"15m\""),
         ..row(
+            AUTH_OIDC,
             "renew",
             Kind::Duration {
                 min_ms: 1000,
@@ -302,6 +301,7 @@ pub const ROWS: &[Row<Settings>] = &[
         example: Some("\"/etc/saker/session-keys\""),
         apache: Some("OIDCCryptoPassphrase"),
         ..row(
+            AUTH_OIDC,
             "key_file",
             Kind::Path,
             "File with keys of session cookies, for machines that share sessions: a line of 32 characters \
@@ -318,6 +318,7 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         example: Some("\"/etc/saker/provider-ca.pem\""),
         ..row(
+            AUTH_OIDC,
             "ca_file",
             Kind::Path,
             "Authorities for the certificate of the provider. Default: those of the system.",
@@ -331,6 +332,7 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         default: Some("false"),
         ..row(
+            AUTH_OIDC,
             "allow_http",
             Kind::Boolean,
             "Log in over plain HTTP, too? Only for development: anyone on the way can take over the \

@@ -1,7 +1,8 @@
 //! ngx_http_core_module: files, error pages, redirects, limits of requests; and `index`.
 //!
 //! Called by: `load`.
-//! Caveat: `try_files`, `internal`, and `alias` belong to their own level.
+//! Caveat: `try_files` and `alias` belong to their own level, which a block inside, such as an `if`
+//! that holds, is not.
 //! Out of scope: `listen` and `server_name` (`listen`), `location` (`location`).
 
 use crate::{
@@ -111,11 +112,8 @@ impl CoreConf {
             keepalive_requests max_ranges max_headers large_header_bytes limit_rate
             limit_rate_after server_tokens symlinks underscores error_log http2 http2_streams http3
         );
-        if is_block {
-            inherit!(self, outer: try_files);
-        } else {
-            self.is_internal |= outer.is_internal;
-        }
+        // A block inside is entered where `internal` has been checked.
+        self.is_internal |= !is_block && outer.is_internal;
     }
 }
 

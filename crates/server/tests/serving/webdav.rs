@@ -291,6 +291,48 @@ fn links_do_not_lead_out_and_trees_stay_apart() {
     assert_eq!(fs::read_dir(saker.dir.join("outside")).unwrap().count(), 1);
 }
 
+/// Collections in a tree keep their rules, wherever the tree comes from or goes to, and protected
+/// names stay where they are.
+#[test]
+fn trees_keep_their_rules_and_protected_names() {
+    let site = format!(
+        "symlinks = \"follow\"\n{ROUTE}[[site.route]]\npath = \"/dav/to/closed/*\"\ndeny = true\n\
+         [[site.route]]\npath = \"/dav/link/closed/*\"\ndeny = true\n"
+    );
+    let dir = prepared("webdav-trees");
+    for name in ["data", "data/closed", "www/dav/up", "www/dav/down"] {
+        open_folder(&dir, name);
+    }
+    dir.write("data/closed/s.txt", "secret").unwrap();
+    dir.write("www/dav/up/.htaccess", "Require all denied\n")
+        .unwrap();
+    symlink(dir.join("data"), dir.join("www/dav/link")).unwrap();
+    let saker = operate::start_in(dir, &operate::configuration("workers = 1", &site));
+    let transfer =
+        |request: &str, path: &str| status(&saker, request, &[("Destination", path)], "");
+    // A copy of a link goes into what the link leads to.
+    assert_eq!(status(&saker, "GET /dav/link/closed/s.txt", &[], ""), 403);
+    assert_eq!(transfer("COPY /dav/link/", "/dav/copied/"), 403);
+    assert_eq!(status(&saker, "GET /dav/copied/closed/s.txt", &[], ""), 404);
+    // Collections that come to be below the destination.
+    for request in ["MKCOL /dav/from/", "MKCOL /dav/from/closed/"] {
+        assert_eq!(status(&saker, request, &[], ""), 201, "{request}");
+    }
+    for method in ["COPY", "MOVE"] {
+        let request = format!("{method} /dav/from/");
+        assert_eq!(transfer(&request, "/dav/to/"), 403, "{request}");
+    }
+    assert!(!saker.dir.join("www/dav/to").exists());
+    assert_eq!(transfer("COPY /dav/from/", "/dav/open/"), 201);
+    // A collection is not removed, moved, or replaced with what protects it.
+    assert_eq!(status(&saker, "DELETE /dav/up/", &[], ""), 403);
+    assert_eq!(transfer("MOVE /dav/up/", "/dav/away/"), 403);
+    assert_eq!(transfer("COPY /dav/down/", "/dav/up/"), 403);
+    assert!(saker.dir.join("www/dav/up/.htaccess").exists());
+    assert_eq!(transfer("COPY /dav/up/", "/dav/bare/"), 201);
+    assert!(!saker.dir.join("www/dav/bare/.htaccess").exists());
+}
+
 #[test]
 fn destinations_have_rules_of_their_own() {
     let site = format!(
