@@ -160,7 +160,8 @@ pub fn finish(
         );
     }
     let is_fastcgi = member.backend.protocol == Protocol::FastCgi;
-    if is_fastcgi && !script.names_member && !script.path_info.is_empty() {
+    let is_exempt = script.names_member || script.filename.starts_with(b"proxy:");
+    if is_fastcgi && !is_exempt && !script.path_info.is_empty() {
         // PHP takes REDIRECT_URL for a sign of Apache's `Action` with php-cgi: PATH_TRANSLATED is
         // the script then, and PATH_INFO is dropped, so `index.php/$1` and error documents with a
         // path behind the script would find nothing. Names with `proxy:fcgi:` in front are exempt.
