@@ -4,8 +4,17 @@
 //! Out of scope: files, which the pipeline's own handler sends.
 
 use crate::{
-    about_server::about_server, asis, cgi, listing, methods, php, proxy::call, reflector,
-    state::peek, type_map, verdict::Verdict, webdav, worker::ApacheRules,
+    about_server::about_server,
+    asis, cgi, listing, methods,
+    modules::access::form::{self, FormHandler},
+    php,
+    proxy::call,
+    reflector,
+    state::peek,
+    type_map,
+    verdict::Verdict,
+    webdav,
+    worker::ApacheRules,
 };
 use saker_apache_model::{dir_config::DirConfig, host::Host};
 use saker_apache_syntax::options::INDEXES;
@@ -54,7 +63,7 @@ pub fn content(
     if is_lookup {
         return after_path(exchange, local);
     }
-    if let Some(verdict) = by_handler(exchange, host, watcher, local) {
+    if let Some(verdict) = by_handler(rules, exchange, host, watcher, local) {
         return verdict;
     }
     if !host.is_native
@@ -83,12 +92,17 @@ pub fn content(
 
 /// The answer of a handler that takes a file by the handler's name.
 fn by_handler(
+    rules: &ApacheRules,
     exchange: &mut Exchange,
     host: &Arc<Host>,
     watcher: &Watcher,
     local: &Arc<DirConfig>,
 ) -> Option<Verdict> {
-    match exchange.routing.handler.as_deref()? {
+    let name = exchange.routing.handler.as_deref()?;
+    if let Some(handler) = FormHandler::named(name) {
+        return Some(form::answer(rules, exchange, host, local, handler));
+    }
+    match name {
         "type-map" => Some(type_map::answer(exchange, watcher, local)),
         "reflector" => Some(Verdict::Answer(reflector::answer(
             exchange,

@@ -14,12 +14,13 @@ use crate::{
     redirect::redirect_with_query,
     response,
     rewriting::rewrite_folder,
-    state::peek,
+    state::{peek, state},
     verdict::Verdict,
     webdav,
     worker::ApacheRules,
 };
 use saker_apache_model::{dir_config::DirConfig, host::Host};
+use saker_content_filters::catalog;
 use saker_files::{Kind, Watcher};
 use saker_pipeline::Exchange;
 use std::sync::Arc;
@@ -37,6 +38,10 @@ pub fn fixups(
     let Some(local) = peek(exchange).and_then(|state| state.local.clone()) else {
         return Verdict::Pass;
     };
+    if let Some(handler) = peek(exchange).and_then(|state| state.form_handler) {
+        return modules::access::form::answer(rules, exchange, host, &local, handler);
+    }
+    modules::session::describe(exchange);
     if is_proxied(exchange) {
         return proxied(rules, exchange, host, watcher, &local);
     }
@@ -120,6 +125,15 @@ fn proxied(
     if peek(exchange).is_some_and(|state| state.is_subrequest) {
         // The lookup only has to know that the request would be answered.
         return Verdict::Pass;
+    }
+    if local.proxy_html.is_on == Some(true) {
+        let filters = &mut state(exchange).output_filters;
+        if !filters
+            .iter()
+            .any(|name| **name == *catalog::PROXY_HTML.name)
+        {
+            filters.push(catalog::PROXY_HTML.name.into());
+        }
     }
     response::request::edit(exchange, host, watcher, &local.headers.request, false);
     crate::modules::access::fake::fake_credentials(exchange, host, watcher, local);

@@ -60,6 +60,7 @@ mod webdav;
 mod worker;
 
 pub use content_filters::{ContentFilters, Inside};
+pub use modules::session::SaveSession;
 pub use response::ResponseRules;
 pub use saker_apache_model::{
     Apache, Host, Loaded, Overview,

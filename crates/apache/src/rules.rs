@@ -113,6 +113,7 @@ impl Rules for ApacheRules {
         let own = state(page);
         own.decided_by = peek(exchange).and_then(|state| state.decided_by.clone());
         own.is_error_page = true;
+        own.session = peek(exchange).and_then(|state| state.session.clone());
         // Fields of errors, and cookies are some, go along (ap_internal_redirect).
         own.cookies = peek(exchange).map_or_else(Vec::new, |state| state.cookies.clone());
         own.led_from = Some((

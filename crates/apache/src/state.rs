@@ -1,7 +1,14 @@
 //! State of the rules about a request between two phases; kept in the exchange.
 
 use crate::{
-    dbd::Asked, includes::shared::Shared, listing::work::Work, proxy::proxied::Proxied,
+    dbd::Asked,
+    includes::shared::Shared,
+    listing::work::Work,
+    modules::{
+        access::form::{FormHandler, ReadForm},
+        session::LoadedSession,
+    },
+    proxy::proxied::Proxied,
     response::edits::Received,
 };
 use saker_apache_model::{dir_config::DirConfig, host::Host};
@@ -102,6 +109,14 @@ pub struct State {
     pub listing: Option<Rc<Work>>,
     /// A page runs it as a program, whatever it is.
     pub is_program: bool,
+    /// The client's session, which requests inside of this one share.
+    pub session: Option<LoadedSession>,
+    /// The form of a log-in.
+    pub form: Option<Rc<RefCell<ReadForm>>>,
+    /// A handler of forms that waits.
+    pub form_handler: Option<FormHandler>,
+    /// The response must not be stored by clients.
+    pub forbids_storing: bool,
 }
 
 impl State {
@@ -129,6 +144,8 @@ impl State {
             led_from: self.led_from,
             asked: self.asked,
             directory_asked: self.directory_asked,
+            session: self.session,
+            form: self.form,
             ..State::default()
         }
     }

@@ -86,6 +86,7 @@ pub fn nested(exchange: &Exchange, path: Vec<u8>) -> Box<Exchange> {
     let inherited = state(&mut inner);
     inherited.is_subrequest = true;
     inherited.base = own.and_then(|state| state.base.clone());
+    inherited.session = own.and_then(|state| state.session.clone());
     inherited.rewrite_ended = own.is_some_and(|state| state.rewrite_ended);
     inner
 }

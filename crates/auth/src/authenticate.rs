@@ -2,7 +2,7 @@
 //!
 //! Called by: `decide`, if a rule needs a user.
 
-use crate::{basic, context::AuthContext, credentials::Authenticated, digest};
+use crate::{basic, context::AuthContext, credentials::Authenticated, digest, form};
 use saker_ap_expr::Dependency;
 use saker_http::Status;
 
@@ -24,6 +24,9 @@ pub fn authenticate(context: &mut AuthContext<'_>) -> Authenticated {
     }
     if scheme.eq_ignore_ascii_case("digest") {
         return digest::authenticate(context);
+    }
+    if scheme.eq_ignore_ascii_case("form") {
+        return form::authenticate(context);
     }
     context.log(format_args!(
         "AuthType {scheme} configured without corresponding module"

@@ -8,7 +8,6 @@ use crate::{
     context::AuthContext,
     credentials::{Authenticated, quoted},
     providers::{self, PasswordCheck},
-    settings::Provider,
 };
 use saker_ap_expr::base64_decode;
 use saker_http::Status;
@@ -45,17 +44,7 @@ pub fn authenticate(context: &mut AuthContext<'_>) -> Authenticated {
     let user = String::from_utf8_lossy(&user).into_owned();
     context.request.set_user(&user);
     let providers = settings.providers.as_deref().unwrap_or_default();
-    let mut found = if providers.is_empty() {
-        providers::check_password(context, &Provider::File, &user, &password)
-    } else {
-        PasswordCheck::UnknownUser
-    };
-    for provider in providers {
-        found = providers::check_password(context, provider, &user, &password);
-        if !matches!(found, PasswordCheck::UnknownUser) {
-            break;
-        }
-    }
+    let found = providers::check_with_all(context, providers, &user, &password);
     judge(context, &user, found)
 }
 

@@ -13,6 +13,8 @@ pub enum Authenticated {
     /// No scheme or provider is in charge.
     Declined,
     Wait(Pause),
+    /// The client is redirected to this location.
+    Redirected(Vec<u8>),
 }
 
 /// Quotes `text` for a quoted string: quotes get a backslash unless they have one.

@@ -30,6 +30,8 @@ pub enum Access {
     },
     /// Decide again when the future is ready; `None`: too many wait already.
     Wait(Option<Pause>),
+    /// A form has been sent, or has to be: the client is redirected to this location.
+    Redirected(Vec<u8>),
 }
 
 /// The outcome of the `Require` rules.
@@ -93,6 +95,7 @@ fn decide_with_user(context: &mut AuthContext<'_>) -> Access {
         }
         Authenticated::Refused(status, challenge) => Access::Refused { status, challenge },
         Authenticated::Wait(pause) => Access::Wait(Some(pause)),
+        Authenticated::Redirected(location) => Access::Redirected(location),
         Authenticated::Declined => {
             let text = "No authentication done but request not allowed without authentication for";
             context.log_httpd(

@@ -4,8 +4,8 @@
 //! and turns the [`Access`] that [`decide`] returns into a response.
 //!
 //! Layers, from bottom to top: `settings`; password forms, password files and client names;
-//! `directories`; `context`; look-ups (`providers`, `groups`, `sql`, `ldap`); `basic` and `digest`; `requirements` and
-//! `host_rules`; `decide`.
+//! `directories`; `session`; `context`; look-ups (`providers`, `groups`, `sql`, `ldap`); `basic`, `digest` and `form`;
+//! `requirements` and `host_rules`; `decide`.
 //!
 //! Called by: the access phase of a front end.
 //! Caveat: look-ups that take time (password hashes, name servers, databases) are futures. A
@@ -20,6 +20,7 @@ mod credentials;
 mod decide;
 mod digest;
 mod directories;
+pub mod form;
 mod groups;
 mod host_rules;
 mod ldap;
@@ -28,6 +29,7 @@ mod providers;
 mod records;
 mod request;
 mod requirements;
+pub mod session;
 pub mod settings;
 mod sql;
 
@@ -39,5 +41,5 @@ pub use directories::{
 pub use ldap::without_marks;
 pub use passwords::check as check_password;
 pub use records::{RecordFiles, Records};
-pub use request::{AuthRequest, QueryOutcome};
+pub use request::{AuthRequest, ContentOutcome, QueryOutcome, Replay};
 pub use settings::{AuthSettings, Methods};

@@ -35,6 +35,26 @@ impl From<LookupError> for PasswordCheck {
     }
 }
 
+/// Checks a password with all providers up to the first that knows the user; without one, with the
+/// password file.
+pub fn check_with_all(
+    context: &mut AuthContext<'_>,
+    providers: &[Provider],
+    user: &str,
+    password: &[u8],
+) -> PasswordCheck {
+    if providers.is_empty() {
+        return check_password(context, &Provider::File, user, password);
+    }
+    for provider in providers {
+        match check_password(context, provider, user, password) {
+            PasswordCheck::UnknownUser => {}
+            found => return found,
+        }
+    }
+    PasswordCheck::UnknownUser
+}
+
 /// Checks a password with one provider.
 pub fn check_password(
     context: &mut AuthContext<'_>,

@@ -6,6 +6,7 @@
 
 use crate::{
     directories::{DirectoryAnswer, DirectoryUser, EntryQuestion},
+    session::SharedSession,
     settings::LdapSettings,
 };
 use saker_ap_expr::{Dependency, EvaluationError, Expression, StringExpression, Subnet};
@@ -18,6 +19,18 @@ use std::{fmt, net::IpAddr, rc::Rc, sync::Arc};
 
 /// The result of a database query; the error says why there is none.
 pub type QueryOutcome = Result<Rc<QueryResult>, Rc<str>>;
+
+/// The content of a request, or the status of the response to a broken one.
+pub type ContentOutcome = Result<Rc<[u8]>, Status>;
+
+/// A request that comes with the form of a log-in, in place of the form.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Replay {
+    /// `None`: the form's own.
+    pub method: Option<Vec<u8>>,
+    pub media_type: Option<Vec<u8>>,
+    pub content: Vec<u8>,
+}
 
 /// The facts about a request, and the places where results go. Implemented by the front ends.
 pub trait AuthRequest {
@@ -123,6 +136,32 @@ pub trait AuthRequest {
 
     /// Takes the entry of the user who has logged in.
     fn set_directory_user(&mut self, _: &Rc<DirectoryUser>) {}
+
+    /// The session of the client; `None`: the request has none.
+    fn session(&self) -> Option<SharedSession> {
+        None
+    }
+
+    /// Reads the content of the request, which handlers no longer get. `None`: it is not a form that
+    /// the client has sent to this path itself.
+    fn form(&mut self, _bytes_max: u64) -> Option<Answer<ContentOutcome>> {
+        None
+    }
+
+    /// Takes the request that came with the form of a log-in; it takes the form's place if access is
+    /// granted.
+    fn replay(&mut self, _: Replay) {}
+
+    /// Returns true if the request is for another server, which a forward proxy asks.
+    fn is_forwarded(&self) -> bool {
+        false
+    }
+
+    /// Replaces the credentials that upstreams get.
+    fn set_authorization(&mut self, _value: &[u8]) {}
+
+    /// The response must not be stored by clients.
+    fn forbid_storing(&mut self) {}
 
     /// Logs why access was refused, or why a look-up failed.
     fn log(&self, facts: fmt::Arguments<'_>);

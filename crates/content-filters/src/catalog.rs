@@ -43,6 +43,8 @@ pub const INFLATE: FilterRow = row("INFLATE", Stage::Decode, true);
 pub const INCLUDES: FilterRow = row("INCLUDES", Stage::Resource, true);
 pub const SUBSTITUTE: FilterRow = row("SUBSTITUTE", Stage::Resource, true);
 pub const SED: FilterRow = row("Sed", Stage::Resource, true);
+/// Pages of upstreams.
+pub const PROXY_HTML: FilterRow = row("proxy-html", Stage::Resource, true);
 pub const DATA: FilterRow = row("DATA", Stage::Resource, true);
 /// Files come in the largest pieces anyway.
 pub const BUFFER: FilterRow = row("BUFFER", Stage::ContentSet, false);
@@ -58,6 +60,7 @@ pub const CATALOG: &[FilterRow] = &[
     INCLUDES,
     SUBSTITUTE,
     SED,
+    PROXY_HTML,
     DATA,
     BUFFER,
     DEFLATE,

@@ -22,6 +22,7 @@ mod gather;
 pub mod inflate;
 pub mod made;
 pub mod program;
+pub mod proxy_html;
 pub mod rate_limit;
 pub mod sed;
 pub mod substitute;

@@ -562,20 +562,27 @@ impl RequestHead {
         &self,
         fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
     ) -> RequestHead {
+        self.with_method_and_fields(self.view().method_token(), fields)
+    }
+
+    /// The request with another method and other field lines.
+    pub fn with_method_and_fields<'f>(
+        &self,
+        method: &[u8],
+        fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+    ) -> RequestHead {
         let view = self.view();
         let mut bytes = Vec::with_capacity(self.bytes.len() + MORE_BYTES);
         let mut index = HeadIndex {
-            method: view.method(),
+            method: match method == view.method_token() {
+                true => view.method(),
+                false => Method::from_token(method),
+            },
             version: view.version(),
             fields: Vec::with_capacity(self.index.fields.len() + MORE_FIELDS),
             ..HeadIndex::default()
         };
-        append_line(
-            &mut bytes,
-            &mut index,
-            view.method_token(),
-            view.target_as_sent(),
-        );
+        append_line(&mut bytes, &mut index, method, view.target_as_sent());
         if view.target() != view.target_as_sent() {
             index.target = append(&mut bytes, view.target());
         }

@@ -9,14 +9,18 @@
 use crate::encoding::{base64url, from_base64url, sha256};
 use aws_lc_rs::{
     aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey},
-    rand,
+    pbkdf2, rand,
 };
-use std::{fmt, sync::Arc};
+use std::{fmt, num::NonZeroU32, sync::Arc};
 
 const NONCE_BYTES: usize = 12;
 /// Shortest text that a key is made of.
 const KEY_BYTES_MIN: usize = 32;
 const KEYS_MAX: usize = 8;
+/// As many as Apache's mod_session_crypto has; `.htaccess` files may name passphrases, too.
+const PASSPHRASE_ROUNDS: NonZeroU32 = NonZeroU32::new(4096).unwrap();
+/// Passphrases of a configuration make the same keys on every machine.
+const PASSPHRASE_SALT: &[u8] = b"saker sealed session cookie";
 
 /// Keys of a file, one per line: the first one seals, all of them open.
 #[derive(Clone)]
@@ -64,6 +68,33 @@ impl SealKeys {
                 digest: sha256(text),
             }),
         }
+    }
+
+    /// Makes keys of passphrases: the first one seals, all of them open.
+    ///
+    /// # Errors
+    /// There is none, or too many, or an empty one.
+    pub fn of_passphrases(passphrases: &[impl AsRef<[u8]>]) -> Result<SealKeys, String> {
+        if passphrases.is_empty() || passphrases.len() > KEYS_MAX {
+            return Err(format!("1 to {KEYS_MAX} passphrases are needed"));
+        }
+        let mut text = Vec::new();
+        for passphrase in passphrases.iter().map(AsRef::as_ref) {
+            if passphrase.is_empty() {
+                return Err("a passphrase is empty".into());
+            }
+            let mut key = [0; 32];
+            pbkdf2::derive(
+                pbkdf2::PBKDF2_HMAC_SHA256,
+                PASSPHRASE_ROUNDS,
+                PASSPHRASE_SALT,
+                passphrase,
+                &mut key,
+            );
+            text.extend_from_slice(base64url(&key).as_bytes());
+            text.push(b'\n');
+        }
+        SealKeys::parse(&text)
     }
 
     /// The text of a file with a new key. `None`: the system gives no random bytes.
@@ -136,6 +167,19 @@ mod tests {
         for odd in ["", "A", "=", "AAAAAAAAAAAAAAAA", "ä"] {
             assert_eq!(open(&keys, b"", odd), None, "{odd}");
         }
+    }
+
+    #[test]
+    fn passphrases() {
+        let of = |all: &[&str]| SealKeys::of_passphrases(all);
+        let (one, both) = (of(&["one"]).unwrap(), of(&["two", "one"]).unwrap());
+        let sealed = one.seal(b"c", b"text").unwrap();
+        let open = |keys: &SealKeys, text: &str| keys.open(b"c", text.as_bytes()).is_some();
+        assert!(open(&both, &sealed) && open(&of(&["one"]).unwrap(), &sealed));
+        assert!(!open(&of(&["two"]).unwrap(), &sealed));
+        assert!(!open(&one, &both.seal(b"c", b"text").unwrap()));
+        assert!(of(&[]).is_err() && of(&[""]).is_err());
+        assert!(of(&["p"; KEYS_MAX]).is_ok() && of(&["p"; KEYS_MAX + 1]).is_err());
     }
 
     #[test]

@@ -129,6 +129,8 @@ fn verdict(exchange: &mut Exchange, rules: &AuthRules, access: Access) -> Verdic
             return Verdict::Pass;
         }
         Access::Refused { status, challenge } => (status, challenge),
+        // No site of saker.toml has forms.
+        Access::Redirected(_) => (Status::FORBIDDEN, None),
         // Too many wait for the same.
         Access::Wait(_) => (Status::SERVICE_UNAVAILABLE, None),
     };

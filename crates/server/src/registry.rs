@@ -8,7 +8,7 @@
 
 use saker_abuse::{Abuse, AbuseFields, ClientLimits, LoginAttempts, SharedAbuseState};
 use saker_apache::{
-    Apache, ApacheRules, ContentFilters, Inside, ResponseRules, native_configuration,
+    Apache, ApacheRules, ContentFilters, Inside, ResponseRules, SaveSession, native_configuration,
     status::Figures,
 };
 use saker_config::model::Site;
@@ -321,6 +321,9 @@ fn filters(
     if let Some(front_end) = nginx {
         let nginx = Arc::clone(&front_end.nginx);
         filters.push(Box::new(ResponseFilter::new(nginx, watcher.clone())));
+    }
+    if apache.apache.is_some() {
+        filters.push(Box::new(SaveSession));
     }
     if let Some(content_filters) = &apache.content_filters {
         filters.push(Box::new(Rc::clone(content_filters)));

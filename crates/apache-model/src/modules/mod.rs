@@ -31,6 +31,7 @@ pub mod mime;
 pub mod negotiation;
 pub mod php;
 pub mod proxy;
+pub mod proxy_html;
 pub mod reflector;
 pub mod remoteip;
 pub mod reqtimeout;

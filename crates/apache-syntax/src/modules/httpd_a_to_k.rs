@@ -87,7 +87,7 @@ pub(super) const MODULES: &[ModuleRow] = &[
         "mod_auth_form.so",
         B,
         Loadable,
-        Missing,
+        Native,
     ),
     module(
         "authn_anon_module",

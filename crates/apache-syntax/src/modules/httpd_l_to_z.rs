@@ -177,7 +177,7 @@ pub(super) const MODULES: &[ModuleRow] = &[
         "mod_proxy_html.so",
         B,
         Loadable,
-        Later,
+        Native,
     ),
     module(
         "proxy_http_module",
@@ -274,7 +274,7 @@ pub(super) const MODULES: &[ModuleRow] = &[
         "mod_session.so",
         B,
         Loadable,
-        Missing,
+        Native,
     ),
     module(
         "session_cookie_module",
@@ -282,7 +282,7 @@ pub(super) const MODULES: &[ModuleRow] = &[
         "mod_session_cookie.so",
         B,
         Loadable,
-        Missing,
+        Native,
     ),
     module(
         "session_crypto_module",
@@ -290,7 +290,7 @@ pub(super) const MODULES: &[ModuleRow] = &[
         "mod_session_crypto.so",
         C,
         Loadable,
-        Missing,
+        Native,
     ),
     module(
         "session_dbd_module",
@@ -427,7 +427,7 @@ pub(super) const MODULES: &[ModuleRow] = &[
         "mod_xml2enc.so",
         B,
         Loadable,
-        Later,
+        Native,
     ),
     module(
         "systemd_module",

@@ -22,7 +22,6 @@ const AUTHN_SOCACHE: &[&str] = &["authn_socache_module"];
 const AUTHNZ_FCGI: &[&str] = &["authnz_fcgi_module"];
 const AUTHNZ_LDAP: &[&str] = &["authnz_ldap_module"];
 
-const NO_FORMS: Treatment = Denies("use Basic authentication, or log in within the application");
 const USERS_IN_MEMORY: Treatment =
     NoEffect("files of users are looked up in memory, and a database is asked each time");
 const OTHER_PROVIDERS: Treatment = Denies("use one of the providers file, dbm, anon");
@@ -149,7 +148,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         AUTH_CONFIG,
         NOWHERE,
-        NO_FORMS,
+        Honoured,
     ),
     row(
         "AuthFormUsername",
@@ -159,7 +158,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        NO_FORMS,
+        Honoured,
     ),
     row(
         "AuthFormPassword",
@@ -169,7 +168,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        NO_FORMS,
+        Honoured,
     ),
     row(
         "AuthFormLocation",
@@ -179,7 +178,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        NO_FORMS,
+        Honoured,
     ),
     row(
         "AuthFormMethod",
@@ -189,7 +188,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        NO_FORMS,
+        Honoured,
     ),
     row(
         "AuthFormMimetype",
@@ -199,7 +198,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        NO_FORMS,
+        Honoured,
     ),
     row(
         "AuthFormBody",
@@ -209,7 +208,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        NO_FORMS,
+        Honoured,
     ),
     row(
         "AuthFormSize",
@@ -219,7 +218,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS,
         NOWHERE,
-        NO_FORMS,
+        Honoured,
     ),
     row(
         "AuthFormLoginRequiredLocation",
@@ -229,7 +228,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        NO_FORMS,
+        Honoured,
     ),
     row(
         "AuthFormLoginSuccessLocation",
@@ -239,7 +238,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        NO_FORMS,
+        Honoured,
     ),
     row(
         "AuthFormLogoutLocation",
@@ -249,7 +248,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        NO_FORMS,
+        Honoured,
     ),
     row(
         "AuthFormSitePassphrase",
@@ -259,7 +258,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        NO_FORMS,
+        Honoured,
     ),
     row(
         "AuthFormAuthoritative",
@@ -269,7 +268,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         AUTH_CONFIG,
         NOWHERE,
-        NO_FORMS,
+        Honoured,
     ),
     row(
         "AuthFormFakeBasicAuth",
@@ -279,7 +278,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         AUTH_CONFIG,
         NOWHERE,
-        NO_FORMS,
+        Honoured,
     ),
     row(
         "AuthFormDisableNoStore",
@@ -289,7 +288,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         AUTH_CONFIG,
         NOWHERE,
-        NO_FORMS,
+        Honoured,
     ),
     row(
         "Anonymous",

@@ -6,7 +6,7 @@ use crate::row::{
     Importance::{A, B, C},
     LIMIT, NOWHERE, OPTIONS, Row, SERVER,
     Shape::{Any, Each, EachWithFirst, Flag, One, OneOrTwo, Raw, Three, Two, TwoOrThree},
-    Treatment::{self, Honoured, Later, NoEffect, Unsupported},
+    Treatment::{self, Honoured, NoEffect, Unsupported},
     VIRTUAL_HOST, row,
 };
 
@@ -35,7 +35,6 @@ const NOTES: Treatment = NoEffect("notes about compression are not kept for logs
 const FILTER_FINE: Treatment = NoEffect("filters are traced by explain");
 const STORE_AS_SERVED: Treatment =
     Unsupported("store the files in the character set they are served in");
-const HTML_PROXYING: Treatment = Later("proxying of HTML");
 
 pub(super) const ROWS: &[Row] = &[
     row(
@@ -617,7 +616,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ALL,
         NOWHERE,
-        HTML_PROXYING,
+        Honoured,
     ),
     row(
         "xml2EncAlias",
@@ -627,7 +626,7 @@ pub(super) const ROWS: &[Row] = &[
         EachWithFirst,
         SERVER,
         VIRTUAL_HOST,
-        HTML_PROXYING,
+        NoEffect("the names of charsets are those that browsers know"),
     ),
     row(
         "xml2StartParse",
@@ -637,6 +636,6 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         ALL,
         NOWHERE,
-        HTML_PROXYING,
+        Unsupported("pages are filtered from their beginning"),
     ),
 ];

@@ -6,7 +6,7 @@ use crate::row::{
     Importance::{A, B, C},
     NOWHERE, Row, SERVER,
     Shape::{Each, EachWithFirst, Flag, One, OneOrTwo, OneToThree, Raw, Section, TwoOrThree},
-    Treatment::{self, Honoured, Later, NoEffect},
+    Treatment::{self, Honoured, Later, NoEffect, Unsupported},
     VIRTUAL_HOST, row,
 };
 
@@ -454,7 +454,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         ACCESS.or(SERVER),
         NOWHERE,
-        GATEWAYS,
+        Honoured,
     ),
     row(
         "ProxyHTMLLinks",
@@ -464,7 +464,7 @@ pub(super) const ROWS: &[Row] = &[
         EachWithFirst,
         ACCESS.or(SERVER),
         NOWHERE,
-        GATEWAYS,
+        Honoured,
     ),
     row(
         "ProxyHTMLURLMap",
@@ -474,7 +474,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         ACCESS.or(SERVER),
         NOWHERE,
-        GATEWAYS,
+        Honoured,
     ),
     row(
         "ProxyHTMLDoctype",
@@ -484,7 +484,7 @@ pub(super) const ROWS: &[Row] = &[
         OneOrTwo,
         ACCESS.or(SERVER),
         NOWHERE,
-        GATEWAYS,
+        Honoured,
     ),
     row(
         "ProxyHTMLFixups",
@@ -494,7 +494,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         ACCESS.or(SERVER),
         NOWHERE,
-        GATEWAYS,
+        Honoured,
     ),
     row(
         "ProxyHTMLMeta",
@@ -504,7 +504,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS.or(SERVER),
         NOWHERE,
-        GATEWAYS,
+        Unsupported("browsers read `meta http-equiv` themselves; `Header` sets fields"),
     ),
     row(
         "ProxyHTMLInterp",
@@ -514,7 +514,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS.or(SERVER),
         NOWHERE,
-        GATEWAYS,
+        Unsupported("write the addresses into the rules; `Define` and macros can help"),
     ),
     row(
         "ProxyHTMLExtended",
@@ -524,7 +524,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS.or(SERVER),
         NOWHERE,
-        GATEWAYS,
+        Honoured,
     ),
     row(
         "ProxyHTMLStripComments",
@@ -534,7 +534,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS.or(SERVER),
         NOWHERE,
-        GATEWAYS,
+        Honoured,
     ),
     row(
         "ProxyHTMLBufSize",
@@ -544,7 +544,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS.or(SERVER),
         NOWHERE,
-        GATEWAYS,
+        NoEffect("buffers grow with what they hold, up to a limit"),
     ),
     row(
         "ProxyHTMLCharsetOut",
@@ -554,7 +554,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS.or(SERVER),
         NOWHERE,
-        GATEWAYS,
+        Unsupported("pages are sent as UTF-8, which all clients read"),
     ),
     row(
         "ProxyHTMLEnable",
@@ -564,7 +564,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS.or(SERVER),
         NOWHERE,
-        GATEWAYS,
+        Honoured,
     ),
     row(
         "ProxySCGISendfile",

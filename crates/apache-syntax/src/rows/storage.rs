@@ -33,7 +33,8 @@ const NO_LDAP: Treatment = Unsupported(
 );
 const LDAP_CACHE: Treatment =
     NoEffect("each worker remembers log-ins for a minute, and nothing else of a directory");
-const NO_SESSIONS: Treatment = Unsupported("keep sessions within the application");
+const NO_SESSION_DATABASE: Treatment =
+    Unsupported("keep sessions in cookies: SessionCookieName and SessionCryptoPassphrase");
 
 pub(super) const ROWS: &[Row] = &[
     row("DAV", DAV, B, "d", One, ACCESS, NOWHERE, Honoured),
@@ -285,7 +286,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        NO_SESSIONS,
+        Honoured,
     ),
     row(
         "SessionMaxAge",
@@ -295,7 +296,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        NO_SESSIONS,
+        Honoured,
     ),
     row(
         "SessionHeader",
@@ -305,7 +306,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        NO_SESSIONS,
+        Honoured,
     ),
     row(
         "SessionEnv",
@@ -315,7 +316,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        NO_SESSIONS,
+        Honoured,
     ),
     row(
         "SessionInclude",
@@ -325,7 +326,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        NO_SESSIONS,
+        Honoured,
     ),
     row(
         "SessionExclude",
@@ -335,7 +336,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        NO_SESSIONS,
+        Honoured,
     ),
     row(
         "SessionExpiryUpdateInterval",
@@ -345,7 +346,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        NO_SESSIONS,
+        Honoured,
     ),
     row(
         "SessionCookieName",
@@ -355,7 +356,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        NO_SESSIONS,
+        Honoured,
     ),
     row(
         "SessionCookieName2",
@@ -365,7 +366,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        NO_SESSIONS,
+        Unsupported("clients know no Set-Cookie2: use SessionCookieName"),
     ),
     row(
         "SessionCookieRemove",
@@ -375,7 +376,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        NO_SESSIONS,
+        Honoured,
     ),
     row(
         "SessionCryptoPassphrase",
@@ -385,7 +386,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        NO_SESSIONS,
+        Honoured,
     ),
     row(
         "SessionCryptoPassphraseFile",
@@ -395,7 +396,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS.or(SERVER),
         NOWHERE,
-        NO_SESSIONS,
+        Honoured,
     ),
     row(
         "SessionCryptoCipher",
@@ -405,7 +406,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        NO_SESSIONS,
+        NoEffect("cookies are sealed with AES-256-GCM"),
     ),
     row(
         "SessionCryptoDriver",
@@ -415,7 +416,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         SERVER,
         VIRTUAL_HOST,
-        NO_SESSIONS,
+        NoEffect("cookies are sealed with AES-256-GCM"),
     ),
     row(
         "SessionDBDSelectLabel",
@@ -425,7 +426,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        NO_SESSIONS,
+        NO_SESSION_DATABASE,
     ),
     row(
         "SessionDBDInsertLabel",
@@ -435,7 +436,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        NO_SESSIONS,
+        NO_SESSION_DATABASE,
     ),
     row(
         "SessionDBDUpdateLabel",
@@ -445,7 +446,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        NO_SESSIONS,
+        NO_SESSION_DATABASE,
     ),
     row(
         "SessionDBDDeleteLabel",
@@ -455,7 +456,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        NO_SESSIONS,
+        NO_SESSION_DATABASE,
     ),
     row(
         "SessionDBDPerUser",
@@ -465,7 +466,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        NO_SESSIONS,
+        NO_SESSION_DATABASE,
     ),
     row(
         "SessionDBDCookieRemove",
@@ -475,7 +476,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        NO_SESSIONS,
+        NO_SESSION_DATABASE,
     ),
     row(
         "SessionDBDCookieName",
@@ -485,7 +486,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        NO_SESSIONS,
+        NO_SESSION_DATABASE,
     ),
     row(
         "SessionDBDCookieName2",
@@ -495,6 +496,6 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        NO_SESSIONS,
+        NO_SESSION_DATABASE,
     ),
 ];

@@ -10,7 +10,7 @@ use crate::{
 };
 use saker_apache_model::{dir_config::DirConfig, host::Host};
 use saker_content_filters::{
-    Stage, buffer, catalog, data_url, inflate, rate_limit, sed, substitute,
+    Stage, buffer, catalog, data_url, inflate, proxy_html, rate_limit, sed, substitute,
 };
 use saker_files::Watcher;
 use saker_http::Status;
@@ -75,6 +75,31 @@ impl ContentFilter for Sed {
             Some(script) => sed::filter_request(body, script, exchange.budget()),
             None => body,
         }
+    }
+}
+
+/// mod_proxy_html.
+pub struct ProxyHtml;
+
+impl ContentFilter for ProxyHtml {
+    fn name(&self) -> &str {
+        catalog::PROXY_HTML.name
+    }
+
+    fn stage(&self) -> Stage {
+        catalog::PROXY_HTML.stage
+    }
+
+    /// Pages of this server are left alone.
+    fn output<'f>(&'f self, passage: &'f mut Passage<'_>) -> LocalFuture<'f, Result<(), Status>> {
+        let is_proxied = peek(passage.exchange).is_some_and(|own| own.proxied.is_some());
+        let html = &passage.local.proxy_html;
+        if let Some(rules) = html.rules().filter(|_| is_proxied) {
+            let charsets = html.charsets();
+            let budget = passage.exchange.budget();
+            proxy_html::apply(passage.response, rules, Some(&charsets), budget);
+        }
+        Box::pin(ready(Ok(())))
     }
 }
 

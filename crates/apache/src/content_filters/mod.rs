@@ -27,6 +27,7 @@ const FILTERS: &[&dyn ContentFilter] = &[
     &includes::INCLUDES,
     &built_in::Substitute,
     &built_in::Sed,
+    &built_in::ProxyHtml,
     &built_in::Data,
     &built_in::Buffer,
     &built_in::Deflate,

@@ -11,6 +11,7 @@ pub mod forensic;
 pub mod geo;
 pub mod log_debug;
 pub mod remoteip;
+pub mod session;
 pub mod setenvif;
 pub mod speling;
 pub mod ssl;

@@ -59,6 +59,7 @@ pub fn prepare(
         || !host.log_conditions.is_empty()
         || !local.log_debug.is_empty()
         || own.authentication_info.is_some()
+        || own.session.is_some()
         || !own.cookies.is_empty()
     {
         exchange.depends_on_request();

@@ -5,7 +5,7 @@
 //! mod_authn_anon, mod_auth_digest and the DBM modules have no merge, so a section with any of
 //! their settings replaces all of them.
 
-use super::merge::either;
+use super::{form::FormSettings, merge::either};
 use saker_ap_expr::StringExpression;
 use std::{path::PathBuf, sync::Arc};
 
@@ -87,7 +87,7 @@ pub type CredentialTexts = (Arc<StringExpression>, Arc<StringExpression>);
 /// Authentication settings for clients.
 #[derive(Clone, Debug, Default)]
 pub struct Authentication {
-    /// `Basic`, `Digest` or `None`.
+    /// `Basic`, `Digest`, `Form` or `None`.
     pub scheme: Option<Arc<StringExpression>>,
     /// The realm.
     pub name: Option<Arc<StringExpression>>,
@@ -105,6 +105,7 @@ pub struct Authentication {
     pub group_dbm: Option<Arc<DbmFile>>,
     pub anonymous: Option<Arc<Anonymous>>,
     pub digest: Option<Arc<DigestSettings>>,
+    pub form: Option<Arc<FormSettings>>,
 }
 
 impl Authentication {
@@ -122,7 +123,18 @@ impl Authentication {
             group_dbm: either(&self.group_dbm, &over.group_dbm),
             anonymous: either(&self.anonymous, &over.anonymous),
             digest: either(&self.digest, &over.digest),
+            form: match (&self.form, &over.form) {
+                (Some(outer), Some(inner)) if !Arc::ptr_eq(outer, inner) => {
+                    Some(Arc::new(outer.merge(inner)))
+                }
+                (outer, inner) => either(outer, inner),
+            },
         }
+    }
+
+    /// The settings of forms, to be changed.
+    pub fn form_mut(&mut self) -> &mut FormSettings {
+        Arc::make_mut(self.form.get_or_insert_default())
     }
 
     /// The settings of Digest, to be changed.

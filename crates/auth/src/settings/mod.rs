@@ -6,19 +6,23 @@
 
 pub mod authentication;
 pub mod authorization;
+mod form;
 pub mod host_access;
 mod ldap;
 mod merge;
 mod methods;
 pub mod requirement;
+mod session;
 
 pub use authentication::{Anonymous, Authentication, DbmFile, DigestSettings, Provider};
 pub use authorization::{Authorization, Group, Logic, Merging, Require, Rule};
+pub use form::{FormFields, FormSettings};
 pub use host_access::{ForMethods, HostAccess, Order, Source};
 pub use ldap::LdapSettings;
 pub use merge::Aliases;
 pub use methods::{Methods, as_numbered};
 pub use requirement::Requirement;
+pub use session::{SessionCookie, SessionSettings};
 
 use merge::{either, merged_aliases};
 use std::sync::Arc;
@@ -33,6 +37,8 @@ pub struct AuthSettings {
     sql: Option<Box<SqlQueries>>,
     /// The directory of users.
     pub ldap: Option<Arc<LdapSettings>>,
+    /// Sessions of clients.
+    pub session: Option<Arc<SessionSettings>>,
     pub provider_aliases: Aliases<ProviderAlias>,
     pub requirement_aliases: Aliases<RequirementAlias>,
 }
@@ -93,6 +99,15 @@ impl AuthSettings {
         }
     }
 
+    fn merged_session(&self, over: &AuthSettings) -> Option<Arc<SessionSettings>> {
+        match (&self.session, &over.session) {
+            (Some(outer), Some(over)) if !Arc::ptr_eq(outer, over) => {
+                Some(Arc::new(outer.merge(over)))
+            }
+            (outer, over) => over.as_ref().or(outer.as_ref()).cloned(),
+        }
+    }
+
     fn merged_sql(&self, over: &AuthSettings) -> Option<Box<SqlQueries>> {
         match (&self.sql, &over.sql) {
             (Some(outer), Some(over)) => Some(Box::new(outer.merge(over))),
@@ -108,6 +123,7 @@ impl AuthSettings {
             host_access: self.host_access.merge(&over.host_access),
             sql: self.merged_sql(over),
             ldap: self.merged_ldap(over),
+            session: self.merged_session(over),
             provider_aliases: merged_aliases(&self.provider_aliases, &over.provider_aliases),
             requirement_aliases: either(&self.requirement_aliases, &over.requirement_aliases),
         }

@@ -296,8 +296,8 @@ fn links_do_not_lead_out_and_trees_stay_apart() {
 #[test]
 fn trees_keep_their_rules_and_protected_names() {
     let site = format!(
-        "symlinks = \"follow\"\n{ROUTE}[[site.route]]\npath = \"/dav/to/closed/*\"\ndeny = true\n\
-         [[site.route]]\npath = \"/dav/link/closed/*\"\ndeny = true\n"
+        "symlinks = \"follow\"\n[[site.route]]\npath = \"/dav/to/closed/*\"\ndeny = true\n\
+         [[site.route]]\npath = \"/dav/link/closed/*\"\ndeny = true\n{ROUTE}"
     );
     let dir = prepared("webdav-trees");
     for name in ["data", "data/closed", "www/dav/up", "www/dav/down"] {

@@ -106,7 +106,7 @@ fn provider(word: &str, node: &Node, reading: &mut Reading<'_>) -> Result<Provid
     })
 }
 
-fn providers(node: &Node, reading: &mut Reading<'_>) -> Result<Vec<Provider>, String> {
+pub(super) fn providers(node: &Node, reading: &mut Reading<'_>) -> Result<Vec<Provider>, String> {
     texts(node)
         .iter()
         .map(|word| provider(word, node, reading))

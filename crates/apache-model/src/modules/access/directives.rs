@@ -6,7 +6,7 @@
 
 use crate::{
     arguments::{set_flag, texts},
-    modules::access::{authn, authz, compat, ldap, settings::Auth},
+    modules::access::{authn, authz, compat, form, ldap, session, settings::Auth},
     reading::Set,
 };
 use saker_apache_syntax::Node;
@@ -69,6 +69,70 @@ impl Auth {
         ("AuthDigestAlgorithm", authn::check_algorithm),
         ("AuthDigestNonceLifetime", authn::set_nonce_lifetime),
         ("AuthDigestDomain", authn::set_domain),
+        ("AuthFormProvider", form::add_providers),
+        ("AuthFormUsername", |node, auth, _| {
+            form::set_field(node, auth, |fields| &mut fields.user)
+        }),
+        ("AuthFormPassword", |node, auth, _| {
+            form::set_field(node, auth, |fields| &mut fields.password)
+        }),
+        ("AuthFormLocation", |node, auth, _| {
+            form::set_field(node, auth, |fields| &mut fields.location)
+        }),
+        ("AuthFormMethod", |node, auth, _| {
+            form::set_field(node, auth, |fields| &mut fields.method)
+        }),
+        ("AuthFormMimetype", |node, auth, _| {
+            form::set_field(node, auth, |fields| &mut fields.media_type)
+        }),
+        ("AuthFormBody", |node, auth, _| {
+            form::set_field(node, auth, |fields| &mut fields.content)
+        }),
+        ("AuthFormSize", form::set_size),
+        ("AuthFormLoginRequiredLocation", |node, auth, reading| {
+            authn::set_text(node, &mut form::form(auth).login_required, reading)
+        }),
+        ("AuthFormLoginSuccessLocation", |node, auth, reading| {
+            authn::set_text(node, &mut form::form(auth).login_success, reading)
+        }),
+        ("AuthFormLogoutLocation", |node, auth, reading| {
+            authn::set_text(node, &mut form::form(auth).logout, reading)
+        }),
+        ("AuthFormSitePassphrase", form::set_passphrase),
+        ("AuthFormAuthoritative", |node, auth, _| {
+            set_flag(node, &mut form::form(auth).authoritative)
+        }),
+        ("AuthFormFakeBasicAuth", |node, auth, _| {
+            set_flag(node, &mut form::form(auth).fakes_basic)
+        }),
+        ("AuthFormDisableNoStore", |node, auth, _| {
+            set_flag(node, &mut form::form(auth).may_be_stored)
+        }),
+        ("Session", |node, auth, _| {
+            session::set(node, auth, |session| &mut session.is_on)
+        }),
+        ("SessionMaxAge", |node, auth, _| {
+            session::set_seconds(node, auth, |session| &mut session.max_age_s)
+        }),
+        ("SessionExpiryUpdateInterval", |node, auth, _| {
+            session::set_seconds(node, auth, |session| &mut session.update_interval_s)
+        }),
+        ("SessionHeader", session::set_header),
+        ("SessionEnv", |node, auth, _| {
+            session::set(node, auth, |session| &mut session.is_in_environment)
+        }),
+        ("SessionInclude", |node, auth, _| {
+            session::add_path(node, auth, |session| &mut session.included)
+        }),
+        ("SessionExclude", |node, auth, _| {
+            session::add_path(node, auth, |session| &mut session.excluded)
+        }),
+        ("SessionCookieName", session::set_cookie),
+        ("SessionCookieRemove", |node, auth, _| {
+            session::set(node, auth, |session| &mut session.hides_cookie)
+        }),
+        ("SessionCryptoPassphrase", session::set_passphrases),
+        ("SessionCryptoPassphraseFile", session::set_passphrase_file),
         ("Require", authz::add_require),
         ("AuthMerging", authz::set_merging),
         ("AuthzSendForbiddenOnFailure", |node, auth, _| {

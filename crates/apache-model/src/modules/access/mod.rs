@@ -8,8 +8,10 @@ pub mod authn;
 pub mod authz;
 pub mod compat;
 pub mod directives;
+mod form;
 mod ldap;
 pub mod require;
+mod session;
 pub mod settings;
 
 pub use authn::add_provider_alias;

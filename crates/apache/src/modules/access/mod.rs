@@ -9,6 +9,7 @@
 pub mod client_name;
 pub mod credentials;
 pub mod fake;
+pub mod form;
 pub mod phase;
 pub mod request;
 pub mod tls;

@@ -6,7 +6,10 @@
 
 use crate::{
     facts::note_dependencies,
-    modules::access::{client_name::look_up, request::AccessRequest},
+    modules::{
+        access::{client_name::look_up, form, request::AccessRequest},
+        session,
+    },
     state::{may_ask, peek, state},
     verdict::Verdict,
 };
@@ -32,10 +35,11 @@ pub fn access(
         return Verdict::Pass;
     }
     may_ask(exchange, host);
-    let own = state(exchange).clone();
-    let Some(local) = own.local.clone() else {
+    let Some(local) = state(exchange).local.clone() else {
         return Verdict::Pass;
     };
+    session::load(exchange, &local);
+    let own = state(exchange).clone();
     if let Some(pause) = look_up(exchange, local.core.lookups) {
         return Verdict::Wait(pause);
     }
@@ -51,6 +55,7 @@ pub fn access(
     let mut request = AccessRequest::new(exchange, &own, host, &local, watcher);
     request.directories = Some(directories);
     let outcome = decide(&mut request, records);
+    let replay = request.replay.take();
     let (dependencies, stamps) = request.into_dependencies();
     state(exchange)
         .vary
@@ -58,6 +63,13 @@ pub fn access(
     note_dependencies(exchange, &dependencies, stamps);
     if let Access::Wait(Some(pause)) = outcome {
         return Verdict::Wait(pause);
+    }
+    if let (Access::Granted { .. }, Some(replay)) = (&outcome, replay) {
+        match form::replay(exchange, replay) {
+            Ok(true) => return Verdict::Restart,
+            Ok(false) => {}
+            Err(status) => return Verdict::Answer(Response::new(status)),
+        }
     }
     state(exchange).decided_by = Some((Arc::clone(&local), folder.into()));
     verdict(exchange, outcome, host.trace_enabled)
@@ -105,7 +117,8 @@ fn verdict(exchange: &mut Exchange, outcome: Access, trace_enabled: bool) -> Ver
         Access::Granted { redirect: None } => return Verdict::Pass,
         Access::Granted {
             redirect: Some(location),
-        } => {
+        }
+        | Access::Redirected(location) => {
             let mut response = Response::new(Status::FOUND);
             response.fields_mut().set("Location", location);
             return Verdict::Answer(response);
@@ -116,7 +129,8 @@ fn verdict(exchange: &mut Exchange, outcome: Access, trace_enabled: bool) -> Ver
     exchange.trace("access", None, || {
         format!("rules about access answer {}", status.0)
     });
-    if challenge.is_none() {
+    let forbids_storing = peek(exchange).is_some_and(|state| state.forbids_storing);
+    if challenge.is_none() && !forbids_storing {
         exchange.keep_answer();
     }
     let mut response = Response::new(status);
@@ -124,6 +138,11 @@ fn verdict(exchange: &mut Exchange, outcome: Access, trace_enabled: bool) -> Ver
         // Apache lists no other method here.
         let allow: &[u8] = if trace_enabled { b"TRACE" } else { b"" };
         response.fields_mut().set("Allow", allow);
+    }
+    if forbids_storing {
+        response
+            .fields_mut()
+            .append("Cache-Control", &b"no-store"[..]);
     }
     if let Some(challenge) = challenge {
         response

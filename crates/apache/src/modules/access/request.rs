@@ -5,7 +5,10 @@
 use crate::{
     dbd::Question,
     facts::{RequestFacts, trace_dependencies},
-    modules::ssl::fake_basic_auth,
+    modules::{
+        access::{credentials, form},
+        ssl::fake_basic_auth,
+    },
     state::{State, state},
 };
 use saker_ap_expr::{
@@ -14,8 +17,8 @@ use saker_ap_expr::{
 };
 use saker_apache_model::{dir_config::DirConfig, host::Host};
 use saker_auth::{
-    AuthRequest, Directories, DirectoryAnswer, DirectoryUser, EntryQuestion, QueryOutcome,
-    settings::LdapSettings,
+    AuthRequest, ContentOutcome, Directories, DirectoryAnswer, DirectoryUser, EntryQuestion,
+    QueryOutcome, Replay, session::SharedSession, settings::LdapSettings,
 };
 use saker_config::model::Origin;
 use saker_files::{ChangeToken, Watcher};
@@ -35,6 +38,8 @@ pub struct AccessRequest<'e> {
     pub watcher: &'e Watcher,
     /// Directories of users; `None`: they are not asked.
     pub directories: Option<&'e Directories>,
+    /// The request of a log-in's form.
+    pub replay: Option<Replay>,
     dependencies: Dependencies,
     /// Dependencies up to here have been traced.
     traced: DependencyMark,
@@ -56,6 +61,7 @@ impl<'e> AccessRequest<'e> {
             local,
             watcher,
             directories: None,
+            replay: None,
             dependencies: Dependencies::new(),
             traced: DependencyMark::default(),
             stamps: Vec::new(),
@@ -225,6 +231,32 @@ impl AuthRequest for AccessRequest<'_> {
                     .set(name.as_bytes(), values.as_bytes());
             }
         }
+    }
+
+    fn session(&self) -> Option<SharedSession> {
+        let loaded = self.state.session.as_ref()?;
+        Some(Rc::clone(&loaded.session))
+    }
+
+    fn form(&mut self, bytes_max: u64) -> Option<Answer<ContentOutcome>> {
+        self.dependencies.add(Dependency::RequestFields);
+        form::read(self.exchange, bytes_max)
+    }
+
+    fn replay(&mut self, replay: Replay) {
+        self.replay = Some(replay);
+    }
+
+    fn is_forwarded(&self) -> bool {
+        self.state.is_forwarded
+    }
+
+    fn set_authorization(&mut self, value: &[u8]) {
+        credentials::set_authorization(self.exchange, value);
+    }
+
+    fn forbid_storing(&mut self) {
+        state(self.exchange).forbids_storing = true;
     }
 
     fn log(&self, facts: fmt::Arguments<'_>) {

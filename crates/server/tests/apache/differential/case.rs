@@ -51,6 +51,10 @@ pub struct Request {
     pub chunked: bool,
     /// Pages of the servers' own are compared, too.
     pub full: bool,
+    /// Pages are compared by their elements, attributes, and text.
+    pub html: bool,
+    /// Cookies are sealed: only their names and attributes can be compared.
+    pub sealed: bool,
     /// Options of TLS topics: `@cert:`, `@sni:`, `@tls:`.
     pub options: Vec<(String, String)>,
 }
@@ -211,11 +215,15 @@ impl Request {
             unframed: false,
             chunked: false,
             full: false,
+            html: false,
+            sealed: false,
             options: Vec::new(),
         };
         for part in parts {
             match part.split_once(':') {
                 _ if part == "@full" => request.full = true,
+                _ if part == "@html" => request.html = true,
+                _ if part == "@sealed" => request.sealed = true,
                 _ if part == "@chunked" => request.chunked = true,
                 _ if part == "@no-host" => request.hostless = true,
                 Some(("@body", text)) => request.body = Some(text.trim().to_owned()),

@@ -1,6 +1,6 @@
 //! Differences between two answers to one request.
 
-use super::{case::Request, differences::Differences, xml};
+use super::{case::Request, differences::Differences, html, xml};
 use saker_testkit::Response;
 use std::{collections::BTreeSet, io::Read};
 
@@ -45,7 +45,14 @@ pub fn compare(
     let own = !request.full && is_own_page(apache);
     let unframed = request.unframed
         && (saker.field("transfer-encoding").is_some() || request.method == "HEAD");
-    fields(apache, saker, (own, unframed), differences, &mut found);
+    fields(
+        apache,
+        saker,
+        request,
+        (own, unframed),
+        differences,
+        &mut found,
+    );
     body(apache, saker, own, request, &mut found);
     found
 }
@@ -59,6 +66,7 @@ fn outcome(response: &Result<Response, String>) -> String {
 fn fields(
     apache: &Response,
     saker: &Response,
+    request: &Request,
     (own, unframed): (bool, bool),
     differences: &Differences,
     found: &mut Vec<Difference>,
@@ -75,7 +83,7 @@ fn fields(
     {
         let is_chunked = apache.field("transfer-encoding").is_some()
             || saker.field("transfer-encoding").is_some();
-        let is_free = unframed || is_chunked || is_xml(apache) && is_xml(saker);
+        let is_free = unframed || is_chunked || request.html || is_xml(apache) && is_xml(saker);
         if name == "content-length" && is_free {
             continue;
         }
@@ -95,6 +103,7 @@ fn fields(
                 .ok()
                 .zip(right.parse::<i64>().ok())
                 .is_some_and(|(left, right)| (left - right).abs() <= TIME_TOLERANCE_S),
+            (_, "set-cookie") => cookie(&left, request.sealed) == cookie(&right, request.sealed),
             (_, "etag" | "lock-token") => left.is_empty() == right.is_empty(),
             (_, "vary" | "allow" | "content-language" | "content-encoding") => {
                 tokens(&left) == tokens(&right)
@@ -121,6 +130,24 @@ fn tokens(text: &str) -> BTreeSet<String> {
         .map(|token| token.trim().to_ascii_lowercase())
         .filter(|token| !token.is_empty())
         .collect()
+}
+
+/// Without what a clock or chance makes: the end of a session, and sealed values.
+fn cookie(text: &str, is_sealed: bool) -> String {
+    if let Some((name, rest)) = text.split_once('=').filter(|_| is_sealed) {
+        let attributes = rest
+            .split_once(';')
+            .map_or("", |(_, attributes)| attributes);
+        let is_readable = rest.contains("user");
+        return format!("{name};{attributes};{is_readable}");
+    }
+    let mut parts = text.split("expiry=");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        plain.push_str("expiry=");
+        plain.push_str(part.trim_start_matches(|letter: char| letter.is_ascii_digit()));
+    }
+    plain
 }
 
 fn close(left: &str, right: &str) -> bool {
@@ -171,6 +198,15 @@ fn body(
         if left != right {
             let shown = |text: Option<String>| text.unwrap_or_else(|| "(no XML)".to_owned());
             let (left, right) = different_lines(&shown(left), &shown(right));
+            found.push(Difference::new("body", &left, &right));
+        }
+    } else if request.html {
+        let (left, right) = (
+            html::canonical(&apache.text()),
+            html::canonical(&saker.text()),
+        );
+        if left != right {
+            let (left, right) = different_lines(&left, &right);
             found.push(Difference::new("body", &left, &right));
         }
     } else if request.method != "HEAD" && decoded(apache) != decoded(saker) {

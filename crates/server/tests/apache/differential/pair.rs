@@ -30,8 +30,15 @@ pub struct Pair {
     tls: bool,
     apache: ServerProcess,
     saker: ServerProcess,
-    /// The last Lock-Token of each of the two.
-    tokens: [RefCell<String>; 2],
+    /// What each of the two has sent last.
+    tokens: [RefCell<Tokens>; 2],
+}
+
+/// The last Lock-Token, and the last cookie.
+#[derive(Default)]
+struct Tokens {
+    lock: String,
+    cookie: String,
 }
 
 const APACHE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -133,23 +140,32 @@ impl Pair {
         self.ask_with_token(self.saker.address(), case, request, &self.tokens[1])
     }
 
-    /// Asks with `{token}` replaced, and remembers a new token.
+    /// Asks with `{token}` and `{cookie}` replaced, and remembers new ones.
     fn ask_with_token(
         &self,
         address: SocketAddr,
         case: &Case,
         request: &Request,
-        token: &RefCell<String>,
+        tokens: &RefCell<Tokens>,
     ) -> Result<Response, String> {
         let mut request = request.clone();
         for (_, value) in &mut request.fields {
-            *value = value.replace("{token}", &token.borrow());
+            let known = tokens.borrow();
+            *value = value
+                .replace("{token}", &known.lock)
+                .replace("{cookie}", &known.cookie);
         }
         let response = self.ask(address, case, &request);
         if let Ok(response) = &response
             && let Some(given) = response.field("lock-token")
         {
-            given.clone_into(&mut token.borrow_mut());
+            given.clone_into(&mut tokens.borrow_mut().lock);
+        }
+        if let Ok(response) = &response
+            && let Some(given) = response.field("set-cookie")
+        {
+            let pair = given.split(';').next().unwrap_or_default();
+            pair.clone_into(&mut tokens.borrow_mut().cookie);
         }
         response
     }

@@ -1,0 +1,170 @@
+//! `proxy-html` (mod_proxy_html): addresses in the HTML of upstreams become addresses of the site.
+//!
+//! Called by: the front ends, through [`apply`].
+//! Caveat: markup is edited where it stands and stays as it was written otherwise, while Apache
+//! parses the page and writes it anew. Tags and scripts that are longer than their limits pass
+//! unedited. Pages are decoded to UTF-8 first (mod_xml2enc).
+//! Out of scope: pages with a content coding, and addresses outside of the configured attributes
+//! (`srcset`, style sheets of their own).
+
+mod attributes;
+mod charset;
+mod markup;
+mod url_map;
+
+pub use charset::{Charsets, encoding_named};
+pub use url_map::{UrlRule, UrlRuleFlags};
+
+use crate::{
+    budget::within_budget,
+    transform::{Transform, transform_response},
+};
+use charset::Decoded;
+use markup::{Markup, Token};
+use saker_pipeline::{BodyError, RequestBudget, Response};
+use std::{collections::HashMap, rc::Rc, sync::Arc};
+
+/// Settings of the filter.
+#[derive(Clone, Debug, Default)]
+pub struct HtmlRules {
+    /// In the order in which they are tried.
+    pub urls: Vec<Arc<UrlRule>>,
+    /// Attributes with addresses, by element; names in lower case.
+    pub links: Arc<HashMap<Box<[u8]>, Vec<Box<[u8]>>>>,
+    /// Attributes with scripts.
+    pub events: Arc<Vec<Box<[u8]>>>,
+    /// Scripts and style sheets are edited, too.
+    pub is_extended: bool,
+    pub strips_comments: bool,
+    /// A document type that takes the place of the page's own, with its line end.
+    pub doctype: Option<Arc<str>>,
+    pub lower_case: bool,
+    /// Backslashes in addresses become slashes.
+    pub dos_paths: bool,
+}
+
+/// Sends a page through the rules, if it is one: HTML or XHTML without a content coding. Other texts
+/// are decoded, too.
+pub fn apply(
+    response: &mut Response,
+    rules: HtmlRules,
+    charsets: Option<&Charsets>,
+    budget: &Rc<RequestBudget>,
+) {
+    let fields = response.fields();
+    let media_type = fields.first("Content-Type").unwrap_or_default().to_vec();
+    let is_html = is_html(&media_type);
+    let is_text = is_html || is_text(&media_type);
+    if fields.first("Content-Encoding").is_some() || !is_text || !is_html && charsets.is_none() {
+        return;
+    }
+    let decoded = charsets.map(|charsets| Decoded::new(charsets, &media_type));
+    if decoded.is_some() {
+        let kind = media_type
+            .split(|byte| *byte == b';')
+            .next()
+            .unwrap_or_default();
+        let value = [kind.trim_ascii(), b";charset=utf-8"].concat();
+        response.fields_mut().set("Content-Type", value);
+    }
+    let page = Page {
+        rules,
+        decoded,
+        markup: is_html.then(Markup::default),
+        budget: Rc::clone(budget),
+        is_begun: false,
+    };
+    transform_response(response, page);
+}
+
+fn is_html(media_type: &[u8]) -> bool {
+    let kind = media_type
+        .split(|byte| *byte == b';')
+        .next()
+        .unwrap_or_default();
+    let kind = kind.trim_ascii().to_ascii_lowercase();
+    kind == b"text/html" || kind == b"application/xhtml+xml"
+}
+
+/// Texts whose characters are decoded, whatever their markup is.
+fn is_text(media_type: &[u8]) -> bool {
+    let kind = media_type.to_ascii_lowercase();
+    // Events are sent one by one, and are UTF-8.
+    !kind.starts_with(b"text/event-stream") && kind.starts_with(b"text/")
+        || kind.windows(3).any(|piece| piece == b"xml")
+}
+
+/// A page on its way.
+struct Page {
+    rules: HtmlRules,
+    /// `None`: its characters stay as they are.
+    decoded: Option<Decoded>,
+    /// `None`: a text of another kind, which is only decoded.
+    markup: Option<Markup>,
+    budget: Rc<RequestBudget>,
+    is_begun: bool,
+}
+
+impl Transform for Page {
+    fn push(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<(), BodyError> {
+        self.budget.work().grant_for(input.len());
+        let mut text = Vec::with_capacity(input.len());
+        match &mut self.decoded {
+            Some(decoded) => decoded.push(input, &mut text),
+            None => text.extend_from_slice(input),
+        }
+        self.edit(&text, false, output)
+    }
+
+    fn finish(&mut self, output: &mut Vec<u8>) -> Result<(), BodyError> {
+        let mut text = Vec::new();
+        if let Some(decoded) = &mut self.decoded {
+            decoded.finish(&mut text);
+        }
+        self.edit(&text, true, output)
+    }
+}
+
+impl Page {
+    fn edit(&mut self, text: &[u8], is_last: bool, output: &mut Vec<u8>) -> Result<(), BodyError> {
+        let before = output.len();
+        let Some(markup) = &mut self.markup else {
+            output.extend_from_slice(text);
+            return Ok(());
+        };
+        if !self.is_begun && (!text.is_empty() || is_last) {
+            self.is_begun = true;
+            if let Some(doctype) = &self.rules.doctype {
+                output.extend_from_slice(doctype.as_bytes());
+            }
+        }
+        markup.push(text);
+        while let Some(token) = markup.next(is_last) {
+            emit(&self.rules, &self.budget, token, output);
+        }
+        self.budget.work().make(output.len() - before);
+        within_budget(&self.budget, "proxy-html")
+    }
+}
+
+fn emit(rules: &HtmlRules, budget: &RequestBudget, token: Token, output: &mut Vec<u8>) {
+    match token {
+        Token::Text(text) => output.extend_from_slice(&text),
+        Token::Comment(text) if !rules.strips_comments => output.extend_from_slice(&text),
+        Token::Comment(_) => {}
+        Token::Doctype(text) if rules.doctype.is_none() => output.extend_from_slice(&text),
+        Token::Doctype(_) => {}
+        Token::Script(text) if rules.is_extended => {
+            let edited = url_map::in_text(&rules.urls, budget.work(), text, url_map::Place::Script);
+            output.extend_from_slice(&edited);
+        }
+        Token::Script(text) => output.extend_from_slice(&text),
+        Token::Tag(tag) => {
+            budget.work().look_at(tag.len());
+            attributes::edit(rules, budget.work(), &tag, output);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

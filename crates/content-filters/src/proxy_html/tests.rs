@@ -1,0 +1,210 @@
+//! Pages before and after the filter.
+//!
+//! Called by: `cargo test -p saker-content-filters`.
+//! Out of scope: what Apache makes of them (`apache`, topic `proxy_html`).
+
+use super::*;
+use crate::proxy_html::markup::{SCRIPT_BYTES_MAX, TAG_BYTES_MAX};
+use saker_ap_expr::{Pattern, PatternOptions};
+
+fn rules() -> HtmlRules {
+    let text = |from: &str, to: &str| {
+        Arc::new(UrlRule::of_text(
+            from.as_bytes(),
+            to.as_bytes(),
+            UrlRuleFlags::default(),
+        ))
+    };
+    let names = |all: &[&str]| all.iter().map(|name| name.as_bytes().into()).collect();
+    HtmlRules {
+        urls: vec![text("http://be.test/", "/app/"), text("/", "/app/")],
+        links: Arc::new(HashMap::from([
+            (b"a".as_slice().into(), names(&["href"])),
+            (b"img".as_slice().into(), names(&["src", "usemap"])),
+        ])),
+        events: Arc::new(names(&["onclick"])),
+        ..HtmlRules::default()
+    }
+}
+
+fn filtered_in(rules: &HtmlRules, page: &[u8], piece_bytes: usize) -> Vec<u8> {
+    let mut filter = Page {
+        rules: rules.clone(),
+        decoded: None,
+        markup: Some(Markup::default()),
+        budget: Rc::default(),
+        is_begun: false,
+    };
+    let mut output = Vec::new();
+    for piece in page.chunks(piece_bytes) {
+        filter.push(piece, &mut output).unwrap();
+    }
+    filter.finish(&mut output).unwrap();
+    output
+}
+
+fn filtered(rules: &HtmlRules, page: &str) -> String {
+    let whole = filtered_in(rules, page.as_bytes(), usize::MAX);
+    for piece_bytes in [1, 2, 3, 7] {
+        assert_eq!(
+            filtered_in(rules, page.as_bytes(), piece_bytes),
+            whole,
+            "{page} in pieces of {piece_bytes}"
+        );
+    }
+    String::from_utf8(whole).unwrap()
+}
+
+#[test]
+fn addresses() {
+    for (page, expected) in [
+        ("<a href=\"http://be.test/x\">", "<a href=\"/app/x\">"),
+        ("<A HREF=http://BE.test/x>", "<A HREF=\"/app/x\">"),
+        ("<a href='/x\"y'>", "<a href=\"/app/x&quot;y\">"),
+        ("<a href = '/x' id=y>", "<a href = \"/app/x\" id=y>"),
+        ("<a href=/x/>", "<a href=\"/app/x/\">"),
+        (
+            "<a href=\"/?a=1&b=2&amp;c\">",
+            "<a href=\"/app/?a=1&amp;b=2&amp;c\">",
+        ),
+        ("<a href=\"&#47;x&#x2f;&lt;\">", "<a href=\"/app/x/&lt;\">"),
+        ("<a href=\"/&eacute;\">", "<a href=\"/&eacute;\">"),
+        (
+            "<a href=\"rel\" href=\"/second\">",
+            "<a href=\"rel\" href=\"/second\">",
+        ),
+        ("<a title=\"/x\" b href>", "<a title=\"/x\" b href>"),
+        ("<a title='>' href='/x'>", "<a title='>' href=\"/app/x\">"),
+        ("<b href='/x'>1 < 2 <3</b>", "<b href='/x'>1 < 2 <3</b>"),
+        (
+            "<img src='/a'\nusemap=\"/b\"/>",
+            "<img src=\"/app/a\"\nusemap=\"/app/b\"/>",
+        ),
+        (
+            "<textarea><a href=\"/x\"></textarea ><a href=\"/y\">",
+            "<textarea><a href=\"/x\"></textarea ><a href=\"/app/y\">",
+        ),
+        (
+            "<!-- <a href=\"/x\"> --><a href=\"/y\">",
+            "<!-- <a href=\"/x\"> --><a href=\"/app/y\">",
+        ),
+        ("<!doctype html><a href=\"/y", "<!doctype html><a href=\"/y"),
+        (
+            "<script>'/x'</script><a onclick=\"/x\">",
+            "<script>'/x'</script><a onclick=\"/x\">",
+        ),
+        (
+            "<meta http-equiv=Content-Type content=x><meta charset=a>",
+            "<meta charset=a>",
+        ),
+        ("", ""),
+        ("<", "<"),
+        ("</", "</"),
+        ("<a href='", "<a href='"),
+    ] {
+        assert_eq!(filtered(&rules(), page), expected, "{page}");
+    }
+}
+
+#[test]
+fn scripts_comments_and_document_types() {
+    let mut extended = rules();
+    extended.urls.truncate(1);
+    extended.is_extended = true;
+    extended.strips_comments = true;
+    extended.doctype = Some("<!DOCTYPE html>\n".into());
+    for (page, expected) in [
+        (
+            "<!DOCTYPE x><!-- c --><a onclick=\"f('http://be.test/1','http://be.test/2')\">",
+            "<a onclick=\"f('/app/1','/app/2')\">",
+        ),
+        (
+            "<script>a</b/.test('http://be.test/x')</Script ><p>",
+            "<script>a</b/.test('/app/x')</Script ><p>",
+        ),
+        (
+            "<style>url(http://be.test/x)",
+            "<style>url(http://be.test/x)",
+        ),
+        ("<script></script>", "<script></script>"),
+    ] {
+        let expected = format!("<!DOCTYPE html>\n{expected}");
+        assert_eq!(filtered(&extended, page), expected, "{page}");
+    }
+    let pattern = Pattern::compile(b"http://be\\.test/([a-z])", PatternOptions::HTTPD).unwrap();
+    let flags = UrlRuleFlags {
+        skips_events: true,
+        ..UrlRuleFlags::default()
+    };
+    extended.doctype = None;
+    extended.urls = vec![Arc::new(UrlRule::of_pattern(pattern, b"/$1/", flags))];
+    assert_eq!(
+        filtered(
+            &extended,
+            "<a href='http://be.test/xy' onclick='http://be.test/x'>"
+        ),
+        "<a href=\"/x/y\" onclick='http://be.test/x'>"
+    );
+}
+
+#[test]
+fn long_tags_and_scripts_pass_unedited() {
+    let tag = |bytes: usize| {
+        let rest = "<a href='/x' title='".len() + "'>".len();
+        format!("<a href='/x' title='{}'>", "t".repeat(bytes - rest))
+    };
+    let edited = |page: &str| {
+        let out = filtered_in(&rules(), page.as_bytes(), usize::MAX);
+        String::from_utf8(out).unwrap().contains("/app/")
+    };
+    assert!(edited(&tag(TAG_BYTES_MAX)) && !edited(&tag(TAG_BYTES_MAX + 1)));
+    let mut extended = rules();
+    extended.is_extended = true;
+    let script = |bytes: usize| format!("<script>'/x'{}</script>", " ".repeat(bytes - 4));
+    let edited = |page: &str| {
+        let out = filtered_in(&extended, page.as_bytes(), 8192);
+        String::from_utf8(out).unwrap().contains("/app/")
+    };
+    assert!(edited(&script(SCRIPT_BYTES_MAX - 8)));
+    assert!(!edited(&script(SCRIPT_BYTES_MAX + 8192)));
+}
+
+#[test]
+fn charsets() {
+    let of = |media_type: &str, page: &[u8]| {
+        let mut texts = Vec::new();
+        for piece_bytes in [1, usize::MAX] {
+            let mut decoded = Decoded::new(&Charsets::default(), media_type.as_bytes());
+            let mut text = Vec::new();
+            page.chunks(piece_bytes)
+                .for_each(|piece| decoded.push(piece, &mut text));
+            decoded.finish(&mut text);
+            texts.push(String::from_utf8(text).unwrap());
+        }
+        assert_eq!(texts[0], texts[1]);
+        texts.remove(0)
+    };
+    assert_eq!(of("text/html", b"\xe9"), "é");
+    assert_eq!(of("text/html; charset=\"UTF-8\"", "é".as_bytes()), "é");
+    assert_eq!(of("text/html", "\u{feff}é".as_bytes()), "é");
+    assert_eq!(
+        of("text/html", b"<meta x><META charset=koi8-r>\xc1"),
+        "<meta x><META charset=koi8-r>а"
+    );
+    assert_eq!(
+        of(
+            "text/html",
+            b"<meta http-equiv=Content-Type content='text/html; charset=shift_jis'>\x83\x41"
+        ),
+        "<meta http-equiv=Content-Type content='text/html; charset=shift_jis'>ア"
+    );
+    assert_eq!(
+        of(
+            "application/xhtml+xml",
+            "<?xml version='1.0' encoding='utf-8'?>é".as_bytes()
+        ),
+        "<?xml version='1.0' encoding='utf-8'?>é"
+    );
+    assert_eq!(of("text/html;charset=utf-8", b"a\xff"), "a\u{fffd}");
+    assert_eq!(of("text/html;charset=no-such", b"\xe9"), "é");
+}
