@@ -432,9 +432,13 @@ fn help_with(name: &str, names: &Names) -> String {
             )
         }
         Some(known) => format!("did you mean `${known}`?"),
+        None if name.starts_with("jwt_claim_") => {
+            let claim = &name["jwt_claim_".len()..];
+            format!("did you mean `$claim_{claim}`?")
+        }
         None => {
-            "variables are `$host`, `$uri`, `$args`, `$http_NAME`, `$arg_NAME`, `$cookie_NAME` \
-                 and others (docs/routes.md), names of `vars`, and names of maps; $$ is a dollar \
+            "variables are `$host`, `$uri`, `$args`, `$http_NAME`, `$arg_NAME`, \
+                 `$cookie_NAME`, `$claim_NAME` and others (docs/routes.md), names of `vars`, and names of maps; $$ is a dollar \
                  sign"
                 .to_owned()
         }
