@@ -1,6 +1,6 @@
 //! The rules about clients in their order, as the phases ask for them.
 //!
-//! Called by: the phases `client_rules` and `limits`; the content phase, for login attempts.
+//! Called by: the phases `client_rules`, `limits`, and `user_limits`; the content phase, for login attempts.
 //! Caveat: whatever a rule looks at besides the path, it reports by
 //! [`Exchange::depends_on_request`]; where no rule is set, nothing is looked at.
 //! Out of scope: the rules themselves, one module each.
@@ -36,6 +36,10 @@ impl AbuseControl for Abuse {
 
     fn admit(&self, exchange: &mut Exchange) -> Option<Response> {
         limits::admit(exchange, self)
+    }
+
+    fn admit_user(&self, exchange: &mut Exchange) -> Option<Response> {
+        limits::admit_user(exchange, self)
     }
 
     fn check_upstream<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {

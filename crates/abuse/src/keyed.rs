@@ -1,6 +1,6 @@
 //! Limits by a part of the request: an API key, a session cookie, a query parameter.
 //!
-//! Called by: `limits`, once per client request.
+//! Called by: `limits`, once per client request, and once more for keys of the user.
 //! Caveat: clients choose their keys. What is kept per key has a fixed size, and there is a bound
 //! on keys; beyond it the least recently used ones begin anew. A made-up key escapes a limit, so
 //! the rule belongs beside limits by address.
@@ -22,13 +22,13 @@ use std::{
 static HASHERS: LazyLock<[RandomState; 2]> =
     LazyLock::new(|| [RandomState::new(), RandomState::new()]);
 
-/// Counts the request under each of its keys. Returns the limit that refuses it, and when to come
-/// again; a delay is left in the exchange.
+/// Counts the request under each of its keys: those of the user (`of_user`), or all others. Returns
+/// the limit that refuses it, and when to come again; a delay is left in the exchange.
 pub fn admit(
     exchange: &mut Exchange,
     throttle: &Throttle,
     abuse: &Abuse,
-    is_exempt: bool,
+    (is_exempt, of_user): (bool, bool),
 ) -> Option<(&'static str, u64)> {
     if throttle.by_key.is_empty() {
         return None;
@@ -38,7 +38,9 @@ pub fn admit(
     if is_exempt {
         return None;
     }
-    throttle.by_key.iter().find_map(|limit| {
+    let limits = throttle.by_key.iter();
+    let mut due = limits.filter(|limit| limit.is_of_user() == of_user);
+    due.find_map(|limit| {
         let key = match key(exchange, limit, abuse) {
             Ok(key) => key?,
             Err(error) => {

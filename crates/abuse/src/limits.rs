@@ -1,6 +1,6 @@
 //! Bans, denied addresses, request rates, and concurrent requests.
 //!
-//! Called by: the phase `limits`.
+//! Called by: the phases `limits` and `user_limits`.
 //! Caveat: a client's request is counted once, including its error documents and internal
 //! redirects; addresses are compared each time, because another path may have other rules.
 //! Out of scope: the size of bodies (the phase itself) and their speed (drivers).
@@ -21,6 +21,29 @@ pub fn admit(exchange: &mut Exchange, abuse: &Abuse) -> Option<Response> {
     refuse_address(exchange, abuse)
         .or_else(|| evade(exchange, abuse))
         .or_else(|| rate_limits(exchange, abuse))
+}
+
+/// Limits by what is known about the user, who is known now. `Some`: the answer of a request that is
+/// refused.
+pub fn admit_user(exchange: &mut Exchange, abuse: &Abuse) -> Option<Response> {
+    if std::mem::replace(&mut exchange.limits.is_user_admitted, true) {
+        return None;
+    }
+    let settings = Arc::clone(&exchange.routing.settings);
+    let throttle = &settings.throttle;
+    let is_exempt = is_exempt(exchange, abuse);
+    let (rule, retry_after_s) = keyed::admit(exchange, throttle, abuse, (is_exempt, true))?;
+    let violation = Violation {
+        rule,
+        consequence: throttle.over.unwrap_or(Consequence::Refuse(429)),
+        retry_after_s,
+        is_offense: true,
+    };
+    Some(abuse.enforce(exchange, violation))
+}
+
+fn is_exempt(exchange: &mut Exchange, abuse: &Abuse) -> bool {
+    context::is_bot(exchange) || abuse.generation.is_exempt(exchange.client.ip())
 }
 
 /// Bans and denied addresses. Bans of the connection's own address were enforced when it opened; a
@@ -158,7 +181,7 @@ fn rate_limits(exchange: &mut Exchange, abuse: &Abuse) -> Option<Response> {
         true,
     ));
     let over = over.or_else(|| {
-        let (rule, retry_after_s) = keyed::admit(exchange, throttle, abuse, is_exempt)?;
+        let (rule, retry_after_s) = keyed::admit(exchange, throttle, abuse, (is_exempt, false))?;
         Some((rule, 429, retry_after_s, true))
     });
     let over = over.or_else(|| {

@@ -560,17 +560,38 @@ fn type_help(kind: &Kind, value: &DeValue<'_>, written: &str) -> Option<String> 
         (Kind::ListOf(element), scalar)
             if element.accepts(shape(scalar)) && !written.contains('\n') =>
         {
-            // Other servers separate paths by blanks.
+            // Other servers separate values by blanks or commas.
+            let separators = |c: char| c == ',' || c.is_whitespace();
             let elements = match scalar {
-                DeValue::String(text) if text.starts_with(['$', '/']) && text.contains(' ') => {
-                    let each: Vec<String> = text.split_whitespace().map(quoted).collect();
-                    each.join(", ")
+                DeValue::String(text) if reads(element, text) && !text.contains(" /") => {
+                    quoted(text)
+                }
+                DeValue::String(text) => {
+                    let each = text.split(separators).filter(|part| !part.is_empty());
+                    let is_list =
+                        each.clone().count() > 1 && each.clone().all(|part| reads(element, part));
+                    is_list.then(|| each.map(quoted).collect::<Vec<_>>().join(", "))?
                 }
                 _ => written.to_owned(),
             };
             Some(format!("write [{elements}]"))
         }
+        (Kind::OneOf(kinds), DeValue::Boolean(false)) => {
+            let has_off =
+                |kind: &Kind| matches!(kind, Kind::Choice(words) if words.contains(&"off"));
+            kinds.iter().any(has_off).then(|| "write \"off\"".into())
+        }
         _ => None,
+    }
+}
+
+/// Returns true if a text is a value of a kind, as far as its form says.
+fn reads(kind: &Kind, text: &str) -> bool {
+    match kind {
+        Kind::Word(word) => (word.read)(text).is_ok(),
+        Kind::Choice(words) => words.contains(&text),
+        Kind::OneOf(kinds) => kinds.iter().any(|kind| reads(kind, text)),
+        kind => kind.accepts(Shape::String),
     }
 }
 

@@ -32,6 +32,9 @@ pub trait RequestFacts: Facts {
     /// The id of the request; empty if it has none.
     fn request_id(&self) -> Cow<'_, [u8]>;
 
+    /// A claim or an attribute of the authenticated user; empty if there is none.
+    fn claim(&self, name: &str) -> Cow<'_, [u8]>;
+
     /// The value of `X-Forwarded-For` for an upstream.
     fn forwarded_for(&self) -> Cow<'_, [u8]>;
 

@@ -1,4 +1,5 @@
-//! Texts with variables: `$name`, `${name}`, `$header{Name}`, `$1`, and `$$` for a dollar sign.
+//! Texts with variables: `$name`, `${name}`, `$header{Name}`, `$claim{name}`, `$1`, and `$$` for a
+//! dollar sign.
 //!
 //! Called by: actions of routes, edits of fields, maps. A template is parsed when its file is read,
 //! and linked when all names of the configuration are known.
@@ -184,7 +185,7 @@ impl Template {
     /// Returns true if it uses the authenticated user, who is unknown before access is decided.
     pub fn uses_user(&self) -> bool {
         self.pieces.iter().any(|piece| match piece {
-            Piece::Variable(Variable::RemoteUser) => true,
+            Piece::Variable(variable) => variable.is_of_user(),
             Piece::Nested(inner) => inner.uses_user(),
             Piece::Map(map) => map.uses_user(),
             _ => false,
@@ -344,21 +345,25 @@ fn reference(after: &str, start: usize) -> Result<(Piece, usize), TemplateError>
         ));
     }
     let name = &after[..length];
-    if name == "header"
+    if let "header" | "claim" = name
         && let Some(inner) = after[length..].strip_prefix('{')
     {
-        let field = inner.split_once('}').map(|(field, _)| field);
-        return match field.filter(|field| saker_http::chars::is_token(field.as_bytes())) {
-            Some(field) => Ok((
-                Piece::Variable(Variable::field(field)),
-                length + field.len() + 2,
-            )),
-            None => Err(wrong(
-                length + 1,
-                "invalid name of a field",
-                "write $header{Name}",
-            )),
+        let of = inner.split_once('}').map_or("", |(of, _)| of);
+        let variable = match name {
+            "header" if saker_http::chars::is_token(of.as_bytes()) => Variable::field(of),
+            "claim" if !of.is_empty() && !of.contains(char::is_control) => {
+                Variable::Claim(of.into())
+            }
+            "header" => {
+                let help = "write $header{Name}";
+                return Err(wrong(length + 1, "invalid name of a field", help));
+            }
+            _ => {
+                let help = "write $claim{name}";
+                return Err(wrong(length + 1, "invalid name of a claim", help));
+            }
         };
+        return Ok((Piece::Variable(variable), length + of.len() + 2));
     }
     Ok((named(name, start..start + 1 + length), length))
 }
@@ -427,9 +432,13 @@ fn help_with(name: &str, names: &Names) -> String {
             )
         }
         Some(known) => format!("did you mean `${known}`?"),
+        None if name.starts_with("jwt_claim_") => {
+            let claim = &name["jwt_claim_".len()..];
+            format!("did you mean `$claim_{claim}`?")
+        }
         None => {
-            "variables are `$host`, `$uri`, `$args`, `$http_NAME`, `$arg_NAME`, `$cookie_NAME` \
-                 and others (docs/routes.md), names of `vars`, and names of maps; $$ is a dollar \
+            "variables are `$host`, `$uri`, `$args`, `$http_NAME`, `$arg_NAME`, \
+                 `$cookie_NAME`, `$claim_NAME` and others (docs/routes.md), names of `vars`, and names of maps; $$ is a dollar \
                  sign"
                 .to_owned()
         }

@@ -70,6 +70,14 @@ impl RequestFacts for Table {
         Cow::Borrowed(b"id")
     }
 
+    fn claim(&self, name: &str) -> Cow<'_, [u8]> {
+        match name {
+            "tenant" => Cow::Borrowed(b"blue"),
+            "realm_access.roles" => Cow::Borrowed(b"a,b"),
+            _ => Cow::Borrowed(b""),
+        }
+    }
+
     fn forwarded_for(&self) -> Cow<'_, [u8]> {
         Cow::Borrowed(b"192.0.2.7")
     }
@@ -166,6 +174,10 @@ fn values() {
         ("$request_uri", "/dir/a%20b?x=1&y=%26"),
         ("$arg_x$arg_y$arg_z", "1&"),
         ("$cookie_b $http_x_tag $header{X-Tag}", "2 t t"),
+        (
+            "$claim_tenant $claim{realm_access.roles} $claim_x",
+            "blue a,b ",
+        ),
         ("$1-${page}-$2", "first-second-second"),
         ("$shop/$method", "https://shop.example/GET"),
         ("${host}x $scheme $remote_addr", "a.examplex http 192.0.2.7"),
@@ -191,6 +203,7 @@ fn mistakes() {
         ),
         ("${a-b}", 0..6, "invalid name of a variable"),
         ("$header{a b}", 0..8, "invalid name of a field"),
+        ("x$claim{}", 1..8, "invalid name of a claim"),
         ("$0", 0..1, "`$` must be followed by the name of a variable"),
     ] {
         let parsed = Template::parse(text);

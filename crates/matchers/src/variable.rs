@@ -35,6 +35,9 @@ pub enum Variable {
     RemotePort,
     /// The authenticated user.
     RemoteUser,
+    /// What is known about the authenticated user: a claim of a token or session, or an attribute
+    /// of a directory.
+    Claim(Box<str>),
     /// The id of the request, where its settings want one.
     RequestId,
     /// The list of proxies, with the client or proxy that connected.
@@ -85,6 +88,7 @@ impl Variable {
             "http" => Some(Variable::field(&of.replace('_', "-"))),
             "cookie" => Some(Variable::Cookie(of.into())),
             "arg" => Some(Variable::Argument(of.into())),
+            "claim" => Some(Variable::Claim(of.into())),
             _ => None,
         }
     }
@@ -105,6 +109,11 @@ impl Variable {
         )
     }
 
+    /// Returns true if the value is unknown before access is decided.
+    pub(crate) fn is_of_user(&self) -> bool {
+        matches!(self, Variable::RemoteUser | Variable::Claim(_))
+    }
+
     /// Returns true if the value follows from the query.
     pub(crate) fn is_of_query(&self) -> bool {
         matches!(
@@ -123,7 +132,7 @@ impl Variable {
             Variable::Query | Variable::Args | Variable::IsArgs => Nature::SentQuery,
             Variable::Uri => Nature::Path,
             Variable::Field(_) | Variable::Cookie(_) | Variable::Argument(_) => Nature::Text,
-            Variable::Method | Variable::RemoteUser => Nature::Text,
+            Variable::Method | Variable::RemoteUser | Variable::Claim(_) => Nature::Text,
             Variable::RequestId | Variable::ForwardedFor => Nature::Text,
             _ => Nature::Name,
         }
@@ -180,6 +189,7 @@ impl Variable {
             Variable::RemoteAddress => server(ServerVariable::RemoteAddr),
             Variable::RemotePort => server(ServerVariable::RemotePort),
             Variable::RemoteUser => server(ServerVariable::RemoteUser),
+            Variable::Claim(name) => facts.claim(name),
             Variable::RequestId => facts.request_id(),
             Variable::ForwardedFor => facts.forwarded_for(),
             Variable::ServerAddress => server(ServerVariable::ServerAddr),
@@ -207,7 +217,9 @@ impl Variable {
             Variable::Scheme => evaluation.dependencies.add(Dependency::Scheme),
             Variable::Protocol => evaluation.dependencies.add(Dependency::RequestLine),
             Variable::RemotePort => evaluation.dependencies.add(Dependency::Client),
-            Variable::RemoteUser => evaluation.dependencies.add(Dependency::User),
+            Variable::RemoteUser | Variable::Claim(_) => {
+                evaluation.dependencies.add(Dependency::User)
+            }
             Variable::ForwardedFor => evaluation.dependencies.add(Dependency::Client),
             Variable::ServerAddress | Variable::ServerPort | Variable::RequestId => {
                 evaluation.dependencies.add(Dependency::Connection)
@@ -264,7 +276,11 @@ mod tests {
             Variable::from_name("arg_a_b"),
             Some(Variable::Argument("a_b".into()))
         );
-        for unknown in ["", "hosts", "http_", "foo_bar", "1"] {
+        assert_eq!(
+            Variable::from_name("claim_tenant"),
+            Some(Variable::Claim("tenant".into()))
+        );
+        for unknown in ["", "hosts", "http_", "claim_", "foo_bar", "1"] {
             assert_eq!(Variable::from_name(unknown), None, "{unknown}");
         }
     }

@@ -20,7 +20,7 @@ use saker_config::model::{AuthRules, AuthScheme, LdapRules, LdapScope, Origin};
 use saker_files::Watcher;
 use saker_http::Status;
 use saker_net::{Network, blocking::Answer};
-use saker_pipeline::{Exchange, Fetcher, Response, Step, Verdict};
+use saker_pipeline::{Exchange, Fetcher, Response, Step, UserClaims, Verdict};
 use saker_telemetry::{error_log, httpd_message::HttpdMessage, message};
 use saker_tls::ClientVerification;
 use std::{cell::RefCell, collections::HashMap, fmt, net::IpAddr, path::Path, rc::Rc, sync::Arc};
@@ -89,7 +89,7 @@ impl Auth {
     ) -> Access {
         // A name that was sent stays with the request while its password is checked: a decision that
         // is made again must not take it for a user who has logged in.
-        exchange.access.user = None;
+        (exchange.access.user, exchange.access.claims) = (None, None);
         let mut files = self.files.borrow_mut();
         let mut request = NativeRequest {
             exchange,
@@ -155,11 +155,13 @@ fn tell(exchange: &mut Exchange, rules: &AuthRules) {
                 }
             }
             let fields = rules.fields.iter();
-            fields
+            let own = fields
                 .filter_map(|(name, attribute)| {
                     Some((name.clone(), user.text(attribute)?.into_bytes()))
                 })
-                .collect()
+                .collect();
+            exchange.access.claims = Some(Rc::new(LoggedIn(user)));
+            own
         }
         None => Vec::new(),
     };
@@ -313,6 +315,12 @@ struct NativeRequest<'e> {
 
 /// The entry of the user who has logged in.
 struct LoggedIn(Rc<DirectoryUser>);
+
+impl UserClaims for LoggedIn {
+    fn text(&self, name: &str) -> Option<String> {
+        self.0.text(name)
+    }
+}
 
 impl AuthRequest for NativeRequest<'_> {
     fn method(&self) -> &[u8] {

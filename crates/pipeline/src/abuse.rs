@@ -1,7 +1,7 @@
 //! Abuse protection: the traits that `saker-abuse` implements for the phases.
 //!
-//! Called by: the phases `client_rules` and `limits`, the content phase before an upstream request,
-//! and the gateway.
+//! Called by: the phases `client_rules`, `limits`, and `user_limits`, the content phase before an
+//! upstream request, and the gateway.
 //! Caveat: an implementation that examines the client or fields must report it with
 //! [`Exchange::depends_on_request`]; otherwise one client's answer is cached for all.
 //! Out of scope: connections (`server`), and counting (`saker-rate-limits`).
@@ -21,6 +21,10 @@ pub trait AbuseControl {
     /// refused with this response. A delay is left in
     /// [`LimitState::admission`](crate::LimitState::admission) and awaited before content.
     fn admit(&self, exchange: &mut Exchange) -> Option<Response>;
+
+    /// Checks limits by what is known about the authenticated user. Called when access has been
+    /// decided, and only if there are such limits; as [`AbuseControl::admit`] otherwise.
+    fn admit_user(&self, exchange: &mut Exchange) -> Option<Response>;
 
     /// Limits login attempts by the script or upstream that is about to answer: the path alone may
     /// not identify a login.

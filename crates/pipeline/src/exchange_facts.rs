@@ -254,6 +254,12 @@ impl RequestFacts for ExchangeFacts<'_> {
         Cow::Borrowed(template::request_id(self.exchange))
     }
 
+    fn claim(&self, name: &str) -> Cow<'_, [u8]> {
+        let claims = self.exchange.access.claims.as_ref();
+        let text = claims.and_then(|claims| claims.text(name));
+        Cow::Owned(text.unwrap_or_default().into_bytes())
+    }
+
     fn forwarded_for(&self) -> Cow<'_, [u8]> {
         Cow::Owned(template::forwarded_for(self.exchange))
     }

@@ -164,11 +164,19 @@ pub struct UpstreamState {
     pub internal_redirect: Option<Box<InternalRedirect>>,
 }
 
+/// What is known about an authenticated user.
+pub trait UserClaims {
+    /// A claim of the token or session, or an attribute of the directory, as text.
+    fn text(&self, name: &str) -> Option<String>;
+}
+
 /// Authentication, authorization, and inspection.
 #[derive(Default)]
 pub struct AccessState {
     /// The authenticated user.
     pub user: Option<Box<str>>,
+    /// What is known about the user, if a token, a session, or a directory says more than the name.
+    pub claims: Option<Rc<dyn UserClaims>>,
     /// The permission granted by an authorization server.
     pub auth_state: Option<Box<AuthState>>,
     /// Request fields listed in `authorize_fields` come from the authorization server. If false,
@@ -190,6 +198,8 @@ pub struct LimitState {
     pub counted: Vec<Counted>,
     /// Limits have been checked; internal requests are not counted again.
     pub is_admitted: bool,
+    /// Limits by user have been checked.
+    pub is_user_admitted: bool,
     /// Drivers close the connection without a response.
     pub drops_connection: bool,
     /// The response is made of the request's content while it is sent, so drivers leave the content

@@ -68,7 +68,7 @@ pub use exchange::Exchange;
 pub use exchange_facts::{ExchangeFacts, Noted, link_policy, local_time};
 pub use exchange_state::{
     AccessState, CacheState, InterimSink, InterimWriter, LimitState, LogState, Mapped,
-    RoutingState, TraceStep, UpstreamState,
+    RoutingState, TraceStep, UpstreamState, UserClaims,
 };
 pub use extensions::Extensions;
 pub use generation::{FrontEnd, Generation};

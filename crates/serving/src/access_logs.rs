@@ -9,7 +9,7 @@ use crate::{
     log_files::LogFiles,
     logged_hosts::LoggedHosts,
 };
-use saker_config::model::{AccessLogTarget, LogCondition};
+use saker_config::model::{AccessLogTarget, LogCondition, Site};
 use saker_pipeline::{FinishedRequest, Generation, Logger};
 use saker_telemetry::{
     Counters, Metric,
@@ -28,9 +28,19 @@ struct SiteLog {
     hosts: Option<Rc<LoggedHosts>>,
 }
 
+/// The logs of a site.
+#[derive(Default)]
+struct SiteLogs {
+    logs: Vec<SiteLog>,
+    /// By route: positions in `logs`, if it has logs of its own. Empty if no route has.
+    of_routes: Vec<Option<Arc<[usize]>>>,
+    /// Position of the first log of a route; those before are the site's.
+    first_of_routes: usize,
+}
+
 /// The access logs of all sites of a generation.
 pub struct AccessLogs {
-    sites: Vec<Vec<SiteLog>>,
+    sites: Vec<SiteLogs>,
     /// The parts of a record that the logs of each site use.
     needs: Vec<Needs>,
     lines: RefCell<Lines>,
@@ -67,7 +77,9 @@ impl AccessLogs {
         let Lines { buffers, .. } = self.lines.get_mut();
         for site in &generation.model.sites {
             let mut needs = Needs::default();
-            let mut of_site: Vec<SiteLog> = Vec::new();
+            let mut of_site = SiteLogs::new(site);
+            // The route is a fact of dispatch.
+            needs.walk |= !of_site.of_routes.is_empty();
             for log in &site.access_logs {
                 let format = log
                     .parsed_format()
@@ -92,7 +104,7 @@ impl AccessLogs {
                 };
                 let hosts = matches!(log.target, AccessLogTarget::ByHost(_))
                     .then(|| Rc::new(LoggedHosts::new(site, generation)));
-                of_site.push(SiteLog {
+                of_site.logs.push(SiteLog {
                     format: Rc::new(format),
                     condition: log.condition.clone(),
                     mask: (!log.mask.is_empty()).then(|| Arc::clone(&log.mask)),
@@ -104,6 +116,35 @@ impl AccessLogs {
             self.needs.push(needs);
         }
         Ok(())
+    }
+}
+
+impl SiteLogs {
+    fn new(site: &Site) -> SiteLogs {
+        let of_routes = || site.routes.iter().map(|route| route.access_logs.clone());
+        let first = of_routes()
+            .flatten()
+            .flat_map(|places| places.first().copied());
+        SiteLogs {
+            logs: Vec::new(),
+            first_of_routes: first.min().unwrap_or(site.access_logs.len()),
+            of_routes: match of_routes().any(|places| places.is_some()) {
+                true => of_routes().collect(),
+                false => Vec::new(),
+            },
+        }
+    }
+
+    /// Iterates over the logs of requests that this route has answered.
+    fn of_route(&self, route: Option<usize>) -> impl Iterator<Item = &SiteLog> {
+        let own = route.and_then(|at| self.of_routes.get(at)?.as_deref());
+        let of_site = own.is_none().then_some(0..self.first_of_routes);
+        let places = own.into_iter().flatten().copied();
+        of_site
+            .into_iter()
+            .flatten()
+            .chain(places)
+            .filter_map(|at| self.logs.get(at))
     }
 }
 
@@ -121,17 +162,18 @@ fn rotation_of(generation: &Generation, target: &AccessLogTarget) -> Option<Rota
 impl Logger for AccessLogs {
     fn needs(&self, site: usize) -> Option<Needs> {
         let of_site = self.sites.get(site)?;
-        (!of_site.is_empty()).then(|| self.needs[site])
+        (!of_site.logs.is_empty()).then(|| self.needs[site])
     }
 
-    /// Writes a line to each log of the site whose condition holds.
+    /// Writes a line to each log of the site or route whose condition holds.
     fn finished(&self, request: &FinishedRequest<'_>) {
         let Some(of_site) = self.sites.get(request.site) else {
             return;
         };
         let Lines { buffers, clock } = &mut *self.lines.borrow_mut();
+        let route = request.facts.and_then(|facts| facts.route);
         for log in of_site
-            .iter()
+            .of_route(route)
             .filter(|log| holds(log.condition.as_ref(), request))
         {
             let flushed = buffers[log.buffer].append(|line| {

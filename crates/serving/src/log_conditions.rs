@@ -128,6 +128,11 @@ impl RequestFacts for RecordFacts<'_> {
         self.environment(b"REQUEST_ID").unwrap_or_default()
     }
 
+    /// Records of requests have none.
+    fn claim(&self, _: &str) -> Cow<'_, [u8]> {
+        Cow::Borrowed(b"")
+    }
+
     fn forwarded_for(&self) -> Cow<'_, [u8]> {
         Cow::Borrowed(self.request.client.text().as_bytes())
     }

@@ -51,6 +51,7 @@ pub const TEXT_OR_TEXTS: Kind = Kind::OneOf(&[Kind::Text, Kind::ListOf(&Kind::Te
 pub const ROWS: &[Row<Settings>] = &[
     Row {
         example: Some("[\"RS256\", \"ES256\"]"),
+        aliases: &["algorithm", "alg", "algs"],
         ..row(
             AUTH_JWT,
             "algorithms",
@@ -84,6 +85,7 @@ pub const ROWS: &[Row<Settings>] = &[
     },
     Row {
         example: Some("\"/etc/saker/token-secret\""),
+        aliases: &["secret", "key", "shared_secret"],
         ..row(
             AUTH_JWT,
             "secret_file",
@@ -162,6 +164,7 @@ pub const ROWS: &[Row<Settings>] = &[
     },
     Row {
         example: Some("\"shop\""),
+        aliases: &["aud", "audiences"],
         ..row(
             AUTH_JWT,
             "audience",

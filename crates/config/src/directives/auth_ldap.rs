@@ -38,6 +38,7 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         example: Some("\"ldaps://ldap.example.org\""),
         apache: Some("AuthLDAPURL"),
+        aliases: &["server", "host", "uri", "servers"],
         ..row(
             AUTH_LDAP,
             "url",
@@ -49,6 +50,7 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         default: Some("false"),
         apache: Some("LDAPTrustedMode"),
+        aliases: &["tls", "starttls", "use_tls"],
         ..row(
             AUTH_LDAP,
             "start_tls",

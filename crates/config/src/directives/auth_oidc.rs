@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     context::AUTH_OIDC,
+    diagnostic::quoted,
     kind::{Kind, Word},
     model::{OidcRules, Secret, Settings},
     row::Row,
@@ -58,16 +59,70 @@ static SCOPE: Word = Word {
     },
 };
 
+static ISSUER: Word = Word {
+    expects: SAFE_URL.expects,
+    pattern: SAFE_URL.pattern,
+    read: |text| {
+        let value = (SAFE_URL.read)(text)?;
+        match text.strip_suffix("/.well-known/openid-configuration") {
+            Some(issuer) => Err(ValueError::with_help(
+                "this is the URL of its metadata",
+                format!("write {}", quoted(issuer)),
+            )),
+            None => Ok(value),
+        }
+    },
+};
+
+static EMAIL: Word = Word {
+    expects: "an address, such as \"ann@example.org\"",
+    pattern: "^[^@ ]+@[^@ ]+$",
+    read: |text| {
+        let parts = text.split_once('@');
+        let is_plain = |part: &str| !part.is_empty() && !part.contains(['@', ' ']);
+        match parts.is_some_and(|(user, domain)| is_plain(user) && is_plain(domain)) {
+            true => Ok(Value::Text(text.to_owned())),
+            false => Err(ValueError::plain(text.starts_with('@').then(|| {
+                format!("write domains = [{}]", quoted(text.trim_start_matches('@')))
+            }))),
+        }
+    },
+};
+
+/// The domain of an address. Compared as a whole, so nothing else would ever be met.
+static DOMAIN: Word = Word {
+    expects: "a domain, such as \"example.org\"",
+    pattern: "^[^@* /:]+$",
+    read: |text| match text.is_empty() || text.contains(['@', '*', ' ', '/', ':']) {
+        false => Ok(Value::Text(text.to_owned())),
+        true => {
+            let bare = text.trim_start_matches(['*', '.', '@']);
+            Err(ValueError::plain(
+                (bare != text && !bare.is_empty()).then(|| format!("write {}", quoted(bare))),
+            ))
+        }
+    },
+};
+
+const EMAILS: Kind = Kind::ListOf(&Kind::Word(&EMAIL));
+const DOMAINS: Kind = Kind::ListOf(&Kind::Word(&DOMAIN));
 const SCOPES: Kind = Kind::ListOf(&Kind::Word(&SCOPE));
 
 pub const ROWS: &[Row<Settings>] = &[
     Row {
         example: Some("\"https://id.example.org/realms/staff\""),
         apache: Some("OIDCProviderMetadataURL"),
+        aliases: &[
+            "provider",
+            "provider_url",
+            "discovery",
+            "discovery_url",
+            "url",
+        ],
         ..row(
             AUTH_OIDC,
             "issuer",
-            Kind::Word(&SAFE_URL),
+            Kind::Word(&ISSUER),
             "The provider: its metadata is at this URL and `/.well-known/openid-configuration`. Required.",
             |settings, given| oidc(settings, given, |rules, given| rules.issuer = given.text()),
         )
@@ -133,6 +188,7 @@ pub const ROWS: &[Row<Settings>] = &[
     Row {
         default: Some("\"/oidc/callback\""),
         apache: Some("OIDCRedirectURI"),
+        aliases: &["redirect_uri", "redirect_url", "callback_url"],
         ..row(
             AUTH_OIDC,
             "callback",
@@ -178,7 +234,7 @@ pub const ROWS: &[Row<Settings>] = &[
         ..row(
             AUTH_OIDC,
             "emails",
-            Kind::ListOf(&Kind::Text),
+            EMAILS,
             "Addresses (claim `email`) with access, besides `domains`. `users` and `groups` of [site.auth] \
              have to hold, too. Without any of these, everyone who can log in at the provider has \
              access.",
@@ -191,7 +247,7 @@ pub const ROWS: &[Row<Settings>] = &[
         ..row(
             AUTH_OIDC,
             "domains",
-            Kind::ListOf(&Kind::Text),
+            DOMAINS,
             "Domains of addresses with access; not those below them.",
             |settings, given| {
                 oidc(settings, given, |rules, given| {

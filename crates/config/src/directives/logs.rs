@@ -1,6 +1,6 @@
-//! Logs: `access_log` of a site, `error_log` and `log_level` of the server.
+//! Logs: `access_log` of a site or route, `error_log` and `log_level` of the server.
 //!
-//! Called by: `server` and `site`.
+//! Called by: `server`, `site`, and `route`.
 //! Caveat: sites that name the same file share it.
 
 use super::{
@@ -9,7 +9,7 @@ use super::{
     rotation::ROTATE_KIND,
 };
 use crate::{
-    context::{ACCESS_LOG, SERVER, SITE},
+    context::{ACCESS_LOG, ROUTE, SERVER, SITE},
     kind::{Kind, TableKind, Word},
     model::{
         AccessLog, AccessLogTarget, LogCondition, LogLevel, LogMatcher, Matcher, PathPattern,
@@ -97,10 +97,10 @@ impl Draft for AccessLogDraft {
     }
 }
 
-/// The access logs of a site.
+/// The access logs of a site or route.
 impl Draft for Vec<ReadAccessLog> {
     fn rows() -> Rows<Self> {
-        &[SITE_ROWS]
+        &[ROWS]
     }
 }
 
@@ -130,9 +130,9 @@ pub const LOG_ROWS: &[Row<Server>] = &[
     },
 ];
 
-pub const SITE_ROWS: &[Row<Vec<ReadAccessLog>>] = &[Row {
+pub const ROWS: &[Row<Vec<ReadAccessLog>>] = &[Row {
     name: "access_log",
-    contexts: SITE,
+    contexts: SITE.or(ROUTE),
     kind: Kind::OneOf(&[
         Kind::Choice(&["off", "stdout"]),
         Kind::PathOrProgram,
@@ -142,7 +142,7 @@ pub const SITE_ROWS: &[Row<Vec<ReadAccessLog>>] = &[Row {
     default: Some("\"off\""),
     example: Some("{ path = \"access.log\", format = \"json\" }"),
     summary: "A file, `stdout`, `off`, a program after `|`, a table with a format, or a list of \
-              these. Sites may share a file. `%{host}` in the path writes a file per host name, \
+              these; in a route, instead of those of the site. Sites may share a file. `%{host}` in the path writes a file per host name, \
               with few open at a time; names that are not a host of the site share `_`.",
     apache: Some("CustomLog, TransferLog"),
     aliases: &["log"],

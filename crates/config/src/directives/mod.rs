@@ -137,7 +137,7 @@ static DIRECTIVES: LazyLock<Vec<Directive>> = LazyLock::new(|| {
     all.extend(directives(bot_verification::BOT_ROWS));
     all.extend(directives(modsecurity::ROWS));
     all.extend(directives(logs::LOG_ROWS));
-    all.extend(directives(logs::SITE_ROWS));
+    all.extend(directives(logs::ROWS));
     all.extend(directives(logs::ACCESS_LOG_ROWS));
     all.extend(directives(rotation::ROWS));
     all.extend(directives(metrics::ROWS));

@@ -7,6 +7,7 @@
 //! links.
 
 use super::{
+    logs::ReadAccessLog,
     map::LocatedTemplate,
     matcher::{self, NamedMatchers},
     request_edits::RequestDraft,
@@ -32,6 +33,8 @@ pub struct Inherited {
     pub vars: BTreeMap<String, LocatedTemplate>,
     patterns: Vec<PathPattern>,
     matcher: Option<Matcher>,
+    /// Access logs instead of those of the site.
+    access_logs: Option<Arc<Vec<ReadAccessLog>>>,
     is_internal: bool,
     depth: usize,
 }
@@ -41,6 +44,8 @@ pub struct Inherited {
 pub struct ReadRoute {
     pub route: Route,
     pub templates: Arc<RouteTemplates>,
+    /// Access logs instead of those of the site.
+    pub access_logs: Option<Arc<Vec<ReadAccessLog>>>,
 }
 
 /// Locations of a route's texts with variables.
@@ -78,6 +83,11 @@ pub fn read(
     let own = super::when::read(reader, table, named);
     draft.settings.conditionals.extend(own);
     super::when::check_count(reader, draft.settings.conditionals.len(), &header);
+    let access_logs = draft.own_logs(reader, named);
+    let around = &Inherited {
+        access_logs: access_logs.or(around.access_logs.clone()),
+        ..around.clone()
+    };
     let mut inner = reader.sections(table, "route", ROUTE);
     if let Some((source, table)) = &of_preset {
         inner = preset::around(inner, preset::routes(table, source), |(table, _)| table);
@@ -100,6 +110,7 @@ pub fn read(
         vars: draft.vars_below(around),
         patterns: draft.patterns_below(around),
         matcher: draft.matcher_below(reader, around, named),
+        access_logs: around.access_logs.clone(),
         is_internal: draft.is_internal || around.is_internal,
         depth: around.depth + 1,
     };
@@ -217,6 +228,7 @@ pub(super) fn finish(
             )
         },
         templates: Arc::clone(&templates),
+        access_logs: around.access_logs.clone(),
     };
     patterns.into_iter().enumerate().map(route).collect()
 }
@@ -241,6 +253,17 @@ impl RouteDraft {
             settings: Settings::clone(&around.settings),
             ..RouteDraft::default()
         }
+    }
+
+    /// The access logs of the route itself, with their conditions.
+    fn own_logs(
+        &mut self,
+        reader: &mut Reader<'_>,
+        named: &NamedMatchers,
+    ) -> Option<Arc<Vec<ReadAccessLog>>> {
+        let mut logs = self.access_logs.take()?;
+        logs.iter_mut().for_each(|log| log.resolve(reader, named));
+        Some(Arc::new(logs))
     }
 
     fn vars_below(&self, around: &Inherited) -> BTreeMap<String, LocatedTemplate> {

@@ -5,6 +5,7 @@
 //! Out of scope: keys that must fit together (`route_action`).
 
 use super::{
+    logs::ReadAccessLog,
     map::{self, LocatedTemplate},
     matcher::{self, IDENTIFIER, MATCH_OR_NAME, MatchTree, REGEX},
     path_pattern::PATTERN,
@@ -60,6 +61,7 @@ pub struct RouteDraft {
     pub root: Option<(PathBuf, Location)>,
     pub alias: Option<(PathBuf, Location)>,
     pub is_internal: bool,
+    pub access_logs: Option<Vec<ReadAccessLog>>,
     pub settings: Settings,
 }
 
@@ -71,6 +73,11 @@ impl Draft for RouteDraft {
     fn set(&mut self, key: Key, given: Spanned) -> Option<Spanned> {
         let given = row::set_own(self, key, given)?;
         let given = self.terms.set(key, given)?;
+        let mut logs: Vec<ReadAccessLog> = Vec::new();
+        let Some(given) = logs.set(key, given) else {
+            self.access_logs = Some(logs);
+            return None;
+        };
         self.settings.set(key, given)
     }
 }

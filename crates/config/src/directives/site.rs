@@ -8,7 +8,7 @@ use super::{
     logs::ReadAccessLog,
     map::{self, LocatedTemplate},
     matcher::{self, IDENTIFIER, MATCH_TABLE, MatchTree},
-    read_route::{self, Inherited, RouteTemplates},
+    read_route::{self, Inherited, ReadRoute, RouteTemplates},
     redirect, signed_urls,
     template::TEXT,
     tls::{self, SiteTlsDraft},
@@ -279,10 +279,7 @@ pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: Location) -> Sit
                 redirect::read(reader, table, at, &inherited, &named)
             }
         });
-        for read in routes {
-            site.routes.push(read.route);
-            site.route_templates.push(read.templates);
-        }
+        site.add_routes(routes);
     }
     site.add_user_directories(&inherited);
     check(reader, table, &site);
@@ -413,6 +410,27 @@ impl SiteDraft {
             routes: Vec::new(),
             route_templates: Vec::new(),
             at,
+        }
+    }
+
+    /// Adds routes and their access logs. Routes that share logs come one after the other.
+    fn add_routes(&mut self, routes: Vec<ReadRoute>) {
+        let mut last: Option<(Arc<Vec<ReadAccessLog>>, Arc<[usize]>)> = None;
+        for mut read in routes {
+            read.route.access_logs = read.access_logs.map(|logs| {
+                if let Some((_, places)) =
+                    last.as_ref().filter(|(same, _)| Arc::ptr_eq(same, &logs))
+                {
+                    return Arc::clone(places);
+                }
+                let first = self.access_logs.len();
+                self.access_logs.extend(logs.iter().cloned());
+                let places: Arc<[usize]> = (first..self.access_logs.len()).collect();
+                last = Some((logs, Arc::clone(&places)));
+                places
+            });
+            self.routes.push(read.route);
+            self.route_templates.push(read.templates);
         }
     }
 

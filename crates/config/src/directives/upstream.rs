@@ -141,6 +141,7 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
         summary: "Session cookie for sticky sessions: if its value ends in `.route`, requests go \
                   to the server with that `route`.",
         apache: Some("stickysession of ProxySet"),
+        aliases: &["sticky", "session_cookie"],
         set: |upstream, given| upstream.sticky_cookie = Some(given.text()),
         ..Row::BASE
     },

@@ -28,6 +28,9 @@ pub struct Route {
     pub is_internal: bool,
     /// The groups of the path pattern are used after the path may have changed.
     pub keeps_captures: bool,
+    /// Access logs instead of those of the site: positions in its list, which has them behind its
+    /// own.
+    pub access_logs: Option<Arc<[usize]>>,
     pub origin: Origin,
 }
 
@@ -50,6 +53,7 @@ impl Route {
             settings,
             is_internal: false,
             keeps_captures: false,
+            access_logs: None,
             origin,
         }
     }

@@ -35,6 +35,7 @@ pub struct Site {
     pub root: Option<PathBuf>,
     /// Settings that depend on the requested host name.
     pub by_host: Option<ByHost>,
+    /// The site's own, and behind them those of routes ([`Route::access_logs`](super::Route)).
     pub access_logs: Vec<AccessLog>,
     /// Overrides the server's. Set by Apache's configuration only.
     pub error_log: Option<Arc<SiteLog>>,

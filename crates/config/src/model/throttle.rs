@@ -44,6 +44,13 @@ pub struct KeyLimit {
     pub at_a_time: u64,
 }
 
+impl KeyLimit {
+    /// Returns true if the key is unknown before access has been decided.
+    pub fn is_of_user(&self) -> bool {
+        self.key.uses_user()
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Throttle {
     pub out_connection: Option<Rate>,

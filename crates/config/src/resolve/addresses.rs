@@ -4,11 +4,12 @@
 //! Called by: `resolve::all`, when all files have been read, so that an invalid line of a list is
 //! reported with the other diagnostics, by the list's name and line.
 
+use super::conditions::all_conditions;
 use crate::{
     configuration::Configuration,
     diagnostic::{Diagnostic, Severity},
     directives::site::SiteDraft,
-    model::{AccessControl, AccessRules, Addresses, LogCondition, Matcher, Origin},
+    model::{AccessControl, AccessRules, Addresses, Matcher, Origin},
 };
 use saker_ipset::{AddressList, GeoDatabase, ListFault};
 use std::{
@@ -87,30 +88,6 @@ fn all_addresses(configuration: &mut Configuration) -> impl Iterator<Item = &mut
     }))
 }
 
-/// Iterates over the conditions of a site: of routes, of settings, and of logs.
-fn all_matchers(site: &SiteDraft) -> impl Iterator<Item = &Matcher> {
-    let of_routes = site
-        .routes
-        .iter()
-        .filter_map(|route| route.matcher.as_ref());
-    let inherited = site.settings.conditionals.len();
-    let conditionals = site
-        .routes
-        .iter()
-        .flat_map(move |route| route.settings.conditionals.iter().skip(inherited))
-        .chain(&site.settings.conditionals);
-    let of_logs = site.access_logs.iter().flat_map(|log| {
-        let (only, except) = match &log.log.condition {
-            Some(LogCondition::Matches { only, except, .. }) => (only.as_ref(), except.as_ref()),
-            _ => (None, None),
-        };
-        only.into_iter().chain(except).map(|matcher| &*matcher.0)
-    });
-    of_routes
-        .chain(conditionals.map(|conditional| &conditional.matcher))
-        .chain(of_logs)
-}
-
 /// Gives the matchers of clients their lists and databases.
 fn attach_sets(
     configuration: &Configuration,
@@ -121,7 +98,7 @@ fn attach_sets(
     let matchers = configuration
         .sites
         .iter()
-        .flat_map(|site| all_matchers(site).map(move |matcher| (site, matcher)));
+        .flat_map(|site| all_conditions(site).map(move |conditions| (site, conditions.matcher)));
     for (site, matcher) in matchers {
         matcher.visit(&mut |inner| {
             let Matcher::Client(set) = inner else { return };

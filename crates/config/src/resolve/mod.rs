@@ -3,6 +3,7 @@
 //! Called by: `load`, before `check`.
 
 mod addresses;
+mod conditions;
 mod modsecurity;
 mod templates;
 mod upstreams;

@@ -4,6 +4,7 @@
 //! Called by: `resolve::all`, when all files have been read, as a map may be in another file.
 //! Caveat: a text is linked once for each route that inherits it; the same mistake is reported once.
 
+use super::conditions::all_conditions;
 use crate::{
     configuration::Configuration,
     diagnostic::{Diagnostic, Severity, quoted},
@@ -182,6 +183,7 @@ impl Linker {
         for (route, templates) in site.routes.iter_mut().zip(&site.route_templates) {
             self.route(route, templates, maps, &route_names, &site.at);
         }
+        self.variable_tests(site, maps);
     }
 
     /// Links variables, which may use each other.
@@ -248,7 +250,6 @@ impl Linker {
             }
         }
         let names = self.vars(groups, &templates.vars, maps);
-        self.variable_tests(route, maps, site_at);
         if let (Action::Redirect(redirect), Some(at)) = (&mut route.action, &templates.action) {
             redirect.to = self.link(&redirect.to, at, &names);
         }
@@ -288,27 +289,34 @@ impl Linker {
         self.error_pages(&route.settings, site_at, routes);
     }
 
-    /// Links the names that the route's conditions test.
-    fn variable_tests(&mut self, route: &Route, maps: &Arc<Maps>, site_at: &Location) {
-        let Some(matcher) = &route.matcher else {
-            return;
-        };
+    /// Links the names that conditions test.
+    fn variable_tests(&mut self, site: &SiteDraft, maps: &Arc<Maps>) {
         let names = Names {
             maps: Arc::clone(maps),
             ..Names::default()
         };
-        let at = self.location_of(&route.origin).unwrap_or(site_at.clone());
-        matcher.visit(&mut |inner| {
-            let Matcher::Variable(test) = inner else {
-                return;
-            };
-            let linked = Template::parse(&format!("${{{}}}", test.name))
-                .and_then(|template| template.link(&names));
-            match linked {
-                Ok(template) => test.attach(template),
-                Err(error) => self.error(&at, error.message, error.help),
-            }
-        });
+        for conditions in all_conditions(site) {
+            let at = self
+                .location_of(conditions.origin)
+                .unwrap_or(site.at.clone());
+            conditions.matcher.visit(&mut |inner| {
+                let Matcher::Variable(test) = inner else {
+                    return;
+                };
+                let linked = Template::parse(&format!("${{{}}}", test.name))
+                    .and_then(|template| template.link(&names));
+                match linked {
+                    Ok(template) if template.uses_user() && !conditions.is_of_log => {
+                        let name = &test.name;
+                        let message = format!("`{name}` is unknown when conditions are tested");
+                        let help = "users log in later: `users`, `groups`, and `claims` of [site.route.auth] decide";
+                        self.error(&at, message, Some(help.into()));
+                    }
+                    Ok(template) => test.attach(template),
+                    Err(error) => self.error(&at, error.message, error.help),
+                }
+            });
+        }
     }
 
     fn rewrite(

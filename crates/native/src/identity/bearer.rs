@@ -119,7 +119,7 @@ impl Identities {
         if !presented.is_in_field {
             exchange.extensions.insert(PersonalResponse);
         }
-        grant(exchange, rules, Some((&user, &claims)))
+        grant(exchange, rules, Some((&user, claims)))
     }
 
     /// The claims of a token. Without keys there is no error but `None`, which has been logged.

@@ -60,7 +60,7 @@ impl Identities {
     /// Decides whether the request may pass.
     pub fn access<'a>(&'a self, exchange: &'a mut Exchange, rules: Arc<AuthRules>) -> Step<'a> {
         exchange.depends_on_request();
-        exchange.access.user = None;
+        (exchange.access.user, exchange.access.claims) = (None, None);
         if exchange.log.trace.is_some() {
             exchange.trace("access", Some(&rules.origin), || {
                 "a token or a session is asked for; explain assumes that there is one".into()

@@ -53,7 +53,7 @@ impl Identities {
             );
             return Verdict::Answer(uncached(Status::FORBIDDEN));
         }
-        grant(exchange, rules, Some((&user, &session.claims)))
+        grant(exchange, rules, Some((&user, session.claims)))
     }
 
     /// The session of the request's cookies, renewed if that is due.

@@ -10,7 +10,7 @@ use crate::trusted_fields::replace_fields;
 use saker_config::model::AuthRules;
 use saker_http::Status;
 use saker_identity::Claims;
-use saker_pipeline::{Exchange, Fetcher, Response, Verdict};
+use saker_pipeline::{Exchange, Fetcher, Response, UserClaims, Verdict};
 use std::{path::Path, rc::Rc};
 
 /// Identities of one worker.
@@ -27,6 +27,15 @@ pub struct OwnCookies(pub Vec<Vec<u8>>);
 /// The request passed because of a cookie or the query, so shared caches can't tell by
 /// `Authorization` that its response is for one user.
 pub struct PersonalResponse;
+
+/// Claims as texts of the configuration see them.
+struct OwnClaims(Claims);
+
+impl UserClaims for OwnClaims {
+    fn text(&self, name: &str) -> Option<String> {
+        self.0.text(name)
+    }
+}
 
 impl Identities {
     pub fn new(fetcher: Option<Rc<dyn Fetcher>>, state_dir: &Path) -> Identities {
@@ -67,7 +76,7 @@ fn has_email(rules: &AuthRules, claims: &Claims) -> bool {
 }
 
 /// Lets the request pass: with a user and claims, or without because of its network.
-pub fn grant(exchange: &mut Exchange, rules: &AuthRules, who: Option<(&str, &Claims)>) -> Verdict {
+pub fn grant(exchange: &mut Exchange, rules: &AuthRules, who: Option<(&str, Claims)>) -> Verdict {
     let mut own = Vec::new();
     if let Some((user, claims)) = who {
         exchange.access.user = Some(user.into());
@@ -85,6 +94,7 @@ pub fn grant(exchange: &mut Exchange, rules: &AuthRules, who: Option<(&str, &Cla
                 exchange.environment.set(name.as_bytes(), value.as_bytes());
             }
         }
+        exchange.access.claims = Some(Rc::new(OwnClaims(claims)));
     }
     let names: Vec<Box<str>> = rules.fields.iter().map(|(name, _)| name.clone()).collect();
     replace_fields(exchange, &names, &own);

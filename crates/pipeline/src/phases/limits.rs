@@ -6,6 +6,7 @@
 //! Out of scope: limits on connections and bandwidth (`server`).
 
 use crate::{Exchange, Response, Services, held_policy};
+use saker_config::model::KeyLimit;
 use saker_http::Status;
 
 pub(super) fn limits(exchange: &mut Exchange, services: &Services) -> Option<Response> {
@@ -13,6 +14,15 @@ pub(super) fn limits(exchange: &mut Exchange, services: &Services) -> Option<Res
     held_policy::refusal(exchange, &services.generation)
         .or_else(|| services.abuse.admit(exchange))
         .or_else(|| body_size(exchange, services))
+}
+
+/// Limits by what is known about the user, once access has been decided.
+pub(super) fn user_limits(exchange: &mut Exchange, services: &Services) -> Option<Response> {
+    let settings = &exchange.routing.settings;
+    let is_limited = settings.throttle.by_key.iter().any(KeyLimit::is_of_user);
+    is_limited
+        .then(|| services.abuse.admit_user(exchange))
+        .flatten()
 }
 
 fn body_size(exchange: &mut Exchange, services: &Services) -> Option<Response> {

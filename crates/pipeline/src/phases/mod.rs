@@ -70,6 +70,10 @@ pub const PHASES: &[Phase] = &[
         run: |exchange, services| rules(exchange, services).access(exchange),
     },
     Phase {
+        name: "user_limits",
+        run: |exchange, services| limits::user_limits(exchange, services).into(),
+    },
+    Phase {
         name: "inspect_content",
         run: inspect_content,
     },
@@ -122,7 +126,10 @@ pub async fn run_error_document(
 pub async fn run_subrequest(exchange: &mut Exchange, services: &Services) -> Option<Response> {
     // The outer request has been counted.
     exchange.limits.admission = Some(Admission::Pass);
-    exchange.limits.is_admitted = true;
+    (
+        exchange.limits.is_admitted,
+        exchange.limits.is_user_admitted,
+    ) = (true, true);
     exchange.routing.is_inside = true;
     before_content(exchange, services, BEHIND_HOST).await
 }

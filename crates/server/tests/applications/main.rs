@@ -37,8 +37,8 @@ macro_rules! subjects {
 
 subjects!(CASES, "cases":
     adminer awstats blog cgit dokuwiki drupal gitweb go_websocket gunicorn hgweb joomla laravel
-    matomo nextcloud node_websocket npm_registry phpbb phpmyadmin prestashop roundcube
-    spa symfony uwsgi webdav wordpress
+    mailman matomo mediawiki nextcloud node_websocket npm_registry phpbb phpmyadmin prestashop
+    roundcube spa symfony uwsgi webdav wordpress
 );
 
 subjects!(CONVERSIONS, "conversions":

@@ -11,21 +11,21 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
+use crate::callgrind::Callgrind;
 use crate::http3_client::{Client as Http3Client, Http3};
 use crate::operate;
+use crate::route_costs::UNUSED_CONDITIONS;
 use crate::tls_site;
 use saker_testkit::{
     Client, Saker, SystemCalls, TempDir,
     frames::{self, Frames},
-    free_port, require,
+    free_port,
 };
 use std::{
     fmt::Write as _,
-    fs,
     io::{self, Read, Write},
     os::unix::net::{UnixListener, UnixStream},
-    path::Path,
-    process::Command,
+    rc::Rc,
     thread,
     time::Duration,
 };
@@ -69,13 +69,14 @@ const SMALL_BYTES: usize = 285;
 const PAGE_BYTES: usize = 1000;
 
 /// In the order of the table.
-const ASKED: [Asked; 9] = [
+const ASKED: [Asked; 10] = [
     small("static-h1", Over::Http1, "a"),
     small("static-h2", Over::Http2, "a"),
     small("static-h3", Over::Http3, "a"),
     small("padded-h3", Over::Http3Padded, "a"),
     small("logged", Over::Http1, "logged"),
     small("throttled", Over::Http1, "throttled"),
+    small("conditions", Over::Http1, "conditions"),
     page("cache-hit", "/kept"),
     page("fastcgi", "/program"),
     page("proxy", "/proxied"),
@@ -103,7 +104,7 @@ const fn page(name: &'static str, target: &'static str) -> Asked {
 
 /// A saker in which all paths are, and a connection of each kind.
 struct Site {
-    saker: Saker,
+    saker: Rc<Saker>,
     http1: Client,
     http2: Frames,
     next_stream: u32,
@@ -131,7 +132,7 @@ impl Site {
         let http3 = Http3Client::default().connect(&secure);
         let http3_padded = Http3Client::padding().connect(&secure);
         Site {
-            saker,
+            saker: Rc::new(saker),
             http1,
             http2,
             next_stream: 1,
@@ -200,6 +201,7 @@ fn configuration(secure: &str) -> String {
     for (name, line, table) in [
         ("logged", "access_log = \"{dir}/access.log\"\n", ""),
         ("throttled", "", throttle),
+        ("conditions", "", UNUSED_CONDITIONS),
     ] {
         let _ = write!(
             text,
@@ -388,22 +390,15 @@ fn calls_for_a_request(site: &mut Site, asked: &Asked) -> f64 {
 )]
 fn instructions() {
     let _alone = crate::alone();
-    let counts = TempDir::new("callgrind").unwrap();
-    let out = format!("--callgrind-out-file={}", counts.join("count").display());
-    let tool = [
-        "--tool=callgrind",
-        "--instr-atstart=no",
-        "--fair-sched=yes",
-        &out,
-    ];
-    let mut site = Site::start(|dir, text| operate::native(text).under_valgrind(&tool).start(dir));
-    control(&site, &["-i", "on"]);
+    let callgrind = Callgrind::new();
+    let mut site = Site::start(|dir, text| callgrind.of(operate::native(text)).start(dir));
+    callgrind.begin(&site.saker);
     let mut spent = Vec::new();
     for asked in &ASKED {
         spent.push((
             asked.name,
             fewest(budget(asked.name).instructions_at_most(), || {
-                instructions_for_a_request(&mut site, asked, &counts)
+                instructions_for_a_request(&mut site, asked, &callgrind)
             }),
         ));
     }
@@ -416,40 +411,9 @@ fn instructions() {
     });
 }
 
-fn instructions_for_a_request(site: &mut Site, asked: &Asked, counts: &TempDir) -> f64 {
+fn instructions_for_a_request(site: &mut Site, asked: &Asked, callgrind: &Callgrind) -> f64 {
     (0..BEFORE).for_each(|_| site.ask(asked));
-    // What was counted so far goes into one dump, what comes now into the next.
-    control(site, &["-d"]);
-    (0..COUNTED).for_each(|_| site.ask(asked));
-    control(site, &["-d"]);
-    let number = |file: &Path| {
-        file.extension()
-            .and_then(|number| number.to_str()?.parse::<u32>().ok())
-    };
-    let dumps = fs::read_dir(counts)
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
-    let (_, last) = dumps
-        .filter_map(|file| Some((number(&file)?, file)))
-        .max()
-        .unwrap();
-    let said = fs::read_to_string(last).unwrap();
-    let sum = said
-        .lines()
-        .find_map(|line| line.strip_prefix("totals: "))
-        .unwrap_or_else(|| panic!("no sum in {said}"));
-    sum.trim().parse::<f64>().unwrap() / COUNTED as f64
-}
-
-fn control(site: &Site, words: &[&str]) {
-    let pid = site.saker.server.pid().to_string();
-    let output = Command::new(require("callgrind_control").unwrap())
-        .args(words)
-        .arg(pid)
-        .output()
-        .unwrap();
-    assert!(
-        String::from_utf8_lossy(&output.stdout).contains("OK"),
-        "{output:?}"
-    );
+    let saker = Rc::clone(&site.saker);
+    let count = callgrind.of_process(&saker, || (0..COUNTED).for_each(|_| site.ask(asked)));
+    count as f64 / COUNTED as f64
 }

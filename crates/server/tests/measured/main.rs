@@ -15,6 +15,7 @@ mod operate;
 mod tls_site;
 
 mod budgets;
+mod callgrind;
 mod freshness;
 mod hit_costs;
 mod route_costs;

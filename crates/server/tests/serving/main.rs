@@ -27,6 +27,8 @@ mod wordpress_site;
 mod applications;
 mod auth;
 mod authorize;
+mod balancing;
+mod by_client;
 mod cache;
 mod counters;
 mod databases_tls;

@@ -145,7 +145,11 @@ fn logs_have_conditions_and_masks() {
             r#"access_log = [
   { path = "{dir}/some.log", format = "%r", when = "seen", unless = { header = { X-Quiet = true } } },
   { path = "{dir}/masked.log", format = "%a %q %{Cookie}i", mask = ["query:tok*", "cookie:*", "client"] },
+  { path = "{dir}/phones.log", format = "%r", when = { variable = { device = "phone" } } },
 ]
+[map.device]
+source = "$http_user_agent"
+regex = { "Android|iPhone" = "phone" }
 [site.matcher.seen]
 path = "/index.html"
 query = { a = true }
@@ -154,7 +158,7 @@ query = { a = true }
     );
     for (target, fields) in [
         ("/index.html?a=1", ""),
-        ("/index.html", ""),
+        ("/index.html", "User-Agent: an iPhone\r\n"),
         ("/other?a=2", ""),
         ("/index.html?a=3", "X-Quiet: 1\r\n"),
         ("/%69ndex.html?%61=4", ""),
@@ -163,6 +167,8 @@ query = { a = true }
         get(&saker, target, fields);
     }
     let masked = log_lines(&saker, "masked.log", 6);
+    let phones = log_lines(&saker, "phones.log", 1);
+    assert_eq!(phones, ["GET /index.html HTTP/1.1"]);
     assert_eq!(masked[5], "127.0.0.0 ?a&token=*** s=***");
     let some = log_lines(&saker, "some.log", 3);
     assert_eq!(
@@ -173,6 +179,70 @@ query = { a = true }
             "GET /index.html?a&token=secret HTTP/1.1"
         ]
     );
+}
+
+#[test]
+fn routes_have_logs_of_their_own() {
+    let saker = start_in(
+        folder("log-routes"),
+        &configuration(
+            "workers = 1",
+            r#"access_log = { path = "{dir}/site.log", format = "%r" }
+error_pages = { 404 = "@missing" }
+route = [
+  { path = "/health", respond = "well", access_log = "off" },
+  { path = "/health.html", access_log = "off" },
+  { path = ["/api/*", "/v2/*"], respond = "api", access_log = [{ path = "{dir}/api.log", format = "%r" }, { path = "{dir}/posts.log", format = "%r", when = "post" }], route = [
+    { path = "/api/inner", respond = "inner" },
+    { path = "/api/quiet", respond = "quiet", access_log = "off" },
+    { path = "/api/moved", rewrite = "/elsewhere" },
+    { path = "/api/site", respond = "site", access_log = { path = "{dir}/site.log", format = "%r of a route" } } ] },
+  { name = "missing", respond = "nothing", access_log = { path = "{dir}/missing.log", format = "%r" } },
+  { path = "/last", respond = "last" }]
+[site.matcher.post]
+method = "POST"
+"#,
+        ),
+    );
+    saker.dir.write("www/health.html", "well").unwrap();
+    // Each twice: the second comes from the cached route where there is one.
+    let targets = [
+        "/health",
+        "/health.html",
+        "/api/x",
+        "/v2/x",
+        "/api/inner",
+        "/api/quiet",
+        "/api/moved",
+        "/api/site",
+        "/missing",
+        "/index.html",
+        "/last",
+    ];
+    for target in targets.iter().flat_map(|target| [target, target]) {
+        get(&saker, target, "");
+    }
+    let twice = |lines: &[&str]| -> Vec<String> {
+        lines
+            .iter()
+            .flat_map(|line| [line, line])
+            .map(|line| format!("GET {line}"))
+            .collect()
+    };
+    // No route answers `/elsewhere`; the page of an error is no request of its own.
+    let expected = twice(&[
+        "/api/moved HTTP/1.1",
+        "/api/site HTTP/1.1 of a route",
+        "/missing HTTP/1.1",
+        "/index.html HTTP/1.1",
+        "/last HTTP/1.1",
+    ]);
+    assert_eq!(log_lines(&saker, "site.log", 10), expected);
+    let expected = twice(&["/api/x HTTP/1.1", "/v2/x HTTP/1.1", "/api/inner HTTP/1.1"]);
+    assert_eq!(log_lines(&saker, "api.log", 6), expected);
+    for empty in ["posts.log", "missing.log"] {
+        assert!(operate::lines(&saker.dir.join(empty)).is_empty(), "{empty}");
+    }
 }
 
 /// Lines of a log and of its renamed files, compressed ones included.

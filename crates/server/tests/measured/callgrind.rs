@@ -1,0 +1,100 @@
+//! Instructions of a running server, counted by callgrind between two dumps: starts, stops, and
+//! connections fall out.
+//!
+//! Called by: `budgets` and `route_costs`.
+//! Caveat: what a thread does by time (tickers) falls into whatever is counted, so callers take the
+//! fewest of several counts, which stand one after the other for what is compared.
+//! Out of scope: what the counts mean.
+
+use saker_testkit::{Saker, TempDir, require, saker::Builder};
+use std::{
+    collections::BTreeMap,
+    fs,
+    process::{Command, Output},
+};
+
+/// Counts of one server.
+pub struct Callgrind {
+    dumps: TempDir,
+}
+
+impl Callgrind {
+    pub fn new() -> Callgrind {
+        Callgrind {
+            dumps: TempDir::new("callgrind").unwrap(),
+        }
+    }
+
+    /// The server under valgrind, which counts nothing yet.
+    pub fn of(&self, builder: Builder) -> Builder {
+        let out = format!(
+            "--callgrind-out-file={}",
+            self.dumps.join("count").display()
+        );
+        builder.under_valgrind(&[
+            "--tool=callgrind",
+            "--instr-atstart=no",
+            "--separate-threads=yes",
+            "--fair-sched=yes",
+            &out,
+        ])
+    }
+
+    /// From now on instructions are counted.
+    pub fn begin(&self, saker: &Saker) {
+        control(saker, &["-i", "on"]);
+    }
+
+    /// Instructions of all threads while `work` runs.
+    pub fn of_process(&self, saker: &Saker, work: impl FnOnce()) -> u64 {
+        self.by_thread(saker, work).values().sum()
+    }
+
+    /// Instructions of the thread that has most of them while `work` runs: the worker's.
+    pub fn of_worker(&self, saker: &Saker, work: impl FnOnce()) -> u64 {
+        let counts = self.by_thread(saker, work);
+        *counts.values().max().expect("a thread")
+    }
+
+    fn by_thread(&self, saker: &Saker, work: impl FnOnce()) -> BTreeMap<u32, u64> {
+        // What was counted so far goes into one dump, what comes now into the next.
+        control(saker, &["-d"]);
+        work();
+        control(saker, &["-d"]);
+        // `count.PART-THREAD`
+        let mut last: (u32, BTreeMap<u32, u64>) = (0, BTreeMap::new());
+        for entry in fs::read_dir(&self.dumps).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            let numbers = name.strip_prefix("count.").and_then(|numbers| {
+                let (part, thread) = numbers.split_once('-')?;
+                Some((part.parse::<u32>().ok()?, thread.parse::<u32>().ok()?))
+            });
+            let Some((part, thread)) = numbers.filter(|(part, _)| *part >= last.0) else {
+                continue;
+            };
+            if part > last.0 {
+                last = (part, BTreeMap::new());
+            }
+            last.1
+                .insert(thread, total(&fs::read_to_string(&path).unwrap()));
+        }
+        assert!(!last.1.is_empty(), "no dump in {}", self.dumps.display());
+        last.1
+    }
+}
+
+fn total(dump: &str) -> u64 {
+    let line = dump.lines().find_map(|line| line.strip_prefix("totals: "));
+    line.and_then(|sum| sum.trim().parse().ok()).unwrap_or(0)
+}
+
+fn control(saker: &Saker, words: &[&str]) {
+    let output: Output = Command::new(require("callgrind_control").unwrap())
+        .args(words)
+        .arg(saker.server.pid().to_string())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("OK"), "{output:?}");
+}

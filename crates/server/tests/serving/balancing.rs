@@ -1,0 +1,169 @@
+//! Balancing among the servers of an `[[upstream]]`: weights, clients, targets, sessions, standby,
+//! and servers that fail, as keys of `saker.toml`.
+//!
+//! Called by: `cargo test -p saker --test serving balancing::`.
+//! Caveat: counts are of one worker, since each balances for itself.
+//! Out of scope: health checks (`health`), and balancers of Apache configurations.
+
+#![allow(clippy::unwrap_used)] // The whole file is tests.
+
+use crate::operate;
+use crate::upgrades::backend;
+use saker_testkit::{Client, Saker, free_port};
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader, Write},
+    net::SocketAddr,
+};
+
+/// A server that answers with its name; 503 for paths that end in it.
+fn named(name: &'static str) -> SocketAddr {
+    backend(move |stream| {
+        let mut reader = BufReader::new(stream);
+        let (mut line, mut first) = (String::new(), String::new());
+        while reader.read_line(&mut line).is_ok_and(|length| length > 0) {
+            let text = std::mem::take(&mut line);
+            if first.is_empty() {
+                first = text;
+                continue;
+            }
+            if text != "\r\n" {
+                continue;
+            }
+            let target = first.split(' ').nth(1).unwrap_or_default();
+            let status = match target.ends_with(&format!("/fails-{name}")) {
+                true => "503 Service Unavailable",
+                false => "200 OK",
+            };
+            first.clear();
+            let answer = format!(
+                "HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{name}",
+                name.len()
+            );
+            if reader.get_mut().write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+fn start(upstream: &str) -> Saker {
+    let text = operate::configuration(
+        "workers = 1\ntrusted_proxies = [\"127.0.0.1\"]",
+        "[[site.route]]\npath = \"/*\"\nproxy = \"app\"\n",
+    );
+    let upstream = format!("{text}[[upstream]]\nname = \"app\"\n{upstream}");
+    operate::start("balancing", &upstream)
+}
+
+fn ask(client: &mut Client, target: &str, fields: &[(&str, &str)]) -> String {
+    client.request("GET", target, fields).unwrap().text()
+}
+
+fn counts(answers: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
+    answers.fold(BTreeMap::new(), |mut counts, answer| {
+        *counts.entry(answer).or_default() += 1;
+        counts
+    })
+}
+
+#[test]
+fn weights() {
+    let (one, two) = (named("one"), named("two"));
+    let saker = start(&format!(
+        "servers = [{{ address = \"http://{one}\", weight = 3 }}, \"http://{two}\"]\n"
+    ));
+    let mut client = saker.connect().unwrap();
+    let counts = counts((0..40).map(|_| ask(&mut client, "/", &[])));
+    assert_eq!(counts, [("one".into(), 30), ("two".into(), 10)].into());
+}
+
+#[test]
+fn a_client_or_a_target_keeps_its_server() {
+    let (one, two, three) = (named("one"), named("two"), named("three"));
+    for balance in ["client", "target"] {
+        let saker = start(&format!(
+            "balance = \"{balance}\"\nservers = [\"http://{one}\", \"http://{two}\", \"http://{three}\"]\n"
+        ));
+        let mut client = saker.connect().unwrap();
+        let mut servers = BTreeMap::new();
+        for number in 0..60 {
+            let (address, target) = (format!("192.0.2.{number}"), format!("/{number}?a"));
+            let (address, target) = match balance {
+                "client" => (address.as_str(), "/"),
+                _ => ("192.0.2.1", target.as_str()),
+            };
+            let fields = [("X-Forwarded-For", address)];
+            let server = ask(&mut client, target, &fields);
+            for _ in 0..3 {
+                assert_eq!(ask(&mut client, target, &fields), server, "{balance}");
+            }
+            *servers.entry(server).or_insert(0) += 1;
+        }
+        assert!(
+            servers.len() == 3 && servers.values().all(|count| *count >= 5),
+            "{servers:?}"
+        );
+    }
+}
+
+#[test]
+fn sessions_stay() {
+    let (one, two) = (named("one"), named("two"));
+    let saker = start(&format!(
+        "sticky_cookie = \"JSESSIONID\"\nservers = [{{ address = \"http://{one}\", route = \"r1\" }}, {{ address = \"http://{two}\", route = \"r2\" }}]\n"
+    ));
+    let mut client = saker.connect().unwrap();
+    for _ in 0..5 {
+        for (cookie, expected) in [
+            ("a=b; JSESSIONID=x.r2", "two"),
+            ("JSESSIONID=y.r1; c=d", "one"),
+        ] {
+            assert_eq!(
+                ask(&mut client, "/", &[("Cookie", cookie)]),
+                expected,
+                "{cookie}"
+            );
+        }
+    }
+    // A route that nobody has is none.
+    let spread = counts((0..4).map(|_| ask(&mut client, "/", &[("Cookie", "JSESSIONID=x.r3")])));
+    assert_eq!(spread.len(), 2, "{spread:?}");
+}
+
+#[test]
+fn standby_and_failed_servers() {
+    let (one, two, spare) = (named("one"), named("two"), named("spare"));
+    let saker = start(&format!(
+        "servers = [\"http://{one}\", \"http://{two}\", {{ address = \"http://{spare}\", standby = true }}]\n\
+         failures = [503]\nretry_after = \"1h\"\n"
+    ));
+    let mut client = saker.connect().unwrap();
+    let all = |client: &mut Client| {
+        counts((0..10).map(|_| ask(client, "/", &[])))
+            .into_keys()
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(all(&mut client), ["one", "two"]);
+    // The answer of a failure is the client's; the server is left alone from then on.
+    let mut failed = |name: &str| {
+        let target = format!("/fails-{name}");
+        let statuses = (0..3).map(|_| client.request("GET", &target, &[]).unwrap().status);
+        assert!(statuses.into_iter().any(|status| status == 503), "{name}");
+        all(&mut client)
+    };
+    assert_eq!(failed("one"), ["two"]);
+    assert_eq!(failed("two"), ["spare"]);
+}
+
+#[test]
+fn a_server_that_is_down_is_passed_over() {
+    let one = named("one");
+    let down = free_port().unwrap();
+    let saker = start(&format!(
+        "servers = [\"http://127.0.0.1:{down}\", \"http://{one}\"]\nretry_after = \"1h\"\nconnect_timeout = \"2s\"\n"
+    ));
+    let mut client = saker.connect().unwrap();
+    let counts = counts((0..20).map(|_| ask(&mut client, "/", &[])));
+    assert_eq!(counts, [("one".into(), 20)].into());
+}
