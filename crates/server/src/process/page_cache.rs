@@ -93,12 +93,12 @@ fn close_to(folder: &Path, gid: u32) {
 
 /// Opens it, where something uses it and it is not open yet.
 pub fn open(model: &Model, shared: &Shared) {
-    if !model.wants_cache() || shared.page_cache.get().is_some() {
+    if !model.wants_cache() || shared.store().is_some() {
         return;
     }
     let folder = folder(model);
     match open_in(&folder, bounds(&model.cache)) {
-        Ok(cache) => drop(shared.page_cache.set(cache)),
+        Ok(cache) => drop(shared.replace_page_cache(Some(cache))),
         Err(error) => error_log::log(
             &message::CACHE_OFF,
             format_args!("{}: {error}", folder.display()),

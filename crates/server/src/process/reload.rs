@@ -101,7 +101,7 @@ impl Supervisor {
     fn candidate(&self, ungranted: Option<String>) -> Result<Candidate, String> {
         let mut read = self.source.read()?;
         let old = Arc::clone(&self.generation.borrow());
-        let has_store = self.shared.page_cache.get().is_some();
+        let has_store = self.shared.store().is_some();
         read.warnings
             .extend(fixed_until_restart(&old, &read.model, has_store));
         read.warnings

@@ -37,7 +37,7 @@ use std::{
     os::unix::net::UnixListener,
     process::ExitCode,
     rc::Rc,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{Arc, Mutex, OnceLock, RwLock},
     time::{Duration, Instant},
 };
 use tokio::runtime::Runtime;
@@ -369,7 +369,7 @@ fn shared(
         challenges: Arc::default(),
         logs: LogFiles::default(),
         open_requests: OpenRequests::new(workers),
-        page_cache: OnceLock::new(),
+        page_cache: RwLock::default(),
         known_hosts: Mutex::new(None),
         buffer_files: BufferFiles::new(std::env::temp_dir().into()),
         broker,

@@ -335,7 +335,7 @@ impl Supervisor {
             let cache = &generation.model.cache;
             let every = Duration::from_secs(cache.warmed_every_s);
             let is_due = begun.is_none_or(|at| !every.is_zero() && at.elapsed() >= every);
-            if is_due && !cache.warmed.is_empty() && self.shared.page_cache.get().is_some() {
+            if is_due && !cache.warmed.is_empty() && self.shared.store().is_some() {
                 begun = Some(Instant::now());
                 warming::by_configuration(
                     &self.warm_ups,
