@@ -71,8 +71,9 @@ pub fn bind_udp(
     for _ in 1..workers {
         sockets.push(bound(address, options, true)?);
     }
-    if let (true, Some(last)) = (workers > 1, sockets.last()) {
-        steering::attach(last, workers)?;
+    // Where there is one, too: a successor's sockets may join the group.
+    if let Some(last) = sockets.last() {
+        steering::attach(last, sockets.len())?;
     }
     Ok(sockets
         .into_iter()

@@ -114,6 +114,9 @@ messages! {
     BROKER_ENDED "SK0116" "core" Error
         "the privileged broker has exited; the server continues without it"
         "Restart the server: until then, reloads cannot open what only root may open, and no program of another user starts.";
+    UPGRADE_FAILED "SK0117" "core" Error
+        "an upgrade has failed; this server goes on as before"
+        "See the lines above: the new server says what it lacked before it ended. Nothing was lost.";
     // 02: configuration.
     RELOADED "SK0201" "config" Notice "configuration reloaded" "Nothing.";
     RELOAD_REFUSED "SK0202" "config" Error

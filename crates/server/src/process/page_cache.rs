@@ -106,6 +106,19 @@ pub fn open(model: &Model, shared: &Shared) {
     }
 }
 
+/// Opens the cache that another server has let go of, or is about to by ending.
+pub async fn open_released(model: &Model, shared: &Shared) {
+    let folder = folder(model);
+    for _ in 0..PREDECESSOR_ATTEMPTS {
+        let is_held = lock(&folder).is_err_and(|error| error.kind() == io::ErrorKind::Other);
+        if !model.wants_cache() || !is_held {
+            break;
+        }
+        tokio::time::sleep(PREDECESSOR_PAUSE).await;
+    }
+    open(model, shared);
+}
+
 /// Opens the cache after a predecessor, emptied: purges came meanwhile that could not be recorded.
 pub async fn open_emptied(model: &Model, shared: &Shared) {
     let folder = folder(model);

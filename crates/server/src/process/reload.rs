@@ -76,6 +76,9 @@ impl Supervisor {
         if self.is_stopping() {
             return Err("the server is stopping".into());
         }
+        if self.successor.is_offered() {
+            return Err("a new server is taking over, with the configuration as it is now".into());
+        }
         // First, because reading needs them; in force only when the new configuration is.
         let (grants, ungranted) = broker::prepare(self.shared.broker.as_deref())?;
         self.load(grants, ungranted.clone())
