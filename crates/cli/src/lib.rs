@@ -33,6 +33,7 @@ pub mod source;
 mod start;
 mod status_page;
 mod trust;
+mod upgrade;
 mod vcl;
 mod warm;
 
@@ -101,6 +102,7 @@ fn run(command: Command, program: Program) -> ExitCode {
         Command::Trust(trust) => trust::trust(&trust),
         Command::Status(status) => daemon::status(&status),
         Command::Reload(reload) => daemon::reload(&reload),
+        Command::Upgrade(asked) => upgrade::upgrade(&asked),
         Command::Stop(stop) => daemon::stop(&stop),
         Command::ReopenLogs(reopen) => daemon::reopen_logs(&reopen),
         Command::Purge(purge) => cache::purge(purge),
@@ -114,7 +116,7 @@ fn run(command: Command, program: Program) -> ExitCode {
         Command::Reference => documents::reference(),
         Command::Completions(completions) => documents::completions(completions.shell),
         Command::Man(man) => documents::man(man.dir.as_deref()),
-        Command::Version => documents::version(),
+        Command::Version(version) => documents::version(version.json),
     }
 }
 

@@ -27,6 +27,13 @@ use tokio::{
     time::timeout,
 };
 
+/// Environment variable that tells a new process what it is for.
+pub const VARIABLE: &str = "SAKER_UPGRADE";
+/// Its value for a server that takes over from the running one.
+pub const TAKE_OVER: &str = "take over";
+/// Its value for a process that reads the configuration and ends.
+pub const CHECK: &str = "check";
+
 /// Time for a successor to read its configuration and its certificates.
 const READY_TIMEOUT: Duration = Duration::from_secs(300);
 /// Time for it to open the page cache and to listen.
@@ -126,6 +133,11 @@ pub fn store_message(line: &str) -> Option<Vec<u8>> {
     let digits = line.trim_end().strip_prefix(STORE)?.as_bytes();
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     digits.chunks(2).map(byte).collect()
+}
+
+/// Returns true in a process that `saker upgrade` has started, whatever its task.
+pub fn is_upgrade() -> bool {
+    std::env::var_os(VARIABLE).is_some()
 }
 
 /// Asks the running server of a state directory for what it has: the connection, the answer, and

@@ -171,12 +171,14 @@ fn act(program: &str, arguments: &Arguments, run_server: RunServer) -> ExitCode 
     }
     let pid_file = loaded.overview.pid_file.clone();
     if let Mode::Signal(signal) = arguments.mode
+        && !saker_control::upgrade::is_upgrade()
         && let Some(status) = control::signal(signal, pid_file.as_deref())
     {
         return status;
     }
     // The broker, and the process that reads its grants, are this program with these arguments.
     if saker_broker::role().is_none()
+        && !saker_control::upgrade::is_upgrade()
         && let Some(pid) = pid_file.as_deref().and_then(control::running)
     {
         println!("httpd (pid {pid}) already running");

@@ -93,6 +93,12 @@ impl Control for Supervisor {
         StatusReport {
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
+            is_stopping: self.is_stopping(),
+            finishing_pid: self
+                .listeners
+                .borrow()
+                .inherited()
+                .map(|inherited| inherited.pid),
             uptime_ms: self.shared.started.elapsed().as_millis() as u64,
             generation: generation.number,
             configuration: self.source.name(),

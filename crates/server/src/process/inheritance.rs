@@ -8,7 +8,10 @@
 //! (`succession`).
 
 use saker_config::model::Address;
-use saker_control::{LISTENING, Lock, READY, RELEASED, StateDir, upgrade};
+use saker_control::{
+    LISTENING, Lock, READY, RELEASED, StateDir,
+    upgrade::{self, CHECK, TAKE_OVER, VARIABLE},
+};
 use saker_net::{BoundUdp, steering::Share};
 use serde_json::Value;
 use std::{
@@ -21,13 +24,6 @@ use std::{
     },
     path::{Path, PathBuf},
 };
-
-/// Tells a new process what it is for.
-pub const VARIABLE: &str = "SAKER_UPGRADE";
-/// Its value for a server that takes over.
-const TAKE_OVER: &str = "take over";
-/// Its value for a process that reads the configuration and ends.
-const CHECK: &str = "check";
 
 /// Task of a process that `saker upgrade` has started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +50,8 @@ pub struct Inherited {
     lock: Option<(OwnedFd, bool)>,
     control: Option<OwnedFd>,
     pid_file: Option<(PathBuf, OwnedFd)>,
+    /// Standard output and standard error.
+    streams: [OwnedFd; 2],
     listeners: HashMap<String, Vec<OwnedFd>>,
     activated: Vec<OwnedFd>,
     pub quic: Vec<InheritedQuic>,
@@ -85,6 +83,7 @@ impl Inherited {
         let mut descriptors = descriptors.into_iter();
         let control = descriptors.next()?;
         let lock = descriptors.next()?;
+        let streams = [descriptors.next()?, descriptors.next()?];
         let pid_file = match answer["pid_file"].as_str() {
             Some(path) => Some((PathBuf::from(path), descriptors.next()?)),
             None => None,
@@ -123,6 +122,7 @@ impl Inherited {
             lock: Some((lock, answer["created"].as_bool()?)),
             control: Some(control),
             pid_file,
+            streams,
             listeners,
             activated,
             quic,
@@ -183,6 +183,14 @@ impl Inherited {
     pub fn say_listening(&self) {
         // One that has ended in between needs no telling.
         let _ = (&self.stream).write_all(LISTENING.as_bytes());
+    }
+
+    /// Messages go from here on where those of the other server went.
+    pub fn adopt_streams(&self) {
+        let [out, error] = &self.streams;
+        // Where it fails they go on as they did.
+        let _ = rustix::stdio::dup2_stdout(out);
+        let _ = rustix::stdio::dup2_stderr(error);
     }
 
     /// The other end says what it learns about the page cache, and closes when that server ends.

@@ -18,6 +18,7 @@ use super::{
     privileges, signals,
     succession::Predecessor,
     supervisor::{ExclusiveResources, Supervisor},
+    systemd,
     upgrade,
     workers::{self, Workers},
 };
@@ -313,6 +314,7 @@ fn serve(
             () = supervisor.warm_up() => {}
             () = supervisor.look_after_abuse() => {}
             () = supervisor.watch_configuration() => {}
+            () = systemd::keep_alive() => {}
             () = metrics_endpoint::serve(metrics) => {}
             () = supervisor.follow_predecessor(shared) => {}
             () = signals.obey(&supervisor) => {}

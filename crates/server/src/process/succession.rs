@@ -108,7 +108,7 @@ pub async fn until_gone(predecessor: Predecessor, shared: Vec<BoundSocket>) {
 }
 
 /// A stopping server's knowledge of its successor.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Successor {
     /// It has the state directory.
     asked: Cell<bool>,
@@ -124,7 +124,6 @@ pub struct Successor {
 }
 
 /// Messages about the page cache, on their way to the server that has it now.
-#[derive(Debug)]
 pub struct Forwarding {
     messages: tokio::sync::Mutex<UnboundedReceiver<Vec<u8>>>,
     /// Sent, and not yet on their way.

@@ -8,7 +8,7 @@
 //! (`succession`).
 
 use super::{
-    bans::BanFile, inheritance, page_cache, succession::Forwarding, supervisor::Supervisor,
+    bans::BanFile, page_cache, succession::Forwarding, supervisor::Supervisor,
     systemd::notify,
 };
 use saker_control::{Offer, upgrade};
@@ -17,7 +17,7 @@ use saker_telemetry::{error_log, message};
 use serde_json::{Value, json};
 use std::{
     env,
-    os::unix::fs::MetadataExt,
+    os::{fd::AsFd, unix::fs::MetadataExt},
     path::PathBuf,
     sync::{Arc, OnceLock},
 };
@@ -29,10 +29,12 @@ const OF_ONE_PROCESS: [&str; 5] = [
     "LISTEN_FDS",
     "LISTEN_FDNAMES",
     "WATCHDOG_PID",
-    inheritance::VARIABLE,
+    upgrade::VARIABLE,
 ];
 
 static PROGRAM: OnceLock<Option<Program>> = OnceLock::new();
+/// The user that started the server.
+static STARTED_BY: OnceLock<u32> = OnceLock::new();
 
 /// The program file as it was at the start.
 struct Program {
@@ -43,6 +45,7 @@ struct Program {
 
 /// Notes the program file; called first, while its name is still known.
 pub fn note_program() {
+    STARTED_BY.get_or_init(|| rustix::process::geteuid().as_raw());
     PROGRAM.get_or_init(|| {
         let path = env::current_exe().ok()?;
         let found = std::fs::metadata("/proc/self/exe").ok()?;
@@ -80,6 +83,7 @@ pub fn origin() -> Value {
     json!({
         "ok": true,
         "pid": std::process::id(),
+        "uid": STARTED_BY.get(),
         "program": path,
         "is_replaced": is_replaced(program),
         "arguments": arguments,
@@ -89,8 +93,8 @@ pub fn origin() -> Value {
 }
 
 impl Supervisor {
-    /// Descriptors: the control socket comes first, and is added by its owner; then the lock, the
-    /// PidFile, listeners, systemd's sockets, UDP sockets.
+    /// Descriptors: the control socket comes first, and is added by its owner; then the lock,
+    /// the standard streams, the PidFile, listeners, systemd's sockets, UDP sockets.
     pub(super) fn make_offer(&self) -> Result<Offer, String> {
         if self.is_stopping() {
             return Err("the server is stopping".into());
@@ -109,7 +113,13 @@ impl Supervisor {
             .ok_or("another server has taken over")?
             .share()
             .map_err(failed)?;
-        let mut descriptors = vec![lock];
+        let duplicate =
+            |stream: &dyn AsFd| stream.as_fd().try_clone_to_owned().map_err(failed);
+        let mut descriptors = vec![
+            lock,
+            duplicate(&std::io::stdout())?,
+            duplicate(&std::io::stderr())?,
+        ];
         let mut answer = json!({
             "ok": true,
             "pid": std::process::id(),
@@ -211,6 +221,7 @@ impl Supervisor {
             return;
         };
         inherited.say_listening();
+        inherited.adopt_streams();
         error_log::log(&message::TOOK_OVER, format_args!("pid {}", inherited.pid));
         listeners.lead_beside(self.workers.len());
         listeners.take_files();

@@ -9,8 +9,14 @@
 
 #[path = "../harness/databases/mod.rs"]
 mod databases;
+#[path = "../harness/http3_client/mod.rs"]
+mod http3_client;
 #[path = "../harness/operate.rs"]
 mod operate;
+#[path = "../harness/origin.rs"]
+mod origin;
+#[path = "../harness/tls_site.rs"]
+mod tls_site;
 
 mod acme;
 mod broker;
@@ -29,5 +35,6 @@ mod start;
 mod stop;
 mod trust;
 mod units;
+mod upgrade;
 mod users;
 mod vcl;
