@@ -11,7 +11,7 @@ use crate::address;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 pub use editing::{Config, Convert, Fmt, Init, Trust};
-pub use release::{Upgrade, Version};
+pub use release::{Takeover, TakeoverFrom, Upgrade, Version};
 use saker_config::model::{Acme, Address};
 use saker_ipset::Block;
 use std::path::{Path, PathBuf};
@@ -54,6 +54,7 @@ pub enum Command {
     Status(Status),
     Reload(Reload),
     Upgrade(Upgrade),
+    Takeover(Box<Takeover>),
     Stop(Stop),
     ReopenLogs(ReopenLogs),
     Purge(Purge),

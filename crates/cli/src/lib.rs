@@ -32,6 +32,7 @@ mod sign_url;
 pub mod source;
 mod start;
 mod status_page;
+mod takeover;
 mod trust;
 mod upgrade;
 mod vcl;
@@ -103,6 +104,7 @@ fn run(command: Command, program: Program) -> ExitCode {
         Command::Status(status) => daemon::status(&status),
         Command::Reload(reload) => daemon::reload(&reload),
         Command::Upgrade(asked) => upgrade::upgrade(&asked),
+        Command::Takeover(asked) => takeover::takeover(&asked),
         Command::Stop(stop) => daemon::stop(&stop),
         Command::ReopenLogs(reopen) => daemon::reopen_logs(&reopen),
         Command::Purge(purge) => cache::purge(purge),

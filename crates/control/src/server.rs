@@ -8,7 +8,7 @@
 
 use crate::{
     handler::Control,
-    peers::{NOT_ALLOWED, Peers},
+    peers::{NOT_ALLOWED, NOT_TO_REPLACE, Peers},
     protocol::{self, CLOSED, LISTENING, Page, REQUEST_BYTES_MAX, Request, Verb},
 };
 use saker_telemetry::{error_log, message};
@@ -91,6 +91,12 @@ impl Conversation {
             None => read_request(&mut stream).await,
             Some(refusal) => Request::Refused(refusal),
         };
+        let request = match request {
+            Request::Verb(Verb::Upgrade | Verb::Origin) if !self.may_replace(&stream) => {
+                Request::Refused(NOT_TO_REPLACE.into())
+            }
+            request => request,
+        };
         if request == Request::Verb(Verb::HandOver) {
             return self.hand_over(stream).await;
         }
@@ -140,6 +146,12 @@ impl Conversation {
         };
         error_log::log(&message::CONTROL_REFUSED, format_args!("{shown}"));
         Some(format!("{NOT_ALLOWED} ({shown})"))
+    }
+
+    fn may_replace(&self, stream: &UnixStream) -> bool {
+        stream
+            .peer_cred()
+            .is_ok_and(|peer| self.peers.borrow().may_replace(peer.uid()))
     }
 
     async fn answer(&self, request: &Request) -> Vec<u8> {

@@ -32,8 +32,17 @@ struct Options {
     version: String,
     /// Of all files, in seconds since 1970.
     time: u64,
-    /// Compression of packages is left out, for tests.
+    /// For tests: little or no compression.
     is_quick: bool,
+}
+
+impl Options {
+    fn level(&self) -> flate2::Compression {
+        match self.is_quick {
+            true => flate2::Compression::fast(),
+            false => flate2::Compression::best(),
+        }
+    }
 }
 
 /// `cargo xtask package PART... [--binary FILE] [--out DIR] [--version V] [--quick]`.

@@ -1,11 +1,11 @@
-//! Arguments of the commands about the program itself: `upgrade` and `version`.
+//! Arguments of the commands about the program and its place: `upgrade`, `takeover`, and `version`.
 //!
 //! Called by: `arguments`.
 //! Caveat: names of commands and options are a contract with scripts.
 //! Out of scope: what a command does.
 
 use super::Target;
-use clap::{Args, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
 /// Replace the running server by a new one without refusing or cutting off a request
@@ -25,6 +25,58 @@ pub struct Upgrade {
     pub binary: Option<PathBuf>,
     #[command(flatten)]
     pub target: Target,
+}
+
+/// Put Saker in the place of a running Apache or nginx, with its configuration
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  saker takeover apache --dry-run          check the configuration, and record answers
+  saker takeover apache                    systemd's services apache2 and saker-apache
+  saker takeover nginx --list urls.txt
+
+The configuration is checked, and the running server's answers to the URLs are recorded: by default
+to the first page of each host, on each port. Then that server is stopped and Saker is started. If
+one answer differs in status, redirect, media type, or content, Saker is stopped, and the other
+server is started again. Exit status: 0 taken over, 1 not taken over, and the other server serves, 2
+failure.")]
+pub struct Takeover {
+    /// The server whose place is taken
+    pub from: TakeoverFrom,
+    /// URLs to compare
+    #[arg(value_name = "URL", value_hint = ValueHint::Url)]
+    pub urls: Vec<String>,
+    /// Compare the URLs in a file, one per line
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub list: Option<PathBuf>,
+    /// Configuration file [default: /etc/apache2/apache2.conf, /etc/nginx/nginx.conf]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub configuration: Option<PathBuf>,
+    /// Change nothing: check, and record
+    #[arg(long)]
+    pub dry_run: bool,
+    /// systemd's service of the other server [default: apache2, nginx]
+    #[arg(long, value_name = "NAME")]
+    pub service: Option<String>,
+    /// Command that starts the other server, without systemd
+    #[arg(long, value_name = "COMMAND", requires = "stop", conflicts_with = "service")]
+    pub start: Option<String>,
+    /// Command that stops it, and returns when it has ended
+    #[arg(long, value_name = "COMMAND", requires = "start")]
+    pub stop: Option<String>,
+    /// Command that starts Saker, without systemd
+    #[arg(long, value_name = "COMMAND", requires = "saker_stop")]
+    pub saker_start: Option<String>,
+    /// Command that stops it, and returns when it has ended
+    #[arg(long, value_name = "COMMAND", requires = "saker_start")]
+    pub saker_stop: Option<String>,
+}
+
+/// The server whose place Saker takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TakeoverFrom {
+    Apache,
+    Nginx,
 }
 
 /// Print the version

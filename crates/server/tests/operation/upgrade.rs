@@ -269,7 +269,7 @@ fn the_number_of_workers_may_change() {
 
 #[test]
 fn cached_pages_are_hits_and_purges_hold() {
-    let origin = origin::start("upgrade-cache", "", |asked| {
+    let origin = origin::Origin::start("upgrade-cache", "", |asked| {
         origin::ok(
             &[("Cache-Control", "public, max-age=600")],
             &format!("answer {}", asked.count),

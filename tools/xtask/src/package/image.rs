@@ -37,7 +37,7 @@ tls = true
 [[site]]
 names = ["*", "localhost"]
 root = "/srv/www"
-access_log = "/dev/stdout"
+access_log = "-"
 
 [site.tls]
 automatic = "local"
@@ -53,7 +53,7 @@ pub fn write(options: &Options) -> io::Result<()> {
     tree::settle(&files, options.time)?;
     fs::create_dir_all(layout.join("blobs/sha256"))?;
     let layers = [
-        layer(options, &files, &["etc", "lib", "lib64", "srv", "usr"], "0:0")?,
+        layer(options, &files, &["dev", "etc", "lib", "lib64", "proc", "srv", "sys", "usr"], "0:0")?,
         layer(options, &files, &["tmp", "var"], &format!("{USER}:{USER}"))?,
     ];
     let contents = layers.each_ref().map(|layer| format!("sha256:{}", sha256(layer)));
@@ -61,7 +61,7 @@ pub fn write(options: &Options) -> io::Result<()> {
         .iter()
         .map(|layer| {
             let media = "application/vnd.oci.image.layer.v1.tar+gzip";
-            blob(&layout, media, &tree::gzip(layer)?)
+            blob(&layout, media, &tree::gzip_at(layer, options.level())?)
         })
         .collect::<io::Result<_>>()?;
     let config = blob(
@@ -91,7 +91,7 @@ pub fn write(options: &Options) -> io::Result<()> {
 }
 
 fn lay_out(options: &Options, files: &Path) -> io::Result<()> {
-    for folder in ["etc/saker/conf.d", "etc/saker/sites-enabled", "etc/ssl/certs", "lib", "srv/www", "tmp", "usr/bin", "var/lib/saker"] {
+    for folder in ["etc/saker/conf.d", "etc/saker/sites-enabled", "etc/ssl/certs", "lib", "dev", "proc", "srv/www", "sys", "tmp", "usr/bin", "var/lib/saker"] {
         fs::create_dir_all(files.join(folder))?;
     }
     binary::strip(&options.binary, &files.join("usr/bin/saker"))?;

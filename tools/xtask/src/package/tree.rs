@@ -56,9 +56,11 @@ fn manual_pages(options: &Options, folder: &Path) -> io::Result<()> {
 
 /// Without a name and a time in it: the same content gives the same bytes.
 pub fn gzip(bytes: &[u8]) -> io::Result<Vec<u8>> {
-    let mut encoder = GzBuilder::new()
-        .mtime(0)
-        .write(Vec::new(), Compression::best());
+    gzip_at(bytes, Compression::best())
+}
+
+pub fn gzip_at(bytes: &[u8], level: Compression) -> io::Result<Vec<u8>> {
+    let mut encoder = GzBuilder::new().mtime(0).write(Vec::new(), level);
     encoder.write_all(bytes)?;
     encoder.finish()
 }
