@@ -7,6 +7,10 @@
 //! Out of scope: the conversation (`saker_control::upgrade`); a server that is stopping
 //! (`succession`).
 
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, PidfdFlags, pidfd_open},
+};
 use saker_config::model::Address;
 use saker_control::{
     LISTENING, Lock, READY, RELEASED, StateDir,
@@ -47,6 +51,8 @@ pub fn task() -> Option<Task> {
 pub struct Inherited {
     stream: UnixStream,
     pub pid: u64,
+    /// Its end; `None`: it could not be opened.
+    process: Option<OwnedFd>,
     lock: Option<(OwnedFd, bool)>,
     control: Option<OwnedFd>,
     pid_file: Option<(PathBuf, OwnedFd)>,
@@ -116,9 +122,12 @@ impl Inherited {
                 sockets,
             });
         }
+        let pid = answer["pid"].as_u64()?;
+        let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
         Some(Inherited {
             stream,
-            pid: answer["pid"].as_u64()?,
+            pid,
+            process: process.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()),
             lock: Some((lock, answer["created"].as_bool()?)),
             control: Some(control),
             pid_file,
@@ -191,6 +200,19 @@ impl Inherited {
         // Where it fails they go on as they did.
         let _ = rustix::stdio::dup2_stdout(out);
         let _ = rustix::stdio::dup2_stderr(error);
+    }
+
+    /// Returns true once the process has closed everything that it had open, which is later than the
+    /// end of the connection.
+    pub fn has_ended(&self) -> bool {
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        self.process.as_ref().is_none_or(|process| {
+            poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&now))
+                .is_ok_and(|ready| ready > 0)
+        })
     }
 
     /// The other end says what it learns about the page cache, and closes when that server ends.

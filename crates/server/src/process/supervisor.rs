@@ -436,7 +436,15 @@ impl Supervisor {
         }
         let limit = Duration::from_millis(limit_ms);
         let until = Instant::now() + limit;
-        if !self.refuses.get() && !self.successor.is_upgraded() {
+        if self.successor.is_upgraded() {
+            // The successor accepts from the same queues. UDP has none: packets may be on their
+            // way here.
+            for address in self.listeners.borrow().addresses() {
+                self.workers
+                    .tell_all(|| Command::Unlisten((*address).clone()));
+            }
+        }
+        if !self.refuses.get() {
             self.let_in_while_waiting(until - FINISH_TIME.min(limit / 2))
                 .await;
         }

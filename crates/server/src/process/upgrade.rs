@@ -8,7 +8,7 @@
 //! (`succession`).
 
 use super::{
-    bans::BanFile, page_cache, succession::Forwarding, supervisor::Supervisor,
+    bans::BanFile, inheritance::Inherited, page_cache, succession::Forwarding, supervisor::Supervisor,
     systemd::notify,
 };
 use saker_control::{Offer, upgrade};
@@ -20,8 +20,12 @@ use std::{
     os::{fd::AsFd, unix::fs::MetadataExt},
     path::PathBuf,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 use tokio::io::{AsyncBufReadExt, BufReader};
+
+/// Interval of checks for the end of a process whose connection has ended.
+const END_POLL: Duration = Duration::from_millis(5);
 
 /// Set by systemd for one process alone.
 const OF_ONE_PROCESS: [&str; 5] = [
@@ -178,6 +182,8 @@ impl Supervisor {
         self.listeners.borrow_mut().give_files();
         self.successor.set_asked();
         self.successor.set_upgraded();
+        // For a moment this server still takes connections whose first packets are on their way.
+        self.successor.set_listening();
         self.ask_stop(true);
     }
 
@@ -220,10 +226,11 @@ impl Supervisor {
         let Some(inherited) = listeners.inherited() else {
             return;
         };
+        // Before the other server begins to send clients away.
+        listeners.lead_beside(self.workers.len());
         inherited.say_listening();
         inherited.adopt_streams();
         error_log::log(&message::TOOK_OVER, format_args!("pid {}", inherited.pid));
-        listeners.lead_beside(self.workers.len());
         listeners.take_files();
         self.lock.borrow().iter().for_each(|lock| lock.take());
     }
@@ -244,6 +251,14 @@ impl Supervisor {
                     let _ = store.apply(&message);
                 }
             }
+        }
+        while !self
+            .listeners
+            .borrow()
+            .inherited()
+            .is_none_or(Inherited::has_ended)
+        {
+            tokio::time::sleep(END_POLL).await;
         }
         let generation = Arc::clone(&self.generation.borrow());
         let with_quic = self

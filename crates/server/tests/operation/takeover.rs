@@ -4,7 +4,11 @@
 //! Caveat: systemd does not run where tests do, so both are started and stopped by commands.
 
 use crate::operate::{SAKER, folder, saker, stderr, stdout};
-use saker_testkit::{TempDir, apache2::load_modules, free_port, require};
+use saker_testkit::{
+    TempDir,
+    apache2::{load_modules, unprivileged_user},
+    free_port, require,
+};
 use std::{
     fs,
     path::PathBuf,
@@ -28,10 +32,11 @@ impl Machine {
         let root = machine.dir.display();
         machine.dir.write("www/private/index.html", "no").unwrap();
         let text = format!(
-            "{}\nServerName localhost\nListen 127.0.0.1:{}\nPidFile {root}/apache.pid\nErrorLog {root}/error.log\nDocumentRoot {root}/www\n\
-             DirectoryIndex index.html\n<Directory {root}/www>\nRequire all granted\n</Directory>\n\
+            "{}\n{}ServerName localhost\nListen 127.0.0.1:{}\nPidFile {root}/apache.pid\nErrorLog {root}/error.log\nDocumentRoot {root}/www\n\
+             TypesConfig /dev/null\nAddType text/html .html\nDirectoryIndex index.html\n<Directory {root}/www>\nRequire all granted\n</Directory>\n\
              <Directory {root}/www/private>\nRequire all denied\n</Directory>\nRedirect permanent /old /new\n",
             load_modules(&["mpm_event", "authz_core", "dir", "alias", "mime"]),
+            unprivileged_user(),
             machine.port
         );
         machine.dir.write("httpd.conf", text).unwrap();
