@@ -152,8 +152,11 @@ fn keeping(address: SocketAddr) -> Box<dyn FnMut() -> Result<(), String> + Send>
     })
 }
 
-/// An HTTP/3 connection per request. A connection that the server ends before it has seen a request
-/// (GOAWAY, H3_NO_ERROR) is opened again (RFC 9114 section 5.2).
+/// RFC 9114 section 8.1: the server has not looked at the request.
+const REQUEST_REJECTED: Option<u64> = Some(0x010b);
+
+/// An HTTP/3 connection per request. Where the server says that it has not seen a request, or ends
+/// the connection before it has (GOAWAY, H3_NO_ERROR), it is made again (RFC 9114 section 5.2).
 fn over_http3(client: http3_client::Client, address: SocketAddr) -> Box<dyn FnMut() -> Result<(), String> + Send> {
     Box::new(move || {
         for _ in 0..3 {
@@ -163,11 +166,12 @@ fn over_http3(client: http3_client::Client, address: SocketAddr) -> Box<dyn FnMu
             if connection.is_gone() {
                 continue;
             }
-            let status = connection.response(stream).status;
+            let response = connection.response(stream);
             connection.close();
-            return match status {
+            return match response.status {
                 200 => Ok(()),
-                status => Err(format!("HTTP/3: {status}")),
+                0 if response.reset == REQUEST_REJECTED => continue,
+                status => Err(format!("HTTP/3: {status}, reset {:?}", response.reset)),
             };
         }
         Err("HTTP/3: three connections were closed".into())
