@@ -103,7 +103,12 @@ mod tests {
         keep(&first, b"a");
         keep(&first, b"b");
         let mark = TagMark::new(b"site", b"tag");
-        let tag = || vec![Purge::Tag { mark, is_soft: false }];
+        let tag = || {
+            vec![Purge::Tag {
+                mark,
+                is_soft: false,
+            }]
+        };
         let before = first.purge_seq();
         first.purge(tag()).unwrap();
         let messages = Arc::new(Mutex::new(Vec::new()));

@@ -50,11 +50,13 @@ pub fn takeover(asked: &Takeover) -> ExitCode {
             })
             .model
         }
-        TakeoverFrom::Nginx => load_nginx(&NginxInput {
-            file: asked.file(),
-            ..NginxInput::default()
-        })
-        .model,
+        TakeoverFrom::Nginx => {
+            load_nginx(&NginxInput {
+                file: asked.file(),
+                ..NginxInput::default()
+            })
+            .model
+        }
     };
     let targets = match targets(asked, &model) {
         Ok(targets) => targets,
@@ -126,7 +128,11 @@ fn urls_of(model: &Model) -> Vec<String> {
                 let Address::Tcp(address) = &listener.address else {
                     return None;
                 };
-                let scheme = if listener.tls.is_some() { "https" } else { "http" };
+                let scheme = if listener.tls.is_some() {
+                    "https"
+                } else {
+                    "http"
+                };
                 Some(format!("{scheme}://{name}:{}/", address.port()))
             })
         })
@@ -148,7 +154,10 @@ fn carry_out(asked: &Takeover, targets: Vec<Target>) -> ExitCode {
         }
     };
     if asked.dry_run {
-        return output::print(format!("{} answers recorded; nothing was changed\n", recorded.len()));
+        return output::print(format!(
+            "{} answers recorded; nothing was changed\n",
+            recorded.len()
+        ));
     }
     let began = Instant::now();
     if let Err(why) = old.stop() {
@@ -162,7 +171,9 @@ fn carry_out(asked: &Takeover, targets: Vec<Target>) -> ExitCode {
         Ok(gap) => {
             // A boot later the same server is there.
             let kept = old.disable().and_then(|()| new.enable());
-            kept.err().into_iter().for_each(|why| output::error(format_args!("saker: {why}\n")));
+            kept.err()
+                .into_iter()
+                .for_each(|why| output::error(format_args!("saker: {why}\n")));
             output::print(format!(
                 "Saker serves in the place of {}: {} answers are the same; {} ms without an answer\n",
                 asked.from.name(),
@@ -195,7 +206,10 @@ fn roll_back(
             ExitCode::from(CONFIGURATION_ERRORS)
         }
         Err(error) => {
-            stopped.err().into_iter().for_each(|why| output::error(format_args!("saker: {why}\n")));
+            stopped
+                .err()
+                .into_iter()
+                .for_each(|why| output::error(format_args!("saker: {why}\n")));
             output::error(format_args!(
                 "saker: {} does not serve again: {error}\n",
                 asked.from.name()
@@ -266,6 +280,8 @@ impl Takeover {
             TakeoverFrom::Apache => "/etc/apache2/apache2.conf",
             TakeoverFrom::Nginx => "/etc/nginx/nginx.conf",
         };
-        self.configuration.clone().unwrap_or_else(|| Path::new(default).into())
+        self.configuration
+            .clone()
+            .unwrap_or_else(|| Path::new(default).into())
     }
 }

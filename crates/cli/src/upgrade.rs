@@ -7,12 +7,7 @@
 //! by the user, and in the service, that the running one was started by.
 //! Out of scope: taking over, which the new server does with the running one.
 
-use crate::{
-    arguments::Upgrade,
-    daemon,
-    exit_status::CONFIGURATION_ERRORS,
-    output,
-};
+use crate::{arguments::Upgrade, daemon, exit_status::CONFIGURATION_ERRORS, output};
 use saker_control::{
     client::{self, ClientError},
     upgrade::{CHECK, TAKE_OVER, VARIABLE},
@@ -136,7 +131,11 @@ impl Running {
         Some(Running {
             pid: answer["pid"].as_u64()?,
             program: text(&answer["program"])?.into(),
-            arguments: answer["arguments"].as_array()?.iter().filter_map(text).collect(),
+            arguments: answer["arguments"]
+                .as_array()?
+                .iter()
+                .filter_map(text)
+                .collect(),
             directory: text(&answer["directory"]).map(PathBuf::from),
             environment: answer["environment"]
                 .as_object()?
@@ -156,7 +155,10 @@ impl Running {
                  or `setpriv --reuid {uid} ... saker upgrade`"
             ));
         }
-        let is_service = self.environment.iter().any(|(name, _)| name == "NOTIFY_SOCKET");
+        let is_service = self
+            .environment
+            .iter()
+            .any(|(name, _)| name == "NOTIFY_SOCKET");
         let group = |process: &str| fs::read_to_string(format!("/proc/{process}/cgroup")).ok();
         let is_outside = is_service && group("self") != group(&self.pid.to_string());
         is_outside.then(|| {
@@ -221,7 +223,11 @@ mod tests {
         assert!(said.contains("user 54321"), "{said}");
         let mut answer = origin();
         answer["environment"]["NOTIFY_SOCKET"] = json!("/run/systemd/notify");
-        assert_eq!(Running::read(&answer).unwrap().obstacle(), None, "inside of it");
+        assert_eq!(
+            Running::read(&answer).unwrap().obstacle(),
+            None,
+            "inside of it"
+        );
         answer["pid"] = json!(u32::MAX);
         let said = Running::read(&answer).unwrap().obstacle().unwrap();
         assert!(said.contains("systemctl reload"), "{said}");

@@ -97,12 +97,7 @@ pub fn lead_alone(socket: impl AsFd, share: Share) -> io::Result<()> {
 }
 
 /// For a process whose sockets come behind those of an earlier one, whose ids have `tag`.
-pub fn lead_beside(
-    socket: impl AsFd,
-    earlier: Share,
-    tag: u16,
-    workers: usize,
-) -> io::Result<()> {
+pub fn lead_beside(socket: impl AsFd, earlier: Share, tag: u16, workers: usize) -> io::Result<()> {
     attach_program(socket, &mut program_beside(earlier, tag, workers))
 }
 
@@ -374,7 +369,9 @@ mod tests {
                     client.send_to(packet, address).unwrap();
                     let socket = UdpSocket::from(socket.as_fd().try_clone_to_owned().unwrap());
                     let mut buffer = [0; 100];
-                    socket.recv(&mut buffer).is_ok_and(|count| buffer[..count] == *packet)
+                    socket
+                        .recv(&mut buffer)
+                        .is_ok_and(|count| buffer[..count] == *packet)
                 };
                 let all_reach = |sockets: &[crate::BoundUdp], tag| {
                     for (number, socket) in sockets.iter().enumerate() {

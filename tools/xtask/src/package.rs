@@ -32,7 +32,7 @@ struct Options {
     version: String,
     /// Of all files, in seconds since 1970.
     time: u64,
-    /// For tests: little or no compression.
+    /// For tests: little compression.
     is_quick: bool,
 }
 
@@ -77,7 +77,11 @@ fn parse(root: &Path, words: &[&str]) -> io::Result<(Options, Vec<String>)> {
     };
     let (mut parts, mut words) = (Vec::new(), words.iter());
     while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or_else(|| wrong(format!("{word}: a value is missing")));
+        let mut value = || {
+            words
+                .next()
+                .ok_or_else(|| wrong(format!("{word}: a value is missing")))
+        };
         match *word {
             "--binary" => options.binary = value()?.into(),
             "--out" => options.out = value()?.into(),
@@ -116,9 +120,12 @@ fn wrong(text: impl Into<String>) -> io::Error {
 
 /// Runs a program to its end; its output.
 fn run(command: &mut Command) -> io::Result<Vec<u8>> {
-    let output = command
-        .output()
-        .map_err(|error| wrong(format!("{}: {error}", command.get_program().to_string_lossy())))?;
+    let output = command.output().map_err(|error| {
+        wrong(format!(
+            "{}: {error}",
+            command.get_program().to_string_lossy()
+        ))
+    })?;
     match output.status.success() {
         true => Ok(output.stdout),
         false => Err(wrong(format!(

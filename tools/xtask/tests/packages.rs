@@ -43,34 +43,65 @@ fn text(output: &Output) -> String {
 }
 
 fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    assert!(output.status.success(), "{command:?}: {}\n{}", output.status, text(&output));
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}",
+        output.status,
+        text(&output)
+    );
     text(&output)
 }
 
 fn package(parts: &[&str], version: &str, out: &Path) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
-    command.arg("package").args(parts).args(["--quick", "--version", version]);
+    command
+        .arg("package")
+        .args(parts)
+        .args(["--quick", "--version", version]);
     run(command.arg("--binary").arg(binary()).arg("--out").arg(out));
 }
 
 fn deb(folder: &Path, name: &str) -> PathBuf {
-    let found = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+    let found = fs::read_dir(folder)
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.path());
     let named = |path: &PathBuf| {
         path.file_name()
             .is_some_and(|file| file.to_string_lossy().starts_with(&format!("{name}_")))
     };
-    found.into_iter().find(named).unwrap_or_else(|| panic!("no package {name}"))
+    found
+        .into_iter()
+        .find(named)
+        .unwrap_or_else(|| panic!("no package {name}"))
 }
 
 /// A test of this program in namespaces of its own, which end with everything that it has started.
 fn on_its_own(test: &str, folder: &Path) {
     let mut command = Command::new("timeout");
     command
-        .args(["-k", "5", "300", "unshare", "--mount", "--net", "--pid", "--fork"])
-        .args(["--kill-child", "--mount-proc", "sh", "-c", "\"$0\" \"$@\"; exit $?"])
+        .args([
+            "-k", "5", "300", "unshare", "--mount", "--net", "--pid", "--fork",
+        ])
+        .args([
+            "--kill-child",
+            "--mount-proc",
+            "sh",
+            "-c",
+            "\"$0\" \"$@\"; exit $?",
+        ])
         .arg(env::current_exe().unwrap())
-        .args(["--ignored", "--exact", test, "--nocapture", "--test-threads", "1"])
+        .args([
+            "--ignored",
+            "--exact",
+            test,
+            "--nocapture",
+            "--test-threads",
+            "1",
+        ])
         .env(OWN, folder);
     let said = run(&mut command);
     assert!(said.contains("1 passed"), "{said}");
@@ -79,7 +110,10 @@ fn on_its_own(test: &str, folder: &Path) {
 /// An empty Debian machine.
 fn lay_out_root(folder: &Path) {
     let cache = env::var_os("SAKER_CACHE").map_or_else(
-        || PathBuf::from(env::var_os("HOME").unwrap_or_else(|| "/root".into())).join(".cache/saker"),
+        || {
+            PathBuf::from(env::var_os("HOME").unwrap_or_else(|| "/root".into()))
+                .join(".cache/saker")
+        },
         PathBuf::from,
     );
     fs::create_dir_all(&cache).unwrap();
@@ -88,7 +122,12 @@ fn lay_out_root(folder: &Path) {
         let new = archive.with_extension("new.tar");
         let program = require("mmdebstrap").unwrap();
         run(Command::new(program)
-            .args(["--quiet", "--variant=essential", "--include=adduser", RELEASE])
+            .args([
+                "--quiet",
+                "--variant=essential",
+                "--include=adduser",
+                RELEASE,
+            ])
             .arg(&new));
         fs::rename(new, &archive).unwrap();
     }
@@ -102,8 +141,13 @@ fn lay_out_root(folder: &Path) {
 
 fn chroot(root: &Path, words: &[&str]) -> Command {
     let mut command = Command::new("chroot");
-    command.arg(root).args(words).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-    command.env("DEBIAN_FRONTEND", "noninteractive").env("LC_ALL", "C");
+    command
+        .arg(root)
+        .args(words)
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    command
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .env("LC_ALL", "C");
     command
 }
 
@@ -213,14 +257,22 @@ fn on_a_clean_debian() {
     let root = folder.join("root");
     let before = listing(&root);
     run(Command::new("ip").args(["link", "set", "lo", "up"]));
-    run(Command::new("mount").args(["-t", "proc", "proc"]).arg(root.join("proc")));
-    run(Command::new("mount").args(["--rbind", "/dev"]).arg(root.join("dev")));
+    run(Command::new("mount")
+        .args(["-t", "proc", "proc"])
+        .arg(root.join("proc")));
+    run(Command::new("mount")
+        .args(["--rbind", "/dev"])
+        .arg(root.join("dev")));
     install(&root, &deb(&folder.join("first"), "saker"));
     let mut server = Server::start(&root);
     answers(&root);
     upgrade(&root, &folder, &mut server);
     let configuration = root.join("etc/saker/saker.toml");
-    assert!(fs::read_to_string(&configuration).unwrap().ends_with("# mine\n"));
+    assert!(
+        fs::read_to_string(&configuration)
+            .unwrap()
+            .ends_with("# mine\n")
+    );
     compat(&root, &folder);
     run(&mut chroot(&root, &["saker", "stop"]));
     server.0.wait().unwrap();
@@ -229,14 +281,36 @@ fn on_a_clean_debian() {
     run(&mut chroot(&root, &["dpkg", "--purge", "saker"]));
     run(Command::new("umount").arg(root.join("proc")));
     run(Command::new("umount").args(["-R"]).arg(root.join("dev")));
-    assert_eq!(listing(&root), before, "something is left");
+    let after = listing(&root);
+    let of = |one: &[String], other: &[String]| -> Vec<String> {
+        one.iter()
+            .filter(|line| !other.contains(line))
+            .cloned()
+            .collect()
+    };
+    assert_eq!(
+        (of(&after, &before), of(&before, &after)),
+        (vec![], vec![]),
+        "what is left"
+    );
 }
 
 /// The welcome page over all protocols, a certificate for its name, and a healthy server.
 fn answers(root: &Path) {
-    wait_until("the server answers", || curl(&["http://127.0.0.1/"]).contains("Saker is serving"));
-    let secure = curl(&["-k", "--http2", "-w", "%{http_version}", "https://localhost/"]);
-    assert!(secure.contains("Saker is serving") && secure.ends_with('2'), "{secure}");
+    wait_until("the server answers", || {
+        curl(&["http://127.0.0.1/"]).contains("Saker is serving")
+    });
+    let secure = curl(&[
+        "-k",
+        "--http2",
+        "-w",
+        "%{http_version}",
+        "https://localhost/",
+    ]);
+    assert!(
+        secure.contains("Saker is serving") && secure.ends_with('2'),
+        "{secure}"
+    );
     let script = repository().join("crates/server/tests/serving/http3_programs/client.py");
     let said = run(Command::new(require("aioquic-python").unwrap())
         .arg(script)
@@ -289,7 +363,19 @@ fn listing(root: &Path) -> Vec<String> {
     let said = run(Command::new("find")
         .args([".", "-xdev", "-printf", "%m %u:%g %p\n"])
         .current_dir(root));
-    let own = ["./var/lib/dpkg/", "./var/log/", "./etc/passwd-", "./etc/group-", "./etc/shadow-", "./etc/gshadow-", "./etc/.pwd.lock", "./etc/subuid-", "./etc/subgid-", "./var/cache/"];
+    let own = [
+        "./var/lib/dpkg/",
+        "./var/log/",
+        "./etc/passwd-",
+        "./etc/group-",
+        "./etc/shadow-",
+        "./etc/gshadow-",
+        "./etc/.pwd.lock",
+        "./etc/subuid-",
+        "./etc/subgid-",
+        "./var/cache/",
+        "./run/adduser",
+    ];
     let mut lines: Vec<String> = said
         .lines()
         .filter(|line| !own.iter().any(|path| line.contains(path)) && !line.contains("./dev/"))
@@ -311,7 +397,11 @@ fn the_image_runs_without_root_and_without_writing() {
     let archive = deb_like(&folder, "saker-0.2.0-oci-");
     let layout = folder.join("layout");
     fs::create_dir(&layout).unwrap();
-    run(Command::new("tar").arg("-xf").arg(archive).arg("-C").arg(&layout));
+    run(Command::new("tar")
+        .arg("-xf")
+        .arg(archive)
+        .arg("-C")
+        .arg(&layout));
     run(Command::new(require("umoci").unwrap())
         .args(["unpack", "--image"])
         .arg(format!("{}:0.2.0", layout.display()))
@@ -320,10 +410,16 @@ fn the_image_runs_without_root_and_without_writing() {
 }
 
 fn deb_like(folder: &Path, start: &str) -> PathBuf {
-    let found = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+    let found = fs::read_dir(folder)
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.path());
     found
         .into_iter()
-        .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start)))
+        .find(|path| {
+            path.file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with(start))
+        })
         .unwrap_or_else(|| panic!("no {start}"))
 }
 
@@ -339,10 +435,17 @@ fn in_a_container() {
     let path = root.to_str().unwrap();
     run(Command::new("mount").args(["--bind", path, path]));
     // What a container's runtime mounts.
-    run(Command::new("mount").args(["-t", "proc", "proc"]).arg(root.join("proc")));
-    run(Command::new("mount").args(["--rbind", "/dev"]).arg(root.join("dev")));
+    run(Command::new("mount")
+        .args(["-t", "proc", "proc"])
+        .arg(root.join("proc")));
+    run(Command::new("mount")
+        .args(["--rbind", "/dev"])
+        .arg(root.join("dev")));
     run(Command::new("mount").args(["-o", "remount,bind,ro", path]));
-    for (folder, options) in [("var/lib/saker", "uid=65532,gid=65532,mode=750"), ("tmp", "mode=1777")] {
+    for (folder, options) in [
+        ("var/lib/saker", "uid=65532,gid=65532,mode=750"),
+        ("tmp", "mode=1777"),
+    ] {
         run(Command::new("mount")
             .args(["-t", "tmpfs", "-o", options, "tmpfs"])
             .arg(root.join(folder)));
@@ -354,19 +457,50 @@ fn in_a_container() {
         .map(|word| word.as_str().unwrap())
         .collect();
     let user = &config["process"]["user"];
-    assert_eq!((user["uid"].as_u64(), user["gid"].as_u64()), (Some(65532), Some(65532)));
+    assert_eq!(
+        (user["uid"].as_u64(), user["gid"].as_u64()),
+        (Some(65532), Some(65532))
+    );
     let inside = |words: &[&str]| {
         let mut command = Command::new("chroot");
-        command.args(["--userspec=65532:65532", "--groups=", path]).args(words);
+        command
+            .args(["--userspec=65532:65532", "--groups=", path])
+            .args(words);
         command.env_clear().env("PATH", "/usr/sbin:/usr/bin");
         command
     };
-    let mut server = Server(inside(&words).stderr(Stdio::inherit()).stdout(Stdio::null()).spawn().unwrap());
-    wait_until("the image answers", || curl(&["http://127.0.0.1:8080/"]).contains("Saker is serving"));
+    let mut server = Server(
+        inside(&words)
+            .stderr(Stdio::inherit())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap(),
+    );
+    wait_until("the image answers", || {
+        curl(&["http://127.0.0.1:8080/"]).contains("Saker is serving")
+    });
     assert!(curl(&["-k", "https://127.0.0.1:8443/"]).contains("Saker is serving"));
-    run(&mut inside(&["/usr/bin/saker", "status", "--healthy", "--state-dir", "/var/lib/saker"]));
-    run(&mut inside(&["/usr/bin/saker", "stop", "--state-dir", "/var/lib/saker"]));
+    run(&mut inside(&[
+        "/usr/bin/saker",
+        "status",
+        "--healthy",
+        "--state-dir",
+        "/var/lib/saker",
+    ]));
+    run(&mut inside(&[
+        "/usr/bin/saker",
+        "stop",
+        "--state-dir",
+        "/var/lib/saker",
+    ]));
     server.0.wait().unwrap();
-    let healthy = inside(&["/usr/bin/saker", "status", "--healthy", "--state-dir", "/var/lib/saker"]).status();
+    let healthy = inside(&[
+        "/usr/bin/saker",
+        "status",
+        "--healthy",
+        "--state-dir",
+        "/var/lib/saker",
+    ])
+    .status();
     assert_eq!(healthy.unwrap().code(), Some(3));
 }

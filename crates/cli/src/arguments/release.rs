@@ -59,7 +59,12 @@ pub struct Takeover {
     #[arg(long, value_name = "NAME")]
     pub service: Option<String>,
     /// Command that starts the other server, without systemd
-    #[arg(long, value_name = "COMMAND", requires = "stop", conflicts_with = "service")]
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        requires = "stop",
+        conflicts_with = "service"
+    )]
     pub start: Option<String>,
     /// Command that stops it, and returns when it has ended
     #[arg(long, value_name = "COMMAND", requires = "start")]

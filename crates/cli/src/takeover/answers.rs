@@ -47,10 +47,12 @@ impl Target {
             return Err(wrong("not an http or https URL"));
         }
         let port = url.port_or_known_default().unwrap_or(80);
-        let own = listeners.iter().find_map(|listener| match listener.address {
-            Address::Tcp(address) if address.port() == port => Some(address.ip()),
-            _ => None,
-        });
+        let own = listeners
+            .iter()
+            .find_map(|listener| match listener.address {
+                Address::Tcp(address) if address.port() == port => Some(address.ip()),
+                _ => None,
+            });
         let ip = match own {
             Some(IpAddr::V6(ip)) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
             Some(ip) if !ip.is_unspecified() => ip,
@@ -70,7 +72,9 @@ impl Target {
     /// No server answers, or it does not answer in HTTP.
     pub fn ask(&self) -> Result<Answer, String> {
         let read = match self.url.scheme() {
-            "https" => self.connect().and_then(|stream| self.exchange(secured(stream, self.host())?)),
+            "https" => self
+                .connect()
+                .and_then(|stream| self.exchange(secured(stream, self.host())?)),
             _ => self.connect().and_then(|stream| self.exchange(stream)),
         };
         let bytes = read.map_err(|error| format!("{}: {error}", self.address))?;
@@ -105,7 +109,9 @@ impl Target {
         let mut bytes = Vec::new();
         match stream.take(BYTES_MAX).read_to_end(&mut bytes) {
             // A peer that ends without TLS' own word, after all that it had to say.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && !bytes.is_empty() => Ok(bytes),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && !bytes.is_empty() => {
+                Ok(bytes)
+            }
             outcome => outcome.map(|_| bytes),
         }
     }
@@ -119,7 +125,8 @@ fn secured(stream: TcpStream, host: &str) -> io::Result<StreamOwned<ClientConnec
         .dangerous()
         .with_custom_certificate_verifier(ServerVerifier::new(AnyCertificate, provider))
         .with_no_client_auth();
-    let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(io::Error::other)?;
+    let name =
+        ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(io::Error::other)?;
     let connection = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
     Ok(StreamOwned::new(connection, stream))
 }
@@ -141,7 +148,9 @@ impl Answer {
         let head = String::from_utf8_lossy(head);
         let mut lines = head.lines();
         let mut first = lines.next()?.split(' ');
-        first.next().filter(|version| version.starts_with("HTTP/"))?;
+        first
+            .next()
+            .filter(|version| version.starts_with("HTTP/"))?;
         let status = first.next()?.parse().ok()?;
         let field = |wanted: &str| {
             let named = head.lines().filter_map(|line| line.split_once(':'));
@@ -170,7 +179,10 @@ impl Answer {
     pub fn common_with(&self, other: &Answer) -> Answer {
         Answer {
             content: self.content.filter(|_| self.content == other.content),
-            location: self.location.clone().filter(|_| self.location == other.location),
+            location: self
+                .location
+                .clone()
+                .filter(|_| self.location == other.location),
             ..self.clone()
         }
     }
@@ -215,14 +227,32 @@ mod tests {
         assert_eq!(page.difference(&page), None);
         let differs = |other: &str| page.difference(&answer(other)).unwrap();
         assert!(differs("HTTP/1.1 404 Not Found\r\n\r\npage").contains("status 404"));
-        assert!(differs("HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\npage").contains("media type"));
-        let other = answer("HTTP/1.1 200 OK\r\nDate: x\r\ncontent-type: text/html\r\n\r\nanother page");
+        assert!(
+            differs("HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\npage")
+                .contains("media type")
+        );
+        let other =
+            answer("HTTP/1.1 200 OK\r\nDate: x\r\ncontent-type: text/html\r\n\r\nanother page");
         assert!(page.difference(&other).unwrap().contains("content"));
-        assert_eq!(page.common_with(&other).difference(&other), None, "it changes each time");
+        assert_eq!(
+            page.common_with(&other).difference(&other),
+            None,
+            "it changes each time"
+        );
         let moved = answer("HTTP/1.1 301 Moved\r\nLocation: https://a/\r\n\r\n");
-        assert!(moved.difference(&answer("HTTP/1.1 301 Moved\r\nLocation: https://b/\r\n\r\n")).unwrap().contains("https://b/"));
+        assert!(
+            moved
+                .difference(&answer(
+                    "HTTP/1.1 301 Moved\r\nLocation: https://b/\r\n\r\n"
+                ))
+                .unwrap()
+                .contains("https://b/")
+        );
         let refused = answer("HTTP/1.1 403 Forbidden\r\n\r\nApache's page");
-        assert_eq!(refused.difference(&answer("HTTP/1.1 403 Forbidden\r\n\r\nours")), None);
+        assert_eq!(
+            refused.difference(&answer("HTTP/1.1 403 Forbidden\r\n\r\nours")),
+            None
+        );
         assert_eq!(Answer::parse(b"SSH-2.0\r\n\r\n"), None);
     }
 

@@ -28,7 +28,11 @@ impl Service {
             TakeoverFrom::Apache => "saker-apache",
             TakeoverFrom::Nginx => "saker-nginx",
         };
-        Service::new(name, asked.saker_start.as_deref(), asked.saker_stop.as_deref())
+        Service::new(
+            name,
+            asked.saker_start.as_deref(),
+            asked.saker_stop.as_deref(),
+        )
     }
 
     fn new(name: &str, start: Option<&str>, stop: Option<&str>) -> Service {
@@ -110,7 +114,14 @@ mod tests {
     fn commands_say_how_they_ended() {
         let commands = |start: &str| Service::new("x", Some(start), Some("true"));
         assert_eq!(commands("true").start(), Ok(()));
-        assert!(commands("exit 3").start().unwrap_err().contains("exit status: 3"));
-        assert!(matches!(Service::new("x", Some("true"), None), Service::Systemd(name) if name == "x"));
+        assert!(
+            commands("exit 3")
+                .start()
+                .unwrap_err()
+                .contains("exit status: 3")
+        );
+        assert!(
+            matches!(Service::new("x", Some("true"), None), Service::Systemd(name) if name == "x")
+        );
     }
 }

@@ -77,9 +77,8 @@ impl Inherited {
     /// # Errors
     /// No server runs in the directory, or it has nothing to give now.
     pub fn ask(state_dir: &Path) -> Result<Inherited, String> {
-        let (stream, answer, descriptors) = upgrade::ask(state_dir).map_err(|error| {
-            format!("cannot take over from the running server: {error}")
-        })?;
+        let (stream, answer, descriptors) = upgrade::ask(state_dir)
+            .map_err(|error| format!("cannot take over from the running server: {error}"))?;
         Inherited::sort(stream, &answer, descriptors)
             .ok_or_else(|| "cannot take over from the running server: it offers something else than this version expects".into())
     }
@@ -135,7 +134,9 @@ impl Inherited {
             listeners,
             activated,
             quic,
-            tag: answer["tag"].as_u64().and_then(|tag| u16::try_from(tag).ok()),
+            tag: answer["tag"]
+                .as_u64()
+                .and_then(|tag| u16::try_from(tag).ok()),
         })
     }
 

@@ -119,9 +119,8 @@ impl Listeners {
         let (mut listeners, mut quic) = (Vec::new(), Vec::new());
         for bound in &self.bound {
             bound.kept.iter().try_for_each(|socket| add(socket))?;
-            listeners.push(
-                json!({ "address": bound.address.to_string(), "sockets": bound.kept.len() }),
-            );
+            listeners
+                .push(json!({ "address": bound.address.to_string(), "sockets": bound.kept.len() }));
         }
         self.activated.values().try_for_each(|socket| add(socket))?;
         for bound in &self.quic {

@@ -18,8 +18,7 @@ use super::{
     privileges, signals,
     succession::Predecessor,
     supervisor::{ExclusiveResources, Supervisor},
-    systemd,
-    upgrade,
+    systemd, upgrade,
     workers::{self, Workers},
 };
 use crate::registry;
@@ -167,9 +166,8 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
     });
     let descriptors_max = check_descriptors(&read.model);
     let workers = source::count(&server.workers);
-    let listeners =
-        Listeners::open(&read.model.listeners, workers, predecessor, inherited)
-            .map_err(Failure::Start)?;
+    let listeners = Listeners::open(&read.model.listeners, workers, predecessor, inherited)
+        .map_err(Failure::Start)?;
     // Keys are often root's alone.
     let hosts = Arc::new(HostTable::new(&read.model));
     let (tls, warnings) =

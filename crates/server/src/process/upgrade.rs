@@ -8,8 +8,8 @@
 //! (`succession`).
 
 use super::{
-    bans::BanFile, inheritance::Inherited, page_cache, succession::Forwarding, supervisor::Supervisor,
-    systemd::notify,
+    bans::BanFile, inheritance::Inherited, page_cache, succession::Forwarding,
+    supervisor::Supervisor, systemd::notify,
 };
 use saker_control::{Offer, upgrade};
 use saker_serving::worker_thread::Command;
@@ -117,8 +117,7 @@ impl Supervisor {
             .ok_or("another server has taken over")?
             .share()
             .map_err(failed)?;
-        let duplicate =
-            |stream: &dyn AsFd| stream.as_fd().try_clone_to_owned().map_err(failed);
+        let duplicate = |stream: &dyn AsFd| stream.as_fd().try_clone_to_owned().map_err(failed);
         let mut descriptors = vec![
             lock,
             duplicate(&std::io::stdout())?,
@@ -294,6 +293,9 @@ mod tests {
         std::fs::rename(new, &path).unwrap();
         assert!(differs(&path, found.dev(), found.ino()));
         std::fs::remove_file(&path).unwrap();
-        assert!(!differs(&path, found.dev(), found.ino()), "nothing is there to start");
+        assert!(
+            !differs(&path, found.dev(), found.ino()),
+            "nothing is there to start"
+        );
     }
 }

@@ -19,7 +19,10 @@ struct Block {
 
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut pages = vec![root.join("README.md"), root.join("contrib/proxies/README.md")];
+    let mut pages = vec![
+        root.join("README.md"),
+        root.join("contrib/proxies/README.md"),
+    ];
     let docs = fs::read_dir(root.join("docs")).unwrap().flatten();
     pages.extend(
         docs.map(|entry| entry.path())
@@ -85,7 +88,13 @@ fn every_shell_block_is_one() {
             .unwrap();
         std::io::Write::write_all(&mut shell.stdin.take().unwrap(), block.text.as_bytes()).unwrap();
         let output = shell.wait_with_output().unwrap();
-        assert!(output.status.success(), "{}: {}\n{}", block.page, stderr(&output), block.text);
+        assert!(
+            output.status.success(),
+            "{}: {}\n{}",
+            block.page,
+            stderr(&output),
+            block.text
+        );
     }
     assert!(count > 4, "{count} blocks");
 }
@@ -96,12 +105,22 @@ fn every_shell_block_is_one() {
 fn commands_of_saker_are_understood() {
     let mut count = 0;
     let mut failures = Vec::new();
-    for block in blocks().iter().filter(|block| ["", "sh"].contains(&block.language.as_str())) {
+    for block in blocks()
+        .iter()
+        .filter(|block| ["", "sh"].contains(&block.language.as_str()))
+    {
         let joined = block.text.replace("\\\n", " ");
-        for line in joined.lines().filter_map(|line| line.trim().strip_prefix("saker ")) {
+        for line in joined
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("saker "))
+        {
             let Some(words) = words(line) else { continue };
             count += 1;
-            let output = Command::new(SAKER).args(&words).arg("--help").output().unwrap();
+            let output = Command::new(SAKER)
+                .args(&words)
+                .arg("--help")
+                .output()
+                .unwrap();
             if !output.status.success() {
                 failures.push(format!("{}: saker {line}\n{}", block.page, stderr(&output)));
             }

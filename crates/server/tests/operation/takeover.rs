@@ -50,7 +50,10 @@ impl Machine {
 
     fn start_apache(&self) -> String {
         let apache = self.apache.display();
-        format!("{apache} -f {} -k start >/dev/null 2>&1", self.configuration())
+        format!(
+            "{apache} -f {} -k start >/dev/null 2>&1",
+            self.configuration()
+        )
     }
 
     fn stop_apache(&self) -> String {
@@ -95,7 +98,11 @@ impl Machine {
             &self.stop_saker(),
         ]
         .map(str::to_owned);
-        saker(words.into_iter().chain(more.iter().map(|word| (*word).to_owned())))
+        saker(
+            words
+                .into_iter()
+                .chain(more.iter().map(|word| (*word).to_owned())),
+        )
     }
 
     fn url(&self, path: &str) -> String {
@@ -105,7 +112,15 @@ impl Machine {
     /// The name of the server that answers.
     fn server(&self) -> String {
         let output = Command::new(require("curl").unwrap())
-            .args(["-sS", "-m", "20", "-o", "/dev/null", "-w", "%header{server}"])
+            .args([
+                "-sS",
+                "-m",
+                "20",
+                "-o",
+                "/dev/null",
+                "-w",
+                "%header{server}",
+            ])
             .arg(self.url("/"))
             .output()
             .unwrap();
@@ -138,13 +153,29 @@ fn in_the_place_of_apache_with_the_same_answers() {
     let list = format!("{}/urls", machine.dir.display());
     let dry = machine.takeover("", &["--list", &list, "--dry-run"]);
     assert!(dry.status.success(), "{}", stderr(&dry));
-    assert!(stdout(&dry).contains("4 answers recorded"), "{}", stdout(&dry));
+    assert!(
+        stdout(&dry).contains("4 answers recorded"),
+        "{}",
+        stdout(&dry)
+    );
     assert!(machine.server().contains("Apache"));
     let taken = machine.takeover("", &["--list", &list]);
-    assert!(taken.status.success(), "{}{}", stdout(&taken), stderr(&taken));
-    assert!(stdout(&taken).contains("4 answers are the same"), "{}", stdout(&taken));
+    assert!(
+        taken.status.success(),
+        "{}{}",
+        stdout(&taken),
+        stderr(&taken)
+    );
+    assert!(
+        stdout(&taken).contains("4 answers are the same"),
+        "{}",
+        stdout(&taken)
+    );
     assert!(!machine.dir.join("apache.pid").exists() || !machine.server().contains("Apache/"));
-    shell(&format!("{SAKER} status --healthy --state-dir {}", machine.state()));
+    shell(&format!(
+        "{SAKER} status --healthy --state-dir {}",
+        machine.state()
+    ));
 }
 
 #[test]
@@ -154,7 +185,10 @@ fn apache_again_where_an_answer_differs() {
     let refused = machine.takeover(&format!("echo other >{page}; "), &[]);
     assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
     let said = stderr(&refused);
-    assert!(said.contains("other content") && said.contains("Apache serves again"), "{said}");
+    assert!(
+        said.contains("other content") && said.contains("Apache serves again"),
+        "{said}"
+    );
     assert!(machine.server().contains("Apache"));
     let status = saker(["status", "--healthy", "--state-dir", &machine.state()]);
     assert_eq!(status.status.code(), Some(3), "Saker is stopped");
@@ -178,5 +212,9 @@ fn nothing_is_touched_with_a_wrong_configuration_or_without_a_server() {
     shell(&machine.stop_apache());
     let refused = machine.takeover("", &[]);
     assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
-    assert!(stderr(&refused).contains("nothing was changed"), "{}", stderr(&refused));
+    assert!(
+        stderr(&refused).contains("nothing was changed"),
+        "{}",
+        stderr(&refused)
+    );
 }

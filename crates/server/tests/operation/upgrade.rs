@@ -6,7 +6,9 @@
 
 use crate::{
     http3_client::{self, site},
-    operate::{self, PATIENCE, SAKER, begin_download, folder, pattern, rest_of_download, wait_until},
+    operate::{
+        self, PATIENCE, SAKER, begin_download, folder, pattern, rest_of_download, wait_until,
+    },
     origin, tls_site,
 };
 use saker_testkit::{Client, Saker, Signal, require};
@@ -117,7 +119,9 @@ impl Load {
 fn knocking(address: SocketAddr) -> Box<dyn FnMut() -> Result<(), String> + Send> {
     Box::new(move || {
         let mut client = Client::connect(address).map_err(|error| format!("connect: {error}"))?;
-        client.set_timeout(PATIENCE).map_err(|error| error.to_string())?;
+        client
+            .set_timeout(PATIENCE)
+            .map_err(|error| error.to_string())?;
         match client.get("/") {
             Ok(response) if response.status == 200 => Ok(()),
             other => Err(format!("HTTP/1.1: {other:?}")),
@@ -132,9 +136,8 @@ fn keeping(address: SocketAddr) -> Box<dyn FnMut() -> Result<(), String> + Send>
         for is_new in [open.is_none(), true] {
             let client = match &mut open {
                 Some(client) => client,
-                none => none.insert(
-                    Client::connect(address).map_err(|error| format!("connect: {error}"))?,
-                ),
+                none => none
+                    .insert(Client::connect(address).map_err(|error| format!("connect: {error}"))?),
             };
             match client.get("/") {
                 Ok(response) if response.status == 200 => {
@@ -157,7 +160,10 @@ const REQUEST_REJECTED: Option<u64> = Some(0x010b);
 
 /// An HTTP/3 connection per request. Where the server says that it has not seen a request, or ends
 /// the connection before it has (GOAWAY, H3_NO_ERROR), it is made again (RFC 9114 section 5.2).
-fn over_http3(client: http3_client::Client, address: SocketAddr) -> Box<dyn FnMut() -> Result<(), String> + Send> {
+fn over_http3(
+    client: http3_client::Client,
+    address: SocketAddr,
+) -> Box<dyn FnMut() -> Result<(), String> + Send> {
     Box::new(move || {
         for _ in 0..3 {
             let mut connection = client.connect(&address.to_string());
@@ -263,7 +269,10 @@ fn nothing_is_lost_in_upgrades_under_load() {
 /// Each worker has a socket of its own, or several, or shares one.
 #[test]
 fn the_number_of_workers_may_change() {
-    let saker = operate::start("upgrade-workers", &operate::configuration("workers = 3", ""));
+    let saker = operate::start(
+        "upgrade-workers",
+        &operate::configuration("workers = 3", ""),
+    );
     let state = State::of(&saker);
     let address = saker.server.address();
     for workers in [1, 4, 2] {
@@ -278,7 +287,8 @@ fn the_number_of_workers_may_change() {
         load.goes_on();
         wait_until("it is alone", || state.status()["finishing_pid"].is_null());
         load.goes_on();
-        load.finish().unwrap_or_else(|why| panic!("{workers}: {why}"));
+        load.finish()
+            .unwrap_or_else(|why| panic!("{workers}: {why}"));
     }
 }
 
@@ -295,7 +305,10 @@ fn cached_pages_are_hits_and_purges_hold() {
         let mut client = origin.saker.connect().expect("connected");
         client.get(target).expect("answered").text()
     };
-    assert_eq!((get("/a"), get("/b")), ("answer 1".into(), "answer 1".into()));
+    assert_eq!(
+        (get("/a"), get("/b")),
+        ("answer 1".into(), "answer 1".into())
+    );
     assert_eq!(get("/a"), "answer 1");
     let purge = |target: &str| {
         let url = format!("http://localhost{target}");
@@ -307,7 +320,11 @@ fn cached_pages_are_hits_and_purges_hold() {
     for round in 0..3 {
         let upgraded = state.upgrade(&[]);
         assert!(upgraded.status.success(), "{}", text(&upgraded));
-        assert_eq!(get("/a"), "answer 1", "round {round}: a hit from the first request on");
+        assert_eq!(
+            get("/a"),
+            "answer 1",
+            "round {round}: a hit from the first request on"
+        );
     }
     assert_eq!(get("/b"), "answer 2", "it was purged before the upgrades");
     purge("/a");
@@ -359,7 +376,9 @@ fn a_successor_that_fails_changes_nothing() {
 /// A successor that says this much, and then ends.
 fn break_off_at(state_dir: &Path, stage: usize) {
     let stream = UnixStream::connect(state_dir.join("control.sock")).expect("connected");
-    (&stream).write_all(b"{\"verb\":\"upgrade\"}\n").expect("sent");
+    (&stream)
+        .write_all(b"{\"verb\":\"upgrade\"}\n")
+        .expect("sent");
     let mut lines = BufReader::new(&stream);
     let mut line = String::new();
     lines.read_line(&mut line).expect("an offer");
@@ -392,7 +411,8 @@ fn ended_at_any_moment(saker: &Saker, state: &State) {
         let reads = |pid: u32| {
             let text = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
             let line = text.lines().find_map(|line| line.strip_prefix("syscr: "));
-            line.and_then(|count| count.parse::<u32>().ok()).unwrap_or(0)
+            line.and_then(|count| count.parse::<u32>().ok())
+                .unwrap_or(0)
         };
         let enough = 2 + attempt * 2;
         wait_until("it has come so far, or serves", || {

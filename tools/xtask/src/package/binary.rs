@@ -32,7 +32,7 @@ pub fn debug_symbols(from: &Path, folder: &Path) -> io::Result<Option<String>> {
     let to = folder.join(&path);
     std::fs::create_dir_all(to.parent().unwrap_or(folder))?;
     let mut objcopy = Command::new("objcopy");
-    objcopy.args(["--only-keep-debug", "--compress-debug-sections"]);
+    objcopy.arg("--only-keep-debug");
     run(objcopy.arg(from).arg(&to))?;
     Ok(Some(path))
 }
@@ -83,7 +83,9 @@ fn newest_glibc(binary: &Path) -> io::Result<(u32, u32)> {
     let versions = run(Command::new("readelf").arg("-VW").arg(binary))?;
     let text = String::from_utf8_lossy(&versions).into_owned();
     let found = text.split("GLIBC_").skip(1).filter_map(|rest| {
-        let version = rest.split(|c: char| c != '.' && !c.is_ascii_digit()).next()?;
+        let version = rest
+            .split(|c: char| c != '.' && !c.is_ascii_digit())
+            .next()?;
         let mut numbers = version.split('.').map_while(|part| part.parse().ok());
         Some((numbers.next()?, numbers.next()?))
     });
@@ -98,7 +100,10 @@ pub fn architecture(binary: &Path) -> io::Result<&'static str> {
     match machine {
         Some(line) if line.contains("X86-64") => Ok("amd64"),
         Some(line) if line.contains("AArch64") => Ok("arm64"),
-        _ => Err(wrong(format!("{}: neither x86-64 nor AArch64", binary.display()))),
+        _ => Err(wrong(format!(
+            "{}: neither x86-64 nor AArch64",
+            binary.display()
+        ))),
     }
 }
 

@@ -15,7 +15,12 @@ use std::{
     process::Command,
 };
 
-pub const MAINTAINER: &str = "The Saker contributors <saker@localhost.localdomain>";
+/// The maintainer of the packages, as Debian's tools have it (`DEBFULLNAME`, `DEBEMAIL`).
+pub fn maintainer() -> String {
+    let said = |name, default: &str| std::env::var(name).unwrap_or_else(|_| default.into());
+    let name = said("DEBFULLNAME", "The Saker contributors");
+    format!("{name} <{}>", said("DEBEMAIL", "saker@example.org"))
+}
 
 const DESCRIPTION: &str = "web server that runs configurations of Apache and nginx
  Saker serves files, PHP and applications over HTTP/1.1, HTTP/2 and HTTP/3, with
@@ -60,7 +65,9 @@ pub fn write(options: &Options) -> io::Result<()> {
             ],
             section: "httpd",
             priority: "optional",
-            fields: format!("Depends: adduser, {depends}\n{recommends}Provides: httpd, httpd-cgi\n"),
+            fields: format!(
+                "Depends: adduser, {depends}\n{recommends}Provides: httpd, httpd-cgi\n"
+            ),
             description: DESCRIPTION,
         },
         Package {
@@ -119,10 +126,11 @@ fn build(
     fs::write(
         control.join("control"),
         format!(
-            "Package: {}\nSource: saker\nVersion: {}-1\nArchitecture: {architecture}\nMaintainer: {MAINTAINER}\nInstalled-Size: {kilobytes}\n\
+            "Package: {}\nSource: saker\nVersion: {}-1\nArchitecture: {architecture}\nMaintainer: {}\nInstalled-Size: {kilobytes}\n\
              {}Section: {}\nPriority: {}\nDescription: {}\n",
             package.name,
             options.version,
+            maintainer(),
             package.fields,
             package.section,
             package.priority,
@@ -141,7 +149,7 @@ fn build(
         package.name, options.version
     ));
     let compression: &[&str] = match options.is_quick {
-        true => &["-Znone"],
+        true => &["-Zgzip", "-z1"],
         false => &["-Zxz", "-z6"],
     };
     run(Command::new("dpkg-deb")

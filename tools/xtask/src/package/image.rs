@@ -7,11 +7,7 @@
 //! 8443 as user 65532. The root may be read-only; `/var/lib/saker` and `/tmp` are what it writes to.
 //! Out of scope: PHP, which has containers of its own and is reached by FastCGI.
 
-use super::{
-    Options, binary,
-    release::archive,
-    run, tree, wrong,
-};
+use super::{Options, binary, release::archive, run, tree, wrong};
 use serde_json::{Value, json};
 use sha2::Digest as _;
 use std::{
@@ -37,7 +33,7 @@ tls = true
 [[site]]
 names = ["*", "localhost"]
 root = "/srv/www"
-access_log = "-"
+access_log = "stdout"
 
 [site.tls]
 automatic = "local"
@@ -53,10 +49,17 @@ pub fn write(options: &Options) -> io::Result<()> {
     tree::settle(&files, options.time)?;
     fs::create_dir_all(layout.join("blobs/sha256"))?;
     let layers = [
-        layer(options, &files, &["dev", "etc", "lib", "lib64", "proc", "srv", "sys", "usr"], "0:0")?,
+        layer(
+            options,
+            &files,
+            &["dev", "etc", "lib", "lib64", "proc", "srv", "sys", "usr"],
+            "0:0",
+        )?,
         layer(options, &files, &["tmp", "var"], &format!("{USER}:{USER}"))?,
     ];
-    let contents = layers.each_ref().map(|layer| format!("sha256:{}", sha256(layer)));
+    let contents = layers
+        .each_ref()
+        .map(|layer| format!("sha256:{}", sha256(layer)));
     let layers: Vec<Value> = layers
         .iter()
         .map(|layer| {
@@ -67,7 +70,9 @@ pub fn write(options: &Options) -> io::Result<()> {
     let config = blob(
         &layout,
         "application/vnd.oci.image.config.v1+json",
-        configuration(options, architecture, &contents).to_string().as_bytes(),
+        configuration(options, architecture, &contents)
+            .to_string()
+            .as_bytes(),
     )?;
     let manifest = json!({
         "schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
@@ -78,7 +83,10 @@ pub fn write(options: &Options) -> io::Result<()> {
     manifest["annotations"] = json!({ "org.opencontainers.image.ref.name": options.version });
     let index = json!({ "schemaVersion": 2, "manifests": [manifest] });
     fs::write(layout.join("index.json"), index.to_string())?;
-    fs::write(layout.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#)?;
+    fs::write(
+        layout.join("oci-layout"),
+        r#"{"imageLayoutVersion":"1.0.0"}"#,
+    )?;
     tree::settle(&layout, options.time)?;
     let path = options
         .out
@@ -91,7 +99,19 @@ pub fn write(options: &Options) -> io::Result<()> {
 }
 
 fn lay_out(options: &Options, files: &Path) -> io::Result<()> {
-    for folder in ["etc/saker/conf.d", "etc/saker/sites-enabled", "etc/ssl/certs", "lib", "dev", "proc", "srv/www", "sys", "tmp", "usr/bin", "var/lib/saker"] {
+    for folder in [
+        "etc/saker/conf.d",
+        "etc/saker/sites-enabled",
+        "etc/ssl/certs",
+        "lib",
+        "dev",
+        "proc",
+        "srv/www",
+        "sys",
+        "tmp",
+        "usr/bin",
+        "var/lib/saker",
+    ] {
         fs::create_dir_all(files.join(folder))?;
     }
     binary::strip(&options.binary, &files.join("usr/bin/saker"))?;
@@ -107,9 +127,17 @@ fn lay_out(options: &Options, files: &Path) -> io::Result<()> {
     }
     fs::create_dir_all(files.join("lib64"))?;
     let text = [
-        ("etc/passwd", format!("root:x:0:0:root:/:/sbin/nologin\nsaker:x:{USER}:{USER}:saker:/var/lib/saker:/sbin/nologin\n")),
+        (
+            "etc/passwd",
+            format!(
+                "root:x:0:0:root:/:/sbin/nologin\nsaker:x:{USER}:{USER}:saker:/var/lib/saker:/sbin/nologin\n"
+            ),
+        ),
         ("etc/group", format!("root:x:0:\nsaker:x:{USER}:\n")),
-        ("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n".into()),
+        (
+            "etc/nsswitch.conf",
+            "passwd: files\ngroup: files\nhosts: files dns\n".into(),
+        ),
         ("etc/saker/saker.toml", CONFIGURATION.into()),
     ];
     for (path, content) in text {
@@ -119,7 +147,9 @@ fn lay_out(options: &Options, files: &Path) -> io::Result<()> {
     fs::copy(welcome, files.join("srv/www/index.html"))?;
     match fs::copy(AUTHORITIES, files.join(AUTHORITIES.trim_start_matches('/'))) {
         Ok(_) => Ok(()),
-        Err(error) => Err(wrong(format!("{AUTHORITIES}: {error} (apt-get install ca-certificates)"))),
+        Err(error) => Err(wrong(format!(
+            "{AUTHORITIES}: {error} (apt-get install ca-certificates)"
+        ))),
     }
 }
 
@@ -135,7 +165,9 @@ fn library(line: &str) -> Option<(String, PathBuf)> {
     let words: Vec<&str> = line.split_whitespace().collect();
     match words.as_slice() {
         [name, "=>", path, ..] => Some(((*name).to_owned(), PathBuf::from(path))),
-        [loader, _] if loader.starts_with('/') => Some(((*loader).to_owned(), PathBuf::from(loader))),
+        [loader, _] if loader.starts_with('/') => {
+            Some(((*loader).to_owned(), PathBuf::from(loader)))
+        }
         _ => None,
     }
 }
@@ -148,7 +180,9 @@ fn layer(options: &Options, files: &Path, entries: &[&str], owner: &str) -> io::
 fn blob(layout: &Path, media_type: &str, bytes: &[u8]) -> io::Result<Value> {
     let digest = sha256(bytes);
     fs::write(layout.join("blobs/sha256").join(&digest), bytes)?;
-    Ok(json!({ "mediaType": media_type, "digest": format!("sha256:{digest}"), "size": bytes.len() }))
+    Ok(
+        json!({ "mediaType": media_type, "digest": format!("sha256:{digest}"), "size": bytes.len() }),
+    )
 }
 
 fn sha256(bytes: &[u8]) -> String {
@@ -157,7 +191,14 @@ fn sha256(bytes: &[u8]) -> String {
 }
 
 fn configuration(options: &Options, architecture: &str, contents: &[String]) -> Value {
-    let status = ["CMD", "/usr/bin/saker", "status", "--healthy", "--state-dir", "/var/lib/saker"];
+    let status = [
+        "CMD",
+        "/usr/bin/saker",
+        "status",
+        "--healthy",
+        "--state-dir",
+        "/var/lib/saker",
+    ];
     json!({
         "architecture": architecture, "os": "linux",
         "config": {
@@ -191,7 +232,10 @@ mod tests {
         );
         assert_eq!(
             found("\t/lib64/ld-linux-x86-64.so.2 (0x00007f)"),
-            Some(("/lib64/ld-linux-x86-64.so.2".into(), "/lib64/ld-linux-x86-64.so.2".into()))
+            Some((
+                "/lib64/ld-linux-x86-64.so.2".into(),
+                "/lib64/ld-linux-x86-64.so.2".into()
+            ))
         );
     }
 }

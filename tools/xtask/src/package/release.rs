@@ -40,7 +40,12 @@ pub fn tarball(options: &Options) -> io::Result<()> {
 pub fn archive(folder: &Path, entries: &[&str], time: u64, owner: &str) -> io::Result<Vec<u8>> {
     let (user, group) = owner.split_once(':').unwrap_or((owner, owner));
     run(Command::new("tar")
-        .args(["--create", "--sort=name", "--format=ustar", "--numeric-owner"])
+        .args([
+            "--create",
+            "--sort=name",
+            "--format=ustar",
+            "--numeric-owner",
+        ])
         .arg(format!("--mtime=@{time}"))
         .arg(format!("--owner={user}"))
         .arg(format!("--group={group}"))
@@ -56,8 +61,11 @@ pub fn sbom(options: &Options) -> io::Result<()> {
         .args(["--filter-platform", "x86_64-unknown-linux-gnu"])
         .current_dir(&options.root))?;
     let metadata: Value = serde_json::from_slice(&metadata).map_err(io::Error::other)?;
-    let bill = bill(&metadata, &options.version).ok_or_else(|| wrong("cargo metadata: unknown form"))?;
-    let path = options.out.join(format!("saker-{}.cdx.json", options.version));
+    let bill =
+        bill(&metadata, &options.version).ok_or_else(|| wrong("cargo metadata: unknown form"))?;
+    let path = options
+        .out
+        .join(format!("saker-{}.cdx.json", options.version));
     fs::write(&path, format!("{bill:#}\n"))?;
     println!("{}", path.display());
     Ok(())
@@ -105,7 +113,9 @@ fn linked(metadata: &Value, root: String) -> BTreeSet<String> {
     let (mut found, mut left) = (BTreeSet::new(), vec![root]);
     while let Some(id) = left.pop() {
         let node = nodes.iter().find(|node| node["id"] == id.as_str());
-        let edges = node.and_then(|node| node["deps"].as_array()).unwrap_or(&empty);
+        let edges = node
+            .and_then(|node| node["deps"].as_array())
+            .unwrap_or(&empty);
         for edge in edges {
             let kinds = edge["dep_kinds"].as_array().unwrap_or(&empty);
             let next = edge["pkg"].as_str().unwrap_or_default();
@@ -122,7 +132,9 @@ fn linked(metadata: &Value, root: String) -> BTreeSet<String> {
 pub fn checksums(options: &Options) -> io::Result<()> {
     let mut names: Vec<String> = tree::files(&options.out)?;
     names.retain(|name| name != "SHA256SUMS");
-    let sums = run(Command::new("sha256sum").args(&names).current_dir(&options.out))?;
+    let sums = run(Command::new("sha256sum")
+        .args(&names)
+        .current_dir(&options.out))?;
     fs::write(options.out.join("SHA256SUMS"), sums)
 }
 
@@ -150,6 +162,9 @@ mod tests {
         let components = bill["components"].as_array().unwrap();
         assert_eq!(components.len(), 1, "{bill:#}");
         assert_eq!(components[0]["purl"], "pkg:cargo/libc@1.0.0");
-        assert_eq!(components[0]["licenses"][0]["expression"], "MIT OR Apache-2.0");
+        assert_eq!(
+            components[0]["licenses"][0]["expression"],
+            "MIT OR Apache-2.0"
+        );
     }
 }

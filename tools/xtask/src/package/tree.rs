@@ -34,6 +34,10 @@ fn lay(options: &Options, entry: &Entry, to: &Path) -> io::Result<()> {
         From::ManualPages => return manual_pages(options, to),
         From::Binary => binary::strip(&options.binary, to)?,
         From::Repository(path) => fs::write(to, fs::read(options.root.join(path))?)?,
+        From::Unit(path) => {
+            let text = fs::read_to_string(options.root.join(path))?;
+            fs::write(to, text.replace("/usr/local/bin/", "/usr/bin/"))?
+        }
         From::Compressed(path) => fs::write(to, gzip(&fs::read(options.root.join(path))?)?)?,
         From::Said(words) => fs::write(to, run(Command::new(&options.binary).args(words))?)?,
         From::DebianChangelog => fs::write(to, gzip(changelog(options)?.as_bytes())?)?,
@@ -66,17 +70,12 @@ pub fn gzip_at(bytes: &[u8], level: Compression) -> io::Result<Vec<u8>> {
 }
 
 fn changelog(options: &Options) -> io::Result<String> {
-    let date = run(Command::new("date").args([
-        "-u",
-        "-R",
-        "-d",
-        &format!("@{}", options.time),
-    ]))?;
+    let date = run(Command::new("date").args(["-u", "-R", "-d", &format!("@{}", options.time)]))?;
     Ok(format!(
         "saker ({}-1) stable; urgency=medium\n\n  * Release {}; its changes are in changelog.gz.\n\n -- {}  {}",
         options.version,
         options.version,
-        super::deb::MAINTAINER,
+        super::deb::maintainer(),
         String::from_utf8_lossy(&date)
     ))
 }
