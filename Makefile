@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 600
 SOAK_REQUESTS ?= 200000
 FUZZ_TARGETS ?=
 
-.PHONY: help run build demo test test-fast soak check tidy bench lab table fuzz docs clean
+.PHONY: help run build demo test test-fast soak check tidy bench lab table fuzz docs deb image dist packed clean
 
 help:
 	@echo "make run     build Saker, make the demo site, serve it on http://$(ADDRESS)/ and https://$(TLS_ADDRESS)/"
@@ -27,6 +27,9 @@ help:
 	@echo "make table   the README's table, from the last whole run of the lab"
 	@echo "make fuzz    every fuzz target for FUZZ_SECONDS ($(FUZZ_SECONDS)); FUZZ_TARGETS='range target' for some"
 	@echo "make docs    the reference pages"
+	@echo "make deb     Debian packages of a release build: $(TARGET_DIR)/dist"
+	@echo "make image   the container image, as an OCI archive"
+	@echo "make dist    all artifacts of a release: packages, tarball, image, bill of materials, checksums"
 
 build:
 	$(CARGO) build --release -p saker -p xtask
@@ -80,6 +83,21 @@ fuzz:
 
 docs:
 	$(CARGO) run -q -p xtask -- docs
+
+# Without the paths of this machine in it: the same source gives the same bytes elsewhere.
+packed:
+	RUSTFLAGS="--remap-path-prefix=$(CURDIR)=saker --remap-path-prefix=$(HOME)/.cargo=cargo -Clink-arg=-Wl,--build-id" $(CARGO) build --release -p saker
+	$(CARGO) build -q -p xtask
+
+deb: packed
+	$(CARGO) run -q -p xtask -- package deb
+
+image: packed
+	$(CARGO) run -q -p xtask -- package image
+
+dist: packed
+	rm -rf "$(TARGET_DIR)/dist"
+	$(CARGO) run -q -p xtask -- package
 
 clean:
 	$(CARGO) clean

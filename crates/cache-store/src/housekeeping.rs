@@ -33,12 +33,16 @@ pub fn start(store: &Arc<Store>) -> io::Result<()> {
 fn run(weak: &Weak<Store>) {
     if let Some(store) = weak.upgrade() {
         // The other owner is the server; once it has let go, the rest need not be read.
-        rebuild::rebuild(&store, now_s(), || Arc::strong_count(&store) > 1);
+        rebuild::rebuild(&store, now_s(), || {
+            Arc::strong_count(&store) > 1 && !store.is_handed_over()
+        });
     }
     let (mut shard, mut pauses) = (0, 0u32);
     loop {
         thread::sleep(PAUSE);
-        let Some(store) = weak.upgrade() else { return };
+        let Some(store) = weak.upgrade().filter(|store| !store.is_handed_over()) else {
+            return;
+        };
         maintain_journal(&store);
         pauses += 1;
         if pauses.is_multiple_of(PAUSES_PER_LOOK) {
@@ -67,6 +71,10 @@ fn sweep(store: &Store, shard: usize) {
 fn maintain_journal(store: &Store) {
     let to_sync = {
         let mut journal = store.journal();
+        // It may have become another's while this waited for the lock.
+        if store.is_handed_over() {
+            return;
+        }
         journal.retry();
         if journal.is_worth_compacting()
             && let Err(error) = journal.compact(&store.purges.known())

@@ -201,7 +201,7 @@ fn replay(bytes: &[u8]) -> (PurgeState, usize) {
     (known, at)
 }
 
-fn encode(record: &JournalRecord, out: &mut Vec<u8>) {
+pub(crate) fn encode(record: &JournalRecord, out: &mut Vec<u8>) {
     let mut payload = Vec::new();
     match record {
         JournalRecord::Purged { number, purges } => {
@@ -239,7 +239,7 @@ fn encode(record: &JournalRecord, out: &mut Vec<u8>) {
     out.extend_from_slice(&payload);
 }
 
-fn decode(bytes: &[u8], at: usize) -> Option<(JournalRecord, usize)> {
+pub(crate) fn decode(bytes: &[u8], at: usize) -> Option<(JournalRecord, usize)> {
     let mut rest = bytes.get(at..)?;
     let length = u32::from_le_bytes(take(&mut rest, 4)?.try_into().ok()?);
     let sum = number(&mut rest)?;

@@ -20,7 +20,7 @@ use std::{
     io,
     path::Path,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicU64},
     },
     time::SystemTime,
@@ -50,6 +50,7 @@ impl Store {
             last_id: AtomicU64::new(0),
             is_complete: AtomicBool::new(false),
             counts: Counts::default(),
+            forward: OnceLock::new(),
         });
         housekeeping::start(&store)?;
         Ok(store)

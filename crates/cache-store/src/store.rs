@@ -11,6 +11,7 @@ use crate::{
     cache_lock::CacheLock,
     entry::{self, Coding, Content, EntryHead, StoredEntry},
     entry_name::EntryName,
+    hand_over::Forward,
     index::{Index, Slot, Superseded, slot_of},
     journal::Journal,
     key_hash::KeyHash,
@@ -25,7 +26,7 @@ use std::{
     io,
     path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{SystemTime, UNIX_EPOCH},
@@ -48,6 +49,8 @@ pub struct Store {
     pub(crate) last_id: AtomicU64,
     pub(crate) is_complete: AtomicBool,
     pub(crate) counts: Counts,
+    /// Set when another process has the directory.
+    pub(crate) forward: OnceLock<Forward>,
 }
 
 #[derive(Default)]
@@ -75,6 +78,9 @@ impl Store {
     /// Returns the entry of a key, even if it was purged. Contents up to `memory_bytes_max` are
     /// read whole. Unreadable entries are misses.
     pub fn find(&self, key: &[u8], memory_bytes_max: u64) -> Option<StoredEntry> {
+        if self.is_handed_over() {
+            return None;
+        }
         let hash = self.hash(key);
         // Before the file is read: a replacement meanwhile has another version.
         let version = self.index.versions().of(hash);
@@ -129,6 +135,9 @@ impl Store {
         coding: Coding,
         memory_bytes_max: u64,
     ) -> Option<Content> {
+        if self.is_handed_over() {
+            return None;
+        }
         let hash = self.hash(key);
         if self
             .index
@@ -205,6 +214,9 @@ impl Store {
 
     /// Removes an entry, for all workers.
     pub fn remove(&self, key: &[u8]) -> bool {
+        if self.forward_removal(key, u64::MAX) {
+            return true;
+        }
         self.index
             .remove(self.hash(key), |_| true, |slot| self.unlink(slot))
     }
@@ -213,6 +225,9 @@ impl Store {
     /// # Errors
     /// The key has an entry that began later, and keeps it.
     pub fn remove_older(&self, key: &[u8], began: u64) -> Result<Option<u64>, Superseded> {
+        if self.forward_removal(key, began) {
+            return Ok(None);
+        }
         let hash = self.hash(key);
         let mut removed = None;
         let unlink = |slot: &Slot| {
@@ -300,7 +315,10 @@ impl Store {
             .purges
             .fetch_add(purges.len() as u64, Ordering::Relaxed);
         let record = JournalRecord::Purged { number, purges };
-        let outcome = journal.append(&record);
+        let outcome = match self.forward_purges(&record) {
+            true => Ok(()),
+            false => journal.append(&record),
+        };
         self.purges.apply(&record);
         drop(journal);
         if let Err(error) = outcome {
@@ -404,6 +422,8 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        self.journal().close();
+        if !self.is_handed_over() {
+            self.journal().close();
+        }
     }
 }

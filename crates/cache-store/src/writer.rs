@@ -69,6 +69,7 @@ impl Writer {
         head: &EntryHead,
         coding: Coding,
     ) -> io::Result<Writer> {
+        refuse_if_handed_over(store)?;
         store.space.check()?;
         let number = store.next_id();
         let id = if head.began == 0 { number } else { head.began };
@@ -123,6 +124,7 @@ impl Writer {
 
     /// The last step: gives the entry its name.
     pub fn finish(mut self) -> io::Result<Finished> {
+        refuse_if_handed_over(&self.store)?;
         self.prologue.content_sum = self.hasher.digest();
         self.file
             .write_all_at(&self.prologue.encode(&self.head), 0)
@@ -189,6 +191,13 @@ impl Writer {
             }
             outcome => outcome,
         }
+    }
+}
+
+fn refuse_if_handed_over(store: &Store) -> io::Result<()> {
+    match store.is_handed_over() {
+        true => Err(io::Error::other("another server has the cache directory")),
+        false => Ok(()),
     }
 }
 

@@ -5,11 +5,13 @@
 //! Out of scope: what a command does.
 
 mod editing;
+mod release;
 
 use crate::address;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 pub use editing::{Config, Convert, Fmt, Init, Trust};
+pub use release::{Takeover, TakeoverFrom, Upgrade, Version};
 use saker_config::model::{Acme, Address};
 use saker_ipset::Block;
 use std::path::{Path, PathBuf};
@@ -51,6 +53,8 @@ pub enum Command {
     Trust(Trust),
     Status(Status),
     Reload(Reload),
+    Upgrade(Upgrade),
+    Takeover(Box<Takeover>),
     Stop(Stop),
     ReopenLogs(ReopenLogs),
     Purge(Purge),
@@ -66,8 +70,7 @@ pub enum Command {
     Reference,
     Completions(Completions),
     Man(Man),
-    /// Print the version
-    Version,
+    Version(Version),
 }
 
 /// Serve a directory without a configuration file
@@ -235,6 +238,10 @@ pub struct Status {
     /// Print in Prometheus text format
     #[arg(long)]
     pub prometheus: bool,
+    /// Print nothing; exit with 0 if the server answers and is not stopping, with 2 if it is
+    /// stopping, with 3 if none is running
+    #[arg(long, conflicts_with_all = ["json", "prometheus"])]
+    pub healthy: bool,
 }
 
 /// Reload the configuration; on errors the old one stays in force
@@ -242,6 +249,9 @@ pub struct Status {
 pub struct Reload {
     #[command(flatten)]
     pub target: Target,
+    /// If the server's program file was replaced, replace the server, too (`saker upgrade`)
+    #[arg(long)]
+    pub upgrade: bool,
 }
 
 /// Stop the running server and wait until it has exited

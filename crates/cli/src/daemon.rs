@@ -7,7 +7,7 @@ use crate::{
     arguments::{Reload, ReopenLogs, Status, Stop, Target},
     exit_status::{CANNOT, CONFIGURATION_ERRORS, NOT_RUNNING},
     locations::{self, Absent},
-    output, status_page,
+    output, status_page, upgrade,
 };
 use saker_control::client::{self, ClientError};
 use serde_json::Value;
@@ -19,6 +19,9 @@ use std::{
 
 pub fn status(status: &Status) -> ExitCode {
     ask(&status.target, |state_dir| {
+        if status.healthy {
+            return client::status(state_dir).map(|report| health(&report));
+        }
         match (status.prometheus, status.json) {
             (true, _) => client::metrics(state_dir).map(output::print),
             (_, true) => {
@@ -30,8 +33,18 @@ pub fn status(status: &Status) -> ExitCode {
     })
 }
 
+fn health(report: &Value) -> ExitCode {
+    match report["is_stopping"] == true {
+        true => ExitCode::from(CANNOT),
+        false => ExitCode::SUCCESS,
+    }
+}
+
 pub fn reload(reload: &Reload) -> ExitCode {
     ask(&reload.target, |state_dir| {
+        if reload.upgrade && upgrade::is_due(state_dir)? {
+            return upgrade::replace(state_dir, None);
+        }
         let report = client::reload(state_dir)?;
         for warning in report
             .get("warnings")

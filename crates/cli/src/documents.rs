@@ -33,8 +33,22 @@ pub fn man(directory: Option<&Path>) -> ExitCode {
     written.unwrap_or_else(|error| cannot(format_args!("manual pages: {error}")))
 }
 
-pub fn version() -> ExitCode {
-    output::print(format!("saker {}\n", env!("CARGO_PKG_VERSION")))
+pub fn version(json: bool) -> ExitCode {
+    let version = env!("CARGO_PKG_VERSION");
+    if !json {
+        return output::print(format!("saker {version}\n"));
+    }
+    let mut numbers = version
+        .split(['.', '-', '+'])
+        .map(|number| number.parse::<u64>().unwrap_or(0));
+    let mut number = || numbers.next().unwrap_or(0);
+    let (major, minor, patch) = (number(), number(), number());
+    let report = serde_json::json!({
+        "name": "saker", "version": version, "major": major, "minor": minor, "patch": patch,
+        "os": std::env::consts::OS, "architecture": std::env::consts::ARCH,
+        "is_debug_build": cfg!(debug_assertions),
+    });
+    output::print(format!("{report:#}\n"))
 }
 
 fn render_man() -> io::Result<Vec<u8>> {

@@ -32,7 +32,9 @@ mod sign_url;
 pub mod source;
 mod start;
 mod status_page;
+mod takeover;
 mod trust;
+mod upgrade;
 mod vcl;
 mod warm;
 
@@ -101,6 +103,8 @@ fn run(command: Command, program: Program) -> ExitCode {
         Command::Trust(trust) => trust::trust(&trust),
         Command::Status(status) => daemon::status(&status),
         Command::Reload(reload) => daemon::reload(&reload),
+        Command::Upgrade(asked) => upgrade::upgrade(&asked),
+        Command::Takeover(asked) => takeover::takeover(&asked),
         Command::Stop(stop) => daemon::stop(&stop),
         Command::ReopenLogs(reopen) => daemon::reopen_logs(&reopen),
         Command::Purge(purge) => cache::purge(purge),
@@ -114,7 +118,7 @@ fn run(command: Command, program: Program) -> ExitCode {
         Command::Reference => documents::reference(),
         Command::Completions(completions) => documents::completions(completions.shell),
         Command::Man(man) => documents::man(man.dir.as_deref()),
-        Command::Version => documents::version(),
+        Command::Version(version) => documents::version(version.json),
     }
 }
 

@@ -118,6 +118,16 @@ pub fn reopen_logs(state_dir: &Path) -> Result<(), ClientError> {
 /// Asks a server that is stopping for its state directory. The connection stays, and its answer
 /// comes with it.
 pub fn take_over(state_dir: &Path) -> Result<(UnixStream, Value), ClientError> {
+    begin(state_dir, "hand-over")
+}
+
+/// The command line and the environment that the server was started with.
+pub fn origin(state_dir: &Path) -> Result<Value, ClientError> {
+    ask(state_dir, &json!({ "verb": "origin" }), ANSWER_TIMEOUT)
+}
+
+/// Begins a conversation that goes on behind its first answer.
+pub(crate) fn begin(state_dir: &Path, verb: &str) -> Result<(UnixStream, Value), ClientError> {
     let failed = |error| ClientError::Io(state_dir.join(state_dir::SOCKET), error);
     let mut stream = connect(state_dir)?;
     stream
@@ -127,7 +137,7 @@ pub fn take_over(state_dir: &Path) -> Result<(UnixStream, Value), ClientError> {
         .set_write_timeout(Some(ANSWER_TIMEOUT))
         .map_err(failed)?;
     stream
-        .write_all(format!("{}\n", json!({ "verb": "hand-over" })).as_bytes())
+        .write_all(format!("{}\n", json!({ "verb": verb })).as_bytes())
         .map_err(failed)?;
     // No byte beyond the line: the rest of the conversation is another's.
     let (mut line, mut byte) = (Vec::new(), [0]);

@@ -11,6 +11,14 @@ use crate::{
 };
 use saker_pipeline::LocalFuture;
 use serde_json::Value;
+use std::os::fd::OwnedFd;
+
+/// What a running server offers to its successor.
+pub struct Offer {
+    pub answer: Value,
+    /// In the order that the answer tells.
+    pub descriptors: Vec<OwnedFd>,
+}
 
 /// The server, as seen by the control socket.
 pub trait Control {
@@ -36,6 +44,26 @@ pub trait Control {
 
     /// Returns once this server has closed its listeners.
     fn listeners_closed(&self) -> LocalFuture<'_, ()>;
+
+    /// The command line and the environment that this server was started with.
+    fn origin(&self) -> Value;
+
+    /// Offers everything that a successor takes over from a running server; or says why not. This
+    /// server goes on until [`Control::upgraded`].
+    fn offer(&self) -> Result<Offer, String>;
+
+    /// The successor could serve: lets go of the page cache and the bans. `false`: it may not.
+    fn release(&self) -> bool;
+
+    /// The successor, a process of this number, serves: this server finishes its requests, and
+    /// ends.
+    fn upgraded(&self, pid: u32);
+
+    /// The successor has ended before it served: this server has everything as before.
+    fn withdraw(&self) -> LocalFuture<'_, ()>;
+
+    /// The next message about the page cache for the successor.
+    fn forwarded(&self) -> LocalFuture<'_, Vec<u8>>;
 
     fn reopen_logs(&self) -> Result<(), String>;
 

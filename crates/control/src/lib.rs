@@ -21,15 +21,16 @@ mod protocol;
 mod report;
 mod server;
 pub mod state_dir;
+pub mod upgrade;
 mod warm;
 
 pub use bans::{BanVerb, LIST_MAX as BAN_LIST_MAX};
 pub use cache::{CacheVerb, PurgeOrder};
 pub use client::ClientError;
-pub use handler::Control;
+pub use handler::{Control, Offer};
 pub use hosts::HostsVerb;
 pub use peers::Peers;
-pub use protocol::{CLOSED, LISTENING};
+pub use protocol::{CLOSED, LISTENING, READY, RELEASED};
 pub use report::{
     CertificateReport, LastReload, MemberReport, ReloadReport, StatusReport, UpstreamReport,
     counters,

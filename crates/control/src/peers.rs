@@ -9,6 +9,9 @@
 use rustix::process::{Uid, geteuid};
 use std::collections::BTreeSet;
 
+/// The refusal of users who may give other commands.
+pub(crate) const NOT_TO_REPLACE: &str =
+    "only root and the user that started the server may replace it";
 /// The refusal of all other users.
 pub(crate) const NOT_ALLOWED: &str =
     "only root, the user that started the server, and users of `control_users` may control it";
@@ -63,6 +66,12 @@ impl Peers {
         self.all.contains(&uid)
     }
 
+    /// Returns true for users who may replace the server, and so see its environment and have its
+    /// sockets: those named by the configuration may not.
+    pub fn may_replace(&self, uid: u32) -> bool {
+        uid == Uid::ROOT.as_raw() || uid == self.owner
+    }
+
     /// Users named by the configuration.
     pub fn named(&self) -> &BTreeSet<u32> {
         &self.named
@@ -80,6 +89,8 @@ mod tests {
             assert!(peers.may_ask(uid), "{uid}");
         }
         assert!(!peers.may_ask(54_322));
+        assert!(peers.may_replace(0) && peers.may_replace(geteuid().as_raw()));
+        assert!(!peers.may_replace(54_321) && !peers.may_replace(54_322));
         assert!(
             Peers::new(&["no-such-user-here".into()])
                 .unwrap_err()

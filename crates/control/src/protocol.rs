@@ -11,6 +11,14 @@ use serde_json::{Value, json};
 pub const LISTENING: &str = "listening\n";
 /// Sent by its predecessor, on the same connection, when it has closed its listeners.
 pub const CLOSED: &str = "closed\n";
+/// Sent by an upgraded server that has read its configuration and could serve.
+pub const READY: &str = "ready\n";
+/// Sent by its predecessor when the page cache and the bans are the successor's.
+pub const RELEASED: &str = "released\n";
+/// Begins a line with a message about the page cache, in hexadecimal digits.
+pub const STORE: &str = "store ";
+/// Accompanies descriptors.
+pub const DESCRIPTORS: u8 = b'F';
 
 /// A request line or head may have this many bytes.
 pub const REQUEST_BYTES_MAX: usize = 64 << 10;
@@ -26,6 +34,10 @@ pub enum Verb {
     },
     /// A successor asks a server that is stopping for the state directory.
     HandOver,
+    /// A successor asks a server that runs for its sockets.
+    Upgrade,
+    /// The command line that the server was started with, and its environment.
+    Origin,
     Cache(CacheVerb),
     Bans(BanVerb),
     Hosts(HostsVerb),
@@ -152,7 +164,7 @@ fn parse_scrape(line: &[u8]) -> Request {
     }
 }
 
-const KNOWN: &str = "status, metrics, reload, reopen-logs, stop, hand-over, purge, cache-stat, cache-list, cache-show, cache-warm, ban, unban, bans, hosts-stat, hosts-purge";
+const KNOWN: &str = "status, metrics, reload, reopen-logs, stop, hand-over, upgrade, origin, purge, cache-stat, cache-list, cache-show, cache-warm, ban, unban, bans, hosts-stat, hosts-purge";
 
 fn parse_verb(line: &[u8]) -> Result<Verb, String> {
     let request: Value =
@@ -167,6 +179,8 @@ fn parse_verb(line: &[u8]) -> Result<Verb, String> {
         "reload" => Ok(Verb::Reload),
         "reopen-logs" => Ok(Verb::ReopenLogs),
         "hand-over" => Ok(Verb::HandOver),
+        "upgrade" => Ok(Verb::Upgrade),
+        "origin" => Ok(Verb::Origin),
         "stop" => match request.get("graceful") {
             None => Ok(Verb::Stop { graceful: true }),
             Some(Value::Bool(graceful)) => Ok(Verb::Stop {

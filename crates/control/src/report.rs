@@ -12,6 +12,10 @@ pub struct StatusReport {
     pub version: String,
     pub pid: u32,
     pub uptime_ms: u64,
+    /// It was asked to stop, or another server has taken over.
+    pub is_stopping: bool,
+    /// The server that this one has taken over from, while it finishes requests.
+    pub finishing_pid: Option<u64>,
     /// Configurations loaded so far; 1 after the start.
     pub generation: u64,
     /// The file, or the directory of `saker serve`.
@@ -106,6 +110,8 @@ impl StatusReport {
             "pid": self.pid,
             "uptime_s": self.uptime_ms / 1000,
             "uptime_ms": self.uptime_ms,
+            "is_stopping": self.is_stopping,
+            "finishing_pid": self.finishing_pid,
             "generation": self.generation,
             "configuration": self.configuration,
             "workers": self.workers,

@@ -4,16 +4,22 @@
 //! Caveat: a peer may send nothing, too much, or stop reading, and must not delay the next one.
 //! Every wait on a peer has a deadline, and connections are counted; further ones stay in the
 //! backlog.
-//! Out of scope: keep-alive.
+//! Out of scope: keep-alive; the conversation of an upgrade (`upgrade`).
 
 use crate::{
     handler::Control,
-    peers::{NOT_ALLOWED, Peers},
+    peers::{NOT_ALLOWED, NOT_TO_REPLACE, Peers},
     protocol::{self, CLOSED, LISTENING, Page, REQUEST_BYTES_MAX, Request, Verb},
 };
 use saker_telemetry::{error_log, message};
 use serde_json::{Value, json};
-use std::{cell::RefCell, io, rc::Rc, sync::Arc, time::Duration};
+use std::{
+    cell::RefCell,
+    io,
+    rc::{Rc, Weak},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{UnixListener, UnixStream},
@@ -24,7 +30,7 @@ use tokio::{
 
 const CONNECTIONS_MAX: usize = 16;
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
-const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for reading the rest of a request that was answered early.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 const DRAIN_BYTES_MAX: usize = 1 << 20;
@@ -41,6 +47,7 @@ pub async fn serve(listener: UnixListener, peers: Rc<RefCell<Peers>>, control: R
 async fn accept(listener: UnixListener, peers: Rc<RefCell<Peers>>, control: Rc<dyn Control>) {
     let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let (reloading, handed_over) = (Rc::new(Mutex::new(())), Rc::new(Notify::new()));
+    let listener = Rc::new(listener);
     while let Ok(permit) = Arc::clone(&permits).acquire_owned().await {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -53,6 +60,7 @@ async fn accept(listener: UnixListener, peers: Rc<RefCell<Peers>>, control: Rc<d
                     control: Rc::clone(&control),
                     reloading: Rc::clone(&reloading),
                     handed_over: Rc::clone(&handed_over),
+                    listener: Rc::downgrade(&listener),
                 };
                 tokio::task::spawn_local(async move {
                     conversation.hold(stream).await;
@@ -67,12 +75,14 @@ async fn accept(listener: UnixListener, peers: Rc<RefCell<Peers>>, control: Rc<d
     std::future::pending::<()>().await;
 }
 
-struct Conversation {
+pub(crate) struct Conversation {
     peers: Rc<RefCell<Peers>>,
-    control: Rc<dyn Control>,
-    /// One reload at a time; the next one sees the files as they are by then.
-    reloading: Rc<Mutex<()>>,
-    handed_over: Rc<Notify>,
+    pub(crate) control: Rc<dyn Control>,
+    /// One reload at a time, and none during an upgrade; the next one sees the files as they are by
+    /// then.
+    pub(crate) reloading: Rc<Mutex<()>>,
+    pub(crate) handed_over: Rc<Notify>,
+    pub(crate) listener: Weak<UnixListener>,
 }
 
 impl Conversation {
@@ -81,8 +91,17 @@ impl Conversation {
             None => read_request(&mut stream).await,
             Some(refusal) => Request::Refused(refusal),
         };
+        let request = match request {
+            Request::Verb(Verb::Upgrade | Verb::Origin) if !self.may_replace(&stream) => {
+                Request::Refused(NOT_TO_REPLACE.into())
+            }
+            request => request,
+        };
         if request == Request::Verb(Verb::HandOver) {
             return self.hand_over(stream).await;
+        }
+        if request == Request::Verb(Verb::Upgrade) {
+            return self.upgrade(stream).await;
         }
         let answer = self.answer(&request).await;
         // The client may be gone; its command has been carried out.
@@ -129,6 +148,12 @@ impl Conversation {
         Some(format!("{NOT_ALLOWED} ({shown})"))
     }
 
+    fn may_replace(&self, stream: &UnixStream) -> bool {
+        stream
+            .peer_cred()
+            .is_ok_and(|peer| self.peers.borrow().may_replace(peer.uid()))
+    }
+
     async fn answer(&self, request: &Request) -> Vec<u8> {
         match request {
             Request::Verb(verb) => protocol::json_line(&self.obey(verb).await),
@@ -169,7 +194,8 @@ impl Conversation {
                 .await
                 .unwrap_or_else(|error| protocol::refusal(&error)),
             // Not answered here: `hand_over`.
-            Verb::HandOver => protocol::refusal("asked twice"),
+            Verb::HandOver | Verb::Upgrade => protocol::refusal("asked twice"),
+            Verb::Origin => self.control.origin(),
             Verb::Stop { .. } => json!({ "ok": true, "pid": std::process::id() }),
         }
     }

@@ -15,6 +15,7 @@
 use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::{
+    cell::Cell,
     collections::BTreeSet,
     fmt,
     hash::{BuildHasher, Hasher, RandomState},
@@ -22,7 +23,7 @@ use std::{
     os::{
         fd::OwnedFd,
         unix::{
-            fs::{DirBuilderExt, PermissionsExt},
+            fs::{DirBuilderExt, FileExt, PermissionsExt},
             net::UnixListener,
         },
     },
@@ -205,7 +206,13 @@ impl StateDir {
                 std::thread::sleep(LOCK_PAUSE);
             }
             match self.try_lock() {
-                Ok(Attempt::Held(file)) => return Ok(Lock { state: self, file }),
+                Ok(Attempt::Held(file)) => {
+                    return Ok(Lock {
+                        state: self,
+                        file,
+                        is_own: Cell::new(true),
+                    });
+                }
                 Ok(Attempt::Busy(pid)) => holder = pid,
                 Err(error) => {
                     return Err(StateDirError::Io {
@@ -220,6 +227,17 @@ impl StateDir {
             path: self.path.clone(),
             pid: holder,
         })
+    }
+
+    /// The lock of a server that goes on until this one serves: nothing is changed before
+    /// [`Lock::take`]. `created`: that server has created the directory.
+    pub fn share_lock(mut self, file: OwnedFd, created: bool) -> Lock {
+        self.created = created;
+        Lock {
+            state: self,
+            file: file.into(),
+            is_own: Cell::new(false),
+        }
     }
 
     fn try_lock(&self) -> io::Result<Attempt> {
@@ -273,11 +291,33 @@ enum Attempt {
 pub struct Lock {
     state: StateDir,
     file: std::fs::File,
+    /// `false`: another server removes the files at its end.
+    is_own: Cell<bool>,
 }
 
 impl Lock {
     pub fn path(&self) -> &Path {
         self.state.path()
+    }
+
+    /// A duplicate for a successor, and `true` if this server has created the directory.
+    pub fn share(&self) -> io::Result<(OwnedFd, bool)> {
+        Ok((self.file.try_clone()?.into(), self.state.created))
+    }
+
+    /// The files are the successor's: they stay.
+    pub fn give(&self) {
+        self.is_own.set(false);
+    }
+
+    /// The files are this server's from now on, which writes its number.
+    pub fn take(&self) {
+        self.is_own.set(true);
+        let number = format!("{}\n", std::process::id());
+        // As at a start: a full disk is no reason not to serve. The descriptor's place is shared
+        // with the predecessor.
+        let _ = self.file.set_len(0);
+        let _ = self.file.write_all_at(number.as_bytes(), 0);
     }
 
     /// The group that guards the directory: that of an earlier start, or an unused one.
@@ -308,7 +348,7 @@ impl Lock {
 
     /// For root, if no group can guard the directory: opens it to the group of the server's user,
     /// and marks it, so that a later start knows why others may write to it.
-    pub fn share(&self, gid: u32) -> io::Result<()> {
+    pub fn open_to(&self, gid: u32) -> io::Result<()> {
         fs::fchown(
             &self.state.dir,
             Some(rustix::process::Uid::ROOT),
@@ -362,6 +402,9 @@ impl Drop for Lock {
     /// Removes the files as far as possible: after a change of user the names may have to stay, and
     /// the next server copes with that.
     fn drop(&mut self) {
+        if !self.is_own.get() {
+            return;
+        }
         let _ = self.remove_dead_socket();
         let _ = self.file.set_len(0);
         let _ = fs::unlinkat(&self.state.dir, PID_FILE, AtFlags::empty());

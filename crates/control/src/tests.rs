@@ -32,6 +32,42 @@ impl Control for Fake {
 
     fn successor_listens(&self, _: bool) {}
 
+    fn origin(&self) -> Value {
+        serde_json::json!({ "ok": true, "program": "/usr/bin/saker" })
+    }
+
+    fn offer(&self) -> Result<Offer, String> {
+        match self.reloads.get() {
+            0 => Err("another server is taking over".into()),
+            _ => Ok(Offer {
+                answer: serde_json::json!({ "ok": true, "pid": 1 }),
+                descriptors: (0..20)
+                    .map(|_| std::fs::File::open("/dev/null").expect("opened").into())
+                    .collect(),
+            }),
+        }
+    }
+
+    fn release(&self) -> bool {
+        self.log.borrow_mut().push("released");
+        true
+    }
+
+    fn upgraded(&self, pid: u32) {
+        assert_eq!(pid, std::process::id());
+        self.log.borrow_mut().push("upgraded");
+        self.stopped.notify_one();
+    }
+
+    fn withdraw(&self) -> LocalFuture<'_, ()> {
+        self.log.borrow_mut().push("withdrawn");
+        Box::pin(std::future::ready(()))
+    }
+
+    fn forwarded(&self) -> LocalFuture<'_, Vec<u8>> {
+        Box::pin(std::future::pending())
+    }
+
     fn listeners_closed(&self) -> LocalFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }

@@ -40,4 +40,6 @@ pub use network::Network;
 pub use readiness::Readiness;
 pub use stream::{RawStream, Stream};
 pub use ticker::Ticker;
-pub use udp::{Arrival, Arrivals, BoundUdp, Departure, UdpOptions, UdpSocket, bind_udp};
+pub use udp::{
+    Arrival, Arrivals, BoundUdp, Departure, UdpOptions, UdpSocket, bind_udp, bind_udp_beside,
+};

@@ -129,6 +129,19 @@ impl BoundSocket {
         })
     }
 
+    /// From a descriptor that another process of this program bound and hands over. `path`: of a
+    /// Unix socket. `has_own_queue`: no other worker has the same one.
+    ///
+    /// # Errors
+    /// Like [`BoundSocket::adopt`].
+    pub fn inherit(fd: OwnedFd, path: Option<&Path>, has_own_queue: bool) -> io::Result<Self> {
+        let mut socket = BoundSocket::adopt(fd, None)?;
+        socket.is_inherited = false;
+        socket.defers = has_own_queue && socket.family == Family::Tcp;
+        socket.file = path.and_then(|path| SocketFile::at(path).ok());
+        Ok(socket)
+    }
+
     /// The name that systemd's socket unit gave (`FileDescriptorName=`), for sockets that came from
     /// there.
     pub fn name(&self) -> Option<&str> {

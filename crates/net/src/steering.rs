@@ -5,6 +5,14 @@
 //! the same (SO_ATTACH_REUSEPORT_CBPF, socket(7)). The ids that clients choose for their first
 //! packets are random and reach any worker; that worker's ids then lead back to it, in packets with
 //! long and with short headers, from any address.
+//!
+//! During an upgrade two processes have sockets in one group, the later ones behind the earlier
+//! ones'. Bytes 2 to 5 of an id say which process gave it out ([`sign`]): their two halves differ by
+//! the process' tag. Packets of the earlier process' ids go on to it, all others to the later one
+//! ([`lead_beside`]). Once the earlier process is gone, its sockets are closed from the last to the
+//! first; the kernel puts the last socket of the group into each gap, so the later process' are
+//! turned by their number ([`lead_alone`]).
+//! Caveat: an id that a client chose has an earlier process' tag once in 65,536 times.
 //! Out of scope: the worker's number in clear; an id must not reveal anything about others of the
 //! same connection (RFC 9000 section 5.1), which a mark does no more than chance.
 #![allow(unsafe_code)]
@@ -36,6 +44,37 @@ pub fn mark(worker: usize, workers: usize, random: u16) -> [u8; 2] {
     rest.checked_add(worker).unwrap_or(worker).to_be_bytes()
 }
 
+/// Puts the mark of the process into bytes 2 to 5 of an id, the first two of which are random.
+pub fn sign(id: &mut [u8; ID_BYTES], tag: u16) {
+    let [_, _, first, second, ..] = *id;
+    let half = u16::from_be_bytes([first, second]) ^ tag;
+    id[4..6].copy_from_slice(&half.to_be_bytes());
+}
+
+/// Sockets of a process in the group of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    pub sockets: usize,
+    /// The number of the first worker's socket; those of the others follow, around the end.
+    pub turned: usize,
+}
+
+/// Closes an earlier process' sockets, which are in the order of workers, in the one order that
+/// leaves the later ones in theirs.
+pub fn close_in_order<S>(sockets: &mut Vec<S>, share: Share) {
+    let count = share.sockets.max(1);
+    let mut sockets: Vec<Option<S>> = sockets.drain(..).map(Some).collect();
+    for number in (0..count).rev() {
+        let worker = (number + count - share.turned % count) % count;
+        drop(sockets.get_mut(worker).and_then(Option::take));
+    }
+}
+
+/// The number that the first worker's socket has once so many earlier ones are gone.
+pub fn first_number(earlier: usize, workers: usize) -> usize {
+    earlier % workers.max(1)
+}
+
 /// The worker that a packet goes to, as the kernel's program has it; `None`: by its addresses.
 pub fn worker(packet: &[u8], workers: usize) -> Option<usize> {
     let at = match u32::from(*packet.first()?) & LONG_HEADER == 0 {
@@ -49,7 +88,17 @@ pub fn worker(packet: &[u8], workers: usize) -> Option<usize> {
 
 /// Puts the program on the group that the socket is in.
 pub(crate) fn attach(socket: impl AsFd, workers: usize) -> io::Result<()> {
-    attach_program(socket, &mut program(workers))
+    attach_program(socket, &mut program(workers, 0))
+}
+
+/// For a process whose sockets are the group's only ones.
+pub fn lead_alone(socket: impl AsFd, share: Share) -> io::Result<()> {
+    attach_program(socket, &mut program(share.sockets, share.turned))
+}
+
+/// For a process whose sockets come behind those of an earlier one, whose ids have `tag`.
+pub fn lead_beside(socket: impl AsFd, earlier: Share, tag: u16, workers: usize) -> io::Result<()> {
+    attach_program(socket, &mut program_beside(earlier, tag, workers))
 }
 
 /// Leads all new connections to one socket of the group, by the order in which they began to
@@ -90,9 +139,54 @@ fn attach_program(socket: impl AsFd, instructions: &mut [libc::sock_filter]) -> 
     }
 }
 
-/// Returns the BPF program that computes [`worker`]. Loads past the packet's end end the program
-/// with 0.
-fn program(workers: usize) -> [libc::sock_filter; 10] {
+/// Returns the program of [`lead_beside`]. X is the place of the id, M[0] its mark.
+fn program_beside(earlier: Share, tag: u16, workers: usize) -> [libc::sock_filter; 24] {
+    let byte = |at| op(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, at);
+    let of_id = |at| op(libc::BPF_LD | libc::BPF_H | libc::BPF_IND, 0, 0, at);
+    let place = |at| op(libc::BPF_LDX | libc::BPF_IMM, 0, 0, at);
+    let store = |slot| op(libc::BPF_ST, 0, 0, slot);
+    let mark = || op(libc::BPF_LD | libc::BPF_MEM, 0, 0, 0);
+    let compute = |what: u32, k: usize| op(libc::BPF_ALU | what | libc::BPF_K, 0, 0, number(k));
+    let jump = |how: u32, yes, no, k| op(libc::BPF_JMP | how | libc::BPF_K, yes, no, k);
+    let answer = || op(libc::BPF_RET | libc::BPF_A, 0, 0, 0);
+    [
+        byte(0),
+        jump(libc::BPF_JSET, 2, 0, LONG_HEADER),
+        place(SHORT_ID_AT),
+        op(libc::BPF_JMP | libc::BPF_JA, 0, 0, 3),
+        byte(LONG_LENGTH_AT),
+        // To the last line.
+        jump(libc::BPF_JGE, 0, 17, ID_BYTES as u32),
+        place(LONG_ID_AT),
+        of_id(0),
+        store(0),
+        of_id(2),
+        store(1),
+        of_id(4),
+        op(libc::BPF_LDX | libc::BPF_MEM, 0, 0, 1),
+        op(libc::BPF_ALU | libc::BPF_XOR | libc::BPF_X, 0, 0, 0),
+        jump(libc::BPF_JEQ, 0, 4, u32::from(tag)),
+        mark(),
+        compute(libc::BPF_ADD, earlier.turned),
+        compute(libc::BPF_MOD, earlier.sockets.max(1)),
+        answer(),
+        mark(),
+        compute(libc::BPF_MOD, workers.max(1)),
+        compute(libc::BPF_ADD, earlier.sockets),
+        answer(),
+        // An id that is too short to be anybody's begins a connection.
+        op(libc::BPF_RET | libc::BPF_K, 0, 0, number(earlier.sockets)),
+    ]
+}
+
+/// A number in a program.
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(1)
+}
+
+/// Returns the BPF program that computes [`worker`], turned. Loads past the packet's end end the
+/// program with 0.
+fn program(workers: usize, turned: usize) -> [libc::sock_filter; 11] {
     let load = |size: u32, at| op(libc::BPF_LD | size | libc::BPF_ABS, 0, 0, at);
     [
         load(libc::BPF_B, 0),
@@ -108,15 +202,21 @@ fn program(workers: usize) -> [libc::sock_filter; 10] {
         op(
             libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K,
             0,
-            3,
+            4,
             ID_BYTES as u32,
         ),
         load(libc::BPF_H, LONG_ID_AT),
         op(
+            libc::BPF_ALU | libc::BPF_ADD | libc::BPF_K,
+            0,
+            0,
+            number(turned),
+        ),
+        op(
             libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K,
             0,
             0,
-            u32::try_from(workers).unwrap_or(1).max(1),
+            number(workers).max(1),
         ),
         op(libc::BPF_RET | libc::BPF_A, 0, 0, 0),
         op(libc::BPF_RET | libc::BPF_K, 0, 0, BY_ADDRESS),
@@ -135,7 +235,9 @@ fn op(code: u32, if_true: u8, if_false: u8, k: u32) -> libc::sock_filter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Bind, BindOptions, BoundSocket, LocalAddress, UdpOptions, bind, bind_udp};
+    use crate::{
+        Bind, BindOptions, BoundSocket, LocalAddress, UdpOptions, bind, bind_udp, bind_udp_beside,
+    };
     use std::net::{TcpListener, TcpStream, UdpSocket};
 
     const WORKERS: usize = 5;
@@ -231,6 +333,69 @@ mod tests {
             counts.iter().sum::<usize>() == clients.len() && counts.iter().all(|count| *count > 0),
             "{counts:?}"
         );
+    }
+
+    /// As during an upgrade: ids of the earlier process stay with it, all others are the later
+    /// one's; when the earlier one is gone, each worker has its own still.
+    #[test]
+    fn two_processes_share_an_address() {
+        let (earlier_tag, later_tag) = (0x1234, 0x1235);
+        let id = |worker, workers, tag| {
+            let mut id = [0, 0, 0x5a, 0xa5, 0, 0, 7, 7];
+            id[..2].copy_from_slice(&mark(worker, workers, 40_001));
+            sign(&mut id, tag);
+            id
+        };
+        let packets = |worker, workers, tag| {
+            let id = id(worker, workers, tag);
+            let short = [&[0x41], &id[..], &[7; 30]].concat();
+            let long = [&[0xe1, 0, 0, 0, 1, 8], &id[..], &[7; 30]].concat();
+            [short, long]
+        };
+        for (first, second) in [(2, 2), (2, 3), (3, 2), (1, 4), (4, 1), (1, 1)] {
+            let any = "127.0.0.1:0".parse().unwrap();
+            let mut earlier = bind_udp(any, first, UdpOptions::default()).unwrap();
+            let address = earlier[0].local_address().unwrap();
+            let mut share = Share {
+                sockets: first,
+                turned: 0,
+            };
+            let (mut of_earlier, mut of_later) = (earlier_tag, later_tag);
+            // Twice: the second time the group of the first one is a turned one.
+            for count in [second, first] {
+                let later = bind_udp_beside(address, count, UdpOptions::default()).unwrap();
+                let reaches = |socket: &crate::BoundUdp, packet: &[u8]| {
+                    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+                    client.send_to(packet, address).unwrap();
+                    let socket = UdpSocket::from(socket.as_fd().try_clone_to_owned().unwrap());
+                    let mut buffer = [0; 100];
+                    socket
+                        .recv(&mut buffer)
+                        .is_ok_and(|count| buffer[..count] == *packet)
+                };
+                let all_reach = |sockets: &[crate::BoundUdp], tag| {
+                    for (number, socket) in sockets.iter().enumerate() {
+                        for packet in packets(number, sockets.len(), tag) {
+                            assert!(reaches(socket, &packet), "{first} {second}: {number}");
+                        }
+                    }
+                };
+                all_reach(&earlier, of_earlier);
+                lead_beside(&later[0], share, of_earlier, count).unwrap();
+                all_reach(&earlier, of_earlier);
+                all_reach(&later, of_later);
+                assert!(reaches(&later[0], &[0xc0, 0, 0, 0, 1, 3, 1, 2, 3, 0]));
+                close_in_order(&mut earlier, share);
+                share = Share {
+                    sockets: count,
+                    turned: first_number(share.sockets, count),
+                };
+                lead_alone(&later[0], share).unwrap();
+                all_reach(&later, of_later);
+                earlier = later;
+                (of_earlier, of_later) = (of_later, of_later + 1);
+            }
+        }
     }
 
     /// Short ids belong to no worker: the addresses decide, and the packet arrives.

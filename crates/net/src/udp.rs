@@ -71,8 +71,9 @@ pub fn bind_udp(
     for _ in 1..workers {
         sockets.push(bound(address, options, true)?);
     }
-    if let (true, Some(last)) = (workers > 1, sockets.last()) {
-        steering::attach(last, workers)?;
+    // Where there is one, too: a successor's sockets may join the group.
+    if let Some(last) = sockets.last() {
+        steering::attach(last, sockets.len())?;
     }
     Ok(sockets
         .into_iter()
@@ -80,7 +81,35 @@ pub fn bind_udp(
         .collect())
 }
 
+/// Binds sockets behind those of another process, which still has the address. The kernel goes on
+/// sending everything to the others until [`steering::lead_beside`] says more.
+pub fn bind_udp_beside(
+    address: SocketAddr,
+    workers: usize,
+    options: UdpOptions,
+) -> io::Result<Vec<BoundUdp>> {
+    (0..workers.max(1))
+        .map(|_| Ok(BoundUdp(bound(address, options, true)?.into())))
+        .collect()
+}
+
 impl BoundUdp {
+    /// From a descriptor that another process of this program bound.
+    ///
+    /// # Errors
+    /// The descriptor is no UDP socket.
+    pub fn adopt(fd: OwnedFd) -> io::Result<BoundUdp> {
+        match rustix::net::sockopt::socket_type(&fd)? {
+            rustix::net::SocketType::DGRAM => Ok(BoundUdp(fd)),
+            _ => Err(io::ErrorKind::InvalidInput.into()),
+        }
+    }
+
+    /// The same socket through another descriptor.
+    pub fn try_clone(&self) -> io::Result<BoundUdp> {
+        Ok(BoundUdp(self.0.try_clone()?))
+    }
+
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         Ok(SocketAddr::try_from(rustix::net::getsockname(&self.0)?)?)
     }

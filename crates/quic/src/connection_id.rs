@@ -1,7 +1,7 @@
 //! Connection ids (RFC 9000 section 5.1): which worker they lead to, and whether we gave them out.
 //!
-//! Two bytes that lead to the worker (`saker_net::steering`), four at random, two that only the
-//! process' secret explains: what other ids people send costs a hash and gets no answer.
+//! Two bytes that lead to the worker, four that lead to the process (`saker_net::steering`), half of
+//! them at random, two that only the process' secret explains: what other ids people send costs a hash and gets no answer.
 
 use crate::secrets::IdKey;
 use aws_lc_rs::rand;
@@ -15,6 +15,8 @@ pub struct Ids {
     pub worker: usize,
     pub workers: usize,
     pub key: IdKey,
+    /// Of the process: packets of these ids are led to it while a successor shares its address.
+    pub tag: u16,
 }
 
 impl ConnectionIdGenerator for Ids {
@@ -25,6 +27,7 @@ impl ConnectionIdGenerator for Ids {
         let _ = rand::fill(&mut id);
         let random = u16::from_be_bytes([id[0], id[1]]);
         id[..2].copy_from_slice(&steering::mark(self.worker, self.workers, random));
+        steering::sign(&mut id, self.tag);
         let signature = self.key.signature(&id[..SIGNED_BYTES]);
         id[SIGNED_BYTES..].copy_from_slice(&signature);
         ConnectionId::new(&id)

@@ -27,7 +27,7 @@ use quinn_proto::{
     ClientConfig, ConnectError, ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointEvent,
     Incoming, ServerConfig, Transmit,
 };
-use saker_net::{Arrival, udp::SEND_BYTES_MAX};
+use saker_net::{Arrival, steering, udp::SEND_BYTES_MAX};
 use std::{
     collections::VecDeque,
     net::{IpAddr, SocketAddr},
@@ -73,6 +73,7 @@ pub struct Endpoint<G> {
     /// Parts of the server configuration, for local addresses that get one of their own.
     server: Option<(ServerCrypto, Arc<ServerConfig>)>,
     settings: Settings,
+    place: Place,
     slots: Vec<Option<Box<Slot<G>>>>,
     serial: u64,
     /// Those with work, each once.
@@ -122,6 +123,7 @@ impl<G> Endpoint<G> {
         let config = Arc::new(Settings::endpoint(secrets, place));
         let mut endpoint = Endpoint::new(
             settings.clone(),
+            place,
             quinn_proto::Endpoint::new(config, None, whole, None),
         );
         endpoint.replace_server(settings, secrets, crypto);
@@ -130,25 +132,25 @@ impl<G> Endpoint<G> {
 
     /// Without a server: for tests and load generators.
     pub fn client(settings: &Settings, secrets: &Secrets, whole: bool) -> Endpoint<G> {
-        let config = Arc::new(Settings::endpoint(
-            secrets,
-            Place {
-                worker: 0,
-                workers: 1,
-            },
-        ));
+        let place = Place {
+            worker: 0,
+            workers: 1,
+        };
+        let config = Arc::new(Settings::endpoint(secrets, place));
         Endpoint::new(
             settings.clone(),
+            place,
             quinn_proto::Endpoint::new(config, None, whole, None),
         )
     }
 
-    fn new(settings: Settings, inner: quinn_proto::Endpoint) -> Endpoint<G> {
+    fn new(settings: Settings, place: Place, inner: quinn_proto::Endpoint) -> Endpoint<G> {
         Endpoint {
             inner,
             over_ipv4: None,
             server: None,
             settings,
+            place,
             slots: Vec::new(),
             serial: 0,
             work: VecDeque::new(),
@@ -216,6 +218,7 @@ impl<G> Endpoint<G> {
         second_version::translate(&mut bytes);
         self.out.clear();
         let (ecn, length) = (EcnCodepoint::from_bits(arrival.ecn), bytes.len());
+        let worker = steering::worker(&bytes, self.place.workers);
         match self
             .inner
             .handle(now, arrival.peer, arrival.local, ecn, bytes, &mut self.out)
@@ -238,6 +241,11 @@ impl<G> Endpoint<G> {
             Some(DatagramEvent::NewConnection(incoming)) => {
                 self.knock(now, incoming, length, admission, sink)
             }
+            // While the sockets of an address change, the kernel may lead a packet to another
+            // worker than its own, which would know it.
+            Some(DatagramEvent::Response(_))
+                if matches!(Reply::of(&self.out), Reply::StatelessReset)
+                    && worker.is_some_and(|worker| worker != self.place.worker) => {}
             Some(DatagramEvent::Response(transmit)) => {
                 self.counts.reply(Reply::of(&self.out));
                 self.reply(&transmit, sink);

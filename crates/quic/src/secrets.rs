@@ -31,13 +31,16 @@ pub struct Secrets {
     pub(crate) tokens: Arc<Prk>,
     pub(crate) used: Arc<UsedTokens>,
     pub(crate) ids: IdKey,
+    /// Mark of the process in its connection ids.
+    pub tag: u16,
 }
 
 impl Secrets {
     /// `None`: the system gives no random bytes.
     pub fn random() -> Option<Secrets> {
-        let mut secret = [0; SECRET_BYTES];
+        let (mut secret, mut tag) = ([0; SECRET_BYTES], [0; 2]);
         rand::fill(&mut secret).ok()?;
+        rand::fill(&mut tag).ok()?;
         let (for_resets, for_tokens) = secret.split_at(SECRET_BYTES / 2);
         Some(Secrets {
             reset: Arc::new(hmac::Key::new(hmac::HMAC_SHA256, for_resets)),
@@ -46,6 +49,7 @@ impl Secrets {
             ),
             used: Arc::default(),
             ids: IdKey(RandomState::new()),
+            tag: u16::from_be_bytes(tag),
         })
     }
 }

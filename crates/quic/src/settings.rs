@@ -151,12 +151,13 @@ impl Settings {
     /// Endpoint configuration of a server: connection ids and resets.
     pub(crate) fn endpoint(secrets: &Secrets, place: Place) -> EndpointConfig {
         let mut config = EndpointConfig::new(Arc::clone(&secrets.reset) as _);
-        let key = secrets.ids.clone();
+        let (key, tag) = (secrets.ids.clone(), secrets.tag);
         config.cid_generator(move || {
             Box::new(Ids {
                 worker: place.worker,
                 workers: place.workers,
                 key: key.clone(),
+                tag,
             })
         });
         config.supported_versions(vec![VERSION_1, VERSION_2]);

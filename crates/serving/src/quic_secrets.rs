@@ -19,4 +19,11 @@ impl QuicShared {
             sessions: EarlySessions::default(),
         })
     }
+
+    /// Beside a process that has this tag: packets must not be led to it by chance.
+    pub fn beside(tag: u16) -> Option<QuicShared> {
+        let mut shared = QuicShared::new()?;
+        shared.secrets.tag = tag.wrapping_add(1);
+        Some(shared)
+    }
 }

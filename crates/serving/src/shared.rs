@@ -18,7 +18,7 @@ use std::{
     fs::File,
     path::Path,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Instant,
@@ -58,8 +58,8 @@ pub struct Shared {
     pub logs: LogFiles,
     /// Requests that are being answered, where a status page wants to show them.
     pub open_requests: OpenRequests,
-    /// The page cache's store, once it is used.
-    pub page_cache: OnceLock<PageCache>,
+    /// The page cache's store, while it is used and this process' own.
+    pub page_cache: RwLock<Option<PageCache>>,
     /// Hosts that a database knows; changes with a configuration that wants another.
     pub known_hosts: Mutex<Option<Arc<Hosts>>>,
     /// Compression dictionaries, and content compressed with them.
@@ -111,7 +111,21 @@ impl Shared {
 
     /// The page cache's store; `None`: there is no page cache.
     pub fn store(&self) -> Option<Arc<Store>> {
-        self.page_cache.get().map(|cache| Arc::clone(&cache.store))
+        let cache = self
+            .page_cache
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        cache.as_ref().map(|cache| Arc::clone(&cache.store))
+    }
+
+    /// Puts another store in use, or none; workers see it with their next generation. Returns the
+    /// one before.
+    pub fn replace_page_cache(&self, cache: Option<PageCache>) -> Option<PageCache> {
+        let mut current = self
+            .page_cache
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *current, cache)
     }
 
     /// Returns the number of connections that were open when the server was asked to stop.

@@ -110,10 +110,13 @@ messages! {
     START_FAILED "SK0113" "core" Error "cannot start" "Fix the problem that the line names.";
     HANDED_OVER "SK0114" "core" Notice "a successor takes over; open requests may finish"
         "Nothing.";
-    TOOK_OVER "SK0115" "core" Notice "took over from a server that is stopping" "Nothing.";
+    TOOK_OVER "SK0115" "core" Notice "took over from another server" "Nothing.";
     BROKER_ENDED "SK0116" "core" Error
         "the privileged broker has exited; the server continues without it"
         "Restart the server: until then, reloads cannot open what only root may open, and no program of another user starts.";
+    UPGRADE_FAILED "SK0117" "core" Error
+        "an upgrade has failed; this server goes on as before"
+        "See the lines above: the new server says what it lacked before it ended. Nothing was lost.";
     // 02: configuration.
     RELOADED "SK0201" "config" Notice "configuration reloaded" "Nothing.";
     RELOAD_REFUSED "SK0202" "config" Error

@@ -1,8 +1,10 @@
-//! `cargo xtask`: the house rules, the demo site, the files of the benches, the generated pages.
+//! `cargo xtask`: the house rules, the demo site, the files of the benches, the generated pages,
+//! the packages.
 //!
 //! Absent on purpose: building and testing, which Cargo and the Makefile do.
 
 mod demo;
+mod package;
 mod tidy;
 
 use std::{
@@ -15,6 +17,8 @@ const HELP: &str = "cargo xtask tidy              check the house rules; all fin
 cargo xtask demo [DIR]        make the demo site (demo/site)
 cargo xtask bench-files DIR   make the files that the benches serve
 cargo xtask docs              write the pages that are made from tables anew
+cargo xtask package [PART...] [--binary FILE] [--out DIR] [--version V] [--quick]
+                              package a binary: deb, tarball, image, sbom (without parts: all)
 ";
 
 /// Pages that are generated from tables.
@@ -57,6 +61,7 @@ fn main() -> ExitCode {
         ["demo", folder] => done(demo::write(Path::new(folder))),
         ["bench-files", folder] => done(saker_testkit::bench_files::write(Path::new(folder))),
         ["docs"] => done(write_pages()),
+        ["package", rest @ ..] => done(package::package(&root(), rest)),
         _ => {
             eprint!("{HELP}");
             ExitCode::FAILURE

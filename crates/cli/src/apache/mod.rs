@@ -14,7 +14,7 @@ mod show;
 use crate::program::RunServer;
 use crate::source::{ApacheInput, Source, load_apache};
 use crate::{check, locations};
-use arguments::{Arguments, Mode};
+use arguments::{Arguments, Mode, Request};
 use saker_apache::Loaded;
 use saker_config::Diagnostic;
 use std::{
@@ -162,6 +162,19 @@ fn test(program: &str, loaded: &Loaded) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// A graceful restart replaces a server whose program file was replaced. `None`: it was not, or the
+/// server can't be asked.
+fn upgraded(loaded: &Loaded, pid_file: Option<&Path>) -> Option<ExitCode> {
+    let beside = pid_file.and_then(locations::beside_pid_file);
+    let state_dir = beside.unwrap_or_else(|| loaded.model.server.state_dir.clone());
+    // Other processes of this program with the same arguments have tasks of their own.
+    let is_asked = saker_broker::role().is_none() && !saker_control::upgrade::is_upgrade();
+    match is_asked && crate::upgrade::is_due(&state_dir).unwrap_or(false) {
+        true => crate::upgrade::replace(&state_dir, None).ok(),
+        false => None,
+    }
+}
+
 fn act(program: &str, arguments: &Arguments, run_server: RunServer) -> ExitCode {
     let input = input(arguments);
     let loaded = load_apache(&input);
@@ -170,13 +183,20 @@ fn act(program: &str, arguments: &Arguments, run_server: RunServer) -> ExitCode 
         return ExitCode::FAILURE;
     }
     let pid_file = loaded.overview.pid_file.clone();
+    if arguments.mode == Mode::Signal(Request::Graceful)
+        && let Some(status) = upgraded(&loaded, pid_file.as_deref())
+    {
+        return status;
+    }
     if let Mode::Signal(signal) = arguments.mode
+        && !saker_control::upgrade::is_upgrade()
         && let Some(status) = control::signal(signal, pid_file.as_deref())
     {
         return status;
     }
     // The broker, and the process that reads its grants, are this program with these arguments.
     if saker_broker::role().is_none()
+        && !saker_control::upgrade::is_upgrade()
         && let Some(pid) = pid_file.as_deref().and_then(control::running)
     {
         println!("httpd (pid {pid}) already running");

@@ -231,7 +231,7 @@ fn a_directory_of_roots_that_a_group_may_enter_is_roots_again() {
     let path = scratch.join("state");
     // As a start with `user` leaves it where the server can't have a group of its own.
     let lock = StateDir::open(&path).unwrap().lock().unwrap();
-    lock.share(33).unwrap();
+    lock.open_to(33).unwrap();
     StateDir::open(&path).unwrap();
     drop(lock);
     std::fs::create_dir_all(&path).unwrap();

@@ -7,11 +7,11 @@ use super::{
     bans, cache_control,
     metrics_endpoint::{MetricsSocket, MetricsSource},
     supervisor::Supervisor,
-    virtual_hosts, warming,
+    upgrade, virtual_hosts, warming,
 };
 use saker_config::model::MetricsEndpoint;
 use saker_control::{
-    BanVerb, CacheVerb, CertificateReport, Control, HostsVerb, ReloadReport, StatusReport,
+    BanVerb, CacheVerb, CertificateReport, Control, HostsVerb, Offer, ReloadReport, StatusReport,
     UpstreamReport,
 };
 use saker_pipeline::LocalFuture;
@@ -93,6 +93,12 @@ impl Control for Supervisor {
         StatusReport {
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
+            is_stopping: self.is_stopping(),
+            finishing_pid: self
+                .listeners
+                .borrow()
+                .inherited()
+                .map(|inherited| inherited.pid),
             uptime_ms: self.shared.started.elapsed().as_millis() as u64,
             generation: generation.number,
             configuration: self.source.name(),
@@ -169,6 +175,30 @@ impl Control for Supervisor {
 
     fn listeners_closed(&self) -> LocalFuture<'_, ()> {
         Box::pin(self.successor.listeners_closed())
+    }
+
+    fn origin(&self) -> serde_json::Value {
+        upgrade::origin()
+    }
+
+    fn offer(&self) -> Result<Offer, String> {
+        self.make_offer()
+    }
+
+    fn release(&self) -> bool {
+        self.let_go()
+    }
+
+    fn upgraded(&self, pid: u32) {
+        self.be_succeeded_by(pid);
+    }
+
+    fn withdraw(&self) -> LocalFuture<'_, ()> {
+        Box::pin(self.take_back())
+    }
+
+    fn forwarded(&self) -> LocalFuture<'_, Vec<u8>> {
+        Box::pin(self.successor.forwarded())
     }
 
     fn reopen_logs(&self) -> Result<(), String> {

@@ -5,15 +5,23 @@
 //! connections; Unix sockets and sockets passed by systemd exist once, and each worker gets a
 //! duplicate.
 
-use super::succession::{GRACE, Predecessor};
+use super::{
+    inheritance::Inherited,
+    succession::{GRACE, Predecessor},
+};
 use rustix::io::Errno;
 use saker_config::model::{Address, Listener};
-use saker_net::{Bind, BindOptions, BoundSocket, BoundUdp, LocalAddress, UdpOptions};
+use saker_net::{
+    Bind, BindOptions, BoundSocket, BoundUdp, LocalAddress, UdpOptions,
+    steering::{self, Share},
+};
 use saker_telemetry::{error_log, message};
+use serde_json::{Value, json};
 use std::{
     collections::HashMap,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    os::fd::{AsFd, OwnedFd},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -32,6 +40,8 @@ pub struct Listeners {
     quic: Vec<BoundQuic>,
     /// Set at the start: the predecessor whose addresses are shared.
     predecessor: Option<Predecessor>,
+    /// The running server that this one takes over from, until it has ended.
+    inherited: Option<Inherited>,
 }
 
 /// UDP sockets of a listener with HTTP/3.
@@ -39,6 +49,10 @@ struct BoundQuic {
     address: Arc<Address>,
     /// Sockets, one per worker, until handed out.
     sockets: Vec<BoundUdp>,
+    /// Duplicates of all of them, for a successor.
+    kept: Vec<BoundUdp>,
+    /// Place of the first worker's socket in the kernel's group ([`Share`]).
+    turned: usize,
 }
 
 struct Bound {
@@ -48,8 +62,12 @@ struct Bound {
     actual: Address,
     /// Sockets, one per worker, until handed out.
     sockets: Vec<BoundSocket>,
+    /// Duplicates of all different ones, for a successor.
+    kept: Vec<BoundSocket>,
     /// Kept for its file, which is removed at the end.
     unix: Option<BoundSocket>,
+    /// The same while the file is still another server's.
+    lent_unix: Option<BoundSocket>,
 }
 
 impl Listeners {
@@ -59,9 +77,11 @@ impl Listeners {
         listeners: &[Listener],
         workers: usize,
         predecessor: Option<Predecessor>,
+        inherited: Option<Inherited>,
     ) -> Result<Listeners, String> {
         let mut all = Listeners {
             predecessor,
+            inherited,
             ..Listeners::default()
         };
         all.adopt_activated();
@@ -80,9 +100,115 @@ impl Listeners {
         self.predecessor.take()
     }
 
+    pub fn has_inherited(&self) -> bool {
+        self.inherited.is_some()
+    }
+
+    /// The running server that this one takes over from.
+    pub fn inherited(&self) -> Option<&Inherited> {
+        self.inherited.as_ref()
+    }
+
+    /// Adds what a successor takes over to an answer: addresses with the numbers of their sockets,
+    /// and the sockets in the same order.
+    pub fn offer(&self, answer: &mut Value, descriptors: &mut Vec<OwnedFd>) -> io::Result<()> {
+        let mut add = |socket: &dyn AsFd| -> io::Result<()> {
+            descriptors.push(socket.as_fd().try_clone_to_owned()?);
+            Ok(())
+        };
+        let (mut listeners, mut quic) = (Vec::new(), Vec::new());
+        for bound in &self.bound {
+            bound.kept.iter().try_for_each(|socket| add(socket))?;
+            listeners
+                .push(json!({ "address": bound.address.to_string(), "sockets": bound.kept.len() }));
+        }
+        self.activated.values().try_for_each(|socket| add(socket))?;
+        for bound in &self.quic {
+            bound.kept.iter().try_for_each(|socket| add(socket))?;
+            quic.push(json!({
+                "address": bound.address.to_string(), "sockets": bound.kept.len(), "turned": bound.turned,
+            }));
+        }
+        answer["listeners"] = Value::Array(listeners);
+        answer["activated"] = json!(self.activated.len());
+        answer["quic"] = Value::Array(quic);
+        Ok(())
+    }
+
+    /// The files of Unix sockets are a successor's.
+    pub fn give_files(&mut self) {
+        self.bound.iter_mut().for_each(|bound| bound.unix = None);
+    }
+
+    /// The files of Unix sockets that another server had are this one's.
+    pub fn take_files(&mut self) {
+        for bound in &mut self.bound {
+            let lent = bound.lent_unix.take();
+            bound.unix = lent.or(bound.unix.take());
+        }
+    }
+
+    /// Has the kernel lead packets of new connections here, and those of the running server's
+    /// connections to it.
+    pub fn lead_beside(&self, workers: usize) {
+        let Some((inherited, tag)) = self
+            .inherited
+            .as_ref()
+            .and_then(|inherited| Some((inherited, inherited.tag?)))
+        else {
+            return;
+        };
+        for bound in &self.quic {
+            if let (Some(earlier), Some(socket)) =
+                (inherited.quic_of(&bound.address), bound.kept.first())
+            {
+                // Where the kernel can't, packets of new connections go to the other server, which
+                // answers none: clients come by TCP.
+                let _ = steering::lead_beside(socket, earlier.share, tag, workers);
+            }
+        }
+    }
+
+    /// The server before this one has ended: UDP ports are this one's alone. Returns what could not
+    /// be shared, and has been bound now.
+    pub fn end_inheritance(&mut self, listeners: &[Listener], workers: usize) -> Vec<Arc<Address>> {
+        let Some(inherited) = self.inherited.take() else {
+            return Vec::new();
+        };
+        for mut earlier in inherited.quic {
+            steering::close_in_order(&mut earlier.sockets, earlier.share);
+            let bound = self
+                .quic
+                .iter_mut()
+                .find(|bound| bound.address.to_string() == earlier.address);
+            if let Some(bound) = bound {
+                bound.turned = steering::first_number(earlier.share.sockets, bound.kept.len());
+                let share = Share {
+                    sockets: bound.kept.len(),
+                    turned: bound.turned,
+                };
+                if let Some(socket) = bound.kept.first() {
+                    let _ = steering::lead_alone(socket, share);
+                }
+            }
+        }
+        self.bind_quic(listeners, workers)
+    }
+
     /// Adopts the sockets of a socket unit; they are used for listeners with the same addresses.
     fn adopt_activated(&mut self) {
-        for socket in saker_net::systemd::activated_sockets() {
+        let inherited = self
+            .inherited
+            .as_mut()
+            .map(Inherited::take_activated)
+            .unwrap_or_default();
+        let inherited = inherited
+            .into_iter()
+            .filter_map(|socket| BoundSocket::adopt(socket, None).ok());
+        for socket in saker_net::systemd::activated_sockets()
+            .into_iter()
+            .chain(inherited)
+        {
             match socket.local_address() {
                 Ok(LocalAddress::Ip(address)) => {
                     drop(self.activated.insert(Address::Tcp(address), socket))
@@ -159,14 +285,30 @@ impl Listeners {
                 v6_only: has_ipv4_twin(&actual, listeners),
                 ..UdpOptions::default()
             };
-            match saker_net::bind_udp(actual, workers, options) {
-                Ok(sockets) => {
+            let is_shared = self
+                .inherited
+                .as_ref()
+                .is_some_and(|inherited| inherited.quic_of(&bound.address).is_some());
+            let sockets = match is_shared {
+                true => saker_net::bind_udp_beside(actual, workers, options),
+                false => saker_net::bind_udp(actual, workers, options),
+            };
+            let sockets = sockets.and_then(|sockets| {
+                let kept = sockets.iter().map(BoundUdp::try_clone);
+                Ok((kept.collect::<io::Result<Vec<_>>>()?, sockets))
+            });
+            match sockets {
+                Ok((kept, sockets)) => {
                     added.push(Arc::clone(&bound.address));
                     self.quic.push(BoundQuic {
                         address: Arc::clone(&bound.address),
                         sockets,
+                        kept,
+                        turned: 0,
                     });
                 }
+                // Another user's: when that server has ended.
+                Err(_) if is_shared => {}
                 Err(error) => {
                     let what = format!(
                         "{}: no HTTP/3 on {actual}: {error}; http3 = false says that this is meant",
@@ -285,12 +427,15 @@ impl Listeners {
         self.bound.iter().any(|one| *one.address == *address)
     }
 
-    fn bind(&self, listener: &Listener, all: &[Listener], workers: usize) -> io::Result<Bound> {
+    fn bind(&mut self, listener: &Listener, all: &[Listener], workers: usize) -> io::Result<Bound> {
         if let Some(socket) = self.activated.get(&listener.address) {
             return Ok(Bound::new(listener, duplicates(socket, workers)?));
         }
         if self.is_part_of_activated(&listener.address) {
             return Ok(Bound::new(listener, Vec::new()));
+        }
+        if let Some(bound) = self.inherit(listener, workers)? {
+            return Ok(bound);
         }
         let mut options = BindOptions {
             backlog: listener.backlog,
@@ -315,6 +460,7 @@ impl Listeners {
                     .first()
                     .and_then(|socket| socket.local_address().ok());
                 let mut bound = Bound::new(listener, sockets);
+                bound.keep()?;
                 if let Some(LocalAddress::Ip(address)) = actual {
                     bound.actual = Address::Tcp(address);
                 }
@@ -337,10 +483,48 @@ impl Listeners {
                     },
                 )?;
                 let mut bound = Bound::new(listener, duplicates(&socket, workers)?);
+                bound.kept = vec![socket.try_clone()?];
                 bound.unix = Some(socket);
                 Ok(bound)
             }
         }
+    }
+
+    /// The sockets of a running server, where it listens on the address: each worker has one, or
+    /// several; where there are fewer, workers share.
+    fn inherit(&mut self, listener: &Listener, workers: usize) -> io::Result<Option<Bound>> {
+        let inherited = self
+            .inherited
+            .as_mut()
+            .map(|inherited| inherited.take_sockets(&listener.address))
+            .unwrap_or_default();
+        let path = match &listener.address {
+            Address::Unix(path) => Some(path.as_path()),
+            Address::Tcp(_) => None,
+        };
+        let has_own = inherited.len() >= workers && path.is_none();
+        let sockets = inherited
+            .into_iter()
+            .map(|socket| BoundSocket::inherit(socket, path, has_own))
+            .collect::<io::Result<Vec<_>>>()?;
+        let Some(first) = sockets.first() else {
+            return Ok(None);
+        };
+        let lent_unix = path.map(|_| first.try_clone()).transpose()?;
+        let actual = first.local_address().ok();
+        let mut bound = Bound::new(listener, sockets);
+        bound.keep()?;
+        for number in bound.sockets.len()..workers {
+            let socket = bound.kept.get(number % bound.kept.len());
+            bound
+                .sockets
+                .extend(socket.map(BoundSocket::try_clone).transpose()?);
+        }
+        if let Some(LocalAddress::Ip(address)) = actual {
+            bound.actual = Address::Tcp(address);
+        }
+        bound.lent_unix = lent_unix;
+        Ok(Some(bound))
     }
 
     /// `ListenStream=80` in a socket unit is `[::]:80` and takes IPv4 as well, while `:80` in a
@@ -363,8 +547,19 @@ impl Bound {
             address: Arc::new(listener.address.clone()),
             actual: listener.address.clone(),
             sockets,
+            kept: Vec::new(),
             unix: None,
+            lent_unix: None,
         }
+    }
+
+    fn keep(&mut self) -> io::Result<()> {
+        self.kept = self
+            .sockets
+            .iter()
+            .map(BoundSocket::try_clone)
+            .collect::<io::Result<_>>()?;
+        Ok(())
     }
 
     fn remove_file(&self) {

@@ -93,17 +93,30 @@ fn close_to(folder: &Path, gid: u32) {
 
 /// Opens it, where something uses it and it is not open yet.
 pub fn open(model: &Model, shared: &Shared) {
-    if !model.wants_cache() || shared.page_cache.get().is_some() {
+    if !model.wants_cache() || shared.store().is_some() {
         return;
     }
     let folder = folder(model);
     match open_in(&folder, bounds(&model.cache)) {
-        Ok(cache) => drop(shared.page_cache.set(cache)),
+        Ok(cache) => drop(shared.replace_page_cache(Some(cache))),
         Err(error) => error_log::log(
             &message::CACHE_OFF,
             format_args!("{}: {error}", folder.display()),
         ),
     }
+}
+
+/// Opens the cache that another server has let go of, or is about to by ending.
+pub async fn open_released(model: &Model, shared: &Shared) {
+    let folder = folder(model);
+    for _ in 0..PREDECESSOR_ATTEMPTS {
+        let is_held = lock(&folder).is_err_and(|error| error.kind() == io::ErrorKind::Other);
+        if !model.wants_cache() || !is_held {
+            break;
+        }
+        tokio::time::sleep(PREDECESSOR_PAUSE).await;
+    }
+    open(model, shared);
 }
 
 /// Opens the cache after a predecessor, emptied: purges came meanwhile that could not be recorded.

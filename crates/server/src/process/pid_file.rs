@@ -7,8 +7,9 @@
 use saker_config::model::Server;
 use std::{
     fs::{self, File},
-    io::Write,
-    path::PathBuf,
+    io,
+    os::{fd::OwnedFd, unix::fs::FileExt},
+    path::{Path, PathBuf},
 };
 
 /// Removes the file when it is dropped, if it is still ours.
@@ -39,9 +40,28 @@ impl PidFile {
         }))
     }
 
+    /// The file of a server that goes on until this one serves.
+    pub fn inherit(path: &Path, file: OwnedFd) -> PidFile {
+        PidFile {
+            path: path.to_owned(),
+            file: file.into(),
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A duplicate for a successor.
+    pub fn share(&self) -> io::Result<OwnedFd> {
+        Ok(self.file.try_clone()?.into())
+    }
+
     pub fn fill(&mut self) {
-        // A full disk is no reason not to serve.
-        let _ = writeln!(self.file, "{}", std::process::id());
+        let number = format!("{}\n", std::process::id());
+        // A full disk is no reason not to serve. The descriptor's place may be shared.
+        let _ = self.file.set_len(0);
+        let _ = self.file.write_all_at(number.as_bytes(), 0);
     }
 }
 

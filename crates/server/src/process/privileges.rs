@@ -91,7 +91,7 @@ fn guard(lock: &Lock, identity: &Identity) -> Option<u32> {
                 &message::STATE_DIRECTORY_OPEN,
                 format_args!("{}: {error}", lock.path().display()),
             );
-            if let Err(error) = lock.share(identity.gid()) {
+            if let Err(error) = lock.open_to(identity.gid()) {
                 error_log::log(
                     &message::STATE_DIRECTORY_FAILED,
                     format_args!("{}: {error}", lock.path().display()),

@@ -76,6 +76,9 @@ impl Supervisor {
         if self.is_stopping() {
             return Err("the server is stopping".into());
         }
+        if self.successor.is_offered() {
+            return Err("a new server is taking over, with the configuration as it is now".into());
+        }
         // First, because reading needs them; in force only when the new configuration is.
         let (grants, ungranted) = broker::prepare(self.shared.broker.as_deref())?;
         self.load(grants, ungranted.clone())
@@ -101,7 +104,7 @@ impl Supervisor {
     fn candidate(&self, ungranted: Option<String>) -> Result<Candidate, String> {
         let mut read = self.source.read()?;
         let old = Arc::clone(&self.generation.borrow());
-        let has_store = self.shared.page_cache.get().is_some();
+        let has_store = self.shared.store().is_some();
         read.warnings
             .extend(fixed_until_restart(&old, &read.model, has_store));
         read.warnings

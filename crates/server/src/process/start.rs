@@ -9,12 +9,16 @@ use super::{
     access_logs,
     acme::{Acme, Prepared},
     broker, document_roots, error_log_settings,
+    inheritance::{self, Inherited, Task},
     listeners::Listeners,
     log_programs,
     metrics_endpoint::{self, MetricsSocket},
-    page_cache, pid_file, privileges, signals,
+    page_cache,
+    pid_file::PidFile,
+    privileges, signals,
     succession::Predecessor,
     supervisor::{ExclusiveResources, Supervisor},
+    systemd, upgrade,
     workers::{self, Workers},
 };
 use crate::registry;
@@ -28,6 +32,7 @@ use saker_pipeline::Generation;
 use saker_rate_limits::AddressTable;
 use saker_serving::{
     log_files::LogFiles,
+    quic_secrets::QuicShared,
     shared::{OpenRequests, Shared},
     tls_state::TlsState,
 };
@@ -37,7 +42,7 @@ use std::{
     os::unix::net::UnixListener,
     process::ExitCode,
     rc::Rc,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{Arc, Mutex, OnceLock, RwLock},
     time::{Duration, Instant},
 };
 use tokio::runtime::Runtime;
@@ -56,8 +61,12 @@ enum Failure {
 
 /// Runs a server until it is stopped.
 pub fn run(source: Source) -> ExitCode {
+    upgrade::note_program();
     if let Some(status) = broker::take_part(&source) {
         return status;
+    }
+    if inheritance::task() == Some(Task::Check) {
+        return check(&source);
     }
     match try_run(source) {
         Ok(()) => ExitCode::SUCCESS,
@@ -72,6 +81,17 @@ pub fn run(source: Source) -> ExitCode {
             }
             error_log::flush(Duration::from_secs(1));
             ExitCode::from(2)
+        }
+    }
+}
+
+/// Reads the configuration for `saker upgrade`, which shows what is wrong with it.
+fn check(source: &Source) -> ExitCode {
+    match source.read() {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprint!("{text}");
+            ExitCode::from(1)
         }
     }
 }
@@ -109,13 +129,11 @@ fn try_run(source: Source) -> Result<(), Failure> {
         supervisor.begin_php();
         supervisor.begin_health();
     }
-    saker_cli::apache::detach::let_go();
-    supervisor.fill_pid_file();
     saker_net::process::give_back_freed_memory();
-    serve(&runtime, signals, supervisor, control_socket);
+    let outcome = serve(&runtime, signals, supervisor, control_socket).map_err(Failure::Start);
     // What its threads still wait for (a name server, a file system) is not waited for.
     runtime.shutdown_background();
-    Ok(())
+    outcome
 }
 
 /// Resources that only the user that starts the server may be able to obtain.
@@ -124,6 +142,8 @@ struct Acquired {
     hosts: Arc<HostTable>,
     tls: Arc<TlsState>,
     workers: usize,
+    /// Of a running server that shares UDP ports.
+    tag: Option<u16>,
     descriptors_max: u64,
     held: ExclusiveResources,
     control_socket: Option<ControlSocket>,
@@ -137,11 +157,17 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
     // Before there are keys in memory, and while we are root.
     let broker = broker::start(read).map_err(Failure::Start)?;
     broker.iter().for_each(log_programs::start_by);
-    let (lock, predecessor) = lock_state(server).map_err(Failure::Start)?;
+    let (lock, predecessor, mut inherited) = lock_state(server).map_err(Failure::Start)?;
+    let tag = inherited.as_ref().and_then(|inherited| inherited.tag);
+    let inherited_control = inherited.as_mut().and_then(Inherited::take_control);
+    let inherited_pid_file = inherited.as_mut().and_then(|inherited| {
+        let path = server.pid_file.as_deref()?;
+        Some(PidFile::inherit(path, inherited.take_pid_file(path)?))
+    });
     let descriptors_max = check_descriptors(&read.model);
     let workers = source::count(&server.workers);
-    let listeners =
-        Listeners::open(&read.model.listeners, workers, predecessor).map_err(Failure::Start)?;
+    let listeners = Listeners::open(&read.model.listeners, workers, predecessor, inherited)
+        .map_err(Failure::Start)?;
     // Keys are often root's alone.
     let hosts = Arc::new(HostTable::new(&read.model));
     let (tls, warnings) =
@@ -155,14 +181,22 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
         .prepare(&read.model.metrics)
         .map_err(Failure::Start)?;
     metrics.put_in_force(socket);
-    let pid_file = pid_file::PidFile::make(server).map_err(Failure::Start)?;
+    let pid_file = match inherited_pid_file {
+        Some(file) => Some(file),
+        None => PidFile::make(server).map_err(Failure::Start)?,
+    };
     // The control socket belongs to the user that starts the server, and so does the right to use
     // it: processes of the user that the server becomes gain nothing by it.
     let peers = saker_control::Peers::new(&server.control_users).map_err(Failure::Start)?;
-    let control_socket = lock
-        .bind_control()
-        .map_err(|error| error_log::log(&message::CONTROL_SOCKET_FAILED, format_args!("{error}")))
-        .ok();
+    let bind_control = || {
+        let bound = lock.bind_control();
+        bound
+            .map_err(|error| {
+                error_log::log(&message::CONTROL_SOCKET_FAILED, format_args!("{error}"))
+            })
+            .ok()
+    };
+    let control_socket = inherited_control.or_else(bind_control);
     privileges::drop(&read.model, &lock, &peers).map_err(Failure::Start)?;
     let peers = Rc::new(RefCell::new(peers));
     Ok(Acquired {
@@ -170,6 +204,7 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
         hosts,
         tls: Arc::new(tls),
         workers,
+        tag,
         descriptors_max,
         control_socket: control_socket.map(|socket| (socket, Rc::clone(&peers))),
         held: ExclusiveResources {
@@ -194,11 +229,15 @@ fn supervise(
         hosts,
         tls,
         workers,
+        tag,
         descriptors_max,
         held,
         ..
     } = acquired;
     let shared = shared(workers, started, descriptors_max, broker).map_err(Failure::Start)?;
+    if let Some(tag) = tag {
+        shared.quic.get_or_init(|| QuicShared::beside(tag));
+    }
     PANIC_COUNTERS.get_or_init(|| Arc::clone(&shared.main_counters));
     let core_of = workers::placement(&read.model.server.affinity);
     let known_hosts = shared.known_hosts(&read.model).map_err(Failure::Start)?;
@@ -209,7 +248,7 @@ fn supervise(
     let generation = Arc::new(generation);
     access_logs::open_logs(&generation, &shared).map_err(Failure::Start)?;
     document_roots::report_missing(&generation.model);
-    if !held.listeners.has_predecessor() {
+    if !held.listeners.has_predecessor() && !held.listeners.has_inherited() {
         page_cache::open(&generation.model, &shared);
     }
     // By the user whose state it is from now on, and before the first handshake.
@@ -230,11 +269,15 @@ fn serve(
     mut signals: signals::Signals,
     supervisor: Supervisor,
     control_socket: Option<ControlSocket>,
-) {
+) -> Result<(), String> {
     let supervisor = Rc::new(supervisor);
     runtime.block_on(async {
         let shared = supervisor.shared_sockets();
+        supervisor.take_from_running().await?;
         supervisor.listen_all();
+        supervisor.succeed_running();
+        saker_cli::apache::detach::let_go();
+        supervisor.fill_pid_file();
         supervisor.announce();
         let control = control_socket.and_then(|(socket, peers)| {
             Some((tokio::net::UnixListener::from_std(socket).ok()?, peers))
@@ -269,11 +312,13 @@ fn serve(
             () = supervisor.warm_up() => {}
             () = supervisor.look_after_abuse() => {}
             () = supervisor.watch_configuration() => {}
+            () = systemd::keep_alive() => {}
             () = metrics_endpoint::serve(metrics) => {}
             () = supervisor.follow_predecessor(shared) => {}
             () = signals.obey(&supervisor) => {}
         }
-    });
+        Ok(())
+    })
 }
 
 /// A panic in a connection's task ends that connection. It is logged, and counted once the
@@ -297,17 +342,28 @@ fn report_watch_error(error: WatchError) {
     }
 }
 
-/// A server that is stopping lets go of the directory.
-fn lock_state(server: &model::Server) -> Result<(Lock, Option<Predecessor>), String> {
+/// The lock of the state directory, and the server that had it.
+type Locked = (Lock, Option<Predecessor>, Option<Inherited>);
+
+/// A server that is stopping lets go of the directory; one that `saker upgrade` replaces shares it.
+fn lock_state(server: &model::Server) -> Result<Locked, String> {
     let uid = server.user.as_deref().and_then(privileges::uid_of);
     let lock = || StateDir::open_for(&server.state_dir, uid).and_then(StateDir::lock);
+    if inheritance::task() == Some(Task::TakeOver) {
+        let directory =
+            StateDir::open_for(&server.state_dir, uid).map_err(|error| error.to_string())?;
+        let mut inherited = Inherited::ask(&server.state_dir)?;
+        let lock = inherited.take_lock(directory);
+        let lock = lock.ok_or("the running server has no lock")?;
+        return Ok((lock, None, Some(inherited)));
+    }
     match lock() {
-        Ok(lock) => Ok((lock, None)),
+        Ok(lock) => Ok((lock, None, None)),
         Err(error @ StateDirError::Running { .. }) => {
             let predecessor =
                 Predecessor::ask(&server.state_dir).ok_or_else(|| error.to_string())?;
             lock()
-                .map(|lock| (lock, Some(predecessor)))
+                .map(|lock| (lock, Some(predecessor), None))
                 .map_err(|error| error.to_string())
         }
         Err(error) => Err(error.to_string()),
@@ -369,7 +425,7 @@ fn shared(
         challenges: Arc::default(),
         logs: LogFiles::default(),
         open_requests: OpenRequests::new(workers),
-        page_cache: OnceLock::new(),
+        page_cache: RwLock::default(),
         known_hosts: Mutex::new(None),
         buffer_files: BufferFiles::new(std::env::temp_dir().into()),
         broker,

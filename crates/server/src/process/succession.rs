@@ -11,18 +11,30 @@
 //! predecessor's end, and then begins with an empty cache, since it has missed purges.
 //! Out of scope: starting the successor, which is up to the service manager or the administrator.
 
+use saker_cache_store::{Forward, Store};
 use saker_config::model::Address;
 use saker_control::{CLOSED, LISTENING, client};
 use saker_net::{BoundSocket, steering};
 use serde_json::Value;
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     io::{self, Write},
     os::unix::net::UnixStream,
     path::Path,
+    rc::Rc,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
-use tokio::{io::AsyncReadExt, sync::Notify};
+use tokio::{
+    io::AsyncReadExt,
+    sync::{
+        Notify,
+        mpsc::{UnboundedReceiver, unbounded_channel},
+    },
+};
 
 /// Time in which the predecessor listens beside its successor: earlier connections can still send
 /// their first bytes.
@@ -96,7 +108,7 @@ pub async fn until_gone(predecessor: Predecessor, shared: Vec<BoundSocket>) {
 }
 
 /// A stopping server's knowledge of its successor.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Successor {
     /// It has the state directory.
     asked: Cell<bool>,
@@ -104,6 +116,73 @@ pub struct Successor {
     failed: Cell<bool>,
     listeners_closed: Cell<bool>,
     changed: Notify,
+    /// It has duplicates of the sockets while this server runs.
+    offered: Cell<bool>,
+    /// It serves from the same sockets.
+    upgraded: Cell<bool>,
+    forwarding: RefCell<Option<Rc<Forwarding>>>,
+}
+
+/// Messages about the page cache, on their way to the server that has it now.
+pub struct Forwarding {
+    messages: tokio::sync::Mutex<UnboundedReceiver<Vec<u8>>>,
+    /// Sent, and not yet on their way.
+    waiting: Arc<AtomicUsize>,
+    /// Messages that were taken and are being written.
+    taken: Cell<usize>,
+    /// The store that they go to where the successor has ended.
+    own: Arc<OnceLock<Arc<Store>>>,
+}
+
+impl Forwarding {
+    pub fn new() -> (Forward, Forwarding) {
+        let (sender, receiver) = unbounded_channel();
+        let (waiting, own) = (
+            Arc::<AtomicUsize>::default(),
+            Arc::<OnceLock<Arc<Store>>>::default(),
+        );
+        let (counted, kept) = (Arc::clone(&waiting), Arc::clone(&own));
+        let forward = Box::new(move |message: Vec<u8>| match kept.get() {
+            // A failure has been reported, and the purge holds.
+            Some(store) => drop(store.apply(&message)),
+            None => {
+                counted.fetch_add(1, Ordering::Relaxed);
+                // The receiver lives as long as the server.
+                let _ = sender.send(message);
+            }
+        });
+        let forwarding = Forwarding {
+            messages: tokio::sync::Mutex::new(receiver),
+            waiting,
+            taken: Cell::new(0),
+            own,
+        };
+        (forward, forwarding)
+    }
+
+    /// The next message; the one before is on its way.
+    async fn next(&self) -> Vec<u8> {
+        self.waiting
+            .fetch_sub(self.taken.replace(0), Ordering::Relaxed);
+        match self.messages.lock().await.recv().await {
+            Some(message) => {
+                self.taken.set(1);
+                message
+            }
+            None => std::future::pending().await,
+        }
+    }
+
+    /// The store is this server's again: messages go to it, those that wait first.
+    pub fn keep_to(&self, store: Option<Arc<Store>>) {
+        let Some(store) = store else { return };
+        let _ = self.own.set(Arc::clone(&store));
+        if let Ok(mut messages) = self.messages.try_lock() {
+            while let Ok(message) = messages.try_recv() {
+                let _ = store.apply(&message);
+            }
+        }
+    }
 }
 
 impl Successor {
@@ -135,6 +214,48 @@ impl Successor {
         self.listening
             .get()
             .is_some_and(|since| since.elapsed() >= GRACE)
+    }
+
+    pub fn is_offered(&self) -> bool {
+        self.offered.get()
+    }
+
+    pub fn set_offered(&self, offered: bool) {
+        self.offered.set(offered);
+    }
+
+    /// Returns true if the successor serves from the same sockets.
+    pub fn is_upgraded(&self) -> bool {
+        self.upgraded.get()
+    }
+
+    pub fn set_upgraded(&self) {
+        self.upgraded.set(true);
+    }
+
+    pub fn set_forwarding(&self, forwarding: Option<Forwarding>) {
+        *self.forwarding.borrow_mut() = forwarding.map(Rc::new);
+    }
+
+    pub fn take_forwarding(&self) -> Option<Rc<Forwarding>> {
+        self.forwarding.borrow_mut().take()
+    }
+
+    /// The next message about the page cache for the successor.
+    pub async fn forwarded(&self) -> Vec<u8> {
+        let forwarding = self.forwarding.borrow().clone();
+        match forwarding {
+            Some(forwarding) => forwarding.next().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Returns true if the successor has been told everything.
+    pub fn is_told(&self) -> bool {
+        let forwarding = self.forwarding.borrow();
+        forwarding
+            .as_ref()
+            .is_none_or(|forwarding| forwarding.waiting.load(Ordering::Relaxed) == 0)
     }
 
     pub fn set_listeners_closed(&self) {

@@ -54,6 +54,8 @@ const STOP_POLL: Duration = Duration::from_millis(20);
 const END_TIME_MS: u64 = 30_000;
 /// Time for sending the last spans.
 const TRACES_TIME: Duration = Duration::from_secs(2);
+/// Time for telling a successor what the last requests did to the page cache.
+const TELL_TIME: Duration = Duration::from_secs(2);
 /// Part of the shutdown timeout reserved for the last requests.
 const FINISH_TIME: Duration = Duration::from_secs(10);
 
@@ -247,9 +249,11 @@ impl Supervisor {
 
     pub(super) fn listen(&self, address: &Arc<Address>) {
         let sockets = self.listeners.borrow_mut().take(address);
+        // There may be more than workers, from a server that had more.
         for (index, socket) in sockets.into_iter().enumerate() {
+            let worker = index % self.workers.len().max(1);
             self.workers
-                .tell(index, Command::Listen(Arc::clone(address), socket));
+                .tell(worker, Command::Listen(Arc::clone(address), socket));
         }
     }
 
@@ -335,7 +339,7 @@ impl Supervisor {
             let cache = &generation.model.cache;
             let every = Duration::from_secs(cache.warmed_every_s);
             let is_due = begun.is_none_or(|at| !every.is_zero() && at.elapsed() >= every);
-            if is_due && !cache.warmed.is_empty() && self.shared.page_cache.get().is_some() {
+            if is_due && !cache.warmed.is_empty() && self.shared.store().is_some() {
                 begun = Some(Instant::now());
                 warming::by_configuration(
                     &self.warm_ups,
@@ -420,15 +424,26 @@ impl Supervisor {
         let limit_ms = self.generation.borrow().model.server.shutdown_timeout_ms;
         // A service manager that waits for less would cut what may still finish.
         let needed_us = limit_ms.saturating_add(END_TIME_MS).saturating_mul(1000);
-        notify(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={needed_us}"));
+        // Of an upgraded server, systemd waits for the successor.
+        if !self.successor.is_upgraded() {
+            notify(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={needed_us}"));
+        }
         error_log::log(&message::STOPPING, format_args!(""));
-        if self.is_apache() {
+        if self.is_apache() && !self.successor.is_upgraded() {
             // As Apache: a server that starts while requests finish does not take this one for
             // running.
             drop(self.pid_file.take());
         }
         let limit = Duration::from_millis(limit_ms);
         let until = Instant::now() + limit;
+        if self.successor.is_upgraded() {
+            // The successor accepts from the same queues. UDP has none: packets may be on their
+            // way here.
+            for address in self.listeners.borrow().addresses() {
+                self.workers
+                    .tell_all(|| Command::Unlisten((*address).clone()));
+            }
+        }
         if !self.refuses.get() {
             self.let_in_while_waiting(until - FINISH_TIME.min(limit / 2))
                 .await;
@@ -439,6 +454,10 @@ impl Supervisor {
         self.workers.refuse().await;
         self.successor.set_listeners_closed();
         let finished = self.workers.end(&self.shared, until, &self.at_once).await;
+        let told_by = Instant::now() + TELL_TIME;
+        while !self.successor.is_told() && Instant::now() < told_by {
+            tokio::time::sleep(STOP_POLL).await;
+        }
         if !finished && !self.at_once.get() {
             error_log::log(
                 &message::SHUTDOWN_TIMED_OUT,
@@ -468,6 +487,9 @@ impl Supervisor {
     /// Says to a predecessor that it may go, and takes over what only one server can have, when it
     /// has.
     pub async fn follow_predecessor(&self, shared: Vec<BoundSocket>) {
+        if self.follow_running().await {
+            return std::future::pending().await;
+        }
         let Some(predecessor) = self.listeners.borrow_mut().take_predecessor() else {
             return std::future::pending().await;
         };

@@ -9,8 +9,14 @@
 
 #[path = "../harness/databases/mod.rs"]
 mod databases;
+#[path = "../harness/http3_client/mod.rs"]
+mod http3_client;
 #[path = "../harness/operate.rs"]
 mod operate;
+#[path = "../harness/origin.rs"]
+mod origin;
+#[path = "../harness/tls_site.rs"]
+mod tls_site;
 
 mod acme;
 mod broker;
@@ -18,6 +24,7 @@ mod command_line;
 mod configuration_commands;
 mod configuration_watch;
 mod debian_root;
+mod docs_blocks;
 mod fail2ban;
 mod log_programs;
 mod logs;
@@ -27,7 +34,9 @@ mod reload;
 mod signals;
 mod start;
 mod stop;
+mod takeover;
 mod trust;
 mod units;
+mod upgrade;
 mod users;
 mod vcl;

@@ -11,9 +11,10 @@ use std::{
     process::Command,
 };
 
-const UNITS: [&str; 5] = [
+const UNITS: [&str; 6] = [
     "saker.service",
     "saker-apache.service",
+    "saker-nginx.service",
     "saker-unprivileged.service",
     "saker.socket",
     "saker-apache.socket",

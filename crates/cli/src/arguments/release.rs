@@ -1,0 +1,93 @@
+//! Arguments of the commands about the program and its place: `upgrade`, `takeover`, and `version`.
+//!
+//! Called by: `arguments`.
+//! Caveat: names of commands and options are a contract with scripts.
+//! Out of scope: what a command does.
+
+use super::Target;
+use clap::{Args, ValueEnum, ValueHint};
+use std::path::PathBuf;
+
+/// Replace the running server by a new one without refusing or cutting off a request
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  saker upgrade                      after the program file was replaced: the same file again
+  saker upgrade /opt/saker-0.3/saker
+  systemctl reload saker             the same, for a service
+
+The new server has the command line of the running one. It takes over the sockets, the page cache
+and the bans; the old one finishes its requests and ends. If the new one can't be had, or refuses
+the configuration, the old one goes on.")]
+pub struct Upgrade {
+    /// The new program [default: the file that the running server was started from]
+    #[arg(value_name = "BINARY", value_hint = ValueHint::FilePath)]
+    pub binary: Option<PathBuf>,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+/// Put Saker in the place of a running Apache or nginx, with its configuration
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  saker takeover apache --dry-run          check the configuration, and record answers
+  saker takeover apache                    systemd's services apache2 and saker-apache
+  saker takeover nginx --list urls.txt
+
+The configuration is checked, and the running server's answers to the URLs are recorded: by default
+to the first page of each host, on each port. Then that server is stopped and Saker is started. If
+one answer differs in status, redirect, media type, or content, Saker is stopped, and the other
+server is started again. Exit status: 0 taken over, 1 not taken over, and the other server serves, 2
+failure.")]
+pub struct Takeover {
+    /// The server whose place is taken
+    pub from: TakeoverFrom,
+    /// URLs to compare
+    #[arg(value_name = "URL", value_hint = ValueHint::Url)]
+    pub urls: Vec<String>,
+    /// Compare the URLs in a file, one per line
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub list: Option<PathBuf>,
+    /// Configuration file [default: /etc/apache2/apache2.conf, /etc/nginx/nginx.conf]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub configuration: Option<PathBuf>,
+    /// Change nothing: check, and record
+    #[arg(long)]
+    pub dry_run: bool,
+    /// systemd's service of the other server [default: apache2, nginx]
+    #[arg(long, value_name = "NAME")]
+    pub service: Option<String>,
+    /// Command that starts the other server, without systemd
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        requires = "stop",
+        conflicts_with = "service"
+    )]
+    pub start: Option<String>,
+    /// Command that stops it, and returns when it has ended
+    #[arg(long, value_name = "COMMAND", requires = "start")]
+    pub stop: Option<String>,
+    /// Command that starts Saker, without systemd
+    #[arg(long, value_name = "COMMAND", requires = "saker_stop")]
+    pub saker_start: Option<String>,
+    /// Command that stops it, and returns when it has ended
+    #[arg(long, value_name = "COMMAND", requires = "saker_start")]
+    pub saker_stop: Option<String>,
+}
+
+/// The server whose place Saker takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TakeoverFrom {
+    Apache,
+    Nginx,
+}
+
+/// Print the version
+#[derive(Debug, Args)]
+pub struct Version {
+    /// Print version, target, and build as JSON
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,235 @@
+//! `saker upgrade`, and `saker reload --upgrade`: starts a new server that takes over from the
+//! running one.
+//!
+//! Called by: `lib`, and `daemon` for the reload.
+//! Caveat: the new server gets the command line and the environment of the running one, and its
+//! standard streams once it serves; until then its errors are this command's. It has to be started
+//! by the user, and in the service, that the running one was started by.
+//! Out of scope: taking over, which the new server does with the running one.
+
+use crate::{arguments::Upgrade, daemon, exit_status::CONFIGURATION_ERRORS, output};
+use saker_control::{
+    client::{self, ClientError},
+    upgrade::{CHECK, TAKE_OVER, VARIABLE},
+};
+use serde_json::Value;
+use std::{
+    fs,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitCode, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Time for the new server to serve.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Time for the server of an earlier upgrade to finish its requests.
+const EARLIER_PATIENCE: Duration = Duration::from_secs(90);
+const POLL: Duration = Duration::from_millis(20);
+
+pub fn upgrade(upgrade: &Upgrade) -> ExitCode {
+    daemon::ask(&upgrade.target, |state_dir| {
+        replace(state_dir, upgrade.binary.as_deref())
+    })
+}
+
+/// Returns true if the program file of the running server is another one by now.
+pub fn is_due(state_dir: &Path) -> Result<bool, ClientError> {
+    Ok(client::origin(state_dir)?["is_replaced"] == true)
+}
+
+/// Starts the new server and waits until it serves.
+pub fn replace(state_dir: &Path, binary: Option<&Path>) -> Result<ExitCode, ClientError> {
+    let before = Running::ask(state_dir)?;
+    if let Some(obstacle) = before.obstacle() {
+        return Ok(output::cannot(obstacle));
+    }
+    let binary = binary.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.into()));
+    let program = binary.unwrap_or_else(|| before.program.clone());
+    let failed = |what: &str, error: std::io::Error| {
+        output::cannot(format_args!("{what} {}: {error}", program.display()))
+    };
+    match before.command(&program, CHECK).status() {
+        Ok(status) if status.success() => {}
+        Ok(status) => {
+            output::error(format_args!(
+                "saker: not upgraded ({status}); the server goes on as before\n"
+            ));
+            return Ok(ExitCode::from(CONFIGURATION_ERRORS));
+        }
+        Err(error) => return Ok(failed("cannot start", error)),
+    }
+    if let Some(pid) = wait_for_earlier(state_dir)? {
+        return Ok(output::cannot(format_args!(
+            "not upgraded: pid {pid}, the server before this one, still finishes its requests"
+        )));
+    }
+    let child = match before.command(&program, TAKE_OVER).spawn() {
+        Ok(child) => child,
+        Err(error) => return Ok(failed("cannot start", error)),
+    };
+    Ok(match wait(state_dir, child, before.pid)? {
+        Some(pid) => output::print(format!(
+            "upgraded: pid {} has handed over to pid {pid}\n",
+            before.pid
+        )),
+        // Its reason is on standard error.
+        None => output::cannot("not upgraded; the server goes on as before"),
+    })
+}
+
+/// Waits for the end of a server that was replaced before. `Some`: its number; it goes on.
+fn wait_for_earlier(state_dir: &Path) -> Result<Option<u64>, ClientError> {
+    let until = Instant::now() + EARLIER_PATIENCE;
+    loop {
+        let earlier = client::status(state_dir)?["finishing_pid"].as_u64();
+        if earlier.is_none() || Instant::now() >= until {
+            return Ok(earlier);
+        }
+        thread::sleep(POLL);
+    }
+}
+
+/// The number of the new server once it serves. `None`: it has ended.
+fn wait(state_dir: &Path, mut child: Child, before: u64) -> Result<Option<u64>, ClientError> {
+    let until = Instant::now() + PATIENCE;
+    while Instant::now() < until {
+        if let Ok(status) = client::status(state_dir)
+            && let Some(pid) = status["pid"].as_u64().filter(|pid| *pid != before)
+        {
+            return Ok(Some(pid));
+        }
+        if child.try_wait().is_ok_and(|status| status.is_some()) {
+            return Ok(None);
+        }
+        thread::sleep(POLL);
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    Ok(None)
+}
+
+/// The running server's start.
+struct Running {
+    pid: u64,
+    program: PathBuf,
+    arguments: Vec<String>,
+    directory: Option<PathBuf>,
+    environment: Vec<(String, String)>,
+    uid: Option<u64>,
+}
+
+impl Running {
+    fn ask(state_dir: &Path) -> Result<Running, ClientError> {
+        Running::read(&client::origin(state_dir)?)
+            .ok_or_else(|| ClientError::Garbled("no command line in it".into()))
+    }
+
+    fn read(answer: &Value) -> Option<Running> {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        Some(Running {
+            pid: answer["pid"].as_u64()?,
+            program: text(&answer["program"])?.into(),
+            arguments: answer["arguments"]
+                .as_array()?
+                .iter()
+                .filter_map(text)
+                .collect(),
+            directory: text(&answer["directory"]).map(PathBuf::from),
+            environment: answer["environment"]
+                .as_object()?
+                .iter()
+                .filter_map(|(name, value)| Some((name.clone(), text(value)?)))
+                .collect(),
+            uid: answer["uid"].as_u64(),
+        })
+    }
+
+    /// Why the new server can't be started from here.
+    fn obstacle(&self) -> Option<String> {
+        let own = u64::from(rustix::process::geteuid().as_raw());
+        if let Some(uid) = self.uid.filter(|uid| *uid != own) {
+            return Some(format!(
+                "the server was started by user {uid}, and so must the new one be: `systemctl reload` of its service, \
+                 or `setpriv --reuid {uid} ... saker upgrade`"
+            ));
+        }
+        let is_service = self
+            .environment
+            .iter()
+            .any(|(name, _)| name == "NOTIFY_SOCKET");
+        let group = |process: &str| fs::read_to_string(format!("/proc/{process}/cgroup")).ok();
+        let is_outside = is_service && group("self") != group(&self.pid.to_string());
+        is_outside.then(|| {
+            "the server is a service of systemd, which would not know the new one: run `systemctl reload` of its service".into()
+        })
+    }
+
+    fn command(&self, program: &Path, task: &str) -> Command {
+        let mut command = Command::new(program);
+        let (name, words) = match self.arguments.split_first() {
+            Some((name, words)) => (Some(name), words),
+            None => (None, &[][..]),
+        };
+        // By its name it knows whether it is apache2 or nginx.
+        name.into_iter().for_each(|name| {
+            command.arg0(name);
+        });
+        command
+            .args(words)
+            .env_clear()
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .env(VARIABLE, task)
+            // The terminal's signals are not the server's.
+            .process_group(0)
+            .stdin(Stdio::null());
+        if let Some(directory) = &self.directory {
+            command.current_dir(directory);
+        }
+        command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn origin() -> Value {
+        json!({
+            "pid": std::process::id(), "program": "/usr/bin/saker", "uid": rustix::process::geteuid().as_raw(),
+            "arguments": ["/usr/sbin/apache2", "-k", "start"], "directory": "/", "environment": { "LANG": "C" },
+        })
+    }
+
+    #[test]
+    fn the_new_server_is_started_like_the_old_one() {
+        let running = Running::read(&origin()).unwrap();
+        assert_eq!(running.obstacle(), None);
+        let command = running.command(Path::new("/opt/saker"), TAKE_OVER);
+        assert_eq!(command.get_program(), "/opt/saker");
+        assert_eq!(command.get_args().collect::<Vec<_>>(), ["-k", "start"]);
+        assert_eq!(command.get_current_dir(), Some(Path::new("/")));
+        let environment: Vec<_> = command.get_envs().collect();
+        assert_eq!(environment.len(), 2, "{environment:?}");
+    }
+
+    #[test]
+    fn not_by_another_user_and_not_outside_of_its_service() {
+        let mut answer = origin();
+        answer["uid"] = json!(54_321);
+        let said = Running::read(&answer).unwrap().obstacle().unwrap();
+        assert!(said.contains("user 54321"), "{said}");
+        let mut answer = origin();
+        answer["environment"]["NOTIFY_SOCKET"] = json!("/run/systemd/notify");
+        assert_eq!(
+            Running::read(&answer).unwrap().obstacle(),
+            None,
+            "inside of it"
+        );
+        answer["pid"] = json!(u32::MAX);
+        let said = Running::read(&answer).unwrap().obstacle().unwrap();
+        assert!(said.contains("systemctl reload"), "{said}");
+    }
+}

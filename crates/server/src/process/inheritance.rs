@@ -1,0 +1,225 @@
+//! What a server has from the one that it takes over from while that one runs: sockets, the lock of
+//! the state directory, the control socket, the PidFile.
+//!
+//! Called by: the start, for a server that `saker upgrade` has started; `listeners`.
+//! Caveat: all of it is the other server's until this one has said that it listens. Until then
+//! nothing is renamed, removed, or written; if this server ends, the other one goes on.
+//! Out of scope: the conversation (`saker_control::upgrade`); a server that is stopping
+//! (`succession`).
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, PidfdFlags, pidfd_open},
+};
+use saker_config::model::Address;
+use saker_control::{
+    LISTENING, Lock, READY, RELEASED, StateDir,
+    upgrade::{self, CHECK, TAKE_OVER, VARIABLE},
+};
+use saker_net::{BoundUdp, steering::Share};
+use serde_json::Value;
+use std::{
+    collections::HashMap,
+    ffi::OsString,
+    io::{self, Read, Write},
+    os::{
+        fd::OwnedFd,
+        unix::net::{UnixListener, UnixStream},
+    },
+    path::{Path, PathBuf},
+};
+
+/// Task of a process that `saker upgrade` has started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    Check,
+    TakeOver,
+}
+
+/// `None`: the process is a server like any other.
+pub fn task() -> Option<Task> {
+    let value: OsString = std::env::var_os(VARIABLE)?;
+    match value.to_str() {
+        Some(CHECK) => Some(Task::Check),
+        Some(TAKE_OVER) => Some(Task::TakeOver),
+        _ => None,
+    }
+}
+
+/// A running server's things.
+#[derive(Debug)]
+pub struct Inherited {
+    stream: UnixStream,
+    pub pid: u64,
+    /// Its end; `None`: it could not be opened.
+    process: Option<OwnedFd>,
+    lock: Option<(OwnedFd, bool)>,
+    control: Option<OwnedFd>,
+    pid_file: Option<(PathBuf, OwnedFd)>,
+    /// Standard output and standard error.
+    streams: [OwnedFd; 2],
+    listeners: HashMap<String, Vec<OwnedFd>>,
+    activated: Vec<OwnedFd>,
+    pub quic: Vec<InheritedQuic>,
+    /// The mark in connection ids of that server; `None`: it has none.
+    pub tag: Option<u16>,
+}
+
+/// UDP sockets that the other server goes on to receive from.
+#[derive(Debug)]
+pub struct InheritedQuic {
+    pub address: String,
+    pub sockets: Vec<BoundUdp>,
+    pub share: Share,
+}
+
+impl Inherited {
+    /// # Errors
+    /// No server runs in the directory, or it has nothing to give now.
+    pub fn ask(state_dir: &Path) -> Result<Inherited, String> {
+        let (stream, answer, descriptors) = upgrade::ask(state_dir)
+            .map_err(|error| format!("cannot take over from the running server: {error}"))?;
+        Inherited::sort(stream, &answer, descriptors)
+            .ok_or_else(|| "cannot take over from the running server: it offers something else than this version expects".into())
+    }
+
+    /// In the order of [`super::upgrade`].
+    fn sort(stream: UnixStream, answer: &Value, descriptors: Vec<OwnedFd>) -> Option<Inherited> {
+        let mut descriptors = descriptors.into_iter();
+        let control = descriptors.next()?;
+        let lock = descriptors.next()?;
+        let streams = [descriptors.next()?, descriptors.next()?];
+        let pid_file = match answer["pid_file"].as_str() {
+            Some(path) => Some((PathBuf::from(path), descriptors.next()?)),
+            None => None,
+        };
+        let mut take = |count: &Value| {
+            let count = usize::try_from(count.as_u64()?).ok()?;
+            let taken: Vec<OwnedFd> = descriptors.by_ref().take(count).collect();
+            (taken.len() == count).then_some(taken)
+        };
+        let mut listeners = HashMap::new();
+        for listener in answer["listeners"].as_array()? {
+            let address = listener["address"].as_str()?.to_owned();
+            listeners.insert(address, take(&listener["sockets"])?);
+        }
+        let activated = take(&answer["activated"])?;
+        let mut quic = Vec::new();
+        for one in answer["quic"].as_array()? {
+            let sockets = take(&one["sockets"])?;
+            let sockets: Option<Vec<BoundUdp>> = sockets
+                .into_iter()
+                .map(|socket| BoundUdp::adopt(socket).ok())
+                .collect();
+            let sockets = sockets?;
+            quic.push(InheritedQuic {
+                address: one["address"].as_str()?.to_owned(),
+                share: Share {
+                    sockets: sockets.len(),
+                    turned: usize::try_from(one["turned"].as_u64()?).ok()?,
+                },
+                sockets,
+            });
+        }
+        let pid = answer["pid"].as_u64()?;
+        let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        Some(Inherited {
+            stream,
+            pid,
+            process: process.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()),
+            lock: Some((lock, answer["created"].as_bool()?)),
+            control: Some(control),
+            pid_file,
+            streams,
+            listeners,
+            activated,
+            quic,
+            tag: answer["tag"]
+                .as_u64()
+                .and_then(|tag| u16::try_from(tag).ok()),
+        })
+    }
+
+    pub fn take_lock(&mut self, directory: StateDir) -> Option<Lock> {
+        let (file, created) = self.lock.take()?;
+        Some(directory.share_lock(file, created))
+    }
+
+    pub fn take_control(&mut self) -> Option<UnixListener> {
+        self.control.take().map(UnixListener::from)
+    }
+
+    /// `None`: that server has no such file.
+    pub fn take_pid_file(&mut self, path: &Path) -> Option<OwnedFd> {
+        self.pid_file
+            .take_if(|(other, _)| other == path)
+            .map(|(_, file)| file)
+    }
+
+    /// Listening sockets of an address; empty: that server does not listen there.
+    pub fn take_sockets(&mut self, address: &Address) -> Vec<OwnedFd> {
+        self.listeners
+            .remove(&address.to_string())
+            .unwrap_or_default()
+    }
+
+    /// Sockets that systemd passed to that server.
+    pub fn take_activated(&mut self) -> Vec<OwnedFd> {
+        std::mem::take(&mut self.activated)
+    }
+
+    pub fn quic_of(&self, address: &Address) -> Option<&InheritedQuic> {
+        let address = address.to_string();
+        self.quic.iter().find(|one| one.address == address)
+    }
+
+    /// Everything that can fail is done: returns once that server has let go of the page cache and
+    /// the bans.
+    ///
+    /// # Errors
+    /// It is stopping, or has ended.
+    pub fn request_release(&self) -> Result<(), String> {
+        let mut said = [0; RELEASED.len()];
+        let heard = (&self.stream)
+            .write_all(READY.as_bytes())
+            .and_then(|()| (&self.stream).read_exact(&mut said));
+        match heard {
+            Ok(()) if said == *RELEASED.as_bytes() => Ok(()),
+            _ => Err("the running server has broken off the upgrade".into()),
+        }
+    }
+
+    /// From here on that server finishes its requests, and ends.
+    pub fn say_listening(&self) {
+        // One that has ended in between needs no telling.
+        let _ = (&self.stream).write_all(LISTENING.as_bytes());
+    }
+
+    /// Messages go from here on where those of the other server went.
+    pub fn adopt_streams(&self) {
+        let [out, error] = &self.streams;
+        // Where it fails they go on as they did.
+        let _ = rustix::stdio::dup2_stdout(out);
+        let _ = rustix::stdio::dup2_stderr(error);
+    }
+
+    /// Returns true once the process has closed everything that it had open, which is later than the
+    /// end of the connection.
+    pub fn has_ended(&self) -> bool {
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        self.process.as_ref().is_none_or(|process| {
+            poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&now))
+                .is_ok_and(|ready| ready > 0)
+        })
+    }
+
+    /// The other end says what it learns about the page cache, and closes when that server ends.
+    pub fn stream(&self) -> io::Result<tokio::net::UnixStream> {
+        let stream = self.stream.try_clone()?;
+        stream.set_nonblocking(true)?;
+        tokio::net::UnixStream::from_std(stream)
+    }
+}

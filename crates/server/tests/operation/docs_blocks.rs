@@ -1,0 +1,162 @@
+//! Blocks of code in the documentation: `toml` is read, commands of `saker` are understood, and
+//! what a shell is to run is a shell's language.
+//!
+//! Caveat: blocks of `toml` are parts of configurations, so their keys are checked by other tests
+//! (the reference, `applications` for pairs of configurations); here their form is.
+
+use crate::operate::{SAKER, stderr};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+struct Block {
+    page: String,
+    language: String,
+    text: String,
+}
+
+fn pages() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut pages = vec![
+        root.join("README.md"),
+        root.join("contrib/proxies/README.md"),
+    ];
+    let docs = fs::read_dir(root.join("docs")).unwrap().flatten();
+    pages.extend(
+        docs.map(|entry| entry.path())
+            .filter(|path| path.extension().is_some_and(|end| end == "md")),
+    );
+    pages.sort();
+    pages
+}
+
+fn blocks() -> Vec<Block> {
+    let mut all = Vec::new();
+    for page in pages() {
+        let text = fs::read_to_string(&page).unwrap();
+        let name = page.file_name().unwrap().to_string_lossy().into_owned();
+        let mut open: Option<Block> = None;
+        for line in text.lines() {
+            match (line.trim_start().strip_prefix("```"), &mut open) {
+                (Some(language), None) => {
+                    open = Some(Block {
+                        page: name.clone(),
+                        language: language.trim().into(),
+                        text: String::new(),
+                    });
+                }
+                (Some(_), Some(_)) => all.extend(open.take()),
+                (None, Some(block)) => {
+                    block.text.push_str(line);
+                    block.text.push('\n');
+                }
+                (None, None) => {}
+            }
+        }
+        assert!(open.is_none(), "{name}: a block is not closed");
+    }
+    all
+}
+
+#[test]
+fn every_block_of_toml_is_read() {
+    let mut failures = Vec::new();
+    let mut count = 0;
+    for block in blocks().iter().filter(|block| block.language == "toml") {
+        count += 1;
+        // Parts of an inline table, and lines left out, stand for themselves.
+        if let Err(error) = toml::from_str::<toml::Table>(&block.text) {
+            failures.push(format!("{}: {error}\n{}", block.page, block.text));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(count > 50, "{count} blocks");
+}
+
+#[test]
+fn every_shell_block_is_one() {
+    let mut count = 0;
+    for block in blocks().iter().filter(|block| block.language == "sh") {
+        count += 1;
+        let mut shell = Command::new("bash")
+            .arg("-n")
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::io::Write::write_all(&mut shell.stdin.take().unwrap(), block.text.as_bytes()).unwrap();
+        let output = shell.wait_with_output().unwrap();
+        assert!(
+            output.status.success(),
+            "{}: {}\n{}",
+            block.page,
+            stderr(&output),
+            block.text
+        );
+    }
+    assert!(count > 4, "{count} blocks");
+}
+
+/// Calls in blocks without a language, or of a shell's: one per line, up to what a shell would take
+/// for itself.
+#[test]
+fn commands_of_saker_are_understood() {
+    let mut count = 0;
+    let mut failures = Vec::new();
+    for block in blocks()
+        .iter()
+        .filter(|block| ["", "sh"].contains(&block.language.as_str()))
+    {
+        let joined = block.text.replace("\\\n", " ");
+        for line in joined
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("saker "))
+        {
+            let Some(words) = words(line) else { continue };
+            count += 1;
+            let output = Command::new(SAKER)
+                .args(&words)
+                .arg("--help")
+                .output()
+                .unwrap();
+            if !output.status.success() {
+                failures.push(format!("{}: saker {line}\n{}", block.page, stderr(&output)));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(count > 40, "{count} commands");
+}
+
+/// The words of a command. `None`: it is a pattern of one, with something left to fill in.
+fn words(line: &str) -> Option<Vec<String>> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None::<char>);
+    for letter in line.chars() {
+        match (letter, quote) {
+            ('…' | '[' | '<' | '$', None) => return None,
+            (_, Some(open)) if letter == open => quote = None,
+            ('\'' | '"', None) => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            ('#', None) if word.is_none() => break,
+            ('|' | '&' | ';' | '>', None) => break,
+            (' ', None) => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    (!words.iter().any(|word| word == "...")).then_some(words)
+}
+
+#[test]
+fn words_of_a_line() {
+    assert_eq!(
+        words("cache warm -H 'User-Agent: x y' https://e/ > out # why").unwrap(),
+        ["cache", "warm", "-H", "User-Agent: x y", "https://e/"]
+    );
+    assert_eq!(words("purge [--all]"), None);
+    assert_eq!(words("purge ..."), None);
+}

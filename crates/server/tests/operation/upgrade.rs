@@ -1,0 +1,452 @@
+//! Upgrades of a running server under load, over HTTP/1.1, HTTP/2, and HTTP/3: nothing is refused
+//! or cut off, the page cache goes on, and a successor that fails changes nothing.
+//!
+//! Caveat: a keep-alive connection that the old server closes while it is idle is opened again, as
+//! every client does (RFC 9112 section 9.3.1); a connection with a request on it must not be.
+
+use crate::{
+    http3_client::{self, site},
+    operate::{
+        self, PATIENCE, SAKER, begin_download, folder, pattern, rest_of_download, wait_until,
+    },
+    origin, tls_site,
+};
+use saker_testkit::{Client, Saker, Signal, require};
+use serde_json::Value;
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    net::SocketAddr,
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::{self, JoinHandle},
+};
+
+const LARGE: usize = 24 << 20;
+const UPGRADES: usize = 6;
+
+/// Successors are nobody's children.
+struct State(PathBuf);
+
+impl State {
+    fn of(saker: &Saker) -> State {
+        State(saker.dir.join("state"))
+    }
+
+    fn status(&self) -> Value {
+        operate::ask(&self.0, "status").expect("a status")
+    }
+
+    fn pid(&self) -> u64 {
+        self.status()["pid"].as_u64().expect("a number")
+    }
+
+    fn upgrade(&self, more: &[&str]) -> Output {
+        let folder = self.0.to_string_lossy().into_owned();
+        let words = ["upgrade", "--state-dir", &folder];
+        operate::saker(words.iter().chain(more))
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        drop(operate::saker([
+            "stop",
+            "--now",
+            "--state-dir",
+            &self.0.to_string_lossy(),
+        ]));
+    }
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", operate::stdout(output), operate::stderr(output))
+}
+
+/// Requests without an end, each of which has to be answered right.
+struct Load {
+    end: Arc<AtomicBool>,
+    answered: Arc<AtomicU64>,
+    threads: Vec<JoinHandle<Result<(), String>>>,
+}
+
+impl Load {
+    fn start(clients: Vec<Box<dyn FnMut() -> Result<(), String> + Send>>) -> Load {
+        let (end, answered) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicU64::new(0)),
+        );
+        let threads = clients.into_iter().map(|mut client| {
+            let (end, answered) = (Arc::clone(&end), Arc::clone(&answered));
+            thread::spawn(move || {
+                while !end.load(Ordering::Relaxed) {
+                    client()?;
+                    answered.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(())
+            })
+        });
+        Load {
+            threads: threads.collect(),
+            end,
+            answered,
+        }
+    }
+
+    fn goes_on(&self) {
+        let before = self.answered.load(Ordering::Relaxed);
+        wait_until("requests are answered", || {
+            self.answered.load(Ordering::Relaxed) > before + 20
+                || self.threads.iter().any(JoinHandle::is_finished)
+        });
+    }
+
+    fn finish(self) -> Result<u64, String> {
+        self.end.store(true, Ordering::Relaxed);
+        for thread in self.threads {
+            thread.join().map_err(|_| "a client panicked")??;
+        }
+        Ok(self.answered.load(Ordering::Relaxed))
+    }
+}
+
+/// A connection per request.
+fn knocking(address: SocketAddr) -> Box<dyn FnMut() -> Result<(), String> + Send> {
+    Box::new(move || {
+        let mut client = Client::connect(address).map_err(|error| format!("connect: {error}"))?;
+        client
+            .set_timeout(PATIENCE)
+            .map_err(|error| error.to_string())?;
+        match client.get("/") {
+            Ok(response) if response.status == 200 => Ok(()),
+            other => Err(format!("HTTP/1.1: {other:?}")),
+        }
+    })
+}
+
+/// One connection for as many requests as it takes.
+fn keeping(address: SocketAddr) -> Box<dyn FnMut() -> Result<(), String> + Send> {
+    let mut open: Option<Client> = None;
+    Box::new(move || {
+        for is_new in [open.is_none(), true] {
+            let client = match &mut open {
+                Some(client) => client,
+                none => none
+                    .insert(Client::connect(address).map_err(|error| format!("connect: {error}"))?),
+            };
+            match client.get("/") {
+                Ok(response) if response.status == 200 => {
+                    if response.field("connection") == Some("close") {
+                        open = None;
+                    }
+                    return Ok(());
+                }
+                other if is_new => return Err(format!("keep-alive: {other:?}")),
+                // It was closed while it was idle.
+                _ => open = None,
+            }
+        }
+        Err("no connection".into())
+    })
+}
+
+/// RFC 9114 section 8.1: the server has not looked at the request.
+const REQUEST_REJECTED: Option<u64> = Some(0x010b);
+
+/// An HTTP/3 connection per request. Where the server says that it has not seen a request, or ends
+/// the connection before it has (GOAWAY, H3_NO_ERROR), it is made again (RFC 9114 section 5.2).
+fn over_http3(
+    client: http3_client::Client,
+    address: SocketAddr,
+) -> Box<dyn FnMut() -> Result<(), String> + Send> {
+    Box::new(move || {
+        for _ in 0..3 {
+            let mut connection = client.connect(&address.to_string());
+            let stream = connection.open("GET", "/", &[], true);
+            connection.settle(stream);
+            if connection.is_gone() {
+                continue;
+            }
+            let response = connection.response(stream);
+            connection.close();
+            return match response.status {
+                200 => Ok(()),
+                0 if response.reset == REQUEST_REJECTED => continue,
+                status => Err(format!("HTTP/3: {status}, reset {:?}", response.reset)),
+            };
+        }
+        Err("HTTP/3: three connections were closed".into())
+    })
+}
+
+fn upgrades_under_load(workers: &str) {
+    let dir = folder(&format!("upgrade-{workers}"));
+    dir.write("www/large.bin", pattern(LARGE)).expect("written");
+    tls_site::certificate(&dir, "site", "localhost");
+    // A second listener without TLS.
+    let plain = SocketAddr::from(([127, 0, 0, 1], saker_testkit::free_port().expect("a port")));
+    let more = format!(
+        "[server]\nworkers = {workers}\nstate_dir = \"{{dir}}/state\"\nshutdown_timeout = \"1m\"\n[[listener]]\naddress = \"{plain}\"\n"
+    );
+    let configuration = site::configuration("", "");
+    let configuration = match configuration.split_once("[[listener]]") {
+        Some((_, rest)) => format!("{more}\n[[listener]]{rest}"),
+        None => panic!("{configuration}"),
+    };
+    let mut saker = operate::start_in(dir, &configuration);
+    let state = State::of(&saker);
+    let secure = saker.server.address();
+    let client = http3_client::Client::who_shows(&saker.dir, "site");
+    let mut lasting = client.connect(&secure.to_string());
+    assert_eq!(lasting.get("/").status, 200);
+    let output = saker.dir.join("got.bin");
+    let mut download = Command::new(require("curl").expect("curl"))
+        .args(["-sSk", "--http2", "--limit-rate", "8M", "-o"])
+        .arg(&output)
+        .arg(format!("https://{secure}/large.bin"))
+        .stderr(Stdio::inherit())
+        .spawn()
+        .expect("runs");
+    wait_until("the download has begun", || {
+        output.metadata().is_ok_and(|found| found.len() > 0)
+    });
+    let load = Load::start(vec![
+        knocking(plain),
+        keeping(plain),
+        over_http3(client.clone(), secure),
+        over_http3(client.clone(), secure),
+    ]);
+    load.goes_on();
+    let mut pids = vec![state.pid()];
+    for number in 0..UPGRADES {
+        let upgraded = state.upgrade(&[]);
+        assert!(
+            upgraded.status.success(),
+            "upgrade {number}: {}\n{}",
+            text(&upgraded),
+            saker.server.stderr()
+        );
+        pids.push(state.pid());
+        if number == 0 {
+            // A request on a connection of the server that has handed over.
+            assert_eq!(lasting.get("/").status, 200, "{}", saker.server.stderr());
+            lasting.close();
+        }
+        load.goes_on();
+    }
+    let answered = load
+        .finish()
+        .unwrap_or_else(|why| panic!("{why}\n{}", saker.server.stderr()));
+    assert!(download.wait().expect("waited").success());
+    assert!(
+        fs::read(&output).expect("read") == pattern(LARGE),
+        "the download is not whole"
+    );
+    pids.sort_unstable();
+    pids.dedup();
+    assert_eq!(pids.len(), UPGRADES + 1, "a process each: {pids:?}");
+    assert!(answered > 100, "{answered} requests");
+    assert_eq!(operate::exit_code(&mut saker.server), Some(0));
+    wait_until("the last one but one has ended", || {
+        state.status()["finishing_pid"].is_null()
+    });
+    let stopped = operate::saker(["stop", "--state-dir", &state.0.to_string_lossy()]);
+    assert!(stopped.status.success(), "{}", text(&stopped));
+    assert!(!state.0.join("saker.pid").exists() && !state.0.join("control.sock").exists());
+}
+
+#[test]
+fn nothing_is_lost_in_upgrades_under_load() {
+    let _turn = saker_testkit::heavy();
+    upgrades_under_load("2");
+}
+
+/// Each worker has a socket of its own, or several, or shares one.
+#[test]
+fn the_number_of_workers_may_change() {
+    let saker = operate::start(
+        "upgrade-workers",
+        &operate::configuration("workers = 3", ""),
+    );
+    let state = State::of(&saker);
+    let address = saker.server.address();
+    for workers in [1, 4, 2] {
+        operate::rewrite(
+            &saker,
+            &operate::configuration(&format!("workers = {workers}"), ""),
+        );
+        let load = Load::start((0..4).map(|_| knocking(address)).collect());
+        let upgraded = state.upgrade(&[]);
+        assert!(upgraded.status.success(), "{}", text(&upgraded));
+        assert_eq!(state.status()["workers"], workers);
+        load.goes_on();
+        wait_until("it is alone", || state.status()["finishing_pid"].is_null());
+        load.goes_on();
+        load.finish()
+            .unwrap_or_else(|why| panic!("{workers}: {why}"));
+    }
+}
+
+#[test]
+fn cached_pages_are_hits_and_purges_hold() {
+    let origin = origin::Origin::start("upgrade-cache", "", |asked| {
+        origin::ok(
+            &[("Cache-Control", "public, max-age=600")],
+            &format!("answer {}", asked.count),
+        )
+    });
+    let state = State::of(&origin.saker);
+    let get = |target: &str| {
+        let mut client = origin.saker.connect().expect("connected");
+        client.get(target).expect("answered").text()
+    };
+    assert_eq!(
+        (get("/a"), get("/b")),
+        ("answer 1".into(), "answer 1".into())
+    );
+    assert_eq!(get("/a"), "answer 1");
+    let purge = |target: &str| {
+        let url = format!("http://localhost{target}");
+        let folder = state.0.to_string_lossy().into_owned();
+        let purged = operate::saker(["purge", "--state-dir", &folder, &url]);
+        assert!(purged.status.success(), "{}", text(&purged));
+    };
+    purge("/b");
+    for round in 0..3 {
+        let upgraded = state.upgrade(&[]);
+        assert!(upgraded.status.success(), "{}", text(&upgraded));
+        assert_eq!(
+            get("/a"),
+            "answer 1",
+            "round {round}: a hit from the first request on"
+        );
+    }
+    assert_eq!(get("/b"), "answer 2", "it was purged before the upgrades");
+    purge("/a");
+    assert_eq!(get("/a"), "answer 2", "the cache is the new server's");
+}
+
+/// Whatever goes wrong, the running server has everything as before.
+#[test]
+fn a_successor_that_fails_changes_nothing() {
+    let configuration = operate::configuration("workers = 2", "cache = true");
+    let saker = operate::start("upgrade-fails", &configuration);
+    let state = State::of(&saker);
+    let pid = state.pid();
+    let load = Load::start(vec![
+        knocking(saker.server.address()),
+        keeping(saker.server.address()),
+    ]);
+    let is_as_before = |what: &str| {
+        load.goes_on();
+        let status = state.status();
+        assert_eq!(status["pid"], pid, "{what}");
+        wait_until("the page cache is open again", || {
+            state.status()["page_cache"].is_array()
+        });
+    };
+    operate::rewrite(&saker, "nonsense = 1");
+    let refused = state.upgrade(&[]);
+    assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
+    assert!(text(&refused).contains("nonsense"), "{}", text(&refused));
+    is_as_before("a configuration with errors");
+    operate::rewrite(&saker, &configuration);
+    for binary in ["/bin/false", "/nowhere/saker", "/etc/passwd"] {
+        let refused = state.upgrade(&[binary]);
+        assert!(!refused.status.success(), "{binary}: {}", text(&refused));
+        is_as_before(binary);
+    }
+    for stage in 0..3 {
+        break_off_at(&state.0, stage);
+        is_as_before(&format!("broken off at {stage}"));
+    }
+    ended_at_any_moment(&saker, &state);
+    let reloaded = operate::reload(&saker);
+    assert!(reloaded.status.success(), "{}", text(&reloaded));
+    load.finish()
+        .unwrap_or_else(|why| panic!("{why}\n{}", saker.server.stderr()));
+    assert!(saker.server.stderr().contains("SK0117"));
+}
+
+/// A successor that says this much, and then ends.
+fn break_off_at(state_dir: &Path, stage: usize) {
+    let stream = UnixStream::connect(state_dir.join("control.sock")).expect("connected");
+    (&stream)
+        .write_all(b"{\"verb\":\"upgrade\"}\n")
+        .expect("sent");
+    let mut lines = BufReader::new(&stream);
+    let mut line = String::new();
+    lines.read_line(&mut line).expect("an offer");
+    let offer: Value = serde_json::from_str(&line).expect("JSON");
+    assert_eq!(offer["ok"], true, "{line}");
+    if stage > 0 {
+        (&stream).write_all(b"ready\n").expect("sent");
+    }
+    if stage > 1 {
+        // Bytes that came with descriptors stand before it.
+        line.clear();
+        lines.read_line(&mut line).expect("an answer");
+        assert!(line.ends_with("released\n"), "{line:?}");
+    }
+}
+
+/// Real successors, each killed a little further on its way than the one before: while they read
+/// the configuration, bind, start workers.
+fn ended_at_any_moment(saker: &Saker, state: &State) {
+    let before = state.pid();
+    for attempt in 0..10_u32 {
+        let mut child = Command::new(SAKER)
+            .args(["run", "-c"])
+            .arg(saker.dir.join("saker.toml"))
+            .env("SAKER_UPGRADE", "take over")
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("runs");
+        // By its own progress rather than by time: system calls that it has made so far.
+        let reads = |pid: u32| {
+            let text = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+            let line = text.lines().find_map(|line| line.strip_prefix("syscr: "));
+            line.and_then(|count| count.parse::<u32>().ok())
+                .unwrap_or(0)
+        };
+        let enough = 2 + attempt * 2;
+        wait_until("it has come so far, or serves", || {
+            reads(child.id()) >= enough || is_over(child.id())
+        });
+        child.kill().expect("killed");
+        child.wait().expect("waited");
+        assert_eq!(state.pid(), before, "attempt {attempt}");
+    }
+}
+
+fn is_over(pid: u32) -> bool {
+    !Path::new(&format!("/proc/{pid}/exe")).exists()
+}
+
+/// A WebSocket's stand-in: a response that goes on for a while in the old server.
+#[test]
+fn a_download_goes_on_in_the_old_server() {
+    let dir = folder("upgrade-download");
+    dir.write("www/large.bin", pattern(LARGE)).expect("written");
+    let mut saker = operate::start_in(dir, &operate::configuration("workers = 1", ""));
+    let state = State::of(&saker);
+    let (mut slow, begun) = begin_download(&saker, "/large.bin", 100_000);
+    let before = state.pid();
+    let upgraded = state.upgrade(&[]);
+    assert!(upgraded.status.success(), "{}", text(&upgraded));
+    assert_eq!(state.status()["finishing_pid"], before);
+    assert!(
+        rest_of_download(&mut slow, begun, LARGE) == pattern(LARGE),
+        "the download is not whole"
+    );
+    assert_eq!(operate::exit_code(&mut saker.server), Some(0));
+    wait_until("it has ended", || state.status()["finishing_pid"].is_null());
+    assert!(saker.connect().expect("connected").get("/").is_ok());
+    // Signals of the old server's number are not the new one's.
+    assert!(saker.server.signal(Signal::TERM).is_err() || state.pid() != before);
+}

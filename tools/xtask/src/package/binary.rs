@@ -1,0 +1,128 @@
+//! The binary of a package: stripped, its debug symbols apart, and the libraries that it needs.
+//!
+//! Called by: `deb` and `image`.
+//! Caveat: a library that is not in the list below has to be put there, with its package.
+
+use super::{run, wrong};
+use std::{io, path::Path, process::Command};
+
+/// Library and package (Debian 12 and later).
+const LIBRARIES: [(&str, &str); 5] = [
+    ("libc.so.6", "libc6"),
+    ("libm.so.6", "libc6"),
+    ("ld-linux-x86-64.so.2", "libc6"),
+    ("ld-linux-aarch64.so.1", "libc6"),
+    ("libgcc_s.so.1", "libgcc-s1"),
+];
+
+/// The binary without symbols.
+pub fn strip(from: &Path, to: &Path) -> io::Result<()> {
+    let mut strip = Command::new("strip");
+    strip.args(["--strip-unneeded", "--remove-section=.comment", "-o"]);
+    run(strip.arg(to).arg(from)).map(drop)
+}
+
+/// Its debug symbols alone, where debuggers look for them: the path below `/usr/lib/debug`.
+pub fn debug_symbols(from: &Path, folder: &Path) -> io::Result<Option<String>> {
+    let Some(id) = build_id(from)? else {
+        return Ok(None);
+    };
+    let (first, rest) = id.split_at(2);
+    let path = format!(".build-id/{first}/{rest}.debug");
+    let to = folder.join(&path);
+    std::fs::create_dir_all(to.parent().unwrap_or(folder))?;
+    let mut objcopy = Command::new("objcopy");
+    objcopy.arg("--only-keep-debug");
+    run(objcopy.arg(from).arg(&to))?;
+    Ok(Some(path))
+}
+
+fn build_id(binary: &Path) -> io::Result<Option<String>> {
+    let notes = run(Command::new("readelf").arg("-n").arg(binary))?;
+    Ok(String::from_utf8_lossy(&notes)
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("Build ID: "))
+        .map(str::to_owned))
+}
+
+/// The packages that the binary needs, as `Depends` has them.
+pub fn dependencies(binary: &Path) -> io::Result<String> {
+    let mut packages = needed(binary)?
+        .iter()
+        .map(|library| package_of(library))
+        .collect::<io::Result<Vec<_>>>()?;
+    packages.sort_unstable();
+    packages.dedup();
+    let glibc = newest_glibc(binary)?;
+    let each = packages.into_iter().map(|package| match package {
+        "libc6" => format!("libc6 (>= {}.{})", glibc.0, glibc.1),
+        other => other.to_owned(),
+    });
+    Ok(each.collect::<Vec<_>>().join(", "))
+}
+
+fn package_of(library: &str) -> io::Result<&'static str> {
+    let known = LIBRARIES.iter().find(|(name, _)| *name == library);
+    known
+        .map(|(_, package)| *package)
+        .ok_or_else(|| wrong(format!("{library}: no Debian package is known for it")))
+}
+
+/// Names of the libraries that the loader loads with it.
+pub fn needed(binary: &Path) -> io::Result<Vec<String>> {
+    let dynamic = run(Command::new("readelf").arg("-dW").arg(binary))?;
+    let text = String::from_utf8_lossy(&dynamic).into_owned();
+    let names = text
+        .lines()
+        .filter(|line| line.contains("(NEEDED)"))
+        .filter_map(|line| Some(line.split_once('[')?.1.split_once(']')?.0.to_owned()));
+    Ok(names.collect())
+}
+
+fn newest_glibc(binary: &Path) -> io::Result<(u32, u32)> {
+    let versions = run(Command::new("readelf").arg("-VW").arg(binary))?;
+    let text = String::from_utf8_lossy(&versions).into_owned();
+    let found = text.split("GLIBC_").skip(1).filter_map(|rest| {
+        let version = rest
+            .split(|c: char| c != '.' && !c.is_ascii_digit())
+            .next()?;
+        let mut numbers = version.split('.').map_while(|part| part.parse().ok());
+        Some((numbers.next()?, numbers.next()?))
+    });
+    Ok(found.max().unwrap_or((2, 17)))
+}
+
+/// Debian's word for the machine that the binary is for.
+pub fn architecture(binary: &Path) -> io::Result<&'static str> {
+    let head = run(Command::new("readelf").arg("-hW").arg(binary))?;
+    let text = String::from_utf8_lossy(&head).into_owned();
+    let machine = text.lines().find(|line| line.contains("Machine:"));
+    match machine {
+        Some(line) if line.contains("X86-64") => Ok("amd64"),
+        Some(line) if line.contains("AArch64") => Ok("arm64"),
+        _ => Err(wrong(format!(
+            "{}: neither x86-64 nor AArch64",
+            binary.display()
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_library_has_its_package() {
+        assert_eq!(package_of("libgcc_s.so.1").unwrap(), "libgcc-s1");
+        assert!(package_of("libfoo.so.1").is_err());
+    }
+
+    /// Of this test's own program, which is linked as Saker is.
+    #[test]
+    fn of_a_real_program() {
+        let own = std::env::current_exe().unwrap();
+        let depends = dependencies(&own).unwrap();
+        assert!(depends.contains("libc6 (>= 2."), "{depends}");
+        assert!(["amd64", "arm64"].contains(&architecture(&own).unwrap()));
+    }
+}

@@ -1,0 +1,170 @@
+//! The rest of a release: the tarball, the bill of materials (CycloneDX 1.5), and checksums.
+//!
+//! Called by: `package`.
+//! Caveat: the bill lists what is compiled into the binary, as Cargo.lock has it: dependencies for
+//! building and for tests are left out.
+
+use super::{Options, binary, contents, run, tree, wrong};
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::Path,
+    process::Command,
+};
+
+/// Writes the files of the server's package, and the licenses, below one folder of a tarball.
+pub fn tarball(options: &Options) -> io::Result<()> {
+    let name = format!(
+        "saker-{}-linux-{}",
+        options.version,
+        binary::architecture(&options.binary)?
+    );
+    let folder = options.out.join("tarball.tree");
+    let _ = fs::remove_dir_all(&folder);
+    let below = folder.join(&name);
+    tree::lay_out(options, contents::SAKER, &below)?;
+    for license in ["LICENSE", "LICENSE-APACHE", "LICENSE-MIT", "README.md"] {
+        fs::copy(options.root.join(license), below.join(license))?;
+    }
+    tree::settle(&folder, options.time)?;
+    let path = options.out.join(format!("{name}.tar.gz"));
+    let archive = archive(&folder, &[&name], options.time, "0:0")?;
+    fs::remove_dir_all(&folder)?;
+    fs::write(&path, tree::gzip(&archive)?)?;
+    println!("{}", path.display());
+    Ok(())
+}
+
+/// A tar archive of these entries of a folder: names in order, one time, one owner.
+pub fn archive(folder: &Path, entries: &[&str], time: u64, owner: &str) -> io::Result<Vec<u8>> {
+    let (user, group) = owner.split_once(':').unwrap_or((owner, owner));
+    run(Command::new("tar")
+        .args([
+            "--create",
+            "--sort=name",
+            "--format=ustar",
+            "--numeric-owner",
+        ])
+        .arg(format!("--mtime=@{time}"))
+        .arg(format!("--owner={user}"))
+        .arg(format!("--group={group}"))
+        .arg("--directory")
+        .arg(folder)
+        .args(entries))
+}
+
+/// Writes the bill of materials.
+pub fn sbom(options: &Options) -> io::Result<()> {
+    let metadata = run(Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+        .args(["--filter-platform", "x86_64-unknown-linux-gnu"])
+        .current_dir(&options.root))?;
+    let metadata: Value = serde_json::from_slice(&metadata).map_err(io::Error::other)?;
+    let bill =
+        bill(&metadata, &options.version).ok_or_else(|| wrong("cargo metadata: unknown form"))?;
+    let path = options
+        .out
+        .join(format!("saker-{}.cdx.json", options.version));
+    fs::write(&path, format!("{bill:#}\n"))?;
+    println!("{}", path.display());
+    Ok(())
+}
+
+fn bill(metadata: &Value, version: &str) -> Option<Value> {
+    let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+    let packages: BTreeMap<String, &Value> = metadata["packages"]
+        .as_array()?
+        .iter()
+        .filter_map(|package| Some((text(package, "id")?, package)))
+        .collect();
+    let root = packages
+        .iter()
+        .find(|(_, package)| package["name"] == "saker")?
+        .0
+        .clone();
+    let linked = linked(metadata, root);
+    let components = linked
+        .iter()
+        .filter_map(|id| packages.get(id))
+        // Our own crates are the application itself.
+        .filter(|package| !package["source"].is_null())
+        .filter_map(|package| {
+            let (name, version) = (text(package, "name")?, text(package, "version")?);
+            let reference = format!("pkg:cargo/{name}@{version}");
+            let license = text(package, "license").unwrap_or_else(|| "NOASSERTION".into());
+            Some(json!({
+                "type": "library", "bom-ref": reference, "purl": reference,
+                "name": name, "version": version,
+                "licenses": [{ "expression": license.replace('/', " OR ") }],
+            }))
+        });
+    Some(json!({
+        "bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
+        "metadata": { "component": { "type": "application", "name": "saker", "version": version, "bom-ref": "saker" } },
+        "components": components.collect::<Vec<_>>(),
+    }))
+}
+
+/// Ids of the packages that are reached without dependencies for building and tests.
+fn linked(metadata: &Value, root: String) -> BTreeSet<String> {
+    let empty = Vec::new();
+    let nodes = metadata["resolve"]["nodes"].as_array().unwrap_or(&empty);
+    let (mut found, mut left) = (BTreeSet::new(), vec![root]);
+    while let Some(id) = left.pop() {
+        let node = nodes.iter().find(|node| node["id"] == id.as_str());
+        let edges = node
+            .and_then(|node| node["deps"].as_array())
+            .unwrap_or(&empty);
+        for edge in edges {
+            let kinds = edge["dep_kinds"].as_array().unwrap_or(&empty);
+            let next = edge["pkg"].as_str().unwrap_or_default();
+            if kinds.iter().any(|kind| kind["kind"].is_null()) && !found.contains(next) {
+                left.push(next.to_owned());
+            }
+        }
+        found.insert(id);
+    }
+    found
+}
+
+/// Writes the checksums of all artifacts that are there.
+pub fn checksums(options: &Options) -> io::Result<()> {
+    let mut names: Vec<String> = tree::files(&options.out)?;
+    names.retain(|name| name != "SHA256SUMS");
+    let sums = run(Command::new("sha256sum")
+        .args(&names)
+        .current_dir(&options.out))?;
+    fs::write(options.out.join("SHA256SUMS"), sums)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bill_has_what_is_linked_and_nothing_else() {
+        let package = |name: &str, source: Value| json!({ "id": name, "name": name, "version": "1.0.0", "license": "MIT/Apache-2.0", "source": source });
+        let edge = |to: &str, kind: Value| json!({ "pkg": to, "dep_kinds": [{ "kind": kind }] });
+        let metadata = json!({
+            "packages": [
+                package("saker", Value::Null), package("saker-net", Value::Null),
+                package("libc", "registry".into()), package("proptest", "registry".into()), package("cc", "registry".into()),
+            ],
+            "resolve": { "nodes": [
+                { "id": "saker", "deps": [edge("saker-net", Value::Null), edge("proptest", "dev".into()), edge("cc", "build".into())] },
+                { "id": "saker-net", "deps": [edge("libc", Value::Null)] },
+                { "id": "libc", "deps": [] },
+            ] },
+        });
+        let bill = bill(&metadata, "9.9.9").unwrap();
+        assert_eq!(bill["metadata"]["component"]["version"], "9.9.9");
+        let components = bill["components"].as_array().unwrap();
+        assert_eq!(components.len(), 1, "{bill:#}");
+        assert_eq!(components[0]["purl"], "pkg:cargo/libc@1.0.0");
+        assert_eq!(
+            components[0]["licenses"][0]["expression"],
+            "MIT OR Apache-2.0"
+        );
+    }
+}
