@@ -6,6 +6,7 @@
 use crate::{
     location::{Location, LocationTree},
     modules::{
+        cache,
         limits::Zone,
         listen::AddressServers,
         log::Formats,
@@ -41,6 +42,7 @@ pub struct Nginx {
     pub variables: Vec<NamedVariable>,
     pub tables: Tables,
     pub zones: Vec<Arc<Zone>>,
+    pub cache_zones: Vec<Arc<cache::Zone>>,
     pub groups: Vec<Group>,
     pub formats: Formats,
     /// Conditions and notes of access logs, in the order of [`LogRules`](crate::log_rules).

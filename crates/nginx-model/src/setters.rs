@@ -40,6 +40,10 @@ pub fn apply(
         upstream_setters::UWSGI, upstreams;
         upstream_setters::SCGI, upstreams;
         upstream_setters::GRPC, upstreams;
+        upstream_setters::PROXY_CACHE, upstreams;
+        upstream_setters::FASTCGI_CACHE, upstreams;
+        upstream_setters::UWSGI_CACHE, upstreams;
+        upstream_setters::SCGI_CACHE, upstreams;
     );
     None
 }
@@ -67,6 +71,10 @@ pub fn names() -> impl Iterator<Item = &'static str> {
         .chain(of(upstream_setters::UWSGI))
         .chain(of(upstream_setters::SCGI))
         .chain(of(upstream_setters::GRPC))
+        .chain(of(upstream_setters::PROXY_CACHE))
+        .chain(of(upstream_setters::FASTCGI_CACHE))
+        .chain(of(upstream_setters::UWSGI_CACHE))
+        .chain(of(upstream_setters::SCGI_CACHE))
 }
 
 #[cfg(test)]
@@ -81,6 +89,7 @@ mod tests {
         "daemon",
         "error_log",
         "events",
+        "fastcgi_cache_path",
         "geo",
         "hash",
         "http",
@@ -97,11 +106,13 @@ mod tests {
         "log_format",
         "map",
         "pid",
+        "proxy_cache_path",
         "random",
         "real_ip_header",
         "real_ip_recursive",
         "return",
         "rewrite",
+        "scgi_cache_path",
         "server",
         "server_name",
         "set",
@@ -109,6 +120,7 @@ mod tests {
         "split_clients",
         "upstream",
         "user",
+        "uwsgi_cache_path",
         "worker_connections",
         "worker_processes",
         "worker_shutdown_timeout",

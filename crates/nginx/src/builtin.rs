@@ -10,6 +10,7 @@ use saker_ap_expr::{Dependency, RequestPart};
 use saker_config::model::Address;
 use saker_http::KnownField;
 use saker_nginx_model::variables::Builtin;
+use saker_page_cache::keyed::KeyedResult;
 use saker_pipeline::{local_time, template};
 use std::{net::IpAddr, os::unix::ffi::OsStrExt};
 
@@ -154,6 +155,10 @@ impl Request<'_> {
                 .state
                 .limit_conn_status
                 .and_then(|status| text(&status)),
+            Builtin::UpstreamCacheStatus => {
+                let result = exchange.extensions.get::<KeyedResult>()?;
+                Some(result.0.word().as_bytes().to_vec())
+            }
             Builtin::Pipe => Some(b".".to_vec()),
             _ => None,
         }

@@ -4,7 +4,7 @@
 //! Caveat: an index file is an internal redirect, so its own location answers.
 //! Out of scope: reading files (`static-files`), upstreams (`proxy`).
 
-use crate::{autoindex, errors, files, pages, proxy, request::Request};
+use crate::{autoindex, cache::Caches, errors, files, pages, proxy, request::Request};
 use saker_files::{Kind, ResolveError};
 use saker_http::{Method, Status};
 use saker_nginx_model::modules::core::{Fallback, Handler, TryFiles};
@@ -25,7 +25,7 @@ impl From<Verdict> for Content {
 }
 
 /// Chooses what answers.
-pub fn content(request: &mut Request<'_>) -> Content {
+pub fn content(request: &mut Request<'_>, caches: &Caches) -> Content {
     let location = Arc::clone(&request.state.location);
     if let Some(tried) = &location.conf.core.try_files
         && let Some(verdict) = try_files(request, tried)
@@ -36,7 +36,7 @@ pub fn content(request: &mut Request<'_>) -> Content {
         return answer(Status::INTERNAL_SERVER_ERROR);
     }
     if location.conf.upstreams.pass.is_some() {
-        return proxy::forward(request).into();
+        return proxy::forward(request, caches).into();
     }
     match location.conf.core.handler {
         Handler::EmptyGif => empty_gif(request),

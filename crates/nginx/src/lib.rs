@@ -13,6 +13,7 @@ mod access;
 mod auth_request;
 mod autoindex;
 mod builtin;
+mod cache;
 mod content;
 mod dispatch;
 mod errors;

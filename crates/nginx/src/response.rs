@@ -12,6 +12,7 @@ use saker_nginx_model::{
     Location, Nginx,
     modules::headers::{Expires, SetHeader, parse_expires},
 };
+use saker_page_cache::keyed::KeyedResult;
 use saker_pipeline::{Exchange, Filter, HeadEdits, HeadFacts, LocalFuture, Response, local_time};
 use std::{any::Any, rc::Rc, sync::Arc};
 
@@ -294,8 +295,10 @@ impl Filter for ResponseFilter {
 
 fn filter(request: &mut Request<'_>, response: &mut Response) {
     use saker_pipeline::{Body, ResponseHead};
+    let keyed = request.exchange.extensions.get::<KeyedResult>();
+    let is_cached = keyed.is_some_and(|result| result.is_from_cache());
     let is_of_file = matches!(response.head, ResponseHead::Ready(_))
-        || matches!(response.body, Body::File(_) | Body::Parts(_))
+        || matches!(response.body, Body::File(_) | Body::Parts(_)) && !is_cached
         || response.status == Status::PARTIAL_CONTENT
             && !request.exchange.upstream.is_answered_by_program;
     if let Some(status) = request.state.error_status

@@ -7,6 +7,7 @@
 use crate::{
     access::{self, Access},
     auth_request,
+    cache::{self, Caches, Judge},
     content::{self, Content},
     dispatch, errors,
     limits::{self, Zones},
@@ -17,20 +18,27 @@ use saker_auth::RecordFiles;
 use saker_files::Watcher;
 use saker_http::Status;
 use saker_nginx_model::Nginx;
+use saker_page_cache::keyed::CacheZone;
 use saker_pipeline::{Exchange, Generation, Response, Rules, Services, Step, Verdict};
-use std::{cell::RefCell, rc::Weak, sync::Arc};
+use std::{
+    cell::RefCell,
+    rc::{Rc, Weak},
+    sync::Arc,
+};
 
 /// The front end of a generation: the configuration, and what all workers share.
 #[derive(Debug)]
 pub struct FrontEnd {
     pub nginx: Arc<Nginx>,
     zones: Zones,
+    cache_zones: Vec<Arc<CacheZone>>,
 }
 
 impl FrontEnd {
     pub fn new(nginx: Nginx) -> FrontEnd {
         FrontEnd {
             zones: Zones::new(&nginx.zones),
+            cache_zones: cache::zones(&nginx.cache_zones),
             nginx: Arc::new(nginx),
         }
     }
@@ -42,6 +50,7 @@ pub struct NginxRules {
     generation: Arc<Generation>,
     watcher: Watcher,
     password_files: RefCell<RecordFiles>,
+    caches: Caches,
     /// For subrequests.
     inside: Weak<Services>,
 }
@@ -53,7 +62,15 @@ impl NginxRules {
         watcher: Watcher,
         inside: Weak<Services>,
     ) -> NginxRules {
+        let judge = Judge {
+            nginx: Arc::clone(&front_end.nginx),
+            watcher: watcher.clone(),
+        };
         NginxRules {
+            caches: Caches {
+                zones: front_end.cache_zones.clone(),
+                judge: Rc::new(judge),
+            },
             front_end,
             generation,
             watcher,
@@ -145,7 +162,7 @@ impl Rules for NginxRules {
     }
 
     fn fixups<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
-        match self.run(exchange, content::content) {
+        match self.run(exchange, |request| content::content(request, &self.caches)) {
             None => lost().into(),
             Some(Content::Verdict(verdict)) => verdict.into(),
             Some(Content::Listing(listing)) => {

@@ -20,6 +20,7 @@ pub struct AuthAnswer {
 }
 
 /// The state of a request.
+#[derive(Clone)]
 pub struct State {
     pub server: Arc<Server>,
     pub location: Arc<Location>,

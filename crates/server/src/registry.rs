@@ -22,7 +22,7 @@ use saker_modsecurity::ModSecurityInspector;
 use saker_native::{HtaccessRules, IdentityFilter, NativeRules};
 use saker_net::jobs::{self, JobKind};
 use saker_nginx::{FrontEnd, NginxRules, ResponseFilter};
-use saker_page_cache::{Explain, LookupHandler, PageCache, StoreFilter};
+use saker_page_cache::{Explain, LookupHandler, PageCache, StoreFilter, keyed::KeyedForwarder};
 use saker_pipeline::{
     ContentHandlers, ErrorDocumentCache, Filter, Generation, Handler, LocalFuture, Logger, Loggers,
     Rules, Services, SiteRules,
@@ -306,7 +306,7 @@ fn handlers(
             watcher.clone(),
             generation.model.server.resource_file_bytes_max,
         ))]),
-        gateway,
+        gateway: Rc::new(KeyedForwarder::new(gateway, page_cache.cloned())),
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod autoindex;
+pub mod cache;
 pub mod compression;
 pub mod core;
 pub mod headers;
