@@ -13,8 +13,9 @@ use crate::{
         maps::{NameTable, Tables},
         upstream::Group,
     },
+    reading::check_variable,
     values::Regex,
-    variables::NamedVariable,
+    variables::{NamedVariable, Variable},
 };
 use saker_config::model::{Address, Origin};
 use std::{collections::HashMap, net::IpAddr, path::PathBuf, sync::Arc};
@@ -59,6 +60,15 @@ pub trait NameMatcher {
 }
 
 impl Nginx {
+    /// Returns the variable of a name in lower case, for texts that are made at request time.
+    pub fn variable(&self, name: &str) -> Option<Variable> {
+        let named = self.variables.iter().position(|known| *known.name == *name);
+        match named {
+            Some(number) => Some(Variable::Named(number)),
+            None => Variable::known(name).filter(|variable| check_variable(variable, name).is_ok()),
+        }
+    }
+
     /// Chooses the server of a request.
     pub fn server(
         &self,

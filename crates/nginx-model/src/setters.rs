@@ -6,7 +6,8 @@
 use crate::{
     conf::LocationConf,
     modules::{
-        access, autoindex, compression, core, headers, limits, log, secure_link, upstream_setters,
+        access, autoindex, compression, core, filters, handlers, headers, limits, log, secure_link,
+        upstream_setters,
     },
     reading::{Reading, Setters},
 };
@@ -31,6 +32,9 @@ pub fn apply(
         access::SETTERS, access;
         autoindex::SETTERS, autoindex;
         compression::SETTERS, compression;
+        filters::SETTERS, filters;
+        filters::FLAGS, filters;
+        handlers::SETTERS, handlers;
         headers::SETTERS, headers;
         limits::SETTERS, limits;
         log::SETTERS, log;
@@ -62,6 +66,9 @@ pub fn names() -> impl Iterator<Item = &'static str> {
         .chain(of(access::SETTERS))
         .chain(of(autoindex::SETTERS))
         .chain(of(compression::SETTERS))
+        .chain(of(filters::SETTERS))
+        .chain(of(filters::FLAGS))
+        .chain(of(handlers::SETTERS))
         .chain(of(headers::SETTERS))
         .chain(of(limits::SETTERS))
         .chain(of(log::SETTERS))

@@ -98,7 +98,7 @@ pub fn plan(
         key,
         terms: Arc::clone(&cache.terms),
         is_bypassed,
-        has_ranges: true,
+        has_ranges: !request.state.location.conf.filters.changes_content(),
         judge: Rc::clone(&caches.judge) as Rc<dyn StoreJudge>,
     });
     true

@@ -5,7 +5,7 @@
 //! is made; whatever they depend on is recorded. All other heads get their fields here.
 //! Out of scope: compression, page cache.
 
-use crate::{pages, request::Request, state::State};
+use crate::{pages, request::Request, state::State, user_id};
 use saker_files::Watcher;
 use saker_http::{Fields, Status, date::format_date};
 use saker_nginx_model::{
@@ -42,6 +42,11 @@ pub fn prepare(request: &mut Request<'_>) {
     let is_plain = headers.added.is_none() && headers.expires.is_none() && headers.set.is_none();
     if let Some(rate) = limit_rate(request, &location) {
         request.exchange.routing.settings = rate;
+    }
+    let filters = &location.conf.filters;
+    if filters.changes_content() || filters.gunzip == Some(true) || user_id::is_set(filters) {
+        // The response is made for each request.
+        request.depends_on_request();
     }
     if is_plain || location.conf.upstreams.pass.is_some() {
         request.exchange.cache.head_edits = None;
@@ -278,6 +283,7 @@ impl Filter for ResponseFilter {
                     || state.wants_response
                     || !state.error_fields.is_empty()
                     || needs_notes(&self.nginx, &state.location)
+                    || user_id::is_set(&state.location.conf.filters)
             })
     }
 
@@ -323,6 +329,7 @@ fn filter(request: &mut Request<'_>, response: &mut Response) {
     if !is_of_file {
         edit_built(request, response);
     }
+    user_id::apply(request, response);
     note(request);
 }
 

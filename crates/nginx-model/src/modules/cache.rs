@@ -146,6 +146,10 @@ fn terms(conf: &UpstreamConf, gateway: Gateway, inactive_s: i64) -> Terms {
     let ignores = |name: &str| ignored.iter().any(|known| known.eq_ignore_ascii_case(name));
     Terms {
         converts_head: gateway == Gateway::Proxy && cache.converts_head != Some(false),
+        keys_have_method: cache.key.iter().any(|key| {
+            let method = Part::Variable(Variable::Builtin(Builtin::RequestMethod));
+            key.parts.contains(&method)
+        }),
         valid: cache.valid.as_deref().unwrap_or_default().to_vec(),
         kept_s: match stale == StaleUse::default() {
             true => inactive_s,

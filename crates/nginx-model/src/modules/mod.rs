@@ -8,6 +8,8 @@ pub mod autoindex;
 pub mod cache;
 pub mod compression;
 pub mod core;
+pub mod filters;
+pub mod handlers;
 pub mod headers;
 pub mod limits;
 pub mod listen;

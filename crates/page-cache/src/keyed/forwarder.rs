@@ -126,7 +126,9 @@ impl Errands {
             )
         });
         exchange.extensions.insert(KeyedResult(result));
-        exchange.upstream.is_answered_by_program = !is_overridden(manner, page.status);
+        let is_replaced = is_overridden(manner, page.status);
+        exchange.upstream.is_answered_by_program = !is_replaced;
+        exchange.upstream.is_replaced = is_replaced;
         let mut response = answer::whole(page);
         let hit = match result {
             CacheResult::Hit | CacheResult::Revalidated => HitStatus::Hit,
@@ -170,8 +172,9 @@ impl Errands {
             return Handled::Answered(response);
         }
         let is_made = exchange.upstream.is_answered_by_program;
+        let is_heard = is_made || exchange.upstream.is_replaced;
         if let Some(old) = errand.old.take() {
-            if self.takes_place(&old, response.status, is_made) {
+            if self.takes_place(&old, response.status, is_heard) {
                 let stale = self.answer(exchange, &manner, &old, CacheResult::Stale);
                 return Handled::Answered(stale);
             }
@@ -186,28 +189,30 @@ impl Errands {
             .and_then(|lifetime| {
                 let permit = errand.permit.take();
                 let head = exchange.head.view();
+                let is_bare = head.method() == Method::Head && !self.plan.terms.converts_head;
+                let content = is_bare.then(|| std::mem::take(&mut response.body));
                 let entry = (&mut response, lifetime);
-                store::store(&self.cache, &self.plan, place, head, entry, permit)
+                let stored = store::store(&self.cache, &self.plan, place, head, entry, permit);
+                if let Some(content) = content {
+                    response.body = content;
+                }
+                stored
             });
         self.report(exchange, &mut errand, place, &stored);
         self.finish(exchange, response, place, stored.is_ok()).await
     }
 
-    /// Returns true if an expired page takes the place of a failed response.
-    fn takes_place(&self, old: &Page, status: Status, is_made: bool) -> bool {
+    /// Returns true if an expired page takes the place of a failed response. `is_heard`: the
+    /// upstream has answered.
+    fn takes_place(&self, old: &Page, status: Status, is_heard: bool) -> bool {
         let stale = &self.plan.terms.stale;
-        let is_timeout = status == Status::GATEWAY_TIMEOUT;
-        let is_failure = status.is_error();
-        let is_named = match is_made {
-            true => stale.statuses.contains(&status.0),
-            false if is_timeout => stale.after_timeout || stale.statuses.contains(&status.0),
-            // The gateway has failed, or the status is one whose page is replaced.
-            false => {
-                stale.statuses.contains(&status.0) || stale.after_error && is_of_gateway(status)
-            }
+        let is_named = match is_heard {
+            true => return stale.statuses.contains(&status.0),
+            false if status == Status::GATEWAY_TIMEOUT => stale.after_timeout,
+            false => stale.after_error && is_of_gateway(status),
         };
         let is_within = now_ms() <= old.life.stale_if_error_until_ms;
-        is_failure && (is_named || is_within && (is_of_gateway(status) || is_timeout))
+        is_named || is_within && status.is_error()
     }
 
     /// Renews an expired page that the upstream has confirmed.
@@ -247,14 +252,15 @@ impl Errands {
     ) -> Result<Lifetime, Refusal> {
         let refused = |sentence: &'static str| Err(Refusal::new("rules", sentence));
         let terms = &self.plan.terms;
-        let is_made = exchange.upstream.is_answered_by_program;
+        let is_head = exchange.head.view().method() == Method::Head;
+        let is_heard = exchange.upstream.is_answered_by_program || exchange.upstream.is_replaced;
         if !errand.stores {
             return refused("it was not asked for often enough, or waited for too long");
         }
-        if !is_made && (!is_overridden(manner, response.status) || is_of_gateway(response.status)) {
+        if !is_heard {
             return refused("no upstream answered");
         }
-        if exchange.head.view().method() == Method::Head && !terms.converts_head {
+        if is_head && !terms.converts_head && !terms.keys_have_method {
             return refused("a response to HEAD has no content");
         }
         if manner.is_unbuffered {
