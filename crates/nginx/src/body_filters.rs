@@ -3,7 +3,8 @@
 //!
 //! Called by: the pipeline, as a filter behind the one that edits fields, and for the responses of
 //! subrequests.
-//! Caveat: the order is nginx's: additions first, then `sub_filter`, then SSI. Filtered content has no
+//! Caveat: the order is nginx's: `sub_filter`, then SSI; what is added comes from
+//! other locations, with their filters. Filtered content has no
 //! length, no ranges, and no validators unless `*_last_modified` keeps them.
 //! Out of scope: the filters themselves (`saker-content-filters`, `ssi`).
 
@@ -78,6 +79,8 @@ struct Work {
     after: Vec<u8>,
     ssi: Option<ssi::Terms>,
     keeps_date: bool,
+    /// The fields are those of changed content.
+    is_described: bool,
 }
 
 /// Applies the filters of the location.
@@ -107,9 +110,10 @@ fn plan(request: &mut Request<'_>, response: &Response) -> Work {
     let gunzip = conf.gunzip == Some(true)
         && coding.is_some_and(|coding| coding.eq_ignore_ascii_case(b"gzip"))
         && !takes_gzip;
-    let has_content = !response.status.forbids_content()
-        && response.status != Status::PARTIAL_CONTENT
-        && (coding.is_none() || gunzip);
+    let has_content =
+        !response.status.forbids_content() && response.status != Status::PARTIAL_CONTENT;
+    // What is encoded passes unchanged; its fields change all the same.
+    let is_readable = coding.is_none() || gunzip;
     let mut work = Work {
         gunzip,
         literals: Vec::new(),
@@ -118,6 +122,7 @@ fn plan(request: &mut Request<'_>, response: &Response) -> Work {
         after: Vec::new(),
         ssi: None,
         keeps_date: true,
+        is_described: false,
     };
     if !has_content {
         return work;
@@ -136,8 +141,10 @@ fn plan(request: &mut Request<'_>, response: &Response) -> Work {
                 text: request.text(&own.text),
                 replacement: request.text(&own.replacement),
             })
+            .filter(|literal| !literal.text.is_empty())
             .collect();
-        work.keeps_date &= conf.sub_keeps_date == Some(true);
+        work.is_described |= !work.literals.is_empty();
+        work.keeps_date &= work.literals.is_empty() || conf.sub_keeps_date == Some(true);
     }
     let is_empty = response.body.length() == Some(0);
     if conf.ssi == Some(true) && is_for(&conf.ssi_types, &media_type) && !is_empty {
@@ -145,7 +152,12 @@ fn plan(request: &mut Request<'_>, response: &Response) -> Work {
             silent: conf.ssi_silent == Some(true),
             value_bytes_max: conf.ssi_value_bytes.unwrap_or(256),
         });
+        work.is_described = true;
         work.keeps_date &= conf.ssi_keeps_date == Some(true);
+    }
+    if !is_readable {
+        work.literals.clear();
+        work.ssi = None;
     }
     work
 }
@@ -170,17 +182,10 @@ fn carry_out(filters: &Filters, exchange: &mut Exchange, response: &mut Response
     }
     let has_additions = !work.before.is_empty() || !work.after.is_empty();
     if !has_additions && work.literals.is_empty() && work.ssi.is_none() {
-        if work.gunzip {
-            describe(response, true);
+        if work.gunzip || work.is_described {
+            describe(response, work.keeps_date);
         }
         return;
-    }
-    if has_additions {
-        let source = as_stream(std::mem::take(&mut response.body));
-        let origin = subrequest::copy(exchange);
-        let (filters, uris) = (filters.clone(), (work.before, work.after));
-        let made = Made::by(|out| add(filters, origin, source, uris, out));
-        response.body = Body::Stream(Box::new(made));
     }
     if !work.literals.is_empty() {
         let budget = exchange.budget();
@@ -190,6 +195,13 @@ fn carry_out(filters: &Filters, exchange: &mut Exchange, response: &mut Response
         let source = as_stream(std::mem::take(&mut response.body));
         let page = ssi::Page::new(filters.clone(), subrequest::copy(exchange), terms);
         let made = Made::by(|out| page.run(source, out));
+        response.body = Body::Stream(Box::new(made));
+    }
+    if has_additions {
+        let source = as_stream(std::mem::take(&mut response.body));
+        let origin = subrequest::copy(exchange);
+        let (filters, uris) = (filters.clone(), (work.before, work.after));
+        let made = Made::by(|out| add(filters, origin, source, uris, out));
         response.body = Body::Stream(Box::new(made));
     }
     describe(response, work.keeps_date);

@@ -150,11 +150,15 @@ impl Request<'_> {
                 (builtin == Builtin::Status || is_upstream).then(|| text(status))?
             }
             Builtin::LimitRate => self.state.limit_rate.as_ref().map(|rate| rate.to_vec()),
-            Builtin::LimitReqStatus => self.state.limit_req_status.and_then(|status| text(&status)),
-            Builtin::LimitConnStatus => self
-                .state
-                .limit_conn_status
-                .and_then(|status| text(&status)),
+            Builtin::LimitReqStatus | Builtin::LimitConnStatus => {
+                let status = match builtin {
+                    Builtin::LimitReqStatus => self.state.limit_req_status,
+                    _ => self.state.limit_conn_status,
+                };
+                // Limits are checked when the location is known.
+                self.state.wants_response |= self.state.response.is_none();
+                status.map(|status| status.as_bytes().to_vec())
+            }
             Builtin::UidGot | Builtin::UidSet => self.user_id(builtin),
             Builtin::UpstreamCacheStatus => {
                 let result = exchange.extensions.get::<KeyedResult>()?;

@@ -4,7 +4,7 @@
 //! Caveat: an index file is an internal redirect, so its own location answers.
 //! Out of scope: reading files (`static-files`), upstreams (`proxy`).
 
-use crate::{autoindex, cache::Caches, errors, files, pages, proxy, request::Request};
+use crate::{autoindex, cache::Caches, dav, errors, files, pages, proxy, request::Request};
 use saker_files::{Kind, ResolveError};
 use saker_http::{Method, Status};
 use saker_nginx_model::modules::core::{Fallback, Handler, TryFiles};
@@ -52,6 +52,9 @@ pub fn content(request: &mut Request<'_>, caches: &Caches) -> Content {
     }
     if location.conf.upstreams.pass.is_some() {
         return proxy::forward(request, caches).into();
+    }
+    if dav::takes(request) {
+        return dav::forward(request).into();
     }
     match location.conf.core.handler {
         Handler::EmptyGif => empty_gif(request),

@@ -16,6 +16,7 @@ mod body_filters;
 mod builtin;
 mod cache;
 mod content;
+mod dav;
 mod dispatch;
 mod errors;
 mod evaluate;

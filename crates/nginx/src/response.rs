@@ -52,7 +52,8 @@ pub fn prepare(request: &mut Request<'_>) {
         request.exchange.cache.head_edits = None;
         return;
     }
-    request.state.wants_response = false;
+    // Variables that an answer sets have no value yet.
+    request.state.wants_response = location.conf.access.auth_request_set.is_some();
     let additions = evaluate(request);
     if request.state.wants_response {
         // The filter edits the head, a ready one, too.
@@ -306,15 +307,19 @@ fn filter(request: &mut Request<'_>, response: &mut Response) {
     let is_of_file = matches!(response.head, ResponseHead::Ready(_))
         || matches!(response.body, Body::File(_) | Body::Parts(_)) && !is_cached
         || response.status == Status::PARTIAL_CONTENT
-            && !request.exchange.upstream.is_answered_by_program;
+            && !request.exchange.upstream.is_answered_by_program
+            && !request.state.is_forwarded;
     if let Some(status) = request.state.error_status
         && (response.status.is_success() || response.status == Status(status))
     {
         response.status = Status(status);
         // Converts a ready head, whose status line is written.
         let fields = response.fields_mut();
+        if !matches!(status, 200 | 206 | 304) {
+            fields.remove("Last-Modified");
+        }
         if Status(status).is_error() {
-            for name in ["Last-Modified", "ETag", "Accept-Ranges"] {
+            for name in ["ETag", "Accept-Ranges"] {
                 fields.remove(name);
             }
         }

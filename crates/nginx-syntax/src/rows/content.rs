@@ -14,13 +14,11 @@ const HSLI: u32 = HSL | LOCATION_IF;
 const BUFFERS: &str = "buffers grow as needed, within the limits of the server";
 const HASHES: &str = "tables grow as needed";
 
-const NO_SSI: &str = "pages are sent with their SSI commands unprocessed; use `ssi` of saker.toml";
-const NO_SUB: &str = "texts are sent unchanged; use `substitute` of saker.toml";
 const NO_XSLT: &str = "XML is sent as it is; let the application transform it";
 const NO_IMAGES: &str = "images are sent as they are; let the application transform them";
 const NO_PERL: &str = "there is no Perl interpreter; let an application behind FastCGI do it";
-const NO_DAV: &str = "write methods are refused with 405";
-const NO_MEDIA: &str = "the file is sent whole; players then seek by ranges";
+const NO_DAV: &str = "directories are not made for an upload, which is refused with 409; files get the permissions that the umask leaves";
+const NO_MEDIA: &str = "playlists are not made; use `hls` of saker.toml";
 const NO_SLICE: &str = "ranges are asked for as clients ask for them";
 const NO_BROWSER: &str = "the variables are empty";
 const NO_GEOIP: &str = "the variables are empty; use `geo`, or `locate` of saker.toml";
@@ -200,18 +198,24 @@ pub const HANDLERS: &[Row] = &[
     plain("autoindex_localtime", HSL, 1, 1, Honored),
     plain("create_full_put_path", HSL, 1, 1, Unsupported(NO_DAV)),
     plain("dav_access", HSL, 1, 3, Unsupported(NO_DAV)),
-    plain("dav_methods", HSL, 1, MANY, Unsupported(NO_DAV)),
-    plain("min_delete_depth", HSL, 1, 1, Unsupported(NO_DAV)),
+    plain("dav_methods", HSL, 1, MANY, Honored),
+    plain("min_delete_depth", HSL, 1, 1, Honored),
     plain("empty_gif", LOCATION, 0, 0, Honored),
-    plain("flv", LOCATION, 0, 0, Unsupported(NO_MEDIA)),
+    plain("flv", LOCATION, 0, 0, Honored),
     plain("hls", LOCATION, 0, 0, Unsupported(NO_MEDIA)),
     plain("index", HSL, 1, MANY, Honored),
     plain("mirror", HSL, 1, 1, Honored),
     plain("mirror_request_body", HSL, 1, 1, Honored),
-    plain("mp4", LOCATION, 0, 0, Unsupported(NO_MEDIA)),
-    plain("mp4_buffer_size", HSL, 1, 1, Unsupported(NO_MEDIA)),
-    plain("mp4_max_buffer_size", HSL, 1, 1, Unsupported(NO_MEDIA)),
-    plain("mp4_start_key_frame", HSL, 1, 1, Unsupported(NO_MEDIA)),
+    plain("mp4", LOCATION, 0, 0, Honored),
+    plain("mp4_buffer_size", HSL, 1, 1, Accepted(BUFFERS)),
+    plain("mp4_max_buffer_size", HSL, 1, 1, Honored),
+    plain(
+        "mp4_start_key_frame",
+        HSL,
+        1,
+        1,
+        Unsupported("films begin at the time that is asked for"),
+    ),
     plain("perl", LOCATION | LIMIT_EXCEPT, 1, 1, Unsupported(NO_PERL)),
     plain("perl_modules", HTTP, 1, 1, Unsupported(NO_PERL)),
     plain("perl_require", HTTP, 1, 1, Unsupported(NO_PERL)),

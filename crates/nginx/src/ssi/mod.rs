@@ -149,7 +149,13 @@ impl Page {
         }
     }
 
-    async fn execute(&mut self, element: Element, out: &Out) -> Result<(), BodyError> {
+    async fn execute(&mut self, mut element: Element, out: &Out) -> Result<(), BodyError> {
+        if element.name.is_empty()
+            && let Some(first) = element.arguments.pop_front()
+        {
+            // Blanks may stand before the name.
+            element.name = first.name;
+        }
         let parameters: Vec<(Vec<u8>, Vec<u8>)> = element
             .arguments
             .into_iter()
@@ -288,7 +294,7 @@ impl Page {
         let mut out = Vec::with_capacity(value.len());
         match parameters.get(b"encoding").unwrap_or(b"entity") {
             b"none" => out = value,
-            b"url" => out = crate::pages::escape_argument(&value),
+            b"url" => out = crate::pages::escape_url(&value),
             b"entity" => escape::html(&value, &mut out),
             _ => return Err(Fault),
         }
