@@ -10,6 +10,7 @@
 pub mod ban;
 pub mod cookie_names;
 pub mod device;
+pub mod keyed;
 pub mod lscache;
 pub mod names;
 pub mod rules;

@@ -7,7 +7,7 @@
 //! Out of scope: partial content (206) and `no-transform`; which fields change is decided by
 //! `saker_content`.
 
-use crate::encoded_stream::EncodedStream;
+use crate::{encoded_stream::EncodedStream, transform::as_stream};
 use saker_content::{
     coded_fields::{describe, may_be_coded},
     coding::{self, Encoder, Levels},
@@ -109,7 +109,12 @@ fn is_candidate(exchange: &Exchange, response: &Response) -> bool {
     let ResponseHead::Built(fields) = &response.head else {
         return false;
     };
-    let is_made = matches!(response.body, Body::Memory(_) | Body::Stream(_));
+    let is_made = match response.body {
+        Body::Memory(_) | Body::Stream(_) => true,
+        // A stored response of an upstream.
+        Body::File(_) => exchange.upstream.is_answered_by_program,
+        Body::Empty | Body::Parts(_) => false,
+    };
     is_made
         && may_be_coded(
             &exchange.routing.settings.compression,
@@ -134,6 +139,13 @@ async fn encoded(
         Body::Stream(stream) => match Encoder::new(coding, levels, None) {
             Some(encoder) => Ok(Body::Stream(Box::new(EncodedStream::new(stream, encoder)))),
             None => Err(Body::Stream(stream)),
+        },
+        Body::File(part) => match Encoder::new(coding, levels, None) {
+            Some(encoder) => {
+                let stream = as_stream(Body::File(part));
+                Ok(Body::Stream(Box::new(EncodedStream::new(stream, encoder))))
+            }
+            None => Err(Body::File(part)),
         },
         other => Err(other),
     }

@@ -20,6 +20,7 @@ mod encoded_stream;
 pub mod ext_filter;
 mod gather;
 pub mod inflate;
+pub mod literals;
 pub mod made;
 pub mod program;
 pub mod proxy_html;

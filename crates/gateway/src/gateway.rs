@@ -382,6 +382,7 @@ impl Gateway {
             ));
         }
         if answer::is_overridden(status, &call.manner) {
+            exchange.upstream.is_replaced = true;
             return Handled::Answered(answer::overriding(&head));
         }
         exchange.upstream.is_answered_by_program = true;
@@ -511,6 +512,7 @@ impl Forwarder for Gateway {
         call: Box<UpstreamRequest>,
     ) -> LocalFuture<'a, Handled> {
         exchange.depends_on_request();
+        exchange.upstream.is_replaced = false;
         if exchange.log.trace.is_some() {
             explain(exchange, &call);
             return Box::pin(std::future::ready(Handled::Answered(Response::new(

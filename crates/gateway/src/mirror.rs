@@ -13,7 +13,6 @@ use saker_pipeline::{
     BodyError, CallNames, Chunk, Exchange, LocalFuture, NoBody, ProxyOptions, RequestBody,
     UpstreamRequest, UpstreamTarget,
 };
-use saker_rate_limits::Admission;
 use saker_telemetry::{Counters, Metric};
 use std::{
     cell::Cell,
@@ -170,30 +169,7 @@ fn inner(exchange: &Exchange, has_body: bool) -> Exchange {
                 .filter(|(name, _)| !is_alike_any(name, &FRAMING)),
         ),
     };
-    let mut inner = Exchange::new(
-        Rc::clone(&exchange.client),
-        head,
-        Box::new(NoBody),
-        Arc::clone(&exchange.routing.site),
-        exchange.now,
-    );
-    (inner.routing.site_index, inner.routing.route) =
-        (exchange.routing.site_index, exchange.routing.route);
-    inner.routing.settings = Arc::clone(&exchange.routing.settings);
-    inner
-        .routing
-        .captures
-        .clone_from(&exchange.routing.captures);
-    (inner.host, inner.path) = (exchange.host.clone(), exchange.path.clone());
-    inner.query.clone_from(&exchange.query);
-    inner.environment = exchange.environment.clone();
-    inner.access.user.clone_from(&exchange.access.user);
-    inner
-        .log
-        .request_trace
-        .clone_from(&exchange.log.request_trace);
-    inner.limits.admission = Some(Admission::Pass);
-    inner
+    exchange.upstream_copy(head)
 }
 
 fn copied_call(

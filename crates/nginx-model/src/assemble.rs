@@ -11,6 +11,7 @@ use crate::{
     location::{Location, LocationTree, Op},
     log_rules::LogRules,
     modules::{
+        cache::Zone,
         core::CoreConf,
         listen::{AddressServers, Listen},
         log::{Formats, LogUse},
@@ -24,9 +25,9 @@ use crate::{
 use saker_config::{
     Model,
     model::{
-        AccessLog, AccessLogTarget, Address, Addresses, ErrorLog, Http3, Limits, Listener,
-        LogCondition, LogLevel, Origin, Server as ServerSettings, Site, SiteName, TrustedProxies,
-        Workers,
+        AccessLog, AccessLogTarget, Address, Addresses, CacheStore, ErrorLog, Http3, Limits,
+        Listener, LogCondition, LogLevel, Origin, Server as ServerSettings, Site, SiteName,
+        TrustedProxies, Workers,
     },
 };
 use saker_ipset::Block;
@@ -52,9 +53,11 @@ pub fn assemble(
         variables: std::mem::take(&mut http.variables.named),
         tables: std::mem::take(&mut http.tables),
         zones: std::mem::take(&mut http.zones),
+        cache_zones: std::mem::take(&mut http.cache_zones),
         formats: std::mem::take(&mut http.formats),
         ..Nginx::default()
     };
+    model.cache = cache_store(&nginx.cache_zones);
     let mut drafts = std::mem::take(&mut http.servers);
     for draft in &mut drafts {
         draft.tls.inherit(&http.tls);
@@ -87,6 +90,24 @@ pub fn assemble(
     }
     check_logs(&nginx, finisher);
     (model, nginx)
+}
+
+/// Returns the store of all zones. Entries may be as long as the store is.
+fn cache_store(zones: &[Arc<Zone>]) -> CacheStore {
+    let default = CacheStore::default();
+    let limits: Vec<u64> = zones.iter().filter_map(|zone| zone.bytes_max).collect();
+    let bytes_max = match !limits.is_empty() && limits.len() == zones.len() {
+        true => limits
+            .iter()
+            .fold(0, |sum: u64, bytes| sum.saturating_add(*bytes)),
+        false => default.bytes_max,
+    };
+    CacheStore {
+        is_expected: !zones.is_empty(),
+        entry_bytes_max: bytes_max,
+        bytes_max,
+        ..default
+    }
 }
 
 fn server_settings(process: &Process, setup: &Setup, core: &CoreConf) -> ServerSettings {

@@ -10,6 +10,8 @@ use crate::modules::{
     autoindex::AutoindexConf,
     compression::CompressionConf,
     core::{CoreConf, Handler},
+    filters::FiltersConf,
+    handlers::HandlersConf,
     headers::HeadersConf,
     limits::LimitsConf,
     log::LogConf,
@@ -24,6 +26,8 @@ pub struct LocationConf {
     pub access: AccessConf,
     pub autoindex: AutoindexConf,
     pub compression: CompressionConf,
+    pub filters: FiltersConf,
+    pub handlers: HandlersConf,
     pub headers: HeadersConf,
     pub limits: LimitsConf,
     pub log: LogConf,
@@ -39,6 +43,8 @@ impl LocationConf {
         self.access.inherit(&outer.access);
         self.autoindex.inherit(&outer.autoindex);
         self.compression.inherit(&outer.compression);
+        self.filters.inherit(&outer.filters);
+        self.handlers.inherit(&outer.handlers, is_block);
         self.headers.inherit(&outer.headers);
         self.limits.inherit(&outer.limits);
         self.log.inherit(&outer.log);

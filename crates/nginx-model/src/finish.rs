@@ -8,6 +8,7 @@ use crate::{
     draft::{Draft, DraftOp, ServerDraft},
     location::{If, Location, LocationKind, LocationTree, Op, Proxied},
     modules::{
+        cache::{Zone, cache_use},
         upstream::{Group, UpstreamPool, make, split_url},
         upstream_conf::{Gateway, Pass, Redirect, UpstreamConf},
     },
@@ -23,6 +24,7 @@ use std::{collections::HashMap, path::Path, sync::Arc};
 pub struct Finisher<'f> {
     pub report: &'f mut Report,
     pub groups: &'f [Group],
+    pub cache_zones: Vec<Arc<Zone>>,
     pub pool: UpstreamPool,
     pub conf_prefix: &'f Path,
 }
@@ -131,7 +133,13 @@ impl Finisher<'_> {
             host: "".into(),
             text: pass.text.clone(),
             options: Arc::new(options(own, pass, name, kind)),
+            cache: None,
         };
+        match (cache_use(own, pass.gateway, &self.cache_zones), directive) {
+            (Ok(cache), _) => proxied.cache = cache.map(Arc::new),
+            (Err(message), Some(directive)) => self.report.error(directive, message, None),
+            (Err(message), None) => self.report.error_without_place(message),
+        }
         let Some(text) = pass.text.plain() else {
             return Some(proxied);
         };

@@ -40,6 +40,7 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
     let mut finisher = Finisher {
         report: &mut report,
         groups: &read.groups,
+        cache_zones: read.http.cache_zones.clone(),
         pool: UpstreamPool::default(),
         conf_prefix,
     };

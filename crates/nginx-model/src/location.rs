@@ -8,6 +8,7 @@
 use crate::{
     conf::LocationConf,
     modules::{
+        cache::CacheUse,
         rewrite::{Condition, Statement},
         upstream_conf::Gateway,
     },
@@ -85,6 +86,7 @@ pub struct Proxied {
     pub host: Box<str>,
     pub text: Text,
     pub options: Arc<ProxyOptions>,
+    pub cache: Option<Arc<CacheUse>>,
 }
 
 impl Location {

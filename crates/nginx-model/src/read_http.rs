@@ -9,6 +9,7 @@ use crate::{
     draft::{Draft, DraftOp, ServerDraft},
     location::LocationKind,
     modules::{
+        cache,
         limits::{Zone, zone},
         listen::{ServerNames, listen, server_name},
         log::{COMBINED, Escape, Formats, log_format, translate},
@@ -41,6 +42,7 @@ pub struct HttpDraft {
     pub tls: TlsConf,
     pub servers: Vec<ServerDraft>,
     pub zones: Vec<Arc<Zone>>,
+    pub cache_zones: Vec<Arc<cache::Zone>>,
     pub formats: Formats,
     pub real_ip: RealIp,
     pub variables: Variables,
@@ -58,6 +60,7 @@ pub struct ReadHttp {
 const REPEATED: &[&str] = &[
     "access_log",
     "add_header",
+    "addition_types",
     "allow",
     "auth_request_set",
     "break",
@@ -66,8 +69,12 @@ const REPEATED: &[&str] = &[
     "deny",
     "error_log",
     "error_page",
+    "fastcgi_cache_bypass",
+    "fastcgi_cache_path",
+    "fastcgi_cache_valid",
     "fastcgi_hide_header",
     "fastcgi_ignore_headers",
+    "fastcgi_no_cache",
     "fastcgi_param",
     "fastcgi_pass_header",
     "geo",
@@ -84,19 +91,28 @@ const REPEATED: &[&str] = &[
     "location",
     "log_format",
     "map",
+    "mirror",
     "more_clear_headers",
     "more_set_headers",
+    "proxy_cache_bypass",
+    "proxy_cache_path",
+    "proxy_cache_valid",
     "proxy_cookie_domain",
     "proxy_cookie_path",
     "proxy_hide_header",
     "proxy_ignore_headers",
+    "proxy_no_cache",
     "proxy_pass_header",
     "proxy_redirect",
     "proxy_set_header",
     "return",
     "rewrite",
+    "scgi_cache_bypass",
+    "scgi_cache_path",
+    "scgi_cache_valid",
     "scgi_hide_header",
     "scgi_ignore_headers",
+    "scgi_no_cache",
     "scgi_param",
     "scgi_pass_header",
     "server",
@@ -104,13 +120,20 @@ const REPEATED: &[&str] = &[
     "set",
     "set_real_ip_from",
     "split_clients",
+    "ssi_types",
     "ssl_certificate",
     "ssl_certificate_key",
     "ssl_conf_command",
+    "sub_filter",
+    "sub_filter_types",
     "types",
     "upstream",
+    "uwsgi_cache_bypass",
+    "uwsgi_cache_path",
+    "uwsgi_cache_valid",
     "uwsgi_hide_header",
     "uwsgi_ignore_headers",
+    "uwsgi_no_cache",
     "uwsgi_param",
     "uwsgi_pass_header",
     "valid_referers",
@@ -198,6 +221,19 @@ impl<'r> HttpReader<'r> {
                     return Err(format!("\"{name}\" \"{}\" is already bound", zone.name));
                 }
                 self.http.zones.push(Arc::new(zone));
+                Ok(())
+            }
+            "proxy_cache_path" | "fastcgi_cache_path" | "uwsgi_cache_path" | "scgi_cache_path" => {
+                let zone = cache::zone(directive)?;
+                if self
+                    .http
+                    .cache_zones
+                    .iter()
+                    .any(|known| known.name == zone.name)
+                {
+                    return Err(format!("duplicate zone \"{}\"", zone.name));
+                }
+                self.http.cache_zones.push(Arc::new(zone));
                 Ok(())
             }
             "log_format" => {

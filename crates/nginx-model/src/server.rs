@@ -6,14 +6,16 @@
 use crate::{
     location::{Location, LocationTree},
     modules::{
+        cache,
         limits::Zone,
         listen::AddressServers,
         log::Formats,
         maps::{NameTable, Tables},
         upstream::Group,
     },
+    reading::check_variable,
     values::Regex,
-    variables::NamedVariable,
+    variables::{NamedVariable, Variable},
 };
 use saker_config::model::{Address, Origin};
 use std::{collections::HashMap, net::IpAddr, path::PathBuf, sync::Arc};
@@ -41,6 +43,7 @@ pub struct Nginx {
     pub variables: Vec<NamedVariable>,
     pub tables: Tables,
     pub zones: Vec<Arc<Zone>>,
+    pub cache_zones: Vec<Arc<cache::Zone>>,
     pub groups: Vec<Group>,
     pub formats: Formats,
     /// Conditions and notes of access logs, in the order of [`LogRules`](crate::log_rules).
@@ -57,6 +60,15 @@ pub trait NameMatcher {
 }
 
 impl Nginx {
+    /// Returns the variable of a name in lower case, for texts that are made at request time.
+    pub fn variable(&self, name: &str) -> Option<Variable> {
+        let named = self.variables.iter().position(|known| *known.name == *name);
+        match named {
+            Some(number) => Some(Variable::Named(number)),
+            None => Variable::known(name).filter(|variable| check_variable(variable, name).is_ok()),
+        }
+    }
+
     /// Chooses the server of a request.
     pub fn server(
         &self,

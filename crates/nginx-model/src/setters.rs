@@ -6,7 +6,8 @@
 use crate::{
     conf::LocationConf,
     modules::{
-        access, autoindex, compression, core, headers, limits, log, secure_link, upstream_setters,
+        access, autoindex, compression, core, filters, handlers, headers, limits, log, secure_link,
+        upstream_setters,
     },
     reading::{Reading, Setters},
 };
@@ -31,6 +32,9 @@ pub fn apply(
         access::SETTERS, access;
         autoindex::SETTERS, autoindex;
         compression::SETTERS, compression;
+        filters::SETTERS, filters;
+        filters::FLAGS, filters;
+        handlers::SETTERS, handlers;
         headers::SETTERS, headers;
         limits::SETTERS, limits;
         log::SETTERS, log;
@@ -40,6 +44,10 @@ pub fn apply(
         upstream_setters::UWSGI, upstreams;
         upstream_setters::SCGI, upstreams;
         upstream_setters::GRPC, upstreams;
+        upstream_setters::PROXY_CACHE, upstreams;
+        upstream_setters::FASTCGI_CACHE, upstreams;
+        upstream_setters::UWSGI_CACHE, upstreams;
+        upstream_setters::SCGI_CACHE, upstreams;
     );
     None
 }
@@ -58,6 +66,9 @@ pub fn names() -> impl Iterator<Item = &'static str> {
         .chain(of(access::SETTERS))
         .chain(of(autoindex::SETTERS))
         .chain(of(compression::SETTERS))
+        .chain(of(filters::SETTERS))
+        .chain(of(filters::FLAGS))
+        .chain(of(handlers::SETTERS))
         .chain(of(headers::SETTERS))
         .chain(of(limits::SETTERS))
         .chain(of(log::SETTERS))
@@ -67,6 +78,10 @@ pub fn names() -> impl Iterator<Item = &'static str> {
         .chain(of(upstream_setters::UWSGI))
         .chain(of(upstream_setters::SCGI))
         .chain(of(upstream_setters::GRPC))
+        .chain(of(upstream_setters::PROXY_CACHE))
+        .chain(of(upstream_setters::FASTCGI_CACHE))
+        .chain(of(upstream_setters::UWSGI_CACHE))
+        .chain(of(upstream_setters::SCGI_CACHE))
 }
 
 #[cfg(test)]
@@ -81,6 +96,7 @@ mod tests {
         "daemon",
         "error_log",
         "events",
+        "fastcgi_cache_path",
         "geo",
         "hash",
         "http",
@@ -97,11 +113,13 @@ mod tests {
         "log_format",
         "map",
         "pid",
+        "proxy_cache_path",
         "random",
         "real_ip_header",
         "real_ip_recursive",
         "return",
         "rewrite",
+        "scgi_cache_path",
         "server",
         "server_name",
         "set",
@@ -109,6 +127,7 @@ mod tests {
         "split_clients",
         "upstream",
         "user",
+        "uwsgi_cache_path",
         "worker_connections",
         "worker_processes",
         "worker_shutdown_timeout",

@@ -10,17 +10,21 @@ use crate::{
     modules::{
         compression::{CodingConf, CompressionConf},
         core::{CoreConf, Symlinks, default_types},
+        handlers::HandlersConf,
     },
     text::Text,
     values::size,
 };
 use saker_config::model::{
-    CodedTags, Compression, CompressionCoding, EntityTagParts, Files, PhpUse, Rate, Settings,
-    SymlinkPolicy, Underscores,
+    CodedTags, Compression, CompressionCoding, EntityTagParts, Files, Media, PhpUse, Rate,
+    Settings, SymlinkPolicy, Underscores, WebDav,
 };
+use std::sync::Arc;
 
 /// Default of `client_max_body_size`.
 const BODY_BYTES_MAX: u64 = 1 << 20;
+/// Default of `mp4_max_buffer_size`.
+const MP4_INDEX_BYTES_MAX: u64 = 10 << 20;
 /// Default of `gzip_min_length`.
 const GZIP_BYTES_MIN: u64 = 20;
 
@@ -30,6 +34,8 @@ pub fn settings(conf: &LocationConf) -> Settings {
         files: files(&conf.core, &conf.compression, conf.upstreams.pass.is_none()),
         compression: compression(&conf.compression),
         body_bytes_max: Some(conf.core.client_max_body_size.unwrap_or(BODY_BYTES_MAX)),
+        media: media(&conf.handlers),
+        webdav: webdav(&conf.handlers),
         php: PhpUse::Off,
         underscores: match conf.core.underscores {
             Some(true) => Underscores::Pass,
@@ -39,6 +45,26 @@ pub fn settings(conf: &LocationConf) -> Settings {
     };
     settings.throttle.out_connection = rate(&conf.core);
     settings
+}
+
+fn media(conf: &HandlersConf) -> Media {
+    Media {
+        flv: conf.flv == Some(true),
+        mp4: conf.mp4 == Some(true),
+        index_bytes_max: conf.mp4_index_bytes_max.unwrap_or(MP4_INDEX_BYTES_MAX),
+        ..Media::default()
+    }
+}
+
+/// WebDAV, for the methods that the location names (`saker-nginx` refuses others).
+fn webdav(conf: &HandlersConf) -> Option<Arc<WebDav>> {
+    let methods = conf.dav_methods.as_deref().unwrap_or_default();
+    (!methods.is_empty()).then(|| {
+        Arc::new(WebDav {
+            is_on: true,
+            ..WebDav::default()
+        })
+    })
 }
 
 /// `limit_rate` without variables.
@@ -59,7 +85,7 @@ fn files(core: &CoreConf, compression: &CompressionConf, serves_files: bool) -> 
         (Some(types), true) => types.as_ref().clone(),
         (None, true) => default_types(),
     };
-    let charset = compression.charset.as_ref().and_then(Option::as_deref);
+    let default_type = core.default_type.as_deref().unwrap_or("text/plain");
     Files {
         index: Vec::new(),
         listing: false,
@@ -77,14 +103,13 @@ fn files(core: &CoreConf, compression: &CompressionConf, serves_files: bool) -> 
         precompressed: [&compression.gzip, &compression.brotli, &compression.zstd]
             .iter()
             .any(|coding| coding.has_files == Some(true)),
-        charset: charset.unwrap_or_default().to_owned(),
-        types,
+        charset: String::new(),
+        types: types
+            .into_iter()
+            .map(|(ending, media_type)| (ending, compression.with_charset(&media_type)))
+            .collect(),
         types_are_complete: true,
-        default_type: core
-            .default_type
-            .as_deref()
-            .unwrap_or("text/plain")
-            .to_owned(),
+        default_type: compression.with_charset(default_type),
         decodes_slashes: true,
         ranges_max: core.max_ranges.unwrap_or(Files::default().ranges_max),
         ..Files::default()

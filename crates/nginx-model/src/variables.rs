@@ -127,6 +127,8 @@ builtins! {
     "upstream_response_length" UpstreamResponseLength
     "upstream_response_time" UpstreamResponseTime
     "upstream_status" UpstreamStatus
+    "uid_got" UidGot
+    "uid_set" UidSet
     "uri" Uri
 }
 

@@ -3,10 +3,10 @@
 //! Called by: the rules, for a directory without an index file.
 //! Caveat: the directory is read on the blocking pool.
 
-use crate::{files::utc_offset, pages, request::Request};
+use crate::{files::utc_offset, request::Request};
 use saker_http::{Status, date::format_date, escape};
 use saker_net::jobs::{self, JobKind};
-use saker_nginx_model::modules::autoindex::ListingFormat;
+use saker_nginx_model::{Location, modules::autoindex::ListingFormat};
 use saker_pipeline::{Body, Chunk, Mapped, Response, local_time};
 use std::{
     ffi::OsStr,
@@ -31,7 +31,7 @@ pub struct Wanted {
     format: ListingFormat,
     has_exact_sizes: bool,
     is_local_time: bool,
-    charset: Option<Box<str>>,
+    location: Arc<Location>,
     callback: Option<Vec<u8>>,
 }
 
@@ -62,8 +62,8 @@ impl Wanted {
             format: conf.format.unwrap_or_default(),
             has_exact_sizes: conf.has_exact_sizes != Some(false),
             is_local_time: conf.is_local_time == Some(true),
-            charset: location.conf.compression.charset.clone().flatten(),
             callback: callback.map(<[u8]>::to_vec),
+            location,
         }
     }
 
@@ -111,7 +111,10 @@ impl Wanted {
             ListingFormat::Xml => ("text/xml", self.xml(&entries)),
         };
         let mut response = Response::new(Status::OK);
-        pages::set_type(response.fields_mut(), media_type, self.charset.as_deref());
+        let media_type = self.location.conf.compression.with_charset(media_type);
+        response
+            .fields_mut()
+            .set("Content-Type", media_type.into_bytes());
         response.body = Body::Memory(Chunk::from(text));
         response
     }

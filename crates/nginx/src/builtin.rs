@@ -5,11 +5,12 @@
 //! items for it.
 //! Out of scope: fields, arguments, and cookies (`evaluate`).
 
-use crate::{files, request::Request};
+use crate::{files, request::Request, user_id};
 use saker_ap_expr::{Dependency, RequestPart};
 use saker_config::model::Address;
 use saker_http::KnownField;
-use saker_nginx_model::variables::Builtin;
+use saker_nginx_model::{modules::filters::UserId, variables::Builtin};
+use saker_page_cache::keyed::KeyedResult;
 use saker_pipeline::{local_time, template};
 use std::{net::IpAddr, os::unix::ffi::OsStrExt};
 
@@ -149,14 +150,41 @@ impl Request<'_> {
                 (builtin == Builtin::Status || is_upstream).then(|| text(status))?
             }
             Builtin::LimitRate => self.state.limit_rate.as_ref().map(|rate| rate.to_vec()),
-            Builtin::LimitReqStatus => self.state.limit_req_status.and_then(|status| text(&status)),
-            Builtin::LimitConnStatus => self
-                .state
-                .limit_conn_status
-                .and_then(|status| text(&status)),
+            Builtin::LimitReqStatus | Builtin::LimitConnStatus => {
+                let status = match builtin {
+                    Builtin::LimitReqStatus => self.state.limit_req_status,
+                    _ => self.state.limit_conn_status,
+                };
+                // Limits are checked when the location is known.
+                self.state.wants_response |= self.state.response.is_none();
+                status.map(|status| status.as_bytes().to_vec())
+            }
+            Builtin::UidGot | Builtin::UidSet => self.user_id(builtin),
+            Builtin::UpstreamCacheStatus => {
+                let result = exchange.extensions.get::<KeyedResult>()?;
+                Some(result.0.word().as_bytes().to_vec())
+            }
             Builtin::Pipe => Some(b".".to_vec()),
             _ => None,
         }
+    }
+
+    /// The identifiers of `userid`.
+    fn user_id(&mut self, builtin: Builtin) -> Option<Vec<u8>> {
+        let location = std::sync::Arc::clone(&self.state.location);
+        let conf = &location.conf.filters;
+        if matches!(conf.user_id, None | Some(UserId::Off)) {
+            return None;
+        }
+        let words = match builtin {
+            Builtin::UidGot => user_id::received(self).map(|(words, _)| words),
+            _ => {
+                self.state.wants_response |= self.state.response.is_none();
+                self.state.user_id_set
+            }
+        };
+        let name = conf.user_id_name.as_deref().unwrap_or("uid");
+        words.map(|words| user_id::shown(name, words))
     }
 
     /// The client's address; that of a Unix socket has a name.

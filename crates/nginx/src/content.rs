@@ -4,18 +4,27 @@
 //! Caveat: an index file is an internal redirect, so its own location answers.
 //! Out of scope: reading files (`static-files`), upstreams (`proxy`).
 
-use crate::{autoindex, errors, files, pages, proxy, request::Request};
+use crate::{autoindex, cache::Caches, dav, errors, files, pages, proxy, request::Request};
 use saker_files::{Kind, ResolveError};
 use saker_http::{Method, Status};
 use saker_nginx_model::modules::core::{Fallback, Handler, TryFiles};
 use saker_pipeline::{Body, Chunk, Mapped, Response, Verdict};
-use std::sync::Arc;
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// The outcome of the phase.
 pub enum Content {
     Verdict(Verdict),
     /// A listing of this directory.
     Listing(autoindex::Wanted),
+    /// One of the files of this directory.
+    Random(PathBuf),
+    /// The numbers of the server.
+    Counts,
 }
 
 impl From<Verdict> for Content {
@@ -25,7 +34,7 @@ impl From<Verdict> for Content {
 }
 
 /// Chooses what answers.
-pub fn content(request: &mut Request<'_>) -> Content {
+pub fn content(request: &mut Request<'_>, caches: &Caches) -> Content {
     let location = Arc::clone(&request.state.location);
     if let Some(tried) = &location.conf.core.try_files
         && let Some(verdict) = try_files(request, tried)
@@ -35,12 +44,42 @@ pub fn content(request: &mut Request<'_>) -> Content {
     if request.state.has_failed {
         return answer(Status::INTERNAL_SERVER_ERROR);
     }
+    if location.conf.filters.changes_content() {
+        without_ranges(request);
+    }
+    if location.conf.handlers.stub_status == Some(true) {
+        return counts(request);
+    }
     if location.conf.upstreams.pass.is_some() {
-        return proxy::forward(request).into();
+        return proxy::forward(request, caches).into();
+    }
+    if dav::takes(request) {
+        return dav::forward(request).into();
     }
     match location.conf.core.handler {
         Handler::EmptyGif => empty_gif(request),
         Handler::Files => serve_files(request),
+    }
+}
+
+/// Content that filters change has no ranges.
+fn without_ranges(request: &mut Request<'_>) {
+    use saker_http::KnownField::{self, IfRange, Range};
+    request.depends_on_request();
+    let head = &request.exchange.head;
+    if head.view().has(Range) {
+        let is_range = |name: &[u8]| matches!(KnownField::classify(name), Some(Range | IfRange));
+        let edited = head.edited(|name| !is_range(name), []);
+        request.exchange.head = edited;
+    }
+}
+
+/// Numbers of connections, for GET and HEAD.
+fn counts(request: &mut Request<'_>) -> Content {
+    request.depends_on_request();
+    match request.exchange.head.view().method() {
+        Method::Get | Method::Head => Content::Counts,
+        _ => answer(Status::METHOD_NOT_ALLOWED),
     }
 }
 
@@ -107,6 +146,11 @@ fn serve_files(request: &mut Request<'_>) -> Content {
     }
     let path = request.exchange.path.clone();
     if path.ends_with(b"/") {
+        if request.state.location.conf.handlers.random_index == Some(true)
+            && let Some(folder) = folder_of_chance(request, &path)
+        {
+            return folder;
+        }
         return index(request, &path);
     }
     let is_post = method == Method::Post;
@@ -157,6 +201,24 @@ fn slash(request: &mut Request<'_>, path: &[u8]) -> Content {
     let mut response = Response::new(Status::MOVED_PERMANENTLY);
     response.fields_mut().set("Location", location);
     Verdict::Answer(response).into()
+}
+
+/// A directory of which one file is chosen by chance.
+fn folder_of_chance(request: &mut Request<'_>, path: &[u8]) -> Option<Content> {
+    let mapped = files::map(request, path)?;
+    let found = request.stat(&mapped.root, &mapped.relative).ok()?;
+    request.depends_on_request();
+    let folder = Path::new(OsStr::from_bytes(&mapped.filename())).to_owned();
+    (found.kind == Kind::Directory).then_some(Content::Random(folder))
+}
+
+/// Redirects to the file of a directory that was chosen; without one, to its index.
+pub fn chosen(request: &mut Request<'_>, name: Option<Vec<u8>>) -> Content {
+    let path = request.exchange.path.clone();
+    match name {
+        Some(name) => errors::redirect_path(request, [path, name].concat()).into(),
+        None => index(request, &path),
+    }
 }
 
 /// The names of index files without an `index`.

@@ -81,6 +81,7 @@ const KEPT_FIELDS: [&str; 4] = ["WWW-Authenticate", "Allow", "Retry-After", "Con
 pub fn error_page(request: &mut Request<'_>, response: &mut Response) -> bool {
     if request.state.is_forwarded
         && !request.exchange.upstream.is_answered_by_program
+        && !request.exchange.upstream.is_replaced
         && response.status == Status::SERVICE_UNAVAILABLE
     {
         // No upstream could be reached.

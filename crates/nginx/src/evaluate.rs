@@ -127,7 +127,8 @@ impl Request<'_> {
         })
     }
 
-    fn cookie(&mut self, name: &str) -> Option<Vec<u8>> {
+    /// Returns the first cookie of a name, compared regardless of case.
+    pub fn cookie(&mut self, name: &str) -> Option<Vec<u8>> {
         let all = self.field("cookie")?;
         all.split(|byte| *byte == b';').find_map(|pair| {
             let pair = pair.trim_ascii();

@@ -12,27 +12,38 @@
 mod access;
 mod auth_request;
 mod autoindex;
+mod body_filters;
 mod builtin;
+mod cache;
 mod content;
+mod dav;
 mod dispatch;
 mod errors;
 mod evaluate;
 mod files;
 mod limits;
+mod mirror;
 mod pages;
 mod proxy;
+mod random_index;
 mod request;
 mod response;
 mod rules;
 mod script;
 mod secure_link;
+mod ssi;
 mod state;
+mod stub_status;
+mod subrequest;
 mod tls;
+mod user_id;
 
+pub use body_filters::{BodyFilter, Filters};
 pub use response::ResponseFilter;
 pub use rules::{FrontEnd, NginxRules};
 pub use saker_nginx_model::{Loaded, Setup, load};
 pub use saker_nginx_syntax::OnDisk;
+pub use stub_status::{Count, ServerCounts};
 
 /// The version of nginx whose documentation the front end follows (`$nginx_version`, `-v`).
 pub const VERSION: &str = "1.31.0";

@@ -3,7 +3,7 @@
 //! Called by: `script`, `content`, and the rules for the built-in page.
 //! Caveat: control characters never get into a field.
 
-use saker_http::{Fields, Status};
+use saker_http::Status;
 use saker_nginx_model::{conf::LocationConf, modules::core::default_types};
 use saker_pipeline::{Body, Chunk, Response};
 
@@ -79,8 +79,10 @@ pub fn returned(
         return response;
     }
     let media_type = media_type(conf, path);
-    let charset = conf.compression.charset.as_ref().and_then(Option::as_deref);
-    set_type(response.fields_mut(), &media_type, charset);
+    let value = conf.compression.with_charset(&media_type);
+    response
+        .fields_mut()
+        .set("Content-Type", value.into_bytes());
     if !text.is_empty() {
         response.body = Body::Memory(Chunk::from(text));
     }
@@ -102,28 +104,6 @@ pub fn media_type(conf: &LocationConf, path: &[u8]) -> String {
     };
     let default = conf.core.default_type.as_deref().unwrap_or("text/plain");
     known.unwrap_or_else(|| default.to_owned())
-}
-
-/// Sets a media type, with its charset if texts have one.
-pub fn set_type(fields: &mut Fields, media_type: &str, charset: Option<&str>) {
-    let value = match charset.filter(|_| takes_charset(media_type)) {
-        Some(charset) => format!("{media_type}; charset={charset}"),
-        None => media_type.to_owned(),
-    };
-    fields.set("Content-Type", value.into_bytes());
-}
-
-/// Types that `charset` applies to by default.
-pub fn takes_charset(media_type: &str) -> bool {
-    matches!(
-        media_type,
-        "text/html"
-            | "text/xml"
-            | "text/plain"
-            | "text/vnd.wap.wml"
-            | "application/javascript"
-            | "application/rss+xml"
-    )
 }
 
 /// Returns a value without characters that could end a field line.
@@ -160,6 +140,16 @@ pub fn escape_argument(text: &[u8]) -> Vec<u8> {
         text,
         |byte| matches!(byte, b' ' | b'#' | b'%' | b'&' | b'+' | b'?' | 0..=31 | 127..=255),
     )
+}
+
+/// Escapes a value of a page for a URL (`encoding="url"`).
+pub fn escape_url(text: &[u8]) -> Vec<u8> {
+    escape(text, |byte| {
+        matches!(
+            byte,
+            b' ' | b'"' | b'#' | b'%' | b'\'' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{'..=b'}' | 0..=31 | 127..=255
+        )
+    })
 }
 
 fn escape(text: &[u8], is_escaped: impl Fn(u8) -> bool) -> Vec<u8> {

@@ -5,7 +5,11 @@
 //! with the location's name replaced if it has one; as evaluated if it has variables.
 //! Out of scope: balancing, retries, and the conversation (the gateway).
 
-use crate::{files, pages, request::Request};
+use crate::{
+    cache::{self, Caches},
+    files, pages,
+    request::Request,
+};
 use saker_config::model::{RequestFieldAction, RequestFieldEdit, Settings, Template, Upstream};
 use saker_http::Status;
 use saker_nginx_model::{
@@ -22,7 +26,7 @@ use saker_pipeline::{
 use std::sync::Arc;
 
 /// Leaves the upstream request of the location in the exchange.
-pub fn forward(request: &mut Request<'_>) -> Verdict {
+pub fn forward(request: &mut Request<'_>, caches: &Caches) -> Verdict {
     let location = Arc::clone(&request.state.location);
     let Some(proxied) = &location.proxied else {
         return Verdict::Answer(Response::new(Status::BAD_GATEWAY));
@@ -54,6 +58,9 @@ pub fn forward(request: &mut Request<'_>) -> Verdict {
         false => Some(Box::new(script(request, conf))),
     };
     let options = options(request, proxied, conf);
+    if !cache::plan(request, caches, proxied, (&upstream.name, &target)) {
+        return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
+    }
     request.state.is_forwarded = true;
     request.exchange.upstream.call = Some(Box::new(UpstreamRequest {
         to: UpstreamTarget::Upstream(upstream),

@@ -5,13 +5,14 @@
 //! is made; whatever they depend on is recorded. All other heads get their fields here.
 //! Out of scope: compression, page cache.
 
-use crate::{pages, request::Request, state::State};
+use crate::{pages, request::Request, state::State, user_id};
 use saker_files::Watcher;
 use saker_http::{Fields, Status, date::format_date};
 use saker_nginx_model::{
     Location, Nginx,
     modules::headers::{Expires, SetHeader, parse_expires},
 };
+use saker_page_cache::keyed::KeyedResult;
 use saker_pipeline::{Exchange, Filter, HeadEdits, HeadFacts, LocalFuture, Response, local_time};
 use std::{any::Any, rc::Rc, sync::Arc};
 
@@ -42,11 +43,17 @@ pub fn prepare(request: &mut Request<'_>) {
     if let Some(rate) = limit_rate(request, &location) {
         request.exchange.routing.settings = rate;
     }
+    let filters = &location.conf.filters;
+    if filters.changes_content() || filters.gunzip == Some(true) || user_id::is_set(filters) {
+        // The response is made for each request.
+        request.depends_on_request();
+    }
     if is_plain || location.conf.upstreams.pass.is_some() {
         request.exchange.cache.head_edits = None;
         return;
     }
-    request.state.wants_response = false;
+    // Variables that an answer sets have no value yet.
+    request.state.wants_response = location.conf.access.auth_request_set.is_some();
     let additions = evaluate(request);
     if request.state.wants_response {
         // The filter edits the head, a ready one, too.
@@ -277,6 +284,7 @@ impl Filter for ResponseFilter {
                     || state.wants_response
                     || !state.error_fields.is_empty()
                     || needs_notes(&self.nginx, &state.location)
+                    || user_id::is_set(&state.location.conf.filters)
             })
     }
 
@@ -294,18 +302,24 @@ impl Filter for ResponseFilter {
 
 fn filter(request: &mut Request<'_>, response: &mut Response) {
     use saker_pipeline::{Body, ResponseHead};
+    let keyed = request.exchange.extensions.get::<KeyedResult>();
+    let is_cached = keyed.is_some_and(|result| result.is_from_cache());
     let is_of_file = matches!(response.head, ResponseHead::Ready(_))
-        || matches!(response.body, Body::File(_) | Body::Parts(_))
+        || matches!(response.body, Body::File(_) | Body::Parts(_)) && !is_cached
         || response.status == Status::PARTIAL_CONTENT
-            && !request.exchange.upstream.is_answered_by_program;
+            && !request.exchange.upstream.is_answered_by_program
+            && !request.state.is_forwarded;
     if let Some(status) = request.state.error_status
         && (response.status.is_success() || response.status == Status(status))
     {
         response.status = Status(status);
         // Converts a ready head, whose status line is written.
         let fields = response.fields_mut();
+        if !matches!(status, 200 | 206 | 304) {
+            fields.remove("Last-Modified");
+        }
         if Status(status).is_error() {
-            for name in ["Last-Modified", "ETag", "Accept-Ranges"] {
+            for name in ["ETag", "Accept-Ranges"] {
                 fields.remove(name);
             }
         }
@@ -320,6 +334,7 @@ fn filter(request: &mut Request<'_>, response: &mut Response) {
     if !is_of_file {
         edit_built(request, response);
     }
+    user_id::apply(request, response);
     note(request);
 }
 

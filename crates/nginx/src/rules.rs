@@ -7,30 +7,42 @@
 use crate::{
     access::{self, Access},
     auth_request,
+    body_filters::Filters,
+    cache::{self, Caches, Judge},
     content::{self, Content},
     dispatch, errors,
     limits::{self, Zones},
-    pages,
+    mirror::{self, Copies},
+    pages, random_index,
     request::Request,
+    stub_status::{self, Count},
 };
 use saker_auth::RecordFiles;
 use saker_files::Watcher;
 use saker_http::Status;
 use saker_nginx_model::Nginx;
+use saker_page_cache::keyed::CacheZone;
 use saker_pipeline::{Exchange, Generation, Response, Rules, Services, Step, Verdict};
-use std::{cell::RefCell, rc::Weak, sync::Arc};
+use std::{
+    cell::RefCell,
+    path::PathBuf,
+    rc::{Rc, Weak},
+    sync::Arc,
+};
 
 /// The front end of a generation: the configuration, and what all workers share.
 #[derive(Debug)]
 pub struct FrontEnd {
     pub nginx: Arc<Nginx>,
     zones: Zones,
+    cache_zones: Vec<Arc<CacheZone>>,
 }
 
 impl FrontEnd {
     pub fn new(nginx: Nginx) -> FrontEnd {
         FrontEnd {
             zones: Zones::new(&nginx.zones),
+            cache_zones: cache::zones(&nginx.cache_zones),
             nginx: Arc::new(nginx),
         }
     }
@@ -42,6 +54,10 @@ pub struct NginxRules {
     generation: Arc<Generation>,
     watcher: Watcher,
     password_files: RefCell<RecordFiles>,
+    caches: Caches,
+    filters: Filters,
+    copies: Copies,
+    count: Count,
     /// For subrequests.
     inside: Weak<Services>,
 }
@@ -52,8 +68,24 @@ impl NginxRules {
         generation: Arc<Generation>,
         watcher: Watcher,
         inside: Weak<Services>,
+        count: Count,
     ) -> NginxRules {
+        let judge = Judge {
+            nginx: Arc::clone(&front_end.nginx),
+            watcher: watcher.clone(),
+        };
         NginxRules {
+            caches: Caches {
+                zones: front_end.cache_zones.clone(),
+                judge: Rc::new(judge),
+            },
+            filters: Filters {
+                nginx: Arc::clone(&front_end.nginx),
+                watcher: watcher.clone(),
+                inside: Weak::clone(&inside),
+            },
+            copies: Copies::default(),
+            count,
             front_end,
             generation,
             watcher,
@@ -87,6 +119,36 @@ impl NginxRules {
 }
 
 impl NginxRules {
+    fn content<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+        match self.run(exchange, |request| content::content(request, &self.caches)) {
+            None => lost().into(),
+            Some(Content::Random(folder)) => Step::Pending(Box::pin(self.random(exchange, folder))),
+            Some(content) => self.settle(content),
+        }
+    }
+
+    fn settle<'a>(&'a self, content: Content) -> Step<'a> {
+        match content {
+            Content::Verdict(verdict) => verdict.into(),
+            Content::Counts => Verdict::Answer(stub_status::respond((self.count)())).into(),
+            Content::Listing(listing) => {
+                Step::Pending(Box::pin(
+                    async move { Verdict::Answer(listing.respond().await) },
+                ))
+            }
+            // Its file has been looked for.
+            Content::Random(_) => lost().into(),
+        }
+    }
+
+    async fn random(&self, exchange: &mut Exchange, folder: PathBuf) -> Verdict {
+        let name = random_index::pick(folder, exchange.routing.site_index).await;
+        match self.run(exchange, |request| content::chosen(request, name)) {
+            Some(content) => self.settle(content).verdict().await,
+            None => lost(),
+        }
+    }
+
     /// Waits for what a decision needs, and decides again.
     async fn decide(&self, exchange: &mut Exchange, mut access: Access) -> Verdict {
         loop {
@@ -145,14 +207,12 @@ impl Rules for NginxRules {
     }
 
     fn fixups<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
-        match self.run(exchange, content::content) {
-            None => lost().into(),
-            Some(Content::Verdict(verdict)) => verdict.into(),
-            Some(Content::Listing(listing)) => {
-                Step::Pending(Box::pin(
-                    async move { Verdict::Answer(listing.respond().await) },
-                ))
-            }
+        match self.run(exchange, mirror::wanted) {
+            Some(Some(wanted)) => Step::Pending(Box::pin(async move {
+                mirror::begin(exchange, &self.filters, &self.copies, wanted).await;
+                self.content(exchange).verdict().await
+            })),
+            _ => self.content(exchange),
         }
     }
 

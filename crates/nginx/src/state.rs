@@ -3,6 +3,7 @@
 //! Called by: everything in this crate.
 //! Caveat: an internal redirect keeps variables, and forgets the location.
 
+use crate::user_id::Words;
 use saker_ap_expr::Spans;
 use saker_http::Fields;
 use saker_nginx_model::{Location, Server};
@@ -20,6 +21,7 @@ pub struct AuthAnswer {
 }
 
 /// The state of a request.
+#[derive(Clone)]
 pub struct State {
     pub server: Arc<Server>,
     pub location: Arc<Location>,
@@ -62,6 +64,9 @@ pub struct State {
     /// Statuses for `$limit_req_status` and `$limit_conn_status`.
     pub limit_req_status: Option<&'static str>,
     pub limit_conn_status: Option<&'static str>,
+    /// The identifiers of `userid`.
+    pub user_id_got: Option<Words>,
+    pub user_id_set: Option<Words>,
     /// Nesting of maps in evaluation.
     pub depth: u8,
 }
@@ -92,6 +97,8 @@ impl State {
             has_failed: false,
             limit_req_status: None,
             limit_conn_status: None,
+            user_id_got: None,
+            user_id_set: None,
             depth: 0,
         }
     }

@@ -3,7 +3,8 @@
 //!
 //! Called by: the server's registry. [`LookupHandler`] runs before the gateway; [`StoreFilter`]
 //! runs after the filters that change content and before compression. A hit that depends on nothing
-//! but the request head is answered from then on without a full dispatch (`cached_route`). Caveat:
+//! but the request head is answered from then on without a full dispatch (`cached_route`). Upstream
+//! requests with a key of the configuration have pages of their own (`keyed`). Caveat:
 //! a key contains everything that led to a page, and an entry carries the purge sequence number at
 //! which its making began, because purges may arrive while it is made. Out of scope: the caching
 //! rules (`saker_cache_rules`) and the files (`saker_cache_store`).
@@ -28,6 +29,7 @@ mod explain;
 mod filter;
 mod handler;
 pub mod key;
+pub mod keyed;
 mod lookup;
 mod memory_cache;
 mod override_fields;
@@ -60,3 +62,4 @@ pub use cache::{PageCache, Share};
 pub use explain::Explain;
 pub use filter::StoreFilter;
 pub use handler::LookupHandler;
+pub use result_fields::CacheResult;

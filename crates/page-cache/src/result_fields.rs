@@ -28,11 +28,13 @@ pub enum CacheResult {
     Expired,
     Revalidated,
     Bypass,
+    /// An expired entry was used while another request updates it.
+    Updating,
 }
 
 impl CacheResult {
-    /// As in nginx's `$upstream_cache_status`.
-    fn word(self) -> &'static str {
+    /// Returns the word of nginx's `$upstream_cache_status`.
+    pub fn word(self) -> &'static str {
         match self {
             CacheResult::Hit => "HIT",
             CacheResult::Stale => "STALE",
@@ -40,13 +42,14 @@ impl CacheResult {
             CacheResult::Expired => "EXPIRED",
             CacheResult::Revalidated => "REVALIDATED",
             CacheResult::Bypass => "BYPASS",
+            CacheResult::Updating => "UPDATING",
         }
     }
 
     /// mod_cache's X-Cache, and the default text of its X-Cache-Detail.
     fn apache(self) -> (&'static str, &'static str) {
         match self {
-            CacheResult::Hit | CacheResult::Stale => ("HIT", "cache hit"),
+            CacheResult::Hit | CacheResult::Stale | CacheResult::Updating => ("HIT", "cache hit"),
             CacheResult::Miss | CacheResult::Bypass => {
                 ("MISS", "cache miss: attempting entity save")
             }

@@ -1,6 +1,6 @@
 //! Writes entries to the store and into this worker's memory.
 //!
-//! Called by: `store_response`.
+//! Called by: `store_response` and `keyed`.
 //! Caveat: content that arrives in pieces is written as it is sent, and exists once it is complete;
 //! content in memory can be requested at once.
 //! Out of scope: the head of the entry (`prepare`).
@@ -97,6 +97,7 @@ pub fn store(
         PendingEntry {
             permit: request.permit.take(),
             replay: replay.filter(|_| !decision.is_private),
+            keeps_coding: false,
         },
         response,
         head,
@@ -179,13 +180,18 @@ fn put_sign(
 }
 
 /// State kept while an entry is being written.
-struct PendingEntry {
-    permit: Option<FetchPermit>,
-    replay: Option<ReplayRequest>,
+pub struct PendingEntry {
+    pub permit: Option<FetchPermit>,
+    pub replay: Option<ReplayRequest>,
+    /// The content is stored as it came, encoded or not.
+    pub keeps_coding: bool,
 }
 
 /// Writes the entry: at once if the content is in memory, otherwise as it arrives.
-fn put(
+///
+/// # Errors
+/// Why it is not stored.
+pub fn put(
     cache: &Rc<PageCache>,
     making: PendingEntry,
     response: &mut Response,
@@ -199,6 +205,7 @@ fn put(
     let fields = response.fields();
     let coding = match prepare::stored_coding(fields) {
         Some(_) => None,
+        None if making.keeps_coding => None,
         None => fields.first("Content-Encoding").map(<[u8]>::to_vec),
     };
     if response.status.forbids_content() {

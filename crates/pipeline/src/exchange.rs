@@ -6,12 +6,13 @@
 //! Out of scope: the state of each subject (`exchange_state`).
 
 use crate::{
-    AccessState, CacheState, Client, Environment, Extensions, LimitState, LogState, RequestBody,
-    RequestBudget, RoutingState, TraceStep, UpstreamState, script_log::FailedScript,
+    AccessState, CacheState, Client, Environment, Extensions, LimitState, LogState, NoBody,
+    RequestBody, RequestBudget, RoutingState, TraceStep, UpstreamState, script_log::FailedScript,
 };
 use saker_ap_expr::{Dependencies, Predicate, RequestPart, RequestTest};
 use saker_config::model::{Action, Origin, Site};
 use saker_http::{Method, RequestHead, Status};
+use saker_rate_limits::Admission;
 use std::{cell::OnceCell, rc::Rc, sync::Arc};
 
 /// A request that is being processed.
@@ -68,6 +69,26 @@ impl Exchange {
             cache: CacheState::default(),
             budget: OnceCell::new(),
         }
+    }
+
+    /// Creates a request with the same outcome of the phases, for a copy of its upstream request
+    /// that no client waits for. It has no content.
+    pub fn upstream_copy(&self, head: RequestHead) -> Exchange {
+        let site = Arc::clone(&self.routing.site);
+        let client = Rc::clone(&self.client);
+        let mut copy = Exchange::new(client, head, Box::new(NoBody), site, self.now);
+        copy.routing.site_index = self.routing.site_index;
+        copy.routing.route = self.routing.route;
+        copy.routing.settings = Arc::clone(&self.routing.settings);
+        copy.routing.captures.clone_from(&self.routing.captures);
+        copy.host.clone_from(&self.host);
+        copy.path.clone_from(&self.path);
+        copy.query.clone_from(&self.query);
+        copy.environment = self.environment.clone();
+        copy.access.user.clone_from(&self.access.user);
+        copy.log.request_trace.clone_from(&self.log.request_trace);
+        copy.limits.admission = Some(Admission::Pass);
+        copy
     }
 
     /// Returns the action of the matching route; static files without one.

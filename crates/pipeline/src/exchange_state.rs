@@ -160,6 +160,9 @@ pub struct UpstreamState {
     pub interim: Option<Rc<dyn InterimSink>>,
     /// The response is from an upstream: its status is content, not an error of this server.
     pub is_answered_by_program: bool,
+    /// An upstream has answered, and a page of this server is to take the place of its response
+    /// ([`crate::ProxyOptions::overrides_errors`]).
+    pub is_replaced: bool,
     /// A response that a program has delegated to this server.
     pub internal_redirect: Option<Box<InternalRedirect>>,
 }

@@ -21,8 +21,8 @@ use saker_handlers::{CgiFiles, FieldFilter, FixedAnswers, PhpFiles, RequestField
 use saker_modsecurity::ModSecurityInspector;
 use saker_native::{HtaccessRules, IdentityFilter, NativeRules};
 use saker_net::jobs::{self, JobKind};
-use saker_nginx::{FrontEnd, NginxRules, ResponseFilter};
-use saker_page_cache::{Explain, LookupHandler, PageCache, StoreFilter};
+use saker_nginx::{BodyFilter, Count, Filters, FrontEnd, NginxRules, ResponseFilter, ServerCounts};
+use saker_page_cache::{Explain, LookupHandler, PageCache, StoreFilter, keyed::KeyedForwarder};
 use saker_pipeline::{
     ContentHandlers, ErrorDocumentCache, Filter, Generation, Handler, LocalFuture, Logger, Loggers,
     Rules, Services, SiteRules,
@@ -77,6 +77,7 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
     let gateway = gateway.shared(Arc::clone(&counters));
     let state_dir = &generation.model.server.state_dir;
     let webdav = WebDavFiles::new(watcher.clone(), state_dir, inside.clone());
+    let count = counts(Rc::clone(&figures));
     let apache = ApacheParts::new(&generation, watcher, figures, inside.clone());
     let handlers = handlers(
         &generation,
@@ -88,9 +89,14 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
     let nginx = nginx(&generation);
     let responses = (&counters, dictionaries);
     let front_ends = (&apache, nginx.as_ref());
-    let filters = filters(front_ends, watcher, page_cache.as_ref(), responses);
+    let filters = filters(
+        front_ends,
+        (watcher, inside.clone()),
+        page_cache.as_ref(),
+        responses,
+    );
     let native = native_rules(&generation, watcher, Rc::clone(&gateway));
-    let nginx = nginx.map(|nginx| nginx_rules(&generation, watcher, nginx, inside));
+    let nginx = nginx.map(|nginx| nginx_rules(&generation, watcher, nginx, (inside, count)));
     let rules = site_rules(&generation, watcher, native, (apache.rules, nginx));
     let challenges = Arc::clone(challenges);
     Services {
@@ -151,10 +157,24 @@ fn nginx_rules(
     generation: &Arc<Generation>,
     watcher: &Watcher,
     nginx: Arc<FrontEnd>,
-    inside: Weak<Services>,
+    (inside, count): (Weak<Services>, Count),
 ) -> Rc<NginxRules> {
     let generation = Arc::clone(generation);
-    Rc::new(NginxRules::new(nginx, generation, watcher.clone(), inside))
+    let watcher = watcher.clone();
+    Rc::new(NginxRules::new(nginx, generation, watcher, inside, count))
+}
+
+/// The numbers for `stub_status`.
+fn counts(figures: Rc<dyn Figures>) -> Count {
+    Rc::new(move || {
+        let counts = figures.counts();
+        ServerCounts {
+            accepted: counts.accepted,
+            open: counts.open,
+            requests: counts.requests,
+            busy: counts.busy,
+        }
+    })
 }
 
 /// Limits and bans.
@@ -306,21 +326,29 @@ fn handlers(
             watcher.clone(),
             generation.model.server.resource_file_bytes_max,
         ))]),
-        gateway,
+        gateway: Rc::new(KeyedForwarder::new(gateway, page_cache.cloned())),
     }
 }
 
 /// The filters, in the order in which they see a response.
 fn filters(
     (apache, nginx): (&ApacheParts, Option<&Arc<FrontEnd>>),
-    watcher: &Watcher,
+    (watcher, inside): (&Watcher, Weak<Services>),
     page_cache: Option<&Rc<PageCache>>,
     (counters, dictionaries): (&Arc<Counters>, &Arc<DictionaryStore>),
 ) -> Rc<[Box<dyn Filter>]> {
     let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(FieldFilter)];
     if let Some(front_end) = nginx {
         let nginx = Arc::clone(&front_end.nginx);
-        filters.push(Box::new(ResponseFilter::new(nginx, watcher.clone())));
+        filters.push(Box::new(ResponseFilter::new(
+            Arc::clone(&nginx),
+            watcher.clone(),
+        )));
+        filters.push(Box::new(BodyFilter(Filters {
+            nginx,
+            watcher: watcher.clone(),
+            inside,
+        })));
     }
     if apache.apache.is_some() {
         filters.push(Box::new(SaveSession));

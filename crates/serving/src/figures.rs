@@ -5,7 +5,7 @@
 //! Out of scope: the look of the page, which is that of Apache's `mod_status`.
 
 use crate::shared::Shared;
-use saker_apache::status::{Figures, OpenRequest, Report, WorkerReport};
+use saker_apache::status::{Counts, Figures, OpenRequest, Report, WorkerReport};
 use saker_telemetry::{Counters, Metric};
 use std::{
     fs,
@@ -26,6 +26,10 @@ pub struct NoFigures;
 impl Figures for NoFigures {
     fn report(&self) -> Report {
         Report::default()
+    }
+
+    fn counts(&self) -> Counts {
+        Counts::default()
     }
 }
 
@@ -58,6 +62,22 @@ impl Figures for LiveFigures {
                 .ok()
                 .and_then(|text| load(&text)),
             open: self.open(),
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        let sum = Counters::sum(&self.shared.counters);
+        let workers = self.shared.counters.iter().map(|counters| worker(counters));
+        let (open, busy) = workers.fold((0, 0), |(open, busy), worker| {
+            (open + worker.connections, busy + worker.busy)
+        });
+        Counts {
+            accepted: sum.value(Metric::ConnectionsAccepted),
+            open,
+            requests: sum.value(Metric::RequestsHttp1)
+                + sum.value(Metric::RequestsHttp2)
+                + sum.value(Metric::RequestsHttp3),
+            busy,
         }
     }
 }

@@ -14,6 +14,7 @@ mod context;
 mod elements;
 mod legacy;
 mod page;
+mod page_time;
 mod scanner;
 mod state;
 mod substitution;
@@ -21,6 +22,7 @@ mod variables;
 
 pub use context::{Matched, SsiContext};
 pub use page::{Page, Step};
+pub use page_time::formatted;
 pub use scanner::{Argument, ELEMENT_BYTES_MAX, Element, Found, Scanner};
 pub use state::{Answer, Demand, Settings, Target};
 pub use variables::{Lazy, VALUE_BYTES_MAX, VARIABLES_MAX, Value, Variables};

@@ -13,7 +13,7 @@ mod page;
 pub mod report;
 mod view;
 
-pub use report::{Figures, OpenRequest, Report, WorkerReport};
+pub use report::{Counts, Figures, OpenRequest, Report, WorkerReport};
 
 use crate::{origin, signature, status::view::View};
 use saker_apache_model::{dir_config::DirConfig, host::Host};

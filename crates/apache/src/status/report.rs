@@ -7,6 +7,19 @@ use std::time::Duration;
 /// The source of the numbers.
 pub trait Figures {
     fn report(&self) -> Report;
+
+    /// Returns the numbers of connections and requests.
+    fn counts(&self) -> Counts;
+}
+
+/// Connections and requests of all workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub accepted: u64,
+    pub open: u64,
+    pub requests: u64,
+    /// Requests that are being answered.
+    pub busy: u64,
 }
 
 /// The server at one moment.

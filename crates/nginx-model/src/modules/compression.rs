@@ -38,7 +38,37 @@ pub struct CompressionConf {
     pub charset_types: Option<Arc<[Box<str>]>>,
 }
 
+/// Types that have a charset without `charset_types`.
+const CHARSET_TYPES: [&str; 6] = [
+    "text/html",
+    "text/xml",
+    "text/plain",
+    "text/vnd.wap.wml",
+    "application/javascript",
+    "application/rss+xml",
+];
+
 impl CompressionConf {
+    /// Returns a media type with the charset that it has here.
+    pub fn with_charset(&self, media_type: &str) -> String {
+        let Some(Some(charset)) = &self.charset else {
+            return media_type.to_owned();
+        };
+        let is_known = match &self.charset_types {
+            None => CHARSET_TYPES.contains(&media_type),
+            Some(types) => {
+                media_type == "text/html"
+                    || types
+                        .iter()
+                        .any(|own| matches!(&**own, "*") || **own == *media_type)
+            }
+        };
+        match is_known {
+            true => format!("{media_type}; charset={charset}"),
+            false => media_type.to_owned(),
+        }
+    }
+
     pub fn inherit(&mut self, outer: &CompressionConf) {
         self.gzip.inherit(&outer.gzip);
         self.brotli.inherit(&outer.brotli);

@@ -5,8 +5,11 @@
 
 pub mod access;
 pub mod autoindex;
+pub mod cache;
 pub mod compression;
 pub mod core;
+pub mod filters;
+pub mod handlers;
 pub mod headers;
 pub mod limits;
 pub mod listen;

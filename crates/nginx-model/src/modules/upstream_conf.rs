@@ -3,7 +3,7 @@
 //! Called by: `upstream_setters`, and `upstream`, which makes upstreams of them.
 //! Caveat: a level with its own fields (`proxy_set_header`) or parameters has none of the outer ones.
 
-use crate::{inherit::inherit, text::Text, values::Regex};
+use crate::{inherit::inherit, modules::cache::CacheConf, text::Text, values::Regex};
 use std::sync::Arc;
 
 /// A kind of upstream.
@@ -19,6 +19,11 @@ pub enum Gateway {
 
 impl Gateway {
     pub const COUNT: usize = 5;
+
+    /// Returns the beginning of the names of its directives.
+    pub fn prefix(self) -> &'static str {
+        self.directive().trim_end_matches("_pass")
+    }
 
     /// Returns the directive that chooses an upstream of this kind.
     pub fn directive(self) -> &'static str {
@@ -86,6 +91,7 @@ pub struct UpstreamConf {
     pub tls_name: Option<Text>,
     pub tls_authorities: Option<Box<str>>,
     pub tls_verifies: Option<bool>,
+    pub cache: CacheConf,
 }
 
 impl UpstreamConf {
@@ -96,6 +102,7 @@ impl UpstreamConf {
             outlives_client redirects cookie_domains cookie_paths index split_path tls_certificate
             tls_key tls_name tls_authorities tls_verifies
         );
+        self.cache.inherit(&outer.cache);
     }
 }
 

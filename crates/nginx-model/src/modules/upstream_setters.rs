@@ -3,7 +3,10 @@
 //! Called by: `load`, through the list of all setters.
 
 use crate::{
-    modules::upstream_conf::{Gateway, Param, Pass, Redirect, UpstreamConf, UpstreamsConf},
+    modules::{
+        cache,
+        upstream_conf::{Gateway, Param, Pass, Redirect, UpstreamConf, UpstreamsConf},
+    },
     reading::{Reading, Setters},
     values::{Regex, flag, number_argument, time_argument},
 };
@@ -69,6 +72,72 @@ macro_rules! setters {
     };
 }
 
+/// Setters of kinds whose responses can be cached.
+macro_rules! cache_setters {
+    ($prefix:literal $gateway:ident) => {
+        &[
+            (concat!($prefix, "_cache"), |d, conf, reading| {
+                cache::set_zone(d, &mut own(conf, Gateway::$gateway).cache, reading)
+            }),
+            (concat!($prefix, "_cache_key"), |d, conf, reading| {
+                own(conf, Gateway::$gateway).cache.key = Some(reading.text(d.argument(0))?);
+                Ok(())
+            }),
+            (concat!($prefix, "_cache_valid"), |d, conf, _| {
+                cache::set_valid(d, &mut own(conf, Gateway::$gateway).cache)
+            }),
+            (concat!($prefix, "_cache_bypass"), |d, conf, reading| {
+                let conf = own(conf, Gateway::$gateway);
+                cache::conditions(d, &mut conf.cache.bypass, reading)
+            }),
+            (concat!($prefix, "_no_cache"), |d, conf, reading| {
+                let conf = own(conf, Gateway::$gateway);
+                cache::conditions(d, &mut conf.cache.no_cache, reading)
+            }),
+            (concat!($prefix, "_cache_use_stale"), |d, conf, _| {
+                let words = cache::words(d, &cache::STALE_WORDS)?;
+                own(conf, Gateway::$gateway).cache.use_stale = Some(words);
+                Ok(())
+            }),
+            (concat!($prefix, "_cache_methods"), |d, _, reading| {
+                cache::methods(d, reading)
+            }),
+            (concat!($prefix, "_cache_lock"), |d, conf, _| {
+                own(conf, Gateway::$gateway).cache.locks = Some(flag(d)?);
+                Ok(())
+            }),
+            (concat!($prefix, "_cache_lock_timeout"), |d, conf, _| {
+                own(conf, Gateway::$gateway).cache.lock_timeout_ms = Some(time_argument(d)?);
+                Ok(())
+            }),
+            (concat!($prefix, "_cache_lock_age"), |d, conf, _| {
+                own(conf, Gateway::$gateway).cache.lock_age_ms = Some(time_argument(d)?);
+                Ok(())
+            }),
+            (concat!($prefix, "_cache_revalidate"), |d, conf, _| {
+                own(conf, Gateway::$gateway).cache.revalidates = Some(flag(d)?);
+                Ok(())
+            }),
+            (
+                concat!($prefix, "_cache_background_update"),
+                |d, conf, _| {
+                    own(conf, Gateway::$gateway).cache.updates_in_background = Some(flag(d)?);
+                    Ok(())
+                },
+            ),
+            (concat!($prefix, "_cache_min_uses"), |d, conf, _| {
+                own(conf, Gateway::$gateway).cache.uses_min = Some(number_argument(d)?);
+                Ok(())
+            }),
+        ]
+    };
+}
+
+pub const PROXY_CACHE: Setters<UpstreamsConf> = cache_setters!("proxy" Proxy);
+pub const FASTCGI_CACHE: Setters<UpstreamsConf> = cache_setters!("fastcgi" FastCgi);
+pub const UWSGI_CACHE: Setters<UpstreamsConf> = cache_setters!("uwsgi" Uwsgi);
+pub const SCGI_CACHE: Setters<UpstreamsConf> = cache_setters!("scgi" Scgi);
+
 macro_rules! flag_setter {
     ($name:expr, $gateway:ident $field:ident) => {
         ($name, |d, conf, _| {
@@ -105,6 +174,10 @@ macro_rules! param_setter {
 }
 
 pub const PROXY: Setters<UpstreamsConf> = setters!("proxy" Proxy;
+    ("proxy_cache_convert_head", |d, conf, _| {
+        own(conf, Gateway::Proxy).cache.converts_head = Some(flag(d)?);
+        Ok(())
+    }),
     flag_setter!("proxy_buffering", Proxy is_buffered),
     flag_setter!("proxy_ignore_client_abort", Proxy outlives_client),
     flag_setter!("proxy_request_buffering", Proxy buffers_request),

@@ -14,26 +14,21 @@ const HSLI: u32 = HSL | LOCATION_IF;
 const BUFFERS: &str = "buffers grow as needed, within the limits of the server";
 const HASHES: &str = "tables grow as needed";
 
-const NO_BODY_FILTERS: &str = "the text is not added to responses";
-const NO_SSI: &str = "pages are sent with their SSI commands unprocessed; use `ssi` of saker.toml";
-const NO_SUB: &str = "texts are sent unchanged; use `substitute` of saker.toml";
 const NO_XSLT: &str = "XML is sent as it is; let the application transform it";
 const NO_IMAGES: &str = "images are sent as they are; let the application transform them";
 const NO_PERL: &str = "there is no Perl interpreter; let an application behind FastCGI do it";
-const NO_USERID: &str = "the cookie is not set";
-const NO_DAV: &str = "write methods are refused with 405";
-const NO_MEDIA: &str = "the file is sent whole; players then seek by ranges";
+const NO_DAV: &str = "directories are not made for an upload, which is refused with 409; files get the permissions that the umask leaves";
+const NO_MEDIA: &str = "playlists are not made; use `hls` of saker.toml";
 const NO_SLICE: &str = "ranges are asked for as clients ask for them";
 const NO_BROWSER: &str = "the variables are empty";
 const NO_GEOIP: &str = "the variables are empty; use `geo`, or `locate` of saker.toml";
 const NO_ACME: &str = "no certificate is ordered; use `[site.tls] automatic` of saker.toml";
 const NO_TRACING: &str = "requests are not traced; use `[tracing]` of saker.toml";
-const GUNZIP: &str = "compressed responses are passed on as they are";
 
 pub const FILTERS: &[Row] = &[
-    plain("add_after_body", HSL, 1, 1, Unsupported(NO_BODY_FILTERS)),
-    plain("add_before_body", HSL, 1, 1, Unsupported(NO_BODY_FILTERS)),
-    plain("addition_types", HSL, 1, MANY, Unsupported(NO_BODY_FILTERS)),
+    plain("add_after_body", HSL, 1, 1, Honored),
+    plain("add_before_body", HSL, 1, 1, Honored),
+    plain("addition_types", HSL, 1, MANY, Honored),
     plain("add_header", HSLI, 2, 3, Honored),
     plain("add_header_inherit", HSL, 1, 1, Honored),
     plain(
@@ -68,7 +63,7 @@ pub const FILTERS: &[Row] = &[
     ),
     plain("charset_types", HSL, 1, MANY, Honored),
     plain("expires", HSLI, 1, 2, Honored),
-    plain("gunzip", HSL, 1, 1, Unsupported(GUNZIP)),
+    plain("gunzip", HSL, 1, 1, Honored),
     plain("gunzip_buffers", HSL, 2, 2, Accepted(BUFFERS)),
     plain("gzip", HSLI, 1, 1, Honored),
     plain("gzip_buffers", HSL, 2, 2, Accepted(BUFFERS)),
@@ -163,25 +158,25 @@ pub const FILTERS: &[Row] = &[
         1,
         Unsupported("texts are not converted"),
     ),
-    plain("ssi", HSLI, 1, 1, Unsupported(NO_SSI)),
-    plain("ssi_last_modified", HSL, 1, 1, Unsupported(NO_SSI)),
-    plain("ssi_min_file_chunk", HSL, 1, 1, Unsupported(NO_SSI)),
-    plain("ssi_silent_errors", HSL, 1, 1, Unsupported(NO_SSI)),
-    plain("ssi_types", HSL, 1, MANY, Unsupported(NO_SSI)),
-    plain("ssi_value_length", HSL, 1, 1, Unsupported(NO_SSI)),
-    plain("sub_filter", HSL, 2, 2, Unsupported(NO_SUB)),
-    plain("sub_filter_last_modified", HSL, 1, 1, Unsupported(NO_SUB)),
-    plain("sub_filter_once", HSL, 1, 1, Unsupported(NO_SUB)),
-    plain("sub_filter_types", HSL, 1, MANY, Unsupported(NO_SUB)),
-    plain("userid", HSL, 1, 1, Unsupported(NO_USERID)),
-    plain("userid_domain", HSL, 1, 1, Unsupported(NO_USERID)),
-    plain("userid_expires", HSL, 1, 1, Unsupported(NO_USERID)),
-    plain("userid_flags", HSL, 1, MANY, Unsupported(NO_USERID)),
-    plain("userid_mark", HSL, 1, 1, Unsupported(NO_USERID)),
-    plain("userid_name", HSL, 1, 1, Unsupported(NO_USERID)),
-    plain("userid_p3p", HSL, 1, 1, Unsupported(NO_USERID)),
-    plain("userid_path", HSL, 1, 1, Unsupported(NO_USERID)),
-    plain("userid_service", HSL, 1, 1, Unsupported(NO_USERID)),
+    plain("ssi", HSLI, 1, 1, Honored),
+    plain("ssi_last_modified", HSL, 1, 1, Honored),
+    plain("ssi_min_file_chunk", HSL, 1, 1, Accepted(BUFFERS)),
+    plain("ssi_silent_errors", HSL, 1, 1, Honored),
+    plain("ssi_types", HSL, 1, MANY, Honored),
+    plain("ssi_value_length", HSL, 1, 1, Honored),
+    plain("sub_filter", HSL, 2, 2, Honored),
+    plain("sub_filter_last_modified", HSL, 1, 1, Honored),
+    plain("sub_filter_once", HSL, 1, 1, Honored),
+    plain("sub_filter_types", HSL, 1, MANY, Honored),
+    plain("userid", HSL, 1, 1, Honored),
+    plain("userid_domain", HSL, 1, 1, Honored),
+    plain("userid_expires", HSL, 1, 1, Honored),
+    plain("userid_flags", HSL, 1, MANY, Honored),
+    plain("userid_mark", HSL, 1, 1, Honored),
+    plain("userid_name", HSL, 1, 1, Honored),
+    plain("userid_p3p", HSL, 1, 1, Honored),
+    plain("userid_path", HSL, 1, 1, Honored),
+    plain("userid_service", HSL, 1, 1, Honored),
     plain("xml_entities", HSL, 1, 1, Unsupported(NO_XSLT)),
     plain("xslt_last_modified", HSL, 1, 1, Unsupported(NO_XSLT)),
     plain("xslt_param", HSL, 2, 2, Unsupported(NO_XSLT)),
@@ -203,48 +198,30 @@ pub const HANDLERS: &[Row] = &[
     plain("autoindex_localtime", HSL, 1, 1, Honored),
     plain("create_full_put_path", HSL, 1, 1, Unsupported(NO_DAV)),
     plain("dav_access", HSL, 1, 3, Unsupported(NO_DAV)),
-    plain("dav_methods", HSL, 1, MANY, Unsupported(NO_DAV)),
-    plain("min_delete_depth", HSL, 1, 1, Unsupported(NO_DAV)),
+    plain("dav_methods", HSL, 1, MANY, Honored),
+    plain("min_delete_depth", HSL, 1, 1, Honored),
     plain("empty_gif", LOCATION, 0, 0, Honored),
-    plain("flv", LOCATION, 0, 0, Unsupported(NO_MEDIA)),
+    plain("flv", LOCATION, 0, 0, Honored),
     plain("hls", LOCATION, 0, 0, Unsupported(NO_MEDIA)),
     plain("index", HSL, 1, MANY, Honored),
+    plain("mirror", HSL, 1, 1, Honored),
+    plain("mirror_request_body", HSL, 1, 1, Honored),
+    plain("mp4", LOCATION, 0, 0, Honored),
+    plain("mp4_buffer_size", HSL, 1, 1, Accepted(BUFFERS)),
+    plain("mp4_max_buffer_size", HSL, 1, 1, Honored),
     plain(
-        "mirror",
+        "mp4_start_key_frame",
         HSL,
         1,
         1,
-        Unsupported("requests are not copied; use `mirror` of saker.toml"),
+        Unsupported("films begin at the time that is asked for"),
     ),
-    plain(
-        "mirror_request_body",
-        HSL,
-        1,
-        1,
-        Unsupported("requests are not copied"),
-    ),
-    plain("mp4", LOCATION, 0, 0, Unsupported(NO_MEDIA)),
-    plain("mp4_buffer_size", HSL, 1, 1, Unsupported(NO_MEDIA)),
-    plain("mp4_max_buffer_size", HSL, 1, 1, Unsupported(NO_MEDIA)),
-    plain("mp4_start_key_frame", HSL, 1, 1, Unsupported(NO_MEDIA)),
     plain("perl", LOCATION | LIMIT_EXCEPT, 1, 1, Unsupported(NO_PERL)),
     plain("perl_modules", HTTP, 1, 1, Unsupported(NO_PERL)),
     plain("perl_require", HTTP, 1, 1, Unsupported(NO_PERL)),
     plain("perl_set", HTTP, 2, 2, Unsupported(NO_PERL)),
-    plain(
-        "random_index",
-        LOCATION,
-        1,
-        1,
-        Unsupported("the directory answers with 403, or its listing"),
-    ),
-    plain(
-        "stub_status",
-        SERVER | LOCATION,
-        0,
-        1,
-        Unsupported("the location serves files; use `saker status` or `[metrics]`"),
-    ),
+    plain("random_index", LOCATION, 1, 1, Honored),
+    plain("stub_status", SERVER | LOCATION, 0, 1, Honored),
 ];
 
 pub const VARIABLES: &[Row] = &[

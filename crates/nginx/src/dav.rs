@@ -1,0 +1,69 @@
+//! `dav_methods`: PUT, DELETE, MKCOL, COPY, and MOVE on files.
+//!
+//! Called by: `content`.
+//! Caveat: the destination of COPY and MOVE passes the phases like a request of its own, so its
+//! location decides whether it may be written. Methods that the location does not name are refused.
+//! Out of scope: carrying the methods out (`saker-dav`); locks and properties, which nginx has not.
+
+use crate::{files, request::Request};
+use saker_files::Kind;
+use saker_http::Status;
+use saker_pipeline::{Response, Verdict};
+use std::sync::Arc;
+
+/// Returns true if the location's WebDAV answers the request.
+pub fn takes(request: &Request<'_>) -> bool {
+    let location = &request.state.location;
+    let methods = location.conf.handlers.dav_methods.as_deref();
+    let token = request.exchange.head.view().method_token();
+    methods
+        .unwrap_or_default()
+        .iter()
+        .any(|method| method.as_bytes() == token)
+}
+
+/// Maps the path of a request that writes.
+pub fn forward(request: &mut Request<'_>) -> Verdict {
+    request.depends_on_request();
+    match checked(request) {
+        Ok(()) => Verdict::Pass,
+        Err(status) => Verdict::Answer(Response::new(status)),
+    }
+}
+
+fn checked(request: &mut Request<'_>) -> Result<(), Status> {
+    let location = Arc::clone(&request.state.location);
+    let path = request.exchange.path.clone();
+    let token = request.exchange.head.view().method_token().to_vec();
+    let mapped = files::map(request, &path).ok_or(Status::NOT_FOUND)?;
+    let ends_with_slash = path.ends_with(b"/");
+    let found = request.stat(&mapped.root, &mapped.relative);
+    let is_folder = found.is_ok_and(|found| found.kind == Kind::Directory);
+    match &*token {
+        b"PUT" if ends_with_slash => return Err(Status::CONFLICT),
+        b"PUT"
+            if request
+                .exchange
+                .head
+                .view()
+                .first("content-range")
+                .is_some() =>
+        {
+            return Err(Status::NOT_IMPLEMENTED);
+        }
+        b"MKCOL" if !ends_with_slash => return Err(Status::CONFLICT),
+        b"DELETE" if is_folder && !ends_with_slash => return Err(Status::CONFLICT),
+        b"DELETE" if depth(&path) < location.conf.handlers.delete_depth_min.unwrap_or(0) => {
+            return Err(Status::CONFLICT);
+        }
+        _ => {}
+    }
+    request.exchange.routing.mapped = Some(mapped);
+    Ok(())
+}
+
+/// The number of segments of a path.
+fn depth(path: &[u8]) -> u64 {
+    let segments = path.split(|byte| *byte == b'/');
+    segments.filter(|segment| !segment.is_empty()).count() as u64
+}

@@ -1,0 +1,482 @@
+//! Server-side includes as nginx has them: `include`, `echo`, `set`, `if`, `block`, and `config`.
+//!
+//! A [`Page`] runs while its content is sent: the scanner of `saker-ssi` finds the commands, and each
+//! is executed when it is met. `include` asks another location, whose filters apply.
+//!
+//! Called by: `body_filters`.
+//! Caveat: includes are asked for one after the other, so `wait` has no effect; an `include` with
+//! `set` keeps at most the configured number of bytes, as any value. Depth and number of includes are
+//! bounded by the budget of the request.
+//! Out of scope: Apache's commands (`saker-ssi`).
+
+mod text;
+
+use crate::{
+    body_filters::{Filters, included},
+    request::Request,
+};
+use saker_ap_expr::{Pattern, PatternOptions};
+use saker_content_filters::{
+    as_stream,
+    made::{Out, next},
+};
+use saker_http::escape;
+use saker_pipeline::{Body, BodyError, BodyStream, Chunk, Exchange, Response};
+use saker_ssi::{Element, Found, Scanner, formatted};
+use std::collections::HashMap;
+use text::Values;
+
+const ERROR: &[u8] = b"[an error occurred while processing the directive]";
+const TIME: &[u8] = b"%A, %d-%b-%Y %H:%M:%S %Z";
+/// Conditions inside of each other.
+const DEPTH_MAX: usize = 16;
+/// Bytes of all blocks of a page.
+const BLOCK_BYTES_MAX: usize = 1 << 20;
+/// Variables that a page sets.
+const VARIABLES_MAX: usize = 1000;
+
+/// Settings of a page.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    pub silent: bool,
+    pub value_bytes_max: u64,
+}
+
+/// An `if` that is open.
+#[derive(Clone, Copy, Debug)]
+struct Condition {
+    /// What stands in the current branch is sent.
+    is_sent: bool,
+    /// A branch has been chosen.
+    is_chosen: bool,
+    is_behind_else: bool,
+}
+
+/// A page that is being sent.
+pub struct Page {
+    filters: Filters,
+    origin: Exchange,
+    terms: Terms,
+    conditions: Vec<Condition>,
+    /// Conditions that are deeper than allowed; nothing of them is sent.
+    ignored: usize,
+    variables: HashMap<Vec<u8>, Vec<u8>>,
+    blocks: HashMap<Vec<u8>, Vec<u8>>,
+    /// The block that is open.
+    block: Option<(Vec<u8>, Vec<u8>)>,
+    block_bytes: usize,
+    error: Vec<u8>,
+    time_format: Vec<u8>,
+}
+
+/// The command cannot be executed.
+struct Fault;
+
+type Outcome = Result<(), Fault>;
+
+impl Page {
+    pub fn new(filters: Filters, origin: Exchange, terms: Terms) -> Page {
+        Page {
+            filters,
+            origin,
+            terms,
+            conditions: Vec::new(),
+            ignored: 0,
+            variables: HashMap::new(),
+            blocks: HashMap::new(),
+            block: None,
+            block_bytes: 0,
+            error: ERROR.to_vec(),
+            time_format: TIME.to_vec(),
+        }
+    }
+
+    /// Sends the page.
+    ///
+    /// # Errors
+    /// Its source, or an include, broke off.
+    pub async fn run(mut self, mut source: Box<dyn BodyStream>, out: Out) -> Result<(), BodyError> {
+        let mut scanner = Scanner::new(b"<!--#", b"-->");
+        let mut is_over = false;
+        loop {
+            match scanner.scan() {
+                Some(Found::Text(text)) => self.send(text, &out).await,
+                Some(Found::Element(element)) => self.execute(element, &out).await?,
+                Some(Found::TooLong | Found::Unfinished) => self.complain(&out).await,
+                None if is_over => return Ok(()),
+                None => match next(source.as_mut()).await {
+                    Some(chunk) => {
+                        let chunk = chunk?;
+                        self.origin.budget().work().grant_for(chunk.len());
+                        scanner.push(chunk.bytes());
+                    }
+                    None => {
+                        scanner.end();
+                        is_over = true;
+                    }
+                },
+            }
+            if self.origin.is_over_budget() {
+                return Err(BodyError::Source);
+            }
+        }
+    }
+
+    fn is_sent(&self) -> bool {
+        self.ignored == 0 && self.conditions.iter().all(|condition| condition.is_sent)
+    }
+
+    /// Sends a text, or keeps it for the block that is open.
+    async fn send(&mut self, text: Vec<u8>, out: &Out) {
+        if !self.is_sent() {
+            return;
+        }
+        match &mut self.block {
+            Some((_, content)) => {
+                self.block_bytes += text.len();
+                if self.block_bytes <= BLOCK_BYTES_MAX {
+                    content.extend_from_slice(&text);
+                }
+            }
+            None => out.send(Chunk::from(text)).await,
+        }
+    }
+
+    async fn complain(&mut self, out: &Out) {
+        if !self.terms.silent {
+            let error = self.error.clone();
+            self.send(error, out).await;
+        }
+    }
+
+    async fn execute(&mut self, mut element: Element, out: &Out) -> Result<(), BodyError> {
+        if element.name.is_empty()
+            && let Some(first) = element.arguments.pop_front()
+        {
+            // Blanks may stand before the name.
+            element.name = first.name;
+        }
+        let parameters: Vec<(Vec<u8>, Vec<u8>)> = element
+            .arguments
+            .into_iter()
+            .map(|argument| (argument.name, argument.value.unwrap_or_default()))
+            .collect();
+        let parameters = Parameters(parameters);
+        let outcome = match &*element.name {
+            b"if" => self.begin_if(&parameters),
+            b"elif" => self.elif(&parameters),
+            b"else" => self.otherwise(),
+            b"endif" => self.end_if(),
+            _ if !self.is_sent() => Ok(()),
+            b"endblock" => self.end_block(),
+            b"block" => self.begin_block(&parameters),
+            b"set" => self.set(&parameters),
+            b"config" => self.config(&parameters),
+            b"echo" => match self.echo(&parameters) {
+                Ok(text) => {
+                    self.send(text, out).await;
+                    Ok(())
+                }
+                Err(fault) => Err(fault),
+            },
+            b"include" => self.include(&parameters, out).await?,
+            _ => Err(Fault),
+        };
+        if outcome.is_err() {
+            self.complain(out).await;
+        }
+        Ok(())
+    }
+
+    fn begin_if(&mut self, parameters: &Parameters) -> Outcome {
+        if self.conditions.len() >= DEPTH_MAX {
+            self.ignored += 1;
+            return Err(Fault);
+        }
+        let holds = self.is_sent() && self.holds(parameters.get(b"expr").ok_or(Fault)?)?;
+        self.conditions.push(Condition {
+            is_sent: holds,
+            is_chosen: holds,
+            is_behind_else: false,
+        });
+        Ok(())
+    }
+
+    fn elif(&mut self, parameters: &Parameters) -> Outcome {
+        if self.ignored > 0 {
+            return Ok(());
+        }
+        let mut condition = self.conditions.pop().ok_or(Fault)?;
+        if condition.is_behind_else {
+            self.conditions.push(condition);
+            return Err(Fault);
+        }
+        condition.is_sent = false;
+        if !condition.is_chosen && self.is_sent() {
+            let expression = parameters.get(b"expr");
+            let holds = expression.map(|expression| self.holds(expression));
+            condition.is_sent = matches!(holds, Some(Ok(true)));
+            condition.is_chosen = condition.is_sent;
+        }
+        self.conditions.push(condition);
+        Ok(())
+    }
+
+    fn otherwise(&mut self) -> Outcome {
+        if self.ignored > 0 {
+            return Ok(());
+        }
+        let condition = self.conditions.last_mut().ok_or(Fault)?;
+        if condition.is_behind_else {
+            return Err(Fault);
+        }
+        condition.is_sent = !condition.is_chosen;
+        condition.is_behind_else = true;
+        Ok(())
+    }
+
+    fn end_if(&mut self) -> Outcome {
+        if self.ignored > 0 {
+            self.ignored -= 1;
+            return Ok(());
+        }
+        self.conditions.pop().map(drop).ok_or(Fault)
+    }
+
+    fn begin_block(&mut self, parameters: &Parameters) -> Outcome {
+        let name = parameters.get(b"name").ok_or(Fault)?.to_vec();
+        if self.block.is_some() {
+            return Err(Fault);
+        }
+        self.block = Some((name, Vec::new()));
+        Ok(())
+    }
+
+    fn end_block(&mut self) -> Outcome {
+        let (name, content) = self.block.take().ok_or(Fault)?;
+        self.blocks.insert(name, content);
+        Ok(())
+    }
+
+    fn set(&mut self, parameters: &Parameters) -> Outcome {
+        let name = parameters.get(b"var").ok_or(Fault)?.to_ascii_lowercase();
+        let value = parameters.get(b"value").ok_or(Fault)?;
+        let value = self.evaluate(value)?;
+        self.set_variable(name, value)
+    }
+
+    fn set_variable(&mut self, name: Vec<u8>, value: Vec<u8>) -> Outcome {
+        let is_room = self.variables.len() < VARIABLES_MAX || self.variables.contains_key(&name);
+        if !is_room {
+            return Err(Fault);
+        }
+        self.variables.insert(name, value);
+        Ok(())
+    }
+
+    fn config(&mut self, parameters: &Parameters) -> Outcome {
+        if let Some(format) = parameters.get(b"timefmt") {
+            self.time_format = format.to_vec();
+        }
+        if let Some(error) = parameters.get(b"errmsg") {
+            self.error = error.to_vec();
+        }
+        Ok(())
+    }
+
+    fn echo(&mut self, parameters: &Parameters) -> Result<Vec<u8>, Fault> {
+        let name = parameters.get(b"var").ok_or(Fault)?;
+        let value = self.variable(name);
+        let Some(value) = value else {
+            let default = parameters.get(b"default");
+            return Ok(default.unwrap_or(b"(none)").to_vec());
+        };
+        let mut out = Vec::with_capacity(value.len());
+        match parameters.get(b"encoding").unwrap_or(b"entity") {
+            b"none" => out = value,
+            b"url" => out = crate::pages::escape_url(&value),
+            b"entity" => escape::html(&value, &mut out),
+            _ => return Err(Fault),
+        }
+        self.origin.budget().work().make(out.len());
+        Ok(out)
+    }
+
+    /// Asks another location. Errors of the outer result end the page.
+    async fn include(&mut self, parameters: &Parameters, out: &Out) -> Result<Outcome, BodyError> {
+        let uri = match (parameters.get(b"virtual"), parameters.get(b"file")) {
+            (Some(uri), None) | (None, Some(uri)) => uri,
+            _ => return Ok(Err(Fault)),
+        };
+        let Ok(mut uri) = self.evaluate(uri) else {
+            return Ok(Err(Fault));
+        };
+        if !uri.starts_with(b"/") {
+            let path = &self.origin.path;
+            let end = path.iter().rposition(|byte| *byte == b'/');
+            let folder = path.get(..end.map_or(0, |end| end + 1));
+            uri = [folder.unwrap_or_default(), &uri].concat();
+        }
+        // Many small ones must not hold the worker.
+        tokio::task::yield_now().await;
+        let stub = parameters.get(b"stub").map(<[u8]>::to_vec);
+        let response = included(&self.filters, &self.origin, &uri).await;
+        let Some(response) = response else {
+            return Ok(self.stub(stub, out).await);
+        };
+        if let Some(name) = parameters.get(b"set") {
+            let name = name.to_ascii_lowercase();
+            let value = self.read(response).await?;
+            return Ok(self.set_variable(name, value));
+        }
+        let is_failed = response.status.is_error() || response.body.length() == Some(0);
+        if is_failed && stub.is_some() {
+            return Ok(self.stub(stub, out).await);
+        }
+        if self.block.is_some() {
+            let content = self.read(response).await?;
+            self.send(content, out).await;
+            return Ok(Ok(()));
+        }
+        out.pass_on(as_stream(response.body).as_mut()).await?;
+        Ok(Ok(()))
+    }
+
+    async fn stub(&mut self, name: Option<Vec<u8>>, out: &Out) -> Outcome {
+        let name = name.ok_or(Fault)?;
+        let content = self.blocks.get(&name).cloned().ok_or(Fault)?;
+        self.origin.budget().work().make(content.len());
+        self.send(content, out).await;
+        Ok(())
+    }
+
+    /// Reads a response, as much of it as a value may have.
+    async fn read(&self, response: Response) -> Result<Vec<u8>, BodyError> {
+        let bytes_max = match self.block.is_some() {
+            true => BLOCK_BYTES_MAX,
+            false => usize::try_from(self.terms.value_bytes_max)
+                .unwrap_or(BLOCK_BYTES_MAX)
+                .clamp(4096, BLOCK_BYTES_MAX),
+        };
+        let mut value = Vec::new();
+        if matches!(response.body, Body::Empty) {
+            return Ok(value);
+        }
+        let mut stream = as_stream(response.body);
+        while let Some(chunk) = next(stream.as_mut()).await {
+            value.extend_from_slice(chunk?.bytes());
+            if value.len() >= bytes_max {
+                value.truncate(bytes_max);
+                break;
+            }
+        }
+        Ok(value)
+    }
+
+    /// Evaluates an expression: a text, or two that are compared.
+    fn holds(&mut self, expression: &[u8]) -> Result<bool, Fault> {
+        let (left, operator) = text::split_expression(expression);
+        let left = self.evaluate(left)?;
+        let Some((is_equal, right)) = operator else {
+            return Ok(!left.is_empty());
+        };
+        let matches = match right {
+            [b'/', pattern @ .., b'/'] => self.matches(&left, pattern)?,
+            text => left == self.evaluate(text)?,
+        };
+        Ok(matches == is_equal)
+    }
+
+    fn matches(&mut self, subject: &[u8], pattern: &[u8]) -> Result<bool, Fault> {
+        let options = PatternOptions {
+            caseless: false,
+            multiline: false,
+            dotall: false,
+            dollar_endonly: false,
+            extended: false,
+        };
+        let pattern = Pattern::compile(pattern, options).map_err(|_| Fault)?;
+        self.origin.budget().work().look_at(subject.len());
+        let spans = pattern.captures(subject).map_err(|_| Fault)?;
+        let Some(spans) = spans else {
+            return Ok(false);
+        };
+        for group in 0..=pattern.groups().min(9) {
+            let text = spans.text(group, subject).to_vec();
+            self.set_variable(group.to_string().into_bytes(), text)?;
+        }
+        let names: Vec<(usize, Vec<u8>)> = pattern
+            .names()
+            .map(|(group, name)| (group, name.to_ascii_lowercase().into_bytes()))
+            .collect();
+        for (group, name) in names {
+            let text = spans.text(group, subject).to_vec();
+            self.set_variable(name, text)?;
+        }
+        Ok(true)
+    }
+
+    fn evaluate(&mut self, text: &[u8]) -> Result<Vec<u8>, Fault> {
+        let bytes_max = usize::try_from(self.terms.value_bytes_max).unwrap_or(usize::MAX);
+        let value = text::evaluate(text, self).ok_or(Fault)?;
+        self.origin.budget().work().make(value.len());
+        match value.len() <= bytes_max.max(text.len()).saturating_mul(16) {
+            true => Ok(value),
+            false => Err(Fault),
+        }
+    }
+}
+
+impl Values for Page {
+    fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>> {
+        let lower = name.to_ascii_lowercase();
+        if let Some(value) = self.variables.get(&lower) {
+            return Some(value.clone());
+        }
+        let now = self.origin.now;
+        match &*lower {
+            b"date_local" => return Some(formatted(&self.time_format, now, false)),
+            b"date_gmt" => return Some(formatted(&self.time_format, now, true)),
+            b"query_string_unescaped" => {
+                let query = self.origin.query.clone()?;
+                return Some(unescaped(&query));
+            }
+            _ => {}
+        }
+        let name = String::from_utf8(lower).ok()?;
+        let Filters { nginx, watcher, .. } = &self.filters;
+        let variable = nginx.variable(&name)?;
+        Request::run(&mut self.origin, nginx, watcher, |request| {
+            request.variable(&variable)
+        })?
+    }
+}
+
+/// Decodes `%` and two digits; what is none stays.
+fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((byte, behind)) = rest.split_first() {
+        let digit = |at: usize| (*behind.get(at)? as char).to_digit(16);
+        match (byte, digit(0), digit(1)) {
+            (b'%', Some(high), Some(low)) => {
+                out.push((high * 16 + low) as u8);
+                rest = behind.get(2..).unwrap_or_default();
+            }
+            _ => {
+                out.push(*byte);
+                rest = behind;
+            }
+        }
+    }
+    out
+}
+
+struct Parameters(Vec<(Vec<u8>, Vec<u8>)>);
+
+impl Parameters {
+    fn get(&self, name: &[u8]) -> Option<&[u8]> {
+        let found = self.0.iter().find(|(known, _)| known == name)?;
+        Some(&found.1)
+    }
+}

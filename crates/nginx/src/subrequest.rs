@@ -1,0 +1,113 @@
+//! Requests inside of a request: for permission (`auth_request`), for parts of a page (SSI,
+//! `add_before_body`), and for copies (`mirror`).
+//!
+//! Called by: `auth_request`, `body_filters`, `ssi`, `mirror`.
+//! Caveat: a subrequest passes limits and access, as in nginx, and reaches internal locations. It has
+//! the fields of the request, no content, and none of its conditions.
+
+use crate::{pages, state::State};
+use saker_pipeline::{
+    Body, Exchange, Inner, NoBody, Response, Services, phases, respond::is_redirect,
+};
+use std::{rc::Rc, sync::Arc};
+
+/// Fields about content, conditions, and parts.
+const LEFT_OUT: [&str; 10] = [
+    "content-length",
+    "transfer-encoding",
+    "expect",
+    "range",
+    "if-range",
+    "if-match",
+    "if-none-match",
+    "if-modified-since",
+    "if-unmodified-since",
+    "trailer",
+];
+
+/// Makes a request for a path, by GET. `None`: there are too many inside of each other.
+pub fn subrequest(exchange: &Exchange, path: Vec<u8>, query: Option<Vec<u8>>) -> Option<Exchange> {
+    if !exchange.may_nest(Inner::Include) {
+        return None;
+    }
+    let view = exchange.head.view();
+    let target = String::from_utf8_lossy(view.target()).into_owned();
+    let bare = saker_http::RequestHead::build("GET", &target, view.version(), &[]);
+    let is_left = |name: &[u8]| {
+        !LEFT_OUT
+            .iter()
+            .any(|out| out.as_bytes().eq_ignore_ascii_case(name))
+    };
+    let head = bare.with_fields(view.fields().filter(|(name, _)| is_left(name)));
+    inner(exchange, head, path, query)
+}
+
+/// Makes a request for a path with a head of its own.
+pub fn inner(
+    exchange: &Exchange,
+    head: saker_http::RequestHead,
+    path: Vec<u8>,
+    query: Option<Vec<u8>>,
+) -> Option<Exchange> {
+    let outer = exchange.extensions.get::<Box<State>>()?;
+    let mut inner = Exchange::new(
+        Rc::clone(&exchange.client),
+        head,
+        Box::new(NoBody),
+        Arc::clone(&exchange.routing.site),
+        exchange.now,
+    );
+    inner.host.clone_from(&exchange.host);
+    (inner.path, inner.query) = (path, query);
+    inner.routing.site_index = exchange.routing.site_index;
+    inner.routing.scripts_by_name = false;
+    inner.log.id = Rc::clone(&exchange.log.id);
+    inner.share_budget(exchange);
+    inner.routing.nesting = exchange.routing.nesting.saturating_add(1);
+    inner.routing.redirects_max = u8::MAX;
+    let mut state = State::new(Arc::clone(&outer.server));
+    state.values.clone_from(&outer.values);
+    state.is_internal = true;
+    state.requests_limited = true;
+    state.connections_limited = true;
+    state.is_subrequest = true;
+    inner.extensions.insert(Box::new(state));
+    Some(inner)
+}
+
+/// Copies a request without its content, for work behind its response.
+pub fn copy(exchange: &Exchange) -> Exchange {
+    let mut copy = exchange.upstream_copy(exchange.head.clone());
+    copy.log.id = Rc::clone(&exchange.log.id);
+    copy.share_budget(exchange);
+    if let Some(state) = exchange.extensions.get::<Box<State>>() {
+        copy.extensions.insert(Box::new(State::clone(state)));
+    }
+    copy
+}
+
+/// Returns the response of a subrequest; an error has a page.
+pub async fn answer(inner: &mut Exchange, services: &Services) -> Response {
+    let response = match phases::run_subrequest(inner, services).await {
+        Some(response) => response,
+        None => phases::subrequest_content(inner, services).await,
+    };
+    let response = phases::run_error_redirects(inner, services, response).await;
+    let status = response.status;
+    match matches!(response.body, Body::Empty) && (status.is_error() || is_redirect(status)) {
+        true => pages::page(response),
+        false => response,
+    }
+}
+
+/// Splits a URI of the configuration or a page into path and arguments. `None`: it leads above the
+/// root.
+pub fn split(uri: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+    let (path, query) = match uri.iter().position(|byte| *byte == b'?') {
+        Some(at) => (uri.get(..at)?, uri.get(at + 1..).map(<[u8]>::to_vec)),
+        None => (uri, None),
+    };
+    let mut decoded = Vec::with_capacity(path.len());
+    saker_http::path::normalise(path, &mut decoded).ok()?;
+    Some((decoded, query))
+}

@@ -1,0 +1,198 @@
+//! `userid`: a cookie that tells clients apart.
+//!
+//! Called by: `response`, for every response to a client.
+//! Caveat: the value is nginx's: 16 bytes in base64, of the service, the time, the process, and a
+//! count; it tells clients apart and proves nothing.
+
+use crate::request::Request;
+use saker_http::date::format_date;
+use saker_nginx_model::modules::filters::{CookieEnd, FiltersConf, UserId};
+use saker_pipeline::Response;
+use std::{
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+/// The last moment of `expires max`.
+const FAR: &str = "; expires=Thu, 31-Dec-37 23:55:55 GMT";
+/// The first count; the lowest byte stays.
+const COUNT: u32 = 0x0303_0302;
+
+static COUNTER: AtomicU32 = AtomicU32::new(COUNT);
+
+/// The words of an identifier.
+pub type Words = [u32; 4];
+
+/// Returns true if responses of the location may set the cookie.
+pub fn is_set(conf: &FiltersConf) -> bool {
+    matches!(conf.user_id, Some(UserId::On(_)))
+}
+
+/// Sets the cookie where the client has none.
+pub fn apply(request: &mut Request<'_>, response: &mut Response) {
+    let location = Arc::clone(&request.state.location);
+    let conf = &location.conf.filters;
+    let Some(UserId::On(is_old)) = conf.user_id else {
+        return;
+    };
+    if request.state.is_subrequest {
+        return;
+    }
+    let got = received(request);
+    let words = match got {
+        Some((words, true)) => {
+            request.state.user_id_got = Some(words);
+            return;
+        }
+        // It has another mark: the same one again.
+        Some((words, false)) => words,
+        None => fresh(request, conf, is_old),
+    };
+    request.state.user_id_set = Some(words);
+    let cookie = cookie(request, conf, words);
+    response.fields_mut().append("Set-Cookie", cookie);
+    if let Some(policy) = conf
+        .user_id_p3p
+        .as_deref()
+        .filter(|policy| !policy.is_empty())
+    {
+        response.fields_mut().set("P3P", policy.as_bytes().to_vec());
+    }
+}
+
+/// Returns the identifier that the client sent, and whether its mark is the one that is wanted.
+pub fn received(request: &mut Request<'_>) -> Option<(Words, bool)> {
+    let location = Arc::clone(&request.state.location);
+    let conf = &location.conf.filters;
+    let name = conf.user_id_name.as_deref().unwrap_or("uid");
+    let value = request.cookie(name)?;
+    let bytes = decode(value.get(..22)?)?;
+    let mut words = [0; 4];
+    for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(4)) {
+        *word = bytes
+            .iter()
+            .fold(0, |word, byte| word << 8 | u32::from(*byte));
+    }
+    let has_mark = match conf.user_id_mark.flatten() {
+        None => true,
+        Some(mark) => value.get(22..24) == Some(&[mark, b'=']),
+    };
+    Some((words, has_mark))
+}
+
+fn fresh(request: &Request<'_>, conf: &FiltersConf, is_old: bool) -> Words {
+    let exchange = &request.exchange;
+    let now = u32::try_from(exchange.now).unwrap_or_default();
+    let pid = std::process::id();
+    if is_old {
+        let count = COUNTER.fetch_add(1, Ordering::Relaxed);
+        return [conf.user_id_service.unwrap_or(0), now, pid, count];
+    }
+    let service =
+        conf.user_id_service
+            .unwrap_or_else(|| match exchange.client.local.ip().to_canonical() {
+                IpAddr::V4(address) => address.to_bits(),
+                IpAddr::V6(address) => (address.to_bits() & u128::from(u32::MAX)) as u32,
+            });
+    let count = COUNTER.fetch_add(0x100, Ordering::Relaxed);
+    [service, now, pid, count]
+}
+
+fn cookie(request: &Request<'_>, conf: &FiltersConf, words: Words) -> Vec<u8> {
+    let mut value = encode(&bytes_of(words));
+    if let Some(mark) = conf.user_id_mark.flatten()
+        && let Some(before_last) = value.len().checked_sub(2).and_then(|at| value.get_mut(at))
+    {
+        *before_last = mark;
+    }
+    let name = conf.user_id_name.as_deref().unwrap_or("uid");
+    let mut cookie = [name.as_bytes(), b"=", &value].concat();
+    match conf.user_id_expires {
+        Some(CookieEnd::Max) => cookie.extend_from_slice(FAR.as_bytes()),
+        Some(CookieEnd::Seconds(seconds)) => {
+            let date = format_date(request.exchange.now.saturating_add(seconds));
+            cookie.extend_from_slice(b"; expires=");
+            cookie.extend_from_slice(&date);
+        }
+        Some(CookieEnd::Session) | None => {}
+    }
+    if let Some(domain) = conf
+        .user_id_domain
+        .as_deref()
+        .filter(|text| !text.is_empty())
+    {
+        cookie.extend_from_slice(b"; domain=");
+        cookie.extend_from_slice(domain.as_bytes());
+    }
+    cookie.extend_from_slice(b"; path=");
+    cookie.extend_from_slice(conf.user_id_path.as_deref().unwrap_or("/").as_bytes());
+    for flag in conf.user_id_flags.as_deref().unwrap_or_default() {
+        cookie.extend_from_slice(flag.as_bytes());
+    }
+    cookie
+}
+
+/// The words as bytes, in network order.
+fn bytes_of(words: Words) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+/// Returns `NAME=` and the words in hexadecimal, for variables.
+pub fn shown(name: &str, words: Words) -> Vec<u8> {
+    let digits: String = words.iter().map(|word| format!("{word:08X}")).collect();
+    format!("{name}={digits}").into_bytes()
+}
+
+fn encode(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let part = |at: usize| u32::from(group.get(at).copied().unwrap_or_default());
+        let bits = part(0) << 16 | part(1) << 8 | part(2);
+        for digit in 0..4 {
+            let index = (bits >> (18 - 6 * digit)) as usize & 63;
+            let letter = ALPHABET.get(index).copied().unwrap_or(b'=');
+            out.push(if digit <= group.len() { letter } else { b'=' });
+        }
+    }
+    out
+}
+
+/// Decodes 22 letters to 16 bytes.
+fn decode(text: &[u8]) -> Option<Vec<u8>> {
+    let (mut bits, mut count) = (0_u32, 0);
+    let mut out = Vec::with_capacity(16);
+    for letter in text {
+        let value = ALPHABET.iter().position(|known| known == letter)?;
+        bits = bits << 6 | value as u32;
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            out.push((bits >> count) as u8);
+        }
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_come_back() {
+        let words = [0x7f00_0001, 0x6543_2101, 42, COUNT];
+        let text = encode(&bytes_of(words));
+        assert_eq!(text.len(), 24);
+        assert!(text.ends_with(b"=="));
+        let bytes = decode(&text[..22]).unwrap();
+        assert_eq!(bytes, bytes_of(words));
+        assert_eq!(decode(b"a b"), None);
+        assert_eq!(
+            shown("uid", [1, 2, 3, 0xff]),
+            b"uid=000000010000000200000003000000FF"
+        );
+    }
+}

@@ -1,0 +1,130 @@
+//! The client's response: that of the upstream or of a page, under the client's conditions.
+//!
+//! Called by: `forwarder`.
+//! Caveat: the upstream was asked without conditions and ranges, so both are applied here; ranges
+//! only where the response says `Accept-Ranges`, as in nginx.
+
+use crate::{
+    conditions::is_conditional,
+    page::{Page, wanted_range},
+};
+use saker_content::{
+    Content,
+    byteranges::{self, Boundaries},
+};
+use saker_http::{
+    Fields, HeadView, Method, Status,
+    conditional::{self, Precondition, Validators},
+    date::parse_date,
+    entity_tag::EntityTag,
+    range::{self, RangeOutcome},
+};
+use saker_pipeline::{Body, Response};
+
+/// Ranges per response.
+const RANGES_MAX: usize = 16;
+
+/// Returns a page as the upstream sent it.
+pub fn whole(page: &Page) -> Response {
+    let mut response = Response::new(page.status);
+    *response.fields_mut() = page.fields.clone();
+    if !page.status.forbids_content() && page.identity.content.length() > 0 {
+        response.body = page.identity.content.whole();
+    }
+    response
+}
+
+/// Returns true if the client does not get the content of the response.
+pub fn is_unwanted(head: HeadView<'_>, response: &Response, now: i64) -> bool {
+    head.method() == Method::Head || judge(head, response, now) != Precondition::Proceed
+}
+
+fn judge(head: HeadView<'_>, response: &Response, now: i64) -> Precondition {
+    if response.status != Status::OK || !is_conditional(head) {
+        return Precondition::Proceed;
+    }
+    conditional::evaluate(head, Some(&validators(response.fields(), now)))
+}
+
+fn validators(fields: &Fields, now: i64) -> Validators<'_> {
+    Validators {
+        entity_tag: fields.first("ETag").and_then(EntityTag::parse),
+        last_modified: fields
+            .first("Last-Modified")
+            .and_then(|text| parse_date(text, now)),
+        now,
+    }
+}
+
+/// Applies the client's conditions and ranges to a complete response.
+pub fn apply(
+    head: HeadView<'_>,
+    response: &mut Response,
+    has_ranges: bool,
+    boundaries: &Boundaries,
+    now: i64,
+) {
+    match judge(head, response, now) {
+        Precondition::Proceed => {}
+        Precondition::NotModified => {
+            response.status = Status::NOT_MODIFIED;
+            response.body = Body::Empty;
+            for name in ["Content-Type", "Content-Encoding", "Accept-Ranges"] {
+                response.fields_mut().remove(name);
+            }
+            return;
+        }
+        Precondition::Failed => {
+            *response = Response::new(Status::PRECONDITION_FAILED);
+            return;
+        }
+    }
+    if !has_ranges || response.status != Status::OK {
+        return;
+    }
+    let fields = response.fields();
+    let is_offered = fields
+        .first("Accept-Ranges")
+        .is_some_and(|unit| unit.eq_ignore_ascii_case(b"bytes"));
+    let applies = || conditional::range_applies(head, &validators(fields, now));
+    let Some(wanted) = wanted_range(head).filter(|_| is_offered && applies()) else {
+        return;
+    };
+    let content = match &response.body {
+        Body::Memory(chunk) => Content::Memory(chunk.clone()),
+        Body::File(part) => Content::File {
+            file: part.file.clone(),
+            offset: part.offset,
+            length: part.length,
+            check: part.check.clone(),
+        },
+        Body::Empty | Body::Parts(_) | Body::Stream(_) => return,
+    };
+    take_range(response, &content, wanted, boundaries);
+}
+
+fn take_range(response: &mut Response, content: &Content, wanted: &[u8], boundaries: &Boundaries) {
+    let length = content.length();
+    match range::resolve(wanted, length, RANGES_MAX) {
+        RangeOutcome::Whole => {}
+        RangeOutcome::One(part) => {
+            response.status = Status::PARTIAL_CONTENT;
+            response
+                .fields_mut()
+                .set("Content-Range", byteranges::content_range(part, length));
+            response.fields_mut().remove("Accept-Ranges");
+            response.body = content.part(part.first..part.last + 1);
+        }
+        RangeOutcome::Many(parts) => {
+            let mut fields = std::mem::take(response.fields_mut());
+            fields.remove("Accept-Ranges");
+            let kind = fields.first("Content-Type").map(<[u8]>::to_vec);
+            *response = byteranges::response(boundaries, kind.as_deref(), fields, content, &parts);
+        }
+        RangeOutcome::Unsatisfiable => {
+            *response = Response::new(Status::RANGE_NOT_SATISFIABLE);
+            let value = format!("bytes */{length}").into_bytes();
+            response.fields_mut().set("Content-Range", value);
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! The forwarder around the gateway: answers from pages, and stores what upstreams answer.
+//!
+//! Called by: the content phase, for every upstream request; without a plan it is the gateway.
+//! Caveat: it decides before rules see an error, so that an expired page can take the error's place.
+//! Out of scope: filters, which see the response of a page like that of an upstream.
+
+use super::{
+    answer, entry, fetch,
+    look_up::{Errand, Found, look_up},
+    plan::{CachePlan, KeyedResult},
+    store::{self, Place},
+    update,
+};
+use crate::{
+    cache::PageCache,
+    clock::{monotonic_ms, now_ms},
+    page::Page,
+    refusal::Refusal,
+    result_fields::{CacheResult, HitStatus},
+    stats::Stat,
+};
+use saker_cache_rules::keyed::Lifetime;
+use saker_http::{Method, RequestHead, Status};
+use saker_pipeline::{
+    Body, Exchange, Forwarder, Handled, LocalFuture, ProxyOptions, Response, UpstreamRequest,
+};
+use saker_telemetry::Metric;
+use std::{future::poll_fn, rc::Rc, sync::Arc};
+
+/// Time in which requests do not wait for a page that could not be stored, in milliseconds.
+const PASS_MS: u64 = 2_000;
+
+/// A forwarder that caches what its requests have a [`CachePlan`] for.
+pub struct KeyedForwarder {
+    inner: Rc<dyn Forwarder>,
+    cache: Option<Rc<PageCache>>,
+}
+
+impl KeyedForwarder {
+    pub fn new(inner: Rc<dyn Forwarder>, cache: Option<Rc<PageCache>>) -> KeyedForwarder {
+        KeyedForwarder { inner, cache }
+    }
+}
+
+impl Forwarder for KeyedForwarder {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn route(&self, exchange: &mut Exchange) -> Option<Box<UpstreamRequest>> {
+        self.inner.route(exchange)
+    }
+
+    fn forward<'a>(
+        &'a self,
+        exchange: &'a mut Exchange,
+        request: Box<UpstreamRequest>,
+    ) -> LocalFuture<'a, Handled> {
+        let plan = exchange.extensions.remove::<CachePlan>();
+        exchange.extensions.remove::<KeyedResult>();
+        let is_read = matches!(exchange.head.view().method(), Method::Get | Method::Head);
+        match (&self.cache, plan.filter(|_| is_read)) {
+            (Some(cache), Some(plan)) => {
+                let errands = Errands {
+                    inner: Rc::clone(&self.inner),
+                    cache: Rc::clone(cache),
+                    plan,
+                };
+                Box::pin(errands.run(exchange, request))
+            }
+            _ => self.inner.forward(exchange, request),
+        }
+    }
+
+    fn tick(&self, now_ms: u64) {
+        self.inner.tick(now_ms);
+    }
+}
+
+/// A request with its plan.
+pub struct Errands {
+    pub inner: Rc<dyn Forwarder>,
+    pub cache: Rc<PageCache>,
+    pub plan: CachePlan,
+}
+
+impl Errands {
+    async fn run(self, exchange: &mut Exchange, call: Box<UpstreamRequest>) -> Handled {
+        let Some(key) = entry::entry_key(&self.plan.zone.name, &self.plan.key) else {
+            return self.inner.forward(exchange, call).await;
+        };
+        let place = Place::new(&self.cache, exchange, key);
+        let found = match self.plan.is_bypassed {
+            true => Found::Ask(Errand::new(CacheResult::Bypass)),
+            false => {
+                let head = exchange.head.view();
+                look_up(&self.cache, &self.plan, &place.key, head).await
+            }
+        };
+        match found {
+            Found::Answer(page, result) => {
+                Handled::Answered(self.answer(exchange, &call.manner, &page, result))
+            }
+            Found::Update(page, permit) => {
+                let result = CacheResult::Stale;
+                let response = self.answer(exchange, &call.manner, &page, result);
+                update::begin(self, exchange, call, place, (page, permit));
+                Handled::Answered(response)
+            }
+            Found::Ask(errand) => self.ask(exchange, call, &place, errand).await,
+        }
+    }
+
+    /// Makes the response of a page.
+    fn answer(
+        &self,
+        exchange: &mut Exchange,
+        manner: &ProxyOptions,
+        page: &Page,
+        result: CacheResult,
+    ) -> Response {
+        exchange.trace("cache", None, || {
+            format!(
+                "answered from the zone `{}` ({result:?})",
+                self.plan.zone.name
+            )
+        });
+        exchange.extensions.insert(KeyedResult(result));
+        let is_replaced = is_overridden(manner, page.status);
+        exchange.upstream.is_answered_by_program = !is_replaced;
+        exchange.upstream.is_replaced = is_replaced;
+        let mut response = answer::whole(page);
+        let hit = match result {
+            CacheResult::Hit | CacheResult::Revalidated => HitStatus::Hit,
+            _ => HitStatus::Stale,
+        };
+        let stats = self.cache.worker_stats.of(&page.site);
+        let is_sent = exchange.head.view().method() != Method::Head;
+        let content = is_sent.then_some(&response.body);
+        self.cache.count_answer(Some(&stats), page, hit, content);
+        self.apply(exchange, &mut response);
+        response
+    }
+
+    fn apply(&self, exchange: &Exchange, response: &mut Response) {
+        let (head, now) = (exchange.head.view(), exchange.now);
+        let boundaries = &self.cache.boundaries;
+        answer::apply(head, response, self.plan.has_ranges, boundaries, now);
+    }
+
+    /// Asks the upstream.
+    pub async fn ask(
+        &self,
+        exchange: &mut Exchange,
+        call: Box<UpstreamRequest>,
+        place: &Place,
+        mut errand: Errand,
+    ) -> Handled {
+        let asked = exchange.head.clone();
+        exchange.head = fetch::head(&asked, &self.plan.terms, errand.old.as_deref());
+        exchange.upstream.is_answered_by_program = false;
+        exchange.extensions.insert(KeyedResult(errand.result));
+        let manner = Arc::clone(&call.manner);
+        let handled = self.inner.forward(exchange, call).await;
+        let Handled::Answered(mut response) = handled else {
+            // Another path answers, under the client's conditions.
+            exchange.head = asked;
+            return handled;
+        };
+        exchange.head = asked;
+        if response.tunnel.is_some() {
+            return Handled::Answered(response);
+        }
+        let is_made = exchange.upstream.is_answered_by_program;
+        let is_heard = is_made || exchange.upstream.is_replaced;
+        if let Some(old) = errand.old.take() {
+            if self.takes_place(&old, response.status, is_heard) {
+                let stale = self.answer(exchange, &manner, &old, CacheResult::Stale);
+                return Handled::Answered(stale);
+            }
+            let terms = &self.plan.terms;
+            if terms.revalidates && is_made && response.status == Status::NOT_MODIFIED {
+                let response = self.revalidated(exchange, &manner, (&old, &response), place);
+                return Handled::Answered(response);
+            }
+        }
+        let stored = self
+            .lifetime(exchange, &manner, &response, &errand)
+            .and_then(|lifetime| {
+                let permit = errand.permit.take();
+                let head = exchange.head.view();
+                let is_bare = head.method() == Method::Head && !self.plan.terms.converts_head;
+                let content = is_bare.then(|| std::mem::take(&mut response.body));
+                let entry = (&mut response, lifetime);
+                let stored = store::store(&self.cache, &self.plan, place, head, entry, permit);
+                if let Some(content) = content {
+                    response.body = content;
+                }
+                stored
+            });
+        self.report(exchange, &mut errand, place, &stored);
+        self.finish(exchange, response, place, stored.is_ok()).await
+    }
+
+    /// Returns true if an expired page takes the place of a failed response. `is_heard`: the
+    /// upstream has answered.
+    fn takes_place(&self, old: &Page, status: Status, is_heard: bool) -> bool {
+        let stale = &self.plan.terms.stale;
+        let is_named = match is_heard {
+            true => return stale.statuses.contains(&status.0),
+            false if status == Status::GATEWAY_TIMEOUT => stale.after_timeout,
+            false => stale.after_error && is_of_gateway(status),
+        };
+        let is_within = now_ms() <= old.life.stale_if_error_until_ms;
+        is_named || is_within && status.is_error()
+    }
+
+    /// Renews an expired page that the upstream has confirmed.
+    fn revalidated(
+        &self,
+        exchange: &mut Exchange,
+        manner: &ProxyOptions,
+        (old, confirmed): (&Page, &Response),
+        place: &Place,
+    ) -> Response {
+        let (terms, now_s) = (&self.plan.terms, now_ms() / 1000);
+        let said = terms.said(confirmed.fields(), now_s);
+        let lifetime = said.and_then(|said| match said {
+            Some(lifetime) => Ok(Some(lifetime)),
+            None => terms.said(&old.fields, now_s),
+        });
+        let lifetime = lifetime.map(|said| said.or_else(|| terms.by_status(old.status, now_s)));
+        if let Ok(Some(lifetime)) = lifetime {
+            let mut renewed = answer::whole(old);
+            let head = exchange.head.view();
+            let entry = (&mut renewed, lifetime);
+            let stored = store::store(&self.cache, &self.plan, place, head, entry, None);
+            if let Err(why) = stored {
+                exchange.trace("cache", None, || format!("not renewed: {}", why.sentence));
+            }
+        }
+        self.answer(exchange, manner, old, CacheResult::Revalidated)
+    }
+
+    /// Decides whether the response is stored, and for how long.
+    fn lifetime(
+        &self,
+        exchange: &mut Exchange,
+        manner: &ProxyOptions,
+        response: &Response,
+        errand: &Errand,
+    ) -> Result<Lifetime, Refusal> {
+        let refused = |sentence: &'static str| Err(Refusal::new("rules", sentence));
+        let terms = &self.plan.terms;
+        let is_head = exchange.head.view().method() == Method::Head;
+        let is_heard = exchange.upstream.is_answered_by_program || exchange.upstream.is_replaced;
+        if !errand.stores {
+            return refused("it was not asked for often enough, or waited for too long");
+        }
+        if !is_heard {
+            return refused("no upstream answered");
+        }
+        if is_head && !terms.converts_head && !terms.keys_have_method {
+            return refused("a response to HEAD has no content");
+        }
+        if manner.is_unbuffered {
+            return refused("responses are not buffered");
+        }
+        let judged = terms.judge(response.status, response.fields(), now_ms() / 1000);
+        let lifetime = judged.or_else(refused)?;
+        match self.plan.judge.forbids(exchange, response) {
+            true => refused("the configuration says not to store it"),
+            false => Ok(lifetime),
+        }
+    }
+
+    fn report(
+        &self,
+        exchange: &mut Exchange,
+        errand: &mut Errand,
+        place: &Place,
+        stored: &Result<(), Refusal>,
+    ) {
+        let stats = self.cache.worker_stats.of(&place.site);
+        match stored {
+            Ok(()) => {
+                exchange.upstream.outlives_client.set(true);
+                self.cache.count(Metric::PageCacheStores);
+                self.cache.count(Metric::PageCacheMisses);
+                stats.add(Stat::Misses, 1);
+            }
+            Err(why) => {
+                if let Some(permit) = &mut errand.permit {
+                    // Requests that wait for the page would wait in vain.
+                    permit.bypass_until(monotonic_ms() + PASS_MS);
+                }
+                self.cache.count(Metric::PageCachePasses);
+                stats.pass(why.word);
+            }
+        }
+        let zone = &self.plan.zone.name;
+        exchange.trace("cache", None, || match stored {
+            Ok(()) => format!("stored in the zone `{zone}`"),
+            Err(why) => format!("not stored in the zone `{zone}`: {}", why.sentence),
+        });
+    }
+
+    /// Applies the client's conditions to the upstream's response.
+    async fn finish(
+        &self,
+        exchange: &mut Exchange,
+        mut response: Response,
+        place: &Place,
+        is_stored: bool,
+    ) -> Handled {
+        let fields = response.fields();
+        let terms = &self.plan.terms;
+        let is_shared = terms.said(fields, exchange.now).is_ok() && terms.vary(fields).is_ok();
+        if !is_shared {
+            return Handled::Answered(response);
+        }
+        let head = exchange.head.clone();
+        if is_stored && answer::is_unwanted(head.view(), &response, exchange.now) {
+            // Nobody else reads the content, which is to be stored whole.
+            self.drain(&mut response, place, &head).await;
+        }
+        self.apply(exchange, &mut response);
+        Handled::Answered(response)
+    }
+
+    /// Reads a response to its end; its content is then that of the stored page.
+    async fn drain(&self, response: &mut Response, place: &Place, head: &RequestHead) {
+        let Body::Stream(stream) = &mut response.body else {
+            return;
+        };
+        while let Some(Ok(_)) = poll_fn(|cx| stream.poll_chunk(cx)).await {}
+        response.body = match entry::find(&self.cache, &place.key, head.view()).await {
+            Some(page) => page.identity.content.whole(),
+            None => Body::Empty,
+        };
+    }
+}
+
+/// Returns true if a page of the front end takes the place of responses with the status.
+fn is_overridden(manner: &ProxyOptions, status: Status) -> bool {
+    manner.overrides_errors && manner.overridden.contains(&status.0)
+}
+
+/// Returns true for statuses of requests that the gateway could not carry out.
+fn is_of_gateway(status: Status) -> bool {
+    matches!(status.0, 500 | 502 | 503)
+}
