@@ -24,11 +24,7 @@ use std::{
 
 pub fn problems(model: &Model) -> Vec<Diagnostic> {
     let mut problems = unknown_identity(model);
-    let access_logs = model
-        .sites
-        .iter()
-        .flat_map(|site| &site.access_logs)
-        .filter_map(|log| match &log.target {
+    let access_logs = model.access_logs().filter_map(|log| match &log.target {
             AccessLogTarget::File(path) => Some(("access log", path.as_path(), &log.origin)),
             AccessLogTarget::Stdout | AccessLogTarget::ByHost(_) | AccessLogTarget::Program(_) => {
                 None

@@ -12,6 +12,7 @@ use crate::{
         maps::{NameTable, Tables},
         upstream::Group,
     },
+    stream::Streams,
     values::Regex,
     variables::NamedVariable,
 };
@@ -42,6 +43,7 @@ pub struct Nginx {
     pub tables: Tables,
     pub zones: Vec<Arc<Zone>>,
     pub groups: Vec<Group>,
+    pub streams: Arc<Streams>,
     pub formats: Formats,
     /// Conditions and notes of access logs, in the order of [`LogRules`](crate::log_rules).
     pub logs: crate::log_rules::LogRules,

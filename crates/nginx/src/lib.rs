@@ -27,12 +27,14 @@ mod rules;
 mod script;
 mod secure_link;
 mod state;
+mod stream;
 mod tls;
 
 pub use response::ResponseFilter;
 pub use rules::{FrontEnd, NginxRules};
 pub use saker_nginx_model::{Loaded, Setup, load};
 pub use saker_nginx_syntax::OnDisk;
+pub use stream::NginxStreamRules;
 
 /// The version of nginx whose documentation the front end follows (`$nginx_version`, `-v`).
 pub const VERSION: &str = "1.31.0";

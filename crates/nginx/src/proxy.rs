@@ -55,6 +55,12 @@ pub fn forward(request: &mut Request<'_>) -> Verdict {
     };
     let options = options(request, proxied, conf);
     request.state.is_forwarded = true;
+    let groups = &request.nginx.groups;
+    let group = groups.iter().find(|group| *group.name == *upstream.name);
+    if let Some(key) = group.and_then(|group| group.key.as_ref()) {
+        let key = request.text(key);
+        request.exchange.upstream.balance_key = Some(key.into());
+    }
     request.exchange.upstream.call = Some(Box::new(UpstreamRequest {
         to: UpstreamTarget::Upstream(upstream),
         target,

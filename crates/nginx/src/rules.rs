@@ -12,6 +12,7 @@ use crate::{
     limits::{self, Zones},
     pages,
     request::Request,
+    stream::{NginxStreamRules, StreamFrontEnd},
 };
 use saker_auth::RecordFiles;
 use saker_files::Watcher;
@@ -25,14 +26,22 @@ use std::{cell::RefCell, rc::Weak, sync::Arc};
 pub struct FrontEnd {
     pub nginx: Arc<Nginx>,
     zones: Zones,
+    streams: Arc<StreamFrontEnd>,
 }
 
 impl FrontEnd {
     pub fn new(nginx: Nginx) -> FrontEnd {
         FrontEnd {
             zones: Zones::new(&nginx.zones),
+            streams: Arc::new(StreamFrontEnd::new(Arc::clone(&nginx.streams))),
             nginx: Arc::new(nginx),
         }
+    }
+
+    /// The rules of streams; `None`: there are none.
+    pub fn stream_rules(&self) -> Option<NginxStreamRules> {
+        let streams = Arc::clone(&self.streams);
+        (!streams.is_empty()).then_some(NginxStreamRules(streams))
     }
 }
 

@@ -162,6 +162,8 @@ pub struct UpstreamState {
     pub is_answered_by_program: bool,
     /// A response that a program has delegated to this server.
     pub internal_redirect: Option<Box<InternalRedirect>>,
+    /// The key that chooses a member of the upstream, where it balances by one.
+    pub balance_key: Option<Box<[u8]>>,
 }
 
 /// Authentication, authorization, and inspection.

@@ -91,7 +91,10 @@ pub fn listen(directive: &Directive) -> Result<Vec<Listen>, String> {
 }
 
 /// Parses an address: a port, an address, both, or a Unix socket.
-fn address(text: &str) -> Result<Address, String> {
+///
+/// # Errors
+/// nginx's message.
+pub fn address(text: &str) -> Result<Address, String> {
     if let Some(path) = text.strip_prefix("unix:") {
         return match path.starts_with('/') {
             true => Ok(Address::Unix(path.into())),

@@ -311,6 +311,11 @@ fn file_grants(model: &Model, is_apache: bool) -> Vec<Grant> {
             }
         }
     }
+    let datagrams = model.datagrams.iter();
+    all.extend(datagrams.map(|listener| Grant::Listen {
+        address: listener.address,
+        transport: Transport::Udp,
+    }));
     let users = model
         .server
         .control_users
@@ -329,11 +334,7 @@ fn file_grants(model: &Model, is_apache: bool) -> Vec<Grant> {
 
 /// Logs of hosts are made later, by names that clients say, in a folder of the server's user.
 fn log_files(model: &Model) -> impl Iterator<Item = &Path> {
-    let access_logs = model
-        .sites
-        .iter()
-        .flat_map(|site| &site.access_logs)
-        .filter_map(|log| match &log.target {
+    let access_logs = model.access_logs().filter_map(|log| match &log.target {
             AccessLogTarget::File(path) => Some(path.as_path()),
             AccessLogTarget::Stdout | AccessLogTarget::ByHost(_) | AccessLogTarget::Program(_) => {
                 None

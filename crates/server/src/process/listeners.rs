@@ -7,7 +7,7 @@
 
 use super::succession::{GRACE, Predecessor};
 use rustix::io::Errno;
-use saker_config::model::{Address, Listener};
+use saker_config::model::{Address, DatagramListener, Listener};
 use saker_net::{Bind, BindOptions, BoundSocket, BoundUdp, LocalAddress, UdpOptions};
 use saker_telemetry::{error_log, message};
 use std::{
@@ -30,11 +30,12 @@ pub struct Listeners {
     activated: HashMap<Address, BoundSocket>,
     bound: Vec<Bound>,
     quic: Vec<BoundQuic>,
+    datagrams: Vec<BoundQuic>,
     /// Set at the start: the predecessor whose addresses are shared.
     predecessor: Option<Predecessor>,
 }
 
-/// UDP sockets of a listener with HTTP/3.
+/// UDP sockets of a listener with HTTP/3, or of a stream's address.
 struct BoundQuic {
     address: Arc<Address>,
     /// Sockets, one per worker, until handed out.
@@ -56,7 +57,7 @@ impl Listeners {
     /// Called at the start: takes over the sockets of systemd and of a predecessor, and binds the
     /// rest.
     pub fn open(
-        listeners: &[Listener],
+        (listeners, datagrams): (&[Listener], &[DatagramListener]),
         workers: usize,
         predecessor: Option<Predecessor>,
     ) -> Result<Listeners, String> {
@@ -67,6 +68,7 @@ impl Listeners {
         all.adopt_activated();
         all.bind_all(listeners, workers)?;
         all.bind_quic(listeners, workers);
+        all.bind_datagrams(datagrams, workers)?;
         all.report_unclaimed();
         Ok(all)
     }
@@ -177,6 +179,75 @@ impl Listeners {
             }
         }
         added
+    }
+
+    /// Binds new UDP addresses of streams, all or none: the error names every one that failed.
+    pub fn bind_datagrams(
+        &mut self,
+        listeners: &[DatagramListener],
+        workers: usize,
+    ) -> Result<Vec<Arc<Address>>, String> {
+        // A predecessor has the sessions of its clients.
+        if self.predecessor.is_some() {
+            return Ok(Vec::new());
+        }
+        let (mut bound, mut failures) = (Vec::new(), Vec::new());
+        for listener in listeners {
+            let address = Address::Tcp(listener.address);
+            if self.datagrams.iter().any(|one| *one.address == address) {
+                continue;
+            }
+            let options = UdpOptions {
+                v6_only: true,
+                steers: false,
+                ..UdpOptions::default()
+            };
+            match saker_net::bind_udp(listener.address, workers, options) {
+                Ok(sockets) => bound.push(BoundQuic {
+                    address: Arc::new(address),
+                    sockets,
+                }),
+                Err(error) => failures.push(format!(
+                    "{}: cannot listen on {} (UDP): {error}\n",
+                    listener.origin, listener.address
+                )),
+            }
+        }
+        if !failures.is_empty() {
+            return Err(failures.concat());
+        }
+        let added = bound.iter().map(|one| Arc::clone(&one.address)).collect();
+        self.datagrams.extend(bound);
+        Ok(added)
+    }
+
+    /// The UDP sockets of a stream's address, one per worker, to be handed out.
+    pub fn take_datagrams(&mut self, address: &Address) -> Vec<BoundUdp> {
+        let found = self
+            .datagrams
+            .iter_mut()
+            .find(|one| *one.address == *address);
+        found
+            .map(|one| std::mem::take(&mut one.sockets))
+            .unwrap_or_default()
+    }
+
+    /// Forgets the UDP addresses that are not in `keep`, and returns them.
+    pub fn remove_all_datagrams_but(&mut self, keep: &[DatagramListener]) -> Vec<Arc<Address>> {
+        let stays = |one: &BoundQuic| {
+            keep.iter()
+                .any(|listener| Address::Tcp(listener.address) == *one.address)
+        };
+        let (kept, gone): (Vec<BoundQuic>, Vec<BoundQuic>) =
+            std::mem::take(&mut self.datagrams).into_iter().partition(stays);
+        self.datagrams = kept;
+        gone.into_iter().map(|one| one.address).collect()
+    }
+
+    /// The UDP addresses of streams.
+    pub fn datagram_addresses(&self) -> Vec<Arc<Address>> {
+        let all = self.datagrams.iter();
+        all.map(|one| Arc::clone(&one.address)).collect()
     }
 
     /// The UDP sockets of a listener, one per worker, to be handed out.
@@ -294,7 +365,8 @@ impl Listeners {
         }
         let mut options = BindOptions {
             backlog: listener.backlog,
-            defer_accept: true,
+            // The server may be the one that speaks first.
+            defer_accept: listener.stream.is_none(),
             reuse_port: true,
             v6_only: false,
             send_buffer_bytes: listener.send_buffer_bytes,

@@ -123,10 +123,15 @@ impl Supervisor {
         document_roots::report_missing(&generation.model);
         let acme = self.acme.prepare(&generation)?;
         let metrics = self.metrics.prepare(&generation.model.metrics)?;
-        let added = self
-            .listeners
-            .borrow_mut()
-            .bind_all(&generation.model.listeners, self.workers.len())?;
+        let mut listeners = self.listeners.borrow_mut();
+        let (model, workers) = (&generation.model, self.workers.len());
+        let added_datagrams = listeners.bind_datagrams(&model.datagrams, workers)?;
+        let added = listeners
+            .bind_all(&model.listeners, workers)
+            .inspect_err(|_| {
+                listeners.remove_all_datagrams_but(&old.model.datagrams);
+            })?;
+        drop(listeners);
         Ok(Candidate {
             generation,
             tls: Arc::new(tls),
@@ -134,6 +139,7 @@ impl Supervisor {
             acme,
             metrics,
             added,
+            added_datagrams,
             warnings: read.warnings,
         })
     }
@@ -146,6 +152,7 @@ impl Supervisor {
             acme,
             metrics,
             added,
+            added_datagrams,
             warnings,
         } = candidate;
         self.metrics.put_in_force(metrics);
@@ -168,6 +175,7 @@ impl Supervisor {
         self.look_after(&generation);
         self.export_traces(&generation);
         self.change_listeners(&generation, &added);
+        self.change_datagrams(&generation, &added_datagrams);
         warnings.iter().for_each(|warning| {
             error_log::log(
                 &message::CONFIG_WARNING,
@@ -182,6 +190,23 @@ impl Supervisor {
         };
         *self.generation.borrow_mut() = generation;
         report
+    }
+
+    /// The same for UDP addresses of streams.
+    fn change_datagrams(&self, generation: &Generation, added: &[Arc<Address>]) {
+        for address in added {
+            error_log::log(&message::LISTENER_ADDED, format_args!("{address} (UDP)"));
+            self.listen_datagrams(address);
+        }
+        let gone = self
+            .listeners
+            .borrow_mut()
+            .remove_all_datagrams_but(&generation.model.datagrams);
+        for address in gone {
+            error_log::log(&message::LISTENER_REMOVED, format_args!("{address} (UDP)"));
+            self.workers
+                .tell_all(|| Command::UnlistenDatagrams((*address).clone()));
+        }
     }
 
     /// Hands new listeners to the workers and closes those that are no longer configured.
@@ -229,6 +254,7 @@ struct Candidate {
     metrics: metrics_endpoint::Prepared,
     /// Listeners that were not there before, bound already.
     added: Vec<Arc<Address>>,
+    added_datagrams: Vec<Arc<Address>>,
     warnings: Vec<String>,
 }
 

@@ -140,8 +140,9 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
     let (lock, predecessor) = lock_state(server).map_err(Failure::Start)?;
     let descriptors_max = check_descriptors(&read.model);
     let workers = source::count(&server.workers);
+    let addresses = (&*read.model.listeners, &*read.model.datagrams);
     let listeners =
-        Listeners::open(&read.model.listeners, workers, predecessor).map_err(Failure::Start)?;
+        Listeners::open(addresses, workers, predecessor).map_err(Failure::Start)?;
     // Keys are often root's alone.
     let hosts = Arc::new(HostTable::new(&read.model));
     let (tls, warnings) =
@@ -349,6 +350,7 @@ fn shared(
     }
     Ok(Arc::new(Shared {
         make_services: registry::services,
+        make_stream_rules: registry::stream_rules,
         watcher,
         counters: (0..workers).map(|_| Counters::new()).collect(),
         site_stats: (0..workers).map(|_| Arc::default()).collect(),
@@ -356,6 +358,7 @@ fn shared(
         latencies: Arc::default(),
         main_counters: Counters::new(),
         connections: Default::default(),
+        sessions: Default::default(),
         late_connections: Default::default(),
         dictionaries: Arc::default(),
         busy: Default::default(),

@@ -17,6 +17,7 @@ mod compare;
 mod docs;
 mod nginx_cases;
 mod nginx_name;
+mod nginx_stream;
 mod requests;
 mod run;
 mod servers;

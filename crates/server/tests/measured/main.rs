@@ -17,6 +17,7 @@ mod tls_site;
 mod budgets;
 mod freshness;
 mod hit_costs;
+mod location_costs;
 mod route_costs;
 mod static_changes;
 mod system_calls;
