@@ -8,7 +8,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use saker_config::model::{Address, StreamServer};
+use saker_config::model::{Address, Origin, StreamServer};
 use saker_files::Watcher;
 use saker_http::{RequestHead, Status, Version};
 use saker_nginx::{FrontEnd, NginxRules};
@@ -150,7 +150,7 @@ fn answer(rules: &NginxRules, exchange: &mut Exchange) -> Response {
 /// A session, whose client says the line as the name in its hello.
 fn ask_stream(rules: &impl StreamRules, line: &[u8]) {
     let address = "127.0.0.1:81".parse().expect("the address of the target");
-    let server = Arc::new(StreamServer::new(0, Default::default()));
+    let server = Arc::new(StreamServer::new(0, Origin::built_in()));
     let listener = Arc::new(Address::Tcp(address));
     let mut session = Session::new(server, SessionProtocol::Tcp, 1, listener, address, address);
     session.hello = Some(HelloFacts {
@@ -159,6 +159,7 @@ fn ask_stream(rules: &impl StreamRules, line: &[u8]) {
     });
     rules.settle_client(&mut session);
     if rules.limit(&mut session).is_ok() && rules.is_allowed(&mut session) {
+        rules.prepare(&mut session);
         let _ = rules.action(&mut session);
     }
     rules.log(&mut session, &mut |_, line| {

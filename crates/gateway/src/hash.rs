@@ -118,7 +118,10 @@ mod tests {
             let other = by_share(key.as_bytes(), &weights, &|at| at != member);
             assert!(other.is_some_and(|other| other != member));
         }
-        assert!(counts[2] > 1700 && counts[0] > 800 && counts[1] > 800, "{counts:?}");
+        assert!(
+            counts[2] > 1700 && counts[0] > 800 && counts[1] > 800,
+            "{counts:?}"
+        );
         assert_eq!(by_share(b"k", &[], &all), None);
         assert_eq!(by_share(b"k", &weights, &|_| false), None);
     }
@@ -147,8 +150,9 @@ mod tests {
     fn clients_of_a_network_share_a_member() {
         let member = |text: &str| by_address(text.parse().unwrap(), &[1, 1, 1, 1], &|_| true);
         assert_eq!(member("192.0.2.1"), member("192.0.2.200"));
-        let all: std::collections::BTreeSet<_> =
-            (0..64).map(|net| member(&format!("10.0.{net}.1"))).collect();
+        let all: std::collections::BTreeSet<_> = (0..64)
+            .map(|net| member(&format!("10.0.{net}.1")))
+            .collect();
         assert_eq!(all.len(), 4);
     }
 }

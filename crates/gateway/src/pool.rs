@@ -197,19 +197,17 @@ impl Pool {
             is_given_back: false,
             unanswered,
         };
-        connection.transport = Some(match connect_now(&self.backend).filter(|_| preface.is_empty()) {
-            Some(connected) => connected?,
-            // Most requests find a kept one, and shall not carry the room for this.
-            None => Box::pin(self.connect_in_time(tuning, preface)).await?,
-        });
+        connection.transport = Some(
+            match connect_now(&self.backend).filter(|_| preface.is_empty()) {
+                Some(connected) => connected?,
+                // Most requests find a kept one, and shall not carry the room for this.
+                None => Box::pin(self.connect_in_time(tuning, preface)).await?,
+            },
+        );
         Ok(connection)
     }
 
-    async fn connect_in_time(
-        &self,
-        tuning: &Tuning,
-        preface: &[u8],
-    ) -> Result<Transport, Failure> {
+    async fn connect_in_time(&self, tuning: &Tuning, preface: &[u8]) -> Result<Transport, Failure> {
         connect(&self.backend, self.tls()?.as_ref(), tuning, preface).await
     }
 

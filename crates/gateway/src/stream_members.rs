@@ -59,10 +59,9 @@ impl StreamMembers {
         let group = self.groups.group(upstream);
         loop {
             let number = group.choose(choice, tried)?;
-            let (Some(member), Some(pool)) = (
-                group.upstream.members.get(number),
-                group.pools.get(number),
-            ) else {
+            let (Some(member), Some(pool)) =
+                (group.upstream.members.get(number), group.pools.get(number))
+            else {
                 return Err(Failure::NoMember);
             };
             if pool.has_room(&member.tuning, self.workers) {
@@ -124,7 +123,10 @@ impl StreamMember {
             false => ([0u16; 8], 0).into(),
         };
         let socket = UdpSocket::bind(own).await.map_err(Failure::Unreachable)?;
-        socket.connect(address).await.map_err(Failure::Unreachable)?;
+        socket
+            .connect(address)
+            .await
+            .map_err(Failure::Unreachable)?;
         Ok((socket, Busy::new(pool, member)))
     }
 

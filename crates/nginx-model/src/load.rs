@@ -5,8 +5,13 @@
 //! what stands behind a server in `http` holds for it, too.
 
 use crate::{
-    assemble::assemble, finish::Finisher, modules::upstream::UpstreamPool, process::Process,
-    read_http::HttpReader, server::Nginx, setup::Setup,
+    assemble::assemble,
+    finish::Finisher,
+    modules::upstream::UpstreamPool,
+    process::Process,
+    read_http::HttpReader,
+    server::Nginx,
+    setup::Setup,
     stream::{self, StreamReader},
     support,
 };
@@ -53,7 +58,12 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
     };
     let (mut model, mut nginx) = assemble(read.http, &mut finisher, &process, setup);
     model.upstreams = finisher.pool.into_all();
-    nginx.streams = Arc::new(stream::finish(read_stream, &mut model, conf_prefix, &mut report));
+    nginx.streams = Arc::new(stream::finish(
+        read_stream,
+        &mut model,
+        conf_prefix,
+        &mut report,
+    ));
     model.sources = tree.sources;
     nginx.groups = read.groups;
     Loaded {

@@ -2,10 +2,7 @@
 //!
 //! Called by: `load`, and the setters of the modules.
 
-use crate::{
-    text::Text,
-    variables::Variables,
-};
+use crate::{text::Text, variables::Variables};
 use saker_nginx_syntax::{Directive, Report};
 use std::path::{Path, PathBuf};
 

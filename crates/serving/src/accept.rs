@@ -196,11 +196,7 @@ async fn receive(
 }
 
 /// Completes the TLS handshake; `None`: it failed and was logged.
-async fn handshake(
-    worker: &Rc<Worker>,
-    tls: TlsStream,
-    client: &Client,
-) -> Option<Box<TlsStream>> {
+async fn handshake(worker: &Rc<Worker>, tls: TlsStream, client: &Client) -> Option<Box<TlsStream>> {
     let services = worker.services();
     let limits = services
         .generation

@@ -219,7 +219,10 @@ fn admitted(context: &StreamContext, session: &mut Session) -> Result<Vec<Counte
     context.rules.settle_client(session);
     let limits = context.rules.limit(session)?;
     match context.rules.is_allowed(session) {
-        true => Ok(limits),
+        true => {
+            context.rules.prepare(session);
+            Ok(limits)
+        }
         false => Err(status::FORBIDDEN),
     }
 }
@@ -258,6 +261,7 @@ impl Running {
                 None => self.session.status = status::BAD_GATEWAY,
             },
         }
+        self.session.end(status::OK);
     }
 
     async fn connect(
@@ -318,10 +322,7 @@ impl Running {
 
     /// Passes datagrams on until the session is over.
     async fn relay(&mut self, context: &StreamContext, mut way: Way) {
-        let limit = IdleLimit::new(
-            &context.deadlines,
-            self.session.server.idle_timeout_ms,
-        );
+        let limit = IdleLimit::new(&context.deadlines, self.session.server.idle_timeout_ms);
         if self.session.server.sends_preface {
             let mut preface = Vec::new();
             let source = Some((self.session.client, self.session.local));
@@ -460,6 +461,7 @@ impl Drop for Running {
         self.server.wake.notify_one();
         // A panic may hold the logs.
         if !std::thread::panicking() {
+            self.session.end(status::INTERNAL_ERROR);
             self.server.listening.log(&mut self.session);
         }
     }

@@ -36,6 +36,9 @@ pub trait StreamRules {
     /// Returns true if the client may use the server.
     fn is_allowed(&self, session: &mut Session) -> bool;
 
+    /// Sets the session's variables. Called when its TLS stands, and before its hello is read.
+    fn prepare(&self, session: &mut Session);
+
     /// Returns the way a session goes on. Called when its TLS stands, or its hello has been read.
     fn action(&self, session: &mut Session) -> Action;
 

@@ -39,6 +39,7 @@ pub struct Session {
     /// TLS that is passed on.
     pub hello: Option<HelloFacts>,
     pub began_ms: u64,
+    /// How it has ended; 0: it has not.
     pub status: u16,
     pub bytes_received: u64,
     pub bytes_sent: u64,
@@ -62,7 +63,7 @@ pub struct SessionVariables {
 }
 
 impl Session {
-    /// Begins a session. The status stays until something ends it in another way.
+    /// Begins a session, whose status is 0 until it has an end.
     pub fn new(
         server: Arc<StreamServer>,
         protocol: SessionProtocol,
@@ -83,7 +84,7 @@ impl Session {
             tls: None,
             hello: None,
             began_ms: clock::monotonic_ms(),
-            status: crate::status::OK,
+            status: 0,
             bytes_received: 0,
             bytes_sent: 0,
             attempts: Vec::new(),
@@ -94,6 +95,13 @@ impl Session {
     /// Returns true if the client has no address of its own.
     pub fn is_unix(&self) -> bool {
         matches!(*self.listener, Address::Unix(_)) && self.client == self.peer
+    }
+
+    /// Notes the end, unless there is another status already.
+    pub fn end(&mut self, status: u16) {
+        if self.status == 0 {
+            self.status = status;
+        }
     }
 
     /// Time since the beginning.

@@ -6,7 +6,7 @@
 //! Out of scope: accepting, PROXY headers of clients, TLS of clients.
 
 use crate::{
-    StreamContext, READ_BYTES_MAX,
+    READ_BYTES_MAX, StreamContext,
     attempt::Attempt,
     idle::IdleLimit,
     pace::Pace,
@@ -51,6 +51,7 @@ pub async fn serve(
             None => session.status = status::BAD_GATEWAY,
         },
     }
+    session.end(status::OK);
 }
 
 /// Sends a text and closes; returns the bytes that were taken.
@@ -87,8 +88,8 @@ async fn connect(
         let source = (!session.is_unix()).then_some((session.client, session.local));
         proxy_preface::encode(PrefaceVersion::V1, source, &mut preface);
     }
-    let until = (server.tries_ms > 0)
-        .then(|| Instant::now() + Duration::from_millis(server.tries_ms));
+    let until =
+        (server.tries_ms > 0).then(|| Instant::now() + Duration::from_millis(server.tries_ms));
     let mut tried = Vec::new();
     loop {
         let choice = Choice {

@@ -6,9 +6,9 @@
 //! for nothing special. The one difficulty is that a hello may lie in several records.
 
 use crate::provider::group_code;
-use std::borrow::Cow;
 use rustls::pki_types::DnsName;
 use saker_config::model::Group;
+use std::borrow::Cow;
 
 /// Real ones have 200 to 2,000 bytes, those with post-quantum keys included.
 pub const HELLO_BYTES_MAX: usize = 16 * 1024;

@@ -151,6 +151,9 @@ mod tests {
         };
         assert_eq!(preread(&record(b"")), Preread::Hello(facts));
         // A list that is longer than its extension.
-        assert_eq!(preread(&record(&extension(16, b"\x00\x09\x02h2"))), Preread::Other);
+        assert_eq!(
+            preread(&record(&extension(16, b"\x00\x09\x02h2"))),
+            Preread::Other
+        );
     }
 }

@@ -9,6 +9,9 @@ use saker_config::model::Address;
 use saker_nginx_syntax::Directive;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
+/// Permissions of Unix sockets: nginx's are for all users.
+pub const SOCKET_MODE: u32 = 0o666;
+
 /// One `listen`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen {

@@ -10,7 +10,10 @@ use super::{
     read::{ReadStream, StreamDraft, StreamListen},
 };
 use crate::{
-    modules::upstream::{Group, GroupServer},
+    modules::{
+        listen::SOCKET_MODE,
+        upstream::{Group, GroupServer},
+    },
     text::Text,
     values::network,
 };
@@ -66,12 +69,7 @@ pub fn finish(
 }
 
 /// Adds the listeners of a server, and its certificates.
-fn listeners(
-    draft: &StreamDraft,
-    number: usize,
-    model: &mut Model,
-    fail: &mut dyn FnMut(String),
-) {
+fn listeners(draft: &StreamDraft, number: usize, model: &mut Model, fail: &mut dyn FnMut(String)) {
     let mut with_tls = Vec::new();
     for listen in &draft.listens {
         let address = &listen.address;
@@ -94,6 +92,7 @@ fn listeners(
                 listener.backlog = listen.backlog.unwrap_or(listener.backlog);
                 listener.send_buffer_bytes = listen.send_buffer_bytes;
                 listener.receive_buffer_bytes = listen.receive_buffer_bytes;
+                listener.mode = Some(SOCKET_MODE);
                 listener.stream = Some(server);
                 if listen.is_tls {
                     listener.tls = Some(Default::default());
@@ -132,7 +131,9 @@ fn server(draft: &StreamDraft, listen: &StreamListen, number: usize) -> StreamSe
         takes_preface: listen.takes_preface,
         preface_timeout_ms: conf.preface_timeout_ms.unwrap_or(own.preface_timeout_ms),
         alpn: conf.alpn.clone().unwrap_or_default(),
-        handshake_timeout_ms: conf.handshake_timeout_ms.unwrap_or(own.handshake_timeout_ms),
+        handshake_timeout_ms: conf
+            .handshake_timeout_ms
+            .unwrap_or(own.handshake_timeout_ms),
         reads_hello: conf.reads_hello == Some(true),
         hello_timeout_ms: conf.hello_timeout_ms.unwrap_or(own.hello_timeout_ms),
         hello_bytes_max: conf
@@ -198,17 +199,16 @@ fn rules(
     })
 }
 
-fn log_target(
-    path: &Path,
-    streams: &mut Streams,
-    model: &mut Model,
-    origin: &Origin,
-) -> usize {
+fn log_target(path: &Path, streams: &mut Streams, model: &mut Model, origin: &Origin) -> usize {
     let target = match path.to_str() {
         Some("/dev/stdout") => AccessLogTarget::Stdout,
         _ => AccessLogTarget::File(path.to_owned()),
     };
-    if let Some(number) = streams.log_targets.iter().position(|known| *known == target) {
+    if let Some(number) = streams
+        .log_targets
+        .iter()
+        .position(|known| *known == target)
+    {
         return number;
     }
     model.stream_logs.push(AccessLog {

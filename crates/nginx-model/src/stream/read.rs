@@ -215,10 +215,7 @@ impl StreamDraft {
 }
 
 /// Reads a `log_format`, which is evaluated as a text when a session has ended.
-fn log_format(
-    directive: &Directive,
-    reading: &mut Reading<'_>,
-) -> Result<(Text, Escape), String> {
+fn log_format(directive: &Directive, reading: &mut Reading<'_>) -> Result<(Text, Escape), String> {
     let mut escape = Escape::Default;
     let mut source = String::new();
     for word in directive.texts().skip(1) {
@@ -238,7 +235,9 @@ fn listen(directive: &Directive) -> Result<StreamListen, String> {
     let text = directive.argument(0);
     let has_port = text.starts_with("unix:")
         || text.bytes().all(|byte| byte.is_ascii_digit())
-        || text.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
+        || text
+            .rsplit_once(':')
+            .is_some_and(|(_, port)| !port.contains(']'));
     if !has_port {
         return Err(format!("no port in \"{text}\" of the \"listen\" directive"));
     }

@@ -54,7 +54,10 @@ mod tests {
             append(value, escape, &mut out);
             String::from_utf8_lossy(&out).into_owned()
         };
-        assert_eq!(shown(b"a\n\"b\\\x7f", Escape::Default), "a\\x0A\\x22b\\x5C\\x7F");
+        assert_eq!(
+            shown(b"a\n\"b\\\x7f", Escape::Default),
+            "a\\x0A\\x22b\\x5C\\x7F"
+        );
         assert_eq!(shown(b"a\n\"b\\\x01", Escape::Json), "a\\n\\\"b\\\\\\u0001");
         assert_eq!(shown(b"a\"", Escape::None), "a\"");
     }

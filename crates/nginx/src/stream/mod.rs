@@ -53,7 +53,10 @@ impl StreamFrontEnd {
         if !name.bytes().all(is_address) {
             return None;
         }
-        let mut known = self.evaluated.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self
+            .evaluated
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let key = (server, name.into());
         if let Some(upstream) = known.get(&key) {
             return Some(Arc::clone(upstream));
@@ -157,16 +160,23 @@ impl StreamRules for NginxStreamRules {
         first.is_none_or(|rule| rule.allows)
     }
 
+    fn prepare(&self, session: &mut Session) {
+        let Some(rules) = self.of(session) else {
+            return;
+        };
+        let mut evaluation = self.evaluation(session);
+        for (variable, text) in &rules.sets {
+            let value = evaluation.text(text);
+            evaluation.set(*variable, &value);
+        }
+    }
+
     fn action(&self, session: &mut Session) -> Action {
         let Some(rules) = self.of(session) else {
             return Action::End(status::INTERNAL_ERROR);
         };
         let number = session.server.number;
         let mut evaluation = self.evaluation(session);
-        for (variable, text) in &rules.sets {
-            let value = evaluation.text(text);
-            evaluation.set(*variable, &value);
-        }
         let action = match &rules.target {
             StreamTarget::Return(text) => Action::Return(evaluation.text(text)),
             StreamTarget::Upstream(upstream, key) => {

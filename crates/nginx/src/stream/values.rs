@@ -130,9 +130,7 @@ impl Evaluation<'_> {
     fn map(&mut self, map: &Map) -> Option<Vec<u8>> {
         let value = self.text(&map.source);
         let found = lookup(&map.names, &value, &mut |regex| self.regex(regex, &value));
-        found
-            .or(map.default.as_ref())
-            .map(|text| self.text(text))
+        found.or(map.default.as_ref()).map(|text| self.text(text))
     }
 
     fn geo(&mut self, geo: &Geo) -> Vec<u8> {
@@ -189,9 +187,10 @@ impl Evaluation<'_> {
             SessionVariable::BytesSent => text(&session.bytes_sent),
             SessionVariable::Status => text(&format_args!("{:03}", session.status)),
             SessionVariable::SessionTime => text(&seconds(session.age_ms())),
-            SessionVariable::LimitConnStatus => {
-                session.variables.limit_status.and_then(|status| text(&status))
-            }
+            SessionVariable::LimitConnStatus => session
+                .variables
+                .limit_status
+                .and_then(|status| text(&status)),
             SessionVariable::Hostname => Some(builtin::hostname()),
             SessionVariable::NginxVersion => text(&crate::VERSION),
             SessionVariable::Pid => text(&std::process::id()),
@@ -215,7 +214,9 @@ impl Evaluation<'_> {
             SessionVariable::ProxyProtocolPort => text(&source?.port()),
             SessionVariable::ProxyProtocolServerAddr => text(&destination?.ip()),
             SessionVariable::ProxyProtocolServerPort => text(&destination?.port()),
-            SessionVariable::SslPrereadServerName => text(session.hello.as_ref()?.server_name.as_ref()?),
+            SessionVariable::SslPrereadServerName => {
+                text(session.hello.as_ref()?.server_name.as_ref()?)
+            }
             SessionVariable::SslPrereadProtocol => text(&session.hello.as_ref()?.version?),
             SessionVariable::SslPrereadAlpnProtocols => {
                 let protocols = &session.hello.as_ref()?.protocols;

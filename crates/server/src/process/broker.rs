@@ -335,11 +335,9 @@ fn file_grants(model: &Model, is_apache: bool) -> Vec<Grant> {
 /// Logs of hosts are made later, by names that clients say, in a folder of the server's user.
 fn log_files(model: &Model) -> impl Iterator<Item = &Path> {
     let access_logs = model.access_logs().filter_map(|log| match &log.target {
-            AccessLogTarget::File(path) => Some(path.as_path()),
-            AccessLogTarget::Stdout | AccessLogTarget::ByHost(_) | AccessLogTarget::Program(_) => {
-                None
-            }
-        });
+        AccessLogTarget::File(path) => Some(path.as_path()),
+        AccessLogTarget::Stdout | AccessLogTarget::ByHost(_) | AccessLogTarget::Program(_) => None,
+    });
     let error_logs = log_programs::error_log_targets(model).filter_map(|target| match target {
         ErrorLogTarget::File(path) => Some(path.as_path()),
         _ => None,

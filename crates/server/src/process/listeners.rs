@@ -238,8 +238,9 @@ impl Listeners {
             keep.iter()
                 .any(|listener| Address::Tcp(listener.address) == *one.address)
         };
-        let (kept, gone): (Vec<BoundQuic>, Vec<BoundQuic>) =
-            std::mem::take(&mut self.datagrams).into_iter().partition(stays);
+        let (kept, gone): (Vec<BoundQuic>, Vec<BoundQuic>) = std::mem::take(&mut self.datagrams)
+            .into_iter()
+            .partition(stays);
         self.datagrams = kept;
         gone.into_iter().map(|one| one.address).collect()
     }

@@ -141,8 +141,7 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
     let descriptors_max = check_descriptors(&read.model);
     let workers = source::count(&server.workers);
     let addresses = (&*read.model.listeners, &*read.model.datagrams);
-    let listeners =
-        Listeners::open(addresses, workers, predecessor).map_err(Failure::Start)?;
+    let listeners = Listeners::open(addresses, workers, predecessor).map_err(Failure::Start)?;
     // Keys are often root's alone.
     let hosts = Arc::new(HostTable::new(&read.model));
     let (tls, warnings) =

@@ -99,10 +99,15 @@ impl Running {
         if !rules.is_allowed(&mut self.session) {
             return self.refuse(status::FORBIDDEN, "access rule");
         }
+        let is_tls = acceptor.is_some();
         let io = match acceptor {
             Some(acceptor) => self.end_tls(io, &acceptor).await,
-            None if self.session.server.reads_hello => self.read_hello(io).await,
             None => Some(io),
+        };
+        rules.prepare(&mut self.session);
+        let io = match io {
+            Some(io) if self.session.server.reads_hello && !is_tls => self.read_hello(io).await,
+            io => io,
         };
         let Some(mut io) = io else {
             return;
@@ -216,6 +221,8 @@ impl Drop for Running {
     fn drop(&mut self) {
         // A panic may hold the logs.
         if !std::thread::panicking() {
+            // Cut by the end of the worker.
+            self.session.end(status::INTERNAL_ERROR);
             self.streams.log(&mut self.session);
         }
     }
