@@ -33,7 +33,10 @@ mod tls;
 pub use response::ResponseFilter;
 pub use rules::{FrontEnd, NginxRules};
 pub use saker_nginx_model::{Loaded, Setup, load};
-pub use saker_nginx_syntax::OnDisk;
+pub use saker_nginx_syntax::{
+    OnDisk,
+    convert::{Conversion, convert},
+};
 pub use stream::NginxStreamRules;
 
 /// The version of nginx whose documentation the front end follows (`$nginx_version`, `-v`).

@@ -4,7 +4,9 @@
 //! Called by: the start, which makes it; workers and the supervisor.
 
 use crate::{
-    log_files::LogFiles, quic_secrets::QuicShared, services::MakeServices, stream::MakeStreamRules,
+    log_files::LogFiles,
+    quic_secrets::QuicShared,
+    services::{MakeServices, MakeStreamRules},
 };
 use saker_abuse::{ClientLimits, SharedAbuseState};
 use saker_acme::Challenges;

@@ -41,7 +41,7 @@ const TURN_DATAGRAMS_MAX: usize = 64;
 /// Longest datagram (udp(7)).
 const DATAGRAM_BYTES_MAX: usize = 65_535;
 
-/// What the listener has to do with sessions, which is not the engine's.
+/// The listener's part in sessions, which is not the engine's.
 pub trait DatagramListening {
     /// Returns the state of the sessions that begin now; `None`: there are no streams any more.
     fn context(&self) -> Option<Rc<StreamContext>>;

@@ -39,7 +39,7 @@ pub struct Session {
     /// TLS that is passed on.
     pub hello: Option<HelloFacts>,
     pub began_ms: u64,
-    /// How it has ended; 0: it has not.
+    /// Status of its end; 0: it has not ended.
     pub status: u16,
     pub bytes_received: u64,
     pub bytes_sent: u64,

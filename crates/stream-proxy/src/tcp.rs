@@ -216,9 +216,8 @@ impl Drop for Progress<'_> {
         let (from_client, to_client) = self.bytes;
         self.session.bytes_sent += to_client;
         self.session.bytes_received += from_client;
-        let connect_ms = |attempt: &Attempt| attempt.connect_ms.unwrap_or_default();
         if let Some(attempt) = self.session.attempts.last_mut() {
-            let before_ms = connect_ms(attempt);
+            let before_ms = attempt.connect_ms.unwrap_or_default();
             let since_ms = |at_ms: u64| at_ms.saturating_sub(self.began_ms) + before_ms;
             attempt.session_ms = since_ms(clock::monotonic_ms());
             attempt.first_byte_ms = self.first_byte_ms.map(since_ms);

@@ -13,7 +13,7 @@ use std::{net::SocketAddr, sync::Arc};
 pub struct StreamServer {
     /// The number by which the rules of the front end know it.
     pub number: usize,
-    /// Every connection begins with a PROXY header, whoever connects.
+    /// Every connection begins with a PROXY header, from any peer.
     pub takes_preface: bool,
     pub preface_timeout_ms: u64,
     /// Protocols of TLS sessions that end here (RFC 7301), in order of preference; empty: any.

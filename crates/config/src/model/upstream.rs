@@ -26,7 +26,7 @@ pub enum Protocol {
     Uwsgi,
     Lsapi,
     Ajp,
-    /// Whatever the client speaks: streams.
+    /// Streams, which speak any protocol.
     Bytes,
 }
 

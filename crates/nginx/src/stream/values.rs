@@ -204,7 +204,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// What proxies, TLS, and upstreams say.
+    /// Returns values that proxies, TLS, and upstreams give.
     fn of_proxies(&self, variable: SessionVariable) -> Option<Vec<u8>> {
         let session = &*self.session;
         let text = |text: &dyn std::fmt::Display| Some(text.to_string().into_bytes());

@@ -289,6 +289,27 @@ fn file_grants(model: &Model, is_apache: bool) -> Vec<Grant> {
     all.extend(directories.into_iter().map(|path| Grant::Directory {
         path: absolute(&path),
     }));
+    all.extend(listener_grants(model));
+    let users = model
+        .server
+        .control_users
+        .iter()
+        .filter_map(|user| privileges::uid_of(user))
+        .collect();
+    all.push(Grant::Control {
+        state_dir: absolute(&model.server.state_dir),
+        users,
+    });
+    all.extend(model.server.pid_file.as_deref().map(|path| Grant::PidFile {
+        path: absolute(path),
+    }));
+    all
+}
+
+/// Addresses to listen on.
+fn listener_grants(model: &Model) -> Vec<Grant> {
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut all = Vec::new();
     for listener in &model.listeners {
         match &listener.address {
             Address::Tcp(address) => {
@@ -315,19 +336,6 @@ fn file_grants(model: &Model, is_apache: bool) -> Vec<Grant> {
     all.extend(datagrams.map(|listener| Grant::Listen {
         address: listener.address,
         transport: Transport::Udp,
-    }));
-    let users = model
-        .server
-        .control_users
-        .iter()
-        .filter_map(|user| privileges::uid_of(user))
-        .collect();
-    all.push(Grant::Control {
-        state_dir: absolute(&model.server.state_dir),
-        users,
-    });
-    all.extend(model.server.pid_file.as_deref().map(|path| Grant::PidFile {
-        path: absolute(path),
     }));
     all
 }

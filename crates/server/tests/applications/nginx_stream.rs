@@ -2,17 +2,15 @@
 //! same bytes at clients, at upstreams, and in logs.
 //!
 //! Called by: `cargo test -p saker --test applications nginx_stream`.
-//! Caveat: both servers listen on the same ports, at 127.0.0.1 and 127.0.0.2; ports of clients and
-//! times differ, and are left out.
+//! Caveat: both servers have the same upstreams, which say who they are.
 
-use crate::{operate, servers::Words};
-use saker_testkit::{ServerProcess, TempDir, free_port, require, wait_until};
+use crate::nginx_pair::{Pair, SECOND};
+use saker_testkit::wait_until;
 use std::{
     fs,
     io::{Read, Write},
-    net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket},
     path::Path,
-    process::Command,
     thread,
     time::Duration,
 };
@@ -52,6 +50,16 @@ impl Upstreams {
             datagrams,
         }
     }
+
+    /// The upstreams as words of a configuration.
+    fn words(&self) -> Vec<(&'static str, String)> {
+        let names = ["a", "b", "c"].iter().zip(&self.ports);
+        let mut words: Vec<_> = names
+            .map(|(name, port)| (*name, format!("127.0.0.1:{port}")))
+            .collect();
+        words.push(("udp", self.datagrams.to_string()));
+        words
+    }
 }
 
 /// Says its name, then what it hears, and `bye` at the client's end.
@@ -75,120 +83,6 @@ fn echo(mut stream: TcpStream, name: &str) {
             Err(_) => return,
         }
     }
-}
-
-/// nginx and Saker with one configuration.
-struct Pair {
-    dir: TempDir,
-    servers: [(ServerProcess, Ipv4Addr); 2],
-    port: u16,
-}
-
-const FIRST: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
-const SECOND: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
-
-impl Pair {
-    /// `{ip}` and `{dir}` are each server's own; `{p}` is the port under test.
-    fn start(name: &str, upstreams: &Upstreams, text: &str) -> Pair {
-        let dir = TempDir::new(name).unwrap();
-        let port = free_port().unwrap();
-        let mut words = Words::default();
-        words.add("p", port);
-        words.add("udp", upstreams.datagrams);
-        words.add("dead", format!("127.0.0.1:{}", free_port().unwrap()));
-        words.add("ready", free_port().unwrap());
-        for (name, port) in ["a", "b", "c"].iter().zip(&upstreams.ports) {
-            words.add(name, format!("127.0.0.1:{port}"));
-        }
-        for name in ["q", "r"] {
-            words.add(name, free_port().unwrap());
-        }
-        certificate(&dir);
-        let start = |folder: &str, ip: Ipv4Addr| {
-            let mut words = words.clone();
-            let own = dir.join(folder);
-            fs::create_dir_all(&own).unwrap();
-            words.add("ip", ip);
-            words.add("dir", own.display());
-            words.add("shared", dir.display());
-            let user = match rustix::process::geteuid().is_root() {
-                true => "user www-data;\n",
-                false => "",
-            };
-            let text = words.fill(&format!(
-                "load_module /usr/lib/nginx/modules/ngx_stream_module.so;\ndaemon off;\n{user}worker_processes 1;\n\
-                 pid {{dir}}/nginx.pid;\nerror_log {{dir}}/error.log info;\nevents {{ }}\nstream {{\n\
-                 server {{ listen {{ip}}:{{ready}}; access_log off; return ready; }}\n{text}\n}}\n"
-            ));
-            let file = own.join("nginx.conf");
-            fs::write(&file, text).unwrap();
-            let mut command = match ip == FIRST {
-                true => {
-                    let mut nginx = Command::new(require("nginx").unwrap());
-                    nginx.args(["-e", "stderr", "-p"]).arg(&own).arg("-c");
-                    nginx
-                }
-                false => {
-                    let mut saker = Command::new(operate::SAKER);
-                    saker.args(["run", "--workers", "1", "--state-dir"]);
-                    saker.arg(own.join("state")).arg("--nginx");
-                    saker
-                }
-            };
-            command.arg(&file);
-            let ready = words.fill("{ready}").parse().unwrap();
-            let address = SocketAddr::from((ip, ready));
-            (ServerProcess::start(&mut command, address).unwrap(), ip)
-        };
-        let servers = [start("nginx", FIRST), start("saker", SECOND)];
-        Pair { dir, servers, port }
-    }
-
-    /// Does the same at both servers, and returns what they have in common.
-    fn both<T: PartialEq + std::fmt::Debug>(&self, act: impl Fn(SocketAddr) -> T) -> T {
-        let [nginx, saker] =
-            [0, 1].map(|at| act(SocketAddr::from((self.servers[at].1, self.port))));
-        let log = fs::read_to_string(self.dir.join("saker/error.log")).unwrap_or_default();
-        assert_eq!(saker, nginx, "saker's answer is not nginx's\n{log}");
-        nginx
-    }
-
-    /// The lines of a log, once there are so many.
-    fn logs(&self, name: &str, lines: usize) -> Vec<String> {
-        let read = |folder: &str| {
-            let path = self.dir.join(format!("{folder}/{name}"));
-            let mut text = String::new();
-            wait_until("the log has its lines", || {
-                text = fs::read_to_string(&path).unwrap_or_default();
-                text.lines().count() >= lines
-            });
-            text.replace("127.0.0.2", "127.0.0.1")
-        };
-        let (nginx, saker) = (read("nginx"), read("saker"));
-        assert_eq!(saker, nginx);
-        nginx.lines().map(str::to_owned).collect()
-    }
-}
-
-fn certificate(dir: &TempDir) {
-    let made = Command::new(require("openssl").unwrap())
-        .args([
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:prime256v1",
-        ])
-        .args(["-nodes", "-days", "2", "-subj", "/CN=stream.test"])
-        .args(["-addext", "subjectAltName=DNS:stream.test"])
-        .args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"])
-        .arg(dir.join("key.pem"))
-        .arg("-out")
-        .arg(dir.join("cert.pem"))
-        .output()
-        .unwrap();
-    assert!(made.status.success(), "{made:?}");
 }
 
 fn connect(address: SocketAddr) -> TcpStream {
@@ -269,7 +163,7 @@ fn nginx_stream_balances_as_nginx() {
     let upstreams = Upstreams::start();
     let pair = Pair::start(
         "nginx-stream-balance",
-        &upstreams,
+        &upstreams.words(),
         "log_format f '$remote_addr $protocol $status $bytes_sent $bytes_received $upstream_addr $upstream_bytes_sent $upstream_bytes_received';\n\
          access_log {dir}/access.log f;\n\
          upstream turns { server {a} weight=3; server {b}; server {dead} down; server {c} backup; }\n\
@@ -290,7 +184,7 @@ fn nginx_stream_keys_lead_to_the_same_members() {
     for (name, method) in [("share", ""), ("ring", " consistent")] {
         let pair = Pair::start(
             &format!("nginx-stream-{name}"),
-            &upstreams,
+            &upstreams.words(),
             &format!(
                 "upstream keyed {{ hash $ssl_preread_server_name{method}; server {{a}} weight=2; server {{b}}; server {{c}}; }}\n\
                  server {{ listen {{ip}}:{{p}}; ssl_preread on; proxy_pass keyed; }}"
@@ -318,7 +212,7 @@ fn nginx_stream_tries_the_next_member() {
     let upstreams = Upstreams::start();
     let pair = Pair::start(
         "nginx-stream-next",
-        &upstreams,
+        &upstreams.words(),
         "log_format f '$status $upstream_addr';\naccess_log {dir}/access.log f;\n\
          upstream some { server {dead}; server {a}; }\n\
          upstream spare { server {dead}; server {c} backup; }\n\
@@ -361,7 +255,7 @@ fn nginx_stream_evaluates_variables() {
     let upstreams = Upstreams::start();
     let pair = Pair::start(
         "nginx-stream-variables",
-        &upstreams,
+        &upstreams.words(),
         "map $ssl_preread_server_name $target { hostnames; default nothing; a.test first; *.b.test second; ~^c(?<rest>.*)\\.test$ $rest; }\n\
          map $ssl_preread_alpn_protocols $alpn { default other; ~\\bh2\\b h2; }\n\
          geo $net { default out; 127.0.0.0/8 loop; 10.0.0.0/8 ten; }\n\
@@ -400,7 +294,7 @@ fn nginx_stream_refuses_as_nginx() {
     let upstreams = Upstreams::start();
     let pair = Pair::start(
         "nginx-stream-access",
-        &upstreams,
+        &upstreams.words(),
         "log_format f '$remote_addr $status $limit_conn_status';\naccess_log {dir}/access.log f;\n\
          limit_conn_zone $binary_remote_addr zone=z:1m;\n\
          server { listen {ip}:{p} proxy_protocol; set_real_ip_from 127.0.0.1; limit_conn z 1; \
@@ -458,7 +352,7 @@ fn nginx_stream_sends_and_reads_proxy_headers() {
     let upstreams = Upstreams::start();
     let pair = Pair::start(
         "nginx-stream-preface",
-        &upstreams,
+        &upstreams.words(),
         "server { listen {ip}:{p}; proxy_protocol on; proxy_pass {ip}:{q}; }\n\
          server { listen {ip}:{q} proxy_protocol; set_real_ip_from 127.0.0.0/8; proxy_protocol on; proxy_pass {ip}:{r}; }\n\
          server { listen {ip}:{r} proxy_protocol; \
@@ -476,7 +370,7 @@ fn nginx_stream_ends_and_begins_tls() {
     let upstreams = Upstreams::start();
     let pair = Pair::start(
         "nginx-stream-tls",
-        &upstreams,
+        &upstreams.words(),
         "log_format f '$status $ssl_server_name';\n\
          server { listen {ip}:{p}; proxy_ssl on; proxy_ssl_verify on; proxy_ssl_name stream.test; proxy_ssl_server_name on; \
          proxy_ssl_trusted_certificate {shared}/cert.pem; proxy_pass {ip}:{q}; }\n\
@@ -512,7 +406,7 @@ fn nginx_stream_ends_sessions_as_nginx() {
     let upstreams = Upstreams::start();
     let pair = Pair::start(
         "nginx-stream-ends",
-        &upstreams,
+        &upstreams.words(),
         "server { listen {ip}:{p}; proxy_half_close on; proxy_pass {a}; }\n\
          server { listen {ip}:{q}; proxy_timeout 1s; proxy_pass {a}; }\n\
          server { listen unix:{dir}/s.sock; proxy_pass {b}; }\n\
@@ -555,7 +449,7 @@ fn nginx_stream_passes_datagrams() {
     let upstreams = Upstreams::start();
     let pair = Pair::start(
         "nginx-stream-udp",
-        &upstreams,
+        &upstreams.words(),
         "log_format f '$protocol $status $bytes_received $bytes_sent';\n\
          server { listen {ip}:{p} udp; proxy_responses 1; access_log {dir}/access.log f; proxy_pass 127.0.0.1:{udp}; }\n\
          server { listen {ip}:{q} udp; return '$protocol $remote_addr'; }\n\
@@ -603,7 +497,7 @@ fn nginx_stream_reloads_and_stops() {
     let upstreams = Upstreams::start();
     let pair = Pair::start(
         "nginx-stream-reload",
-        &upstreams,
+        &upstreams.words(),
         "server { listen {ip}:{p}; proxy_pass {a}; }\nserver { listen {ip}:{q} udp; return old; }",
     );
     let address = SocketAddr::from((SECOND, pair.port));
@@ -652,15 +546,4 @@ fn nginx_stream_reloads_and_stops() {
         let state = fs::read_to_string(pid.join("stat")).unwrap_or_default();
         state.is_empty() || state.contains(") Z ")
     });
-}
-
-impl Drop for Pair {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            for folder in ["nginx", "saker"] {
-                let log = fs::read_to_string(self.dir.join(format!("{folder}/error.log")));
-                eprintln!("{folder}:\n{}", log.unwrap_or_default());
-            }
-        }
-    }
 }

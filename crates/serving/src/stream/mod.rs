@@ -14,16 +14,13 @@ pub use datagrams::listen;
 use crate::shared::Shared;
 use saker_net::Deadlines;
 use saker_pipeline::Generation;
-use saker_stream_proxy::{Session, StreamContext, StreamRules};
+use saker_stream_proxy::{Session, StreamContext};
 use saker_telemetry::{
     Counters, Metric,
     access_log::{Flushed, LogBuffer},
     error_log, message,
 };
 use std::{cell::RefCell, rc::Rc, sync::Arc};
-
-/// Makes the rules of a generation's streams; `None`: it has no streams.
-pub type MakeStreamRules = fn(&Arc<Generation>) -> Option<Rc<dyn StreamRules>>;
 
 /// The streams of a generation, for one worker.
 pub struct Streams {
