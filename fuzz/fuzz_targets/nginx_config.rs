@@ -40,7 +40,11 @@ fuzz_target!(|data: &[u8]| {
         Some(at) => (&data[..at], &data[at + 1..]),
         None => (data, &b""[..]),
     };
-    let main = [b"events {} http { server { ", main, b" } }"].concat();
+    // The first bit chooses the block.
+    let main = match main.first().map_or(0, |first| first & 1) {
+        0 => [b"events {} http { server { ", main, b" } }"].concat(),
+        _ => [b"events {} stream { server { ", main, b" } }"].concat(),
+    };
     let files = InMemory {
         main: &main,
         included,

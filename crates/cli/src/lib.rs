@@ -12,6 +12,7 @@ mod arguments;
 mod bans;
 mod cache;
 mod check;
+mod convert_nginx;
 mod cost;
 mod daemon;
 mod dispatch_trace;
@@ -99,7 +100,12 @@ fn run(command: Command, program: Program) -> ExitCode {
         Command::Init(init) => init::init(init),
         Command::Fmt(fmt) => fmt::fmt(&fmt),
         Command::Config(config) => expand::config(&config),
-        Command::Convert(convert) => vcl::convert(&convert),
+        Command::Convert(convert) => match (&convert.vcl, &convert.nginx) {
+            (Some(path), _) => vcl::convert(path),
+            (None, Some(path)) => convert_nginx::convert(path),
+            // The arguments demand one of them.
+            (None, None) => ExitCode::from(CANNOT),
+        },
         Command::Trust(trust) => trust::trust(&trust),
         Command::Status(status) => daemon::status(&status),
         Command::Reload(reload) => daemon::reload(&reload),

@@ -7,7 +7,6 @@
 //! Out of scope: the conversion itself (`saker_vcl`).
 
 use crate::{
-    arguments::Convert,
     check::report,
     exit_status::CONFIGURATION_ERRORS,
     output::{self, cannot},
@@ -17,8 +16,8 @@ use saker_vcl::Conversion;
 use std::{fs, path::Path, process::ExitCode};
 
 /// Prints the saker.toml.
-pub fn convert(convert: &Convert) -> ExitCode {
-    match read(&convert.vcl) {
+pub fn convert(path: &Path) -> ExitCode {
+    match read(path) {
         Ok(Ok(Conversion { toml, findings })) => {
             report(&findings);
             let printed = output::print(toml);

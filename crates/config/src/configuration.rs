@@ -85,6 +85,8 @@ impl Configuration {
             .server
             .map_or_else(Server::default, |(server, _)| server);
         Model {
+            datagrams: Vec::new(),
+            stream_logs: Vec::new(),
             server: Server {
                 includes: self.includes,
                 value_files: self.value_files,

@@ -136,6 +136,8 @@ impl Model {
         };
         server.state_dir = options.state_dir.clone().unwrap_or(server.state_dir);
         Model {
+            datagrams: Vec::new(),
+            stream_logs: Vec::new(),
             server,
             limits: Limits::default(),
             tls: ServerTls {

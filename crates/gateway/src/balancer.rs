@@ -6,17 +6,48 @@
 //!
 //! Difficulty: all of it is a worker's own view. Shares hold per worker, and so overall.
 
-use crate::{failure::Failure, pool::Pool};
-use saker_config::model::{Balance, Member, Sticky, Upstream};
+use crate::{
+    failure::Failure,
+    hash::{self, Ring},
+    pool::Pool,
+};
+use saker_config::model::{Backend, BackendAddress, Balance, Member, Sticky, Upstream};
 use saker_net::clock;
 use saker_pipeline::Exchange;
 use std::{
-    cell::{Cell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     hash::{BuildHasher, Hasher},
     net::IpAddr,
     rc::Rc,
     sync::Arc,
 };
+
+/// Facts about a request, or a session, that the choice of a member may depend on.
+pub struct Choice<'a> {
+    pub client: IpAddr,
+    /// Path and query.
+    pub target: &'a [u8],
+    /// The key that rules give.
+    pub key: &'a [u8],
+    /// The member that the client's session names.
+    pub route: Option<Vec<u8>>,
+}
+
+impl<'a> Choice<'a> {
+    /// The facts about a request.
+    pub fn of(exchange: &'a Exchange, upstream: &Upstream) -> Choice<'a> {
+        let key = exchange.upstream.balance_key.as_deref();
+        Choice {
+            client: exchange.client.ip(),
+            target: exchange.head.view().target(),
+            key: key.unwrap_or_default(),
+            route: upstream
+                .sticky
+                .as_ref()
+                .and_then(|sticky| route_of(exchange, sticky)),
+        }
+    }
+}
 
 /// A worker's view of an upstream. Holds on to it, so that its address stays its own.
 pub struct Group {
@@ -25,6 +56,8 @@ pub struct Group {
     /// Weighted round robin: what each member is owed.
     owed: RefCell<Vec<i64>>,
     chance: Cell<u64>,
+    /// Made for the first key.
+    ring: OnceCell<Ring>,
     pub last_used_ms: Cell<u64>,
 }
 
@@ -37,12 +70,13 @@ impl Group {
             pools,
             owed,
             chance,
+            ring: OnceCell::new(),
             last_used_ms: Cell::new(0),
         }
     }
 
     /// The next to ask, but none of `tried`.
-    pub fn choose(&self, exchange: &Exchange, tried: &[usize]) -> Result<usize, Failure> {
+    pub fn choose(&self, choice: &Choice<'_>, tried: &[usize]) -> Result<usize, Failure> {
         if let ([_], []) = (self.pools.as_slice(), tried)
             && self.upstream.sticky.is_none()
             && !self
@@ -55,20 +89,15 @@ impl Group {
             return Ok(0);
         }
         let now_ms = clock::monotonic_ms();
-        if let Some(route) = self
-            .upstream
-            .sticky
-            .as_ref()
-            .and_then(|sticky| route_of(exchange, sticky))
-        {
-            match self.of_session(&route, tried, now_ms) {
+        if let Some(route) = &choice.route {
+            match self.of_session(route, tried, now_ms) {
                 Some(member) => return Ok(member),
                 None if self.upstream.is_bound => return Err(Failure::MemberGone),
                 None => {}
             }
         }
         let candidates = self.candidates(tried, now_ms);
-        self.by_method(exchange, &candidates, now_ms)
+        self.by_method(choice, &candidates, now_ms)
             .ok_or(Failure::NoMember)
     }
 
@@ -155,7 +184,7 @@ impl Group {
         }
     }
 
-    fn by_method(&self, exchange: &Exchange, candidates: &[usize], now_ms: u64) -> Option<usize> {
+    fn by_method(&self, choice: &Choice<'_>, candidates: &[usize], now_ms: u64) -> Option<usize> {
         let weight = |at: usize| u128::from(self.weight(at, now_ms));
         match self.upstream.balance {
             Balance::Requests => self.owed_most(candidates, now_ms),
@@ -176,11 +205,40 @@ impl Group {
             Balance::ClientAddress => candidates
                 .iter()
                 .copied()
-                .max_by_key(|at| self.rank(*at, &address_bytes(exchange.client.ip()))),
+                .max_by_key(|at| self.rank(*at, &address_bytes(choice.client))),
             Balance::Target => candidates
                 .iter()
                 .copied()
-                .max_by_key(|at| self.rank(*at, exchange.head.view().target())),
+                .max_by_key(|at| self.rank(*at, choice.target)),
+            Balance::Random | Balance::Key | Balance::KeyRing | Balance::ClientNetwork => self
+                .by_share(choice, candidates)
+                .or_else(|| self.owed_most(candidates, now_ms)),
+        }
+    }
+
+    /// The methods that look at the shares of all members that do not stand by, whichever may be
+    /// asked now: what a key leads to does not depend on others.
+    fn by_share(&self, choice: &Choice<'_>, candidates: &[usize]) -> Option<usize> {
+        let members = || self.upstream.members.iter();
+        let share = |member: &Member| match member.is_standby {
+            true => 0,
+            false => u64::from(member.weight / 100).max(1),
+        };
+        let weights: Vec<u64> = members().map(share).collect();
+        let may_be = |at: usize| candidates.contains(&at);
+        match self.upstream.balance {
+            Balance::Key => hash::by_share(choice.key, &weights, &may_be),
+            Balance::ClientNetwork => hash::by_address(choice.client, &weights, &may_be),
+            Balance::KeyRing => {
+                let place = |member: &'_ Member| place_of(&member.backend);
+                let ring = self.ring.get_or_init(|| {
+                    let places: Vec<(String, String)> = members().map(place).collect();
+                    let all = places.iter().zip(&weights);
+                    Ring::new(all.map(|((host, port), weight)| (&**host, port.clone(), *weight)))
+                });
+                ring.member(choice.key, &may_be)
+            }
+            _ => hash::by_share(&self.dice().to_le_bytes(), &weights, &may_be),
         }
     }
 
@@ -219,14 +277,18 @@ impl Group {
     }
 
     /// xorshift: chance enough for spreading.
-    fn any(&self, candidates: &[usize]) -> Option<usize> {
+    fn dice(&self) -> u64 {
         let mut state = self.chance.get();
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
         self.chance.set(state);
+        state
+    }
+
+    fn any(&self, candidates: &[usize]) -> Option<usize> {
         candidates
-            .get((state % candidates.len().max(1) as u64) as usize)
+            .get((self.dice() % candidates.len().max(1) as u64) as usize)
             .copied()
     }
 
@@ -238,6 +300,14 @@ impl Group {
         }
         hasher.write(key);
         hasher.finish()
+    }
+}
+
+/// Host and port, as points on a ring are made of.
+fn place_of(backend: &Backend) -> (String, String) {
+    match &backend.address {
+        BackendAddress::Unix(path) => (path.display().to_string(), String::new()),
+        BackendAddress::Tcp { host, port } => (host.to_string(), port.to_string()),
     }
 }
 

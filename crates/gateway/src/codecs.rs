@@ -51,6 +51,8 @@ pub fn dialogue(
         Protocol::FastCgi => Codec::FastCgi(FastCgi::new(role(call), tuning.kept_max > 0)),
         Protocol::Scgi => Codec::Other(Box::new(Scgi::new())),
         Protocol::Uwsgi => Codec::Other(Box::new(Uwsgi::new(0, 0))),
+        // No request is made for it.
+        Protocol::Bytes => return Err(Failure::Unspoken),
         Protocol::Lsapi => Codec::Other(Box::new(Lsapi::new())),
         Protocol::Ajp => Codec::Other(Box::new(Ajp::new(
             tuning.secret.as_ref().map(|secret| secret.as_bytes()),

@@ -8,7 +8,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use saker_config::model::{Backend, BackendAddress, Protocol, Through, Tuning};
 use saker_net::{Stream, socket_path::SocketPath};
 use saker_tls::ClientTls;
-use std::{io, net::SocketAddr, os::unix::net, path::Path, time::Duration};
+use std::{future::poll_fn, io, net::SocketAddr, os::unix::net, path::Path, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpStream, UnixStream},
@@ -40,11 +40,12 @@ pub fn connect_now(backend: &Backend) -> Option<Result<Transport, Failure>> {
     }
 }
 
-/// `tls`: where the backend is to be spoken to under it.
+/// `tls`: where the backend is to be spoken to under it. `preface`: what goes before that.
 pub async fn connect(
     backend: &Backend,
     tls: Option<&ClientTls>,
     tuning: &Tuning,
+    preface: &[u8],
 ) -> Result<Transport, Failure> {
     let connecting = async {
         let connected = match &backend.address {
@@ -61,7 +62,9 @@ pub async fn connect(
                 }
             },
         };
-        let stream = connected.map_err(Failure::Unreachable)?;
+        let mut stream = connected.map_err(Failure::Unreachable)?;
+        let sent = send(&mut stream, preface).await;
+        sent.map_err(Failure::Unreachable)?;
         Ok(match tls {
             None => Transport::Socket(stream),
             Some(tls) => {
@@ -78,6 +81,17 @@ pub async fn connect(
         Ok(connected) => connected,
         Err(_) => Err(Failure::ConnectTimeout),
     }
+}
+
+async fn send(stream: &mut Stream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let sent = poll_fn(|cx| stream.poll_write(cx, bytes)).await?;
+        if sent == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        bytes = bytes.get(sent..).unwrap_or_default();
+    }
+    Ok(())
 }
 
 /// To the proxy, and from there on to `target`, if that is not the proxy's to read in the request.

@@ -15,6 +15,7 @@ use crate::{
     exchange_context::{ExchangeContext, READ_BYTES_MAX, UpstreamEvent},
     failure::Failure,
     field_names,
+    groups::Groups,
     hints::Hints,
     mirror::{self, Mirrors},
     native,
@@ -28,9 +29,8 @@ use crate::{
     upstream_exchange::UpstreamExchange,
     upstream_fields, variables,
 };
-use foldhash::fast::RandomState;
 use saker_cgi::{Dialogue, PlainCgi, ProgramRequest, ResponseHead, Variables};
-use saker_config::model::{Activity, Backend, Member, MemberState, Rate, Upstream};
+use saker_config::model::{Activity, Member, MemberState, Rate, Upstream};
 use saker_files::BufferFiles;
 use saker_http::{Fields, KnownField, Method, Status, Version};
 use saker_ipset::ClientNetwork;
@@ -46,7 +46,6 @@ use saker_pipeline::{
 use saker_telemetry::{Counters, error_log, message};
 use std::{
     cell::RefCell,
-    collections::HashMap,
     future::poll_fn,
     rc::{Rc, Weak},
     sync::Arc,
@@ -68,8 +67,6 @@ const UNBUFFERED: Bounds = Bounds {
     memory_bytes: READ_BYTES_MAX,
     disk_bytes: 0,
 };
-/// Time after which unused groups (of changed `.htaccess` files) are dropped.
-const FORGOTTEN_MS: u64 = 600_000;
 
 /// One per worker.
 pub struct Gateway {
@@ -77,8 +74,7 @@ pub struct Gateway {
     pub(crate) workers: usize,
     /// For responses and requests that are too long for memory.
     pub(crate) files: Arc<BufferFiles>,
-    pools: RefCell<HashMap<Arc<Backend>, Rc<Pool>, RandomState>>,
-    groups: RefCell<HashMap<usize, Rc<Group>, RandomState>>,
+    groups: Groups,
     pub(crate) variables: RefCell<Variables>,
     programs: Programs,
     known_scripts: native::KnownScripts,
@@ -106,8 +102,7 @@ impl Gateway {
             context: ExchangeContext::new(deadlines),
             workers,
             files,
-            pools: RefCell::default(),
-            groups: RefCell::default(),
+            groups: Groups::default(),
             variables: RefCell::default(),
             programs: Programs::new(workers, spawner),
             known_scripts: native::KnownScripts::default(),
@@ -473,27 +468,7 @@ impl Gateway {
     }
 
     pub(crate) fn group(&self, upstream: &Arc<Upstream>) -> Rc<Group> {
-        let key = Arc::as_ptr(upstream) as usize;
-        let mut groups = self.groups.borrow_mut();
-        let group = groups.entry(key).or_insert_with(|| {
-            let pools = upstream
-                .members
-                .iter()
-                .map(|member| self.pool(&member.backend))
-                .collect();
-            Rc::new(Group::new(Arc::clone(upstream), pools))
-        });
-        group.last_used_ms.set(clock::monotonic_ms());
-        Rc::clone(group)
-    }
-
-    fn pool(&self, backend: &Arc<Backend>) -> Rc<Pool> {
-        let mut pools = self.pools.borrow_mut();
-        Rc::clone(
-            pools
-                .entry(Arc::clone(backend))
-                .or_insert_with(|| Rc::new(Pool::new(Arc::clone(backend)))),
-        )
+        self.groups.group(upstream)
     }
 }
 
@@ -547,13 +522,7 @@ impl Forwarder for Gateway {
     }
 
     fn tick(&self, now_ms: u64) {
-        self.groups
-            .borrow_mut()
-            .retain(|_, group| now_ms.saturating_sub(group.last_used_ms.get()) < FORGOTTEN_MS);
-        self.pools.borrow_mut().retain(|_, pool| {
-            pool.sweep(now_ms);
-            Rc::strong_count(pool) > 1 || !pool.is_unused(now_ms)
-        });
+        self.groups.sweep(now_ms);
     }
 }
 

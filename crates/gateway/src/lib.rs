@@ -28,6 +28,8 @@ mod fetch;
 mod field_names;
 mod forward;
 mod gateway;
+mod groups;
+mod hash;
 mod health;
 mod hints;
 mod http1_dialogue;
@@ -46,6 +48,7 @@ mod resolver;
 mod retry;
 mod script_log_tee;
 mod spool;
+mod stream_members;
 mod tls_stream;
 mod traces;
 mod transport;
@@ -57,9 +60,12 @@ mod upstream_path;
 mod variables;
 
 pub use authorize::ForwardAuth;
+pub use balancer::Choice;
+pub use failure::Failure;
 pub use fetch::DocumentFetcher;
-pub use gateway::Gateway;
+pub use gateway::{Busy, Gateway};
 pub use health::HealthChecks;
+pub use stream_members::{StreamConnection, StreamMember, StreamMembers};
 pub use traces::TraceExport;
 
 // Tests of the public interface name the crate as its users do.

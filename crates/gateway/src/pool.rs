@@ -175,6 +175,15 @@ impl Pool {
     }
 
     pub async fn connect(self: &Rc<Self>, tuning: &Tuning) -> Result<Connection, Failure> {
+        self.connect_with(tuning, b"").await
+    }
+
+    /// The same; `preface` goes before everything else, TLS included.
+    pub async fn connect_with(
+        self: &Rc<Self>,
+        tuning: &Tuning,
+        preface: &[u8],
+    ) -> Result<Connection, Failure> {
         self.open.set(self.open.get() + 1);
         // Counted from here on, and no longer when dropped, whatever happens.
         let epoch = self.epoch.borrow().now();
@@ -188,16 +197,18 @@ impl Pool {
             is_given_back: false,
             unanswered,
         };
-        connection.transport = Some(match connect_now(&self.backend) {
-            Some(connected) => connected?,
-            // Most requests find a kept one, and shall not carry the room for this.
-            None => Box::pin(self.connect_in_time(tuning)).await?,
-        });
+        connection.transport = Some(
+            match connect_now(&self.backend).filter(|_| preface.is_empty()) {
+                Some(connected) => connected?,
+                // Most requests find a kept one, and shall not carry the room for this.
+                None => Box::pin(self.connect_in_time(tuning, preface)).await?,
+            },
+        );
         Ok(connection)
     }
 
-    async fn connect_in_time(&self, tuning: &Tuning) -> Result<Transport, Failure> {
-        connect(&self.backend, self.tls()?.as_ref(), tuning).await
+    async fn connect_in_time(&self, tuning: &Tuning, preface: &[u8]) -> Result<Transport, Failure> {
+        connect(&self.backend, self.tls()?.as_ref(), tuning, preface).await
     }
 
     /// With what its files say, changes of the last second apart.
@@ -238,12 +249,12 @@ impl Pool {
             BackendAddress::Tcp { host, .. } => host,
             BackendAddress::Unix(_) => "localhost",
         };
-        let protocol: &[u8] = if self.backend.protocol == Protocol::Http2 {
-            b"h2"
-        } else {
-            b"http/1.1"
+        let protocols: &[&[u8]] = match self.backend.protocol {
+            Protocol::Http2 => &[b"h2"],
+            Protocol::Bytes => &[],
+            _ => &[b"http/1.1"],
         };
-        ClientTls::load(settings, host, &[protocol])
+        ClientTls::load(settings, host, protocols)
     }
 
     fn put_back(self: &Rc<Self>, transport: Transport, epoch: u32) {

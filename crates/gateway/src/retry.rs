@@ -5,7 +5,7 @@
 //! that; and there is no retry once content has been sent.
 
 use crate::{
-    balancer::Group,
+    balancer::{Choice, Group},
     codecs,
     connection_exchange::{ConnectionExchange, Terms},
     exchange_context::UpstreamEvent,
@@ -51,7 +51,7 @@ impl Gateway {
             let at = match again.take() {
                 Some(at) => at,
                 None => group
-                    .choose(exchange, &tried)
+                    .choose(&Choice::of(exchange, &group.upstream), &tried)
                     .map_err(|failure| (failure, group.upstream.name.to_string()))?,
             };
             let (Some(member), Some(pool)) = (group.upstream.members.get(at), group.pools.get(at))
@@ -337,7 +337,7 @@ fn note(group: &Group, member: &Member, pool: &Pool, status: Status) {
     }
 }
 
-fn fail(group: &Group, member: &Member, pool: &Pool) {
+pub fn fail(group: &Group, member: &Member, pool: &Pool) {
     member.state.count_failure();
     pool.fail(group.upstream.failures_max, member.tuning.retry_ms);
 }

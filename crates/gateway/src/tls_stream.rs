@@ -11,6 +11,7 @@ use std::{
     cell::RefCell,
     future::poll_fn,
     io,
+    net::SocketAddr,
     task::{Context, Poll, ready},
 };
 
@@ -150,6 +151,10 @@ impl UpstreamTlsStream {
             }
         }
         Poll::Ready(Ok(()))
+    }
+
+    pub fn peer_address(&self) -> Option<SocketAddr> {
+        self.stream.peer_address()
     }
 
     pub fn shutdown(&mut self) -> io::Result<()> {

@@ -6,6 +6,7 @@ use saker_net::Stream;
 use std::{
     cell::RefCell,
     io::{self, IoSlice},
+    net::SocketAddr,
     task::{Context, Poll, Waker},
 };
 
@@ -98,6 +99,15 @@ impl Transport {
         match self {
             Transport::Socket(_) | Transport::Process(_) => Poll::Ready(Ok(())),
             Transport::Tls(secured) => secured.poll_flush(cx),
+        }
+    }
+
+    /// Returns the address of the other end; `None`: it has none.
+    pub fn peer_address(&self) -> Option<SocketAddr> {
+        match self {
+            Transport::Socket(stream) => stream.peer_address(),
+            Transport::Tls(secured) => secured.peer_address(),
+            Transport::Process(_) => None,
         }
     }
 

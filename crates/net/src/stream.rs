@@ -327,6 +327,19 @@ impl Stream {
         )
     }
 
+    /// The address at the other end; `None` on Unix sockets, and where it is gone.
+    pub fn peer_address(&self) -> Option<SocketAddr> {
+        match self {
+            Stream::Tcp(stream) => stream.peer_addr().ok(),
+            Stream::Unix(_) => None,
+        }
+    }
+
+    /// Has the kernel look from time to time whether the other end is there (SO_KEEPALIVE).
+    pub fn keep_alive(&self) -> io::Result<()> {
+        Ok(rustix::net::sockopt::set_socket_keepalive(self, true)?)
+    }
+
     pub fn is_tcp(&self) -> bool {
         matches!(self, Stream::Tcp(_))
     }

@@ -36,6 +36,8 @@ pub struct UdpOptions {
     /// CAP_NET_ADMIN.
     pub receive_buffer_bytes: u32,
     pub send_buffer_bytes: u32,
+    /// The connection id of a datagram selects the worker (QUIC); otherwise its addresses do.
+    pub steers: bool,
 }
 
 impl Default for UdpOptions {
@@ -44,6 +46,7 @@ impl Default for UdpOptions {
             v6_only: false,
             receive_buffer_bytes: 4 << 20,
             send_buffer_bytes: 2 << 20,
+            steers: true,
         }
     }
 }
@@ -72,7 +75,7 @@ pub fn bind_udp(
         sockets.push(bound(address, options, true)?);
     }
     // Where there is one, too: a successor's sockets may join the group.
-    if let Some(last) = sockets.last() {
+    if let (true, Some(last)) = (options.steers, sockets.last()) {
         steering::attach(last, sockets.len())?;
     }
     Ok(sockets

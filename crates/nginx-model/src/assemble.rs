@@ -13,7 +13,7 @@ use crate::{
     modules::{
         cache::Zone,
         core::CoreConf,
-        listen::{AddressServers, Listen},
+        listen::{AddressServers, Listen, SOCKET_MODE},
         log::{Formats, LogUse},
         realip::RealIp,
     },
@@ -314,6 +314,7 @@ fn listeners(
                 let mut listener =
                     Listener::new(listen.address.clone(), draft.outside.origin.clone());
                 (listener.http2, listener.http2_upgrade) = (false, false);
+                listener.mode = Some(SOCKET_MODE);
                 listeners.push(listener);
                 listeners.len() - 1
             });

@@ -24,6 +24,7 @@ pub mod server;
 mod setters;
 mod settings;
 mod setup;
+pub mod stream;
 mod support;
 pub mod text;
 pub mod values;

@@ -5,12 +5,22 @@
 //! what stands behind a server in `http` holds for it, too.
 
 use crate::{
-    assemble::assemble, finish::Finisher, modules::upstream::UpstreamPool, process::Process,
-    read_http::HttpReader, server::Nginx, setup::Setup, support,
+    assemble::assemble,
+    finish::Finisher,
+    modules::upstream::UpstreamPool,
+    process::Process,
+    read_http::HttpReader,
+    server::Nginx,
+    setup::Setup,
+    stream::{self, StreamReader},
+    support,
 };
 use saker_config::Model;
 use saker_nginx_syntax::{Files, Report, read};
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// A configuration that may be put in force, if there are no errors.
 #[derive(Debug)]
@@ -31,12 +41,15 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
     let conf_prefix = setup.file.parent().unwrap_or(Path::new("/"));
     let process = Process::read(&tree.directives, &setup.prefix, &mut report);
     let mut reader = HttpReader::new(&mut report, &setup.prefix, conf_prefix);
-    for directive in &tree.directives {
-        if directive.name() == "http" {
-            reader.http_block(directive);
-        }
-    }
+    let blocks = |name: &'static str| {
+        let all = tree.directives.iter();
+        all.filter(move |directive| directive.name() == name)
+    };
+    blocks("http").for_each(|block| reader.http_block(block));
     let read = reader.finish();
+    let mut reader = StreamReader::new(&mut report, &setup.prefix, conf_prefix);
+    blocks("stream").for_each(|block| reader.stream_block(block));
+    let read_stream = reader.finish();
     let mut finisher = Finisher {
         report: &mut report,
         groups: &read.groups,
@@ -46,6 +59,12 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
     };
     let (mut model, mut nginx) = assemble(read.http, &mut finisher, &process, setup);
     model.upstreams = finisher.pool.into_all();
+    nginx.streams = Arc::new(stream::finish(
+        read_stream,
+        &mut model,
+        conf_prefix,
+        &mut report,
+    ));
     model.sources = tree.sources;
     nginx.groups = read.groups;
     Loaded {

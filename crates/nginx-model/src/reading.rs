@@ -2,10 +2,7 @@
 //!
 //! Called by: `load`, and the setters of the modules.
 
-use crate::{
-    text::{Part, Text},
-    variables::{Variable, Variables},
-};
+use crate::{text::Text, variables::Variables};
 use saker_nginx_syntax::{Directive, Report};
 use std::path::{Path, PathBuf};
 
@@ -28,20 +25,6 @@ impl Reading<'_> {
     /// # Errors
     /// nginx's message.
     pub fn text(&mut self, source: &str) -> Result<Text, String> {
-        let text = self.log_text(source)?;
-        for part in &text.parts {
-            if let Part::Variable(variable) = part {
-                check_variable(variable, source)?;
-            }
-        }
-        Ok(text)
-    }
-
-    /// Compiles a text that is only written to a log, where a variable may be without a value.
-    ///
-    /// # Errors
-    /// nginx's message.
-    pub fn log_text(&mut self, source: &str) -> Result<Text, String> {
         Text::compile(source, &mut self.variables)
     }
 
@@ -67,17 +50,3 @@ pub type Setter<T> = fn(&Directive, &mut T, &mut Reading<'_>) -> Result<(), Stri
 
 /// Setters of a module by name.
 pub type Setters<T> = &'static [(&'static str, Setter<T>)];
-
-/// Refuses variables that have no value here and that decisions are made by.
-///
-/// # Errors
-/// The message.
-pub fn check_variable(variable: &Variable, source: &str) -> Result<(), String> {
-    match variable {
-        Variable::Builtin(builtin) if builtin.has_no_value() => Err(format!(
-            "\"{source}\" has a variable that is supported in \"log_format\" only: what is decided by \
-             it would be open"
-        )),
-        _ => Ok(()),
-    }
-}

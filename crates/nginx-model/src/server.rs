@@ -13,7 +13,7 @@ use crate::{
         maps::{NameTable, Tables},
         upstream::Group,
     },
-    reading::check_variable,
+    stream::Streams,
     values::Regex,
     variables::{NamedVariable, Variable},
 };
@@ -45,6 +45,7 @@ pub struct Nginx {
     pub zones: Vec<Arc<Zone>>,
     pub cache_zones: Vec<Arc<cache::Zone>>,
     pub groups: Vec<Group>,
+    pub streams: Arc<Streams>,
     pub formats: Formats,
     /// Conditions and notes of access logs, in the order of [`LogRules`](crate::log_rules).
     pub logs: crate::log_rules::LogRules,
@@ -65,7 +66,7 @@ impl Nginx {
         let named = self.variables.iter().position(|known| *known.name == *name);
         match named {
             Some(number) => Some(Variable::Named(number)),
-            None => Variable::known(name).filter(|variable| check_variable(variable, name).is_ok()),
+            None => Variable::known(name),
         }
     }
 

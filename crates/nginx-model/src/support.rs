@@ -13,7 +13,7 @@ pub fn report(directives: &[Directive], report: &mut Report) {
             Some(Support::Unsupported(sentence)) if !is_off(directive) => {
                 let message = format!("`{name}` is not supported: {sentence}");
                 report.warn(directive, message, None);
-                if matches!(name, "stream" | "mail") {
+                if name == "mail" {
                     continue;
                 }
             }

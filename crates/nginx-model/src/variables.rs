@@ -4,6 +4,7 @@
 //! Caveat: a variable of the configuration has a number; its value at request time is kept under it.
 //! Out of scope: values (`saker-nginx`).
 
+use crate::stream::SessionVariable;
 use std::collections::HashMap;
 
 /// A variable that a text refers to.
@@ -20,6 +21,8 @@ pub enum Variable {
     SentField(Box<str>),
     /// `$upstream_http_NAME`
     UpstreamField(Box<str>),
+    /// A variable of a stream's session.
+    Session(SessionVariable),
     /// A variable of the configuration, by its number.
     Named(usize),
 }
@@ -108,8 +111,14 @@ builtins! {
     "ssl_client_escaped_cert" SslClientEscapedCert
     "ssl_client_fingerprint" SslClientFingerprint
     "ssl_client_i_dn" SslClientIssuer
+    "ssl_client_i_dn_legacy" SslClientIssuerLegacy
+    "ssl_client_raw_cert" SslClientRawCert
     "ssl_client_s_dn" SslClientSubject
+    "ssl_client_s_dn_legacy" SslClientSubjectLegacy
     "ssl_client_serial" SslClientSerial
+    "ssl_client_v_end" SslClientEnd
+    "ssl_client_v_remain" SslClientRemain
+    "ssl_client_v_start" SslClientStart
     "ssl_client_verify" SslClientVerify
     "ssl_protocol" SslProtocol
     "ssl_server_name" SslServerName
@@ -130,26 +139,6 @@ builtins! {
     "uid_got" UidGot
     "uid_set" UidSet
     "uri" Uri
-}
-
-impl Builtin {
-    /// Returns true for what is known about clients' certificates and PROXY headers elsewhere, but
-    /// not here.
-    pub fn has_no_value(self) -> bool {
-        matches!(
-            self,
-            Builtin::SslClientCert
-                | Builtin::SslClientEscapedCert
-                | Builtin::SslClientFingerprint
-                | Builtin::SslClientIssuer
-                | Builtin::SslClientSubject
-                | Builtin::SslClientSerial
-                | Builtin::ProxyProtocolAddr
-                | Builtin::ProxyProtocolPort
-                | Builtin::ProxyProtocolServerAddr
-                | Builtin::ProxyProtocolServerPort
-        )
-    }
 }
 
 impl Variable {
@@ -204,16 +193,30 @@ pub struct NamedVariable {
 pub struct Variables {
     pub named: Vec<NamedVariable>,
     numbers: HashMap<Box<str>, usize>,
+    /// The block is `stream`.
+    of_streams: bool,
 }
 
 impl Variables {
+    /// The variables of `stream`.
+    pub fn of_streams() -> Variables {
+        Variables {
+            of_streams: true,
+            ..Variables::default()
+        }
+    }
+
     /// Returns the variable of a name.
     pub fn named(&mut self, name: &str) -> Variable {
         let lower = name.to_ascii_lowercase();
         if let Some(number) = self.numbers.get(lower.as_str()) {
             return Variable::Named(*number);
         }
-        match Variable::known(&lower) {
+        let known = match self.of_streams {
+            true => SessionVariable::known(&lower).map(Variable::Session),
+            false => Variable::known(&lower),
+        };
+        match known {
             // Names of arguments and cookies are compared regardless of case.
             Some(variable) => variable,
             None => Variable::Named(self.number(&lower)),

@@ -8,6 +8,7 @@
 //! Caveat: arguments keep their variables; `$` means something only to the setter of a directive.
 //! Out of scope: the meaning of arguments (`saker-nginx-model`).
 
+pub mod convert;
 mod files;
 mod lexer;
 mod read;

@@ -40,12 +40,25 @@ and variables follow nginx's documentation; a suite compares the answers with th
   all servers that have them, and stand in http and server blocks; anything else is refused. Servers
   without them use those of the others.
 - The PROXY header is read from the addresses in `set_real_ip_from` alone, with `real_ip_header
-  proxy_protocol`.
+  proxy_protocol`; in `stream` it is read from everyone, and believed as `set_real_ip_from` says.
 - A server that asks for client certificates must be found by a name without patterns: a connection
   whose handshake followed another server's policy gets 421.
-- Variables about what a client's certificate says (`$ssl_client_s_dn` and kin) and
-  `$proxy_protocol_addr` are honored in `log_format` only, without a value; elsewhere they are
-  refused.
+
+## Streams
+
+`stream` proxies TCP and UDP on the same workers, with the limits of connections that HTTP has, too.
+A reload gives new sessions the new configuration; those that are open stay with their member, and a
+graceful stop waits for them until `worker_shutdown_timeout`. An idle session holds its sockets and no
+buffer. `hash`, `hash … consistent`, and `ip_hash` lead a key to the member that nginx has for it.
+
+- An address has one server; `server_name` and `pass` do not share it.
+- Each worker balances by its own count of sessions and failures. With one worker the order is
+  nginx's.
+- A member whose name has several addresses is one member, whose addresses are used in turn.
+- When all members have failed lately, they are tried all the same.
+- `$ssl_preread_server_name` is in lower case.
+- `proxy_ssl_name` has no variables; the name is always sent.
+- A UDP session is counted as a connection. At most 64 datagrams of a client wait for their member.
 
 ## Requests that no cached answer serves
 

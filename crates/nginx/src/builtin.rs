@@ -11,8 +11,11 @@ use saker_config::model::Address;
 use saker_http::KnownField;
 use saker_nginx_model::{modules::filters::UserId, variables::Builtin};
 use saker_page_cache::keyed::KeyedResult;
-use saker_pipeline::{local_time, template};
-use std::{net::IpAddr, os::unix::ffi::OsStrExt};
+use saker_pipeline::{Client, local_time, template};
+use std::{
+    net::{IpAddr, SocketAddr},
+    os::unix::ffi::OsStrExt,
+};
 
 impl Request<'_> {
     /// Returns the value of a built-in variable; `None`: it has none.
@@ -113,8 +116,12 @@ impl Request<'_> {
                 IpAddr::V4(address) => address.octets().to_vec(),
                 IpAddr::V6(address) => address.octets().to_vec(),
             }),
-            Builtin::RealipRemoteAddr => text(&client.peer.ip().to_canonical()),
-            Builtin::RealipRemotePort => text(&client.peer.port()),
+            Builtin::RealipRemoteAddr => text(&connection_peer(client).ip().to_canonical()),
+            Builtin::RealipRemotePort => text(&connection_peer(client).port()),
+            Builtin::ProxyProtocolAddr => text(&client.preface.as_ref()?.source.ip()),
+            Builtin::ProxyProtocolPort => text(&client.preface.as_ref()?.source.port()),
+            Builtin::ProxyProtocolServerAddr => text(&client.preface.as_ref()?.destination.ip()),
+            Builtin::ProxyProtocolServerPort => text(&client.preface.as_ref()?.destination.port()),
             Builtin::RemotePort => text(&client.address.port()),
             Builtin::RemoteUser => exchange
                 .access
@@ -225,6 +232,12 @@ impl Request<'_> {
                 | Builtin::SslClientIssuer
                 | Builtin::SslClientSubject
                 | Builtin::SslClientSerial
+                | Builtin::SslClientIssuerLegacy
+                | Builtin::SslClientSubjectLegacy
+                | Builtin::SslClientRawCert
+                | Builtin::SslClientStart
+                | Builtin::SslClientEnd
+                | Builtin::SslClientRemain
                 | Builtin::SslClientVerify
                 | Builtin::SslProtocol
                 | Builtin::SslServerName
@@ -291,12 +304,20 @@ impl Request<'_> {
     }
 }
 
-fn hostname() -> Vec<u8> {
+/// The other end of the connection, whatever a PROXY header says.
+fn connection_peer(client: &Client) -> SocketAddr {
+    let preface = client.preface.as_ref();
+    preface.map_or(client.peer, |preface| preface.peer)
+}
+
+/// The machine's name.
+pub fn hostname() -> Vec<u8> {
     let name = std::fs::read("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim_ascii().to_ascii_lowercase()
 }
 
-fn time(builtin: Builtin, unix_s: i64) -> Vec<u8> {
+/// A time in the form of a variable.
+pub fn time(builtin: Builtin, unix_s: i64) -> Vec<u8> {
     const MONTHS: [&str; 12] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ];

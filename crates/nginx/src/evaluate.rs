@@ -66,6 +66,8 @@ impl Request<'_> {
             Variable::Argument(name) => self.argument(name),
             Variable::Cookie(name) => self.cookie(name),
             Variable::Named(number) => self.named(*number),
+            // Those of streams stand in no text of `http`.
+            Variable::Session(_) => None,
             Variable::SentField(name) => self.sent_field(name),
             Variable::UpstreamField(name) => {
                 self.depends_on_request();

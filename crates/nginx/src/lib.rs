@@ -33,6 +33,7 @@ mod script;
 mod secure_link;
 mod ssi;
 mod state;
+mod stream;
 mod stub_status;
 mod subrequest;
 mod tls;
@@ -42,7 +43,11 @@ pub use body_filters::{BodyFilter, Filters};
 pub use response::ResponseFilter;
 pub use rules::{FrontEnd, NginxRules};
 pub use saker_nginx_model::{Loaded, Setup, load};
-pub use saker_nginx_syntax::OnDisk;
+pub use saker_nginx_syntax::{
+    OnDisk,
+    convert::{Conversion, convert},
+};
+pub use stream::NginxStreamRules;
 pub use stub_status::{Count, ServerCounts};
 
 /// The version of nginx whose documentation the front end follows (`$nginx_version`, `-v`).

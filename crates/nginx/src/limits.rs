@@ -45,6 +45,11 @@ impl Zones {
     pub fn new(zones: &[Arc<Zone>]) -> Zones {
         Zones(zones.iter().map(|_| Arc::default()).collect())
     }
+
+    /// Returns the entries of a zone.
+    pub fn table(&self, number: usize) -> Option<Arc<ZoneTable>> {
+        self.0.get(number).cloned()
+    }
 }
 
 impl ZoneTable {
@@ -82,7 +87,7 @@ impl ZoneTable {
     }
 
     /// Counts a connection; returns false if there are too many.
-    fn enter(&self, key: &[u8], zone: &Zone, max: u64) -> bool {
+    pub fn enter(&self, key: &[u8], zone: &Zone, max: u64) -> bool {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         make_room(&mut entries, zone.entries_max);
         let entry = entries.entry(key.into()).or_default();
@@ -91,7 +96,7 @@ impl ZoneTable {
         has_room
     }
 
-    fn leave(&self, key: &[u8]) {
+    pub fn leave(&self, key: &[u8]) {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(entry) = entries.get_mut(key) {
             entry.connections = entry.connections.saturating_sub(1);
@@ -220,7 +225,7 @@ fn keyed_zone(request: &mut Request<'_>, zones: &Zones, name: &str) -> Option<Ke
 }
 
 /// Longer keys are not limited, as in nginx.
-const KEY_BYTES_MAX: usize = 65_535;
+pub const KEY_BYTES_MAX: usize = 65_535;
 
 #[cfg(test)]
 mod tests {

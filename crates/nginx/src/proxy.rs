@@ -62,6 +62,12 @@ pub fn forward(request: &mut Request<'_>, caches: &Caches) -> Verdict {
         return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
     }
     request.state.is_forwarded = true;
+    let groups = &request.nginx.groups;
+    let group = groups.iter().find(|group| *group.name == *upstream.name);
+    if let Some(key) = group.and_then(|group| group.key.as_ref()) {
+        let key = request.text(key);
+        request.exchange.upstream.balance_key = Some(key.into());
+    }
     request.exchange.upstream.call = Some(Box::new(UpstreamRequest {
         to: UpstreamTarget::Upstream(upstream),
         target,

@@ -15,6 +15,7 @@ use crate::{
     mirror::{self, Copies},
     pages, random_index,
     request::Request,
+    stream::{NginxStreamRules, StreamFrontEnd},
     stub_status::{self, Count},
 };
 use saker_auth::RecordFiles;
@@ -36,6 +37,7 @@ pub struct FrontEnd {
     pub nginx: Arc<Nginx>,
     zones: Zones,
     cache_zones: Vec<Arc<CacheZone>>,
+    streams: Arc<StreamFrontEnd>,
 }
 
 impl FrontEnd {
@@ -43,8 +45,15 @@ impl FrontEnd {
         FrontEnd {
             zones: Zones::new(&nginx.zones),
             cache_zones: cache::zones(&nginx.cache_zones),
+            streams: Arc::new(StreamFrontEnd::new(Arc::clone(&nginx.streams))),
             nginx: Arc::new(nginx),
         }
+    }
+
+    /// The rules of streams; `None`: there are none.
+    pub fn stream_rules(&self) -> Option<NginxStreamRules> {
+        let streams = Arc::clone(&self.streams);
+        (!streams.is_empty()).then_some(NginxStreamRules(streams))
     }
 }
 

@@ -1,11 +1,22 @@
 //! Variables of TLS sessions.
 //!
 //! Called by: `builtin`.
-//! Caveat: what certificates of clients say has no value here; the model refuses such variables
-//! outside of logs.
+//! Caveat: a certificate that was shown has its variables, whether or not it was verified;
+//! `$ssl_client_verify` tells.
 
 use saker_nginx_model::variables::Builtin;
-use saker_tls::{ClientVerification, SessionInfo};
+use saker_tls::{ClientVerification, NameForm, SessionInfo};
+use sha1::{Digest, Sha1};
+use std::borrow::Cow;
+
+/// Returns the outcome of the check of a client's certificate.
+pub fn client_verify(session: &SessionInfo) -> String {
+    match (&session.client_verification, &session.client_refusal) {
+        (ClientVerification::Success, _) => "SUCCESS".to_owned(),
+        (_, Some(why)) => format!("FAILED:{why}"),
+        _ => "NONE".to_owned(),
+    }
+}
 
 /// Returns the value of a variable; `None`: it has none.
 pub fn variable(session: &SessionInfo, builtin: Builtin) -> Option<Vec<u8>> {
@@ -14,12 +25,47 @@ pub fn variable(session: &SessionInfo, builtin: Builtin) -> Option<Vec<u8>> {
         Builtin::SslCipher => session.cipher_openssl.to_owned(),
         Builtin::SslServerName => session.server_name.clone()?,
         Builtin::SslSessionReused => if session.resumed { "r" } else { "." }.to_owned(),
-        Builtin::SslClientVerify => match (&session.client_verification, &session.client_refusal) {
-            (ClientVerification::Success, _) => "SUCCESS".to_owned(),
-            (_, Some(why)) => format!("FAILED:{why}"),
-            _ => "NONE".to_owned(),
-        },
-        _ => return None,
+        Builtin::SslClientVerify => client_verify(session),
+        _ => return of_client(session, builtin).map(String::into_bytes),
     };
     Some(text.into_bytes())
+}
+
+/// Values that the client's certificate has.
+fn of_client(session: &SessionInfo, builtin: Builtin) -> Option<String> {
+    let certificate = session.client_certificates.first()?;
+    let value = |name: &str, form: NameForm| {
+        let now = saker_net::clock::realtime_s();
+        session.variable(name, form, now).map(Cow::into_owned)
+    };
+    let pem = || value("SSL_CLIENT_CERT", NameForm::Rfc2253);
+    Some(match builtin {
+        Builtin::SslClientSubject => value("SSL_CLIENT_S_DN", NameForm::Rfc2253)?,
+        Builtin::SslClientIssuer => value("SSL_CLIENT_I_DN", NameForm::Rfc2253)?,
+        Builtin::SslClientSubjectLegacy => value("SSL_CLIENT_S_DN", NameForm::Legacy)?,
+        Builtin::SslClientIssuerLegacy => value("SSL_CLIENT_I_DN", NameForm::Legacy)?,
+        Builtin::SslClientSerial => value("SSL_CLIENT_M_SERIAL", NameForm::Rfc2253)?,
+        Builtin::SslClientStart => value("SSL_CLIENT_V_START", NameForm::Rfc2253)?,
+        Builtin::SslClientEnd => value("SSL_CLIENT_V_END", NameForm::Rfc2253)?,
+        Builtin::SslClientRemain => value("SSL_CLIENT_V_REMAIN", NameForm::Rfc2253)?,
+        Builtin::SslClientRawCert => pem()?,
+        // The lines of a field that continues.
+        Builtin::SslClientCert => pem()?.trim_end().replace('\n', "\n\t"),
+        Builtin::SslClientEscapedCert => {
+            let mut escaped = String::new();
+            for byte in pem()?.bytes() {
+                match byte {
+                    b'-' | b'.' | b'_' | b'~' => escaped.push(char::from(byte)),
+                    _ if byte.is_ascii_alphanumeric() => escaped.push(char::from(byte)),
+                    _ => escaped.push_str(&format!("%{byte:02X}")),
+                }
+            }
+            escaped
+        }
+        Builtin::SslClientFingerprint => {
+            let digest = Sha1::digest(certificate);
+            digest.iter().map(|byte| format!("{byte:02x}")).collect()
+        }
+        _ => return None,
+    })
 }

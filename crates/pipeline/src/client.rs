@@ -29,6 +29,15 @@ pub enum Forwarding {
     Proxied,
 }
 
+/// Addresses that a PROXY header names, and the one that it came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrefaceAddresses {
+    pub source: SocketAddr,
+    pub destination: SocketAddr,
+    /// The other end of the connection: the proxy.
+    pub peer: SocketAddr,
+}
+
 /// The client and its connection. One per connection; behind trusted proxies, one per client.
 #[derive(Clone, Debug)]
 pub struct Client {
@@ -50,6 +59,8 @@ pub struct Client {
     /// client.
     pub peer: SocketAddr,
     pub forwarding: Forwarding,
+    /// The PROXY header that the connection began with.
+    pub preface: Option<Rc<PrefaceAddresses>>,
     /// The id of error log lines about this connection.
     pub log_id: Rc<LogId>,
     /// Number of requests on the connection so far, including this one.
@@ -77,6 +88,7 @@ impl Client {
             account: None,
             peer: address,
             forwarding: Forwarding::Unknown,
+            preface: None,
             log_id,
             requests: Cell::new(0),
             name: OnceCell::new(),
@@ -91,6 +103,7 @@ impl Client {
         let mut named = Client::new(address, self.local, listener, self.secure);
         (named.tls, named.peer, named.forwarding) = (self.tls, self.peer, self.forwarding);
         named.log_id = Rc::clone(&self.log_id);
+        named.preface.clone_from(&self.preface);
         named.session.clone_from(&self.session);
         named.requests.set(self.requests.get());
         named

@@ -165,6 +165,8 @@ pub struct UpstreamState {
     pub is_replaced: bool,
     /// A response that a program has delegated to this server.
     pub internal_redirect: Option<Box<InternalRedirect>>,
+    /// The key that chooses a member of the upstream, where it balances by one.
+    pub balance_key: Option<Box<[u8]>>,
 }
 
 /// What is known about an authenticated user.

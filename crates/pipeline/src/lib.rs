@@ -61,7 +61,7 @@ pub use body::{Body, BodyError, BodyStream, Chunk, FilePart, NoBody, RequestBody
 pub use budget::{Inner, RequestBudget};
 pub use cached_route::CachedRoute;
 pub use changed_paths::{ChangedPath, ChangedPaths};
-pub use client::{Client, Forwarding};
+pub use client::{Client, Forwarding, PrefaceAddresses};
 pub use derived::DerivedSites;
 pub use environment::Environment;
 pub use exchange::Exchange;

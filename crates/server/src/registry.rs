@@ -37,6 +37,7 @@ use saker_serving::{
     trace_logger::TraceLogger,
 };
 use saker_static_files::StaticFiles;
+use saker_stream_proxy::StreamRules;
 use saker_telemetry::{Counters, latency::Latencies, trace::TraceQueue};
 use std::{
     rc::{Rc, Weak},
@@ -150,6 +151,13 @@ fn native_rules(
 fn nginx(generation: &Generation) -> Option<Arc<FrontEnd>> {
     let front_end = generation.front_end.clone()?;
     front_end.downcast().ok()
+}
+
+/// The rules of a configuration's streams.
+pub fn stream_rules(generation: &Arc<Generation>) -> Option<Rc<dyn StreamRules>> {
+    let front_end = nginx(generation)?;
+    let rules = front_end.stream_rules()?;
+    Some(Rc::new(rules))
 }
 
 /// nginx's rules, which are for all sites.

@@ -12,15 +12,16 @@ use crate::{
     h1, h2,
     io::Io,
     request::{Http2Terms, Session},
+    stream,
     transport::{HandshakeFailure, HandshakeStep, TlsStream, Transport},
     worker::{Draining, Worker},
 };
-use saker_config::model::Address;
+use saker_config::model::{Address, StreamServer};
 use saker_net::{
-    Deadline, RawStream,
+    Deadline, RawStream, Stream,
     proxy_preface::{self, Preface},
 };
-use saker_pipeline::Client;
+use saker_pipeline::{Client, PrefaceAddresses};
 use saker_telemetry::{Metric, error_log, message};
 use saker_tls::{ACME_TLS_ALPN, Acceptor, TlsError};
 use std::{
@@ -48,6 +49,8 @@ const SPEAK_TLS: &str = "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-
 
 /// Settings of a listener that matter for a new connection.
 struct ListenerSettings {
+    /// The connection belongs to a stream server.
+    stream: Option<Arc<StreamServer>>,
     preface: bool,
     acceptor: Option<Acceptor>,
     http2: Http2Terms,
@@ -66,6 +69,10 @@ pub fn start(
     let settings = settings(worker, &client);
     client.tls = settings.acceptor.is_some();
     client.secure = client.tls;
+    if let Some(server) = settings.stream {
+        let settings = (server, settings.acceptor);
+        return stream::start(worker, permit, stream, client, settings);
+    }
     if settings.preface || client.tls {
         let worker = Rc::clone(worker);
         tokio::task::spawn_local(
@@ -91,12 +98,14 @@ fn settings(worker: &Worker, client: &Client) -> ListenerSettings {
         .find(|listener| listener.address == *client.listener)
     else {
         return ListenerSettings {
+            stream: None,
             preface: false,
             acceptor: None,
             http2: Http2Terms::default(),
         };
     };
     ListenerSettings {
+        stream: listener.stream.clone(),
         preface: listener
             .proxy_protocol_from
             .iter()
@@ -179,7 +188,7 @@ async fn receive(
         ..settings.http2
     };
     let session = Session::new(worker, client, permit, http2);
-    let io = Io::new(Transport::Tls(Box::new(tls)), Vec::new());
+    let io = Io::new(Transport::Tls(tls), Vec::new());
     match alpn_is_h2 {
         true => h2::run(session, io, h2::Beginning::Preface).await,
         false => h1::run(session, io).await,
@@ -187,13 +196,39 @@ async fn receive(
 }
 
 /// Completes the TLS handshake; `None`: it failed and was logged.
-async fn handshake(worker: &Rc<Worker>, mut tls: TlsStream, client: &Client) -> Option<TlsStream> {
+async fn handshake(worker: &Rc<Worker>, tls: TlsStream, client: &Client) -> Option<Box<TlsStream>> {
     let services = worker.services();
     let limits = services
         .generation
         .connection_limits(client, b"")
         .map_or(&services.generation.model.limits, Arc::as_ref);
-    let limit_ms = limits.tls_handshake_timeout_ms;
+    match handshake_within(worker, tls, limits.tls_handshake_timeout_ms).await {
+        HandshakeEnd::Done(tls) => return Some(tls),
+        HandshakeEnd::Gone => {}
+        HandshakeEnd::Failed(tls, fault) => refuse(worker, *tls, client, &fault).await,
+        HandshakeEnd::Late => {
+            error_log::log_about(&message::TLS_HANDSHAKE_TIMEOUT, client, format_args!(""));
+        }
+    }
+    None
+}
+
+/// The end of a handshake.
+pub enum HandshakeEnd {
+    Done(Box<TlsStream>),
+    /// The client has left.
+    Gone,
+    /// The alert is sent; the client may still have to read it.
+    Failed(Box<TlsStream>, TlsError),
+    Late,
+}
+
+/// Completes a handshake within a time, and counts its end.
+pub async fn handshake_within(
+    worker: &Rc<Worker>,
+    mut tls: TlsStream,
+    limit_ms: u64,
+) -> HandshakeEnd {
     let outcome = drive_handshake(worker, &mut tls, Duration::from_millis(limit_ms)).await;
     let counters = &worker.counters;
     match outcome {
@@ -204,24 +239,24 @@ async fn handshake(worker: &Rc<Worker>, mut tls: TlsStream, client: &Client) -> 
             } else {
                 Metric::TlsHandshakesFull
             });
-            return Some(tls);
+            HandshakeEnd::Done(Box::new(tls))
         }
         Ok(Err(HandshakeFailure::Gone)) => {
             counters.increment(Metric::TlsHandshakesFailed);
             counters.increment(Metric::ClosedByClient);
+            HandshakeEnd::Gone
         }
         Ok(Err(HandshakeFailure::Fault(fault))) => {
             counters.increment(Metric::TlsHandshakesFailed);
             counters.increment(Metric::ClosedMalformed);
-            refuse(worker, tls, client, &fault).await;
+            HandshakeEnd::Failed(Box::new(tls), fault)
         }
         Err(_) => {
             counters.increment(Metric::TlsHandshakesFailed);
             counters.increment(Metric::ClosedHeadTimeout);
-            error_log::log_about(&message::TLS_HANDSHAKE_TIMEOUT, client, format_args!(""));
+            HandshakeEnd::Late
         }
     }
-    None
 }
 
 /// Drives the handshake. The outer error is the time limit, of the client or of the certificate.
@@ -249,9 +284,9 @@ async fn drive_handshake(
 
 /// Ends a TLS-ALPN-01 connection: the authority has seen the certificate, and no data follows (RFC
 /// 8737 section 3).
-async fn end_challenge(worker: &Rc<Worker>, tls: TlsStream) {
+async fn end_challenge(worker: &Rc<Worker>, tls: Box<TlsStream>) {
     worker.counters.increment(Metric::ClosedByServer);
-    let mut io = Io::new(Transport::Tls(Box::new(tls)), Vec::new());
+    let mut io = Io::new(Transport::Tls(tls), Vec::new());
     io.linger(worker, LINGER, LINGER_BYTES_MAX).await;
 }
 
@@ -274,13 +309,8 @@ async fn refuse(worker: &Rc<Worker>, tls: TlsStream, client: &Client, fault: &Tl
 
 /// The client that the preface names; `None`: the connection is refused.
 async fn await_preface(worker: &Rc<Worker>, io: &mut Io, client: Client) -> Option<Client> {
-    let deadline = worker.deadlines.add();
-    deadline.arm(
-        saker_net::clock::monotonic_ms()
-            + worker.services().generation.model.limits.head_timeout_ms,
-    );
-    let preface = poll_fn(|cx| poll_preface(cx, io, &deadline)).await;
-    worker.deadlines.remove(&deadline);
+    let limit_ms = worker.services().generation.model.limits.head_timeout_ms;
+    let preface = preface_within(worker, io, limit_ms).await;
     let client_address = client.address;
     let behind = preface.and_then(|preface| behind(client, preface));
     if behind.is_none() {
@@ -292,6 +322,33 @@ async fn await_preface(worker: &Rc<Worker>, io: &mut Io, client: Client) -> Opti
         );
     }
     behind
+}
+
+/// Reads a preface within a time; returns the client and destination that it names. `None`:
+/// malformed, late, or gone.
+pub async fn read_preface(
+    worker: &Worker,
+    io: &mut Io,
+    limit_ms: u64,
+) -> Option<Option<(SocketAddr, SocketAddr)>> {
+    match preface_within(worker, io, limit_ms).await? {
+        Preface::Complete { source, .. } => Some(source),
+        Preface::Partial => None,
+    }
+}
+
+async fn preface_within(worker: &Worker, io: &mut Io, limit_ms: u64) -> Option<Preface> {
+    let deadline = worker.deadlines.add();
+    deadline.arm(saker_net::clock::monotonic_ms().saturating_add(limit_ms));
+    let preface = poll_fn(|cx| poll_preface(cx, io, &deadline)).await;
+    worker.deadlines.remove(&deadline);
+    preface
+}
+
+/// Closes a connection whose client may still have to read what it was sent.
+pub async fn linger(worker: &Rc<Worker>, stream: Stream) {
+    let mut io = Io::new(Transport::plain(stream), Vec::new());
+    io.linger(worker, LINGER, LINGER_BYTES_MAX).await;
 }
 
 /// `None`: malformed, late, or gone.
@@ -316,7 +373,8 @@ fn poll_preface(cx: &mut Context<'_>, io: &mut Io, deadline: &Deadline) -> Poll<
     }
 }
 
-fn poll_more(cx: &mut Context<'_>, io: &mut Io) -> Poll<std::io::Result<usize>> {
+/// Reads once, behind what was read before.
+pub fn poll_more(cx: &mut Context<'_>, io: &mut Io) -> Poll<std::io::Result<usize>> {
     let mut piece = [0; PIECE_BYTES];
     let read = ready!(io.transport.poll_read(cx, &mut piece))?;
     io.input.extend_from_slice(&piece[..read]);
@@ -332,6 +390,11 @@ fn behind(client: Client, preface: Preface) -> Option<Client> {
         } => {
             let mut behind = Client::new(source, destination, client.listener, tls || client.tls);
             behind.tls = client.tls;
+            behind.preface = Some(Rc::new(PrefaceAddresses {
+                source,
+                destination,
+                peer: client.address,
+            }));
             Some(behind)
         }
         // LOCAL, UNKNOWN: the proxy speaks for itself (a health check).

@@ -15,11 +15,15 @@ use saker_files::Watcher;
 use saker_gateway::Gateway;
 use saker_page_cache::Share;
 use saker_pipeline::{Generation, Services};
+use saker_stream_proxy::StreamRules;
 use saker_telemetry::{Counters, latency::Latencies, trace::TraceQueue};
 use std::{rc::Rc, sync::Arc};
 
 /// Makes services from their parts.
 pub type MakeServices = fn(ServiceParts<'_>) -> Rc<Services>;
+
+/// Makes the rules of a generation's streams; `None`: it has no streams.
+pub type MakeStreamRules = fn(&Arc<Generation>) -> Option<Rc<dyn StreamRules>>;
 
 /// Everything that services are made from.
 pub struct ServiceParts<'a> {

@@ -3,7 +3,11 @@
 //!
 //! Called by: the start, which makes it; workers and the supervisor.
 
-use crate::{log_files::LogFiles, quic_secrets::QuicShared, services::MakeServices};
+use crate::{
+    log_files::LogFiles,
+    quic_secrets::QuicShared,
+    services::{MakeServices, MakeStreamRules},
+};
 use saker_abuse::{ClientLimits, SharedAbuseState};
 use saker_acme::Challenges;
 use saker_broker_client::BrokerClient;
@@ -28,6 +32,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub struct Shared {
     /// The registry: makes the services of each worker.
     pub make_services: MakeServices,
+    /// The same for the rules of streams.
+    pub make_stream_rules: MakeStreamRules,
     /// The inotify instance whose change tokens every worker reads.
     pub watcher: Watcher,
     /// Counters, one set per worker, written by that worker alone.
@@ -44,6 +50,8 @@ pub struct Shared {
     pub quic: OnceLock<Option<QuicShared>>,
     /// Open connections of all workers, for `limits.connections`.
     pub connections: ConnectionCount,
+    /// Number of the next session of a stream.
+    pub sessions: AtomicU64,
     /// Connections among them that came after the server was asked to stop.
     pub late_connections: AtomicU64,
     /// Requests that are worked on, for `limits.requests_at_a_time`.

@@ -59,10 +59,10 @@ impl TlsState {
         }
         let (identities, tickets) = (Arc::new(identities), Arc::new(tickets));
         let acceptor = |listener: &Listener| {
-            let alpn: &[&[u8]] = if listener.http2 {
-                &[H2, HTTP1]
-            } else {
-                &[HTTP1]
+            let alpn: Vec<&[u8]> = match &listener.stream {
+                Some(server) => server.alpn.iter().map(Vec::as_slice).collect(),
+                None if listener.http2 => vec![H2, HTTP1],
+                None => vec![HTTP1],
             };
             listener.tls.as_ref()?;
             Some((
@@ -71,7 +71,7 @@ impl TlsState {
                     Arc::clone(&identities),
                     listener,
                     Arc::clone(&tickets),
-                    alpn,
+                    &alpn,
                 ),
             ))
         };

@@ -11,6 +11,7 @@ use crate::{
     freshness::Freshness,
     services::{CacheAccess, CommonParts, ServiceParts},
     shared::Shared,
+    stream::Streams,
     tls_state::TlsState,
 };
 use saker_config::model::Address;
@@ -51,6 +52,8 @@ pub struct Worker {
     /// Indexes of the common headers that advertise HTTP/3, by listener address. The last entry of
     /// an address counts.
     pub alt_svc: RefCell<Vec<(Arc<Address>, usize)>>,
+    /// Streams of the newest generation; sessions hold on to those they began with.
+    streams: RefCell<Option<Rc<Streams>>>,
 }
 
 impl Worker {
@@ -70,6 +73,7 @@ impl Worker {
             tls: RefCell::new(tls),
             route_cache: RefCell::new(route_cache(&generation, &shared)),
             services: RefCell::new(services(&generation, &shared, gateway, index)),
+            streams: RefCell::new(Streams::new(&generation, &shared, &deadlines, index)),
             counters,
             buffers: RefCell::default(),
             deadlines,
@@ -89,6 +93,14 @@ impl Worker {
 
     pub(crate) fn flush_logs(&self) {
         self.loggers().flush();
+        if let Some(streams) = &*self.streams.borrow() {
+            streams.flush();
+        }
+    }
+
+    /// `None`: the newest generation has no streams.
+    pub fn streams(&self) -> Option<Rc<Streams>> {
+        self.streams.borrow().clone()
     }
 
     pub fn services(&self) -> Rc<Services> {
@@ -103,6 +115,8 @@ impl Worker {
         self.common_headers
             .borrow_mut()
             .change_server(&generation.model.server.server_field);
+        *self.streams.borrow_mut() =
+            Streams::new(&generation, &self.shared, &self.deadlines, self.index);
         let gateway = gateway(&self.deadlines, &generation, &self.shared);
         *self.services.borrow_mut() = services(&generation, &self.shared, gateway, self.index);
     }
@@ -145,6 +159,10 @@ impl Worker {
             .borrow_mut()
             .sweep(self.shared.watcher.now_ms());
         saker_files::cached_stat::forget_unused(&self.shared.watcher);
+        if let Some(streams) = self.streams() {
+            let now_ms = saker_net::clock::monotonic_ms();
+            streams.context.members.sweep(now_ms);
+        }
         if self.index == 0 {
             self.shared.watcher.sweep();
             self.shared

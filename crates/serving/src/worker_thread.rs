@@ -10,6 +10,7 @@ use crate::{
     listener::{self, WorkerListener},
     quic::{self, QuicListener},
     shared::Shared,
+    stream,
     tls_state::TlsState,
     worker::{Draining, Worker},
 };
@@ -20,6 +21,7 @@ use saker_page_cache::warm::{
     run::{self, WarmContext},
 };
 use saker_pipeline::Generation;
+use saker_stream_proxy::datagrams::DatagramServer;
 use saker_telemetry::{error_log, message};
 use std::{
     io,
@@ -49,6 +51,12 @@ pub enum Command {
     ListenQuic(Arc<Address>, BoundUdp),
     /// Stops accepting connections; open ones continue.
     UnlistenQuic(Address),
+    /// Datagrams of streams.
+    ListenDatagrams(Arc<Address>, BoundUdp),
+    /// Begins no more sessions; open ones continue.
+    UnlistenDatagrams(Address),
+    /// Receives no more datagrams: a successor does, from the same sockets.
+    LeaveDatagrams,
     /// Accepts the connections in the queue, then closes the listener.
     Unlisten(Address),
     /// Warms the page cache, with so many concurrent requests.
@@ -140,6 +148,7 @@ async fn live(worker: Worker, ticker: Ticker, mut commands: UnboundedReceiver<Co
         worker: Rc::clone(&worker),
         listeners: Vec::new(),
         quic_listeners: Vec::new(),
+        datagram_servers: Vec::new(),
     };
     while let Some(command) = commands.recv().await {
         let is_last = matches!(command, Command::Stop);
@@ -182,6 +191,7 @@ struct ThreadState {
     listeners: Vec<Rc<WorkerListener>>,
     /// Kept for the life of this thread: dropping them would cut connections of closed listeners.
     quic_listeners: Vec<Rc<QuicListener>>,
+    datagram_servers: Vec<Rc<DatagramServer>>,
 }
 
 impl ThreadState {
@@ -205,6 +215,15 @@ impl ThreadState {
                 }
             }
             Command::UnlistenQuic(address) => self.unlisten_quic(Some(&address)),
+            Command::ListenDatagrams(address, socket) => {
+                self.datagram_servers
+                    .extend(stream::listen(worker, address, socket));
+            }
+            Command::UnlistenDatagrams(address) => self.unlisten_datagrams(Some(&address)),
+            Command::LeaveDatagrams => self
+                .datagram_servers
+                .drain(..)
+                .for_each(|server| server.leave()),
             Command::LookAtBans => worker.deadlines.wake_all(),
             Command::WindDown => {
                 worker.draining.set(Draining::Earlier);
@@ -217,6 +236,7 @@ impl ThreadState {
                 worker.draining.set(Draining::All);
                 self.unlisten(None);
                 self.unlisten_quic(None);
+                self.unlisten_datagrams(None);
                 self.worker.deadlines.wake_all();
             }
             Command::Warm(job, at_a_time) => self.warm(&job, at_a_time),
@@ -265,6 +285,16 @@ impl ThreadState {
             let goes = address.is_none_or(|address| *listener.address == *address);
             if goes {
                 listener.close();
+            }
+            !goes
+        });
+    }
+
+    fn unlisten_datagrams(&mut self, address: Option<&Address>) {
+        self.datagram_servers.retain(|server| {
+            let goes = address.is_none_or(|address| *server.address == *address);
+            if goes {
+                server.close();
             }
             !goes
         });

@@ -332,6 +332,10 @@ messages! {
     TRACES_DROPPED "SK0951" "process" Warn "traces were dropped"
         "The line says why. Check the collector and `endpoint` of [tracing]; requests are not affected.";
     TRACES_RESUMED "SK0952" "process" Notice "the collector takes traces again" "Nothing.";
+    STREAM_UNREACHABLE "SK0960" "stream" Error "a stream's upstream took no connection"
+        "The line names it and says why; check that it runs, and its own log.";
+    STREAM_REFUSED "SK0961" "stream" Info "a stream was refused"
+        "Nothing, if intended; the line says by which rule.";
     // 10: the page cache.
     CACHE_UNREADABLE "SK1001" "cache" Warn "a cache entry cannot be read; the page is fetched again"
         "If there are many, check the disk.";

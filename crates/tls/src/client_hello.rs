@@ -8,6 +8,7 @@
 use crate::provider::group_code;
 use rustls::pki_types::DnsName;
 use saker_config::model::Group;
+use std::borrow::Cow;
 
 /// Real ones have 200 to 2,000 bytes, those with post-quantum keys included.
 pub const HELLO_BYTES_MAX: usize = 16 * 1024;
@@ -109,26 +110,34 @@ fn in_the_clear(input: &[u8]) -> Peek {
 }
 
 fn peek_records(input: &[u8]) -> Peek {
+    match first_message(input) {
+        Ok(body) => hello(&body),
+        Err(peek) => peek,
+    }
+}
+
+/// Returns the body of the message that the first records carry.
+pub fn first_message(input: &[u8]) -> Result<Cow<'_, [u8]>, Peek> {
     let mut message = Vec::new();
     let mut rest = input;
     loop {
         let (payload, after) = match record(rest) {
             Ok(Some(found)) => found,
-            Ok(None) => return Peek::Incomplete,
-            Err(what) => return what,
+            Ok(None) => return Err(Peek::Incomplete),
+            Err(what) => return Err(what),
         };
         // The usual case copies nothing: one record, one message.
         if message.is_empty()
             && let Some(body) = whole_message(payload)
         {
-            return hello(body);
+            return Ok(Cow::Borrowed(body));
         }
         message.extend_from_slice(payload);
         if let Some(body) = whole_message(&message) {
-            return hello(body);
+            return Ok(Cow::Owned(body.to_vec()));
         }
         if message.len() > HELLO_BYTES_MAX || claims_too_much(&message) {
-            return Peek::TooLong;
+            return Err(Peek::TooLong);
         }
         rest = after;
     }
@@ -207,7 +216,7 @@ fn read_extension(kind: u16, mut content: Reader<'_>, hello: &mut ClientHello) -
 }
 
 /// RFC 6066 section 3. Addresses are not allowed as names; a client that sends one has sent none.
-fn server_name(list: &[u8]) -> Option<String> {
+pub fn server_name(list: &[u8]) -> Option<String> {
     let mut list = Reader(list);
     while !list.0.is_empty() {
         let (kind, name) = (list.u8()?, list.vector16()?);
@@ -256,10 +265,11 @@ fn codes(list: &[u8]) -> impl Iterator<Item = u16> + '_ {
         .map(|pair| u16::from_be_bytes([pair[0], pair[1]]))
 }
 
-struct Reader<'a>(&'a [u8]);
+/// Takes a message apart.
+pub struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+    pub fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
         Some(taken)
@@ -269,17 +279,17 @@ impl<'a> Reader<'a> {
         self.take(1).map(|bytes| bytes[0])
     }
 
-    fn u16(&mut self) -> Option<u16> {
+    pub fn u16(&mut self) -> Option<u16> {
         self.take(2)
             .map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
     }
 
-    fn vector8(&mut self) -> Option<&'a [u8]> {
+    pub fn vector8(&mut self) -> Option<&'a [u8]> {
         let length = self.u8()?;
         self.take(usize::from(length))
     }
 
-    fn vector16(&mut self) -> Option<&'a [u8]> {
+    pub fn vector16(&mut self) -> Option<&'a [u8]> {
         let length = self.u16()?;
         self.take(usize::from(length))
     }

@@ -26,6 +26,7 @@ mod identities;
 mod local_authority;
 mod ocsp;
 mod policy;
+mod preread;
 mod provider;
 mod quic;
 mod revocation;
@@ -50,6 +51,7 @@ pub use identities::{
 pub use local_authority::{LocalCertificate, certificate_name, local_authority, local_certificate};
 pub use ocsp::Question as OcspQuestion;
 pub use policy::PolicyDigest;
+pub use preread::{HelloFacts, Preread, preread};
 pub use quic::{QuicAnswer, QuicConfigurations};
 pub use session::{Agreed, INPUT_BYTES_MAX, Received, ServerSession, SessionInfo, State, Version};
 pub use tickets::Tickets;

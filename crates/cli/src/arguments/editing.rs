@@ -49,14 +49,18 @@ pub struct Init {
 #[command(after_help = "\
 Examples:
   saker convert --vcl /etc/varnish/default.vcl >saker.toml
+  saker convert --nginx /etc/nginx/nginx.conf >saker.toml
 
 The listener and the names of the site are not in VCL: set them in the result.
 Exit status: 0 done (there may be warnings), 1 the file has errors, or refuses requests in a way
 that saker.toml can't say.")]
 pub struct Convert {
     /// Varnish's configuration (VCL 4)
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub vcl: PathBuf,
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, required_unless_present = "nginx")]
+    pub vcl: Option<PathBuf>,
+    /// nginx's configuration, with everything that it includes
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "vcl")]
+    pub nginx: Option<PathBuf>,
 }
 
 /// Format configuration files: spaces, blank lines, line breaks; comments and order stay

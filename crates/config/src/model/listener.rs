@@ -3,11 +3,12 @@
 //! Called by: the process that binds sockets, and the accept path.
 //! Out of scope: the keys (`directives/listener`).
 
-use super::{ListenerTls, Origin};
+use super::{ListenerTls, Origin, StreamServer};
 use std::{
     fmt,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     path::PathBuf,
+    sync::Arc,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -111,6 +112,8 @@ pub struct Listener {
     /// configuration only.
     pub send_buffer_bytes: Option<u32>,
     pub receive_buffer_bytes: Option<u32>,
+    /// Bytes are passed on as they come, by this server; `None`: HTTP.
+    pub stream: Option<Arc<StreamServer>>,
     pub origin: Origin,
 }
 
@@ -174,6 +177,7 @@ impl Listener {
             http3: None,
             send_buffer_bytes: None,
             receive_buffer_bytes: None,
+            stream: None,
             origin,
         }
     }

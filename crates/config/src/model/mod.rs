@@ -30,6 +30,7 @@ mod server;
 mod settings;
 mod site;
 mod site_name;
+mod stream;
 mod throttle;
 mod tls;
 mod trusted_proxies;
@@ -80,6 +81,7 @@ pub use settings::{
 };
 pub use site::{CanonicalPort, HttpsRedirect, Site};
 pub use site_name::SiteName;
+pub use stream::{DatagramListener, StreamServer};
 pub use throttle::{Excess, KeyLimit, Rate, RequestRate, Throttle};
 pub use tls::{
     Acme, AcmeChallenge, AcmeDirectory, Automatic, CertificateFiles, CipherOrder, CipherSuite,
@@ -118,6 +120,10 @@ pub struct Model {
     /// PHP values that rules are known to set.
     pub php_sets: Vec<PhpSet>,
     pub listeners: Vec<Listener>,
+    /// UDP addresses of stream servers.
+    pub datagrams: Vec<DatagramListener>,
+    /// Logs of streams, whose rules write the lines.
+    pub stream_logs: Vec<AccessLog>,
     /// In the order of the file; the first catch-all, or else the first site, serves unknown hosts.
     pub sites: Vec<Arc<Site>>,
     /// All upstreams that requests may go to, for health checks.
@@ -136,6 +142,12 @@ impl Model {
         // A `.htaccess` file may switch it on.
         let uses = |settings: &Settings| settings.cache.is_on || settings.htaccess == Htaccess::On;
         self.cache.is_expected || self.all_settings().any(|(_, settings)| settings.may(uses))
+    }
+
+    /// Iterates over the access logs of sites and streams.
+    pub fn access_logs(&self) -> impl Iterator<Item = &AccessLog> {
+        let of_sites = self.sites.iter().flat_map(|site| &site.access_logs);
+        of_sites.chain(&self.stream_logs)
     }
 
     /// Iterates over the settings of all sites and routes.

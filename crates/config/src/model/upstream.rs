@@ -26,6 +26,8 @@ pub enum Protocol {
     Uwsgi,
     Lsapi,
     Ajp,
+    /// Streams, which speak any protocol.
+    Bytes,
 }
 
 impl Protocol {
@@ -55,6 +57,7 @@ impl Protocol {
             Protocol::Uwsgi => "uwsgi",
             Protocol::Lsapi => "lsapi",
             Protocol::Ajp => "ajp",
+            Protocol::Bytes => ["tcp", "tls"][usize::from(tls)],
         }
     }
 
@@ -67,12 +70,17 @@ impl Protocol {
             Protocol::Uwsgi => 3031,
             Protocol::Lsapi => 9000,
             Protocol::Ajp => 8009,
+            // Addresses of streams have a port.
+            Protocol::Bytes => 0,
         }
     }
 
     /// Programs get variables; HTTP servers get the request itself.
     pub fn takes_variables(self) -> bool {
-        !matches!(self, Protocol::Http1 | Protocol::Http2 | Protocol::Ajp)
+        !matches!(
+            self,
+            Protocol::Http1 | Protocol::Http2 | Protocol::Ajp | Protocol::Bytes
+        )
     }
 }
 
@@ -394,6 +402,14 @@ pub enum Balance {
     ClientAddress,
     /// By path and query.
     Target,
+    /// By weight, at random.
+    Random,
+    /// By a key that rules give for each request: by shares of weight.
+    Key,
+    /// The same, on a ring, where another member moves few keys.
+    KeyRing,
+    /// By the network of the client's address.
+    ClientNetwork,
 }
 
 /// Sticky sessions.

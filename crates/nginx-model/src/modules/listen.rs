@@ -9,6 +9,9 @@ use saker_config::model::Address;
 use saker_nginx_syntax::Directive;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
+/// Permissions of Unix sockets: nginx's are for all users.
+pub const SOCKET_MODE: u32 = 0o666;
+
 /// One `listen`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen {
@@ -91,7 +94,10 @@ pub fn listen(directive: &Directive) -> Result<Vec<Listen>, String> {
 }
 
 /// Parses an address: a port, an address, both, or a Unix socket.
-fn address(text: &str) -> Result<Address, String> {
+///
+/// # Errors
+/// nginx's message.
+pub fn address(text: &str) -> Result<Address, String> {
     if let Some(path) = text.strip_prefix("unix:") {
         return match path.starts_with('/') {
             true => Ok(Address::Unix(path.into())),

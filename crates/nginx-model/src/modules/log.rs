@@ -38,7 +38,11 @@ impl LogConf {
 
 pub const SETTERS: Setters<LogConf> = &[("access_log", access_log)];
 
-fn access_log(
+/// Reads an `access_log`.
+///
+/// # Errors
+/// nginx's message.
+pub fn access_log(
     directive: &Directive,
     conf: &mut LogConf,
     reading: &mut Reading<'_>,
@@ -134,7 +138,7 @@ pub fn log_format(directive: &Directive, reading: &mut Reading<'_>) -> Result<Fo
             None => source.push_str(word),
         }
     }
-    let text = reading.log_text(&source)?;
+    let text = reading.text(&source)?;
     Ok(translate(&text, escape, directive.argument(0)))
 }
 

@@ -136,7 +136,11 @@ pub struct Referers {
     pub regexes: Vec<Regex>,
 }
 
-fn variable_name(text: &str) -> Result<&str, String> {
+/// The name behind the `$`.
+///
+/// # Errors
+/// nginx's message where there is none.
+pub fn variable_name(text: &str) -> Result<&str, String> {
     text.strip_prefix('$')
         .filter(|name| !name.is_empty())
         .ok_or_else(|| format!("invalid variable name \"{text}\""))

@@ -6,7 +6,7 @@
 //! Out of scope: running a script (`saker-nginx`).
 
 use crate::{
-    reading::{Reading, check_variable},
+    reading::Reading,
     text::Text,
     values::Regex,
     variables::{Builtin, Source, Variable},
@@ -179,7 +179,6 @@ pub fn condition(directive: &Directive, reading: &mut Reading<'_>) -> Result<Con
     };
     let name = name.trim_start_matches('{').trim_end_matches('}');
     let variable = reading.variables.named(name);
-    check_variable(&variable, name)?;
     match words.get(1..).unwrap_or_default() {
         [] => Ok(Condition::True(variable)),
         [operator @ ("=" | "!="), value] => Ok(Condition::Equals(

@@ -7,9 +7,8 @@
 use crate::{
     modules::upstream_conf::{Gateway, UpstreamConf},
     reading::Reading,
-    text::{Part, Text},
+    text::Text,
     values::{number_argument, time_argument, time_ms},
-    variables::{Builtin, Variable},
 };
 use saker_config::model::{
     Backend, BackendAddress, BackendTls, Balance, Member, Protocol, Tuning, Upstream,
@@ -25,6 +24,8 @@ pub struct Group {
     pub balance: Balance,
     pub kept_max: Option<usize>,
     pub kept_ms: Option<u64>,
+    /// The key of a `hash`.
+    pub key: Option<Text>,
 }
 
 /// A `server` of a group.
@@ -38,6 +39,37 @@ pub struct GroupServer {
     pub failures_max: u32,
     pub fail_timeout_ms: u64,
     pub connections_max: usize,
+}
+
+impl GroupServer {
+    /// The only server of a target that is no group: its failures have no consequence.
+    pub fn alone(address: &str) -> GroupServer {
+        GroupServer {
+            address: address.into(),
+            weight: 1,
+            is_backup: false,
+            is_down: false,
+            failures_max: 0,
+            fail_timeout_ms: 10_000,
+            connections_max: 0,
+        }
+    }
+
+    /// Sets the member's part in balancing.
+    pub fn describe(&self, member: &mut Member) {
+        member.weight = self.weight.saturating_mul(100);
+        member.is_standby = self.is_backup;
+        member.is_disabled = self.is_down;
+        member.ignores_errors = self.failures_max == 0;
+    }
+}
+
+impl Group {
+    /// Failures in a row after which a member is left alone.
+    pub fn failures_max(&self) -> u32 {
+        let failures = self.servers.iter().map(|server| server.failures_max);
+        failures.max().unwrap_or(1).max(1)
+    }
 }
 
 /// Reads a group.
@@ -54,11 +86,14 @@ pub fn group(directive: &Directive, reading: &mut Reading<'_>) -> Group {
                 Ok(())
             }
             "random" => {
-                group.balance = Balance::RandomTwo;
+                group.balance = match inner.argument(0) {
+                    "two" => Balance::RandomTwo,
+                    _ => Balance::Random,
+                };
                 Ok(())
             }
             "ip_hash" => {
-                group.balance = Balance::ClientAddress;
+                group.balance = Balance::ClientNetwork;
                 Ok(())
             }
             "hash" => hash(inner, &mut group, reading),
@@ -79,40 +114,13 @@ pub fn group(directive: &Directive, reading: &mut Reading<'_>) -> Group {
     group
 }
 
-/// The key of a hash decides whether the client's address or the URL chooses.
 fn hash(directive: &Directive, group: &mut Group, reading: &mut Reading<'_>) -> Result<(), String> {
-    let key = reading.text(directive.argument(0))?;
-    let is_address = |part: &Part| {
-        matches!(
-            part,
-            Part::Variable(Variable::Builtin(
-                Builtin::RemoteAddr | Builtin::BinaryRemoteAddr
-            ))
-        )
+    group.key = Some(reading.text(directive.argument(0))?);
+    group.balance = match directive.argument(1) {
+        "" => Balance::Key,
+        "consistent" => Balance::KeyRing,
+        other => return Err(format!("invalid parameter \"{other}\"")),
     };
-    group.balance = match key.parts.iter().any(is_address) {
-        true => Balance::ClientAddress,
-        false => Balance::Target,
-    };
-    let is_url = |part: &Part| {
-        matches!(
-            part,
-            Part::Variable(Variable::Builtin(
-                Builtin::RequestUri | Builtin::Uri | Builtin::Args | Builtin::IsArgs
-            )) | Part::Literal(_)
-        )
-    };
-    if !key
-        .parts
-        .iter()
-        .all(|part| is_address(part) || is_url(part))
-    {
-        reading.report.warn(
-            directive,
-            "the hash is made of path and query instead of this key",
-            Some("use `hash $request_uri`, or `ip_hash`".to_owned()),
-        );
-    }
     Ok(())
 }
 
@@ -217,15 +225,7 @@ pub fn make(
     let named = groups.iter().find(|group| *group.name == *url.authority);
     let single = Group {
         name: url.authority.into(),
-        servers: vec![GroupServer {
-            address: url.authority.into(),
-            weight: 1,
-            is_backup: false,
-            is_down: false,
-            failures_max: 0,
-            fail_timeout_ms: 10_000,
-            connections_max: 0,
-        }],
+        servers: vec![GroupServer::alone(url.authority)],
         ..Group::default()
     };
     let group = named.unwrap_or(&single);
@@ -253,17 +253,13 @@ pub fn make(
             tuning.kept_ms = kept_ms;
         }
         let mut member = Member::new(backend, tuning);
-        member.weight = server.weight.saturating_mul(100);
-        member.is_standby = server.is_backup;
-        member.is_disabled = server.is_down;
-        member.ignores_errors = server.failures_max == 0;
+        server.describe(&mut member);
         member.authority = url.authority.into();
         members.push(member);
     }
     let mut upstream = Upstream::new(&group.name, members);
     upstream.balance = group.balance;
-    let failures = group.servers.iter().map(|server| server.failures_max);
-    upstream.failures_max = failures.max().unwrap_or(1).max(1);
+    upstream.failures_max = group.failures_max();
     retries(&mut upstream, conf);
     Some(upstream)
 }

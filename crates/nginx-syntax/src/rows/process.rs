@@ -47,16 +47,7 @@ pub const CORE: &[Row] = &[
     ),
     block("events", MAIN, 0, 0, Body::Block, Honored),
     block("http", MAIN, 0, 0, Body::Block, Honored),
-    block(
-        "stream",
-        MAIN,
-        0,
-        0,
-        Body::Block,
-        Unsupported(
-            "nothing listens on the ports of `stream`; keep nginx or another proxy for them",
-        ),
-    ),
+    block("stream", MAIN, 0, 0, Body::Block, Honored),
     block(
         "mail",
         MAIN,

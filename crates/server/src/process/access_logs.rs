@@ -9,15 +9,15 @@ use saker_serving::{log_files, shared::Shared};
 /// Opens every access log of a generation, so that unwritable ones are known before anything is
 /// served.
 pub fn open_logs(generation: &Generation, shared: &Shared) -> Result<(), String> {
-    let failed = generation.model.sites.iter().flat_map(|site| {
-        let logs = site.access_logs.iter().filter_map(|log| {
-            let error = shared.logs.open(&log.target).err()?;
-            Some(format!(
-                "{}: {}\n",
-                log.origin,
-                log_files::cannot_open("access log", &log_files::name(&log.target), &error)
-            ))
-        });
+    let access = generation.model.access_logs().filter_map(|log| {
+        let error = shared.logs.open(&log.target).err()?;
+        Some(format!(
+            "{}: {}\n",
+            log.origin,
+            log_files::cannot_open("access log", &log_files::name(&log.target), &error)
+        ))
+    });
+    let others = generation.model.sites.iter().flat_map(|site| {
         let errors = site
             .error_log
             .iter()
@@ -26,12 +26,10 @@ pub fn open_logs(generation: &Generation, shared: &Shared) -> Result<(), String>
             .forensic_log
             .iter()
             .filter_map(|log| shared.logs.open_forensic_log(log).err());
-        logs.chain(
-            errors
-                .chain(forensic)
-                .map(|error| format!("{}: {error}\n", site.origin)),
-        )
+        let all = errors.chain(forensic);
+        all.map(|error| format!("{}: {error}\n", site.origin))
     });
+    let failed = access.chain(others);
     match failed.collect::<String>() {
         text if text.is_empty() => Ok(()),
         text => Err(text),

@@ -289,6 +289,27 @@ fn file_grants(model: &Model, is_apache: bool) -> Vec<Grant> {
     all.extend(directories.into_iter().map(|path| Grant::Directory {
         path: absolute(&path),
     }));
+    all.extend(listener_grants(model));
+    let users = model
+        .server
+        .control_users
+        .iter()
+        .filter_map(|user| privileges::uid_of(user))
+        .collect();
+    all.push(Grant::Control {
+        state_dir: absolute(&model.server.state_dir),
+        users,
+    });
+    all.extend(model.server.pid_file.as_deref().map(|path| Grant::PidFile {
+        path: absolute(path),
+    }));
+    all
+}
+
+/// Addresses to listen on.
+fn listener_grants(model: &Model) -> Vec<Grant> {
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut all = Vec::new();
     for listener in &model.listeners {
         match &listener.address {
             Address::Tcp(address) => {
@@ -311,34 +332,20 @@ fn file_grants(model: &Model, is_apache: bool) -> Vec<Grant> {
             }
         }
     }
-    let users = model
-        .server
-        .control_users
-        .iter()
-        .filter_map(|user| privileges::uid_of(user))
-        .collect();
-    all.push(Grant::Control {
-        state_dir: absolute(&model.server.state_dir),
-        users,
-    });
-    all.extend(model.server.pid_file.as_deref().map(|path| Grant::PidFile {
-        path: absolute(path),
+    let datagrams = model.datagrams.iter();
+    all.extend(datagrams.map(|listener| Grant::Listen {
+        address: listener.address,
+        transport: Transport::Udp,
     }));
     all
 }
 
 /// Logs of hosts are made later, by names that clients say, in a folder of the server's user.
 fn log_files(model: &Model) -> impl Iterator<Item = &Path> {
-    let access_logs = model
-        .sites
-        .iter()
-        .flat_map(|site| &site.access_logs)
-        .filter_map(|log| match &log.target {
-            AccessLogTarget::File(path) => Some(path.as_path()),
-            AccessLogTarget::Stdout | AccessLogTarget::ByHost(_) | AccessLogTarget::Program(_) => {
-                None
-            }
-        });
+    let access_logs = model.access_logs().filter_map(|log| match &log.target {
+        AccessLogTarget::File(path) => Some(path.as_path()),
+        AccessLogTarget::Stdout | AccessLogTarget::ByHost(_) | AccessLogTarget::Program(_) => None,
+    });
     let error_logs = log_programs::error_log_targets(model).filter_map(|target| match target {
         ErrorLogTarget::File(path) => Some(path.as_path()),
         _ => None,

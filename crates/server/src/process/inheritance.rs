@@ -61,6 +61,8 @@ pub struct Inherited {
     listeners: HashMap<String, Vec<OwnedFd>>,
     activated: Vec<OwnedFd>,
     pub quic: Vec<InheritedQuic>,
+    /// UDP sockets of streams, which both servers receive from until the other one leaves them.
+    datagrams: HashMap<String, Vec<BoundUdp>>,
     /// The mark in connection ids of that server; `None`: it has none.
     pub tag: Option<u16>,
 }
@@ -106,12 +108,7 @@ impl Inherited {
         let activated = take(&answer["activated"])?;
         let mut quic = Vec::new();
         for one in answer["quic"].as_array()? {
-            let sockets = take(&one["sockets"])?;
-            let sockets: Option<Vec<BoundUdp>> = sockets
-                .into_iter()
-                .map(|socket| BoundUdp::adopt(socket).ok())
-                .collect();
-            let sockets = sockets?;
+            let sockets = adopt_all(take(&one["sockets"])?)?;
             quic.push(InheritedQuic {
                 address: one["address"].as_str()?.to_owned(),
                 share: Share {
@@ -123,6 +120,12 @@ impl Inherited {
         }
         let pid = answer["pid"].as_u64()?;
         let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let mut datagrams = HashMap::new();
+        // A server without streams does not speak of them.
+        for one in answer["datagrams"].as_array().into_iter().flatten() {
+            let sockets = adopt_all(take(&one["sockets"])?)?;
+            datagrams.insert(one["address"].as_str()?.to_owned(), sockets);
+        }
         Some(Inherited {
             stream,
             pid,
@@ -134,6 +137,7 @@ impl Inherited {
             listeners,
             activated,
             quic,
+            datagrams,
             tag: answer["tag"]
                 .as_u64()
                 .and_then(|tag| u16::try_from(tag).ok()),
@@ -161,6 +165,11 @@ impl Inherited {
         self.listeners
             .remove(&address.to_string())
             .unwrap_or_default()
+    }
+
+    /// UDP sockets of a stream's address. `None`: that server has none there.
+    pub fn take_datagrams(&mut self, address: &Address) -> Option<Vec<BoundUdp>> {
+        self.datagrams.remove(&address.to_string())
     }
 
     /// Sockets that systemd passed to that server.
@@ -222,4 +231,10 @@ impl Inherited {
         stream.set_nonblocking(true)?;
         tokio::net::UnixStream::from_std(stream)
     }
+}
+
+/// `None`: one of them is no UDP socket.
+fn adopt_all(sockets: Vec<OwnedFd>) -> Option<Vec<BoundUdp>> {
+    let sockets = sockets.into_iter();
+    sockets.map(|socket| BoundUdp::adopt(socket).ok()).collect()
 }

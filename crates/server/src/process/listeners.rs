@@ -10,7 +10,7 @@ use super::{
     succession::{GRACE, Predecessor},
 };
 use rustix::io::Errno;
-use saker_config::model::{Address, Listener};
+use saker_config::model::{Address, DatagramListener, Listener};
 use saker_net::{
     Bind, BindOptions, BoundSocket, BoundUdp, LocalAddress, UdpOptions,
     steering::{self, Share},
@@ -38,13 +38,14 @@ pub struct Listeners {
     activated: HashMap<Address, BoundSocket>,
     bound: Vec<Bound>,
     quic: Vec<BoundQuic>,
+    datagrams: Vec<BoundQuic>,
     /// Set at the start: the predecessor whose addresses are shared.
     predecessor: Option<Predecessor>,
     /// The running server that this one takes over from, until it has ended.
     inherited: Option<Inherited>,
 }
 
-/// UDP sockets of a listener with HTTP/3.
+/// UDP sockets of a listener with HTTP/3, or of a stream's address.
 struct BoundQuic {
     address: Arc<Address>,
     /// Sockets, one per worker, until handed out.
@@ -70,11 +71,17 @@ struct Bound {
     lent_unix: Option<BoundSocket>,
 }
 
+/// Duplicates of the sockets, and the sockets.
+fn kept(sockets: Vec<BoundUdp>) -> io::Result<(Vec<BoundUdp>, Vec<BoundUdp>)> {
+    let kept = sockets.iter().map(BoundUdp::try_clone);
+    Ok((kept.collect::<io::Result<_>>()?, sockets))
+}
+
 impl Listeners {
     /// Called at the start: takes over the sockets of systemd and of a predecessor, and binds the
     /// rest.
     pub fn open(
-        listeners: &[Listener],
+        (listeners, datagrams): (&[Listener], &[DatagramListener]),
         workers: usize,
         predecessor: Option<Predecessor>,
         inherited: Option<Inherited>,
@@ -87,6 +94,7 @@ impl Listeners {
         all.adopt_activated();
         all.bind_all(listeners, workers)?;
         all.bind_quic(listeners, workers);
+        all.bind_datagrams(datagrams, workers)?;
         all.report_unclaimed();
         Ok(all)
     }
@@ -116,7 +124,7 @@ impl Listeners {
             descriptors.push(socket.as_fd().try_clone_to_owned()?);
             Ok(())
         };
-        let (mut listeners, mut quic) = (Vec::new(), Vec::new());
+        let (mut listeners, mut quic, mut datagrams) = (Vec::new(), Vec::new(), Vec::new());
         for bound in &self.bound {
             bound.kept.iter().try_for_each(|socket| add(socket))?;
             listeners
@@ -129,6 +137,12 @@ impl Listeners {
                 "address": bound.address.to_string(), "sockets": bound.kept.len(), "turned": bound.turned,
             }));
         }
+        for bound in &self.datagrams {
+            bound.kept.iter().try_for_each(|socket| add(socket))?;
+            datagrams
+                .push(json!({ "address": bound.address.to_string(), "sockets": bound.kept.len() }));
+        }
+        answer["datagrams"] = Value::Array(datagrams);
         answer["listeners"] = Value::Array(listeners);
         answer["activated"] = json!(self.activated.len());
         answer["quic"] = Value::Array(quic);
@@ -293,11 +307,7 @@ impl Listeners {
                 true => saker_net::bind_udp_beside(actual, workers, options),
                 false => saker_net::bind_udp(actual, workers, options),
             };
-            let sockets = sockets.and_then(|sockets| {
-                let kept = sockets.iter().map(BoundUdp::try_clone);
-                Ok((kept.collect::<io::Result<Vec<_>>>()?, sockets))
-            });
-            match sockets {
+            match sockets.and_then(kept) {
                 Ok((kept, sockets)) => {
                     added.push(Arc::clone(&bound.address));
                     self.quic.push(BoundQuic {
@@ -319,6 +329,87 @@ impl Listeners {
             }
         }
         added
+    }
+
+    /// Binds new UDP addresses of streams, all or none: the error names every one that failed.
+    pub fn bind_datagrams(
+        &mut self,
+        listeners: &[DatagramListener],
+        workers: usize,
+    ) -> Result<Vec<Arc<Address>>, String> {
+        // A predecessor has the sessions of its clients.
+        if self.predecessor.is_some() {
+            return Ok(Vec::new());
+        }
+        let (mut bound, mut failures) = (Vec::new(), Vec::new());
+        for listener in listeners {
+            let address = Address::Tcp(listener.address);
+            if self.datagrams.iter().any(|one| *one.address == address) {
+                continue;
+            }
+            let options = UdpOptions {
+                v6_only: true,
+                steers: false,
+                ..UdpOptions::default()
+            };
+            let inherited = self
+                .inherited
+                .as_mut()
+                .and_then(|inherited| inherited.take_datagrams(&address));
+            let sockets = match inherited {
+                // The same sockets: each datagram is received by one of the two servers.
+                Some(sockets) => Ok(sockets),
+                None => saker_net::bind_udp(listener.address, workers, options),
+            };
+            match sockets.and_then(kept) {
+                Ok((kept, sockets)) => bound.push(BoundQuic {
+                    address: Arc::new(address),
+                    sockets,
+                    kept,
+                    turned: 0,
+                }),
+                Err(error) => failures.push(format!(
+                    "{}: cannot listen on {} (UDP): {error}\n",
+                    listener.origin, listener.address
+                )),
+            }
+        }
+        if !failures.is_empty() {
+            return Err(failures.concat());
+        }
+        let added = bound.iter().map(|one| Arc::clone(&one.address)).collect();
+        self.datagrams.extend(bound);
+        Ok(added)
+    }
+
+    /// The UDP sockets of a stream's address, one per worker, to be handed out.
+    pub fn take_datagrams(&mut self, address: &Address) -> Vec<BoundUdp> {
+        let found = self
+            .datagrams
+            .iter_mut()
+            .find(|one| *one.address == *address);
+        found
+            .map(|one| std::mem::take(&mut one.sockets))
+            .unwrap_or_default()
+    }
+
+    /// Forgets the UDP addresses that are not in `keep`, and returns them.
+    pub fn remove_all_datagrams_but(&mut self, keep: &[DatagramListener]) -> Vec<Arc<Address>> {
+        let stays = |one: &BoundQuic| {
+            keep.iter()
+                .any(|listener| Address::Tcp(listener.address) == *one.address)
+        };
+        let (kept, gone): (Vec<BoundQuic>, Vec<BoundQuic>) = std::mem::take(&mut self.datagrams)
+            .into_iter()
+            .partition(stays);
+        self.datagrams = kept;
+        gone.into_iter().map(|one| one.address).collect()
+    }
+
+    /// The UDP addresses of streams.
+    pub fn datagram_addresses(&self) -> Vec<Arc<Address>> {
+        let all = self.datagrams.iter();
+        all.map(|one| Arc::clone(&one.address)).collect()
     }
 
     /// The UDP sockets of a listener, one per worker, to be handed out.
@@ -439,7 +530,8 @@ impl Listeners {
         }
         let mut options = BindOptions {
             backlog: listener.backlog,
-            defer_accept: true,
+            // The server may be the one that speaks first.
+            defer_accept: listener.stream.is_none(),
             reuse_port: true,
             v6_only: false,
             send_buffer_bytes: listener.send_buffer_bytes,

@@ -126,10 +126,15 @@ impl Supervisor {
         document_roots::report_missing(&generation.model);
         let acme = self.acme.prepare(&generation)?;
         let metrics = self.metrics.prepare(&generation.model.metrics)?;
-        let added = self
-            .listeners
-            .borrow_mut()
-            .bind_all(&generation.model.listeners, self.workers.len())?;
+        let mut listeners = self.listeners.borrow_mut();
+        let (model, workers) = (&generation.model, self.workers.len());
+        let added_datagrams = listeners.bind_datagrams(&model.datagrams, workers)?;
+        let added = listeners
+            .bind_all(&model.listeners, workers)
+            .inspect_err(|_| {
+                listeners.remove_all_datagrams_but(&old.model.datagrams);
+            })?;
+        drop(listeners);
         Ok(Candidate {
             generation,
             tls: Arc::new(tls),
@@ -137,6 +142,7 @@ impl Supervisor {
             acme,
             metrics,
             added,
+            added_datagrams,
             warnings: read.warnings,
         })
     }
@@ -149,6 +155,7 @@ impl Supervisor {
             acme,
             metrics,
             added,
+            added_datagrams,
             warnings,
         } = candidate;
         self.metrics.put_in_force(metrics);
@@ -171,6 +178,7 @@ impl Supervisor {
         self.look_after(&generation);
         self.export_traces(&generation);
         self.change_listeners(&generation, &added);
+        self.change_datagrams(&generation, &added_datagrams);
         warnings.iter().for_each(|warning| {
             error_log::log(
                 &message::CONFIG_WARNING,
@@ -185,6 +193,23 @@ impl Supervisor {
         };
         *self.generation.borrow_mut() = generation;
         report
+    }
+
+    /// The same for UDP addresses of streams.
+    fn change_datagrams(&self, generation: &Generation, added: &[Arc<Address>]) {
+        for address in added {
+            error_log::log(&message::LISTENER_ADDED, format_args!("{address} (UDP)"));
+            self.listen_datagrams(address);
+        }
+        let gone = self
+            .listeners
+            .borrow_mut()
+            .remove_all_datagrams_but(&generation.model.datagrams);
+        for address in gone {
+            error_log::log(&message::LISTENER_REMOVED, format_args!("{address} (UDP)"));
+            self.workers
+                .tell_all(|| Command::UnlistenDatagrams((*address).clone()));
+        }
     }
 
     /// Hands new listeners to the workers and closes those that are no longer configured.
@@ -232,6 +257,7 @@ struct Candidate {
     metrics: metrics_endpoint::Prepared,
     /// Listeners that were not there before, bound already.
     added: Vec<Arc<Address>>,
+    added_datagrams: Vec<Arc<Address>>,
     warnings: Vec<String>,
 }
 

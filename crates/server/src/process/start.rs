@@ -166,8 +166,9 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
     });
     let descriptors_max = check_descriptors(&read.model);
     let workers = source::count(&server.workers);
-    let listeners = Listeners::open(&read.model.listeners, workers, predecessor, inherited)
-        .map_err(Failure::Start)?;
+    let addresses = (&*read.model.listeners, &*read.model.datagrams);
+    let listeners =
+        Listeners::open(addresses, workers, predecessor, inherited).map_err(Failure::Start)?;
     // Keys are often root's alone.
     let hosts = Arc::new(HostTable::new(&read.model));
     let (tls, warnings) =
@@ -405,6 +406,7 @@ fn shared(
     }
     Ok(Arc::new(Shared {
         make_services: registry::services,
+        make_stream_rules: registry::stream_rules,
         watcher,
         counters: (0..workers).map(|_| Counters::new()).collect(),
         site_stats: (0..workers).map(|_| Arc::default()).collect(),
@@ -412,6 +414,7 @@ fn shared(
         latencies: Arc::default(),
         main_counters: Counters::new(),
         connections: Default::default(),
+        sessions: Default::default(),
         late_connections: Default::default(),
         dictionaries: Arc::default(),
         busy: Default::default(),

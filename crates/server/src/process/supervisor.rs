@@ -224,6 +224,10 @@ impl Supervisor {
         with_quic
             .iter()
             .for_each(|address| self.listen_quic(address));
+        let datagrams = self.listeners.borrow().datagram_addresses();
+        datagrams
+            .iter()
+            .for_each(|address| self.listen_datagrams(address));
     }
 
     /// Called once the server serves.
@@ -244,6 +248,18 @@ impl Supervisor {
         for (index, socket) in sockets.into_iter().enumerate() {
             self.workers
                 .tell(index, Command::ListenQuic(Arc::clone(address), socket));
+        }
+    }
+
+    pub(super) fn listen_datagrams(&self, address: &Arc<Address>) {
+        let sockets = self.listeners.borrow_mut().take_datagrams(address);
+        // There may be more than workers, from a server that had more.
+        for (index, socket) in sockets.into_iter().enumerate() {
+            let worker = index % self.workers.len().max(1);
+            self.workers.tell(
+                worker,
+                Command::ListenDatagrams(Arc::clone(address), socket),
+            );
         }
     }
 
@@ -512,12 +528,24 @@ impl Supervisor {
             .listeners
             .borrow_mut()
             .bind_quic(&generation.model.listeners, self.workers.len());
+        let datagrams = self
+            .listeners
+            .borrow_mut()
+            .bind_datagrams(&generation.model.datagrams, self.workers.len());
+        let datagrams = datagrams.unwrap_or_else(|error| {
+            let facts = format_args!("{}", error.trim_end());
+            error_log::log(&message::LISTENER_FAILED, facts);
+            Vec::new()
+        });
         let tls = Arc::clone(&self.tls.borrow());
         self.workers
             .tell_all(|| Command::Generation(Arc::clone(&generation), Arc::clone(&tls)));
         with_quic
             .iter()
             .for_each(|address| self.listen_quic(address));
+        datagrams
+            .iter()
+            .for_each(|address| self.listen_datagrams(address));
     }
 }
 

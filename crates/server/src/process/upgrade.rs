@@ -98,7 +98,8 @@ pub fn origin() -> Value {
 
 impl Supervisor {
     /// Descriptors: the control socket comes first, and is added by its owner; then the lock,
-    /// the standard streams, the PidFile, listeners, systemd's sockets, UDP sockets.
+    /// the standard streams, the PidFile, listeners, systemd's sockets, UDP sockets of
+    /// HTTP/3, and those of streams.
     pub(super) fn make_offer(&self) -> Result<Offer, String> {
         if self.is_stopping() {
             return Err("the server is stopping".into());
@@ -183,6 +184,7 @@ impl Supervisor {
         self.successor.set_upgraded();
         // For a moment this server still takes connections whose first packets are on their way.
         self.successor.set_listening();
+        self.workers.tell_all(|| Command::LeaveDatagrams);
         self.ask_stop(true);
     }
 

@@ -18,6 +18,7 @@ mod budgets;
 mod callgrind;
 mod freshness;
 mod hit_costs;
+mod location_costs;
 mod route_costs;
 mod static_changes;
 mod system_calls;

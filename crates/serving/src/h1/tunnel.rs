@@ -7,22 +7,21 @@
 
 use super::step::TunnelStart;
 use crate::{
+    client_end::ClientEnd,
     io::Io,
-    request::{Cause, Relay, RelayEnd, Session},
-    worker::Worker,
+    request::{Cause, Session},
 };
-use saker_pipeline::Tunnel;
-use saker_telemetry::{Metric, access_log::ConnectionStatus};
+use saker_stream_proxy::{Relay, RelayEnd};
+use saker_telemetry::access_log::ConnectionStatus;
 use std::{
     future::poll_fn,
-    io,
     rc::Rc,
     task::{Context, Poll},
 };
 
 /// Runs to the end of both sides.
 pub async fn run(session: Session, io: Io, beginning: TunnelStart) {
-    let client = Client {
+    let client = ClientEnd {
         io,
         worker: Rc::clone(&session.worker),
     };
@@ -38,7 +37,7 @@ pub async fn run(session: Session, io: Io, beginning: TunnelStart) {
 
 struct Running {
     session: Session,
-    client: Client,
+    client: ClientEnd,
     beginning: TunnelStart,
     relay: Relay,
 }
@@ -85,49 +84,5 @@ impl Drop for Running {
         if !std::thread::panicking() {
             self.log(ConnectionStatus::Aborted);
         }
-    }
-}
-
-/// The client's end.
-struct Client {
-    io: Io,
-    worker: Rc<Worker>,
-}
-
-impl Tunnel for Client {
-    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
-        // Bytes after the request's head.
-        if !self.io.input.is_empty() {
-            let bytes = self.io.input.len().min(buf.len());
-            buf[..bytes].copy_from_slice(&self.io.input[..bytes]);
-            self.io.consume(bytes);
-            return Poll::Ready(Ok(bytes));
-        }
-        let polled = self.io.transport.poll_read_now(cx, buf);
-        if let Poll::Ready(Ok(bytes)) = &polled {
-            self.worker.counters.add(Metric::BytesIn, *bytes as u64);
-        }
-        polled
-    }
-
-    fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let polled = match self.io.transport.write_now(buf) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.io.transport.poll_write(cx, buf)
-            }
-            result => Poll::Ready(result),
-        };
-        if let Poll::Ready(Ok(bytes)) = &polled {
-            self.worker.counters.add(Metric::BytesOut, *bytes as u64);
-        }
-        polled
-    }
-
-    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.io.transport.poll_flush(cx)
-    }
-
-    fn shutdown(&mut self) -> io::Result<()> {
-        self.io.transport.shutdown_write()
     }
 }

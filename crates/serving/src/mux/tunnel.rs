@@ -16,15 +16,13 @@ use super::{
     upload::Upload,
     wire::{StreamId, Wire},
 };
-use crate::{
-    request::{Relay, RelayEnd},
-    worker::Worker,
-};
+use crate::worker::Worker;
 use saker_ap_expr::base64_encode;
 use saker_http::{HeadView, RequestHead, Status};
 use saker_pipeline::{
     BodyError, BodyStream, Chunk, Exchange, NoBody, RequestBody, Response, Tunnel, respond,
 };
+use saker_stream_proxy::{Relay, RelayEnd};
 use sha1::{Digest, Sha1};
 use std::{
     cell::{Cell, RefCell},

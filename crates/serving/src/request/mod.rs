@@ -15,7 +15,6 @@ pub mod log;
 mod outcome;
 mod pace;
 pub mod rejected;
-mod relay;
 pub mod response_head;
 mod session;
 
@@ -28,5 +27,4 @@ pub use limits::request_limits;
 pub use log::{Facts, Pending, log_facts};
 pub use outcome::{refusal, remember, without_query};
 pub use pace::{Accounts, Direction, Pace};
-pub use relay::{Relay, RelayEnd};
 pub use session::{Begun, Http2Terms, Session, Throttled};

@@ -1,8 +1,7 @@
-//! Relaying of bytes in both directions between a client and an upgraded upstream connection
-//! (101).
+//! Relaying of bytes in both directions between a client and an upstream.
 //!
-//! Called by: the tunnels of HTTP/1 and of multiplexed connections, which show their client as a
-//! [`Tunnel`].
+//! Called by: `tcp`, and the tunnels of HTTP/1 and of multiplexed connections after 101; all show
+//! their client as a [`Tunnel`].
 //! Caveat: each direction ends on its own, and the end of one must not lose bytes of the other.
 //! Nothing is held while both are silent; what one side does not accept is kept, one read at most,
 //! and nothing is read behind it.
@@ -30,9 +29,26 @@ pub enum RelayEnd {
 pub struct Relay {
     up: Way,
     down: Way,
+    /// The end of one direction is the end of both, once its bytes are passed on.
+    ends_at_first: bool,
+    /// The program takes nothing more.
+    is_up_cut: bool,
 }
 
 impl Relay {
+    /// A relay that is over when one direction has ended and its bytes are passed on.
+    pub fn until_first_end() -> Relay {
+        Relay {
+            ends_at_first: true,
+            ..Relay::default()
+        }
+    }
+
+    /// Begins with bytes that were read from the client.
+    pub fn begin_with(&mut self, bytes: Vec<u8>) {
+        self.up.held = bytes;
+    }
+
     /// Passes on what can be passed on. `buf` is lent.
     pub fn poll(
         &mut self,
@@ -44,7 +60,10 @@ impl Relay {
         match self.up.poll(cx, client, program, buf) {
             Poll::Ready(Err(Broken::From)) => return Poll::Ready(RelayEnd::ClientGone),
             // A program that takes nothing more may still have something to say.
-            Poll::Ready(Err(Broken::To)) => self.up.stop(),
+            Poll::Ready(Err(Broken::To)) => {
+                self.up.stop();
+                self.is_up_cut = true;
+            }
             Poll::Ready(Ok(())) | Poll::Pending => {}
         }
         match self.down.poll(cx, program, client, buf) {
@@ -52,7 +71,12 @@ impl Relay {
             Poll::Ready(Err(Broken::To)) => return Poll::Ready(RelayEnd::ClientGone),
             Poll::Ready(Ok(())) | Poll::Pending => {}
         }
-        if self.up.step == Step::Over && self.down.step == Step::Over {
+        let (up, down) = (self.up.step == Step::Over, self.down.step == Step::Over);
+        let is_over = match self.ends_at_first {
+            true => down || up && !self.is_up_cut,
+            false => up && down,
+        };
+        if is_over {
             return Poll::Ready(RelayEnd::Whole);
         }
         program.poll_idle(cx).map(|()| RelayEnd::Idle)
@@ -273,6 +297,33 @@ mod tests {
         );
         assert!(client.is_shut && client.taken == b"late");
         assert_eq!((relay.bytes_in(), relay.bytes_out()), (3, 4));
+    }
+
+    #[test]
+    fn one_end_may_be_that_of_both() {
+        let (_, mut client, mut program) = ends();
+        let mut relay = Relay::until_first_end();
+        relay.begin_with(b"first ".to_vec());
+        client.to_read.extend([Ok(&b"abc"[..])]);
+        assert_eq!(poll(&mut relay, &mut client, &mut program), Poll::Pending);
+        assert_eq!(program.taken, b"first abc");
+        program.to_read.extend([Ok(&b"bye"[..]), Ok(b"")]);
+        client.takes = 1;
+        assert_eq!(poll(&mut relay, &mut client, &mut program), Poll::Pending);
+        client.takes = 10;
+        let end = poll(&mut relay, &mut client, &mut program);
+        assert_eq!(end, Poll::Ready(RelayEnd::Whole));
+        assert_eq!(client.taken, b"bye");
+        // A program that takes nothing more is heard to its end all the same.
+        let (_, mut client, mut program) = ends();
+        let mut relay = Relay::until_first_end();
+        program.is_broken = true;
+        client.to_read.extend([Ok(&b"abc"[..])]);
+        assert_eq!(poll(&mut relay, &mut client, &mut program), Poll::Pending);
+        program.to_read.extend([Ok(&b"bye"[..]), Ok(b"")]);
+        let end = poll(&mut relay, &mut client, &mut program);
+        assert_eq!(end, Poll::Ready(RelayEnd::Whole));
+        assert_eq!(client.taken, b"bye");
     }
 
     #[test]

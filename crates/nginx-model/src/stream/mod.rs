@@ -1,0 +1,82 @@
+//! The block `stream`: servers over TCP and UDP, their upstreams, and their rules.
+//!
+//! `read` reads the block with the setters of `conf`; `finish` makes servers, listeners, and
+//! upstreams of it.
+//!
+//! Called by: `load`.
+//! Caveat: names of variables, zones, formats, and upstreams are those of this block alone.
+//! Out of scope: sessions (`saker-nginx`).
+
+mod conf;
+mod finish;
+mod read;
+mod variables;
+
+pub use conf::{StreamConf, StreamProxyConf};
+pub use finish::{Members, finish, upstream};
+pub use read::{ReadStream, StreamReader};
+pub use variables::SessionVariable;
+
+use crate::{
+    modules::{
+        access::AccessRule,
+        limits::{ConnectionLimit, Zone},
+        log::Escape,
+        maps::Tables,
+        upstream::Group,
+    },
+    text::Text,
+    variables::NamedVariable,
+};
+use saker_ap_expr::Subnet;
+use saker_config::model::{AccessLogTarget, Upstream};
+use std::sync::Arc;
+
+/// The streams of a configuration, for sessions.
+#[derive(Debug, Default)]
+pub struct Streams {
+    /// By number.
+    pub servers: Vec<StreamRulesOf>,
+    pub variables: Vec<NamedVariable>,
+    pub tables: Tables,
+    pub zones: Vec<Arc<Zone>>,
+    pub groups: Vec<Group>,
+    /// Targets of logs, by number.
+    pub log_targets: Vec<AccessLogTarget>,
+}
+
+/// The rules of a server.
+#[derive(Debug)]
+pub struct StreamRulesOf {
+    pub access: Option<Arc<[AccessRule]>>,
+    pub connections: Option<Arc<[ConnectionLimit]>>,
+    pub connections_dry_run: bool,
+    pub real_ip_from: Vec<Subnet>,
+    /// Proxies on Unix sockets are trusted.
+    pub real_ip_unix: bool,
+    /// Variables that are set, in order.
+    pub sets: Vec<(usize, Text)>,
+    pub target: StreamTarget,
+    pub members: Members,
+    pub logs: Vec<StreamLog>,
+}
+
+/// The way of a server's sessions.
+#[derive(Debug)]
+pub enum StreamTarget {
+    Return(Text),
+    /// An upstream, with the key that chooses its member.
+    Upstream(Arc<Upstream>, Option<Text>),
+    /// A group or an address, by its value.
+    Evaluated(Text),
+}
+
+/// A log of a server.
+#[derive(Clone, Debug)]
+pub struct StreamLog {
+    /// Number of its target.
+    pub target: usize,
+    pub text: Text,
+    pub escape: Escape,
+    pub condition: Option<Text>,
+}

@@ -1,0 +1,291 @@
+//! Reads the block `stream`.
+//!
+//! Called by: `load`.
+//! Caveat: an error in one directive does not end the reading; all are reported.
+
+use super::conf::StreamConf;
+use crate::{
+    modules::{
+        limits::{Zone, zone},
+        log::Escape,
+        maps::{self, Tables, variable_name},
+        upstream::{Group, group},
+    },
+    reading::Reading,
+    text::Text,
+    variables::{Source, Variables},
+};
+use saker_config::model::{Address, Origin};
+use saker_nginx_syntax::{Directive, Report};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
+
+/// Reads the block.
+#[derive(Debug)]
+pub struct StreamReader<'r> {
+    reading: Reading<'r>,
+    read: ReadStream,
+}
+
+/// The block, read but not merged.
+#[derive(Debug, Default)]
+pub struct ReadStream {
+    pub conf: StreamConf,
+    pub servers: Vec<StreamDraft>,
+    pub groups: Vec<Group>,
+    pub tables: Tables,
+    pub zones: Vec<Arc<Zone>>,
+    pub formats: BTreeMap<Box<str>, (Text, Escape)>,
+    pub variables: Variables,
+}
+
+/// A server.
+#[derive(Debug)]
+pub struct StreamDraft {
+    pub conf: StreamConf,
+    pub listens: Vec<StreamListen>,
+    pub sets: Vec<(usize, Text)>,
+    pub returns: Option<Text>,
+    pub proxy_pass: Option<Text>,
+    pub origin: Origin,
+}
+
+/// One `listen`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamListen {
+    pub address: Address,
+    pub is_udp: bool,
+    pub is_tls: bool,
+    pub takes_preface: bool,
+    pub backlog: Option<u32>,
+    pub send_buffer_bytes: Option<u32>,
+    pub receive_buffer_bytes: Option<u32>,
+    pub keeps_alive: bool,
+}
+
+impl<'r> StreamReader<'r> {
+    pub fn new(
+        report: &'r mut Report,
+        prefix: &'r Path,
+        conf_prefix: &'r Path,
+    ) -> StreamReader<'r> {
+        StreamReader {
+            reading: Reading {
+                variables: Variables::of_streams(),
+                report,
+                prefix,
+                conf_prefix,
+                location_name: String::new(),
+            },
+            read: ReadStream::default(),
+        }
+    }
+
+    /// Reads a block.
+    pub fn stream_block(&mut self, block: &Directive) {
+        for directive in block.inside() {
+            let outcome = self.directive(directive);
+            self.settle(directive, outcome);
+        }
+    }
+
+    fn settle(&mut self, directive: &Directive, outcome: Result<(), String>) {
+        if let Err(message) = outcome {
+            self.reading.report.error(directive, message, None);
+        }
+    }
+
+    fn directive(&mut self, directive: &Directive) -> Result<(), String> {
+        let read = &mut self.read;
+        match directive.name() {
+            "server" => {
+                let server = self.server(directive);
+                self.read.servers.push(server);
+            }
+            "upstream" => {
+                let group = group(directive, &mut self.reading);
+                if read.groups.iter().any(|known| known.name == group.name) {
+                    return Err(format!("duplicate upstream \"{}\"", group.name));
+                }
+                read.groups.push(group);
+            }
+            "map" => {
+                let (name, map) = maps::map(directive, &mut self.reading)?;
+                let source = Source::Map(read.tables.maps.len());
+                read.tables.maps.push(Arc::new(map));
+                self.reading.variables.define(&name, source);
+            }
+            "geo" => {
+                let (name, geo) = maps::geo(directive, &mut self.reading)?;
+                let source = Source::Geo(read.tables.geos.len());
+                read.tables.geos.push(Arc::new(geo));
+                self.reading.variables.define(&name, source);
+            }
+            "split_clients" => {
+                let (name, split) = maps::split_clients(directive, &mut self.reading)?;
+                let source = Source::Split(read.tables.splits.len());
+                read.tables.splits.push(Arc::new(split));
+                self.reading.variables.define(&name, source);
+            }
+            "limit_conn_zone" => {
+                let zone = zone(directive, &mut self.reading, read.zones.len())?;
+                if read.zones.iter().any(|known| known.name == zone.name) {
+                    return Err(format!(
+                        "\"limit_conn_zone\" \"{}\" is already bound",
+                        zone.name
+                    ));
+                }
+                read.zones.push(Arc::new(zone));
+            }
+            "log_format" => {
+                let format = log_format(directive, &mut self.reading)?;
+                let name = directive.argument(0);
+                if read.formats.insert(name.into(), format).is_some() {
+                    return Err(format!("duplicate \"log_format\" name \"{name}\""));
+                }
+            }
+            _ => read.conf.set(directive, &mut self.reading)?,
+        }
+        Ok(())
+    }
+
+    fn server(&mut self, block: &Directive) -> StreamDraft {
+        let mut server = StreamDraft {
+            conf: StreamConf::default(),
+            listens: Vec::new(),
+            sets: Vec::new(),
+            returns: None,
+            proxy_pass: None,
+            origin: block.origin(),
+        };
+        for directive in block.inside() {
+            let outcome = self.server_directive(directive, &mut server);
+            self.settle(directive, outcome);
+        }
+        let outcome = match (server.listens.is_empty(), server.has_target()) {
+            (true, _) => Err("no \"listen\" is defined for server".to_owned()),
+            (false, false) => Err("no handler for server".to_owned()),
+            (false, true) => Ok(()),
+        };
+        self.settle(block, outcome);
+        server
+    }
+
+    fn server_directive(
+        &mut self,
+        directive: &Directive,
+        server: &mut StreamDraft,
+    ) -> Result<(), String> {
+        let duplicate = || Err(format!("\"{}\" directive is duplicate", directive.name()));
+        match directive.name() {
+            "listen" => server.listens.push(listen(directive)?),
+            "set" => {
+                let name = variable_name(directive.argument(0))?;
+                let number = self.reading.variables.define(name, Source::Slot);
+                let value = self.reading.text(directive.argument(1))?;
+                server.sets.push((number, value));
+            }
+            "return" | "proxy_pass" if server.has_target() => return duplicate(),
+            "return" => server.returns = Some(self.reading.text(directive.argument(0))?),
+            "proxy_pass" => server.proxy_pass = Some(self.reading.text(directive.argument(0))?),
+            _ => server.conf.set(directive, &mut self.reading)?,
+        }
+        Ok(())
+    }
+
+    /// Reports what is named and not defined.
+    pub fn finish(mut self) -> ReadStream {
+        let undefined: Vec<String> = self
+            .reading
+            .variables
+            .undefined()
+            .map(|name| format!("unknown \"{name}\" variable"))
+            .collect();
+        for message in undefined {
+            self.reading.report.error_without_place(message);
+        }
+        self.read.variables = self.reading.variables;
+        self.read
+    }
+}
+
+impl StreamDraft {
+    fn has_target(&self) -> bool {
+        self.returns.is_some() || self.proxy_pass.is_some()
+    }
+}
+
+/// Reads a `log_format`, which is evaluated as a text when a session has ended.
+fn log_format(directive: &Directive, reading: &mut Reading<'_>) -> Result<(Text, Escape), String> {
+    let mut escape = Escape::Default;
+    let mut source = String::new();
+    for word in directive.texts().skip(1) {
+        match word.strip_prefix("escape=") {
+            Some("default") => escape = Escape::Default,
+            Some("json") => escape = Escape::Json,
+            Some("none") => escape = Escape::None,
+            Some(other) => return Err(format!("unknown log format escaping \"{other}\"")),
+            None => source.push_str(word),
+        }
+    }
+    Ok((reading.text(&source)?, escape))
+}
+
+/// Reads a `listen`, whose address has a port.
+fn listen(directive: &Directive) -> Result<StreamListen, String> {
+    let text = directive.argument(0);
+    let has_port = text.starts_with("unix:")
+        || text.bytes().all(|byte| byte.is_ascii_digit())
+        || text
+            .rsplit_once(':')
+            .is_some_and(|(_, port)| !port.contains(']'));
+    if !has_port {
+        return Err(format!("no port in \"{text}\" of the \"listen\" directive"));
+    }
+    let mut listen = StreamListen {
+        address: crate::modules::listen::address(text)?,
+        is_udp: false,
+        is_tls: false,
+        takes_preface: false,
+        backlog: None,
+        send_buffer_bytes: None,
+        receive_buffer_bytes: None,
+        keeps_alive: false,
+    };
+    for word in directive.texts().skip(1) {
+        let wrong = || format!("the invalid \"{word}\" parameter");
+        let bytes = |text: &str| {
+            let bytes = crate::values::size(text).and_then(|bytes| u32::try_from(bytes).ok());
+            bytes.map(Some).ok_or_else(wrong)
+        };
+        match word.split_once('=') {
+            Some(("backlog", text)) => {
+                listen.backlog = Some(text.parse().map_err(|_| wrong())?);
+            }
+            Some(("sndbuf", text)) => listen.send_buffer_bytes = bytes(text)?,
+            Some(("rcvbuf", text)) => listen.receive_buffer_bytes = bytes(text)?,
+            Some(("so_keepalive", text)) => listen.keeps_alive = text != "off",
+            Some(("ipv6only" | "setfib" | "fastopen" | "accept_filter", _)) => {}
+            None if word == "udp" => listen.is_udp = true,
+            None if word == "ssl" => listen.is_tls = true,
+            None if word == "proxy_protocol" => listen.takes_preface = true,
+            None if matches!(word, "bind" | "reuseport" | "deferred" | "multipath") => {}
+            None if word == "default_server" => {}
+            _ => return Err(wrong()),
+        }
+    }
+    if listen.is_udp {
+        if listen.is_tls {
+            return Err("\"ssl\" parameter is incompatible with \"udp\"".to_owned());
+        }
+        if listen.takes_preface {
+            return Err("\"proxy_protocol\" parameter is incompatible with \"udp\"".to_owned());
+        }
+        if listen.backlog.is_some() {
+            return Err("\"backlog\" parameter is incompatible with \"udp\"".to_owned());
+        }
+        if matches!(listen.address, Address::Unix(_)) {
+            return Err("datagrams on Unix sockets are not supported".to_owned());
+        }
+    }
+    Ok(listen)
+}

@@ -1,0 +1,169 @@
+//! An nginx configuration as `saker.toml`, as far as it can be said.
+//!
+//! Called by: `saker convert --nginx`.
+//! Caveat: locations become routes in the order in which nginx would choose them. What closes
+//! something and has no counterpart denies in the result, and is an error; what only changes
+//! something is named, and left out.
+//! Out of scope: running nginx's configuration as it is, which needs no conversion.
+
+mod locations;
+mod servers;
+mod text;
+
+use crate::{Files, Report, read, tree::Directive};
+use servers::Servers;
+use std::{fmt::Write as _, path::Path};
+use text::{list, quoted};
+
+/// The converted configuration, and what it does not say.
+#[derive(Debug)]
+pub struct Conversion {
+    pub toml: String,
+    pub report: Report,
+}
+
+/// Converts a configuration with everything that it includes.
+pub fn convert(files: &dyn Files, file: &Path) -> Conversion {
+    let tree = read(files, file, "");
+    let mut report = tree.report;
+    let mut toml = String::new();
+    if report.has_errors() {
+        return Conversion { toml, report };
+    }
+    for directive in &tree.directives {
+        match directive.name() {
+            "http" => http(directive, &mut toml, &mut report),
+            // Those that name what every server has.
+            "events"
+            | "user"
+            | "worker_processes"
+            | "pid"
+            | "error_log"
+            | "load_module"
+            | "worker_rlimit_nofile"
+            | "pcre_jit"
+            | "daemon" => {}
+            _ => left_out(directive, &mut report),
+        }
+    }
+    Conversion { toml, report }
+}
+
+fn http(block: &Directive, toml: &mut String, report: &mut Report) {
+    let outer: Vec<&Directive> = block.inside().iter().collect();
+    let mut servers = Servers::new(&outer);
+    let mut sites = String::new();
+    for directive in &outer {
+        match directive.name() {
+            "server" => servers.server(directive, &mut sites, report),
+            "upstream" => upstream(directive, toml, report),
+            name if servers::is_inherited(name) || is_implied(name) => {}
+            _ => left_out(directive, report),
+        }
+    }
+    toml.insert_str(0, &servers.listeners());
+    toml.push_str(&sites);
+}
+
+/// Settings whose effect Saker has without being told.
+pub fn is_implied(name: &str) -> bool {
+    matches!(
+        name,
+        "sendfile"
+            | "tcp_nopush"
+            | "tcp_nodelay"
+            | "types"
+            | "types_hash_max_size"
+            | "server_names_hash_bucket_size"
+            | "server_names_hash_max_size"
+            | "gzip"
+            | "gzip_vary"
+            | "gzip_types"
+            | "gzip_proxied"
+            | "gzip_comp_level"
+            | "gzip_buffers"
+            | "gzip_http_version"
+            | "gzip_min_length"
+            | "gzip_disable"
+            | "gzip_static"
+            | "open_file_cache"
+            | "open_file_cache_valid"
+            | "open_file_cache_min_uses"
+            | "open_file_cache_errors"
+            | "server_tokens"
+            | "http2"
+            | "proxy_http_version"
+            | "proxy_buffering"
+            | "ssl_protocols"
+            | "ssl_prefer_server_ciphers"
+            | "ssl_ciphers"
+            | "ssl_session_cache"
+            | "ssl_session_timeout"
+            | "ssl_session_tickets"
+            | "ssl_dhparam"
+            | "default_type"
+    )
+}
+
+/// Reports a directive that has no counterpart here.
+pub fn left_out(directive: &Directive, report: &mut Report) {
+    let message = format!("`{}` is not converted", directive.name());
+    let help = "see docs/coming-from-nginx.md, or run the configuration with `saker run --nginx`";
+    report.warn(directive, message, Some(help.to_owned()));
+}
+
+fn upstream(block: &Directive, toml: &mut String, report: &mut Report) {
+    let (mut servers, mut extra) = (Vec::new(), String::new());
+    for directive in block.inside() {
+        match directive.name() {
+            "server" => match server(directive) {
+                Some(server) => servers.push(server),
+                None => left_out(directive, report),
+            },
+            "least_conn" => extra.push_str("balance = \"least-requests\"\n"),
+            "ip_hash" => extra.push_str("balance = \"client\"\n"),
+            "random" if directive.argument(0) == "two" => {
+                extra.push_str("balance = \"random-two\"\n");
+            }
+            "hash" if directive.argument(0) == "$request_uri" => {
+                extra.push_str("balance = \"target\"\n");
+            }
+            // As many connections are kept as the load needs.
+            "keepalive" | "zone" => {}
+            _ => left_out(directive, report),
+        }
+    }
+    let _ = writeln!(
+        toml,
+        "[[upstream]]\nname = {}\nservers = [{}]\n{extra}",
+        quoted(block.argument(0)),
+        servers.join(", ")
+    );
+}
+
+/// A member with its parameters; `None`: they cannot be said.
+fn server(directive: &Directive) -> Option<String> {
+    let address = directive.argument(0);
+    let url = match address.strip_prefix("unix:") {
+        Some(path) => format!("http+unix:{path}"),
+        None => format!("http://{address}"),
+    };
+    let mut out = format!("{{ address = {}", quoted(&url));
+    for word in directive.texts().skip(1) {
+        match word.split_once('=') {
+            Some(("weight", weight)) => {
+                let weight: u32 = weight.parse().ok()?;
+                let _ = write!(out, ", weight = {weight}");
+            }
+            None if word == "backup" => out.push_str(", standby = true"),
+            _ => return None,
+        }
+    }
+    out.push_str(" }");
+    Some(out)
+}
+
+/// The line of a list.
+pub fn list_line<'t>(key: &str, texts: impl IntoIterator<Item = &'t str>) -> String {
+    format!("{key} = {}\n", list(texts))
+}

@@ -1,0 +1,234 @@
+//! nginx's streams: rules about sessions, for one worker.
+//!
+//! Called by: the engine's streams (`saker-stream-proxy`), through [`StreamRules`].
+//! Caveat: the order is nginx's: limits of connections, then addresses, then TLS, then variables
+//! that are set.
+//! Out of scope: connections and datagrams.
+
+mod log;
+mod values;
+
+use crate::limits::Zones;
+use saker_config::model::{AccessLogTarget, Upstream};
+use saker_nginx_model::{
+    modules::{access::Who, maps::NameTable},
+    stream::{StreamRulesOf, StreamTarget, Streams, upstream},
+    values::Regex,
+};
+use saker_rate_limits::Counted;
+use saker_stream_proxy::{Action, Session, StreamRules, status};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// Upstreams by evaluated address that are kept; beyond that all are forgotten.
+const UPSTREAMS_MAX: usize = 1024;
+
+/// The streams of a front end, and what all workers share.
+#[derive(Debug, Default)]
+pub struct StreamFrontEnd {
+    streams: Arc<Streams>,
+    zones: Zones,
+    /// By server and address, for targets with variables.
+    evaluated: Mutex<HashMap<(usize, Box<str>), Arc<Upstream>>>,
+}
+
+impl StreamFrontEnd {
+    pub fn new(streams: Arc<Streams>) -> StreamFrontEnd {
+        StreamFrontEnd {
+            zones: Zones::new(&streams.zones),
+            streams,
+            evaluated: Mutex::default(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.streams.servers.is_empty()
+    }
+
+    /// The upstream of an address that was evaluated; `None`: it is no address.
+    fn evaluated(&self, server: usize, rules: &StreamRulesOf, name: &str) -> Option<Arc<Upstream>> {
+        let is_address = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'@' | b'#' | b'\\');
+        if !name.bytes().all(is_address) {
+            return None;
+        }
+        let mut known = self
+            .evaluated
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let key = (server, name.into());
+        if let Some(upstream) = known.get(&key) {
+            return Some(Arc::clone(upstream));
+        }
+        let made = Arc::new(upstream(name, &self.streams.groups, &rules.members)?);
+        if known.len() >= UPSTREAMS_MAX {
+            known.clear();
+        }
+        known.insert(key, Arc::clone(&made));
+        Some(made)
+    }
+}
+
+/// The rules of a configuration's streams.
+#[derive(Debug)]
+pub struct NginxStreamRules(pub Arc<StreamFrontEnd>);
+
+/// A session, with the configuration that its values are evaluated by.
+struct Evaluation<'s> {
+    streams: &'s Streams,
+    session: &'s mut Session,
+}
+
+impl NginxStreamRules {
+    fn of(&self, session: &Session) -> Option<&StreamRulesOf> {
+        self.0.streams.servers.get(session.server.number)
+    }
+
+    fn evaluation<'s>(&'s self, session: &'s mut Session) -> Evaluation<'s> {
+        Evaluation {
+            streams: &self.0.streams,
+            session,
+        }
+    }
+}
+
+impl StreamRules for NginxStreamRules {
+    fn log_targets(&self) -> &[AccessLogTarget] {
+        &self.0.streams.log_targets
+    }
+
+    fn settle_client(&self, session: &mut Session) {
+        let (Some(rules), Some((source, _))) = (self.of(session), session.proxied) else {
+            return;
+        };
+        let peer = session.peer.ip().to_canonical();
+        let is_trusted = match session.is_unix() {
+            true => rules.real_ip_unix,
+            false => rules.real_ip_from.iter().any(|known| known.contains(peer)),
+        };
+        if is_trusted {
+            session.client = source;
+        }
+    }
+
+    fn limit(&self, session: &mut Session) -> Result<Vec<Counted>, u16> {
+        let Some(rules) = self.of(session) else {
+            return Err(status::INTERNAL_ERROR);
+        };
+        let mut places = Vec::new();
+        for (name, max) in rules.connections.as_deref().unwrap_or_default() {
+            let zones = &self.0.streams.zones;
+            let Some(zone) = zones.iter().find(|zone| *zone.name == **name) else {
+                continue;
+            };
+            let key = self.evaluation(session).text(&zone.key);
+            let Some(table) = self.0.zones.table(zone.number) else {
+                continue;
+            };
+            if key.is_empty() || key.len() > crate::limits::KEY_BYTES_MAX {
+                continue;
+            }
+            if table.enter(&key, zone, *max) {
+                session.variables.limit_status = Some("PASSED");
+                places.push(Counted::new(move || table.leave(&key)));
+            } else if rules.connections_dry_run {
+                session.variables.limit_status = Some("REJECTED_DRY_RUN");
+            } else {
+                session.variables.limit_status = Some("REJECTED");
+                return Err(status::UNAVAILABLE);
+            }
+        }
+        match session.variables.has_failed {
+            true => Err(status::INTERNAL_ERROR),
+            false => Ok(places),
+        }
+    }
+
+    fn is_allowed(&self, session: &mut Session) -> bool {
+        let Some(rules) = self.of(session) else {
+            return false;
+        };
+        let is_unix = session.is_unix();
+        let client = session.client.ip().to_canonical();
+        let rules = rules.access.as_deref().unwrap_or_default();
+        let first = rules.iter().find(|rule| match &rule.who {
+            Who::All => true,
+            Who::UnixSockets => is_unix,
+            Who::Network(network) => !is_unix && network.contains(client),
+        });
+        first.is_none_or(|rule| rule.allows)
+    }
+
+    fn prepare(&self, session: &mut Session) {
+        let Some(rules) = self.of(session) else {
+            return;
+        };
+        let mut evaluation = self.evaluation(session);
+        for (variable, text) in &rules.sets {
+            let value = evaluation.text(text);
+            evaluation.set(*variable, &value);
+        }
+    }
+
+    fn action(&self, session: &mut Session) -> Action {
+        let Some(rules) = self.of(session) else {
+            return Action::End(status::INTERNAL_ERROR);
+        };
+        let number = session.server.number;
+        let mut evaluation = self.evaluation(session);
+        let action = match &rules.target {
+            StreamTarget::Return(text) => Action::Return(evaluation.text(text)),
+            StreamTarget::Upstream(upstream, key) => {
+                let key = key.as_ref().map(|key| evaluation.text(key));
+                Action::Proxy(Arc::clone(upstream), key.unwrap_or_default())
+            }
+            StreamTarget::Evaluated(text) => {
+                let name = String::from_utf8(evaluation.text(text)).unwrap_or_default();
+                let groups = &self.0.streams.groups;
+                let group = groups.iter().find(|group| *group.name == *name);
+                let key = group.and_then(|group| group.key.as_ref());
+                let key = key.map(|key| evaluation.text(key)).unwrap_or_default();
+                match self.0.evaluated(number, rules, &name) {
+                    Some(upstream) => Action::Proxy(upstream, key),
+                    None => Action::End(status::INTERNAL_ERROR),
+                }
+            }
+        };
+        match session.variables.has_failed {
+            true => Action::End(status::INTERNAL_ERROR),
+            false => action,
+        }
+    }
+
+    fn log(&self, session: &mut Session, write: &mut dyn FnMut(usize, &[u8])) {
+        let Some(rules) = self.of(session) else {
+            return;
+        };
+        for log in &rules.logs {
+            let mut evaluation = self.evaluation(session);
+            if let Some(condition) = &log.condition {
+                let value = evaluation.text(condition);
+                if value.is_empty() || value == b"0" {
+                    continue;
+                }
+            }
+            let line = evaluation.line(log);
+            write(log.target, &line);
+        }
+    }
+}
+
+/// Finds a value by a name, or by the first expression that matches it.
+fn lookup<'t, T: Clone>(
+    table: &'t NameTable<T>,
+    name: &[u8],
+    matches: &mut dyn FnMut(&Regex) -> bool,
+) -> Option<&'t T> {
+    let lower = String::from_utf8_lossy(name).to_ascii_lowercase();
+    if let Some(value) = table.literal(&lower) {
+        return Some(value);
+    }
+    let found = table.regexes.iter().find(|(regex, _)| matches(regex));
+    found.map(|(_, value)| value)
+}

@@ -1,0 +1,273 @@
+//! Values of texts and variables of sessions.
+//!
+//! Called by: the rules, and `log`.
+//! Caveat: values of tables are kept for the session, unless they are volatile; those that are read
+//! before the session has ended are not those of its end.
+
+use super::{Evaluation, lookup};
+use crate::{builtin, evaluate::murmur2};
+use saker_nginx_model::{
+    Part, Text,
+    modules::maps::{Geo, Map, Split},
+    stream::SessionVariable,
+    values::Regex,
+    variables::{Builtin, Source, Variable},
+};
+use saker_stream_proxy::{Attempt, SessionProtocol};
+use std::{fmt::Write as _, net::IpAddr};
+
+/// Tables whose sources are tables.
+const DEPTH_MAX: u8 = 16;
+/// A text that grows beyond this fails the session.
+const TEXT_BYTES_MAX: usize = 64 << 10;
+
+impl Evaluation<'_> {
+    /// Returns the value of a text.
+    pub fn text(&mut self, text: &Text) -> Vec<u8> {
+        self.text_with(text, |value, out| {
+            out.extend_from_slice(value.unwrap_or_default());
+        })
+    }
+
+    /// Returns the value of a text whose variables are written by a function; `None`: it has none.
+    pub fn text_with(
+        &mut self,
+        text: &Text,
+        write: impl Fn(Option<&[u8]>, &mut Vec<u8>),
+    ) -> Vec<u8> {
+        let mut out = Vec::new();
+        for part in &text.parts {
+            match part {
+                Part::Literal(literal) => out.extend_from_slice(literal),
+                Part::Capture(group) => write(self.capture(*group).as_deref(), &mut out),
+                Part::Variable(variable) => write(self.variable(variable).as_deref(), &mut out),
+            }
+            if out.len() > TEXT_BYTES_MAX {
+                self.session.variables.has_failed = true;
+                out.clear();
+                return out;
+            }
+        }
+        out
+    }
+
+    /// Sets a variable of the configuration.
+    pub fn set(&mut self, number: usize, value: &[u8]) {
+        let values = &mut self.session.variables.values;
+        if values.len() <= number {
+            values.resize(self.streams.variables.len().max(number + 1), None);
+        }
+        if let Some(slot) = values.get_mut(number) {
+            *slot = Some(value.into());
+        }
+    }
+
+    fn capture(&self, group: u8) -> Option<Vec<u8>> {
+        let (subject, spans) = self.session.variables.captures.as_ref()?;
+        let range = spans.get(usize::from(group))?;
+        subject.get(range).map(<[u8]>::to_vec)
+    }
+
+    fn variable(&mut self, variable: &Variable) -> Option<Vec<u8>> {
+        match variable {
+            Variable::Session(variable) => self.builtin(*variable),
+            Variable::Named(number) => self.named(*number),
+            // Those of requests stand in no text of `stream`.
+            _ => None,
+        }
+    }
+
+    fn named(&mut self, number: usize) -> Option<Vec<u8>> {
+        if let Some(Some(value)) = self.session.variables.values.get(number) {
+            return Some(value.to_vec());
+        }
+        let streams = self.streams;
+        if self.session.variables.depth >= DEPTH_MAX {
+            self.session.variables.has_failed = true;
+            return None;
+        }
+        self.session.variables.depth += 1;
+        let (value, is_kept) = match streams.variables.get(number)?.source {
+            Source::Unknown | Source::Slot => (None, false),
+            Source::Map(at) => match streams.tables.maps.get(at) {
+                Some(map) => (self.map(map), !map.is_volatile),
+                None => (None, false),
+            },
+            Source::Geo(at) => {
+                let geo = streams.tables.geos.get(at);
+                (geo.map(|geo| self.geo(geo)), true)
+            }
+            Source::Split(at) => {
+                let split = streams.tables.splits.get(at);
+                (split.and_then(|split| self.split(split)), true)
+            }
+        };
+        self.session.variables.depth -= 1;
+        if is_kept && let Some(value) = &value {
+            self.set(number, value);
+        }
+        value
+    }
+
+    fn regex(&mut self, regex: &Regex, subject: &[u8]) -> bool {
+        let spans = match regex.pattern.captures(subject) {
+            Ok(Some(spans)) => spans,
+            Ok(None) => return false,
+            Err(_) => {
+                // A pattern that takes too long decides nothing.
+                self.session.variables.has_failed = true;
+                return false;
+            }
+        };
+        for (group, number) in &regex.names {
+            let text = spans.get(*group).and_then(|range| subject.get(range));
+            self.set(*number, text.unwrap_or_default());
+        }
+        self.session.variables.captures = Some((subject.into(), spans));
+        true
+    }
+
+    fn map(&mut self, map: &Map) -> Option<Vec<u8>> {
+        let value = self.text(&map.source);
+        let found = lookup(&map.names, &value, &mut |regex| self.regex(regex, &value));
+        found.or(map.default.as_ref()).map(|text| self.text(text))
+    }
+
+    fn geo(&mut self, geo: &Geo) -> Vec<u8> {
+        let address: Option<IpAddr> = match &geo.source {
+            None => Some(self.session.client.ip().to_canonical()),
+            Some(text) => {
+                let text = self.text(text);
+                std::str::from_utf8(&text)
+                    .ok()
+                    .and_then(|text| text.parse().ok())
+            }
+        };
+        let contains = |address: IpAddr| {
+            let mut networks = geo.networks.iter().rev();
+            networks.find(|(network, _)| network.contains(address))
+        };
+        let found = address.and_then(contains);
+        found.map_or_else(|| geo.default.to_vec(), |(_, value)| value.to_vec())
+    }
+
+    fn split(&mut self, split: &Split) -> Option<Vec<u8>> {
+        let value = self.text(&split.source);
+        let hash = murmur2(&value);
+        let part = split.parts.iter().find(|(bound, _)| hash < *bound);
+        let text = part.map(|(_, text)| text).or(split.rest.as_ref())?;
+        Some(self.text(text))
+    }
+
+    fn builtin(&self, variable: SessionVariable) -> Option<Vec<u8>> {
+        let session = &*self.session;
+        let text = |text: &dyn std::fmt::Display| Some(text.to_string().into_bytes());
+        match variable {
+            SessionVariable::BinaryRemoteAddr => Some(match session.is_unix() {
+                true => b"unix:".to_vec(),
+                false => match session.client.ip().to_canonical() {
+                    IpAddr::V4(address) => address.octets().to_vec(),
+                    IpAddr::V6(address) => address.octets().to_vec(),
+                },
+            }),
+            SessionVariable::RemoteAddr if session.is_unix() => text(&"unix:"),
+            SessionVariable::RemoteAddr => text(&session.client.ip().to_canonical()),
+            SessionVariable::RemotePort if session.is_unix() => text(&""),
+            SessionVariable::RemotePort => text(&session.client.port()),
+            SessionVariable::RealipRemoteAddr => text(&session.peer.ip().to_canonical()),
+            SessionVariable::RealipRemotePort => text(&session.peer.port()),
+            SessionVariable::ServerAddr => text(&session.local.ip().to_canonical()),
+            SessionVariable::ServerPort => text(&session.local.port()),
+            SessionVariable::Protocol => text(&match session.protocol {
+                SessionProtocol::Tcp => "TCP",
+                SessionProtocol::Udp => "UDP",
+            }),
+            SessionVariable::Connection => text(&session.number),
+            SessionVariable::BytesReceived => text(&session.bytes_received),
+            SessionVariable::BytesSent => text(&session.bytes_sent),
+            SessionVariable::Status => text(&format_args!("{:03}", session.status)),
+            SessionVariable::SessionTime => text(&seconds(session.age_ms())),
+            SessionVariable::LimitConnStatus => session
+                .variables
+                .limit_status
+                .and_then(|status| text(&status)),
+            SessionVariable::Hostname => Some(builtin::hostname()),
+            SessionVariable::NginxVersion => text(&crate::VERSION),
+            SessionVariable::Pid => text(&std::process::id()),
+            SessionVariable::Msec => {
+                let ms = saker_net::clock::realtime_precise_ns() / 1_000_000;
+                text(&seconds(ms))
+            }
+            SessionVariable::TimeIso8601 => Some(builtin::time(Builtin::TimeIso8601, now_s())),
+            SessionVariable::TimeLocal => Some(builtin::time(Builtin::TimeLocal, now_s())),
+            _ => self.of_proxies(variable),
+        }
+    }
+
+    /// Returns values that proxies, TLS, and upstreams give.
+    fn of_proxies(&self, variable: SessionVariable) -> Option<Vec<u8>> {
+        let session = &*self.session;
+        let text = |text: &dyn std::fmt::Display| Some(text.to_string().into_bytes());
+        let (source, destination) = session.proxied.unzip();
+        match variable {
+            SessionVariable::ProxyProtocolAddr => text(&source?.ip()),
+            SessionVariable::ProxyProtocolPort => text(&source?.port()),
+            SessionVariable::ProxyProtocolServerAddr => text(&destination?.ip()),
+            SessionVariable::ProxyProtocolServerPort => text(&destination?.port()),
+            SessionVariable::SslPrereadServerName => {
+                text(session.hello.as_ref()?.server_name.as_ref()?)
+            }
+            SessionVariable::SslPrereadProtocol => text(&session.hello.as_ref()?.version?),
+            SessionVariable::SslPrereadAlpnProtocols => {
+                let protocols = &session.hello.as_ref()?.protocols;
+                (!protocols.is_empty()).then(|| protocols.join(&b','))
+            }
+            SessionVariable::SslProtocol => text(&session.tls.as_ref()?.version.name()),
+            SessionVariable::SslCipher => text(&session.tls.as_ref()?.cipher_openssl),
+            SessionVariable::SslCurve => text(&session.tls.as_ref()?.group?),
+            SessionVariable::SslServerName => text(session.tls.as_ref()?.server_name.as_ref()?),
+            SessionVariable::SslAlpnProtocol => session.tls.as_ref()?.alpn.clone(),
+            SessionVariable::SslClientVerify => {
+                text(&crate::tls::client_verify(session.tls.as_ref()?))
+            }
+            SessionVariable::SslSessionReused => {
+                let is_resumed = session.tls.as_ref()?.resumed;
+                text(&if is_resumed { "r" } else { "." })
+            }
+            SessionVariable::UpstreamAddr => self.attempts(|attempt| attempt.address.to_string()),
+            SessionVariable::UpstreamBytesSent => {
+                self.attempts(|attempt| attempt.bytes_sent.to_string())
+            }
+            SessionVariable::UpstreamBytesReceived => {
+                self.attempts(|attempt| attempt.bytes_received.to_string())
+            }
+            SessionVariable::UpstreamConnectTime => {
+                self.attempts(|attempt| attempt.connect_ms.map_or("-".to_owned(), seconds))
+            }
+            SessionVariable::UpstreamFirstByteTime => {
+                self.attempts(|attempt| attempt.first_byte_ms.map_or("-".to_owned(), seconds))
+            }
+            SessionVariable::UpstreamSessionTime => {
+                self.attempts(|attempt| seconds(attempt.session_ms))
+            }
+            _ => None,
+        }
+    }
+
+    /// A value of each member that was tried.
+    fn attempts(&self, value: impl Fn(&Attempt) -> String) -> Option<Vec<u8>> {
+        let all: Vec<String> = self.session.attempts.iter().map(value).collect();
+        (!all.is_empty()).then(|| all.join(", ").into_bytes())
+    }
+}
+
+fn now_s() -> i64 {
+    saker_net::clock::realtime_s()
+}
+
+/// Seconds with milliseconds.
+fn seconds(ms: u64) -> String {
+    let mut text = String::new();
+    let _ = write!(text, "{}.{:03}", ms / 1000, ms % 1000);
+    text
+}

@@ -1,0 +1,242 @@
+//! `saker convert --nginx`: the result passes `saker check`, both configurations give the same
+//! answers, and what cannot be said is named with its place.
+//!
+//! Called by: `cargo test -p saker --test applications nginx_convert`.
+//! Caveat: nginx's configuration is read by Saker here; that it is answered as by nginx, others test
+//! (`nginx_cases`).
+
+use crate::{operate, servers::Words};
+use saker_testkit::{Client, ServerProcess, TempDir, free_port};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    net::{SocketAddr, TcpListener},
+    process::{Command, Output},
+    thread,
+};
+
+const CONFIGURATION: &str = "
+events { }
+http {
+    sendfile on;
+    gzip on;
+    default_type text/plain;
+    upstream app { least_conn; server {backend} weight=2; keepalive 8; }
+    server {
+        listen {address} default_server;
+        server_name app.test www.app.test;
+        root {dir}/www;
+        index index.html;
+        add_header X-Site one always;
+        error_page 404 /404.html;
+        client_max_body_size 1k;
+        location / { try_files $uri $uri/ /fallback.html; }
+        location = /exact { return 200 \"exact\\n\"; }
+        location /old/ { return 301 https://$host/new$request_uri; }
+        location ^~ /final/ { return 200 \"final\\n\"; }
+        location ~* \\.txt$ { expires 1d; }
+        location /secret/ { deny all; }
+        location /only/ { allow 127.0.0.0/8; deny all; }
+        location /never/ { allow 192.0.2.0/24; deny all; }
+        location /api/ { proxy_pass http://app; proxy_set_header Host $host; proxy_set_header X-Real-IP $remote_addr; }
+        location /strip/ { proxy_pass http://{backend}/; proxy_set_header Host $host; }
+        location /files/ { alias {dir}/files/; }
+        location /longer/ { return 200 \"short\\n\"; }
+        location /longer/path/ { return 200 \"long\\n\"; }
+    }
+    server {
+        listen {address};
+        server_name moved.test;
+        return 301 https://app.test$request_uri;
+    }
+}
+";
+
+fn saker(arguments: &[&str]) -> Output {
+    Command::new(operate::SAKER)
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+struct Site {
+    dir: TempDir,
+    words: Words,
+}
+
+impl Site {
+    fn new(name: &str) -> Site {
+        let dir = TempDir::new(name).unwrap();
+        for (name, text) in [
+            ("www/index.html", "home\n"),
+            ("www/404.html", "none\n"),
+            ("www/fallback.html", "fallback\n"),
+            ("www/a.txt", "a\n"),
+            ("www/secret/x.html", "secret\n"),
+            ("www/only/x.html", "only\n"),
+            ("www/never/x.html", "never\n"),
+            ("files/f.html", "f\n"),
+        ] {
+            dir.write(name, text).unwrap();
+        }
+        let mut words = Words::default();
+        words.add("dir", dir.display());
+        Site { dir, words }
+    }
+
+    /// Writes a configuration of nginx, and converts it.
+    fn convert(&self, text: &str) -> Output {
+        let file = self.dir.write("nginx.conf", self.words.fill(text)).unwrap();
+        saker(&["convert", "--nginx", file.to_str().unwrap()])
+    }
+
+    fn start(&self, arguments: &[&str], address: SocketAddr) -> ServerProcess {
+        let mut command = Command::new(operate::SAKER);
+        command.args(["run", "--workers", "1"]).args(arguments);
+        let state = self.dir.join(format!("state-{}", address.port()));
+        command.arg("--state-dir").arg(state);
+        ServerProcess::start(&mut command, address).unwrap()
+    }
+}
+
+/// An upstream that answers with what it is asked for.
+fn backend() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
+            let mut answer = lines.next().unwrap_or_default();
+            for line in lines.take_while(|line| !line.is_empty()) {
+                let lower = line.to_ascii_lowercase();
+                if lower.starts_with("host:") || lower.starts_with("x-real-ip:") {
+                    answer.push_str(&format!(" {lower}"));
+                }
+            }
+            let length = answer.len();
+            let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: text/plain";
+            let _ = write!(
+                &stream,
+                "{head}\r\nContent-Length: {length}\r\n\r\n{answer}"
+            );
+        }
+    });
+    address
+}
+
+/// Asks for a path of a host; returns status, fields, and body.
+fn ask(address: SocketAddr, host: &str, path: &str) -> (u16, Vec<Option<String>>, String) {
+    let mut client = Client::connect(address).unwrap();
+    let fields = [("Host", host)];
+    let response = client.request("GET", path, &fields).unwrap();
+    let kept = ["location", "x-site", "content-type", "cache-control"];
+    // The charset of text files is a default of Saker's.
+    let plain = |text: &str| text.replace("; charset=utf-8", "");
+    let kept = kept.map(|name| response.field(name).map(plain));
+    let body = match response.status {
+        200 | 404 => response.text(),
+        _ => String::new(),
+    };
+    (response.status, kept.into(), body)
+}
+
+#[test]
+fn nginx_convert_gives_the_same_answers() {
+    let mut site = Site::new("nginx-convert");
+    let [first, second] = [0, 1].map(|_| SocketAddr::from(([127, 0, 0, 1], free_port().unwrap())));
+    site.words.add("address", first);
+    site.words.add("backend", backend());
+    let converted = site.convert(CONFIGURATION);
+    assert!(converted.status.success(), "{}", err(&converted));
+    let toml = String::from_utf8(converted.stdout).unwrap();
+    let own = format!("\"{first}\"");
+    let toml = toml.replace(&own, &format!("\"{second}\""));
+    let file = site.dir.write("saker.toml", &toml).unwrap();
+    let checked = saker(&["check", file.to_str().unwrap()]);
+    assert!(checked.status.success(), "{}\n{toml}", err(&checked));
+    let conf = site.dir.join("nginx.conf");
+    let _nginx = site.start(&["--nginx", conf.to_str().unwrap()], first);
+    let _native = site.start(&["--config", file.to_str().unwrap()], second);
+    let paths = [
+        "/",
+        "/index.html",
+        "/missing",
+        "/exact",
+        "/exact/more",
+        "/old/a?x=1",
+        "/final/a.txt",
+        "/a.txt",
+        "/none.txt",
+        "/secret/x.html",
+        "/only/x.html",
+        "/never/x.html",
+        "/files/f.html",
+        "/files/none.html",
+        "/longer/x",
+        "/api/x?y=z",
+        "/strip/a/b",
+        "/api/x?y=z",
+        "/strip/a/b",
+        "/longer/path/x",
+    ];
+    let mut complaints = Vec::new();
+    let mut compare = |host: &str, path: &str| {
+        let answers = (ask(first, host, path), ask(second, host, path));
+        if answers.0 != answers.1 {
+            complaints.push(format!("{host}{path}: {answers:?}"));
+        }
+    };
+    for path in paths {
+        compare("app.test", path);
+        compare("other.test", path);
+    }
+    compare("moved.test", "/a?b=c");
+    assert!(complaints.is_empty(), "{}\n{toml}", complaints.join("\n"));
+    assert_eq!(ask(second, "app.test", "/secret/x.html").0, 403);
+    assert_eq!(ask(second, "app.test", "/never/x.html").0, 403);
+}
+
+#[test]
+fn nginx_convert_denies_what_it_cannot_say() {
+    let mut site = Site::new("nginx-convert-closed");
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
+    site.words.add("address", address);
+    let converted = site.convert(
+        "events { }\nhttp {\n server {\n  listen {address};\n  root {dir}/www;\n  charset utf-8;\n\
+         \x20 location /only/ { if ($arg_key != x) { return 403; } }\n  location ^~ /a/ { }\n\
+         \x20 location /a/b/ { }\n  location /secret/ { satisfy any; }\n  location /never/ { allow 10.0.0.1; }\n\
+         \x20 location /proxy/ { proxy_pass http://$host; }\n }\n}\n",
+    );
+    assert_eq!(converted.status.code(), Some(1));
+    let said = err(&converted);
+    let file = site.dir.join("nginx.conf");
+    for expected in [
+        format!(
+            "{}:6:3: warning: `charset` is not converted",
+            file.display()
+        ),
+        format!(
+            "{}:7:21: error: `if` is not converted: the result denies",
+            file.display()
+        ),
+        format!(
+            "{}:9:3: error: a prefix inside of a `^~` prefix",
+            file.display()
+        ),
+        "error: `satisfy` is not converted".to_owned(),
+        "error: `proxy_pass` is not converted".to_owned(),
+    ] {
+        assert!(said.contains(&expected), "{expected}\n{said}");
+    }
+    let file = site.dir.write("saker.toml", &converted.stdout).unwrap();
+    let toml = fs::read_to_string(&file).unwrap();
+    let _server = site.start(&["--config", file.to_str().unwrap()], address);
+    assert_eq!(ask(address, "app.test", "/index.html").0, 200, "{toml}");
+    for path in ["/only/x.html", "/a/b/c", "/secret/x.html", "/proxy/x"] {
+        assert_eq!(ask(address, "app.test", path).0, 403, "{path}\n{toml}");
+    }
+}

@@ -1,0 +1,143 @@
+//! nginx and Saker with one configuration, on the same ports of two loopback addresses.
+//!
+//! Called by: `nginx_stream`, and `nginx_http`.
+//! Caveat: ports of clients and times differ, and are left out by the tests.
+
+use crate::{operate, servers::Words};
+use saker_testkit::{ServerProcess, TempDir, free_port, require, wait_until};
+use std::{
+    fs,
+    net::{Ipv4Addr, SocketAddr},
+    process::Command,
+    thread,
+};
+
+/// nginx and Saker with one configuration.
+pub struct Pair {
+    pub dir: TempDir,
+    pub servers: [(ServerProcess, Ipv4Addr); 2],
+    pub port: u16,
+}
+
+pub const FIRST: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
+pub const SECOND: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
+impl Pair {
+    /// `{ip}` and `{dir}` are each server's own; `{p}` is the port under test. The text is the inside
+    /// of `stream`, and what follows a line `== http` that of `http`.
+    pub fn start(name: &str, given: &[(&str, String)], text: &str) -> Pair {
+        let dir = TempDir::new(name).unwrap();
+        let port = free_port().unwrap();
+        let mut words = Words::default();
+        words.add("p", port);
+        given
+            .iter()
+            .for_each(|(name, value)| words.add(name, value));
+        words.add("dead", format!("127.0.0.1:{}", free_port().unwrap()));
+        words.add("ready", free_port().unwrap());
+        for name in ["q", "r"] {
+            words.add(name, free_port().unwrap());
+        }
+        certificate(&dir);
+        let (stream, http) = text.split_once("== http\n").unwrap_or((text, ""));
+        let http = match http.is_empty() {
+            true => String::new(),
+            false => format!("http {{\naccess_log off;\n{http}\n}}"),
+        };
+        let start = |folder: &str, ip: Ipv4Addr| {
+            let mut words = words.clone();
+            let own = dir.join(folder);
+            fs::create_dir_all(&own).unwrap();
+            words.add("ip", ip);
+            words.add("dir", own.display());
+            words.add("shared", dir.display());
+            let user = match rustix::process::geteuid().is_root() {
+                true => "user www-data;\n",
+                false => "",
+            };
+            let text = words.fill(&format!(
+                "load_module /usr/lib/nginx/modules/ngx_stream_module.so;\ndaemon off;\n{user}worker_processes 1;\n\
+                 pid {{dir}}/nginx.pid;\nerror_log {{dir}}/error.log info;\nevents {{ }}\nstream {{\n\
+                 server {{ listen {{ip}}:{{ready}}; access_log off; return ready; }}\n{stream}\n}}\n{http}\n"
+            ));
+            let file = own.join("nginx.conf");
+            fs::write(&file, text).unwrap();
+            let mut command = match ip == FIRST {
+                true => {
+                    let mut nginx = Command::new(require("nginx").unwrap());
+                    nginx.args(["-e", "stderr", "-p"]).arg(&own).arg("-c");
+                    nginx
+                }
+                false => {
+                    let mut saker = Command::new(operate::SAKER);
+                    saker.args(["run", "--workers", "1", "--state-dir"]);
+                    saker.arg(own.join("state")).arg("--nginx");
+                    saker
+                }
+            };
+            command.arg(&file);
+            let ready = words.fill("{ready}").parse().unwrap();
+            let address = SocketAddr::from((ip, ready));
+            (ServerProcess::start(&mut command, address).unwrap(), ip)
+        };
+        let servers = [start("nginx", FIRST), start("saker", SECOND)];
+        Pair { dir, servers, port }
+    }
+
+    /// Does the same at both servers, and returns what they have in common.
+    pub fn both<T: PartialEq + std::fmt::Debug>(&self, act: impl Fn(SocketAddr) -> T) -> T {
+        let [nginx, saker] =
+            [0, 1].map(|at| act(SocketAddr::from((self.servers[at].1, self.port))));
+        let log = fs::read_to_string(self.dir.join("saker/error.log")).unwrap_or_default();
+        assert_eq!(saker, nginx, "saker's answer is not nginx's\n{log}");
+        nginx
+    }
+
+    /// The lines of a log, once there are so many.
+    pub fn logs(&self, name: &str, lines: usize) -> Vec<String> {
+        let read = |folder: &str| {
+            let path = self.dir.join(format!("{folder}/{name}"));
+            let mut text = String::new();
+            wait_until("the log has its lines", || {
+                text = fs::read_to_string(&path).unwrap_or_default();
+                text.lines().count() >= lines
+            });
+            text.replace("127.0.0.2", "127.0.0.1")
+        };
+        let (nginx, saker) = (read("nginx"), read("saker"));
+        assert_eq!(saker, nginx);
+        nginx.lines().map(str::to_owned).collect()
+    }
+}
+
+fn certificate(dir: &TempDir) {
+    let made = Command::new(require("openssl").unwrap())
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+        ])
+        .args(["-nodes", "-days", "2", "-subj", "/CN=stream.test"])
+        .args(["-addext", "subjectAltName=DNS:stream.test"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"])
+        .arg(dir.join("key.pem"))
+        .arg("-out")
+        .arg(dir.join("cert.pem"))
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            for folder in ["nginx", "saker"] {
+                let log = fs::read_to_string(self.dir.join(format!("{folder}/error.log")));
+                eprintln!("{folder}:\n{}", log.unwrap_or_default());
+            }
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! A TCP connection of a stream server: PROXY header, rules, TLS or a look at its hello, relay.
+//!
+//! Called by: `accept`, for each connection of such a listener.
+//! Caveat: each wait has a limit of its own; until the relay, a client holds one small buffer.
+//! Out of scope: the choice of a target, and the relay (`saker-stream-proxy`).
+
+use super::Streams;
+use crate::{
+    accept::{self, HandshakeEnd},
+    admission::ConnectionPermit,
+    client_end::ClientEnd,
+    io::Io,
+    transport::{TlsStream, Transport},
+    worker::Worker,
+};
+use saker_config::model::StreamServer;
+use saker_net::{RawStream, clock};
+use saker_pipeline::Client;
+use saker_stream_proxy::{Session, SessionProtocol, serve, status};
+use saker_telemetry::{Metric, error_log, message};
+use saker_tls::{Acceptor, Preread, preread};
+use std::{
+    future::poll_fn,
+    rc::Rc,
+    sync::{Arc, atomic::Ordering},
+    task::{Poll, ready},
+};
+
+/// Takes over an accepted connection.
+pub fn start(
+    worker: &Rc<Worker>,
+    permit: ConnectionPermit,
+    stream: RawStream,
+    client: Client,
+    (server, acceptor): (Arc<StreamServer>, Option<Acceptor>),
+) {
+    let Some(streams) = worker.streams() else {
+        return;
+    };
+    let number = worker.shared.sessions.fetch_add(1, Ordering::Relaxed);
+    let session = Session::new(
+        server,
+        SessionProtocol::Tcp,
+        number,
+        Arc::clone(&client.listener),
+        client.peer,
+        client.local,
+    );
+    let running = Running {
+        worker: Rc::clone(worker),
+        streams,
+        session,
+        client,
+        permit,
+    };
+    tokio::task::spawn_local(running.run(stream, acceptor));
+}
+
+/// A connection with its session.
+struct Running {
+    worker: Rc<Worker>,
+    streams: Rc<Streams>,
+    session: Session,
+    client: Client,
+    permit: ConnectionPermit,
+}
+
+impl Running {
+    async fn run(mut self, stream: RawStream, acceptor: Option<Acceptor>) {
+        let stream = match stream.register() {
+            Ok(stream) => stream,
+            Err(error) => {
+                let facts = format_args!("{error}");
+                error_log::log_about(&message::CONNECTION_FAILED, &self.client, facts);
+                self.session.status = status::INTERNAL_ERROR;
+                return self.worker.counters.increment(Metric::ClosedError);
+            }
+        };
+        if self.session.server.keeps_alive {
+            // Without it, the idle limit ends what the kernel would.
+            let _ = stream.keep_alive();
+        }
+        let mut io = Io::new(Transport::plain(stream), Vec::new());
+        if let Err(status) = self.read_preface(&mut io).await {
+            self.session.status = status;
+            return;
+        }
+        let streams = Rc::clone(&self.streams);
+        let rules = &streams.context.rules;
+        rules.settle_client(&mut self.session);
+        if let Err(error) = self.permit.admit(self.session.client.ip().to_canonical()) {
+            self.session.status = status::UNAVAILABLE;
+            return error.tell(&self.worker, &self.client);
+        }
+        let _places = match rules.limit(&mut self.session) {
+            Ok(places) => places,
+            Err(status) => return self.refuse(status, "limit of connections"),
+        };
+        if !rules.is_allowed(&mut self.session) {
+            return self.refuse(status::FORBIDDEN, "access rule");
+        }
+        let is_tls = acceptor.is_some();
+        let io = match acceptor {
+            Some(acceptor) => self.end_tls(io, &acceptor).await,
+            None => Some(io),
+        };
+        rules.prepare(&mut self.session);
+        let io = match io {
+            Some(io) if self.session.server.reads_hello && !is_tls => self.read_hello(io).await,
+            io => io,
+        };
+        let Some(mut io) = io else {
+            return;
+        };
+        let ahead = std::mem::take(&mut io.input);
+        let mut end = ClientEnd {
+            io,
+            worker: Rc::clone(&self.worker),
+        };
+        serve(&streams.context, &mut self.session, &mut end, ahead).await;
+        self.worker.counters.increment(Metric::ClosedByServer);
+        end.io.transport.send_close_notify();
+    }
+
+    fn refuse(&mut self, status: u16, rule: &str) {
+        self.session.status = status;
+        self.worker.counters.increment(Metric::ClosedDenied);
+        let facts = format_args!("{rule} of {}", self.session.server.origin);
+        error_log::log_client(&message::STREAM_REFUSED, self.session.client, facts);
+    }
+
+    /// Reads the PROXY header, where each connection begins with one.
+    async fn read_preface(&mut self, io: &mut Io) -> Result<(), u16> {
+        if !self.session.server.takes_preface {
+            return Ok(());
+        }
+        let limit_ms = self.session.server.preface_timeout_ms;
+        match accept::read_preface(&self.worker, io, limit_ms).await {
+            Some(source) => {
+                self.session.proxied = source;
+                Ok(())
+            }
+            None => {
+                self.worker.counters.increment(Metric::ProxyPrefacesRefused);
+                error_log::log_client(
+                    &message::PROXY_PREFACE_BAD,
+                    self.session.peer,
+                    format_args!(""),
+                );
+                Err(status::BAD_REQUEST)
+            }
+        }
+    }
+
+    /// Ends the client's TLS here.
+    async fn end_tls(&mut self, io: Io, acceptor: &Acceptor) -> Option<Io> {
+        let Transport::Plain(socket) = io.transport else {
+            return None;
+        };
+        let session = acceptor.accept(self.session.local.ip());
+        let tls = TlsStream::new(socket.into_stream(), session, io.input);
+        let limit_ms = self.session.server.handshake_timeout_ms;
+        match accept::handshake_within(&self.worker, tls, limit_ms).await {
+            HandshakeEnd::Done(tls) => {
+                self.session.tls = tls.info().cloned();
+                Some(Io::new(Transport::Tls(tls), Vec::new()))
+            }
+            end => {
+                self.session.status = status::INTERNAL_ERROR;
+                if let HandshakeEnd::Failed(tls, fault) = end {
+                    let facts = format_args!("{fault}");
+                    error_log::log_about(&message::TLS_HANDSHAKE_FAILED, &self.client, facts);
+                    accept::linger(&self.worker, tls.into_stream()).await;
+                }
+                None
+            }
+        }
+    }
+
+    /// Reads the ClientHello, without taking it from what is passed on.
+    async fn read_hello(&mut self, mut io: Io) -> Option<Io> {
+        let server = Arc::clone(&self.session.server);
+        let deadline = self.worker.deadlines.add();
+        deadline.arm(clock::monotonic_ms().saturating_add(server.hello_timeout_ms));
+        let found = poll_fn(|cx| {
+            loop {
+                match preread(&io.input) {
+                    Preread::Incomplete => {}
+                    Preread::Hello(facts) => return Poll::Ready(Ok(Some(facts))),
+                    Preread::Other => return Poll::Ready(Ok(None)),
+                }
+                if io.input.len() >= server.hello_bytes_max {
+                    return Poll::Ready(Err(status::BAD_REQUEST));
+                }
+                if deadline.is_over() {
+                    return Poll::Ready(Err(status::OK));
+                }
+                deadline.register(cx);
+                match ready!(accept::poll_more(cx, &mut io)) {
+                    Ok(bytes) if bytes > 0 => {}
+                    _ => return Poll::Ready(Err(status::OK)),
+                }
+            }
+        })
+        .await;
+        self.worker.deadlines.remove(&deadline);
+        match found {
+            Ok(facts) => {
+                self.session.hello = facts;
+                Some(io)
+            }
+            Err(status) => {
+                self.session.status = status;
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // A panic may hold the logs.
+        if !std::thread::panicking() {
+            // Cut by the end of the worker.
+            self.session.end(status::INTERNAL_ERROR);
+            self.streams.log(&mut self.session);
+        }
+    }
+}

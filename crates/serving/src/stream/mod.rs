@@ -1,0 +1,96 @@
+//! Streams of a worker: what their sessions share, and the way in for TCP and UDP.
+//!
+//! Called by: `accept`, for connections of listeners that belong to a stream server; `worker_thread`,
+//! for UDP sockets.
+//! Caveat: a session keeps the rules that it began with; its log files may be reopened meanwhile.
+//! Out of scope: choosing and relaying, which `saker-stream-proxy` does.
+
+mod connection;
+mod datagrams;
+
+pub use connection::start;
+pub use datagrams::listen;
+
+use crate::shared::Shared;
+use saker_net::Deadlines;
+use saker_pipeline::Generation;
+use saker_stream_proxy::{Session, StreamContext};
+use saker_telemetry::{
+    Counters, Metric,
+    access_log::{Flushed, LogBuffer},
+    error_log, message,
+};
+use std::{cell::RefCell, rc::Rc, sync::Arc};
+
+/// The streams of a generation, for one worker.
+pub struct Streams {
+    pub context: Rc<StreamContext>,
+    logs: RefCell<Vec<LogBuffer>>,
+    counters: Arc<Counters>,
+}
+
+impl Streams {
+    /// `None`: the generation has no streams.
+    pub fn new(
+        generation: &Arc<Generation>,
+        shared: &Shared,
+        deadlines: &Rc<Deadlines>,
+        index: usize,
+    ) -> Option<Rc<Streams>> {
+        let rules = (shared.make_stream_rules)(generation)?;
+        let mut logs = Vec::new();
+        for target in rules.log_targets() {
+            match shared.logs.open(target) {
+                Ok(file) => logs.push(LogBuffer::new(file)),
+                // It was open when the configuration was put in force.
+                Err(error) => {
+                    error_log::log(&message::LOG_WRITE_FAILED, format_args!("{error}"));
+                    logs.clear();
+                    break;
+                }
+            }
+        }
+        let workers = shared.counters.len();
+        let context = StreamContext::new(rules, Rc::clone(deadlines), workers);
+        Some(Rc::new(Streams {
+            context: Rc::new(context),
+            logs: RefCell::new(logs),
+            counters: Arc::clone(shared.counters.get(index)?),
+        }))
+    }
+
+    /// Writes the lines about a session that has ended.
+    pub fn log(&self, session: &mut Session) {
+        let mut flushed = Flushed::default();
+        self.context.rules.log(session, &mut |number, line| {
+            if let Some(log) = self.logs.borrow_mut().get_mut(number) {
+                let done = log.append(|out| out.extend_from_slice(line));
+                flushed.written += done.written;
+                flushed.dropped += done.dropped;
+            }
+        });
+        self.count(flushed);
+    }
+
+    /// Hands gathered lines to their files.
+    pub fn flush(&self) {
+        for log in self.logs.borrow_mut().iter_mut() {
+            let done = log.flush();
+            self.count(done);
+        }
+    }
+
+    fn count(&self, done: Flushed) {
+        self.counters.add(Metric::LogLinesWritten, done.written);
+        self.counters.add(Metric::LogLinesDropped, done.dropped);
+    }
+}
+
+impl Drop for Streams {
+    fn drop(&mut self) {
+        // A panic may hold the logs.
+        if !std::thread::panicking() {
+            self.flush();
+        }
+    }
+}

@@ -1,0 +1,478 @@
+//! Sessions over UDP: the datagrams of a client that go to one member, and those that come back.
+//!
+//! Called by: the UDP listeners of `saker-serving`, one [`DatagramServer`] per address and worker.
+//! Caveat: the addresses of datagrams may be forged. A session costs a socket, so their number is
+//! limited as that of connections is; a datagram that has no place is dropped, as networks do.
+//! Out of scope: PROXY headers of clients, and DTLS.
+
+use crate::{
+    StreamContext,
+    attempt::Attempt,
+    idle::IdleLimit,
+    rules::Action,
+    session::{Session, SessionProtocol},
+    status,
+};
+use saker_config::model::{Address, StreamServer, Upstream};
+use saker_gateway::{Busy, Choice, StreamMember};
+use saker_net::{
+    Arrivals, BoundUdp, Departure, UdpSocket, clock,
+    proxy_preface::{self, PrefaceVersion},
+};
+use saker_rate_limits::Counted;
+use saker_telemetry::{error_log, message};
+use std::{
+    cell::{Cell, RefCell},
+    collections::{HashMap, VecDeque},
+    future::poll_fn,
+    io,
+    net::{IpAddr, SocketAddr},
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll, Waker, ready},
+};
+use tokio::{io::ReadBuf, sync::Notify};
+
+/// Datagrams of a client that wait until its session has a member.
+const WAITING_MAX: usize = 64;
+const WAITING_BYTES_MAX: usize = 128 << 10;
+/// Datagrams of a member that are passed on before others get their turn.
+const TURN_DATAGRAMS_MAX: usize = 64;
+/// Longest datagram (udp(7)).
+const DATAGRAM_BYTES_MAX: usize = 65_535;
+
+/// The listener's part in sessions, which is not the engine's.
+pub trait DatagramListening {
+    /// Returns the state of the sessions that begin now; `None`: there are no streams any more.
+    fn context(&self) -> Option<Rc<StreamContext>>;
+
+    /// The settings in force for the address; `None`: it is no longer configured.
+    fn server(&self) -> Option<Arc<StreamServer>>;
+
+    /// Admits a session of a client; it is counted until the result is dropped. `None`: refused.
+    fn admit(&self, peer: SocketAddr) -> Option<Admission>;
+
+    /// Writes the lines about a session that has ended.
+    fn log(&self, session: &mut Session);
+}
+
+/// An admitted session: its number, and its place.
+pub struct Admission {
+    pub number: u64,
+    pub place: Counted,
+}
+
+/// A client at one of our addresses.
+type SessionKey = (SocketAddr, Option<IpAddr>);
+
+/// A UDP address of a worker.
+pub struct DatagramServer {
+    pub address: Arc<Address>,
+    local: SocketAddr,
+    socket: UdpSocket,
+    listening: Box<dyn DatagramListening>,
+    sessions: RefCell<HashMap<SessionKey, Rc<SessionQueue>>>,
+    is_closed: Cell<bool>,
+    /// Another process receives from the socket.
+    is_left: Cell<bool>,
+    wake: Notify,
+}
+
+/// Datagrams of a client, for the task of its session.
+#[derive(Default)]
+struct SessionQueue {
+    waiting: RefCell<VecDeque<Vec<u8>>>,
+    waker: RefCell<Option<Waker>>,
+    /// Datagrams of the client so far.
+    received: Cell<u64>,
+}
+
+impl DatagramServer {
+    /// Starts receiving. Must be called in the worker's event loop.
+    ///
+    /// # Errors
+    /// The socket cannot be registered.
+    pub fn start(
+        address: Arc<Address>,
+        socket: BoundUdp,
+        listening: Box<dyn DatagramListening>,
+    ) -> io::Result<Rc<DatagramServer>> {
+        let socket = UdpSocket::register(socket)?;
+        let server = Rc::new(DatagramServer {
+            local: socket.local_address()?,
+            address,
+            socket,
+            listening,
+            sessions: RefCell::default(),
+            is_closed: Cell::new(false),
+            is_left: Cell::new(false),
+            wake: Notify::new(),
+        });
+        tokio::task::spawn_local(Rc::clone(&server).run());
+        Ok(server)
+    }
+
+    /// Begins no further session. Those that are open go on.
+    pub fn close(&self) {
+        self.is_closed.set(true);
+        self.wake.notify_one();
+    }
+
+    /// Receives nothing more, because another process does from the same socket. What members still
+    /// send goes to the clients of open sessions; what clients send begins sessions there.
+    pub fn leave(&self) {
+        self.is_left.set(true);
+        self.close();
+    }
+
+    /// Closes the socket once no session needs it.
+    pub fn is_unused(&self) -> bool {
+        self.is_closed.get() && self.sessions.borrow().is_empty()
+    }
+
+    async fn run(self: Rc<Self>) {
+        let mut arrivals = Arrivals::default();
+        while !self.is_unused() && !self.is_left.get() {
+            tokio::select! {
+                received = poll_fn(|cx| self.socket.poll_receive(cx, &mut arrivals)) => {
+                    if received.is_err() {
+                        break;
+                    }
+                }
+                () = self.wake.notified() => continue,
+            }
+            for arrival in arrivals.iter() {
+                let key = (arrival.peer, arrival.local);
+                for datagram in arrival.datagrams() {
+                    self.take(key, datagram);
+                }
+            }
+            if arrivals.is_full() {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// Takes a datagram of a client.
+    fn take(self: &Rc<Self>, key: SessionKey, datagram: &[u8]) {
+        let known = self.sessions.borrow().get(&key).cloned();
+        let queue = match known {
+            Some(queue) => queue,
+            None => match self.begin(key) {
+                Some(queue) => queue,
+                None => return,
+            },
+        };
+        let mut waiting = queue.waiting.borrow_mut();
+        let bytes: usize = waiting.iter().map(Vec::len).sum();
+        if waiting.len() >= WAITING_MAX || bytes >= WAITING_BYTES_MAX {
+            return;
+        }
+        waiting.push_back(datagram.to_vec());
+        drop(waiting);
+        queue.received.set(queue.received.get() + 1);
+        // The next datagram begins another session, if this one has all of its own.
+        if let Some(server) = self.listening.server()
+            && server
+                .datagrams_in_max
+                .is_some_and(|max| queue.received.get() >= max)
+        {
+            self.sessions.borrow_mut().remove(&key);
+        }
+        if let Some(waker) = queue.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Begins a session, unless it is refused.
+    fn begin(self: &Rc<Self>, key: SessionKey) -> Option<Rc<SessionQueue>> {
+        if self.is_closed.get() {
+            return None;
+        }
+        let server = self.listening.server()?;
+        let (peer, local) = key;
+        let context = self.listening.context()?;
+        let admission = self.listening.admit(peer)?;
+        let local = SocketAddr::new(local.unwrap_or(self.local.ip()), self.local.port());
+        let mut session = Session::new(
+            server,
+            SessionProtocol::Udp,
+            admission.number,
+            Arc::clone(&self.address),
+            peer,
+            local,
+        );
+        let limits = match admitted(&context, &mut session) {
+            Ok(limits) => limits,
+            Err(status) => {
+                session.status = status;
+                self.listening.log(&mut session);
+                return None;
+            }
+        };
+        let queue = Rc::<SessionQueue>::default();
+        self.sessions.borrow_mut().insert(key, Rc::clone(&queue));
+        let running = Running {
+            server: Rc::clone(self),
+            key,
+            queue: Rc::clone(&queue),
+            session,
+            _places: (admission.place, limits),
+        };
+        tokio::task::spawn_local(running.run(context));
+        Some(queue)
+    }
+}
+
+/// Asks the rules whether a session may begin.
+fn admitted(context: &StreamContext, session: &mut Session) -> Result<Vec<Counted>, u16> {
+    context.rules.settle_client(session);
+    let limits = context.rules.limit(session)?;
+    match context.rules.is_allowed(session) {
+        true => {
+            context.rules.prepare(session);
+            Ok(limits)
+        }
+        false => Err(status::FORBIDDEN),
+    }
+}
+
+/// A session with its task.
+struct Running {
+    server: Rc<DatagramServer>,
+    key: SessionKey,
+    queue: Rc<SessionQueue>,
+    session: Session,
+    _places: (Counted, Vec<Counted>),
+}
+
+/// A member that datagrams go to.
+struct Way {
+    socket: tokio::net::UdpSocket,
+    member: StreamMember,
+    began_ms: u64,
+    /// Datagrams to the member, and from it.
+    sent: u64,
+    received: u64,
+    _busy: Busy,
+}
+
+impl Running {
+    async fn run(mut self, context: Rc<StreamContext>) {
+        match context.rules.action(&mut self.session) {
+            Action::End(status) => self.session.status = status,
+            Action::Return(text) => {
+                self.reply(&text);
+                let taken = self.queue.waiting.borrow_mut().pop_front();
+                self.session.bytes_received += taken.map_or(0, |taken| taken.len() as u64);
+            }
+            Action::Proxy(upstream, key) => match self.connect(&context, &upstream, &key).await {
+                Some(way) => self.relay(&context, way).await,
+                None => self.session.status = status::BAD_GATEWAY,
+            },
+        }
+        self.session.end(status::OK);
+    }
+
+    async fn connect(
+        &mut self,
+        context: &StreamContext,
+        upstream: &Arc<Upstream>,
+        key: &[u8],
+    ) -> Option<Way> {
+        let mut tried = Vec::new();
+        loop {
+            let choice = Choice {
+                client: self.session.client.ip(),
+                target: b"",
+                key,
+                route: None,
+            };
+            let chosen = context.members.choose(upstream, &choice, &mut tried);
+            let member = chosen
+                .map_err(|failure| self.complain(&upstream.name, &failure))
+                .ok()?;
+            let mut attempt = Attempt {
+                address: member.to_string().into(),
+                ..Attempt::default()
+            };
+            match member.connect_datagrams().await {
+                Ok((socket, busy)) => {
+                    if let Ok(address) = socket.peer_addr() {
+                        attempt.address = address.to_string().into();
+                    }
+                    attempt.connect_ms = Some(0);
+                    self.session.attempts.push(attempt);
+                    return Some(Way {
+                        socket,
+                        member,
+                        began_ms: clock::monotonic_ms(),
+                        sent: 0,
+                        received: 0,
+                        _busy: busy,
+                    });
+                }
+                Err(failure) => {
+                    member.fail();
+                    self.complain(&attempt.address, &failure);
+                    self.session.attempts.push(attempt);
+                    tried.push(member.number);
+                }
+            }
+        }
+    }
+
+    fn complain(&self, name: &str, failure: &dyn std::fmt::Display) {
+        error_log::log_client(
+            &message::STREAM_UNREACHABLE,
+            self.session.client,
+            format_args!("{name}: {failure}"),
+        );
+    }
+
+    /// Passes datagrams on until the session is over.
+    async fn relay(&mut self, context: &StreamContext, mut way: Way) {
+        let limit = IdleLimit::new(&context.deadlines, self.session.server.idle_timeout_ms);
+        if self.session.server.sends_preface {
+            let mut preface = Vec::new();
+            let source = Some((self.session.client, self.session.local));
+            proxy_preface::encode(PrefaceVersion::V1, source, &mut preface);
+            let _ = way.socket.send(&preface).await;
+        }
+        let failure = poll_fn(|cx| self.poll(cx, &mut way, &limit, context)).await;
+        match failure {
+            None => way.member.succeed(),
+            Some(failure) => {
+                way.member.fail();
+                self.session.status = status::BAD_GATEWAY;
+                let address = way.member.to_string();
+                self.complain(&address, &failure);
+            }
+        }
+        if let Some(attempt) = self.session.attempts.last_mut() {
+            attempt.session_ms = clock::monotonic_ms().saturating_sub(way.began_ms);
+        }
+    }
+
+    /// Ready when the session is over; with an error if the member is to blame.
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        way: &mut Way,
+        limit: &IdleLimit,
+        context: &StreamContext,
+    ) -> Poll<Option<io::Error>> {
+        match self.poll_send(cx, way, limit) {
+            Poll::Ready(Err(error)) => return Poll::Ready(Some(error)),
+            Poll::Ready(Ok(())) | Poll::Pending => {}
+        }
+        match self.poll_receive(cx, way, limit, context) {
+            Poll::Ready(Err(error)) => return Poll::Ready(Some(error)),
+            Poll::Ready(Ok(())) => return Poll::Ready(None),
+            Poll::Pending => {}
+        }
+        let server = &self.session.server;
+        ready!(limit.poll(cx));
+        let expected = server.datagrams_out_max.is_some_and(|max| max > 0);
+        let is_silent = expected && way.received == 0;
+        Poll::Ready(is_silent.then(|| io::ErrorKind::TimedOut.into()))
+    }
+
+    /// Sends what the client has sent.
+    fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        way: &mut Way,
+        limit: &IdleLimit,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            let mut waiting = self.queue.waiting.borrow_mut();
+            let Some(datagram) = waiting.front() else {
+                *self.queue.waker.borrow_mut() = Some(cx.waker().clone());
+                return Poll::Pending;
+            };
+            let sent = ready!(way.socket.poll_send(cx, datagram))?;
+            waiting.pop_front();
+            way.sent += 1;
+            self.session.bytes_received += sent as u64;
+            if let Some(attempt) = self.session.attempts.last_mut() {
+                attempt.bytes_sent += sent as u64;
+            }
+            limit.push();
+        }
+    }
+
+    /// Passes on what the member sends. Ready when the session has all that it waits for.
+    fn poll_receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        way: &mut Way,
+        limit: &IdleLimit,
+        context: &StreamContext,
+    ) -> Poll<io::Result<()>> {
+        for _ in 0..TURN_DATAGRAMS_MAX {
+            if self.is_complete(way) {
+                return Poll::Ready(Ok(()));
+            }
+            let mut scratch = context.scratch.borrow_mut();
+            scratch.resize(crate::READ_BYTES_MAX.max(DATAGRAM_BYTES_MAX), 0);
+            let mut place = ReadBuf::new(&mut scratch);
+            ready!(way.socket.poll_recv(cx, &mut place))?;
+            let datagram = place.filled();
+            way.received += 1;
+            self.session.bytes_sent += datagram.len() as u64;
+            if let Some(attempt) = self.session.attempts.last_mut() {
+                let since_ms = clock::monotonic_ms().saturating_sub(way.began_ms);
+                attempt.first_byte_ms.get_or_insert(since_ms);
+                attempt.bytes_received += datagram.len() as u64;
+            }
+            limit.push();
+            send(&self.server.socket, self.key, datagram);
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Returns true if the client has sent, and got, all that the settings expect.
+    fn is_complete(&self, way: &Way) -> bool {
+        let server = &self.session.server;
+        let is_heard = server.datagrams_in_max.is_none_or(|max| way.sent >= max);
+        let answers = server
+            .datagrams_out_max
+            .is_some_and(|max| way.received >= max.saturating_mul(way.sent));
+        way.sent > 0 && is_heard && answers && self.queue.waiting.borrow().is_empty()
+    }
+
+    fn reply(&mut self, text: &[u8]) {
+        send(&self.server.socket, self.key, text);
+        self.session.bytes_sent += text.len() as u64;
+    }
+}
+
+/// Sends a datagram to a client. One that the full queue does not take is lost.
+fn send(socket: &UdpSocket, (peer, local): SessionKey, datagram: &[u8]) {
+    socket.send(Departure {
+        peer,
+        local,
+        ecn: 0,
+        datagram_bytes: datagram.len(),
+        bytes: datagram,
+    });
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let mut sessions = self.server.sessions.borrow_mut();
+        let is_own = |queue: &Rc<SessionQueue>| Rc::ptr_eq(queue, &self.queue);
+        if sessions.get(&self.key).is_some_and(is_own) {
+            sessions.remove(&self.key);
+        }
+        drop(sessions);
+        self.server.wake.notify_one();
+        // A panic may hold the logs.
+        if !std::thread::panicking() {
+            self.session.end(status::INTERNAL_ERROR);
+            self.server.listening.log(&mut self.session);
+        }
+    }
+}

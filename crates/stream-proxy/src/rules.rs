@@ -1,0 +1,47 @@
+//! Questions about a session that a front end answers.
+//!
+//! Called by: the listeners (before TLS), and the engine (behind it).
+//! Caveat: an answer must not wait; everything it needs is in the session.
+
+use crate::session::Session;
+use saker_config::model::{AccessLogTarget, Upstream};
+use saker_rate_limits::Counted;
+use std::sync::Arc;
+
+/// The way a session goes on.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Sends a text and ends the session.
+    Return(Vec<u8>),
+    /// Goes to a member of an upstream, chosen by the key where it balances by one.
+    Proxy(Arc<Upstream>, Vec<u8>),
+    /// Ends with a status: there is no way.
+    End(u16),
+}
+
+/// Decisions about sessions.
+pub trait StreamRules {
+    /// Returns the targets of the logs, by their numbers.
+    fn log_targets(&self) -> &[AccessLogTarget];
+
+    /// Settles the client's address. Called when a PROXY header, if any, has been read.
+    fn settle_client(&self, session: &mut Session);
+
+    /// Takes places where connections are limited; they are given back when the result is dropped.
+    ///
+    /// # Errors
+    /// There are too many; the status of the session.
+    fn limit(&self, session: &mut Session) -> Result<Vec<Counted>, u16>;
+
+    /// Returns true if the client may use the server.
+    fn is_allowed(&self, session: &mut Session) -> bool;
+
+    /// Sets the session's variables. Called when its TLS stands, and before its hello is read.
+    fn prepare(&self, session: &mut Session);
+
+    /// Returns the way a session goes on. Called when its TLS stands, or its hello has been read.
+    fn action(&self, session: &mut Session) -> Action;
+
+    /// Writes the lines about a session that has ended: number of the log, and text.
+    fn log(&self, session: &mut Session, write: &mut dyn FnMut(usize, &[u8]));
+}
