@@ -121,7 +121,7 @@ const WORDS: &[ForeignWord] = &[
     word("Dav dav_methods dav_ext_methods dav_access create_full_put_path webdav.activate", SITE, "webdav", "webdav = true"),
     word("stub_status server_status status.status-url prometheus mod_status", FILE, "metrics", "metrics = { address = \"127.0.0.1:9145\" }"),
     word("opentelemetry otel otel_exporter otel_trace", FILE, "tracing", "tracing = { endpoint = \"http://127.0.0.1:4318\" }"),
-    word("proxy_protocol accept-proxy RemoteIPProxyProtocol proxyProtocol", LISTENER, "proxy_protocol_from", "address = \":80\"\nproxy_protocol_from = [\"10.0.0.0/8\"]"),
+    word("proxy_protocol accept-proxy RemoteIPProxyProtocol", LISTENER, "proxy_protocol_from", "address = \":80\"\nproxy_protocol_from = [\"10.0.0.0/8\"]"),
     word("import IncludeOptional", FILE, "include", "include = [\"conf.d/*.toml\"]"),
     word("user_directory auth_digest auth_digest_user_file", AUTH, "user_file", "user_file = \"users\""),
 ];
