@@ -4,17 +4,9 @@
 //! Out of scope: files, which the pipeline's own handler sends.
 
 use crate::{
-    about_server::about_server,
-    asis, cgi, listing, methods,
-    modules::access::form::{self, FormHandler},
-    php,
-    proxy::call,
-    reflector,
-    state::peek,
-    type_map,
-    verdict::Verdict,
-    webdav,
-    worker::ApacheRules,
+    about_server::about_server, asis, cgi, form_state::FormHandler, listing, methods,
+    modules::access::form, php, proxy::call, reflector, state::peek, type_map, verdict::Verdict,
+    webdav, worker::ApacheRules,
 };
 use saker_apache_model::{dir_config::DirConfig, host::Host};
 use saker_apache_syntax::options::INDEXES;

@@ -21,6 +21,7 @@ mod dbd;
 mod facts;
 mod file_type;
 mod fixups;
+mod form_state;
 mod homes;
 mod host_name;
 mod htaccess;

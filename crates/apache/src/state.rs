@@ -2,12 +2,9 @@
 
 use crate::{
     dbd::Asked,
+    form_state::{FormHandler, LoadedSession, ReadForm},
     includes::shared::Shared,
     listing::work::Work,
-    modules::{
-        access::form::{FormHandler, ReadForm},
-        session::LoadedSession,
-    },
     proxy::proxied::Proxied,
     response::edits::Received,
 };

@@ -4,7 +4,8 @@
 //! Caveat: as in Apache the session holds name and password (unless there is a passphrase of the
 //! site), so it belongs into a sealed cookie. A form may say where the client is redirected, which
 //! is an open redirect by design, and which request takes the form's place.
-//! Out of scope: the log-in page, which is an error document or a page of the site.
+//! Out of scope: the log-in page, which is an error document or a page of the site. Sites of saker.toml
+//! log in with OpenID Connect (`saker_identity`), whose sessions hold no passwords.
 
 mod fields;
 
@@ -198,7 +199,7 @@ fn remembered(session: &SharedSession, realm: &str) -> Remembered {
     }
 }
 
-/// What stands for the password where the site has a passphrase, as Apache makes it.
+/// Proof that stands for the password where the site has a passphrase, as Apache makes it.
 fn proof_of(settings: &FormSettings, user: &str) -> Option<Vec<u8>> {
     let passphrase = settings.site_passphrase.as_ref()?;
     Some(md5_hex(format!("{user}:{passphrase}").as_bytes()))

@@ -18,7 +18,7 @@ const NONCE_BYTES: usize = 12;
 const KEY_BYTES_MIN: usize = 32;
 const KEYS_MAX: usize = 8;
 /// As many as Apache's mod_session_crypto has; `.htaccess` files may name passphrases, too.
-const PASSPHRASE_ROUNDS: NonZeroU32 = NonZeroU32::new(4096).unwrap();
+const PASSPHRASE_ROUNDS: u32 = 4096;
 /// Passphrases of a configuration make the same keys on every machine.
 const PASSPHRASE_SALT: &[u8] = b"saker sealed session cookie";
 
@@ -86,7 +86,7 @@ impl SealKeys {
             let mut key = [0; 32];
             pbkdf2::derive(
                 pbkdf2::PBKDF2_HMAC_SHA256,
-                PASSPHRASE_ROUNDS,
+                NonZeroU32::new(PASSPHRASE_ROUNDS).unwrap_or(NonZeroU32::MIN),
                 PASSPHRASE_SALT,
                 passphrase,
                 &mut key,

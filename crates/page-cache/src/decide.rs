@@ -85,6 +85,12 @@ fn by_http(
     if response.status == Status::PARTIAL_CONTENT {
         StoredRange::of(response)?;
     }
+    if changes_variant(exchange, response, &request.settings.config.vary_cookies) {
+        return Err(Refusal::new(
+            "vary-cookie",
+            "it sets a cookie by which pages vary (`vary_cookies`), and may be for clients who have it",
+        ));
+    }
     if !request.settings.config.obeys_http {
         return Err(Refusal::new(
             "not-asked",
@@ -130,6 +136,33 @@ fn by_http(
         is_private: false,
         is_one: false,
         is_template: false,
+    })
+}
+
+/// True if a response sets a cookie that selects variants to another value than the request's: the page
+/// may be the variant of that value already.
+fn changes_variant(exchange: &Exchange, response: &Response, names: &[String]) -> bool {
+    let view = exchange.head.view();
+    if names.is_empty() {
+        return false;
+    }
+    let fields = response.fields().iter();
+    let mut lines = fields
+        .filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie"))
+        .map(|(_, line)| line);
+    lines.any(|line| {
+        let pair = line.split(|byte| *byte == b';').next().unwrap_or_default();
+        let mut set = saker_http::cookies::cookies(std::iter::once(pair));
+        let Some(set) = set.next() else {
+            return false;
+        };
+        let is_known = names.iter().any(|name| name.as_bytes() == set.name);
+        is_known
+            && view
+                .cookies()
+                .find(|own| own.name == set.name)
+                .and_then(|own| own.value)
+                != set.value
     })
 }
 

@@ -5,6 +5,7 @@
 //! reported with its place, as an error where it refuses requests.
 //! Out of scope: running VCL.
 
+mod conditions;
 mod convert;
 mod converter;
 mod lexer;

@@ -28,6 +28,12 @@ pub struct Output {
     pub headers: Vec<(String, Option<String>)>,
     /// The same for fields that upstreams get.
     pub upstream_headers: Vec<(String, Option<String>)>,
+    /// The same for responses from the cache and past it, which the cache does not see.
+    pub delivered_headers: Vec<(String, Option<String>)>,
+    /// Expressions for requests that bypass the cache.
+    pub bypasses: Vec<String>,
+    /// Expressions, and response fields for requests that they are true for.
+    pub conditional_headers: Vec<(String, Vec<(String, Option<String>)>)>,
 }
 
 /// Adds to a list what it does not have.
@@ -67,6 +73,7 @@ impl Output {
         fields(&mut text, "headers", &self.headers);
         fields(&mut text, "upstream_headers", &self.upstream_headers);
         self.cache(&mut text);
+        self.conditions(&mut text);
         let default = self.default_upstream.iter().map(|name| ("/*", name));
         let routes = self.routes.iter().map(|(path, name)| (path.as_str(), name));
         for (path, upstream) in routes.chain(default) {
@@ -77,6 +84,20 @@ impl Output {
             );
         }
         text
+    }
+
+    fn conditions(&self, text: &mut String) {
+        for expression in &self.bypasses {
+            condition(text, expression);
+            text.push_str("cache = false\n");
+        }
+        // Behind the cache, which sees what upstreams say.
+        let always = (!self.delivered_headers.is_empty())
+            .then(|| ("$method != ''".to_owned(), self.delivered_headers.clone()));
+        for (expression, edits) in always.iter().chain(&self.conditional_headers) {
+            condition(text, expression);
+            fields(text, "headers", edits);
+        }
     }
 
     fn cache(&self, text: &mut String) {
@@ -118,15 +139,30 @@ impl Output {
     }
 }
 
+fn condition(text: &mut String, expression: &str) {
+    let expression = quoted(expression);
+    let _ = write!(
+        text,
+        "\n[[site.when]]\nmatch = {{ expression = {expression} }}\n"
+    );
+}
+
+/// Edits of fields. Those of responses are made whatever the status is.
 fn fields(text: &mut String, name: &str, fields: &[(String, Option<String>)]) {
     if fields.is_empty() {
         return;
     }
+    let is_of_responses = name == "headers";
     let each: Vec<String> = fields
         .iter()
-        .map(|(name, value)| match value {
-            Some(value) => format!("{} = {}", quoted(name), quoted(value)),
-            None => format!("{} = {{ remove = true }}", quoted(name)),
+        .map(|(name, value)| {
+            let edit = match (value, is_of_responses) {
+                (Some(value), true) => format!("{{ set = {}, always = true }}", quoted(value)),
+                (Some(value), false) => quoted(value),
+                (None, true) => "{ remove = true, always = true }".to_owned(),
+                (None, false) => "{ remove = true }".to_owned(),
+            };
+            format!("{} = {edit}", quoted(name))
         })
         .collect();
     let _ = writeln!(text, "{name} = {{ {} }}", each.join(", "));

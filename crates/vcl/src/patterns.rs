@@ -4,6 +4,8 @@
 //! Caveat: only patterns whose meaning is certain are read; all others are reported.
 //! Out of scope: running patterns.
 
+use saker_config::model::CacheUse;
+
 /// One alternative of a pattern: literal text, and whether it must begin the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Literal {
@@ -90,6 +92,27 @@ pub fn is_tracking(pattern: &str) -> bool {
     ["utm_", "gclid", "fbclid", "mc_cid", "mc_eid"]
         .iter()
         .any(|name| pattern.contains(name))
+}
+
+/// Names of parameters in the alternatives of a pattern: `(gclid|mc_[a-z]+)=`. Those in which
+/// something else stands are left out.
+pub fn parameter_names(pattern: &str) -> Vec<String> {
+    let inner = pattern
+        .find('(')
+        .and_then(|at| Some(&pattern[at + 1..at + pattern[at..].find(")=")?]))
+        .unwrap_or_default();
+    let names = inner.split('|').filter_map(|name| {
+        let (start, ending) = match name.strip_suffix("[a-z]+") {
+            Some(start) => (start, "*"),
+            None => (name, ""),
+        };
+        let is_name = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
+        let is_usable = start.len() > 1 && start.chars().all(is_name);
+        is_usable.then(|| format!("{start}{ending}"))
+    });
+    // Those that `tracking` stands for.
+    let names = names.filter(|name| !CacheUse::TRACKING.contains(&name.as_str()));
+    names.collect()
 }
 
 /// True if an edit of the URL only removes what is left of a query that lost its parameters, or a
@@ -179,6 +202,15 @@ mod tests {
         ] {
             assert_eq!(of(pattern), None, "{pattern}");
         }
+    }
+
+    #[test]
+    fn parameters() {
+        assert_eq!(
+            parameter_names("(gclid|cx|mc_[a-z]+|utm_[a-z]+|a.b|x)=[^&]+&?"),
+            ["cx", "mc_*"]
+        );
+        assert!(parameter_names("utm_source=[^&]+").is_empty());
     }
 
     #[test]

@@ -6,9 +6,10 @@
 //! Out of scope: responses (`respond`).
 
 use crate::{
+    conditions,
     converter::{Converter, unsupported},
     output::{add, set},
-    patterns::{cookie_name, is_tracking, is_trimming, literals, session_cookies},
+    patterns::{cookie_name, is_tracking, is_trimming, literals, parameter_names, session_cookies},
     syntax::{Expression, Place, Statement, StatementKind},
 };
 
@@ -55,6 +56,8 @@ fn condition(converter: &mut Converter<'_>, statement: &Statement, branches: &Br
             || is_bypass(converter, condition, body)
             || is_url_edit(converter, condition, body)
             || is_cookie_edit(converter, body)
+            || has_content_codings_only(body)
+            || is_conditional_bypass(converter, condition, body)
             || is_backend_choice(converter, condition, body, statement.place);
         if is_converted {
             continue;
@@ -259,6 +262,34 @@ fn is_bypass(converter: &mut Converter<'_>, condition: &Expression, body: &[Stat
     true
 }
 
+/// `return (pass)` in any other condition, as an expression.
+fn is_conditional_bypass(
+    converter: &mut Converter<'_>,
+    condition: &Expression,
+    body: &[Statement],
+) -> bool {
+    let is_pass = matches!(body, [Statement { kind: StatementKind::Return(action, _), .. }] if action == "pass");
+    let expression = conditions::expression(condition).filter(|_| is_pass);
+    expression
+        .into_iter()
+        .map(|expression| add(&mut converter.out.bypasses, expression))
+        .count()
+        > 0
+}
+
+/// Edits of `Accept-Encoding`: one page in several codings is no concern of a configuration here.
+fn has_content_codings_only(body: &[Statement]) -> bool {
+    let is_field = |name: &str| name.eq_ignore_ascii_case("req.http.Accept-Encoding");
+    !body.is_empty()
+        && body.iter().all(|statement| match &statement.kind {
+            StatementKind::Set { name, .. } | StatementKind::Unset(name) => is_field(name),
+            StatementKind::If(branches) => branches
+                .iter()
+                .all(|(_, inner)| has_content_codings_only(inner)),
+            _ => false,
+        })
+}
+
 /// Removal of tracking parameters, in whatever condition.
 fn is_url_edit(converter: &mut Converter<'_>, condition: &Expression, body: &[Statement]) -> bool {
     let edits_url = |statement: &Statement| {
@@ -398,7 +429,19 @@ fn backend_of(value: &Expression) -> Option<&str> {
 fn assigned(converter: &mut Converter<'_>, statement: &Statement, name: &str, value: &Expression) {
     if name == "req.url" {
         match url_edit(value) {
-            Some(UrlEdit::Tracking) => add(&mut converter.out.ignored_parameters, "tracking"),
+            Some(UrlEdit::Tracking) => {
+                let pattern = match value {
+                    Expression::Function(_, arguments) => arguments.get(1),
+                    _ => None,
+                };
+                let ignored = &mut converter.out.ignored_parameters;
+                add(ignored, "tracking");
+                let names = pattern.and_then(Expression::text).map(parameter_names);
+                names
+                    .into_iter()
+                    .flatten()
+                    .for_each(|name| add(ignored, name));
+            }
             Some(UrlEdit::Trimming) => {}
             None => unsupported(
                 converter,
@@ -462,28 +505,59 @@ pub fn mentions(expression: &Expression, name: &str) -> bool {
 /// `vcl_hash`. A part of the key that has no counterpart is an error: without it, pages would be
 /// shared that Varnish keeps apart.
 pub fn hash(converter: &mut Converter<'_>, statements: &[Statement]) {
-    hash_part(converter, statements, false);
+    hash_part(converter, statements, &mut Vec::new());
 }
 
-fn hash_part(converter: &mut Converter<'_>, statements: &[Statement], is_conditional: bool) {
+/// `conditions`: those that the statements are under; `None` where they hold if others don't.
+fn hash_part<'s>(
+    converter: &mut Converter<'_>,
+    statements: &'s [Statement],
+    conditions: &mut Vec<Option<&'s Expression>>,
+) {
     for statement in statements {
         match &statement.kind {
             StatementKind::Expression(Expression::Function(name, arguments))
                 if name == "hash_data" =>
             {
                 let value = arguments.first();
-                if value.is_none_or(|value| !is_hashed(converter, value, is_conditional)) {
+                let is_converted = value.is_some_and(|value| {
+                    is_hashed(converter, value, !conditions.is_empty())
+                        || is_mark(converter, value, conditions)
+                });
+                if !is_converted {
                     no_key(converter, statement.place);
                 }
             }
             StatementKind::Return(..) => {}
             // A field counts in the key whether the condition holds or not.
-            StatementKind::If(branches) => branches
-                .iter()
-                .for_each(|(_, body)| hash_part(converter, body, true)),
+            StatementKind::If(branches) => {
+                for (at, (condition, body)) in branches.iter().enumerate() {
+                    conditions.push(condition.as_ref().filter(|_| at == 0));
+                    hash_part(converter, body, conditions);
+                    conditions.pop();
+                }
+            }
             _ => no_key(converter, statement.place),
         }
     }
+}
+
+/// A text that stands for a condition: requests that it holds for bypass the cache instead of having
+/// pages of their own.
+fn is_mark(
+    converter: &mut Converter<'_>,
+    value: &Expression,
+    conditions: &[Option<&Expression>],
+) -> bool {
+    let all: Option<Vec<String>> = conditions
+        .iter()
+        .map(|condition| conditions::expression((*condition)?))
+        .collect();
+    let Some(all) = all.filter(|all| !all.is_empty() && value.text().is_some()) else {
+        return false;
+    };
+    add(&mut converter.out.bypasses, all.join(" and "));
+    true
 }
 
 fn no_key(converter: &mut Converter<'_>, place: Place) {

@@ -6,8 +6,9 @@
 //! Out of scope: requests (`receive`).
 
 use crate::{
+    conditions,
     converter::{Converter, unsupported},
-    output::set,
+    output::{Output, add, set},
     receive::mentions,
     syntax::{Expression, Statement, StatementKind},
 };
@@ -90,7 +91,7 @@ fn stored_value(
         (name, _) if OWN.iter().any(|own| own.eq_ignore_ascii_case(name)) => {}
         (name, _) if name.starts_with("beresp.http.") => {
             let field = &name["beresp.http.".len()..];
-            response_field(converter, statement, field, value);
+            response_field(converter, statement, field, value, |out| &mut out.headers);
         }
         _ => unsupported(converter, statement, ""),
     }
@@ -136,7 +137,44 @@ fn is_converted(
     if is_kept_out && marks && is_personal {
         return true;
     }
+    // Requests that it may be about bypass the cache.
+    if is_kept_out
+        && marks
+        && let Some((expression, _)) = conditions::of_request(condition)
+    {
+        add(&mut converter.out.bypasses, expression);
+        return true;
+    }
+    if has_own_settings_only(body) || is_made_shareable(converter, body) {
+        return true;
+    }
     is_status_ttl(converter, condition, body) || is_ttl(converter, condition, body)
+}
+
+/// Settings of Varnish's own ways of sending and storing, in whatever condition.
+fn has_own_settings_only(body: &[Statement]) -> bool {
+    let is_own = |statement: &Statement| {
+        matches!(&statement.kind, StatementKind::Set { name, .. }
+            if OWN.iter().any(|own| own.eq_ignore_ascii_case(name)))
+    };
+    !body.is_empty() && body.iter().all(is_own)
+}
+
+/// Removal of Set-Cookie from responses with a lifetime: those marked public are shared without it.
+fn is_made_shareable(converter: &mut Converter<'_>, body: &[Statement]) -> bool {
+    let removes = body.iter().any(|statement| {
+        matches!(&statement.kind, StatementKind::Unset(name)
+            if name.eq_ignore_ascii_case("beresp.http.Set-Cookie"))
+    });
+    removes
+        && body.iter().all(|statement| match &statement.kind {
+            StatementKind::Unset(name) => name.eq_ignore_ascii_case("beresp.http.Set-Cookie"),
+            StatementKind::Expression(Expression::Function(name, _)) => name == "std.collect",
+            StatementKind::If(branches) => branches
+                .iter()
+                .all(|(condition, inner)| is_converted(converter, condition.as_ref(), inner)),
+            _ => false,
+        })
 }
 
 /// `if (beresp.status == 404) { set beresp.ttl = 1m; }`
@@ -207,7 +245,11 @@ pub fn delivered(converter: &mut Converter<'_>, statements: &[Statement]) {
     for statement in statements {
         match &statement.kind {
             StatementKind::Set { name, value } => match name.strip_prefix("resp.http.") {
-                Some(field) => response_field(converter, statement, field, value),
+                Some(field) => {
+                    response_field(converter, statement, field, value, |out| {
+                        &mut out.delivered_headers
+                    });
+                }
                 None => unsupported(converter, statement, ""),
             },
             StatementKind::Unset(name) => match name.strip_prefix("resp.http.") {
@@ -217,14 +259,68 @@ pub fn delivered(converter: &mut Converter<'_>, statements: &[Statement]) {
                         field.to_ascii_lowercase().as_str(),
                         "via" | "x-varnish" | "age"
                     ) => {}
-                Some(field) => set(&mut converter.out.headers, field, None),
+                Some(field) => set(&mut converter.out.delivered_headers, field, None),
                 None => unsupported(converter, statement, ""),
             },
             StatementKind::Return(action, _) if matches!(action.as_str(), "deliver" | "") => {}
             StatementKind::If(branches) if is_result(converter, branches) => {}
+            StatementKind::If(branches) if is_about_own_fields(branches) => {}
+            StatementKind::If(branches) if is_conditional_edit(converter, statement, branches) => {}
             _ => unsupported(converter, statement, ""),
         }
     }
+}
+
+type Branches = [(Option<Expression>, Vec<Statement>)];
+
+/// Removal of Varnish's own fields, which are not there.
+fn is_about_own_fields(branches: &Branches) -> bool {
+    branches.iter().all(|(_, body)| {
+        body.iter().all(|statement| {
+            matches!(&statement.kind, StatementKind::Unset(name)
+                if matches!(name.to_ascii_lowercase().as_str(), "resp.http.via" | "resp.http.x-varnish" | "resp.http.age"))
+        })
+    })
+}
+
+/// `if (req.url !~ "^/static/") { set resp.http.Cache-Control = "no-store"; }`
+fn is_conditional_edit(
+    converter: &mut Converter<'_>,
+    statement: &Statement,
+    branches: &Branches,
+) -> bool {
+    let [(Some(condition), body)] = branches else {
+        return false;
+    };
+    let Some((expression, is_part)) = conditions::of_request(condition) else {
+        return false;
+    };
+    let mut edits = Vec::new();
+    for inner in body {
+        let (name, value) = match &inner.kind {
+            StatementKind::Set { name, value } => {
+                match value.text().filter(|text| !text.contains('$')) {
+                    Some(text) => (name, Some(text.to_owned())),
+                    None => return false,
+                }
+            }
+            StatementKind::Unset(name) => (name, None),
+            _ => return false,
+        };
+        match name.strip_prefix("resp.http.") {
+            Some(field) => set(&mut edits, field, value),
+            None => return false,
+        }
+    }
+    if is_part {
+        converter.warn(
+            statement.place,
+            "what this condition says of the response is left out",
+            "the fields are set for all responses to these requests",
+        );
+    }
+    converter.out.conditional_headers.push((expression, edits));
+    true
 }
 
 /// `if (obj.hits > 0) { set resp.http.X-Cache = "HIT"; } else { set resp.http.X-Cache = "MISS"; }`
@@ -232,19 +328,21 @@ fn is_result(
     converter: &mut Converter<'_>,
     branches: &[(Option<Expression>, Vec<Statement>)],
 ) -> bool {
-    let is_about_hits = branches
-        .iter()
-        .all(|(condition, _)| condition.as_ref().is_none_or(|it| mentions(it, "obj.hits")));
+    let is_about_hits = branches.iter().all(|(condition, _)| {
+        condition
+            .as_ref()
+            .is_none_or(|it| mentions(it, "obj.hits") || mentions(it, "obj.uncacheable"))
+    });
     let mut field = None;
     for statement in branches.iter().flat_map(|(_, body)| body) {
         match &statement.kind {
             StatementKind::Set { name, value } => {
                 let is_result = matches!(value, Expression::Text(text)
-                    if ["HIT", "MISS"].iter().any(|word| text.eq_ignore_ascii_case(word)));
+                    if ["HIT", "MISS", "UNCACHEABLE"].iter().any(|word| text.eq_ignore_ascii_case(word)));
                 // The number of hits is nothing that a client needs.
                 if is_result {
                     field = name.strip_prefix("resp.http.").map(str::to_owned);
-                } else if !mentions(value, "obj.hits") {
+                } else if !mentions(value, "obj.hits") && !mentions(value, "req.http.grace") {
                     return false;
                 }
             }
@@ -263,9 +361,10 @@ fn response_field(
     statement: &Statement,
     field: &str,
     value: &Expression,
+    list: fn(&mut Output) -> &mut Vec<(String, Option<String>)>,
 ) {
     match value.text().filter(|text| !text.contains('$')) {
-        Some(text) => set(&mut converter.out.headers, field, Some(text.to_owned())),
+        Some(text) => set(list(&mut converter.out), field, Some(text.to_owned())),
         // Fields for bans and tags are not needed here.
         None if matches!(
             field.to_ascii_lowercase().as_str(),

@@ -53,9 +53,13 @@ fn requests() {
             &[],
         ),
         (
-            "sub vcl_recv { if (req.url ~ \"\\d+$\") { return (pass); } }",
+            "sub vcl_recv { if (req.url ~ \"\\d+$\" && !req.http.X-A) { return (pass); } }",
+            &[
+                "[[site.when]]",
+                "match = { expression = \"('%{REQUEST_URI}?%{QUERY_STRING}' =~ /\\\\d+[?]?$/ and not ($http_x_a != ''))\" }",
+                "cache = false",
+            ],
             &[],
-            &["1: error: this condition can't be converted"],
         ),
         (
             "sub vcl_recv { if (req.http.Cookie ~ \"wordpress_logged_in|sid=\") { return (pass); } }",
@@ -184,13 +188,17 @@ fn protections_are_kept_or_reported() {
         assert_eq!(toml(vcl).contains(cookies), want, "{vcl}");
     }
     for vcl in [
-        "sub vcl_hash { if (req.http.User-Agent ~ \"Mobile\") { hash_data(\"m\"); } }",
+        "sub vcl_hash { if (client.ip ~ list) { hash_data(\"m\"); } }",
+        "sub vcl_hash { if (req.http.X) { hash_data(req.http.X); } else { hash_data(\"none\"); } }",
         "sub vcl_hash { hash_data(regsub(req.url, \"a\", \"b\")); }",
         "sub vcl_hash { hash_data(client.ip); }",
         "sub vcl_hash { set req.http.X = \"a\"; }",
-        "sub vcl_recv { if (req.url ~ \"(?i)/cart\") { return (pass); } }",
-        "sub vcl_recv { if (req.http.X == \"a\") { return (pass); } }",
-        "sub vcl_backend_response { if (bereq.url ~ \"/x\") { set beresp.uncacheable = true; } }",
+        "sub vcl_recv { if (client.ip ~ list) { return (pass); } }",
+        "sub vcl_recv { if (req.http.X == \"$host\") { return (pass); } }",
+        "sub vcl_recv { if (req.url ~ \"a$|b\") { return (pass); } }",
+        "sub vcl_recv { if (req.url ~ \"a.%20\") { return (pass); } }",
+        "sub vcl_backend_response { if (beresp.http.X ~ \"x\") { set beresp.uncacheable = true; } }",
+        "sub vcl_backend_response { if (bereq.url ~ \"/x\" || beresp.http.X) { set beresp.uncacheable = true; } }",
         "sub a { hash_data(client.ip); } sub vcl_hash { if (req.http.X) { call a; } }",
     ] {
         let (_, findings) = converted(vcl);
@@ -199,6 +207,46 @@ fn protections_are_kept_or_reported() {
             "{vcl}: {findings:?}"
         );
     }
+}
+
+#[test]
+fn conditions_without_a_key_bypass_the_cache() {
+    for (vcl, expression) in [
+        (
+            "sub vcl_hash { if (req.http.User-Agent ~ \"Mobile\") { hash_data(\"m\"); } }",
+            "$http_user_agent =~ /Mobile/",
+        ),
+        (
+            "sub vcl_recv { if (req.url ~ \"(?i)/cart\") { return (pass); } }",
+            "'%{REQUEST_URI}?%{QUERY_STRING}' =~ /(?i)\\\\x2fcart/",
+        ),
+        (
+            "sub vcl_recv { if (req.http.X == \"a\" || req.method == \"QUERY\") { return (pass); } }",
+            "($http_x == 'a' or $method == 'QUERY')",
+        ),
+        (
+            "sub vcl_backend_response { if (bereq.url == \"/#\" && beresp.http.X) { set beresp.uncacheable = true; } }",
+            "'%{REQUEST_URI}?%{QUERY_STRING}' == '/#?'",
+        ),
+    ] {
+        let (lines, findings) = converted(vcl);
+        let line = format!("match = {{ expression = \"{expression}\" }}");
+        assert!(lines.contains(&line), "{vcl}: {lines:?}");
+        assert!(lines.contains(&"cache = false".to_owned()));
+        assert!(findings.is_empty(), "{findings:?}");
+    }
+    let (lines, findings) = converted(
+        "sub vcl_deliver { if (req.url !~ \"^/static/\" && resp.http.A !~ \"b\") { set resp.http.Cache-Control = \"no-store\"; unset resp.http.A; } }",
+    );
+    let all = lines.join("\n");
+    assert!(
+        all.contains("not ('%{REQUEST_URI}?%{QUERY_STRING}' =~ /^\\\\x2fstatic\\\\x2f/)")
+            && all.contains(
+                "headers = { \"Cache-Control\" = { set = \"no-store\", always = true }, \"A\" = { remove = true, always = true } }"
+            ),
+        "{all}"
+    );
+    assert!(findings.len() == 1 && findings[0].starts_with("1: warning: what this condition says"));
 }
 
 #[test]
@@ -318,7 +366,11 @@ fn responses() {
         ),
         (
             "sub vcl_deliver { unset resp.http.X-Powered-By; unset resp.http.Via; set resp.http.X-Frame-Options = \"DENY\"; }",
-            &["headers = { \"X-Powered-By\" = { remove = true }, \"X-Frame-Options\" = \"DENY\" }"],
+            &[
+                "[[site.when]]",
+                "match = { expression = \"$method != ''\" }",
+                "headers = { \"X-Powered-By\" = { remove = true, always = true }, \"X-Frame-Options\" = { set = \"DENY\", always = true } }",
+            ],
             &[],
         ),
         (

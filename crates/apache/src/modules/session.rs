@@ -6,22 +6,18 @@
 //! (another key, Apache's own encryption) is no session; the client gets a new one.
 //! Out of scope: the text of a session and its lifetime (`saker_auth::session`).
 
-use crate::state::{peek, state};
+use crate::{
+    form_state::LoadedSession,
+    state::{peek, state},
+};
 use saker_apache_model::dir_config::DirConfig;
 use saker_auth::{
-    session::{Session, SharedSession},
+    session::Session,
     settings::{SessionCookie, SessionSettings},
 };
 use saker_http::{KnownField, Status, cookies::cookies};
 use saker_pipeline::{Exchange, Filter, LocalFuture, Response};
 use std::{cell::RefCell, rc::Rc, sync::Arc};
-
-/// The session of a request, and the settings that it was loaded with.
-#[derive(Clone, Debug)]
-pub struct LoadedSession {
-    settings: Arc<SessionSettings>,
-    pub session: SharedSession,
-}
 
 /// Loads the session where the settings in force want one.
 pub fn load(exchange: &mut Exchange, local: &DirConfig) {
@@ -76,7 +72,7 @@ fn opened(
     }
 }
 
-/// What sealed texts are bound to.
+/// Context that sealed texts are bound to.
 fn context(cookie: &SessionCookie) -> Vec<u8> {
     format!("mod_session {}", cookie.name).into_bytes()
 }

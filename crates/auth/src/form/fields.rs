@@ -11,7 +11,7 @@ use saker_http::query::{form_decoded, parameters};
 /// Fields of a form; further ones are not read.
 const FIELDS_MAX: usize = 1000;
 
-/// What a form says.
+/// Fields of a form that a log-in reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FormContent {
     pub user: Option<Vec<u8>>,

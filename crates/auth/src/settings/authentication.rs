@@ -5,28 +5,9 @@
 //! mod_authn_anon, mod_auth_digest and the DBM modules have no merge, so a section with any of
 //! their settings replaces all of them.
 
-use super::{form::FormSettings, merge::either};
+use super::{form::FormSettings, merge::either, provider::Provider};
 use saker_ap_expr::StringExpression;
 use std::{path::PathBuf, sync::Arc};
-
-/// Source of passwords.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Provider {
-    File,
-    Dbm,
-    /// The host's database (mod_dbd).
-    Sql,
-    /// A directory ([`LdapSettings`](super::LdapSettings)).
-    Ldap,
-    Anonymous,
-    /// A cache in front of other providers (mod_authn_socache). Files are kept in memory anyway, so
-    /// it knows no user.
-    Cache,
-    /// Another provider with settings of its own.
-    Alias(Box<str>),
-    /// Not supported: authentication fails with an error.
-    Unsupported(Box<str>),
-}
 
 /// Users without passwords (mod_authn_anon).
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 //! Called by: `Authentication`; read by `form`.
 //! Caveat: the names of the form's fields have defaults, which Apache documents.
 
-use super::{authentication::Provider, merge::either};
+use super::{merge::either, provider::Provider};
 use saker_ap_expr::StringExpression;
 use std::sync::Arc;
 

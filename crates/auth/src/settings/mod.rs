@@ -11,16 +11,18 @@ pub mod host_access;
 mod ldap;
 mod merge;
 mod methods;
+mod provider;
 pub mod requirement;
 mod session;
 
-pub use authentication::{Anonymous, Authentication, DbmFile, DigestSettings, Provider};
+pub use authentication::{Anonymous, Authentication, DbmFile, DigestSettings};
 pub use authorization::{Authorization, Group, Logic, Merging, Require, Rule};
 pub use form::{FormFields, FormSettings};
 pub use host_access::{ForMethods, HostAccess, Order, Source};
 pub use ldap::LdapSettings;
 pub use merge::Aliases;
 pub use methods::{Methods, as_numbered};
+pub use provider::Provider;
 pub use requirement::Requirement;
 pub use session::{SessionCookie, SessionSettings};
 

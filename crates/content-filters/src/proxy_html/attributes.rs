@@ -6,7 +6,7 @@
 //! to look at it. Of attributes with one name the first counts, as in browsers.
 //! Out of scope: names of elements and attributes, which are configured.
 
-use super::{HtmlRules, markup::name_of, url_map};
+use super::{markup::name_of, rules::HtmlRules, url_map};
 use saker_ap_expr::Work;
 
 /// Longest value that is edited.

@@ -81,7 +81,7 @@ impl Markup {
         std::mem::replace(&mut self.buffer, rest)
     }
 
-    /// What begins with `<`.
+    /// Markup: it begins with `<`.
     fn markup(&mut self, is_last: bool) -> Option<Token> {
         const COMMENT: &[u8] = b"<!--";
         let begins_comment = COMMENT.starts_with(&self.buffer) || self.buffer.starts_with(COMMENT);

@@ -4,15 +4,18 @@
 //! Caveat: markup is edited where it stands and stays as it was written otherwise, while Apache
 //! parses the page and writes it anew. Tags and scripts that are longer than their limits pass
 //! unedited. Pages are decoded to UTF-8 first (mod_xml2enc).
-//! Out of scope: pages with a content coding, and addresses outside of the configured attributes
+//! Out of scope: sites of saker.toml, whose `substitute` edits pages line by line; pages with a
+//! content coding, and addresses outside of the configured attributes
 //! (`srcset`, style sheets of their own).
 
 mod attributes;
 mod charset;
 mod markup;
+mod rules;
 mod url_map;
 
 pub use charset::{Charsets, encoding_named};
+pub use rules::HtmlRules;
 pub use url_map::{UrlRule, UrlRuleFlags};
 
 use crate::{
@@ -22,26 +25,7 @@ use crate::{
 use charset::Decoded;
 use markup::{Markup, Token};
 use saker_pipeline::{BodyError, RequestBudget, Response};
-use std::{collections::HashMap, rc::Rc, sync::Arc};
-
-/// Settings of the filter.
-#[derive(Clone, Debug, Default)]
-pub struct HtmlRules {
-    /// In the order in which they are tried.
-    pub urls: Vec<Arc<UrlRule>>,
-    /// Attributes with addresses, by element; names in lower case.
-    pub links: Arc<HashMap<Box<[u8]>, Vec<Box<[u8]>>>>,
-    /// Attributes with scripts.
-    pub events: Arc<Vec<Box<[u8]>>>,
-    /// Scripts and style sheets are edited, too.
-    pub is_extended: bool,
-    pub strips_comments: bool,
-    /// A document type that takes the place of the page's own, with its line end.
-    pub doctype: Option<Arc<str>>,
-    pub lower_case: bool,
-    /// Backslashes in addresses become slashes.
-    pub dos_paths: bool,
-}
+use std::rc::Rc;
 
 /// Sends a page through the rules, if it is one: HTML or XHTML without a content coding. Other texts
 /// are decoded, too.

@@ -6,6 +6,7 @@
 use super::*;
 use crate::proxy_html::markup::{SCRIPT_BYTES_MAX, TAG_BYTES_MAX};
 use saker_ap_expr::{Pattern, PatternOptions};
+use std::{collections::HashMap, sync::Arc};
 
 fn rules() -> HtmlRules {
     let text = |from: &str, to: &str| {

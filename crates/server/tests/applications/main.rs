@@ -2,8 +2,8 @@
 //! nginx or Apache that their documentation gives, and the pairs of configurations in `docs/`;
 //! nginx's configurations that both nginx and Saker read (`nginx`).
 //!
-//! Called by: `cargo test -p saker --test applications NAME`; one test per folder of `cases` and
-//! `conversions`.
+//! Called by: `cargo test -p saker --test applications NAME`; one test per folder of `cases`,
+//! `conversions`, and `converted`.
 //! Caveat: both servers have the same port at two loopback addresses, so that neither shows in
 //! responses.
 //! Out of scope: Apache's configuration read by Saker (`apache`).
@@ -50,6 +50,8 @@ subjects!(CONVERSIONS, "conversions":
     nginx_wordpress traefik
 );
 
+subjects!(CONVERTED, "converted": magento);
+
 /// Applications whose configuration for nginx Saker reads as it is, one test each.
 macro_rules! as_nginx {
     ($($name:ident)*) => {
@@ -70,7 +72,11 @@ as_nginx!(dokuwiki drupal go_websocket joomla laravel nextcloud npm_registry pre
 /// A folder that no test runs proves nothing.
 #[test]
 fn every_folder_has_its_test() {
-    for (folder, listed) in [("cases", CASES), ("conversions", CONVERSIONS)] {
+    for (folder, listed) in [
+        ("cases", CASES),
+        ("conversions", CONVERSIONS),
+        ("converted", CONVERTED),
+    ] {
         let found: BTreeSet<String> = fs::read_dir(here().join(folder))
             .unwrap()
             .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())

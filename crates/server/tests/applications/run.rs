@@ -5,7 +5,7 @@
 //! Out of scope: which responses count as the same (`compare`).
 
 use crate::{
-    compare, docs, here,
+    compare, docs, here, operate,
     requests::{self, Request, Script},
     servers::{self, REFERENCES, Words},
 };
@@ -178,7 +178,25 @@ fn configurations(subject: Subject, case: &Path) -> ((String, String), String) {
             saker,
         );
     }
+    if let Some(vcl) = own("default.vcl") {
+        let saker = converted(&case.join("default.vcl"));
+        return (("default.vcl".to_owned(), vcl), saker);
+    }
     docs::pair(subject.name, case)
+}
+
+/// What `saker convert --vcl` makes of a file, without the listener, which is the operator's to set.
+fn converted(file: &Path) -> String {
+    let output = Command::new(operate::SAKER)
+        .args(["convert", "--vcl"])
+        .arg(file)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let at = text.find("\n[cache]").expect(&text);
+    text[at..].to_owned()
 }
 
 /// Lines that are neither blank nor comments.

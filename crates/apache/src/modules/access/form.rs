@@ -7,6 +7,7 @@
 //! Out of scope: checking the form (`saker_auth::form`).
 
 use crate::{
+    form_state::{FormHandler, ReadForm},
     modules::access::request::AccessRequest,
     state::{peek, state},
     verdict::Verdict,
@@ -31,31 +32,6 @@ use std::{
 };
 
 const FORM: &[u8] = b"application/x-www-form-urlencoded";
-
-/// A handler of forms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FormHandler {
-    LogIn,
-    LogOut,
-}
-
-impl FormHandler {
-    pub fn named(name: &str) -> Option<FormHandler> {
-        match name {
-            "form-login-handler" => Some(FormHandler::LogIn),
-            "form-logout-handler" => Some(FormHandler::LogOut),
-            _ => None,
-        }
-    }
-}
-
-/// The content of a form, while it is read and after that.
-#[derive(Default)]
-pub struct ReadForm {
-    body: Option<Box<dyn RequestBody>>,
-    content: Vec<u8>,
-    outcome: Option<ContentOutcome>,
-}
 
 /// Answers in the place of a file.
 pub fn answer(
@@ -118,15 +94,12 @@ pub fn read(exchange: &mut Exchange, bytes_max: u64) -> Option<Answer<ContentOut
                 return None;
             }
             let body = std::mem::replace(&mut exchange.body, Box::new(NoBody));
-            let form = Rc::new(RefCell::new(ReadForm {
-                body: Some(body),
-                ..ReadForm::default()
-            }));
+            let form = Rc::new(RefCell::new(ReadForm::begin(body)));
             state(exchange).form = Some(Rc::clone(&form));
             form
         }
     };
-    if let Some(outcome) = &form.borrow().outcome {
+    if let Some(outcome) = form.borrow().outcome() {
         return Some(Answer::Known(outcome.clone()));
     }
     Some(Answer::Wait(Box::pin(poll_fn(move |cx| {
@@ -140,37 +113,6 @@ fn is_form(exchange: &Exchange) -> bool {
     media_type
         .get(..FORM.len())
         .is_some_and(|start| start.eq_ignore_ascii_case(FORM))
-}
-
-impl ReadForm {
-    fn poll(&mut self, bytes_max: u64, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(body) = &mut self.body else {
-            return Poll::Ready(());
-        };
-        let outcome = loop {
-            match body.poll_chunk(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(None) => break Ok(std::mem::take(&mut self.content).into()),
-                Poll::Ready(Some(Err(error))) => break Err(status_of(error)),
-                Poll::Ready(Some(Ok(chunk))) => self.content.extend_from_slice(chunk.bytes()),
-            }
-            if self.content.len() as u64 > bytes_max {
-                break Err(Status::CONTENT_TOO_LARGE);
-            }
-        };
-        self.body = None;
-        self.outcome = Some(outcome);
-        Poll::Ready(())
-    }
-}
-
-fn status_of(error: BodyError) -> Status {
-    match error {
-        BodyError::TooLarge => Status::CONTENT_TOO_LARGE,
-        BodyError::TrailersTooLarge => Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
-        BodyError::TimedOut => Status::REQUEST_TIMEOUT,
-        BodyError::Gone | BodyError::Malformed | BodyError::Source => Status::BAD_REQUEST,
-    }
 }
 
 /// Puts the request of a form in the form's place. Returns true if its method is another one, so that

@@ -88,7 +88,11 @@ fn ask(address: SocketAddr, dir: &TempDir, case: &Case, request: &Request) -> Re
         .iter()
         .map(|(name, value)| (name.as_str(), *value))
         .collect();
-    let stream = connection.open(&request.method, &request.target, &fields, true);
+    let ends = request.body.is_none();
+    let stream = connection.open(&request.method, &request.target, &fields, ends);
+    if let Some(body) = &request.body {
+        connection.send(stream, body.as_bytes(), true);
+    }
     pass(&mut connection, |connection| {
         connection.peer().responses[&stream].is_over()
     })?;

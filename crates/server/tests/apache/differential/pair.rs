@@ -30,7 +30,7 @@ pub struct Pair {
     tls: bool,
     apache: ServerProcess,
     saker: ServerProcess,
-    /// What each of the two has sent last.
+    /// Tokens that each of the two has sent last.
     tokens: [RefCell<Tokens>; 2],
 }
 
