@@ -7,11 +7,12 @@
 //! Out of scope: how messages travel; the successor applies them in the order in which they were
 //! made.
 
-use crate::{journal, purges::JournalRecord, store::Store};
+use crate::{
+    journal,
+    purges::JournalRecord,
+    store::{Forward, Store},
+};
 use std::io;
-
-/// Passes a message on to the store's new owner.
-pub type Forward = Box<dyn Fn(Vec<u8>) + Send + Sync>;
 
 const PURGES: u8 = b'P';
 const REMOVAL: u8 = b'R';

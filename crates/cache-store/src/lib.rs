@@ -33,13 +33,12 @@ mod writer;
 pub use bounds::{Bounds, SiteUse, Totals};
 pub use cache_lock::{CacheLock, FetchPermit, LockOutcome};
 pub use entry::{Coding, Content, EntryHead, StoredEntry};
-pub use hand_over::Forward;
 pub use index::Superseded;
 pub use journal::forget;
 pub use key_hash::KeyHash;
 pub use probes::UnderWay;
 pub use purges::{Ban, Purge, TagMark, Validity};
-pub use store::Store;
+pub use store::{Forward, Store};
 pub use versions::Version;
 pub use writer::{Finished, Writer};
 

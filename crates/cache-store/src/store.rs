@@ -11,7 +11,6 @@ use crate::{
     cache_lock::CacheLock,
     entry::{self, Coding, Content, EntryHead, StoredEntry},
     entry_name::EntryName,
-    hand_over::Forward,
     index::{Index, Slot, Superseded, slot_of},
     journal::Journal,
     key_hash::KeyHash,
@@ -35,6 +34,9 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 
 /// Nanoseconds up to the year 2262; valid ids are less.
 const ID_FOUND_MAX: u64 = u64::MAX / 2;
+
+/// Passes a message on to the store's new owner.
+pub type Forward = Box<dyn Fn(Vec<u8>) + Send + Sync>;
 
 pub struct Store {
     pub(crate) root: PathBuf,

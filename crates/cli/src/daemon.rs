@@ -4,10 +4,10 @@
 //! Called by: `lib`; the other commands that talk to a running server, for their errors.
 
 use crate::{
-    arguments::{Reload, ReopenLogs, Status, Stop, Target},
+    arguments::{ReopenLogs, Status, Stop, Target},
     exit_status::{CANNOT, CONFIGURATION_ERRORS, NOT_RUNNING},
     locations::{self, Absent},
-    output, status_page, upgrade,
+    output, status_page,
 };
 use saker_control::client::{self, ClientError};
 use serde_json::Value;
@@ -40,25 +40,21 @@ fn health(report: &Value) -> ExitCode {
     }
 }
 
-pub fn reload(reload: &Reload) -> ExitCode {
-    ask(&reload.target, |state_dir| {
-        if reload.upgrade && upgrade::is_due(state_dir)? {
-            return upgrade::replace(state_dir, None);
-        }
-        let report = client::reload(state_dir)?;
-        for warning in report
-            .get("warnings")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-        {
-            output::error(format_args!(
-                "{}\n",
-                warning.as_str().unwrap_or_default().trim_end()
-            ));
-        }
-        Ok(output::print(status_page::reloaded(&report)))
-    })
+/// Reloads, and shows warnings and the result.
+pub fn reload(state_dir: &Path) -> Result<ExitCode, ClientError> {
+    let report = client::reload(state_dir)?;
+    for warning in report
+        .get("warnings")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
+        output::error(format_args!(
+            "{}\n",
+            warning.as_str().unwrap_or_default().trim_end()
+        ));
+    }
+    Ok(output::print(status_page::reloaded(&report)))
 }
 
 pub fn stop(stop: &Stop) -> ExitCode {

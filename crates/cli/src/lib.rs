@@ -108,7 +108,7 @@ fn run(command: Command, program: Program) -> ExitCode {
         },
         Command::Trust(trust) => trust::trust(&trust),
         Command::Status(status) => daemon::status(&status),
-        Command::Reload(reload) => daemon::reload(&reload),
+        Command::Reload(reload) => upgrade::reload(&reload),
         Command::Upgrade(asked) => upgrade::upgrade(&asked),
         Command::Takeover(asked) => takeover::takeover(&asked),
         Command::Stop(stop) => daemon::stop(&stop),

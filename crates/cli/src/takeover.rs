@@ -219,7 +219,7 @@ fn roll_back(
     }
 }
 
-/// What the running server answers, and what of it is the same the second time.
+/// The running server's answers, as far as they are the same the second time.
 fn record(targets: Vec<Target>) -> Result<Vec<(Target, Answer)>, String> {
     targets
         .into_iter()

@@ -1,13 +1,18 @@
 //! `saker upgrade`, and `saker reload --upgrade`: starts a new server that takes over from the
 //! running one.
 //!
-//! Called by: `lib`, and `daemon` for the reload.
+//! Called by: `lib`; Apache's graceful restart.
 //! Caveat: the new server gets the command line and the environment of the running one, and its
 //! standard streams once it serves; until then its errors are this command's. It has to be started
 //! by the user, and in the service, that the running one was started by.
 //! Out of scope: taking over, which the new server does with the running one.
 
-use crate::{arguments::Upgrade, daemon, exit_status::CONFIGURATION_ERRORS, output};
+use crate::{
+    arguments::{Reload, Upgrade},
+    daemon,
+    exit_status::CONFIGURATION_ERRORS,
+    output,
+};
 use saker_control::{
     client::{self, ClientError},
     upgrade::{CHECK, TAKE_OVER, VARIABLE},
@@ -31,6 +36,16 @@ const POLL: Duration = Duration::from_millis(20);
 pub fn upgrade(upgrade: &Upgrade) -> ExitCode {
     daemon::ask(&upgrade.target, |state_dir| {
         replace(state_dir, upgrade.binary.as_deref())
+    })
+}
+
+/// Reloads the configuration; with `--upgrade`, replaces a server whose program file was replaced.
+pub fn reload(reload: &Reload) -> ExitCode {
+    daemon::ask(&reload.target, |state_dir| {
+        match reload.upgrade && is_due(state_dir)? {
+            true => replace(state_dir, None),
+            false => daemon::reload(state_dir),
+        }
     })
 }
 
@@ -146,7 +161,7 @@ impl Running {
         })
     }
 
-    /// Why the new server can't be started from here.
+    /// The reason why the new server can't be started from here.
     fn obstacle(&self) -> Option<String> {
         let own = u64::from(rustix::process::geteuid().as_raw());
         if let Some(uid) = self.uid.filter(|uid| *uid != own) {

@@ -13,7 +13,7 @@ use saker_pipeline::LocalFuture;
 use serde_json::Value;
 use std::os::fd::OwnedFd;
 
-/// What a running server offers to its successor.
+/// The things that a running server offers to its successor.
 pub struct Offer {
     pub answer: Value,
     /// In the order that the answer tells.

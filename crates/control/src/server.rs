@@ -55,7 +55,7 @@ async fn accept(listener: UnixListener, peers: Rc<RefCell<Peers>>, control: Rc<d
         };
         match accepted {
             Ok((stream, _)) => {
-                let conversation = Conversation {
+                let conversation = ControlExchange {
                     peers: Rc::clone(&peers),
                     control: Rc::clone(&control),
                     reloading: Rc::clone(&reloading),
@@ -75,7 +75,7 @@ async fn accept(listener: UnixListener, peers: Rc<RefCell<Peers>>, control: Rc<d
     std::future::pending::<()>().await;
 }
 
-pub(crate) struct Conversation {
+pub(crate) struct ControlExchange {
     peers: Rc<RefCell<Peers>>,
     pub(crate) control: Rc<dyn Control>,
     /// One reload at a time, and none during an upgrade; the next one sees the files as they are by
@@ -85,7 +85,7 @@ pub(crate) struct Conversation {
     pub(crate) listener: Weak<UnixListener>,
 }
 
-impl Conversation {
+impl ControlExchange {
     async fn hold(&self, mut stream: UnixStream) {
         let request = match self.refusal(&stream) {
             None => read_request(&mut stream).await,

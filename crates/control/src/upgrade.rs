@@ -10,7 +10,7 @@ use crate::{
     client::{self, ClientError},
     handler::Offer,
     protocol::{self, CLOSED, DESCRIPTORS, LISTENING, READY, RELEASED, STORE},
-    server::{Conversation, WRITE_TIMEOUT},
+    server::{ControlExchange, WRITE_TIMEOUT},
 };
 use saker_net::wire;
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ const READY_TIMEOUT: Duration = Duration::from_secs(300);
 /// Time for it to open the page cache and to listen.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(60);
 
-impl Conversation {
+impl ControlExchange {
     /// Goes on until this server ends, which its successor sees by the end of the connection; or
     /// until the successor has ended.
     pub(crate) async fn upgrade(&self, mut stream: UnixStream) {

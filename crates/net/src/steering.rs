@@ -174,7 +174,7 @@ fn program_beside(earlier: Share, tag: u16, workers: usize) -> [libc::sock_filte
         compute(libc::BPF_MOD, workers.max(1)),
         compute(libc::BPF_ADD, earlier.sockets),
         answer(),
-        // An id that is too short to be anybody's begins a connection.
+        // An id that is too short to be one of ours begins a connection.
         op(libc::BPF_RET | libc::BPF_K, 0, 0, number(earlier.sockets)),
     ]
 }

@@ -15,7 +15,7 @@ pub struct Ids {
     pub worker: usize,
     pub workers: usize,
     pub key: IdKey,
-    /// Of the process: packets of these ids are led to it while a successor shares its address.
+    /// Mark of the process: packets of these ids are led to it while a successor shares its address.
     pub tag: u16,
 }
 

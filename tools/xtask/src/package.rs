@@ -12,9 +12,11 @@ mod binary;
 mod contents;
 mod deb;
 mod image;
+mod options;
 mod release;
 mod tree;
 
+use options::{Options, wrong};
 use std::{
     env, io,
     path::{Path, PathBuf},
@@ -23,27 +25,6 @@ use std::{
 
 /// The parts of a release that can be asked for.
 const PARTS: [&str; 4] = ["deb", "tarball", "image", "sbom"];
-
-/// Options of the command.
-struct Options {
-    root: PathBuf,
-    binary: PathBuf,
-    out: PathBuf,
-    version: String,
-    /// Of all files, in seconds since 1970.
-    time: u64,
-    /// For tests: little compression.
-    is_quick: bool,
-}
-
-impl Options {
-    fn level(&self) -> flate2::Compression {
-        match self.is_quick {
-            true => flate2::Compression::fast(),
-            false => flate2::Compression::best(),
-        }
-    }
-}
 
 /// `cargo xtask package PART... [--binary FILE] [--out DIR] [--version V] [--quick]`.
 pub fn package(root: &Path, words: &[&str]) -> io::Result<()> {
@@ -112,27 +93,4 @@ fn commit_time(root: &Path) -> u64 {
         String::from_utf8(output.stdout).ok()
     });
     said.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
-}
-
-fn wrong(text: impl Into<String>) -> io::Error {
-    io::Error::other(text.into())
-}
-
-/// Runs a program to its end; its output.
-fn run(command: &mut Command) -> io::Result<Vec<u8>> {
-    let output = command.output().map_err(|error| {
-        wrong(format!(
-            "{}: {error}",
-            command.get_program().to_string_lossy()
-        ))
-    })?;
-    match output.status.success() {
-        true => Ok(output.stdout),
-        false => Err(wrong(format!(
-            "{}: {}\n{}",
-            command.get_program().to_string_lossy(),
-            output.status,
-            String::from_utf8_lossy(&output.stderr)
-        ))),
-    }
 }

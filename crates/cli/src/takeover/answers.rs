@@ -19,7 +19,7 @@ use std::{
 use url::Url;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Of an answer, with its head; the rest is not compared.
+/// Limit of an answer with its head; the rest is not compared.
 const BYTES_MAX: u64 = 16 << 20;
 
 /// A URL, and the address of this machine that serves it.
@@ -28,7 +28,7 @@ pub struct Target {
     address: SocketAddr,
 }
 
-/// What is compared. `None`: it is different each time.
+/// Parts of an answer that are compared. `None`: different each time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     status: u16,
@@ -175,7 +175,7 @@ impl Answer {
         })
     }
 
-    /// What two answers of the same server have in common.
+    /// The parts that two answers of the same server have in common.
     pub fn common_with(&self, other: &Answer) -> Answer {
         Answer {
             content: self.content.filter(|_| self.content == other.content),

@@ -46,7 +46,7 @@ impl Service {
     }
 
     /// # Errors
-    /// What the service manager, or the command, said.
+    /// The service manager, or the command, failed.
     pub fn start(&self) -> Result<(), String> {
         match self {
             Service::Systemd(name) => systemctl("start", name),

@@ -1,4 +1,4 @@
-//! What a server has from the one that it takes over from while that one runs: sockets, the lock of
+//! Things that a server has from the one that it takes over from while that one runs: sockets, the lock of
 //! the state directory, the control socket, the PidFile.
 //!
 //! Called by: the start, for a server that `saker upgrade` has started; `listeners`.

@@ -142,7 +142,7 @@ struct Acquired {
     hosts: Arc<HostTable>,
     tls: Arc<TlsState>,
     workers: usize,
-    /// Of a running server that shares UDP ports.
+    /// Mark in connection ids of a running server that shares UDP ports.
     tag: Option<u16>,
     descriptors_max: u64,
     held: ExclusiveResources,

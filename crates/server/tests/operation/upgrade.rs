@@ -30,7 +30,7 @@ use std::{
 const LARGE: usize = 24 << 20;
 const UPGRADES: usize = 6;
 
-/// Successors are nobody's children.
+/// State directory of a server whose successors are no children of the test: stopped at the end.
 struct State(PathBuf);
 
 impl State {

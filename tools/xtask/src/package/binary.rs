@@ -3,7 +3,7 @@
 //! Called by: `deb` and `image`.
 //! Caveat: a library that is not in the list below has to be put there, with its package.
 
-use super::{run, wrong};
+use super::options::{run, wrong};
 use std::{io, path::Path, process::Command};
 
 /// Library and package (Debian 12 and later).
@@ -117,7 +117,7 @@ mod tests {
         assert!(package_of("libfoo.so.1").is_err());
     }
 
-    /// Of this test's own program, which is linked as Saker is.
+    /// This test's own program, which is linked as Saker is.
     #[test]
     fn of_a_real_program() {
         let own = std::env::current_exe().unwrap();

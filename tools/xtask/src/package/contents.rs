@@ -1,4 +1,4 @@
-//! What the packages hold, as one table.
+//! Contents of the packages, as one table.
 //!
 //! Called by: `deb`; the tarball has the same files below one folder.
 //! Caveat: files below `/etc` are configuration files of the package: dpkg keeps what an
@@ -20,7 +20,7 @@ pub enum From {
     /// A file, compressed as Debian has its documentation.
     Compressed(&'static str),
     Binary,
-    /// What the binary says when it is called with these arguments.
+    /// Output of the binary, called with these arguments.
     Said(&'static [&'static str]),
     /// The manual pages that the binary writes, compressed.
     ManualPages,

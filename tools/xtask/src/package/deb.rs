@@ -4,9 +4,10 @@
 //! Caveat: dpkg-deb takes times from SOURCE_DATE_EPOCH, and everything belongs to root.
 
 use super::{
-    Options, binary,
+    binary,
     contents::{self, Entry},
-    run, tree, wrong,
+    options::{Options, maintainer, run, wrong},
+    tree,
 };
 use std::{
     fs, io,
@@ -14,13 +15,6 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
 };
-
-/// The maintainer of the packages, as Debian's tools have it (`DEBFULLNAME`, `DEBEMAIL`).
-pub fn maintainer() -> String {
-    let said = |name, default: &str| std::env::var(name).unwrap_or_else(|_| default.into());
-    let name = said("DEBFULLNAME", "The Saker contributors");
-    format!("{name} <{}>", said("DEBEMAIL", "saker@example.org"))
-}
 
 const DESCRIPTION: &str = "web server that runs configurations of Apache and nginx
  Saker serves files, PHP and applications over HTTP/1.1, HTTP/2 and HTTP/3, with

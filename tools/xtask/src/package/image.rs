@@ -7,7 +7,12 @@
 //! 8443 as user 65532. The root may be read-only; `/var/lib/saker` and `/tmp` are what it writes to.
 //! Out of scope: PHP, which has containers of its own and is reached by FastCGI.
 
-use super::{Options, binary, release::archive, run, tree, wrong};
+use super::{
+    binary,
+    options::{Options, run, wrong},
+    release::archive,
+    tree,
+};
 use serde_json::{Value, json};
 use sha2::Digest as _;
 use std::{

@@ -4,7 +4,11 @@
 //! Caveat: the bill lists what is compiled into the binary, as Cargo.lock has it: dependencies for
 //! building and for tests are left out.
 
-use super::{Options, binary, contents, run, tree, wrong};
+use super::{
+    binary, contents,
+    options::{Options, run, wrong},
+    tree,
+};
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -4,9 +4,9 @@
 //! Caveat: modes and times are set here; owners are left to the archive's maker.
 
 use super::{
-    Options, binary,
+    binary,
     contents::{Entry, From},
-    run, wrong,
+    options::{Options, maintainer, run, wrong},
 };
 use flate2::{Compression, GzBuilder};
 use std::{
@@ -75,7 +75,7 @@ fn changelog(options: &Options) -> io::Result<String> {
         "saker ({}-1) stable; urgency=medium\n\n  * Release {}; its changes are in changelog.gz.\n\n -- {}  {}",
         options.version,
         options.version,
-        super::deb::maintainer(),
+        maintainer(),
         String::from_utf8_lossy(&date)
     ))
 }

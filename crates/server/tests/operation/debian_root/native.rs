@@ -7,7 +7,7 @@ use super::{
     load::Load,
     machine::{self, Machine, owners, run, text, users_of, with_rights_of},
 };
-use crate::operate::{PATIENCE, saker, wait_until};
+use crate::operate::{PATIENCE, ask, saker, wait_until};
 use saker_testkit::{Client, ServerProcess, Signal};
 use std::{fs, net::SocketAddr, path::Path, process::Command};
 
@@ -53,10 +53,10 @@ fn on_a_machine() {
         );
     }
     let second = successor(&machine, server);
+    upgraded(second);
     assert_eq!(get(80 + SITES, &site(SITES)), format!("{}\n", site(SITES)));
     let stopped = saker(["stop", "-c", CONFIGURATION]);
     assert!(stopped.status.success(), "{}", text(&stopped));
-    drop(second);
     assert!(Client::connect(SocketAddr::from(([127, 0, 0, 1], 80))).is_err());
 }
 
@@ -104,6 +104,34 @@ fn successor(machine: &Machine, mut first: ServerProcess) -> ServerProcess {
     let log = fs::read_to_string(format!("{LOGS}/error.log")).unwrap();
     assert!(log.contains("SK0115"), "{log}\n{}", second.stderr());
     second
+}
+
+/// A server that root started is upgraded by root: the new one has a broker of its own, ends up as
+/// the same user, and reloads what only root may open.
+fn upgraded(mut before: ServerProcess) {
+    let said = saker(["upgrade", "-c", CONFIGURATION]);
+    assert!(said.status.success(), "{}\n{}", text(&said), before.stderr());
+    let status = ask(Path::new(STATE), "status").unwrap();
+    let pid = u32::try_from(status["pid"].as_u64().unwrap()).unwrap();
+    assert_ne!(pid, before.pid());
+    assert_eq!(users_of(pid), [WWW_DATA, 0], "the server, and its broker");
+    assert_eq!(
+        before
+            .wait_for_exit(PATIENCE)
+            .unwrap()
+            .and_then(|status| status.code()),
+        Some(0)
+    );
+    assert_eq!(get(80, "localhost"), PAGE);
+    let reloaded = saker(["reload", "-c", CONFIGURATION]);
+    assert!(reloaded.status.success(), "{}", text(&reloaded));
+    // Users of the server's group alone, as before.
+    let refused = Command::new("setpriv")
+        .args(["--reuid=www-data", "--regid=www-data", "--clear-groups"])
+        .args([crate::operate::SAKER, "upgrade", "--state-dir", STATE])
+        .output()
+        .unwrap();
+    assert!(!refused.status.success(), "{}", text(&refused));
 }
 
 fn site(number: u16) -> String {
