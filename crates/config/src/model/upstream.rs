@@ -26,6 +26,7 @@ pub enum Protocol {
     Uwsgi,
     Lsapi,
     Ajp,
+    Memcached,
 }
 
 impl Protocol {
@@ -55,6 +56,7 @@ impl Protocol {
             Protocol::Uwsgi => "uwsgi",
             Protocol::Lsapi => "lsapi",
             Protocol::Ajp => "ajp",
+            Protocol::Memcached => "memcached",
         }
     }
 
@@ -67,6 +69,7 @@ impl Protocol {
             Protocol::Uwsgi => 3031,
             Protocol::Lsapi => 9000,
             Protocol::Ajp => 8009,
+            Protocol::Memcached => 11_211,
         }
     }
 
