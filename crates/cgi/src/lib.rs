@@ -1,5 +1,5 @@
-//! Protocols of programs behind the gateway: CGI/1.1, FastCGI, LSAPI, SCGI, uwsgi and AJP, as pure
-//! functions over bytes.
+//! Protocols of programs behind the gateway: CGI/1.1, FastCGI, LSAPI, SCGI, uwsgi, AJP, and memcached,
+//! as pure functions over bytes.
 //!
 //! Floor 2: knows no socket, process, clock or log. Every protocol is a [`Dialogue`]; the engine
 //! (`gateway`) owns connections and buffers, gives each dialogue what came, and does what its
@@ -19,6 +19,7 @@ pub mod fault;
 mod field_lines;
 pub mod head;
 pub mod lsapi;
+pub mod memcached;
 pub mod meta;
 pub mod php;
 pub mod plain_cgi;
@@ -33,6 +34,7 @@ pub use dialogue::{Dialogue, Event, Level, ProgramRequest, ResponseHead, Setting
 pub use fastcgi::FastCgi;
 pub use fault::{Broken, Fault, Refused};
 pub use lsapi::Lsapi;
+pub use memcached::Memcached;
 pub use meta::{Facts, push_meta_variables, push_redirected};
 pub use plain_cgi::PlainCgi;
 pub use scgi::Scgi;

@@ -6,7 +6,9 @@ use crate::{
     forward::{self, Address},
     http1_dialogue::Http1Dialogue,
 };
-use saker_cgi::{Ajp, Dialogue, FastCgi, Lsapi, ProgramRequest, Scgi, Uwsgi, fastcgi::Role};
+use saker_cgi::{
+    Ajp, Dialogue, FastCgi, Lsapi, Memcached, ProgramRequest, Scgi, Uwsgi, fastcgi::Role,
+};
 use saker_config::model::{Member, Protocol};
 use saker_http::Method;
 use saker_pipeline::{Exchange, UpstreamRequest, Via};
@@ -53,6 +55,7 @@ pub fn dialogue(
         Protocol::Uwsgi => Codec::Other(Box::new(Uwsgi::new(0, 0))),
         // No request is made for it.
         Protocol::Bytes => return Err(Failure::Unspoken),
+        Protocol::Memcached => Codec::Other(Box::new(Memcached::new())),
         Protocol::Lsapi => Codec::Other(Box::new(Lsapi::new())),
         Protocol::Ajp => Codec::Other(Box::new(Ajp::new(
             tuning.secret.as_ref().map(|secret| secret.as_bytes()),

@@ -44,6 +44,7 @@ pub fn apply(
         upstream_setters::UWSGI, upstreams;
         upstream_setters::SCGI, upstreams;
         upstream_setters::GRPC, upstreams;
+        upstream_setters::MEMCACHED, upstreams;
         upstream_setters::PROXY_CACHE, upstreams;
         upstream_setters::FASTCGI_CACHE, upstreams;
         upstream_setters::UWSGI_CACHE, upstreams;
@@ -78,6 +79,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
         .chain(of(upstream_setters::UWSGI))
         .chain(of(upstream_setters::SCGI))
         .chain(of(upstream_setters::GRPC))
+        .chain(of(upstream_setters::MEMCACHED))
         .chain(of(upstream_setters::PROXY_CACHE))
         .chain(of(upstream_setters::FASTCGI_CACHE))
         .chain(of(upstream_setters::UWSGI_CACHE))

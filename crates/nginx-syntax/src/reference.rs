@@ -60,6 +60,32 @@ buffer. `hash`, `hash … consistent`, and `ip_hash` lead a key to the member th
 - `proxy_ssl_name` has no variables; the name is always sent.
 - A UDP session is counted as a connection. At most 64 datagrams of a client wait for their member.
 
+## Caches
+
+`proxy_cache` and its kin keep responses under the keys of the configuration, as nginx does: whoever
+makes the same key in the same zone gets the same response, whatever the cookies and fields of the
+request, except for fields that the response names in `Vary`. Not stored is what nginx does not store:
+responses with `Set-Cookie`, `Vary: *`, `private`, `no-cache`, `no-store`, or a lifetime that is over,
+unless `*_ignore_headers` says so. `$upstream_cache_status` has nginx's words. What differs:
+
+- Entries of all zones are in one store below the state directory, not in the directories of
+  `*_cache_path`; the sum of `max_size` limits it. `saker purge URL` reaches them.
+- An entry is kept for `inactive` after its lifetime, and for a week where `*_cache_use_stale` may use
+  it, so that it outlasts a failure of the upstream.
+- `*_cache` without `*_cache_key` is refused, except for `proxy_cache`: all requests would get one
+  response. So is a key with the content of the request.
+- Responses to POST are not cached, and neither are responses that Saker makes because no upstream
+  answered.
+- A response that could not be stored is not waited for again for two seconds (`*_cache_lock`).
+
+## Content
+
+- `sub_filter`, `ssi`, and `add_before_body` leave content that is encoded as it is; `gunzip` decodes
+  it before. Conditions of SSI may be nested. Includes are asked for one after the other.
+- Copies of `mirror` have at most 1 MiB of content; requests with more are copied without it.
+- `dav_methods` writes no file through a symbolic link out of the root, makes no missing directories,
+  and asks the location of a destination for permission.
+
 ## Requests that no cached answer serves
 
 Answers of locations whose rules look at the path, and at parts of the request that a test can

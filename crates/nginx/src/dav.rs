@@ -8,7 +8,7 @@
 use crate::{files, request::Request};
 use saker_files::Kind;
 use saker_http::Status;
-use saker_pipeline::{Response, Verdict};
+use saker_pipeline::{Body, Response, Verdict};
 use std::sync::Arc;
 
 /// Returns true if the location's WebDAV answers the request.
@@ -28,6 +28,20 @@ pub fn forward(request: &mut Request<'_>) -> Verdict {
     match checked(request) {
         Ok(()) => Verdict::Pass,
         Err(status) => Verdict::Answer(Response::new(status)),
+    }
+}
+
+/// Gives an answer nginx's form: without content, and 204 for what was copied or moved.
+pub fn finish(request: &Request<'_>, response: &mut Response) {
+    if response.status != Status::CREATED {
+        return;
+    }
+    response.body = Body::Empty;
+    response.fields_mut().remove("Content-Type");
+    let token = request.exchange.head.view().method_token();
+    if matches!(token, b"COPY" | b"MOVE") {
+        response.status = Status::NO_CONTENT;
+        response.fields_mut().remove("Location");
     }
 }
 

@@ -142,6 +142,11 @@ pub fn escape_argument(text: &[u8]) -> Vec<u8> {
     )
 }
 
+/// Escapes a value that is one word of a protocol.
+pub fn escape_word(text: &[u8]) -> Vec<u8> {
+    escape(text, |byte| matches!(byte, b' ' | b'%' | 0..=31 | 127))
+}
+
 /// Escapes a value of a page for a URL (`encoding="url"`).
 pub fn escape_url(text: &[u8]) -> Vec<u8> {
     escape(text, |byte| {

@@ -10,14 +10,16 @@ use crate::{
     files, pages,
     request::Request,
 };
+use saker_cgi::memcached;
 use saker_config::model::{RequestFieldAction, RequestFieldEdit, Settings, Template, Upstream};
-use saker_http::Status;
+use saker_http::{Method, Status};
 use saker_nginx_model::{
     Proxied,
     modules::{
         upstream::{PassUrl, make, split_url},
         upstream_conf::{Gateway, Param, UpstreamConf},
     },
+    variables::Variable,
 };
 use saker_pipeline::{
     CallNames, ProxyOptions, Response, Script, UpstreamRequest, UpstreamTarget, VariableAdjustment,
@@ -55,6 +57,16 @@ pub fn forward(request: &mut Request<'_>, caches: &Caches) -> Verdict {
             edit_fields(request, proxied, conf, &upstream);
             None
         }
+        false if proxied.gateway == Gateway::Memcached => {
+            let method = request.exchange.head.view().method();
+            if !matches!(method, Method::Get | Method::Head) {
+                return Verdict::Answer(Response::new(Status::METHOD_NOT_ALLOWED));
+            }
+            let Some(script) = value_wanted(request) else {
+                return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
+            };
+            Some(Box::new(script))
+        }
         false => Some(Box::new(script(request, conf))),
     };
     let options = options(request, proxied, conf);
@@ -84,7 +96,8 @@ pub fn forward(request: &mut Request<'_>, caches: &Caches) -> Verdict {
 /// The options of the location. Errors that have a page are replaced by it if `intercept_errors`
 /// says so.
 fn options(request: &Request<'_>, proxied: &Proxied, conf: &UpstreamConf) -> Arc<ProxyOptions> {
-    if conf.intercepts_errors != Some(true) {
+    let is_memcached = proxied.gateway == Gateway::Memcached;
+    if conf.intercepts_errors != Some(true) && !is_memcached {
         return Arc::clone(&proxied.options);
     }
     let pages = request.state.location.conf.core.error_pages.as_deref();
@@ -92,7 +105,9 @@ fn options(request: &Request<'_>, proxied: &Proxied, conf: &UpstreamConf) -> Arc
         .unwrap_or_default()
         .iter()
         .flat_map(|page| page.statuses.iter());
-    let overridden: Vec<u16> = statuses.copied().collect();
+    // A key that memcached has not is answered by a page, whatever the configuration says.
+    let missing = is_memcached.then_some(404);
+    let overridden: Vec<u16> = statuses.copied().chain(missing).collect();
     Arc::new(ProxyOptions {
         overrides_errors: !overridden.is_empty(),
         overridden,
@@ -259,6 +274,25 @@ fn is_framing(name: &str) -> bool {
     .iter()
     .any(|known| known.eq_ignore_ascii_case(name))
 }
+
+/// Returns the parameters of a `get`. `None`: the configuration sets no `$memcached_key`.
+fn value_wanted(request: &mut Request<'_>) -> Option<Script> {
+    let variables = &request.nginx.variables;
+    let number = variables.iter().position(|known| *known.name == *KEY)?;
+    let key = request.variable(&Variable::Named(number))?;
+    let key = pages::escape_word(&key);
+    let adjustment =
+        VariableAdjustment::new(move |_, _| vec![(memcached::KEY.to_vec(), key.clone())]);
+    request.exchange.extensions.insert(adjustment);
+    Some(Script {
+        path: request.exchange.path.clone(),
+        is_adjusted: true,
+        ..Script::default()
+    })
+}
+
+/// The variable with the key.
+const KEY: &str = "memcached_key";
 
 /// Returns the parameters of a program.
 fn script(request: &mut Request<'_>, conf: &UpstreamConf) -> Script {

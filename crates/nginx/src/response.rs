@@ -5,12 +5,15 @@
 //! is made; whatever they depend on is recorded. All other heads get their fields here.
 //! Out of scope: compression, page cache.
 
-use crate::{pages, request::Request, state::State, user_id};
+use crate::{dav, pages, request::Request, state::State, user_id};
 use saker_files::Watcher;
 use saker_http::{Fields, Status, date::format_date};
 use saker_nginx_model::{
     Location, Nginx,
-    modules::headers::{Expires, SetHeader, parse_expires},
+    modules::{
+        headers::{Expires, SetHeader, parse_expires},
+        upstream_conf::Gateway,
+    },
 };
 use saker_page_cache::keyed::KeyedResult;
 use saker_pipeline::{Exchange, Filter, HeadEdits, HeadFacts, LocalFuture, Response, local_time};
@@ -342,6 +345,19 @@ fn edit_built(request: &mut Request<'_>, response: &mut Response) {
     let location = Arc::clone(&request.state.location);
     if request.exchange.upstream.is_answered_by_program {
         hide_fields(&location, response);
+    }
+    let is_value = location.proxied.as_ref();
+    if is_value.is_some_and(|proxied| proxied.gateway == Gateway::Memcached)
+        && request.exchange.upstream.is_answered_by_program
+    {
+        let media_type = pages::media_type(&location.conf, &request.exchange.path);
+        let media_type = location.conf.compression.with_charset(&media_type);
+        response
+            .fields_mut()
+            .set("Content-Type", media_type.into_bytes());
+    }
+    if dav::takes(request) {
+        dav::finish(request, response);
     }
     let additions = evaluate(request);
     let (status, now) = (response.status, request.exchange.now);

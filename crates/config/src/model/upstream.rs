@@ -28,6 +28,7 @@ pub enum Protocol {
     Ajp,
     /// Streams, which speak any protocol.
     Bytes,
+    Memcached,
 }
 
 impl Protocol {
@@ -58,6 +59,7 @@ impl Protocol {
             Protocol::Lsapi => "lsapi",
             Protocol::Ajp => "ajp",
             Protocol::Bytes => ["tcp", "tls"][usize::from(tls)],
+            Protocol::Memcached => "memcached",
         }
     }
 
@@ -72,6 +74,7 @@ impl Protocol {
             Protocol::Ajp => 8009,
             // Addresses of streams have a port.
             Protocol::Bytes => 0,
+            Protocol::Memcached => 11_211,
         }
     }
 

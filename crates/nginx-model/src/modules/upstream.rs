@@ -211,6 +211,7 @@ fn protocol(gateway: Gateway) -> Protocol {
         Gateway::Uwsgi => Protocol::Uwsgi,
         Gateway::Scgi => Protocol::Scgi,
         Gateway::Grpc => Protocol::Http2,
+        Gateway::Memcached => Protocol::Memcached,
     }
 }
 
@@ -284,7 +285,7 @@ fn address(text: &str, protocol: Protocol, is_tls: bool) -> Option<BackendAddres
         return Some(BackendAddress::Unix(path.into()));
     }
     let port = match protocol {
-        Protocol::Http1 | Protocol::Http2 => protocol.default_port(is_tls),
+        Protocol::Http1 | Protocol::Http2 | Protocol::Memcached => protocol.default_port(is_tls),
         _ => 80,
     };
     BackendAddress::tcp(text, port)

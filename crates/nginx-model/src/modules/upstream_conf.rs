@@ -1,4 +1,4 @@
-//! Settings that the modules for upstreams share: proxy, fastcgi, uwsgi, scgi, and grpc.
+//! Settings that the modules for upstreams share: proxy, fastcgi, uwsgi, scgi, grpc, and memcached.
 //!
 //! Called by: `upstream_setters`, and `upstream`, which makes upstreams of them.
 //! Caveat: a level with its own fields (`proxy_set_header`) or parameters has none of the outer ones.
@@ -15,10 +15,11 @@ pub enum Gateway {
     Uwsgi,
     Scgi,
     Grpc,
+    Memcached,
 }
 
 impl Gateway {
-    pub const COUNT: usize = 5;
+    pub const COUNT: usize = 6;
 
     /// Returns the beginning of the names of its directives.
     pub fn prefix(self) -> &'static str {
@@ -33,6 +34,7 @@ impl Gateway {
             Gateway::Uwsgi => "uwsgi_pass",
             Gateway::Scgi => "scgi_pass",
             Gateway::Grpc => "grpc_pass",
+            Gateway::Memcached => "memcached_pass",
         }
     }
 }
@@ -127,13 +129,14 @@ impl UpstreamsConf {
 
     /// Returns the settings of a kind.
     pub fn of(&self, gateway: Gateway) -> &UpstreamConf {
-        let [proxy, fastcgi, uwsgi, scgi, grpc] = &self.kinds;
+        let [proxy, fastcgi, uwsgi, scgi, grpc, memcached] = &self.kinds;
         match gateway {
             Gateway::Proxy => proxy,
             Gateway::FastCgi => fastcgi,
             Gateway::Uwsgi => uwsgi,
             Gateway::Scgi => scgi,
             Gateway::Grpc => grpc,
+            Gateway::Memcached => memcached,
         }
     }
 }

@@ -14,13 +14,14 @@ use saker_nginx_syntax::Directive;
 use std::sync::Arc;
 
 fn own(conf: &mut UpstreamsConf, gateway: Gateway) -> &mut UpstreamConf {
-    let [proxy, fastcgi, uwsgi, scgi, grpc] = &mut conf.kinds;
+    let [proxy, fastcgi, uwsgi, scgi, grpc, memcached] = &mut conf.kinds;
     match gateway {
         Gateway::Proxy => proxy,
         Gateway::FastCgi => fastcgi,
         Gateway::Uwsgi => uwsgi,
         Gateway::Scgi => scgi,
         Gateway::Grpc => grpc,
+        Gateway::Memcached => memcached,
     }
 }
 
@@ -235,6 +236,32 @@ pub const GRPC: Setters<UpstreamsConf> = setters!("grpc" Grpc;
     text_setter!("grpc_ssl_name", Grpc tls_name),
     param_setter!("grpc_set_header", Grpc),
 );
+
+pub const MEMCACHED: Setters<UpstreamsConf> = &[
+    ("memcached_pass", |d, conf, reading| {
+        pass(d, conf, reading, Gateway::Memcached)
+    }),
+    ("memcached_connect_timeout", |d, conf, _| {
+        own(conf, Gateway::Memcached).connect_timeout_ms = Some(time_argument(d)?);
+        Ok(())
+    }),
+    ("memcached_read_timeout", |d, conf, _| {
+        own(conf, Gateway::Memcached).read_timeout_ms = Some(time_argument(d)?);
+        Ok(())
+    }),
+    ("memcached_send_timeout", |d, conf, _| {
+        own(conf, Gateway::Memcached).send_timeout_ms = Some(time_argument(d)?);
+        Ok(())
+    }),
+    ("memcached_next_upstream", |d, conf, _| {
+        add_words(&mut own(conf, Gateway::Memcached).next, d);
+        Ok(())
+    }),
+    ("memcached_next_upstream_tries", |d, conf, _| {
+        own(conf, Gateway::Memcached).tries_max = Some(number_argument(d)?);
+        Ok(())
+    }),
+];
 
 fn add_words(list: &mut Option<Arc<[Box<str>]>>, directive: &Directive) {
     let before = list.take().unwrap_or_default();

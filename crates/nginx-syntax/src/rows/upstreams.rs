@@ -11,7 +11,6 @@ use crate::row::{
 const HSL: u32 = HTTP | SERVER | LOCATION;
 const CONTENT: u32 = LOCATION | LOCATION_IF;
 const BUFFERS: &str = "buffers grow as needed, within the limits of the server";
-const NO_MEMCACHED: &str = "it has no effect without `memcached_pass`";
 const TEMPORARY: &str = "what does not fit in memory is in unnamed files";
 const NO_STORE: &str = "responses are not stored as files; use the page cache";
 const NO_CACHE: &str = "no request purges; use `saker purge URL`";
@@ -549,20 +548,8 @@ pub const GRPC: &[Row] = &[
 pub const MEMCACHED: &[Row] = &[
     plain("memcached_bind", HSL, 1, 2, Unsupported(NO_BIND)),
     plain("memcached_buffer_size", HSL, 1, 1, Accepted(BUFFERS)),
-    plain(
-        "memcached_connect_timeout",
-        HSL,
-        1,
-        1,
-        Accepted(NO_MEMCACHED),
-    ),
-    plain(
-        "memcached_next_upstream",
-        HSL,
-        1,
-        MANY,
-        Accepted(NO_MEMCACHED),
-    ),
+    plain("memcached_connect_timeout", HSL, 1, 1, Honored),
+    plain("memcached_next_upstream", HSL, 1, MANY, Honored),
     plain(
         "memcached_next_upstream_timeout",
         HSL,
@@ -570,24 +557,18 @@ pub const MEMCACHED: &[Row] = &[
         1,
         Accepted("attempts are limited by their number"),
     ),
+    plain("memcached_next_upstream_tries", HSL, 1, 1, Honored),
+    plain("memcached_pass", CONTENT, 1, 1, Honored),
+    plain("memcached_read_timeout", HSL, 1, 1, Honored),
+    plain("memcached_send_timeout", HSL, 1, 1, Honored),
+    plain("memcached_socket_keepalive", HSL, 1, 1, Accepted(SOCKETS)),
     plain(
-        "memcached_next_upstream_tries",
+        "memcached_gzip_flag",
         HSL,
         1,
         1,
-        Accepted(NO_MEMCACHED),
+        Unsupported("values are sent without a content coding; store them plain"),
     ),
-    plain(
-        "memcached_pass",
-        CONTENT,
-        1,
-        1,
-        Unsupported("the location answers with 502; let an application read memcached"),
-    ),
-    plain("memcached_read_timeout", HSL, 1, 1, Accepted(NO_MEMCACHED)),
-    plain("memcached_send_timeout", HSL, 1, 1, Accepted(NO_MEMCACHED)),
-    plain("memcached_socket_keepalive", HSL, 1, 1, Accepted(SOCKETS)),
-    plain("memcached_gzip_flag", HSL, 1, 1, Accepted(NO_MEMCACHED)),
 ];
 
 pub const UPSTREAM: &[Row] = &[

@@ -101,6 +101,15 @@ impl Errands {
             Found::Answer(page, result) => {
                 Handled::Answered(self.answer(exchange, &call.manner, &page, result))
             }
+            Found::Update(page, permit) if !exchange.body.is_end() => {
+                // No update can repeat its content.
+                let errand = Errand {
+                    old: Some(page),
+                    permit: Some(permit),
+                    ..Errand::new(CacheResult::Expired)
+                };
+                self.ask(exchange, call, &place, errand).await
+            }
             Found::Update(page, permit) => {
                 let result = CacheResult::Stale;
                 let response = self.answer(exchange, &call.manner, &page, result);
@@ -262,6 +271,9 @@ impl Errands {
         }
         if is_head && !terms.converts_head && !terms.keys_have_method {
             return refused("a response to HEAD has no content");
+        }
+        if matches!(response.status.0, 206 | 304 | 416) {
+            return refused("it answers a condition or a range, which was not asked about");
         }
         if manner.is_unbuffered {
             return refused("responses are not buffered");

@@ -15,6 +15,7 @@ mod operate;
 
 mod compare;
 mod docs;
+mod nginx_caches;
 mod nginx_cases;
 mod nginx_convert;
 mod nginx_http;

@@ -17,6 +17,7 @@ use std::{
     fmt::Write as _,
     fs,
     net::{Ipv4Addr, SocketAddr},
+    os::unix::fs::PermissionsExt,
     path::PathBuf,
     process::Command,
 };
@@ -28,11 +29,13 @@ struct Case {
     configuration: String,
     /// Paths below the case's folder, with their content.
     files: Vec<(String, String)>,
+    /// Folders that everybody may write to.
+    folders: Vec<String>,
     script: Script,
     port: u16,
 }
 
-/// Reads the sections of a file: `== conf`, `== file PATH`, `== requests`.
+/// Reads the sections of a file: `== conf`, `== file PATH`, `== folder PATH`, `== requests`.
 fn read(path: PathBuf) -> Case {
     let text = fs::read_to_string(&path).unwrap();
     let name = path.file_stem().unwrap().to_string_lossy().into_owned();
@@ -41,6 +44,7 @@ fn read(path: PathBuf) -> Case {
         path: path.clone(),
         configuration: String::new(),
         files: Vec::new(),
+        folders: Vec::new(),
         script: Script::default(),
         port: free_port().unwrap(),
     };
@@ -66,6 +70,7 @@ fn read(path: PathBuf) -> Case {
                 case.script = requests::parse(&path, &content, number + 1);
             }
             Some(("file", name)) => case.files.push((name.to_owned(), content)),
+            Some(("folder", name)) => case.folders.push(name.to_owned()),
             _ => panic!("{}: unknown section {section}", path.display()),
         }
     }
@@ -143,11 +148,25 @@ fn nginx_cases_are_answered_as_by_nginx() {
     fs::create_dir_all(dir.join("sessions")).unwrap();
     let php = servers::php_fpm(&dir).unwrap_or_else(|error| panic!("php-fpm: {error}"));
     words.add("php", php.address());
+    let values = [
+        ("/value.html", "<b>a value</b>"),
+        ("/empty", ""),
+        ("/a%20b", "blank"),
+        ("k:x", "of x"),
+    ];
+    let memcached =
+        servers::memcached(&values).unwrap_or_else(|error| panic!("memcached: {error}"));
+    words.add("memcached", memcached.address());
     for case in &cases {
         fs::create_dir_all(dir.join(&case.name).join("www")).unwrap();
         for (name, content) in &case.files {
             let path = format!("{}/{name}", case.name);
             dir.write(&path, content).unwrap();
+        }
+        for name in &case.folders {
+            let folder = dir.join(&case.name).join(name);
+            fs::create_dir_all(&folder).unwrap();
+            fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).unwrap();
         }
     }
     let (reference, saker) = start(&dir, &cases, &words);
@@ -193,6 +212,6 @@ fn nginx_cases_are_many() {
     }
     let cases = cases();
     let requests: usize = cases.iter().map(|case| case.script.requests.len()).sum();
-    assert!(cases.len() >= 40, "{} cases", cases.len());
-    assert!(requests >= 500, "{requests} requests");
+    assert!(cases.len() >= 90, "{} cases", cases.len());
+    assert!(requests >= 1_500, "{requests} requests");
 }

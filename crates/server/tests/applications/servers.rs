@@ -13,8 +13,9 @@ use saker_testkit::{
     free_port, require,
 };
 use std::{
-    fs, io,
-    net::{Ipv4Addr, SocketAddr},
+    fs,
+    io::{self, Read as _, Write as _},
+    net::{Ipv4Addr, SocketAddr, TcpStream},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -301,6 +302,26 @@ pub fn php_fpm(dir: &TempDir) -> io::Result<ServerProcess> {
         command.arg("-F").arg("-y").arg(file).arg("-O");
         command
     })
+}
+
+/// A memcached with some values: `KEY VALUE`, one a line.
+///
+/// # Errors
+/// It is not installed, or does not start.
+pub fn memcached(values: &[(&str, &str)]) -> io::Result<ServerProcess> {
+    let program = saker_testkit::require("memcached").map_err(io::Error::other)?;
+    let server = ServerProcess::start_on_free_port(|port| {
+        let mut command = Command::new(&program);
+        command.args(["-u", "nobody", "-l", "127.0.0.1", "-p", &port.to_string()]);
+        command
+    })?;
+    let mut stream = TcpStream::connect(server.address())?;
+    for (key, value) in values {
+        write!(stream, "set {key} 0 0 {}\r\n{value}\r\n", value.len())?;
+        let mut stored = [0; 8];
+        stream.read_exact(&mut stored)?;
+    }
+    Ok(server)
 }
 
 pub fn nginx(dir: &TempDir, text: &str) -> String {

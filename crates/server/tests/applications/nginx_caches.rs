@@ -1,0 +1,313 @@
+//! Caches of nginx configurations where several requests meet, and configurations that are refused.
+//!
+//! Called by: `cargo test -p saker --test applications nginx_caches`.
+//! Caveat: the origin answers when its gate is opened, so that requests wait for each other without
+//! a clock.
+//! Out of scope: what one request after the other sees (`nginx_cases`).
+
+use crate::operate;
+use saker_testkit::{Client, Response, ServerProcess, TempDir, free_port, wait_until};
+use std::{
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    process::Command,
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+/// A server that counts requests, and answers while its gate is open.
+#[derive(Clone)]
+struct Origin {
+    address: SocketAddr,
+    count: Arc<AtomicUsize>,
+    gate: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl Origin {
+    fn start() -> Origin {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let origin = Origin {
+            address: listener.local_addr().unwrap(),
+            count: Arc::default(),
+            gate: Arc::new((Mutex::new(true), Condvar::new())),
+        };
+        let own = origin.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let own = own.clone();
+                thread::spawn(move || own.serve(stream));
+            }
+        });
+        origin
+    }
+
+    /// Answers one request. The first response for a path that ends with `stale` has expired.
+    fn serve(&self, mut stream: TcpStream) {
+        let mut head = Vec::new();
+        let mut piece = [0; 1024];
+        while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+            match stream.read(&mut piece) {
+                Ok(0) | Err(_) => return,
+                Ok(length) => head.extend_from_slice(&piece[..length]),
+            }
+        }
+        let number = self.count.fetch_add(1, Ordering::SeqCst) + 1;
+        let (open, changed) = &*self.gate;
+        let mut is_open = open.lock().unwrap();
+        while !*is_open {
+            is_open = changed.wait(is_open).unwrap();
+        }
+        drop(is_open);
+        let line = String::from_utf8_lossy(&head);
+        let is_stale = line.contains("stale HTTP/") && number == 1;
+        let expires = if is_stale { "@1" } else { "600" };
+        let body = format!("answer {number}");
+        let _ = write!(
+            stream,
+            "HTTP/1.1 200 OK\r\nX-Accel-Expires: {expires}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\
+             Connection: close\r\n\r\n{body}",
+            body.len()
+        );
+    }
+
+    fn set_open(&self, is_open: bool) {
+        let (open, changed) = &*self.gate;
+        *open.lock().unwrap() = is_open;
+        changed.notify_all();
+    }
+
+    fn wait_for(&self, count: usize) {
+        wait_until("the origin gets its requests", || {
+            self.count.load(Ordering::SeqCst) >= count
+        });
+    }
+
+    fn count(&self) -> usize {
+        self.count.load(Ordering::SeqCst)
+    }
+}
+
+struct Site {
+    dir: TempDir,
+    saker: ServerProcess,
+    origin: Origin,
+}
+
+impl Site {
+    fn start(name: &str, locations: &str) -> Site {
+        let dir = TempDir::new(name).unwrap();
+        let origin = Origin::start();
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
+        let user = match rustix::process::geteuid().is_root() {
+            true => "user www-data;\n",
+            false => "",
+        };
+        let text = format!(
+            "{user}pid {dir}/nginx.pid;\nevents {{ }}\nhttp {{\n    access_log off;\n    proxy_cache_path {dir}/cache keys_zone=z:1m;\n    \
+             server {{\n        listen {address};\n        server_name app.test;\n        proxy_cache z;\n        \
+             proxy_cache_key $uri;\n        add_header X-Cache $upstream_cache_status;\n        {}\n    }}\n}}\n",
+            locations.replace("{origin}", &origin.address.to_string()),
+            dir = dir.display(),
+        );
+        let file = dir.write("nginx.conf", text).unwrap();
+        let mut command = Command::new(operate::SAKER);
+        command
+            .args(["run", "--workers", "1", "--nginx"])
+            .arg(file)
+            .arg("--state-dir")
+            .arg(dir.join("state"));
+        let saker = ServerProcess::start(&mut command, address).unwrap();
+        Site { dir, saker, origin }
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(self.saker.address()).unwrap()
+    }
+
+    fn get(&self, path: &str) -> (String, String) {
+        shown(&self.client().get(path).unwrap())
+    }
+}
+
+/// The result of the cache, and the content.
+fn shown(response: &Response) -> (String, String) {
+    let result = response.field("x-cache").unwrap_or_default();
+    (result.to_owned(), response.text())
+}
+
+fn request(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: app.test\r\n\r\n")
+}
+
+fn both(result: &str, text: &str) -> (String, String) {
+    (result.to_owned(), text.to_owned())
+}
+
+#[test]
+fn of_requests_for_a_missing_page_one_asks() {
+    let site = Site::start(
+        "nginx-cache-lock",
+        "proxy_cache_lock on; location / { proxy_pass http://{origin}; }\n        \
+         location /free/ { proxy_cache_lock off; proxy_pass http://{origin}; }",
+    );
+    site.origin.set_open(false);
+    let mut clients: Vec<Client> = (0..3).map(|_| site.client()).collect();
+    for client in &mut clients {
+        client.send(request("/page")).unwrap();
+    }
+    site.origin.wait_for(1);
+    // Requests that wait for nobody show that those above have come.
+    let mut others: Vec<Client> = (0..2).map(|_| site.client()).collect();
+    for client in &mut others {
+        client.send(request("/free/page")).unwrap();
+    }
+    site.origin.wait_for(3);
+    site.origin.set_open(true);
+    let mut results: Vec<(String, String)> = clients
+        .iter_mut()
+        .map(|client| shown(&client.read_response().unwrap()))
+        .collect();
+    results.sort();
+    let body = results[0].1.clone();
+    assert_eq!(
+        results,
+        [both("HIT", &body), both("HIT", &body), both("MISS", &body)]
+    );
+    for client in &mut others {
+        assert_eq!(shown(&client.read_response().unwrap()).0, "MISS");
+    }
+    assert_eq!(site.origin.count(), 3);
+}
+
+#[test]
+fn an_expired_page_is_used_while_one_request_updates_it() {
+    let site = Site::start(
+        "nginx-cache-updating",
+        "proxy_cache_use_stale updating; location / { proxy_pass http://{origin}; }",
+    );
+    assert_eq!(site.get("/stale"), both("MISS", "answer 1"));
+    site.origin.set_open(false);
+    let mut first = site.client();
+    first.send(request("/stale")).unwrap();
+    site.origin.wait_for(2);
+    assert_eq!(site.get("/stale"), both("UPDATING", "answer 1"));
+    assert_eq!(site.get("/stale"), both("UPDATING", "answer 1"));
+    site.origin.set_open(true);
+    let updated = shown(&first.read_response().unwrap());
+    assert_eq!(updated, both("EXPIRED", "answer 2"));
+    assert_eq!(site.get("/stale"), both("HIT", "answer 2"));
+    assert_eq!(site.origin.count(), 2);
+}
+
+#[test]
+fn background_updates_keep_nobody_waiting() {
+    let site = Site::start(
+        "nginx-cache-background",
+        "proxy_cache_use_stale updating; proxy_cache_background_update on;\n        \
+         location / { proxy_pass http://{origin}; }",
+    );
+    assert_eq!(site.get("/stale"), both("MISS", "answer 1"));
+    site.origin.set_open(false);
+    assert_eq!(site.get("/stale"), both("STALE", "answer 1"));
+    site.origin.wait_for(2);
+    assert_eq!(site.get("/stale"), both("UPDATING", "answer 1"));
+    site.origin.set_open(true);
+    wait_until("the update is stored", || {
+        site.get("/stale") == both("HIT", "answer 2")
+    });
+    assert_eq!(site.origin.count(), 2);
+}
+
+/// What `no_cache` keeps out of the cache must not get in behind the client's back.
+#[test]
+fn background_updates_obey_no_cache() {
+    let site = Site::start(
+        "nginx-cache-background-personal",
+        "proxy_cache_use_stale updating; proxy_cache_background_update on;\n        \
+         location / { proxy_no_cache $cookie_user; proxy_pass http://{origin}; }",
+    );
+    assert_eq!(site.get("/stale"), both("MISS", "answer 1"));
+    let fields = [("Host", "app.test"), ("Cookie", "user=eve")];
+    let response = site.client().request("GET", "/stale", &fields).unwrap();
+    assert_eq!(shown(&response), both("STALE", "answer 1"));
+    site.origin.wait_for(2);
+    // The next one is stored: it is nobody's.
+    wait_until("another update is stored", || site.get("/stale").0 == "HIT");
+    assert_eq!(site.get("/stale"), both("HIT", "answer 3"));
+}
+
+#[test]
+fn purges_reach_pages_of_zones() {
+    let site = Site::start(
+        "nginx-cache-purge",
+        "location / { proxy_cache_valid 10m; proxy_pass http://{origin}; }",
+    );
+    let host = [("Host", "app.test")];
+    let get = || shown(&site.client().request("GET", "/page", &host).unwrap());
+    assert_eq!(get(), both("MISS", "answer 1"));
+    assert_eq!(get(), both("HIT", "answer 1"));
+    let purged = Command::new(operate::SAKER)
+        .args(["purge", "http://app.test/page", "--state-dir"])
+        .arg(site.dir.join("state"))
+        .output()
+        .unwrap();
+    assert!(purged.status.success(), "{purged:?}");
+    assert_eq!(get().1, "answer 2");
+    assert_eq!(get(), both("HIT", "answer 2"));
+}
+
+/// A key that all requests share, and a zone that is not there, keep the server from starting.
+#[test]
+fn keys_and_zones_are_checked() {
+    let dir = TempDir::new("nginx-cache-refused").unwrap();
+    let refusal = |inside: &str| {
+        let text = format!(
+            "events {{ }}\nhttp {{\n    fastcgi_cache_path {}/c keys_zone=z:1m;\n    server {{\n        listen 127.0.0.1:1;\n        {inside}\n    }}\n}}\n",
+            dir.display()
+        );
+        let file = dir.write("nginx.conf", text).unwrap();
+        let checked = Command::new(operate::SAKER)
+            .args(["check", "--nginx"])
+            .arg(file)
+            .output()
+            .unwrap();
+        let all = [checked.stdout, checked.stderr].concat();
+        (
+            checked.status.success(),
+            String::from_utf8_lossy(&all).into_owned(),
+        )
+    };
+    let rows = [
+        (
+            "location / { fastcgi_pass 127.0.0.1:9000; fastcgi_cache z; }",
+            "no \"fastcgi_cache_key\"",
+        ),
+        (
+            "location / { proxy_pass http://127.0.0.1:9000; proxy_cache missing; }",
+            "\"proxy_cache\" zone \"missing\" is unknown",
+        ),
+        (
+            "location / { proxy_pass http://127.0.0.1:9000; proxy_cache z; proxy_cache_key $uri$request_body; }",
+            "has the content of the request",
+        ),
+        (
+            "location / { proxy_pass http://127.0.0.1:9000; proxy_cache z; proxy_cache_valid soon; }",
+            "invalid time value \"soon\"",
+        ),
+        (
+            "location / { proxy_pass http://127.0.0.1:9000; proxy_cache z; proxy_cache_use_stale sometimes; }",
+            "invalid value \"sometimes\"",
+        ),
+    ];
+    for (inside, message) in rows {
+        let (is_accepted, text) = refusal(inside);
+        assert!(!is_accepted && text.contains(message), "{inside}: {text}");
+    }
+    let (is_accepted, text) = refusal(
+        "location / { fastcgi_pass 127.0.0.1:9000; fastcgi_cache z; fastcgi_cache_key $uri; }",
+    );
+    assert!(is_accepted, "{text}");
+}
