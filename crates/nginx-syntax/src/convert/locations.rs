@@ -72,10 +72,12 @@ struct Route {
 
 impl<'t> Locations<'t> {
     pub fn new(settings: &[&'t Directive], name: Option<&'t str>) -> Locations<'t> {
-        let types = settings
+        let mut types = settings
             .iter()
             .filter(|known| known.name() == "default_type");
-        let default_type = types.last().map_or("text/plain", |known| known.argument(0));
+        let default_type = types
+            .next_back()
+            .map_or("text/plain", |known| known.argument(0));
         Locations {
             name: name.filter(|name| *name != "*"),
             default_type: default_type.to_owned(),

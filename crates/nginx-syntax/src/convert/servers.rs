@@ -25,6 +25,7 @@ const INHERITED: &[&str] = &[
     "auth_basic",
     "auth_basic_user_file",
     "access_log",
+    "charset",
     "default_type",
     "ssl_certificate",
     "ssl_certificate_key",
@@ -188,6 +189,7 @@ struct Site {
 impl Site {
     fn read(&mut self, settings: &[&Directive], name: Option<&str>, report: &mut Report) {
         let mut tls = String::new();
+        let mut charset = "off";
         for directive in settings {
             match directive.name() {
                 "listen" | "server_name" | "location" | "return" => {}
@@ -220,6 +222,7 @@ impl Site {
                     self.has_root = true;
                     let _ = writeln!(self.keys, "root = {}", quoted(directive.argument(0)));
                 }
+                "charset" => charset = directive.argument(0),
                 "index" => self.keys.push_str(&list_line("index", directive.texts())),
                 _ if is_implied(directive.name()) => {}
                 _ if is_route_setting(directive.name()) => {}
@@ -227,6 +230,8 @@ impl Site {
                 _ => left_out(directive, report),
             }
         }
+        let charset = if charset == "off" { "" } else { charset };
+        let _ = writeln!(self.keys, "charset = {}", quoted(charset));
         let mut shared = Settings::default();
         shared.read(settings, name, report);
         self.is_closed |= shared.is_closed;
