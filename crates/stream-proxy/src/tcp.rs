@@ -218,9 +218,12 @@ impl Drop for Progress<'_> {
         self.session.bytes_received += from_client;
         if let Some(attempt) = self.session.attempts.last_mut() {
             let before_ms = attempt.connect_ms.unwrap_or_default();
-            let since_ms = |at_ms: u64| at_ms.saturating_sub(self.began_ms) + before_ms;
-            attempt.session_ms = since_ms(clock::monotonic_ms());
-            attempt.first_byte_ms = self.first_byte_ms.map(since_ms);
+            let first_byte_ms = self
+                .first_byte_ms
+                .map(|at_ms| at_ms.saturating_sub(self.began_ms));
+            let passed_ms = clock::monotonic_ms().saturating_sub(self.began_ms);
+            attempt.session_ms = before_ms + passed_ms;
+            attempt.first_byte_ms = first_byte_ms.map(|ms| before_ms + ms);
             attempt.bytes_sent = from_client;
             attempt.bytes_received = to_client;
         }

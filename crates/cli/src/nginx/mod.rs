@@ -69,7 +69,9 @@ fn show_version(arguments: &Arguments) {
         eprintln!(
             "TLS SNI support enabled\nconfigure arguments: --prefix={NGINX_PREFIX} --conf-path={FILE} \
              --with-http_ssl_module --with-http_v2_module --with-http_v3_module \
-             --with-http_realip_module --with-http_secure_link_module --with-http_gzip_static_module"
+             --with-http_realip_module --with-http_secure_link_module --with-http_gzip_static_module \
+             --with-stream --with-stream_ssl_module --with-stream_ssl_preread_module \
+             --with-stream_realip_module"
         );
     }
 }

@@ -253,8 +253,9 @@ fn target(
 /// Settings of members, which name and group of an upstream do not change.
 fn members(conf: &StreamConf, conf_prefix: &Path) -> Members {
     let proxy = &conf.proxy;
-    let path = |text: &Box<str>| conf_prefix.join(&**text);
-    let paths = |text: &Option<Box<str>>| -> Vec<PathBuf> { text.iter().map(path).collect() };
+    let path = |text: &str| conf_prefix.join(text);
+    let paths =
+        |text: &Option<Box<str>>| -> Vec<PathBuf> { text.iter().map(|text| path(text)).collect() };
     let verifies = proxy.tls_verifies == Some(true);
     let has = |name: &str| {
         let words = proxy.tls_protocols.as_ref();

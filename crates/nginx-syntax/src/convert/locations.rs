@@ -5,9 +5,9 @@
 //! the other prefixes, longest first. A final prefix around another one has no such place, and denies.
 
 use super::{
-    is_implied, left_out,
-    servers::{Settings, closed, closes},
-    text::{quoted, template},
+    reported::{closed, closes, is_implied, left_out},
+    settings::Settings,
+    text::{list_line, quoted, template},
 };
 use crate::{Report, tree::Directive};
 use std::fmt::Write as _;
@@ -72,10 +72,12 @@ struct Route {
 
 impl<'t> Locations<'t> {
     pub fn new(settings: &[&'t Directive], name: Option<&'t str>) -> Locations<'t> {
-        let types = settings
+        let mut types = settings
             .iter()
             .filter(|known| known.name() == "default_type");
-        let default_type = types.last().map_or("text/plain", |known| known.argument(0));
+        let default_type = types
+            .next_back()
+            .map_or("text/plain", |known| known.argument(0));
         Locations {
             name: name.filter(|name| *name != "*"),
             default_type: default_type.to_owned(),
@@ -221,11 +223,7 @@ impl<'t> Locations<'t> {
                 let _ = writeln!(route.keys, "alias = {}", quoted(text.trim_end_matches('/')));
             }
             "index" => {
-                let _ = write!(
-                    route.keys,
-                    "{}",
-                    super::list_line("index", directive.texts())
-                );
+                let _ = write!(route.keys, "{}", list_line("index", directive.texts()));
             }
             "try_files" => try_files(directive, route, report),
             "return" => self.returns(directive, route, report),
@@ -332,16 +330,6 @@ fn unit(text: &str) -> String {
     }
 }
 
-/// A field with its value, sent whatever the status where nginx says `always`.
-pub fn field_line(directive: &Directive, value: &str) -> String {
-    let name = quoted(directive.argument(0));
-    let value = quoted(value);
-    match directive.argument(2) {
-        "always" => format!("{name} = {{ set = {value}, always = true }}"),
-        _ => format!("{name} = {value}"),
-    }
-}
-
 /// A target without variables. With a path, it replaces the location's name, which both must end
 /// with a slash for.
 fn pass(directive: &Directive, (kind, name): (&str, &str), route: &mut Route, report: &mut Report) {
@@ -398,6 +386,6 @@ fn try_files(directive: &Directive, route: &mut Route, report: &mut Report) {
             text.replace("?$query_string", "?$args")
         })
         .collect();
-    let line = super::list_line("try_files", texts.iter().map(String::as_str));
+    let line = list_line("try_files", texts.iter().map(String::as_str));
     route.keys.push_str(&line);
 }

@@ -7,13 +7,16 @@
 //! Out of scope: running nginx's configuration as it is, which needs no conversion.
 
 mod locations;
+mod reported;
 mod servers;
+mod settings;
 mod text;
 
 use crate::{Files, Report, read, tree::Directive};
+use reported::{is_implied, left_out};
 use servers::Servers;
 use std::{fmt::Write as _, path::Path};
-use text::{list, quoted};
+use text::quoted;
 
 /// The converted configuration, and what it does not say.
 #[derive(Debug)]
@@ -65,53 +68,6 @@ fn http(block: &Directive, toml: &mut String, report: &mut Report) {
     toml.push_str(&sites);
 }
 
-/// Settings whose effect Saker has without being told.
-pub fn is_implied(name: &str) -> bool {
-    matches!(
-        name,
-        "sendfile"
-            | "tcp_nopush"
-            | "tcp_nodelay"
-            | "types"
-            | "types_hash_max_size"
-            | "server_names_hash_bucket_size"
-            | "server_names_hash_max_size"
-            | "gzip"
-            | "gzip_vary"
-            | "gzip_types"
-            | "gzip_proxied"
-            | "gzip_comp_level"
-            | "gzip_buffers"
-            | "gzip_http_version"
-            | "gzip_min_length"
-            | "gzip_disable"
-            | "gzip_static"
-            | "open_file_cache"
-            | "open_file_cache_valid"
-            | "open_file_cache_min_uses"
-            | "open_file_cache_errors"
-            | "server_tokens"
-            | "http2"
-            | "proxy_http_version"
-            | "proxy_buffering"
-            | "ssl_protocols"
-            | "ssl_prefer_server_ciphers"
-            | "ssl_ciphers"
-            | "ssl_session_cache"
-            | "ssl_session_timeout"
-            | "ssl_session_tickets"
-            | "ssl_dhparam"
-            | "default_type"
-    )
-}
-
-/// Reports a directive that has no counterpart here.
-pub fn left_out(directive: &Directive, report: &mut Report) {
-    let message = format!("`{}` is not converted", directive.name());
-    let help = "see docs/coming-from-nginx.md, or run the configuration with `saker run --nginx`";
-    report.warn(directive, message, Some(help.to_owned()));
-}
-
 fn upstream(block: &Directive, toml: &mut String, report: &mut Report) {
     let (mut servers, mut extra) = (Vec::new(), String::new());
     for directive in block.inside() {
@@ -161,9 +117,4 @@ fn server(directive: &Directive) -> Option<String> {
     }
     out.push_str(" }");
     Some(out)
-}
-
-/// The line of a list.
-pub fn list_line<'t>(key: &str, texts: impl IntoIterator<Item = &'t str>) -> String {
-    format!("{key} = {}\n", list(texts))
 }

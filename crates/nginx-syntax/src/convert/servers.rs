@@ -4,9 +4,10 @@
 //! Caveat: a server's settings are those of `http` where it has none of a name, as in nginx.
 
 use super::{
-    is_implied, left_out, list_line,
-    locations::{Locations, field_line},
-    text::{quoted, template},
+    locations::Locations,
+    reported::{closed, closes, is_implied, left_out},
+    settings::Settings,
+    text::{list_line, quoted},
 };
 use crate::{Report, tree::Directive};
 use std::fmt::Write as _;
@@ -25,6 +26,7 @@ const INHERITED: &[&str] = &[
     "auth_basic",
     "auth_basic_user_file",
     "access_log",
+    "charset",
     "default_type",
     "ssl_certificate",
     "ssl_certificate_key",
@@ -188,6 +190,7 @@ struct Site {
 impl Site {
     fn read(&mut self, settings: &[&Directive], name: Option<&str>, report: &mut Report) {
         let mut tls = String::new();
+        let mut charset = "off";
         for directive in settings {
             match directive.name() {
                 "listen" | "server_name" | "location" | "return" => {}
@@ -220,6 +223,7 @@ impl Site {
                     self.has_root = true;
                     let _ = writeln!(self.keys, "root = {}", quoted(directive.argument(0)));
                 }
+                "charset" => charset = directive.argument(0),
                 "index" => self.keys.push_str(&list_line("index", directive.texts())),
                 _ if is_implied(directive.name()) => {}
                 _ if is_route_setting(directive.name()) => {}
@@ -227,6 +231,8 @@ impl Site {
                 _ => left_out(directive, report),
             }
         }
+        let charset = if charset == "off" { "" } else { charset };
+        let _ = writeln!(self.keys, "charset = {}", quoted(charset));
         let mut shared = Settings::default();
         shared.read(settings, name, report);
         self.is_closed |= shared.is_closed;
@@ -243,33 +249,6 @@ impl Site {
     }
 }
 
-/// Directives that refuse requests and have no counterpart here.
-pub fn closes(name: &str) -> bool {
-    matches!(
-        name,
-        "if" | "auth_request"
-            | "auth_jwt"
-            | "satisfy"
-            | "limit_except"
-            | "valid_referers"
-            | "secure_link"
-            | "secure_link_md5"
-            | "secure_link_secret"
-            | "ssl_crl"
-            | "ssl_reject_handshake"
-    )
-}
-
-/// Reports a directive that closes something: the result denies instead.
-pub fn closed(directive: &Directive, report: &mut Report) {
-    let message = format!(
-        "`{}` is not converted: the result denies what it is about",
-        directive.name()
-    );
-    let help = "write the rule by hand (docs/routes.md), and remove `deny = true`";
-    report.error(directive, message, Some(help.to_owned()));
-}
-
 /// Settings that sites and routes share.
 fn is_route_setting(name: &str) -> bool {
     matches!(
@@ -284,175 +263,4 @@ fn is_route_setting(name: &str) -> bool {
             | "auth_basic"
             | "auth_basic_user_file"
     )
-}
-
-/// Settings that sites and routes share, converted.
-#[derive(Default)]
-pub struct Settings {
-    pub keys: String,
-    headers: Vec<String>,
-    error_pages: Vec<String>,
-    allowed: Vec<String>,
-    denied: Vec<String>,
-    realm: Option<String>,
-    user_file: Option<String>,
-    pub is_closed: bool,
-}
-
-impl Settings {
-    /// Reads the settings among some directives.
-    pub fn read(&mut self, all: &[&Directive], name: Option<&str>, report: &mut Report) {
-        let is_access = |directive: &&&Directive| matches!(directive.name(), "allow" | "deny");
-        let access: Vec<&Directive> = all.iter().filter(is_access).copied().collect();
-        self.access(&access, report);
-        for directive in all {
-            let text = directive.argument(0);
-            match directive.name() {
-                "autoindex" => {
-                    let _ = writeln!(self.keys, "listing = {}", text == "on");
-                }
-                "client_max_body_size" => match text {
-                    "0" => self.keys.push_str("body_size = 0\n"),
-                    _ => match size(text) {
-                        Some(size) => {
-                            let _ = writeln!(self.keys, "body_size = {}", quoted(&size));
-                        }
-                        None => left_out(directive, report),
-                    },
-                },
-                "add_header" => match template(directive.argument(1), name) {
-                    Some(value) if directive.argument(0) != "Set-Cookie" => {
-                        self.headers.push(field_line(directive, &value));
-                    }
-                    _ => left_out(directive, report),
-                },
-                "expires" => match seconds(text) {
-                    Some(seconds) => self
-                        .headers
-                        .push(format!("Cache-Control = \"max-age={seconds}\"")),
-                    None if text == "off" => {}
-                    None => left_out(directive, report),
-                },
-                "error_page" => self.error_page(directive, report),
-                "auth_basic" if text == "off" => self.realm = None,
-                "auth_basic" => self.realm = Some(text.to_owned()),
-                "auth_basic_user_file" => self.user_file = Some(text.to_owned()),
-                _ => {}
-            }
-        }
-        if self.realm.as_ref().is_some_and(|realm| realm.contains('$')) {
-            self.is_closed = true;
-        }
-    }
-
-    /// nginx's first match wins; here `allow` overrides `deny`. Both say the same if all that is
-    /// allowed comes first, and the rest is denied.
-    fn access(&mut self, rules: &[&Directive], report: &mut Report) {
-        let Some((last, before)) = rules.split_last() else {
-            return;
-        };
-        let is_all = |rule: &&Directive| rule.argument(0) == "all";
-        let ends = last.name() == "deny" && is_all(last);
-        let allows = before
-            .iter()
-            .all(|rule| rule.name() == "allow" && !is_all(rule));
-        let denies = rules
-            .iter()
-            .all(|rule| rule.name() == "deny" && !is_all(rule));
-        let open = last.name() == "allow" && is_all(last);
-        let denies_before = before
-            .iter()
-            .all(|rule| rule.name() == "deny" && !is_all(rule));
-        let text = |rule: &&Directive| rule.argument(0).to_owned();
-        if ends && allows {
-            self.allowed = before.iter().map(text).collect();
-            self.is_closed |= before.is_empty();
-        } else if denies {
-            self.denied = rules.iter().map(text).collect();
-        } else if open && denies_before {
-            self.denied = before.iter().map(text).collect();
-        } else {
-            self.is_closed = true;
-            closed(last, report);
-        }
-    }
-
-    fn error_page(&mut self, directive: &Directive, report: &mut Report) {
-        let texts: Vec<&str> = directive.texts().collect();
-        let Some((page, statuses)) = texts.split_last() else {
-            return;
-        };
-        let is_plain = page.starts_with('/') && !page.contains('$');
-        let is_status = |status: &&str| status.parse::<u16>().is_ok();
-        if !is_plain || !statuses.iter().all(is_status) {
-            return left_out(directive, report);
-        }
-        let pages = statuses
-            .iter()
-            .map(|status| format!("{status} = {}", quoted(page)));
-        self.error_pages.extend(pages);
-    }
-
-    /// Tables below a name.
-    pub fn tables(&self, table: &str) -> String {
-        let mut out = String::new();
-        if !self.allowed.is_empty() || !self.denied.is_empty() {
-            let _ = writeln!(out, "[{table}.access]");
-            for (key, all) in [("allow", &self.allowed), ("deny", &self.denied)] {
-                if !all.is_empty() {
-                    out.push_str(&list_line(key, all.iter().map(String::as_str)));
-                }
-            }
-        }
-        if let (Some(realm), Some(file)) = (&self.realm, &self.user_file) {
-            let (realm, file) = (quoted(realm), quoted(file));
-            let _ = writeln!(out, "[{table}.auth]\nrealm = {realm}\nuser_file = {file}");
-        }
-        out
-    }
-
-    /// Keys with inline tables.
-    pub fn inline(&self) -> String {
-        let mut out = self.keys.clone();
-        if !self.headers.is_empty() {
-            let _ = writeln!(out, "headers = {{ {} }}", self.headers.join(", "));
-        }
-        if !self.error_pages.is_empty() {
-            let _ = writeln!(out, "error_pages = {{ {} }}", self.error_pages.join(", "));
-        }
-        out
-    }
-}
-
-/// A size in the units of saker.toml.
-fn size(text: &str) -> Option<String> {
-    let digits = text.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
-    let number: u64 = digits.parse().ok()?;
-    let unit = match text.get(digits.len()..)?.to_ascii_lowercase().as_str() {
-        "" => "B",
-        "k" => "KiB",
-        "m" => "MiB",
-        "g" => "GiB",
-        _ => return None,
-    };
-    Some(format!("{number}{unit}"))
-}
-
-/// Seconds of a lifetime.
-fn seconds(text: &str) -> Option<u64> {
-    if text == "max" {
-        return Some(315_360_000);
-    }
-    let digits = text.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
-    let factor = match text.get(digits.len()..)? {
-        "" | "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        "d" => 86_400,
-        "w" => 604_800,
-        "M" => 2_592_000,
-        "y" => 31_536_000,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(factor)
 }

@@ -28,6 +28,11 @@ pub fn list<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
     format!("[{}]", all.join(", "))
 }
 
+/// The line of a list.
+pub fn list_line<'t>(key: &str, texts: impl IntoIterator<Item = &'t str>) -> String {
+    format!("{key} = {}\n", list(texts))
+}
+
 /// Variables with the texts that stand for them.
 const VARIABLES: &[(&str, &str)] = &[
     ("request_uri", "$path$query"),

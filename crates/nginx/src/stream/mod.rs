@@ -25,13 +25,16 @@ use std::{
 /// Upstreams by evaluated address that are kept; beyond that all are forgotten.
 const UPSTREAMS_MAX: usize = 1024;
 
+/// Upstreams by server and address.
+type Evaluated = HashMap<(usize, Box<str>), Arc<Upstream>>;
+
 /// The streams of a front end, and what all workers share.
 #[derive(Debug, Default)]
 pub struct StreamFrontEnd {
     streams: Arc<Streams>,
     zones: Zones,
     /// By server and address, for targets with variables.
-    evaluated: Mutex<HashMap<(usize, Box<str>), Arc<Upstream>>>,
+    evaluated: Mutex<Evaluated>,
 }
 
 impl StreamFrontEnd {

@@ -134,9 +134,7 @@ fn ask(address: SocketAddr, host: &str, path: &str) -> (u16, Vec<Option<String>>
     let fields = [("Host", host)];
     let response = client.request("GET", path, &fields).unwrap();
     let kept = ["location", "x-site", "content-type", "cache-control"];
-    // The charset of text files is a default of Saker's.
-    let plain = |text: &str| text.replace("; charset=utf-8", "");
-    let kept = kept.map(|name| response.field(name).map(plain));
+    let kept = kept.map(|name| response.field(name).map(str::to_owned));
     let body = match response.status {
         200 | 404 => response.text(),
         _ => String::new(),
@@ -206,7 +204,7 @@ fn nginx_convert_denies_what_it_cannot_say() {
     let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
     site.words.add("address", address);
     let converted = site.convert(
-        "events { }\nhttp {\n server {\n  listen {address};\n  root {dir}/www;\n  charset utf-8;\n\
+        "events { }\nhttp {\n server {\n  listen {address};\n  root {dir}/www;\n  ssi on;\n\
          \x20 location /only/ { if ($arg_key != x) { return 403; } }\n  location ^~ /a/ { }\n\
          \x20 location /a/b/ { }\n  location /secret/ { satisfy any; }\n  location /never/ { allow 10.0.0.1; }\n\
          \x20 location /proxy/ { proxy_pass http://$host; }\n }\n}\n",
@@ -215,10 +213,7 @@ fn nginx_convert_denies_what_it_cannot_say() {
     let said = err(&converted);
     let file = site.dir.join("nginx.conf");
     for expected in [
-        format!(
-            "{}:6:3: warning: `charset` is not converted",
-            file.display()
-        ),
+        format!("{}:6:3: warning: `ssi` is not converted", file.display()),
         format!(
             "{}:7:21: error: `if` is not converted: the result denies",
             file.display()

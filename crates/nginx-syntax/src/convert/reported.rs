@@ -1,0 +1,80 @@
+//! Directives that are not converted, and what is said about them.
+//!
+//! Called by: `convert` and its parts.
+//! Caveat: what closes something is an error; what only changes something is a warning.
+
+use crate::{Report, tree::Directive};
+
+/// Settings whose effect Saker has without being told.
+pub fn is_implied(name: &str) -> bool {
+    matches!(
+        name,
+        "sendfile"
+            | "tcp_nopush"
+            | "tcp_nodelay"
+            | "types"
+            | "types_hash_max_size"
+            | "server_names_hash_bucket_size"
+            | "server_names_hash_max_size"
+            | "gzip"
+            | "gzip_vary"
+            | "gzip_types"
+            | "gzip_proxied"
+            | "gzip_comp_level"
+            | "gzip_buffers"
+            | "gzip_http_version"
+            | "gzip_min_length"
+            | "gzip_disable"
+            | "gzip_static"
+            | "open_file_cache"
+            | "open_file_cache_valid"
+            | "open_file_cache_min_uses"
+            | "open_file_cache_errors"
+            | "server_tokens"
+            | "http2"
+            | "proxy_http_version"
+            | "proxy_buffering"
+            | "ssl_protocols"
+            | "ssl_prefer_server_ciphers"
+            | "ssl_ciphers"
+            | "ssl_session_cache"
+            | "ssl_session_timeout"
+            | "ssl_session_tickets"
+            | "ssl_dhparam"
+            | "default_type"
+    )
+}
+
+/// Reports a directive that has no counterpart here.
+pub fn left_out(directive: &Directive, report: &mut Report) {
+    let message = format!("`{}` is not converted", directive.name());
+    let help = "see docs/coming-from-nginx.md, or run the configuration with `saker run --nginx`";
+    report.warn(directive, message, Some(help.to_owned()));
+}
+
+/// Directives that refuse requests and have no counterpart here.
+pub fn closes(name: &str) -> bool {
+    matches!(
+        name,
+        "if" | "auth_request"
+            | "auth_jwt"
+            | "satisfy"
+            | "limit_except"
+            | "valid_referers"
+            | "secure_link"
+            | "secure_link_md5"
+            | "secure_link_secret"
+            | "ssl_crl"
+            | "ssl_reject_handshake"
+    )
+}
+
+/// Reports a directive that closes something: the result denies instead.
+pub fn closed(directive: &Directive, report: &mut Report) {
+    let message = format!(
+        "`{}` is not converted: the result denies what it is about",
+        directive.name()
+    );
+    let help = "write the rule by hand (docs/routes.md), and remove `deny = true`";
+    report.error(directive, message, Some(help.to_owned()));
+}
