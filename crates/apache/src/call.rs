@@ -63,7 +63,9 @@ pub fn script(exchange: &mut Exchange, host: &Host, local: &DirConfig) -> Script
         server_signature: signature::line(exchange, host, local),
         // Applications look for the name of the server whose rules these are, to know that there is
         // an .htaccess for them to write.
-        server_software: format!("Apache ({})", signature::software(host)).into_bytes(),
+        server_software: format!("Apache ({})", signature::software(host))
+            .into_bytes()
+            .into(),
         auth_type: kind.map(|kind| String::from_utf8_lossy(kind).into()),
         passes_authorization: local.cgi.passes_authorization.unwrap_or(false),
         redirect_url,

@@ -6,30 +6,36 @@ use std::borrow::Cow;
 
 /// Names that stand in a head more than once, and a few others: a name is looked for among all
 /// others only if it may be one of them.
-pub struct Repeated(u64);
+pub struct Repeated([u64; WORDS]);
+
+/// So many bits that the twenty different names of a browser seldom share one.
+const WORDS: usize = 16;
 
 impl Repeated {
     pub fn in_head(head: HeadView<'_>) -> Repeated {
-        let (mut once, mut more) = (0, 0);
+        let (mut once, mut more) = ([0; WORDS], [0; WORDS]);
         for (name, _) in head.fields() {
-            let bit = name_bit(name);
-            more |= once & bit;
-            once |= bit;
+            let (word, bit) = place(name);
+            more[word] |= once[word] & bit;
+            once[word] |= bit;
         }
         Repeated(more)
     }
 
     /// True if there may be another line of that name.
     pub fn may_have(&self, name: &[u8]) -> bool {
-        self.0 & name_bit(name) != 0
+        let (word, bit) = place(name);
+        self.0[word] & bit != 0
     }
 }
 
-/// One of 64 bits by length, first and last byte, in any case.
-fn name_bit(name: &[u8]) -> u64 {
-    let (first, last) = (name.first().copied(), name.last().copied());
-    let ends = usize::from(first.unwrap_or(0) | 0x20) * 5 + usize::from(last.unwrap_or(0) | 0x20);
-    1 << ((ends + name.len() * 7) % 64)
+/// A bit by length and first, last, and last but three byte, in any case. The factors were searched
+/// for so that no two fields of browsers and proxies meet.
+fn place(name: &[u8]) -> (usize, u64) {
+    let byte = |at: usize| usize::from(name.get(at).copied().unwrap_or(0) | 0x20);
+    let end = |back: usize| byte(name.len().saturating_sub(back));
+    let mixed = name.len() + byte(0) * 7 + end(4) * 71 + end(1) * 149;
+    (mixed / 64 % WORDS, 1 << (mixed % 64))
 }
 
 /// True if one of the first `at` lines has the same name, so that this line went into that one's

@@ -57,8 +57,13 @@ impl Variables {
     /// Appends the lengths, and the entry of the name and value that the caller appends next.
     fn begin(&mut self, name: usize, value: usize) {
         self.bytes.reserve(name + value + 2 * LENGTH_BYTES_MAX);
-        push_length(name, &mut self.bytes);
-        push_length(value, &mut self.bytes);
+        match (name, value) {
+            (0..128, 0..128) => self.bytes.extend_from_slice(&[name as u8, value as u8]),
+            _ => {
+                push_length(name, &mut self.bytes);
+                push_length(value, &mut self.bytes);
+            }
+        }
         let start = self.bytes.len();
         self.entries.push(Entry {
             name: (start as u32, name as u32),

@@ -2,7 +2,7 @@
 //! redirects that stay inside.
 
 use crate::{
-    forward::{self, is_of_connection},
+    forward::{self, OF_CONNECTION, is_of_connection},
     tunnel::ProgramTunnel,
 };
 use saker_cgi::ResponseHead;
@@ -16,24 +16,18 @@ use saker_http::{
 use saker_pipeline::{
     Exchange, NoBody, ProxyOptions, Response, UpstreamRequest, UpstreamTarget, Via,
 };
+use std::cell::Cell;
 
 /// The response's head, its body still empty.
 pub fn response(head: ResponseHead, call: &UpstreamRequest) -> Response {
     let (manner, is_server) = (&*call.manner, call.script.is_none());
     let mut fields = head.fields;
-    let nominated = fields
-        .first("Connection")
-        .map(<[u8]>::to_vec)
-        .unwrap_or_default();
-    let nominated: Vec<&[u8]> = nominated
-        .split(|byte| *byte == b',')
-        .filter(|option| !option.is_empty())
-        .collect();
-    // RFC 9110 section 6.6.2: an announcement of what comes behind the content, and does.
-    fields.retain(|name| {
-        is_server && name.eq_ignore_ascii_case("trailer")
-            || !is_of_connection(name.as_bytes(), &nominated)
-    });
+    if fields
+        .iter()
+        .any(|(name, _)| OF_CONNECTION.may_have(name.as_bytes()))
+    {
+        remove_fields_of_connection(&mut fields, is_server);
+    }
     remove_invalid_date(&mut fields);
     if !manner.reverse.is_empty()
         || !manner.reverse_cookie_paths.is_empty()
@@ -59,19 +53,56 @@ pub fn response(head: ResponseHead, call: &UpstreamRequest) -> Response {
     response
 }
 
+/// Fields of the connection to the program, and those that it names.
+fn remove_fields_of_connection(fields: &mut Fields, is_server: bool) {
+    let nominated = fields
+        .first("Connection")
+        .map(<[u8]>::to_vec)
+        .unwrap_or_default();
+    let nominated: Vec<&[u8]> = nominated
+        .split(|byte| *byte == b',')
+        .filter(|option| !option.is_empty())
+        .collect();
+    // RFC 9110 section 6.6.2: an announcement of what comes behind the content, and does.
+    fields.retain(|name| {
+        is_server && name.eq_ignore_ascii_case("trailer")
+            || !is_of_connection(name.as_bytes(), &nominated)
+    });
+}
+
 /// RFC 9110 section 6.6.1: an origin's `Date` stays; without a valid one, the driver adds its own.
 fn remove_invalid_date(fields: &mut Fields) {
-    let date = |line: &(&str, &[u8])| line.0.eq_ignore_ascii_case("date");
-    let is_valid = match fields.iter().filter(date).count() {
-        0 => true,
-        1 => fields
-            .first("Date")
-            .is_some_and(|value| parse_date(value, 0).is_some()),
-        _ => false,
-    };
+    let (mut count, mut is_valid) = (0, true);
+    for (name, value) in fields.iter() {
+        if name.eq_ignore_ascii_case("date") {
+            count += 1;
+            is_valid = count == 1 && is_date(value);
+        }
+    }
     if !is_valid {
         fields.remove("Date");
     }
+}
+
+/// Bytes of a date in the usual form.
+const DATE_BYTES: usize = 29;
+
+thread_local! {
+    /// The last valid date. Origins say the time, so that it is mostly that of the next response,
+    /// too.
+    static LAST_DATE: Cell<[u8; DATE_BYTES]> = const { Cell::new([0; DATE_BYTES]) };
+}
+
+fn is_date(value: &[u8]) -> bool {
+    let usual = <&[u8; DATE_BYTES]>::try_from(value).ok();
+    if usual.is_some_and(|date| LAST_DATE.get() == *date) {
+        return true;
+    }
+    let is_valid = parse_date(value, 0).is_some();
+    if let Some(date) = usual.filter(|_| is_valid) {
+        LAST_DATE.set(*date);
+    }
+    is_valid
 }
 
 /// In the place of an error of the backend's: with its challenge, which is all that a client needs

@@ -95,11 +95,11 @@ impl ConnectionExchange {
         request: &ProgramRequest<'_>,
         content: Box<dyn RequestBody>,
         context: &ExchangeContext,
-    ) -> Result<ConnectionExchange, (Failure, Box<dyn RequestBody>)> {
+    ) -> Result<Box<ConnectionExchange>, (Failure, Box<dyn RequestBody>)> {
         if let Err(refused) = dialogue.get_mut().begin(request, &mut out) {
             return Err((Failure::Refused(refused), content));
         }
-        Ok(ConnectionExchange {
+        Ok(Box::new(ConnectionExchange {
             connection: Some(connection),
             kept_max: terms.kept_max,
             dialogue,
@@ -120,7 +120,7 @@ impl ConnectionExchange {
             context: context.clone(),
             log: LogLines::new(terms.client.clone(), Source::Server),
             hints: Hints::default(),
-        })
+        }))
     }
 
     /// The next thing that the program says. Sends what there is to send while it waits.

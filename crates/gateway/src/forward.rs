@@ -6,7 +6,7 @@ use crate::{
 };
 use saker_config::model::{BackendAddress, Member};
 use saker_http::{HeadView, KnownField, Version, field_name::is_alike};
-use saker_http1::client::NameLengths;
+use saker_http1::client::NameSet;
 use saker_pipeline::{Exchange, Forwarding, ProxyOptions, UpstreamRequest, Via, template};
 use std::borrow::Cow;
 
@@ -55,23 +55,34 @@ impl Address<'_> {
         }
     }
 
-    /// Lengths of the names that [`Address::left_out`] is true for.
-    pub fn lengths_left_out(&self, head: HeadView<'_>) -> NameLengths {
-        let mut lengths = OF_CONNECTION;
-        let names = self.lines.iter().map(|line| line.name.len());
-        names.for_each(|length| lengths.insert(length));
+    /// The names that [`Address::left_out`] is true for.
+    pub fn names_left_out(&self, head: HeadView<'_>) -> NameSet {
+        let mut names = OF_CONNECTION;
+        // Alike names begin alike: ours begin with letters.
+        for line in &self.lines {
+            names.insert(line.name.as_bytes());
+        }
         if nominates(head) {
-            nominated(head).for_each(|option| lengths.insert(option.len()));
+            nominated(head).for_each(|option| names.insert(option));
         }
         if self.blocks_via {
-            lengths.insert(b"via".len());
+            names.insert(b"via");
         }
-        lengths
+        names
     }
 }
 
-/// Lengths of the names that are always of the connection.
-const OF_CONNECTION: NameLengths = NameLengths::of(&[2, 5, 7, 10, 16, 17]);
+/// The names that are always of the connection.
+pub const OF_CONNECTION: NameSet = NameSet::of(&[
+    "te",
+    "close",
+    "trailer",
+    "upgrade",
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "transfer-encoding",
+]);
 
 /// RFC 9110 section 7.6.1, and what older servers send: fields that are for the next hop only.
 /// `nominated`: options of Connection.
@@ -103,10 +114,13 @@ fn may_be_of_proxy(name: &[u8]) -> bool {
     }
 }
 
+/// Room for the lines of most requests.
+const LINES: usize = 6;
+
 /// Returns the forwarding fields: the request's target and the client (mod_proxy's
 /// ProxyAddHeaders), appended to those of earlier proxies.
 pub fn lines<'a>(exchange: &'a Exchange, call: &'a UpstreamRequest) -> Vec<Line<'a>> {
-    let (mut lines, manner) = (Vec::with_capacity(4), &*call.manner);
+    let (mut lines, manner) = (Vec::with_capacity(LINES), &*call.manner);
     let head = exchange.head.view();
     // Most requests come from clients: none of these is there.
     let is_forwarded = head.fields().any(|(name, _)| may_be_of_proxy(name));

@@ -291,8 +291,7 @@ impl Gateway {
             content,
             &self.context,
         );
-        let mut upstream =
-            UpstreamExchange::Connection(Box::new(begun.map_err(|(failure, _)| failure)?));
+        let mut upstream = UpstreamExchange::Connection(begun.map_err(|(failure, _)| failure)?);
         upstream.pass_hints(Hints::of(exchange));
         match poll_fn(|cx| upstream.poll_event(cx)).await {
             Ok(UpstreamEvent::Head(head)) => Ok(UpstreamResponse {

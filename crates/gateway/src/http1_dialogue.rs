@@ -93,7 +93,7 @@ impl Http1Dialogue {
             ClientConnection::KeepAlive
         };
         let left_out = LeftOut {
-            lengths: address.lengths_left_out(head),
+            names: address.names_left_out(head),
             is_left_out: address.left_out(head),
         };
         let more = address.own().chain(announced).chain(upgrade);
@@ -292,16 +292,15 @@ fn head_of(view: ResponseView<'_>, length: Option<u64>) -> ResponseHead {
         if !is_kept && (is_of_connection(name, &[]) || is_nominated(name)) {
             continue;
         }
-        // httparse lets tokens through alone, which are ASCII.
-        let name = std::str::from_utf8(name).unwrap_or_default();
+        // httparse lets tokens through alone.
         match view.is_lenient() && value.contains(&b'\n') {
             // RFC 9112 section 5.2: the blanks at the beginning of the next line stay.
             true => {
                 let mut unfolded = value.to_vec();
                 unfolded.retain(|byte| !matches!(byte, b'\r' | b'\n'));
-                fields.append_copy(name, &unfolded);
+                fields.append_token(name, &unfolded);
             }
-            false => fields.append_copy(name, value),
+            false => fields.append_token(name, value),
         }
     }
     ResponseHead {

@@ -204,7 +204,6 @@ fn script(exchange: &Exchange) -> Script {
     );
     Script {
         filename,
-        context_document_root: document_root.clone(),
         document_root,
         // As for servers over HTTP: what the application makes of credentials is its own affair.
         passes_authorization: true,
@@ -218,7 +217,7 @@ pub fn about_server(exchange: &Exchange) -> Script {
         path: exchange.path.clone(),
         server_name: server_name(exchange).into_bytes(),
         server_port: exchange.client.local.port(),
-        server_software: b"Saker".to_vec(),
+        server_software: b"Saker"[..].into(),
         ..Script::default()
     }
 }

@@ -174,6 +174,25 @@ impl Pool {
         dropped
     }
 
+    /// [`Pool::acquire`], where that needs no wait: most requests find a kept connection, or a Unix
+    /// socket that takes one. `None`: nothing has been done yet.
+    pub fn acquire_now(
+        self: &Rc<Self>,
+        tuning: &Tuning,
+        workers: usize,
+        is_fresh: bool,
+    ) -> Option<Result<Connection, Failure>> {
+        self.note(tuning);
+        if !is_fresh && let Some(connection) = self.kept() {
+            return Some(Ok(connection));
+        }
+        let makes_room = is_fresh && self.has_processes() && self.idle_count() > 0;
+        match !makes_room && self.has_room(tuning, workers) {
+            true => self.connect_now(),
+            false => None,
+        }
+    }
+
     pub async fn connect(self: &Rc<Self>, tuning: &Tuning) -> Result<Connection, Failure> {
         self.connect_with(tuning, b"").await
     }
@@ -184,27 +203,38 @@ impl Pool {
         tuning: &Tuning,
         preface: &[u8],
     ) -> Result<Connection, Failure> {
+        if preface.is_empty()
+            && let Some(connected) = self.connect_now()
+        {
+            return connected;
+        }
+        let mut connection = self.counted();
+        // Most requests find a kept one, and shall not carry the room for this.
+        connection.transport = Some(Box::pin(self.connect_in_time(tuning, preface)).await?);
+        Ok(connection)
+    }
+
+    fn connect_now(self: &Rc<Self>) -> Option<Result<Connection, Failure>> {
+        let connected = connect_now(&self.backend)?;
+        let mut connection = self.counted();
+        Some(connected.map(|transport| {
+            connection.transport = Some(transport);
+            connection
+        }))
+    }
+
+    /// One that is about to be made: counted from here on, and no longer when dropped, whatever
+    /// happens.
+    fn counted(self: &Rc<Self>) -> Connection {
         self.open.set(self.open.get() + 1);
-        // Counted from here on, and no longer when dropped, whatever happens.
-        let epoch = self.epoch.borrow().now();
-        let pool = Some(Rc::clone(self));
-        let unanswered = Some(self.unanswered.borrow_mut().add(clock::monotonic_ms()));
-        let mut connection = Connection {
+        Connection {
             transport: None,
-            pool,
-            epoch,
+            pool: Some(Rc::clone(self)),
+            epoch: self.epoch.borrow().now(),
             is_reused: false,
             is_given_back: false,
-            unanswered,
-        };
-        connection.transport = Some(
-            match connect_now(&self.backend).filter(|_| preface.is_empty()) {
-                Some(connected) => connected?,
-                // Most requests find a kept one, and shall not carry the room for this.
-                None => Box::pin(self.connect_in_time(tuning, preface)).await?,
-            },
-        );
-        Ok(connection)
+            unanswered: Some(self.unanswered.borrow_mut().add(clock::monotonic_ms())),
+        }
     }
 
     async fn connect_in_time(&self, tuning: &Tuning, preface: &[u8]) -> Result<Transport, Failure> {

@@ -9,6 +9,7 @@
 use crate::forward;
 use saker_config::model::{BackendAddress, Member, ProxyTerms, Upstream};
 use saker_http::{Fields, KnownField};
+use saker_http1::client::NameSet;
 use saker_pipeline::{Exchange, UpstreamRequest, UpstreamTarget};
 
 /// Prefixes of a route: what clients use, and what stands for it at the upstream.
@@ -19,11 +20,18 @@ struct Prefixes<'a> {
     upstream: &'a Upstream,
 }
 
+/// Fields that contain URLs or paths.
+const WITH_URLS: NameSet = NameSet::of(&["location", "content-location", "refresh", "set-cookie"]);
+
 /// Rewrites the fields of a response that contain URLs or paths, as far as the route wants that.
 pub fn rewrite(fields: &mut Fields, exchange: &Exchange, call: &UpstreamRequest) {
     let (Some(terms), UpstreamTarget::Upstream(upstream)) = (&call.manner.terms, &call.to) else {
         return;
     };
+    let has_url = |(name, _): (&str, _)| WITH_URLS.may_have(name.as_bytes());
+    if !fields.iter().any(has_url) {
+        return;
+    }
     let prefixes = Prefixes {
         public: &call.names.public_prefix,
         added: &call.names.added_prefix,

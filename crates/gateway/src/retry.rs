@@ -121,8 +121,14 @@ impl Gateway {
                 Box::pin(self.begin_stream(exchange, call, member, pool, is_fresh, content)).await
             }
             _ => {
-                self.begin_on_connection(exchange, call, member, pool, is_fresh, content)
-                    .await
+                let is_fresh = is_fresh || member.tuning.proxy_preface.is_some();
+                let connection = match self.connection_now(member, pool, is_fresh) {
+                    Some(connection) => connection,
+                    None => Box::pin(self.ready_connection(member, pool, is_fresh)).await,
+                };
+                connection.and_then(|connection| {
+                    self.begin_on_connection(exchange, call, member, connection, content)
+                })
             }
         };
         let mut upstream = begun.map_err(|failure| (failure, false))?;
@@ -180,24 +186,36 @@ impl Gateway {
         }
     }
 
-    async fn begin_on_connection(
+    fn begin_on_connection(
         &self,
         exchange: &Exchange,
         call: &UpstreamRequest,
         member: &Member,
-        pool: &Rc<Pool>,
-        is_fresh: bool,
+        connection: Connection,
         content: &mut Option<Box<dyn RequestBody>>,
     ) -> Result<UpstreamExchange, Failure> {
-        let is_fresh = is_fresh || member.tuning.proxy_preface.is_some();
-        let connection = self.ready_connection(member, pool, is_fresh).await?;
         let given = content.take().unwrap_or_else(|| Box::new(NoBody));
         match self.begin(exchange, call, member, connection, given) {
-            Ok(exchange) => Ok(UpstreamExchange::Connection(Box::new(exchange))),
+            Ok(exchange) => Ok(UpstreamExchange::Connection(exchange)),
             Err((failure, given)) => {
                 *content = Some(given);
                 Err(failure)
             }
+        }
+    }
+
+    /// The same as [`Gateway::ready_connection`], where nothing has to be waited for.
+    fn connection_now(
+        &self,
+        member: &Member,
+        pool: &Rc<Pool>,
+        is_fresh: bool,
+    ) -> Option<Result<Connection, Failure>> {
+        let tuning = &member.tuning;
+        let is_pinged = tuning.ping_ms.is_some() && member.backend.protocol == Protocol::Ajp;
+        match is_pinged {
+            true => None,
+            false => pool.acquire_now(tuning, self.workers, is_fresh),
         }
     }
 
@@ -237,7 +255,7 @@ impl Gateway {
         member: &Member,
         connection: Connection,
         content: Box<dyn RequestBody>,
-    ) -> Result<ConnectionExchange, (Failure, Box<dyn RequestBody>)> {
+    ) -> Result<Box<ConnectionExchange>, (Failure, Box<dyn RequestBody>)> {
         let backend = &member.backend;
         let told = field_names::told(exchange, call, Some(backend.protocol));
         let head = told.as_ref().unwrap_or(&exchange.head).view();

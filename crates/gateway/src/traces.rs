@@ -249,8 +249,7 @@ async fn attempt(tracing: &Tracing, member: &Member, content: Vec<u8>) -> Result
         Box::new(Batch(Some(content))),
         &context,
     );
-    let mut upstream =
-        UpstreamExchange::Connection(Box::new(begun.map_err(|(failure, _)| failure)?));
+    let mut upstream = UpstreamExchange::Connection(begun.map_err(|(failure, _)| failure)?);
     match poll_fn(|cx| upstream.poll_event(cx)).await? {
         UpstreamEvent::Head(head) | UpstreamEvent::Switched(head) => Ok(head.status.0),
         _ => Err(Failure::Broken(saker_cgi::Fault::Premature.into())),

@@ -45,7 +45,10 @@ pub fn of(exchange: &Exchange, route: &Route, proxy: &Proxy) -> UpstreamPath {
         };
     }
     let (rest, is_stripped) = rest(&exchange.path, raw, &strip, is_at_boundary);
-    let mut path = added.as_bytes().to_vec();
+    // With room for a slash, a question mark, and the query.
+    let query = exchange.query.as_ref().map_or(0, Vec::len);
+    let mut path = Vec::with_capacity(added.len() + rest.len() + query + 2);
+    path.extend_from_slice(added.as_bytes());
     // A pattern without a star stands for one path, which the server's takes the place of.
     let is_whole = rest.is_empty() && is_stripped && !strip.ends_with('/');
     let needs_slash = !is_whole || path.is_empty() && proxy.upstream.members.iter().any(is_bare);
@@ -78,21 +81,26 @@ fn is_bare(member: &Member) -> bool {
 }
 
 /// The part of the path behind `strip`, escaped, and whether the path begins with that.
-fn rest(decoded: &[u8], raw: Option<&[u8]>, strip: &str, is_at_boundary: bool) -> (Vec<u8>, bool) {
+fn rest<'a>(
+    decoded: &'a [u8],
+    raw: Option<&'a [u8]>,
+    strip: &str,
+    is_at_boundary: bool,
+) -> (Cow<'a, [u8]>, bool) {
     let begins = |rest: &[u8]| !is_at_boundary || matches!(rest.first(), None | Some(b'/'));
     let whole = raw.filter(|raw| !path::has_dot_segments(raw));
     if let Some(raw) = whole {
         return match path::strip_raw_prefix(raw, strip.as_bytes()).filter(|rest| begins(rest)) {
-            Some(rest) => (rest.to_vec(), true),
-            None => (raw.to_vec(), false),
+            Some(rest) => (Cow::Borrowed(rest), true),
+            None => (Cow::Borrowed(raw), false),
         };
     }
     match decoded
         .strip_prefix(strip.as_bytes())
         .filter(|rest| begins(rest))
     {
-        Some(rest) => (escaped(rest), true),
-        None => (escaped(decoded), false),
+        Some(rest) => (Cow::Owned(escaped(rest)), true),
+        None => (Cow::Owned(escaped(decoded)), false),
     }
 }
 
@@ -141,7 +149,11 @@ mod tests {
             let raw = raw.map(str::as_bytes);
             let (rest, is_stripped) = rest(decoded.as_bytes(), raw, strip, is_at_boundary);
             let mut shown = if is_stripped { "" } else { "- " }.to_owned();
-            shown.push_str(&String::from_utf8(rest).unwrap().to_ascii_lowercase());
+            shown.push_str(
+                &String::from_utf8(rest.into_owned())
+                    .unwrap()
+                    .to_ascii_lowercase(),
+            );
             assert_eq!(shown, expected.to_ascii_lowercase(), "{decoded} {strip}");
         }
     }

@@ -52,7 +52,10 @@ pub fn fill(
         },
         document_root: &script.document_root,
         context_prefix: &script.context_prefix,
-        context_document_root: &script.context_document_root,
+        context_document_root: match script.context_document_root.is_empty() {
+            true => &script.document_root,
+            false => &script.context_document_root,
+        },
         script_filename: &script.filename,
         redirect_url: script.redirect_url.as_deref(),
         redirect_query_string: script.redirect_query.as_deref(),

@@ -70,10 +70,21 @@ impl Fields {
             Some(known) => Text::Static(known),
             None => self.copy_name(name),
         };
-        let value = match frequent_value(value) {
+        let value = self.copy_value_unless_known(value);
+        self.lines.push(Line { name, value });
+    }
+
+    /// [`Fields::append_copy`] of a name that is a token (RFC 9110 section 5.6.2), and so text; what
+    /// is none is left out with its value.
+    pub fn append_token(&mut self, name: &[u8], value: &[u8]) {
+        let name = match frequent_name(name) {
             Some(known) => Text::Static(known),
-            None => self.copy_value(value),
+            None => match std::str::from_utf8(name) {
+                Ok(name) => self.copy_name(name),
+                Err(_) => return,
+            },
         };
+        let value = self.copy_value_unless_known(value);
         self.lines.push(Line { name, value });
     }
 
@@ -189,6 +200,13 @@ impl Fields {
         match value {
             Cow::Borrowed(value) if !has_line_end(value) => Text::Static(value),
             value => self.copy_value(&value),
+        }
+    }
+
+    fn copy_value_unless_known(&mut self, value: &[u8]) -> Text<&'static [u8]> {
+        match frequent_value(value) {
+            Some(known) => Text::Static(known),
+            None => self.copy_value(value),
         }
     }
 

@@ -105,12 +105,14 @@ pub fn strip_raw_prefix<'r>(raw: &'r [u8], prefix: &[u8]) -> Option<&'r [u8]> {
 /// segments, too, or if the path cannot be decoded. With `%2F` in the path, such segments mean one
 /// thing to a server that decodes it and another to one that does not.
 pub fn has_dot_segments(raw: &[u8]) -> bool {
-    let Ok(decoded) = decode_whole(raw, EncodedSlashes::Decode) else {
-        return true;
+    let has_dots = |path: &[u8]| {
+        path.split(|byte| *byte == b'/')
+            .any(|segment| matches!(segment, b"." | b".."))
     };
-    decoded
-        .split(|byte| *byte == b'/')
-        .any(|segment| matches!(segment, b"." | b".."))
+    if memchr::memchr2(b'%', 0, raw).is_none() {
+        return has_dots(raw);
+    }
+    decode_whole(raw, EncodedSlashes::Decode).map_or(true, |decoded| has_dots(&decoded))
 }
 
 fn decode_whole(raw: &[u8], encoded: EncodedSlashes) -> Result<Vec<u8>, PathError> {

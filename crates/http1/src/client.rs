@@ -61,38 +61,47 @@ pub fn encode_request_head<'a>(
     Ok(())
 }
 
-/// Lengths of field names, as a set: most names need no further look.
+/// Field names by their lengths and first letters, as a set of 64: most other names need no further
+/// look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NameLengths(u64);
+pub struct NameSet(u64);
 
-impl NameLengths {
-    pub const fn of(lengths: &[usize]) -> NameLengths {
+impl NameSet {
+    pub const fn of(names: &[&str]) -> NameSet {
         let (mut set, mut at) = (0, 0);
-        while at < lengths.len() {
-            set |= bit(lengths[at]);
+        while at < names.len() {
+            set |= bit(names[at].as_bytes());
             at += 1;
         }
-        NameLengths(set)
+        NameSet(set)
     }
 
-    pub fn insert(&mut self, length: usize) {
-        self.0 |= bit(length);
+    pub fn insert(&mut self, name: &[u8]) {
+        self.0 |= bit(name);
     }
 
-    fn has(self, length: usize) -> bool {
-        self.0 & bit(length) != 0
+    /// False if the name is none of the set, in any case.
+    #[inline]
+    pub fn may_have(self, name: &[u8]) -> bool {
+        self.0 & bit(name) != 0
     }
 }
 
-/// Long names share the last bit.
-const fn bit(length: usize) -> u64 {
-    1 << if length < 63 { length } else { 63 }
+/// The factors were searched for so that few of the names that browsers send share a bit with one
+/// that is not forwarded.
+#[inline]
+const fn bit(name: &[u8]) -> u64 {
+    let first = match name {
+        [first, ..] => (*first | 0x20) as usize,
+        [] => 0,
+    };
+    1 << (name.len() + first * 35) % 64
 }
 
 /// Names that are not sent as they come, for whatever reason.
 pub struct LeftOut<F> {
-    /// No name of another length is left out.
-    pub lengths: NameLengths,
+    /// No name that is not in the set is left out.
+    pub names: NameSet,
     pub is_left_out: F,
 }
 
@@ -108,13 +117,21 @@ pub fn encode_forwarded_head<'a>(
     out: &mut Vec<u8>,
 ) -> Result<(), UnsendableRequest> {
     /// Host, framing, Connection and kin.
-    const OWN: NameLengths = NameLengths::of(&[2, 4, 7, 10, 14, 16, 17]);
+    const OWN: NameSet = NameSet::of(&[
+        "te",
+        "host",
+        "upgrade",
+        "connection",
+        "keep-alive",
+        "content-length",
+        "proxy-connection",
+        "transfer-encoding",
+    ]);
     append_line(line, out)?;
-    let lengths = NameLengths(left_out.lengths.0 | OWN.0);
+    let names = NameSet(left_out.names.0 | OWN.0);
     let mut run = 0..0;
     for (name, value, as_sent) in head.fields_as_sent() {
-        if lengths.has(name.len())
-            && (is_own_field(name, connection) || (left_out.is_left_out)(name))
+        if names.may_have(name) && (is_own_field(name, connection) || (left_out.is_left_out)(name))
         {
             continue;
         }

@@ -88,11 +88,13 @@ pub fn copy(exchange: &Exchange) -> Exchange {
 
 /// Returns the response of a subrequest; an error has a page.
 pub async fn answer(inner: &mut Exchange, services: &Services) -> Response {
-    let response = match phases::run_subrequest(inner, services).await {
+    let mut response = match phases::run_subrequest(inner, services).await {
         Some(response) => response,
         None => phases::subrequest_content(inner, services).await,
     };
-    let response = phases::run_error_redirects(inner, services, response).await;
+    if phases::redirects_error(inner, services, &mut response) {
+        response = phases::run_error_redirects(inner, services).await;
+    }
     let status = response.status;
     match matches!(response.body, Body::Empty) && (status.is_error() || is_redirect(status)) {
         true => pages::page(response),

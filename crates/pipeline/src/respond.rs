@@ -18,26 +18,37 @@ use std::{rc::Rc, sync::Arc};
 /// Answers a request: phases, content, error document, filters. Never fails: a failure is a 5xx
 /// response.
 pub async fn answer(exchange: &mut Exchange, services: &Services) -> Response {
-    let response = phases::run_phases(exchange, services).await;
-    let mut response = phases::run_error_redirects(exchange, services, response).await;
+    let mut response = phases::run_phases(exchange, services).await;
+    if phases::redirects_error(exchange, services, &mut response) {
+        response = Box::pin(phases::run_error_redirects(exchange, services)).await;
+    }
     if exchange.limits.drops_connection {
         return response;
     }
     if let Some(handed) = exchange.upstream.internal_redirect.take() {
         handed.lay(&mut exchange.routing.settings, &mut response);
     }
-    response = dressed(exchange, services, response).await;
+    if needs_page(&response) {
+        response = Box::pin(dressed(exchange, services, response)).await;
+    }
     if exchange.access.inspection.is_some()
         && let Some(refused) = services.inspector.response(exchange, &mut response).await
     {
         if exchange.limits.drops_connection {
             return refused;
         }
-        response = dressed(exchange, services, refused).await;
+        response = Box::pin(dressed(exchange, services, refused)).await;
     }
     finish(exchange, services, &mut response).await;
     cached_answer::keep(exchange, &response);
     response
+}
+
+/// Returns true if the response needs a page and has none. Most responses have their content, and
+/// their future shall not carry the room for the page of an error, which is moved with it.
+fn needs_page(response: &Response) -> bool {
+    matches!(response.body, Body::Empty)
+        && (response.status.is_error() || is_redirect(response.status))
 }
 
 /// Adds a page to a response that needs one and has none.

@@ -7,7 +7,7 @@
 
 use crate::script_log::ScriptLog;
 use saker_config::model::{PhpValue, ProgramUser, ProxyTerms, SendFiles, Upstream};
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{borrow::Cow, path::PathBuf, sync::Arc, time::Duration};
 
 pub struct UpstreamRequest {
     pub to: UpstreamTarget,
@@ -64,12 +64,13 @@ pub struct Script {
     pub path_translated: Option<Vec<u8>>,
     pub document_root: Vec<u8>,
     pub context_prefix: Vec<u8>,
+    /// Empty: the document root.
     pub context_document_root: Vec<u8>,
     pub server_name: Vec<u8>,
     pub server_port: u16,
     pub server_admin: Option<Box<str>>,
     pub server_signature: Vec<u8>,
-    pub server_software: Vec<u8>,
+    pub server_software: Cow<'static, [u8]>,
     /// `Basic` or `Digest` if a user is authenticated.
     pub auth_type: Option<Box<str>>,
     /// Passes the credentials, too (Apache's CGIPassAuth).

@@ -115,10 +115,9 @@ pub fn told(exchange: &Exchange, relative: &[u8], path_info: &[u8]) -> Script {
         path_info: path_info.to_vec(),
         path_translated: (!path_info.is_empty()).then(|| [root, path_info].concat()),
         document_root: root.to_vec(),
-        context_document_root: root.to_vec(),
         server_name: exchange.host.clone(),
         server_port: exchange.client.local.port(),
-        server_software: b"Saker".to_vec(),
+        server_software: b"Saker"[..].into(),
         // Credentials are not checked here; they are for the program.
         passes_authorization: true,
         ..Script::default()

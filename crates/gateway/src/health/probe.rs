@@ -121,9 +121,9 @@ async fn over_http1(
         Box::new(NoBody),
         context,
     );
-    Ok(UpstreamExchange::Connection(Box::new(
-        begun.map_err(|(failure, _)| failure)?,
-    )))
+    begun
+        .map(UpstreamExchange::Connection)
+        .map_err(|(failure, _)| failure)
 }
 
 async fn over_http2(

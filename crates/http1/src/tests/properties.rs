@@ -7,9 +7,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use saker_http::{Fields, HeadIndex, HeadView, Method, Status};
 use saker_http1::client::{
-    ClientConnection, LeftOut, NameLengths, ParsedResponse, RequestLine, ResponseIndex,
-    ResponseLimits, ResponseView, encode_forwarded_head, encode_request_head, parse_response,
-    response_framing,
+    ClientConnection, LeftOut, NameSet, ParsedResponse, RequestLine, ResponseIndex, ResponseLimits,
+    ResponseView, encode_forwarded_head, encode_request_head, parse_response, response_framing,
 };
 use saker_http1::{
     BodyFraming, CHUNK_END, Connection, HeadExtra, Parsed, RequestLimits, ResponseFraming,
@@ -201,14 +200,14 @@ proptest! {
         prop_assert_eq!(parsed, Ok(Parsed::Complete { head_bytes: received.len() }));
         let head = HeadView::new(&received, &index);
         let left: Vec<&[u8]> = lines.iter().zip(&kept).filter(|line| !line.1).map(|((name, _), _)| name.as_bytes()).collect();
-        let mut lengths = NameLengths::default();
-        left.iter().for_each(|name| lengths.insert(name.len()));
+        let mut names = NameSet::default();
+        left.iter().for_each(|name| names.insert(name));
         let is_left_out = |name: &[u8]| left.contains(&name);
         let line = RequestLine { method: b"GET", target: b"/b", host: b"b.example" };
         let more = [("x-more", &b"1"[..])];
         let connection = if upgrades { ClientConnection::Upgrade } else { ClientConnection::KeepAlive };
         let (mut forwarded, mut anew) = (Vec::new(), Vec::new());
-        let (framing, left_out) = (BodyFraming::None, LeftOut { lengths, is_left_out });
+        let (framing, left_out) = (BodyFraming::None, LeftOut { names, is_left_out });
         encode_forwarded_head(line, head, left_out, more, (framing, connection), &mut forwarded).unwrap();
         let fields = head.fields().filter(|(name, _)| !is_left_out(name)).chain(more.map(|(name, value)| (name.as_bytes(), value)));
         encode_request_head(line, fields, framing, connection, &mut anew).unwrap();

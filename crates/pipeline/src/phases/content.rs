@@ -57,7 +57,11 @@ pub(super) async fn content(exchange: &mut Exchange, services: &Services) -> Han
     };
     let gateway = &handlers.gateway;
     let handled = gateway.forward(exchange, request).await;
-    match finish(exchange, services, gateway.name(), handled).await {
+    trace(exchange, gateway.name(), &handled);
+    if has_unread(exchange, services, &handled) {
+        read_unread(exchange).await;
+    }
+    match handled {
         // The program has delegated its response to a file.
         Handled::Declined => first(exchange, services, &handlers.files).await,
         done => done,
@@ -75,7 +79,11 @@ async fn first(
         if matches!(handled, Handled::Declined) && exchange.log.trace.is_none() {
             continue;
         }
-        match finish(exchange, services, handler.name(), handled).await {
+        trace(exchange, handler.name(), &handled);
+        if has_unread(exchange, services, &handled) {
+            read_unread(exchange).await;
+        }
+        match handled {
             Handled::Declined => {}
             done => return done,
         }
@@ -83,21 +91,13 @@ async fn first(
     Handled::Declined
 }
 
-/// Traces the answer of a handler, and reads content that it has left.
-async fn finish(
-    exchange: &mut Exchange,
-    services: &Services,
-    name: &'static str,
-    handled: Handled,
-) -> Handled {
-    match &handled {
-        Handled::Answered(response) => {
-            exchange.trace("content", None, || {
-                format!("handler `{name}` answers {}", response.status.0)
-            });
-            read_unread(exchange, services, response).await;
-        }
-        Handled::Restart => {
+/// Traces the answer of a handler.
+fn trace(exchange: &mut Exchange, name: &'static str, handled: &Handled) {
+    match handled {
+        Handled::Answered(response) => exchange.trace("content", None, || {
+            format!("handler `{name}` answers {}", response.status.0)
+        }),
+        Handled::Restart if exchange.log.trace.is_some() => {
             let path = String::from_utf8_lossy(&exchange.path).into_owned();
             exchange.trace("content", None, || {
                 format!("handler `{name}` redirects internally to {path}")
@@ -106,9 +106,8 @@ async fn finish(
         Handled::Declined => {
             exchange.trace("content", None, || format!("handler `{name}` declines"))
         }
-        Handled::Forward(_) => {}
+        Handled::Forward(_) | Handled::Restart => {}
     }
-    handled
 }
 
 fn limits_logins(exchange: &Exchange) -> bool {
@@ -123,21 +122,27 @@ async fn limit_logins(exchange: &mut Exchange, services: &Services) -> Option<Re
     }
 }
 
-/// Reads content of unknown length that the handler has left, so that exceeding the limit does not
-/// depend on the handler (as in Apache). The driver then replaces `response` with 413. Content of
-/// known length has been checked before; larger limits are for programs, which read it themselves.
-async fn read_unread(exchange: &mut Exchange, services: &Services, response: &Response) {
+/// Returns true if the handler has left content of unknown length that has to be read, so that
+/// exceeding the limit does not depend on the handler (as in Apache). The driver then replaces the
+/// response with 413. Content of known length has been checked before; larger limits are for
+/// programs, which read it themselves.
+fn has_unread(exchange: &Exchange, services: &Services, handled: &Handled) -> bool {
+    let Handled::Answered(response) = handled else {
+        return false;
+    };
+    if exchange.body.is_end() || exchange.body.length().is_some() {
+        return false;
+    }
     let limit = body_bytes_max(exchange, services);
     let head = exchange.head.view();
     // A client that waits for 100 (Continue) or a tunnel has sent no content.
     let waits = head.has(KnownField::Expect) || head.method() == Method::Connect;
-    let is_measured = exchange.body.is_end() || exchange.body.length().is_some() || waits;
-    if is_measured
-        || !(1..=UNREAD_BYTES_MAX).contains(&limit)
-        || !response.status.is_success()
-        || response.tunnel.is_some()
-    {
-        return;
-    }
+    !waits
+        && (1..=UNREAD_BYTES_MAX).contains(&limit)
+        && response.status.is_success()
+        && response.tunnel.is_none()
+}
+
+async fn read_unread(exchange: &mut Exchange) {
     while let Some(Ok(_)) = poll_fn(|cx| exchange.body.poll_chunk(cx)).await {}
 }

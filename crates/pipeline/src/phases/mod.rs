@@ -88,26 +88,36 @@ pub const PHASES: &[Phase] = &[
 const BEHIND_HOST: usize = 3;
 
 /// Runs all phases for a client request, then the content phase.
-pub async fn run_phases(exchange: &mut Exchange, services: &Services) -> Response {
-    run_from(exchange, services, 0).await
+pub fn run_phases<'a>(
+    exchange: &'a mut Exchange,
+    services: &'a Services,
+) -> impl Future<Output = Response> + 'a {
+    run_from(exchange, services, 0)
 }
 
-/// Lets the rules answer an error with another path of the same request
-/// ([`Rules::redirects_error`]).
-pub async fn run_error_redirects(
+/// Returns true if the rules answer an error with another path of the same request
+/// ([`Rules::redirects_error`]), which [`run_error_redirects`] then does.
+pub fn redirects_error(
     exchange: &mut Exchange,
     services: &Services,
-    mut response: Response,
-) -> Response {
-    while !exchange.limits.drops_connection
-        && rules(exchange, services).redirects_error(exchange, &mut response)
-    {
+    response: &mut Response,
+) -> bool {
+    !exchange.limits.drops_connection
+        && rules(exchange, services).redirects_error(exchange, response)
+}
+
+/// Runs the phases for the path that the rules answer an error with, and for as long as that is an
+/// error that they answer in this way.
+pub async fn run_error_redirects(exchange: &mut Exchange, services: &Services) -> Response {
+    loop {
         if !begins_again(exchange, "respond") {
             return Response::new(Status::INTERNAL_SERVER_ERROR);
         }
-        response = run_from(exchange, services, BEHIND_HOST).await;
+        let mut response = run_from(exchange, services, BEHIND_HOST).await;
+        if !redirects_error(exchange, services, &mut response) {
+            return response;
+        }
     }
-    response
 }
 
 /// Runs the phases for the error document of `outer`, whose status is `status`.

@@ -18,7 +18,7 @@ use saker_http1::{BodyFraming, Expectation, expectation, keep_alive};
 use saker_pipeline::{
     BodyError, Exchange, NoBody, RequestBody, Response, Services, phases, respond,
 };
-use std::{cell::RefCell, future::poll_fn, rc::Rc, sync::Arc};
+use std::{cell::RefCell, future::poll_fn, pin::pin, rc::Rc, sync::Arc};
 
 /// Unread request content that is drained so that the connection can be reused.
 const DRAIN_BYTES_MAX: u64 = 256 << 10;
@@ -129,7 +129,7 @@ impl Connection {
             _ => {
                 let max = services.generation.model.limits.requests_at_a_time_max;
                 let _place = self.session.worker.shared.busy.enter(max).await;
-                let answering = respond::answer(exchange, services);
+                let answering = pin!(respond::answer(exchange, services));
                 self.unless_gone(state, &outlives_client, answering)
                     .await
                     .unwrap_or_else(|| Response::new(CLIENT_CLOSED_REQUEST))

@@ -14,7 +14,7 @@ use saker_telemetry::Metric;
 use std::{
     cell::{Cell, RefCell},
     future::{Future, poll_fn},
-    pin::{Pin, pin},
+    pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -32,14 +32,14 @@ type NextLook = Option<Pin<Box<Sleep>>>;
 impl Connection {
     /// Returns the outcome of `making`, or `None` if the client disconnects first. A body that is
     /// still being received is watched by its reader; once `outlives_client` is set, nothing is
-    /// watched.
+    /// watched. `making` stays where it is: moved in here, it would be copied, and take its room
+    /// twice.
     pub(super) async fn unless_gone<T>(
         &self,
         state: &RefCell<BodyState>,
         outlives_client: &Cell<bool>,
-        making: impl Future<Output = T>,
+        mut making: Pin<&mut impl Future<Output = T>>,
     ) -> Option<T> {
-        let mut making = pin!(making);
         let mut next_look = NextLook::None;
         poll_fn(|cx| {
             if let Poll::Ready(made) = making.as_mut().poll(cx) {
