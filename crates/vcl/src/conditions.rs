@@ -73,8 +73,10 @@ fn url_pattern(pattern: &str) -> Option<String> {
         _ => (pattern, false),
     };
     let has_other_end = start.replace("\\$", "").contains('$');
-    let is_usable = !has_other_end && !(is_end && start.contains('|') && !start.contains('('));
-    is_usable.then(|| format!("{start}{}", if is_end { "[?]?$" } else { "" }))
+    // The end would belong to the last alternative alone.
+    let is_of_alternative = is_end && start.contains('|') && !start.contains('(');
+    (!has_other_end && !is_of_alternative)
+        .then(|| format!("{start}{}", if is_end { "[?]?$" } else { "" }))
 }
 
 /// A pattern that stands between slashes, which cannot be escaped there.

@@ -6,6 +6,9 @@
 
 use std::fmt::Write as _;
 
+/// Edits of fields by name: a value, or `None` to remove it.
+pub type FieldEdits = Vec<(String, Option<String>)>;
+
 #[derive(Clone, Debug, Default)]
 pub struct Output {
     pub upstreams: Vec<(String, Vec<String>, Option<String>)>,
@@ -25,15 +28,15 @@ pub struct Output {
     pub grace: Option<String>,
     pub result_header: Option<String>,
     /// Response fields: the value, or `None` to remove it.
-    pub headers: Vec<(String, Option<String>)>,
+    pub headers: FieldEdits,
     /// The same for fields that upstreams get.
-    pub upstream_headers: Vec<(String, Option<String>)>,
+    pub upstream_headers: FieldEdits,
     /// The same for responses from the cache and past it, which the cache does not see.
-    pub delivered_headers: Vec<(String, Option<String>)>,
+    pub delivered_headers: FieldEdits,
     /// Expressions for requests that bypass the cache.
     pub bypasses: Vec<String>,
     /// Expressions, and response fields for requests that they are true for.
-    pub conditional_headers: Vec<(String, Vec<(String, Option<String>)>)>,
+    pub conditional_headers: Vec<(String, FieldEdits)>,
 }
 
 /// Adds to a list what it does not have.
@@ -45,7 +48,7 @@ pub fn add(list: &mut Vec<String>, value: impl Into<String>) {
 }
 
 /// Sets a field; the last word counts.
-pub fn set(list: &mut Vec<(String, Option<String>)>, name: &str, value: Option<String>) {
+pub fn set(list: &mut FieldEdits, name: &str, value: Option<String>) {
     list.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
     list.push((name.to_owned(), value));
 }

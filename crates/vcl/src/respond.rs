@@ -8,7 +8,7 @@
 use crate::{
     conditions,
     converter::{Converter, unsupported},
-    output::{Output, add, set},
+    output::{FieldEdits, Output, add, set},
     receive::mentions,
     syntax::{Expression, Statement, StatementKind},
 };
@@ -361,7 +361,7 @@ fn response_field(
     statement: &Statement,
     field: &str,
     value: &Expression,
-    list: fn(&mut Output) -> &mut Vec<(String, Option<String>)>,
+    list: fn(&mut Output) -> &mut FieldEdits,
 ) {
     match value.text().filter(|text| !text.contains('$')) {
         Some(text) => set(list(&mut converter.out), field, Some(text.to_owned())),

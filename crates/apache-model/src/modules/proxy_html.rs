@@ -13,18 +13,15 @@ use crate::{
 use saker_ap_expr::{Pattern, PatternOptions};
 use saker_apache_syntax::Node;
 use saker_content_filters::proxy_html::{
-    Charsets, HtmlRules, UrlRule, UrlRuleFlags, encoding_named,
+    Charsets, HtmlRules, LinkNames, UrlRule, UrlRuleFlags, encoding_named,
 };
-use std::{collections::HashMap, sync::Arc};
-
-/// Attributes by element.
-type Links = HashMap<Box<[u8]>, Vec<Box<[u8]>>>;
+use std::sync::Arc;
 
 #[derive(Clone, Debug, Default)]
 pub struct ProxyHtml {
     pub is_on: Option<bool>,
     urls: Vec<Arc<UrlRule>>,
-    links: Option<Arc<Links>>,
+    links: Option<Arc<LinkNames>>,
     events: Option<Arc<Vec<Box<[u8]>>>>,
     is_extended: Option<bool>,
     strips_comments: Option<bool>,

@@ -30,9 +30,9 @@ pub fn edit(rules: &HtmlRules, work: &Work, tag: &[u8], output: &mut Vec<u8>) {
     let mut done = 0;
     let mut seen: Vec<Vec<u8>> = Vec::new();
     for attribute in attributes(tag) {
-        let is_named = |one: &Box<[u8]>| **one == *attribute.name;
-        let is_link = links.is_some_and(|names| names.iter().any(is_named));
-        let is_event = rules.is_extended && rules.events.iter().any(is_named);
+        let is_among = |names: &[Box<[u8]>]| names.iter().any(|one| **one == *attribute.name);
+        let is_link = links.is_some_and(|names| is_among(names));
+        let is_event = rules.is_extended && is_among(&rules.events);
         let raw = tag.get(attribute.value.clone()).unwrap_or_default();
         if !is_link && !is_event || seen.contains(&attribute.name) {
             continue;

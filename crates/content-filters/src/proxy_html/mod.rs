@@ -15,7 +15,7 @@ mod rules;
 mod url_map;
 
 pub use charset::{Charsets, encoding_named};
-pub use rules::HtmlRules;
+pub use rules::{HtmlRules, LinkNames};
 pub use url_map::{UrlRule, UrlRuleFlags};
 
 use crate::{

@@ -6,13 +6,16 @@
 use super::url_map::UrlRule;
 use std::{collections::HashMap, sync::Arc};
 
+/// Names of attributes, by the names of their elements; in lower case.
+pub type LinkNames = HashMap<Box<[u8]>, Vec<Box<[u8]>>>;
+
 /// Settings of the filter.
 #[derive(Clone, Debug, Default)]
 pub struct HtmlRules {
     /// In the order in which they are tried.
     pub urls: Vec<Arc<UrlRule>>,
     /// Attributes with addresses, by element; names in lower case.
-    pub links: Arc<HashMap<Box<[u8]>, Vec<Box<[u8]>>>>,
+    pub links: Arc<LinkNames>,
     /// Attributes with scripts.
     pub events: Arc<Vec<Box<[u8]>>>,
     /// Scripts and style sheets are edited, too.

@@ -185,7 +185,7 @@ fn configurations(subject: Subject, case: &Path) -> ((String, String), String) {
     docs::pair(subject.name, case)
 }
 
-/// What `saker convert --vcl` makes of a file, without the listener, which is the operator's to set.
+/// Output of `saker convert --vcl` for a file, without the listener, which is the operator's to set.
 fn converted(file: &Path) -> String {
     let output = Command::new(operate::SAKER)
         .args(["convert", "--vcl"])

@@ -10,6 +10,7 @@ pub mod client_name;
 pub mod credentials;
 pub mod fake;
 pub mod form;
+pub mod form_content;
 pub mod phase;
 pub mod request;
 pub mod tls;

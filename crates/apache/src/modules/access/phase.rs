@@ -7,7 +7,7 @@
 use crate::{
     facts::note_dependencies,
     modules::{
-        access::{client_name::look_up, form, request::AccessRequest},
+        access::{client_name::look_up, form_content, request::AccessRequest},
         session,
     },
     state::{may_ask, peek, state},
@@ -65,7 +65,7 @@ pub fn access(
         return Verdict::Wait(pause);
     }
     if let (Access::Granted { .. }, Some(replay)) = (&outcome, replay) {
-        match form::replay(exchange, replay) {
+        match form_content::replay(exchange, replay) {
             Ok(true) => return Verdict::Restart,
             Ok(false) => {}
             Err(status) => return Verdict::Answer(Response::new(status)),

@@ -6,7 +6,7 @@ use crate::{
     dbd::Question,
     facts::{RequestFacts, trace_dependencies},
     modules::{
-        access::{credentials, form},
+        access::{credentials, form_content},
         ssl::fake_basic_auth,
     },
     state::{State, state},
@@ -240,7 +240,7 @@ impl AuthRequest for AccessRequest<'_> {
 
     fn form(&mut self, bytes_max: u64) -> Option<Answer<ContentOutcome>> {
         self.dependencies.add(Dependency::RequestFields);
-        form::read(self.exchange, bytes_max)
+        form_content::read(self.exchange, bytes_max)
     }
 
     fn replay(&mut self, replay: Replay) {
