@@ -110,7 +110,12 @@ fn successor(machine: &Machine, mut first: ServerProcess) -> ServerProcess {
 /// the same user, and reloads what only root may open.
 fn upgraded(mut before: ServerProcess) {
     let said = saker(["upgrade", "-c", CONFIGURATION]);
-    assert!(said.status.success(), "{}\n{}", text(&said), before.stderr());
+    assert!(
+        said.status.success(),
+        "{}\n{}",
+        text(&said),
+        before.stderr()
+    );
     let status = ask(Path::new(STATE), "status").unwrap();
     let pid = u32::try_from(status["pid"].as_u64().unwrap()).unwrap();
     assert_ne!(pid, before.pid());
