@@ -5,6 +5,11 @@
 //! daemon asks of Linux: who it runs as, on which core, what systemd handed to it, what time it is.
 //! Every `unsafe` block names its assumption, who guarantees it, and the test that goes through it.
 
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "Saker runs on Linux only: macOS and BSD have no SO_ATTACH_REUSEPORT_CBPF, inotify, or pidfd"
+);
+
 pub mod address;
 pub mod blocking;
 pub mod child;
