@@ -69,7 +69,9 @@ fn countries_and_autonomous_systems() {
     let log = saker.dir.join("places.log");
     let lines = || operate::lines(&log);
     let is_located = |line: &&String| line.starts_with("/index.html");
-    wait_until("two lines", || lines().iter().filter(is_located).count() == 2);
+    wait_until("two lines", || {
+        lines().iter().filter(is_located).count() == 2
+    });
     let located: Vec<String> = lines()
         .into_iter()
         .filter(|line| line.starts_with("/index.html"))
@@ -98,7 +100,9 @@ fn concurrent_requests_with_one_key() {
     assert_eq!(status("/index.html?key=", &[]), (200, false));
     assert_eq!(status("/index.html", &[]), (200, false));
     drop(first);
-    wait_until("the key is free", || status("/index.html?key=one", &[]).0 == 200);
+    wait_until("the key is free", || {
+        status("/index.html?key=one", &[]).0 == 200
+    });
     // Two parts are one key.
     let held: Vec<Client> = (0..2)
         .map(|_| {
@@ -114,5 +118,7 @@ fn concurrent_requests_with_one_key() {
     assert_eq!(status("/index.html", &[("X-A", "12")]).0, 429);
     assert_eq!(status("/index.html", &[("X-A", "1")]).0, 200);
     drop(held);
-    wait_until("the key is free", || status("/index.html", &[("X-A", "12")]).0 == 200);
+    wait_until("the key is free", || {
+        status("/index.html", &[("X-A", "12")]).0 == 200
+    });
 }
