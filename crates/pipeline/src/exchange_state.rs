@@ -164,7 +164,7 @@ pub struct UpstreamState {
     pub internal_redirect: Option<Box<InternalRedirect>>,
 }
 
-/// What is known about an authenticated user.
+/// Details about an authenticated user.
 pub trait UserClaims {
     /// A claim of the token or session, or an attribute of the directory, as text.
     fn text(&self, name: &str) -> Option<String>;
@@ -175,7 +175,7 @@ pub trait UserClaims {
 pub struct AccessState {
     /// The authenticated user.
     pub user: Option<Box<str>>,
-    /// What is known about the user, if a token, a session, or a directory says more than the name.
+    /// Details about the user, if a token, a session, or a directory has them.
     pub claims: Option<Rc<dyn UserClaims>>,
     /// The permission granted by an authorization server.
     pub auth_state: Option<Box<AuthState>>,
