@@ -116,7 +116,7 @@ const WORDS: &[ForeignWord] = &[
     word("valid_referers", SITE, "hotlink", "hotlink = { allow = [\"own\", \"friend.example\"] }"),
     word("AuthLDAPURL auth_ldap auth_ldap_servers auth.backend.ldap", SITE, "auth", "auth = { ldap = { url = \"ldaps://ldap.example.org\", base = \"ou=people,dc=example,dc=org\" } }"),
     word("auth_jwt auth_jwt_key_file jwt jwtauth", SITE, "auth", "auth = { jwt = { algorithms = [\"RS256\"], keys_url = \"https://id.example.org/.well-known/jwks.json\" } }"),
-    word("oidc openid_connect OIDCProviderMetadataURL OIDCClientID", SITE, "auth", "auth = { oidc = { issuer = \"https://id.example.org\", client_id = \"shop\", allow_http = true } }"),
+    word("oidc openid_connect OIDCProviderMetadataURL OIDCClientID", SITE, "auth", "auth = { oidc = { issuer = \"https://id.example.org\", client_id = \"shop\" } }"),
     word("UserDir userdir.path", SITE, "user_directories", "user_directories = true"),
     word("Dav dav_methods dav_ext_methods dav_access create_full_put_path webdav.activate", SITE, "webdav", "webdav = true"),
     word("stub_status server_status status.status-url prometheus mod_status", FILE, "metrics", "metrics = { address = \"127.0.0.1:9145\" }"),

@@ -35,7 +35,7 @@ pub enum Variable {
     RemotePort,
     /// The authenticated user.
     RemoteUser,
-    /// What is known about the authenticated user: a claim of a token or session, or an attribute
+    /// A detail about the authenticated user: a claim of a token or session, or an attribute
     /// of a directory.
     Claim(Box<str>),
     /// The id of the request, where its settings want one.

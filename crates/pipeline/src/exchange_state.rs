@@ -169,7 +169,7 @@ pub struct UpstreamState {
     pub balance_key: Option<Box<[u8]>>,
 }
 
-/// What is known about an authenticated user.
+/// Details about an authenticated user.
 pub trait UserClaims {
     /// A claim of the token or session, or an attribute of the directory, as text.
     fn text(&self, name: &str) -> Option<String>;
@@ -180,7 +180,7 @@ pub trait UserClaims {
 pub struct AccessState {
     /// The authenticated user.
     pub user: Option<Box<str>>,
-    /// What is known about the user, if a token, a session, or a directory says more than the name.
+    /// Details about the user, if a token, a session, or a directory has them.
     pub claims: Option<Rc<dyn UserClaims>>,
     /// The permission granted by an authorization server.
     pub auth_state: Option<Box<AuthState>>,

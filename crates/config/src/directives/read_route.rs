@@ -26,6 +26,9 @@ use std::{collections::BTreeMap, sync::Arc};
 /// Routes inside of each other.
 const DEPTH_MAX: usize = 8;
 
+/// Access logs that routes share.
+pub type RouteLogs = Arc<Vec<ReadAccessLog>>;
+
 /// Settings that a route inherits from the site, or from the route around it.
 #[derive(Clone, Debug, Default)]
 pub struct Inherited {
@@ -34,7 +37,7 @@ pub struct Inherited {
     patterns: Vec<PathPattern>,
     matcher: Option<Matcher>,
     /// Access logs instead of those of the site.
-    access_logs: Option<Arc<Vec<ReadAccessLog>>>,
+    access_logs: Option<RouteLogs>,
     is_internal: bool,
     depth: usize,
 }
@@ -45,7 +48,7 @@ pub struct ReadRoute {
     pub route: Route,
     pub templates: Arc<RouteTemplates>,
     /// Access logs instead of those of the site.
-    pub access_logs: Option<Arc<Vec<ReadAccessLog>>>,
+    pub access_logs: Option<RouteLogs>,
 }
 
 /// Locations of a route's texts with variables.
@@ -256,11 +259,7 @@ impl RouteDraft {
     }
 
     /// The access logs of the route itself, with their conditions.
-    fn own_logs(
-        &mut self,
-        reader: &mut Reader<'_>,
-        named: &NamedMatchers,
-    ) -> Option<Arc<Vec<ReadAccessLog>>> {
+    fn own_logs(&mut self, reader: &mut Reader<'_>, named: &NamedMatchers) -> Option<RouteLogs> {
         let mut logs = self.access_logs.take()?;
         logs.iter_mut().for_each(|log| log.resolve(reader, named));
         Some(Arc::new(logs))

@@ -8,7 +8,7 @@ use super::{
     logs::ReadAccessLog,
     map::{self, LocatedTemplate},
     matcher::{self, IDENTIFIER, MATCH_TABLE, MatchTree},
-    read_route::{self, Inherited, ReadRoute, RouteTemplates},
+    read_route::{self, Inherited, ReadRoute, RouteLogs, RouteTemplates},
     redirect, signed_urls,
     template::TEXT,
     tls::{self, SiteTlsDraft},
@@ -415,7 +415,7 @@ impl SiteDraft {
 
     /// Adds routes and their access logs. Routes that share logs come one after the other.
     fn add_routes(&mut self, routes: Vec<ReadRoute>) {
-        let mut last: Option<(Arc<Vec<ReadAccessLog>>, Arc<[usize]>)> = None;
+        let mut last: Option<(RouteLogs, Arc<[usize]>)> = None;
         for mut read in routes {
             read.route.access_logs = read.access_logs.map(|logs| {
                 if let Some((_, places)) =

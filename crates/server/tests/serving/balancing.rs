@@ -126,7 +126,7 @@ fn sessions_stay() {
             );
         }
     }
-    // A route that nobody has is none.
+    // The route of no server.
     let spread = counts((0..4).map(|_| ask(&mut client, "/", &[("Cookie", "JSESSIONID=x.r3")])));
     assert_eq!(spread.len(), 2, "{spread:?}");
 }

@@ -1,4 +1,4 @@
-//! What `saker.toml` decides by clients, beside rates: countries and autonomous systems, and
+//! Decisions of `saker.toml` by clients, beside rates: countries and autonomous systems, and
 //! concurrent requests with the same key.
 //!
 //! Called by: `cargo test -p saker --test serving by_client::`.
