@@ -38,7 +38,7 @@ pub struct Valid {
     pub seconds: i64,
 }
 
-/// When an expired entry is used.
+/// Conditions under which an expired entry is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StaleUse {
     /// The upstream can't be reached, or breaks the connection.
@@ -50,7 +50,7 @@ pub struct StaleUse {
     pub statuses: Vec<u16>,
 }
 
-/// Of requests for a missing entry, one asks.
+/// Terms of waiting: one of the requests for a missing entry asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockTerms {
     /// Time that others wait; then they ask, too, and their response is not stored.

@@ -1,7 +1,7 @@
 //! memcached's text protocol, as far as it serves values: `get`.
 //!
 //! The variable [`KEY`] is what is asked for; a value is a response with status 200, its absence one
-//! with 404. The key is a word of the protocol: whoever sets it has escaped blanks and control
+//! with 404. The key is a word of the protocol: the caller has escaped blanks and control
 //! characters, and what has some is refused.
 //!
 //! Absent on purpose: everything that writes, and the flags of values.
@@ -15,7 +15,7 @@ pub const KEY: &[u8] = b"MEMCACHED_KEY";
 
 /// Bytes of the line before a value.
 const LINE_BYTES_MAX: usize = 1024;
-/// What follows a value.
+/// The bytes that follow a value.
 const END: &[u8] = b"\r\nEND\r\n";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -369,11 +369,9 @@ impl Gateway {
         }
         let (status, length) = (head.status, head.length);
         if status == Status::SWITCHING_PROTOCOLS {
-            return Handled::Answered(answer::switched(
-                head,
-                upstream.into_tunnel(Box::new(busy)),
-                exchange.head.view().method() == Method::Connect,
-            ));
+            let is_connect = exchange.head.view().method() == Method::Connect;
+            let tunnel = upstream.into_tunnel(Box::new(busy));
+            return Handled::Answered(answer::switched(head, tunnel, is_connect));
         }
         if answer::is_overridden(status, &call.manner) {
             exchange.upstream.is_replaced = true;

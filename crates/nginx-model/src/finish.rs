@@ -135,7 +135,10 @@ impl Finisher<'_> {
             options: Arc::new(options(own, pass, name, kind)),
             cache: None,
         };
-        match (cache_use(own, pass.gateway, &self.cache_zones), directive) {
+        let ignored = own.ignored.as_deref().unwrap_or_default();
+        let prefix = pass.gateway.prefix();
+        let used = cache_use(&own.cache, ignored, prefix, &self.cache_zones);
+        match (used, directive) {
             (Ok(cache), _) => proxied.cache = cache.map(Arc::new),
             (Err(message), Some(directive)) => self.report.error(directive, message, None),
             (Err(message), None) => self.report.error_without_place(message),

@@ -62,9 +62,8 @@ buffer. `hash`, `hash … consistent`, and `ip_hash` lead a key to the member th
 
 ## Caches
 
-`proxy_cache` and its kin keep responses under the keys of the configuration, as nginx does: whoever
-makes the same key in the same zone gets the same response, whatever the cookies and fields of the
-request, except for fields that the response names in `Vary`. Not stored is what nginx does not store:
+`proxy_cache` and its kin keep responses under the keys of the configuration, as nginx does: requests that
+make the same key in the same zone get the same response, whatever their cookies and fields, except for fields that the response names in `Vary`. Not stored is what nginx does not store:
 responses with `Set-Cookie`, `Vary: *`, `private`, `no-cache`, `no-store`, or a lifetime that is over,
 unless `*_ignore_headers` says so. `$upstream_cache_status` has nginx's words. What differs:
 
@@ -83,6 +82,7 @@ unless `*_ignore_headers` says so. `$upstream_cache_status` has nginx's words. W
 - `sub_filter`, `ssi`, and `add_before_body` leave content that is encoded as it is; `gunzip` decodes
   it before. Conditions of SSI may be nested. Includes are asked for one after the other.
 - Copies of `mirror` have at most 1 MiB of content; requests with more are copied without it.
+- Values of memcached have no ranges, and `memcached_gzip_flag` has no effect.
 - `dav_methods` writes no file through a symbolic link out of the root, makes no missing directories,
   and asks the location of a destination for permission.
 

@@ -8,22 +8,24 @@
 //! length, no ranges, and no validators unless `*_last_modified` keeps them.
 //! Out of scope: the filters themselves (`saker-content-filters`, `ssi`).
 
-use crate::{request::Request, ssi, state::State, subrequest};
+use crate::{
+    request::Request,
+    ssi,
+    state::State,
+    subrequest::{self, Filters},
+};
 use saker_content_filters::{
     as_stream, inflate,
     literals::{self, Literal},
     made::{Made, Out},
 };
-use saker_files::Watcher;
 use saker_http::{
     KnownField, Status,
     content_coding::{AcceptedCodings, Coding},
 };
-use saker_nginx_model::{Nginx, Text, modules::filters::Types};
-use saker_pipeline::{
-    Body, BodyError, BodyStream, Exchange, Filter, LocalFuture, Response, Services,
-};
-use std::{rc::Weak, sync::Arc};
+use saker_nginx_model::{Text, modules::filters::Types};
+use saker_pipeline::{Body, BodyError, BodyStream, Exchange, Filter, LocalFuture, Response};
+use std::sync::Arc;
 
 /// Content that decodes to more than this multiple of its size breaks off.
 const INFLATE: inflate::InflateLimits = inflate::InflateLimits {
@@ -31,14 +33,6 @@ const INFLATE: inflate::InflateLimits = inflate::InflateLimits {
     ratio_max: 200,
     ratio_burst: 3,
 };
-
-/// What filters need, for one worker.
-#[derive(Clone)]
-pub struct Filters {
-    pub nginx: Arc<Nginx>,
-    pub watcher: Watcher,
-    pub inside: Weak<Services>,
-}
 
 /// The filter of content of nginx configurations.
 pub struct BodyFilter(pub Filters);
@@ -70,7 +64,7 @@ fn changes(state: &State) -> bool {
     conf.changes_content() || conf.gunzip == Some(true)
 }
 
-/// What is done to a response.
+/// The changes of a response.
 struct Work {
     gunzip: bool,
     literals: Vec<Literal>,
@@ -193,7 +187,12 @@ fn carry_out(filters: &Filters, exchange: &mut Exchange, response: &mut Response
     }
     if let Some(terms) = work.ssi {
         let source = as_stream(std::mem::take(&mut response.body));
-        let page = ssi::Page::new(filters.clone(), subrequest::copy(exchange), terms);
+        let page = ssi::Page::new(
+            filters.clone(),
+            subrequest::copy(exchange),
+            terms,
+            |filters, origin, uri| Box::pin(included(filters, origin, uri)),
+        );
         let made = Made::by(|out| page.run(source, out));
         response.body = Body::Stream(Box::new(made));
     }

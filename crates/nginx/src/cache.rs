@@ -18,7 +18,7 @@ pub fn zones(zones: &[Arc<Zone>]) -> Vec<Arc<CacheZone>> {
     zones.iter().map(zone).collect()
 }
 
-/// What plans need, for one worker.
+/// The zones and the judge that plans need, for one worker.
 pub struct Caches {
     pub zones: Vec<Arc<CacheZone>>,
     pub judge: Rc<Judge>,

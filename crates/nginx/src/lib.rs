@@ -39,7 +39,7 @@ mod subrequest;
 mod tls;
 mod user_id;
 
-pub use body_filters::{BodyFilter, Filters};
+pub use body_filters::BodyFilter;
 pub use response::ResponseFilter;
 pub use rules::{FrontEnd, NginxRules};
 pub use saker_nginx_model::{Loaded, Setup, load};
@@ -49,6 +49,7 @@ pub use saker_nginx_syntax::{
 };
 pub use stream::NginxStreamRules;
 pub use stub_status::{Count, ServerCounts};
+pub use subrequest::Filters;
 
 /// The version of nginx whose documentation the front end follows (`$nginx_version`, `-v`).
 pub const VERSION: &str = "1.31.0";

@@ -1,4 +1,4 @@
-//! `mirror`: copies of requests for other locations, whose answers nobody waits for.
+//! `mirror`: copies of requests for other locations, whose answers are discarded.
 //!
 //! Called by: the rules, before content.
 //! Caveat: a copy with content begins when the content has been read, and so does the request;
@@ -6,7 +6,10 @@
 //! worker; beyond that, they are left out and counted.
 //! Out of scope: what the location does, which is a subrequest like any other.
 
-use crate::{body_filters::Filters, request::Request, subrequest};
+use crate::{
+    request::Request,
+    subrequest::{self, Filters},
+};
 use saker_content_filters::{as_stream, made::next};
 use saker_http::RequestHead;
 use saker_pipeline::{BodyError, Chunk, Exchange, Inner, NoBody, RequestBody, Services};

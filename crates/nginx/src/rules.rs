@@ -7,7 +7,6 @@
 use crate::{
     access::{self, Access},
     auth_request,
-    body_filters::Filters,
     cache::{self, Caches, Judge},
     content::{self, Content},
     dispatch, errors,
@@ -17,6 +16,7 @@ use crate::{
     request::Request,
     stream::{NginxStreamRules, StreamFrontEnd},
     stub_status::{self, Count},
+    subrequest::Filters,
 };
 use saker_auth::RecordFiles;
 use saker_files::Watcher;

@@ -3,7 +3,6 @@
 //! Called by: everything in this crate.
 //! Caveat: an internal redirect keeps variables, and forgets the location.
 
-use crate::user_id::Words;
 use saker_ap_expr::Spans;
 use saker_http::Fields;
 use saker_nginx_model::{Location, Server};
@@ -11,6 +10,9 @@ use std::sync::Arc;
 
 /// Internal redirects and changes of the path by rewriting that a request may have.
 pub const CHANGES_MAX: u8 = 10;
+
+/// The words of an identifier of `userid`.
+pub type UserIdWords = [u32; 4];
 
 /// The answer to the subrequest of `auth_request`.
 #[derive(Clone, Debug)]
@@ -65,8 +67,8 @@ pub struct State {
     pub limit_req_status: Option<&'static str>,
     pub limit_conn_status: Option<&'static str>,
     /// The identifiers of `userid`.
-    pub user_id_got: Option<Words>,
-    pub user_id_set: Option<Words>,
+    pub user_id_got: Option<UserIdWords>,
+    pub user_id_set: Option<UserIdWords>,
     /// Nesting of maps in evaluation.
     pub depth: u8,
 }

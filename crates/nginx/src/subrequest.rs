@@ -6,10 +6,23 @@
 //! the fields of the request, no content, and none of its conditions.
 
 use crate::{pages, state::State};
+use saker_files::Watcher;
+use saker_nginx_model::Nginx;
 use saker_pipeline::{
     Body, Exchange, Inner, NoBody, Response, Services, phases, respond::is_redirect,
 };
-use std::{rc::Rc, sync::Arc};
+use std::{
+    rc::{Rc, Weak},
+    sync::Arc,
+};
+
+/// The configuration, and the way to other locations, for one worker.
+#[derive(Clone)]
+pub struct Filters {
+    pub nginx: Arc<Nginx>,
+    pub watcher: Watcher,
+    pub inside: Weak<Services>,
+}
 
 /// Fields about content, conditions, and parts.
 const LEFT_OUT: [&str; 10] = [

@@ -4,7 +4,7 @@
 //! Caveat: the value is nginx's: 16 bytes in base64, of the service, the time, the process, and a
 //! count; it tells clients apart and proves nothing.
 
-use crate::request::Request;
+use crate::{request::Request, state::UserIdWords as Words};
 use saker_http::date::format_date;
 use saker_nginx_model::modules::filters::{CookieEnd, FiltersConf, UserId};
 use saker_pipeline::Response;
@@ -23,9 +23,6 @@ const FAR: &str = "; expires=Thu, 31-Dec-37 23:55:55 GMT";
 const COUNT: u32 = 0x0303_0302;
 
 static COUNTER: AtomicU32 = AtomicU32::new(COUNT);
-
-/// The words of an identifier.
-pub type Words = [u32; 4];
 
 /// Returns true if responses of the location may set the cookie.
 pub fn is_set(conf: &FiltersConf) -> bool {

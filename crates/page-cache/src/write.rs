@@ -92,17 +92,12 @@ pub fn store(
         head.fields
             .retain(|(name, _)| !name.eq_ignore_ascii_case(b"Content-Range"));
     }
-    put(
-        cache,
-        PendingEntry {
-            permit: request.permit.take(),
-            replay: replay.filter(|_| !decision.is_private),
-            keeps_coding: false,
-        },
-        response,
-        head,
-        &decision,
-    )
+    let making = PendingEntry {
+        permit: request.permit.take(),
+        replay: replay.filter(|_| !decision.is_private),
+        keeps_coding: false,
+    };
+    put(cache, making, response, head, &decision)
 }
 
 /// Returns the comparison of the path's queries that the response sets.

@@ -80,22 +80,13 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
     let webdav = WebDavFiles::new(watcher.clone(), state_dir, inside.clone());
     let count = counts(Rc::clone(&figures));
     let apache = ApacheParts::new(&generation, watcher, figures, inside.clone());
-    let handlers = handlers(
-        &generation,
-        (watcher, webdav),
-        Rc::clone(&gateway),
-        page_cache.as_ref(),
-        is_explained,
-    );
+    let (files, pages) = ((watcher, webdav), page_cache.as_ref());
+    let handlers = handlers(&generation, files, Rc::clone(&gateway), pages, is_explained);
     let nginx = nginx(&generation);
     let responses = (&counters, dictionaries);
     let front_ends = (&apache, nginx.as_ref());
-    let filters = filters(
-        front_ends,
-        (watcher, inside.clone()),
-        page_cache.as_ref(),
-        responses,
-    );
+    let watched = (watcher, inside.clone());
+    let filters = filters(front_ends, watched, pages, responses);
     let native = native_rules(&generation, watcher, Rc::clone(&gateway));
     let nginx = nginx.map(|nginx| nginx_rules(&generation, watcher, nginx, (inside, count)));
     let rules = site_rules(&generation, watcher, native, (apache.rules, nginx));

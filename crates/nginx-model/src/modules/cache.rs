@@ -7,7 +7,6 @@
 
 use crate::{
     inherit::inherit,
-    modules::upstream_conf::{Gateway, UpstreamConf},
     reading::Reading,
     text::{Part, Text},
     values::{invalid, size, time_ms},
@@ -77,19 +76,21 @@ pub struct CacheUse {
     pub no_cache: Arc<[Text]>,
 }
 
-/// Makes the cache of a location; `None`: there is none.
+/// Makes the cache of a location; `None`: there is none. `ignored`: fields of `*_ignore_headers`;
+/// `prefix`: of the directives.
 ///
 /// # Errors
 /// nginx's message.
 pub fn cache_use(
-    conf: &UpstreamConf,
-    gateway: Gateway,
+    cache: &CacheConf,
+    ignored: &[Box<str>],
+    prefix: &str,
     zones: &[Arc<Zone>],
 ) -> Result<Option<CacheUse>, String> {
-    let Some(Some(zone)) = &conf.cache.zone else {
+    let Some(Some(zone)) = &cache.zone else {
         return Ok(None);
     };
-    let prefix = gateway.prefix();
+    let is_proxy = prefix == "proxy";
     let mut inactive_s = INACTIVE_S;
     if let Some(name) = zone.plain() {
         let known = zones.iter().find(|known| *known.name == *name);
@@ -101,33 +102,27 @@ pub fn cache_use(
         let content = [Builtin::RequestBody, Builtin::RequestBodyFile];
         matches!(part, Part::Variable(Variable::Builtin(builtin)) if content.contains(builtin))
     };
-    if conf
-        .cache
-        .key
-        .iter()
-        .any(|key| key.parts.iter().any(is_content))
-    {
+    if cache.key.iter().any(|key| key.parts.iter().any(is_content)) {
         return Err(format!(
             "\"{prefix}_cache_key\" has the content of the request, which is not known when the key \
              is made"
         ));
     }
-    if conf.cache.key.is_none() && gateway != Gateway::Proxy {
+    if cache.key.is_none() && !is_proxy {
         return Err(format!(
             "no \"{prefix}_cache_key\" for \"{prefix}_cache\": all requests would get one response"
         ));
     }
     Ok(Some(CacheUse {
         zone: zone.clone(),
-        key: conf.cache.key.clone(),
-        terms: Arc::new(terms(conf, gateway, inactive_s)),
-        bypass: conf.cache.bypass.clone().unwrap_or_default(),
-        no_cache: conf.cache.no_cache.clone().unwrap_or_default(),
+        key: cache.key.clone(),
+        terms: Arc::new(terms(cache, ignored, is_proxy, inactive_s)),
+        bypass: cache.bypass.clone().unwrap_or_default(),
+        no_cache: cache.no_cache.clone().unwrap_or_default(),
     }))
 }
 
-fn terms(conf: &UpstreamConf, gateway: Gateway, inactive_s: i64) -> Terms {
-    let cache = &conf.cache;
+fn terms(cache: &CacheConf, ignored: &[Box<str>], is_proxy: bool, inactive_s: i64) -> Terms {
     let words = cache.use_stale.as_deref().unwrap_or_default();
     let has = |word: &str| words.iter().any(|known| **known == *word);
     let stale = match has("off") {
@@ -142,10 +137,9 @@ fn terms(conf: &UpstreamConf, gateway: Gateway, inactive_s: i64) -> Terms {
                 .collect(),
         },
     };
-    let ignored = conf.ignored.as_deref().unwrap_or_default();
     let ignores = |name: &str| ignored.iter().any(|known| known.eq_ignore_ascii_case(name));
     Terms {
-        converts_head: gateway == Gateway::Proxy && cache.converts_head != Some(false),
+        converts_head: is_proxy && cache.converts_head != Some(false),
         keys_have_method: cache.key.iter().any(|key| {
             let method = Part::Variable(Variable::Builtin(Builtin::RequestMethod));
             key.parts.contains(&method)

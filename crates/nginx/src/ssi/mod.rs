@@ -11,17 +11,14 @@
 
 mod text;
 
-use crate::{
-    body_filters::{Filters, included},
-    request::Request,
-};
+use crate::{request::Request, subrequest::Filters};
 use saker_ap_expr::{Pattern, PatternOptions};
 use saker_content_filters::{
     as_stream,
     made::{Out, next},
 };
 use saker_http::escape;
-use saker_pipeline::{Body, BodyError, BodyStream, Chunk, Exchange, Response};
+use saker_pipeline::{Body, BodyError, BodyStream, Chunk, Exchange, LocalFuture, Response};
 use saker_ssi::{Element, Found, Scanner, formatted};
 use std::collections::HashMap;
 use text::Values;
@@ -45,7 +42,7 @@ pub struct Terms {
 /// An `if` that is open.
 #[derive(Clone, Copy, Debug)]
 struct Condition {
-    /// What stands in the current branch is sent.
+    /// The text of the current branch is sent.
     is_sent: bool,
     /// A branch has been chosen.
     is_chosen: bool,
@@ -57,6 +54,7 @@ pub struct Page {
     filters: Filters,
     origin: Exchange,
     terms: Terms,
+    include: Include,
     conditions: Vec<Condition>,
     /// Conditions that are deeper than allowed; nothing of them is sent.
     ignored: usize,
@@ -69,17 +67,22 @@ pub struct Page {
     time_format: Vec<u8>,
 }
 
+/// Asks another location for a part of a page.
+pub type Include =
+    for<'a> fn(&'a Filters, &'a Exchange, &'a [u8]) -> LocalFuture<'a, Option<Response>>;
+
 /// The command cannot be executed.
 struct Fault;
 
 type Outcome = Result<(), Fault>;
 
 impl Page {
-    pub fn new(filters: Filters, origin: Exchange, terms: Terms) -> Page {
+    pub fn new(filters: Filters, origin: Exchange, terms: Terms, include: Include) -> Page {
         Page {
             filters,
             origin,
             terms,
+            include,
             conditions: Vec::new(),
             ignored: 0,
             variables: HashMap::new(),
@@ -320,7 +323,7 @@ impl Page {
         // Many small ones must not hold the worker.
         tokio::task::yield_now().await;
         let stub = parameters.get(b"stub").map(<[u8]>::to_vec);
-        let response = included(&self.filters, &self.origin, &uri).await;
+        let response = (self.include)(&self.filters, &self.origin, &uri).await;
         let Some(response) = response else {
             return Ok(self.stub(stub, out).await);
         };

@@ -5,8 +5,9 @@
 //! Out of scope: filters, which see the response of a page like that of an upstream.
 
 use super::{
-    answer, entry, fetch,
-    look_up::{Errand, Found, look_up},
+    answer, entry,
+    fetch::head as upstream_head,
+    look_up::{Fetch, Found, look_up},
     plan::{CachePlan, KeyedResult},
     store::{self, Place},
     update,
@@ -61,12 +62,12 @@ impl Forwarder for KeyedForwarder {
         let is_read = matches!(exchange.head.view().method(), Method::Get | Method::Head);
         match (&self.cache, plan.filter(|_| is_read)) {
             (Some(cache), Some(plan)) => {
-                let errands = Errands {
+                let keyed = KeyedRequest {
                     inner: Rc::clone(&self.inner),
                     cache: Rc::clone(cache),
                     plan,
                 };
-                Box::pin(errands.run(exchange, request))
+                Box::pin(keyed.run(exchange, request))
             }
             _ => self.inner.forward(exchange, request),
         }
@@ -78,20 +79,20 @@ impl Forwarder for KeyedForwarder {
 }
 
 /// A request with its plan.
-pub struct Errands {
+pub struct KeyedRequest {
     pub inner: Rc<dyn Forwarder>,
     pub cache: Rc<PageCache>,
     pub plan: CachePlan,
 }
 
-impl Errands {
+impl KeyedRequest {
     async fn run(self, exchange: &mut Exchange, call: Box<UpstreamRequest>) -> Handled {
         let Some(key) = entry::entry_key(&self.plan.zone.name, &self.plan.key) else {
             return self.inner.forward(exchange, call).await;
         };
         let place = Place::new(&self.cache, exchange, key);
         let found = match self.plan.is_bypassed {
-            true => Found::Ask(Errand::new(CacheResult::Bypass)),
+            true => Found::Ask(Fetch::new(CacheResult::Bypass)),
             false => {
                 let head = exchange.head.view();
                 look_up(&self.cache, &self.plan, &place.key, head).await
@@ -103,20 +104,30 @@ impl Errands {
             }
             Found::Update(page, permit) if !exchange.body.is_end() => {
                 // No update can repeat its content.
-                let errand = Errand {
+                let fetch = Fetch {
                     old: Some(page),
                     permit: Some(permit),
-                    ..Errand::new(CacheResult::Expired)
+                    ..Fetch::new(CacheResult::Expired)
                 };
-                self.ask(exchange, call, &place, errand).await
+                self.ask(exchange, call, &place, fetch).await
             }
             Found::Update(page, permit) => {
                 let result = CacheResult::Stale;
                 let response = self.answer(exchange, &call.manner, &page, result);
-                update::begin(self, exchange, call, place, (page, permit));
+                let judge = Rc::clone(&self.plan.judge);
+                let (cache, site) = (Rc::clone(&self.cache), place.site.clone());
+                let fetch = Fetch {
+                    old: Some(page),
+                    permit: Some(permit),
+                    ..Fetch::new(CacheResult::Expired)
+                };
+                let carry_out = |mut update| -> LocalFuture<'static, Handled> {
+                    Box::pin(async move { self.ask(&mut update, call, &place, fetch).await })
+                };
+                update::begin(&cache, &*judge, exchange, &site, carry_out);
                 Handled::Answered(response)
             }
-            Found::Ask(errand) => self.ask(exchange, call, &place, errand).await,
+            Found::Ask(fetch) => self.ask(exchange, call, &place, fetch).await,
         }
     }
 
@@ -163,12 +174,12 @@ impl Errands {
         exchange: &mut Exchange,
         call: Box<UpstreamRequest>,
         place: &Place,
-        mut errand: Errand,
+        mut fetch: Fetch,
     ) -> Handled {
         let asked = exchange.head.clone();
-        exchange.head = fetch::head(&asked, &self.plan.terms, errand.old.as_deref());
+        exchange.head = upstream_head(&asked, &self.plan.terms, fetch.old.as_deref());
         exchange.upstream.is_answered_by_program = false;
-        exchange.extensions.insert(KeyedResult(errand.result));
+        exchange.extensions.insert(KeyedResult(fetch.result));
         let manner = Arc::clone(&call.manner);
         let handled = self.inner.forward(exchange, call).await;
         let Handled::Answered(mut response) = handled else {
@@ -182,7 +193,7 @@ impl Errands {
         }
         let is_made = exchange.upstream.is_answered_by_program;
         let is_heard = is_made || exchange.upstream.is_replaced;
-        if let Some(old) = errand.old.take() {
+        if let Some(old) = fetch.old.take() {
             if self.takes_place(&old, response.status, is_heard) {
                 let stale = self.answer(exchange, &manner, &old, CacheResult::Stale);
                 return Handled::Answered(stale);
@@ -194,9 +205,9 @@ impl Errands {
             }
         }
         let stored = self
-            .lifetime(exchange, &manner, &response, &errand)
+            .lifetime(exchange, &manner, &response, &fetch)
             .and_then(|lifetime| {
-                let permit = errand.permit.take();
+                let permit = fetch.permit.take();
                 let head = exchange.head.view();
                 let is_bare = head.method() == Method::Head && !self.plan.terms.converts_head;
                 let content = is_bare.then(|| std::mem::take(&mut response.body));
@@ -207,7 +218,7 @@ impl Errands {
                 }
                 stored
             });
-        self.report(exchange, &mut errand, place, &stored);
+        self.report(exchange, &mut fetch, place, &stored);
         self.finish(exchange, response, place, stored.is_ok()).await
     }
 
@@ -257,13 +268,13 @@ impl Errands {
         exchange: &mut Exchange,
         manner: &ProxyOptions,
         response: &Response,
-        errand: &Errand,
+        fetch: &Fetch,
     ) -> Result<Lifetime, Refusal> {
         let refused = |sentence: &'static str| Err(Refusal::new("rules", sentence));
         let terms = &self.plan.terms;
         let is_head = exchange.head.view().method() == Method::Head;
         let is_heard = exchange.upstream.is_answered_by_program || exchange.upstream.is_replaced;
-        if !errand.stores {
+        if !fetch.stores {
             return refused("it was not asked for often enough, or waited for too long");
         }
         if !is_heard {
@@ -289,7 +300,7 @@ impl Errands {
     fn report(
         &self,
         exchange: &mut Exchange,
-        errand: &mut Errand,
+        fetch: &mut Fetch,
         place: &Place,
         stored: &Result<(), Refusal>,
     ) {
@@ -302,7 +313,7 @@ impl Errands {
                 stats.add(Stat::Misses, 1);
             }
             Err(why) => {
-                if let Some(permit) = &mut errand.permit {
+                if let Some(permit) = &mut fetch.permit {
                     // Requests that wait for the page would wait in vain.
                     permit.bypass_until(monotonic_ms() + PASS_MS);
                 }
@@ -333,7 +344,7 @@ impl Errands {
         }
         let head = exchange.head.clone();
         if is_stored && answer::is_unwanted(head.view(), &response, exchange.now) {
-            // Nobody else reads the content, which is to be stored whole.
+            // The client does not read the content, which is to be stored whole.
             self.drain(&mut response, place, &head).await;
         }
         self.apply(exchange, &mut response);

@@ -21,13 +21,13 @@ use std::{rc::Rc, time::Duration};
 pub enum Found {
     /// This page answers.
     Answer(Rc<Page>, CacheResult),
-    /// This page answers, and is updated by whoever holds the permit.
+    /// This page answers, and is updated by the holder of the permit.
     Update(Rc<Page>, FetchPermit),
-    Ask(Errand),
+    Ask(Fetch),
 }
 
-/// What the upstream is asked for.
-pub struct Errand {
+/// A request to the upstream, and what becomes of its response.
+pub struct Fetch {
     pub result: CacheResult,
     /// An expired page.
     pub old: Option<Rc<Page>>,
@@ -37,9 +37,9 @@ pub struct Errand {
     pub stores: bool,
 }
 
-impl Errand {
-    pub fn new(result: CacheResult) -> Errand {
-        Errand {
+impl Fetch {
+    pub fn new(result: CacheResult) -> Fetch {
+        Fetch {
             result,
             old: None,
             permit: None,
@@ -60,26 +60,26 @@ pub async fn look_up(
         if let Some(page) = entry::find(cache, key, head).await {
             return judge(cache, plan, key, page);
         }
-        let mut errand = Errand::new(CacheResult::Miss);
+        let mut fetch = Fetch::new(CacheResult::Miss);
         if plan.terms.uses_min > 1 && !is_counted {
             is_counted = true;
-            errand.stores = plan.zone.count(cache.store.hash(key)) >= plan.terms.uses_min;
+            fetch.stores = plan.zone.count(cache.store.hash(key)) >= plan.terms.uses_min;
         }
-        let Some(lock) = plan.terms.lock.filter(|_| errand.stores) else {
-            return Found::Ask(errand);
+        let Some(lock) = plan.terms.lock.filter(|_| fetch.stores) else {
+            return Found::Ask(fetch);
         };
         let hash = cache.store.hash(key);
         match cache.store.cache_lock().acquire(hash, monotonic_ms()) {
             LockOutcome::Leader(permit) => {
-                errand.permit = Some(permit);
-                return Found::Ask(errand);
+                fetch.permit = Some(permit);
+                return Found::Ask(fetch);
             }
-            LockOutcome::Bypass => return Found::Ask(errand),
+            LockOutcome::Bypass => return Found::Ask(fetch),
             LockOutcome::Follower(mut ends) => {
                 let wait = Duration::from_millis(wait_ms(lock));
                 if tokio::time::timeout(wait, ends.changed()).await.is_err() {
-                    errand.stores = lock.age_ms < lock.timeout_ms;
-                    return Found::Ask(errand);
+                    fetch.stores = lock.age_ms < lock.timeout_ms;
+                    return Found::Ask(fetch);
                 }
             }
         }
@@ -98,7 +98,7 @@ fn judge(cache: &Rc<PageCache>, plan: &CachePlan, key: &[u8], page: Rc<Page>) ->
     if is_valid && now_s <= until_s(page.life.fresh_until_ms) {
         return Found::Answer(page, CacheResult::Hit);
     }
-    let mut errand = Errand::new(CacheResult::Expired);
+    let mut fetch = Fetch::new(CacheResult::Expired);
     let may_wait = plan.terms.stale.while_updating
         || now_s <= until_s(page.life.stale_while_revalidate_until_ms);
     if may_wait {
@@ -107,12 +107,12 @@ fn judge(cache: &Rc<PageCache>, plan: &CachePlan, key: &[u8], page: Rc<Page>) ->
             LockOutcome::Leader(permit) if plan.terms.updates_in_background => {
                 return Found::Update(page, permit);
             }
-            LockOutcome::Leader(permit) => errand.permit = Some(permit),
+            LockOutcome::Leader(permit) => fetch.permit = Some(permit),
             LockOutcome::Follower(_) | LockOutcome::Bypass => {
                 return Found::Answer(page, CacheResult::Updating);
             }
         }
     }
-    errand.old = Some(page);
-    Found::Ask(errand)
+    fetch.old = Some(page);
+    Found::Ask(fetch)
 }

@@ -6,7 +6,7 @@
 //! memory, and locks are those of all pages.
 //!
 //! Called by: the registry of the server, and front ends.
-//! Caveat: the key is the operator's; whoever makes the same one gets the same page. A key is bound
+//! Caveat: the key is the operator's; requests that make the same one get the same page. A key is bound
 //! to its zone, and to the request fields that a response names in `Vary`.
 //! Out of scope: lifetimes and what must not be stored (`saker_cache_rules::keyed`).
 

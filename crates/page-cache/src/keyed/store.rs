@@ -25,7 +25,7 @@ use std::rc::Rc;
 /// Room for a record beyond its variants, in milliseconds.
 const RECORD_MS: u64 = 86_400_000;
 
-/// Where the entry goes.
+/// The place of the entry: its key, and how purges reach it.
 pub struct Place {
     pub key: Vec<u8>,
     /// The site that purges reach it by, and its tags.

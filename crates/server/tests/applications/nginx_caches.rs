@@ -159,7 +159,7 @@ fn of_requests_for_a_missing_page_one_asks() {
         client.send(request("/page")).unwrap();
     }
     site.origin.wait_for(1);
-    // Requests that wait for nobody show that those above have come.
+    // Requests that do not wait show that those above have come.
     let mut others: Vec<Client> = (0..2).map(|_| site.client()).collect();
     for client in &mut others {
         client.send(request("/free/page")).unwrap();
@@ -221,7 +221,7 @@ fn background_updates_keep_nobody_waiting() {
     assert_eq!(site.origin.count(), 2);
 }
 
-/// What `no_cache` keeps out of the cache must not get in behind the client's back.
+/// A response that `no_cache` keeps out of the cache must not get in behind the client's back.
 #[test]
 fn background_updates_obey_no_cache() {
     let site = Site::start(
@@ -234,7 +234,7 @@ fn background_updates_obey_no_cache() {
     let response = site.client().request("GET", "/stale", &fields).unwrap();
     assert_eq!(shown(&response), both("STALE", "answer 1"));
     site.origin.wait_for(2);
-    // The next one is stored: it is nobody's.
+    // The next one is stored: it is of no user.
     wait_until("another update is stored", || site.get("/stale").0 == "HIT");
     assert_eq!(site.get("/stale"), both("HIT", "answer 3"));
 }
