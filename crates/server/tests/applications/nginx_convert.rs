@@ -134,7 +134,13 @@ fn ask(address: SocketAddr, host: &str, path: &str) -> (u16, Vec<Option<String>>
     let fields = [("Host", host)];
     let response = client.request("GET", path, &fields).unwrap();
     let kept = ["location", "x-site", "content-type", "cache-control"];
-    let kept = kept.map(|name| response.field(name).map(str::to_owned));
+    // Pages that the server makes have its own charset.
+    let is_made = !matches!(response.status, 200 | 404);
+    let value = |name: &str| match is_made && name == "content-type" {
+        true => None,
+        false => response.field(name).map(str::to_owned),
+    };
+    let kept = kept.map(value);
     let body = match response.status {
         200 | 404 => response.text(),
         _ => String::new(),
