@@ -344,6 +344,19 @@ mod tests {
     }
 
     #[test]
+    fn tokens_are_copied_or_known_and_others_left_out() {
+        let mut fields = Fields::new();
+        fields.append_token(b"Content-Type", b"text/html");
+        fields.append_token(b"X-Own", b"1\r\nB: 2");
+        fields.append_token(b"\xff", b"3");
+        let lines: Vec<_> = fields.iter().collect();
+        assert_eq!(
+            lines,
+            [("Content-Type", &b"text/html"[..]), ("X-Own", b"1  B: 2")]
+        );
+    }
+
+    #[test]
     fn set_replaces_the_first_line_in_its_place_and_drops_the_others() {
         let mut some = fields(&[("a", "1"), ("B", "2"), ("c", "3"), ("b", "4")]);
         some.set("b", &b"5"[..]);

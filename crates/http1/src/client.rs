@@ -95,7 +95,7 @@ const fn bit(name: &[u8]) -> u64 {
         [first, ..] => (*first | 0x20) as usize,
         [] => 0,
     };
-    1 << (name.len() + first * 35) % 64
+    1 << ((name.len() + first * 35) % 64)
 }
 
 /// Names that are not sent as they come, for whatever reason.

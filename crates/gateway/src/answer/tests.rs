@@ -206,3 +206,56 @@ fn errors_are_overridden_where_that_is_wanted() {
     assert!(is_overridden(Status(404), &some) && !is_overridden(Status(500), &some));
     assert!(!is_overridden(Status(500), &ProxyOptions::default()));
 }
+
+#[test]
+fn a_date_that_is_none_goes_whatever_came_before() {
+    let kept = |dates: &[&str]| {
+        let mut fields = Fields::new();
+        let lines = dates.iter();
+        lines.for_each(|date| fields.append("Date", date.as_bytes().to_vec()));
+        remove_invalid_date(&mut fields);
+        fields.len()
+    };
+    let (date, no_date) = (
+        "Sun, 06 Nov 1994 08:49:37 GMT",
+        "Sun, 06 Nov 1994 08:49:37 XYZ",
+    );
+    assert_eq!((kept(&[]), kept(&[date]), kept(&[date])), (0, 1, 1));
+    assert_eq!((kept(&[no_date]), kept(&[no_date]), kept(&[""])), (0, 0, 0));
+    assert_eq!((kept(&[date, date]), kept(&[date])), (0, 1));
+}
+
+#[test]
+fn fields_of_the_connection_stay_with_it() {
+    let call = UpstreamRequest {
+        to: UpstreamTarget::Upstream(Arc::new(saker_config::model::Upstream::new(
+            "test",
+            Vec::new(),
+        ))),
+        target: b"/".to_vec(),
+        script: None,
+        manner: Arc::new(ProxyOptions::default()),
+        names: Default::default(),
+    };
+    let mut fields = Fields::new();
+    for (name, value) in [
+        ("CONNECTION", "x-Hop, y"),
+        ("X-HOP", "1"),
+        ("keep-Alive", "2"),
+        ("Trailer", "3"),
+        ("X-End", "4"),
+    ] {
+        fields.append(name, value.as_bytes());
+    }
+    let head = ResponseHead {
+        status: Status::OK,
+        reason: None,
+        fields,
+        length: None,
+        is_status_said: true,
+        is_local_redirect: false,
+    };
+    let response = response(head, &call);
+    let names: Vec<&str> = response.fields().iter().map(|line| line.0).collect();
+    assert_eq!(names, ["Trailer", "X-End"]);
+}

@@ -354,3 +354,15 @@ fn responses_of_http10_close_unless_they_say_otherwise() {
         Err(ResponseFault::BadTransferEncoding)
     );
 }
+
+#[test]
+fn a_set_of_names_has_them_in_every_case() {
+    let known = NameSet::of(&["te", "x-forwarded-for", ""]);
+    for name in ["te", "TE", "X-Forwarded-For", "x_forwarded_for", ""] {
+        assert!(known.may_have(name.as_bytes()), "{name}");
+    }
+    assert!(!NameSet::default().may_have(b"te") && !known.may_have(b"User-Agent"));
+    let mut more = known;
+    more.insert(b"User-Agent");
+    assert!(more.may_have(b"USER-AGENT") && more.may_have(b"Te"));
+}
