@@ -289,6 +289,7 @@ pub fn answer(exchange: &mut Exchange, host: &Host, action: Action) -> Verdict {
         }
         // A rule that ends with success has a page of the server's own.
         Action::Status(status @ 200..=299) => {
+            state(exchange).is_ended_by_rule = true;
             Verdict::Answer(built_in_page(Response::new(Status(status))))
         }
         Action::Status(status) => {

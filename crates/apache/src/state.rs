@@ -78,6 +78,9 @@ pub struct State {
     pub negotiated: Vec<(Box<str>, Box<[u8]>)>,
     /// Its answer stands for an error.
     pub is_error_page: bool,
+    /// A rule has ended the request with a status of success (`[R=204]`), which Apache treats as a
+    /// refusal: fields set on success are not sent.
+    pub is_ended_by_rule: bool,
     /// Rules of a folder have led to another path, and what was at the old one.
     pub is_rewritten: bool,
     pub rewritten_as: Option<Kind>,
@@ -102,12 +105,12 @@ pub struct State {
 }
 
 impl State {
-    /// The part that is still true when everything begins again with another path.
     /// The settings that a response is edited with.
     pub fn local_or_url(&self) -> Option<&Arc<DirConfig>> {
         self.local.as_ref().or(self.url_local.as_ref())
     }
 
+    /// The part that is still true when everything begins again with another path.
     pub fn for_another_round(self) -> State {
         State {
             rewrite_ended: self.rewrite_ended,

@@ -1,8 +1,7 @@
 //! Variables of a program about a request: from the exchange and from rules.
 
 use saker_cgi::{Facts, Level, Setting, Variables, push_meta_variables};
-use saker_config::model::Member;
-use saker_config::model::PhpValue;
+use saker_config::model::{Member, PhpValue, Protocol};
 use saker_http::{HeadView, KnownField, field_name::is_alike};
 use saker_pipeline::{Exchange, Script, VariableAdjustment, texts};
 use std::{ffi::OsString, io::Write, net::IpAddr, os::unix::ffi::OsStrExt, sync::OnceLock};
@@ -53,10 +52,7 @@ pub fn fill(
         },
         document_root: &script.document_root,
         context_prefix: &script.context_prefix,
-        context_document_root: match script.context_document_root.is_empty() {
-            true => &script.document_root,
-            false => &script.context_document_root,
-        },
+        context_document_root: context_document_root(script),
         script_filename: &script.filename,
         redirect_url: script.redirect_url.as_deref(),
         redirect_query_string: script.redirect_query.as_deref(),
@@ -81,6 +77,14 @@ pub fn fill(
         .iter()
         .for_each(|(name, value)| variables.set(name, value));
     add_configured(exchange, variables);
+}
+
+/// The folder of the context, which mostly is the document root.
+fn context_document_root(script: &Script) -> &[u8] {
+    match script.context_document_root.is_empty() {
+        true => &script.document_root,
+        false => &script.context_document_root,
+    }
 }
 
 /// The variables of `environment`, which override all others.
@@ -162,6 +166,14 @@ pub fn finish(
             b"BALANCER_WORKER_ROUTE",
             member.route.as_deref().unwrap_or_default().as_bytes(),
         );
+    }
+    let is_fastcgi = member.backend.protocol == Protocol::FastCgi;
+    let is_exempt = script.names_member || script.filename.starts_with(b"proxy:");
+    if is_fastcgi && !is_exempt && !script.path_info.is_empty() {
+        // PHP takes REDIRECT_URL for a sign of Apache's `Action` with php-cgi: PATH_TRANSLATED is
+        // the script then, and PATH_INFO is dropped, so `index.php/$1` and error documents with a
+        // path behind the script would find nothing. Names with `proxy:fcgi:` in front are exempt.
+        variables.remove(b"REDIRECT_URL");
     }
     if script.is_adjusted
         && let Some(adjustment) = exchange.extensions.get::<VariableAdjustment>()

@@ -193,6 +193,14 @@ async fn internal_page(
     {
         return None;
     }
+    if page.status == Status::OK && inner.upstream.is_answered_by_program {
+        // Fields of a program are part of its page: cookies, and who may store it.
+        page.status = status;
+        let fields = page.fields_mut();
+        for name in VALIDATORS {
+            fields.remove(name);
+        }
+    }
     exchange.log.error_document = Some(Box::new(ErrorDocument::of(&inner)));
     rules.adopt_error_document(exchange, &mut inner);
     Some(page)

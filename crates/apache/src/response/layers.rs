@@ -203,6 +203,30 @@ fn finish(always: Fields, drivers: Vec<(String, Vec<u8>)>, fields: &mut Fields) 
     drivers
         .into_iter()
         .for_each(|(name, value)| fields.append(name, value));
+    without_repetitions(fields);
+}
+
+/// Names in Vary are sent once each, as in Apache, however many rules have added them.
+fn without_repetitions(fields: &mut Fields) {
+    let Some(value) = fields.first("Vary") else {
+        return;
+    };
+    let names = || value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    let is_repeated = |(at, name): (usize, &[u8])| {
+        names()
+            .take(at)
+            .any(|other| other.eq_ignore_ascii_case(name))
+    };
+    if !names().enumerate().any(is_repeated) {
+        return;
+    }
+    let once: Vec<&[u8]> = names()
+        .enumerate()
+        .filter(|(at, name)| !is_repeated((*at, name)))
+        .map(|(_, name)| name)
+        .collect();
+    let once = once.join(&b", "[..]);
+    fields.set("Vary", once);
 }
 
 /// Lines about a file's content that its type does not say.

@@ -328,7 +328,8 @@ fn has_filter(own: &State, local: &DirConfig, name: &str) -> bool {
 
 /// Errors and redirects are refusals, unless a page of the site stands for the error.
 pub fn way(exchange: &Exchange, status: Status, own: &State) -> Way {
-    let went_well = status.0 < 300 || status == Status::NOT_MODIFIED;
+    let is_success = status.0 < 300 || status == Status::NOT_MODIFIED;
+    let went_well = is_success && !own.is_ended_by_rule;
     if went_well || own.is_error_page || exchange.upstream.is_answered_by_program {
         Way::Content
     } else {

@@ -13,7 +13,19 @@ use saker_testkit::TempDir;
 use std::{cell::RefCell, fs, path::Path, rc::Rc, sync::Arc, time::Duration};
 
 /// A request for a shell script.
+/// Time for a program that answers: a shell may have to wait for a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 fn request(folder: &TempDir, text: &str, outlives_client: bool) -> Exchange {
+    request_within(PATIENCE, folder, text, outlives_client)
+}
+
+fn request_within(
+    timeout: Duration,
+    folder: &TempDir,
+    text: &str,
+    outlives_client: bool,
+) -> Exchange {
     let number = fs::read_dir(folder).unwrap().count();
     let file = folder.write(&format!("{number}.sh"), text).unwrap();
     let mut exchange = exchange("GET", &upstream(Path::new("/")));
@@ -28,7 +40,7 @@ fn request(folder: &TempDir, text: &str, outlives_client: bool) -> Exchange {
         ..Script::default()
     };
     let call = ProxyOptions {
-        timeout: Some(Duration::from_millis(400)),
+        timeout: Some(timeout),
         outlives_client,
         ..ProxyOptions::default()
     };
@@ -120,7 +132,12 @@ fn what_scripts_do_wrong() {
             ),
         ];
         for (script, status, expected) in rows {
-            let (found, body) = fetch(&gateway, &mut request(&folder, script, false)).await;
+            let timeout = match script.contains("sleep 20") {
+                true => Duration::from_secs(2),
+                false => PATIENCE,
+            };
+            let mut request = request_within(timeout, &folder, script, false);
+            let (found, body) = fetch(&gateway, &mut request).await;
             assert_eq!(
                 (found, body.as_deref().map_err(drop)),
                 (status, expected),
