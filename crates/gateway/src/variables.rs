@@ -52,10 +52,7 @@ pub fn fill(
         },
         document_root: &script.document_root,
         context_prefix: &script.context_prefix,
-        context_document_root: match script.context_document_root.is_empty() {
-            true => &script.document_root,
-            false => &script.context_document_root,
-        },
+        context_document_root: context_document_root(script),
         script_filename: &script.filename,
         redirect_url: script.redirect_url.as_deref(),
         redirect_query_string: script.redirect_query.as_deref(),
@@ -80,6 +77,14 @@ pub fn fill(
         .iter()
         .for_each(|(name, value)| variables.set(name, value));
     add_configured(exchange, variables);
+}
+
+/// The folder of the context, which mostly is the document root.
+fn context_document_root(script: &Script) -> &[u8] {
+    match script.context_document_root.is_empty() {
+        true => &script.document_root,
+        false => &script.context_document_root,
+    }
 }
 
 /// The variables of `environment`, which override all others.
