@@ -15,14 +15,7 @@ pub fn fill(
     content_length: Option<u64>,
     variables: &mut Variables,
 ) {
-    variables.clear();
-    exchange
-        .environment
-        .iter()
-        .for_each(|(name, value)| variables.push(name, value));
-    if let Some(path) = library_path() {
-        variables.set(b"LD_LIBRARY_PATH", path);
-    }
+    begin(exchange, variables);
     let mut local = [0; ADDRESS_BYTES_MAX];
     let local = address_text(exchange.client.local.ip().to_canonical(), &mut local);
     let facts = Facts {
@@ -84,6 +77,18 @@ fn context_document_root(script: &Script) -> &[u8] {
     match script.context_document_root.is_empty() {
         true => &script.document_root,
         false => &script.context_document_root,
+    }
+}
+
+/// Variables that rules have set, which all others override.
+fn begin(exchange: &Exchange, variables: &mut Variables) {
+    variables.clear();
+    exchange
+        .environment
+        .iter()
+        .for_each(|(name, value)| variables.push(name, value));
+    if let Some(path) = library_path() {
+        variables.set(b"LD_LIBRARY_PATH", path);
     }
 }
 

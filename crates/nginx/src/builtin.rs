@@ -140,13 +140,7 @@ impl Request<'_> {
             Builtin::TimeIso8601 | Builtin::TimeLocal | Builtin::DateLocal | Builtin::DateGmt => {
                 Some(time(builtin, exchange.now))
             }
-            Builtin::ProxyAddXForwardedFor => {
-                let address = self.remote_address();
-                Some(match self.field("x-forwarded-for") {
-                    Some(list) => [&list, &b", "[..], &address].concat(),
-                    None => address,
-                })
-            }
+            Builtin::ProxyAddXForwardedFor => Some(self.forwarded_for()),
             Builtin::SecureLink | Builtin::SecureLinkExpires => self.secure_link(builtin),
             Builtin::Status | Builtin::UpstreamStatus => {
                 let Some((status, _)) = &self.state.response else {
@@ -173,6 +167,15 @@ impl Request<'_> {
             }
             Builtin::Pipe => Some(b".".to_vec()),
             _ => None,
+        }
+    }
+
+    /// The client's X-Forwarded-For with its address behind it.
+    fn forwarded_for(&mut self) -> Vec<u8> {
+        let address = self.remote_address();
+        match self.field("x-forwarded-for") {
+            Some(list) => [&list, &b", "[..], &address].concat(),
+            None => address,
         }
     }
 
