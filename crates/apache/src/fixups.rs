@@ -126,7 +126,7 @@ fn proxied(
         // The lookup only has to know that the request would be answered.
         return Verdict::Pass;
     }
-    if local.proxy_html.is_on == Some(true) {
+    if local.proxy_html.is_on() {
         let filters = &mut state(exchange).output_filters;
         if !filters
             .iter()

@@ -96,6 +96,11 @@ impl Request<'_> {
                 self.depends_on_value(RequestPart::Version, Some(version.as_bytes()));
                 Some(version.as_bytes().to_vec())
             }
+            Builtin::RequestBody | Builtin::RequestBodyFile => {
+                self.state.wants_content = true;
+                self.depends_on_request();
+                None
+            }
             _ => self.uncacheable(builtin),
         }
     }

@@ -92,6 +92,13 @@ pub fn plan(
             [scheme.as_bytes(), b"://", name.as_bytes(), target].concat()
         }
     };
+    // Requests would meet under a key that lacks a part.
+    if request.state.wants_content || request.state.has_failed {
+        request.exchange.trace("fixups", None, || {
+            "not cached: the key depends on the content of the request, or is too long".into()
+        });
+        return true;
+    }
     let is_bypassed = is_any_true(request, &cache.bypass);
     request.exchange.extensions.insert(CachePlan {
         zone: Arc::clone(zone),

@@ -55,6 +55,8 @@ pub struct State {
     pub response: Option<(u16, Fields)>,
     /// A value was read that only the response has.
     pub wants_response: bool,
+    /// The content of the request was read, which variables do not have.
+    pub wants_content: bool,
     /// The answer to `auth_request`.
     pub auth_answer: Option<AuthAnswer>,
     /// The request asks for permission for another one.
@@ -93,6 +95,7 @@ impl State {
             connections_limited: false,
             response: None,
             wants_response: false,
+            wants_content: false,
             auth_answer: None,
             is_subrequest: false,
             is_forwarded: false,

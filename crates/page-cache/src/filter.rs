@@ -14,6 +14,7 @@ use crate::{
     request::CacheRequest,
     store_response,
 };
+use saker_cache_rules::lscache::visible;
 use saker_pipeline::{ErrorDocumentCache, Exchange, Filter, LocalFuture, Response, ResponseHead};
 use std::rc::Rc;
 
@@ -72,9 +73,12 @@ impl ErrorDocumentCache for StoreFilter {
         page: &'a mut Exchange,
         response: &'a mut Response,
     ) -> LocalFuture<'a, ()> {
-        match matches!(response.head, ResponseHead::Built(_)) || self.takes_ready(page) {
-            true => self.apply(page, response),
-            false => saker_pipeline::done(),
+        if !matches!(response.head, ResponseHead::Built(_)) && !self.takes_ready(page) {
+            return saker_pipeline::done();
         }
+        Box::pin(async move {
+            self.apply(page, response).await;
+            visible::hide_control(response.fields_mut());
+        })
     }
 }

@@ -118,11 +118,12 @@ impl DatagramServer {
         self.wake.notify_one();
     }
 
-    /// Receives nothing more, because another process does from the same socket. What members still
+    /// Receives nothing more, because another process does from the same socket. What has been
+    /// received by then is served here. What members still
     /// send goes to the clients of open sessions; what clients send begins sessions there.
     pub fn leave(&self) {
         self.is_left.set(true);
-        self.close();
+        self.wake.notify_one();
     }
 
     /// Closes the socket once no session needs it.

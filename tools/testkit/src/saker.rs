@@ -61,6 +61,16 @@ impl Saker {
             .state_dir("{dir}/state")
     }
 
+    /// `saker run --nginx` with the state directory `{dir}/state`.
+    pub fn nginx(binary: &str, configuration: &str) -> Builder {
+        let mode = Mode::Run {
+            option: "--nginx",
+            file: "nginx.conf".into(),
+            text: Some(configuration.to_owned()),
+        };
+        Builder::new(binary, mode).state_dir("{dir}/state")
+    }
+
     /// A program that is called as Apache is, with `-f` and `httpd.conf`; in the foreground if the
     /// arguments say so.
     pub fn httpd(program: &Path, configuration: &str) -> Builder {

@@ -17,9 +17,13 @@ use saker_content_filters::proxy_html::{
 };
 use std::sync::Arc;
 
+/// Settings of few hosts, so that all others have a pointer only.
 #[derive(Clone, Debug, Default)]
-pub struct ProxyHtml {
-    pub is_on: Option<bool>,
+pub struct ProxyHtml(Option<Arc<HtmlSettings>>);
+
+#[derive(Clone, Debug, Default)]
+struct HtmlSettings {
+    is_on: Option<bool>,
     urls: Vec<Arc<UrlRule>>,
     links: Option<Arc<LinkNames>>,
     events: Option<Arc<Vec<Box<[u8]>>>>,
@@ -35,29 +39,57 @@ pub struct ProxyHtml {
 impl ProxyHtml {
     pub const DIRECTIVES: &'static [(&'static str, Set<ProxyHtml>)] = &[
         ("ProxyHTMLEnable", |node, html, _| {
-            set_flag(node, &mut html.is_on)
+            set_flag(node, &mut html.own().is_on)
         }),
         ("ProxyHTMLURLMap", add_rule),
         ("ProxyHTMLLinks", add_links),
         ("ProxyHTMLEvents", add_events),
         ("ProxyHTMLExtended", |node, html, _| {
-            set_flag(node, &mut html.is_extended)
+            set_flag(node, &mut html.own().is_extended)
         }),
         ("ProxyHTMLStripComments", |node, html, _| {
-            set_flag(node, &mut html.strips_comments)
+            set_flag(node, &mut html.own().strips_comments)
         }),
         ("ProxyHTMLDoctype", set_doctype),
         ("ProxyHTMLFixups", set_fixups),
         ("xml2EncDefault", set_default_charset),
     ];
 
+    fn own(&mut self) -> &mut HtmlSettings {
+        Arc::make_mut(self.0.get_or_insert_default())
+    }
+
     pub fn merge(&self, over: &ProxyHtml) -> ProxyHtml {
+        ProxyHtml(match (&self.0, &over.0) {
+            (Some(settings), Some(over)) => Some(Arc::new(settings.merge(over))),
+            (settings, over) => over.clone().or_else(|| settings.clone()),
+        })
+    }
+
+    pub fn is_on(&self) -> bool {
+        self.0.as_ref().is_some_and(|html| html.is_on == Some(true))
+    }
+
+    /// The rules for pages. `None`: without attributes that have addresses the filter does nothing.
+    pub fn rules(&self) -> Option<HtmlRules> {
+        self.0.as_ref()?.rules()
+    }
+
+    pub fn charsets(&self) -> Charsets {
+        let html = self.0.as_ref();
+        html.and_then(|html| html.charsets.clone())
+            .unwrap_or_default()
+    }
+}
+
+impl HtmlSettings {
+    fn merge(&self, over: &HtmlSettings) -> HtmlSettings {
         let urls = match (self.urls.is_empty(), over.urls.is_empty()) {
             (false, false) => self.urls.iter().chain(&over.urls).rev().cloned().collect(),
             (true, _) => over.urls.clone(),
             (_, true) => self.urls.clone(),
         };
-        ProxyHtml {
+        HtmlSettings {
             is_on: over.is_on.or(self.is_on),
             urls,
             links: said(&self.links, &over.links),
@@ -70,8 +102,7 @@ impl ProxyHtml {
         }
     }
 
-    /// The rules for pages. `None`: without attributes that have addresses the filter does nothing.
-    pub fn rules(&self) -> Option<HtmlRules> {
+    fn rules(&self) -> Option<HtmlRules> {
         let (lower_case, dos_paths) = self.fixups.unwrap_or_default();
         Some(HtmlRules {
             urls: self.urls.clone(),
@@ -83,10 +114,6 @@ impl ProxyHtml {
             lower_case,
             dos_paths,
         })
-    }
-
-    pub fn charsets(&self) -> Charsets {
-        self.charsets.clone().unwrap_or_default()
     }
 }
 
@@ -141,7 +168,7 @@ fn add_rule(node: &Node, html: &mut ProxyHtml, reading: &mut Reading<'_>) -> Res
         }
         false => UrlRule::of_text(from, to, flags),
     };
-    html.urls.push(Arc::new(rule));
+    html.own().urls.push(Arc::new(rule));
     Ok(())
 }
 
@@ -152,14 +179,14 @@ fn add_links(node: &Node, html: &mut ProxyHtml, _: &mut Reading<'_>) -> Result<(
     let Some((element, attributes)) = words.split_first() else {
         return Ok(());
     };
-    let links = Arc::make_mut(html.links.get_or_insert_default());
+    let links = Arc::make_mut(html.own().links.get_or_insert_default());
     let of_element = links.entry(lower(element)).or_default();
     of_element.extend(attributes.iter().map(lower));
     Ok(())
 }
 
 fn add_events(node: &Node, html: &mut ProxyHtml, _: &mut Reading<'_>) -> Result<(), String> {
-    let events = Arc::make_mut(html.events.get_or_insert_default());
+    let events = Arc::make_mut(html.own().events.get_or_insert_default());
     let lower = |word: &String| word.to_ascii_lowercase().into_bytes().into();
     events.extend(texts(node).iter().map(lower));
     Ok(())
@@ -191,12 +218,12 @@ fn set_doctype(node: &Node, html: &mut ProxyHtml, _: &mut Reading<'_>) -> Result
         ),
         _ => first.to_owned(),
     };
-    html.doctype = Some((!text.is_empty()).then(|| text.into()));
+    html.own().doctype = Some((!text.is_empty()).then(|| text.into()));
     Ok(())
 }
 
 fn set_fixups(node: &Node, html: &mut ProxyHtml, _: &mut Reading<'_>) -> Result<(), String> {
-    let (mut lower_case, mut dos_paths) = html.fixups.unwrap_or_default();
+    let (mut lower_case, mut dos_paths) = html.own().fixups.unwrap_or_default();
     for word in texts(node) {
         match word.to_ascii_lowercase().as_str() {
             "lowercase" => lower_case = true,
@@ -205,7 +232,7 @@ fn set_fixups(node: &Node, html: &mut ProxyHtml, _: &mut Reading<'_>) -> Result<
             _ => return Err(format!("ProxyHTMLFixups: unknown word '{word}'")),
         }
     }
-    html.fixups = Some((lower_case, dos_paths));
+    html.own().fixups = Some((lower_case, dos_paths));
     Ok(())
 }
 
@@ -217,7 +244,7 @@ fn set_default_charset(
     let word = texts(node).into_iter().next().unwrap_or_default();
     let default = encoding_named(word.as_bytes())
         .ok_or_else(|| format!("Default charset not supported: {word}"))?;
-    html.charsets = Some(Charsets { default });
+    html.own().charsets = Some(Charsets { default });
     Ok(())
 }
 
@@ -227,7 +254,7 @@ mod tests {
 
     #[test]
     fn inner_rules_come_first() {
-        let of = |names: &[&str]| ProxyHtml {
+        let of = |names: &[&str]| HtmlSettings {
             urls: names
                 .iter()
                 .map(|name| {
@@ -236,9 +263,9 @@ mod tests {
                 })
                 .collect(),
             links: Some(Arc::default()),
-            ..ProxyHtml::default()
+            ..HtmlSettings::default()
         };
-        let order = |html: ProxyHtml| -> Vec<String> {
+        let order = |html: HtmlSettings| -> Vec<String> {
             let rules = html.rules().unwrap();
             let names = rules
                 .urls

@@ -9,7 +9,7 @@ use crate::{
 };
 use saker_apache_syntax::Node;
 use saker_telemetry::local_time::Civil;
-use std::fmt::Write as _;
+use std::{fmt::Write as _, sync::Arc};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
@@ -18,9 +18,13 @@ pub enum Style {
     Rfc2965,
 }
 
+/// Settings of few hosts, so that all others have a pointer only.
+#[derive(Clone, Debug, Default)]
+pub struct UserTrack(Option<Arc<Tracking>>);
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct UserTrack {
-    pub is_on: Option<bool>,
+pub struct Tracking {
+    is_on: Option<bool>,
     name: Option<Box<str>>,
     expires_s: Option<u64>,
     domain: Option<Box<str>>,
@@ -33,7 +37,7 @@ pub struct UserTrack {
 impl UserTrack {
     pub const DIRECTIVES: &'static [(&'static str, Set<UserTrack>)] = &[
         ("CookieTracking", |node, usertrack, _| {
-            crate::arguments::set_flag(node, &mut usertrack.is_on)
+            crate::arguments::set_flag(node, &mut usertrack.own().is_on)
         }),
         ("CookieName", set_name),
         ("CookieExpires", set_expires),
@@ -41,22 +45,31 @@ impl UserTrack {
         ("CookieStyle", set_style),
         ("CookieSameSite", set_same_site),
         ("CookieSecure", |node, usertrack, _| {
-            crate::arguments::set_flag(node, &mut usertrack.is_secure)
+            crate::arguments::set_flag(node, &mut usertrack.own().is_secure)
         }),
         ("CookieHttpOnly", |node, usertrack, _| {
-            crate::arguments::set_flag(node, &mut usertrack.is_http_only)
+            crate::arguments::set_flag(node, &mut usertrack.own().is_http_only)
         }),
     ];
 
-    /// As Apache: what a section says of any of them replaces all that was said outside.
-    pub fn merge(&self, over: &UserTrack) -> UserTrack {
-        if *over == UserTrack::default() {
-            self.clone()
-        } else {
-            over.clone()
-        }
+    fn own(&mut self) -> &mut Tracking {
+        Arc::make_mut(self.0.get_or_insert_default())
     }
 
+    /// As Apache: what a section says of any of them replaces all that was said outside.
+    pub fn merge(&self, over: &UserTrack) -> UserTrack {
+        UserTrack(over.0.as_ref().or(self.0.as_ref()).cloned())
+    }
+
+    /// The settings, where cookies are sent.
+    pub fn active(&self) -> Option<Arc<Tracking>> {
+        self.0
+            .clone()
+            .filter(|tracking| tracking.is_on == Some(true))
+    }
+}
+
+impl Tracking {
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or("Apache")
     }
@@ -130,7 +143,7 @@ fn set_name(node: &Node, usertrack: &mut UserTrack, _: &mut Reading<'_>) -> Resu
     if !is_token {
         return Err("CookieName must be the name of a cookie".into());
     }
-    usertrack.name = Some(name.into());
+    usertrack.own().name = Some(name.into());
     Ok(())
 }
 
@@ -138,7 +151,7 @@ fn set_name(node: &Node, usertrack: &mut UserTrack, _: &mut Reading<'_>) -> Resu
 fn set_expires(node: &Node, usertrack: &mut UserTrack, _: &mut Reading<'_>) -> Result<(), String> {
     let text = texts(node).join(" ");
     if let Ok(seconds) = text.parse() {
-        usertrack.expires_s = Some(seconds);
+        usertrack.own().expires_s = Some(seconds);
         return Ok(());
     }
     let mut words = text
@@ -165,7 +178,7 @@ fn set_expires(node: &Node, usertrack: &mut UserTrack, _: &mut Reading<'_>) -> R
         };
         sum_s = sum_s.saturating_add(number.saturating_mul(factor));
     }
-    usertrack.expires_s = Some(sum_s);
+    usertrack.own().expires_s = Some(sum_s);
     Ok(())
 }
 
@@ -177,7 +190,7 @@ fn set_domain(node: &Node, usertrack: &mut UserTrack, _: &mut Reading<'_>) -> Re
             Err("CookieDomain values must contain at least one embedded dot".into())
         }
         Some(_) => {
-            usertrack.domain = Some(domain.into());
+            usertrack.own().domain = Some(domain.into());
             Ok(())
         }
     }
@@ -189,7 +202,7 @@ fn set_style(
     reading: &mut Reading<'_>,
 ) -> Result<(), String> {
     let word = first(node);
-    usertrack.style = Some(match word.to_ascii_lowercase().as_str() {
+    usertrack.own().style = Some(match word.to_ascii_lowercase().as_str() {
         "netscape" => Style::Netscape,
         "cookie" | "rfc2109" => Style::Rfc2109,
         "cookie2" | "rfc2965" => {
@@ -215,7 +228,7 @@ fn set_same_site(
         "none" => "SameSite=None",
         _ => return Err("CookieSameSite accepts 'Strict', 'Lax', or 'None'".into()),
     };
-    usertrack.same_site = Some(value.into());
+    usertrack.own().same_site = Some(value.into());
     Ok(())
 }
 
@@ -225,9 +238,9 @@ mod tests {
 
     #[test]
     fn cookies() {
-        let plain = UserTrack::default();
+        let plain = Tracking::default();
         assert_eq!(plain.cookie("v", 0), "Apache=v; path=/");
-        let full = UserTrack {
+        let full = Tracking {
             name: Some("trk".into()),
             expires_s: Some(1_209_600),
             domain: Some(".x.test".into()),
@@ -238,7 +251,7 @@ mod tests {
         };
         let expected = "trk=v; path=/; expires=Sat, 05-Dec-26 20:35:27 GMT; domain=.x.test; SameSite=Lax; Secure; HttpOnly";
         assert_eq!(full.cookie("v", 1_795_293_327), expected);
-        let newer = UserTrack {
+        let newer = Tracking {
             style: Some(Style::Rfc2965),
             ..full
         };

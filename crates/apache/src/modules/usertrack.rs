@@ -17,8 +17,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Finds the visitor's cookie, or gives him one. Logs find it as the note `cookie`.
 pub fn spot(exchange: &mut Exchange, local: &DirConfig) {
-    let settings = &local.usertrack;
-    if settings.is_on != Some(true) || peek(exchange).is_some_and(|state| state.is_subrequest) {
+    let Some(settings) = local.usertrack.active() else {
+        return;
+    };
+    if peek(exchange).is_some_and(|state| state.is_subrequest) {
         return;
     }
     exchange.depends_on_request();

@@ -59,6 +59,16 @@ pub fn hide_ban_tags(fields: &mut Fields) {
     fields.remove(BAN_TAGS);
 }
 
+/// Removes everything that controls a cache from the page that stands for an error: it was about the
+/// page's own URL, and has been obeyed there.
+pub fn hide_control(fields: &mut Fields) {
+    [CONTROL, TAG, VARY, PURGE, PURGE_2, STATUS, BAN_TAGS]
+        .iter()
+        .for_each(|name| {
+            fields.remove(name);
+        });
+}
+
 /// Removes fields of an entry that must not be replayed (6.4); `rules::fields` removes the others.
 pub fn strip_for_store(fields: &mut Fields) {
     [STATUS, PURGE, PURGE_2, "Set-Cookie", "Date"]

@@ -5,7 +5,11 @@
 
 use super::{Action, Matcher, Origin, PathPattern, RequestEdits, Rewrite, Settings};
 use saker_matchers::PathIndex;
-use std::{collections::HashMap, ops::Deref, sync::Arc};
+use std::{
+    collections::HashMap,
+    ops::Deref,
+    sync::{Arc, LazyLock},
+};
 
 /// A route.
 #[derive(Clone, Debug)]
@@ -60,10 +64,18 @@ impl Route {
 }
 
 /// Routes in the order of the file. The first match wins.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Routes {
     list: Arc<[Route]>,
     index: Arc<Index>,
+}
+
+/// No routes. Sites of other languages than `saker.toml` have none, and share them.
+impl Default for Routes {
+    fn default() -> Routes {
+        static NONE: LazyLock<Routes> = LazyLock::new(|| Vec::new().into());
+        NONE.clone()
+    }
 }
 
 #[derive(Debug, Default)]

@@ -16,7 +16,7 @@ use serde_json::Value;
 use std::{
     fs,
     io::{BufRead, BufReader, Write},
-    net::{Ipv4Addr, SocketAddr, TcpListener},
+    net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
@@ -305,6 +305,60 @@ fn the_number_of_workers_may_change() {
         load.goes_on();
         wait_until("it is alone", || state.status()["finishing_pid"].is_null());
         load.goes_on();
+        load.finish()
+            .unwrap_or_else(|why| panic!("{workers}: {why}"));
+    }
+}
+
+/// A stream's datagrams find one server or the other: both have the same sockets.
+#[test]
+fn datagrams_of_streams_are_answered_all_along() {
+    let port = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    let at = port.expect("a free port");
+    for workers in [1, 3] {
+        let configuration = |text: &str| {
+            format!(
+                "worker_processes {workers};\nevents {{}}\n\
+                 http {{ server {{ listen {{address}}; return 200 ok; }} }}\n\
+                 stream {{ server {{ listen {at} udp; return {text}; }} }}\n"
+            )
+        };
+        let saker = Saker::nginx(SAKER, &configuration("first"))
+            .start(folder(&format!("upgrade-datagrams-{workers}")));
+        let state = State::of(&saker);
+        let ask = move || {
+            let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+            socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+            socket.send_to(b"?", at).expect("sent");
+            let mut answer = [0; 16];
+            let bytes = socket.recv(&mut answer).expect("an answer");
+            String::from_utf8_lossy(&answer[..bytes]).into_owned()
+        };
+        assert_eq!(ask(), "first");
+        let next =
+            configuration("second").replace("{address}", &saker.server.address().to_string());
+        saker.dir.write("nginx.conf", next).expect("written");
+        let load = Load::start(
+            (0..4)
+                .map(|_| -> Box<dyn FnMut() -> Result<(), String> + Send> {
+                    Box::new(move || {
+                        let answer = ask();
+                        match answer.as_str() {
+                            "first" | "second" => Ok(()),
+                            _ => Err(answer),
+                        }
+                    })
+                })
+                .collect(),
+        );
+        for _ in 0..2 {
+            let upgraded = state.upgrade(&[]);
+            assert!(upgraded.status.success(), "{}", text(&upgraded));
+            load.goes_on();
+            wait_until("it is alone", || state.status()["finishing_pid"].is_null());
+            load.goes_on();
+            assert_eq!(ask(), "second");
+        }
         load.finish()
             .unwrap_or_else(|why| panic!("{workers}: {why}"));
     }

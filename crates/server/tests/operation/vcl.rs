@@ -48,7 +48,7 @@ fn conversions_are_configurations() {
     for line in [
         "purge_from = [\"127.0.0.1\"]",
         "exclude = [\"/cart\"]",
-        "headers = { \"X-Powered-By\" = { remove = true } }",
+        "headers = { \"X-Powered-By\" = { remove = true, always = true } }",
     ] {
         assert!(toml.contains(line), "{line}: {toml}");
     }
