@@ -17,11 +17,11 @@ fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
     let Some(method) = input.byte() else { return };
     let target = input.rest();
-    normalised(target);
+    normalized(target);
     match split(METHODS[usize::from(method & 3)], target) {
         Ok(Target::Origin { path, query }) => {
             assert_eq!(together(&[path], query), target);
-            normalised(path);
+            normalized(path);
         }
         Ok(Target::Absolute {
             scheme,
@@ -33,7 +33,7 @@ fuzz_target!(|data: &[u8]| {
             let without_path = together(&[scheme, b"://", authority], query);
             assert!(written == target || (path == b"/" && without_path == target));
             assert!(parse_authority(authority).is_some());
-            normalised(path);
+            normalized(path);
         }
         Ok(Target::Authority(authority)) => {
             assert!(authority == target && parse_authority(authority).is_some())
@@ -52,9 +52,9 @@ fn together(parts: &[&[u8]], query: Option<&[u8]>) -> Vec<u8> {
     [parts.concat(), question.concat()].concat()
 }
 
-fn normalised(raw: &[u8]) {
+fn normalized(raw: &[u8]) {
     let mut out = b"left over".to_vec();
-    let outcome = path::normalise(raw, &mut out);
+    let outcome = path::normalize(raw, &mut out);
     assert_eq!(
         outcome.ok().map(|()| out.as_slice()),
         plain_reading(raw).as_deref()
@@ -70,7 +70,7 @@ fn normalised(raw: &[u8]) {
             .iter()
             .all(|byte| byte.is_ascii_graphic() && !b"?#<>\"".contains(byte))
     );
-    assert_eq!(path::normalise(&encoded, &mut again), Ok(()));
+    assert_eq!(path::normalize(&encoded, &mut again), Ok(()));
     assert_eq!(again, out);
 }
 

@@ -19,7 +19,7 @@ mod tests;
 /// Signed-URL values of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
-    /// Decoded and normalised.
+    /// Decoded and normalized.
     pub path: &'a [u8],
     /// The query as sent.
     pub query: Option<&'a [u8]>,

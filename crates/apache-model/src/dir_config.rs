@@ -63,7 +63,7 @@ macro_rules! modules {
         /// Settings of all modules.
         #[derive(Clone, Debug, Default)]
         pub struct DirConfig {
-            /// A rule about access that can't be honoured: everybody is refused.
+            /// A rule about access that can't be honored: everybody is refused.
             pub denied: Option<Origin>,
             /// `<Files>` in it.
             pub files: Vec<Arc<Section>>,
@@ -317,7 +317,7 @@ mod tests {
     const TOO_LITTLE: &[&str] = &["ProxyHCTemplate", "SSLUseStapling"];
 
     #[test]
-    fn what_is_honoured_has_a_setter_and_the_other_way_round() {
+    fn what_is_honored_has_a_setter_and_the_other_way_round() {
         use saker_apache_syntax::Treatment;
         let mut wrong = Vec::new();
         for row in saker_apache_syntax::rows() {
@@ -326,8 +326,8 @@ mod tests {
                 || SECTIONS.contains(&row.name)
                 || OF_DOMAINS.contains(&row.name)
                 || LANGUAGE.contains(&row.name);
-            let is_told = row.treatment != Treatment::Honoured && TOO_LITTLE.contains(&row.name);
-            if !is_told && (row.treatment == Treatment::Honoured) != has_setter {
+            let is_told = row.treatment != Treatment::Honored && TOO_LITTLE.contains(&row.name);
+            if !is_told && (row.treatment == Treatment::Honored) != has_setter {
                 wrong.push(format!(
                     "{} {:?} setter {has_setter}",
                     row.name, row.treatment

@@ -48,7 +48,7 @@ impl Loaded {
 pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
     let read = saker_apache_syntax::load(setup, files);
     let mut diagnostics = read.diagnostics;
-    crate::proxy::unhonoured::warn(&read.tree.nodes, &mut diagnostics);
+    crate::proxy::unhonored::warn(&read.tree.nodes, &mut diagnostics);
     tls::outdated::warn(&read.tree.nodes, &mut diagnostics);
     let mut sockets = Vec::new();
     crate::proxy::sockets::find(&read.tree.nodes, &mut sockets);

@@ -102,20 +102,20 @@ fn alias(node: &Node, reading: &mut Reading<'_>) -> AuthSettings {
 fn say_what_follows(node: &Node, local: &mut DirConfig, reading: &mut Reading<'_>) {
     let Some(row) = node.row else { return };
     match row.treatment {
-        Treatment::Honoured
+        Treatment::Honored
         | Treatment::NoEffect(_)
         | Treatment::Unsupported(_)
         | Treatment::Later(_) => {}
         Treatment::Pending if decides_over_access(row) => {
             local.denied = Some(node.origin.clone());
             let message = format!(
-                "{} is not honoured yet: what it is about is refused to everybody",
+                "{} is not honored yet: what it is about is refused to everybody",
                 row.title()
             );
             reading.diagnostics.push(node.warning(message, None));
         }
         Treatment::Pending => {
-            let message = format!("{} is not honoured yet", row.title());
+            let message = format!("{} is not honored yet", row.title());
             reading.diagnostics.push(node.warning(message, None));
         }
         Treatment::Denies(_) => {

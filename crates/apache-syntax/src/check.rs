@@ -238,10 +238,10 @@ impl Checker<'_> {
             row.title()
         };
         let (severity, message, help) = match row.treatment {
-            Treatment::Honoured => return,
+            Treatment::Honored => return,
             Treatment::Pending => (
                 Severity::Note,
-                format!("{title} is read and checked, and not honoured yet"),
+                format!("{title} is read and checked, and not honored yet"),
                 None,
             ),
             Treatment::NoEffect(reason) => (
@@ -251,17 +251,17 @@ impl Checker<'_> {
             ),
             Treatment::Unsupported(instead) => (
                 Severity::Warning,
-                format!("{title} is not honoured"),
+                format!("{title} is not honored"),
                 Some(instead),
             ),
             Treatment::Later(part) => (
                 Severity::Warning,
-                format!("{title} is not honoured yet: it comes with {part}"),
+                format!("{title} is not honored yet: it comes with {part}"),
                 None,
             ),
             Treatment::Denies(instead) => (
                 Severity::Warning,
-                format!("{title} is not honoured: requests that it decides over are denied"),
+                format!("{title} is not honored: requests that it decides over are denied"),
                 Some(instead),
             ),
         };

@@ -149,7 +149,7 @@ impl Reading<'_> {
         let (message, help) = match self.environment.modules.load(identifier) {
             LoadOutcome::Loaded(Provision::Native | Provision::Later) => return,
             LoadOutcome::Loaded(Provision::Missing) => {
-                (format!("{name} is not honoured"), "its directives are listed where they stand".to_owned())
+                (format!("{name} is not honored"), "its directives are listed where they stand".to_owned())
             }
             LoadOutcome::Loaded(Provision::Foreign) => (
                 format!("{name} is not part of Saker and counts as not loaded"),

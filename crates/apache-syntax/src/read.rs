@@ -406,7 +406,7 @@ impl<'f> Reading<'f> {
             self.complain(
                 line,
                 Severity::Note,
-                format!("{} is not honoured: {reason}", row.title()),
+                format!("{} is not honored: {reason}", row.title()),
                 None,
             );
         }

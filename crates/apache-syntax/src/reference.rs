@@ -11,10 +11,10 @@ const HEAD: &str = "# Apache's directives
 What becomes of each directive of Apache 2.4 under `saker run --apache`. Made from the table that reads configurations (`make docs`);
 `saker check --apache FILE` says the same of yours, with file and line.
 
-- **honoured**: does what [Apache's manual](https://httpd.apache.org/docs/2.4/mod/directives.html) says.
+- **honored**: does what [Apache's manual](https://httpd.apache.org/docs/2.4/mod/directives.html) says.
 - **not yet**: read and checked; nothing follows so far, and the check says so. Where it decides who may see something, everybody is refused.
 - **no effect**: read; there is nothing to be done, for the reason given.
-- **not honoured**: with what to do instead.
+- **not honored**: with what to do instead.
 
 ";
 
@@ -22,12 +22,12 @@ What becomes of each directive of Apache 2.4 under `saker run --apache`. Made fr
 pub fn reference_markdown() -> String {
     let mut all: Vec<&Row> = rows().collect();
     all.sort_by_key(|row| row.name.trim_start_matches('<').to_ascii_lowercase());
-    let honoured = all
+    let honored = all
         .iter()
-        .filter(|row| row.treatment == Treatment::Honoured)
+        .filter(|row| row.treatment == Treatment::Honored)
         .count();
     let mut page = format!(
-        "{HEAD}{honoured} of {} are honoured.\n\n| directive | module | where | |\n| --- | --- | --- | --- |\n",
+        "{HEAD}{honored} of {} are honored.\n\n| directive | module | where | |\n| --- | --- | --- | --- |\n",
         all.len()
     );
     for row in all {
@@ -48,12 +48,12 @@ pub fn reference_markdown() -> String {
 
 fn what(treatment: Treatment) -> String {
     match treatment {
-        Treatment::Honoured => "**honoured**".into(),
+        Treatment::Honored => "**honored**".into(),
         Treatment::Pending => "not yet".into(),
         Treatment::NoEffect(reason) => format!("no effect: {reason}"),
-        Treatment::Unsupported(instead) => format!("not honoured: {instead}"),
+        Treatment::Unsupported(instead) => format!("not honored: {instead}"),
         Treatment::Later(part) => format!("not yet: comes with {part}"),
-        Treatment::Denies(instead) => format!("not honoured, so everybody is refused: {instead}"),
+        Treatment::Denies(instead) => format!("not honored, so everybody is refused: {instead}"),
     }
 }
 

@@ -137,8 +137,8 @@ pub enum Importance {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
     /// Does what Apache's manual says.
-    Honoured,
-    /// Will be honoured; read and checked, and nothing more so far.
+    Honored,
+    /// Will be honored; read and checked, and nothing more so far.
     Pending,
     /// Read, and nothing to be done: why.
     NoEffect(&'static str),

@@ -1,14 +1,14 @@
 //! `<IfVersion>`: which Apache we say we are.
 //!
 //! Configurations ask so that they may use what the version has; ours is the one whose manual and
-//! behaviour Saker follows.
+//! behavior Saker follows.
 
 use std::fmt;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u32, pub u32, pub u32);
 
-/// The Apache whose manual and behaviour this crate follows.
+/// The Apache whose manual and behavior this crate follows.
 pub const APACHE_VERSION: Version = Version(2, 4, 71);
 
 /// A regular expression and what it is asked about: whether it matches, or why it can't be

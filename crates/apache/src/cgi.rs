@@ -17,7 +17,7 @@ use saker_apache_model::{dir_config::DirConfig, host::Host, modules::actions::Ac
 use saker_apache_syntax::options::EXEC_CGI;
 use saker_config::model::ProgramUser;
 use saker_files::Kind;
-use saker_http::{Method, Status, path::normalise_with};
+use saker_http::{Method, Status, path::normalize_with};
 use saker_pipeline::{
     CallNames, Exchange, Inner, ProcessManner, ProxyOptions, Response, UpstreamRequest,
     UpstreamTarget,
@@ -245,7 +245,7 @@ fn to_script(exchange: &mut Exchange, host: &Host, script: &[u8]) -> Verdict {
         None => (whole.as_slice(), None),
     };
     let mut read = Vec::with_capacity(path.len());
-    if !path.starts_with(b"/") || normalise_with(path, host.slashes, &mut read).is_err() {
+    if !path.starts_with(b"/") || normalize_with(path, host.slashes, &mut read).is_err() {
         return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
     }
     exchange.path = read;

@@ -113,7 +113,7 @@ pub fn read_path(exchange: &mut Exchange, host: &Host) -> Result<(), Status> {
         _ => return Ok(()),
     };
     let mut read = Vec::with_capacity(raw.len());
-    path::normalise_with(raw, host.slashes, &mut read).map_err(status_of)?;
+    path::normalize_with(raw, host.slashes, &mut read).map_err(status_of)?;
     (exchange.path, exchange.routing.encoded_slash) = (read, false);
     Ok(())
 }

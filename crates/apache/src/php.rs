@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub enum Asked<'h> {
     /// To be run by this version; empty: by any.
     Run(&'h str),
-    /// To be shown in colours.
+    /// To be shown in colors.
     Source,
 }
 

@@ -21,7 +21,7 @@ use saker_apache_model::{
 use saker_apache_syntax::options::{FOLLOW_SYM_LINKS, SYM_LINKS_IF_OWNER_MATCH};
 use saker_config::model::Origin;
 use saker_files::Watcher;
-use saker_http::{Status, path::normalise_with};
+use saker_http::{Status, path::normalize_with};
 use saker_pipeline::{Exchange, OutcomeLine, Response, respond::built_in_page};
 use saker_rewrite::{
     Action, Cause, Input, Outcome, Settings, SourceLine, run_directory, run_server,
@@ -102,7 +102,7 @@ pub fn rewrite_folder(
 fn internal_redirect(exchange: &mut Exchange, host: &Host, path: &[u8]) -> Verdict {
     let path = path.split(|byte| *byte == b'?').next().unwrap_or_default();
     let mut read = Vec::with_capacity(path.len());
-    if let Err(error) = normalise_with(path, host.slashes, &mut read) {
+    if let Err(error) = normalize_with(path, host.slashes, &mut read) {
         return Verdict::Answer(Response::new(methods::status_of(error)));
     }
     exchange.path = read;

@@ -33,8 +33,8 @@ pub fn check(check: &Check) -> ExitCode {
 
 /// Rendered on standard error, where a person or a log sees it.
 pub fn report(diagnostics: &Diagnostics) {
-    match output::errors_are_coloured() {
-        true => output::error(diagnostics.coloured()),
+    match output::errors_are_colored() {
+        true => output::error(diagnostics.colored()),
         false => output::error(diagnostics),
     }
 }

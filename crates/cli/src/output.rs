@@ -32,7 +32,7 @@ pub fn error(text: impl fmt::Display) {
 
 /// Returns true if errors are colored: standard error is a terminal, and the user has not disabled
 /// colors (no-color.org).
-pub fn errors_are_coloured() -> bool {
+pub fn errors_are_colored() -> bool {
     io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 

@@ -117,7 +117,7 @@ fn made(model: &Model, command: &SignUrl, now: i64) -> Result<String, String> {
         .split_once('?')
         .map_or((target, None), |(path, query)| (path, Some(query)));
     let mut decoded = Vec::new();
-    path::normalise(raw_path.as_bytes(), &mut decoded)
+    path::normalize(raw_path.as_bytes(), &mut decoded)
         .map_err(|_| format!("invalid URL path `{raw_path}`"))?;
     let rule = rule(model, &host, &decoded)
         .ok_or("no `signed` rule of the configuration applies to this URL")?;

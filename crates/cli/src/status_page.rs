@@ -94,7 +94,7 @@ impl Counters<'_> {
             .fold(0, u64::saturating_add)
     }
 
-    fn labelled(&self, metric: &str, label: &str, value: &str) -> u64 {
+    fn labeled(&self, metric: &str, label: &str, value: &str) -> u64 {
         let name = format!("{metric}{{{label}=\"{value}\"}}");
         self.0
             .get("counters")
@@ -123,7 +123,7 @@ impl Counters<'_> {
         let of_class = |class| {
             format!(
                 "{} {class}",
-                grouped(self.labelled("responses_total", "class", class))
+                grouped(self.labeled("responses_total", "class", class))
             )
         };
         ["1xx", "2xx", "3xx", "4xx", "5xx"].map(of_class).join(", ")
@@ -150,7 +150,7 @@ impl Counters<'_> {
 
     /// `None`: there were no page cache requests.
     fn page_cache(&self) -> Option<String> {
-        let count = |result| self.labelled("page_cache_requests_total", "result", result);
+        let count = |result| self.labeled("page_cache_requests_total", "result", result);
         let [hits, stale, misses, passes] = ["hit", "stale", "miss", "pass"].map(count);
         let all = hits
             .saturating_add(stale)

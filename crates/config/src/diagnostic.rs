@@ -91,10 +91,10 @@ impl Diagnostic {
     }
 
     /// Renders with terminal colors.
-    pub fn coloured(&self) -> impl fmt::Display + '_ {
+    pub fn colored(&self) -> impl fmt::Display + '_ {
         Rendered {
             diagnostic: self,
-            colours: &COLOURED,
+            colors: &COLOURED,
         }
     }
 
@@ -114,10 +114,10 @@ impl Diagnostics {
     }
 
     /// Renders with terminal colors.
-    pub fn coloured(&self) -> impl fmt::Display + '_ {
+    pub fn colored(&self) -> impl fmt::Display + '_ {
         AllRendered {
             diagnostics: &self.0,
-            colours: &COLOURED,
+            colors: &COLOURED,
         }
     }
 }
@@ -126,7 +126,7 @@ impl fmt::Display for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         AllRendered {
             diagnostics: &self.0,
-            colours: &PLAIN,
+            colors: &PLAIN,
         }
         .fmt(f)
     }
@@ -138,13 +138,13 @@ impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Rendered {
             diagnostic: self,
-            colours: &PLAIN,
+            colors: &PLAIN,
         }
         .fmt(f)
     }
 }
 
-struct Colours {
+struct Colors {
     error: &'static str,
     warning: &'static str,
     note: &'static str,
@@ -153,7 +153,7 @@ struct Colours {
     reset: &'static str,
 }
 
-const PLAIN: Colours = Colours {
+const PLAIN: Colors = Colors {
     error: "",
     warning: "",
     note: "",
@@ -161,7 +161,7 @@ const PLAIN: Colours = Colours {
     bold: "",
     reset: "",
 };
-const COLOURED: Colours = Colours {
+const COLOURED: Colors = Colors {
     error: "\x1b[1;31m",
     warning: "\x1b[1;33m",
     note: "\x1b[1;36m",
@@ -170,7 +170,7 @@ const COLOURED: Colours = Colours {
     reset: "\x1b[0m",
 };
 
-impl Colours {
+impl Colors {
     fn of(&self, severity: Severity) -> &'static str {
         match severity {
             Severity::Error => self.error,
@@ -182,7 +182,7 @@ impl Colours {
 
 struct AllRendered<'d> {
     diagnostics: &'d [Diagnostic],
-    colours: &'static Colours,
+    colors: &'static Colors,
 }
 
 impl fmt::Display for AllRendered<'_> {
@@ -193,7 +193,7 @@ impl fmt::Display for AllRendered<'_> {
             }
             Rendered {
                 diagnostic,
-                colours: self.colours,
+                colors: self.colors,
             }
             .fmt(f)?;
         }
@@ -203,7 +203,7 @@ impl fmt::Display for AllRendered<'_> {
 
 struct Rendered<'d> {
     diagnostic: &'d Diagnostic,
-    colours: &'static Colours,
+    colors: &'static Colors,
 }
 
 impl fmt::Display for Rendered<'_> {
@@ -214,8 +214,8 @@ impl fmt::Display for Rendered<'_> {
             message,
             ..
         } = self.diagnostic;
-        let Colours { bold, reset, .. } = self.colours;
-        let colour = self.colours.of(*severity);
+        let Colors { bold, reset, .. } = self.colors;
+        let color = self.colors.of(*severity);
         let word = match severity {
             Severity::Error => "error",
             Severity::Warning => "warning",
@@ -223,7 +223,7 @@ impl fmt::Display for Rendered<'_> {
         };
         writeln!(
             f,
-            "{bold}{origin}: {colour}{word}{reset}{bold}: {message}{reset}"
+            "{bold}{origin}: {color}{word}{reset}{bold}: {message}{reset}"
         )?;
         self.source_line(f)?;
         match &self.diagnostic.help {
@@ -245,8 +245,8 @@ impl Rendered<'_> {
         if origin.line == 0 || *length == 0 {
             return Ok(());
         }
-        let Colours { gutter, reset, .. } = self.colours;
-        let caret = self.colours.of(*severity);
+        let Colors { gutter, reset, .. } = self.colors;
+        let caret = self.colors.of(*severity);
         let (shown, before) = window(source_line, origin.column as usize - 1);
         let number = origin.line.to_string();
         let margin = " ".repeat(number.len());
@@ -335,11 +335,11 @@ mod tests {
     }
 
     #[test]
-    fn colours_only_when_asked() {
+    fn colors_only_when_asked() {
         let diagnostics = Diagnostics(vec![diagnostic("a = 1", 4..5)]);
         assert!(!diagnostics.to_string().contains('\x1b'));
-        let coloured = diagnostics.coloured().to_string();
-        assert!(coloured.contains("\x1b[1;31merror\x1b[0m"), "{coloured:?}");
+        let colored = diagnostics.colored().to_string();
+        assert!(colored.contains("\x1b[1;31merror\x1b[0m"), "{colored:?}");
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub fn path(exchange: &Exchange) -> Result<Vec<u8>, Status> {
         return Err(Status::BAD_REQUEST);
     }
     let mut decoded = Vec::new();
-    match path::normalise(if raw.is_empty() { b"/" } else { raw }, &mut decoded) {
+    match path::normalize(if raw.is_empty() { b"/" } else { raw }, &mut decoded) {
         Ok(()) => Ok(decoded),
         Err(path::PathError::EncodedSlash) => Err(Status::NOT_FOUND),
         Err(_) => Err(Status::BAD_REQUEST),

@@ -218,7 +218,7 @@ fn tagged(text: &[u8]) -> Option<Vec<u8>> {
         _ => return None,
     };
     let mut decoded = Vec::new();
-    path::normalise(raw, &mut decoded).ok()?;
+    path::normalize(raw, &mut decoded).ok()?;
     Some(decoded)
 }
 

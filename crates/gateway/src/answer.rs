@@ -215,7 +215,7 @@ pub fn follow(location: &[u8], exchange: &mut Exchange) -> bool {
         None => (location, None),
     };
     let mut read = Vec::with_capacity(to.len());
-    if path::normalise(to, &mut read).is_err() {
+    if path::normalize(to, &mut read).is_err() {
         return false;
     }
     exchange.path = read;

@@ -229,7 +229,7 @@ fn asked_for(exchange: &Exchange, wanted: &Authorize) -> (Vec<u8>, Option<Vec<u8
         .split_once('?')
         .map_or((target, None), |(path, query)| (path, Some(query)));
     let mut read = Vec::new();
-    if path::normalise(escaped.as_bytes(), &mut read).is_err() {
+    if path::normalize(escaped.as_bytes(), &mut read).is_err() {
         read = escaped.as_bytes().to_vec();
     }
     (read, query.map(|query| query.as_bytes().to_vec()))

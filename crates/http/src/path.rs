@@ -39,15 +39,15 @@ pub enum EncodedSlashes {
     Keep,
 }
 
-/// Like [`normalise`], with other rules for slashes.
-pub fn normalise_with(raw: &[u8], slashes: Slashes, out: &mut Vec<u8>) -> Result<(), PathError> {
+/// Like [`normalize`], with other rules for slashes.
+pub fn normalize_with(raw: &[u8], slashes: Slashes, out: &mut Vec<u8>) -> Result<(), PathError> {
     if slashes
         == (Slashes {
             encoded: EncodedSlashes::Refuse,
             merge: true,
         })
     {
-        return normalise(raw, out);
+        return normalize(raw, out);
     }
     out.clear();
     if raw.first() != Some(&b'/') {
@@ -79,7 +79,7 @@ pub fn normalise_with(raw: &[u8], slashes: Slashes, out: &mut Vec<u8>) -> Result
 }
 
 /// Returns the rest of a raw path behind `prefix`, the beginning of a normalized path; `None` if the
-/// raw path does not begin with it. As in [`normalise`], escapes are decoded and slashes merged, but
+/// raw path does not begin with it. As in [`normalize`], escapes are decoded and slashes merged, but
 /// dot segments are not removed, and `%2F` is not a slash.
 pub fn strip_raw_prefix<'r>(raw: &'r [u8], prefix: &[u8]) -> Option<&'r [u8]> {
     let mut rest = raw;
@@ -136,9 +136,9 @@ fn decode_whole(raw: &[u8], encoded: EncodedSlashes) -> Result<Vec<u8>, PathErro
     Ok(decoded)
 }
 
-/// Decodes and normalises `raw` into `out` (cleared first). Slashes are merged, `.` and `..`
+/// Decodes and normalizes `raw` into `out` (cleared first). Slashes are merged, `.` and `..`
 /// removed after decoding. A trailing slash stays where the raw path ends with `/`, `/.` or `/..`.
-pub fn normalise(raw: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
+pub fn normalize(raw: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
     out.clear();
     if raw.first() != Some(&b'/') {
         return Err(PathError::NotAbsolute);

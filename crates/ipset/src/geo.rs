@@ -42,7 +42,7 @@ pub struct Place {
     pub city: Option<Box<str>>,
     /// Number of the autonomous system, and who runs it.
     pub network: Option<u32>,
-    pub organisation: Option<Box<str>>,
+    pub organization: Option<Box<str>>,
 }
 
 /// A database's record for an address.
@@ -69,7 +69,7 @@ impl Place {
             ("GEOIP_CONTINENT_CODE", &self.continent),
             ("GEOIP_REGION", &self.region),
             ("GEOIP_CITY", &self.city),
-            ("GEOIP_ORGANIZATION", &self.organisation),
+            ("GEOIP_ORGANIZATION", &self.organization),
         ];
         texts
             .into_iter()
@@ -190,7 +190,7 @@ impl GeoDatabase {
         fill(&mut place.country_name, &["country", "names", "en"]);
         fill(&mut place.continent, &["continent", "code"]);
         fill(&mut place.city, &["city", "names", "en"]);
-        fill(&mut place.organisation, &["autonomous_system_organization"]);
+        fill(&mut place.organization, &["autonomous_system_organization"]);
         if place.region.is_none() {
             let path = [
                 PathElement::Key("subdivisions"),

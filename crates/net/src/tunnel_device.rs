@@ -54,7 +54,7 @@ impl InterfaceRequest {
     fn make(mut self, code: libc::Ioctl, descriptor: impl AsFd) -> io::Result<()> {
         // SAFETY: every code that this module passes reads, and some write, one `struct ifreq`
         // through the pointer during the call and keep nothing (netdevice(7), tuntap.rst). `self`
-        // is exclusively ours, initialised, and has that size and alignment (asserted above); the
+        // is exclusively ours, initialized, and has that size and alignment (asserted above); the
         // descriptor is open as long as the borrow. Tests: packets_go_in_and_out_of_a_device,
         // mistakes_are_errors.
         let result = unsafe {

@@ -123,6 +123,6 @@ pub fn split(uri: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
         None => (uri, None),
     };
     let mut decoded = Vec::with_capacity(path.len());
-    saker_http::path::normalise(path, &mut decoded).ok()?;
+    saker_http::path::normalize(path, &mut decoded).ok()?;
     Some((decoded, query))
 }

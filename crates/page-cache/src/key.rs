@@ -273,7 +273,7 @@ fn url(client: &Client, host: &[u8], raw_path: &[u8]) -> Vec<u8> {
         return url;
     }
     let mut decoded = Vec::with_capacity(raw_path.len());
-    match path::normalise(raw_path, &mut decoded) {
+    match path::normalize(raw_path, &mut decoded) {
         Ok(()) => escape::uri_path(&decoded, &mut url),
         // Rules let it pass unchanged (encoded slashes).
         Err(_) => url.extend_from_slice(raw_path),

@@ -74,7 +74,7 @@ impl CacheSettings {
 fn http(config: &CacheUse) -> RuleSettings {
     let standard = RuleSettings::default();
     RuleSettings {
-        client: if config.honours_client {
+        client: if config.honors_client {
             ClientControl::Honored
         } else {
             ClientControl::Ignored

@@ -4,7 +4,7 @@
 //! at when that one comes up; one that moves earlier gets another entry before it, and the later
 //! one stays good for what comes after. So a packet that puts off the idle timeout costs a
 //! comparison, and a connection has as many entries as it has kinds of limits. The difficulty is
-//! entries of the dead, which their owner recognises by number.
+//! entries of the dead, which their owner recognizes by number.
 
 use crate::id::Id;
 use std::{cmp::Reverse, collections::BinaryHeap, time::Instant};

@@ -98,7 +98,7 @@ pub enum Action {
     /// Server context: continue mapping this path (aliases and so on), as if it had been requested.
     PassThrough(Vec<u8>),
     /// Directory context: begin again with this path and the outcome's query. httpd decodes and
-    /// normalises the path once more, cuts it at a `?`, forgets a forced type, and prefixes the
+    /// normalizes the path once more, cuts it at a `?`, forgets a forced type, and prefixes the
     /// names in the environment with `REDIRECT_`. It does none of this if the rules forced a
     /// handler (which then sees a file that does not exist), nor for a folder's path without its
     /// slash (mod_dir comes first).

@@ -179,7 +179,7 @@ pub(crate) fn requested_path(record: &Record<'_>) -> Vec<u8> {
     let target = record.head.map(HeadView::target).unwrap_or_default();
     let end = target.iter().position(|byte| *byte == b'?');
     let raw = &target[..end.unwrap_or(target.len())];
-    match path::normalise_with(raw, decoding, &mut decoded) {
+    match path::normalize_with(raw, decoding, &mut decoded) {
         Ok(()) => decoded,
         Err(_) => record.path.to_vec(),
     }

@@ -102,7 +102,7 @@ pub fn exchange(site: &Arc<Site>, method: &str, target: &str, fields: &[(&str, &
     let (path, query) = target
         .split_once('?')
         .map_or((target, None), |(path, query)| (path, Some(query)));
-    saker_http::path::normalise(path.as_bytes(), &mut exchange.path).unwrap();
+    saker_http::path::normalize(path.as_bytes(), &mut exchange.path).unwrap();
     exchange.query = query.map(|query| query.as_bytes().to_vec());
     exchange.host = b"example.org".to_vec();
     exchange.routing.route = site

@@ -53,7 +53,7 @@ pub enum Answer {
     /// The certificate for the name has not come, or may not be made.
     NoCertificate,
     /// Strict SNI, and no name or an unknown one.
-    UnrecognizedName,
+    UnrecognisedName,
     /// The site's demands can't be kept, so it must not be served.
     Unusable(String),
 }
@@ -116,7 +116,7 @@ impl Configurations {
     pub fn choose(&self, hello: &ClientHello, local: IpAddr) -> Result<(usize, Variant), Answer> {
         let (endpoint, name) = (self.endpoint(local), hello.server_name.as_deref());
         if self.terms.strict_sni && !name.is_some_and(|name| self.table.knows(endpoint, name)) {
-            return Err(Answer::UnrecognizedName);
+            return Err(Answer::UnrecognisedName);
         }
         if let Some(answer) = name.and_then(|name| self.missing(endpoint, name)) {
             return Err(answer);

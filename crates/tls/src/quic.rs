@@ -104,7 +104,7 @@ impl QuicConfigurations {
     fn answer_hello(&self, hello: &ClientHello, local: IpAddr) -> QuicAnswer {
         let (policy, variant) = match self.current.choose(hello, local) {
             Ok(chosen) => chosen,
-            Err(Answer::UnrecognizedName) => {
+            Err(Answer::UnrecognisedName) => {
                 return refused(
                     AlertDescription::UnrecognisedName,
                     "no site has the name, and strict SNI",

@@ -2,7 +2,7 @@
 //! whose records tests set.
 //!
 //! All names are at 127.0.0.1. Pebble looks for challenges on ports of its own choosing, which the
-//! server under test has to listen on. Absent on purpose: misbehaviour; a test that wants some puts
+//! server under test has to listen on. Absent on purpose: misbehavior; a test that wants some puts
 //! a front before it.
 
 use crate::{ServerProcess, TempDir, require};

@@ -72,7 +72,7 @@ fn asked<'a>(url: &'a str, path: &'a mut Vec<u8>) -> Option<Asked<'a>> {
     let (raw, query) = url
         .split_once('?')
         .map_or((url, None), |(raw, query)| (raw, Some(query.as_bytes())));
-    saker_http::path::normalise(raw.as_bytes(), path).ok()?;
+    saker_http::path::normalize(raw.as_bytes(), path).ok()?;
     Some(Asked {
         path,
         query,

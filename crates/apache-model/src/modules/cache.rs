@@ -358,7 +358,7 @@ impl Said {
                 0
             },
             default_needs_validator: verdict.by_httpd && self.ignores_no_validator != Some(true),
-            honours_client: verdict.by_httpd && self.ignores_client != Some(true)
+            honors_client: verdict.by_httpd && self.ignores_client != Some(true)
                 || self.ignores_client == Some(false),
             grace_s: self
                 .max_stale_s

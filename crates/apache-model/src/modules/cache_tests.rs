@@ -125,7 +125,7 @@ fn apaches_own_cache_goes_by_http() {
             && cache.public
             && !cache.private
             && cache.obeys_http
-            && cache.honours_client
+            && cache.honors_client
             && cache.default_needs_validator
     );
     assert_eq!(
@@ -155,7 +155,7 @@ fn apaches_own_cache_goes_by_http() {
     );
     assert!(
         !cache.default_needs_validator
-            && !cache.honours_client
+            && !cache.honors_client
             && cache.apache_field
             && !cache.apache_detail_field
     );

@@ -118,7 +118,7 @@ impl Period {
         let base = match word.bytes().next().map(|byte| byte.to_ascii_lowercase()) {
             Some(b'n' | b'a') => Base::Access,
             Some(b'm') => Base::Modification,
-            _ => return Err(format!("bad expires code, unrecognised <base> '{word}'")),
+            _ => return Err(format!("bad expires code, unrecognized <base> '{word}'")),
         };
         words.next_if(|word| word.starts_with(['p', 'P']));
         let mut seconds = 0_i64;
@@ -130,7 +130,7 @@ impl Period {
             }
             let unit = words.next().ok_or("bad expires code, missing <type>")?;
             let factor = unit_seconds(unit)
-                .ok_or_else(|| format!("bad expires code, unrecognised <type>'{unit}'"))?;
+                .ok_or_else(|| format!("bad expires code, unrecognized <type>'{unit}'"))?;
             seconds = seconds.saturating_add(factor.saturating_mul(leading_number(word)));
         }
         Ok(Period { base, seconds })
@@ -233,7 +233,7 @@ mod tests {
             ),
             (
                 "foo",
-                Err("bad expires code, unrecognised <base> 'foo'".to_owned()),
+                Err("bad expires code, unrecognized <base> 'foo'".to_owned()),
             ),
             (
                 "access plus x",
@@ -245,7 +245,7 @@ mod tests {
             ),
             (
                 "access plus 1 zz",
-                Err("bad expires code, unrecognised <type>'zz'".to_owned()),
+                Err("bad expires code, unrecognized <type>'zz'".to_owned()),
             ),
         ];
         for (code, expected) in cases {

@@ -16,5 +16,5 @@ pub mod remote;
 pub mod section;
 pub mod sections;
 pub mod sockets;
-pub mod unhonoured;
+pub mod unhonored;
 pub mod workers;

@@ -21,7 +21,7 @@ pub enum Provision {
     Native,
     /// Comes with a part of Saker that is not there yet.
     Later,
-    /// Apache's own, known by its directives, which are not honoured.
+    /// Apache's own, known by its directives, which are not honored.
     Missing,
     /// Not Apache's, and not done: `<IfModule>` says that it is absent, its directives elsewhere
     /// are warned of.

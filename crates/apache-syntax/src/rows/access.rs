@@ -6,7 +6,7 @@ use crate::row::{
     Importance::{A, B},
     LIMIT, NOWHERE, Row, SERVER,
     Shape::{Any, EachWithFirst, Flag, One, Raw, Section},
-    Treatment::Honoured,
+    Treatment::Honored,
     VIRTUAL_HOST, row,
 };
 
@@ -26,7 +26,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         LIMIT,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "allow",
@@ -36,7 +36,7 @@ pub(super) const ROWS: &[Row] = &[
         EachWithFirst,
         LIMIT,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "deny",
@@ -46,7 +46,7 @@ pub(super) const ROWS: &[Row] = &[
         EachWithFirst,
         LIMIT,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "Satisfy",
@@ -56,7 +56,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AllowMethods",
@@ -66,7 +66,7 @@ pub(super) const ROWS: &[Row] = &[
         Any,
         ACCESS,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "<AuthzProviderAlias",
@@ -76,7 +76,7 @@ pub(super) const ROWS: &[Row] = &[
         Section,
         SERVER,
         VIRTUAL_HOST,
-        Honoured,
+        Honored,
     ),
     row(
         "Require",
@@ -86,7 +86,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "<RequireAll",
@@ -96,7 +96,7 @@ pub(super) const ROWS: &[Row] = &[
         Section,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "<RequireAny",
@@ -106,7 +106,7 @@ pub(super) const ROWS: &[Row] = &[
         Section,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "<RequireNone",
@@ -116,7 +116,7 @@ pub(super) const ROWS: &[Row] = &[
         Section,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthMerging",
@@ -126,7 +126,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthzSendForbiddenOnFailure",
@@ -136,7 +136,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthzDBDLoginToReferer",
@@ -146,7 +146,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthzDBDQuery",
@@ -156,7 +156,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthzDBDRedirectQuery",
@@ -166,7 +166,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthDBMGroupFile",
@@ -176,7 +176,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthzDBMType",
@@ -186,7 +186,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthGroupFile",
@@ -196,6 +196,6 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
 ];

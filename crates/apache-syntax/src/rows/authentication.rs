@@ -6,7 +6,7 @@ use crate::row::{
     Importance::{A, B, C},
     NOWHERE, Row, SERVER,
     Shape::{Any, Each, Flag, One, OneOrTwo, Raw, Section, Two},
-    Treatment::{self, Denies, Honoured, NoEffect},
+    Treatment::{self, Denies, Honored, NoEffect},
     VIRTUAL_HOST, row,
 };
 
@@ -38,7 +38,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthBasicAuthoritative",
@@ -48,7 +48,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthBasicFake",
@@ -58,7 +58,7 @@ pub(super) const ROWS: &[Row] = &[
         OneOrTwo,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthBasicUseDigestAlgorithm",
@@ -68,7 +68,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthDigestProvider",
@@ -78,7 +78,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthDigestQop",
@@ -88,7 +88,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthDigestNonceLifetime",
@@ -98,7 +98,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthDigestNcCheck",
@@ -118,7 +118,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthDigestDomain",
@@ -128,7 +128,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthDigestShmemSize",
@@ -148,7 +148,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthFormUsername",
@@ -158,7 +158,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthFormPassword",
@@ -168,7 +168,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthFormLocation",
@@ -178,7 +178,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthFormMethod",
@@ -188,7 +188,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthFormMimetype",
@@ -198,7 +198,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthFormBody",
@@ -208,7 +208,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthFormSize",
@@ -218,7 +218,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthFormLoginRequiredLocation",
@@ -228,7 +228,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthFormLoginSuccessLocation",
@@ -238,7 +238,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthFormLogoutLocation",
@@ -248,7 +248,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthFormSitePassphrase",
@@ -258,7 +258,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthFormAuthoritative",
@@ -268,7 +268,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthFormFakeBasicAuth",
@@ -278,7 +278,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthFormDisableNoStore",
@@ -288,7 +288,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "Anonymous",
@@ -298,7 +298,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "Anonymous_MustGiveEmail",
@@ -308,7 +308,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "Anonymous_NoUserId",
@@ -318,7 +318,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "Anonymous_VerifyEmail",
@@ -328,7 +328,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "Anonymous_LogEmail",
@@ -338,7 +338,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthType",
@@ -348,7 +348,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthName",
@@ -358,7 +358,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "<AuthnProviderAlias",
@@ -368,7 +368,7 @@ pub(super) const ROWS: &[Row] = &[
         Section,
         SERVER,
         VIRTUAL_HOST,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthDBDUserPWQuery",
@@ -378,7 +378,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthDBDUserRealmQuery",
@@ -388,7 +388,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthDBMUserFile",
@@ -398,7 +398,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthDBMType",
@@ -408,7 +408,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthUserFile",
@@ -418,7 +418,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthnCacheSOCache",
@@ -498,7 +498,7 @@ pub(super) const ROWS: &[Row] = &[
         OneOrTwo,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthLDAPBindDN",
@@ -508,7 +508,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthLDAPBindPassword",
@@ -518,7 +518,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthLDAPBindAuthoritative",
@@ -538,7 +538,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthLDAPRemoteUserAttribute",
@@ -548,7 +548,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthLDAPCompareDNOnServer",
@@ -598,7 +598,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthLDAPGroupAttributeIsDN",
@@ -608,7 +608,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthLDAPDereferenceAliases",

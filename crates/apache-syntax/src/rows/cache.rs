@@ -6,7 +6,7 @@ use crate::row::{
     Importance::{A, B, C},
     NOWHERE, Row, SERVER,
     Shape::{Each, Flag, One, OneOrTwo},
-    Treatment::{self, Honoured, NoEffect},
+    Treatment::{self, Honored, NoEffect},
     row,
 };
 
@@ -45,7 +45,7 @@ pub(super) const ROWS: &[Row] = &[
         OneOrTwo,
         ALL.or(ACCESS).or(SERVER),
         DIRECTORY.or(FILES),
-        Honoured,
+        Honored,
     ),
     row(
         "CacheDisable",
@@ -55,7 +55,7 @@ pub(super) const ROWS: &[Row] = &[
         OneOrTwo,
         ALL.or(ACCESS).or(SERVER),
         DIRECTORY.or(FILES),
-        Honoured,
+        Honored,
     ),
     row(
         "CacheMaxExpire",
@@ -65,7 +65,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ALL.or(ACCESS).or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CacheMinExpire",
@@ -75,7 +75,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CacheDefaultExpire",
@@ -85,7 +85,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ALL.or(ACCESS).or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CacheQuickHandler",
@@ -105,7 +105,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CacheIgnoreCacheControl",
@@ -115,7 +115,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ALL.or(ACCESS).or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CacheStoreExpired",
@@ -125,7 +125,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CacheStorePrivate",
@@ -135,7 +135,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CacheStoreNoStore",
@@ -145,7 +145,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CacheIgnoreHeaders",
@@ -155,7 +155,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CacheIgnoreQueryString",
@@ -165,7 +165,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CacheIgnoreURLSessionIdentifiers",
@@ -175,7 +175,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CacheLastModifiedFactor",
@@ -185,9 +185,9 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
-    row("CacheLock", CACHE, A, "sv", Flag, SERVER, NOWHERE, Honoured),
+    row("CacheLock", CACHE, A, "sv", Flag, SERVER, NOWHERE, Honored),
     row(
         "CacheLockPath",
         CACHE,
@@ -206,7 +206,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CacheHeader",
@@ -216,7 +216,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CacheDetailHeader",
@@ -226,7 +226,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CacheKeyBaseURL",
@@ -246,7 +246,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CacheRoot",
@@ -256,7 +256,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CacheDirLevels",
@@ -286,7 +286,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CacheMaxFileSize",
@@ -296,7 +296,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CacheReadSize",
@@ -336,7 +336,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CacheSocacheMinTime",
@@ -356,7 +356,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CacheSocacheReadSize",
@@ -436,7 +436,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         ALL.or(ACCESS).or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CacheEngine",
@@ -446,7 +446,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         ALL.or(ACCESS).or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CacheMaxStaleAge",
@@ -456,7 +456,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ALL.or(ACCESS).or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "LiteMage",
@@ -466,7 +466,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ALL.or(ACCESS).or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ReqHeaderVary",
@@ -476,7 +476,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         ALL.or(ACCESS).or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "WordPressProtect",
@@ -486,7 +486,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         ALL.or(ACCESS).or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CacheKeyModify",
@@ -496,6 +496,6 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         ALL.or(ACCESS).or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
 ];

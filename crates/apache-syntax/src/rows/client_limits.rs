@@ -6,7 +6,7 @@ use crate::row::{
     Importance::B,
     LIMIT, NOWHERE, Row, SERVER,
     Shape::{Each, Flag, One, Two},
-    Treatment::{self, Honoured, NoEffect, Unsupported},
+    Treatment::{self, Honored, NoEffect, Unsupported},
     row,
 };
 
@@ -39,7 +39,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "DOSSiteCount",
@@ -49,7 +49,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "DOSPageInterval",
@@ -59,7 +59,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "DOSSiteInterval",
@@ -69,7 +69,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "DOSBlockingPeriod",
@@ -79,7 +79,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "DOSWhitelist",
@@ -89,7 +89,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "DOSEmailNotify",
@@ -131,7 +131,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthTokenPrefix",
@@ -141,7 +141,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthTokenTimeout",
@@ -151,7 +151,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AuthTokenLimitByIp",
@@ -161,7 +161,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "MaxConnPerIP",
@@ -171,7 +171,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         LIMIT.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "MaxMindDBEnable",
@@ -181,7 +181,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         FILE_INFO.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "MaxMindDBFile",
@@ -191,7 +191,7 @@ pub(super) const ROWS: &[Row] = &[
         Two,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "MaxMindDBEnv",
@@ -201,7 +201,7 @@ pub(super) const ROWS: &[Row] = &[
         Two,
         FILE_INFO.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "MaxMindDBNetworkEnv",
@@ -211,7 +211,7 @@ pub(super) const ROWS: &[Row] = &[
         Two,
         FILE_INFO.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "MaxMindDBSetNotes",
@@ -221,7 +221,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         FILE_INFO.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "GeoIPEnable",
@@ -231,7 +231,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         FILE_INFO.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "GeoIPDBFile",
@@ -241,7 +241,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "GeoIPOutput",

@@ -6,7 +6,7 @@ use crate::row::{
     Importance::{A, C},
     NOWHERE, Row, SERVER,
     Shape::{Any, Each, Flag, One, OneToThree, Raw, Two, TwoOrThree},
-    Treatment::{self, Honoured, Later, NoEffect, Unsupported},
+    Treatment::{self, Honored, Later, NoEffect, Unsupported},
     row,
 };
 
@@ -44,7 +44,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "H2WindowSize",
@@ -54,7 +54,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "H2MinWorkers",
@@ -124,9 +124,9 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
-    row("H2Direct", HTTP2, A, "sv", One, SERVER, NOWHERE, Honoured),
+    row("H2Direct", HTTP2, A, "sv", One, SERVER, NOWHERE, Honored),
     row(
         "H2SessionExtraFiles",
         HTTP2,
@@ -275,7 +275,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "H2EarlyHint",
@@ -305,7 +305,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "RemoteIPHeader",
@@ -315,7 +315,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "RemoteIPProxiesHeader",
@@ -325,7 +325,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "RemoteIPTrustedProxy",
@@ -335,7 +335,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "RemoteIPInternalProxy",
@@ -345,7 +345,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "RemoteIPTrustedProxyList",
@@ -355,7 +355,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "RemoteIPInternalProxyList",
@@ -365,7 +365,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "RemoteIPProxyProtocol",
@@ -375,7 +375,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "RemoteIPProxyProtocolExceptions",
@@ -385,7 +385,7 @@ pub(super) const ROWS: &[Row] = &[
         Any,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "RequestReadTimeout",
@@ -395,6 +395,6 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
 ];

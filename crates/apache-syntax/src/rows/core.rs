@@ -6,7 +6,7 @@ use crate::row::{
     Importance::{A, B},
     NOWHERE, OPTIONS, Row, SERVER,
     Shape::{Any, Each, Flag, One, OneOrTwo, Raw, Two},
-    Treatment::{self, Honoured, NoEffect},
+    Treatment::{self, Honored, NoEffect},
     VIRTUAL_HOST, row,
 };
 
@@ -31,7 +31,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AcceptPathInfo",
@@ -41,7 +41,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "Define",
@@ -51,7 +51,7 @@ pub(super) const ROWS: &[Row] = &[
         OneOrTwo,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "UnDefine",
@@ -61,9 +61,9 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
-    row("Error", CORE, A, "svdh", Raw, ALL, NOWHERE, Honoured),
+    row("Error", CORE, A, "svdh", Raw, ALL, NOWHERE, Honored),
     row(
         "AccessFileName",
         CORE,
@@ -72,18 +72,9 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
-    row(
-        "DocumentRoot",
-        CORE,
-        A,
-        "sv",
-        One,
-        SERVER,
-        NOWHERE,
-        Honoured,
-    ),
+    row("DocumentRoot", CORE, A, "sv", One, SERVER, NOWHERE, Honored),
     row(
         "ErrorDocument",
         CORE,
@@ -92,18 +83,9 @@ pub(super) const ROWS: &[Row] = &[
         Two,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
-    row(
-        "AllowOverride",
-        CORE,
-        A,
-        "d",
-        Raw,
-        ACCESS,
-        NOWHERE,
-        Honoured,
-    ),
+    row("AllowOverride", CORE, A, "d", Raw, ACCESS, NOWHERE, Honored),
     row(
         "AllowOverrideList",
         CORE,
@@ -112,9 +94,9 @@ pub(super) const ROWS: &[Row] = &[
         Any,
         ACCESS,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
-    row("Options", CORE, A, "svdh", Raw, OPTIONS, NOWHERE, Honoured),
+    row("Options", CORE, A, "svdh", Raw, OPTIONS, NOWHERE, Honored),
     row(
         "DefaultType",
         CORE,
@@ -126,7 +108,7 @@ pub(super) const ROWS: &[Row] = &[
         GONE,
     ),
     row(
-        "FileETag", CORE, A, "svdh", Raw, FILE_INFO, NOWHERE, Honoured,
+        "FileETag", CORE, A, "svdh", Raw, FILE_INFO, NOWHERE, Honored,
     ),
     row(
         "EnableMMAP",
@@ -178,7 +160,7 @@ pub(super) const ROWS: &[Row] = &[
         NOWHERE,
         MEASURED,
     ),
-    row("Protocol", CORE, A, "sv", One, SERVER, NOWHERE, Honoured),
+    row("Protocol", CORE, A, "sv", One, SERVER, NOWHERE, Honored),
     row(
         "AcceptFilter",
         CORE,
@@ -198,10 +180,10 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
-    row("ServerAdmin", CORE, A, "sv", One, SERVER, NOWHERE, Honoured),
-    row("ServerName", CORE, A, "sv", One, SERVER, NOWHERE, Honoured),
+    row("ServerAdmin", CORE, A, "sv", One, SERVER, NOWHERE, Honored),
+    row("ServerName", CORE, A, "sv", One, SERVER, NOWHERE, Honored),
     row(
         "ServerSignature",
         CORE,
@@ -210,9 +192,9 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ALL,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
-    row("ServerRoot", CORE, A, "s", One, SERVER, NOWHERE, Honoured),
+    row("ServerRoot", CORE, A, "s", One, SERVER, NOWHERE, Honored),
     row(
         "DefaultRuntimeDir",
         CORE,
@@ -223,7 +205,7 @@ pub(super) const ROWS: &[Row] = &[
         NOWHERE,
         NoEffect("Saker has a state directory of its own"),
     ),
-    row("ErrorLog", CORE, A, "sv", One, SERVER, NOWHERE, Honoured),
+    row("ErrorLog", CORE, A, "sv", One, SERVER, NOWHERE, Honored),
     row(
         "ErrorLogFormat",
         CORE,
@@ -232,11 +214,11 @@ pub(super) const ROWS: &[Row] = &[
         OneOrTwo,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
-    row("ServerAlias", CORE, A, "v", Raw, SERVER, NOWHERE, Honoured),
-    row("ServerPath", CORE, A, "v", One, SERVER, NOWHERE, Honoured),
-    row("Timeout", CORE, A, "sv", One, SERVER, NOWHERE, Honoured),
+    row("ServerAlias", CORE, A, "v", Raw, SERVER, NOWHERE, Honored),
+    row("ServerPath", CORE, A, "v", One, SERVER, NOWHERE, Honored),
+    row("Timeout", CORE, A, "sv", One, SERVER, NOWHERE, Honored),
     row(
         "ContentDigest",
         CORE,
@@ -255,7 +237,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "UseCanonicalPhysicalPort",
@@ -265,7 +247,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "Include",
@@ -275,7 +257,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "IncludeOptional",
@@ -285,7 +267,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "LogLevel",
@@ -295,7 +277,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row("NameVirtualHost", CORE, A, "s", One, SERVER, NOWHERE, GONE),
     row(
@@ -306,7 +288,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         VIRTUAL_HOST,
-        Honoured,
+        Honored,
     ),
     row(
         "LimitRequestLine",
@@ -316,7 +298,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "LimitRequestFieldsize",
@@ -326,7 +308,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "LimitRequestFields",
@@ -336,7 +318,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "LimitRequestBody",
@@ -346,7 +328,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ALL,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "LimitXMLRequestBody",
@@ -356,7 +338,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ALL,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row("Mutex", CORE, A, "s", Raw, SERVER, VIRTUAL_HOST, OWN_WAYS),
     row(
@@ -367,7 +349,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "MaxRangeOverlaps",
@@ -397,7 +379,7 @@ pub(super) const ROWS: &[Row] = &[
         OneOrTwo,
         ALL,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "RLimitMEM",
@@ -407,7 +389,7 @@ pub(super) const ROWS: &[Row] = &[
         OneOrTwo,
         ALL,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "RLimitNPROC",
@@ -417,7 +399,7 @@ pub(super) const ROWS: &[Row] = &[
         OneOrTwo,
         ALL,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "RegexDefaultOptions",
@@ -427,7 +409,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         SERVER,
         VIRTUAL_HOST,
-        Honoured,
+        Honored,
     ),
     row(
         "LimitInternalRecursion",
@@ -437,7 +419,7 @@ pub(super) const ROWS: &[Row] = &[
         OneOrTwo,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CGIPassAuth",
@@ -447,9 +429,9 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
-    row("CGIVar", CORE, A, "dh", Two, FILE_INFO, NOWHERE, Honoured),
+    row("CGIVar", CORE, A, "dh", Two, FILE_INFO, NOWHERE, Honored),
     row(
         "QualifyRedirectURL",
         CORE,
@@ -458,7 +440,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "StrictHostCheck",
@@ -468,18 +450,9 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
-    row(
-        "ForceType",
-        CORE,
-        A,
-        "dh",
-        One,
-        FILE_INFO,
-        NOWHERE,
-        Honoured,
-    ),
+    row("ForceType", CORE, A, "dh", One, FILE_INFO, NOWHERE, Honored),
     row(
         "SetHandler",
         CORE,
@@ -488,7 +461,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SetOutputFilter",
@@ -498,7 +471,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SetInputFilter",
@@ -508,7 +481,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AllowEncodedSlashes",
@@ -518,7 +491,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ScoreBoardFile",
@@ -538,7 +511,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         SERVER,
         VIRTUAL_HOST,
-        Honoured,
+        Honored,
     ),
     row(
         "SeeRequestTail",
@@ -548,9 +521,9 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         SERVER,
         VIRTUAL_HOST,
-        Honoured,
+        Honored,
     ),
-    row("PidFile", CORE, A, "s", One, SERVER, VIRTUAL_HOST, Honoured),
+    row("PidFile", CORE, A, "s", One, SERVER, VIRTUAL_HOST, Honored),
     row(
         "MaxRequestsPerChild",
         CORE,
@@ -601,7 +574,7 @@ pub(super) const ROWS: &[Row] = &[
         VIRTUAL_HOST,
         NoEffect("requests do not live on stacks of threads"),
     ),
-    row("TraceEnable", CORE, A, "sv", One, SERVER, NOWHERE, Honoured),
+    row("TraceEnable", CORE, A, "sv", One, SERVER, NOWHERE, Honored),
     row(
         "MergeTrailers",
         CORE,
@@ -612,7 +585,7 @@ pub(super) const ROWS: &[Row] = &[
         NOWHERE,
         NoEffect("trailer fields are never taken for header fields"),
     ),
-    row("Protocols", CORE, A, "sv", Each, SERVER, NOWHERE, Honoured),
+    row("Protocols", CORE, A, "sv", Each, SERVER, NOWHERE, Honored),
     row(
         "ProtocolsHonorOrder",
         CORE,
@@ -631,7 +604,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "RegisterHttpMethod",
@@ -641,7 +614,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         SERVER,
         VIRTUAL_HOST,
-        Honoured,
+        Honored,
     ),
     row(
         "MergeSlashes",
@@ -651,7 +624,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "KeepAliveTimeout",
@@ -661,7 +634,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "MaxKeepAliveRequests",
@@ -671,7 +644,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
-    row("KeepAlive", HTTP, A, "sv", Flag, SERVER, NOWHERE, Honoured),
+    row("KeepAlive", HTTP, A, "sv", Flag, SERVER, NOWHERE, Honored),
 ];

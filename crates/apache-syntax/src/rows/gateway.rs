@@ -6,7 +6,7 @@ use crate::row::{
     Importance::{A, B, C},
     NOWHERE, OPTIONS, Row, SERVER,
     Shape::{EachWithFirst, Flag, One, OneOrTwo, OneToThree, Two},
-    Treatment::{self, Denies, Honoured, NoEffect},
+    Treatment::{self, Denies, Honored, NoEffect},
     VIRTUAL_HOST, row,
 };
 
@@ -30,7 +30,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ScriptLogLength",
@@ -40,7 +40,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ScriptLogBuffer",
@@ -50,7 +50,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CGIScriptTimeout",
@@ -60,7 +60,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ScriptSock",
@@ -80,7 +80,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "XSendFile",
@@ -90,7 +90,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "XSendFilePath",
@@ -100,7 +100,7 @@ pub(super) const ROWS: &[Row] = &[
         OneOrTwo,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "XSendFileIgnoreEtag",
@@ -110,7 +110,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "XSendFileIgnoreLastModified",
@@ -120,7 +120,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "XSendFileUnescape",
@@ -130,7 +130,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "XSendFileUnsetContentEncoding",
@@ -140,7 +140,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "php_value",
@@ -150,7 +150,7 @@ pub(super) const ROWS: &[Row] = &[
         Two,
         INDEXES.or(OPTIONS),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "php_flag",
@@ -160,7 +160,7 @@ pub(super) const ROWS: &[Row] = &[
         Two,
         INDEXES.or(OPTIONS),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "php_admin_value",
@@ -170,7 +170,7 @@ pub(super) const ROWS: &[Row] = &[
         Two,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "php_admin_flag",
@@ -180,9 +180,9 @@ pub(super) const ROWS: &[Row] = &[
         Two,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
-    row("PHPIniDir", PHP, C, "sv", One, SERVER, NOWHERE, Honoured),
+    row("PHPIniDir", PHP, C, "sv", One, SERVER, NOWHERE, Honored),
     row(
         "FcgidBusyScanInterval",
         FCGID,
@@ -442,7 +442,7 @@ pub(super) const ROWS: &[Row] = &[
         OneToThree,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "FcgidAccessChecker",

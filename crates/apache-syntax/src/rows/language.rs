@@ -7,7 +7,7 @@ use crate::row::{
     Importance::{A, C},
     NOWHERE, Row, SERVER,
     Shape::{Each, One, OneToThree, Raw, Section, Two},
-    Treatment::{Honoured, NoEffect},
+    Treatment::{Honored, NoEffect},
     row,
 };
 
@@ -16,7 +16,7 @@ const VERSION: &[&str] = &["version_module"];
 const MACRO: &[&str] = &["macro_module"];
 
 pub(super) const ROWS: &[Row] = &[
-    row("LoadModule", SO, A, "sv", Two, SERVER, NOWHERE, Honoured),
+    row("LoadModule", SO, A, "sv", Two, SERVER, NOWHERE, Honored),
     row(
         "LoadFile",
         SO,
@@ -35,11 +35,11 @@ pub(super) const ROWS: &[Row] = &[
         OneToThree,
         ALL,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
-    row("<Macro", MACRO, A, "svd", Section, ALL, NOWHERE, Honoured),
-    row("Use", MACRO, A, "svd", Raw, ALL, NOWHERE, Honoured),
-    row("UndefMacro", MACRO, A, "svd", One, ALL, NOWHERE, Honoured),
+    row("<Macro", MACRO, A, "svd", Section, ALL, NOWHERE, Honored),
+    row("Use", MACRO, A, "svd", Raw, ALL, NOWHERE, Honored),
+    row("UndefMacro", MACRO, A, "svd", One, ALL, NOWHERE, Honored),
     row(
         "MacroIgnoreEmptyArgs",
         MACRO,
@@ -48,7 +48,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         ALL,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "MacroIgnoreBadNesting",
@@ -58,6 +58,6 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         ALL,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
 ];

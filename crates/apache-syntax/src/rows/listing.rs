@@ -6,7 +6,7 @@ use crate::row::{
     Importance::{A, B},
     NOWHERE, Row,
     Shape::{Any, Each, EachWithFirst, Flag, One, Raw, Two},
-    Treatment::Honoured,
+    Treatment::Honored,
     row,
 };
 
@@ -21,7 +21,7 @@ pub(super) const ROWS: &[Row] = &[
         EachWithFirst,
         INDEXES,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AddIconByType",
@@ -31,7 +31,7 @@ pub(super) const ROWS: &[Row] = &[
         EachWithFirst,
         INDEXES,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AddIconByEncoding",
@@ -41,7 +41,7 @@ pub(super) const ROWS: &[Row] = &[
         EachWithFirst,
         INDEXES,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AddAlt",
@@ -51,7 +51,7 @@ pub(super) const ROWS: &[Row] = &[
         EachWithFirst,
         INDEXES,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AddAltByType",
@@ -61,7 +61,7 @@ pub(super) const ROWS: &[Row] = &[
         EachWithFirst,
         INDEXES,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AddAltByEncoding",
@@ -71,7 +71,7 @@ pub(super) const ROWS: &[Row] = &[
         EachWithFirst,
         INDEXES,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "IndexOptions",
@@ -81,7 +81,7 @@ pub(super) const ROWS: &[Row] = &[
         Any,
         INDEXES,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "IndexOrderDefault",
@@ -91,7 +91,7 @@ pub(super) const ROWS: &[Row] = &[
         Two,
         INDEXES,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "IndexIgnore",
@@ -101,7 +101,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         INDEXES,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "IndexIgnoreReset",
@@ -111,7 +111,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         INDEXES,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AddDescription",
@@ -121,7 +121,7 @@ pub(super) const ROWS: &[Row] = &[
         EachWithFirst,
         INDEXES,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "HeaderName",
@@ -131,7 +131,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         INDEXES,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ReadmeName",
@@ -141,7 +141,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         INDEXES,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "FancyIndexing",
@@ -151,7 +151,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         ALL,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "DefaultIcon",
@@ -161,7 +161,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         INDEXES,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "IndexStyleSheet",
@@ -171,7 +171,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         INDEXES,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "IndexHeadInsert",
@@ -181,6 +181,6 @@ pub(super) const ROWS: &[Row] = &[
         One,
         INDEXES,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
 ];

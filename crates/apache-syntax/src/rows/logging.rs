@@ -6,7 +6,7 @@ use crate::row::{
     Importance::{A, B, C},
     NOWHERE, Row, SERVER,
     Shape::{Flag, One, OneOrTwo, OneToThree, Two, TwoOrThree},
-    Treatment::{self, Honoured, NoEffect, Unsupported},
+    Treatment::{self, Honored, NoEffect, Unsupported},
     VIRTUAL_HOST, row,
 };
 
@@ -34,7 +34,7 @@ pub(super) const ROWS: &[Row] = &[
         TwoOrThree,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "GlobalLog",
@@ -44,7 +44,7 @@ pub(super) const ROWS: &[Row] = &[
         TwoOrThree,
         SERVER,
         VIRTUAL_HOST,
-        Honoured,
+        Honored,
     ),
     row(
         "TransferLog",
@@ -54,7 +54,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "LogFormat",
@@ -64,7 +64,7 @@ pub(super) const ROWS: &[Row] = &[
         OneOrTwo,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "BufferedLogs",
@@ -84,7 +84,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ALL,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "DumpIOInput",
@@ -134,7 +134,7 @@ pub(super) const ROWS: &[Row] = &[
         Two,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "LogMessage",
@@ -144,7 +144,7 @@ pub(super) const ROWS: &[Row] = &[
         OneToThree,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ForensicLog",
@@ -154,6 +154,6 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
 ];

@@ -6,7 +6,7 @@ use crate::row::{
     Importance::{A, B, C},
     LIMITS, LOCATION, NOWHERE, OPTIONS, Row, SERVER,
     Shape::{Each, EachWithFirst, Flag, One, OneOrTwo, OneToThree, Raw, Two, TwoOrThree},
-    Treatment::{self, Honoured, NoEffect, Unsupported},
+    Treatment::{self, Honored, NoEffect, Unsupported},
     row,
 };
 
@@ -30,7 +30,7 @@ const WINDOWS_ONLY: Treatment = Unsupported("it is for Windows");
 
 pub(super) const ROWS: &[Row] = &[
     row(
-        "Action", ACTIONS, A, "svdh", TwoOrThree, FILE_INFO, NOWHERE, Honoured,
+        "Action", ACTIONS, A, "svdh", TwoOrThree, FILE_INFO, NOWHERE, Honored,
     ),
     row(
         "Script",
@@ -40,7 +40,7 @@ pub(super) const ROWS: &[Row] = &[
         Two,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "Alias",
@@ -50,7 +50,7 @@ pub(super) const ROWS: &[Row] = &[
         OneOrTwo,
         ACCESS.or(SERVER),
         DIRECTORY.or(FILES).or(LIMITS),
-        Honoured,
+        Honored,
     ),
     row(
         "ScriptAlias",
@@ -60,12 +60,12 @@ pub(super) const ROWS: &[Row] = &[
         OneOrTwo,
         ACCESS.or(SERVER),
         DIRECTORY.or(FILES).or(LIMITS),
-        Honoured,
+        Honored,
     ),
     row(
-        "Redirect", ALIAS, A, "svdh", OneToThree, FILE_INFO, NOWHERE, Honoured,
+        "Redirect", ALIAS, A, "svdh", OneToThree, FILE_INFO, NOWHERE, Honored,
     ),
-    row("AliasMatch", ALIAS, A, "sv", Two, SERVER, NOWHERE, Honoured),
+    row("AliasMatch", ALIAS, A, "sv", Two, SERVER, NOWHERE, Honored),
     row(
         "ScriptAliasMatch",
         ALIAS,
@@ -74,7 +74,7 @@ pub(super) const ROWS: &[Row] = &[
         Two,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "RedirectMatch",
@@ -84,7 +84,7 @@ pub(super) const ROWS: &[Row] = &[
         TwoOrThree,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "RedirectTemp",
@@ -94,7 +94,7 @@ pub(super) const ROWS: &[Row] = &[
         Two,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "RedirectPermanent",
@@ -104,7 +104,7 @@ pub(super) const ROWS: &[Row] = &[
         Two,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "RedirectRelative",
@@ -114,7 +114,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AliasPreservePath",
@@ -124,7 +124,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "MetaFiles",
@@ -157,7 +157,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         INDEXES,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "DirectoryIndex",
@@ -167,7 +167,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         INDEXES,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "DirectorySlash",
@@ -177,7 +177,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         INDEXES,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "DirectoryCheckHandler",
@@ -187,7 +187,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         INDEXES,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "DirectoryIndexRedirect",
@@ -197,7 +197,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         INDEXES,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ImapMenu",
@@ -237,7 +237,7 @@ pub(super) const ROWS: &[Row] = &[
         EachWithFirst,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AddEncoding",
@@ -247,7 +247,7 @@ pub(super) const ROWS: &[Row] = &[
         EachWithFirst,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AddHandler",
@@ -257,7 +257,7 @@ pub(super) const ROWS: &[Row] = &[
         EachWithFirst,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AddInputFilter",
@@ -267,7 +267,7 @@ pub(super) const ROWS: &[Row] = &[
         EachWithFirst,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AddLanguage",
@@ -277,7 +277,7 @@ pub(super) const ROWS: &[Row] = &[
         EachWithFirst,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AddOutputFilter",
@@ -287,7 +287,7 @@ pub(super) const ROWS: &[Row] = &[
         EachWithFirst,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AddType",
@@ -297,7 +297,7 @@ pub(super) const ROWS: &[Row] = &[
         EachWithFirst,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "DefaultLanguage",
@@ -307,7 +307,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "MultiviewsMatch",
@@ -317,7 +317,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         FILE_INFO,
         LOCATION.or(LIMITS),
-        Honoured,
+        Honored,
     ),
     row(
         "RemoveCharset",
@@ -327,7 +327,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "RemoveEncoding",
@@ -337,7 +337,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "RemoveHandler",
@@ -347,7 +347,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "RemoveInputFilter",
@@ -357,7 +357,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "RemoveLanguage",
@@ -367,7 +367,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "RemoveOutputFilter",
@@ -377,7 +377,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "RemoveType",
@@ -387,9 +387,9 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
-    row("TypesConfig", MIME, A, "s", One, SERVER, NOWHERE, Honoured),
+    row("TypesConfig", MIME, A, "s", One, SERVER, NOWHERE, Honored),
     row(
         "ModMimeUsePathInfo",
         MIME,
@@ -398,7 +398,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "MimeMagicFile",
@@ -408,7 +408,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CacheNegotiatedDocs",
@@ -428,7 +428,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ForceLanguagePriority",
@@ -438,7 +438,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "RewriteEngine",
@@ -448,7 +448,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "RewriteOptions",
@@ -458,7 +458,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "RewriteBase",
@@ -468,7 +468,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "RewriteCond",
@@ -478,7 +478,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "RewriteRule",
@@ -488,7 +488,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "RewriteMap",
@@ -498,7 +498,7 @@ pub(super) const ROWS: &[Row] = &[
         TwoOrThree,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CheckSpelling",
@@ -508,7 +508,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         OPTIONS,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CheckCaseOnly",
@@ -518,7 +518,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         OPTIONS,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CheckBasenameMatch",
@@ -528,9 +528,9 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         OPTIONS,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
-    row("UserDir", USERDIR, A, "sv", Raw, SERVER, NOWHERE, Honoured),
+    row("UserDir", USERDIR, A, "sv", Raw, SERVER, NOWHERE, Honored),
     row(
         "VirtualScriptAlias",
         VHOST_ALIAS,
@@ -539,7 +539,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "VirtualDocumentRoot",
@@ -549,7 +549,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "VirtualScriptAliasIP",
@@ -559,7 +559,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "VirtualDocumentRootIP",
@@ -569,7 +569,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ISAPIAppendLogToErrors",

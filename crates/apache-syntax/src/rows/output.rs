@@ -6,7 +6,7 @@ use crate::row::{
     Importance::{A, B, C},
     LIMIT, NOWHERE, OPTIONS, Row, SERVER,
     Shape::{Any, Each, EachWithFirst, Flag, One, OneOrTwo, Raw, Three, Two, TwoOrThree},
-    Treatment::{self, Honoured, NoEffect, Unsupported},
+    Treatment::{self, Honored, NoEffect, Unsupported},
     VIRTUAL_HOST, row,
 };
 
@@ -55,7 +55,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "BrotliCompressionWindow",
@@ -85,18 +85,9 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
-    row(
-        "BufferSize",
-        BUFFER,
-        B,
-        "dh",
-        One,
-        ACCESS,
-        NOWHERE,
-        Honoured,
-    ),
+    row("BufferSize", BUFFER, B, "dh", One, ACCESS, NOWHERE, Honored),
     row(
         "CharsetSourceEnc",
         CHARSET_LITE,
@@ -175,7 +166,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "DeflateInflateLimitRequestBody",
@@ -185,7 +176,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ALL,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "DeflateInflateRatioLimit",
@@ -195,7 +186,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ALL,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "DeflateInflateRatioBurst",
@@ -205,7 +196,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ALL,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "DeflateAlterEtag",
@@ -215,7 +206,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ModemStandard",
@@ -227,14 +218,12 @@ pub(super) const ROWS: &[Row] = &[
         NOWHERE,
         Unsupported("limit the bandwidth with mod_ratelimit"),
     ),
+    row("PassEnv", ENV, A, "svdh", Each, FILE_INFO, NOWHERE, Honored),
     row(
-        "PassEnv", ENV, A, "svdh", Each, FILE_INFO, NOWHERE, Honoured,
+        "SetEnv", ENV, A, "svdh", OneOrTwo, FILE_INFO, NOWHERE, Honored,
     ),
     row(
-        "SetEnv", ENV, A, "svdh", OneOrTwo, FILE_INFO, NOWHERE, Honoured,
-    ),
-    row(
-        "UnsetEnv", ENV, A, "svdh", Each, FILE_INFO, NOWHERE, Honoured,
+        "UnsetEnv", ENV, A, "svdh", Each, FILE_INFO, NOWHERE, Honored,
     ),
     row(
         "ExpiresActive",
@@ -244,7 +233,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         INDEXES,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ExpiresByType",
@@ -254,7 +243,7 @@ pub(super) const ROWS: &[Row] = &[
         Two,
         INDEXES,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ExpiresDefault",
@@ -264,7 +253,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         INDEXES,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ExtFilterOptions",
@@ -274,7 +263,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         ACCESS,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ExtFilterDefine",
@@ -284,7 +273,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "FilterDeclare",
@@ -294,7 +283,7 @@ pub(super) const ROWS: &[Row] = &[
         OneOrTwo,
         OPTIONS,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "FilterProvider",
@@ -304,7 +293,7 @@ pub(super) const ROWS: &[Row] = &[
         Three,
         OPTIONS,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "FilterChain",
@@ -314,7 +303,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         OPTIONS,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "FilterTrace",
@@ -334,7 +323,7 @@ pub(super) const ROWS: &[Row] = &[
         Any,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "FilterProtocol",
@@ -344,10 +333,10 @@ pub(super) const ROWS: &[Row] = &[
         TwoOrThree,
         OPTIONS,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
-        "Header", HEADERS, A, "svdh", Raw, FILE_INFO, NOWHERE, Honoured,
+        "Header", HEADERS, A, "svdh", Raw, FILE_INFO, NOWHERE, Honored,
     ),
     row(
         "RequestHeader",
@@ -357,10 +346,10 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
-        "XBitHack", INCLUDE, A, "svdh", One, OPTIONS, NOWHERE, Honoured,
+        "XBitHack", INCLUDE, A, "svdh", One, OPTIONS, NOWHERE, Honored,
     ),
     row(
         "SSIErrorMsg",
@@ -370,7 +359,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ALL,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSITimeFormat",
@@ -380,7 +369,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ALL,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSIStartTag",
@@ -390,18 +379,9 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
-    row(
-        "SSIEndTag",
-        INCLUDE,
-        A,
-        "sv",
-        One,
-        SERVER,
-        NOWHERE,
-        Honoured,
-    ),
+    row("SSIEndTag", INCLUDE, A, "sv", One, SERVER, NOWHERE, Honored),
     row(
         "SSIUndefinedEcho",
         INCLUDE,
@@ -410,7 +390,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ALL,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSILegacyExprParser",
@@ -420,7 +400,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         LIMIT,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSILastModified",
@@ -430,9 +410,9 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         LIMIT,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
-    row("SSIEtag", INCLUDE, A, "dh", Flag, LIMIT, NOWHERE, Honoured),
+    row("SSIEtag", INCLUDE, A, "dh", Flag, LIMIT, NOWHERE, Honored),
     row(
         "ReflectorHeader",
         REFLECTOR,
@@ -441,7 +421,7 @@ pub(super) const ROWS: &[Row] = &[
         OneOrTwo,
         OPTIONS,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "KeptBodySize",
@@ -453,10 +433,10 @@ pub(super) const ROWS: &[Row] = &[
         NOWHERE,
         NoEffect("request bodies are kept for no handler"),
     ),
-    row("OutputSed", SED, C, "dh", One, ACCESS, NOWHERE, Honoured),
-    row("InputSed", SED, C, "dh", One, ACCESS, NOWHERE, Honoured),
+    row("OutputSed", SED, C, "dh", One, ACCESS, NOWHERE, Honored),
+    row("InputSed", SED, C, "dh", One, ACCESS, NOWHERE, Honored),
     row(
-        "SetEnvIf", SETENVIF, A, "svdh", Raw, FILE_INFO, NOWHERE, Honoured,
+        "SetEnvIf", SETENVIF, A, "svdh", Raw, FILE_INFO, NOWHERE, Honored,
     ),
     row(
         "SetEnvIfNoCase",
@@ -466,7 +446,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SetEnvIfExpr",
@@ -476,7 +456,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "BrowserMatch",
@@ -486,7 +466,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "BrowserMatchNoCase",
@@ -496,7 +476,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "Substitute",
@@ -506,7 +486,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SubstituteMaxLineLength",
@@ -516,7 +496,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SubstituteInheritBefore",
@@ -526,7 +506,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CookieExpires",
@@ -536,7 +516,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CookieDomain",
@@ -546,7 +526,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CookieStyle",
@@ -556,7 +536,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CookieTracking",
@@ -566,7 +546,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CookieName",
@@ -576,7 +556,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CookieSameSite",
@@ -586,7 +566,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CookieSecure",
@@ -596,7 +576,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CookieHttpOnly",
@@ -606,7 +586,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "xml2EncDefault",
@@ -616,7 +596,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ALL,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "xml2EncAlias",

@@ -6,7 +6,7 @@ use crate::row::{
     Importance::{A, B, C},
     NOWHERE, Row, SERVER,
     Shape::{Any, Each, Flag, One, Two},
-    Treatment::{self, Honoured, Later, NoEffect, Unsupported},
+    Treatment::{self, Honored, Later, NoEffect, Unsupported},
     VIRTUAL_HOST, row,
 };
 
@@ -43,8 +43,8 @@ pub(super) const ROWS: &[Row] = &[
         VIRTUAL_HOST,
         NoEffect("Saker's timers need no watchdog"),
     ),
-    row("User", UNIXD, A, "s", One, SERVER, VIRTUAL_HOST, Honoured),
-    row("Group", UNIXD, A, "s", One, SERVER, VIRTUAL_HOST, Honoured),
+    row("User", UNIXD, A, "s", One, SERVER, VIRTUAL_HOST, Honored),
+    row("Group", UNIXD, A, "s", One, SERVER, VIRTUAL_HOST, Honored),
     row(
         "ChrootDir",
         UNIXD,
@@ -73,7 +73,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         VIRTUAL_HOST,
-        Honoured,
+        Honored,
     ),
     row(
         "ListenCoresBucketsRatio",
@@ -85,7 +85,7 @@ pub(super) const ROWS: &[Row] = &[
         VIRTUAL_HOST,
         SOCKETS_PER_CORE,
     ),
-    row("Listen", MPM, A, "s", Any, SERVER, VIRTUAL_HOST, Honoured),
+    row("Listen", MPM, A, "s", Any, SERVER, VIRTUAL_HOST, Honored),
     row(
         "SendBufferSize",
         MPM,
@@ -94,7 +94,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         VIRTUAL_HOST,
-        Honoured,
+        Honored,
     ),
     row(
         "ReceiveBufferSize",
@@ -104,7 +104,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         VIRTUAL_HOST,
-        Honoured,
+        Honored,
     ),
     row(
         "ListenTCPDeferAccept",
@@ -134,7 +134,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         VIRTUAL_HOST,
-        Honoured,
+        Honored,
     ),
     row(
         "MinSpareThreads",
@@ -164,7 +164,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         VIRTUAL_HOST,
-        Honoured,
+        Honored,
     ),
     row(
         "MaxRequestWorkers",
@@ -174,7 +174,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         VIRTUAL_HOST,
-        Honoured,
+        Honored,
     ),
     row(
         "ThreadsPerChild",
@@ -184,7 +184,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         VIRTUAL_HOST,
-        Honoured,
+        Honored,
     ),
     row(
         "ThreadLimit",
@@ -214,7 +214,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         VIRTUAL_HOST,
-        Honoured,
+        Honored,
     ),
     row(
         "MinSpareServers",
@@ -244,7 +244,7 @@ pub(super) const ROWS: &[Row] = &[
         Two,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "CGIMapExtension",

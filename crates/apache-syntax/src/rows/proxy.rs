@@ -6,7 +6,7 @@ use crate::row::{
     Importance::{A, B, C},
     NOWHERE, Row, SERVER,
     Shape::{Each, EachWithFirst, Flag, One, OneOrTwo, OneToThree, Raw, Section, TwoOrThree},
-    Treatment::{self, Honoured, Later, NoEffect, Unsupported},
+    Treatment::{self, Honored, Later, NoEffect, Unsupported},
     VIRTUAL_HOST, row,
 };
 
@@ -33,7 +33,7 @@ const BAD_FIELDS: Treatment =
     NoEffect("an answer with a field that can't be read is an error, as with Apache's default");
 
 pub(super) const ROWS: &[Row] = &[
-    row("<Proxy", PROXY, A, "sv", Section, SERVER, NOWHERE, Honoured),
+    row("<Proxy", PROXY, A, "sv", Section, SERVER, NOWHERE, Honored),
     row(
         "<ProxyMatch",
         PROXY,
@@ -42,7 +42,7 @@ pub(super) const ROWS: &[Row] = &[
         Section,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ProxyRequests",
@@ -52,7 +52,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ProxyRemote",
@@ -62,7 +62,7 @@ pub(super) const ROWS: &[Row] = &[
         TwoOrThree,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ProxyRemoteMatch",
@@ -72,7 +72,7 @@ pub(super) const ROWS: &[Row] = &[
         TwoOrThree,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ProxyPassInterpolateEnv",
@@ -82,7 +82,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ProxyPass",
@@ -92,7 +92,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         ACCESS.or(SERVER),
         DIRECTORY.or(FILES),
-        Honoured,
+        Honored,
     ),
     row(
         "ProxyPassMatch",
@@ -102,7 +102,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         ACCESS.or(SERVER),
         DIRECTORY.or(FILES),
-        Honoured,
+        Honored,
     ),
     row(
         "ProxyPassReverse",
@@ -112,7 +112,7 @@ pub(super) const ROWS: &[Row] = &[
         OneToThree,
         ACCESS.or(SERVER),
         DIRECTORY.or(FILES),
-        Honoured,
+        Honored,
     ),
     row(
         "ProxyPassReverseCookiePath",
@@ -122,7 +122,7 @@ pub(super) const ROWS: &[Row] = &[
         TwoOrThree,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ProxyPassReverseCookieDomain",
@@ -132,18 +132,9 @@ pub(super) const ROWS: &[Row] = &[
         TwoOrThree,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
-    row(
-        "ProxyBlock",
-        PROXY,
-        A,
-        "sv",
-        Each,
-        SERVER,
-        NOWHERE,
-        Honoured,
-    ),
+    row("ProxyBlock", PROXY, A, "sv", Each, SERVER, NOWHERE, Honored),
     row(
         "ProxyReceiveBufferSize",
         PROXY,
@@ -172,9 +163,9 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
-    row("NoProxy", PROXY, A, "sv", Each, SERVER, NOWHERE, Honoured),
+    row("NoProxy", PROXY, A, "sv", Each, SERVER, NOWHERE, Honored),
     row(
         "ProxyDomain",
         PROXY,
@@ -185,7 +176,7 @@ pub(super) const ROWS: &[Row] = &[
         NOWHERE,
         NO_REMOTE,
     ),
-    row("ProxyVia", PROXY, A, "sv", One, SERVER, NOWHERE, Honoured),
+    row("ProxyVia", PROXY, A, "sv", One, SERVER, NOWHERE, Honored),
     row(
         "ProxyErrorOverride",
         PROXY,
@@ -194,7 +185,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ProxyPreserveHost",
@@ -204,7 +195,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ProxyTimeout",
@@ -214,7 +205,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ProxyBadHeader",
@@ -234,7 +225,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "BalancerGrowth",
@@ -264,7 +255,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ProxyPassInherit",
@@ -274,7 +265,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ProxyStatus",
@@ -294,7 +285,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ProxySourceAddress",
@@ -314,7 +305,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "Proxy100Continue",
@@ -334,7 +325,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ProxyExpressEnable",
@@ -344,7 +335,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ProxyExpressDBMFile",
@@ -354,7 +345,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ProxyExpressDBMType",
@@ -364,7 +355,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ProxyFCGIBackendType",
@@ -374,7 +365,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ProxyFCGISetEnvIf",
@@ -384,7 +375,7 @@ pub(super) const ROWS: &[Row] = &[
         TwoOrThree,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ProxyFtpListOnWildcard",
@@ -424,7 +415,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ProxyHCExpr",
@@ -434,7 +425,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         FILE_INFO,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ProxyHCTPsize",
@@ -454,7 +445,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ProxyHTMLLinks",
@@ -464,7 +455,7 @@ pub(super) const ROWS: &[Row] = &[
         EachWithFirst,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ProxyHTMLURLMap",
@@ -474,7 +465,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ProxyHTMLDoctype",
@@ -484,7 +475,7 @@ pub(super) const ROWS: &[Row] = &[
         OneOrTwo,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ProxyHTMLFixups",
@@ -494,7 +485,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ProxyHTMLMeta",
@@ -524,7 +515,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ProxyHTMLStripComments",
@@ -534,7 +525,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ProxyHTMLBufSize",
@@ -564,7 +555,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "ProxySCGISendfile",

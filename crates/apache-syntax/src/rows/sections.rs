@@ -3,7 +3,7 @@
 
 use crate::row::{
     ALL, AUTH_CONFIG, Importance::A, LIMIT, LIMITS, LOCATION, NOWHERE, Row, SERVER, Shape::Section,
-    Treatment::Honoured, VIRTUAL_HOST, row,
+    Treatment::Honored, VIRTUAL_HOST, row,
 };
 
 const CORE: &[&str] = &["core_module"];
@@ -17,7 +17,7 @@ pub(super) const ROWS: &[Row] = &[
         Section,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "<Location",
@@ -27,7 +27,7 @@ pub(super) const ROWS: &[Row] = &[
         Section,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "<VirtualHost",
@@ -37,7 +37,7 @@ pub(super) const ROWS: &[Row] = &[
         Section,
         SERVER,
         VIRTUAL_HOST,
-        Honoured,
+        Honored,
     ),
     row(
         "<Files",
@@ -47,7 +47,7 @@ pub(super) const ROWS: &[Row] = &[
         Section,
         ALL,
         LOCATION.or(LIMITS),
-        Honoured,
+        Honored,
     ),
     row(
         "<Limit",
@@ -57,7 +57,7 @@ pub(super) const ROWS: &[Row] = &[
         Section,
         AUTH_CONFIG.or(LIMIT),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "<LimitExcept",
@@ -67,29 +67,11 @@ pub(super) const ROWS: &[Row] = &[
         Section,
         AUTH_CONFIG.or(LIMIT),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
-    row(
-        "<IfModule",
-        CORE,
-        A,
-        "svdh",
-        Section,
-        ALL,
-        NOWHERE,
-        Honoured,
-    ),
-    row(
-        "<IfDefine",
-        CORE,
-        A,
-        "svdh",
-        Section,
-        ALL,
-        NOWHERE,
-        Honoured,
-    ),
-    row("<IfFile", CORE, A, "svdh", Section, ALL, NOWHERE, Honoured),
+    row("<IfModule", CORE, A, "svdh", Section, ALL, NOWHERE, Honored),
+    row("<IfDefine", CORE, A, "svdh", Section, ALL, NOWHERE, Honored),
+    row("<IfFile", CORE, A, "svdh", Section, ALL, NOWHERE, Honored),
     row(
         "<IfDirective",
         CORE,
@@ -98,7 +80,7 @@ pub(super) const ROWS: &[Row] = &[
         Section,
         ALL,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "<IfSection",
@@ -108,7 +90,7 @@ pub(super) const ROWS: &[Row] = &[
         Section,
         ALL,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "<DirectoryMatch",
@@ -118,7 +100,7 @@ pub(super) const ROWS: &[Row] = &[
         Section,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "<LocationMatch",
@@ -128,7 +110,7 @@ pub(super) const ROWS: &[Row] = &[
         Section,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "<FilesMatch",
@@ -138,9 +120,9 @@ pub(super) const ROWS: &[Row] = &[
         Section,
         ALL,
         LOCATION.or(LIMITS),
-        Honoured,
+        Honored,
     ),
-    row("<If", CORE, A, "svdh", Section, ALL, LIMITS, Honoured),
-    row("<ElseIf", CORE, A, "svdh", Section, ALL, LIMITS, Honoured),
-    row("<Else", CORE, A, "svdh", Section, ALL, LIMITS, Honoured),
+    row("<If", CORE, A, "svdh", Section, ALL, LIMITS, Honored),
+    row("<ElseIf", CORE, A, "svdh", Section, ALL, LIMITS, Honored),
+    row("<Else", CORE, A, "svdh", Section, ALL, LIMITS, Honored),
 ];

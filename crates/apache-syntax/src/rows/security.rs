@@ -6,7 +6,7 @@ use crate::row::{
     Importance::{A, B, C},
     NOWHERE, Overrides, Row, SERVER,
     Shape::{Flag, One, Raw},
-    Treatment::{Honoured, NoEffect},
+    Treatment::{Honored, NoEffect},
     row,
 };
 
@@ -22,11 +22,11 @@ const NO_HASHES: &str =
 
 /// Rules and their settings: what they say is libmodsecurity's.
 const fn rule(name: &'static str) -> Row {
-    row(name, SECURITY, A, "svd", Raw, ANYWHERE, NOWHERE, Honoured)
+    row(name, SECURITY, A, "svd", Raw, ANYWHERE, NOWHERE, Honored)
 }
 
 const fn of_server(name: &'static str) -> Row {
-    row(name, SECURITY, B, "sv", Raw, SERVER, NOWHERE, Honoured)
+    row(name, SECURITY, B, "sv", Raw, SERVER, NOWHERE, Honored)
 }
 
 const fn idle(name: &'static str, why: &'static str) -> Row {
@@ -148,7 +148,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ANYWHERE,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     idle(
         "SecRulePerfTime",
@@ -219,7 +219,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ANYWHERE,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "modsecurity_rules",
@@ -229,7 +229,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         ANYWHERE,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "modsecurity_rules_file",
@@ -239,6 +239,6 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ANYWHERE,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
 ];

@@ -6,7 +6,7 @@ use crate::row::{
     Importance::{B, C},
     NOWHERE, Row, SERVER,
     Shape::{Each, Flag, One, OneOrTwo, Raw, TwoOrThree},
-    Treatment::{self, Honoured, NoEffect, Unsupported},
+    Treatment::{self, Honored, NoEffect, Unsupported},
     VIRTUAL_HOST, row,
 };
 
@@ -37,8 +37,8 @@ const NO_SESSION_DATABASE: Treatment =
     Unsupported("keep sessions in cookies: SessionCookieName and SessionCryptoPassphrase");
 
 pub(super) const ROWS: &[Row] = &[
-    row("DAV", DAV, B, "d", One, ACCESS, NOWHERE, Honoured),
-    row("DAVBasePath", DAV, B, "d", One, ACCESS, NOWHERE, Honoured),
+    row("DAV", DAV, B, "d", One, ACCESS, NOWHERE, Honored),
+    row("DAVBasePath", DAV, B, "d", One, ACCESS, NOWHERE, Honored),
     row(
         "DAVMinTimeout",
         DAV,
@@ -47,7 +47,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "DAVDepthInfinity",
@@ -57,7 +57,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "DAVLockDiscovery",
@@ -67,9 +67,9 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
-    row("DAVLockDB", DAV_FS, B, "sv", One, SERVER, NOWHERE, Honoured),
+    row("DAVLockDB", DAV_FS, B, "sv", One, SERVER, NOWHERE, Honored),
     row(
         "DAVGenericLockDB",
         DAV_LOCK,
@@ -80,9 +80,9 @@ pub(super) const ROWS: &[Row] = &[
         NOWHERE,
         OTHER_LOCKS,
     ),
-    row("DBDriver", DBD, B, "sv", One, SERVER, NOWHERE, Honoured),
-    row("DBDParams", DBD, B, "sv", One, SERVER, NOWHERE, Honoured),
-    row("DBDPersist", DBD, B, "sv", Flag, SERVER, NOWHERE, Honoured),
+    row("DBDriver", DBD, B, "sv", One, SERVER, NOWHERE, Honored),
+    row("DBDParams", DBD, B, "sv", One, SERVER, NOWHERE, Honored),
+    row("DBDPersist", DBD, B, "sv", Flag, SERVER, NOWHERE, Honored),
     row(
         "DBDPrepareSQL",
         DBD,
@@ -93,11 +93,11 @@ pub(super) const ROWS: &[Row] = &[
         NOWHERE,
         BY_LABEL,
     ),
-    row("DBDInitSQL", DBD, B, "sv", One, SERVER, NOWHERE, Honoured),
-    row("DBDMin", DBD, B, "sv", One, SERVER, NOWHERE, Honoured),
+    row("DBDInitSQL", DBD, B, "sv", One, SERVER, NOWHERE, Honored),
+    row("DBDMin", DBD, B, "sv", One, SERVER, NOWHERE, Honored),
     row("DBDKeep", DBD, B, "sv", One, SERVER, NOWHERE, KEEPS_FEWEST),
-    row("DBDMax", DBD, B, "sv", One, SERVER, NOWHERE, Honoured),
-    row("DBDExptime", DBD, B, "sv", One, SERVER, NOWHERE, Honoured),
+    row("DBDMax", DBD, B, "sv", One, SERVER, NOWHERE, Honored),
+    row("DBDExptime", DBD, B, "sv", One, SERVER, NOWHERE, Honored),
     row(
         "LDAPSharedCacheSize",
         LDAP,
@@ -286,7 +286,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SessionMaxAge",
@@ -296,7 +296,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SessionHeader",
@@ -306,7 +306,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SessionEnv",
@@ -316,7 +316,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SessionInclude",
@@ -326,7 +326,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SessionExclude",
@@ -336,7 +336,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SessionExpiryUpdateInterval",
@@ -346,7 +346,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SessionCookieName",
@@ -356,7 +356,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SessionCookieName2",
@@ -376,7 +376,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SessionCryptoPassphrase",
@@ -386,7 +386,7 @@ pub(super) const ROWS: &[Row] = &[
         Each,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SessionCryptoPassphraseFile",
@@ -396,7 +396,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SessionCryptoCipher",

@@ -5,7 +5,7 @@ use crate::row::{
     Importance::{A, B, C},
     NOWHERE, OPTIONS, PROXY, Row, SERVER,
     Shape::{Each, Flag, One, OneOrTwo, Raw, Two, TwoOrThree},
-    Treatment::{self, Denies, Honoured, NoEffect, Unsupported},
+    Treatment::{self, Denies, Honored, NoEffect, Unsupported},
     VIRTUAL_HOST, row,
 };
 
@@ -43,7 +43,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         VIRTUAL_HOST,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLSessionCache",
@@ -83,9 +83,9 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         VIRTUAL_HOST,
-        Honoured,
+        Honored,
     ),
-    row("SSLEngine", SSL, A, "sv", One, SERVER, NOWHERE, Honoured),
+    row("SSLEngine", SSL, A, "sv", One, SERVER, NOWHERE, Honored),
     row(
         "SSLFIPS",
         SSL,
@@ -104,7 +104,7 @@ pub(super) const ROWS: &[Row] = &[
         OneOrTwo,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLCertificateFile",
@@ -114,7 +114,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLCertificateKeyFile",
@@ -124,7 +124,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLCertificateChainFile",
@@ -134,7 +134,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLSessionTicketKeyFile",
@@ -144,7 +144,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLCACertificatePath",
@@ -154,7 +154,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLCACertificateFile",
@@ -164,7 +164,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLCADNRequestPath",
@@ -174,7 +174,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLCADNRequestFile",
@@ -184,7 +184,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLCARevocationPath",
@@ -194,7 +194,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLCARevocationFile",
@@ -204,7 +204,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLCARevocationCheck",
@@ -214,7 +214,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLVerifyClient",
@@ -224,7 +224,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLVerifyDepth",
@@ -234,7 +234,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLSessionCacheTimeout",
@@ -244,9 +244,9 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
-    row("SSLProtocol", SSL, A, "sv", Raw, SERVER, NOWHERE, Honoured),
+    row("SSLProtocol", SSL, A, "sv", Raw, SERVER, NOWHERE, Honored),
     row(
         "SSLHonorCipherOrder",
         SSL,
@@ -255,7 +255,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLCompression",
@@ -275,7 +275,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLInsecureRenegotiation",
@@ -295,7 +295,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLStrictSNIVHostCheck",
@@ -305,7 +305,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLSRPVerifierFile",
@@ -335,7 +335,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         SERVER.or(PROXY),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLProxyProtocol",
@@ -345,7 +345,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         SERVER.or(PROXY),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLProxyCipherSuite",
@@ -355,7 +355,7 @@ pub(super) const ROWS: &[Row] = &[
         OneOrTwo,
         SERVER.or(PROXY),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLProxyVerify",
@@ -365,7 +365,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER.or(PROXY),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLProxyVerifyDepth",
@@ -385,7 +385,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER.or(PROXY),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLProxyCACertificatePath",
@@ -395,7 +395,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER.or(PROXY),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLProxyCARevocationPath",
@@ -405,7 +405,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER.or(PROXY),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLProxyCARevocationFile",
@@ -415,7 +415,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER.or(PROXY),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLProxyCARevocationCheck",
@@ -425,7 +425,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         SERVER.or(PROXY),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLProxyMachineCertificateFile",
@@ -435,7 +435,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER.or(PROXY),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLProxyMachineCertificatePath",
@@ -465,7 +465,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         SERVER.or(PROXY),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLProxyCheckPeerCN",
@@ -475,7 +475,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         SERVER.or(PROXY),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLProxyCheckPeerName",
@@ -485,18 +485,9 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         SERVER.or(PROXY),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
-    row(
-        "SSLOptions",
-        SSL,
-        A,
-        "svdh",
-        Raw,
-        OPTIONS,
-        NOWHERE,
-        Honoured,
-    ),
+    row("SSLOptions", SSL, A, "svdh", Raw, OPTIONS, NOWHERE, Honored),
     row(
         "SSLRequireSSL",
         SSL,
@@ -505,7 +496,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLRequire",
@@ -515,7 +506,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         AUTH_CONFIG,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLRenegBufferSize",
@@ -636,7 +627,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLStaplingResponseTimeSkew",
@@ -646,7 +637,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLStaplingResponderTimeout",
@@ -656,7 +647,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLStaplingResponseMaxAge",
@@ -666,7 +657,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLStaplingStandardCacheTimeout",
@@ -676,7 +667,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLStaplingReturnResponderErrors",
@@ -706,7 +697,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLStaplingForceURL",
@@ -716,7 +707,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "SSLOpenSSLConfCmd",
@@ -726,7 +717,7 @@ pub(super) const ROWS: &[Row] = &[
         Two,
         SERVER,
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row("SSLLog", SSL, B, "svdh", Raw, ALL, NOWHERE, GONE_LOG),
     row("SSLLogLevel", SSL, B, "svdh", Raw, ALL, NOWHERE, GONE_LOG),

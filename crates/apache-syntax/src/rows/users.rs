@@ -6,7 +6,7 @@ use crate::row::{
     Importance::{B, C},
     NOWHERE, Row, SERVER,
     Shape::{Any, Flag, One, Two},
-    Treatment::{Denies, Honoured, NoEffect, Unsupported},
+    Treatment::{Denies, Honored, NoEffect, Unsupported},
     row,
 };
 
@@ -27,7 +27,7 @@ pub(super) const ROWS: &[Row] = &[
         Two,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "AssignUserIDExpr",
@@ -117,7 +117,7 @@ pub(super) const ROWS: &[Row] = &[
         Two,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "lsapi_uid_gid",
@@ -127,7 +127,7 @@ pub(super) const ROWS: &[Row] = &[
         Two,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honoured,
+        Honored,
     ),
     row(
         "lsapi_use_suexec",

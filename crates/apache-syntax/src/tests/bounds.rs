@@ -188,7 +188,7 @@ fn many_virtual_hosts_are_read_in_time() {
         (first_error(&loaded), loaded.tree.nodes.len()),
         (String::new(), 10_000)
     );
-    // Generous: this is a build without optimisation, and other tests run beside it.
+    // Generous: this is a build without optimization, and other tests run beside it.
     assert!(
         started.elapsed() < Duration::from_secs(20),
         "{:?}",

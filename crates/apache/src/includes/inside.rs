@@ -4,7 +4,7 @@
 //! whole, and whatever the client has of it.
 
 use crate::{includes::origin::Origin, state::state, subrequest::subrequest};
-use saker_http::{RequestHead, path::normalise_with};
+use saker_http::{RequestHead, path::normalize_with};
 use saker_pipeline::{Exchange, Inner, NoBody};
 use saker_ssi::Target;
 use std::{rc::Rc, sync::Arc};
@@ -105,7 +105,7 @@ fn by_path(origin: &Origin, text: &[u8]) -> Option<Box<Exchange>> {
         .concat(),
     };
     let mut read = Vec::with_capacity(whole.len());
-    normalise_with(&whole, origin.host.slashes, &mut read).ok()?;
+    normalize_with(&whole, origin.host.slashes, &mut read).ok()?;
     let mut inner = subrequest(&origin.exchange, read, Inner::Include)?;
     inner.query = query.map(<[u8]>::to_vec);
     Some(inner)

@@ -17,7 +17,7 @@ pub fn url_path(exchange: &Exchange) -> Cow<'_, [u8]> {
     match target::split(view.method(), view.target()) {
         Ok(
             target::Target::Origin { path: raw, .. } | target::Target::Absolute { path: raw, .. },
-        ) if path::normalise(raw, &mut path).is_ok() => Cow::Owned(path),
+        ) if path::normalize(raw, &mut path).is_ok() => Cow::Owned(path),
         _ => Cow::Borrowed(&exchange.path),
     }
 }

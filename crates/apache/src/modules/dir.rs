@@ -12,7 +12,7 @@ use crate::{
 };
 use saker_apache_model::{dir_config::DirConfig, host::Host, modules::alias::Redirected};
 use saker_files::Kind;
-use saker_http::{Method, Status, path::normalise_with};
+use saker_http::{Method, Status, path::normalize_with};
 use saker_pipeline::{Exchange, Inner, Response};
 
 /// mod_dir: the slash behind a folder, its index file, and what answers for what is not there.
@@ -217,7 +217,7 @@ fn without_detours(path: Vec<u8>, host: &Host) -> Vec<u8> {
         return path;
     }
     let mut read = Vec::with_capacity(path.len());
-    match normalise_with(&saker_ap_expr::escape_uri(&path), host.slashes, &mut read) {
+    match normalize_with(&saker_ap_expr::escape_uri(&path), host.slashes, &mut read) {
         Ok(()) => read,
         Err(_) => path,
     }

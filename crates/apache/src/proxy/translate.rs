@@ -19,7 +19,7 @@ use saker_apache_model::{
     matcher::Matcher,
     proxy::pass::{From, Pass, Passed, Paths, servlet_path},
 };
-use saker_http::{Method, Status, path::normalise_with, target};
+use saker_http::{Method, Status, path::normalize_with, target};
 use saker_pipeline::{Exchange, Response};
 use std::{borrow::Cow, sync::Arc};
 
@@ -119,7 +119,7 @@ fn find(exchange: &mut Exchange, host: &Host, is_encoded: bool) {
 fn path_of_servlet(raw: &[u8], host: &Host) -> Option<Vec<u8>> {
     let path = servlet_path(raw)?;
     let mut read = Vec::with_capacity(path.len());
-    normalise_with(&path, host.slashes, &mut read).ok()?;
+    normalize_with(&path, host.slashes, &mut read).ok()?;
     Some(read)
 }
 

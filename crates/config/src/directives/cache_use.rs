@@ -324,7 +324,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
             "obey_client",
             "false",
             "Refetch when a client forces a reload (Cache-Control, Pragma)?",
-            |cache, given| cache.honours_client = given.boolean(),
+            |cache, given| cache.honors_client = given.boolean(),
         )
     },
     flag("public", "true", "Store shared pages?", |cache, given| {

@@ -116,7 +116,7 @@ pub struct CacheUse {
     /// Targeted fields (RFC 9213) to follow, the most applicable first.
     pub targeted_fields: Vec<String>,
     /// Honors the client's reload directives, as mod_cache does.
-    pub honours_client: bool,
+    pub honors_client: bool,
     /// Query parameters that are not part of the key: names, or prefixes with `*`.
     pub ignored_parameters: Vec<String>,
     /// Names of `;name=value` at the end of a path that are not part of the key (session
@@ -293,7 +293,7 @@ impl Default for CacheUse {
             query_bytes_max: 64 << 10,
             stores_cookies: false,
             targeted_fields: vec!["CDN-Cache-Control".to_owned()],
-            honours_client: false,
+            honors_client: false,
             ignored_parameters: Vec::new(),
             ignored_path_parameters: Vec::new(),
             with_query: true,

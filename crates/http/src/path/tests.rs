@@ -5,11 +5,11 @@ use proptest::prelude::*;
 
 fn normal(raw: &[u8]) -> Result<Vec<u8>, PathError> {
     let mut out = b"left over".to_vec();
-    normalise(raw, &mut out).map(|()| out)
+    normalize(raw, &mut out).map(|()| out)
 }
 
 #[test]
-fn normalised() {
+fn normalized() {
     let cases: [(&[u8], &[u8]); 42] = [
         (b"/", b"/"),
         (b"/a", b"/a"),
@@ -183,7 +183,7 @@ fn other_rules_for_slashes() {
     let rules = |encoded, merge| Slashes { encoded, merge };
     let normal = |raw: &str, rules| {
         let mut out = b"left over".to_vec();
-        normalise_with(raw.as_bytes(), rules, &mut out).map(|()| String::from_utf8(out).unwrap())
+        normalize_with(raw.as_bytes(), rules, &mut out).map(|()| String::from_utf8(out).unwrap())
     };
     use EncodedSlashes::{Decode, Keep, Refuse};
     let rows = [
@@ -220,7 +220,7 @@ proptest! {
     fn no_rule_lets_a_path_climb(raw in "/[a./%2Fef]{0,24}", encoded in 0..3_usize, merge: bool) {
         let encoded = [EncodedSlashes::Refuse, EncodedSlashes::Decode, EncodedSlashes::Keep][encoded];
         let mut out = Vec::new();
-        if normalise_with(raw.as_bytes(), Slashes { encoded, merge }, &mut out).is_ok() {
+        if normalize_with(raw.as_bytes(), Slashes { encoded, merge }, &mut out).is_ok() {
             prop_assert!(out.starts_with(b"/"));
             prop_assert!(out.split(|byte| *byte == b'/').all(|segment| segment != b".." && segment != b"."));
         }

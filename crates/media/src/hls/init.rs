@@ -1,4 +1,4 @@
-//! The initialisation section (RFC 8216 section 3.3): the tracks with their sample entries, and no
+//! The initialization section (RFC 8216 section 3.3): the tracks with their sample entries, and no
 //! samples.
 
 use super::Plan;

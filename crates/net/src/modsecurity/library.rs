@@ -104,7 +104,7 @@ impl Library {
     }
 
     fn load() -> Result<Library, String> {
-        // SAFETY: the name ends with a zero. Loading runs the initialisers of the library that the
+        // SAFETY: the name ends with a zero. Loading runs the initializers of the library that the
         // administrator has installed, which is what he asks for by naming rules. Test:
         // rules_refuse_and_let_pass.
         let handle = unsafe { libc::dlopen(SONAME.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
@@ -128,7 +128,7 @@ fn engine(handle: NonNull<c_void>) -> Result<NonNull<c_void>, String> {
     // rules_refuse_and_let_pass.
     let made =
         unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> Opaque>(address)() };
-    NonNull::new(made).ok_or_else(|| "libmodsecurity can't be initialised".into())
+    NonNull::new(made).ok_or_else(|| "libmodsecurity can't be initialized".into())
 }
 
 fn symbol(handle: NonNull<c_void>, name: &CStr) -> Result<*mut c_void, String> {

@@ -81,7 +81,7 @@ fn read_target(exchange: &mut Exchange, has_rules: bool) -> Result<Option<Respon
     };
     let asterisk = matches!(target, Target::Asterisk);
     let mut decoded = Vec::with_capacity(raw_path.len());
-    let encoded_slash = match path::normalise(raw_path, &mut decoded) {
+    let encoded_slash = match path::normalize(raw_path, &mut decoded) {
         // The rules of the site decide whether to allow it. Until then, and in all trust
         // decisions, it separates segments, as it does to a server that decodes it.
         Err(PathError::EncodedSlash) => {
@@ -89,7 +89,7 @@ fn read_target(exchange: &mut Exchange, has_rules: bool) -> Result<Option<Respon
                 encoded: EncodedSlashes::Decode,
                 merge: true,
             };
-            let read = path::normalise_with(raw_path, decoding, &mut decoded);
+            let read = path::normalize_with(raw_path, decoding, &mut decoded);
             match read {
                 Ok(()) => {}
                 Err(_) if has_rules => decoded = b"/".to_vec(),

@@ -373,7 +373,7 @@ fn canonical(target: &str) -> Vec<u8> {
         .map_or((target, None), |(path, query)| (path, Some(query)));
     let raw = if raw.is_empty() { "/" } else { raw };
     let (mut decoded, mut out) = (Vec::new(), Vec::new());
-    match path::normalise(raw.as_bytes(), &mut decoded) {
+    match path::normalize(raw.as_bytes(), &mut decoded) {
         Ok(()) => escape::uri_path(&decoded, &mut out),
         Err(_) => out.extend_from_slice(raw.as_bytes()),
     }

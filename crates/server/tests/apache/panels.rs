@@ -365,7 +365,7 @@ fn modules_that_are_not_there_stop_only_what_is_theirs() {
     );
     assert!(output.status.success(), "{said}");
     for expected in [
-        "SVNParentPath is not honoured: requests that it decides over are denied",
+        "SVNParentPath is not honored: requests that it decides over are denied",
         "gunicorn",
         "svnserve",
         "PerlAccessHandler",

@@ -4,7 +4,7 @@
 //! events are left out, since how many requests share one is chance. Instructions are the whole
 //! process's, by callgrind, which counts between two dumps while the server serves one path over a
 //! connection that is open; starts, stops and handshakes fall out. What is counted is the build of
-//! the tests (debug assertions, own crates not optimised), since that is what every change is
+//! the tests (debug assertions, own crates not optimized), since that is what every change is
 //! tested with: a budget says that a path has not become longer, not how fast it is. Who makes a
 //! path cheaper lowers its budget; who has to raise one says why in the change. `cargo test -p
 //! saker --test measured budgets:: -- --nocapture` prints what is spent, as lines for the table.

@@ -2,7 +2,7 @@
 //!
 //! Two runs that differ in nothing but the number of requests are subtracted, so that start, stop
 //! and connections fall out, and no noise of the machine gets in. Instructions mean something for
-//! an optimised build only, so in debug builds only allocations are counted.
+//! an optimized build only, so in debug builds only allocations are counted.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
@@ -139,7 +139,7 @@ fn page_hits(requests: usize, tool: &[&str]) -> usize {
 #[test]
 #[cfg_attr(
     debug_assertions,
-    ignore = "says something about optimised builds only: cargo test --release"
+    ignore = "says something about optimized builds only: cargo test --release"
 )]
 fn a_hit_takes_few_instructions() {
     let tool = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];

@@ -235,7 +235,7 @@ fn begin(
                 out,
             ))
         }
-        Answer::UnrecognizedName => {
+        Answer::UnrecognisedName => {
             let reason = hello
                 .server_name
                 .map_or("no server name, and strict SNI".into(), |name| {

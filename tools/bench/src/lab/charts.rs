@@ -1,4 +1,4 @@
-//! Bars and time lines as inline SVG. Colours are classes of the page's style sheet, so that light
+//! Bars and time lines as inline SVG. Colors are classes of the page's style sheet, so that light
 //! and dark are its affair.
 //!
 //! The difficulty is telephones: text in a drawing that is made to fit becomes unreadable. So the
@@ -54,7 +54,7 @@ fn kind(subject: Subject) -> &'static str {
     }
 }
 
-/// CPU and memory of the first round, a colour per server; empty where nothing was sampled.
+/// CPU and memory of the first round, a color per server; empty where nothing was sampled.
 pub fn time_lines(outcome: &Outcome<'_>) -> String {
     let lines: Vec<(usize, &str, &[Sample])> = (outcome.figures.iter().enumerate())
         .filter_map(|(place, figure)| {

@@ -1,4 +1,4 @@
-//! The page in a browser: nothing to complain of, no scrolling sideways on a telephone, two colour
+//! The page in a browser: nothing to complain of, no scrolling sideways on a telephone, two color
 //! schemes, the figures readable.
 //!
 //! The page has no script, so the test puts one at its end that writes down what it sees.

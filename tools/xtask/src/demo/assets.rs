@@ -17,7 +17,7 @@ pub fn glazes_svg() -> String {
     let swatches: String = (0..)
         .zip(GLAZES)
         .map(|(place, glaze)| {
-            let [red, green, blue] = glaze.colour.map(|part| (part * 255.0) as u8);
+            let [red, green, blue] = glaze.color.map(|part| (part * 255.0) as u8);
             let x = 20 + 120 * place;
             format!(
                 "<rect x=\"{x}\" y=\"20\" width=\"100\" height=\"100\" rx=\"12\" fill=\"rgb({red},{green},{blue})\"/>\n\

@@ -1,6 +1,6 @@
 //! Goods of the demo shop: eight forms in five glazes.
 
-pub type Colour = [f32; 3];
+pub type Color = [f32; 3];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
@@ -16,9 +16,9 @@ pub enum Form {
 
 pub struct Glaze {
     pub name: &'static str,
-    pub colour: Colour,
+    pub color: Color,
     /// Color where it runs off the edge.
-    pub edge: Colour,
+    pub edge: Color,
     pub sentence: &'static str,
 }
 
@@ -76,31 +76,31 @@ pub const FORMS: &[(Form, &str, u32, &str)] = &[
 pub const GLAZES: &[Glaze] = &[
     Glaze {
         name: "Ochre",
-        colour: [0.80, 0.56, 0.22],
+        color: [0.80, 0.56, 0.22],
         edge: [0.47, 0.26, 0.12],
         sentence: "Iron and ash, fired slowly: honey that turns to rust at the edge.",
     },
     Glaze {
         name: "Celadon",
-        colour: [0.56, 0.71, 0.61],
+        color: [0.56, 0.71, 0.61],
         edge: [0.33, 0.47, 0.41],
         sentence: "The old green of rivers, pooling where the form turns.",
     },
     Glaze {
         name: "Cobalt",
-        colour: [0.17, 0.29, 0.55],
+        color: [0.17, 0.29, 0.55],
         edge: [0.08, 0.12, 0.28],
         sentence: "A blue for evenings, nearly black in the shade.",
     },
     Glaze {
         name: "Chalk",
-        colour: [0.91, 0.88, 0.82],
+        color: [0.91, 0.88, 0.82],
         edge: [0.66, 0.58, 0.48],
         sentence: "White, but not shy: the clay looks through.",
     },
     Glaze {
         name: "Ember",
-        colour: [0.71, 0.25, 0.17],
+        color: [0.71, 0.25, 0.17],
         edge: [0.30, 0.09, 0.08],
         sentence: "Copper red. No two come out of the kiln alike.",
     },

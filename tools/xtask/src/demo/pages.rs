@@ -94,7 +94,7 @@ pub fn about(has_php: bool) -> String {
     let glazes: String = GLAZES
         .iter()
         .map(|glaze| {
-            let [red, green, blue] = glaze.colour.map(|part| (part * 255.0) as u8);
+            let [red, green, blue] = glaze.color.map(|part| (part * 255.0) as u8);
             let swatch = format!(r#"<i style="background:rgb({red} {green} {blue})"></i>"#);
             format!(
                 "  <li>{swatch}<b>{}</b> {}</li>\n",

@@ -17,7 +17,7 @@ pub fn encode(picture: &Picture) -> Vec<u8> {
     let edge = u32::try_from(picture.edge)
         .unwrap_or(u32::MAX)
         .to_be_bytes();
-    // Section 11.2.1: width, height, 8 bits, colour type 2 (RGB), the only compression and filter
+    // Section 11.2.1: width, height, 8 bits, color type 2 (RGB), the only compression and filter
     // methods, not interlaced.
     let head = [&edge[..], &edge[..], &[8, 2, 0, 0, 0]].concat();
     let mut out = SIGNATURE.to_vec();

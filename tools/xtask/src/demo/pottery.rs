@@ -4,7 +4,7 @@
 //! that one drawing serves all sizes.
 
 use super::{
-    catalogue::{Colour, Form, Product},
+    catalogue::{Color, Form, Product},
     png::Picture,
 };
 
@@ -12,11 +12,11 @@ use super::{
 type Profile = &'static [(f32, f32)];
 
 const TABLE_Y: f32 = 0.42;
-const CLAY: Colour = [0.62, 0.47, 0.36];
+const CLAY: Color = [0.62, 0.47, 0.36];
 
 struct Canvas {
     edge: usize,
-    pixels: Vec<Colour>,
+    pixels: Vec<Color>,
 }
 
 /// The product's picture, `edge` pixels wide and high.
@@ -24,12 +24,12 @@ pub fn picture(product: &Product, edge: usize) -> Picture {
     let mut canvas = Canvas::new(edge);
     let profile = profile(product.form);
     let foot = profile.last().copied().unwrap_or((0.5, 0.2));
-    canvas.backdrop(product.glaze.colour);
+    canvas.backdrop(product.glaze.color);
     canvas.shadow(foot);
     for (x, y, outer, inner) in handles(product.form).iter().copied() {
         canvas.fill(
             move |px, py| ring(px - x, py - y, outer, inner),
-            |px, py| lit(product.glaze.colour, (px - x) / outer, py),
+            |px, py| lit(product.glaze.color, (px - x) / outer, py),
         );
     }
     canvas.fill(
@@ -152,7 +152,7 @@ fn ellipse(x: f32, y: f32, width: f32, height: f32) -> f32 {
         .mul_add(height, -height)
 }
 
-fn glazed(product: &Product, profile: Profile, x: f32, y: f32) -> Colour {
+fn glazed(product: &Product, profile: Profile, x: f32, y: f32) -> Color {
     let (top, bottom) = (profile[0].0, profile[profile.len() - 1].0);
     let across = x / radius(profile, y).max(0.01);
     // The glaze stops in a wave above the foot, and thins at the rim.
@@ -160,7 +160,7 @@ fn glazed(product: &Product, profile: Profile, x: f32, y: f32) -> Colour {
     let rim = (1.0 - (y - top) / 0.10).clamp(0.0, 1.0);
     let run = (1.0 - (line - y) / 0.30).clamp(0.0, 1.0);
     let glaze = mix(
-        product.glaze.colour,
+        product.glaze.color,
         product.glaze.edge,
         (0.8 * rim).max(0.6 * run * run),
     );
@@ -178,11 +178,11 @@ fn speckle(x: f32, y: f32) -> f32 {
 }
 
 /// A rounded surface in light from the left; `across` is -1 at its left edge and 1 at its right.
-fn lit(colour: Colour, across: f32, y: f32) -> Colour {
+fn lit(color: Color, across: f32, y: f32) -> Color {
     let from_light = (across + 0.38).clamp(-1.2, 1.2) / 1.45;
     let shade = 0.42 + 0.66 * (1.0 - from_light * from_light).max(0.0).sqrt() - 0.06 * y;
     let gloss = (1.0 - ((across + 0.52) / 0.13).powi(2)).max(0.0) * 0.16;
-    mix(scale(colour, shade), [1.0, 1.0, 0.98], gloss)
+    mix(scale(color, shade), [1.0, 1.0, 0.98], gloss)
 }
 
 impl Canvas {
@@ -193,8 +193,8 @@ impl Canvas {
         }
     }
 
-    /// Colours what is inside `distance`, the edge softly.
-    fn fill(&mut self, distance: impl Fn(f32, f32) -> f32, colour: impl Fn(f32, f32) -> Colour) {
+    /// Colors what is inside `distance`, the edge softly.
+    fn fill(&mut self, distance: impl Fn(f32, f32) -> f32, color: impl Fn(f32, f32) -> Color) {
         let half = self.edge as f32 / 2.0;
         for (index, pixel) in self.pixels.iter_mut().enumerate() {
             let (x, y) = (
@@ -203,13 +203,13 @@ impl Canvas {
             );
             let cover = (0.5 - distance(x, y) * half).clamp(0.0, 1.0);
             if cover > 0.0 {
-                *pixel = mix(*pixel, colour(x, y), cover);
+                *pixel = mix(*pixel, color(x, y), cover);
             }
         }
     }
 
     /// A wall with a tint of the glaze, and a wooden table.
-    fn backdrop(&mut self, glaze: Colour) {
+    fn backdrop(&mut self, glaze: Color) {
         let wall = mix([0.93, 0.90, 0.85], glaze, 0.13);
         self.fill(
             |_, _| -1.0,
@@ -257,12 +257,12 @@ impl Canvas {
         let height = radius * 0.24;
         self.fill(
             move |px, py| ellipse(px, py - y, radius, height),
-            |px, py| lit(mix(glaze.colour, glaze.edge, 0.45), px / radius, py),
+            |px, py| lit(mix(glaze.color, glaze.edge, 0.45), px / radius, py),
         );
         if product.form == Form::Jar {
             self.fill(
                 move |px, py| ellipse(px, py - y + 0.03, radius * 0.96, height * 1.2),
-                |px, py| lit(glaze.colour, px / radius, py),
+                |px, py| lit(glaze.color, px / radius, py),
             );
             return self.fill(
                 |px, py| ring(px, py + 0.46, 0.085, 0.0),
@@ -284,18 +284,18 @@ impl Canvas {
             pixels: self
                 .pixels
                 .into_iter()
-                .map(|colour| colour.map(byte))
+                .map(|color| color.map(byte))
                 .collect(),
         }
     }
 }
 
-fn mix(one: Colour, other: Colour, part: f32) -> Colour {
+fn mix(one: Color, other: Color, part: f32) -> Color {
     std::array::from_fn(|channel| one[channel] + (other[channel] - one[channel]) * part)
 }
 
-fn scale(colour: Colour, by: f32) -> Colour {
-    colour.map(|part| part * by)
+fn scale(color: Color, by: f32) -> Color {
+    color.map(|part| part * by)
 }
 
 #[cfg(test)]

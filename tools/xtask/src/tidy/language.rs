@@ -82,6 +82,17 @@ const WORDS: &[&str] = &[
     "guest",
     "errand",
     "boarding",
+    "behaviour",
+    "honour",
+    "honoured",
+    "honours",
+    "colour",
+    "colours",
+    "recognised",
+    "recognise",
+    "normalised",
+    "initialised",
+    "labelled",
 ];
 /// First words that a doc comment must not have: it says what the item is or does.
 const OPENERS: &[&str] = &["What", "Whether", "Who", "How", "Where", "When", "Of"];

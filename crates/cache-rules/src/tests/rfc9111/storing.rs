@@ -1348,7 +1348,7 @@ fn what_operators_decide() {
         Fresh(60),
         defaults(),
     );
-    let honoured = RuleSettings {
+    let honored = RuleSettings {
         client: ClientControl::Honored,
         ..defaults()
     };
@@ -1357,7 +1357,7 @@ fn what_operators_decide() {
         200,
         "Cache-Control: max-age=60",
         Not("request-no-store"),
-        honoured,
+        honored,
     );
     one(
         "",

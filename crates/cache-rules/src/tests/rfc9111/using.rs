@@ -259,7 +259,7 @@ fn what_clients_say_is_ignored_unless_settings_say_otherwise() {
 }
 
 #[test]
-fn directives_of_requests_where_honoured() {
+fn directives_of_requests_where_honored() {
     let rows: &[Row] = &[
         ("5.2.1.1", PAGE, 10, "Cache-Control: max-age=10", Use::Fresh),
         ("5.2.1.1", PAGE, 11, "Cache-Control: max-age=10", TOO_OLD),
@@ -572,7 +572,7 @@ fn errors_of_the_origin() {
         }
     };
     check(rows, &RuleSettings::default());
-    let honoured: &[Row] = &[
+    let honored: &[Row] = &[
         (
             "Cache-Control: max-age=60",
             70,
@@ -593,7 +593,7 @@ fn errors_of_the_origin() {
         ),
     ];
     check(
-        honoured,
+        honored,
         &RuleSettings {
             client: ClientControl::Honored,
             ..RuleSettings::default()

@@ -43,7 +43,7 @@ fn speaks_http2(words: &[String]) -> bool {
 fn complaint(word: &str) -> Option<String> {
     let (name, _) = word.split_once('=')?;
     let (_, instead) = PARAMETERS.iter().find(|(known, _)| name == *known)?;
-    Some(format!("{name} is not honoured: {instead}"))
+    Some(format!("{name} is not honored: {instead}"))
 }
 
 #[cfg(test)]
