@@ -78,7 +78,7 @@ fn all_sound(diagnostics: &[Diagnostic], text: &str) {
             diagnostic.to_string()
         );
         assert!(harmless(
-            &diagnostic.coloured().to_string(),
+            &diagnostic.colored().to_string(),
             &['\n', '\x1b']
         ));
     }

@@ -36,7 +36,7 @@ fn check(text: &str) {
             assert!(places.is_sorted(), "{diagnostics}");
             assert!(
                 !diagnostics.to_string().is_empty()
-                    && !diagnostics.coloured().to_string().is_empty()
+                    && !diagnostics.colored().to_string().is_empty()
             );
         }
     }
