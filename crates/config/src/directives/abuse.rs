@@ -43,7 +43,7 @@ pub(super) const fn networks<T>(
         kind: NETWORKS,
         example: Some("[\"192.0.2.0/24\", \"2001:db8::/32\"]"),
         summary,
-        since: "0.9",
+        since: "0.2",
         set,
         ..Row::BASE
     }
@@ -61,7 +61,7 @@ pub(super) const fn files<T>(
         kind: FILES,
         example: Some("[\"lists/bad.txt\"]"),
         summary,
-        since: "0.9",
+        since: "0.2",
         set,
         ..Row::BASE
     }
@@ -89,7 +89,7 @@ pub(super) const fn countries<T>(
         kind: COUNTRIES,
         example: Some("[\"XA\", \"XB\"]"),
         summary,
-        since: "0.9",
+        since: "0.2",
         set,
         ..Row::BASE
     }
@@ -109,7 +109,7 @@ pub(super) const fn autonomous_systems<T>(
         kind: NUMBERS,
         example: Some("[64500]"),
         summary,
-        since: "0.9",
+        since: "0.2",
         set,
         ..Row::BASE
     }
@@ -126,7 +126,7 @@ const fn count(
         kind: COUNT,
         default: Some("0"),
         summary,
-        since: "0.9",
+        since: "0.2",
         set,
         ..Row::BASE
     }
@@ -139,7 +139,7 @@ pub const ABUSE_ROWS: &[Row<ServerGuard>] = &[
         contexts: FILE,
         kind: Kind::Section(ABUSE),
         summary: "Limits on connections, bans, and addresses that may not connect.",
-        since: "0.9",
+        since: "0.2",
         ..Row::BASE
     },
     Row {
@@ -225,7 +225,7 @@ pub const ABUSE_ROWS: &[Row<ServerGuard>] = &[
         summary: "Time an address may exceed its soft limit, and the window in which malformed and \
                   refused requests are counted.",
         aliases: &["gracePeriod", "grace_period"],
-        since: "0.9",
+        since: "0.2",
         set: |guard, given| guard.grace_ms = given.number(),
         ..Row::BASE
     },
@@ -239,7 +239,7 @@ pub const ABUSE_ROWS: &[Row<ServerGuard>] = &[
         default: Some("\"5m\""),
         summary: "Duration of automatic bans. `saker bans` lists them.",
         aliases: &["banPeriod", "ban_period", "ban_time"],
-        since: "0.9",
+        since: "0.2",
         set: |guard, given| guard.ban_ms = given.number(),
         ..Row::BASE
     },
@@ -250,7 +250,7 @@ pub const ABUSE_ROWS: &[Row<ServerGuard>] = &[
         default: Some("64"),
         summary: "Length of the IPv6 prefix that counts as one client: 64 is one subnet, 56 what \
                   many homes are assigned.",
-        since: "0.9",
+        since: "0.2",
         set: |guard, given| guard.ipv6_prefix = u8::try_from(given.number()).unwrap_or(64),
         ..Row::BASE
     },
@@ -276,7 +276,7 @@ pub const ABUSE_ROWS: &[Row<ServerGuard>] = &[
         summary: "MaxMind databases (.mmdb) for locating addresses; the first with an answer wins. \
                   Changed files are reloaded.",
         apache: Some("MaxMindDBFile, GeoIPDBFile"),
-        since: "0.9",
+        since: "0.2",
         set: |guard, given| guard.admittance.databases = databases(given),
         ..Row::BASE
     },

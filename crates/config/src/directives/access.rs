@@ -22,7 +22,7 @@ pub const ROWS: &[Row<Settings>] = &[
         contexts: SITE.or(ROUTE),
         kind: Kind::Section(ACCESS),
         summary: "Access control by client address.",
-        since: "0.9",
+        since: "0.2",
         ..Row::BASE
     },
     networks(
@@ -87,7 +87,7 @@ pub const ROWS: &[Row<Settings>] = &[
                   GEOIP_COUNTRY_NAME, GEOIP_CONTINENT_CODE, GEOIP_REGION, GEOIP_CITY, GEOIP_ASN \
                   and GEOIP_ORGANIZATION, as far as the databases of `geoip` in [abuse] have it?",
         apache: Some("MaxMindDBEnable, GeoIPEnable"),
-        since: "0.9",
+        since: "0.2",
         set: |settings, given| access_control(settings).locates = given.boolean(),
         ..Row::BASE
     },
@@ -99,7 +99,7 @@ pub const ROWS: &[Row<Settings>] = &[
         summary: "Action on refused clients: respond with this status, close the connection \
                   without a response (`drop`), or send the page of `challenge`; solving it grants \
                   access.",
-        since: "0.9",
+        since: "0.2",
         set: |settings, given| access_control(settings).denied = consequence(&given.text()),
         ..Row::BASE
     },

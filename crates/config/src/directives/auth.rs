@@ -121,7 +121,7 @@ pub(super) const fn row(
         contexts,
         kind,
         summary,
-        since: "0.6",
+        since: "0.2",
         set,
         ..Row::BASE
     }
@@ -134,7 +134,7 @@ pub const ROWS: &[Row<Settings>] = &[
         kind: Kind::Section(AUTH),
         summary: "Log-in: with a user name and a password, a token, or at a provider.",
         aliases: &["auth_basic", "basic_auth", "basicauth", "authentication"],
-        since: "0.5",
+        since: "0.2",
         ..Row::BASE
     },
     Row {
@@ -143,7 +143,7 @@ pub const ROWS: &[Row<Settings>] = &[
         kind: Kind::Boolean,
         default: Some("true"),
         summary: "Ask for a log-in? `false` in a route opens it to everyone.",
-        since: "0.5",
+        since: "0.2",
         set: |settings, given| {
             edit(settings, given, |rules, given| {
                 rules.is_on = given.boolean()
@@ -160,7 +160,7 @@ pub const ROWS: &[Row<Settings>] = &[
                   (RFC 7616).",
         apache: Some("AuthType"),
         aliases: &["type"],
-        since: "0.5",
+        since: "0.2",
         set: |settings, given| {
             edit(settings, given, |rules, given| {
                 rules.scheme = match &*given.text() {
@@ -178,7 +178,7 @@ pub const ROWS: &[Row<Settings>] = &[
         default: Some("\"Restricted\""),
         summary: "Name of the protected area, which browsers show. Digest hashes contain it.",
         apache: Some("AuthName"),
-        since: "0.5",
+        since: "0.2",
         set: |settings, given| edit(settings, given, |rules, given| rules.realm = given.text()),
         ..Row::BASE
     },
@@ -198,7 +198,7 @@ pub const ROWS: &[Row<Settings>] = &[
             "users_file",
             "password_file",
         ],
-        since: "0.5",
+        since: "0.2",
         set: |settings, given| {
             edit(settings, given, |rules, given| {
                 rules.user_file = Some(given.path())
@@ -214,7 +214,7 @@ pub const ROWS: &[Row<Settings>] = &[
         summary: "File of groups, for `groups`: lines such as `staff: ann bob`.",
         apache: Some("AuthGroupFile"),
         aliases: &["groups_file"],
-        since: "0.5",
+        since: "0.2",
         set: |settings, given| {
             edit(settings, given, |rules, given| {
                 rules.group_file = Some(given.path())
@@ -230,7 +230,7 @@ pub const ROWS: &[Row<Settings>] = &[
         summary: "URL of a database of users, as in [dynamic_vhosts]; SQL only. With `user_file`, the \
                   file is looked at first.",
         apache: Some("AuthBasicProvider dbd"),
-        since: "0.5",
+        since: "0.2",
         set: |settings, given| {
             edit(settings, given, |rules, given| {
                 rules.database = Some(DatabaseUrl(given.text().into()));
@@ -248,7 +248,7 @@ pub const ROWS: &[Row<Settings>] = &[
                   Further columns become variables for programs: `AUTHENTICATE_` and the column's \
                   name in capitals.",
         apache: Some("AuthDBDUserPWQuery, AuthDBDUserRealmQuery"),
-        since: "0.5",
+        since: "0.2",
         set: |settings, given| {
             edit(settings, given, |rules, given| {
                 rules.query = Some(given.text())
@@ -263,7 +263,7 @@ pub const ROWS: &[Row<Settings>] = &[
         example: Some("\"SELECT name FROM memberships WHERE user = ?\""),
         summary: "Query of `database` for the groups of a user, one in each row, for `groups`.",
         apache: Some("AuthzDBDQuery"),
-        since: "0.5",
+        since: "0.2",
         set: |settings, given| {
             edit(settings, given, |rules, given| {
                 rules.group_query = Some(given.text())
@@ -280,7 +280,7 @@ pub const ROWS: &[Row<Settings>] = &[
         summary: "Users with access. Without `users` and `groups`, all users of `user_file`.",
         apache: Some("Require user, Require valid-user"),
         aliases: &["require_user", "user"],
-        since: "0.5",
+        since: "0.2",
         set: |settings, given| edit(settings, given, |rules, given| rules.users = given.texts()),
         ..Row::BASE
     },
@@ -294,7 +294,7 @@ pub const ROWS: &[Row<Settings>] = &[
                   [site.auth.ldap], or the groups claim of a token.",
         apache: Some("Require group"),
         aliases: &["require_group", "group"],
-        since: "0.5",
+        since: "0.2",
         set: |settings, given| edit(settings, given, |rules, given| rules.groups = given.texts()),
         ..Row::BASE
     },
@@ -309,7 +309,7 @@ pub const ROWS: &[Row<Settings>] = &[
                   trusted proxy: the address that the proxy names.",
         apache: Some("Require ip"),
         aliases: &["addresses", "require_ip"],
-        since: "0.5",
+        since: "0.2",
         set: |settings, given| {
             edit(settings, given, |rules, given| {
                 rules.networks = given.parsed_list()
@@ -325,7 +325,7 @@ pub const ROWS: &[Row<Settings>] = &[
         summary: "Whether a client has to be in `networks` and log in (`all`), or one of both \
                   suffices (`any`).",
         apache: Some("Satisfy"),
-        since: "0.5",
+        since: "0.2",
         set: |settings, given| {
             edit(settings, given, |rules, given| {
                 rules.satisfies_any = given.text() == "any"
@@ -344,7 +344,7 @@ pub const ROWS: &[Row<Settings>] = &[
                   that programs can't tell from them (`Remote_Email`), are never passed on.",
         apache: Some("AuthLDAPRemoteUserAttribute"),
         aliases: &["headers", "claims_to_headers"],
-        since: "0.6",
+        since: "0.2",
         set: |settings, given| edit(settings, given, |rules, given| rules.fields = pairs(given)),
         ..Row::BASE
     },
@@ -354,7 +354,7 @@ pub const ROWS: &[Row<Settings>] = &[
         kind: Kind::MapOf(&VARIABLE_NAME, &Kind::Word(&SOURCE)),
         example: Some("{ AUTH_EMAIL = \"email\" }"),
         summary: "Variables for programs and logs, like `fields`.",
-        since: "0.6",
+        since: "0.2",
         set: |settings, given| {
             edit(settings, given, |rules, given| {
                 rules.variables = pairs(given)
@@ -368,7 +368,7 @@ pub const ROWS: &[Row<Settings>] = &[
         kind: Kind::Section(AUTH_LDAP),
         summary: "Users in a directory.",
         apache: Some("AuthBasicProvider ldap"),
-        since: "0.6",
+        since: "0.2",
         ..Row::BASE
     },
     Row {
@@ -377,7 +377,7 @@ pub const ROWS: &[Row<Settings>] = &[
         kind: Kind::Section(AUTH_JWT),
         summary: "Access with JSON Web Tokens.",
         aliases: &["auth_jwt", "bearer"],
-        since: "0.6",
+        since: "0.2",
         ..Row::BASE
     },
     Row {
@@ -386,7 +386,7 @@ pub const ROWS: &[Row<Settings>] = &[
         kind: Kind::Section(AUTH_OIDC),
         summary: "Log-in at an OpenID Connect provider.",
         aliases: &["openid", "openid_connect"],
-        since: "0.6",
+        since: "0.2",
         ..Row::BASE
     },
 ];

@@ -52,7 +52,7 @@ pub const ROWS: &[Row<Settings>] = &[Row {
     default: Some("\"off\""),
     summary: "Verification of search engine bots by reverse and forward DNS; verified ones are \
               exempt from limits and challenges.",
-    since: "0.9",
+    since: "0.2",
     set: |settings, given| settings.visitors.robots = given.parsed_as(),
     ..Row::BASE
 }];
@@ -66,7 +66,7 @@ pub const BOT_ROWS: &[Row<Robots>] = &[
         default: Some("\"anybody\""),
         summary: "Action on clients that claim to be a bot and fail verification: treat them like \
                   any other client (`anybody`), or answer 403 (`refuse`).",
-        since: "0.9",
+        since: "0.2",
         set: |rule, given| rule.refuses_liars = given.text() == "refuse",
         ..Row::BASE
     },
@@ -78,7 +78,7 @@ pub const BOT_ROWS: &[Row<Robots>] = &[
         example: Some("[\"ExampleBot: bots.example.org\"]"),
         summary: "Further bots: a part of the User-Agent, and the domains that the host names of \
                   their addresses must be in.",
-        since: "0.9",
+        since: "0.2",
         set: |rule, given| {
             rule.more = given
                 .texts()
@@ -94,7 +94,7 @@ pub const BOT_ROWS: &[Row<Robots>] = &[
         kind: Kind::Word(&RESOLVER),
         example: Some("\"127.0.0.1:53\""),
         summary: "DNS server to query. Default: the first one in /etc/resolv.conf.",
-        since: "0.9",
+        since: "0.2",
         set: |rule, given| rule.resolver = given.text().parse().ok(),
         ..Row::BASE
     },

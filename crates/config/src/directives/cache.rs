@@ -44,7 +44,7 @@ const fn bound(
         kind,
         default: Some(default),
         summary,
-        since: "0.5",
+        since: "0.2",
         set,
         ..Row::BASE
     }
@@ -62,7 +62,7 @@ pub const ROWS: &[Row<CacheStore>] = &[
         contexts: FILE,
         kind: Kind::Section(CACHE_STORE),
         summary: "Storage of the page cache. What is cached is set per site.",
-        since: "0.5",
+        since: "0.2",
         ..Row::BASE
     },
     Row {
@@ -80,7 +80,7 @@ pub const ROWS: &[Row<CacheStore>] = &[
             "fastcgi_cache_path",
             "storagePath",
         ],
-        since: "0.5",
+        since: "0.2",
         set: |cache, given| cache.folder = Some(given.path()),
         ..Row::BASE
     },
@@ -161,7 +161,7 @@ pub const ROWS: &[Row<CacheStore>] = &[
         summary: "Disk space to leave free: with less, responses are served without being stored. \
                   Default: 1 GiB, or a twentieth of a smaller disk. 0: none.",
         aliases: &["min_free"],
-        since: "0.10",
+        since: "0.2",
         set: |cache, given| cache.disk_reserve_bytes = Some(given.number()),
         ..Row::BASE
     },
@@ -174,7 +174,7 @@ pub const ROWS: &[Row<CacheStore>] = &[
         summary: "Sitemaps whose pages are fetched into the cache after the server starts, as by \
                   `saker cache warm`.",
         aliases: &["sitemap", "sitemaps", "crawler"],
-        since: "0.6",
+        since: "0.2",
         set: |cache, given| cache.warmed = given.texts(),
         ..Row::BASE
     },
@@ -188,7 +188,7 @@ pub const ROWS: &[Row<CacheStore>] = &[
         default: Some("\"0s\""),
         example: Some("\"6h\""),
         summary: "Interval between warm-ups, from start to start. 0: only once.",
-        since: "0.6",
+        since: "0.2",
         set: |cache, given| cache.warmed_every_s = given.number() / 1000,
         ..Row::BASE
     },
@@ -200,7 +200,7 @@ pub const ROWS: &[Row<CacheStore>] = &[
         summary: "Client addresses that may purge entries of any site by request (PURGE, REFRESH, \
                   BAN).",
         aliases: &["purgers", "acl_purge", "acl"],
-        since: "0.5",
+        since: "0.2",
         set: |cache, given| cache.purgers = given.parsed_list(),
         ..Row::BASE
     },

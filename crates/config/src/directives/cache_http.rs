@@ -17,7 +17,7 @@ pub const HTTP_ROWS: &[Row<CacheUse>] = &[
                   of the request. POST: for later GET requests, if the response has a lifetime and \
                   names the requested URL in Content-Location (RFC 9110 section 9.3.3).",
         aliases: &["proxy_cache_methods", "fastcgi_cache_methods"],
-        since: "0.10",
+        since: "0.2",
         set: |cache, given| {
             let words = given.texts();
             cache.stores_post = words.iter().any(|word| word == "POST");
@@ -35,7 +35,7 @@ pub const HTTP_ROWS: &[Row<CacheUse>] = &[
         unit: Some("bytes"),
         summary: "Maximum content of a QUERY request that is part of the cache key; requests with \
                   more go to the application.",
-        since: "0.10",
+        since: "0.2",
         set: |cache, given| cache.query_bytes_max = given.number(),
         ..BASE
     },
@@ -46,12 +46,12 @@ pub const HTTP_ROWS: &[Row<CacheUse>] = &[
         example: Some("[\"Saker-Cache-Control\", \"CDN-Cache-Control\"]"),
         summary: "Targeted cache control fields (RFC 9213) to follow, the most applicable first. \
                   The first valid one replaces Cache-Control and Expires.",
-        since: "0.10",
+        since: "0.2",
         set: |cache, given| cache.targeted_fields = given.texts(),
         ..BASE
     },
     Row {
-        since: "0.10",
+        since: "0.2",
         ..flag(
             "early_hints",
             "false",
@@ -62,7 +62,7 @@ pub const HTTP_ROWS: &[Row<CacheUse>] = &[
         )
     },
     Row {
-        since: "0.10",
+        since: "0.2",
         ..flag(
             "store_cookies",
             "false",

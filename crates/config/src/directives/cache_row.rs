@@ -23,7 +23,7 @@ pub(super) type Setter = fn(&mut CacheUse, Spanned);
 
 pub(super) const BASE: Row<CacheUse> = Row {
     contexts: CACHE,
-    since: "0.5",
+    since: "0.2",
     ..Row::BASE
 };
 

@@ -158,7 +158,7 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[Row {
         "lscache",
         "varnish",
     ],
-    since: "0.5",
+    since: "0.2",
     set,
     ..Row::BASE
 }];
@@ -175,7 +175,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         )
     },
     Row {
-        since: "0.5",
+        since: "0.2",
         ..flag(
             "store",
             "true",
@@ -221,7 +221,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         example: Some("{ 301 = \"1h\", 404 = \"1m\" }"),
         summary: "Freshness lifetime of responses without cache directives by status, instead of \
                   `ttl` and `last_modified_percent`. 0: they are not fresh.",
-        since: "0.5",
+        since: "0.2",
         set: |cache, given| {
             for (status, one) in given.map() {
                 let status = status.parse().unwrap_or_default();
@@ -478,7 +478,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         example: Some("[\"parts.internal\"]"),
         summary: "Hosts of this server that ESI includes may refer to even if they are reachable \
                   only through another listener than the client's.",
-        since: "0.10",
+        since: "0.2",
         set: |cache, given| cache.include_hosts = given.texts(),
         ..BASE
     },
@@ -532,13 +532,13 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
                   EXPIRED, REVALIDATED or BYPASS. Default: none.",
         apache: Some("CacheHeader"),
         aliases: &["x_cache", "upstream_cache_status", "header"],
-        since: "0.6",
+        since: "0.2",
         set: |cache, given| cache.result_field = Some(given.text()),
         ..BASE
     },
     Row {
         aliases: &["device", "vary_device", "devicedetect", "mobile"],
-        since: "0.6",
+        since: "0.2",
         ..flag(
             "vary_on_device",
             "false",
@@ -558,7 +558,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         summary: "Number of purged pages that are refetched automatically, the most requested \
                   first. 0: pages are fetched on the next request.",
         aliases: &["recrawl", "refetch_after_purge"],
-        since: "0.6",
+        since: "0.2",
         set: |cache, given| {
             cache.refetched_max = usize::try_from(given.number()).unwrap_or(usize::MAX)
         },
@@ -573,7 +573,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         summary: "Refresh frequently requested pages in the background when this percentage of \
                   their lifetime is left. 0: off.",
         aliases: &["prefetch", "prefresh"],
-        since: "0.6",
+        since: "0.2",
         set: |cache, given| cache.refresh_ahead_percent = given.number(),
         ..BASE
     },

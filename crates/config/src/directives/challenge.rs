@@ -41,7 +41,7 @@ pub const ROWS: &[Row<Settings>] = &[Row {
     ]),
     default: Some("\"off\""),
     summary: "Challenge page with proof of work for browsers.",
-    since: "0.9",
+    since: "0.2",
     aliases: &["captcha", "recaptcha", "lsrecaptcha"],
     set: |settings, given| settings.visitors.challenge = given.parsed_as(),
     ..Row::BASE
@@ -54,7 +54,7 @@ pub const CHALLENGE_ROWS: &[Row<ChallengeDraft>] = &[
         kind: Kind::Choice(&["over-limit", "always"]),
         default: Some("\"over-limit\""),
         summary: "Challenge clients that exceed a request rate of `throttle`, or all clients.",
-        since: "0.9",
+        since: "0.2",
         set: |draft, given| draft.rule.always = given.text() == "always",
         ..Row::BASE
     },
@@ -65,7 +65,7 @@ pub const CHALLENGE_ROWS: &[Row<ChallengeDraft>] = &[
         default: Some("16"),
         unit: Some("bits"),
         summary: "Amount of work: each increment doubles it. 16 takes a browser about a second.",
-        since: "0.9",
+        since: "0.2",
         set: |draft, given| draft.rule.difficulty = given.number() as u32,
         ..Row::BASE
     },
@@ -79,7 +79,7 @@ pub const CHALLENGE_ROWS: &[Row<ChallengeDraft>] = &[
         },
         default: Some("\"1d\""),
         summary: "Lifetime of the clearance cookie: how long a client is not challenged again.",
-        since: "0.9",
+        since: "0.2",
         aliases: &["expire"],
         set: |draft, given| draft.rule.life_s = given.number() / 1000,
         ..Row::BASE
@@ -90,7 +90,7 @@ pub const CHALLENGE_ROWS: &[Row<ChallengeDraft>] = &[
         kind: Kind::Integer { min: 403, max: 503 },
         default: Some("503"),
         summary: "Status of the page: 503 or 403.",
-        since: "0.9",
+        since: "0.2",
         set: |draft, given| draft.rule.status = Status(given.number() as u16),
         ..Row::BASE
     },
@@ -101,7 +101,7 @@ pub const CHALLENGE_ROWS: &[Row<ChallengeDraft>] = &[
         example: Some("\"/etc/saker/challenge.html\""),
         summary: "Custom challenge page: HTML (UTF-8, at most 256 KiB) with `{challenge}` where \
                   the script goes. Read when the configuration is loaded.",
-        since: "0.9",
+        since: "0.2",
         aliases: &["challenge_page"],
         set: |draft, given| {
             let at = given.at.clone();

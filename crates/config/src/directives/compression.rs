@@ -101,7 +101,7 @@ pub const ROWS: &[Row<Settings>] = &[
         default: Some("false"),
         summary: "Compress static files and stored pages with dictionaries that clients have (RFC \
                   9842, dcz)? Dictionaries are files and pages with Use-As-Dictionary.",
-        since: "0.10",
+        since: "0.2",
         set: |settings, given| settings.compression.dictionaries = given.boolean(),
         ..Row::BASE
     },

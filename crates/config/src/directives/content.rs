@@ -110,7 +110,7 @@ pub const ROWS: &[Row<Settings>] = &[
                   their own paths. Programs are not run (`#exec`).",
         apache: Some("Options Includes, AddOutputFilter INCLUDES"),
         aliases: &["includes", "server_side_includes", "ssi_types"],
-        since: "0.5",
+        since: "0.2",
         set: |settings, given| edit(settings, given, |rules, given| rules.ssi = given.texts()),
         ..Row::BASE
     },
@@ -127,7 +127,7 @@ pub const ROWS: &[Row<Settings>] = &[
                   delimiter. Flags: `i` ignores case, `n` takes the pattern as a fixed text.",
         apache: Some("Substitute"),
         aliases: &["sub_filter", "subs_filter", "replace"],
-        since: "0.5",
+        since: "0.2",
         set: |settings, given| {
             edit(settings, given, |rules, given| {
                 rules.substitute = given.texts()
@@ -144,7 +144,7 @@ pub const ROWS: &[Row<Settings>] = &[
         summary: "Media types of content that `substitute` edits.",
         apache: Some("AddOutputFilterByType SUBSTITUTE"),
         aliases: &["sub_filter_types"],
-        since: "0.5",
+        since: "0.2",
         set: |settings, given| {
             edit(settings, given, |rules, given| {
                 rules.substitute_types = given.texts()
@@ -161,7 +161,7 @@ pub const ROWS: &[Row<Settings>] = &[
                   Accept fields, and obey type maps (`page.var`)?",
         apache: Some("Options MultiViews"),
         aliases: &["multiviews", "multi_views", "content_negotiation"],
-        since: "0.5",
+        since: "0.2",
         set: |settings, given| {
             edit(settings, given, |rules, given| {
                 rules.negotiation = given.boolean()
@@ -180,7 +180,7 @@ pub const ROWS: &[Row<Settings>] = &[
                   `negotiation`.",
         apache: Some("AddLanguage, LanguagePriority, ForceLanguagePriority"),
         aliases: &["add_language"],
-        since: "0.5",
+        since: "0.2",
         set: |settings, given| {
             edit(settings, given, |rules, given| {
                 rules.languages = given.texts()

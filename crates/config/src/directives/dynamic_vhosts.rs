@@ -40,7 +40,7 @@ const fn row(
         contexts: DYNAMIC_VHOSTS,
         kind,
         summary,
-        since: "0.9",
+        since: "0.2",
         set,
         ..Row::BASE
     }
@@ -80,7 +80,7 @@ pub const ROWS: &[Row<Hosts>] = &[
         contexts: FILE,
         kind: Kind::Section(DYNAMIC_VHOSTS),
         summary: "Dynamic virtual hosts: hosts looked up in a database.",
-        since: "0.9",
+        since: "0.2",
         ..Row::BASE
     },
     Row {

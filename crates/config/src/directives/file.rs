@@ -105,7 +105,7 @@ pub const ROWS: &[Row<FileDraft>] = &[
         contexts: FILE,
         kind: Kind::Section(PHP),
         summary: "PHP processes managed by the server.",
-        since: "0.4",
+        since: "0.2",
         ..Row::BASE
     },
     Row {
@@ -117,7 +117,7 @@ pub const ROWS: &[Row<FileDraft>] = &[
         ),
         summary: "Maps from a text to a value, by name.",
         apache: Some("RewriteMap"),
-        since: "0.5",
+        since: "0.2",
         aliases: &["maps", "geo"],
         set: |file, given| file.maps.extend(super::map::maps(given)),
         ..Row::BASE

@@ -168,7 +168,7 @@ pub const ROWS: &[Row<Settings>] = &[
                   `internal_redirects`.",
         apache: Some("XSendFile, XSendFilePath"),
         aliases: &["x_sendfile", "xsendfile", "sendfile_roots"],
-        since: "0.4",
+        since: "0.2",
         set: |settings, given| {
             let roots = given
                 .list()
@@ -205,7 +205,7 @@ pub const ROWS: &[Row<Settings>] = &[
                   Patterns and access rules always see a slash; with `%2F` in a path, `.` and `..` \
                   segments get 404.",
         apache: Some("AllowEncodedSlashes"),
-        since: "0.5",
+        since: "0.2",
         set: |settings, given| settings.files.decodes_slashes = given.text() == "decode",
         ..Row::BASE
     },

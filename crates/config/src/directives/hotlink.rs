@@ -60,7 +60,7 @@ pub const ROWS: &[Row<Settings>] = &[Row {
     ]),
     default: Some("\"off\""),
     summary: "Hotlink protection: sites that may embed and link these files.",
-    since: "0.9",
+    since: "0.2",
     apache: Some("SetEnvIf Referer"),
     aliases: &[
         "valid_referers",
@@ -85,7 +85,7 @@ pub const HOTLINK_ROWS: &[Row<HotlinkDraft>] = &[
                   own names, `*.` at the start for any labels, and so does `.*` at the end; a path \
                   is compared as a prefix; `~` starts a case-insensitive regular expression for \
                   everything after the scheme.",
-        since: "0.9",
+        since: "0.2",
         aliases: &["valid_referers"],
         set: |draft, given| {
             draft.rule.allow = given
@@ -102,7 +102,7 @@ pub const HOTLINK_ROWS: &[Row<HotlinkDraft>] = &[
         kind: Kind::Boolean,
         default: Some("true"),
         summary: "Allow requests without a referrer (typed addresses, bookmarks, many apps)?",
-        since: "0.9",
+        since: "0.2",
         set: |draft, given| draft.rule.without = given.boolean(),
         ..Row::BASE
     },
@@ -112,7 +112,7 @@ pub const HOTLINK_ROWS: &[Row<HotlinkDraft>] = &[
         kind: Kind::Boolean,
         default: Some("true"),
         summary: "Allow referrers that are not http or https URLs, as left by some firewalls?",
-        since: "0.9",
+        since: "0.2",
         set: |draft, given| draft.rule.blocked = given.boolean(),
         ..Row::BASE
     },
@@ -123,7 +123,7 @@ pub const HOTLINK_ROWS: &[Row<HotlinkDraft>] = &[
         default: Some("[]"),
         example: Some("[\"jpg\", \"png\", \"mp4\"]"),
         summary: "Protect only files with these extensions. Empty: all.",
-        since: "0.9",
+        since: "0.2",
         aliases: &["suffixes", "types"],
         set: |draft, given| draft.rule.extensions = given.texts(),
         ..Row::BASE
@@ -134,7 +134,7 @@ pub const HOTLINK_ROWS: &[Row<HotlinkDraft>] = &[
         kind: Kind::Word(&REDIRECT_TARGET),
         example: Some("\"https://example.org/\""),
         summary: "Redirect refused requests to this target (302) instead of answering 403.",
-        since: "0.9",
+        since: "0.2",
         set: |draft, given| draft.refusal.redirect = Some(given.located_text()),
         ..Row::BASE
     },
@@ -144,7 +144,7 @@ pub const HOTLINK_ROWS: &[Row<HotlinkDraft>] = &[
         kind: Kind::Word(&LOCAL_PATH),
         example: Some("\"/img/no-hotlinks.png\""),
         summary: "Serve the file at this path to refused requests instead of answering 403.",
-        since: "0.9",
+        since: "0.2",
         aliases: &["image", "file", "replacement"],
         set: |draft, given| draft.refusal.instead = Some(given.located_text()),
         ..Row::BASE

@@ -124,7 +124,7 @@ pub const ROWS: &[Row<Limits>] = &[
                   nearly full, backends wait for their clients, and a request body of unknown \
                   length that a program needs as a whole gets 503. Request bodies may use half of \
                   the space; one of unknown length that exceeds this gets 411. 0: none.",
-        since: "0.9",
+        since: "0.2",
         set: |limits, given| limits.buffer_file_bytes_max = given.number(),
         ..Row::BASE
     },
@@ -138,7 +138,7 @@ pub const ROWS: &[Row<Limits>] = &[
         default: Some("\"64MiB\""),
         unit: Some("bytes"),
         summary: "Limit of `buffer_files` for the responses to one client address (IPv6: /64).",
-        since: "0.9",
+        since: "0.2",
         set: |limits, given| limits.buffer_file_bytes_per_address_max = given.number(),
         ..Row::BASE
     },

@@ -32,7 +32,7 @@ pub const ROWS: &[Row<Settings>] = &[Row {
     ]),
     default: Some("\"off\""),
     summary: "Protection of wp-login.php and xmlrpc.php of WordPress against password guessing.",
-    since: "0.9",
+    since: "0.2",
     apache: Some("WordPressProtect"),
     aliases: &["wordpress_protect", "wpprotect", "brute_force"],
     set: |settings, given| settings.visitors.logins = given.parsed_as(),
@@ -48,7 +48,7 @@ pub const LOGIN_ROWS: &[Row<Logins>] = &[
         summary: "Action on further attempts: `throttle` delays them from half of `attempts` on \
                   and answers 429 beyond, `deny` answers 403, `drop` closes the connection, \
                   `challenge` requires proof of work.",
-        since: "0.9",
+        since: "0.2",
         set: |rule, given| {
             rule.action = match given.text().as_str() {
                 "deny" => LoginAction::Deny,
@@ -69,7 +69,7 @@ pub const LOGIN_ROWS: &[Row<Logins>] = &[
         default: Some("10"),
         summary: "Number of failed attempts per address; each is regained after its share of \
                   `within`.",
-        since: "0.9",
+        since: "0.2",
         aliases: &["limit"],
         set: |rule, given| rule.attempts = given.number() as u32,
         ..Row::BASE
@@ -83,7 +83,7 @@ pub const LOGIN_ROWS: &[Row<Logins>] = &[
         },
         default: Some("\"5m\""),
         summary: "Time in which all attempts are regained.",
-        since: "0.9",
+        since: "0.2",
         set: |rule, given| rule.within_s = given.number() / 1000,
         ..Row::BASE
     },

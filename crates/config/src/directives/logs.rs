@@ -182,7 +182,7 @@ pub const ACCESS_LOG_ROWS: &[Row<AccessLogDraft>] = &[
         example: Some("[\"/api/*\"]"),
         summary: "Log only requests for these decoded paths, with `*` as in routes. Requests that \
                   can't be parsed have no path.",
-        since: "0.5",
+        since: "0.2",
         set: |log, given| log.only = given.parsed_list(),
         ..Row::BASE
     },
@@ -194,7 +194,7 @@ pub const ACCESS_LOG_ROWS: &[Row<AccessLogDraft>] = &[
         example: Some("[\"/health\", \"*.png\"]"),
         summary: "Do not log requests for these paths; overrides `paths`.",
         aliases: &["exclude", "skip"],
-        since: "0.5",
+        since: "0.2",
         set: |log, given| log.except = given.parsed_list(),
         ..Row::BASE
     },
@@ -205,7 +205,7 @@ pub const ACCESS_LOG_ROWS: &[Row<AccessLogDraft>] = &[
         example: Some("{ method = \"POST\" }"),
         summary: "Log only requests that meet these conditions: as `match` of routes, without \
                   `file` and `directory`. Requests that can't be parsed meet none.",
-        since: "0.5",
+        since: "0.2",
         aliases: &["if", "match", "env"],
         set: |log, given| log.when = located_tree(given),
         ..Row::BASE
@@ -216,7 +216,7 @@ pub const ACCESS_LOG_ROWS: &[Row<AccessLogDraft>] = &[
         kind: MATCH_OR_NAME,
         example: Some("{ client = \"192.0.2.0/24\" }"),
         summary: "Do not log requests that meet these conditions; overrides `when`.",
-        since: "0.5",
+        since: "0.2",
         aliases: &["not", "ignore"],
         set: |log, given| log.unless = located_tree(given),
         ..Row::BASE
@@ -229,7 +229,7 @@ pub const ACCESS_LOG_ROWS: &[Row<AccessLogDraft>] = &[
         summary: "Rename the file and begin a new one when it is large or old. Renamed files have \
                   the time (UTC) in their names.",
         apache: Some("rotatelogs"),
-        since: "0.5",
+        since: "0.2",
         aliases: &["rotation", "roll"],
         set: |log, given| {
             log.rotation_at = Some(given.at.clone());
@@ -247,7 +247,7 @@ pub const ACCESS_LOG_ROWS: &[Row<AccessLogDraft>] = &[
                   fields become `***`, the user's name, too (`user`); of the client's address the \
                   last 8 bits (IPv4) or 80 bits (IPv6) become 0 (`client`), and fields in which \
                   proxies name it `***`. `*` at the end of a name stands for any end.",
-        since: "0.5",
+        since: "0.2",
         aliases: &["redact", "filter", "anonymize"],
         set: |log, given| log.mask = mask(given),
         ..Row::BASE

@@ -73,7 +73,7 @@ pub const ROWS: &[Row<MapDraft>] = &[
         required: true,
         example: Some("\"$uri\""),
         summary: "The text to look up.",
-        since: "0.5",
+        since: "0.2",
         aliases: &["from", "key"],
         set: |map, given| map.source = located(&given),
         ..Row::BASE
@@ -84,7 +84,7 @@ pub const ROWS: &[Row<MapDraft>] = &[
         kind: Kind::Word(&TEXT),
         default: Some("\"\""),
         summary: "The value of a text that the map does not have.",
-        since: "0.5",
+        since: "0.2",
         set: |map, given| map.default = located(&given),
         ..Row::BASE
     },
@@ -95,7 +95,7 @@ pub const ROWS: &[Row<MapDraft>] = &[
         default: Some("{}"),
         example: Some("{ \"/old\" = \"/new\" }"),
         summary: "Values of whole texts.",
-        since: "0.5",
+        since: "0.2",
         aliases: &["values", "entries"],
         set: |map, given| map.exact = entries(given),
         ..Row::BASE
@@ -107,7 +107,7 @@ pub const ROWS: &[Row<MapDraft>] = &[
         default: Some("{}"),
         example: Some("{ \"/shop/\" = \"shop\" }"),
         summary: "Values of texts that begin with a text; the longest wins.",
-        since: "0.5",
+        since: "0.2",
         aliases: &["prefixes"],
         set: |map, given| map.prefix = entries(given),
         ..Row::BASE
@@ -119,7 +119,7 @@ pub const ROWS: &[Row<MapDraft>] = &[
         default: Some("{}"),
         example: Some("{ \".example.org\" = \"main\" }"),
         summary: "Values of texts that end with a text; the longest wins.",
-        since: "0.5",
+        since: "0.2",
         aliases: &["suffixes", "hostnames"],
         set: |map, given| map.suffix = entries(given),
         ..Row::BASE
@@ -132,7 +132,7 @@ pub const ROWS: &[Row<MapDraft>] = &[
         example: Some("{ '(?i)android|iphone' = \"mobile\" }"),
         summary: "Values of texts that match a regular expression, in the order of the file. `$1` \
                   to `$9` in the value are its groups.",
-        since: "0.5",
+        since: "0.2",
         aliases: &["regexp", "patterns"],
         set: |map, given| map.regex = entries(given),
         ..Row::BASE
@@ -146,7 +146,7 @@ pub const ROWS: &[Row<MapDraft>] = &[
                   spaces. `#` begins a comment, a semicolon at the end is ignored. A `$` in a \
                   value is a dollar sign. Read at start and at reloads.",
         apache: Some("RewriteMap"),
-        since: "0.5",
+        since: "0.2",
         aliases: &["files", "include"],
         set: |map, given| {
             let each = given.one_or_many().into_iter();

@@ -191,7 +191,7 @@ impl MatchDraft {
     }
 }
 
-const SINCE: &str = "0.5";
+const SINCE: &str = "0.2";
 
 pub const ROWS: &[Row<MatchDraft>] = &[
     Row {

@@ -32,7 +32,7 @@ pub const ROWS: &[Row<Settings>] = &[
                   M4V, M4A, MOV and 3GP files from `?start=` to `?end=`, in seconds, beginning at \
                   a key frame. `hls`: the same files as HLS, at `/film.mp4/index.m3u8` and \
                   `/film.mp4/master.m3u8`.",
-        since: "0.4",
+        since: "0.2",
         apache: Some("AddHandler flv-stream, AddHandler h264-streaming.extensions"),
         aliases: &["flv", "mp4", "hls", "flv-streaming.extensions", "vod"],
         set: |settings, given| {
@@ -50,7 +50,7 @@ pub const ROWS: &[Row<Settings>] = &[
         default: Some("\"bytes\""),
         summary: "Unit of `?start=` and `?end=` for FLV files: bytes of the file, as most servers \
                   and players have it, or seconds.",
-        since: "0.4",
+        since: "0.2",
         set: |settings, given| {
             settings.media.flv_start = if given.text() == "seconds" {
                 FlvStart::Seconds
@@ -71,7 +71,7 @@ pub const ROWS: &[Row<Settings>] = &[
         unit: Some("bytes"),
         summary: "Maximum size of the index (`moov` box) of an MP4 file; requests that need a \
                   larger one get 500. One hour takes about 2 MiB.",
-        since: "0.4",
+        since: "0.2",
         aliases: &["mp4_max_buffer_size"],
         set: |settings, given| settings.media.index_bytes_max = given.number(),
         ..Row::BASE
@@ -85,7 +85,7 @@ pub const ROWS: &[Row<Settings>] = &[
         summary: "Send FLV and MP4 files at this multiple of their playback speed, after \
                   `media_head_start`. The speed is computed from file size and duration; files \
                   without a known duration are not limited.",
-        since: "0.4",
+        since: "0.2",
         aliases: &["mp4_limit_rate"],
         set: |settings, given| {
             settings.media.rate_percent = Some(given.number()).filter(|percent| *percent > 0)
@@ -101,7 +101,7 @@ pub const ROWS: &[Row<Settings>] = &[
         },
         default: Some("\"10s\""),
         summary: "With `media_rate`: playing time that is sent at full speed first.",
-        since: "0.4",
+        since: "0.2",
         aliases: &["mp4_limit_rate_after"],
         set: |settings, given| settings.media.head_start_ms = given.number(),
         ..Row::BASE
@@ -115,7 +115,7 @@ pub const ROWS: &[Row<Settings>] = &[
         },
         default: Some("\"6s\""),
         summary: "Approximate duration of HLS segments; each starts at the nearest key frame.",
-        since: "0.4",
+        since: "0.2",
         aliases: &["hls_fragment_length", "vod_segment_duration"],
         set: |settings, given| settings.media.hls_fragment_ms = given.number(),
         ..Row::BASE
@@ -130,7 +130,7 @@ pub const ROWS: &[Row<Settings>] = &[
         default: Some("\"1h\""),
         summary: "How long clients and caches may keep HLS playlists and segments (Cache-Control: \
                   max-age).",
-        since: "0.4",
+        since: "0.2",
         aliases: &["hls_cache_control"],
         set: |settings, given| settings.media.hls_max_age_s = given.number() / 1000,
         ..Row::BASE

@@ -37,7 +37,7 @@ pub const ROWS: &[Row<MetricsEndpoint>] = &[
         contexts: FILE,
         kind: Kind::Section(METRICS),
         summary: "Metrics over TCP.",
-        since: "0.5",
+        since: "0.2",
         aliases: &["prometheus", "telemetry"],
         ..Row::BASE
     },
@@ -49,7 +49,7 @@ pub const ROWS: &[Row<MetricsEndpoint>] = &[
         example: Some("\"127.0.0.1:9145\""),
         summary: "Address on which metrics are served at /metrics, as Prometheus text or \
                   OpenMetrics. It is not an address of a [[listener]].",
-        since: "0.5",
+        since: "0.2",
         aliases: &["listen", "bind"],
         set: |metrics, given| {
             metrics.origin = given.origin();
@@ -65,7 +65,7 @@ pub const ROWS: &[Row<MetricsEndpoint>] = &[
         example: Some("[\"10.0.0.0/8\"]"),
         summary: "Client addresses that may read metrics; others get 403. Empty: all that can \
                   connect.",
-        since: "0.5",
+        since: "0.2",
         aliases: &["allow_from"],
         set: |metrics, given| metrics.allow = given.parsed_list(),
         ..Row::BASE
@@ -76,7 +76,7 @@ pub const ROWS: &[Row<MetricsEndpoint>] = &[
         kind: Kind::Boolean,
         default: Some("true"),
         summary: "Measure the latency of requests, as histograms by site and route?",
-        since: "0.5",
+        since: "0.2",
         aliases: &["histograms"],
         set: |metrics, given| metrics.latencies = given.boolean(),
         ..Row::BASE

@@ -60,7 +60,7 @@ pub const ROWS: &[Row<MirrorDraft>] = &[
         example: Some("\"http://127.0.0.1:3001\""),
         summary: "The URL of a server, or the name of an [[upstream]].",
         aliases: &["upstream", "url", "proxy"],
-        since: "0.5",
+        since: "0.2",
         set: |mirror, given| mirror.to = Some(given.text()),
         ..Row::BASE
     },
@@ -72,7 +72,7 @@ pub const ROWS: &[Row<MirrorDraft>] = &[
         example: Some("0.1"),
         summary: "Part of the requests that are copied, at random.",
         aliases: &["ratio", "percent", "runtime_fraction"],
-        since: "0.5",
+        since: "0.2",
         set: |mirror, given| mirror.sample_ppm = given.number(),
         ..Row::BASE
     },
@@ -84,7 +84,7 @@ pub const ROWS: &[Row<MirrorDraft>] = &[
         summary: "Copy request bodies, too? Requests with more than 1 MiB are then not copied. \
                   `false`: copies have no body.",
         aliases: &["mirror_request_body"],
-        since: "0.5",
+        since: "0.2",
         set: |mirror, given| mirror.copies_body = given.boolean(),
         ..Row::BASE
     },
@@ -98,7 +98,7 @@ pub const ROWS: &[Row<MirrorDraft>] = &[
         default: Some("\"10s\""),
         unit: Some("milliseconds"),
         summary: "Maximum time from the start of a copy to the end of its response.",
-        since: "0.5",
+        since: "0.2",
         set: |mirror, given| mirror.timeout_ms = given.number(),
         ..Row::BASE
     },

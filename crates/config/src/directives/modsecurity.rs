@@ -32,7 +32,7 @@ pub const ROWS: &[Row<Settings>] = &[
                   are enforced as their SecRuleEngine says, or if they don't set it; \"detect\": \
                   matches are only logged. For its cost see docs/modsecurity.md.",
         apache: Some("SecRuleEngine"),
-        since: "0.10",
+        since: "0.2",
         set: |settings, given| {
             let (origin, mode) = (given.origin(), mode(given));
             // "off" without inherited rules needs no settings.
@@ -53,7 +53,7 @@ pub const ROWS: &[Row<Settings>] = &[
         summary: "Files with rules; `*` and `?` match parts of names. A route's files are added \
                   after the site's.",
         apache: Some("modsecurity_rules_file"),
-        since: "0.10",
+        since: "0.2",
         set: |settings, given| modsecurity(settings).files.extend(files(given)),
         ..Row::BASE
     },
@@ -65,7 +65,7 @@ pub const ROWS: &[Row<Settings>] = &[
         summary: "Rules in ModSecurity's own language, after those of all files. A route's rules \
                   are added after the site's.",
         apache: Some("modsecurity_rules"),
-        since: "0.10",
+        since: "0.2",
         set: |settings, given| modsecurity(settings).texts.push(text(given)),
         ..Row::BASE
     },

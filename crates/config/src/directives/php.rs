@@ -51,7 +51,7 @@ pub const PHP_ROWS: &[Row<Php>] = &[
                   php-cgi, in its newest version. For a path, the file name tells the type.",
         apache: Some("FcgidWrapper"),
         aliases: &["binary", "command", "path"],
-        since: "0.4",
+        since: "0.2",
         set: |php, given| php.program = program(&given.text()).unwrap_or(PhpProgram::Auto),
         ..Row::BASE
     },
@@ -67,7 +67,7 @@ pub const PHP_ROWS: &[Row<Php>] = &[
                   multiple of the number of workers. Default: 4 to 40, by the machine's memory.",
         apache: Some("FcgidMaxProcesses"),
         aliases: &["max_children", "children", "workers", "max_processes"],
-        since: "0.4",
+        since: "0.2",
         set: |php, given| php.processes_max = Some(given.number() as usize),
         ..Row::BASE
     },
@@ -84,7 +84,7 @@ pub const PHP_ROWS: &[Row<Php>] = &[
                   of php.ini applies in any case.",
         apache: Some("RLimitMEM"),
         aliases: &["memory_max", "rlimit_as"],
-        since: "0.4",
+        since: "0.2",
         set: |php, given| php.memory_bytes_max = given.number(),
         ..Row::BASE
     },
@@ -100,7 +100,7 @@ pub const PHP_ROWS: &[Row<Php>] = &[
                   `max_execution_time` of php.ini counts CPU time only.",
         apache: Some("FcgidIOTimeout"),
         aliases: &["request_terminate_timeout", "max_process_time"],
-        since: "0.4",
+        since: "0.2",
         set: |php, given| php.run_time_ms = given.number(),
         ..Row::BASE
     },
@@ -114,7 +114,7 @@ pub const PHP_ROWS: &[Row<Php>] = &[
         default: Some("1024"),
         summary: "Maximum number of requests that wait while all processes are busy; more get 503.",
         aliases: &["queue_max", "backlog"],
-        since: "0.4",
+        since: "0.2",
         set: |php, given| php.queue_max = given.number() as usize,
         ..Row::BASE
     },
@@ -127,7 +127,7 @@ pub const PHP_ROWS: &[Row<Php>] = &[
         },
         default: Some("\"30s\""),
         summary: "Maximum time a request waits for a process; then 503.",
-        since: "0.4",
+        since: "0.2",
         set: |php, given| php.queue_timeout_ms = given.number(),
         ..Row::BASE
     },
@@ -142,7 +142,7 @@ pub const PHP_ROWS: &[Row<Php>] = &[
         summary: "Idle time after which a pool is stopped with all its processes; the next request \
                   starts it again. \"0s\": never. With one pool per user, this allows thousands of \
                   sites on one machine.",
-        since: "0.4",
+        since: "0.2",
         set: |php, given| php.pool_idle_timeout_ms = given.number(),
         ..Row::BASE
     },
@@ -157,7 +157,7 @@ pub const PHP_ROWS: &[Row<Php>] = &[
         summary: "Number of requests after which a process is replaced. 0: never.",
         apache: Some("FcgidMaxRequestsPerProcess"),
         aliases: &["max_requests"],
-        since: "0.4",
+        since: "0.2",
         set: |php, given| php.requests_max = given.number(),
         ..Row::BASE
     },
@@ -172,7 +172,7 @@ pub const PHP_ROWS: &[Row<Php>] = &[
         summary: "Idle time after which a process exits (php-fpm, lsphp).",
         apache: Some("FcgidIdleTimeout"),
         aliases: &["process_idle_timeout", "max_idle"],
-        since: "0.4",
+        since: "0.2",
         set: |php, given| php.idle_timeout_ms = given.number(),
         ..Row::BASE
     },
@@ -185,7 +185,7 @@ pub const PHP_ROWS: &[Row<Php>] = &[
                   `saker-php` if that user exists, else the server's user, and `www-data` or \
                   `nobody` instead of root.",
         apache: Some("SuexecUserGroup"),
-        since: "0.4",
+        since: "0.2",
         set: |php, given| php.user = Some(given.text()),
         ..Row::BASE
     },
@@ -196,7 +196,7 @@ pub const PHP_ROWS: &[Row<Php>] = &[
         example: Some("\"www-data\""),
         summary: "Group that PHP runs as. Default: the user's primary group.",
         apache: Some("SuexecUserGroup"),
-        since: "0.4",
+        since: "0.2",
         set: |php, given| php.group = Some(given.text()),
         ..Row::BASE
     },
@@ -215,7 +215,7 @@ pub const PHP_ROWS: &[Row<Php>] = &[
             "memory_limit",
             "upload_max_filesize",
         ],
-        since: "0.4",
+        since: "0.2",
         set: |php, given| php.ini = Some(given.path()),
         ..Row::BASE
     },
@@ -233,7 +233,7 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
                   writable by anyone else. Default: the users of [php] and [server].",
         apache: Some("SuexecUserGroup, AssignUserID"),
         aliases: &["run_as", "uid"],
-        since: "0.4",
+        since: "0.2",
         set: |settings, given| set_user(&mut settings.program_user, given.text()),
         ..Row::BASE
     },
@@ -245,7 +245,7 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
         summary: "Group that goes with `user`. Default: the user's primary group.",
         apache: Some("SuexecUserGroup, AssignUserID"),
         aliases: &["gid"],
-        since: "0.4",
+        since: "0.2",
         set: |settings, given| set_group(&mut settings.program_user, given.text()),
         ..Row::BASE
     },
@@ -260,7 +260,7 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
                   time.",
         apache: Some("AddHandler cgi-script, ScriptAlias"),
         aliases: &["cgi_bin", "cgi_pattern"],
-        since: "0.4",
+        since: "0.2",
         set: |settings, given| settings.cgi = given.texts(),
         ..Row::BASE
     },
@@ -274,7 +274,7 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
                   in `root`), `off` disables PHP. The source of PHP files is never sent.",
         apache: Some("SetHandler, AddHandler"),
         aliases: &["fastcgi_pass", "php_fastcgi"],
-        since: "0.4",
+        since: "0.2",
         set: |settings, given| settings.php = use_of(given),
         ..Row::BASE
     },

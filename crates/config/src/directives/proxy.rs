@@ -49,7 +49,7 @@ pub const ROWS: &[Row<ProxyDraft>] = &[
                   slash or at the end of the path. Upstreams get it in X-Forwarded-Prefix, \
                   applications behind uwsgi and SCGI in SCRIPT_NAME.",
         aliases: &["handle_path", "uri_strip_prefix", "stripprefix"],
-        since: "0.5",
+        since: "0.2",
         set: |proxy, given| {
             proxy.note("strip_prefix", given.at.clone());
             proxy.terms.strip_prefix = Some(given.text().into());
@@ -63,7 +63,7 @@ pub const ROWS: &[Row<ProxyDraft>] = &[
         example: Some("\"/v2\""),
         summary: "With `proxy`: put this in front of the path, after `strip_prefix`.",
         aliases: &["uri_add_prefix", "addprefix"],
-        since: "0.5",
+        since: "0.2",
         set: |proxy, given| {
             proxy.note("add_prefix", given.at.clone());
             proxy.terms.add_prefix = given.text().into();
@@ -81,7 +81,7 @@ pub const ROWS: &[Row<ProxyDraft>] = &[
                   disappears, and prefixes are put back.",
         apache: Some("ProxyPassReverse"),
         aliases: &["proxy_redirect"],
-        since: "0.5",
+        since: "0.2",
         set: |proxy, given| {
             proxy.note("rewrite_redirects", given.at.clone());
             proxy.terms.rewrites_redirects = given.boolean();
@@ -98,7 +98,7 @@ pub const ROWS: &[Row<ProxyDraft>] = &[
                   and remove the domain of the upstream server.",
         apache: Some("ProxyPassReverseCookiePath, ProxyPassReverseCookieDomain"),
         aliases: &["proxy_cookie_path", "proxy_cookie_domain"],
-        since: "0.5",
+        since: "0.2",
         set: |proxy, given| {
             proxy.note("rewrite_cookies", given.at.clone());
             proxy.terms.rewrites_cookies = given.boolean();
@@ -114,7 +114,7 @@ pub const ROWS: &[Row<ProxyDraft>] = &[
         summary: "With `proxy`: maximum time without a byte in either direction, instead of \
                   `timeout` of the upstream.",
         apache: Some("timeout of ProxyPass"),
-        since: "0.5",
+        since: "0.2",
         set: |proxy, given| {
             proxy.note("proxy_timeout", given.at.clone());
             proxy.terms.timeout_ms = Some(given.number());
@@ -130,7 +130,7 @@ pub const ROWS: &[Row<ProxyDraft>] = &[
                   response. A copy never delays the request. Requests that the page cache answers \
                   are not copied.",
         aliases: &["traffic_mirror", "shadow", "request_mirror"],
-        since: "0.5",
+        since: "0.2",
         set: |proxy, given| {
             proxy.note("mirror", given.at.clone());
             proxy.terms.mirror = super::mirror::mirror(given);

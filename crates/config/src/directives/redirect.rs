@@ -52,7 +52,7 @@ pub const ROWS: &[Row<RedirectDraft>] = &[
         kind: Kind::Word(&REGEX),
         example: Some("'^/article/([0-9]+)$'"),
         summary: "Regular expression (PCRE2) for decoded paths that have moved, instead of `from`.",
-        since: "0.5",
+        since: "0.2",
         aliases: &["path_regex", "regex"],
         set: |redirect, given| redirect.0.set_patterns(given),
         ..Row::BASE

@@ -68,7 +68,7 @@ pub const ROWS: &[Row<RequestDraft>] = &[
         example: Some("{ X-Tenant = \"$tenant\", X-Debug = false }"),
         summary: "Request fields to set, with variables; `false` removes.",
         apache: Some("RequestHeader"),
-        since: "0.5",
+        since: "0.2",
         aliases: &["header", "request_header", "proxy_set_header"],
         set: |draft, given| draft.headers = draft.edits(given),
         ..Row::BASE
@@ -80,7 +80,7 @@ pub const ROWS: &[Row<RequestDraft>] = &[
         default: Some("{}"),
         example: Some("{ lang = \"$1\", utm_source = false }"),
         summary: "Query parameters to set, with variables; `false` removes.",
-        since: "0.5",
+        since: "0.2",
         aliases: &["args", "parameters"],
         set: |draft, given| draft.query = draft.edits(given),
         ..Row::BASE
@@ -92,7 +92,7 @@ pub const ROWS: &[Row<RequestDraft>] = &[
         default: Some("{}"),
         example: Some("{ tracking = false }"),
         summary: "Cookies to set, with variables; `false` removes.",
-        since: "0.5",
+        since: "0.2",
         aliases: &["cookie"],
         set: |draft, given| draft.cookies = draft.edits(given),
         ..Row::BASE
@@ -103,7 +103,7 @@ pub const ROWS: &[Row<RequestDraft>] = &[
         kind: Kind::Word(&METHOD),
         example: Some("\"GET\""),
         summary: "Another method.",
-        since: "0.5",
+        since: "0.2",
         aliases: &["proxy_method"],
         set: |draft, given| draft.method = Some(given.text()),
         ..Row::BASE

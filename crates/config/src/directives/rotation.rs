@@ -39,7 +39,7 @@ pub const ROWS: &[Row<RotationDraft>] = &[
         example: Some("\"100MiB\""),
         unit: Some("bytes"),
         summary: "Size at which the file is renamed and a new one is begun.",
-        since: "0.5",
+        since: "0.2",
         aliases: &["max_size", "roll_size"],
         set: |draft, given| draft.rotation.bytes_max = Some(given.number()),
         ..Row::BASE
@@ -55,7 +55,7 @@ pub const ROWS: &[Row<RotationDraft>] = &[
         unit: Some("milliseconds"),
         summary: "Age at which the file is renamed: at multiples of this time since midnight UTC \
                   on 1970-01-01.",
-        since: "0.5",
+        since: "0.2",
         aliases: &["max_age", "interval", "daily"],
         set: |draft, given| draft.rotation.age_s = Some(given.number().div_ceil(1000)),
         ..Row::BASE
@@ -69,7 +69,7 @@ pub const ROWS: &[Row<RotationDraft>] = &[
         },
         default: Some("14"),
         summary: "Number of renamed files that are kept; older ones are deleted.",
-        since: "0.5",
+        since: "0.2",
         aliases: &["roll_keep", "rotate", "count"],
         set: |draft, given| draft.rotation.kept_max = given.number() as usize,
         ..Row::BASE
@@ -81,7 +81,7 @@ pub const ROWS: &[Row<RotationDraft>] = &[
         default: Some("false"),
         example: Some("true"),
         summary: "Compress renamed files with gzip, on a thread of their own?",
-        since: "0.5",
+        since: "0.2",
         aliases: &["gzip", "roll_gzip"],
         set: |draft, given| draft.rotation.compresses = given.boolean(),
         ..Row::BASE

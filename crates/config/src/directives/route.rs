@@ -110,7 +110,7 @@ pub const ROWS: &[Row<RouteDraft>] = &[
         example: Some("\"wordpress\""),
         summary: "Settings and routes for an application below the path of this route, which ends \
                   in `/*`; as `preset` of a site.",
-        since: "0.10",
+        since: "0.2",
         set: |_, _| {},
         ..Row::BASE
     },
@@ -123,7 +123,7 @@ pub const ROWS: &[Row<RouteDraft>] = &[
                   `$1` to `$9` and `${name}`. If matching takes too many steps, the response is \
                   500.",
         apache: Some("<LocationMatch>"),
-        since: "0.5",
+        since: "0.2",
         aliases: &["path_regexp", "regex", "regexp"],
         set: |route, given| route.set_patterns(given),
         ..Row::BASE
@@ -136,7 +136,7 @@ pub const ROWS: &[Row<RouteDraft>] = &[
         summary: "Further conditions: a table, or the name of a [site.matcher.NAME], or a list of \
                   names of which all must match.",
         apache: Some("<If>, <Limit>"),
-        since: "0.5",
+        since: "0.2",
         aliases: &["matcher", "conditions", "if"],
         set: |route, given| {
             let at = given.at.clone();
@@ -150,7 +150,7 @@ pub const ROWS: &[Row<RouteDraft>] = &[
         kind: super::when::SECTIONS,
         summary: "Settings for requests that meet further conditions.",
         apache: Some("<If>"),
-        since: "0.5",
+        since: "0.2",
         ..Row::BASE
     },
     Row {
@@ -161,7 +161,7 @@ pub const ROWS: &[Row<RouteDraft>] = &[
         summary: "Name, by which `try_files` and `error_pages` use the route: `@name`. A route \
                   with a name and without `path`, `path_regex` and `match` is found by its name \
                   only.",
-        since: "0.5",
+        since: "0.2",
         aliases: &["id"],
         set: |route, given| route.name = Some(given.located_text()),
         ..Row::BASE
@@ -176,7 +176,7 @@ pub const ROWS: &[Row<RouteDraft>] = &[
                   path (routes are matched again), `=404`, or `@name` for the route of that name. \
                   Access rules of this route are checked before.",
         apache: Some("FallbackResource"),
-        since: "0.5",
+        since: "0.2",
         aliases: &["try", "index_fallback", "front_controller", "fallback"],
         set: |route, given| {
             let at = given.at.clone();
@@ -196,7 +196,7 @@ pub const ROWS: &[Row<RouteDraft>] = &[
                   the new path goes to the upstream. Access rules of this route are checked \
                   before.",
         apache: Some("RewriteRule, Alias"),
-        since: "0.5",
+        since: "0.2",
         aliases: &["uri", "rewrite_to", "rewrites"],
         set: |route, given| route.rewrite = map::located(&given),
         ..Row::BASE
@@ -208,7 +208,7 @@ pub const ROWS: &[Row<RouteDraft>] = &[
         default: Some("{}"),
         example: Some("{ backend = \"$host:8080\" }"),
         summary: "Variables, added to the site's.",
-        since: "0.5",
+        since: "0.2",
         aliases: &["set", "variables"],
         set: |route, given| route.vars = map::entries(given),
         ..Row::BASE
@@ -219,7 +219,7 @@ pub const ROWS: &[Row<RouteDraft>] = &[
         kind: Kind::Table(&REQUEST_TABLE),
         example: Some("{ headers = { X-Tenant = \"$1\" }, query = { debug = false } }"),
         summary: "Edit the request before the action of the route.",
-        since: "0.5",
+        since: "0.2",
         aliases: &[
             "request_header",
             "request_headers",
@@ -235,7 +235,7 @@ pub const ROWS: &[Row<RouteDraft>] = &[
         kind: Kind::Sections(ROUTE),
         summary: "Routes inside of this one: they match only what this one matches, start with \
                   its settings, and come before it.",
-        since: "0.5",
+        since: "0.2",
         aliases: &["routes"],
         ..Row::BASE
     },
@@ -285,7 +285,7 @@ pub const ROWS: &[Row<RouteDraft>] = &[
         example: Some("true"),
         summary: "Only for internal redirects (X-Accel-Redirect, X-LiteSpeed-Location, error \
                   documents, `rewrite`, `try_files`); requests from clients get 404.",
-        since: "0.4",
+        since: "0.2",
         set: |route, given| route.is_internal = given.boolean(),
         ..Row::BASE
     },
@@ -312,7 +312,7 @@ pub const ROWS: &[Row<RouteDraft>] = &[
         summary: "Document root of the route, instead of the site's: the whole path of a request \
                   is looked for below it. Relative to the configuration file.",
         aliases: &["document_root"],
-        since: "0.5",
+        since: "0.2",
         set: |route, given| route.root = Some(given.located_path()),
         ..Row::BASE
     },
@@ -326,7 +326,7 @@ pub const ROWS: &[Row<RouteDraft>] = &[
                   `/srv/docs/a.txt`. The pattern has to end in `/*`; for a path without a star, \
                   the file.",
         apache: Some("Alias, AliasMatch"),
-        since: "0.5",
+        since: "0.2",
         set: |route, given| route.alias = Some(given.located_path()),
         ..Row::BASE
     },
@@ -353,7 +353,7 @@ pub const ROWS: &[Row<RouteDraft>] = &[
                   client's connection, and drop the client's field of that name. `false`: forward \
                   the field as received, for use behind another proxy that sets it.",
         aliases: &["x_forwarded_proto"],
-        since: "0.4",
+        since: "0.2",
         set: |route, given| {
             let at = given.at.clone();
             route.forwarded_proto = Some((given.boolean(), at));

@@ -114,7 +114,7 @@ pub const ROWS: &[Row<Server>] = &[
         summary: "Users allowed to control the running server (`saker status`, `reload`, `stop`, \
                   `purge`, `ban` …), besides root and the user who started it. The user that the \
                   server switches to is not among them.",
-        since: "0.9",
+        since: "0.2",
         set: |server, given| server.control_users = given.texts(),
         ..Row::BASE
     },
@@ -128,7 +128,7 @@ pub const ROWS: &[Row<Server>] = &[
                   directory, or goes. Changes that follow each other within a second make one \
                   reload; if the new configuration has errors, the old one stays in force, and the \
                   error log has all of them (SK0202).",
-        since: "0.10",
+        since: "0.2",
         aliases: &["auto_reload", "autoreload"],
         set: |server, given| server.watch = given.boolean(),
         ..Row::BASE

@@ -67,7 +67,7 @@ pub const ROWS: &[Row<Settings>] = &[
         summary: "Apply `.htaccess` files, as Apache does with `AllowOverride All`? A route with an                   action of its own (`proxy`, `redirect`, `respond`, `deny`) comes first; all that                   is served from the document root obeys the `.htaccess` files on the way to it,                   over the settings here. A file may not follow links that `symlinks` refuses, show                   what `hidden` hides, raise `body_size`, run CGI programs, or open proxy                   connections.",
         apache: Some("AllowOverride"),
         aliases: &["allow_override", "allowoverride", "override"],
-        since: "0.5",
+        since: "0.2",
         set: |settings, given| {
             settings.htaccess = match given.boolean() {
                 true => Htaccess::On,
@@ -102,7 +102,7 @@ pub const ROWS: &[Row<Settings>] = &[
                   forwards them, unless the request has the regular name as well; for applications \
                   and gRPC services that use such names.",
         aliases: &["underscores_in_headers", "ignore_invalid_headers"],
-        since: "0.10",
+        since: "0.2",
         set: |settings, given| {
             settings.underscores = if given.text() == "pass" {
                 Underscores::Pass

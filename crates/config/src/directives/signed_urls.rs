@@ -94,7 +94,7 @@ pub const ROWS: &[Row<Settings>] = &[Row {
     ]),
     default: Some("\"off\""),
     summary: "Require signed URLs, which expire.",
-    since: "0.9",
+    since: "0.2",
     apache: Some("AuthTokenSecret"),
     aliases: &["secure_link", "secdownload", "signed_urls"],
     set: |settings, given| settings.links.signed = given.parsed_as(),
@@ -111,7 +111,7 @@ pub const SIGNED_ROWS: &[Row<SignedDraft>] = &[
                   argument `sig`. `nginx`: MD5 of `expression`, as secure_link_md5. `nginx-path`: \
                   MD5 in the path, as secure_link_secret. `lighttpd`: as mod_secdownload. \
                   `mod_auth_token`: as that Apache module.",
-        since: "0.9",
+        since: "0.2",
         set: |draft, given| draft.form = given.text(),
         ..Row::BASE
     },
@@ -122,7 +122,7 @@ pub const SIGNED_ROWS: &[Row<SignedDraft>] = &[
         example: Some("\"a long random text\""),
         summary: "Secret shared with the program that makes links. With several, links are made \
                   with the first and accepted with each, so that secrets can be rotated.",
-        since: "0.9",
+        since: "0.2",
         aliases: &[
             "secrets",
             "secure_link_secret",
@@ -145,7 +145,7 @@ pub const SIGNED_ROWS: &[Row<SignedDraft>] = &[
         example: Some("\"/etc/saker/links.secret\""),
         summary: "File with the secrets, one per line, instead of `secret`; read when the \
                   configuration is loaded.",
-        since: "0.9",
+        since: "0.2",
         set: |draft, given| {
             let at = given.at.clone();
             draft.secret_file = Some((given.path(), at));
@@ -159,7 +159,7 @@ pub const SIGNED_ROWS: &[Row<SignedDraft>] = &[
         example: Some("\"/dl/\""),
         summary: "Path before the token, for formats with a token in the path. Default: the part \
                   of the route's path before `*`; `/` for a site.",
-        since: "0.9",
+        since: "0.2",
         aliases: &[
             "uri_prefix",
             "uri-prefix",
@@ -176,7 +176,7 @@ pub const SIGNED_ROWS: &[Row<SignedDraft>] = &[
         example: Some("\"/srv/downloads\""),
         summary: "Directory of the files, for formats with a token in the path. Default: below the \
                   prefix, in the site's root.",
-        since: "0.9",
+        since: "0.2",
         aliases: &[
             "document_root",
             "document-root",
@@ -191,7 +191,7 @@ pub const SIGNED_ROWS: &[Row<SignedDraft>] = &[
         kind: Kind::Integer { min: 403, max: 410 },
         default: Some("410"),
         summary: "Status for expired links: 410 or 403. Invalid ones get 403.",
-        since: "0.9",
+        since: "0.2",
         set: |draft, given| draft.expired = Some(given.number() as u16),
         ..Row::BASE
     },
@@ -203,7 +203,7 @@ pub const SIGNED_ROWS: &[Row<SignedDraft>] = &[
         summary: "With `form = \"nginx\"`: the text to hash, in the syntax of secure_link_md5, \
                   with $secret for the secret. Variables: $expires (also $secure_link_expires), \
                   $uri, $remote_addr, $host, $secret and $arg_NAME.",
-        since: "0.9",
+        since: "0.2",
         aliases: &["secure_link_md5"],
         set: |draft, given| draft.expression = Some(given.located_text()),
         ..Row::BASE
@@ -215,7 +215,7 @@ pub const SIGNED_ROWS: &[Row<SignedDraft>] = &[
         example: Some("\"md5\""),
         summary: "Name of the argument with the signature. Default: `md5` with `form = \"nginx\"`, \
                   `sig` with `form = \"saker\"`.",
-        since: "0.9",
+        since: "0.2",
         set: |draft, given| draft.hash_argument = Some(given.located_text()),
         ..Row::BASE
     },
@@ -226,7 +226,7 @@ pub const SIGNED_ROWS: &[Row<SignedDraft>] = &[
         default: Some("\"expires\""),
         summary: "Name of the argument with the expiration time, in seconds since 1970. With `form \
                   = \"nginx\"`, an expression without $expires has none.",
-        since: "0.9",
+        since: "0.2",
         set: |draft, given| draft.expires_argument = Some(given.located_text()),
         ..Row::BASE
     },
@@ -236,7 +236,7 @@ pub const SIGNED_ROWS: &[Row<SignedDraft>] = &[
         kind: Kind::Choice(&["md5", "hmac-sha1", "hmac-sha256"]),
         default: Some("\"hmac-sha256\""),
         summary: "With `form = \"lighttpd\"`: secdownload.algorithm.",
-        since: "0.9",
+        since: "0.2",
         aliases: &["secdownload.algorithm"],
         set: |draft, given| {
             let (text, at) = given.located_text();
@@ -257,7 +257,7 @@ pub const SIGNED_ROWS: &[Row<SignedDraft>] = &[
         default: Some("\"60s\""),
         summary: "With `form = \"lighttpd\"` or `\"mod_auth_token\"`: how long a link is valid \
                   after its timestamp.",
-        since: "0.9",
+        since: "0.2",
         aliases: &["timeout", "secdownload.timeout", "AuthTokenTimeout"],
         set: |draft, given| {
             let at = given.at.clone();
@@ -272,7 +272,7 @@ pub const SIGNED_ROWS: &[Row<SignedDraft>] = &[
         default: Some("0"),
         summary: "With `form = \"lighttpd\"`: number of path segments that are signed, so that a \
                   link covers everything below; 0: all.",
-        since: "0.9",
+        since: "0.2",
         aliases: &["path-segments", "secdownload.path-segments"],
         set: |draft, given| {
             let at = given.at.clone();
@@ -286,7 +286,7 @@ pub const SIGNED_ROWS: &[Row<SignedDraft>] = &[
         kind: Kind::Boolean,
         default: Some("false"),
         summary: "With `form = \"lighttpd\"`: sign the query too?",
-        since: "0.9",
+        since: "0.2",
         aliases: &[
             "hash_querystr",
             "hash-querystr",
@@ -302,7 +302,7 @@ pub const SIGNED_ROWS: &[Row<SignedDraft>] = &[
         default: Some("false"),
         summary: "Sign the client's address, so that a link works for one client only? With `form \
                   = \"nginx\"`, use $remote_addr in the expression instead.",
-        since: "0.9",
+        since: "0.2",
         aliases: &["limit_by_ip", "AuthTokenLimitByIp"],
         set: |draft, given| draft.address = Some(given.located_boolean()),
         ..Row::BASE
@@ -313,7 +313,7 @@ pub const SIGNED_ROWS: &[Row<SignedDraft>] = &[
         kind: Kind::Boolean,
         default: Some("false"),
         summary: "With `form = \"saker\"`: sign the host too?",
-        since: "0.9",
+        since: "0.2",
         set: |draft, given| draft.host = Some(given.located_boolean()),
         ..Row::BASE
     },

@@ -99,7 +99,7 @@ pub const ROWS: &[Row<SiteDraft>] = &[
                   denials of a preset come before the routes of the site, its other routes after \
                   them, and a route of the site with the same path takes the place of the \
                   preset's. `saker config --expanded` shows the result.",
-        since: "0.10",
+        since: "0.2",
         aliases: &["application", "app", "template"],
         set: |_, _| {},
         ..Row::BASE
@@ -127,7 +127,7 @@ pub const ROWS: &[Row<SiteDraft>] = &[
         contexts: SITE,
         kind: Kind::Boolean,
         default: Some("false"),
-        since: "0.9",
+        since: "0.2",
         summary: "Look up the document root and other settings of each host name in the database \
                   of [dynamic_vhosts]?",
         aliases: &["from_database", "dynamic", "mass_vhost"],
@@ -145,7 +145,7 @@ pub const ROWS: &[Row<SiteDraft>] = &[
                   beginning. Symbolic links are followed within the \
                   home only.",
         apache: Some("UserDir"),
-        since: "0.10",
+        since: "0.2",
         aliases: &["userdir", "user_dir", "home_directories"],
         set: |site, given| {
             let at = given.at.clone();
@@ -193,7 +193,7 @@ pub const ROWS: &[Row<SiteDraft>] = &[
         kind: when::SECTIONS,
         summary: "Settings for requests that meet conditions.",
         apache: Some("<If>"),
-        since: "0.5",
+        since: "0.2",
         aliases: &["if", "headers_when"],
         ..Row::BASE
     },
@@ -205,7 +205,7 @@ pub const ROWS: &[Row<SiteDraft>] = &[
         example: Some("{ office = { client = \"192.0.2.0/24\" } }"),
         summary: "Named conditions on requests, for `match` of routes, redirects, and `when`, and for \
                   access logs.",
-        since: "0.5",
+        since: "0.2",
         aliases: &["matchers"],
         set: |site, given| {
             let each = given.map().into_iter();
@@ -223,7 +223,7 @@ pub const ROWS: &[Row<SiteDraft>] = &[
         example: Some("{ shop = \"https://shop.example.org\" }"),
         summary: "Variables: texts that other texts with variables use as `$name`.",
         apache: Some("Define"),
-        since: "0.5",
+        since: "0.2",
         aliases: &["set", "variables"],
         set: |site, given| site.vars = map::entries(given),
         ..Row::BASE

@@ -158,7 +158,7 @@ const fn concurrency_row(
         summary,
         apache,
         aliases: &["limit_conn"],
-        since: "0.9",
+        since: "0.2",
         set,
         ..Row::BASE
     }
@@ -273,7 +273,7 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
         },
         example: Some("\"10s\""),
         summary: "Maximum time a request waits in the queue; then 503. Default: 10 seconds.",
-        since: "0.9",
+        since: "0.2",
         set: |s, given| s.throttle.dynamic_queue_ms = given.number(),
         ..Row::BASE
     },
@@ -287,7 +287,7 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
                   page of `challenge`. Default: 429 if the client exceeds its limit, 503 if the \
                   site does.",
         aliases: &["limit_req_status", "limit_conn_status"],
-        since: "0.9",
+        since: "0.2",
         set: |s, given| s.throttle.over = Some(super::access::consequence(&given.text())),
         ..Row::BASE
     },
@@ -304,7 +304,7 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
                   query parameter. Requests without a value are not limited by it. \
                   Clients may make keys up, so limit by address as well.",
         aliases: &["limit_req_zone"],
-        since: "0.5",
+        since: "0.2",
         set: |settings, given| {
             for (said, one) in given.map() {
                 let origin = origin_of_key(&said, &one.at);
@@ -329,7 +329,7 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
         summary: "Maximum number of concurrent requests with the same value of a key; see \
                   `requests_by_key`. 0: no limit.",
         aliases: &["limit_conn_zone"],
-        since: "0.5",
+        since: "0.2",
         set: |settings, given| {
             for (said, one) in given.map() {
                 let origin = origin_of_key(&said, &one.at);

@@ -42,7 +42,7 @@ pub const ROWS: &[Row<Tracing>] = &[
         contexts: FILE,
         kind: Kind::Section(TRACING),
         summary: "OpenTelemetry traces of requests.",
-        since: "0.5",
+        since: "0.2",
         aliases: &["otel", "opentelemetry", "opentracing"],
         ..Row::BASE
     },
@@ -53,7 +53,7 @@ pub const ROWS: &[Row<Tracing>] = &[
         required: true,
         example: Some("\"http://127.0.0.1:4318\""),
         summary: "Collector that takes OTLP over HTTP (protobuf). Without a path: /v1/traces.",
-        since: "0.5",
+        since: "0.2",
         aliases: &["otel_exporter", "url", "collector"],
         set: |tracing, given| {
             tracing.origin = given.origin();
@@ -71,7 +71,7 @@ pub const ROWS: &[Row<Tracing>] = &[
         example: Some("0.01"),
         summary: "Part of the traces that begin here and are recorded. A trace that a trusted \
                   client has begun is recorded if that client records it.",
-        since: "0.5",
+        since: "0.2",
         aliases: &["sample_ratio", "otel_trace", "sampler"],
         set: |tracing, given| tracing.sample_ppm = given.number(),
         ..Row::BASE
@@ -82,7 +82,7 @@ pub const ROWS: &[Row<Tracing>] = &[
         kind: Kind::Text,
         default: Some("\"saker\""),
         summary: "Name of the service (`service.name`).",
-        since: "0.5",
+        since: "0.2",
         aliases: &["otel_service_name", "service_name"],
         set: |tracing, given| tracing.service = given.text().into(),
         ..Row::BASE
@@ -94,7 +94,7 @@ pub const ROWS: &[Row<Tracing>] = &[
         default: Some("{}"),
         example: Some("{ Authorization = \"Bearer secret\" }"),
         summary: "Request fields for the collector, such as credentials.",
-        since: "0.5",
+        since: "0.2",
         set: |tracing, given| {
             tracing.headers = given
                 .map()
@@ -112,7 +112,7 @@ pub const ROWS: &[Row<Tracing>] = &[
         summary: "Requests whose `traceparent` and `tracestate` are continued: those of \
                   `trusted_proxies`, all, or none. Other requests begin a trace, and upstreams get \
                   the fields of that.",
-        since: "0.5",
+        since: "0.2",
         aliases: &["otel_trace_context", "propagate"],
         set: |tracing, given| {
             tracing.trust = match given.text().as_str() {
@@ -134,7 +134,7 @@ pub const ROWS: &[Row<Tracing>] = &[
         unit: Some("milliseconds"),
         summary: "Maximum time for sending a batch. Batches that the collector does not take are \
                   dropped.",
-        since: "0.5",
+        since: "0.2",
         set: |tracing, given| tracing.timeout_ms = given.number(),
         ..Row::BASE
     },

@@ -49,7 +49,7 @@ pub const ROWS: &[Row<Settings>] = &[Row {
     ]),
     default: Some("\"off\""),
     summary: "Files that only clients that requested a certain page before may download.",
-    since: "0.9",
+    since: "0.2",
     aliases: &["trigger_before_download", "trigger-before-download"],
     set: |settings, given| settings.links.trigger = given.parsed_as(),
     ..Row::BASE
@@ -63,7 +63,7 @@ pub const TRIGGER_ROWS: &[Row<TriggerDraft>] = &[
         required: true,
         example: Some("[\"/downloads.html\"]"),
         summary: "Pages that give a client access to the files.",
-        since: "0.9",
+        since: "0.2",
         aliases: &["trigger_url", "trigger-url"],
         set: |draft, given| draft.pages = given.parsed_list(),
         ..Row::BASE
@@ -75,7 +75,7 @@ pub const TRIGGER_ROWS: &[Row<TriggerDraft>] = &[
         required: true,
         example: Some("[\"/files/*\", \"*.zip\"]"),
         summary: "Files that require a page first.",
-        since: "0.9",
+        since: "0.2",
         aliases: &["download_url", "download-url", "downloads"],
         set: |draft, given| draft.files = given.parsed_list(),
         ..Row::BASE
@@ -89,7 +89,7 @@ pub const TRIGGER_ROWS: &[Row<TriggerDraft>] = &[
         },
         default: Some("\"10m\""),
         summary: "How long after the page, or after another of the files, access lasts.",
-        since: "0.9",
+        since: "0.2",
         aliases: &["timeout", "trigger_timeout", "trigger-timeout"],
         set: |draft, given| draft.within_ms = Some(given.number()),
         ..Row::BASE
@@ -100,7 +100,7 @@ pub const TRIGGER_ROWS: &[Row<TriggerDraft>] = &[
         kind: Kind::Choice(&["address", "cookie"]),
         default: Some("\"address\""),
         summary: "How a client is recognized: by its address, or by a signed cookie.",
-        since: "0.9",
+        since: "0.2",
         set: |draft, given| draft.by_cookie = given.text() == "cookie",
         ..Row::BASE
     },
@@ -110,7 +110,7 @@ pub const TRIGGER_ROWS: &[Row<TriggerDraft>] = &[
         kind: Kind::Word(&REDIRECT_TARGET),
         example: Some("\"/downloads.html\""),
         summary: "Redirect refused requests to this target (302) instead of answering 403.",
-        since: "0.9",
+        since: "0.2",
         aliases: &["deny_url", "deny-url"],
         set: |draft, given| draft.refusal.redirect = Some(given.located_text()),
         ..Row::BASE

@@ -39,7 +39,7 @@ pub const ROWS: &[Row<Server>] = &[
                   their requests.",
         apache: Some("RemoteIPInternalProxy, RemoteIPTrustedProxy"),
         aliases: &["set_real_ip_from", "trusted_proxy", "real_ip_from"],
-        since: "0.5",
+        since: "0.2",
         set: set_proxies,
         ..Row::BASE
     },
@@ -52,7 +52,7 @@ pub const ROWS: &[Row<Server>] = &[
         summary: "Files with addresses of trusted proxies, in the format of `deny_files` in \
                   [abuse]. A changed file takes effect within a second.",
         apache: Some("RemoteIPInternalProxyList, RemoteIPTrustedProxyList"),
-        since: "0.5",
+        since: "0.2",
         set: |server, given| server.trusted_proxies.addresses.lists = lists(given),
         ..Row::BASE
     },
@@ -67,7 +67,7 @@ pub const ROWS: &[Row<Server>] = &[
                   True-Client-IP, Fastly-Client-IP or X-Real-IP.",
         apache: Some("RemoteIPHeader"),
         aliases: &["real_ip_header", "client_ip_headers"],
-        since: "0.5",
+        since: "0.2",
         set: |server, given| server.trusted_proxies.field = given.text().into(),
         ..Row::BASE
     },

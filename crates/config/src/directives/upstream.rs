@@ -282,7 +282,7 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
                   fields never reach the client. Default: allowed for programs (`fcgi`, `scgi`, \
                   `uwsgi`, `lsapi`), not for servers (`http`, `ajp`).",
         aliases: &["x_accel_redirect", "x_accel"],
-        since: "0.4",
+        since: "0.2",
         set: |upstream, given| upstream.internal_redirects = Some(given.boolean()),
         ..Row::BASE
     },
@@ -301,7 +301,7 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
             "send-proxy",
             "send-proxy-v2",
         ],
-        since: "0.5",
+        since: "0.2",
         set: |upstream, given| {
             let at = given.at.clone();
             upstream.preface = match given.text().as_str() {
@@ -327,7 +327,7 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
                   backend process; longer ones are streamed. The server's own PHP always gets \
                   buffered bodies.",
         aliases: &["proxy_request_buffering", "fastcgi_request_buffering"],
-        since: "0.4",
+        since: "0.2",
         set: |upstream, given| upstream.tuning.request_ahead_bytes = given.number(),
         ..Row::BASE
     },

@@ -79,7 +79,7 @@ pub const ROWS: &[Row<Settings>] = &[
                   and logs.",
         apache: Some("RequestHeader"),
         aliases: &["proxy_set_header", "header_up", "proxy_headers"],
-        since: "0.5",
+        since: "0.2",
         set: |settings, given| merge(&mut settings.upstream_fields, given),
         ..Row::BASE
     },
@@ -99,7 +99,7 @@ pub const ROWS: &[Row<Settings>] = &[
             "setenv",
             "env",
         ],
-        since: "0.5",
+        since: "0.2",
         set: |settings, given| set_variables(settings, given),
         ..Row::BASE
     },
@@ -115,7 +115,7 @@ pub const ROWS: &[Row<Settings>] = &[
                   sent it (`trusted_proxies`), and replaced otherwise.",
         apache: Some("UNIQUE_ID"),
         aliases: &["unique_id"],
-        since: "0.5",
+        since: "0.2",
         set: |settings, given| {
             settings.request_id = match given.value {
                 Value::Text(name) => Some(name.into()),
@@ -134,7 +134,7 @@ pub const EDIT_ROWS: &[Row<EditDraft>] = &[
         kind: Kind::Word(&TEMPLATE),
         example: Some("\"$remote_addr\""),
         summary: "Set the field to this value, replacing what the client sent.",
-        since: "0.5",
+        since: "0.2",
         set: |edit, given| edit.actions.push(RequestFieldAction::Set(given.parsed())),
         ..Row::BASE
     },
@@ -145,7 +145,7 @@ pub const EDIT_ROWS: &[Row<EditDraft>] = &[
         example: Some("\"gzip\""),
         summary: "Append another line of the field.",
         aliases: &["add"],
-        since: "0.5",
+        since: "0.2",
         set: |edit, given| {
             edit.actions
                 .push(RequestFieldAction::Append(given.parsed()))
@@ -158,7 +158,7 @@ pub const EDIT_ROWS: &[Row<EditDraft>] = &[
         kind: Kind::Word(&TEMPLATE),
         example: Some("\"en\""),
         summary: "Set the field only if the request does not have it.",
-        since: "0.5",
+        since: "0.2",
         set: |edit, given| {
             edit.actions
                 .push(RequestFieldAction::SetIfAbsent(given.parsed()))
@@ -172,7 +172,7 @@ pub const EDIT_ROWS: &[Row<EditDraft>] = &[
         example: Some("true"),
         summary: "Remove the field.",
         aliases: &["unset", "delete"],
-        since: "0.5",
+        since: "0.2",
         set: |edit, given| {
             let removal = given.boolean().then_some(RequestFieldAction::Remove);
             edit.actions.extend(removal);

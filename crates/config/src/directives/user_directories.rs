@@ -72,7 +72,7 @@ pub const ROWS: &[Row<UserDirectoriesDraft>] = &[
         default: Some("\"public_html\""),
         summary: "Directory in the home of a user.",
         apache: Some("UserDir"),
-        since: "0.10",
+        since: "0.2",
         aliases: &["directory", "dir", "path"],
         set: |draft, given| draft.rules.folder = given.text(),
         ..Row::BASE
@@ -85,7 +85,7 @@ pub const ROWS: &[Row<UserDirectoriesDraft>] = &[
         example: Some("[\"ann\", \"bob\"]"),
         summary: "Users that have pages. Empty: all with a number from 1000 on, except `nobody`.",
         apache: Some("UserDir"),
-        since: "0.10",
+        since: "0.2",
         aliases: &["enabled", "allow"],
         set: |draft, given| draft.rules.users = given.texts(),
         ..Row::BASE
@@ -98,7 +98,7 @@ pub const ROWS: &[Row<UserDirectoriesDraft>] = &[
         example: Some("[\"guest\"]"),
         summary: "Users that have no pages.",
         apache: Some("UserDir"),
-        since: "0.10",
+        since: "0.2",
         aliases: &["disabled", "except"],
         set: |draft, given| draft.rules.deny = given.texts(),
         ..Row::BASE
@@ -111,7 +111,7 @@ pub const ROWS: &[Row<UserDirectoriesDraft>] = &[
         example: Some("\"auto\""),
         summary: "PHP for the pages of users, as `php` of a site. All users' scripts run with the \
                   same rights; `off` never sends their source.",
-        since: "0.10",
+        since: "0.2",
         set: |draft, given| draft.php = php::parse_use(&given.text()).ok(),
         ..Row::BASE
     },

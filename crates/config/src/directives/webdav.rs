@@ -37,7 +37,7 @@ pub const ROWS: &[Row<Settings>] = &[
                   Everyone whom the access rules let in may do so: add `auth`. Names that `hidden` \
                   hides are as if they were not there, and `.htaccess`, `.htpasswd`, and \
                   `.user.ini` can't be written.",
-        since: "0.6",
+        since: "0.2",
         apache: Some("Dav"),
         aliases: &["dav", "dav_methods", "webdav.activate"],
         set: |settings, given| {
@@ -54,7 +54,7 @@ pub const ROWS: &[Row<Settings>] = &[
         default: Some("false"),
         summary: "Answer PROPFIND requests for a whole tree (`Depth: infinity`)? Clients get by \
                   without, and a large tree makes a large response.",
-        since: "0.6",
+        since: "0.2",
         apache: Some("DavDepthInfinity"),
         set: |settings, given| {
             edit(settings, given, |rules, given| {
@@ -70,7 +70,7 @@ pub const ROWS: &[Row<Settings>] = &[
         example: Some("\"/var/lib/saker/locks\""),
         summary: "File with the locks; its directory must be writable by the server's user. Paths \
                   that share files must share it. Default: `webdav-locks` in the state directory.",
-        since: "0.6",
+        since: "0.2",
         apache: Some("DavLockDB"),
         set: |settings, given| {
             edit(settings, given, |rules, given| {
@@ -89,7 +89,7 @@ pub const ROWS: &[Row<Settings>] = &[
         default: Some("\"0s\""),
         example: Some("\"10m\""),
         summary: "Locks are given for this long at least, even if a client asks for less.",
-        since: "0.6",
+        since: "0.2",
         apache: Some("DavMinTimeout"),
         set: |settings, given| {
             edit(settings, given, |rules, given| {
@@ -109,7 +109,7 @@ pub const ROWS: &[Row<Settings>] = &[
         unit: Some("bytes"),
         summary: "Maximum size of the XML of a request; a larger one is refused with 413. Uploads \
                   are limited by `body_size`.",
-        since: "0.6",
+        since: "0.2",
         apache: Some("LimitXMLRequestBody"),
         set: |settings, given| {
             edit(settings, given, |rules, given| {

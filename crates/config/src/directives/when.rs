@@ -49,7 +49,7 @@ pub const ROWS: &[Row<WhenDraft>] = &[Row {
     summary: "The conditions: a table, the name of a [site.matcher.NAME], or a list of names of \
               which all must match.",
     apache: Some("<If>"),
-    since: "0.5",
+    since: "0.2",
     aliases: &["matcher", "if", "conditions"],
     set: |draft, given| {
         let at = given.at.clone();
