@@ -103,17 +103,6 @@ impl Pool {
         workers: usize,
         is_fresh: bool,
     ) -> Result<Connection, Failure> {
-        self.acquire_with(tuning, workers, is_fresh, b"").await
-    }
-
-    /// [`Pool::acquire`]; `preface` goes before everything else on a fresh connection, TLS included.
-    pub async fn acquire_with(
-        self: &Rc<Self>,
-        tuning: &Tuning,
-        workers: usize,
-        is_fresh: bool,
-        preface: &[u8],
-    ) -> Result<Connection, Failure> {
         self.note(tuning);
         let (most, queue_max) = (
             share(tuning.connections_max, workers),
@@ -129,7 +118,7 @@ impl Pool {
                 return Ok(connection);
             }
             if most == 0 || self.open.get() < most || self.drop_idle() {
-                return self.connect_with(tuning, preface).await;
+                return self.connect(tuning).await;
             }
             let has_been_called = until.is_some();
             let until = *until.get_or_insert_with(|| {

@@ -122,17 +122,9 @@ impl Gateway {
             }
             _ => {
                 let is_fresh = is_fresh || member.tuning.proxy_preface.is_some();
-                let preface = match member.backend.tls {
-                    Some(_) => proxy_header(exchange, member),
-                    None => Vec::new(),
-                };
-                let now = match preface.is_empty() {
-                    true => self.connection_now(member, pool, is_fresh),
-                    false => None,
-                };
-                let connection = match now {
+                let connection = match self.connection_now(member, pool, is_fresh) {
                     Some(connection) => connection,
-                    None => Box::pin(self.ready_connection(member, pool, is_fresh, &preface)).await,
+                    None => Box::pin(self.ready_connection(member, pool, is_fresh)).await,
                 };
                 connection.and_then(|connection| {
                     self.begin_on_connection(exchange, call, member, connection, content)
@@ -233,11 +225,9 @@ impl Gateway {
         member: &Member,
         pool: &Rc<Pool>,
         is_fresh: bool,
-        preface: &[u8],
     ) -> Result<Connection, Failure> {
         let tuning = &member.tuning;
-        let acquired = pool.acquire_with(tuning, self.workers, is_fresh, preface);
-        let mut connection = acquired.await?;
+        let mut connection = pool.acquire(tuning, self.workers, is_fresh).await?;
         let Some(ping_ms) = tuning
             .ping_ms
             .filter(|_| member.backend.protocol == Protocol::Ajp)
@@ -297,8 +287,11 @@ impl Gateway {
             settings: &settings,
         };
         let mut out = self.context.out_buffer();
-        if member.backend.tls.is_none() {
-            out.extend_from_slice(&proxy_header(exchange, member));
+        if let Some(version) = member.tuning.proxy_preface {
+            let client = &exchange.client;
+            let is_known = !client.address.ip().is_unspecified();
+            let source = is_known.then_some((client.address, client.local));
+            proxy_preface::encode(version, source, &mut out);
         }
         let asked = (&request, &*target);
         let dialogue = match codecs::dialogue(exchange, call, member, asked, &mut out) {
@@ -420,17 +413,4 @@ fn request_buffering(
         }
         None => (!streams).then_some(RequestBuffering::Little),
     }
-}
-
-/// The PROXY header that names the client: first on the connection, before TLS. Empty: none is
-/// configured.
-fn proxy_header(exchange: &Exchange, member: &Member) -> Vec<u8> {
-    let mut header = Vec::new();
-    if let Some(version) = member.tuning.proxy_preface {
-        let client = &exchange.client;
-        let is_known = !client.address.ip().is_unspecified();
-        let source = is_known.then_some((client.address, client.local));
-        proxy_preface::encode(version, source, &mut header);
-    }
-    header
 }

@@ -96,12 +96,7 @@ async fn over_http1(
     address: Address<'_>,
     context: &ExchangeContext,
 ) -> Result<UpstreamExchange, Failure> {
-    let mut preface = Vec::new();
-    if let Some(version) = tuning.proxy_preface {
-        // The check is this server's own, not a client's.
-        proxy_preface::encode(version, None, &mut preface);
-    }
-    let connection = pool.acquire_with(tuning, 1, true, &preface).await?;
+    let connection = pool.acquire(tuning, 1, true).await?;
     let variables = Variables::new();
     let request = ProgramRequest {
         variables: &variables,
@@ -111,6 +106,10 @@ async fn over_http1(
         settings: &[],
     };
     let mut out = context.out_buffer();
+    if let Some(version) = tuning.proxy_preface {
+        // The check is this server's own, not a client's.
+        proxy_preface::encode(version, None, &mut out);
+    }
     let dialogue = Http1Dialogue::begin(address, &request, false, &mut out);
     let dialogue = dialogue.map_err(Failure::Refused)?;
     let terms = Terms::once(tuning.timeout_ms, RequestLogContext::without_request());

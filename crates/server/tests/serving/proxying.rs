@@ -226,38 +226,6 @@ fn upstreams_get_a_proxy_protocol_header_for_each_client() {
     }
 }
 
-/// The header is about the connection, so it comes before TLS.
-#[test]
-fn a_proxy_protocol_header_comes_before_tls() {
-    let (heard, hears) = std::sync::mpsc::channel();
-    let address = backend(move |mut stream: TcpStream| {
-        let mut bytes = [0; 6];
-        let mut line = Vec::new();
-        while !line.ends_with(b"\r\n") && stream.read_exact(&mut bytes[..1]).is_ok() {
-            line.push(bytes[0]);
-        }
-        if stream.read_exact(&mut bytes).is_ok() {
-            heard.send((line, bytes)).unwrap();
-        }
-    });
-    let upstream = format!(
-        "[[upstream]]\nname = \"app\"\nservers = [\"https://{address}\"]\nsend_proxy_protocol = \"v1\"\n\n"
-    );
-    let route = "[[site.route]]\npath = \"*\"\nproxy = \"app\"\n";
-    let text = operate::configuration("", route)
-        .replace("[[listener]]", &format!("{upstream}[[listener]]"));
-    let saker = operate::start("send-proxy-tls", &text);
-    let response = saker.connect().unwrap().get("/").unwrap();
-    assert_eq!(response.status, 502, "the backend has no certificate");
-    let (line, hello) = hears.recv().unwrap();
-    let line = String::from_utf8(line).unwrap();
-    assert!(
-        line.starts_with("PROXY TCP4 127.0.0.1 127.0.0.1 "),
-        "{line}"
-    );
-    assert_eq!((hello[0], hello[1], hello[5]), (22, 3, 1), "a ClientHello");
-}
-
 /// A site that trusts this machine to name clients, with an access log of their addresses.
 fn behind_proxies(name: &str, server: &str, site: &str) -> Saker {
     let site = format!(
