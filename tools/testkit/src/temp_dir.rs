@@ -5,7 +5,7 @@ use std::{
     ops::Deref,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process,
+    process::{self, Command},
     sync::atomic::{AtomicU32, Ordering},
 };
 
@@ -40,6 +40,25 @@ impl TempDir {
             fs::create_dir_all(parent)?;
         }
         fs::write(&path, content)?;
+        Ok(path)
+    }
+
+    /// A copy of `program` below the folder that can be run at once.
+    ///
+    /// Another process writes it: a child that another thread starts meanwhile would inherit this
+    /// one's writable descriptor, and until its exec the program is busy (ETXTBSY).
+    pub fn copy_program(&self, program: impl AsRef<Path>, name: &str) -> io::Result<PathBuf> {
+        let path = self.path.join(name);
+        let output = Command::new("cp")
+            .arg("--")
+            .arg(program.as_ref())
+            .arg(&path)
+            .output()?;
+        if !output.status.success() {
+            return Err(io::Error::other(
+                String::from_utf8_lossy(&output.stderr).into_owned(),
+            ));
+        }
         Ok(path)
     }
 }

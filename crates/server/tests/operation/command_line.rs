@@ -547,8 +547,9 @@ fn a_low_port_without_the_right_to_it() {
         return;
     }
     let dir = folder("cli-low");
-    let binary = dir.join("saker");
-    fs::copy(SAKER, &binary).expect("copied to where everybody may read it");
+    let binary = dir
+        .copy_program(SAKER, "saker")
+        .expect("copied to where everybody may read it");
     let output = Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
         .arg(&binary)

@@ -293,7 +293,7 @@ impl Program {
     fn new() -> Program {
         let dir = TempDir::new("newcomer-program").unwrap();
         fs::hard_link(SAKER, dir.join("saker"))
-            .or_else(|_| fs::copy(SAKER, dir.join("saker")).map(drop))
+            .or_else(|_| dir.copy_program(SAKER, "saker").map(drop))
             .unwrap();
         Program(dir)
     }

@@ -56,7 +56,7 @@ fn is_root() -> bool {
 fn as_nobody(dir: &TempDir, arguments: &[&str]) -> Output {
     let program = dir.join("saker");
     if !program.exists() {
-        fs::copy(SAKER, &program).unwrap();
+        dir.copy_program(SAKER, "saker").unwrap();
     }
     Command::new(program)
         .args(arguments)

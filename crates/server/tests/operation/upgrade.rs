@@ -536,8 +536,7 @@ fn a_graceful_restart_of_apache_upgrades_a_replaced_program() {
         dir.display().to_string(),
         saker_testkit::free_port().expect("a port"),
     );
-    let program = dir.join("httpd");
-    fs::copy(SAKER, &program).expect("copied");
+    let program = dir.copy_program(SAKER, "httpd").expect("copied");
     let text = format!(
         "LoadModule mpm_event_module modules/mod_mpm_event.so\nLoadModule authz_core_module modules/mod_authz_core.so\nLoadModule dir_module modules/mod_dir.so\n\
          Listen 127.0.0.1:{port}\nPidFile {root}/httpd.pid\nErrorLog {root}/error.log\nDocumentRoot {root}/www\nDirectoryIndex index.html\n\
@@ -568,8 +567,8 @@ fn a_graceful_restart_of_apache_upgrades_a_replaced_program() {
     apachectl("graceful");
     wait_until("it reloads", || state.status()["generation"] == 2);
     assert_eq!(pid(), first);
-    fs::copy(SAKER, dir.join("new")).expect("copied");
-    fs::rename(dir.join("new"), &program).expect("renamed");
+    let new = dir.copy_program(SAKER, "new").expect("copied");
+    fs::rename(new, &program).expect("renamed");
     let said = apachectl("graceful");
     assert!(said.contains("handed over"), "{said}");
     wait_until("its number is in the file", || pid() != first);

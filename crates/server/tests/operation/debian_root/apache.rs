@@ -370,8 +370,7 @@ fn fail2ban() -> Result<(), String> {
 /// In Apache's place: its service's script, its logrotate rules and its programs find what they
 /// look for.
 fn as_the_daemon(machine: &Machine, page: &str) {
-    let ours = machine.dir.join("saker");
-    fs::copy(SAKER, &ours).unwrap();
+    let ours = machine.dir.copy_program(SAKER, "saker").unwrap();
     machine.replace(Path::new(DAEMON), &ours);
     run("apache2ctl", ["configtest"]);
     run("apache2ctl", ["start"]);
