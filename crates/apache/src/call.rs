@@ -66,7 +66,9 @@ pub fn script(exchange: &mut Exchange, host: &Host, local: &DirConfig) -> Script
         server_software: format!("Apache ({})", signature::software(host))
             .into_bytes()
             .into(),
-        auth_type: kind.map(|kind| String::from_utf8_lossy(kind).into()),
+        auth_type: kind
+            .filter(|kind| !kind.eq_ignore_ascii_case(b"none"))
+            .map(|kind| String::from_utf8_lossy(kind).into()),
         passes_authorization: local.cgi.passes_authorization.unwrap_or(false),
         redirect_url,
         redirect_query,
