@@ -9,7 +9,7 @@ use crate::{
 };
 use saker_http::{RequestHead, path::normalize_with};
 use saker_pipeline::{Exchange, Inner, NoBody};
-use saker_ssi::{Target, Value};
+use saker_ssi::Target;
 use std::{rc::Rc, sync::Arc};
 
 /// Coding, conditions and parts, and what describes content of the client's.
@@ -80,53 +80,7 @@ pub fn request(origin: &Origin, target: &Target) -> Option<Box<Exchange>> {
     own.is_answered = true;
     own.page = Some(Rc::clone(&origin.shared));
     own.kept_content = kept;
-    tell_of_page(origin, &mut inner);
     Some(inner)
-}
-
-/// Beginnings of names that tell programs about the request and the system. A page says nothing
-/// under them, so that it speaks for no user and loads nothing into a program.
-const OF_SYSTEM: [&str; 20] = [
-    "AUTH",
-    "BASH",
-    "CONTENT",
-    "ENV",
-    "GATEWAY",
-    "HTTP",
-    "IFS",
-    "LD_",
-    "NODE",
-    "PATH",
-    "PERL",
-    "PHP",
-    "PYTHON",
-    "QUERY_STRING",
-    "REDIRECT",
-    "REMOTE",
-    "REQUEST",
-    "SCRIPT",
-    "SERVER",
-    "SSL",
-];
-
-/// Gives programs on a page the page's variables, those that are made when they are used as empty
-/// texts, as Apache does.
-fn tell_of_page(origin: &Origin, inner: &mut Exchange) {
-    for (name, value) in origin.shared.variables.borrow().iter() {
-        let upper = name.to_ascii_uppercase();
-        let is_of_system = *upper != *b"QUERY_STRING_UNESCAPED"
-            && OF_SYSTEM
-                .iter()
-                .any(|start| upper.starts_with(start.as_bytes()));
-        if is_of_system || inner.environment.first(name).is_some() {
-            continue;
-        }
-        let text: &[u8] = match value {
-            Value::Text(text) => text,
-            Value::Lazy(_) => b"",
-        };
-        inner.environment.set(name, text);
-    }
 }
 
 /// The request's method and what it said of its content, which is kept (KeptBodySize).
