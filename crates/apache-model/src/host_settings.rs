@@ -79,9 +79,9 @@ pub fn add_upstreams(model: &mut Model, hosts: &[Arc<Host>]) {
         if !model
             .upstreams
             .iter()
-            .any(|known| Arc::ptr_eq(known, upstream))
+            .any(|known| Arc::ptr_eq(known, &upstream))
         {
-            model.upstreams.push(Arc::clone(upstream));
+            model.upstreams.push(upstream);
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The place of a directive while it is read: context of setters besides the text.
 
+use crate::modules::access::fcgi;
 use saker_ap_expr::ExpressionOptions;
 use saker_apache_syntax::{Node, Tree};
-use saker_auth::Methods;
+use saker_auth::{Methods, settings::FcgiDuty};
 use saker_config::Diagnostic;
 use std::path::{Path, PathBuf};
 
@@ -42,6 +43,9 @@ impl ProviderNames {
                         .map(|name| String::from_utf8_lossy(name).into()),
                 );
             }
+            if node.canonical_name() == "AuthnzFcgiDefineProvider" {
+                names.add_fcgi(&node.arguments());
+            }
             let of_kind = match node.canonical_name() {
                 "<AuthnProviderAlias" => &mut names.authn,
                 "<AuthzProviderAlias" => &mut names.authz,
@@ -54,6 +58,22 @@ impl ProviderNames {
             );
         });
         names
+    }
+
+    /// Type and name of a FastCGI authorizer.
+    fn add_fcgi(&mut self, words: &[Vec<u8>]) {
+        let text = |at: usize| {
+            let word = words.get(at).map(Vec::as_slice).unwrap_or_default();
+            String::from_utf8_lossy(word).into_owned()
+        };
+        let name: Box<str> = text(1).into();
+        let duty = fcgi::duty(&text(0));
+        if matches!(duty, Some(FcgiDuty::Users | FcgiDuty::Both)) {
+            self.authn.push(name.clone());
+        }
+        if matches!(duty, Some(FcgiDuty::Requirements | FcgiDuty::Both)) {
+            self.authz.push(name);
+        }
     }
 }
 

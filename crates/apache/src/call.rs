@@ -5,7 +5,12 @@
 //! `php.rs`).
 
 use crate::{
-    homes, meta_variables::http2_variables, origin, script_uri::name_uri, signature, state::state,
+    homes,
+    meta_variables::http2_variables,
+    origin,
+    script_uri::name_uri,
+    signature,
+    state::{peek, state},
 };
 use saker_apache_model::{dir_config::DirConfig, host::Host};
 use saker_pipeline::{Exchange, Script};
@@ -66,7 +71,9 @@ pub fn script(exchange: &mut Exchange, host: &Host, local: &DirConfig) -> Script
         server_software: format!("Apache ({})", signature::software(host))
             .into_bytes()
             .into(),
-        auth_type: kind.map(|kind| String::from_utf8_lossy(kind).into()),
+        auth_type: kind
+            .filter(|kind| !kind.eq_ignore_ascii_case(b"none"))
+            .map(|kind| String::from_utf8_lossy(kind).into()),
         passes_authorization: local.cgi.passes_authorization.unwrap_or(false),
         redirect_url,
         redirect_query,
@@ -76,7 +83,7 @@ pub fn script(exchange: &mut Exchange, host: &Host, local: &DirConfig) -> Script
     }
 }
 
-/// CGIVar, and mod_http2's variables.
+/// CGIVar, mod_http2's variables, and those of the page that a program is on.
 fn own_variables(exchange: &Exchange, local: &DirConfig) -> Vec<(Vec<u8>, Vec<u8>)> {
     let uri = local
         .cgi
@@ -87,7 +94,13 @@ fn own_variables(exchange: &Exchange, local: &DirConfig) -> Vec<(Vec<u8>, Vec<u8
         .iter()
         .filter(|(name, _)| exchange.environment.first(name).is_none())
         .map(|(name, value)| (name.to_vec(), value.to_vec()));
-    uri.into_iter().chain(http2).collect()
+    let of_page = peek(exchange)
+        .and_then(|own| own.page.as_ref())
+        .map(|page| page.for_programs())
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|(name, _)| exchange.environment.first(name).is_none());
+    uri.into_iter().chain(http2).chain(of_page).collect()
 }
 
 /// Path and query, escaped, as the rules have left them.

@@ -4,9 +4,9 @@
 //! Out of scope: files, which the pipeline's own handler sends.
 
 use crate::{
-    about_server::about_server, asis, cgi, form_state::FormHandler, listing, methods,
-    modules::access::form, php, proxy::call, reflector, state::peek, type_map, verdict::Verdict,
-    webdav, worker::ApacheRules,
+    about_server::about_server, asis, balancer_manager, cgi, form_state::FormHandler, listing,
+    methods, modules::access::form, php, proxy::call, reflector, state::peek, type_map,
+    verdict::Verdict, webdav, worker::ApacheRules,
 };
 use saker_apache_model::{dir_config::DirConfig, host::Host};
 use saker_apache_syntax::options::INDEXES;
@@ -96,6 +96,7 @@ fn by_handler(
     }
     match name {
         "type-map" => Some(type_map::answer(exchange, watcher, local)),
+        "balancer-manager" if !host.is_native => Some(balancer_manager::answer(exchange, host)),
         "reflector" => Some(Verdict::Answer(reflector::answer(
             exchange,
             host,
@@ -241,7 +242,13 @@ fn is_program(handler: &str) -> bool {
 fn takes_path_info(handler: &str) -> bool {
     matches!(
         handler,
-        "server-status" | "server-info" | "type-map" | "send-as-is" | "imap-file" | "hls-streaming"
+        "server-status"
+            | "server-info"
+            | "balancer-manager"
+            | "type-map"
+            | "send-as-is"
+            | "imap-file"
+            | "hls-streaming"
     )
 }
 

@@ -4,7 +4,7 @@
 use crate::{
     content::content,
     file_type::describe,
-    listing,
+    kept_content, listing,
     modules::{
         self,
         dir::{bare_folder, folder},
@@ -40,6 +40,11 @@ pub fn fixups(
     };
     if let Some(handler) = peek(exchange).and_then(|state| state.form_handler) {
         return modules::access::form::answer(rules, exchange, host, &local, handler);
+    }
+    if !is_proxied(exchange)
+        && let Some(verdict) = kept_content::keep(exchange, &local)
+    {
+        return verdict;
     }
     modules::session::describe(exchange);
     if is_proxied(exchange) {

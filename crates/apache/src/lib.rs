@@ -13,6 +13,8 @@
 
 mod about_server;
 mod asis;
+mod authorizers;
+mod balancer_manager;
 mod call;
 mod cgi;
 mod content;
@@ -27,6 +29,7 @@ mod host_name;
 mod htaccess;
 mod includes;
 mod info;
+mod kept_content;
 mod listing;
 mod look_ahead;
 mod magic;

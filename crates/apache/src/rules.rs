@@ -24,7 +24,11 @@ use saker_config::model::PhpPools;
 use saker_files::Watcher;
 use saker_http::Status;
 use saker_pipeline::{Exchange, Response, Rules, Step, TargetPolicy, respond::built_in_page};
-use std::{cell::RefCell, rc::Rc, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    sync::Arc,
+};
 
 impl ApacheRules {
     pub fn new(
@@ -43,6 +47,7 @@ impl ApacheRules {
             records: RefCell::default(),
             directories: saker_auth::Directories::default(),
             found_workers: RefCell::default(),
+            found_at_change: Cell::default(),
             figures,
             php,
             native_settings,

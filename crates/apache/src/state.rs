@@ -1,6 +1,7 @@
 //! State of the rules about a request between two phases; kept in the exchange.
 
 use crate::{
+    authorizers::AuthorizersAsked,
     dbd::Asked,
     form_state::{FormHandler, LoadedSession, ReadForm},
     includes::shared::Shared,
@@ -102,10 +103,16 @@ pub struct State {
     pub asked: Option<Rc<Asked>>,
     /// Questions to directories of users, with their answers.
     pub directory_asked: Rc<RefCell<DirectoryAsked>>,
+    /// Questions to FastCGI authorizers, with their answers.
+    pub authorizers_asked: Rc<RefCell<AuthorizersAsked>>,
     /// The listing of the folder, while it is made.
     pub listing: Option<Rc<Work>>,
     /// A page runs it as a program, whatever it is.
     pub is_program: bool,
+    /// Content of the request that the parts of its page get, too (KeptBodySize).
+    pub kept_content: Option<Rc<[u8]>>,
+    /// The same, while it is read.
+    pub keeps_content: Option<Rc<RefCell<ReadForm>>>,
     /// The client's session, which requests inside of this one share.
     pub session: Option<LoadedSession>,
     /// The form of a log-in.
@@ -141,8 +148,10 @@ impl State {
             led_from: self.led_from,
             asked: self.asked,
             directory_asked: self.directory_asked,
+            authorizers_asked: self.authorizers_asked,
             session: self.session,
             form: self.form,
+            kept_content: self.kept_content,
             ..State::default()
         }
     }

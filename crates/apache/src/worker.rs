@@ -14,7 +14,7 @@ use saker_files::{ChangeToken, Watcher};
 use saker_pipeline::Exchange;
 use saker_rewrite::TextMap;
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::HashMap,
     path::{Path, PathBuf},
     rc::Rc,
@@ -41,6 +41,8 @@ pub struct ApacheRules {
     pub(crate) directories: Directories,
     /// Whom URLs lead to, by host.
     pub(crate) found_workers: RefCell<HashMap<usize, FoundWorkers>>,
+    /// Changes of balancers that they have been found after.
+    pub(crate) found_at_change: Cell<u64>,
     pub(crate) figures: Rc<dyn Figures>,
     pub(crate) php: PhpPools,
     /// Settings that saker.toml has for the path of a request to a native site.

@@ -2,12 +2,18 @@
 //!
 //! Called by: `decide`, if a rule needs a user.
 
-use crate::{basic, context::AuthContext, credentials::Authenticated, digest, form};
+use crate::{basic, context::AuthContext, credentials::Authenticated, digest, fcgi, form};
 use saker_ap_expr::Dependency;
 use saker_http::Status;
 
 /// Authenticates the request by the scheme in force.
 pub fn authenticate(context: &mut AuthContext<'_>) -> Authenticated {
+    if context.settings.authentication.fcgi.is_some() {
+        context.request.depends_on(Dependency::RequestFields);
+        if let Some(outcome) = fcgi::authenticate(context) {
+            return outcome;
+        }
+    }
     let Some(scheme) = context.scheme() else {
         return Authenticated::Declined;
     };

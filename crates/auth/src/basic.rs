@@ -48,6 +48,12 @@ pub fn authenticate(context: &mut AuthContext<'_>) -> Authenticated {
     judge(context, &user, found)
 }
 
+/// User name and password that the client has sent.
+pub fn sent(context: &AuthContext<'_>) -> Option<(String, Vec<u8>)> {
+    let (user, password) = credentials(context.request.field("authorization")?)?;
+    Some((String::from_utf8_lossy(&user).into_owned(), password))
+}
+
 fn challenged(context: &mut AuthContext<'_>) -> Authenticated {
     Authenticated::Refused(Status::UNAUTHORIZED, Some(challenge(context)))
 }

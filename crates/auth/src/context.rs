@@ -3,13 +3,16 @@
 //! Called by: `decide`, and the rules and look-ups below it.
 
 use crate::{
-    directories::DirectoryUser, records::RecordFiles, request::AuthRequest, settings::AuthSettings,
+    directories::DirectoryUser,
+    records::RecordFiles,
+    request::AuthRequest,
+    settings::{AuthSettings, FcgiAuthorizer},
 };
 use saker_ap_expr::{StringExpression, Subnet, words::words};
 use saker_files::Watcher;
 use saker_net::blocking::{Answer, Pause};
 use saker_telemetry::httpd_message::HttpdMessage;
-use std::{fmt, rc::Rc};
+use std::{fmt, rc::Rc, sync::Arc};
 
 /// A request, the settings in force for it, and the files that are looked up.
 pub struct AuthContext<'c> {
@@ -23,6 +26,8 @@ pub struct AuthContext<'c> {
     pub(crate) redirect: Option<Vec<u8>>,
     /// The entry of the user, if a directory has let it in.
     pub(crate) entry: Option<Rc<DirectoryUser>>,
+    /// The FastCGI authorizer that has let the user in, if it has decided about requirements too.
+    pub(crate) let_in_by: Option<Arc<FcgiAuthorizer>>,
 }
 
 /// The result of a rule or a container of rules.
@@ -86,6 +91,7 @@ impl<'c> AuthContext<'c> {
             pending: None,
             redirect: None,
             entry: None,
+            let_in_by: None,
         }
     }
 
@@ -141,9 +147,11 @@ impl<'c> AuthContext<'c> {
         let mut inner =
             AuthContext::new(&mut *self.request, &merged, &mut *self.files, self.watcher);
         inner.entry.clone_from(&self.entry);
+        inner.let_in_by.clone_from(&self.let_in_by);
         let result = ask(&mut inner);
         let (pending, redirect) = (inner.pending, inner.redirect);
         self.entry = inner.entry;
+        self.let_in_by = inner.let_in_by;
         self.pending = pending.or(self.pending.take());
         self.redirect = redirect.or(self.redirect.take());
         result

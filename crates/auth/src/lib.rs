@@ -20,6 +20,7 @@ mod credentials;
 mod decide;
 mod digest;
 mod directories;
+mod fcgi;
 pub mod form;
 mod groups;
 mod host_rules;
@@ -38,8 +39,9 @@ pub use decide::{Access, decide};
 pub use directories::{
     Directories, DirectoryAnswer, DirectoryAsked, DirectoryUser, EntryQuestion, LogIn,
 };
+pub use fcgi::{FcgiAnswer, FcgiQuestion, FcgiWord, requirement as fcgi_requirement};
 pub use ldap::without_marks;
-pub use passwords::check as check_password;
+pub use passwords::{check as check_password, is_same as is_same_text};
 pub use records::{RecordFiles, Records};
 pub use request::{AuthRequest, ContentOutcome, QueryOutcome, Replay};
 pub use settings::{AuthSettings, Methods};

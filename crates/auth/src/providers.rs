@@ -6,7 +6,7 @@
 use crate::{
     context::{AuthContext, LookupError},
     directories::LogIn,
-    ldap, passwords,
+    fcgi, ldap, passwords,
     records::field,
     settings::{Authentication, Provider},
     sql,
@@ -82,6 +82,7 @@ pub fn check_password(
             Ok(LogIn::Unknown) => PasswordCheck::UnknownUser,
             Err(error) => error.into(),
         },
+        Provider::Fcgi(authorizer) => fcgi::check_password(context, authorizer, user, password),
         Provider::Cache => PasswordCheck::UnknownUser,
         Provider::Anonymous => anonymous(&context.settings.authentication, user, password),
         Provider::Alias(name) => {
@@ -155,7 +156,9 @@ pub fn realm_hash(
         }
         Provider::Sql => sql::realm_hash(context, user, realm),
         Provider::Cache => Ok(None),
-        Provider::Anonymous | Provider::Ldap | Provider::Unsupported(_) => Err(LookupError::Failed),
+        Provider::Anonymous | Provider::Ldap | Provider::Fcgi(_) | Provider::Unsupported(_) => {
+            Err(LookupError::Failed)
+        }
     }
 }
 

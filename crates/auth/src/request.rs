@@ -6,6 +6,7 @@
 
 use crate::{
     directories::{DirectoryAnswer, DirectoryUser, EntryQuestion},
+    fcgi::{FcgiAnswer, FcgiQuestion},
     session::SharedSession,
     settings::LdapSettings,
 };
@@ -131,6 +132,11 @@ pub trait AuthRequest {
         _: &Arc<LdapSettings>,
         _: &EntryQuestion,
     ) -> Option<Answer<DirectoryAnswer>> {
+        None
+    }
+
+    /// Asks a FastCGI authorizer, once per request. `None`: the front end has none.
+    fn authorizer(&mut self, _: &FcgiQuestion) -> Option<Answer<FcgiAnswer>> {
         None
     }
 

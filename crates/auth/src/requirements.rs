@@ -7,7 +7,7 @@
 use crate::{
     client_names::{addresses_of, in_domain, verified_name},
     context::{AuthContext, Decision},
-    groups, ldap,
+    fcgi, groups, ldap,
     settings::{Requirement, as_numbered, requirement::Words},
     sql,
 };
@@ -144,6 +144,7 @@ fn check_user(context: &mut AuthContext<'_>, requirement: &Requirement) -> Decis
             let wanted = context.bytes(names);
             return sql::is_member(context, &user, &wanted);
         }
+        Requirement::Fcgi(authorizer) => return fcgi::holds(context, authorizer, &user),
         Requirement::LdapMember(groups) => context
             .entry
             .as_ref()

@@ -145,7 +145,7 @@ impl MemberReport {
     fn new(member: &Member) -> MemberReport {
         let (busy, requests, failures) = member.state.figures();
         let state = match () {
-            () if member.is_disabled => "disabled",
+            () if member.is_out() => "disabled",
             () if member.state.is_down() => "down",
             () if member.is_draining => "draining",
             () => "up",

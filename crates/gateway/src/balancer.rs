@@ -83,7 +83,7 @@ impl Group {
                 .upstream
                 .members
                 .iter()
-                .any(|member| member.is_disabled || member.state.is_down())
+                .any(|member| member.is_out() || member.state.is_down())
             && !self.upstream.breaks
         {
             return Ok(0);
@@ -117,7 +117,7 @@ impl Group {
                     .route
                     .as_ref()
                     .is_some_and(|own| own.as_bytes() == route)
-                    && !member.is_disabled
+                    && !member.is_out()
             };
             self.upstream.members.iter().position(is_it)
         };
@@ -133,7 +133,7 @@ impl Group {
         let all = || self.upstream.members.iter().enumerate();
         let members = || {
             all().filter(|(at, member)| {
-                !tried.contains(at) && !member.is_disabled && !member.is_draining
+                !tried.contains(at) && !member.is_out() && !member.is_draining
             })
         };
         let is_well = |at: usize| self.is_well(at, now_ms);

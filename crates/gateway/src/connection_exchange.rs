@@ -255,7 +255,7 @@ impl ConnectionExchange {
         })
     }
 
-    /// Content beyond the promised length is dropped.
+    /// The promised length is the end, whatever else a program says (nginx does the same).
     fn content_of(
         &mut self,
         from: usize,
@@ -264,13 +264,16 @@ impl ConnectionExchange {
         if self.is_head_request {
             return Ok(None);
         }
-        let content = self.input.run(from, range);
+        let mut range = range;
         if let Some(left) = &mut self.left {
-            *left = left
-                .checked_sub(content.len() as u64)
-                .ok_or(Failure::Length)?;
+            let wanted = usize::try_from(*left).map_or(range.len(), |left| left.min(range.len()));
+            if wanted == 0 {
+                return self.end(false).map(Some);
+            }
+            range.end = range.start + wanted;
+            *left -= wanted as u64;
         }
-        Ok(Some(UpstreamEvent::Content(content)))
+        Ok(Some(UpstreamEvent::Content(self.input.run(from, range))))
     }
 
     fn end(&mut self, stays: bool) -> Result<UpstreamEvent, Failure> {
@@ -326,7 +329,7 @@ impl ConnectionExchange {
                     sent += bytes;
                     self.connection
                         .iter()
-                        .for_each(|connection| connection.count(bytes));
+                        .for_each(|connection| connection.count_sent(bytes));
                     has_sent = true;
                 }
                 Poll::Pending => return Ok(has_sent),
@@ -436,7 +439,7 @@ impl ConnectionExchange {
         if let Poll::Ready(Ok(bytes)) = read
             && let Some(connection) = &mut self.connection
         {
-            connection.count(bytes);
+            connection.count_received(bytes);
             connection.hear();
         }
         read

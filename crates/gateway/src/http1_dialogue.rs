@@ -305,12 +305,18 @@ fn head_of(view: ResponseView<'_>, length: Option<u64>) -> ResponseHead {
     }
     ResponseHead {
         status: view.status(),
-        reason: None,
+        reason: own_reason(view),
         fields,
         length,
         is_status_said: true,
         is_local_redirect: false,
     }
+}
+
+/// The reason phrase, if it is not the registered one.
+fn own_reason(view: ResponseView<'_>) -> Option<Box<[u8]>> {
+    let reason = view.reason();
+    (!reason.is_empty() && reason != view.status().reason().as_bytes()).then(|| reason.into())
 }
 
 #[cfg(test)]

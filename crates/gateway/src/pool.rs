@@ -21,7 +21,7 @@ use crate::{
     unanswered::{UNANSWERED_MS_MAX, UnansweredConnections},
 };
 use saker_config::model::{
-    Backend, BackendAddress, BackendTls, Epoch, MemberState, Protocol, Tuning,
+    Backend, BackendAddress, BackendTls, Epoch, Member, MemberState, Protocol, Tuning,
 };
 use saker_net::clock;
 use saker_telemetry::{error_log, message};
@@ -157,6 +157,7 @@ impl Pool {
                     transport,
                     pool: Some(Rc::clone(self)),
                     epoch,
+                    counted_for: None,
                     is_reused: true,
                     is_given_back: false,
                     unanswered: None,
@@ -234,6 +235,7 @@ impl Pool {
             is_reused: false,
             is_given_back: false,
             unanswered: Some(self.unanswered.borrow_mut().add(clock::monotonic_ms())),
+            counted_for: None,
         }
     }
 
@@ -404,6 +406,8 @@ pub struct Connection {
     is_given_back: bool,
     /// Its number among those on which no byte has come back.
     unanswered: Option<u64>,
+    /// The member whose bytes are counted.
+    counted_for: Option<MemberState>,
 }
 
 impl Connection {
@@ -416,7 +420,13 @@ impl Connection {
             is_reused: false,
             is_given_back: false,
             unanswered: None,
+            counted_for: None,
         }
+    }
+
+    /// Counts the bytes of the next request for a member.
+    pub fn count_for(&mut self, member: &Member) {
+        self.counted_for = member.counts_bytes.then(|| member.state.clone());
     }
 
     pub fn transport(&mut self) -> Option<&mut Transport> {
@@ -428,8 +438,24 @@ impl Connection {
         self.pool.as_ref().map(|pool| &*pool.backend)
     }
 
+    /// Bytes have gone out.
+    pub fn count_sent(&self, bytes: usize) {
+        self.count(bytes);
+        if let Some(member) = &self.counted_for {
+            member.count_sent(bytes);
+        }
+    }
+
+    /// Bytes have come.
+    pub fn count_received(&self, bytes: usize) {
+        self.count(bytes);
+        if let Some(member) = &self.counted_for {
+            member.count_received(bytes);
+        }
+    }
+
     /// Bytes have passed, either way: for the choice among members.
-    pub fn count(&self, bytes: usize) {
+    fn count(&self, bytes: usize) {
         if let Some(pool) = &self.pool {
             pool.bytes.set(pool.bytes.get() + bytes as u64);
         }

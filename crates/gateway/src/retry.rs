@@ -191,9 +191,10 @@ impl Gateway {
         exchange: &Exchange,
         call: &UpstreamRequest,
         member: &Member,
-        connection: Connection,
+        mut connection: Connection,
         content: &mut Option<Box<dyn RequestBody>>,
     ) -> Result<UpstreamExchange, Failure> {
+        connection.count_for(member);
         let given = content.take().unwrap_or_else(|| Box::new(NoBody));
         match self.begin(exchange, call, member, connection, given) {
             Ok(exchange) => Ok(UpstreamExchange::Connection(exchange)),

@@ -11,7 +11,7 @@
 
 use std::mem::MaybeUninit;
 
-use saker_http::{FieldSpan, HeadView, Method, Status, Version};
+use saker_http::{FieldSpan, HeadView, Method, Span, Status, Version};
 
 use crate::framing::{self, BodyFraming};
 use crate::octets;
@@ -252,6 +252,8 @@ impl Default for ResponseLimits {
 pub struct ResponseIndex {
     pub version: Version,
     pub status: Status,
+    /// The reason phrase, without bytes that are no text.
+    reason: Span,
     pub fields: Vec<FieldSpan>,
     marks: Marks,
     /// Lines end with a bare LF or are folded, which older servers and programs write. The
@@ -274,6 +276,7 @@ impl Default for ResponseIndex {
         ResponseIndex {
             version: Version::Http11,
             status: Status::OK,
+            reason: Span::default(),
             fields: Vec::new(),
             marks: Marks::default(),
             is_lenient: false,
@@ -314,6 +317,11 @@ impl<'a> ResponseView<'a> {
 
     pub fn status(self) -> Status {
         self.index.status
+    }
+
+    /// The reason phrase; empty if there is none.
+    pub fn reason(self) -> &'a [u8] {
+        self.index.reason.of(self.bytes)
     }
 
     pub fn version(self) -> Version {
@@ -424,6 +432,7 @@ pub fn parse_response(
     let window = bytes.get(..head_bytes_max + 1).unwrap_or(bytes);
     index.fields.clear();
     index.marks = Marks::default();
+    index.reason = Span::default();
     if window.first().is_some_and(|first| *first != b'H') {
         return Err(ResponseFault::BadStatusLine);
     }
@@ -487,6 +496,10 @@ fn parse_with<'a>(
         .filter(|code| (100..=999).contains(code))
         .ok_or(ResponseFault::BadStatusLine)?;
     index.status = Status(code);
+    // Without one, httparse shows an empty text of its own.
+    if let Some(reason) = response.reason.filter(|reason| !reason.is_empty()) {
+        index.reason = octets::span_in(bytes, reason.as_bytes());
+    }
     index.version = if response.version == Some(0) {
         Version::Http10
     } else {
@@ -567,6 +580,12 @@ pub fn response_framing(
         (false, 1) => framing::content_length(head.said_length().unwrap_or_default())
             .map(ResponseBody::Length)
             .map_err(|_| ResponseFault::BadLength),
+        // RFC 9110 section 8.6: the same number said again is one number.
+        (false, _) if are_same(head.all("content-length")) => {
+            framing::content_length(head.said_length().unwrap_or_default())
+                .map(ResponseBody::Length)
+                .map_err(|_| ResponseFault::BadLength)
+        }
         (false, _) => Err(ResponseFault::SeveralLengths),
         (true, 1..) => Err(ResponseFault::LengthAndTransferEncoding),
         (true, 0) if head.version() == Version::Http10 => Err(ResponseFault::BadTransferEncoding),
@@ -574,6 +593,11 @@ pub fn response_framing(
             .map(|()| ResponseBody::Chunked)
             .map_err(|_| ResponseFault::BadTransferEncoding),
     }
+}
+
+fn are_same<'a>(mut values: impl Iterator<Item = &'a [u8]>) -> bool {
+    let first = values.next();
+    values.all(|value| Some(value) == first)
 }
 
 /// RFC 9112 section 9.3: whether the connection may be used again once the content was read.

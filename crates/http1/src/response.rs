@@ -19,6 +19,8 @@ pub struct HeadExtra<'a> {
     pub date: Option<&'a [u8; 29]>,
     pub connection: Connection,
     pub framing: ResponseFraming,
+    /// Takes the place of the registered reason phrase.
+    pub reason: Option<&'a [u8]>,
 }
 
 /// Fate of the connection after the response.
@@ -46,7 +48,7 @@ pub enum ResponseFraming {
 
 /// Appends status line, fields and the empty line.
 pub fn encode_head(status: Status, fields: &Fields, extra: HeadExtra<'_>, out: &mut Vec<u8>) {
-    append_status_line(status, out);
+    append_status_line(status, extra.reason, out);
     if let Some(date) = extra.date {
         out.extend_from_slice(b"Date: ");
         out.extend_from_slice(date);
@@ -70,7 +72,7 @@ pub fn encode_head(status: Status, fields: &Fields, extra: HeadExtra<'_>, out: &
 /// Appends an interim response (RFC 9110 section 15.2), such as 100 or 103. For 101 use
 /// [`encode_head`].
 pub fn encode_informational(status: Status, fields: &Fields, out: &mut Vec<u8>) {
-    append_status_line(status, out);
+    append_status_line(status, None, out);
     for (name, value) in fields
         .iter()
         .filter(|line| !is_framing_field(line.0.as_bytes()))
@@ -125,7 +127,7 @@ pub(crate) fn is_framing_field(name: &[u8]) -> bool {
         .any(|framing| framing.eq_ignore_ascii_case(name))
 }
 
-fn append_status_line(status: Status, out: &mut Vec<u8>) {
+fn append_status_line(status: Status, reason: Option<&[u8]>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"HTTP/1.1 ");
     // A code outside three digits is a handler's mistake; the client must still be able to read the
     // line.
@@ -136,7 +138,7 @@ fn append_status_line(status: Status, out: &mut Vec<u8>) {
     };
     append_decimal(u64::from(status.0), out);
     out.push(b' ');
-    out.extend_from_slice(status.reason().as_bytes());
+    append_value(reason.unwrap_or(status.reason().as_bytes()), out);
     out.extend_from_slice(b"\r\n");
 }
 

@@ -26,6 +26,22 @@ pub fn random_text() -> Option<String> {
     Some(base64url(&bytes))
 }
 
+/// An unguessable name in the form of a UUID (RFC 9562 section 5.4). `None`: the system gives none.
+pub fn random_id() -> Option<String> {
+    let mut bytes = [0; 16];
+    rand::fill(&mut bytes).ok()?;
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let mut text = String::with_capacity(36);
+    for (at, byte) in bytes.iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push_str(&format!("{byte:02x}"));
+    }
+    Some(text)
+}
+
 pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     let mut out = [0; 32];
     out.copy_from_slice(digest(&SHA256, bytes).as_ref());

@@ -22,6 +22,7 @@ pub mod session;
 pub mod token;
 
 pub use claims::Claims;
+pub use encoding::random_id;
 pub use jsonwebtoken::Algorithm;
 pub use keys::{KeySet, algorithm};
 pub use seal::SealKeys;

@@ -63,6 +63,8 @@ pub struct Response {
     pub status: Status,
     pub head: ResponseHead,
     pub body: Body,
+    /// The reason phrase of a program or upstream, and the status that it belongs to.
+    pub reason: Option<(Status, Box<[u8]>)>,
     /// The other end of the connection after a 101 response (RFC 9110 section 15.2.2).
     pub tunnel: Option<Box<dyn Tunnel>>,
 }
@@ -83,6 +85,7 @@ impl Response {
             status,
             head: ResponseHead::Built(Fields::new()),
             body: Body::Empty,
+            reason: None,
             tunnel: None,
         }
     }
@@ -92,8 +95,16 @@ impl Response {
             status: head.status,
             head: ResponseHead::Ready(head),
             body,
+            reason: None,
             tunnel: None,
         }
+    }
+
+    /// The reason phrase for HTTP/1 clients, where the registered one does not do: it does not
+    /// outlive a change of the status.
+    pub fn reason(&self) -> Option<&[u8]> {
+        let (status, text) = self.reason.as_ref()?;
+        (*status == self.status).then_some(text)
     }
 
     /// Returns the fields for modification; converts a ready head to a built one.

@@ -1,4 +1,4 @@
-//! mod_include's settings: what pages with server-side includes say where, and when files are such
+//! mod_include's settings, and mod_request's: what pages with server-side includes say where, and when files are such
 //! pages. What they do is in `includes`.
 
 use crate::{
@@ -28,7 +28,12 @@ pub struct Include {
     undefined_echo: Option<Box<[u8]>>,
     start_tag: Option<Box<[u8]>>,
     end_tag: Option<Box<[u8]>>,
+    /// Bytes of a request's content that its page keeps for its parts (mod_request).
+    kept_bytes: Option<u64>,
 }
+
+/// Size limit of kept content, whatever the configuration says: it is kept in memory.
+pub const KEPT_BYTES_MAX: u64 = 16 << 20;
 
 impl Include {
     pub const DIRECTIVES: &'static [(&'static str, Set<Include>)] = &[
@@ -57,6 +62,12 @@ impl Include {
         ("SSIEtag", |node, include, _| {
             set_flag(node, &mut include.entity_tag)
         }),
+        ("KeptBodySize", |node, include, _| {
+            let bytes = texts(node).into_iter().next().unwrap_or_default().parse();
+            include.kept_bytes =
+                Some(bytes.map_err(|_| "KeptBodySize must be a size in bytes, or zero.")?);
+            Ok(())
+        }),
     ];
 
     pub fn merge(&self, over: &Include) -> Include {
@@ -76,7 +87,14 @@ impl Include {
             undefined_echo: said(&self.undefined_echo, &over.undefined_echo),
             start_tag: tags.start_tag.clone(),
             end_tag: tags.end_tag.clone(),
+            kept_bytes: over.kept_bytes.or(self.kept_bytes),
         }
+    }
+
+    /// Bytes of content that are kept; longer content is refused. `None`: it is not kept.
+    pub fn kept_bytes(&self) -> Option<u64> {
+        let bytes = self.kept_bytes.filter(|bytes| *bytes > 0)?;
+        Some(bytes.min(KEPT_BYTES_MAX))
     }
 
     /// The settings in force for a page.

@@ -6,6 +6,7 @@
 //! Called by: `server`, `load`, `assemble`; the phases, with the URL of a request.
 //! Out of scope: everything that happens on a connection.
 
+pub mod balancers;
 pub mod canonical;
 pub mod connect_ports;
 pub mod draft;

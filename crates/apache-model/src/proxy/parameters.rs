@@ -41,6 +41,7 @@ pub struct WorkerParameters {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Status {
     is_disabled: Option<bool>,
+    is_stopped: Option<bool>,
     is_standby: Option<bool>,
     is_spare: Option<bool>,
     is_draining: Option<bool>,
@@ -241,6 +242,7 @@ impl WorkerParameters {
         member.is_standby = status.is_standby.unwrap_or(false);
         member.is_spare = status.is_spare.unwrap_or(false);
         member.is_disabled = status.is_disabled.unwrap_or(false);
+        member.is_stopped = status.is_stopped.unwrap_or(false);
         member.is_draining = status.is_draining.unwrap_or(false);
         member.ignores_errors = status.ignores_errors.unwrap_or(false);
     }
@@ -257,7 +259,8 @@ impl Status {
                     on = letter == '+';
                     continue;
                 }
-                'D' | 'S' => &mut self.is_disabled,
+                'D' => &mut self.is_disabled,
+                'S' => &mut self.is_stopped,
                 'I' => &mut self.ignores_errors,
                 'H' => &mut self.is_standby,
                 'R' => &mut self.is_spare,
@@ -333,6 +336,10 @@ pub struct BalancerParameters {
     attempts_max: Option<usize>,
     failure_statuses: Vec<u16>,
     fails_on_timeout: Option<bool>,
+    /// The secret of its changes, or `None`.
+    pub nonce: Option<Box<str>>,
+    /// Members that may be added.
+    pub growth: Option<usize>,
 }
 
 impl BalancerParameters {
@@ -349,6 +356,8 @@ impl BalancerParameters {
             attempts_max: said(&self.attempts_max, &over.attempts_max),
             failure_statuses: statuses.copied().collect(),
             fails_on_timeout: said(&self.fails_on_timeout, &over.fails_on_timeout),
+            nonce: said(&self.nonce, &over.nonce),
+            growth: said(&self.growth, &over.growth),
         }
     }
 
@@ -394,8 +403,11 @@ impl BalancerParameters {
                 self.fails_on_timeout = Some(flag(value).ok_or("failontimeout must be On|Off")?)
             }
             "forcerecovery" => drop(flag(value).ok_or("forcerecovery must be On|Off")?),
-            "nonce" => {}
-            "growth" => drop(number(value, 0..=100).ok_or("growth must be between 1 and 100")?),
+            "nonce" => self.nonce = Some(value.into()),
+            "growth" => {
+                let growth = number(value, 0..=100).ok_or("growth must be between 1 and 100")?;
+                self.growth = Some(growth as usize);
+            }
             _ => return Err("unknown Balancer parameter".into()),
         }
         Ok(())
@@ -419,7 +431,8 @@ impl BalancerParameters {
     }
 }
 
-fn method(name: &str) -> Result<Balance, String> {
+/// A balancing method by Apache's name. The error is for the diagnostic.
+pub fn method(name: &str) -> Result<Balance, String> {
     Ok(match name {
         "byrequests" => Balance::Requests,
         "bytraffic" => Balance::Traffic,

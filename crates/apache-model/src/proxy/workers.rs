@@ -7,6 +7,7 @@
 
 use crate::{
     proxy::{
+        balancers::{Balancer, url},
         draft::{BalancerDraft, ProxyDraft, WorkerDraft},
         health::{self, Named},
         parameters::{Defaults, WorkerParameters},
@@ -15,7 +16,7 @@ use crate::{
     worker_url::{self, WorkerUrl},
 };
 use saker_config::model::{Backend, BackendAddress, BackendTls, Member, Upstream};
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 /// One of a host's workers.
 #[derive(Clone, Debug)]
@@ -62,7 +63,10 @@ impl Found {
 #[derive(Clone, Debug)]
 pub struct Workers {
     workers: Vec<Worker>,
-    balancers: HashMap<Box<str>, Arc<Upstream>>,
+    /// In the order of the configuration.
+    pub balancers: Vec<Arc<Balancer>>,
+    /// Balancers, and what is proxied, are inherited from the server.
+    pub inherits: (bool, bool),
     defaults: Defaults,
 }
 
@@ -96,11 +100,14 @@ impl Workers {
         let outer: &[BalancerDraft] = if inherits { &main.balancers } else { &[] };
         let drafts = merged_balancers(outer, &own.balancers);
         let balancers = drafts.iter().map(|draft| {
+            let (nonce, growth) = (draft.parameters.nonce.as_deref(), draft.parameters.growth);
             let upstream = balancer(draft, &defaults, &named);
-            (upstream.name.clone(), Arc::new(upstream))
+            Arc::new(Balancer::new(upstream, nonce, growth.unwrap_or(0)))
         });
+        let inherits_passes = own.inherits_passes.or(main.inherits_passes);
         Workers {
             balancers: balancers.collect(),
+            inherits: (inherits, inherits_passes.unwrap_or(true)),
             workers,
             defaults,
         }
@@ -110,14 +117,12 @@ impl Workers {
     pub fn find(&self, head: &str) -> Result<Found, String> {
         let lower = head.to_ascii_lowercase();
         if lower.starts_with("balancer://") {
-            let upstream = self
-                .balancers
-                .get(lower.as_str())
-                .ok_or_else(|| format!("there is no {head}"))?;
+            let balancer = self.balancer(&lower);
+            let upstream = balancer.ok_or_else(|| format!("there is no {head}"))?;
             return Ok(Found {
                 candidates: vec![Candidate {
                     path: Box::default(),
-                    upstream: Arc::clone(upstream),
+                    upstream: upstream.current(),
                     flushes: false,
                     upgrades: false,
                     is_balancer: true,
@@ -175,15 +180,7 @@ impl Workers {
 
     /// URLs of a balancer's members, for ProxyPassReverse.
     pub fn member_urls(&self, head: &str) -> Option<Vec<String>> {
-        let upstream = self.balancers.get(head.to_ascii_lowercase().as_str())?;
-        let url = |member: &Member| {
-            format!(
-                "{}://{}{}",
-                member.backend.scheme(),
-                member.authority,
-                member.path
-            )
-        };
+        let upstream = self.balancer(&head.to_ascii_lowercase())?.current();
         Some(upstream.members.iter().map(url).collect())
     }
 
@@ -193,11 +190,30 @@ impl Workers {
     }
 
     /// All of them, for what looks after them without a request.
-    pub fn upstreams(&self) -> impl Iterator<Item = &Arc<Upstream>> {
-        self.workers
+    pub fn upstreams(&self) -> impl Iterator<Item = Arc<Upstream>> {
+        let workers = self.workers.iter();
+        let balancers = self.balancers.iter();
+        workers
+            .map(|worker| Arc::clone(&worker.upstream))
+            .chain(balancers.map(|balancer| balancer.current()))
+    }
+
+    /// A balancer by its URL, in small letters.
+    pub fn balancer(&self, name: &str) -> Option<&Arc<Balancer>> {
+        self.balancers
             .iter()
-            .map(|worker| &worker.upstream)
-            .chain(self.balancers.values())
+            .find(|balancer| *balancer.name == *name)
+    }
+
+    /// A further member of a balancer, which is not used before somebody says so. The error is for
+    /// the log.
+    pub fn further_member(&self, balancer: &Balancer, text: &str) -> Result<Member, String> {
+        let url = worker_url::parse(text)?;
+        let asked = format!("{}/", balancer.name);
+        let mut made = member(&url, &WorkerParameters::default(), &self.defaults, &asked);
+        made.is_disabled = true;
+        made.counts_bytes = true;
+        Ok(made)
     }
 }
 
@@ -305,6 +321,7 @@ fn balancer(draft: &BalancerDraft, defaults: &Defaults, named: &Named<'_>) -> Up
     let asked = format!("{}/", draft.name);
     let looked_after = |draft: &WorkerDraft| {
         let mut member = member(&draft.url, &draft.parameters, defaults, &asked);
+        member.counts_bytes = true;
         member.health = health::check(&draft.parameters.health, &member, named).map(Arc::new);
         member
     };

@@ -24,7 +24,6 @@ const AUTHNZ_LDAP: &[&str] = &["authnz_ldap_module"];
 
 const USERS_IN_MEMORY: Treatment =
     NoEffect("files of users are looked up in memory, and a database is asked each time");
-const OTHER_PROVIDERS: Treatment = Denies("use one of the providers file, dbm, anon");
 const NO_DIRECTORY_SERVICE: Treatment = Denies(
     "of mod_authnz_ldap there are URLs, binds, and the ldap-* requirements without nested groups",
 );
@@ -478,7 +477,7 @@ pub(super) const ROWS: &[Row] = &[
         Any,
         SERVER,
         VIRTUAL_HOST,
-        OTHER_PROVIDERS,
+        Honored,
     ),
     row(
         "AuthnzFcgiCheckAuthnProvider",
@@ -488,7 +487,7 @@ pub(super) const ROWS: &[Row] = &[
         Any,
         FILE_INFO,
         NOWHERE,
-        OTHER_PROVIDERS,
+        Honored,
     ),
     row(
         "AuthLDAPURL",

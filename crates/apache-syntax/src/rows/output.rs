@@ -431,7 +431,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS,
         NOWHERE,
-        NoEffect("request bodies are kept for no handler"),
+        Honored,
     ),
     row("OutputSed", SED, C, "dh", One, ACCESS, NOWHERE, Honored),
     row("InputSed", SED, C, "dh", One, ACCESS, NOWHERE, Honored),

@@ -22,8 +22,10 @@ const PROXY_WSTUNNEL: &[&str] = &["proxy_wstunnel_module"];
 
 const GATEWAYS: Treatment = Later("gateways and proxying");
 const BUFFERS: Treatment = NoEffect("buffers grow with what is sent and are bounded by themselves");
-const NO_MANAGER: Treatment =
-    NoEffect("members are those of the configuration; changes take a reload");
+const NO_FURTHER: Treatment =
+    NoEffect("balancers are those of the configuration; `growth` makes room for members");
+const NO_PERSISTENCE: Treatment =
+    NoEffect("what the balancer-manager has changed lasts until the next reload");
 const NO_STATUS: Treatment = NoEffect("the status page shows what it shows whatever this says");
 const NO_POOL: Treatment = NoEffect("health checks need no threads");
 const NO_REMOTE: Treatment = NoEffect("names without a domain are left to the name server");
@@ -235,7 +237,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        NO_MANAGER,
+        NO_FURTHER,
     ),
     row(
         "BalancerPersist",
@@ -245,7 +247,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         SERVER,
         NOWHERE,
-        NO_MANAGER,
+        NO_PERSISTENCE,
     ),
     row(
         "BalancerInherit",

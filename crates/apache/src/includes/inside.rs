@@ -1,9 +1,12 @@
 //! Requests that a page makes: for another page of the site, for a file beside it, for a program.
 //!
 //! Difficulty: what the client said of the page does not hold for its parts: a part is had by GET,
-//! whole, and whatever the client has of it.
+//! whole, and whatever the client has of it. Where the content of the page's request is kept
+//! (KeptBodySize), its parts are asked by the page's method, with that content.
 
-use crate::{includes::origin::Origin, state::state, subrequest::subrequest};
+use crate::{
+    includes::origin::Origin, kept_content::KeptContent, state::state, subrequest::subrequest,
+};
 use saker_http::{RequestHead, path::normalize_with};
 use saker_pipeline::{Exchange, Inner, NoBody};
 use saker_ssi::Target;
@@ -65,11 +68,36 @@ pub fn request(origin: &Origin, target: &Target) -> Option<Box<Exchange>> {
         Target::Virtual(text) => by_path(origin, text)?,
         Target::File(name) => by_file(origin, name)?,
     };
-    inner.head = whole(&origin.exchange.head);
+    let kept = origin.state.kept_content.clone();
+    inner.head = match &kept {
+        Some(content) => with_content(&origin.exchange.head, content),
+        None => whole(&origin.exchange.head),
+    };
+    if let Some(content) = &kept {
+        inner.body = Box::new(KeptContent::new(content));
+    }
     let own = state(&mut inner);
     own.is_answered = true;
     own.page = Some(Rc::clone(&origin.shared));
+    own.kept_content = kept;
     Some(inner)
+}
+
+/// The request's method and what it said of its content, which is kept (KeptBodySize).
+fn with_content(head: &RequestHead, content: &[u8]) -> RequestHead {
+    let view = head.view();
+    let is_of_page = |name: &[u8]| {
+        OF_PAGE
+            .iter()
+            .filter(|known| !known.eq_ignore_ascii_case("Content-Type"))
+            .any(|known| known.as_bytes().eq_ignore_ascii_case(name))
+    };
+    let length = content.len().to_string().into_bytes();
+    let fields = view.fields().filter(|(name, _)| !is_of_page(name));
+    head.with_method_and_fields(
+        view.method_token(),
+        fields.chain([(&b"Content-Length"[..], length.as_slice())]),
+    )
 }
 
 /// A GET with the same fields, but for those that are about the page.

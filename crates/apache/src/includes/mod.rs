@@ -207,6 +207,9 @@ fn shared(
     if !exchange.routing.path_info.is_empty() {
         variables.set(b"DOCUMENT_PATH_INFO", &exchange.routing.path_info);
     }
+    if let Some(query) = &exchange.query {
+        variables.set(b"DOCUMENT_ARGS", query);
+    }
     variables.set_lazy(b"USER_NAME", Lazy::UserName);
     let name = state
         .filename

@@ -77,6 +77,9 @@ async fn meet(
     match demand {
         Demand::Include(target) => {
             let response = answered(origin, inside, target, false).await?;
+            if leads_elsewhere(&response).is_some() {
+                return Err(shown(target));
+            }
             pass_on(response, out)
                 .await
                 .map_err(|_| format!("{} broke off", shown(target)))?;
@@ -160,12 +163,14 @@ fn as_program(origin: &Origin, inner: &mut Exchange) -> Option<()> {
     Some(())
 }
 
+/// The Location of a redirect.
+fn leads_elsewhere(response: &Response) -> Option<&[u8]> {
+    let location = response.fields().first("Location");
+    location.filter(|_| (300..400).contains(&response.status.0))
+}
+
 async fn pass_on(response: Response, out: &Out) -> Result<(), BodyError> {
-    let location = response
-        .fields()
-        .first("Location")
-        .filter(|_| (300..400).contains(&response.status.0));
-    if let Some(location) = location {
+    if let Some(location) = leads_elsewhere(&response) {
         // As Apache: a program that leads elsewhere leaves a link.
         let mut link = Vec::new();
         escape::html(location, &mut link);

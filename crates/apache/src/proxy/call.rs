@@ -20,7 +20,7 @@ use crate::{
 use saker_apache_model::{
     dir_config::DirConfig,
     host::Host,
-    proxy::{canonical, pass::Encoding, workers::Found},
+    proxy::{balancers, canonical, pass::Encoding, workers::Found},
 };
 use saker_config::model::{Backend, BackendAddress, Protocol, Through, Upstream};
 use saker_http::{Method, Status, path::EncodedSlashes};
@@ -434,6 +434,10 @@ fn found(
         |(number, _)| format!("{head} through {number}"),
     );
     let mut all = rules.found_workers.borrow_mut();
+    let changes = balancers::changes();
+    if rules.found_at_change.replace(changes) != changes {
+        all.clear();
+    }
     let of_host = all.entry(host_index).or_default();
     if let Some(known) = of_host.get(&*key) {
         return Ok(Rc::clone(known));

@@ -5,7 +5,7 @@
 //! mod_authn_anon, mod_auth_digest and the DBM modules have no merge, so a section with any of
 //! their settings replaces all of them.
 
-use super::{form::FormSettings, merge::either, provider::Provider};
+use super::{fcgi::FcgiCheck, form::FormSettings, merge::either, provider::Provider};
 use saker_ap_expr::StringExpression;
 use std::{path::PathBuf, sync::Arc};
 
@@ -87,6 +87,8 @@ pub struct Authentication {
     pub anonymous: Option<Arc<Anonymous>>,
     pub digest: Option<Arc<DigestSettings>>,
     pub form: Option<Arc<FormSettings>>,
+    /// A FastCGI authorizer in the place of a scheme; `Some(None)`: none here.
+    pub fcgi: Option<Option<Arc<FcgiCheck>>>,
 }
 
 impl Authentication {
@@ -110,6 +112,7 @@ impl Authentication {
                 }
                 (outer, inner) => either(outer, inner),
             },
+            fcgi: either(&self.fcgi, &over.fcgi),
         }
     }
 

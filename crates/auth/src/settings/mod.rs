@@ -6,6 +6,7 @@
 
 pub mod authentication;
 pub mod authorization;
+mod fcgi;
 mod form;
 pub mod host_access;
 mod ldap;
@@ -17,6 +18,7 @@ mod session;
 
 pub use authentication::{Anonymous, Authentication, DbmFile, DigestSettings};
 pub use authorization::{Authorization, Group, Logic, Merging, Require, Rule};
+pub use fcgi::{FcgiAuthorizer, FcgiCheck, FcgiDuty};
 pub use form::{FormFields, FormSettings};
 pub use host_access::{ForMethods, HostAccess, Order, Source};
 pub use ldap::LdapSettings;

@@ -3,6 +3,9 @@
 //! Called by: `Authentication` and `FormSettings`; asked by `providers`.
 //! Out of scope: their settings.
 
+use super::FcgiAuthorizer;
+use std::sync::Arc;
+
 /// Source of passwords.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Provider {
@@ -16,6 +19,8 @@ pub enum Provider {
     /// A cache in front of other providers (mod_authn_socache). Files are kept in memory anyway, so
     /// it knows no user.
     Cache,
+    /// A FastCGI authorizer.
+    Fcgi(Arc<FcgiAuthorizer>),
     /// Another provider with settings of its own.
     Alias(Box<str>),
     /// Not supported: authentication fails with an error.

@@ -2,6 +2,7 @@
 //!
 //! Called by: `authorization`; checked by `requirements`.
 
+use super::FcgiAuthorizer;
 use saker_ap_expr::{Expression, StringExpression, Subnet};
 use std::sync::Arc;
 
@@ -22,6 +23,8 @@ pub enum Requirement {
     },
     Ip(Vec<Subnet>),
     Local,
+    /// A FastCGI authorizer.
+    Fcgi(Arc<FcgiAuthorizer>),
     /// `ssl`.
     Tls,
     /// `ssl-verify-client`.

@@ -137,6 +137,8 @@ struct Known {
     busy: AtomicU32,
     requests: AtomicU64,
     failures: AtomicU64,
+    sent_bytes: AtomicU64,
+    received_bytes: AtomicU64,
 }
 
 impl MemberState {
@@ -183,6 +185,24 @@ impl MemberState {
 
     pub fn count_failure(&self) {
         self.0.failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn count_sent(&self, bytes: usize) {
+        self.0.sent_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub fn count_received(&self, bytes: usize) {
+        self.0
+            .received_bytes
+            .fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Bytes to and from the member, where they are counted.
+    pub fn bytes(&self) -> (u64, u64) {
+        (
+            self.0.sent_bytes.load(Ordering::Relaxed),
+            self.0.received_bytes.load(Ordering::Relaxed),
+        )
     }
 
     /// Active requests, all requests so far, and failures among them.

@@ -358,11 +358,15 @@ pub struct Member {
     pub set: u32,
     /// Not used at all, or (drained) only for its sessions.
     pub is_disabled: bool,
+    /// The same, by another word of Apache's.
+    pub is_stopped: bool,
     pub is_draining: bool,
     /// Failures are ignored.
     pub ignores_errors: bool,
     /// Active health check.
     pub health: Option<Arc<HealthCheck>>,
+    /// Its bytes are counted, for Apache's balancer-manager.
+    pub counts_bytes: bool,
     pub state: MemberState,
 }
 
@@ -381,11 +385,18 @@ impl Member {
             is_spare: false,
             set: 0,
             is_disabled: false,
+            is_stopped: false,
             is_draining: false,
             ignores_errors: false,
             health: None,
+            counts_bytes: false,
             state: MemberState::default(),
         }
+    }
+
+    /// Returns true if the configuration, or an administrator, has taken it out.
+    pub fn is_out(&self) -> bool {
+        self.is_disabled || self.is_stopped
     }
 }
 

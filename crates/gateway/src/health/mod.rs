@@ -37,7 +37,7 @@ impl HealthChecks {
     pub fn apply(&mut self, upstreams: &[Arc<Upstream>]) -> io::Result<()> {
         let members = upstreams.iter().flat_map(|upstream| &upstream.members);
         let plan: Vec<Member> = members
-            .filter(|member| member.health.is_some() && !member.is_disabled)
+            .filter(|member| member.health.is_some() && !member.is_out())
             .cloned()
             .collect();
         if self.plans.is_none() && !plan.is_empty() {

@@ -86,7 +86,7 @@ impl Driver {
             ) {
                 Ok(bytes) if bytes > 0 => {
                     self.sent += bytes;
-                    self.connection.count(bytes);
+                    self.connection.count_sent(bytes);
                 }
                 _ => self.is_broken = true,
             }
@@ -127,7 +127,7 @@ impl Driver {
             Err(error) => return Poll::Ready(Err(Lost::Io(error.kind()))),
             Ok(bytes) => bytes,
         };
-        self.connection.count(bytes);
+        self.connection.count_received(bytes);
         self.input
             .extend_from_slice(scratch.get(..bytes).unwrap_or_default());
         drop(scratch);

@@ -24,6 +24,7 @@ fn head(
             date: None,
             connection,
             framing,
+            reason: None,
         },
         &mut out,
     );
@@ -45,6 +46,7 @@ fn a_head_in_full() {
         date: Some(DATE),
         connection: Connection::Close,
         framing: ResponseFraming::Length(1_234_567_890),
+        reason: None,
     };
     let mut out = b"before".to_vec();
     encode_head(

@@ -165,7 +165,7 @@ proptest! {
         for (name, value) in &lines {
             fields.append(name.clone(), value.clone());
         }
-        let extra = HeadExtra { date: None, connection: Connection::KeepAlive, framing: ResponseFraming::Length(length) };
+        let extra = HeadExtra { date: None, connection: Connection::KeepAlive, framing: ResponseFraming::Length(length), reason: None };
         let mut out = Vec::new();
         encode_head(Status(status), &fields, extra, &mut out);
         let mut index = ResponseIndex::default();

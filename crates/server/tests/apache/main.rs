@@ -19,6 +19,7 @@ mod webdav_programs;
 
 mod apache_access;
 mod apache_addresses;
+mod apache_balancer_manager;
 mod apache_cache;
 mod apache_connections;
 mod apache_databases;

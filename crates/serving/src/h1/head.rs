@@ -62,6 +62,7 @@ pub fn append_built(
         date: (!response.fields().has("date")).then(|| common.date(now)),
         connection,
         framing,
+        reason: response.reason(),
     };
     encode_head(response.status, response.fields(), extra, out);
     if !response.fields().has("server") {

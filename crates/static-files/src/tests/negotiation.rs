@@ -216,11 +216,11 @@ fn several_ranges_in_one_answer() {
         .unwrap();
     let part = |range: &str, data: &str| {
         format!(
-            "--{boundary}\r\nContent-Type: application/octet-stream\r\nContent-Range: bytes {range}/10\r\n\r\n{data}\r\n"
+            "\r\n--{boundary}\r\nContent-type: application/octet-stream\r\nContent-range: bytes {range}/10\r\n\r\n{data}"
         )
     };
     let expected = format!(
-        "{}{}{}--{boundary}--\r\n",
+        "{}{}{}\r\n--{boundary}--\r\n",
         part("0-1", "01"),
         part("4-4", "4"),
         part("8-9", "89")

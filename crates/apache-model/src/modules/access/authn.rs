@@ -50,7 +50,10 @@ pub(super) fn set_text(
     Ok(())
 }
 
-fn compiled(text: &[u8], reading: &Reading<'_>) -> Result<Arc<StringExpression>, String> {
+pub(super) fn compiled(
+    text: &[u8],
+    reading: &Reading<'_>,
+) -> Result<Arc<StringExpression>, String> {
     let compiled = StringExpression::compile(text, reading.expression_options());
     compiled.map(Arc::new).map_err(|error| {
         format!(
@@ -87,7 +90,7 @@ pub(super) fn set_dbm_kind(node: &Node, slot: &mut Option<Arc<DbmFile>>) -> Resu
     Ok(())
 }
 
-fn provider(word: &str, node: &Node, reading: &mut Reading<'_>) -> Result<Provider, String> {
+fn provider(word: &str, reading: &Reading<'_>) -> Result<Provider, String> {
     Ok(match word.to_ascii_lowercase().as_str() {
         "file" => Provider::File,
         "dbm" => Provider::Dbm,
@@ -95,10 +98,6 @@ fn provider(word: &str, node: &Node, reading: &mut Reading<'_>) -> Result<Provid
         "dbd" => Provider::Sql,
         "socache" => Provider::Cache,
         "ldap" => Provider::Ldap,
-        name @ "fcgi" => {
-            reading.warn(node, format!("authentication provider {name} is not supported: authentication fails with an error"));
-            Provider::Unsupported(name.into())
-        }
         _ if reading.aliases.authn.iter().any(|known| **known == *word) => {
             Provider::Alias(word.into())
         }
@@ -109,7 +108,7 @@ fn provider(word: &str, node: &Node, reading: &mut Reading<'_>) -> Result<Provid
 pub(super) fn providers(node: &Node, reading: &mut Reading<'_>) -> Result<Vec<Provider>, String> {
     texts(node)
         .iter()
-        .map(|word| provider(word, node, reading))
+        .map(|word| provider(word, reading))
         .collect()
 }
 
@@ -256,7 +255,7 @@ pub fn add_provider_alias(
             "The alias provider name must be different from the base provider name.".into(),
         );
     }
-    let provider = provider(kind, node, reading)?;
+    let provider = provider(kind, reading)?;
     let settings = read(node, reading);
     let alias = ProviderAlias {
         provider,

@@ -6,7 +6,7 @@
 
 use crate::{
     arguments::{set_flag, texts},
-    modules::access::{authn, authz, compat, form, ldap, session, settings::Auth},
+    modules::access::{authn, authz, compat, fcgi, form, ldap, session, settings::Auth},
     reading::Set,
 };
 use saker_apache_syntax::Node;
@@ -51,6 +51,8 @@ impl Auth {
         ("AuthLDAPRemoteUserIsDN", ldap::set_user_is_dn),
         ("AuthLDAPGroupAttribute", ldap::add_member_attribute),
         ("AuthLDAPGroupAttributeIsDN", ldap::set_members_are_dns),
+        ("AuthnzFcgiDefineProvider", fcgi::define),
+        ("AuthnzFcgiCheckAuthnProvider", fcgi::check),
         ("Anonymous", authn::set_anonymous),
         ("Anonymous_MustGiveEmail", |node, auth, _| {
             authn::set_anonymous_flag(node, auth, |anonymous| &mut anonymous.must_give_email)

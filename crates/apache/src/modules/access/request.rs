@@ -3,8 +3,10 @@
 //! Called by: `phase`, and mod_ssl's rules about access.
 
 use crate::{
+    authorizers,
     dbd::Question,
     facts::{RequestFacts, trace_dependencies},
+    meta_variables,
     modules::{
         access::{credentials, form_content},
         ssl::fake_basic_auth,
@@ -18,7 +20,7 @@ use saker_ap_expr::{
 use saker_apache_model::{dir_config::DirConfig, host::Host};
 use saker_auth::{
     AuthRequest, ContentOutcome, Directories, DirectoryAnswer, DirectoryUser, EntryQuestion,
-    QueryOutcome, Replay, session::SharedSession, settings::LdapSettings,
+    FcgiAnswer, FcgiQuestion, QueryOutcome, Replay, session::SharedSession, settings::LdapSettings,
 };
 use saker_config::model::Origin;
 use saker_files::{ChangeToken, Watcher};
@@ -217,6 +219,15 @@ impl AuthRequest for AccessRequest<'_> {
     ) -> Option<Answer<DirectoryAnswer>> {
         let asked = &mut self.state.directory_asked.borrow_mut();
         Some(self.directories?.matches(asked, settings, question))
+    }
+
+    fn authorizer(&mut self, question: &FcgiQuestion) -> Option<Answer<FcgiAnswer>> {
+        // What a program says about a user may change at any time.
+        self.dependencies.add(Dependency::User);
+        let (exchange, state, host) = (&*self.exchange, self.state, self.host);
+        let variables = || meta_variables::of(exchange, state, host, self.watcher);
+        let asked = &state.authorizers_asked;
+        Some(authorizers::ask(asked, exchange, question, variables))
     }
 
     /// `AUTHENTICATE_MAIL` and the like, for programs: the attributes that the URL names.

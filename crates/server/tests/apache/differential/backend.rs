@@ -402,7 +402,8 @@ fn cgi_answer(name: &str, variables: &BTreeMap<String, String>, body: &[u8]) -> 
 
 /// One request per connection (FastCGI 1.0, section 3).
 fn fastcgi(stream: &mut dyn Stream, name: &str) -> io::Result<bool> {
-    let (mut parameters, mut body, mut id) = (Vec::new(), Vec::new(), [0, 0]);
+    const AUTHORIZER: u8 = 2;
+    let (mut parameters, mut body, mut id, mut role) = (Vec::new(), Vec::new(), [0, 0], 0);
     loop {
         let mut head = [0; 8];
         stream.read_exact(&mut head)?;
@@ -412,6 +413,9 @@ fn fastcgi(stream: &mut dyn Stream, name: &str) -> io::Result<bool> {
         content.truncate(usize::from(u16::from_be_bytes([head[4], head[5]])));
         id = if head[1] == 1 { [head[2], head[3]] } else { id };
         match (head[1], content.is_empty()) {
+            (1, false) => role = content[1],
+            // FastCGI 1.0 section 6.3: nothing more comes.
+            (4, true) if role == AUTHORIZER => break,
             (4, _) => parameters.extend(content),
             (5, true) => break,
             (5, false) => body.extend(content),

@@ -53,6 +53,8 @@ pub struct Request {
     pub full: bool,
     /// Pages are compared by their elements, attributes, and text.
     pub html: bool,
+    /// The reason phrase is compared, too.
+    pub reason: bool,
     /// Cookies are sealed: only their names and attributes can be compared.
     pub sealed: bool,
     /// Options of TLS topics: `@cert:`, `@sni:`, `@tls:`.
@@ -216,6 +218,7 @@ impl Request {
             chunked: false,
             full: false,
             html: false,
+            reason: false,
             sealed: false,
             options: Vec::new(),
         };
@@ -223,6 +226,7 @@ impl Request {
             match part.split_once(':') {
                 _ if part == "@full" => request.full = true,
                 _ if part == "@html" => request.html = true,
+                _ if part == "@reason" => request.reason = true,
                 _ if part == "@sealed" => request.sealed = true,
                 _ if part == "@chunked" => request.chunked = true,
                 _ if part == "@no-host" => request.hostless = true,

@@ -42,6 +42,14 @@ pub fn compare(
             &saker.status.to_string(),
         ));
     }
+    if request.reason && apache.reason != saker.reason {
+        found.push(Difference::new("reason", &apache.reason, &saker.reason));
+    }
+    if let (Some(one), Some(other)) = (without_boundary(apache), without_boundary(saker)) {
+        let mut found_in_parts = compare(&Ok(one), &Ok(other), request, differences);
+        found.append(&mut found_in_parts);
+        return found;
+    }
     let own = !request.full && is_own_page(apache);
     let unframed = request.unframed
         && (saker.field("transfer-encoding").is_some() || request.method == "HEAD");
@@ -55,6 +63,25 @@ pub fn compare(
     );
     body(apache, saker, own, request, &mut found);
     found
+}
+
+/// Parts of a file without the text between them, which is each server's own.
+fn without_boundary(response: &Response) -> Option<Response> {
+    const KIND: &str = "multipart/byteranges; boundary=";
+    let boundary = response.field("content-type")?.strip_prefix(KIND)?;
+    let boundary = Some(boundary)
+        .filter(|boundary| *boundary != "*")?
+        .to_owned();
+    let body = String::from_utf8(response.body.clone()).ok()?;
+    let named = |(name, value): &(String, String)| (name.clone(), value.replace(&boundary, "*"));
+    Some(Response {
+        version: response.version.clone(),
+        status: response.status,
+        reason: response.reason.clone(),
+        fields: response.fields.iter().map(named).collect(),
+        body: body.replace(&boundary, "*").into_bytes(),
+        trailers: response.trailers.clone(),
+    })
 }
 
 fn outcome(response: &Result<Response, String>) -> String {
