@@ -7,7 +7,7 @@ use crate::{
     conf::LocationConf,
     modules::{
         access, autoindex, compression, core, filters, handlers, headers, limits, log, secure_link,
-        upstream_setters,
+        upstream_rewrites, upstream_setters,
     },
     reading::{Reading, Setters},
 };
@@ -39,6 +39,7 @@ pub fn apply(
         limits::SETTERS, limits;
         log::SETTERS, log;
         secure_link::SETTERS, secure_link;
+        upstream_rewrites::SETTERS, upstreams;
         upstream_setters::PROXY, upstreams;
         upstream_setters::FASTCGI, upstreams;
         upstream_setters::UWSGI, upstreams;
@@ -74,6 +75,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
         .chain(of(limits::SETTERS))
         .chain(of(log::SETTERS))
         .chain(of(secure_link::SETTERS))
+        .chain(of(upstream_rewrites::SETTERS))
         .chain(of(upstream_setters::PROXY))
         .chain(of(upstream_setters::FASTCGI))
         .chain(of(upstream_setters::UWSGI))
@@ -140,15 +142,11 @@ mod tests {
         "preread_timeout",
         "proxy_download_rate",
         "proxy_half_close",
-        "proxy_next_upstream_timeout",
         "proxy_protocol",
         "proxy_protocol_timeout",
         "proxy_requests",
         "proxy_responses",
-        "proxy_socket_keepalive",
         "proxy_ssl",
-        "proxy_ssl_crl",
-        "proxy_ssl_protocols",
         "proxy_timeout",
         "proxy_upload_rate",
         "stream",

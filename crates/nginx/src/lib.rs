@@ -37,6 +37,7 @@ mod stream;
 mod stub_status;
 mod subrequest;
 mod tls;
+mod upstream_rewrites;
 mod user_id;
 
 pub use body_filters::BodyFilter;

@@ -5,7 +5,7 @@
 //! is made; whatever they depend on is recorded. All other heads get their fields here.
 //! Out of scope: compression, page cache.
 
-use crate::{dav, pages, request::Request, state::State, user_id};
+use crate::{dav, pages, request::Request, state::State, upstream_rewrites, user_id};
 use saker_files::Watcher;
 use saker_http::{Fields, Status, date::format_date};
 use saker_nginx_model::{
@@ -343,8 +343,10 @@ fn filter(request: &mut Request<'_>, response: &mut Response) {
 
 fn edit_built(request: &mut Request<'_>, response: &mut Response) {
     let location = Arc::clone(&request.state.location);
+    let mut is_upstreams = false;
     if request.exchange.upstream.is_answered_by_program {
         hide_fields(&location, response);
+        is_upstreams = upstream_rewrites::rewrite(request, &location, response.fields_mut());
     }
     let is_value = location.proxied.as_ref();
     if is_value.is_some_and(|proxied| proxied.gateway == Gateway::Memcached)
@@ -362,7 +364,10 @@ fn edit_built(request: &mut Request<'_>, response: &mut Response) {
     let additions = evaluate(request);
     let (status, now) = (response.status, request.exchange.now);
     additions.apply(status, now, None, response.fields_mut());
-    absolute_location(request, &location, response);
+    // A location that an upstream sends is its own, unless it was replaced.
+    if !is_upstreams {
+        absolute_location(request, &location, response);
+    }
 }
 
 /// Fields of upstreams that clients do not get.

@@ -9,6 +9,7 @@ use saker_net::proxy_preface::PrefaceVersion;
 use std::{
     fmt,
     hash::Hash,
+    net::SocketAddr,
     path::PathBuf,
     sync::{
         Arc,
@@ -166,6 +167,10 @@ pub struct Backend {
     pub tls: Option<BackendTls>,
     /// A forward proxy on the way; set by Apache's configuration only.
     pub through: Option<Arc<Through>>,
+    /// The address that connections leave from; port 0: any.
+    pub local: Option<SocketAddr>,
+    /// The kernel looks from time to time whether the other end is there.
+    pub keeps_alive: bool,
 }
 
 /// A proxy through which a backend is reached: by a tunnel (RFC 9110 section 9.3.6) with TLS, by
@@ -185,6 +190,8 @@ impl Backend {
             address,
             tls: None,
             through: None,
+            local: None,
+            keeps_alive: false,
         }
     }
 
@@ -438,6 +445,8 @@ pub struct Upstream {
     pub is_bound: bool,
     /// Further members to try if connecting fails; `None`: all of them.
     pub attempts_max: Option<usize>,
+    /// Time after which no further member is tried; `None`: no limit.
+    pub attempts_ms: Option<u64>,
     /// Statuses that count as failures of the member.
     pub failure_statuses: Vec<u16>,
     /// A timeout counts as a failure too.
@@ -463,6 +472,7 @@ impl Upstream {
             sticky: None,
             is_bound: false,
             attempts_max: None,
+            attempts_ms: None,
             failure_statuses: Vec::new(),
             fails_on_timeout: true,
             wait_ms: 0,

@@ -21,4 +21,5 @@ pub mod secure_link;
 pub mod tls;
 pub mod upstream;
 pub mod upstream_conf;
+pub mod upstream_rewrites;
 pub mod upstream_setters;

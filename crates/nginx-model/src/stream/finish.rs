@@ -13,6 +13,8 @@ use crate::{
     modules::{
         listen::SOCKET_MODE,
         upstream::{Group, GroupServer},
+        upstream_conf::LocalAddress,
+        upstream_setters::parse_local,
     },
     text::Text,
     values::network,
@@ -27,6 +29,7 @@ use saker_config::{
 };
 use saker_nginx_syntax::Report;
 use std::{
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -35,6 +38,9 @@ use std::{
 #[derive(Clone, Debug, Default)]
 pub struct Members {
     pub connect_timeout_ms: u64,
+    /// The address that connections leave from.
+    pub local: Option<SocketAddr>,
+    pub keeps_alive: bool,
     pub tls: Option<BackendTls>,
     /// The name of the upstream is that of the handshake.
     pub takes_name: bool,
@@ -264,6 +270,11 @@ fn members(conf: &StreamConf, conf_prefix: &Path) -> Members {
     let name = proxy.tls_name.as_ref().and_then(Text::plain);
     Members {
         connect_timeout_ms: proxy.connect_timeout_ms.unwrap_or(60_000),
+        local: match &proxy.local {
+            Some(LocalAddress::At(text)) => text.plain().and_then(parse_local),
+            Some(LocalAddress::Off) | None => None,
+        },
+        keeps_alive: proxy.keeps_alive == Some(true),
         tls: (proxy.tls == Some(true)).then(|| BackendTls {
             verify: verifies,
             checks_name: verifies,
@@ -310,6 +321,8 @@ pub fn upstream(name: &str, groups: &[Group], members: &Members) -> Option<Upstr
     for server in &group.servers {
         let mut backend = Backend::new(Protocol::Bytes, address(&server.address)?);
         backend.tls.clone_from(&members.tls);
+        backend.local = members.local;
+        backend.keeps_alive = members.keeps_alive;
         if let Some(tls) = backend.tls.as_mut().filter(|_| members.takes_name) {
             tls.name = Some(host.into());
         }

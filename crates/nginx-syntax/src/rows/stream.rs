@@ -108,13 +108,7 @@ pub const STREAM: &[Row] = &[
     ),
     both("preread_buffer_size", Honored),
     both("preread_timeout", Honored),
-    plain(
-        "proxy_bind",
-        SS,
-        1,
-        2,
-        Unsupported("connections to upstreams leave from the address that the system chooses"),
-    ),
+    plain("proxy_bind", SS, 1, 2, Honored),
     both(
         "proxy_buffer_size",
         Accepted("the sessions of a worker share one buffer, and keep what an end does not take"),
