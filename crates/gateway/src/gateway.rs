@@ -40,8 +40,8 @@ use saker_net::{
 };
 use saker_pipeline::{
     Body, BodyError, BodyStream, Chunk, Exchange, Forwarder, Handled, InternalRedirect,
-    LocalFuture, ProcessManner, Response, Script, UpstreamGate, UpstreamPermit,
-    UpstreamRequest, UpstreamTarget, script_log::ScriptLog, template,
+    LocalFuture, ProcessManner, Response, Script, UpstreamGate, UpstreamPermit, UpstreamRequest,
+    UpstreamTarget, script_log::ScriptLog, template,
 };
 use saker_telemetry::{Counters, error_log, message};
 use std::{

@@ -98,6 +98,7 @@ const REPEATED: &[&str] = &[
     "proxy_cache_path",
     "proxy_cache_valid",
     "proxy_cookie_domain",
+    "proxy_cookie_flags",
     "proxy_cookie_path",
     "proxy_hide_header",
     "proxy_ignore_headers",
@@ -244,7 +245,7 @@ impl<'r> HttpReader<'r> {
                 }
                 Ok(())
             }
-            _ if is_tls(name) => self.http.tls.set(directive, &self.reading),
+            _ if is_tls(name) => self.http.tls.set(directive, &mut self.reading),
             _ if is_realip(name) => self.http.real_ip.set(directive),
             _ => apply(directive, &mut self.http.conf, &mut self.reading),
         }
@@ -273,7 +274,7 @@ impl<'r> HttpReader<'r> {
             let outcome = match name {
                 "listen" => listen(directive).map(|listens| server.listens.extend(listens)),
                 "server_name" => server_name(directive, &mut server.names, &mut self.reading),
-                _ if is_tls(name) => server.tls.set(directive, &self.reading),
+                _ if is_tls(name) => server.tls.set(directive, &mut self.reading),
                 _ if is_realip(name) => server.real_ip.set(directive),
                 _ => self.level_directive(directive, &mut server.outside, false),
             };

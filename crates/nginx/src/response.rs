@@ -361,13 +361,14 @@ fn edit_built(request: &mut Request<'_>, response: &mut Response) {
     if dav::takes(request) {
         dav::finish(request, response);
     }
-    let additions = evaluate(request);
-    let (status, now) = (response.status, request.exchange.now);
-    additions.apply(status, now, None, response.fields_mut());
     // A location that an upstream sends is its own, unless it was replaced.
     if !is_upstreams {
         absolute_location(request, &location, response);
     }
+    let additions = evaluate(request);
+    let (status, now) = (response.status, request.exchange.now);
+    additions.apply(status, now, None, response.fields_mut());
+}
 }
 
 /// Fields of upstreams that clients do not get.

@@ -185,14 +185,15 @@ fn set_flags(
     let Some(entry) = chosen else {
         return false;
     };
+    let mut added = [None, None, None];
     for flag in &entry.flags {
         let flag = request.text(flag).to_ascii_lowercase();
         match flag.as_slice() {
-            b"secure" | b"httponly" => add_flag(attributes, &flag, None),
-            b"samesite=strict" | b"samesite=lax" | b"samesite=none" => {
-                let value = flag.get(9..).unwrap_or_default().to_vec();
-                add_flag(attributes, b"samesite", Some(value));
-            }
+            b"secure" => added[0] = Some(("Secure", None)),
+            b"httponly" => added[1] = Some(("HttpOnly", None)),
+            b"samesite=strict" => added[2] = Some(("SameSite", Some("Strict"))),
+            b"samesite=lax" => added[2] = Some(("SameSite", Some("Lax"))),
+            b"samesite=none" => added[2] = Some(("SameSite", Some("None"))),
             b"nosecure" | b"nohttponly" | b"nosamesite" => {
                 let name = flag.get(2..).unwrap_or_default();
                 let mut at = 0;
@@ -204,16 +205,20 @@ fn set_flags(
             _ => {}
         }
     }
+    for (name, value) in added.into_iter().flatten() {
+        add_flag(attributes, name, value);
+    }
     true
 }
 
-fn add_flag(attributes: &mut Vec<Attribute>, name: &[u8], value: Option<Vec<u8>>) {
+fn add_flag(attributes: &mut Vec<Attribute>, name: &str, value: Option<&str>) {
+    let value = value.map(|value| value.as_bytes().to_vec());
     let mut others = attributes.iter_mut().skip(1);
-    match others.find(|one| one.name.eq_ignore_ascii_case(name)) {
+    match others.find(|one| one.is(name)) {
         Some(known) if value.is_some() => known.value = value,
         Some(_) => {}
         None => attributes.push(Attribute {
-            name: name.to_vec(),
+            name: name.as_bytes().to_vec(),
             value,
         }),
     }

@@ -132,6 +132,8 @@ pub struct BackendTls {
     pub revocation_lists: Vec<PathBuf>,
     /// Client certificate and key.
     pub identity: Option<(PathBuf, PathBuf)>,
+    /// A file with passphrases for the key, one a line.
+    pub passphrases: Option<PathBuf>,
     /// Server name of the handshake, if not the host of the address.
     pub name: Option<Box<str>>,
     /// Empty: defaults.
@@ -151,6 +153,7 @@ impl Default for BackendTls {
             revocation: Revocation::Off,
             revocation_lists: Vec::new(),
             identity: None,
+            passphrases: None,
             name: None,
             ciphers: Vec::new(),
             without_tls12: false,

@@ -6,6 +6,7 @@
 
 use crate::{
     modules::{
+        tls,
         upstream_conf::{Gateway, LocalAddress, UpstreamConf},
         upstream_setters::parse_local,
     },
@@ -239,7 +240,7 @@ pub fn make(
             protocol(gateway),
             address(&server.address, protocol(gateway), url.is_tls)?,
         );
-        backend.tls = url.is_tls.then(|| tls(conf, url, conf_prefix));
+        backend.tls = url.is_tls.then(|| backend_tls(conf, url, conf_prefix));
         backend.keeps_alive = conf.keeps_alive == Some(true);
         backend.local = match &conf.local {
             Some(LocalAddress::At(text)) => text.plain().and_then(parse_local),
@@ -300,7 +301,7 @@ fn address(text: &str, protocol: Protocol, is_tls: bool) -> Option<BackendAddres
     BackendAddress::tcp(text, port)
 }
 
-fn tls(conf: &UpstreamConf, url: &PassUrl<'_>, conf_prefix: &Path) -> BackendTls {
+fn backend_tls(conf: &UpstreamConf, url: &PassUrl<'_>, conf_prefix: &Path) -> BackendTls {
     let verifies = conf.tls_verifies == Some(true);
     let path = |text: &str| conf_prefix.join(text);
     let host = url.authority.rsplit_once(':');
@@ -333,6 +334,8 @@ fn tls(conf: &UpstreamConf, url: &PassUrl<'_>, conf_prefix: &Path) -> BackendTls
             _ => Revocation::Off,
         },
         revocation_lists: conf.tls_revoked.as_deref().map(path).into_iter().collect(),
+        passphrases: conf.tls_passphrases.as_deref().map(path),
+        ciphers: tls::chosen_suites(conf.tls_ciphers.as_deref(), conf.tls_ciphers_13.as_deref()),
         name: Some(name.into()),
         // Older protocols are spoken as the oldest that there is, as in `ssl_protocols`.
         without_tls12: !["TLSv1", "TLSv1.1", "TLSv1.2"].iter().any(|name| has(name)),

@@ -108,6 +108,9 @@ pub struct UpstreamConf {
     pub tls_revoked: Option<Box<str>>,
     pub tls_verifies: Option<bool>,
     pub tls_protocols: Option<Arc<[Box<str>]>>,
+    pub tls_ciphers: Option<Box<str>>,
+    pub tls_ciphers_13: Option<Box<str>>,
+    pub tls_passphrases: Option<Box<str>>,
     pub cache: CacheConf,
 }
 
@@ -118,7 +121,7 @@ impl UpstreamConf {
             ignored intercepts_errors next tries_max buffers_request
             outlives_client next_timeout_ms local keeps_alive limit_rate index split_path
             tls_certificate tls_key tls_name tls_authorities tls_revoked tls_verifies
-            tls_protocols
+            tls_protocols tls_ciphers tls_ciphers_13 tls_passphrases
         );
         let (own, from) = (&mut self.request, &outer.request);
         inherit!(own, from: method content passes_content passes_fields);

@@ -4,7 +4,7 @@
 
 use crate::{
     modules::{
-        cache,
+        cache, tls,
         upstream_conf::{Gateway, LocalAddress, Param, Pass, UpstreamConf, UpstreamsConf},
     },
     reading::{Reading, Setters},
@@ -225,6 +225,11 @@ pub const PROXY: Setters<UpstreamsConf> = setters!("proxy" Proxy;
     param_setter!("proxy_set_header", Proxy),
     word_setter!("proxy_ssl_crl", Proxy tls_revoked),
     protocols_setter!("proxy_ssl_protocols", Proxy),
+    word_setter!("proxy_ssl_ciphers", Proxy tls_ciphers),
+    word_setter!("proxy_ssl_password_file", Proxy tls_passphrases),
+    ("proxy_ssl_conf_command", |d, conf, reading| {
+        command(d, conf.of_mut(Gateway::Proxy), reading)
+    }),
     request_setter!("proxy_method", Proxy method),
     request_setter!("proxy_set_body", Proxy content),
     passing_setter!("proxy_pass_request_headers", Proxy passes_fields),
@@ -262,6 +267,11 @@ pub const UWSGI: Setters<UpstreamsConf> = setters!("uwsgi" Uwsgi;
     text_setter!("uwsgi_ssl_name", Uwsgi tls_name),
     word_setter!("uwsgi_ssl_crl", Uwsgi tls_revoked),
     protocols_setter!("uwsgi_ssl_protocols", Uwsgi),
+    word_setter!("uwsgi_ssl_ciphers", Uwsgi tls_ciphers),
+    word_setter!("uwsgi_ssl_password_file", Uwsgi tls_passphrases),
+    ("uwsgi_ssl_conf_command", |d, conf, reading| {
+        command(d, conf.of_mut(Gateway::Uwsgi), reading)
+    }),
     param_setter!("uwsgi_param", Uwsgi),
     passing_setter!("uwsgi_pass_request_headers", Uwsgi passes_fields),
     passing_setter!("uwsgi_pass_request_body", Uwsgi passes_content),
@@ -286,6 +296,11 @@ pub const GRPC: Setters<UpstreamsConf> = setters!("grpc" Grpc;
     text_setter!("grpc_ssl_name", Grpc tls_name),
     word_setter!("grpc_ssl_crl", Grpc tls_revoked),
     protocols_setter!("grpc_ssl_protocols", Grpc),
+    word_setter!("grpc_ssl_ciphers", Grpc tls_ciphers),
+    word_setter!("grpc_ssl_password_file", Grpc tls_passphrases),
+    ("grpc_ssl_conf_command", |d, conf, reading| {
+        command(d, conf.of_mut(Gateway::Grpc), reading)
+    }),
     param_setter!("grpc_set_header", Grpc),
 );
 
@@ -351,6 +366,21 @@ fn pass(
         gateway,
         text: reading.text(text)?,
     });
+    Ok(())
+}
+
+/// A command of OpenSSL's configuration (SSL_CONF_cmd(3)).
+fn command(
+    directive: &Directive,
+    conf: &mut UpstreamConf,
+    reading: &mut Reading<'_>,
+) -> Result<(), String> {
+    let value = directive.argument(1);
+    match directive.argument(0).to_ascii_lowercase().as_str() {
+        "ciphersuites" => conf.tls_ciphers_13 = Some(value.into()),
+        "cipherstring" => conf.tls_ciphers = Some(value.into()),
+        _ => tls::unknown_command(directive, reading),
+    }
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use crate::{
         access::{self, AccessConf},
         limits::{self, LimitsConf},
         log::{self, LogConf},
-        tls::{TlsConf, is_tls},
+        tls::{TlsConf, is_tls, unknown_command},
         upstream_conf::LocalAddress,
         upstream_setters::local_address,
     },
@@ -61,6 +61,9 @@ pub struct StreamProxyConf {
     pub tls_key: Option<Box<str>>,
     pub tls_name: Option<Text>,
     pub tls_protocols: Option<Vec<Box<str>>>,
+    pub tls_ciphers: Option<Box<str>>,
+    pub tls_ciphers_13: Option<Box<str>>,
+    pub tls_passphrases: Option<Box<str>>,
 }
 
 impl StreamConf {
@@ -128,6 +131,7 @@ impl StreamProxyConf {
             connect_timeout_ms timeout_ms sends_preface half_closes upload_rate download_rate
             requests responses retries tries_max tries_ms keeps_alive local tls tls_verifies
             tls_authorities tls_revoked tls_certificate tls_key tls_name tls_protocols
+            tls_ciphers tls_ciphers_13 tls_passphrases
         );
     }
 
@@ -163,6 +167,13 @@ impl StreamProxyConf {
             "proxy_ssl_crl" => self.tls_revoked = Some(text()),
             "proxy_ssl_certificate" => self.tls_certificate = Some(text()),
             "proxy_ssl_certificate_key" => self.tls_key = Some(text()),
+            "proxy_ssl_ciphers" => self.tls_ciphers = Some(text()),
+            "proxy_ssl_password_file" => self.tls_passphrases = Some(text()),
+            "proxy_ssl_conf_command" => match directive.argument(0) {
+                "Ciphersuites" => self.tls_ciphers_13 = Some(directive.argument(1).into()),
+                "CipherString" => self.tls_ciphers = Some(directive.argument(1).into()),
+                _ => unknown_command(directive, reading),
+            },
             "proxy_ssl_protocols" => {
                 self.tls_protocols = Some(directive.texts().map(Into::into).collect());
             }

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     modules::{
         listen::SOCKET_MODE,
+        tls::chosen_suites,
         upstream::{Group, GroupServer},
         upstream_conf::LocalAddress,
         upstream_setters::parse_local,
@@ -290,6 +291,11 @@ fn members(conf: &StreamConf, conf_prefix: &Path) -> Members {
             identity: paths(&proxy.tls_certificate)
                 .pop()
                 .zip(paths(&proxy.tls_key).pop()),
+            passphrases: paths(&proxy.tls_passphrases).pop(),
+            ciphers: chosen_suites(
+                proxy.tls_ciphers.as_deref(),
+                proxy.tls_ciphers_13.as_deref(),
+            ),
             name: name.map(Into::into),
             without_tls12: !["TLSv1", "TLSv1.1", "TLSv1.2"].iter().any(|name| has(name)),
             without_tls13: !has("TLSv1.3"),

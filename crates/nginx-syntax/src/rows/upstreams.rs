@@ -17,7 +17,6 @@ const NO_CACHE: &str = "no request purges; use `saker purge URL`";
 const WHOLE: &str = "upstreams are asked for whole responses, of which ranges are sent";
 const SOCKETS: &str = "connections use the system's settings";
 const SESSIONS: &str = "sessions are resumed";
-const SUITES: &str = "the suites are those of TLS 1.2 and 1.3 that are considered safe";
 const FORCE: &str = "a dynamic answer to a range is up to the upstream";
 
 pub const PROXY: &[Row] = &[
@@ -70,24 +69,12 @@ pub const PROXY: &[Row] = &[
     plain("proxy_ssl_certificate", HSL, 1, 1, Honored),
     plain("proxy_ssl_certificate_cache", HSL, 1, 3, Accepted(SESSIONS)),
     plain("proxy_ssl_certificate_key", HSL, 1, 1, Honored),
-    plain("proxy_ssl_ciphers", HSL, 1, 1, Accepted(SUITES)),
-    plain(
-        "proxy_ssl_conf_command",
-        HSL,
-        2,
-        2,
-        Accepted("it is for OpenSSL"),
-    ),
+    plain("proxy_ssl_ciphers", HSL, 1, 1, Honored),
+    plain("proxy_ssl_conf_command", HSL, 2, 2, Honored),
     plain("proxy_ssl_crl", HSL, 1, 1, Honored),
     plain("proxy_ssl_key_log", HSL, 1, 1, Accepted(SESSIONS)),
     plain("proxy_ssl_name", HSL, 1, 1, Honored),
-    plain(
-        "proxy_ssl_password_file",
-        HSL,
-        1,
-        1,
-        Unsupported("encrypted keys cannot be read; store the key without a passphrase"),
-    ),
+    plain("proxy_ssl_password_file", HSL, 1, 1, Honored),
     plain("proxy_ssl_protocols", HSL, 1, MANY, Honored),
     plain(
         "proxy_ssl_server_name",
@@ -261,24 +248,12 @@ pub const UWSGI: &[Row] = &[
     plain("uwsgi_ssl_certificate", HSL, 1, 1, Honored),
     plain("uwsgi_ssl_certificate_cache", HSL, 1, 3, Accepted(SESSIONS)),
     plain("uwsgi_ssl_certificate_key", HSL, 1, 1, Honored),
-    plain("uwsgi_ssl_ciphers", HSL, 1, 1, Accepted(SUITES)),
-    plain(
-        "uwsgi_ssl_conf_command",
-        HSL,
-        2,
-        2,
-        Accepted("it is for OpenSSL"),
-    ),
+    plain("uwsgi_ssl_ciphers", HSL, 1, 1, Honored),
+    plain("uwsgi_ssl_conf_command", HSL, 2, 2, Honored),
     plain("uwsgi_ssl_crl", HSL, 1, 1, Honored),
     plain("uwsgi_ssl_key_log", HSL, 1, 1, Accepted(SESSIONS)),
     plain("uwsgi_ssl_name", HSL, 1, 1, Honored),
-    plain(
-        "uwsgi_ssl_password_file",
-        HSL,
-        1,
-        1,
-        Unsupported("encrypted keys cannot be read; store the key without a passphrase"),
-    ),
+    plain("uwsgi_ssl_password_file", HSL, 1, 1, Honored),
     plain("uwsgi_ssl_protocols", HSL, 1, MANY, Honored),
     plain(
         "uwsgi_ssl_server_name",
@@ -384,24 +359,12 @@ pub const GRPC: &[Row] = &[
     plain("grpc_ssl_certificate", HSL, 1, 1, Honored),
     plain("grpc_ssl_certificate_cache", HSL, 1, 3, Accepted(SESSIONS)),
     plain("grpc_ssl_certificate_key", HSL, 1, 1, Honored),
-    plain("grpc_ssl_ciphers", HSL, 1, 1, Accepted(SUITES)),
-    plain(
-        "grpc_ssl_conf_command",
-        HSL,
-        2,
-        2,
-        Accepted("it is for OpenSSL"),
-    ),
+    plain("grpc_ssl_ciphers", HSL, 1, 1, Honored),
+    plain("grpc_ssl_conf_command", HSL, 2, 2, Honored),
     plain("grpc_ssl_crl", HSL, 1, 1, Honored),
     plain("grpc_ssl_key_log", HSL, 1, 1, Accepted(SESSIONS)),
     plain("grpc_ssl_name", HSL, 1, 1, Honored),
-    plain(
-        "grpc_ssl_password_file",
-        HSL,
-        1,
-        1,
-        Unsupported("encrypted keys cannot be read; store the key without a passphrase"),
-    ),
+    plain("grpc_ssl_password_file", HSL, 1, 1, Honored),
     plain("grpc_ssl_protocols", HSL, 1, MANY, Honored),
     plain(
         "grpc_ssl_server_name",
