@@ -9,7 +9,7 @@ use crate::{
     draft::{Draft, DraftOp, ServerDraft},
     location::LocationKind,
     modules::{
-        cache,
+        cache, charset,
         limits::{Zone, zone},
         listen::{ServerNames, listen, server_name},
         log::{COMBINED, Escape, Formats, log_format, translate},
@@ -64,7 +64,9 @@ const REPEATED: &[&str] = &[
     "allow",
     "auth_request_set",
     "break",
+    "ancient_browser",
     "brotli_types",
+    "charset_map",
     "charset_types",
     "deny",
     "error_log",
@@ -80,6 +82,7 @@ const REPEATED: &[&str] = &[
     "geo",
     "grpc_hide_header",
     "grpc_set_header",
+    "gzip_disable",
     "gzip_types",
     "if",
     "index",
@@ -92,6 +95,7 @@ const REPEATED: &[&str] = &[
     "log_format",
     "map",
     "mirror",
+    "modern_browser",
     "more_clear_headers",
     "more_set_headers",
     "proxy_cache_bypass",
@@ -213,6 +217,21 @@ impl<'r> HttpReader<'r> {
                 let source = Source::Split(self.http.tables.splits.len());
                 self.http.tables.splits.push(Arc::new(split));
                 self.reading.variables.define(&name, source);
+                Ok(())
+            }
+            "charset_map" => {
+                let map = charset::charset_map(directive, self.reading.report)?;
+                let known = &mut self.http.tables.charsets;
+                if known
+                    .iter()
+                    .any(|one| one.conversion(&map.from, &map.to).is_some())
+                {
+                    return Err(format!(
+                        "duplicate \"charset_map\" between \"{}\" and \"{}\"",
+                        map.from, map.to
+                    ));
+                }
+                known.push(Arc::new(map));
                 Ok(())
             }
             "limit_req_zone" | "limit_conn_zone" => {

@@ -6,8 +6,8 @@
 use crate::{
     conf::LocationConf,
     modules::{
-        access, autoindex, compression, core, filters, handlers, headers, limits, log, secure_link,
-        upstream_rewrites, upstream_setters,
+        access, autoindex, browser, compression, core, filters, gzip_conditions, handlers, headers,
+        limits, log, secure_link, upstream_rewrites, upstream_setters,
     },
     reading::{Reading, Setters},
 };
@@ -31,9 +31,11 @@ pub fn apply(
         core::SETTERS, core;
         access::SETTERS, access;
         autoindex::SETTERS, autoindex;
+        browser::SETTERS, browser;
         compression::SETTERS, compression;
         filters::SETTERS, filters;
         filters::FLAGS, filters;
+        gzip_conditions::SETTERS, gzip;
         handlers::SETTERS, handlers;
         headers::SETTERS, headers;
         limits::SETTERS, limits;
@@ -67,9 +69,11 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     of(core::SETTERS)
         .chain(of(access::SETTERS))
         .chain(of(autoindex::SETTERS))
+        .chain(of(browser::SETTERS))
         .chain(of(compression::SETTERS))
         .chain(of(filters::SETTERS))
         .chain(of(filters::FLAGS))
+        .chain(of(gzip_conditions::SETTERS))
         .chain(of(handlers::SETTERS))
         .chain(of(headers::SETTERS))
         .chain(of(limits::SETTERS))
@@ -97,6 +101,7 @@ mod tests {
     /// Directives that `load` and `read_http` read themselves.
     const OTHERS: &[&str] = &[
         "break",
+        "charset_map",
         "daemon",
         "error_log",
         "events",

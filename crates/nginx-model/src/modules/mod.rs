@@ -5,10 +5,13 @@
 
 pub mod access;
 pub mod autoindex;
+pub mod browser;
 pub mod cache;
+pub mod charset;
 pub mod compression;
 pub mod core;
 pub mod filters;
+pub mod gzip_conditions;
 pub mod handlers;
 pub mod headers;
 pub mod limits;

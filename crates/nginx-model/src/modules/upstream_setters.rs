@@ -5,10 +5,10 @@
 use crate::{
     modules::{
         cache, tls,
-        upstream_conf::{Gateway, LocalAddress, Param, Pass, UpstreamConf, UpstreamsConf},
+        upstream_conf::{Gateway, LocalAddress, Param, Pass, Store, UpstreamConf, UpstreamsConf},
     },
     reading::{Reading, Setters},
-    values::{Regex, flag, number_argument, time_argument},
+    values::{Regex, access_mode, flag, number_argument, time_argument},
 };
 use saker_nginx_syntax::Directive;
 use std::{
@@ -235,6 +235,14 @@ pub const PROXY: Setters<UpstreamsConf> = setters!("proxy" Proxy;
     passing_setter!("proxy_pass_request_headers", Proxy passes_fields),
     passing_setter!("proxy_pass_request_body", Proxy passes_content),
     text_setter!("proxy_limit_rate", Proxy limit_rate),
+    ("proxy_store", |d, conf, reading| {
+        conf.of_mut(Gateway::Proxy).store = Some(store(d, reading)?);
+        Ok(())
+    }),
+    ("proxy_store_access", |d, conf, _| {
+        conf.of_mut(Gateway::Proxy).store_mode = Some(access_mode(d)?);
+        Ok(())
+    }),
 );
 
 pub const FASTCGI: Setters<UpstreamsConf> = setters!("fastcgi" FastCgi;
@@ -246,6 +254,14 @@ pub const FASTCGI: Setters<UpstreamsConf> = setters!("fastcgi" FastCgi;
     passing_setter!("fastcgi_pass_request_headers", FastCgi passes_fields),
     passing_setter!("fastcgi_pass_request_body", FastCgi passes_content),
     text_setter!("fastcgi_limit_rate", FastCgi limit_rate),
+    ("fastcgi_store", |d, conf, reading| {
+        conf.of_mut(Gateway::FastCgi).store = Some(store(d, reading)?);
+        Ok(())
+    }),
+    ("fastcgi_store_access", |d, conf, _| {
+        conf.of_mut(Gateway::FastCgi).store_mode = Some(access_mode(d)?);
+        Ok(())
+    }),
     ("fastcgi_split_path_info", |d, conf, reading| {
         let regex = Regex::compile(d.argument(0), false, &mut reading.variables)?;
         if regex.pattern.groups() < 2 {
@@ -276,6 +292,14 @@ pub const UWSGI: Setters<UpstreamsConf> = setters!("uwsgi" Uwsgi;
     passing_setter!("uwsgi_pass_request_headers", Uwsgi passes_fields),
     passing_setter!("uwsgi_pass_request_body", Uwsgi passes_content),
     text_setter!("uwsgi_limit_rate", Uwsgi limit_rate),
+    ("uwsgi_store", |d, conf, reading| {
+        conf.of_mut(Gateway::Uwsgi).store = Some(store(d, reading)?);
+        Ok(())
+    }),
+    ("uwsgi_store_access", |d, conf, _| {
+        conf.of_mut(Gateway::Uwsgi).store_mode = Some(access_mode(d)?);
+        Ok(())
+    }),
 );
 
 pub const SCGI: Setters<UpstreamsConf> = setters!("scgi" Scgi;
@@ -286,6 +310,14 @@ pub const SCGI: Setters<UpstreamsConf> = setters!("scgi" Scgi;
     passing_setter!("scgi_pass_request_headers", Scgi passes_fields),
     passing_setter!("scgi_pass_request_body", Scgi passes_content),
     text_setter!("scgi_limit_rate", Scgi limit_rate),
+    ("scgi_store", |d, conf, reading| {
+        conf.of_mut(Gateway::Scgi).store = Some(store(d, reading)?);
+        Ok(())
+    }),
+    ("scgi_store_access", |d, conf, _| {
+        conf.of_mut(Gateway::Scgi).store_mode = Some(access_mode(d)?);
+        Ok(())
+    }),
 );
 
 pub const GRPC: Setters<UpstreamsConf> = setters!("grpc" Grpc;
@@ -382,6 +414,17 @@ fn command(
         _ => tls::unknown_command(directive, reading),
     }
     Ok(())
+}
+
+fn store(directive: &Directive, reading: &mut Reading<'_>) -> Result<Store, String> {
+    Ok(match directive.argument(0) {
+        "on" => Store::On,
+        "off" => Store::Off,
+        path => {
+            let base = reading.prefix.to_owned();
+            Store::At(reading.path_text(path, &base)?)
+        }
+    })
 }
 
 /// Reads `proxy_bind`.

@@ -17,10 +17,8 @@ const HASHES: &str = "tables grow as needed";
 const NO_XSLT: &str = "XML is sent as it is; let the application transform it";
 const NO_IMAGES: &str = "images are sent as they are; let the application transform them";
 const NO_PERL: &str = "there is no Perl interpreter; let an application behind FastCGI do it";
-const NO_DAV: &str = "directories are not made for an upload, which is refused with 409; files get the permissions that the umask leaves";
 const NO_MEDIA: &str = "playlists are not made; use `hls` of saker.toml";
 const NO_SLICE: &str = "ranges are asked for as clients ask for them";
-const NO_BROWSER: &str = "the variables are empty";
 const NO_GEOIP: &str = "the variables are empty; use `geo`, or `locate` of saker.toml";
 const NO_ACME: &str = "no certificate is ordered; use `[site.tls] automatic` of saker.toml";
 const NO_TRACING: &str = "requests are not traced; use `[tracing]` of saker.toml";
@@ -31,20 +29,8 @@ pub const FILTERS: &[Row] = &[
     plain("addition_types", HSL, 1, MANY, Honored),
     plain("add_header", HSLI, 2, 3, Honored),
     plain("add_header_inherit", HSL, 1, 1, Honored),
-    plain(
-        "add_trailer",
-        HSLI,
-        2,
-        3,
-        Unsupported("the trailer is not sent"),
-    ),
-    plain(
-        "add_trailer_inherit",
-        HSL,
-        1,
-        1,
-        Unsupported("trailers are not sent"),
-    ),
+    plain("add_trailer", HSLI, 2, 3, Honored),
+    plain("add_trailer_inherit", HSL, 1, 1, Honored),
     plain("brotli", HSLI, 1, 1, Honored),
     plain("brotli_buffers", HSL, 2, 2, Accepted(BUFFERS)),
     plain("brotli_comp_level", HSL, 1, 1, Honored),
@@ -53,14 +39,7 @@ pub const FILTERS: &[Row] = &[
     plain("brotli_types", HSL, 1, MANY, Honored),
     plain("brotli_window", HSL, 1, 1, Accepted(BUFFERS)),
     plain("charset", HSLI, 1, 1, Honored),
-    block(
-        "charset_map",
-        HTTP,
-        2,
-        2,
-        Body::Free,
-        Unsupported("texts are not converted"),
-    ),
+    block("charset_map", HTTP, 2, 2, Body::Free, Honored),
     plain("charset_types", HSL, 1, MANY, Honored),
     plain("expires", HSLI, 1, 2, Honored),
     plain("gunzip", HSL, 1, 1, Honored),
@@ -68,30 +47,12 @@ pub const FILTERS: &[Row] = &[
     plain("gzip", HSLI, 1, 1, Honored),
     plain("gzip_buffers", HSL, 2, 2, Accepted(BUFFERS)),
     plain("gzip_comp_level", HSL, 1, 1, Honored),
-    plain(
-        "gzip_disable",
-        HSL,
-        1,
-        MANY,
-        Accepted("it works around browsers of 2006"),
-    ),
+    plain("gzip_disable", HSL, 1, MANY, Honored),
     plain("gzip_hash", HSL, 1, 1, Accepted(BUFFERS)),
-    plain(
-        "gzip_http_version",
-        HSL,
-        1,
-        1,
-        Accepted("clients that accept a coding get it"),
-    ),
+    plain("gzip_http_version", HSL, 1, 1, Honored),
     plain("gzip_min_length", HSL, 1, 1, Honored),
     plain("gzip_no_buffer", HSL, 1, 1, Accepted(BUFFERS)),
-    plain(
-        "gzip_proxied",
-        HSL,
-        1,
-        MANY,
-        Accepted("responses to proxies are compressed like others, with `Vary`"),
-    ),
+    plain("gzip_proxied", HSL, 1, MANY, Honored),
     plain("gzip_static", HSL, 1, 1, Honored),
     plain("gzip_types", HSL, 1, MANY, Honored),
     plain(
@@ -143,21 +104,9 @@ pub const FILTERS: &[Row] = &[
         MANY,
         Refused("fields of clients would stay; use `proxy_set_header`"),
     ),
-    plain(
-        "override_charset",
-        HSLI,
-        1,
-        1,
-        Accepted("texts are not converted"),
-    ),
+    plain("override_charset", HSLI, 1, 1, Honored),
     plain("slice", HSL, 1, 1, Unsupported(NO_SLICE)),
-    plain(
-        "source_charset",
-        HSLI,
-        1,
-        1,
-        Unsupported("texts are not converted"),
-    ),
+    plain("source_charset", HSLI, 1, 1, Honored),
     plain("ssi", HSLI, 1, 1, Honored),
     plain("ssi_last_modified", HSL, 1, 1, Honored),
     plain("ssi_min_file_chunk", HSL, 1, 1, Accepted(BUFFERS)),
@@ -196,8 +145,8 @@ pub const HANDLERS: &[Row] = &[
     plain("autoindex_exact_size", HSL, 1, 1, Honored),
     plain("autoindex_format", HSL, 1, 1, Honored),
     plain("autoindex_localtime", HSL, 1, 1, Honored),
-    plain("create_full_put_path", HSL, 1, 1, Unsupported(NO_DAV)),
-    plain("dav_access", HSL, 1, 3, Unsupported(NO_DAV)),
+    plain("create_full_put_path", HSL, 1, 1, Honored),
+    plain("dav_access", HSL, 1, 3, Honored),
     plain("dav_methods", HSL, 1, MANY, Honored),
     plain("min_delete_depth", HSL, 1, 1, Honored),
     plain("empty_gif", LOCATION, 0, 0, Honored),
@@ -225,10 +174,10 @@ pub const HANDLERS: &[Row] = &[
 ];
 
 pub const VARIABLES: &[Row] = &[
-    plain("ancient_browser", HSL, 1, MANY, Unsupported(NO_BROWSER)),
-    plain("ancient_browser_value", HSL, 1, 1, Unsupported(NO_BROWSER)),
-    plain("modern_browser", HSL, 1, 2, Unsupported(NO_BROWSER)),
-    plain("modern_browser_value", HSL, 1, 1, Unsupported(NO_BROWSER)),
+    plain("ancient_browser", HSL, 1, MANY, Honored),
+    plain("ancient_browser_value", HSL, 1, 1, Honored),
+    plain("modern_browser", HSL, 1, 2, Honored),
+    plain("modern_browser_value", HSL, 1, 1, Honored),
     block("geo", HTTP, 1, 2, Body::Free, Honored),
     plain("geoip_city", HTTP, 1, 2, Unsupported(NO_GEOIP)),
     plain("geoip_country", HTTP, 1, 2, Unsupported(NO_GEOIP)),

@@ -12,7 +12,6 @@ const HSL: u32 = HTTP | SERVER | LOCATION;
 const CONTENT: u32 = LOCATION | LOCATION_IF;
 const BUFFERS: &str = "buffers grow as needed, within the limits of the server";
 const TEMPORARY: &str = "what does not fit in memory is in unnamed files";
-const NO_STORE: &str = "responses are not stored as files; use the page cache";
 const NO_CACHE: &str = "no request purges; use `saker purge URL`";
 const WHOLE: &str = "upstreams are asked for whole responses, of which ranges are sent";
 const SOCKETS: &str = "connections use the system's settings";
@@ -49,8 +48,8 @@ pub const PROXY: &[Row] = &[
     plain("proxy_pass_request_headers", HSL, 1, 1, Honored),
     plain("proxy_request_buffering", HSL, 1, 1, Honored),
     plain("proxy_request_dynamic", HSL, 1, 1, Accepted(BUFFERS)),
-    plain("proxy_store", HSL, 1, 1, Unsupported(NO_STORE)),
-    plain("proxy_store_access", HSL, 1, 3, Unsupported(NO_STORE)),
+    plain("proxy_store", HSL, 1, 1, Honored),
+    plain("proxy_store_access", HSL, 1, 3, Honored),
     plain("proxy_temp_file_write_size", HSL, 1, 1, Accepted(TEMPORARY)),
     plain("proxy_temp_path", HSL, 1, 4, Accepted(TEMPORARY)),
     plain("proxy_connect_timeout", HSL, 1, 1, Honored),
@@ -155,8 +154,8 @@ pub const FASTCGI: &[Row] = &[
     plain("fastcgi_pass_request_headers", HSL, 1, 1, Honored),
     plain("fastcgi_request_buffering", HSL, 1, 1, Honored),
     plain("fastcgi_request_dynamic", HSL, 1, 1, Accepted(BUFFERS)),
-    plain("fastcgi_store", HSL, 1, 1, Unsupported(NO_STORE)),
-    plain("fastcgi_store_access", HSL, 1, 3, Unsupported(NO_STORE)),
+    plain("fastcgi_store", HSL, 1, 1, Honored),
+    plain("fastcgi_store_access", HSL, 1, 3, Honored),
     plain(
         "fastcgi_temp_file_write_size",
         HSL,
@@ -228,8 +227,8 @@ pub const UWSGI: &[Row] = &[
     plain("uwsgi_pass_request_headers", HSL, 1, 1, Honored),
     plain("uwsgi_request_buffering", HSL, 1, 1, Honored),
     plain("uwsgi_request_dynamic", HSL, 1, 1, Accepted(BUFFERS)),
-    plain("uwsgi_store", HSL, 1, 1, Unsupported(NO_STORE)),
-    plain("uwsgi_store_access", HSL, 1, 3, Unsupported(NO_STORE)),
+    plain("uwsgi_store", HSL, 1, 1, Honored),
+    plain("uwsgi_store_access", HSL, 1, 3, Honored),
     plain("uwsgi_temp_file_write_size", HSL, 1, 1, Accepted(TEMPORARY)),
     plain("uwsgi_temp_path", HSL, 1, 4, Accepted(TEMPORARY)),
     plain("uwsgi_connect_timeout", HSL, 1, 1, Honored),
@@ -320,8 +319,8 @@ pub const SCGI: &[Row] = &[
     plain("scgi_pass_request_headers", HSL, 1, 1, Honored),
     plain("scgi_request_buffering", HSL, 1, 1, Honored),
     plain("scgi_request_dynamic", HSL, 1, 1, Accepted(BUFFERS)),
-    plain("scgi_store", HSL, 1, 1, Unsupported(NO_STORE)),
-    plain("scgi_store_access", HSL, 1, 3, Unsupported(NO_STORE)),
+    plain("scgi_store", HSL, 1, 1, Honored),
+    plain("scgi_store_access", HSL, 1, 3, Honored),
     plain("scgi_temp_file_write_size", HSL, 1, 1, Accepted(TEMPORARY)),
     plain("scgi_temp_path", HSL, 1, 4, Accepted(TEMPORARY)),
     plain("scgi_connect_timeout", HSL, 1, 1, Honored),
