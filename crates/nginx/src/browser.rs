@@ -28,7 +28,7 @@ impl Request<'_> {
             _ => (false, &conf.ancient_value),
         };
         (is_modern == wanted).then(|| match value {
-            Some(text) => self.text(text),
+            Some(text) => text.as_bytes().to_vec(),
             None => b"1".to_vec(),
         })
     }

@@ -23,6 +23,7 @@ mod dispatch;
 mod errors;
 mod evaluate;
 mod files;
+mod force_ranges;
 mod gzip;
 mod limits;
 mod mirror;

@@ -6,7 +6,8 @@
 //! Out of scope: compression, page cache.
 
 use crate::{
-    charset, dav, gzip, pages, request::Request, state::State, store, upstream_rewrites, user_id,
+    charset, dav, force_ranges, gzip, pages, request::Request, state::State, store,
+    upstream_rewrites, user_id,
 };
 use saker_content_filters::as_stream;
 use saker_files::Watcher;
@@ -361,6 +362,7 @@ fn filter(request: &mut Request<'_>, response: &mut Response) {
     }
     user_id::apply(request, response);
     store::apply(request, response);
+    force_ranges::apply(request, response);
     add_trailers(request, response);
     note(request);
 }

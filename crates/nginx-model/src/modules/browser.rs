@@ -8,7 +8,6 @@
 use crate::{
     inherit::inherit,
     reading::{Reading, Setters},
-    text::Text,
 };
 use saker_nginx_syntax::Directive;
 use std::sync::Arc;
@@ -59,8 +58,8 @@ pub struct BrowserConf {
     pub takes_unlisted: Option<bool>,
     /// Netscape 1 to 4 is ancient.
     pub knows_netscape: Option<bool>,
-    pub modern_value: Option<Text>,
-    pub ancient_value: Option<Text>,
+    pub modern_value: Option<Box<str>>,
+    pub ancient_value: Option<Box<str>>,
 }
 
 impl BrowserConf {
@@ -89,12 +88,12 @@ pub const SETTERS: Setters<BrowserConf> = &[
         }
         Ok(())
     }),
-    ("modern_browser_value", |d, conf, reading| {
-        conf.modern_value = Some(reading.text(d.argument(0))?);
+    ("modern_browser_value", |d, conf, _| {
+        conf.modern_value = Some(d.argument(0).into());
         Ok(())
     }),
-    ("ancient_browser_value", |d, conf, reading| {
-        conf.ancient_value = Some(reading.text(d.argument(0))?);
+    ("ancient_browser_value", |d, conf, _| {
+        conf.ancient_value = Some(d.argument(0).into());
         Ok(())
     }),
 ];

@@ -235,6 +235,7 @@ pub const PROXY: Setters<UpstreamsConf> = setters!("proxy" Proxy;
     passing_setter!("proxy_pass_request_headers", Proxy passes_fields),
     passing_setter!("proxy_pass_request_body", Proxy passes_content),
     text_setter!("proxy_limit_rate", Proxy limit_rate),
+    flag_setter!("proxy_force_ranges", Proxy forces_ranges),
     ("proxy_store", |d, conf, reading| {
         conf.of_mut(Gateway::Proxy).store = Some(store(d, reading)?);
         Ok(())
@@ -254,6 +255,7 @@ pub const FASTCGI: Setters<UpstreamsConf> = setters!("fastcgi" FastCgi;
     passing_setter!("fastcgi_pass_request_headers", FastCgi passes_fields),
     passing_setter!("fastcgi_pass_request_body", FastCgi passes_content),
     text_setter!("fastcgi_limit_rate", FastCgi limit_rate),
+    flag_setter!("fastcgi_force_ranges", FastCgi forces_ranges),
     ("fastcgi_store", |d, conf, reading| {
         conf.of_mut(Gateway::FastCgi).store = Some(store(d, reading)?);
         Ok(())
@@ -292,6 +294,7 @@ pub const UWSGI: Setters<UpstreamsConf> = setters!("uwsgi" Uwsgi;
     passing_setter!("uwsgi_pass_request_headers", Uwsgi passes_fields),
     passing_setter!("uwsgi_pass_request_body", Uwsgi passes_content),
     text_setter!("uwsgi_limit_rate", Uwsgi limit_rate),
+    flag_setter!("uwsgi_force_ranges", Uwsgi forces_ranges),
     ("uwsgi_store", |d, conf, reading| {
         conf.of_mut(Gateway::Uwsgi).store = Some(store(d, reading)?);
         Ok(())
@@ -310,6 +313,7 @@ pub const SCGI: Setters<UpstreamsConf> = setters!("scgi" Scgi;
     passing_setter!("scgi_pass_request_headers", Scgi passes_fields),
     passing_setter!("scgi_pass_request_body", Scgi passes_content),
     text_setter!("scgi_limit_rate", Scgi limit_rate),
+    flag_setter!("scgi_force_ranges", Scgi forces_ranges),
     ("scgi_store", |d, conf, reading| {
         conf.of_mut(Gateway::Scgi).store = Some(store(d, reading)?);
         Ok(())

@@ -16,7 +16,6 @@ const NO_CACHE: &str = "no request purges; use `saker purge URL`";
 const WHOLE: &str = "upstreams are asked for whole responses, of which ranges are sent";
 const SOCKETS: &str = "connections use the system's settings";
 const SESSIONS: &str = "sessions are resumed";
-const FORCE: &str = "a dynamic answer to a range is up to the upstream";
 
 pub const PROXY: &[Row] = &[
     plain("proxy_bind", HSL, 1, 2, Honored),
@@ -40,7 +39,7 @@ pub const PROXY: &[Row] = &[
     plain("proxy_no_cache", HSL, 1, MANY, Honored),
     plain("proxy_cache_path", HTTP, 2, MANY, Honored),
     plain("proxy_cache_purge", HSL, 1, MANY, Unsupported(NO_CACHE)),
-    plain("proxy_force_ranges", HSL, 1, 1, Accepted(FORCE)),
+    plain("proxy_force_ranges", HSL, 1, 1, Honored),
     plain("proxy_ignore_client_abort", HSL, 1, 1, Honored),
     plain("proxy_limit_rate", HSL, 1, 1, Honored),
     plain("proxy_max_temp_file_size", HSL, 1, 1, Accepted(TEMPORARY)),
@@ -146,7 +145,7 @@ pub const FASTCGI: &[Row] = &[
     plain("fastcgi_no_cache", HSL, 1, MANY, Honored),
     plain("fastcgi_cache_path", HTTP, 2, MANY, Honored),
     plain("fastcgi_cache_purge", HSL, 1, MANY, Unsupported(NO_CACHE)),
-    plain("fastcgi_force_ranges", HSL, 1, 1, Accepted(FORCE)),
+    plain("fastcgi_force_ranges", HSL, 1, 1, Honored),
     plain("fastcgi_ignore_client_abort", HSL, 1, 1, Honored),
     plain("fastcgi_limit_rate", HSL, 1, 1, Honored),
     plain("fastcgi_max_temp_file_size", HSL, 1, 1, Accepted(TEMPORARY)),
@@ -219,7 +218,7 @@ pub const UWSGI: &[Row] = &[
     plain("uwsgi_no_cache", HSL, 1, MANY, Honored),
     plain("uwsgi_cache_path", HTTP, 2, MANY, Honored),
     plain("uwsgi_cache_purge", HSL, 1, MANY, Unsupported(NO_CACHE)),
-    plain("uwsgi_force_ranges", HSL, 1, 1, Accepted(FORCE)),
+    plain("uwsgi_force_ranges", HSL, 1, 1, Honored),
     plain("uwsgi_ignore_client_abort", HSL, 1, 1, Honored),
     plain("uwsgi_limit_rate", HSL, 1, 1, Honored),
     plain("uwsgi_max_temp_file_size", HSL, 1, 1, Accepted(TEMPORARY)),
@@ -311,7 +310,7 @@ pub const SCGI: &[Row] = &[
     plain("scgi_no_cache", HSL, 1, MANY, Honored),
     plain("scgi_cache_path", HTTP, 2, MANY, Honored),
     plain("scgi_cache_purge", HSL, 1, MANY, Unsupported(NO_CACHE)),
-    plain("scgi_force_ranges", HSL, 1, 1, Accepted(FORCE)),
+    plain("scgi_force_ranges", HSL, 1, 1, Honored),
     plain("scgi_ignore_client_abort", HSL, 1, 1, Honored),
     plain("scgi_limit_rate", HSL, 1, 1, Honored),
     plain("scgi_max_temp_file_size", HSL, 1, 1, Accepted(TEMPORARY)),
