@@ -52,7 +52,10 @@ pub fn dialogue(
     Ok(match member.backend.protocol {
         Protocol::FastCgi => Codec::FastCgi(FastCgi::new(role(call), tuning.kept_max > 0)),
         Protocol::Scgi => Codec::Other(Box::new(Scgi::new())),
-        Protocol::Uwsgi => Codec::Other(Box::new(Uwsgi::new(0, 0))),
+        Protocol::Uwsgi => {
+            let (first, second) = tuning.modifiers;
+            Codec::Other(Box::new(Uwsgi::new(first, second)))
+        }
         // No request is made for it.
         Protocol::Bytes => return Err(Failure::Unspoken),
         Protocol::Memcached => Codec::Other(Box::new(Memcached::new())),

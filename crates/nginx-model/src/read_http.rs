@@ -60,6 +60,7 @@ pub struct ReadHttp {
 const REPEATED: &[&str] = &[
     "access_log",
     "add_header",
+    "add_trailer",
     "addition_types",
     "allow",
     "auth_request_set",

@@ -20,6 +20,7 @@ pub fn apply(request: &mut Request<'_>) {
 }
 
 fn switch_off(request: &mut Request<'_>) {
+    request.state.lacks_gzip = true;
     let mut settings = Settings::clone(&request.exchange.routing.settings);
     let codings = &mut settings.compression.codings;
     codings.retain(|coding| *coding != CompressionCoding::Gzip);

@@ -11,7 +11,7 @@ use crate::{
 };
 use saker_content_filters::as_stream;
 use saker_files::Watcher;
-use saker_http::{Fields, Status, date::format_date};
+use saker_http::{Fields, Method, Status, date::format_date};
 use saker_nginx_model::{
     Location, Nginx,
     modules::{
@@ -54,11 +54,14 @@ pub fn prepare(request: &mut Request<'_>) {
     let location = Arc::clone(&request.state.location);
     decide_logs(request, &location);
     let headers = &location.conf.headers;
-    let is_plain = headers.added.is_none() && headers.expires.is_none() && headers.set.is_none();
     if let Some(rate) = limit_rate(request, &location) {
         request.exchange.routing.settings = rate;
     }
     gzip::apply(request);
+    let is_plain = headers.added.is_none()
+        && headers.expires.is_none()
+        && headers.set.is_none()
+        && !request.state.lacks_gzip;
     let filters = &location.conf.filters;
     if location.conf.headers.trailers.is_some() || charset::is_set(&location.conf) {
         request.depends_on_request();
@@ -136,6 +139,11 @@ fn evaluate(request: &mut Request<'_>) -> Additions {
     let location = Arc::clone(&request.state.location);
     let headers = &location.conf.headers;
     let mut additions = Additions::default();
+    if request.state.lacks_gzip {
+        // Others get the response compressed.
+        let value = b"Accept-Encoding"[..].into();
+        additions.added.push(("Vary".into(), value, true));
+    }
     for header in headers.added.as_deref().unwrap_or_default() {
         let value = request.text(&header.value);
         if !value.is_empty() {
@@ -391,13 +399,14 @@ fn edit_built(request: &mut Request<'_>, response: &mut Response) {
     if !is_upstreams {
         absolute_location(request, &location, response);
     }
-    let additions = evaluate(request);
     let (status, now) = (response.status, request.exchange.now);
-    additions.apply(status, now, None, response.fields_mut());
     if location.conf.upstreams.pass.is_some() {
-        let fields = response.fields().clone();
+        let mut fields = response.fields().clone();
+        evaluate(request).apply(status, now, None, &mut fields);
         gzip::apply_to_response(request, &fields);
     }
+    let additions = evaluate(request);
+    additions.apply(status, now, None, response.fields_mut());
 }
 
 /// Adds the fields that follow the content (`add_trailer`).
@@ -407,7 +416,9 @@ fn add_trailers(request: &mut Request<'_>, response: &mut Response) {
         return;
     };
     let status = response.status;
-    if status.forbids_content() || response.tunnel.is_some() || request.state.is_subrequest {
+    let is_head = request.exchange.head.view().method() == Method::Head;
+    let has_content = !is_head && !status.forbids_content() && response.tunnel.is_none();
+    if !has_content || request.state.is_subrequest {
         return;
     }
     let mut fields = Fields::new();

@@ -15,7 +15,7 @@ use saker_files::edit::{self, ReplacementFile};
 use saker_http::{Method, Status, date::parse_date};
 use saker_net::jobs::{self, JobKind};
 use saker_nginx_model::{Part, Text, modules::upstream_conf::Store};
-use saker_pipeline::{Body, BodyError, BodyStream, Response};
+use saker_pipeline::{Body, BodyError, BodyStream, Chunk, Response};
 use saker_telemetry::{error_log, message};
 use std::{
     ffi::OsStr,
@@ -133,6 +133,8 @@ async fn send(
     let mut piece = Vec::new();
     let mut file: Option<ReplacementFile> = None;
     let mut failed = None;
+    // Who has all of the response finds the file: the last piece waits for it.
+    let mut held: Option<Chunk> = None;
     while let Some(chunk) = next(source.as_mut()).await {
         let chunk = match chunk {
             Ok(chunk) => chunk,
@@ -141,7 +143,9 @@ async fn send(
         if failed.is_none() {
             piece.extend_from_slice(chunk.bytes());
         }
-        out.send(chunk).await;
+        if let Some(before) = held.replace(chunk) {
+            out.send(before).await;
+        }
         if piece.len() >= PIECE_BYTES && failed.is_none() {
             match write(&place, file.take(), std::mem::take(&mut piece)).await {
                 Ok(written) => file = Some(written),
@@ -154,6 +158,9 @@ async fn send(
             Ok(written) => finish(&place, written).await.err(),
             Err(error) => Some(error),
         };
+    }
+    if let Some(last) = held {
+        out.send(last).await;
     }
     (Ok(()), failed)
 }
@@ -222,7 +229,7 @@ impl BodyStream for Stored {
     fn poll_chunk(
         &mut self,
         cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Result<saker_pipeline::Chunk, BodyError>>> {
+    ) -> std::task::Poll<Option<Result<Chunk, BodyError>>> {
         self.made.poll_chunk(cx)
     }
 

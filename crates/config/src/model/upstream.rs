@@ -273,6 +273,8 @@ pub struct Tuning {
     pub proxy_preface: Option<PrefaceVersion>,
     /// AJP.
     pub secret: Option<Box<str>>,
+    /// uwsgi: the first and the last byte of the head of a request.
+    pub modifiers: (u8, u8),
     /// HTTP/1.1 with a body, and AJP: timeout of the readiness check (Expect: 100-continue, CPing)
     /// sent first.
     pub ping_ms: Option<u64>,
@@ -299,6 +301,7 @@ impl Default for Tuning {
             activity: None,
             proxy_preface: None,
             secret: None,
+            modifiers: (0, 0),
             ping_ms: None,
         }
     }

@@ -254,6 +254,7 @@ pub fn make(
                 .max(conf.send_timeout_ms.unwrap_or(0)),
             connections_max: server.connections_max,
             retry_ms: server.fail_timeout_ms,
+            modifiers: (conf.modifier1.unwrap_or(0), conf.modifier2.unwrap_or(0)),
             ..Tuning::default()
         };
         if let Some(kept_max) = group.kept_max {

@@ -109,6 +109,8 @@ pub struct UpstreamConf {
     pub keeps_alive: Option<bool>,
     pub limit_rate: Option<Text>,
     pub forces_ranges: Option<bool>,
+    pub modifier1: Option<u8>,
+    pub modifier2: Option<u8>,
     pub store: Option<Store>,
     pub store_mode: Option<u32>,
     pub index: Option<Text>,
@@ -131,7 +133,7 @@ impl UpstreamConf {
         inherit!(self, outer:
             params is_buffered connect_timeout_ms read_timeout_ms send_timeout_ms hidden passed
             ignored intercepts_errors next tries_max buffers_request
-            outlives_client next_timeout_ms local keeps_alive limit_rate forces_ranges store store_mode index split_path
+            outlives_client next_timeout_ms local keeps_alive limit_rate forces_ranges modifier1 modifier2 store store_mode index split_path
             tls_certificate tls_key tls_name tls_authorities tls_revoked tls_verifies
             tls_protocols tls_ciphers tls_ciphers_13 tls_passphrases
         );

@@ -8,7 +8,9 @@ use crate::{
         upstream_conf::{Gateway, LocalAddress, Param, Pass, Store, UpstreamConf, UpstreamsConf},
     },
     reading::{Reading, Setters},
+    text::{Part, Text},
     values::{Regex, access_mode, flag, number_argument, time_argument},
+    variables::{Builtin, Variable},
 };
 use saker_nginx_syntax::Directive;
 use std::{
@@ -231,7 +233,10 @@ pub const PROXY: Setters<UpstreamsConf> = setters!("proxy" Proxy;
         command(d, conf.of_mut(Gateway::Proxy), reading)
     }),
     request_setter!("proxy_method", Proxy method),
-    request_setter!("proxy_set_body", Proxy content),
+    ("proxy_set_body", |d, conf, reading| {
+        conf.of_mut(Gateway::Proxy).request.content = content(d, reading)?;
+        Ok(())
+    }),
     passing_setter!("proxy_pass_request_headers", Proxy passes_fields),
     passing_setter!("proxy_pass_request_body", Proxy passes_content),
     text_setter!("proxy_limit_rate", Proxy limit_rate),
@@ -279,6 +284,14 @@ pub const UWSGI: Setters<UpstreamsConf> = setters!("uwsgi" Uwsgi;
     flag_setter!("uwsgi_ignore_client_abort", Uwsgi outlives_client),
     flag_setter!("uwsgi_request_buffering", Uwsgi buffers_request),
     flag_setter!("uwsgi_ssl_verify", Uwsgi tls_verifies),
+    ("uwsgi_modifier1", |d, conf, _| {
+        conf.of_mut(Gateway::Uwsgi).modifier1 = Some(byte(d)?);
+        Ok(())
+    }),
+    ("uwsgi_modifier2", |d, conf, _| {
+        conf.of_mut(Gateway::Uwsgi).modifier2 = Some(byte(d)?);
+        Ok(())
+    }),
     word_setter!("uwsgi_ssl_certificate", Uwsgi tls_certificate),
     word_setter!("uwsgi_ssl_certificate_key", Uwsgi tls_key),
     word_setter!("uwsgi_ssl_trusted_certificate", Uwsgi tls_authorities),
@@ -418,6 +431,25 @@ fn command(
         _ => tls::unknown_command(directive, reading),
     }
     Ok(())
+}
+
+fn byte(directive: &Directive) -> Result<u8, String> {
+    u8::try_from(number_argument(directive)?).map_err(|_| "value must be less than 256".to_owned())
+}
+
+/// Reads `proxy_set_body`. `None`: the content of the request.
+fn content(directive: &Directive, reading: &mut Reading<'_>) -> Result<Option<Text>, String> {
+    let text = reading.text(directive.argument(0))?;
+    let of_request = Part::Variable(Variable::Builtin(Builtin::RequestBody));
+    match &*text.parts {
+        [part] if *part == of_request => Ok(None),
+        parts if parts.contains(&of_request) => Err(
+            "\"proxy_set_body\" with \"$request_body\" and other text is not supported: the upstream \
+             would get less than the content of the request"
+                .to_owned(),
+        ),
+        _ => Ok(Some(text)),
+    }
 }
 
 fn store(directive: &Directive, reading: &mut Reading<'_>) -> Result<Store, String> {

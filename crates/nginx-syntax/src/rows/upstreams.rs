@@ -15,6 +15,7 @@ const TEMPORARY: &str = "what does not fit in memory is in unnamed files";
 const NO_CACHE: &str = "no request purges; use `saker purge URL`";
 const WHOLE: &str = "upstreams are asked for whole responses, of which ranges are sent";
 const SOCKETS: &str = "connections use the system's settings";
+const NO_KEY_LOG: &str = "keys of sessions are not logged";
 const SESSIONS: &str = "sessions are resumed";
 
 pub const PROXY: &[Row] = &[
@@ -70,7 +71,7 @@ pub const PROXY: &[Row] = &[
     plain("proxy_ssl_ciphers", HSL, 1, 1, Honored),
     plain("proxy_ssl_conf_command", HSL, 2, 2, Honored),
     plain("proxy_ssl_crl", HSL, 1, 1, Honored),
-    plain("proxy_ssl_key_log", HSL, 1, 1, Accepted(SESSIONS)),
+    plain("proxy_ssl_key_log", HSL, 1, 1, Unsupported(NO_KEY_LOG)),
     plain("proxy_ssl_name", HSL, 1, 1, Honored),
     plain("proxy_ssl_password_file", HSL, 1, 1, Honored),
     plain("proxy_ssl_protocols", HSL, 1, MANY, Honored),
@@ -249,7 +250,7 @@ pub const UWSGI: &[Row] = &[
     plain("uwsgi_ssl_ciphers", HSL, 1, 1, Honored),
     plain("uwsgi_ssl_conf_command", HSL, 2, 2, Honored),
     plain("uwsgi_ssl_crl", HSL, 1, 1, Honored),
-    plain("uwsgi_ssl_key_log", HSL, 1, 1, Accepted(SESSIONS)),
+    plain("uwsgi_ssl_key_log", HSL, 1, 1, Unsupported(NO_KEY_LOG)),
     plain("uwsgi_ssl_name", HSL, 1, 1, Honored),
     plain("uwsgi_ssl_password_file", HSL, 1, 1, Honored),
     plain("uwsgi_ssl_protocols", HSL, 1, MANY, Honored),
@@ -270,20 +271,8 @@ pub const UWSGI: &[Row] = &[
         1,
         Accepted("chains may be as long as the verifier takes"),
     ),
-    plain(
-        "uwsgi_modifier1",
-        HSL,
-        1,
-        1,
-        Accepted("it is 0, as for WSGI"),
-    ),
-    plain(
-        "uwsgi_modifier2",
-        HSL,
-        1,
-        1,
-        Accepted("it is 0, as for WSGI"),
-    ),
+    plain("uwsgi_modifier1", HSL, 1, 1, Honored),
+    plain("uwsgi_modifier2", HSL, 1, 1, Honored),
     plain("uwsgi_param", HSL, 2, 3, Honored),
     plain("uwsgi_string", HSL, 1, 1, Accepted(BUFFERS)),
 ];
@@ -360,7 +349,7 @@ pub const GRPC: &[Row] = &[
     plain("grpc_ssl_ciphers", HSL, 1, 1, Honored),
     plain("grpc_ssl_conf_command", HSL, 2, 2, Honored),
     plain("grpc_ssl_crl", HSL, 1, 1, Honored),
-    plain("grpc_ssl_key_log", HSL, 1, 1, Accepted(SESSIONS)),
+    plain("grpc_ssl_key_log", HSL, 1, 1, Unsupported(NO_KEY_LOG)),
     plain("grpc_ssl_name", HSL, 1, 1, Honored),
     plain("grpc_ssl_password_file", HSL, 1, 1, Honored),
     plain("grpc_ssl_protocols", HSL, 1, MANY, Honored),
