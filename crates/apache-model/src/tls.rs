@@ -11,17 +11,17 @@ pub mod stapling;
 
 use crate::{
     arguments::{first, set_flag, texts},
-    modules::{
-        ssl::{self, SectionDemands},
-        ssl_ciphers,
-    },
+    modules::ssl::{self, SectionDemands},
     reading::ServerSet,
     tls::stapling::StaplingDraft,
 };
 use saker_apache_syntax::Node;
-use saker_config::model::{
-    Automatic, CertificateFiles, CipherOrder, CipherSuite, ClientCertificates, ClientChecks, Group,
-    Origin, Passphrase, PassphraseDialog, Revocation, SiteTls, TlsVersion,
+use saker_config::{
+    cipher_lists,
+    model::{
+        Automatic, CertificateFiles, CipherOrder, CipherSuite, ClientCertificates, ClientChecks,
+        Group, Origin, Passphrase, PassphraseDialog, Revocation, SiteTls, TlsVersion,
+    },
 };
 use std::{
     path::{Path, PathBuf},
@@ -154,7 +154,7 @@ impl TlsDraft {
                 TlsVersion::Tls13
             },
             without_tls13: !versions.tls13,
-            ciphers: ssl_ciphers::together(of_12.as_deref(), of_13.as_deref()),
+            ciphers: cipher_lists::together(of_12.as_deref(), of_13.as_deref()),
             cipher_order: match or(&self.honors_own_order, &main.honors_own_order) {
                 None => CipherOrder::Own,
                 Some(true) => CipherOrder::OwnAlways,
@@ -313,7 +313,7 @@ pub fn setters() -> impl Iterator<Item = &'static (&'static str, ServerSet<TlsDr
 }
 
 fn set_ciphers(tls: &mut TlsDraft, words: &[String]) -> Result<(), String> {
-    match ssl_ciphers::read(words)? {
+    match cipher_lists::read(words)? {
         Some(read) if read.version == TlsVersion::Tls13 => tls.ciphers_13 = read.suites,
         Some(read) => tls.ciphers_12 = read.suites,
         None => tls.ciphers_12 = None,
@@ -412,7 +412,9 @@ fn openssl_command(tls: &mut TlsDraft, command: &str, value: &str) -> Result<(),
     let versions = tls.versions.unwrap_or(Versions::ALL);
     let is_13 = value.eq_ignore_ascii_case("TLSv1.3");
     match command.to_ascii_lowercase().as_str() {
-        "groups" | "curves" => tls.groups = Some(groups(value)).filter(|groups| !groups.is_empty()),
+        "groups" | "curves" => {
+            tls.groups = Some(cipher_lists::groups(value)).filter(|groups| !groups.is_empty())
+        }
         "cipherstring" => set_ciphers(tls, &[value.to_owned()])?,
         "ciphersuites" => set_ciphers(tls, &["TLSv1.3".to_owned(), value.to_owned()])?,
         "minprotocol" if is_13 => {
@@ -477,23 +479,6 @@ fn option_word(tls: &mut TlsDraft, option: &str) {
         "serverpreference" => tls.honors_own_order = Some(on),
         _ => {}
     }
-}
-
-/// In the order of preference; those that are not there are passed over, as OpenSSL does with a `?`
-/// before them.
-fn groups(value: &str) -> Vec<Group> {
-    let group = |word: &str| match word
-        .trim_start_matches(['?', '*', '-'])
-        .to_ascii_lowercase()
-        .as_str()
-    {
-        "x25519mlkem768" => Some(Group::X25519MlKem768),
-        "x25519" => Some(Group::X25519),
-        "p-256" | "secp256r1" | "prime256v1" => Some(Group::Secp256r1),
-        "p-384" | "secp384r1" => Some(Group::Secp384r1),
-        _ => None,
-    };
-    value.split([':', '/']).filter_map(group).collect()
 }
 
 #[cfg(test)]

@@ -8,11 +8,13 @@
 
 use crate::{
     arguments::{set_flag, texts},
-    modules::ssl_ciphers,
     tls::{Versions, read_versions, revocation},
 };
 use saker_apache_syntax::Node;
-use saker_config::model::{BackendTls, CipherSuite, Revocation, TlsVersion};
+use saker_config::{
+    cipher_lists,
+    model::{BackendTls, CipherSuite, Revocation, TlsVersion},
+};
 use std::path::{Path, PathBuf};
 
 /// The settings of a host; what is not set is the server's.
@@ -70,6 +72,7 @@ impl UpstreamTlsDraft {
             file.iter().chain(folder).cloned().collect()
         };
         Some(BackendTls {
+            passphrases: None,
             verify: self.verify.unwrap_or(false),
             checks_name: is_name_checked(self.checks_name, self.checks_common_name),
             checks_time: self.checks_time.unwrap_or(true),
@@ -79,7 +82,7 @@ impl UpstreamTlsDraft {
             // One file has both.
             identity: self.identity.clone().map(|path| (path.clone(), path)),
             name: None,
-            ciphers: ssl_ciphers::together(self.ciphers_12.as_deref(), self.ciphers_13.as_deref()),
+            ciphers: cipher_lists::together(self.ciphers_12.as_deref(), self.ciphers_13.as_deref()),
             without_tls12: !versions.tls12,
             without_tls13: !versions.tls13,
         })
@@ -155,7 +158,7 @@ const SETTERS: &[(&str, Set)] = &[
         Ok(())
     }),
     ("SSLProxyCipherSuite", |node, tls, _| {
-        match ssl_ciphers::read(&texts(node))? {
+        match cipher_lists::read(&texts(node))? {
             Some(read) if read.version == TlsVersion::Tls13 => tls.ciphers_13 = read.suites,
             Some(read) => tls.ciphers_12 = read.suites,
             None => tls.ciphers_12 = None,

@@ -59,10 +59,8 @@ pub fn parse(text: &str) -> Result<WorkerUrl, String> {
     });
     Ok(WorkerUrl {
         backend: Backend {
-            protocol,
-            address,
             tls,
-            through: None,
+            ..Backend::new(protocol, address)
         },
         path: path.trim_end_matches('/').into(),
         authority: authority

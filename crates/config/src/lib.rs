@@ -7,6 +7,7 @@
 //! page derive from the rows.
 //! Out of scope: Apache's configuration language, whose front end makes the same model.
 
+pub mod cipher_lists;
 pub mod host_table;
 pub mod model;
 pub mod modsecurity;

@@ -24,6 +24,10 @@ pub fn run(operation: &Operation, resource: &Resource, asked_url: &[u8]) -> Outc
     let locks = operation.locks()?;
     operation.check_if(&locks, resource)?;
     operation.check_write(&locks, resource)?;
-    edit::make_directory(parent, name).map_err(|error| Failure::of_file(&resource.path, &error))?;
+    let failed = |error| Failure::of_file(&resource.path, &error);
+    edit::make_directory(parent, name).map_err(failed)?;
+    if let Some(mode) = operation.webdav.file_mode {
+        edit::set_directory_mode(parent, name, mode).map_err(failed)?;
+    }
     Ok(Reply::created(&operation.origin, asked_url))
 }

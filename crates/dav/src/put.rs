@@ -59,8 +59,9 @@ pub fn finish(
         return Err(Status::PRECONDITION_FAILED.into());
     }
     let before = resource.found.as_ref().filter(|found| !found.is_link);
-    if let Some(before) = before {
-        file.set_permissions(before.metadata.mode).map_err(failed)?;
+    let mode = before.map(|before| before.metadata.mode);
+    if let Some(mode) = mode.or(operation.webdav.file_mode) {
+        file.set_permissions(mode).map_err(failed)?;
     }
     file.sync().map_err(failed)?;
     file.put(&resource.name).map_err(failed)?;

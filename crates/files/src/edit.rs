@@ -110,6 +110,52 @@ pub fn make_directory(directory: &File, name: &[u8]) -> io::Result<()> {
     Ok(mkdirat(directory, checked(name)?, Mode::from(0o777))?)
 }
 
+/// Lets those enter a directory who may read files of this mode in it.
+///
+/// # Errors
+/// Those of opening and changing it.
+pub fn set_directory_mode(parent: &File, name: &[u8], file_mode: u32) -> io::Result<()> {
+    let directory = enter_directory(parent, name)?;
+    Ok(fchmod(&directory, Mode::from(directory_mode(file_mode)))?)
+}
+
+/// The permissions of a directory whose files have these.
+fn directory_mode(file_mode: u32) -> u32 {
+    (file_mode | (file_mode & 0o444) >> 2) & 0o777
+}
+
+/// Enters the directories of a relative path, and creates those that are missing, for files of this
+/// mode. Follows no link.
+///
+/// # Errors
+/// Those of creating and opening them; `InvalidInput` for `.` and `..`.
+pub fn make_directories(root: &File, path: &[u8], file_mode: u32) -> io::Result<File> {
+    let mut directory = root.try_clone()?;
+    for name in path
+        .split(|byte| *byte == b'/')
+        .filter(|name| !name.is_empty())
+    {
+        directory = match enter_directory(&directory, name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                match make_directory(&directory, name) {
+                    // Another request was faster.
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                        enter_directory(&directory, name)?
+                    }
+                    made => {
+                        made?;
+                        let made = enter_directory(&directory, name)?;
+                        fchmod(&made, Mode::from(directory_mode(file_mode)))?;
+                        made
+                    }
+                }
+            }
+            entered => entered?,
+        };
+    }
+    Ok(directory)
+}
+
 /// Removes a file or a link.
 ///
 /// # Errors

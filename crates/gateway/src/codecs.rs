@@ -52,7 +52,10 @@ pub fn dialogue(
     Ok(match member.backend.protocol {
         Protocol::FastCgi => Codec::FastCgi(FastCgi::new(role(call), tuning.kept_max > 0)),
         Protocol::Scgi => Codec::Other(Box::new(Scgi::new())),
-        Protocol::Uwsgi => Codec::Other(Box::new(Uwsgi::new(0, 0))),
+        Protocol::Uwsgi => {
+            let (first, second) = tuning.modifiers;
+            Codec::Other(Box::new(Uwsgi::new(first, second)))
+        }
         // No request is made for it.
         Protocol::Bytes => return Err(Failure::Unspoken),
         Protocol::Memcached => Codec::Other(Box::new(Memcached::new())),
@@ -60,7 +63,7 @@ pub fn dialogue(
         Protocol::Ajp => Codec::Other(Box::new(Ajp::new(
             tuning.secret.as_ref().map(|secret| secret.as_bytes()),
         ))),
-        Protocol::Http1 if exchange.head.view().method() == Method::Connect => {
+        Protocol::Http1 if exchange.upstream_head().view().method() == Method::Connect => {
             Codec::Other(Box::new(ConnectDialogue::default()))
         }
         Protocol::Http1 => {
@@ -92,7 +95,7 @@ fn role(call: &UpstreamRequest) -> Role {
 /// True if the server has to say that it is ready before it is told content.
 pub fn asks_first(exchange: &Exchange, member: &Member, has_content: bool) -> bool {
     let is_http1 = member.backend.protocol == Protocol::Http1
-        && exchange.head.view().method() != Method::Connect;
+        && exchange.upstream_head().view().method() != Method::Connect;
     is_http1 && has_content && member.tuning.ping_ms.is_some()
 }
 

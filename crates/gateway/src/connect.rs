@@ -11,7 +11,7 @@ use saker_tls::ClientTls;
 use std::{future::poll_fn, io, net::SocketAddr, os::unix::net, path::Path, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpStream, UnixStream},
+    net::{TcpSocket, TcpStream, UnixStream},
     time::{sleep, timeout},
 };
 
@@ -51,7 +51,7 @@ pub async fn connect(
         let connected = match &backend.address {
             BackendAddress::Unix(path) => unix(path).await,
             BackendAddress::Tcp { host, port } => match &backend.through {
-                None => tcp(host, *port, tuning.address_ttl_ms).await,
+                None => tcp(host, *port, tuning.address_ttl_ms, backend.local).await,
                 Some(proxy) => {
                     through(
                         proxy,
@@ -63,6 +63,9 @@ pub async fn connect(
             },
         };
         let mut stream = connected.map_err(Failure::Unreachable)?;
+        if backend.keeps_alive && stream.is_tcp() {
+            stream.keep_alive().map_err(Failure::Unreachable)?;
+        }
         let sent = send(&mut stream, preface).await;
         sent.map_err(Failure::Unreachable)?;
         Ok(match tls {
@@ -100,7 +103,7 @@ async fn through(
     target: Option<String>,
     address_ttl_ms: u64,
 ) -> io::Result<Stream> {
-    let mut stream = tcp(&proxy.host, proxy.port, address_ttl_ms).await?;
+    let mut stream = tcp(&proxy.host, proxy.port, address_ttl_ms, None).await?;
     let (Some(target), Stream::Tcp(socket)) = (target, &mut stream) else {
         return Ok(stream);
     };
@@ -160,14 +163,20 @@ fn unix_now(path: &Path) -> io::Result<net::UnixStream> {
     Ok(socket.into())
 }
 
-/// All addresses of a name in turn; addresses themselves are not looked up.
-async fn tcp(host: &str, port: u16, address_ttl_ms: u64) -> io::Result<Stream> {
+/// All addresses of a name in turn; addresses themselves are not looked up. `local`: the address
+/// that the connection leaves from.
+async fn tcp(
+    host: &str,
+    port: u16,
+    address_ttl_ms: u64,
+    local: Option<SocketAddr>,
+) -> io::Result<Stream> {
     if let Ok(address) = host.trim_matches(['[', ']']).parse() {
-        return to_address(SocketAddr::new(address, port)).await;
+        return to_address(SocketAddr::new(address, port), local).await;
     }
     let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in resolver::addresses(host, address_ttl_ms).await? {
-        match to_address(SocketAddr::new(address, port)).await {
+        match to_address(SocketAddr::new(address, port), local).await {
             Ok(stream) => return Ok(stream),
             Err(error) => failed = error,
         }
@@ -176,8 +185,20 @@ async fn tcp(host: &str, port: u16, address_ttl_ms: u64) -> io::Result<Stream> {
     Err(failed)
 }
 
-async fn to_address(address: SocketAddr) -> io::Result<Stream> {
-    let stream = TcpStream::connect(address).await?;
+async fn to_address(address: SocketAddr, local: Option<SocketAddr>) -> io::Result<Stream> {
+    let stream = match local {
+        None => TcpStream::connect(address).await?,
+        Some(local) => {
+            let socket = match address.is_ipv4() {
+                true => TcpSocket::new_v4()?,
+                false => TcpSocket::new_v6()?,
+            };
+            // Many connections to different peers may leave from one port.
+            socket.set_reuseaddr(local.port() != 0)?;
+            socket.bind(local)?;
+            socket.connect(address).await?
+        }
+    };
     stream.set_nodelay(true)?;
     Ok(Stream::Tcp(stream))
 }

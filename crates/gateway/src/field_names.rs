@@ -30,7 +30,8 @@ fn allowed(
     call: &UpstreamRequest,
     protocol: Option<Protocol>,
 ) -> Option<RequestHead> {
-    let view = exchange.head.view();
+    let head = exchange.upstream_head();
+    let view = head.view();
     let underscores = match exchange.routing.settings.underscores {
         // What Apache's servers get is told to programs by none of its modules.
         Underscores::Servers if matches!(protocol, Some(Protocol::Http1 | Protocol::Http2)) => None,
@@ -82,11 +83,9 @@ fn allowed(
     {
         return None;
     }
-    view.fields().any(|(name, _)| goes(name)).then(|| {
-        exchange
-            .head
-            .with_fields(view.fields().filter(|(name, _)| !goes(name)))
-    })
+    view.fields()
+        .any(|(name, _)| goes(name))
+        .then(|| head.with_fields(view.fields().filter(|(name, _)| !goes(name))))
 }
 
 /// True if the field is dropped: of names that become the same variable, at most one is passed, the

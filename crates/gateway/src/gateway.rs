@@ -40,8 +40,8 @@ use saker_net::{
 };
 use saker_pipeline::{
     Body, BodyError, BodyStream, Chunk, Exchange, Forwarder, Handled, InternalRedirect,
-    LocalFuture, NoBody, ProcessManner, Response, Script, UpstreamGate, UpstreamPermit,
-    UpstreamRequest, UpstreamTarget, script_log::ScriptLog, template,
+    LocalFuture, ProcessManner, Response, Script, UpstreamGate, UpstreamPermit, UpstreamRequest,
+    UpstreamTarget, script_log::ScriptLog, template,
 };
 use saker_telemetry::{Counters, error_log, message};
 use std::{
@@ -255,7 +255,7 @@ impl Gateway {
         manner: &ProcessManner,
         transcript: Option<(&ScriptLog, &Rc<RefCell<Transcript>>)>,
     ) -> Result<UpstreamResponse, Failure> {
-        let content = std::mem::replace(&mut exchange.body, Box::new(NoBody));
+        let content = exchange.take_upstream_content();
         let content_length = content.length();
         let timeout_ms = call
             .manner
@@ -320,7 +320,7 @@ impl Gateway {
         content_length: Option<u64>,
     ) -> ProgramPlan {
         let told = field_names::told(exchange, call, None);
-        let head = told.as_ref().unwrap_or(&exchange.head).view();
+        let head = told.as_ref().unwrap_or(exchange.upstream_head()).view();
         let mut variables = self.variables.borrow_mut();
         variables::fill(
             exchange,
@@ -380,7 +380,10 @@ impl Gateway {
         exchange.upstream.is_answered_by_program = true;
         let mut response = answer::response(head, call);
         let is_head = exchange.head.view().method() == Method::Head;
-        let has_content = !is_head && !status.forbids_content();
+        // The upstream was asked by HEAD for what the client wants by another method.
+        let is_bare = exchange.upstream_head().view().method() == Method::Head;
+        let has_content = !is_head && !is_bare && !status.forbids_content();
+        let length = length.filter(|_| is_head || !is_bare);
         if rate.is_some() {
             let handed = InternalRedirect {
                 rate,
@@ -390,12 +393,19 @@ impl Gateway {
         }
         let is_unbuffered = is_unbuffered.unwrap_or(call.manner.is_unbuffered);
         let bounds = if is_unbuffered { UNBUFFERED } else { bounds };
-        response.body = match ahead(&mut upstream, length.filter(|_| has_content)) {
+        let read_rate = call.manner.read_rate;
+        let length_wanted = length.filter(|_| has_content);
+        let read = match read_rate.filter(|_| has_content) {
+            None => ahead(&mut upstream, length_wanted),
+            Some(_) => Err(Box::default()),
+        };
+        response.body = match read {
             Ok(whole) if has_content => Body::Memory(whole),
             Ok(_) => Body::Stream(Box::new(Unsent(length))),
             Err(ahead) => {
                 let (room, client) = (self.room(exchange), exchange.log_context());
-                let pump = Pump::new(upstream, bounds, room, client, name);
+                let mut pump = Pump::new(upstream, bounds, room, client, name);
+                pump.limit_rate(read_rate);
                 let body = RelayedBody::new(pump, *ahead, length, Box::new(busy));
                 relayed(exchange, body).await
             }
@@ -446,7 +456,7 @@ impl Gateway {
     fn follow(&self, exchange: &mut Exchange, call: &UpstreamRequest, location: &[u8]) -> Handled {
         if let Some(script) = &call.script {
             let told = field_names::told(exchange, call, None);
-            let head = told.as_ref().unwrap_or(&exchange.head).view();
+            let head = told.as_ref().unwrap_or(exchange.upstream_head()).view();
             let mut variables = self.variables.borrow_mut();
             let said = exchange
                 .head

@@ -43,6 +43,7 @@ mod pool;
 mod programs;
 mod public_urls;
 mod queue;
+mod read_rate;
 mod request_buffering;
 mod resolver;
 mod retry;

@@ -38,7 +38,7 @@ impl Gateway {
         call: &UpstreamRequest,
         group: &Rc<Group>,
     ) -> Result<UpstreamResponse, (Failure, String)> {
-        let mut content = std::mem::replace(&mut exchange.body, Box::new(NoBody));
+        let mut content = exchange.take_upstream_content();
         if let Some(buffering) = request_buffering(exchange, call, group, content.length()) {
             // Its end is the client's business, and its time limits.
             let buffered = Box::pin(buffer_request(content, buffering, self.room(exchange))).await;
@@ -46,6 +46,7 @@ impl Gateway {
         }
         let mut content = Some(content);
         let (mut tried, mut again) = (Vec::new(), None);
+        let begun_ms = clock::monotonic_ms();
         loop {
             let is_fresh = again.is_some();
             let at = match again.take() {
@@ -90,6 +91,7 @@ impl Gateway {
                 || !failure.is_before_request()
                 || tried.len() > attempts_max
                 || tried.len() >= group.pools.len()
+                || is_late(group, begun_ms)
             {
                 return Err((failure, pool.backend.to_string()));
             }
@@ -115,7 +117,8 @@ impl Gateway {
         // A process may end with its last request, just when this one is told: what can't be told
         // again goes to one that has just begun to listen.
         let is_fresh = is_fresh
-            || member.backend.protocol.takes_variables() && !exchange.head.view().is_idempotent();
+            || member.backend.protocol.takes_variables()
+                && !exchange.upstream_head().view().is_idempotent();
         let begun = match member.backend.protocol {
             Protocol::Http2 => {
                 Box::pin(self.begin_stream(exchange, call, member, pool, is_fresh, content)).await
@@ -142,7 +145,8 @@ impl Gateway {
             Err(failure) => {
                 *content = upstream.take_content();
                 let may_again = content.is_some()
-                    && upstream.may_tell_again(&failure, exchange.head.view().is_idempotent());
+                    && upstream
+                        .may_tell_again(&failure, exchange.upstream_head().view().is_idempotent());
                 Err((failure, may_again))
             }
         }
@@ -166,7 +170,7 @@ impl Gateway {
         let address = codecs::address(exchange, call, member, &target);
         let told = field_names::told(exchange, call, Some(member.backend.protocol));
         let (head, is_secure) = (
-            told.as_ref().unwrap_or(&exchange.head).view(),
+            told.as_ref().unwrap_or(exchange.upstream_head()).view(),
             member.backend.tls.is_some(),
         );
         match link.open(!has_content, |to| {
@@ -259,7 +263,7 @@ impl Gateway {
     ) -> Result<Box<ConnectionExchange>, (Failure, Box<dyn RequestBody>)> {
         let backend = &member.backend;
         let told = field_names::told(exchange, call, Some(backend.protocol));
-        let head = told.as_ref().unwrap_or(&exchange.head).view();
+        let head = told.as_ref().unwrap_or(exchange.upstream_head()).view();
         let mut variables = self.variables.borrow_mut();
         let content_length = content.length();
         fill_variables(exchange, call, member, head, content_length, &mut variables);
@@ -359,6 +363,13 @@ fn note(group: &Group, member: &Member, pool: &Pool, status: Status) {
 pub fn fail(group: &Group, member: &Member, pool: &Pool) {
     member.state.count_failure();
     pool.fail(group.upstream.failures_max, member.tuning.retry_ms);
+}
+
+/// True if the time for further members is over.
+fn is_late(group: &Group, begun_ms: u64) -> bool {
+    let passed_ms = clock::monotonic_ms().saturating_sub(begun_ms);
+    let limit_ms = group.upstream.attempts_ms;
+    limit_ms.is_some_and(|limit_ms| passed_ms >= limit_ms)
 }
 
 /// True if the member is to blame.

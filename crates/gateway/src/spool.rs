@@ -13,6 +13,7 @@
 use crate::{
     exchange_context::{READ_BYTES_MAX, TURN_BYTES_MAX, UpstreamEvent},
     failure::Failure,
+    read_rate::ReadRate,
     upstream_exchange::UpstreamExchange,
 };
 use saker_files::{
@@ -29,6 +30,7 @@ use std::{
     collections::VecDeque,
     future::poll_fn,
     io,
+    num::NonZeroU64,
     rc::Rc,
     sync::Arc,
     task::{Context, Poll, Waker},
@@ -125,6 +127,7 @@ pub struct Pump {
     room: Room,
     client: RequestLogContext,
     name: Rc<str>,
+    rate: Option<ReadRate>,
 }
 
 impl Pump {
@@ -143,7 +146,33 @@ impl Pump {
             room,
             client,
             name,
+            rate: None,
         }
+    }
+
+    /// Limits the speed at which content is read.
+    pub fn limit_rate(&mut self, rate: Option<NonZeroU64>) {
+        self.rate = rate.map(|rate| ReadRate::new(rate, clock::monotonic_ms()));
+    }
+
+    /// The next thing that the upstream says, at its rate.
+    fn poll_upstream(&mut self, cx: &mut Context<'_>) -> Poll<Result<UpstreamEvent, Failure>> {
+        let Some(rate) = &mut self.rate else {
+            return self.upstream.poll_event(cx);
+        };
+        if let Some(wait_ms) = rate.wait_ms(clock::monotonic_ms()) {
+            self.upstream.pause_for(cx, wait_ms);
+            self.is_paused = true;
+            return Poll::Pending;
+        }
+        let event = match rate.take_rest() {
+            Some(rest) => UpstreamEvent::Content(rest),
+            None => std::task::ready!(self.upstream.poll_event(cx))?,
+        };
+        Poll::Ready(Ok(match event {
+            UpstreamEvent::Content(content) => UpstreamEvent::Content(rate.cut(content)),
+            other => other,
+        }))
     }
 
     /// Reads ahead until the response is over, or the request's content has all been told where
@@ -164,7 +193,7 @@ impl Pump {
                 return Poll::Pending;
             }
             self.resume();
-            match self.upstream.poll_event(cx) {
+            match self.poll_upstream(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(UpstreamEvent::Content(content))) => {
                     taken += content.len();
@@ -184,7 +213,7 @@ impl Pump {
         self.full_since_ms = None;
         self.resume();
         loop {
-            match self.upstream.poll_event(cx) {
+            match self.poll_upstream(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(UpstreamEvent::Content(content))) => {
                     // The time that the client takes for it isn't the program's silence.

@@ -118,10 +118,11 @@ impl StreamMember {
             }
         };
         let address = SocketAddr::new(ip, *port);
-        let own: SocketAddr = match ip.is_ipv4() {
+        let any: SocketAddr = match ip.is_ipv4() {
             true => ([0, 0, 0, 0], 0).into(),
             false => ([0u16; 8], 0).into(),
         };
+        let own = member.backend.local.unwrap_or(any);
         let socket = UdpSocket::bind(own).await.map_err(Failure::Unreachable)?;
         socket
             .connect(address)

@@ -21,7 +21,7 @@ pub fn edited(exchange: &Exchange, head: Option<RequestHead>) -> Option<RequestH
     if !has_edits && trace.is_none() {
         return head;
     }
-    let head = head.as_ref().unwrap_or(&exchange.head);
+    let head = head.as_ref().unwrap_or(exchange.upstream_head());
     let view = head.view();
     let id = exchange.environment.first(template::REQUEST_ID);
     let id_field = settings.request_id.as_deref().zip(id);

@@ -30,6 +30,44 @@ pub enum Precondition {
     Failed,
 }
 
+/// Treatment of If-Modified-Since.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DateRule {
+    /// RFC 9110 section 13.1.3: not modified unless later.
+    #[default]
+    Before,
+    /// nginx's default: not modified at this very time only.
+    Exact,
+    /// The field means nothing.
+    Ignored,
+}
+
+/// Evaluates the fields of [`evaluate`] with a rule for dates.
+pub fn evaluate_by(
+    head: HeadView<'_>,
+    current: Option<&Validators<'_>>,
+    rule: DateRule,
+) -> Precondition {
+    let is_dated = rule != DateRule::Before
+        && head.has(KnownField::IfModifiedSince)
+        && !head.has(KnownField::IfNoneMatch);
+    match evaluate(head, current) {
+        Precondition::NotModified if is_dated => match rule {
+            DateRule::Exact if is_same_date(head, current) => Precondition::NotModified,
+            _ => Precondition::Proceed,
+        },
+        other => other,
+    }
+}
+
+fn is_same_date(head: HeadView<'_>, current: Option<&Validators<'_>>) -> bool {
+    let asked = head.known(KnownField::IfModifiedSince);
+    let parsed = asked
+        .zip(current)
+        .and_then(|(asked, current)| parse_date(asked, current.now));
+    parsed.is_some_and(|asked| current.and_then(|current| current.last_modified) == Some(asked))
+}
+
 /// Evaluates If-Match, If-Unmodified-Since, If-None-Match, If-Modified-Since. Only call for a
 /// request that would otherwise be 2xx. `None` stands for "no current representation" (If-Match: *
 /// fails, If-None-Match: * holds).

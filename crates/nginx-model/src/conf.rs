@@ -8,9 +8,11 @@
 use crate::modules::{
     access::AccessConf,
     autoindex::AutoindexConf,
+    browser::BrowserConf,
     compression::CompressionConf,
     core::{CoreConf, Handler},
     filters::FiltersConf,
+    gzip_conditions::GzipConditions,
     handlers::HandlersConf,
     headers::HeadersConf,
     limits::LimitsConf,
@@ -25,8 +27,10 @@ pub struct LocationConf {
     pub core: CoreConf,
     pub access: AccessConf,
     pub autoindex: AutoindexConf,
+    pub browser: BrowserConf,
     pub compression: CompressionConf,
     pub filters: FiltersConf,
+    pub gzip: GzipConditions,
     pub handlers: HandlersConf,
     pub headers: HeadersConf,
     pub limits: LimitsConf,
@@ -42,8 +46,10 @@ impl LocationConf {
         self.core.inherit(&outer.core, is_block);
         self.access.inherit(&outer.access);
         self.autoindex.inherit(&outer.autoindex);
+        self.browser.inherit(&outer.browser);
         self.compression.inherit(&outer.compression);
         self.filters.inherit(&outer.filters);
+        self.gzip.inherit(&outer.gzip);
         self.handlers.inherit(&outer.handlers, is_block);
         self.headers.inherit(&outer.headers);
         self.limits.inherit(&outer.limits);

@@ -10,14 +10,16 @@ use crate::{
     modules::{
         cache::{Zone, cache_use},
         upstream::{Group, UpstreamPool, make, split_url},
-        upstream_conf::{Gateway, Pass, Redirect, UpstreamConf},
+        upstream_conf::{Gateway, Pass, UpstreamConf},
+        upstream_rewrites::{Redirect, Rewrite},
     },
     server::Server,
     settings::settings,
+    values::size,
 };
 use saker_nginx_syntax::{Directive, Report};
-use saker_pipeline::{ProxyOptions, Reverse, Trust};
-use std::{collections::HashMap, path::Path, sync::Arc};
+use saker_pipeline::{ProxyOptions, Trust};
+use std::{collections::HashMap, num::NonZeroU64, path::Path, sync::Arc};
 
 /// State of finishing.
 #[derive(Debug)]
@@ -132,7 +134,8 @@ impl Finisher<'_> {
             uri: None,
             host: "".into(),
             text: pass.text.clone(),
-            options: Arc::new(options(own, pass, name, kind)),
+            options: Arc::new(options(own, pass)),
+            redirects: redirects(own, pass, name, kind).into(),
             cache: None,
         };
         let ignored = own.ignored.as_deref().unwrap_or_default();
@@ -175,7 +178,7 @@ impl Finisher<'_> {
 }
 
 /// Returns the options for requests to an upstream.
-fn options(conf: &UpstreamConf, pass: &Pass, name: &str, kind: &LocationKind) -> ProxyOptions {
+fn options(conf: &UpstreamConf, pass: &Pass) -> ProxyOptions {
     let has_param = |wanted: &str| {
         let params = conf.params.as_deref().unwrap_or_default();
         params
@@ -192,9 +195,7 @@ fn options(conf: &UpstreamConf, pass: &Pass, name: &str, kind: &LocationKind) ->
         is_unbuffered: conf.is_buffered == Some(false),
         spools_request: conf.buffers_request != Some(false) && pass.gateway != Gateway::Grpc,
         outlives_client: conf.outlives_client == Some(true),
-        reverse: reverse(conf, pass, name, kind),
-        reverse_cookie_paths: conf.cookie_paths.as_deref().unwrap_or_default().to_vec(),
-        reverse_cookie_domains: conf.cookie_domains.as_deref().unwrap_or_default().to_vec(),
+        read_rate: constant_rate(conf),
         follows_locations: false,
         upgrades: is_http && has_param("upgrade"),
         trust: Trust {
@@ -206,8 +207,14 @@ fn options(conf: &UpstreamConf, pass: &Pass, name: &str, kind: &LocationKind) ->
     }
 }
 
+/// `proxy_limit_rate` without variables. Without buffers it has no effect, as in nginx.
+fn constant_rate(conf: &UpstreamConf) -> Option<NonZeroU64> {
+    let rate = size(conf.limit_rate.as_ref()?.plain()?)?;
+    NonZeroU64::new(rate).filter(|_| conf.is_buffered != Some(false))
+}
+
 /// Replacements of locations (`proxy_redirect`).
-fn reverse(conf: &UpstreamConf, pass: &Pass, name: &str, kind: &LocationKind) -> Vec<Reverse> {
+fn redirects(conf: &UpstreamConf, pass: &Pass, name: &str, kind: &LocationKind) -> Vec<Rewrite> {
     let default = || {
         let text = pass.text.plain()?;
         let has_prefix = matches!(kind, LocationKind::Exact | LocationKind::Prefix { .. });
@@ -219,15 +226,12 @@ fn reverse(conf: &UpstreamConf, pass: &Pass, name: &str, kind: &LocationKind) ->
             (None, _) => "/",
         };
         let end = if url.uri.is_none() { "/" } else { "" };
-        Some(Reverse {
-            path: to.into(),
-            url: format!("{text}{end}").into(),
-        })
+        Some(Rewrite::literal(&format!("{text}{end}"), to))
     };
     if pass.gateway != Gateway::Proxy {
         return Vec::new();
     }
-    let Some(redirects) = &conf.redirects else {
+    let Some(redirects) = &conf.rewrites.redirects else {
         return default().into_iter().collect();
     };
     if redirects.contains(&Redirect::Off) {
@@ -238,10 +242,7 @@ fn reverse(conf: &UpstreamConf, pass: &Pass, name: &str, kind: &LocationKind) ->
         .filter_map(|redirect| match redirect {
             Redirect::Off => None,
             Redirect::Default => default(),
-            Redirect::Replace(from, to) => Some(Reverse {
-                path: to.clone(),
-                url: from.clone(),
-            }),
+            Redirect::Replace(rewrite) => Some(rewrite.clone()),
         })
         .collect()
 }

@@ -11,6 +11,7 @@ use crate::{
         cache::CacheUse,
         rewrite::{Condition, Statement},
         upstream_conf::Gateway,
+        upstream_rewrites::Rewrite,
     },
     text::Text,
     values::Regex,
@@ -86,6 +87,8 @@ pub struct Proxied {
     pub host: Box<str>,
     pub text: Text,
     pub options: Arc<ProxyOptions>,
+    /// Replacements in `Location` and `Refresh`.
+    pub redirects: Arc<[Rewrite]>,
     pub cache: Option<Arc<CacheUse>>,
 }
 

@@ -9,7 +9,7 @@ use crate::{
     draft::{Draft, DraftOp, ServerDraft},
     location::LocationKind,
     modules::{
-        cache,
+        cache, charset,
         limits::{Zone, zone},
         listen::{ServerNames, listen, server_name},
         log::{COMBINED, Escape, Formats, log_format, translate},
@@ -60,11 +60,14 @@ pub struct ReadHttp {
 const REPEATED: &[&str] = &[
     "access_log",
     "add_header",
+    "add_trailer",
     "addition_types",
     "allow",
     "auth_request_set",
     "break",
+    "ancient_browser",
     "brotli_types",
+    "charset_map",
     "charset_types",
     "deny",
     "error_log",
@@ -80,6 +83,7 @@ const REPEATED: &[&str] = &[
     "geo",
     "grpc_hide_header",
     "grpc_set_header",
+    "gzip_disable",
     "gzip_types",
     "if",
     "index",
@@ -92,12 +96,14 @@ const REPEATED: &[&str] = &[
     "log_format",
     "map",
     "mirror",
+    "modern_browser",
     "more_clear_headers",
     "more_set_headers",
     "proxy_cache_bypass",
     "proxy_cache_path",
     "proxy_cache_valid",
     "proxy_cookie_domain",
+    "proxy_cookie_flags",
     "proxy_cookie_path",
     "proxy_hide_header",
     "proxy_ignore_headers",
@@ -214,6 +220,21 @@ impl<'r> HttpReader<'r> {
                 self.reading.variables.define(&name, source);
                 Ok(())
             }
+            "charset_map" => {
+                let map = charset::charset_map(directive, self.reading.report)?;
+                let known = &mut self.http.tables.charsets;
+                if known
+                    .iter()
+                    .any(|one| one.conversion(&map.from, &map.to).is_some())
+                {
+                    return Err(format!(
+                        "duplicate \"charset_map\" between \"{}\" and \"{}\"",
+                        map.from, map.to
+                    ));
+                }
+                known.push(Arc::new(map));
+                Ok(())
+            }
             "limit_req_zone" | "limit_conn_zone" => {
                 let number = self.http.zones.len();
                 let zone = zone(directive, &mut self.reading, number)?;
@@ -244,7 +265,7 @@ impl<'r> HttpReader<'r> {
                 }
                 Ok(())
             }
-            _ if is_tls(name) => self.http.tls.set(directive, &self.reading),
+            _ if is_tls(name) => self.http.tls.set(directive, &mut self.reading),
             _ if is_realip(name) => self.http.real_ip.set(directive),
             _ => apply(directive, &mut self.http.conf, &mut self.reading),
         }
@@ -273,7 +294,7 @@ impl<'r> HttpReader<'r> {
             let outcome = match name {
                 "listen" => listen(directive).map(|listens| server.listens.extend(listens)),
                 "server_name" => server_name(directive, &mut server.names, &mut self.reading),
-                _ if is_tls(name) => server.tls.set(directive, &self.reading),
+                _ if is_tls(name) => server.tls.set(directive, &mut self.reading),
                 _ if is_realip(name) => server.real_ip.set(directive),
                 _ => self.level_directive(directive, &mut server.outside, false),
             };

@@ -6,8 +6,8 @@
 use crate::{
     conf::LocationConf,
     modules::{
-        access, autoindex, compression, core, filters, handlers, headers, limits, log, secure_link,
-        upstream_setters,
+        access, autoindex, browser, compression, core, filters, gzip_conditions, handlers, headers,
+        limits, log, secure_link, upstream_rewrites, upstream_setters,
     },
     reading::{Reading, Setters},
 };
@@ -31,14 +31,17 @@ pub fn apply(
         core::SETTERS, core;
         access::SETTERS, access;
         autoindex::SETTERS, autoindex;
+        browser::SETTERS, browser;
         compression::SETTERS, compression;
         filters::SETTERS, filters;
         filters::FLAGS, filters;
+        gzip_conditions::SETTERS, gzip;
         handlers::SETTERS, handlers;
         headers::SETTERS, headers;
         limits::SETTERS, limits;
         log::SETTERS, log;
         secure_link::SETTERS, secure_link;
+        upstream_rewrites::SETTERS, upstreams;
         upstream_setters::PROXY, upstreams;
         upstream_setters::FASTCGI, upstreams;
         upstream_setters::UWSGI, upstreams;
@@ -66,14 +69,17 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     of(core::SETTERS)
         .chain(of(access::SETTERS))
         .chain(of(autoindex::SETTERS))
+        .chain(of(browser::SETTERS))
         .chain(of(compression::SETTERS))
         .chain(of(filters::SETTERS))
         .chain(of(filters::FLAGS))
+        .chain(of(gzip_conditions::SETTERS))
         .chain(of(handlers::SETTERS))
         .chain(of(headers::SETTERS))
         .chain(of(limits::SETTERS))
         .chain(of(log::SETTERS))
         .chain(of(secure_link::SETTERS))
+        .chain(of(upstream_rewrites::SETTERS))
         .chain(of(upstream_setters::PROXY))
         .chain(of(upstream_setters::FASTCGI))
         .chain(of(upstream_setters::UWSGI))
@@ -95,6 +101,7 @@ mod tests {
     /// Directives that `load` and `read_http` read themselves.
     const OTHERS: &[&str] = &[
         "break",
+        "charset_map",
         "daemon",
         "error_log",
         "events",
@@ -140,15 +147,11 @@ mod tests {
         "preread_timeout",
         "proxy_download_rate",
         "proxy_half_close",
-        "proxy_next_upstream_timeout",
         "proxy_protocol",
         "proxy_protocol_timeout",
         "proxy_requests",
         "proxy_responses",
-        "proxy_socket_keepalive",
         "proxy_ssl",
-        "proxy_ssl_crl",
-        "proxy_ssl_protocols",
         "proxy_timeout",
         "proxy_upload_rate",
         "stream",

@@ -19,6 +19,7 @@ use saker_config::model::{
     CodedTags, Compression, CompressionCoding, EntityTagParts, Files, Media, PhpUse, Rate,
     Settings, SymlinkPolicy, Underscores, WebDav,
 };
+use saker_http::conditional::DateRule;
 use std::sync::Arc;
 
 /// Default of `client_max_body_size`.
@@ -62,6 +63,7 @@ fn webdav(conf: &HandlersConf) -> Option<Arc<WebDav>> {
     (!methods.is_empty()).then(|| {
         Arc::new(WebDav {
             is_on: true,
+            file_mode: Some(conf.dav_mode.unwrap_or(0o600)),
             ..WebDav::default()
         })
     })
@@ -111,6 +113,7 @@ fn files(core: &CoreConf, compression: &CompressionConf, serves_files: bool) -> 
         types_are_complete: true,
         default_type: compression.with_charset(default_type),
         decodes_slashes: true,
+        modified_since: core.modified_since.unwrap_or(DateRule::Exact),
         ranges_max: core.max_ranges.unwrap_or(Files::default().ranges_max),
         ..Files::default()
     }

@@ -71,6 +71,30 @@ pub fn invalid(directive: &Directive, argument: &str) -> String {
     )
 }
 
+/// Parses permissions: `user:rw`, `group:r`, `all:r`. The user may read and write.
+///
+/// # Errors
+/// nginx's message.
+pub fn access_mode(directive: &Directive) -> Result<u32, String> {
+    let mut mode = 0o600;
+    for word in directive.texts() {
+        let invalid = || format!("invalid value \"{word}\"");
+        let (who, may) = word.split_once(':').ok_or_else(invalid)?;
+        let bits = match may {
+            "rw" => 0o6,
+            "r" => 0o4,
+            _ => return Err(invalid()),
+        };
+        mode |= match who {
+            "user" => bits << 6,
+            "group" => bits << 3,
+            "all" => bits << 3 | bits,
+            _ => return Err(invalid()),
+        };
+    }
+    Ok(mode)
+}
+
 /// Parses a size: bytes, or with `k`, `m`, `g`.
 pub fn size(text: &str) -> Option<u64> {
     let unit = text.chars().last()?.to_ascii_lowercase();

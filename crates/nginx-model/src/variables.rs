@@ -38,6 +38,7 @@ macro_rules! builtins {
 }
 
 builtins! {
+    "ancient_browser" AncientBrowser
     "args" Args
     "binary_remote_addr" BinaryRemoteAddr
     "body_bytes_sent" BodyBytesSent
@@ -69,7 +70,9 @@ builtins! {
     "limit_conn_status" LimitConnStatus
     "limit_rate" LimitRate
     "limit_req_status" LimitReqStatus
+    "modern_browser" ModernBrowser
     "msec" Msec
+    "msie" Msie
     "nginx_version" NginxVersion
     "pid" Pid
     "pipe" Pipe

@@ -4,7 +4,7 @@
 
 use crate::{
     row::{Row, Support, contexts},
-    rows::MODULES,
+    rows::{MODULES, of_open_source, rows},
 };
 use std::fmt::Write as _;
 
@@ -83,8 +83,10 @@ unless `*_ignore_headers` says so. `$upstream_cache_status` has nginx's words. W
   it before. Conditions of SSI may be nested. Includes are asked for one after the other.
 - Copies of `mirror` have at most 1 MiB of content; requests with more are copied without it.
 - Values of memcached have no ranges, and `memcached_gzip_flag` has no effect.
-- `dav_methods` writes no file through a symbolic link out of the root, makes no missing directories,
-  and asks the location of a destination for permission.
+- `dav_methods` and `proxy_store` write no file through a symbolic link out of the root; `dav_methods`
+  asks the location of a destination for permission, and an upload without its directory gets 409.
+- Charsets have no variables. Content is converted after `sub_filter` and before SSI.
+- `*_force_ranges` sends one range at a time; who asks for several gets the whole response.
 
 ## Requests that no cached answer serves
 
@@ -105,14 +107,7 @@ for each request.
 
 /// `docs/nginx.md`
 pub fn reference_markdown() -> String {
-    let all = || MODULES.iter().flat_map(|(_, rows)| rows.iter());
-    let count = |wanted: fn(&Support) -> bool| all().filter(|row| wanted(&row.support)).count();
-    let honored = count(|support| *support == Support::Honored);
-    let idle = count(|support| matches!(support, Support::Accepted(_)));
-    let mut page = format!(
-        "{HEAD}Of {} directives, {honored} are honored, and {idle} have no effect that would be missed.\n",
-        all().count()
-    );
+    let mut page = format!("{HEAD}{}", summary());
     for (module, rows) in MODULES {
         let _ = write!(
             page,
@@ -123,6 +118,35 @@ pub fn reference_markdown() -> String {
         }
     }
     page
+}
+
+/// The numbers of directives by their effect.
+fn summary() -> String {
+    let count = |wanted: fn(&Support) -> bool| {
+        let rows = of_open_source().filter(|row| wanted(&row.support));
+        rows.count()
+    };
+    let honored = count(|support| *support == Support::Honored);
+    let idle = count(|support| matches!(support, Support::Accepted(_)));
+    let is_missing =
+        |row: &&Row| matches!(row.support, Support::Unsupported(_) | Support::Refused(_));
+    let mut missing: Vec<&str> = of_open_source()
+        .filter(is_missing)
+        .map(|row| row.name)
+        .collect();
+    missing.sort_unstable();
+    missing.dedup();
+    let all = of_open_source().count();
+    let others = rows().count() - all;
+    format!(
+        "The open-source modules of nginx without `mail` have {all} directives in these tables: \
+         {honored} are honored, {idle} have no effect that would be missed, and {} are not honored. \
+         A name in `http` and in `stream` counts twice. {others} further ones are of `mail`, of the \
+         commercial subscription, of modules that are released apart from nginx, or of older \
+         versions.\n\nNot honored: `{}`.\n",
+        all - honored - idle,
+        missing.join("`, `")
+    )
 }
 
 fn places(row: &Row) -> String {

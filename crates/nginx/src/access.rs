@@ -4,7 +4,7 @@
 //! Caveat: a password file that cannot be read denies, and so does a rule that cannot be evaluated.
 //! Out of scope: password forms (`saker-auth`).
 
-use crate::{pages, request::Request};
+use crate::{pages, request::Request, state::State};
 use saker_ap_expr::base64_decode;
 use saker_auth::{RecordFiles, check_password};
 use saker_config::model::Address;
@@ -14,10 +14,10 @@ use saker_nginx_model::{
     Location,
     modules::access::{AccessConf, AccessRule, Who},
 };
-use saker_pipeline::{Response, Verdict};
+use saker_pipeline::{Exchange, Response, Verdict};
 use saker_telemetry::{error_log, message};
 use sha1::{Digest, Sha1};
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc, time::Duration};
 
 /// The outcome of the access rules.
 pub enum Access {
@@ -49,6 +49,17 @@ pub fn limit_methods(request: &mut Request<'_>) {
     if !is_excepted {
         request.state.location = Arc::clone(inner);
     }
+}
+
+/// Returns the time by which a refusal for want of a password is delayed (`auth_delay`).
+pub fn delay(exchange: &Exchange, verdict: &Verdict) -> Option<Duration> {
+    let Verdict::Answer(response) = verdict else {
+        return None;
+    };
+    let state = exchange.extensions.get::<Box<State>>()?;
+    let delay_ms = state.location.conf.core.auth_delay_ms?;
+    (response.status == Status::UNAUTHORIZED && delay_ms > 0)
+        .then(|| Duration::from_millis(delay_ms))
 }
 
 /// Decides about a request.

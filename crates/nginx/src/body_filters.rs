@@ -9,6 +9,7 @@
 //! Out of scope: the filters themselves (`saker-content-filters`, `ssi`).
 
 use crate::{
+    charset::{self, Converter},
     request::Request,
     ssi,
     state::State,
@@ -18,6 +19,7 @@ use saker_content_filters::{
     as_stream, inflate,
     literals::{self, Literal},
     made::{Made, Out},
+    transform_response,
 };
 use saker_http::{
     KnownField, Status,
@@ -61,7 +63,7 @@ impl Filter for BodyFilter {
 
 fn changes(state: &State) -> bool {
     let conf = &state.location.conf.filters;
-    conf.changes_content() || conf.gunzip == Some(true)
+    conf.changes_content() || conf.gunzip == Some(true) || charset::is_set(&state.location.conf)
 }
 
 /// The changes of a response.
@@ -71,6 +73,7 @@ struct Work {
     once: bool,
     before: Vec<u8>,
     after: Vec<u8>,
+    charset: Option<Converter>,
     ssi: Option<ssi::Terms>,
     keeps_date: bool,
     /// The fields are those of changed content.
@@ -84,7 +87,17 @@ pub fn apply(filters: &Filters, exchange: &mut Exchange, response: &mut Response
         return;
     }
     let planned = Request::run(exchange, &filters.nginx, &filters.watcher, |request| {
-        plan(request, response)
+        let mut work = plan(request, response);
+        if !response.status.forbids_content() {
+            let is_upstreams = request.exchange.upstream.is_answered_by_program;
+            let conf = &request.state.location.conf.compression;
+            let maps = &request.nginx.tables.charsets;
+            work.charset = charset::plan(conf, maps, response, is_upstreams);
+        }
+        if response.fields().has("Content-Encoding") && !work.gunzip {
+            work.charset = None;
+        }
+        work
     });
     if let Some(work) = planned {
         carry_out(filters, exchange, response, work);
@@ -114,6 +127,7 @@ fn plan(request: &mut Request<'_>, response: &Response) -> Work {
         once: conf.sub_once != Some(false),
         before: Vec::new(),
         after: Vec::new(),
+        charset: None,
         ssi: None,
         keeps_date: true,
         is_described: false,
@@ -175,7 +189,7 @@ fn carry_out(filters: &Filters, exchange: &mut Exchange, response: &mut Response
         inflate::filter_response(response, INFLATE);
     }
     let has_additions = !work.before.is_empty() || !work.after.is_empty();
-    if !has_additions && work.literals.is_empty() && work.ssi.is_none() {
+    if !has_additions && work.literals.is_empty() && work.charset.is_none() && work.ssi.is_none() {
         if work.gunzip || work.is_described {
             describe(response, work.keeps_date);
         }
@@ -184,6 +198,9 @@ fn carry_out(filters: &Filters, exchange: &mut Exchange, response: &mut Response
     if !work.literals.is_empty() {
         let budget = exchange.budget();
         literals::apply(response, work.literals, work.once, budget);
+    }
+    if let Some(converter) = work.charset {
+        transform_response(response, converter);
     }
     if let Some(terms) = work.ssi {
         let source = as_stream(std::mem::take(&mut response.body));

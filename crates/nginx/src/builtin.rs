@@ -68,6 +68,9 @@ impl Request<'_> {
                 let split = files::split_path(self);
                 Some(split.map(|(_, info)| info).unwrap_or_default())
             }
+            Builtin::AncientBrowser | Builtin::ModernBrowser | Builtin::Msie => {
+                self.browser(builtin)
+            }
             Builtin::InvalidReferer => self.invalid_referer().then(|| b"1".to_vec()),
             Builtin::ContentType => self.field("content-type"),
             Builtin::ContentLength => self.field("content-length"),

@@ -4,7 +4,9 @@
 //! Caveat: an index file is an internal redirect, so its own location answers.
 //! Out of scope: reading files (`static-files`), upstreams (`proxy`).
 
-use crate::{autoindex, cache::Caches, dav, errors, files, pages, proxy, request::Request};
+use crate::{
+    autoindex, cache::Caches, charset, dav, errors, files, pages, proxy, request::Request,
+};
 use saker_files::{Kind, ResolveError};
 use saker_http::{Method, Status};
 use saker_nginx_model::modules::core::{Fallback, Handler, TryFiles};
@@ -23,6 +25,8 @@ pub enum Content {
     Listing(autoindex::Wanted),
     /// One of the files of this directory.
     Random(PathBuf),
+    /// An upload, when its directories are there.
+    Upload(dav::MissingFolders),
     /// The numbers of the server.
     Counts,
 }
@@ -44,7 +48,7 @@ pub fn content(request: &mut Request<'_>, caches: &Caches) -> Content {
     if request.state.has_failed {
         return answer(Status::INTERNAL_SERVER_ERROR);
     }
-    if location.conf.filters.changes_content() {
+    if location.conf.filters.changes_content() || charset::converts(&location.conf) {
         without_ranges(request);
     }
     if location.conf.handlers.stub_status == Some(true) {
@@ -54,7 +58,11 @@ pub fn content(request: &mut Request<'_>, caches: &Caches) -> Content {
         return proxy::forward(request, caches).into();
     }
     if dav::takes(request) {
-        return dav::forward(request).into();
+        let verdict = dav::forward(request);
+        return match (&verdict, dav::folders(request)) {
+            (Verdict::Pass, Some(folders)) => Content::Upload(folders),
+            _ => verdict.into(),
+        };
     }
     match location.conf.core.handler {
         Handler::EmptyGif => empty_gif(request),

@@ -6,10 +6,11 @@
 //! Out of scope: carrying the methods out (`saker-dav`); locks and properties, which nginx has not.
 
 use crate::{files, request::Request};
-use saker_files::Kind;
+use saker_files::{Kind, edit};
 use saker_http::Status;
+use saker_net::jobs::{self, JobKind};
 use saker_pipeline::{Body, Response, Verdict};
-use std::sync::Arc;
+use std::{fs::File, io, path::PathBuf, sync::Arc};
 
 /// Returns true if the location's WebDAV answers the request.
 pub fn takes(request: &Request<'_>) -> bool {
@@ -28,6 +29,48 @@ pub fn forward(request: &mut Request<'_>) -> Verdict {
     match checked(request) {
         Ok(()) => Verdict::Pass,
         Err(status) => Verdict::Answer(Response::new(status)),
+    }
+}
+
+/// The directories that an upload needs (`create_full_put_path`).
+pub struct MissingFolders {
+    root: PathBuf,
+    relative: Vec<u8>,
+    file_mode: u32,
+    site: usize,
+}
+
+/// Returns the directories of an upload that the location creates.
+pub fn folders(request: &Request<'_>) -> Option<MissingFolders> {
+    let conf = &request.state.location.conf.handlers;
+    let is_upload = request.exchange.head.view().method_token() == b"PUT";
+    let mapped = request.exchange.routing.mapped.as_ref()?;
+    let last = mapped.relative.iter().rposition(|byte| *byte == b'/')?;
+    (conf.makes_folders == Some(true) && is_upload).then(|| MissingFolders {
+        root: mapped.root.to_path_buf(),
+        relative: mapped.relative.get(..last).unwrap_or_default().to_vec(),
+        file_mode: conf.dav_mode.unwrap_or(0o600),
+        site: request.exchange.routing.site_index,
+    })
+}
+
+impl MissingFolders {
+    /// Creates what is missing. The upload fails where that failed.
+    pub async fn make(self) -> Verdict {
+        let site = Some(self.site);
+        let made = jobs::run(JobKind::WebDav, site, move |_| {
+            let root = File::open(&self.root)?;
+            edit::make_directories(&root, &self.relative, self.file_mode).map(drop)
+        });
+        match made.await {
+            Ok(Ok(())) => Verdict::Pass,
+            Ok(Err(error)) => Verdict::Answer(Response::new(match error.kind() {
+                io::ErrorKind::PermissionDenied => Status::FORBIDDEN,
+                io::ErrorKind::NotADirectory => Status::CONFLICT,
+                _ => Status::INTERNAL_SERVER_ERROR,
+            })),
+            Err(_) => Verdict::Answer(Response::new(Status::SERVICE_UNAVAILABLE)),
+        }
     }
 }
 

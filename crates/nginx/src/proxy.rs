@@ -11,21 +11,25 @@ use crate::{
     request::Request,
 };
 use saker_cgi::memcached;
-use saker_config::model::{RequestFieldAction, RequestFieldEdit, Settings, Template, Upstream};
+use saker_config::model::{
+    Backend, RequestFieldAction, RequestFieldEdit, Settings, Template, Upstream,
+};
 use saker_http::{Method, Status};
 use saker_nginx_model::{
     Proxied,
     modules::{
         upstream::{PassUrl, make, split_url},
-        upstream_conf::{Gateway, Param, UpstreamConf},
+        upstream_conf::{Gateway, LocalAddress, Param, UpstreamConf},
+        upstream_setters::parse_local,
     },
+    values::size,
     variables::Variable,
 };
 use saker_pipeline::{
-    CallNames, ProxyOptions, Response, Script, UpstreamRequest, UpstreamTarget, VariableAdjustment,
-    Verdict,
+    CallNames, Chunk, ProxyOptions, Response, Script, UpstreamRequest, UpstreamTarget,
+    VariableAdjustment, Verdict,
 };
-use std::sync::Arc;
+use std::{num::NonZeroU64, sync::Arc};
 
 /// Leaves the upstream request of the location in the exchange.
 pub fn forward(request: &mut Request<'_>, caches: &Caches) -> Verdict {
@@ -51,6 +55,7 @@ pub fn forward(request: &mut Request<'_>, caches: &Caches) -> Verdict {
                 String::from_utf8_lossy(&target)
             )
         });
+    ask_with(request, conf);
     let is_http = matches!(proxied.gateway, Gateway::Proxy | Gateway::Grpc);
     let script = match is_http {
         true => {
@@ -93,9 +98,67 @@ pub fn forward(request: &mut Request<'_>, caches: &Caches) -> Verdict {
     }
 }
 
+/// Replaces method, fields, and content of the request as upstreams get it.
+fn ask_with(request: &mut Request<'_>, conf: &UpstreamConf) {
+    let own = &conf.request;
+    let method = own.method.as_ref().map(|text| request.text(text));
+    let method = method.filter(|method| is_method(method));
+    let content = match (&own.content, own.passes_content) {
+        (Some(text), _) => Some(Chunk::from(request.text(text))),
+        (None, Some(false)) => Some(Chunk::from(Vec::new())),
+        (None, _) => None,
+    };
+    let has_fields = own.passes_fields != Some(false);
+    let exchange = &mut *request.exchange;
+    exchange.upstream.own_head = None;
+    if method.is_some() || content.is_some() || !has_fields {
+        let view = exchange.head.view();
+        let method = method.as_deref().unwrap_or(view.method_token());
+        let has_content = content.is_none();
+        let is_passed = |name: &[u8]| has_fields && (has_content || !is_of_content(name));
+        let fields = view.fields().filter(|(name, _)| is_passed(name));
+        let head = exchange.head.with_method_and_fields(method, fields);
+        exchange.upstream.own_head = Some(Box::new(head));
+    }
+    exchange.upstream.own_content = content;
+}
+
+/// A method made of variables must not smuggle anything else into the request.
+fn is_method(method: &[u8]) -> bool {
+    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    !method.is_empty() && method.iter().all(is_token) && method != b"CONNECT"
+}
+
+/// Fields about content that does not go along.
+fn is_of_content(name: &[u8]) -> bool {
+    ["content-length", "transfer-encoding", "expect", "trailer"]
+        .iter()
+        .any(|known| known.as_bytes().eq_ignore_ascii_case(name))
+}
+
 /// The options of the location. Errors that have a page are replaced by it if `intercept_errors`
 /// says so.
-fn options(request: &Request<'_>, proxied: &Proxied, conf: &UpstreamConf) -> Arc<ProxyOptions> {
+fn options(request: &mut Request<'_>, proxied: &Proxied, conf: &UpstreamConf) -> Arc<ProxyOptions> {
+    let options = error_options(request, proxied, conf);
+    let Some(text) = conf
+        .limit_rate
+        .as_ref()
+        .filter(|text| text.plain().is_none() && conf.is_buffered != Some(false))
+    else {
+        return options;
+    };
+    let rate = String::from_utf8_lossy(&request.text(text)).into_owned();
+    Arc::new(ProxyOptions {
+        read_rate: size(&rate).and_then(NonZeroU64::new),
+        ..ProxyOptions::clone(&options)
+    })
+}
+
+fn error_options(
+    request: &Request<'_>,
+    proxied: &Proxied,
+    conf: &UpstreamConf,
+) -> Arc<ProxyOptions> {
     let is_memcached = proxied.gateway == Gateway::Memcached;
     if conf.intercepts_errors != Some(true) && !is_memcached {
         return Arc::clone(&proxied.options);
@@ -123,7 +186,8 @@ fn upstream(
 ) -> Option<(Arc<Upstream>, Vec<u8>)> {
     if let Some(upstream) = &proxied.upstream {
         let target = target(request, proxied.uri.as_deref(), false);
-        return Some((Arc::clone(upstream), target));
+        let upstream = Arc::clone(upstream);
+        return Some((from_local(request, upstream, conf), target));
     }
     let text = request.text(&proxied.text);
     let text = String::from_utf8(text).ok()?;
@@ -141,7 +205,34 @@ fn upstream(
         &nginx.conf_prefix,
     )?;
     let target = target(request, url.uri, true);
-    Some((Arc::new(upstream), target))
+    Some((from_local(request, Arc::new(upstream), conf), target))
+}
+
+/// Connections leave from an address that depends on the request. One that is none is not used.
+fn from_local(
+    request: &mut Request<'_>,
+    upstream: Arc<Upstream>,
+    conf: &UpstreamConf,
+) -> Arc<Upstream> {
+    let Some(LocalAddress::At(text)) = &conf.local else {
+        return upstream;
+    };
+    if text.plain().is_some() {
+        return upstream;
+    }
+    let text = String::from_utf8_lossy(&request.text(text)).into_owned();
+    let Some(local) = parse_local(&text) else {
+        return upstream;
+    };
+    let mut upstream = Upstream::clone(&upstream);
+    for member in &mut upstream.members {
+        let backend = Backend::clone(&member.backend);
+        member.backend = Arc::new(Backend {
+            local: Some(local),
+            ..backend
+        });
+    }
+    Arc::new(upstream)
 }
 
 /// An address made of variables must not smuggle anything else into the request.
@@ -298,6 +389,7 @@ const KEY: &str = "memcached_key";
 fn script(request: &mut Request<'_>, conf: &UpstreamConf) -> Script {
     let root = files::root(request);
     let name = files::script_name(request);
+    let has_fields = conf.request.passes_fields != Some(false);
     let params = conf.params.clone().unwrap_or_default();
     let mut values = Vec::with_capacity(params.len());
     for param in params.iter() {
@@ -310,8 +402,9 @@ fn script(request: &mut Request<'_>, conf: &UpstreamConf) -> Script {
         |name: &[u8], params: &[Param]| params.iter().any(|param| param.name.as_bytes() == name);
     let adjustment = VariableAdjustment::new(move |_, told| {
         let fields = told.into_iter();
-        let fields =
-            fields.filter(|(name, _)| name.starts_with(b"HTTP_") && !is_param(name, &params));
+        let fields = fields.filter(|(name, _)| {
+            has_fields && name.starts_with(b"HTTP_") && !is_param(name, &params)
+        });
         fields.chain(values.iter().cloned()).collect()
     });
     request.exchange.extensions.insert(adjustment);

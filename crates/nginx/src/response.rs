@@ -5,9 +5,13 @@
 //! is made; whatever they depend on is recorded. All other heads get their fields here.
 //! Out of scope: compression, page cache.
 
-use crate::{dav, pages, request::Request, state::State, user_id};
+use crate::{
+    charset, dav, force_ranges, gzip, pages, request::Request, state::State, store,
+    upstream_rewrites, user_id,
+};
+use saker_content_filters::as_stream;
 use saker_files::Watcher;
-use saker_http::{Fields, Status, date::format_date};
+use saker_http::{Fields, Method, Status, date::format_date};
 use saker_nginx_model::{
     Location, Nginx,
     modules::{
@@ -16,8 +20,16 @@ use saker_nginx_model::{
     },
 };
 use saker_page_cache::keyed::KeyedResult;
-use saker_pipeline::{Exchange, Filter, HeadEdits, HeadFacts, LocalFuture, Response, local_time};
-use std::{any::Any, rc::Rc, sync::Arc};
+use saker_pipeline::{
+    Body, BodyError, BodyStream, Chunk, Exchange, Filter, HeadEdits, HeadFacts, LocalFuture,
+    Response, local_time,
+};
+use std::{
+    any::Any,
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll},
+};
 
 /// Statuses whose responses get fields that are not marked `always`.
 const ADDED_TO: [u16; 10] = [200, 201, 204, 206, 301, 302, 303, 304, 307, 308];
@@ -42,11 +54,18 @@ pub fn prepare(request: &mut Request<'_>) {
     let location = Arc::clone(&request.state.location);
     decide_logs(request, &location);
     let headers = &location.conf.headers;
-    let is_plain = headers.added.is_none() && headers.expires.is_none() && headers.set.is_none();
     if let Some(rate) = limit_rate(request, &location) {
         request.exchange.routing.settings = rate;
     }
+    gzip::apply(request);
+    let is_plain = headers.added.is_none()
+        && headers.expires.is_none()
+        && headers.set.is_none()
+        && !request.state.lacks_gzip;
     let filters = &location.conf.filters;
+    if location.conf.headers.trailers.is_some() || charset::is_set(&location.conf) {
+        request.depends_on_request();
+    }
     if filters.changes_content() || filters.gunzip == Some(true) || user_id::is_set(filters) {
         // The response is made for each request.
         request.depends_on_request();
@@ -120,6 +139,11 @@ fn evaluate(request: &mut Request<'_>) -> Additions {
     let location = Arc::clone(&request.state.location);
     let headers = &location.conf.headers;
     let mut additions = Additions::default();
+    if request.state.lacks_gzip {
+        // Others get the response compressed.
+        let value = b"Accept-Encoding"[..].into();
+        additions.added.push(("Vary".into(), value, true));
+    }
     for header in headers.added.as_deref().unwrap_or_default() {
         let value = request.text(&header.value);
         if !value.is_empty() {
@@ -141,6 +165,12 @@ fn evaluate(request: &mut Request<'_>) -> Additions {
         other => other.clone(),
     };
     additions
+}
+
+/// Adds the fields that the location gives to its files, for decisions about them.
+pub fn preview(request: &mut Request<'_>, fields: &mut Fields) {
+    let now = request.exchange.now;
+    evaluate(request).apply(Status::OK, now, None, fields);
 }
 
 impl Additions {
@@ -288,6 +318,7 @@ impl Filter for ResponseFilter {
                     || !state.error_fields.is_empty()
                     || needs_notes(&self.nginx, &state.location)
                     || user_id::is_set(&state.location.conf.filters)
+                    || state.location.conf.headers.trailers.is_some()
             })
     }
 
@@ -304,7 +335,7 @@ impl Filter for ResponseFilter {
 }
 
 fn filter(request: &mut Request<'_>, response: &mut Response) {
-    use saker_pipeline::{Body, ResponseHead};
+    use saker_pipeline::ResponseHead;
     let keyed = request.exchange.extensions.get::<KeyedResult>();
     let is_cached = keyed.is_some_and(|result| result.is_from_cache());
     let is_of_file = matches!(response.head, ResponseHead::Ready(_))
@@ -338,13 +369,18 @@ fn filter(request: &mut Request<'_>, response: &mut Response) {
         edit_built(request, response);
     }
     user_id::apply(request, response);
+    store::apply(request, response);
+    force_ranges::apply(request, response);
+    add_trailers(request, response);
     note(request);
 }
 
 fn edit_built(request: &mut Request<'_>, response: &mut Response) {
     let location = Arc::clone(&request.state.location);
+    let mut is_upstreams = false;
     if request.exchange.upstream.is_answered_by_program {
         hide_fields(&location, response);
+        is_upstreams = upstream_rewrites::rewrite(request, &location, response.fields_mut());
     }
     let is_value = location.proxied.as_ref();
     if is_value.is_some_and(|proxied| proxied.gateway == Gateway::Memcached)
@@ -359,10 +395,69 @@ fn edit_built(request: &mut Request<'_>, response: &mut Response) {
     if dav::takes(request) {
         dav::finish(request, response);
     }
-    let additions = evaluate(request);
+    // A location that an upstream sends is its own, unless it was replaced.
+    if !is_upstreams {
+        absolute_location(request, &location, response);
+    }
     let (status, now) = (response.status, request.exchange.now);
+    if location.conf.upstreams.pass.is_some() {
+        let mut fields = response.fields().clone();
+        evaluate(request).apply(status, now, None, &mut fields);
+        gzip::apply_to_response(request, &fields);
+    }
+    let additions = evaluate(request);
     additions.apply(status, now, None, response.fields_mut());
-    absolute_location(request, &location, response);
+}
+
+/// Adds the fields that follow the content (`add_trailer`).
+fn add_trailers(request: &mut Request<'_>, response: &mut Response) {
+    let location = Arc::clone(&request.state.location);
+    let Some(trailers) = &location.conf.headers.trailers else {
+        return;
+    };
+    let status = response.status;
+    let is_head = request.exchange.head.view().method() == Method::Head;
+    let has_content = !is_head && !status.forbids_content() && response.tunnel.is_none();
+    if !has_content || request.state.is_subrequest {
+        return;
+    }
+    let mut fields = Fields::new();
+    for trailer in trailers.iter() {
+        let value = pages::field_value(&request.text(&trailer.value));
+        let is_added = trailer.is_always || ADDED_TO.contains(&status.0);
+        if is_added && !value.is_empty() && !is_framing(&trailer.name) {
+            fields.append(trailer.name.to_string(), value);
+        }
+    }
+    if fields.is_empty() {
+        return;
+    }
+    let source = as_stream(std::mem::take(&mut response.body));
+    response.body = Body::Stream(Box::new(WithTrailers {
+        source,
+        fields: Some(fields),
+    }));
+    response.fields_mut().remove("Content-Length");
+}
+
+/// Content with fields behind it. Without a length, so that it is sent in chunks.
+struct WithTrailers {
+    source: Box<dyn BodyStream>,
+    fields: Option<Fields>,
+}
+
+impl BodyStream for WithTrailers {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        self.source.poll_chunk(cx)
+    }
+
+    fn trailers(&mut self) -> Option<Fields> {
+        let mut all = self.source.trailers().unwrap_or_default();
+        for (name, value) in self.fields.take().unwrap_or_default().iter() {
+            all.append(name.to_owned(), value.to_vec());
+        }
+        Some(all)
+    }
 }
 
 /// Fields of upstreams that clients do not get.

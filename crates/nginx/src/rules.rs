@@ -131,6 +131,7 @@ impl NginxRules {
     fn content<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
         match self.run(exchange, |request| content::content(request, &self.caches)) {
             None => lost().into(),
+            Some(Content::Upload(folders)) => Step::Pending(Box::pin(folders.make())),
             Some(Content::Random(folder)) => Step::Pending(Box::pin(self.random(exchange, folder))),
             Some(content) => self.settle(content),
         }
@@ -146,7 +147,7 @@ impl NginxRules {
                 ))
             }
             // Its file has been looked for.
-            Content::Random(_) => lost().into(),
+            Content::Random(_) | Content::Upload(_) => lost().into(),
         }
     }
 
@@ -162,7 +163,12 @@ impl NginxRules {
     async fn decide(&self, exchange: &mut Exchange, mut access: Access) -> Verdict {
         loop {
             match access {
-                Access::Decided(verdict) => return verdict,
+                Access::Decided(verdict) => {
+                    if let Some(delay) = access::delay(exchange, &verdict) {
+                        tokio::time::sleep(delay).await;
+                    }
+                    return verdict;
+                }
                 Access::Wait(pause) => pause.await,
                 Access::Ask(path) => {
                     let Some(services) = self.inside.upgrade() else {
@@ -210,7 +216,13 @@ impl Rules for NginxRules {
 
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
         match self.try_access(exchange) {
-            Access::Decided(verdict) => verdict.into(),
+            Access::Decided(verdict) => match access::delay(exchange, &verdict) {
+                None => verdict.into(),
+                Some(delay) => Step::Pending(Box::pin(async move {
+                    tokio::time::sleep(delay).await;
+                    verdict
+                })),
+            },
             waiting => Step::Pending(Box::pin(self.decide(exchange, waiting))),
         }
     }

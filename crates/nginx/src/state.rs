@@ -63,6 +63,8 @@ pub struct State {
     pub is_subrequest: bool,
     /// An upstream was asked.
     pub is_forwarded: bool,
+    /// The response is not compressed with gzip, as it is for other requests.
+    pub lacks_gzip: bool,
     /// A text could not be evaluated within its limits.
     pub has_failed: bool,
     /// Statuses for `$limit_req_status` and `$limit_conn_status`.
@@ -99,6 +101,7 @@ impl State {
             auth_answer: None,
             is_subrequest: false,
             is_forwarded: false,
+            lacks_gzip: false,
             has_failed: false,
             limit_req_status: None,
             limit_conn_status: None,

@@ -209,6 +209,25 @@ pub trait RequestBody {
     fn limit(&mut self, _bytes_max: u64) {}
 }
 
+/// A request body in memory.
+pub struct WholeBody(pub Chunk);
+
+impl RequestBody for WholeBody {
+    fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        let all = self.0.slice(0..self.0.len());
+        self.0.advance(all.len());
+        Poll::Ready((!all.is_empty()).then_some(Ok(all)))
+    }
+
+    fn length(&self) -> Option<u64> {
+        Some(self.0.len() as u64)
+    }
+
+    fn is_end(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 /// An empty request body.
 pub struct NoBody;
 

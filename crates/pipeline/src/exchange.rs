@@ -7,7 +7,8 @@
 
 use crate::{
     AccessState, CacheState, Client, Environment, Extensions, LimitState, LogState, NoBody,
-    RequestBody, RequestBudget, RoutingState, TraceStep, UpstreamState, script_log::FailedScript,
+    RequestBody, RequestBudget, RoutingState, TraceStep, UpstreamState, WholeBody,
+    script_log::FailedScript,
 };
 use saker_ap_expr::{Dependencies, Predicate, RequestPart, RequestTest};
 use saker_config::model::{Action, Origin, Site};
@@ -88,7 +89,25 @@ impl Exchange {
         copy.access.user.clone_from(&self.access.user);
         copy.log.request_trace.clone_from(&self.log.request_trace);
         copy.limits.admission = Some(Admission::Pass);
+        let (own, upstream) = (&self.upstream, &mut copy.upstream);
+        upstream.balance_key.clone_from(&own.balance_key);
+        upstream.own_head.clone_from(&own.own_head);
+        upstream.own_content.clone_from(&own.own_content);
         copy
+    }
+
+    /// Returns the head that upstreams get.
+    pub fn upstream_head(&self) -> &RequestHead {
+        self.upstream.own_head.as_deref().unwrap_or(&self.head)
+    }
+
+    /// Takes the content that upstreams get.
+    pub fn take_upstream_content(&mut self) -> Box<dyn RequestBody> {
+        let content = std::mem::replace(&mut self.body, Box::new(NoBody));
+        match self.upstream.own_content.clone() {
+            Some(own) => Box::new(WholeBody(own)),
+            None => content,
+        }
     }
 
     /// Returns the action of the matching route; static files without one.

@@ -5,13 +5,13 @@
 //! Out of scope: the request itself (client, head, content, path), which `Exchange` has.
 
 use crate::{
-    AuthState, CachedRoute, Environment, ErrorDocument, HeadEdits, Inspection, InternalRedirect,
-    LogRules, OriginalRequest, OutcomeLine, UpstreamRequest, budget::NESTING_MAX,
+    AuthState, CachedRoute, Chunk, Environment, ErrorDocument, HeadEdits, Inspection,
+    InternalRedirect, LogRules, OriginalRequest, OutcomeLine, UpstreamRequest, budget::NESTING_MAX,
 };
 use saker_ap_expr::RequestTest;
 use saker_config::model::{Origin, Settings, Site};
 use saker_files::ChangeToken;
-use saker_http::{Fields, Status};
+use saker_http::{Fields, RequestHead, Status};
 use saker_matchers::Captures;
 use saker_rate_limits::{Admission, Counted};
 use saker_telemetry::{error_log::LogId, trace::RequestTrace};
@@ -167,6 +167,11 @@ pub struct UpstreamState {
     pub internal_redirect: Option<Box<InternalRedirect>>,
     /// The key that chooses a member of the upstream, where it balances by one.
     pub balance_key: Option<Box<[u8]>>,
+    /// The head that upstreams get in place of the request's (`proxy_method`,
+    /// `proxy_pass_request_headers off`).
+    pub own_head: Option<Box<RequestHead>>,
+    /// The content that upstreams get in place of the request's (`proxy_set_body`).
+    pub own_content: Option<Chunk>,
 }
 
 /// Details about an authenticated user.

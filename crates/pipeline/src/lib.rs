@@ -57,7 +57,9 @@ pub mod variable_adjustment;
 
 pub use abuse::{AbuseControl, UpstreamGate, UpstreamPermit};
 pub use auth_state::{AuthState, Granted};
-pub use body::{Body, BodyError, BodyStream, Chunk, FilePart, NoBody, RequestBody, StillValid};
+pub use body::{
+    Body, BodyError, BodyStream, Chunk, FilePart, NoBody, RequestBody, StillValid, WholeBody,
+};
 pub use budget::{Inner, RequestBudget};
 pub use cached_route::CachedRoute;
 pub use changed_paths::{ChangedPath, ChangedPaths};

@@ -7,7 +7,7 @@
 
 use crate::script_log::ScriptLog;
 use saker_config::model::{PhpValue, ProgramUser, ProxyTerms, SendFiles, Upstream};
-use std::{borrow::Cow, path::PathBuf, sync::Arc, time::Duration};
+use std::{borrow::Cow, num::NonZeroU64, path::PathBuf, sync::Arc, time::Duration};
 
 pub struct UpstreamRequest {
     pub to: UpstreamTarget,
@@ -107,6 +107,8 @@ pub struct ProxyOptions {
     pub via: Via,
     /// Overrides the timeout of the upstream.
     pub timeout: Option<Duration>,
+    /// Bytes of content per second that are read from the upstream.
+    pub read_rate: Option<NonZeroU64>,
     /// Streams the response without buffering: a slow client blocks the upstream.
     pub is_unbuffered: bool,
     /// Buffers the whole request body before the upstream is contacted.
@@ -154,6 +156,7 @@ impl Default for ProxyOptions {
             overridden: Vec::new(),
             via: Via::Off,
             timeout: None,
+            read_rate: None,
             is_unbuffered: false,
             spools_request: false,
             outlives_client: false,

@@ -99,7 +99,8 @@ impl Representation {
             Err(coding) => return Outcome::Make(coding),
         };
         if is_conditional(head) {
-            match conditional::evaluate(head, Some(&variant.validators(now))) {
+            let rule = self.facts.settings.files.modified_since;
+            match conditional::evaluate_by(head, Some(&variant.validators(now)), rule) {
                 Precondition::Proceed => {}
                 Precondition::NotModified => {
                     return Outcome::Answer(Response::ready(

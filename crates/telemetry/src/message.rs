@@ -310,6 +310,8 @@ messages! {
         "The line names the server (`authorize`) and what it answered; check that it runs, and its own log.";
     AUTHORIZATION_REFUSED "SK0909" "gateway" Error "an authorization server denied a request"
         "Nothing; the line names the request (docs/operations.md has a filter for fail2ban).";
+    RESPONSE_NOT_STORED "SK0910" "gateway" Error "a response of an upstream could not be stored as a file"
+        "The line names the file; check that the user of the server may write to its directory.";
     PHP_STARTED "SK0920" "php" Notice "PHP was started" "Nothing.";
     PHP_ENDED "SK0921" "php" Error "PHP exited; it is restarted with the next request"
         "Read its error output in the lines before.";

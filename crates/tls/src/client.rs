@@ -7,8 +7,8 @@
 //! data.
 
 use crate::{
-    client_files::Looks, error::TlsError, error::Whose, provider::provider,
-    server_verifier::UpstreamPolicy, upstream_revocation::OldLists,
+    client_files::Looks, encrypted_key, error::TlsError, error::Whose, identities::passphrase,
+    provider::provider, server_verifier::UpstreamPolicy, upstream_revocation::OldLists,
 };
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion,
@@ -79,7 +79,8 @@ impl ClientTls {
             .with_custom_certificate_verifier(verifier);
         let mut config = match &settings.identity {
             Some((certificate, key)) => {
-                let (chain, key) = identity(certificate, key)?;
+                let passphrases = settings.passphrases.as_deref();
+                let (chain, key) = identity(certificate, key, passphrases)?;
                 builder
                     .with_client_auth_cert(chain, key)
                     .map_err(|error| format!("{}: {error}", certificate.display()))?
@@ -323,6 +324,7 @@ fn authorities(settings: &BackendTls) -> Result<Vec<CertificateDer<'static>>, St
 fn identity(
     certificate: &Path,
     key: &Path,
+    passphrases: Option<&Path>,
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
     let fault = |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let pem = privileged::read(certificate).map_err(|error| fault(certificate, &error))?;
@@ -330,7 +332,10 @@ fn identity(
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| fault(certificate, &error))?;
     let pem = privileged::read(key).map_err(|error| fault(key, &error))?;
-    let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|error| fault(key, &error))?;
+    let key = match passphrases.filter(|_| encrypted_key::is_encrypted(&pem)) {
+        Some(path) => passphrase::by_file(&pem, path).map_err(|error| fault(key, &error))?,
+        None => PrivateKeyDer::from_pem_slice(&pem).map_err(|error| fault(key, &error))?,
+    };
     Ok((chain, key))
 }
 

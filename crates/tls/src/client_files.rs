@@ -34,6 +34,7 @@ impl Looks {
             .authorities
             .iter()
             .chain(&settings.revocation_lists)
+            .chain(&settings.passphrases)
             .chain(identity);
         let mut looks = Vec::new();
         named.for_each(|path| look(path, &mut looks));

@@ -41,7 +41,6 @@ pub mod sed;
 pub mod setenvif;
 pub mod speling;
 pub mod ssl;
-pub mod ssl_ciphers;
 pub mod substitute;
 pub mod userdir;
 pub mod usertrack;

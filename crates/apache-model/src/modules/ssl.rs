@@ -7,12 +7,14 @@
 
 use crate::{
     arguments::texts,
-    modules::ssl_ciphers,
     reading::{Place, Reading, Set, said},
 };
 use saker_ap_expr::{Expression, ExpressionOptions};
 use saker_apache_syntax::Node;
-use saker_config::model::{CipherSuite, ClientCertificates, TlsVersion};
+use saker_config::{
+    cipher_lists,
+    model::{CipherSuite, ClientCertificates, TlsVersion},
+};
 use saker_tls::NameForm;
 use std::sync::Arc;
 
@@ -80,10 +82,10 @@ impl Ssl {
         }),
         ("SSLCipherSuite", |node, ssl, reading| {
             let words = texts(node);
-            let read = ssl_ciphers::read(&words)?.filter(|read| read.version == TlsVersion::Tls12);
+            let read = cipher_lists::read(&words)?.filter(|read| read.version == TlsVersion::Tls12);
             ssl.ciphers = read.and_then(|read| read.suites).map(Into::into);
             reading.diagnostics.extend(
-                ssl_ciphers::without_any("SSLCipherSuite", &words)
+                cipher_lists::without_any("SSLCipherSuite", &words)
                     .map(|text| node.warning(text, None)),
             );
             Ok(())

@@ -623,12 +623,10 @@ mod tests {
     #[test]
     fn members_have_shares_routes_and_states() {
         let mut member = Member::new(
-            saker_config::model::Backend {
-                protocol: Protocol::Http1,
-                address: saker_config::model::BackendAddress::Unix("/x".into()),
-                tls: None,
-                through: None,
-            },
+            saker_config::model::Backend::new(
+                Protocol::Http1,
+                saker_config::model::BackendAddress::Unix("/x".into()),
+            ),
             Tuning::default(),
         );
         worker(&[

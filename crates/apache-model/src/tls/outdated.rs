@@ -4,13 +4,9 @@
 //! Called by: `load`, over the whole configuration. Sections and `.htaccess` files say it where
 //! they are read. Caveat: a list of which something remains is no matter: what remains is served.
 
-use crate::{
-    arguments::texts,
-    modules::ssl_ciphers,
-    tls::{groups, read_versions},
-};
+use crate::{arguments::texts, tls::read_versions};
 use saker_apache_syntax::Node;
-use saker_config::Diagnostic;
+use saker_config::{Diagnostic, cipher_lists};
 
 /// Warns of each line that asks for nothing that Saker has.
 pub fn warn(nodes: &[Node], diagnostics: &mut Vec<Diagnostic>) {
@@ -18,7 +14,7 @@ pub fn warn(nodes: &[Node], diagnostics: &mut Vec<Diagnostic>) {
         let name = node.canonical_name();
         let warning = match name {
             "SSLCipherSuite" | "SSLProxyCipherSuite" => {
-                ssl_ciphers::without_any(name, &texts(node))
+                cipher_lists::without_any(name, &texts(node))
             }
             "SSLProtocol" | "SSLProxyProtocol" => read_versions(node)
                 .is_ok_and(|versions| versions.is_outdated)
@@ -44,11 +40,11 @@ fn of_command(words: &[String]) -> Option<String> {
         return None;
     };
     match command.to_ascii_lowercase().as_str() {
-        "cipherstring" => ssl_ciphers::without_any("CipherString", std::slice::from_ref(value)),
+        "cipherstring" => cipher_lists::without_any("CipherString", std::slice::from_ref(value)),
         "ciphersuites" => {
-            ssl_ciphers::without_any("Ciphersuites", &["TLSv1.3".to_owned(), value.clone()])
+            cipher_lists::without_any("Ciphersuites", &["TLSv1.3".to_owned(), value.clone()])
         }
-        "groups" | "curves" if groups(value).is_empty() => Some(format!(
+        "groups" | "curves" if cipher_lists::groups(value).is_empty() => Some(format!(
             "{command}: none of the groups {value} is there: Saker's own are used"
         )),
         "maxprotocol" if crate::tls::is_outdated(value) => Some(of_versions("MaxProtocol")),

@@ -177,10 +177,8 @@ fn read_backend(text: &str) -> Result<(Backend, &str), ValueError> {
 fn backend(protocol: Protocol, address: BackendAddress, tls: bool) -> Backend {
     let tls = tls.then(BackendTls::default);
     Backend {
-        protocol,
-        address,
         tls,
-        through: None,
+        ..Backend::new(protocol, address)
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
     Origin, PhpUse, ProgramUser, RequestFieldAction, RequestFieldEdit, Template, Throttle,
     UserDirectories, Visitors, WebDav,
 };
-use saker_http::Status;
+use saker_http::{Status, conditional::DateRule};
 use std::{
     collections::BTreeMap,
     fmt,
@@ -206,6 +206,8 @@ pub struct Files {
     /// Maximum number of ranges in a multipart/byteranges response; with more, the whole file is
     /// sent.
     pub ranges_max: u32,
+    /// Set by nginx's configuration only.
+    pub modified_since: DateRule,
 }
 
 impl Default for Files {
@@ -229,6 +231,7 @@ impl Default for Files {
             takes_post: false,
             whole_type: None,
             ranges_max: 16,
+            modified_since: DateRule::Before,
         }
     }
 }

@@ -78,7 +78,7 @@ impl CertificateFiles {
     }
 }
 
-/// Passphrase of an encrypted key. Set by Apache's configuration only.
+/// Passphrase of an encrypted key. Set by Apache's and nginx's configurations only.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Passphrase {
     pub dialog: PassphraseDialog,
@@ -96,6 +96,8 @@ pub enum PassphraseDialog {
     Program(Vec<String>),
     /// A program that reads prompts.
     Pipe(Vec<String>),
+    /// A file with passphrases, one a line, that are tried in turn.
+    File(PathBuf),
 }
 
 /// Settings of OCSP stapling; set by Apache's configuration only.

@@ -9,6 +9,7 @@ use saker_net::proxy_preface::PrefaceVersion;
 use std::{
     fmt,
     hash::Hash,
+    net::SocketAddr,
     path::PathBuf,
     sync::{
         Arc,
@@ -131,6 +132,8 @@ pub struct BackendTls {
     pub revocation_lists: Vec<PathBuf>,
     /// Client certificate and key.
     pub identity: Option<(PathBuf, PathBuf)>,
+    /// A file with passphrases for the key, one a line.
+    pub passphrases: Option<PathBuf>,
     /// Server name of the handshake, if not the host of the address.
     pub name: Option<Box<str>>,
     /// Empty: defaults.
@@ -150,6 +153,7 @@ impl Default for BackendTls {
             revocation: Revocation::Off,
             revocation_lists: Vec::new(),
             identity: None,
+            passphrases: None,
             name: None,
             ciphers: Vec::new(),
             without_tls12: false,
@@ -166,6 +170,10 @@ pub struct Backend {
     pub tls: Option<BackendTls>,
     /// A forward proxy on the way; set by Apache's configuration only.
     pub through: Option<Arc<Through>>,
+    /// The address that connections leave from; port 0: any.
+    pub local: Option<SocketAddr>,
+    /// The kernel looks from time to time whether the other end is there.
+    pub keeps_alive: bool,
 }
 
 /// A proxy through which a backend is reached: by a tunnel (RFC 9110 section 9.3.6) with TLS, by
@@ -185,6 +193,8 @@ impl Backend {
             address,
             tls: None,
             through: None,
+            local: None,
+            keeps_alive: false,
         }
     }
 
@@ -263,6 +273,8 @@ pub struct Tuning {
     pub proxy_preface: Option<PrefaceVersion>,
     /// AJP.
     pub secret: Option<Box<str>>,
+    /// uwsgi: the first and the last byte of the head of a request.
+    pub modifiers: (u8, u8),
     /// HTTP/1.1 with a body, and AJP: timeout of the readiness check (Expect: 100-continue, CPing)
     /// sent first.
     pub ping_ms: Option<u64>,
@@ -289,6 +301,7 @@ impl Default for Tuning {
             activity: None,
             proxy_preface: None,
             secret: None,
+            modifiers: (0, 0),
             ping_ms: None,
         }
     }
@@ -449,6 +462,8 @@ pub struct Upstream {
     pub is_bound: bool,
     /// Further members to try if connecting fails; `None`: all of them.
     pub attempts_max: Option<usize>,
+    /// Time after which no further member is tried; `None`: no limit.
+    pub attempts_ms: Option<u64>,
     /// Statuses that count as failures of the member.
     pub failure_statuses: Vec<u16>,
     /// A timeout counts as a failure too.
@@ -474,6 +489,7 @@ impl Upstream {
             sticky: None,
             is_bound: false,
             attempts_max: None,
+            attempts_ms: None,
             failure_statuses: Vec::new(),
             fails_on_timeout: true,
             wait_ms: 0,

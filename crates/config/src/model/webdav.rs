@@ -32,6 +32,9 @@ pub struct WebDav {
     pub base_path: Option<Box<str>>,
     /// Names that clients may not write, in addition to those that begin with `.ht`.
     pub protected_names: Vec<Box<str>>,
+    /// Permissions of new files; those of new directories follow from them. `None`: the umask
+    /// decides.
+    pub file_mode: Option<u32>,
     /// `None`: types are those of the settings.
     pub types: Option<Arc<dyn ContentTypes>>,
     pub origin: Origin,
@@ -55,6 +58,7 @@ impl WebDav {
             && self.xml_bytes_max == WebDav::XML_BYTES_MAX
             && self.base_path.is_none()
             && self.protected_names.is_empty()
+            && self.file_mode.is_none()
             && self.types.is_none()
     }
 }
@@ -86,6 +90,7 @@ impl Default for WebDav {
             xml_bytes_max: WebDav::XML_BYTES_MAX,
             base_path: None,
             protected_names: Vec::new(),
+            file_mode: None,
             types: None,
             origin: Origin::built_in(),
         }

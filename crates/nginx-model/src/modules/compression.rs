@@ -36,6 +36,8 @@ pub struct CompressionConf {
     /// `None` inside: `off`.
     pub charset: Option<Option<Box<str>>>,
     pub charset_types: Option<Arc<[Box<str>]>>,
+    pub source_charset: Option<Option<Box<str>>>,
+    pub overrides_charset: Option<bool>,
 }
 
 /// Types that have a charset without `charset_types`.
@@ -73,7 +75,7 @@ impl CompressionConf {
         self.gzip.inherit(&outer.gzip);
         self.brotli.inherit(&outer.brotli);
         self.zstd.inherit(&outer.zstd);
-        inherit!(self, outer: charset charset_types);
+        inherit!(self, outer: charset charset_types source_charset overrides_charset);
     }
 }
 
@@ -106,7 +108,18 @@ macro_rules! coding_setters {
                 });
                 Ok(())
             }),)*
-            ("charset", charset),
+            ("charset", |d, conf, _| {
+                conf.charset = Some(charset(d)?);
+                Ok(())
+            }),
+            ("source_charset", |d, conf, _| {
+                conf.source_charset = Some(charset(d)?);
+                Ok(())
+            }),
+            ("override_charset", |d, conf, _| {
+                conf.overrides_charset = Some(flag(d)?);
+                Ok(())
+            }),
             ("charset_types", |d, conf, _| {
                 let before = conf.charset_types.take();
                 conf.charset_types = Some(joined(before, d));
@@ -128,17 +141,12 @@ fn joined(before: Option<Arc<[Box<str>]>>, directive: &Directive) -> Arc<[Box<st
     before.iter().cloned().chain(own).collect()
 }
 
-fn charset(
-    directive: &Directive,
-    conf: &mut CompressionConf,
-    _: &mut crate::reading::Reading<'_>,
-) -> Result<(), String> {
-    conf.charset = Some(match directive.argument(0) {
-        "off" => None,
+fn charset(directive: &Directive) -> Result<Option<Box<str>>, String> {
+    match directive.argument(0) {
+        "off" => Ok(None),
         name if name.contains('$') => {
-            return Err("a charset with variables is not supported: name it".to_owned());
+            Err("a charset with variables is not supported: name it".to_owned())
         }
-        name => Some(name.into()),
-    });
-    Ok(())
+        name => Ok(Some(name.into())),
+    }
 }

@@ -11,6 +11,7 @@ use crate::{
     text::Text,
     values::{flag, invalid, number_argument, size, size_argument, time_argument},
 };
+use saker_http::conditional::DateRule;
 use saker_nginx_syntax::Directive;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -88,6 +89,8 @@ pub struct CoreConf {
     pub keepalive_timeout_ms: Option<u64>,
     pub keepalive_requests: Option<u64>,
     pub max_ranges: Option<u32>,
+    pub modified_since: Option<DateRule>,
+    pub auth_delay_ms: Option<u64>,
     pub max_headers: Option<u64>,
     pub large_header_bytes: Option<(u64, u64)>,
     pub limit_rate: Option<Text>,
@@ -109,7 +112,7 @@ impl CoreConf {
             root index types default_type error_pages recursive_error_pages satisfy_any etag
             absolute_redirect server_name_in_redirect port_in_redirect client_max_body_size
             client_body_timeout_ms client_header_timeout_ms send_timeout_ms keepalive_timeout_ms
-            keepalive_requests max_ranges max_headers large_header_bytes limit_rate
+            keepalive_requests max_ranges modified_since auth_delay_ms max_headers large_header_bytes limit_rate
             limit_rate_after server_tokens symlinks underscores error_log http2 http2_streams http3
         );
         // A block inside is entered where `internal` has been checked.
@@ -226,6 +229,19 @@ pub const SETTERS: Setters<CoreConf> = &[
     }),
     ("keepalive_requests", |d, conf, _| {
         conf.keepalive_requests = Some(number_argument(d)?);
+        Ok(())
+    }),
+    ("if_modified_since", |d, conf, _| {
+        conf.modified_since = Some(match d.argument(0) {
+            "off" => DateRule::Ignored,
+            "exact" => DateRule::Exact,
+            "before" => DateRule::Before,
+            other => return Err(invalid(d, other)),
+        });
+        Ok(())
+    }),
+    ("auth_delay", |d, conf, _| {
+        conf.auth_delay_ms = Some(time_argument(d)?);
         Ok(())
     }),
     ("max_ranges", |d, conf, _| {

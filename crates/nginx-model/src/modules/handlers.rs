@@ -8,7 +8,7 @@ use crate::{
     inherit::inherit,
     reading::Setters,
     text::Text,
-    values::{flag, invalid, number_argument, size_argument},
+    values::{access_mode, flag, invalid, number_argument, size_argument},
 };
 use std::sync::Arc;
 
@@ -25,6 +25,8 @@ pub struct HandlersConf {
     /// Methods in capitals; empty: off.
     pub dav_methods: Option<Arc<[Box<str>]>>,
     pub delete_depth_min: Option<u64>,
+    pub dav_mode: Option<u32>,
+    pub makes_folders: Option<bool>,
     pub flv: Option<bool>,
     pub mp4: Option<bool>,
     pub mp4_index_bytes_max: Option<u64>,
@@ -33,7 +35,7 @@ pub struct HandlersConf {
 impl HandlersConf {
     pub fn inherit(&mut self, outer: &HandlersConf, is_block: bool) {
         inherit!(self, outer:
-            mirrors mirrors_content random_index dav_methods delete_depth_min mp4_index_bytes_max
+            mirrors mirrors_content random_index dav_methods delete_depth_min dav_mode makes_folders mp4_index_bytes_max
         );
         if is_block {
             inherit!(self, outer: stub_status flv mp4);
@@ -74,6 +76,14 @@ pub const SETTERS: Setters<HandlersConf> = &[
     }),
     ("min_delete_depth", |d, conf, _| {
         conf.delete_depth_min = Some(number_argument(d)?);
+        Ok(())
+    }),
+    ("dav_access", |d, conf, _| {
+        conf.dav_mode = Some(access_mode(d)?);
+        Ok(())
+    }),
+    ("create_full_put_path", |d, conf, _| {
+        conf.makes_folders = Some(flag(d)?);
         Ok(())
     }),
     ("flv", |_, conf, _| {

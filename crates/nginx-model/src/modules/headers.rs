@@ -54,6 +54,9 @@ pub enum Expires {
 pub struct HeadersConf {
     pub added: Option<Arc<[AddHeader]>>,
     pub merges: Option<bool>,
+    /// `add_trailer`
+    pub trailers: Option<Arc<[AddHeader]>>,
+    pub merges_trailers: Option<bool>,
     pub expires: Option<Expires>,
     pub set: Option<Arc<[SetHeader]>>,
 }
@@ -65,7 +68,12 @@ impl HeadersConf {
         {
             self.added = Some(outer.iter().chain(own.iter()).cloned().collect());
         }
-        inherit!(self, outer: added merges expires);
+        if self.merges_trailers == Some(true)
+            && let (Some(own), Some(outer)) = (&self.trailers, &outer.trailers)
+        {
+            self.trailers = Some(outer.iter().chain(own.iter()).cloned().collect());
+        }
+        inherit!(self, outer: added merges trailers merges_trailers expires);
         // Those of the third-party module are joined.
         self.set = match (&outer.set, &self.set) {
             (Some(outer), Some(own)) => Some(outer.iter().chain(own.iter()).cloned().collect()),
@@ -76,29 +84,17 @@ impl HeadersConf {
 
 pub const SETTERS: Setters<HeadersConf> = &[
     ("add_header", |d, conf, reading| {
-        let is_always = match d.arguments.get(2).map(|word| word.text.as_str()) {
-            None => false,
-            Some("always") => true,
-            Some(other) => return Err(format!("invalid parameter \"{other}\"")),
-        };
-        let added = AddHeader {
-            name: d.argument(0).into(),
-            value: reading.text(d.argument(1))?,
-            is_always,
-        };
-        let before = conf.added.take().unwrap_or_default();
-        conf.added = Some(before.iter().cloned().chain([added]).collect());
-        Ok(())
+        add(d, &mut conf.added, reading)
     }),
     ("add_header_inherit", |d, conf, _| {
-        match d.argument(0) {
-            "on" => conf.merges = Some(false),
-            "merge" => conf.merges = Some(true),
-            "off" => {
-                conf.added.get_or_insert_default();
-            }
-            other => return Err(invalid(d, other)),
-        }
+        conf.merges = merging(d, &mut conf.added)?.or(conf.merges);
+        Ok(())
+    }),
+    ("add_trailer", |d, conf, reading| {
+        add(d, &mut conf.trailers, reading)
+    }),
+    ("add_trailer_inherit", |d, conf, _| {
+        conf.merges_trailers = merging(d, &mut conf.trailers)?.or(conf.merges_trailers);
         Ok(())
     }),
     ("expires", |d, conf, reading| {
@@ -119,6 +115,42 @@ pub const SETTERS: Setters<HeadersConf> = &[
         set_headers(d, conf, reading, true)
     }),
 ];
+
+fn add(
+    directive: &Directive,
+    list: &mut Option<Arc<[AddHeader]>>,
+    reading: &mut Reading<'_>,
+) -> Result<(), String> {
+    let is_always = match directive.arguments.get(2).map(|word| word.text.as_str()) {
+        None => false,
+        Some("always") => true,
+        Some(other) => return Err(format!("invalid parameter \"{other}\"")),
+    };
+    let added = AddHeader {
+        name: directive.argument(0).into(),
+        value: reading.text(directive.argument(1))?,
+        is_always,
+    };
+    let before = list.take().unwrap_or_default();
+    *list = Some(before.iter().cloned().chain([added]).collect());
+    Ok(())
+}
+
+/// `on`, `off`, and `merge`. Returns true if the fields of the outer level are kept, too.
+fn merging(
+    directive: &Directive,
+    list: &mut Option<Arc<[AddHeader]>>,
+) -> Result<Option<bool>, String> {
+    match directive.argument(0) {
+        "on" => Ok(Some(false)),
+        "merge" => Ok(Some(true)),
+        "off" => {
+            list.get_or_insert_default();
+            Ok(None)
+        }
+        other => Err(invalid(directive, other)),
+    }
+}
 
 /// Parses a lifetime.
 pub fn parse_expires(text: &str, is_modified: bool) -> Option<Expires> {

@@ -7,6 +7,7 @@
 //! Out of scope: evaluation (`saker-nginx`).
 
 use crate::{
+    modules::charset::CharsetMap,
     reading::Reading,
     text::Text,
     values::{self, Regex},
@@ -30,6 +31,7 @@ pub struct Tables {
     pub maps: Vec<Arc<Map>>,
     pub geos: Vec<Arc<Geo>>,
     pub splits: Vec<Arc<Split>>,
+    pub charsets: Vec<Arc<CharsetMap>>,
 }
 
 /// Values by a name in lower case, with wildcards and expressions.

@@ -5,10 +5,13 @@
 
 pub mod access;
 pub mod autoindex;
+pub mod browser;
 pub mod cache;
+pub mod charset;
 pub mod compression;
 pub mod core;
 pub mod filters;
+pub mod gzip_conditions;
 pub mod handlers;
 pub mod headers;
 pub mod limits;
@@ -21,4 +24,5 @@ pub mod secure_link;
 pub mod tls;
 pub mod upstream;
 pub mod upstream_conf;
+pub mod upstream_rewrites;
 pub mod upstream_setters;

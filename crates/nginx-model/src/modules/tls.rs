@@ -6,11 +6,14 @@
 
 use crate::{
     reading::Reading,
-    values::{flag, number_argument},
+    values::{flag, number_argument, time_argument},
 };
-use saker_config::model::{
-    Automatic, CertificateFiles, ClientCertificates, ClientChecks, Origin, SiteTls, Stapling,
-    TlsVersion,
+use saker_config::{
+    cipher_lists,
+    model::{
+        Automatic, CertificateFiles, CipherOrder, CipherSuite, ClientCertificates, ClientChecks,
+        Origin, Passphrase, PassphraseDialog, SiteTls, Stapling, TlsVersion,
+    },
 };
 use saker_nginx_syntax::Directive;
 use std::{path::PathBuf, sync::Arc};
@@ -28,6 +31,14 @@ pub struct TlsConf {
     pub has_tickets: Option<bool>,
     pub staples: Option<bool>,
     pub responder: Option<Box<str>>,
+    pub stapled: Option<PathBuf>,
+    pub passphrases: Option<PathBuf>,
+    /// OpenSSL's lists of suites for TLS 1.2 and for TLS 1.3.
+    pub ciphers: Option<Box<str>>,
+    pub ciphers_13: Option<Box<str>>,
+    pub groups: Option<Box<str>>,
+    pub prefers_own: Option<bool>,
+    pub session_ms: Option<u64>,
     pub rejects: Option<bool>,
     /// `ssl on`, of nginx before 1.25.
     pub is_on: Option<bool>,
@@ -43,9 +54,10 @@ impl TlsConf {
     ///
     /// # Errors
     /// nginx's message.
-    pub fn set(&mut self, directive: &Directive, reading: &Reading<'_>) -> Result<(), String> {
+    pub fn set(&mut self, directive: &Directive, reading: &mut Reading<'_>) -> Result<(), String> {
         let text = directive.argument(0);
-        let path = || reading.conf_prefix.join(text);
+        let prefix = reading.conf_prefix;
+        let path = || prefix.join(text);
         let constant = || match text.contains('$') || text.starts_with("data:") {
             true => Err(format!(
                 "\"{}\" with variables is not supported: name a file",
@@ -72,11 +84,42 @@ impl TlsConf {
             "ssl_session_tickets" => self.has_tickets = Some(flag(directive)?),
             "ssl_stapling" => self.staples = Some(flag(directive)?),
             "ssl_stapling_responder" => self.responder = Some(text.into()),
+            "ssl_stapling_file" => self.stapled = Some(path()),
+            "ssl_password_file" => self.passphrases = Some(path()),
+            "ssl_ciphers" => self.ciphers = Some(text.into()),
+            "ssl_ecdh_curve" => self.groups = Some(text.into()),
+            "ssl_prefer_server_ciphers" => self.prefers_own = Some(flag(directive)?),
+            "ssl_session_timeout" => self.session_ms = Some(time_argument(directive)?),
+            "ssl_conf_command" => self.command(directive, reading),
             "ssl_reject_handshake" => self.rejects = Some(flag(directive)?),
             "ssl" => self.is_on = Some(flag(directive)?),
             _ => {}
         }
         Ok(())
+    }
+
+    /// A command of OpenSSL's configuration (SSL_CONF_cmd(3)).
+    fn command(&mut self, directive: &Directive, reading: &mut Reading<'_>) {
+        let value = directive.argument(1);
+        match directive.argument(0).to_ascii_lowercase().as_str() {
+            "ciphersuites" => self.ciphers_13 = Some(value.into()),
+            "cipherstring" => self.ciphers = Some(value.into()),
+            "curves" | "groups" => self.groups = Some(value.into()),
+            "options" => value.split(',').for_each(|option| {
+                let (is_on, name) = match option.strip_prefix('-') {
+                    Some(name) => (false, name),
+                    None => (true, option.trim_start_matches('+')),
+                };
+                match name.to_ascii_lowercase().as_str() {
+                    "sessionticket" => self.has_tickets = Some(is_on),
+                    "serverpreference" => self.prefers_own = Some(is_on),
+                    // Done anyway where suites are not listed.
+                    "prioritizechacha" => {}
+                    _ => unknown_command(directive, reading),
+                }
+            }),
+            _ => unknown_command(directive, reading),
+        }
     }
 
     /// Takes what is not set from `http`.
@@ -93,7 +136,8 @@ impl TlsConf {
             };
         }
         inherit!(protocols client_certificate revoked verify verify_depth has_tickets staples
-            responder rejects is_on);
+            responder stapled passphrases ciphers ciphers_13 groups prefers_own session_ms rejects
+            is_on);
     }
 
     /// Returns the settings of a site.
@@ -112,6 +156,14 @@ impl TlsConf {
         let certificates = self.certificates.iter().zip(&self.keys);
         let certificates = certificates.map(|((certificate, origin), key)| CertificateFiles {
             stapling: stapling.clone(),
+            ocsp: self.stapled.clone(),
+            passphrase: self.passphrases.clone().map(|path| {
+                Arc::new(Passphrase {
+                    dialog: PassphraseDialog::File(path),
+                    server: String::new(),
+                    number: 0,
+                })
+            }),
             ..CertificateFiles::new(certificate.clone(), key.clone(), origin.clone())
         });
         let older = ["TLSv1", "TLSv1.1", "TLSv1.2"];
@@ -136,8 +188,47 @@ impl TlsConf {
                 depth_max: self.verify_depth,
                 ..ClientChecks::default()
             },
+            ciphers: self.suites(),
+            groups: cipher_lists::groups(self.groups.as_deref().unwrap_or_default()),
+            cipher_order: match self.prefers_own {
+                None => CipherOrder::Own,
+                Some(true) => CipherOrder::OwnAlways,
+                Some(false) => CipherOrder::Client,
+            },
+            ticket_lifetime_s: self
+                .session_ms
+                .map(|ms| u32::try_from(ms / 1000).unwrap_or(u32::MAX)),
             without_tickets: self.has_tickets == Some(false),
             ..SiteTls::default()
         }
     }
+
+    /// The suites that the lists choose; empty: the engine's. Of a list of outdated suites alone,
+    /// nothing remains.
+    fn suites(&self) -> Vec<CipherSuite> {
+        chosen_suites(self.ciphers.as_deref(), self.ciphers_13.as_deref())
+    }
+}
+
+/// The suites that lists for TLS 1.2 and 1.3 choose; empty: the engine's own.
+pub fn chosen_suites(of_12: Option<&str>, of_13: Option<&str>) -> Vec<CipherSuite> {
+    let of_12 = of_12.filter(|list| !list.eq_ignore_ascii_case("DEFAULT"));
+    let of_12 = of_12
+        .map(cipher_lists::list_12)
+        .filter(|suites| !suites.is_empty());
+    let of_13 = of_13
+        .map(cipher_lists::list_13)
+        .filter(|suites| !suites.is_empty());
+    cipher_lists::together(of_12.as_deref(), of_13.as_deref())
+}
+
+/// Reports a command that has no effect here.
+pub fn unknown_command(directive: &Directive, reading: &mut Reading<'_>) {
+    let message = format!(
+        "`{} {}` has no effect",
+        directive.name(),
+        directive.argument(0)
+    );
+    let help = "Ciphersuites, CipherString, Groups, and Options are honored";
+    reading.report.warn(directive, message, Some(help.into()));
 }

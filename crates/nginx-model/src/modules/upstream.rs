@@ -5,13 +5,17 @@
 //! Out of scope: balancing (the gateway).
 
 use crate::{
-    modules::upstream_conf::{Gateway, UpstreamConf},
+    modules::{
+        tls,
+        upstream_conf::{Gateway, LocalAddress, UpstreamConf},
+        upstream_setters::parse_local,
+    },
     reading::Reading,
     text::Text,
     values::{number_argument, time_argument, time_ms},
 };
 use saker_config::model::{
-    Backend, BackendAddress, BackendTls, Balance, Member, Protocol, Tuning, Upstream,
+    Backend, BackendAddress, BackendTls, Balance, Member, Protocol, Revocation, Tuning, Upstream,
 };
 use saker_nginx_syntax::Directive;
 use std::{path::Path, sync::Arc};
@@ -236,7 +240,12 @@ pub fn make(
             protocol(gateway),
             address(&server.address, protocol(gateway), url.is_tls)?,
         );
-        backend.tls = url.is_tls.then(|| tls(conf, url, conf_prefix));
+        backend.tls = url.is_tls.then(|| backend_tls(conf, url, conf_prefix));
+        backend.keeps_alive = conf.keeps_alive == Some(true);
+        backend.local = match &conf.local {
+            Some(LocalAddress::At(text)) => text.plain().and_then(parse_local),
+            Some(LocalAddress::Off) | None => None,
+        };
         let mut tuning = Tuning {
             connect_timeout_ms: conf.connect_timeout_ms.unwrap_or(60_000),
             timeout_ms: conf
@@ -245,6 +254,7 @@ pub fn make(
                 .max(conf.send_timeout_ms.unwrap_or(0)),
             connections_max: server.connections_max,
             retry_ms: server.fail_timeout_ms,
+            modifiers: (conf.modifier1.unwrap_or(0), conf.modifier2.unwrap_or(0)),
             ..Tuning::default()
         };
         if let Some(kept_max) = group.kept_max {
@@ -273,6 +283,7 @@ fn retries(upstream: &mut Upstream, conf: &UpstreamConf) {
         .iter()
         .filter_map(|word| word.strip_prefix("http_")?.parse().ok())
         .collect();
+    upstream.attempts_ms = conf.next_timeout_ms.filter(|ms| *ms > 0);
     if has("off") {
         upstream.attempts_max = Some(0);
     } else if let Some(tries) = conf.tries_max.filter(|tries| *tries > 0) {
@@ -291,12 +302,16 @@ fn address(text: &str, protocol: Protocol, is_tls: bool) -> Option<BackendAddres
     BackendAddress::tcp(text, port)
 }
 
-fn tls(conf: &UpstreamConf, url: &PassUrl<'_>, conf_prefix: &Path) -> BackendTls {
+fn backend_tls(conf: &UpstreamConf, url: &PassUrl<'_>, conf_prefix: &Path) -> BackendTls {
     let verifies = conf.tls_verifies == Some(true);
     let path = |text: &str| conf_prefix.join(text);
     let host = url.authority.rsplit_once(':');
     let host = host.map_or(url.authority, |(host, _)| host);
     let name = conf.tls_name.as_ref().and_then(Text::plain).unwrap_or(host);
+    let protocols = conf.tls_protocols.as_deref();
+    let has = |name: &str| {
+        protocols.is_none_or(|words| words.iter().any(|word| word.eq_ignore_ascii_case(name)))
+    };
     BackendTls {
         verify: verifies,
         checks_name: verifies,
@@ -312,7 +327,20 @@ fn tls(conf: &UpstreamConf, url: &PassUrl<'_>, conf_prefix: &Path) -> BackendTls
             .as_deref()
             .map(path)
             .zip(conf.tls_key.as_deref().map(path)),
+        // Lists must cover the whole chain, as in OpenSSL.
+        revocation: match conf.tls_revoked {
+            Some(_) if verifies => Revocation::Chain {
+                takes_unlisted: false,
+            },
+            _ => Revocation::Off,
+        },
+        revocation_lists: conf.tls_revoked.as_deref().map(path).into_iter().collect(),
+        passphrases: conf.tls_passphrases.as_deref().map(path),
+        ciphers: tls::chosen_suites(conf.tls_ciphers.as_deref(), conf.tls_ciphers_13.as_deref()),
         name: Some(name.into()),
+        // Older protocols are spoken as the oldest that there is, as in `ssl_protocols`.
+        without_tls12: !["TLSv1", "TLSv1.1", "TLSv1.2"].iter().any(|name| has(name)),
+        without_tls13: !has("TLSv1.3"),
         ..BackendTls::default()
     }
 }

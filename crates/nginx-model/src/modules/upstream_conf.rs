@@ -3,7 +3,12 @@
 //! Called by: `upstream_setters`, and `upstream`, which makes upstreams of them.
 //! Caveat: a level with its own fields (`proxy_set_header`) or parameters has none of the outer ones.
 
-use crate::{inherit::inherit, modules::cache::CacheConf, text::Text, values::Regex};
+use crate::{
+    inherit::inherit,
+    modules::{cache::CacheConf, upstream_rewrites::RewritesConf},
+    text::Text,
+    values::Regex,
+};
 use std::sync::Arc;
 
 /// A kind of upstream.
@@ -55,17 +60,31 @@ pub struct Param {
     pub if_not_empty: bool,
 }
 
-/// `proxy_redirect`
+/// `proxy_bind` and its kin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Redirect {
+pub enum LocalAddress {
     Off,
-    Default,
-    /// The beginning of a location that is replaced, and its replacement.
-    Replace(Box<str>, Box<str>),
+    /// The address that connections leave from.
+    At(Text),
 }
 
-/// The beginning of a value, and its replacement.
-pub type Replacement = (Box<str>, Box<str>);
+/// `proxy_store` and its kin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Store {
+    Off,
+    /// Where the path of the request leads.
+    On,
+    At(Text),
+}
+
+/// The request as upstreams get it.
+#[derive(Clone, Debug, Default)]
+pub struct RequestConf {
+    pub method: Option<Text>,
+    pub content: Option<Text>,
+    pub passes_content: Option<bool>,
+    pub passes_fields: Option<bool>,
+}
 
 /// Settings of one kind of upstream.
 #[derive(Clone, Debug, Default)]
@@ -83,16 +102,29 @@ pub struct UpstreamConf {
     pub tries_max: Option<u64>,
     pub buffers_request: Option<bool>,
     pub outlives_client: Option<bool>,
-    pub redirects: Option<Arc<[Redirect]>>,
-    pub cookie_domains: Option<Arc<[Replacement]>>,
-    pub cookie_paths: Option<Arc<[Replacement]>>,
+    pub request: RequestConf,
+    pub rewrites: RewritesConf,
+    pub next_timeout_ms: Option<u64>,
+    pub local: Option<LocalAddress>,
+    pub keeps_alive: Option<bool>,
+    pub limit_rate: Option<Text>,
+    pub forces_ranges: Option<bool>,
+    pub modifier1: Option<u8>,
+    pub modifier2: Option<u8>,
+    pub store: Option<Store>,
+    pub store_mode: Option<u32>,
     pub index: Option<Text>,
     pub split_path: Option<Regex>,
     pub tls_certificate: Option<Box<str>>,
     pub tls_key: Option<Box<str>>,
     pub tls_name: Option<Text>,
     pub tls_authorities: Option<Box<str>>,
+    pub tls_revoked: Option<Box<str>>,
     pub tls_verifies: Option<bool>,
+    pub tls_protocols: Option<Arc<[Box<str>]>>,
+    pub tls_ciphers: Option<Box<str>>,
+    pub tls_ciphers_13: Option<Box<str>>,
+    pub tls_passphrases: Option<Box<str>>,
     pub cache: CacheConf,
 }
 
@@ -101,9 +133,13 @@ impl UpstreamConf {
         inherit!(self, outer:
             params is_buffered connect_timeout_ms read_timeout_ms send_timeout_ms hidden passed
             ignored intercepts_errors next tries_max buffers_request
-            outlives_client redirects cookie_domains cookie_paths index split_path tls_certificate
-            tls_key tls_name tls_authorities tls_verifies
+            outlives_client next_timeout_ms local keeps_alive limit_rate forces_ranges modifier1 modifier2 store store_mode index split_path
+            tls_certificate tls_key tls_name tls_authorities tls_revoked tls_verifies
+            tls_protocols tls_ciphers tls_ciphers_13 tls_passphrases
         );
+        let (own, from) = (&mut self.request, &outer.request);
+        inherit!(own, from: method content passes_content passes_fields);
+        self.rewrites.inherit(&outer.rewrites);
         self.cache.inherit(&outer.cache);
     }
 }
@@ -130,6 +166,19 @@ impl UpstreamsConf {
     /// Returns the settings of a kind.
     pub fn of(&self, gateway: Gateway) -> &UpstreamConf {
         let [proxy, fastcgi, uwsgi, scgi, grpc, memcached] = &self.kinds;
+        match gateway {
+            Gateway::Proxy => proxy,
+            Gateway::FastCgi => fastcgi,
+            Gateway::Uwsgi => uwsgi,
+            Gateway::Scgi => scgi,
+            Gateway::Grpc => grpc,
+            Gateway::Memcached => memcached,
+        }
+    }
+
+    /// Returns the settings of a kind, to be changed.
+    pub fn of_mut(&mut self, gateway: Gateway) -> &mut UpstreamConf {
+        let [proxy, fastcgi, uwsgi, scgi, grpc, memcached] = &mut self.kinds;
         match gateway {
             Gateway::Proxy => proxy,
             Gateway::FastCgi => fastcgi,

@@ -4,25 +4,22 @@
 
 use crate::{
     modules::{
-        cache,
-        upstream_conf::{Gateway, Param, Pass, Redirect, UpstreamConf, UpstreamsConf},
+        cache, tls,
+        upstream_conf::{Gateway, LocalAddress, Param, Pass, Store, UpstreamConf, UpstreamsConf},
     },
     reading::{Reading, Setters},
-    values::{Regex, flag, number_argument, time_argument},
+    text::{Part, Text},
+    values::{Regex, access_mode, flag, number_argument, time_argument},
+    variables::{Builtin, Variable},
 };
 use saker_nginx_syntax::Directive;
-use std::sync::Arc;
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
 fn own(conf: &mut UpstreamsConf, gateway: Gateway) -> &mut UpstreamConf {
-    let [proxy, fastcgi, uwsgi, scgi, grpc, memcached] = &mut conf.kinds;
-    match gateway {
-        Gateway::Proxy => proxy,
-        Gateway::FastCgi => fastcgi,
-        Gateway::Uwsgi => uwsgi,
-        Gateway::Scgi => scgi,
-        Gateway::Grpc => grpc,
-        Gateway::Memcached => memcached,
-    }
+    conf.of_mut(gateway)
 }
 
 /// Setters that all kinds have, and further ones.
@@ -42,6 +39,18 @@ macro_rules! setters {
             }),
             (concat!($prefix, "_send_timeout"), |d, conf, _| {
                 own(conf, Gateway::$gateway).send_timeout_ms = Some(time_argument(d)?);
+                Ok(())
+            }),
+            (concat!($prefix, "_next_upstream_timeout"), |d, conf, _| {
+                own(conf, Gateway::$gateway).next_timeout_ms = Some(time_argument(d)?);
+                Ok(())
+            }),
+            (concat!($prefix, "_socket_keepalive"), |d, conf, _| {
+                own(conf, Gateway::$gateway).keeps_alive = Some(flag(d)?);
+                Ok(())
+            }),
+            (concat!($prefix, "_bind"), |d, conf, reading| {
+                own(conf, Gateway::$gateway).local = Some(local_address(d, reading)?);
                 Ok(())
             }),
             (concat!($prefix, "_hide_header"), |d, conf, _| {
@@ -166,6 +175,34 @@ macro_rules! text_setter {
     };
 }
 
+macro_rules! protocols_setter {
+    ($name:expr, $gateway:ident) => {
+        ($name, |d, conf, _| {
+            let words = d.texts().map(Into::into).collect();
+            own(conf, Gateway::$gateway).tls_protocols = Some(words);
+            Ok(())
+        })
+    };
+}
+
+macro_rules! request_setter {
+    ($name:expr, $gateway:ident $field:ident) => {
+        ($name, |d, conf, reading| {
+            own(conf, Gateway::$gateway).request.$field = Some(reading.text(d.argument(0))?);
+            Ok(())
+        })
+    };
+}
+
+macro_rules! passing_setter {
+    ($name:expr, $gateway:ident $field:ident) => {
+        ($name, |d, conf, _| {
+            own(conf, Gateway::$gateway).request.$field = Some(flag(d)?);
+            Ok(())
+        })
+    };
+}
+
 macro_rules! param_setter {
     ($name:expr, $gateway:ident) => {
         ($name, |d, conf, reading| {
@@ -188,9 +225,30 @@ pub const PROXY: Setters<UpstreamsConf> = setters!("proxy" Proxy;
     word_setter!("proxy_ssl_trusted_certificate", Proxy tls_authorities),
     text_setter!("proxy_ssl_name", Proxy tls_name),
     param_setter!("proxy_set_header", Proxy),
-    ("proxy_redirect", redirect),
-    ("proxy_cookie_domain", |d, conf, reading| cookie(d, conf, reading, false)),
-    ("proxy_cookie_path", |d, conf, reading| cookie(d, conf, reading, true)),
+    word_setter!("proxy_ssl_crl", Proxy tls_revoked),
+    protocols_setter!("proxy_ssl_protocols", Proxy),
+    word_setter!("proxy_ssl_ciphers", Proxy tls_ciphers),
+    word_setter!("proxy_ssl_password_file", Proxy tls_passphrases),
+    ("proxy_ssl_conf_command", |d, conf, reading| {
+        command(d, conf.of_mut(Gateway::Proxy), reading)
+    }),
+    request_setter!("proxy_method", Proxy method),
+    ("proxy_set_body", |d, conf, reading| {
+        conf.of_mut(Gateway::Proxy).request.content = content(d, reading)?;
+        Ok(())
+    }),
+    passing_setter!("proxy_pass_request_headers", Proxy passes_fields),
+    passing_setter!("proxy_pass_request_body", Proxy passes_content),
+    text_setter!("proxy_limit_rate", Proxy limit_rate),
+    flag_setter!("proxy_force_ranges", Proxy forces_ranges),
+    ("proxy_store", |d, conf, reading| {
+        conf.of_mut(Gateway::Proxy).store = Some(store(d, reading)?);
+        Ok(())
+    }),
+    ("proxy_store_access", |d, conf, _| {
+        conf.of_mut(Gateway::Proxy).store_mode = Some(access_mode(d)?);
+        Ok(())
+    }),
 );
 
 pub const FASTCGI: Setters<UpstreamsConf> = setters!("fastcgi" FastCgi;
@@ -199,6 +257,18 @@ pub const FASTCGI: Setters<UpstreamsConf> = setters!("fastcgi" FastCgi;
     flag_setter!("fastcgi_request_buffering", FastCgi buffers_request),
     text_setter!("fastcgi_index", FastCgi index),
     param_setter!("fastcgi_param", FastCgi),
+    passing_setter!("fastcgi_pass_request_headers", FastCgi passes_fields),
+    passing_setter!("fastcgi_pass_request_body", FastCgi passes_content),
+    text_setter!("fastcgi_limit_rate", FastCgi limit_rate),
+    flag_setter!("fastcgi_force_ranges", FastCgi forces_ranges),
+    ("fastcgi_store", |d, conf, reading| {
+        conf.of_mut(Gateway::FastCgi).store = Some(store(d, reading)?);
+        Ok(())
+    }),
+    ("fastcgi_store_access", |d, conf, _| {
+        conf.of_mut(Gateway::FastCgi).store_mode = Some(access_mode(d)?);
+        Ok(())
+    }),
     ("fastcgi_split_path_info", |d, conf, reading| {
         let regex = Regex::compile(d.argument(0), false, &mut reading.variables)?;
         if regex.pattern.groups() < 2 {
@@ -214,11 +284,38 @@ pub const UWSGI: Setters<UpstreamsConf> = setters!("uwsgi" Uwsgi;
     flag_setter!("uwsgi_ignore_client_abort", Uwsgi outlives_client),
     flag_setter!("uwsgi_request_buffering", Uwsgi buffers_request),
     flag_setter!("uwsgi_ssl_verify", Uwsgi tls_verifies),
+    ("uwsgi_modifier1", |d, conf, _| {
+        conf.of_mut(Gateway::Uwsgi).modifier1 = Some(byte(d)?);
+        Ok(())
+    }),
+    ("uwsgi_modifier2", |d, conf, _| {
+        conf.of_mut(Gateway::Uwsgi).modifier2 = Some(byte(d)?);
+        Ok(())
+    }),
     word_setter!("uwsgi_ssl_certificate", Uwsgi tls_certificate),
     word_setter!("uwsgi_ssl_certificate_key", Uwsgi tls_key),
     word_setter!("uwsgi_ssl_trusted_certificate", Uwsgi tls_authorities),
     text_setter!("uwsgi_ssl_name", Uwsgi tls_name),
+    word_setter!("uwsgi_ssl_crl", Uwsgi tls_revoked),
+    protocols_setter!("uwsgi_ssl_protocols", Uwsgi),
+    word_setter!("uwsgi_ssl_ciphers", Uwsgi tls_ciphers),
+    word_setter!("uwsgi_ssl_password_file", Uwsgi tls_passphrases),
+    ("uwsgi_ssl_conf_command", |d, conf, reading| {
+        command(d, conf.of_mut(Gateway::Uwsgi), reading)
+    }),
     param_setter!("uwsgi_param", Uwsgi),
+    passing_setter!("uwsgi_pass_request_headers", Uwsgi passes_fields),
+    passing_setter!("uwsgi_pass_request_body", Uwsgi passes_content),
+    text_setter!("uwsgi_limit_rate", Uwsgi limit_rate),
+    flag_setter!("uwsgi_force_ranges", Uwsgi forces_ranges),
+    ("uwsgi_store", |d, conf, reading| {
+        conf.of_mut(Gateway::Uwsgi).store = Some(store(d, reading)?);
+        Ok(())
+    }),
+    ("uwsgi_store_access", |d, conf, _| {
+        conf.of_mut(Gateway::Uwsgi).store_mode = Some(access_mode(d)?);
+        Ok(())
+    }),
 );
 
 pub const SCGI: Setters<UpstreamsConf> = setters!("scgi" Scgi;
@@ -226,6 +323,18 @@ pub const SCGI: Setters<UpstreamsConf> = setters!("scgi" Scgi;
     flag_setter!("scgi_ignore_client_abort", Scgi outlives_client),
     flag_setter!("scgi_request_buffering", Scgi buffers_request),
     param_setter!("scgi_param", Scgi),
+    passing_setter!("scgi_pass_request_headers", Scgi passes_fields),
+    passing_setter!("scgi_pass_request_body", Scgi passes_content),
+    text_setter!("scgi_limit_rate", Scgi limit_rate),
+    flag_setter!("scgi_force_ranges", Scgi forces_ranges),
+    ("scgi_store", |d, conf, reading| {
+        conf.of_mut(Gateway::Scgi).store = Some(store(d, reading)?);
+        Ok(())
+    }),
+    ("scgi_store_access", |d, conf, _| {
+        conf.of_mut(Gateway::Scgi).store_mode = Some(access_mode(d)?);
+        Ok(())
+    }),
 );
 
 pub const GRPC: Setters<UpstreamsConf> = setters!("grpc" Grpc;
@@ -234,6 +343,13 @@ pub const GRPC: Setters<UpstreamsConf> = setters!("grpc" Grpc;
     word_setter!("grpc_ssl_certificate_key", Grpc tls_key),
     word_setter!("grpc_ssl_trusted_certificate", Grpc tls_authorities),
     text_setter!("grpc_ssl_name", Grpc tls_name),
+    word_setter!("grpc_ssl_crl", Grpc tls_revoked),
+    protocols_setter!("grpc_ssl_protocols", Grpc),
+    word_setter!("grpc_ssl_ciphers", Grpc tls_ciphers),
+    word_setter!("grpc_ssl_password_file", Grpc tls_passphrases),
+    ("grpc_ssl_conf_command", |d, conf, reading| {
+        command(d, conf.of_mut(Gateway::Grpc), reading)
+    }),
     param_setter!("grpc_set_header", Grpc),
 );
 
@@ -255,6 +371,18 @@ pub const MEMCACHED: Setters<UpstreamsConf> = &[
     }),
     ("memcached_next_upstream", |d, conf, _| {
         add_words(&mut own(conf, Gateway::Memcached).next, d);
+        Ok(())
+    }),
+    ("memcached_next_upstream_timeout", |d, conf, _| {
+        own(conf, Gateway::Memcached).next_timeout_ms = Some(time_argument(d)?);
+        Ok(())
+    }),
+    ("memcached_socket_keepalive", |d, conf, _| {
+        own(conf, Gateway::Memcached).keeps_alive = Some(flag(d)?);
+        Ok(())
+    }),
+    ("memcached_bind", |d, conf, reading| {
+        own(conf, Gateway::Memcached).local = Some(local_address(d, reading)?);
         Ok(())
     }),
     ("memcached_next_upstream_tries", |d, conf, _| {
@@ -290,6 +418,86 @@ fn pass(
     Ok(())
 }
 
+/// A command of OpenSSL's configuration (SSL_CONF_cmd(3)).
+fn command(
+    directive: &Directive,
+    conf: &mut UpstreamConf,
+    reading: &mut Reading<'_>,
+) -> Result<(), String> {
+    let value = directive.argument(1);
+    match directive.argument(0).to_ascii_lowercase().as_str() {
+        "ciphersuites" => conf.tls_ciphers_13 = Some(value.into()),
+        "cipherstring" => conf.tls_ciphers = Some(value.into()),
+        _ => tls::unknown_command(directive, reading),
+    }
+    Ok(())
+}
+
+fn byte(directive: &Directive) -> Result<u8, String> {
+    u8::try_from(number_argument(directive)?).map_err(|_| "value must be less than 256".to_owned())
+}
+
+/// Reads `proxy_set_body`. `None`: the content of the request.
+fn content(directive: &Directive, reading: &mut Reading<'_>) -> Result<Option<Text>, String> {
+    let text = reading.text(directive.argument(0))?;
+    let of_request = Part::Variable(Variable::Builtin(Builtin::RequestBody));
+    match &*text.parts {
+        [part] if *part == of_request => Ok(None),
+        parts if parts.contains(&of_request) => Err(
+            "\"proxy_set_body\" with \"$request_body\" and other text is not supported: the upstream \
+             would get less than the content of the request"
+                .to_owned(),
+        ),
+        _ => Ok(Some(text)),
+    }
+}
+
+fn store(directive: &Directive, reading: &mut Reading<'_>) -> Result<Store, String> {
+    Ok(match directive.argument(0) {
+        "on" => Store::On,
+        "off" => Store::Off,
+        path => {
+            let base = reading.prefix.to_owned();
+            Store::At(reading.path_text(path, &base)?)
+        }
+    })
+}
+
+/// Reads `proxy_bind`.
+pub fn local_address(
+    directive: &Directive,
+    reading: &mut Reading<'_>,
+) -> Result<LocalAddress, String> {
+    let text = directive.argument(0);
+    match directive.argument(1) {
+        "" => {}
+        "transparent" => {
+            let message = format!("`{} … transparent` has no effect", directive.name());
+            let help = "upstreams see an address of this server; pass the client's in a field";
+            reading.report.warn(directive, message, Some(help.into()));
+            return Ok(LocalAddress::Off);
+        }
+        other => return Err(format!("invalid parameter \"{other}\"")),
+    }
+    if text == "off" {
+        return Ok(LocalAddress::Off);
+    }
+    if !text.contains('$') && parse_local(text).is_none() {
+        return Err(format!("invalid address \"{text}\""));
+    }
+    reading.text(text).map(LocalAddress::At)
+}
+
+/// Parses an address with or without a port.
+pub fn parse_local(text: &str) -> Option<SocketAddr> {
+    let ip = text
+        .trim_start_matches('[')
+        .trim_end_matches(']')
+        .parse::<IpAddr>();
+    let ip = ip.ok().map(|ip| SocketAddr::new(ip, 0));
+    ip.or_else(|| text.parse().ok())
+}
+
 fn param(
     directive: &Directive,
     conf: &mut UpstreamsConf,
@@ -309,63 +517,5 @@ fn param(
     let params = &mut own(conf, gateway).params;
     let before = params.take().unwrap_or_default();
     *params = Some(before.iter().cloned().chain([param]).collect());
-    Ok(())
-}
-
-fn redirect(
-    directive: &Directive,
-    conf: &mut UpstreamsConf,
-    reading: &mut Reading<'_>,
-) -> Result<(), String> {
-    let (from, to) = (directive.argument(0), directive.argument(1));
-    let one = match (from, directive.arguments.len()) {
-        ("off", 1) => Redirect::Off,
-        ("default", 1) => Redirect::Default,
-        (_, 1) => return Err(format!("invalid parameter \"{from}\"")),
-        _ if from.starts_with('~') || from.contains('$') || to.contains('$') => {
-            let help = "write the URL and its replacement without variables and expressions";
-            reading.report.warn(
-                directive,
-                "a `proxy_redirect` with variables or an expression has no effect",
-                Some(help.into()),
-            );
-            return Ok(());
-        }
-        _ => Redirect::Replace(from.into(), to.into()),
-    };
-    let list = &mut own(conf, Gateway::Proxy).redirects;
-    let before = list.take().unwrap_or_default();
-    *list = Some(before.iter().cloned().chain([one]).collect());
-    Ok(())
-}
-
-fn cookie(
-    directive: &Directive,
-    conf: &mut UpstreamsConf,
-    reading: &mut Reading<'_>,
-    is_path: bool,
-) -> Result<(), String> {
-    let (from, to) = (directive.argument(0), directive.argument(1));
-    let conf = own(conf, Gateway::Proxy);
-    let list = match is_path {
-        true => &mut conf.cookie_paths,
-        false => &mut conf.cookie_domains,
-    };
-    if from == "off" {
-        *list = Some(Arc::default());
-        return Ok(());
-    }
-    if from.starts_with('~') || from.contains('$') || to.contains('$') {
-        let message = format!(
-            "a `{}` with variables or an expression has no effect",
-            directive.name()
-        );
-        let help = "write both values without variables and expressions";
-        reading.report.warn(directive, message, Some(help.into()));
-        return Ok(());
-    }
-    let before = list.take().unwrap_or_default();
-    let own = (from.into(), to.into());
-    *list = Some(before.iter().cloned().chain([own]).collect());
     Ok(())
 }

@@ -9,7 +9,9 @@ use crate::{
         access::{self, AccessConf},
         limits::{self, LimitsConf},
         log::{self, LogConf},
-        tls::{TlsConf, is_tls},
+        tls::{TlsConf, is_tls, unknown_command},
+        upstream_conf::LocalAddress,
+        upstream_setters::local_address,
     },
     reading::Reading,
     text::Text,
@@ -50,6 +52,7 @@ pub struct StreamProxyConf {
     pub tries_max: Option<u64>,
     pub tries_ms: Option<u64>,
     pub keeps_alive: Option<bool>,
+    pub local: Option<LocalAddress>,
     pub tls: Option<bool>,
     pub tls_verifies: Option<bool>,
     pub tls_authorities: Option<Box<str>>,
@@ -58,6 +61,9 @@ pub struct StreamProxyConf {
     pub tls_key: Option<Box<str>>,
     pub tls_name: Option<Text>,
     pub tls_protocols: Option<Vec<Box<str>>>,
+    pub tls_ciphers: Option<Box<str>>,
+    pub tls_ciphers_13: Option<Box<str>>,
+    pub tls_passphrases: Option<Box<str>>,
 }
 
 impl StreamConf {
@@ -123,8 +129,9 @@ impl StreamProxyConf {
     fn inherit(&mut self, outer: &StreamProxyConf) {
         inherit!(self, outer:
             connect_timeout_ms timeout_ms sends_preface half_closes upload_rate download_rate
-            requests responses retries tries_max tries_ms keeps_alive tls tls_verifies
+            requests responses retries tries_max tries_ms keeps_alive local tls tls_verifies
             tls_authorities tls_revoked tls_certificate tls_key tls_name tls_protocols
+            tls_ciphers tls_ciphers_13 tls_passphrases
         );
     }
 
@@ -143,12 +150,30 @@ impl StreamProxyConf {
             "proxy_next_upstream_tries" => self.tries_max = Some(number_argument(directive)?),
             "proxy_next_upstream_timeout" => self.tries_ms = Some(time_argument(directive)?),
             "proxy_socket_keepalive" => self.keeps_alive = Some(flag(directive)?),
+            "proxy_bind" => {
+                let local = local_address(directive, reading)?;
+                if matches!(&local, LocalAddress::At(text) if text.plain().is_none()) {
+                    return Err(
+                        "\"proxy_bind\" with variables is not supported: all sessions \
+                                leave from one address"
+                            .to_owned(),
+                    );
+                }
+                self.local = Some(local);
+            }
             "proxy_ssl" => self.tls = Some(flag(directive)?),
             "proxy_ssl_verify" => self.tls_verifies = Some(flag(directive)?),
             "proxy_ssl_trusted_certificate" => self.tls_authorities = Some(text()),
             "proxy_ssl_crl" => self.tls_revoked = Some(text()),
             "proxy_ssl_certificate" => self.tls_certificate = Some(text()),
             "proxy_ssl_certificate_key" => self.tls_key = Some(text()),
+            "proxy_ssl_ciphers" => self.tls_ciphers = Some(text()),
+            "proxy_ssl_password_file" => self.tls_passphrases = Some(text()),
+            "proxy_ssl_conf_command" => match directive.argument(0) {
+                "Ciphersuites" => self.tls_ciphers_13 = Some(directive.argument(1).into()),
+                "CipherString" => self.tls_ciphers = Some(directive.argument(1).into()),
+                _ => unknown_command(directive, reading),
+            },
             "proxy_ssl_protocols" => {
                 self.tls_protocols = Some(directive.texts().map(Into::into).collect());
             }

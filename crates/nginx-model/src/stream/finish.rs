@@ -12,7 +12,10 @@ use super::{
 use crate::{
     modules::{
         listen::SOCKET_MODE,
+        tls::chosen_suites,
         upstream::{Group, GroupServer},
+        upstream_conf::LocalAddress,
+        upstream_setters::parse_local,
     },
     text::Text,
     values::network,
@@ -27,6 +30,7 @@ use saker_config::{
 };
 use saker_nginx_syntax::Report;
 use std::{
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -35,6 +39,9 @@ use std::{
 #[derive(Clone, Debug, Default)]
 pub struct Members {
     pub connect_timeout_ms: u64,
+    /// The address that connections leave from.
+    pub local: Option<SocketAddr>,
+    pub keeps_alive: bool,
     pub tls: Option<BackendTls>,
     /// The name of the upstream is that of the handshake.
     pub takes_name: bool,
@@ -264,6 +271,11 @@ fn members(conf: &StreamConf, conf_prefix: &Path) -> Members {
     let name = proxy.tls_name.as_ref().and_then(Text::plain);
     Members {
         connect_timeout_ms: proxy.connect_timeout_ms.unwrap_or(60_000),
+        local: match &proxy.local {
+            Some(LocalAddress::At(text)) => text.plain().and_then(parse_local),
+            Some(LocalAddress::Off) | None => None,
+        },
+        keeps_alive: proxy.keeps_alive == Some(true),
         tls: (proxy.tls == Some(true)).then(|| BackendTls {
             verify: verifies,
             checks_name: verifies,
@@ -279,6 +291,11 @@ fn members(conf: &StreamConf, conf_prefix: &Path) -> Members {
             identity: paths(&proxy.tls_certificate)
                 .pop()
                 .zip(paths(&proxy.tls_key).pop()),
+            passphrases: paths(&proxy.tls_passphrases).pop(),
+            ciphers: chosen_suites(
+                proxy.tls_ciphers.as_deref(),
+                proxy.tls_ciphers_13.as_deref(),
+            ),
             name: name.map(Into::into),
             without_tls12: !["TLSv1", "TLSv1.1", "TLSv1.2"].iter().any(|name| has(name)),
             without_tls13: !has("TLSv1.3"),
@@ -310,6 +327,8 @@ pub fn upstream(name: &str, groups: &[Group], members: &Members) -> Option<Upstr
     for server in &group.servers {
         let mut backend = Backend::new(Protocol::Bytes, address(&server.address)?);
         backend.tls.clone_from(&members.tls);
+        backend.local = members.local;
+        backend.keeps_alive = members.keeps_alive;
         if let Some(tls) = backend.tls.as_mut().filter(|_| members.takes_name) {
             tls.name = Some(host.into());
         }

@@ -23,13 +23,7 @@ pub const CORE: &[Row] = &[
     plain("aio", HSL, 1, 1, Accepted(ASYNC_FILES)),
     plain("aio_write", HSL, 1, 1, Accepted(ASYNC_FILES)),
     plain("alias", LOCATION, 1, 1, Honored),
-    plain(
-        "auth_delay",
-        HSL,
-        1,
-        1,
-        Accepted("repeated failures are counted by the limits of log-ins"),
-    ),
+    plain("auth_delay", HSL, 1, 1, Honored),
     plain(
         "chunked_transfer_encoding",
         HSL,
@@ -71,13 +65,7 @@ pub const CORE: &[Row] = &[
     ),
     plain("error_page", HSLI, 2, MANY, Honored),
     plain("etag", HSL, 1, 1, Honored),
-    plain(
-        "if_modified_since",
-        HSL,
-        1,
-        1,
-        Unsupported("`If-Modified-Since` is compared as RFC 9110 says (`before`)"),
-    ),
+    plain("if_modified_since", HSL, 1, 1, Honored),
     plain(
         "ignore_invalid_headers",
         HS,

@@ -7,6 +7,7 @@
 
 mod content;
 mod http;
+mod origin;
 mod process;
 mod stream;
 mod upstreams;
@@ -40,6 +41,16 @@ pub const MODULES: &[(&str, &[Row])] = &[
     ("stream", stream::STREAM),
     ("mail", stream::MAIL),
 ];
+
+/// Rows of nginx's own open-source modules without `mail`.
+pub fn of_open_source() -> impl Iterator<Item = &'static Row> {
+    let modules = MODULES.iter().filter(|(name, _)| *name != origin::MAIL);
+    let others = [origin::COMMERCIAL, origin::APART, origin::REMOVED];
+    modules
+        .flat_map(|(_, rows)| rows.iter())
+        .filter(move |row| !others.iter().any(|names| names.contains(&row.name)))
+        .filter(|row| row.name != origin::MAIL)
+}
 
 /// Iterates over all rows.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
@@ -97,6 +108,14 @@ mod tests {
             assert_eq!(same.count(), 1, "{}", row.name);
             assert!(row.arguments_min <= row.arguments_max, "{}", row.name);
         }
+    }
+
+    #[test]
+    fn others_are_rows() {
+        for name in [origin::COMMERCIAL, origin::APART, origin::REMOVED].concat() {
+            assert!(all(name).count() > 0, "{name}");
+        }
+        assert!(of_open_source().count() < rows().count());
     }
 
     #[test]

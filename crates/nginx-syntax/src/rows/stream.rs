@@ -18,12 +18,7 @@ const HASHES: Support = Accepted("tables grow as needed");
 const NAMES: Support =
     Accepted("names are resolved by the system's resolver, and again when they expire");
 const SESSIONS: Support = Accepted("sessions are resumed by tickets");
-const SUITES: Support =
-    Accepted("the suites are those of TLS 1.2 and 1.3 that are considered safe");
 const NO_GEOIP: Support = Unsupported("the variables are unknown; use `geo`");
-const NO_PASSPHRASE: Support =
-    Unsupported("encrypted keys cannot be read; store the key without a passphrase");
-const OPENSSL: Support = Accepted("it is for OpenSSL");
 
 const fn one(name: &'static str, contexts: u32) -> Row {
     plain(name, contexts, 1, MANY, WITH_BLOCK)
@@ -108,13 +103,7 @@ pub const STREAM: &[Row] = &[
     ),
     both("preread_buffer_size", Honored),
     both("preread_timeout", Honored),
-    plain(
-        "proxy_bind",
-        SS,
-        1,
-        2,
-        Unsupported("connections to upstreams leave from the address that the system chooses"),
-    ),
+    plain("proxy_bind", SS, 1, 2, Honored),
     both(
         "proxy_buffer_size",
         Accepted("the sessions of a worker share one buffer, and keep what an end does not take"),
@@ -139,15 +128,15 @@ pub const STREAM: &[Row] = &[
     both("proxy_ssl_certificate", Honored),
     list("proxy_ssl_certificate_cache", SESSIONS),
     both("proxy_ssl_certificate_key", Honored),
-    both("proxy_ssl_ciphers", SUITES),
-    plain("proxy_ssl_conf_command", SS, 2, 2, OPENSSL),
+    both("proxy_ssl_ciphers", Honored),
+    plain("proxy_ssl_conf_command", SS, 2, 2, Honored),
     both("proxy_ssl_crl", Honored),
     both(
         "proxy_ssl_key_log",
         Unsupported("keys of sessions are not logged"),
     ),
     both("proxy_ssl_name", Honored),
-    both("proxy_ssl_password_file", NO_PASSPHRASE),
+    both("proxy_ssl_password_file", Honored),
     list("proxy_ssl_protocols", Honored),
     both(
         "proxy_ssl_server_name",
@@ -178,19 +167,16 @@ pub const STREAM: &[Row] = &[
         Accepted("certificates are sent as they are"),
     ),
     both("ssl_certificate_key", Honored),
-    both("ssl_ciphers", SUITES),
+    both("ssl_ciphers", Honored),
     both("ssl_client_certificate", Honored),
-    plain("ssl_conf_command", SS, 2, 2, OPENSSL),
+    plain("ssl_conf_command", SS, 2, 2, Honored),
     both("ssl_crl", Honored),
     both("ssl_dhparam", Accepted("key exchange uses elliptic curves")),
     both(
         "ssl_ech_file",
         Unsupported("client hellos are not encrypted"),
     ),
-    both(
-        "ssl_ecdh_curve",
-        Accepted("the groups are those that are considered safe"),
-    ),
+    both("ssl_ecdh_curve", Honored),
     both("ssl_handshake_timeout", Honored),
     both(
         "ssl_key_log",
@@ -208,11 +194,8 @@ pub const STREAM: &[Row] = &[
         "ssl_ocsp_responder",
         Accepted("it has no effect without `ssl_ocsp`"),
     ),
-    both("ssl_password_file", NO_PASSPHRASE),
-    both(
-        "ssl_prefer_server_ciphers",
-        Accepted("the server's order is used"),
-    ),
+    both("ssl_password_file", Honored),
+    both("ssl_prefer_server_ciphers", Honored),
     both("ssl_preread", Honored),
     list("ssl_protocols", Honored),
     both(
@@ -222,9 +205,9 @@ pub const STREAM: &[Row] = &[
     list("ssl_session_cache", SESSIONS),
     both("ssl_session_ticket_key", SESSIONS),
     both("ssl_session_tickets", Honored),
-    both("ssl_session_timeout", SESSIONS),
+    both("ssl_session_timeout", Honored),
     both("ssl_stapling", Honored),
-    both("ssl_stapling_file", Accepted("responses are fetched")),
+    both("ssl_stapling_file", Honored),
     both("ssl_stapling_responder", Honored),
     both(
         "ssl_stapling_verify",

@@ -14,7 +14,7 @@ use saker_content::{
 };
 use saker_http::{
     Fields, HeadView, Method, Status,
-    conditional::{self, Precondition, Validators},
+    conditional::{self, DateRule, Precondition, Validators},
     date::parse_date,
     entity_tag::EntityTag,
     range::{self, RangeOutcome},
@@ -35,15 +35,15 @@ pub fn whole(page: &Page) -> Response {
 }
 
 /// Returns true if the client does not get the content of the response.
-pub fn is_unwanted(head: HeadView<'_>, response: &Response, now: i64) -> bool {
-    head.method() == Method::Head || judge(head, response, now) != Precondition::Proceed
+pub fn is_unwanted(head: HeadView<'_>, response: &Response, now: i64, rule: DateRule) -> bool {
+    head.method() == Method::Head || judge(head, response, now, rule) != Precondition::Proceed
 }
 
-fn judge(head: HeadView<'_>, response: &Response, now: i64) -> Precondition {
+fn judge(head: HeadView<'_>, response: &Response, now: i64, rule: DateRule) -> Precondition {
     if response.status != Status::OK || !is_conditional(head) {
         return Precondition::Proceed;
     }
-    conditional::evaluate(head, Some(&validators(response.fields(), now)))
+    conditional::evaluate_by(head, Some(&validators(response.fields(), now)), rule)
 }
 
 fn validators(fields: &Fields, now: i64) -> Validators<'_> {
@@ -62,9 +62,9 @@ pub fn apply(
     response: &mut Response,
     has_ranges: bool,
     boundaries: &Boundaries,
-    now: i64,
+    (now, rule): (i64, DateRule),
 ) {
-    match judge(head, response, now) {
+    match judge(head, response, now, rule) {
         Precondition::Proceed => {}
         Precondition::NotModified => {
             response.status = Status::NOT_MODIFIED;

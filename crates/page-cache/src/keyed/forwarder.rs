@@ -164,8 +164,15 @@ impl KeyedRequest {
 
     fn apply(&self, exchange: &Exchange, response: &mut Response) {
         let (head, now) = (exchange.head.view(), exchange.now);
+        let rule = exchange.routing.settings.files.modified_since;
         let boundaries = &self.cache.boundaries;
-        answer::apply(head, response, self.plan.has_ranges, boundaries, now);
+        answer::apply(
+            head,
+            response,
+            self.plan.has_ranges,
+            boundaries,
+            (now, rule),
+        );
     }
 
     /// Asks the upstream.
@@ -343,7 +350,8 @@ impl KeyedRequest {
             return Handled::Answered(response);
         }
         let head = exchange.head.clone();
-        if is_stored && answer::is_unwanted(head.view(), &response, exchange.now) {
+        let rule = exchange.routing.settings.files.modified_since;
+        if is_stored && answer::is_unwanted(head.view(), &response, exchange.now, rule) {
             // The client does not read the content, which is to be stored whole.
             self.drain(&mut response, place, &head).await;
         }

@@ -17,7 +17,7 @@ use saker_broker_client::BrokerClient;
 use saker_cli::source::{Read, Source};
 use saker_config::{
     Model,
-    model::{AccessLogTarget, Address, ProgramUser, Settings, Site},
+    model::{AccessLogTarget, Address, PassphraseDialog, ProgramUser, Settings, Site},
 };
 use saker_net::privileged::{self, Broker};
 use saker_pipeline::FrontEnd;
@@ -372,6 +372,11 @@ fn read_later(model: &Model) -> (Vec<PathBuf>, Vec<PathBuf>) {
         for files in &tls.certificates {
             paths.extend([&files.certificate, &files.key]);
             paths.extend(files.ocsp.iter().chain(&files.chain));
+            if let Some(PassphraseDialog::File(path)) =
+                files.passphrase.as_deref().map(|asked| &asked.dialog)
+            {
+                paths.push(path);
+            }
         }
         paths.extend(tls.client_ca.iter().chain(&tls.client_crl));
         let checks = &tls.client_checks;
@@ -392,6 +397,7 @@ fn read_later(model: &Model) -> (Vec<PathBuf>, Vec<PathBuf>) {
         .flat_map(|upstream| &upstream.members);
     for tls in members.filter_map(|member| member.backend.tls.as_ref()) {
         paths.extend(tls.authorities.iter().chain(&tls.revocation_lists));
+        paths.extend(&tls.passphrases);
         paths.extend(
             tls.identity
                 .iter()

@@ -212,6 +212,6 @@ fn nginx_cases_are_many() {
     }
     let cases = cases();
     let requests: usize = cases.iter().map(|case| case.script.requests.len()).sum();
-    assert!(cases.len() >= 90, "{} cases", cases.len());
-    assert!(requests >= 1_500, "{requests} requests");
+    assert!(cases.len() >= 105, "{} cases", cases.len());
+    assert!(requests >= 2_000, "{requests} requests");
 }

@@ -5,7 +5,11 @@
 
 use crate::nginx_pair::Pair;
 use saker_testkit::{Client, require};
-use std::{net::SocketAddr, process::Command};
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    process::Command,
+};
 
 /// Members that answer with their letter, below upstreams that balance by a key.
 const MEMBERS: &str = "\
@@ -106,4 +110,96 @@ fn nginx_http_reads_proxy_headers() {
         told.as_deref(),
         Some("192.0.2.9|192.0.2.9|5000|192.0.2.1|127.0.0.1")
     );
+}
+
+#[test]
+fn nginx_http_sends_trailers() {
+    let pair = Pair::start(
+        "nginx-http-trailers",
+        &[],
+        "== http\nserver { listen {ip}:{p}; location / { add_trailer X-T t-$arg_a; add_trailer X-No \"\"; \
+         return 200 text; } location /err { add_trailer X-No n; add_trailer X-Always a always; return 404 e; } \
+         location /none { return 200 text; } }",
+    );
+    let ask = |address: SocketAddr, path: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text.split_once("\r\n\r\n").unwrap().1.to_owned()
+    };
+    let told = |path: &str| pair.both(|address| ask(address, path));
+    assert_eq!(told("/x?a=1"), "4\r\ntext\r\n0\r\nX-T: t-1\r\n\r\n");
+    assert_eq!(told("/err"), "1\r\ne\r\n0\r\nX-Always: a\r\n\r\n");
+    assert_eq!(told("/none"), "text");
+}
+
+#[test]
+fn nginx_http_follows_policies_of_ssl() {
+    let pair = Pair::start(
+        "nginx-http-policies",
+        &[],
+        "== http\nserver { listen {ip}:{p} ssl; ssl_certificate {shared}/cert.pem; ssl_certificate_key {shared}/locked.pem; \
+         ssl_password_file {shared}/passwords; ssl_protocols TLSv1.2 TLSv1.3; ssl_verify_client optional_no_ca; ssl_client_certificate {shared}/cert.pem; \
+         ssl_ciphers ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:!SHA1; ssl_ecdh_curve secp384r1:prime256v1; \
+         ssl_conf_command Ciphersuites TLS_CHACHA20_POLY1305_SHA256; ssl_prefer_server_ciphers on; ssl_session_timeout 5m; \
+         location / { return 200 '$ssl_protocol|$ssl_cipher|$ssl_client_s_dn'; } \
+         location /up { proxy_pass https://{ip}:{p}/; proxy_ssl_protocols TLSv1.2; proxy_ssl_ciphers ECDHE-ECDSA-CHACHA20-POLY1305; \
+         proxy_ssl_certificate {shared}/cert.pem; proxy_ssl_certificate_key {shared}/locked.pem; \
+         proxy_ssl_password_file {shared}/passwords; } \
+         location /up13 { proxy_pass https://{ip}:{p}/; proxy_ssl_protocols TLSv1.3; \
+         proxy_ssl_conf_command Ciphersuites TLS_CHACHA20_POLY1305_SHA256; } }",
+    );
+    let ask = |address: SocketAddr, path: &str, options: &[&str]| {
+        let mut curl = Command::new(require("curl").unwrap());
+        curl.args(["-sk", "--max-time", "20"]).args(options);
+        let output = curl
+            .arg(format!("https://{address}{path}"))
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let told = |path: &str, options: &[&str]| pair.both(|address| ask(address, path, options));
+    let old = ["--tls-max", "1.2"];
+    assert_eq!(told("/", &[]), "TLSv1.3|TLS_CHACHA20_POLY1305_SHA256|");
+    assert_eq!(told("/", &old), "TLSv1.2|ECDHE-ECDSA-AES256-GCM-SHA384|");
+    let [flag, most] = old;
+    let weak = [flag, most, "--ciphers", "ECDHE-ECDSA-AES128-GCM-SHA256"];
+    assert_eq!(told("/", &weak), "");
+    assert_eq!(told("/", &["--curves", "X25519"]), "");
+    assert!(told("/", &["--curves", "P-384"]).starts_with("TLSv1.3|"));
+    assert_eq!(
+        told("/up", &[]),
+        "TLSv1.2|ECDHE-ECDSA-CHACHA20-POLY1305|CN=stream.test"
+    );
+    assert_eq!(told("/up13", &[]), "TLSv1.3|TLS_CHACHA20_POLY1305_SHA256|");
+}
+
+#[test]
+fn nginx_http_marks_requests_of_uwsgi() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let pair = Pair::start(
+        "nginx-http-uwsgi",
+        &[("uwsgi", address)],
+        "== http\nserver { listen {ip}:{p}; uwsgi_modifier1 5; location / { uwsgi_pass {uwsgi}; uwsgi_modifier2 9; } \
+         location /plain { uwsgi_pass {uwsgi}; uwsgi_modifier1 0; } }",
+    );
+    let told = |path: &str| {
+        pair.both(|address| {
+            let mut client = Client::connect(address).unwrap();
+            let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+            client.send(request.as_bytes()).unwrap();
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut head = [0; 4];
+            stream.read_exact(&mut head).unwrap();
+            let answer = b"Status: 200 OK\r\nContent-Length: 2\r\n\r\nok";
+            stream.write_all(answer).unwrap();
+            let response = client.read_response().unwrap();
+            (head[0], head[3], response.text())
+        })
+    };
+    assert_eq!(told("/"), (5, 9, "ok".to_owned()));
+    assert_eq!(told("/plain"), (0, 0, "ok".to_owned()));
 }

@@ -129,6 +129,16 @@ fn certificate(dir: &TempDir) {
         .output()
         .unwrap();
     assert!(made.status.success(), "{made:?}");
+    // The same key under a passphrase, and a list of passphrases.
+    let locked = Command::new(require("openssl").unwrap())
+        .args(["pkey", "-aes256", "-passout", "pass:second", "-in"])
+        .arg(dir.join("key.pem"))
+        .arg("-out")
+        .arg(dir.join("locked.pem"))
+        .output()
+        .unwrap();
+    assert!(locked.status.success(), "{locked:?}");
+    dir.write("passwords", "first\nsecond\n").unwrap();
 }
 
 impl Drop for Pair {

@@ -199,8 +199,9 @@ pub fn load(
         chain = [&*chain, b"\n", &more].concat().into();
     }
     warn_of_readable_key(&from.key, &from.origin, problems);
-    let is_asked_for = from.passphrase.is_some() && encrypted_key::is_encrypted(&key);
-    if is_asked_for && !files.asks() && !passphrase::is_known(&key) {
+    let asked = from.passphrase.as_deref();
+    let asked = asked.filter(|_| encrypted_key::is_encrypted(&key));
+    if asked.is_some_and(|asked| !files.asks() && !passphrase::is_known(&key, asked)) {
         let problem = format!(
             "the key in {} is encrypted: it is not looked into before the start",
             from.key.display()

@@ -9,7 +9,7 @@
 
 mod certificate;
 mod files;
-mod passphrase;
+pub mod passphrase;
 mod problem;
 mod run_time;
 mod table;

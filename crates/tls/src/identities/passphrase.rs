@@ -10,6 +10,7 @@ use rustls::pki_types::PrivateKeyDer;
 use saker_config::model::{Passphrase, PassphraseDialog};
 use std::{
     io::{BufRead, BufReader, Read, Write},
+    path::Path,
     process::{Command, Stdio},
     sync::{Mutex, PoisonError},
 };
@@ -30,6 +31,9 @@ pub fn open(
 ) -> Result<PrivateKeyDer<'static>, String> {
     if let Some(key) = by_known(pem) {
         return Ok(key);
+    }
+    if let Some(PassphraseDialog::File(path)) = passphrase.map(|asked| &asked.dialog) {
+        return by_file(pem, path);
     }
     let asked = passphrase
         .filter(|_| asks)
@@ -58,8 +62,28 @@ pub fn open(
 }
 
 /// True if no prompt is needed.
-pub fn is_known(pem: &[u8]) -> bool {
-    by_known(pem).is_some()
+pub fn is_known(pem: &[u8], passphrase: &Passphrase) -> bool {
+    matches!(passphrase.dialog, PassphraseDialog::File(_)) || by_known(pem).is_some()
+}
+
+/// Opens a key with one of the passphrases in a file.
+pub fn by_file(pem: &[u8], path: &Path) -> Result<PrivateKeyDer<'static>, String> {
+    let lines = saker_net::privileged::read(path)
+        .map_err(|error| format!("is encrypted, and {}: {error}", path.display()))?;
+    let lines = lines.split(|byte| *byte == b'\n');
+    for line in lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line)) {
+        match encrypted_key::decrypt(pem, line) {
+            Ok(key) => return Ok(key),
+            Err(DecryptError::Unknown) => {
+                return Err("is encrypted in a way that is not known here".into());
+            }
+            Err(DecryptError::Wrong) => {}
+        }
+    }
+    Err(format!(
+        "is encrypted, and no passphrase in {} is the right one",
+        path.display()
+    ))
 }
 
 fn by_known(pem: &[u8]) -> Option<PrivateKeyDer<'static>> {
@@ -77,6 +101,8 @@ fn ask(asked: &Passphrase) -> Result<Vec<u8>, String> {
         number,
     } = asked;
     match dialog {
+        // The file has been read already.
+        PassphraseDialog::File(_) => Err("is encrypted".into()),
         PassphraseDialog::Terminal => {
             ask_terminal(&format!("Pass phrase of key {number} of {server}: "))
         }

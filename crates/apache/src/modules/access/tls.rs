@@ -6,9 +6,12 @@
 
 use crate::modules::access::request::AccessRequest;
 use saker_ap_expr::{Dependency, Expression};
-use saker_apache_model::modules::{ssl::Ssl, ssl_ciphers};
+use saker_apache_model::modules::ssl::Ssl;
 use saker_auth::AuthRequest;
-use saker_config::model::{CipherSuite, ClientCertificates};
+use saker_config::{
+    cipher_lists,
+    model::{CipherSuite, ClientCertificates},
+};
 use saker_tls::{ClientVerification, SessionInfo};
 use std::sync::Arc;
 
@@ -48,7 +51,7 @@ fn session_lacks(ssl: &Ssl, request: &mut AccessRequest<'_>) -> Option<String> {
         return Some(reason);
     }
     let is_listed = |ciphers: &Arc<[CipherSuite]>| {
-        session.is_none_or(|session| ssl_ciphers::include(ciphers, session))
+        session.is_none_or(|session| cipher_lists::include(ciphers, session.cipher_openssl))
     };
     let is_other = ssl
         .ciphers

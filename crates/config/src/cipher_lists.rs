@@ -1,12 +1,11 @@
-//! SSLCipherSuite: OpenSSL's language of cipher lists, over the suites that are there.
+//! OpenSSL's language of cipher lists and groups, over those that are there.
 //!
-//! Called by: setters of hosts and sections.
+//! Called by: the models of Apache (`SSLCipherSuite`) and nginx (`ssl_ciphers`, `ssl_ecdh_curve`).
 //! Caveat: words for outdated suites are common in configurations; as for OpenSSL, they match
 //! nothing. A list of which nothing remains (CBC and SHA-1 alone) leaves the choice to the server,
 //! with a warning: its own suites are stronger.
 
-use saker_config::model::{CipherSuite, TlsVersion};
-use saker_tls::SessionInfo;
+use crate::model::{CipherSuite, Group, TlsVersion};
 
 /// The suites of one directive for one version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,12 +131,10 @@ pub fn together(of_12: Option<&[CipherSuite]>, of_13: Option<&[CipherSuite]>) ->
     .concat()
 }
 
-/// Returns whether a session's cipher is one of these. Those of TLS 1.3 are chosen by the host
-/// alone.
-pub fn include(suites: &[CipherSuite], session: &SessionInfo) -> bool {
-    let known = SUITES_12
-        .iter()
-        .find(|known| known.1 == session.cipher_openssl);
+/// Returns whether a session's cipher, by OpenSSL's name, is one of these. Those of TLS 1.3 are chosen
+/// by the host alone.
+pub fn include(suites: &[CipherSuite], cipher: &str) -> bool {
+    let known = SUITES_12.iter().find(|known| known.1 == cipher);
     known.is_none_or(|known| suites.contains(&known.0))
 }
 
@@ -146,7 +143,8 @@ fn words(list: &str) -> impl Iterator<Item = &str> {
         .filter(|word| !word.is_empty())
 }
 
-fn list_13(list: &str) -> Vec<CipherSuite> {
+/// The suites of TLS 1.3 that a list names.
+pub fn list_13(list: &str) -> Vec<CipherSuite> {
     let named = |word: &str| {
         SUITES_13
             .iter()
@@ -156,8 +154,25 @@ fn list_13(list: &str) -> Vec<CipherSuite> {
     words(list).filter_map(named).collect()
 }
 
-/// ciphers(1): `!` takes out for good, `-` takes out, `+` puts at the end, a bare word adds.
-fn list_12(list: &str) -> Vec<CipherSuite> {
+/// Groups in the order of preference; those that are not there are passed over, as OpenSSL does with
+/// a `?` before them.
+pub fn groups(list: &str) -> Vec<Group> {
+    let group = |word: &str| match word
+        .trim_start_matches(['?', '*', '-'])
+        .to_ascii_lowercase()
+        .as_str()
+    {
+        "x25519mlkem768" => Some(Group::X25519MlKem768),
+        "x25519" => Some(Group::X25519),
+        "p-256" | "secp256r1" | "prime256v1" => Some(Group::Secp256r1),
+        "p-384" | "secp384r1" => Some(Group::Secp384r1),
+        _ => None,
+    };
+    list.split([':', '/']).filter_map(group).collect()
+}
+
+/// The suites of TLS 1.2 that a list chooses. ciphers(1): `!` takes out for good, `-` takes out, `+` puts at the end, a bare word adds.
+pub fn list_12(list: &str) -> Vec<CipherSuite> {
     let (mut chosen, mut gone): (Vec<CipherSuite>, Vec<CipherSuite>) = (Vec::new(), Vec::new());
     for word in words(list).filter(|word| !word.starts_with('@')) {
         let (sign, name) = match word.as_bytes().first() {

@@ -1,0 +1,51 @@
+//! Directives that are not in nginx's own open-source http and stream modules.
+//!
+//! Called by: the reference page, which counts them apart.
+//! Caveat: by nginx's documentation; a name stands for all of its rows.
+
+/// Of the commercial subscription.
+pub const COMMERCIAL: &[&str] = &[
+    "auth_jwt",
+    "fastcgi_cache_purge",
+    "hls",
+    "least_time",
+    "ntlm",
+    "proxy_cache_purge",
+    "proxy_session_drop",
+    "queue",
+    "scgi_cache_purge",
+    "state",
+    "sticky_cookie_insert",
+    "uwsgi_cache_purge",
+];
+
+/// Of modules that are released apart from nginx.
+pub const APART: &[&str] = &[
+    "acme_certificate",
+    "acme_issuer",
+    "acme_shared_zone",
+    "brotli",
+    "brotli_buffers",
+    "brotli_comp_level",
+    "brotli_min_length",
+    "brotli_static",
+    "brotli_types",
+    "brotli_window",
+    "more_clear_headers",
+    "more_clear_input_headers",
+    "more_set_headers",
+    "more_set_input_headers",
+    "otel_exporter",
+    "zstd",
+    "zstd_buffers",
+    "zstd_comp_level",
+    "zstd_min_length",
+    "zstd_static",
+    "zstd_types",
+];
+
+/// Of nginx before 1.31.
+pub const REMOVED: &[&str] = &["limit_zone", "ssl"];
+
+/// The module with the directives of `mail`.
+pub const MAIL: &str = "mail";

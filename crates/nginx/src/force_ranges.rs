@@ -1,0 +1,143 @@
+//! `proxy_force_ranges` and its kin: parts of responses whose upstream sends them whole.
+//!
+//! Called by: `response`, for responses of upstreams.
+//! Caveat: several ranges at once get the whole response (RFC 9110 section 14.2 allows it), and so
+//! does a response without a length.
+//! Out of scope: cached responses, of which the page cache sends parts.
+
+use crate::request::Request;
+use saker_content_filters::as_stream;
+use saker_http::{
+    KnownField, Method, Status,
+    conditional::{Validators, range_applies},
+    date::parse_date,
+    entity_tag::EntityTag,
+    range::{RangeOutcome, resolve},
+};
+use saker_pipeline::{Body, BodyError, BodyStream, Chunk, Response};
+use std::task::{Context, Poll};
+
+/// Sends the part that the client asks for, if the location says so.
+pub fn apply(request: &mut Request<'_>, response: &mut Response) {
+    let location = &request.state.location;
+    let Some(pass) = &location.conf.upstreams.pass else {
+        return;
+    };
+    let is_on = location.conf.upstreams.of(pass.gateway).forces_ranges == Some(true);
+    let is_whole = response.status == Status::OK && response.tunnel.is_none();
+    if !is_on || !is_whole || !request.exchange.upstream.is_answered_by_program {
+        return;
+    }
+    let ranges_max = location.settings.files.ranges_max as usize;
+    response.fields_mut().set("Accept-Ranges", &b"bytes"[..]);
+    let view = request.exchange.head.view();
+    let now = request.exchange.now;
+    let fields = response.fields();
+    let validators = Validators {
+        entity_tag: fields.first("ETag").and_then(EntityTag::parse),
+        last_modified: fields
+            .first("Last-Modified")
+            .and_then(|text| parse_date(text, now)),
+        now,
+    };
+    let wanted = view
+        .known(KnownField::Range)
+        .filter(|_| view.method() == Method::Get && view.known_count(KnownField::Range) == 1)
+        .filter(|_| range_applies(view, &validators));
+    let Some((value, length)) = wanted.zip(response.body.length()) else {
+        return;
+    };
+    match resolve(value, length, ranges_max) {
+        RangeOutcome::Whole | RangeOutcome::Many(_) => {}
+        RangeOutcome::Unsatisfiable => {
+            *response = Response::new(Status::RANGE_NOT_SATISFIABLE);
+            let value = format!("bytes */{length}");
+            response
+                .fields_mut()
+                .set("Content-Range", value.into_bytes());
+        }
+        RangeOutcome::One(range) => {
+            let source = as_stream(std::mem::take(&mut response.body));
+            response.status = Status::PARTIAL_CONTENT;
+            response.body = Body::Stream(Box::new(Part {
+                source,
+                skipped: range.first,
+                length: range.len(),
+                left: range.len(),
+            }));
+            let value = format!("bytes {}-{}/{length}", range.first, range.last);
+            let fields = response.fields_mut();
+            fields.set("Content-Range", value.into_bytes());
+            fields.remove("Content-Length");
+        }
+    }
+}
+
+/// A part of content.
+struct Part {
+    source: Box<dyn BodyStream>,
+    /// Bytes before it that are yet to come.
+    skipped: u64,
+    length: u64,
+    left: u64,
+}
+
+impl BodyStream for Part {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        while self.left > 0 {
+            let chunk = match std::task::ready!(self.source.poll_chunk(cx)) {
+                Some(Ok(chunk)) => chunk,
+                other => return Poll::Ready(other),
+            };
+            let bytes = chunk.len() as u64;
+            let from = self.skipped.min(bytes);
+            self.skipped -= from;
+            let taken = (bytes - from).min(self.left);
+            self.left -= taken;
+            if taken > 0 {
+                // Both are at most the length of the chunk.
+                let (from, to) = (from as usize, (from + taken) as usize);
+                return Poll::Ready(Some(Ok(chunk.slice(from..to))));
+            }
+        }
+        Poll::Ready(None)
+    }
+
+    fn length(&self) -> Option<u64> {
+        Some(self.length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Waker;
+
+    #[test]
+    fn parts_are_cut_across_chunks() {
+        let whole = b"0123456789";
+        for piece in [1, 3, 10] {
+            for (start, end) in [(0, 10), (2, 5), (9, 10), (0, 1), (3, 9)] {
+                let chunks = whole
+                    .chunks(piece)
+                    .map(|chunk| Body::Memory(Chunk::from(chunk.to_vec())));
+                let mut part = Part {
+                    source: as_stream(Body::Parts(chunks.collect())),
+                    skipped: start,
+                    length: end - start,
+                    left: end - start,
+                };
+                let mut read = Vec::new();
+                let mut cx = Context::from_waker(Waker::noop());
+                while let Poll::Ready(Some(Ok(chunk))) = part.poll_chunk(&mut cx) {
+                    read.extend_from_slice(chunk.bytes());
+                }
+                assert_eq!(
+                    read,
+                    &whole[start as usize..end as usize],
+                    "{piece} {start}"
+                );
+            }
+        }
+    }
+}
