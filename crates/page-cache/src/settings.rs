@@ -56,7 +56,9 @@ impl CacheSettings {
     pub fn has_cookie(&self, view: HeadView<'_>) -> bool {
         view.has(KnownField::Cookie)
             && (self.config.ignored_cookies.is_empty()
-                || view.cookies().any(|cookie| !self.ignores_cookie(cookie.name)))
+                || view
+                    .cookies()
+                    .any(|cookie| !self.ignores_cookie(cookie.name)))
     }
 
     pub fn new(config: &Arc<CacheUse>) -> CacheSettings {

@@ -78,7 +78,9 @@ impl KeyEdits {
         let mut path = path;
         let is_identifier = |piece: &[u8]| {
             let parameter = Parameter::new(piece);
-            parameter.value.is_some() && !piece.contains(&b'/') && removes(&self.removed_from_path, parameter)
+            parameter.value.is_some()
+                && !piece.contains(&b'/')
+                && removes(&self.removed_from_path, parameter)
         };
         while let Some(at) = memchr::memrchr(b';', path).filter(|at| is_identifier(&path[at + 1..]))
         {

@@ -94,7 +94,9 @@ pub async fn look_up(cache: &Rc<PageCache>, exchange: &mut Exchange) -> Handled 
     }
     let settings = &request.settings;
     if !settings.config.with_cookies && settings.has_cookie(exchange.head.view()) {
-        exchange.trace("cache", None, || "bypassed: the request has a cookie".into());
+        exchange.trace("cache", None, || {
+            "bypassed: the request has a cookie".into()
+        });
         pass(&request, NotStored::RequestCookie.into());
         return Handled::Declined;
     }

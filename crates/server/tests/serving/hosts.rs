@@ -136,7 +136,8 @@ fn rows_of_sqlite_over_every_protocol() {
         row("odd", &root("a"), 0, "javascript:x"),
     ];
     assert!(database.ask(&format!("{TABLE}{}", rows.concat())));
-    dir.write("hosts.url", format!("{}\n", database.url())).unwrap();
+    dir.write("hosts.url", format!("{}\n", database.url()))
+        .unwrap();
     let hosts = format!(
         "[dynamic_vhosts]\ndatabase_file = \"hosts.url\"\nquery = \"{QUERY}\"\nroots = [\"{{dir}}/srv\"]\n\
          entries_missing = 1"
@@ -609,7 +610,10 @@ fn what_is_wrong_is_said() {
     dir.write("saker.toml", "").unwrap();
     let path = dir.join("saker.toml");
     let rows = [
-        ("[dynamic_vhosts]\nquery = \"SELECT 1\"\n", "missing `database`"),
+        (
+            "[dynamic_vhosts]\nquery = \"SELECT 1\"\n",
+            "missing `database`",
+        ),
         (
             "[dynamic_vhosts]\ndatabase = \"oracle://x\"\nquery = \"?\"\nroots = [\"/srv\"]\n",
             "unsupported database",

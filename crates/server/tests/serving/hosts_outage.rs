@@ -69,7 +69,7 @@ fn figure(saker: &Saker, name: &str) -> u64 {
         .unwrap()
 }
 
-/// What is known is used for a while longer, and then no more.
+/// Known hosts are served for a while without the database, and then no more.
 #[test]
 fn known_hosts_last_as_long_as_is_set() {
     let _turn = saker_testkit::heavy();

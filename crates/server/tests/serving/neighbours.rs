@@ -255,7 +255,10 @@ fn places_and_lists_of_the_server() {
         ("deny_asns = [64500]", [false, true]),
         ("allow_asns = [64500]", [true, false]),
         ("allow_files = [\"good.txt\"]", [true, false]),
-        ("deny = [\"0.0.0.0/0\"]\nallow_files = [\"good.txt\"]", [true, false]),
+        (
+            "deny = [\"0.0.0.0/0\"]\nallow_files = [\"good.txt\"]",
+            [true, false],
+        ),
     ] {
         let dir = folder("server-places");
         dir.write("place.mmdb", database([203, 0, 113, 0], 24, &PLACE))
@@ -288,7 +291,10 @@ fn clients_of_a_network_count_as_one() {
         assert_eq!(misbehave(address), Some(400), "{address}");
     }
     assert_eq!(status(&mut from(&saker, "2001:db8:0:2::9"), "/"), None);
-    assert_eq!(status(&mut from(&saker, "2001:db8:0:100::9"), "/"), Some(200));
+    assert_eq!(
+        status(&mut from(&saker, "2001:db8:0:100::9"), "/"),
+        Some(200)
+    );
     for _ in 0..4 {
         assert_eq!(misbehave("2001:db8:1::1"), Some(400));
     }

@@ -472,7 +472,10 @@ fn metrics_are_for_those_who_may_read_them() {
         get(&saker, "/index.html", "");
         let address = metrics_address(&saker);
         let answer = scrape(address, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{answer}"
+        );
         let has_requests = answer.contains("\nsaker_requests_total{protocol=\"http1\"} 1\n");
         assert_eq!(has_requests, status == "200", "{answer}");
         // No histograms where they are not wanted, nor for others.

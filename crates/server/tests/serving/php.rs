@@ -416,9 +416,14 @@ fn processes_have_their_time_and_their_requests() {
             let served = pids.iter().filter(|other| *other == pid).count();
             assert!(served <= 2, "{kind}: {pids:?}");
         }
+        // php-cgi has no such limit; its client alone is answered.
+        if kind == "php-cgi" {
+            continue;
+        }
         assert!(get(&saker, "/slow.php").status >= 500, "{kind}");
-        let again = text(&saker, "/pid.php");
-        assert!(again.parse::<u32>().is_ok(), "{kind}: {again}");
+        wait_until("another process serves", || {
+            text(&saker, "/pid.php").parse::<u32>().is_ok()
+        });
         saker.server.stop().unwrap();
     }
 }

@@ -142,7 +142,10 @@ fn start(dir: TempDir, protocol: Protocol, scenario: &Scenario, origin_port: u16
     let global = scenario
         .global
         .replace("{origin_url}", &origin_url)
-        .replace("{origin_name}", &origin_url.replace("127.0.0.1", "localhost"));
+        .replace(
+            "{origin_name}",
+            &origin_url.replace("127.0.0.1", "localhost"),
+        );
     let configuration = match protocol {
         Protocol::Http1 | Protocol::Http2 => operate::configuration("workers = 1", &site),
         Protocol::Http3 => {

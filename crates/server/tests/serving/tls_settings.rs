@@ -31,7 +31,13 @@ fn shell(script: &str, dir: &TempDir) {
 fn visit(saker: &Saker, arguments: &[&str]) -> String {
     let mut client = Command::new(require("openssl").unwrap());
     client
-        .args(["s_client", "-ign_eof", "-servername", "localhost", "-connect"])
+        .args([
+            "s_client",
+            "-ign_eof",
+            "-servername",
+            "localhost",
+            "-connect",
+        ])
         .arg(saker.server.address().to_string())
         .args(arguments);
     let piped = client
@@ -39,10 +45,12 @@ fn visit(saker: &Saker, arguments: &[&str]) -> String {
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
     let mut child = piped.spawn().unwrap();
-    // A handshake that has failed leaves nobody who reads.
-    let _ = child.stdin.take().unwrap().write_all(
-        b"GET /index.html HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-    );
+    // After a handshake that has failed, the pipe has no reader.
+    let _ = child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"GET /index.html HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     String::from_utf8_lossy(&child.wait_with_output().unwrap().stdout).into_owned()
 }
 
@@ -55,9 +63,15 @@ fn cipher_suites_are_those_of_the_list() {
     );
     for (arguments, suite) in [
         (&["-tls1_3"][..], Some("TLS_AES_256_GCM_SHA384")),
-        (&["-tls1_3", "-ciphersuites", "TLS_AES_128_GCM_SHA256"], None),
+        (
+            &["-tls1_3", "-ciphersuites", "TLS_AES_128_GCM_SHA256"],
+            None,
+        ),
         (&["-tls1_2"], Some("ECDHE-ECDSA-AES256-GCM-SHA384")),
-        (&["-tls1_2", "-cipher", "ECDHE-ECDSA-AES128-GCM-SHA256"], None),
+        (
+            &["-tls1_2", "-cipher", "ECDHE-ECDSA-AES128-GCM-SHA256"],
+            None,
+        ),
     ] {
         let said = visit(&saker, arguments);
         match suite {
@@ -95,7 +109,11 @@ fn revoked_certificates_are_refused() {
                 &saker,
                 &[version, "-cert", shown(&cert), "-key", shown(&key)],
             );
-            assert_eq!(said.contains("hello"), is_served, "{version} {name}: {said}");
+            assert_eq!(
+                said.contains("hello"),
+                is_served,
+                "{version} {name}: {said}"
+            );
         }
     }
 }
@@ -105,12 +123,12 @@ fn revoked_certificates_are_refused() {
 fn responses_of_files_are_stapled() {
     let dir = folder("tls-ocsp");
     shell(
-        "new() { openssl req -newkey $1 -pkeyopt $2 -nodes -keyout $3.key -out $3.csr -subj /CN=localhost\n\
+        "new() { openssl req -newkey $1 -pkeyopt $2 -nodes -keyout $3.key -out $3.csr -subj /CN=$3\n\
          openssl x509 -req -in $3.csr -CA ca.pem -CAkey ca.key -set_serial $4 -days 20 -extfile names -out $3.pem; chmod 600 $3.key; }\n\
          openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ca.key -out ca.pem -subj /CN=ca -days 30\n\
          echo subjectAltName=DNS:localhost >names\n\
          new ec ec_paramgen_curve:P-256 ec 4096; new rsa rsa_keygen_bits:2048 rsa 4097\n\
-         printf 'V\\t350101000000Z\\t\\t1000\\tunknown\\t/CN=localhost\\nV\\t350101000000Z\\t\\t1001\\tunknown\\t/CN=localhost\\n' >index\n\
+         printf 'V\\t350101000000Z\\t\\t1000\\tunknown\\t/CN=ec\\nV\\t350101000000Z\\t\\t1001\\tunknown\\t/CN=rsa\\n' >index\n\
          for name in ec rsa; do openssl ocsp -index index -rsigner ca.pem -rkey ca.key -CA ca.pem -issuer ca.pem -cert $name.pem -ndays 5 -respout $name.der; done",
         &dir,
     );
@@ -136,7 +154,10 @@ fn responses_of_files_are_stapled() {
         ("ECDHE-RSA-AES128-GCM-SHA256", "Serial Number: 1001"),
     ] {
         let said = visit(&saker, &["-status", "-tls1_2", "-cipher", cipher]);
-        assert!(said.contains(stapled) && said.contains(serial), "{cipher}: {said}");
+        assert!(
+            said.contains(stapled) && said.contains(serial),
+            "{cipher}: {said}"
+        );
     }
 }
 
@@ -159,7 +180,10 @@ fn tickets_of_other_machines() {
     for version in ["-tls1_2", "-tls1_3"] {
         let session = first.dir.join("session");
         let said = visit(&first, &[version, "-sess_out", shown(&session)]);
-        assert!(said.contains("New, TLS") && said.contains("hello"), "{said}");
+        assert!(
+            said.contains("New, TLS") && said.contains("hello"),
+            "{said}"
+        );
         for (saker, is_known) in [(&same, true), (&other, false)] {
             let said = visit(saker, &[version, "-sess_in", shown(&session)]);
             assert_eq!(
@@ -186,7 +210,8 @@ fn handshakes_have_their_time() {
     let mut left = Vec::new();
     let ended = stream.read_to_end(&mut left);
     assert!(
-        ended.is_ok() || ended.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset),
+        ended.is_ok()
+            || ended.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset),
         "{left:?}"
     );
     assert!(visit(&saker, &[]).contains("hello"));

@@ -68,16 +68,13 @@ fn counts(saker: &Saker, number: usize) -> BTreeMap<String, usize> {
 
 #[test]
 fn a_server_that_is_back_gets_its_share_slowly() {
-    let (ill, well) = (
-        Arc::new(AtomicU16::new(200)),
-        Arc::new(AtomicU16::new(200)),
-    );
+    let (ill, well) = (Arc::new(AtomicU16::new(200)), Arc::new(AtomicU16::new(200)));
     let (one, two) = (named("one", &ill), named("two", &well));
     let saker = operate::start(
         "slow-start",
         &configuration(&format!(
             "servers = [\"http://{one}\", \"http://{two}\"]\nslow_start = \"1h\"\nhealth_path = \"/health\"\n\
-             health_interval = \"50ms\"\nhealth_timeout = \"10s\"\nhealth_statuses = [200, 503]\nhealth_rise = 1\nhealth_fall = 1"
+             health_interval = \"100ms\"\nhealth_timeout = \"10s\"\nhealth_statuses = [200, 503]\nhealth_rise = 1\nhealth_fall = 1"
         )),
     );
     let has_one = || counts(&saker, 40).get("one").copied().unwrap_or_default();
@@ -114,7 +111,7 @@ fn a_check_has_its_time() {
     let saker = operate::start(
         "health-timeout",
         &configuration(&format!(
-            "servers = [\"http://{address}\", \"http://{two}\"]\nhealth_path = \"/health\"\nhealth_interval = \"50ms\"\n\
+            "servers = [\"http://{address}\", \"http://{two}\"]\nhealth_path = \"/health\"\nhealth_interval = \"100ms\"\n\
              health_timeout = \"100ms\"\nhealth_fall = 1"
         )),
     );
@@ -154,7 +151,10 @@ fn names_are_looked_up_again() {
     });
     let dir = operate::folder("resolve-every");
     let hosts = dir.write("hosts", "127.0.0.1 app.test\n").unwrap();
-    let mount = format!("mount --bind '{}' /etc/hosts && exec \"$@\"", hosts.display());
+    let mount = format!(
+        "mount --bind '{}' /etc/hosts && exec \"$@\"",
+        hosts.display()
+    );
     let upstream = format!(
         "servers = [\"http://app.test:{}\"]\nresolve_every = \"100ms\"\nkeep = 0",
         one.port()
@@ -168,7 +168,7 @@ fn names_are_looked_up_again() {
     wait_until("the new address is used", || answer() == "other");
 }
 
-/// What a slow client has not read is kept in memory and in a file, so that the server is free.
+/// Responses to slow clients are kept in memory and in a file, so that the server is free.
 #[test]
 fn responses_wait_in_files() {
     const BYTES: usize = 32 << 20;
@@ -189,12 +189,12 @@ fn responses_wait_in_files() {
             counted.fetch_add(1 << 16, Ordering::SeqCst);
         }
     });
-    for (file, is_free) in [("64MB", true), ("0", false)] {
+    for (file, is_free) in [("\"64MB\"", true), ("0", false)] {
         sent.store(0, Ordering::SeqCst);
         let saker = operate::start(
             "buffer-file",
             &configuration(&format!(
-                "servers = [\"http://{address}\"]\nbuffer = \"64KiB\"\nbuffer_file = \"{file}\""
+                "servers = [\"http://{address}\"]\nbuffer = \"64KiB\"\nbuffer_file = {file}"
             )),
         );
         let (mut client, begun) = operate::begin_download(&saker, "/large", 1000);

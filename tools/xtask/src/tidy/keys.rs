@@ -85,7 +85,10 @@ impl Used {
                 }
                 Token::Key(path, _) => {
                     let mut inside: String = open.last().unwrap_or(&outer).clone();
-                    for name in path.split('.').map(|name| name.trim().trim_matches(['"', '\''])) {
+                    for name in path
+                        .split('.')
+                        .map(|name| name.trim().trim_matches(['"', '\'']))
+                    {
                         self.0.insert((inside.clone(), name.to_owned()));
                         inside = self::table(&format!("{inside}.{name}"));
                     }
@@ -330,7 +333,10 @@ mod tests {
                 "crates/server/tests/scenarios/b.toml",
                 "site = 'cache = { ttl = 1 }'\nglobal = 'user = \"x\"'\nother = 'no = 1'\n",
             ),
-            file("crates/config/src/a.rs", "fn t() { start(\"[server]\\nno = 1\"); }"),
+            file(
+                "crates/config/src/a.rs",
+                "fn t() { start(\"[server]\\nno = 1\"); }",
+            ),
         ];
         let key = |name, table| KeyUse {
             name,

@@ -5,9 +5,7 @@
 //! Caveat: tokens whose time depends on the machine's clock are minutes away from its limits.
 //! Out of scope: forged tokens (scenarios `jwt` and `jwt_claims`).
 
-use super::{
-    Browser, Issuer, PEOPLE, SCHEMA, ldap_site, log_in, operate, sign, stage, with_token,
-};
+use super::{Browser, Issuer, PEOPLE, SCHEMA, ldap_site, log_in, operate, sign, stage, with_token};
 use crate::databases::Slapd;
 use jsonwebtoken::{Algorithm, EncodingKey};
 use std::{
@@ -43,15 +41,27 @@ fn names_and_groups_of_a_directory() {
     assert_eq!(statuses(&["ann", "dora"], "/staff/a.txt"), [401, 200]);
     for (ldap, names, expected) in [
         ("scope = \"one\"", ["ann", "dora"], [200, 401]),
-        ("user_attribute = \"mail\"", ["ann@example.org", "ann"], [200, 401]),
-        ("filter = \"(&(objectClass=inetOrgPerson)(cn=?))\"", ["Dora", "dor*"], [200, 401]),
-        ("filter = \"(&(mail=*)(uid=?))\"", ["ann", "bob"], [200, 401]),
+        (
+            "user_attribute = \"mail\"",
+            ["ann@example.org", "ann"],
+            [200, 401],
+        ),
+        (
+            "filter = \"(&(objectClass=inetOrgPerson)(cn=?))\"",
+            ["Dora", "dor*"],
+            [200, 401],
+        ),
+        (
+            "filter = \"(&(mail=*)(uid=?))\"",
+            ["ann", "bob"],
+            [200, 401],
+        ),
     ] {
         operate::rewrite(&saker, &with(ldap, ""));
         assert!(operate::reload(&saker).status.success());
         assert_eq!(statuses(&names, "/index.html"), expected, "{ldap}");
     }
-    // Without its password, nobody is let in.
+    // Without the password of `bind_dn`, all are refused.
     saker.dir.write("password", "wrong\n").unwrap();
     assert!(operate::reload(&saker).status.success());
     assert_eq!(statuses(&["ann", "dora"], "/index.html"), [500, 500]);
@@ -70,7 +80,10 @@ fn clocks_may_differ_by_the_leeway() {
         operate::configuration("workers = 1", &site)
     };
     let saker = operate::start_in(dir, &text("5m"));
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_secs();
     let token = |claims: String| {
         let message = format!(
             "{}.{}",
