@@ -72,6 +72,7 @@ const WORDS: &[ForeignWord] = &[
     word("error_page_404 RewriteMap", FILE, "map", "map.moved = { source = \"$uri\", file = \"redirects.txt\" }"),
     // Upstreams.
     word("proxy_pass ProxyPassMatch reverse_proxy proxy.server default_backend use_backend forward_to php_fastcgi_proxy", ROUTE, "proxy", "path = \"/app/*\"\nproxy = \"http://127.0.0.1:3000\""),
+    word("websocket websockets proxy_http_version upgrade_websocket", ROUTE, "proxy", "path = \"/socket\"\nproxy = \"http://127.0.0.1:3000\""),
     word("fastcgi_pass php_fastcgi fastcgi.server SetHandler AddHandler fastcgi", SITE, "php", "php = \"unix:/run/php/php-fpm.sock\""),
     word("uwsgi_pass", ROUTE, "proxy", "path = \"/*\"\nproxy = \"uwsgi://127.0.0.1:3031\""),
     word("scgi_pass scgi.server", ROUTE, "proxy", "path = \"/*\"\nproxy = \"scgi://127.0.0.1:4000\""),
@@ -108,6 +109,7 @@ const WORDS: &[ForeignWord] = &[
     word("key cache_key hash_data vary_by", CACHE, "key_headers", "key_headers = [\"X-App\"]"),
     word("cache_bypass no_cache proxy_cache_bypass proxy_no_cache fastcgi_cache_bypass fastcgi_no_cache CacheDisable bypass skip skip_cache exclude", WHEN, "cache", "match = { cookie = { session = true } }\ncache = false"),
     word("use_stale proxy_cache_use_stale fastcgi_cache_use_stale", CACHE, "stale_if_error", "stale_if_error = \"1h\""),
+    word("hsts stsSeconds strict_transport_security", SITE, "headers", "headers = { Strict-Transport-Security = \"max-age=63072000\" }"),
     word("cors access_control_allow_origin", SITE, "headers", "headers = { Access-Control-Allow-Origin = \"https://app.example\" }"),
     word("access_log_format log_fields", SITE, "access_log", "access_log = { path = \"access.log\", format = \"json\" }"),
     word("default_type AddType types mimetype.assign", SITE, "types", "types = { gpx = \"application/gpx+xml\" }"),

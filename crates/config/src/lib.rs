@@ -48,7 +48,7 @@ pub use include::expand as included_files;
 pub use load::{Loaded, load, parse};
 pub use model::Model;
 pub use preset::{PRESETS, Preset};
-pub use reference::reference_markdown;
+pub use reference::{KeyUse, key_uses, reference_markdown};
 pub use resolve::fetched_from;
 pub use schema::json_schema;
 pub use serve::ServeOptions;

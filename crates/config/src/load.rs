@@ -250,11 +250,24 @@ impl Loader {
                     Severity::Error,
                     at,
                     format!("cannot read {name}: {reason}"),
-                    None,
+                    Some(include_help(&name, &path)),
                 ),
             }
         }
     }
+}
+
+/// Advice about an include that cannot be read.
+fn include_help(name: &str, path: &Path) -> String {
+    if name.contains("://") {
+        return "only files of this machine can be included".to_owned();
+    }
+    if privileged::metadata(path).is_ok_and(|found| found.is_dir()) {
+        let folder = name.trim_end_matches('/');
+        return format!("write \"{folder}/*.toml\" for the files of this directory");
+    }
+    "paths are relative to the file that includes them; a pattern with `*` may match nothing"
+        .to_owned()
 }
 
 /// Reads the tables that may appear any number of times.

@@ -88,6 +88,7 @@ impl<'r> Reader<'r> {
         let mut fields = Fields {
             values: Vec::new(),
             written: Vec::new(),
+            unread: Vec::new(),
             has_unknown: false,
             at: header.clone(),
         };
@@ -95,6 +96,7 @@ impl<'r> Reader<'r> {
             fields.written.push(key.get_ref().to_string());
             let Some(directive) = self.catalog.find(key.get_ref(), context) else {
                 fields.has_unknown = true;
+                fields.unread.push(Key { context, name: "" });
                 self.unknown_key(key, context);
                 continue;
             };
@@ -104,15 +106,21 @@ impl<'r> Reader<'r> {
             match directive.kind {
                 Kind::Sections(_) => {}
                 Kind::Section(inner) => {
-                    let section = self.section_fields(key, node, *inner);
-                    fields.values.extend(section);
+                    if let Some(section) = self.section_fields(key, node, *inner) {
+                        fields.values.extend(section.values);
+                        fields.unread.extend(section.unread);
+                    }
                 }
                 kind => {
                     self.subject = format!("`{}`", key.get_ref());
                     self.example = directive.example.map(|text| (directive.name, text));
-                    if let Some(given) = self.read(kind, node) {
-                        let name = directive.name;
-                        fields.values.push((Key { context, name }, given));
+                    let key = Key {
+                        context,
+                        name: directive.name,
+                    };
+                    match self.read(kind, node) {
+                        Some(given) => fields.values.push((key, given)),
+                        None => fields.unread.push(key),
                     }
                 }
             }
@@ -127,10 +135,10 @@ impl<'r> Reader<'r> {
         key: &KeyNode<'_>,
         node: &Node<'_>,
         context: Contexts,
-    ) -> Vec<(Key, Spanned)> {
+    ) -> Option<Fields> {
         let at = self.at(node.span());
         match node.get_ref() {
-            DeValue::Table(table) => return self.fields(table, context, &at).values,
+            DeValue::Table(table) => return Some(self.fields(table, context, &at)),
             _ if is_hole(node) => {}
             DeValue::Array(array) if array.iter().all(|element| element.get_ref().is_table()) => {
                 self.error(
@@ -148,7 +156,7 @@ impl<'r> Reader<'r> {
                 );
             }
         }
-        Vec::new()
+        None
     }
 
     /// A spelling of an earlier version works for one release, with a warning.

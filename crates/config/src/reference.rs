@@ -31,6 +31,22 @@ pub fn reference_markdown() -> String {
     page
 }
 
+/// A key, and the headers of the tables that have it.
+#[derive(Clone, Debug)]
+pub struct KeyUse {
+    pub name: &'static str,
+    pub tables: Vec<&'static str>,
+}
+
+/// Returns all keys, in the order of the catalog.
+pub fn key_uses() -> Vec<KeyUse> {
+    let keys = catalog().iter().map(|row| KeyUse {
+        name: row.name,
+        tables: row.contexts.each().map(|table| table.header).collect(),
+    });
+    keys.collect()
+}
+
 fn section(page: &mut String, context: &ContextRow) {
     let _ = writeln!(
         page,

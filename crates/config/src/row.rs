@@ -144,11 +144,18 @@ pub(crate) trait Draft: Sized + 'static {
         set_own(self, key, given)
     }
 
+    /// Takes note of a key whose value is broken and reported, so that it is not reported as
+    /// missing.
+    fn note_unread(&mut self, _key: Key) {}
+
     /// Sets all values of a table.
     fn fill(&mut self, fields: &Fields) {
         for (key, given) in &fields.values {
             let unset = self.set(*key, given.clone());
             debug_assert!(unset.is_none(), "no row of the draft has {key:?}");
+        }
+        for key in &fields.unread {
+            self.note_unread(*key);
         }
     }
 }

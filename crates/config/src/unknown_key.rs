@@ -4,7 +4,7 @@
 //! key belongs in, or the most similar key.
 
 use crate::{
-    context::{CACHE, Contexts, FILE, LIMITS, LISTENER, ROUTE, SERVER, SITE, UPSTREAM},
+    context::{CACHE, ContextRow, Contexts, FILE, LIMITS, LISTENER, ROUTE, SERVER, SITE, UPSTREAM},
     diagnostic::quoted,
     foreign_words,
     row::{Catalog, Directive},
@@ -51,15 +51,18 @@ fn elsewhere(catalog: Catalog, key: &str, context: Contexts) -> Option<String> {
     {
         return None;
     }
-    let homes: Vec<&str> = catalog
+    let homes: Vec<&ContextRow> = catalog
         .iter()
         .filter(|row| row.name == key)
         .flat_map(|row| row.contexts.each())
-        .map(|row| row.header)
         .collect();
     match homes.as_slice() {
         [] => None,
-        homes => Some(format!("this key belongs in {}", homes.join(" or "))),
+        [home] => Some(format!("this key belongs {}", home.context.location())),
+        homes => {
+            let headers: Vec<&str> = homes.iter().map(|home| home.header).collect();
+            Some(format!("this key belongs in {}", headers.join(" or ")))
+        }
     }
 }
 

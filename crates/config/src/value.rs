@@ -172,6 +172,8 @@ pub(crate) struct Fields {
     pub values: Vec<(Key, Spanned)>,
     /// Keys of the table as written, including unknown ones and those with broken values.
     pub written: Vec<String>,
+    /// Keys without a value because theirs is broken, in sections too; an unknown key has no name.
+    pub unread: Vec<Key>,
     /// Set if a key of the table is unknown.
     pub has_unknown: bool,
     pub at: Location,

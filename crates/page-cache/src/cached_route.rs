@@ -45,6 +45,9 @@ impl CachedRoute for CachedPageRoute {
         {
             return None;
         }
+        if !self.settings.config.with_cookies && self.settings.has_cookie(head) {
+            return None;
+        }
         let page = self.page(head)?;
         if page.is_template
             || self.cache.validity(&page) != Validity::Valid

@@ -107,7 +107,7 @@ fn by_http(
     // `with_query` and `with_cookies` are about requests, whatever the rules for responses.
     lscache::control::judge_request(
         request.asked_query.is_some(),
-        exchange.head.view().has(KnownField::Cookie),
+        request.settings.has_cookie(exchange.head.view()),
         &request.settings.lscache,
     )?;
     let with_ttl = request
@@ -192,7 +192,7 @@ fn by_lscache(
     let target = exchange.head.view();
     lscache::control::judge_request(
         request.asked_query.is_some(),
-        target.has(KnownField::Cookie),
+        request.settings.has_cookie(target),
         settings,
     )?;
     let outcome = lscache::control::Outcome {

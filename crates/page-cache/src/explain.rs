@@ -145,7 +145,7 @@ fn request_facts(exchange: &Exchange, request: &CacheRequest) -> Vec<String> {
     if settings.config.obeys_lscache
         && let Err(why) = judge_request(
             request.query.is_some(),
-            view.has(KnownField::Cookie),
+            settings.has_cookie(view),
             &settings.lscache,
         )
     {

@@ -52,6 +52,15 @@ impl CacheSettings {
             })
     }
 
+    /// True if the request has a cookie that counts.
+    pub fn has_cookie(&self, view: HeadView<'_>) -> bool {
+        view.has(KnownField::Cookie)
+            && (self.config.ignored_cookies.is_empty()
+                || view
+                    .cookies()
+                    .any(|cookie| !self.ignores_cookie(cookie.name)))
+    }
+
     pub fn new(config: &Arc<CacheUse>) -> CacheSettings {
         CacheSettings {
             config: Arc::clone(config),
@@ -139,6 +148,9 @@ fn edits(config: &CacheUse) -> KeyEdits {
     for name in &config.ignored_parameters {
         // Invalid names were rejected when the configuration was read.
         let _ = edits.add(format!("-qs:{name}").as_bytes());
+    }
+    for name in &config.ignored_path_parameters {
+        edits.remove_from_path(name.as_bytes());
     }
     edits
 }

@@ -17,7 +17,14 @@ use std::net::SocketAddr;
 
 /// Fields by which proxies describe the client and its request.
 const PROXY_FIELDS: &[&str] = &[
+    "cf-connecting-ip",
+    "cf-connecting-ipv6",
+    "fastly-client-ip",
+    "fly-client-ip",
     "forwarded",
+    "true-client-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
     "x-forwarded-for",
     "x-forwarded-host",
     "x-forwarded-port",

@@ -4,6 +4,7 @@
 mod exceptions;
 mod finding;
 mod floors;
+mod keys;
 mod language;
 mod locks;
 mod modules;
@@ -65,6 +66,7 @@ pub fn check(root: &Path, pages: &[Page]) -> Vec<Finding> {
     }
     language::judge(&owed, &mut exceptions, &mut findings);
     rows::check(&files, &test_files, &mut findings);
+    keys::check(&files, &saker_config::key_uses(), &mut findings);
     locks::check(
         &text(root, "Cargo.lock"),
         &text(root, locks::TOOLS),

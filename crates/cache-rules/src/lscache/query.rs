@@ -11,6 +11,7 @@ use saker_http::query::{Parameter, parameters};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyEdits {
     removed: Vec<Removed>,
+    removed_from_path: Vec<Removed>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,14 +46,16 @@ impl KeyEdits {
 
     /// Leaves out a parameter, or with `*` at its end all with that prefix.
     pub fn remove(&mut self, name: &[u8]) {
-        self.removed.push(match name.strip_suffix(b"*") {
-            Some(prefix) => Removed::Prefix(prefix.to_vec()),
-            None => Removed::Name(name.to_vec()),
-        });
+        self.removed.push(Removed::new(name));
+    }
+
+    /// Leaves out `;name=value` at the end of paths, as [`remove`](Self::remove) does in queries.
+    pub fn remove_from_path(&mut self, name: &[u8]) {
+        self.removed_from_path.push(Removed::new(name));
     }
 
     pub fn is_empty(&self) -> bool {
-        self.removed.is_empty()
+        self.removed.is_empty() && self.removed_from_path.is_empty()
     }
 
     /// The query of the key; `None` if nothing remains. The rest stays as it is, in its order.
@@ -62,20 +65,22 @@ impl KeyEdits {
             return Some(query.to_vec());
         }
         let kept: Vec<&[u8]> = parameters(query)
-            .filter(|parameter| !self.removes(*parameter))
+            .filter(|parameter| !removes(&self.removed, *parameter))
             .map(|parameter| parameter.text)
             .collect();
         let edited = kept.join(&b"&"[..]);
         (!edited.is_empty()).then_some(edited)
     }
 
-    /// The path of the key, without a trailing `;name=value` that is left out as well, as
+    /// The path of the key, without a trailing `;name=value` that is left out, as
     /// `CacheIgnoreURLSessionIdentifiers` does.
     pub fn edited_path<'a>(&self, path: &'a [u8]) -> &'a [u8] {
         let mut path = path;
         let is_identifier = |piece: &[u8]| {
             let parameter = Parameter::new(piece);
-            parameter.value.is_some() && !piece.contains(&b'/') && self.removes(parameter)
+            parameter.value.is_some()
+                && !piece.contains(&b'/')
+                && removes(&self.removed_from_path, parameter)
         };
         while let Some(at) = memchr::memrchr(b';', path).filter(|at| is_identifier(&path[at + 1..]))
         {
@@ -83,16 +88,26 @@ impl KeyEdits {
         }
         path
     }
+}
 
-    fn removes(&self, parameter: Parameter<'_>) -> bool {
-        // Some applications separate parameters by semicolons, too.
-        if parameter.text.contains(&b';') {
-            return false;
+impl Removed {
+    /// `*` at the end stands for any rest.
+    fn new(name: &[u8]) -> Removed {
+        match name.strip_suffix(b"*") {
+            Some(prefix) => Removed::Prefix(prefix.to_vec()),
+            None => Removed::Name(name.to_vec()),
         }
-        let name = parameter.name;
-        self.removed.iter().any(|removed| match removed {
-            Removed::Name(held) => held == name,
-            Removed::Prefix(prefix) => name.starts_with(prefix),
-        })
     }
+}
+
+fn removes(all: &[Removed], parameter: Parameter<'_>) -> bool {
+    // Some applications separate parameters by semicolons, too.
+    if parameter.text.contains(&b';') {
+        return false;
+    }
+    let name = parameter.name;
+    all.iter().any(|removed| match removed {
+        Removed::Name(held) => held == name,
+        Removed::Prefix(prefix) => name.starts_with(prefix),
+    })
 }

@@ -788,7 +788,7 @@ fn query_editing() {
     let mut edits = KeyEdits::default();
     [&b"jsessionid"[..], b"s_*"]
         .iter()
-        .for_each(|name| edits.remove(name));
+        .for_each(|name| edits.remove_from_path(name));
     for (path, want) in [
         ("/a", "/a"),
         ("/a;jsessionid=1", "/a"),

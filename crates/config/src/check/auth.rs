@@ -29,6 +29,9 @@ pub(super) fn complete(configuration: &mut Configuration) {
 }
 
 fn problem(rules: &AuthRules) -> Option<Diagnostic> {
+    if rules.has_unread {
+        return None;
+    }
     let error = |message: String, help: &str| {
         let mut error = Diagnostic::without_source(rules.origin.clone(), message);
         error.help = Some(help.into());

@@ -88,6 +88,7 @@ pub(super) fn complete(configuration: &mut Configuration) {
 fn has_sources(settings: &Settings) -> bool {
     settings.auth.as_ref().is_some_and(|rules| {
         rules.is_on
+            && !rules.has_unread
             && (rules.ldap.is_some()
                 || rules.jwt.is_some()
                 || rules.oidc.is_some()

@@ -28,7 +28,11 @@ pub(crate) fn whole(configuration: &mut Configuration) {
         }
         return;
     };
-    for (message, help) in complaints(&mut hosts) {
+    let complaints = match hosts.has_unread {
+        true => Vec::new(),
+        false => complaints(&mut hosts),
+    };
+    for (message, help) in complaints {
         configuration.report(Severity::Error, &at, message, help.map(Into::into));
     }
     if wants.is_none() {

@@ -362,7 +362,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
             PARAMETERS,
             "The same for `;name=value` at the end of a path.",
             |cache, given| {
-                cache.ignored_path_parameters = given.texts();
+                cache.ignored_path_parameters = parameters(given);
             },
         )
     },

@@ -29,7 +29,7 @@ pub const ROWS: &[Row<Settings>] = &[
         summary: "Codings in order of preference, among those that the client accepts equally. \
                   Empty: no compression.",
         apache: Some("SetOutputFilter, AddOutputFilterByType"),
-        aliases: &["encodings", "algorithms"],
+        aliases: &["encodings", "algorithms", "enabled"],
         set: |settings, given| {
             settings.compression.codings = given.texts().iter().map(|word| coding(word)).collect()
         },

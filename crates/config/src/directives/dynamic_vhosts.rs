@@ -8,7 +8,7 @@ use crate::{
     kind::{Kind, Word},
     model::{DatabaseKind, DatabaseUrl, Hosts},
     row::{Draft, Row, Rows},
-    value::{Spanned, Value, ValueError},
+    value::{Key, Spanned, Value, ValueError},
 };
 use saker_http::Status;
 
@@ -70,6 +70,10 @@ const fn duration(
 impl Draft for Hosts {
     fn rows() -> Rows<Self> {
         &[ROWS]
+    }
+
+    fn note_unread(&mut self, _key: Key) {
+        self.has_unread = true;
     }
 }
 

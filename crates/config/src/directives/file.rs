@@ -5,7 +5,7 @@
 
 use super::{acme::AcmeDraft, map::MapDraft, matcher::IDENTIFIER};
 use crate::{
-    context::{ACME, FILE, LIMITS, LISTENER, PHP, SERVER, SITE, TLS, UPSTREAM},
+    context::{ACME, DYNAMIC_VHOSTS, FILE, LIMITS, LISTENER, PHP, SERVER, SITE, TLS, UPSTREAM},
     kind::Kind,
     model::{
         CacheStore, Hosts, Limits, MetricsEndpoint, Php, Server, ServerGuard, ServerTls, Tracing,
@@ -51,6 +51,12 @@ impl Draft for FileDraft {
         let given = self.tracing.set(key, given)?;
         self.dynamic_vhosts.set(key, given)
     }
+
+    fn note_unread(&mut self, key: Key) {
+        if key.context == DYNAMIC_VHOSTS {
+            self.dynamic_vhosts.note_unread(key);
+        }
+    }
 }
 
 pub const ROWS: &[Row<FileDraft>] = &[
@@ -63,6 +69,7 @@ pub const ROWS: &[Row<FileDraft>] = &[
                   file name. Their listeners and sites follow those of this file, in the order of \
                   the list and then by name.",
         apache: Some("Include, IncludeOptional"),
+        aliases: &["includes", "include_dir", "conf_dir", "confd"],
         set: |file, given| {
             file.include = given
                 .list()

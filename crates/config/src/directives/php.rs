@@ -96,7 +96,8 @@ pub const PHP_ROWS: &[Row<Php>] = &[
             max_ms: 86_400_000,
         },
         default: Some("\"0s\""),
-        summary: "Maximum run time of a script; then its process is terminated. \"0s\": no limit; \
+        summary: "Maximum run time of a script; then its process is terminated (php-fpm, lsphp) or, \
+                  with php-cgi, the client gets 504 while the script continues. \"0s\": no limit; \
                   `max_execution_time` of php.ini counts CPU time only.",
         apache: Some("FcgidIOTimeout"),
         aliases: &["request_terminate_timeout", "max_process_time"],

@@ -80,6 +80,10 @@ impl Draft for RouteDraft {
         };
         self.settings.set(key, given)
     }
+
+    fn note_unread(&mut self, key: Key) {
+        self.settings.note_unread(key);
+    }
 }
 
 pub const ROWS: &[Row<RouteDraft>] = &[
@@ -367,7 +371,7 @@ pub const ROWS: &[Row<RouteDraft>] = &[
         example: Some("301"),
         summary: "Status of a redirect (301, 302, 303, 307, 308; default 302) or of `respond` \
                   (default 200).",
-        aliases: &["code"],
+        aliases: &["code", "permanent", "temporary"],
         set: |route, given| {
             let at = given.at.clone();
             route.status = Some((given.number() as u16, at));

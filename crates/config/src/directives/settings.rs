@@ -9,11 +9,13 @@ use super::{
     modsecurity, php, signed_urls, throttle, trigger, upstream_fields, webdav,
 };
 use crate::{
-    context::{ROUTE, SITE},
+    context::{AUTH, AUTH_JWT, AUTH_LDAP, AUTH_OIDC, ROUTE, SITE},
     kind::Kind,
     model::{Htaccess, Settings, Underscores},
     row::{Draft, Row, Rows},
+    value::Key,
 };
+use std::sync::Arc;
 
 impl Draft for Settings {
     fn rows() -> Rows<Self> {
@@ -44,6 +46,14 @@ impl Draft for Settings {
             modsecurity::ROWS,
             webdav::ROWS,
         ]
+    }
+
+    fn note_unread(&mut self, key: Key) {
+        let is_auth = [AUTH, AUTH_LDAP, AUTH_JWT, AUTH_OIDC].contains(&key.context);
+        if is_auth {
+            let rules = Arc::make_mut(self.auth.get_or_insert_default());
+            rules.has_unread = true;
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
     report::Report,
     row::{Draft, Row, Rows},
     source::Location,
-    value::{Fields, Spanned, Value, ValueError},
+    value::{Fields, Key, Spanned, Value, ValueError},
 };
 use saker_http::Status;
 use std::{path::PathBuf, sync::Arc};
@@ -80,6 +80,8 @@ pub struct SignedDraft {
     query: Option<(bool, Location)>,
     address: Option<(bool, Location)>,
     host: Option<(bool, Location)>,
+    /// A value is broken, and reported.
+    has_unread: bool,
 }
 
 pub const ROWS: &[Row<Settings>] = &[Row {
@@ -445,7 +447,7 @@ fn secrets(report: &mut Report<'_>, draft: &mut SignedDraft, at: &Location) -> V
                 Vec::new()
             }
         },
-        None if said.is_empty() => {
+        None if said.is_empty() && !draft.has_unread => {
             report.error(
                 at,
                 "missing `secret`",
@@ -516,5 +518,9 @@ pub fn apply_default_prefix(signed: &mut Option<Arc<SignedUrls>>, pattern: Optio
 impl Draft for SignedDraft {
     fn rows() -> Rows<Self> {
         &[SIGNED_ROWS]
+    }
+
+    fn note_unread(&mut self, _key: Key) {
+        self.has_unread = true;
     }
 }

@@ -75,6 +75,10 @@ impl Draft for SiteDraft {
         let given = self.access_logs.set(key, given)?;
         self.settings.set(key, given)
     }
+
+    fn note_unread(&mut self, key: Key) {
+        self.settings.note_unread(key);
+    }
 }
 
 pub const ROWS: &[Row<SiteDraft>] = &[

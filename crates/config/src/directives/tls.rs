@@ -213,7 +213,16 @@ pub const SITE_TLS_ROWS: &[Row<SiteTlsDraft>] = &[
                   `ask` of `[acme]` allows it. `local`: signed by a CA of this machine, whose \
                   certificate is in `state_dir`.",
         apache: Some("MDomain, MDMember"),
-        aliases: &["acme", "auto", "letsencrypt", "on_demand"],
+        aliases: &[
+            "acme",
+            "auto",
+            "letsencrypt",
+            "on_demand",
+            "local_certs",
+            "tls_internal",
+            "self_signed",
+            "mkcert",
+        ],
         set: |tls, given| tls.automatic = Some(automatic(given)),
         ..Row::BASE
     },

@@ -35,8 +35,8 @@ pub const ROWS: &[Row<Server>] = &[
                   without TLS. Limits, bans, access rules, logs, balancing by client and \
                   applications go by that address. The list in the field is read from its end, as \
                   long as the hop before is a trusted proxy. Other clients can't use such fields: \
-                  X-Forwarded-*, X-Real-IP, Forwarded and `client_address_field` are removed from \
-                  their requests.",
+                  X-Forwarded-*, X-Real-IP, Forwarded, CF-Connecting-IP, True-Client-IP and the like, \
+                  and `client_address_field` are removed from their requests.",
         apache: Some("RemoteIPInternalProxy, RemoteIPTrustedProxy"),
         aliases: &["set_real_ip_from", "trusted_proxy", "real_ip_from"],
         since: "0.2",

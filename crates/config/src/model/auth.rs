@@ -46,6 +46,8 @@ pub struct AuthRules {
     pub fields: IdentityFields,
     /// Variables for programs, from the same.
     pub variables: IdentityFields,
+    /// A value is broken, and reported: what is missing can't be told.
+    pub has_unread: bool,
     pub origin: Origin,
 }
 
@@ -265,6 +267,7 @@ impl Default for AuthRules {
             groups: Vec::new(),
             networks: Vec::new(),
             satisfies_any: false,
+            has_unread: false,
             ldap: None,
             jwt: None,
             oidc: None,

@@ -63,6 +63,8 @@ impl fmt::Debug for DatabaseUrl {
 /// `[dynamic_vhosts]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hosts {
+    /// A value is broken, and reported: what is missing can't be told.
+    pub has_unread: bool,
     /// `None`: not configured, and no site uses it.
     pub database: Option<DatabaseUrl>,
     /// File with the URL, which keeps the password out of the configuration.
@@ -95,6 +97,7 @@ pub struct Hosts {
 impl Default for Hosts {
     fn default() -> Hosts {
         Hosts {
+            has_unread: false,
             database: None,
             database_file: None,
             query: String::new(),

@@ -27,7 +27,10 @@ use crate::{
     result_fields::HitStatus,
     stats::Stat,
 };
-use saker_cache_rules::rules::{Forward, Use, is_query, reuse};
+use saker_cache_rules::{
+    lscache::control::NotStored,
+    rules::{Forward, Use, is_query, reuse},
+};
 use saker_cache_store::LockOutcome;
 use saker_http::{Method, Status};
 use saker_pipeline::{Exchange, Handled, Response};
@@ -87,6 +90,14 @@ pub async fn look_up(cache: &Rc<PageCache>, exchange: &mut Exchange) -> Handled 
         // read it, and no key covers it.
         exchange.trace("cache", None, || "bypassed: the request has content".into());
         pass(&request, Refusal::new("content", "the request has content"));
+        return Handled::Declined;
+    }
+    let settings = &request.settings;
+    if !settings.config.with_cookies && settings.has_cookie(exchange.head.view()) {
+        exchange.trace("cache", None, || {
+            "bypassed: the request has a cookie".into()
+        });
+        pass(&request, NotStored::RequestCookie.into());
         return Handled::Declined;
     }
     search(cache, exchange, request).await

@@ -117,7 +117,7 @@ impl Origin {
         Origin::in_folder(TempDir::new(name).unwrap(), site, workers, answers)
     }
 
-    fn in_folder(
+    pub fn in_folder(
         dir: TempDir,
         site: &str,
         workers: usize,

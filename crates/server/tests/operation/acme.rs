@@ -480,6 +480,28 @@ fn ask_rule() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     (address, also_asked)
 }
 
+/// An account that the authority knows by other means (RFC 8555 section 7.3.4).
+#[test]
+fn accounts_are_bound_to_existing_ones() {
+    let pebble = Pebble::with(0, true).unwrap();
+    let sites = "[[site]]\nnames = [\"eab.example\"]\nroot = \"{dir}/www\"\ntls.automatic = true\n";
+    let account = format!(
+        "directory = {{ url = \"{}\", key_id = \"{}\", hmac_key = \"{}\" }}\nchallenges = [\"http-01\"]",
+        pebble.directory(),
+        saker_testkit::pebble::KEY_ID,
+        saker_testkit::pebble::HMAC_KEY
+    );
+    let text = configuration(&pebble, &account, sites);
+    let saker = start_in(folder("acme-bound"), &text);
+    issued(&saker.server, "eab.example");
+    is_served(&pebble, "eab.example");
+    drop(saker);
+    // Another key is refused by the authority, and nothing is issued.
+    let wrong = text.replace("hmac_key = \"z", "hmac_key = \"y");
+    let saker = start_in(folder("acme-unbound"), &wrong);
+    wait_for(&saker.server, "SK0707");
+}
+
 #[test]
 fn on_demand_if_the_rule_allows() {
     let pebble = Pebble::new().unwrap();
@@ -539,7 +561,7 @@ fn on_demand_if_the_database_knows_the_host() {
         row("gone", 1)
     )));
     let sites = format!(
-        "[[site]]\nnames = [\"*.c.example\"]\nlookup = true\ntls.automatic = \"on-demand\"\n\n[hosts]\ndatabase = \"{}\"\n\
+        "[[site]]\nnames = [\"*.c.example\"]\nlookup = true\ntls.automatic = \"on-demand\"\n\n[dynamic_vhosts]\ndatabase = \"{}\"\n\
          query = \"SELECT root, suspended FROM hosts WHERE name = ?\"\nroots = [\"{{dir}}\"]\nkeep_missing = \"50ms\"\n",
         database.url()
     );

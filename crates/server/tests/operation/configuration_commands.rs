@@ -238,7 +238,8 @@ fn pages_of_users() {
         println!("left out: mount namespaces are needed");
         return;
     }
-    let text = operate::configuration("workers = 1", "user_directories = true\nphp = \"off\"");
+    let site = "user_directories = { folder = \"public_html\" }\nphp = \"off\"";
+    let text = operate::configuration("workers = 1", site);
     let mount = format!("mount --bind '{root}/passwd' /etc/passwd && exec \"$@\"");
     let server = operate::native(&text)
         .wrapped(&["unshare", "-m", "sh", "-c", &mount, "sh"])

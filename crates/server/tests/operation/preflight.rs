@@ -332,7 +332,7 @@ fn check_lists_what_rules_cost() {
         );
     }
     let native = "[[listener]]\naddress = \"127.0.0.1:8081\"\n\n[[site]]\nnames = [\"*\"]\nroot = \"www\"\n\n\
-                  [site.referrers]\nallow = [\"*.example.org\"]\n";
+                  [site.hotlink]\nallow = [\"*.example.org\"]\n";
     let conf = dir
         .write("saker.toml", native)
         .unwrap()

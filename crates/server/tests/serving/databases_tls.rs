@@ -31,7 +31,7 @@ impl Site {
 
     fn text(&self, url: &str, query: &str) -> String {
         let hosts = format!(
-            "[hosts]\ndatabase = \"{url}\"\nquery = \"{query}\"\nroots = [\"{{dir}}/srv\"]\n{}\n\n[[listener]]",
+            "[dynamic_vhosts]\ndatabase = \"{url}\"\nquery = \"{query}\"\nroots = [\"{{dir}}/srv\"]\n{}\n\n[[listener]]",
             self.more
         );
         configuration("workers = 1", "lookup = true").replace("[[listener]]", &hosts)

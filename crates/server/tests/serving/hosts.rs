@@ -23,10 +23,10 @@ const QUERY: &str = "SELECT root, suspended, redirect, bandwidth FROM hosts WHER
 const TABLE: &str = "CREATE TABLE hosts (name VARCHAR(255) PRIMARY KEY, root VARCHAR(255), suspended INT NOT NULL DEFAULT 0, \
                      redirect VARCHAR(255), bandwidth BIGINT);";
 
-/// `more` stands in `[hosts]`, `site` in `[[site]]`, whose root is not there for hosts.
+/// `more` stands in `[dynamic_vhosts]`, `site` in `[[site]]`, whose root is not there for hosts.
 fn looked_up(database: &str, more: &str, site: &str) -> String {
     let hosts = format!(
-        "[hosts]\ndatabase = \"{database}\"\nquery = \"{QUERY}\"\nroots = [\"{{dir}}/srv\"]\n{more}\n\n[[listener]]"
+        "[dynamic_vhosts]\ndatabase = \"{database}\"\nquery = \"{QUERY}\"\nroots = [\"{{dir}}/srv\"]\n{more}\n\n[[listener]]"
     );
     configuration("workers = 2", &format!("lookup = true\n{site}")).replace("[[listener]]", &hosts)
 }
@@ -136,9 +136,11 @@ fn rows_of_sqlite_over_every_protocol() {
         row("odd", &root("a"), 0, "javascript:x"),
     ];
     assert!(database.ask(&format!("{TABLE}{}", rows.concat())));
+    dir.write("hosts.url", format!("{}\n", database.url()))
+        .unwrap();
     let hosts = format!(
-        "[hosts]\ndatabase = \"{}\"\nquery = \"{QUERY}\"\nroots = [\"{{dir}}/srv\"]",
-        database.url()
+        "[dynamic_vhosts]\ndatabase_file = \"hosts.url\"\nquery = \"{QUERY}\"\nroots = [\"{{dir}}/srv\"]\n\
+         entries_missing = 1"
     );
     let saker = http3_client::site::start_with(dir, &hosts, "lookup = true");
     let port = saker.server.address().port();
@@ -546,6 +548,27 @@ fn entries_of_a_directory() {
     assert_eq!(figure(&saker, "failed"), 0);
 }
 
+/// Names that the database doesn't know: the site as it is, or another status.
+#[test]
+fn unknown_hosts_are_answered_as_is_set() {
+    let dir = folder("hosts-unknown");
+    page(&dir, "a", "<p>a</p>\n");
+    let database = Sqlite::start(&dir);
+    let root = dir.join("srv/a").display().to_string();
+    assert!(database.ask(&format!(
+        "{TABLE}INSERT INTO hosts VALUES ('a.example', '{root}', 0, '', 0);"
+    )));
+    let text = |unknown: &str| looked_up(&database.url(), &format!("unknown = {unknown}"), "");
+    let saker = start_in(dir, &text("\"site\""));
+    assert_eq!(got(&saker, "a.example"), (200, "<p>a</p>\n".into()));
+    assert_eq!(got(&saker, "b.example"), (200, "<p>hello</p>\n".into()));
+    rewrite(&saker, &text("421"));
+    let output = reload(&saker);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(got(&saker, "a.example").0, 200);
+    assert_eq!(got(&saker, "b.example").0, 421);
+}
+
 #[test]
 fn a_log_for_each_host() {
     let _turn = saker_testkit::heavy();
@@ -587,41 +610,44 @@ fn what_is_wrong_is_said() {
     dir.write("saker.toml", "").unwrap();
     let path = dir.join("saker.toml");
     let rows = [
-        ("[hosts]\nquery = \"SELECT 1\"\n", "missing `database`"),
         (
-            "[hosts]\ndatabase = \"oracle://x\"\nquery = \"?\"\nroots = [\"/srv\"]\n",
+            "[dynamic_vhosts]\nquery = \"SELECT 1\"\n",
+            "missing `database`",
+        ),
+        (
+            "[dynamic_vhosts]\ndatabase = \"oracle://x\"\nquery = \"?\"\nroots = [\"/srv\"]\n",
             "unsupported database",
         ),
         (
-            "[hosts]\ndatabase = \"sqlite:///x\"\nquery = \"SELECT 1\"\nroots = [\"/srv\"]\n",
+            "[dynamic_vhosts]\ndatabase = \"sqlite:///x\"\nquery = \"SELECT 1\"\nroots = [\"/srv\"]\n",
             "has no placeholder for the host name",
         ),
         (
-            "[hosts]\ndatabase = \"sqlite:///x\"\nquery = \"?\"\n",
+            "[dynamic_vhosts]\ndatabase = \"sqlite:///x\"\nquery = \"?\"\n",
             "missing `roots`",
         ),
         (
-            "[hosts]\ndatabase = \"ldap://x\"\nquery = \"(cn=?)\"\nroots = [\"/srv\"]\n",
+            "[dynamic_vhosts]\ndatabase = \"ldap://x\"\nquery = \"(cn=?)\"\nroots = [\"/srv\"]\n",
             "missing `ldap_base`",
         ),
         (
-            "[hosts]\ndatabase = \"ldaps://x\"\nquery = \"(cn=?)\"\nroots = [\"/srv\"]\n",
+            "[dynamic_vhosts]\ndatabase = \"ldaps://x\"\nquery = \"(cn=?)\"\nroots = [\"/srv\"]\n",
             "missing `ldap_base`",
         ),
         (
-            "[hosts]\nldap_base = \"o=x\"\ndatabase = \"ldap://x\"\nquery = \"(&(objectClass=webHost)(cn=?)\"\nroots = [\"/srv\"]\n",
+            "[dynamic_vhosts]\nldap_base = \"o=x\"\ndatabase = \"ldap://x\"\nquery = \"(&(objectClass=webHost)(cn=?)\"\nroots = [\"/srv\"]\n",
             "saker.toml:4:9: error: `query`: this is no filter of LDAP",
         ),
         (
-            "[hosts]\ndatabase = \"mysql://u:p@h/d?ssl-mode=FOO\"\nquery = \"?\"\nroots = [\"/srv\"]\n",
+            "[dynamic_vhosts]\ndatabase = \"mysql://u:p@h/d?ssl-mode=FOO\"\nquery = \"?\"\nroots = [\"/srv\"]\n",
             "saker.toml:2:12: error: the URL (mysql://h/d): unknown value",
         ),
         (
-            "[hosts]\ndatabase = \"postgres://h/d?ssl-mode=REQUIRED\"\nquery = \"?\"\nroots = [\"/srv\"]\n",
+            "[dynamic_vhosts]\ndatabase = \"postgres://h/d?ssl-mode=REQUIRED\"\nquery = \"?\"\nroots = [\"/srv\"]\n",
             "saker.toml:2:12: error: the URL (postgres://h/d): unknown value",
         ),
         (
-            "[hosts]\nldap_base = \"o=x\"\ndatabase = \"ldap://x?sslmode=require\"\nquery = \"(cn=?)\"\nroots = [\"/srv\"]\n",
+            "[dynamic_vhosts]\nldap_base = \"o=x\"\ndatabase = \"ldap://x?sslmode=require\"\nquery = \"(cn=?)\"\nroots = [\"/srv\"]\n",
             "saker.toml:3:12: error: the URL (ldap://x): `ssl-mode` is",
         ),
         ("", "`lookup` without [dynamic_vhosts]"),

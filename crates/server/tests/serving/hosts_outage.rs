@@ -31,7 +31,7 @@ const CLIENTS: usize = 4;
 
 fn looked_up(database: &str, more: &str) -> String {
     let hosts = format!(
-        "[hosts]\ndatabase = \"{database}\"\nquery = \"{QUERY}\"\nroots = [\"{{dir}}/srv\"]\nkeep = \"1s\"\n{more}\n\n[[listener]]"
+        "[dynamic_vhosts]\ndatabase = \"{database}\"\nquery = \"{QUERY}\"\nroots = [\"{{dir}}/srv\"]\nkeep = \"1s\"\n{more}\n\n[[listener]]"
     );
     configuration("workers = 2", "lookup = true").replace("[[listener]]", &hosts)
 }
@@ -67,6 +67,23 @@ fn figure(saker: &Saker, name: &str) -> u64 {
     ask(&saker.dir.join("state"), "hosts-stat").unwrap()[name]
         .as_u64()
         .unwrap()
+}
+
+/// Known hosts are served for a while without the database, and then no more.
+#[test]
+fn known_hosts_last_as_long_as_is_set() {
+    let _turn = saker_testkit::heavy();
+    let dir = site_folder("outage-stale");
+    let mut database = Mariadb::start(&dir);
+    assert!(database.ask(&format!(
+        "{DURABLE} {TABLE} INSERT INTO hosts VALUES ('a.example', '{}')",
+        root(&dir, "a")
+    )));
+    let text = looked_up(&database.url(), &format!("{NEVER}\nkeep_stale = \"2s\""));
+    let saker = start_in(dir, &text);
+    assert_eq!(status(&saker, "a.example"), 200);
+    database.end();
+    wait_until("it is forgotten", || status(&saker, "a.example") == 503);
 }
 
 /// With a time limit that no client waits for.

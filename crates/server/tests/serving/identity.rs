@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
+mod keys;
+
 use crate::{
     databases::{Slapd, certificates::Certificates},
     operate::{self, wait_until},
@@ -11,7 +13,7 @@ use crate::{
 use jsonwebtoken::{Algorithm, EncodingKey, crypto::sign};
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData};
 use saker_ap_expr::base64_encode;
-use saker_testkit::{Response, Saker, TempDir, free_port, require};
+use saker_testkit::{Response, Saker, TempDir, free_port, require, saker::adjustable_clock};
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener},
@@ -565,10 +567,20 @@ fn stage(name: &str, auth: &str, oidc: &str) -> Stage {
     dir.write("www/goodbye.txt", "goodbye\n").unwrap();
     let port = free_port().unwrap();
     let (upstream, asked) = echo();
+    dir.write("client-secret", "a secret: with %\n").unwrap();
+    dir.write("session-keys", format!("{}\n", "a".repeat(40)))
+        .unwrap();
+    let secret = match oidc.contains("client_secret_file") {
+        true => "",
+        false => "client_secret = \"a secret: with %\"",
+    };
+    if oidc.contains("session_lifetime") {
+        adjustable_clock(&dir).unwrap();
+    }
     let site = format!(
         "[site.auth]\n{auth}\nfields = {{ Remote-Email = \"email\", Remote-Name = \"sub\" }}\n\
          [site.auth.oidc]\nissuer = \"http://127.0.0.1:{port}\"\nclient_id = \"shop\"\n\
-         client_secret = \"a secret: with %\"\nscopes = [\"openid\", \"email\", \"groups\", \"profile\"]\n\
+         {secret}\nscopes = [\"openid\", \"email\", \"groups\", \"profile\"]\n\
          logged_out = \"/goodbye.txt\"\n{oidc}\n\
          [[site.route]]\npath = \"/app/*\"\nproxy = \"{upstream}\"\ncache = true\n\
          [[site.route]]\npath = \"/goodbye.txt\"\n[site.route.auth]\nenabled = false\n\

@@ -60,9 +60,9 @@ fn sign(arguments: &[&str]) -> String {
 #[test]
 fn referrers_by_host_and_extension() {
     let saker = start(
-        "[site.referrers]\nallow = [\"own\", \"friend.test\"]\nblocked = false\nextensions = [\"png\"]\n\
-         [[site.route]]\npath = \"/films/*\"\n[site.route.referrers]\nallow = [\"own\"]\nnone = false\ninstead = \"/no.png\"\n\
-         [[site.route]]\npath = \"/s/*\"\n[site.route.referrers]\nredirect = \"/downloads.html\"\n",
+        "[site.hotlink]\nallow = [\"own\", \"friend.test\"]\nblocked = false\nextensions = [\"png\"]\n\
+         [[site.route]]\npath = \"/films/*\"\n[site.route.hotlink]\nallow = [\"own\"]\nnone = false\ninstead = \"/no.png\"\n\
+         [[site.route]]\npath = \"/s/*\"\n[site.route.hotlink]\nredirect = \"/downloads.html\"\n",
     );
     let ask = |target: &str, referrer: &str| match referrer {
         "" => get(&saker, target, &[]),
@@ -711,7 +711,7 @@ fn links_over_http2_and_http3() {
     let dir = folder("links");
     dir.write("www/dl/a.mp4", FILE).unwrap();
     dir.write("www/img/a.png", "image\n").unwrap();
-    let site = "[site.referrers]\nallow = [\"own\"]\nextensions = [\"png\"]\n\
+    let site = "[site.hotlink]\nallow = [\"own\"]\nextensions = [\"png\"]\n\
                 [[site.route]]\npath = \"/dl/*\"\n[site.route.signed]\nsecret = \"first\"\naddress = true\n";
     let saker = http3_client::site::start_with(dir, "", site);
     let link = sign(&[

@@ -486,6 +486,23 @@ fn hls_is_the_film() {
     assert_plays(&url);
 }
 
+/// Fragments begin at key frames, of which the film has one each two seconds or less.
+#[test]
+fn fragments_are_as_long_and_kept_as_long_as_is_set() {
+    let site = "media = [\"hls\"]\nhls_fragment = \"3s\"\nhls_max_age = \"5m\"\n";
+    let saker = start_in(www("media-hls-keys"), &configuration("workers = 1", site));
+    let mut client = saker.connect().unwrap();
+    let list = client.get("/front.mp4/index.m3u8").unwrap();
+    assert_eq!(list.field("cache-control"), Some("max-age=300"));
+    let text = list.text();
+    assert!(text.matches("#EXTINF:").count() > 2, "{text}");
+    let fragment = client.get("/front.mp4/seg-1.m4s").unwrap();
+    assert_eq!(
+        (fragment.status, fragment.field("cache-control")),
+        (200, Some("max-age=300"))
+    );
+}
+
 #[test]
 fn playlists_and_fragments_have_their_types_and_lives() {
     let saker = start("media-hls-heads");

@@ -7,7 +7,12 @@
 use crate::http3_client::{Client as Http3Client, site::start_with};
 use crate::operate;
 use crate::operate::{folder, lines, pattern, stderr, stdout, wait_until};
-use saker_testkit::{Client, Saker, TempDir, frames::Frames, require};
+use saker_testkit::{
+    Client, Saker, TempDir,
+    frames::Frames,
+    mmdb::{Data, database},
+    require,
+};
 use std::{
     fs,
     io::{Read, Write},
@@ -197,7 +202,7 @@ fn lists_of_the_server_close_connections_and_are_read_again() {
     .unwrap();
     let saker = start(
         dir,
-        "[guard]\ndeny = [\"192.0.2.0/24\"]\ndeny_files = [\"lists/bad.txt\"]\nallow = [\"203.0.113.9\"]",
+        "[abuse]\ndeny = [\"192.0.2.0/24\"]\ndeny_files = [\"lists/bad.txt\"]\nallow = [\"203.0.113.9\"]",
         "",
     );
     for (address, expected) in [
@@ -237,6 +242,65 @@ fn lists_of_the_server_close_connections_and_are_read_again() {
     });
 }
 
+/// Countries, autonomous systems, and lists of the whole server; an IPv6 client is its network.
+#[test]
+fn places_and_lists_of_the_server() {
+    const PLACE: Data<'_> = Data::Map(&[
+        ("country", Data::Map(&[("iso_code", Data::Text("XA"))])),
+        ("autonomous_system_number", Data::Number(64500)),
+    ]);
+    for (rules, expected) in [
+        ("deny_countries = [\"XA\"]", [false, true]),
+        ("allow_countries = [\"XA\"]", [true, false]),
+        ("deny_asns = [64500]", [false, true]),
+        ("allow_asns = [64500]", [true, false]),
+        ("allow_files = [\"good.txt\"]", [true, false]),
+        (
+            "deny = [\"0.0.0.0/0\"]\nallow_files = [\"good.txt\"]",
+            [true, false],
+        ),
+    ] {
+        let dir = folder("server-places");
+        dir.write("place.mmdb", database([203, 0, 113, 0], 24, &PLACE))
+            .unwrap();
+        dir.write("good.txt", "203.0.113.0/24\n").unwrap();
+        let top = format!("[abuse]\ngeoip = [\"place.mmdb\"]\n{rules}");
+        let saker = start(dir, &top, "");
+        for (address, is_served) in ["203.0.113.7", "198.51.100.7"].into_iter().zip(expected) {
+            let got = status(&mut from(&saker, address), "/");
+            assert_eq!(got, is_served.then_some(200), "{rules}: {address}");
+        }
+    }
+}
+
+#[test]
+fn clients_of_a_network_count_as_one() {
+    let dir = folder("ipv6-prefix");
+    dir.write("friends.txt", "2001:db8:1::/48\n").unwrap();
+    let saker = start(
+        dir,
+        "[abuse]\nbad_requests = 2\ngrace = \"1h\"\nipv6_prefix = 56\nexempt_files = [\"friends.txt\"]",
+        "",
+    );
+    let misbehave = |address: &str| {
+        let mut client = from(&saker, address);
+        client.send("NONSENSE\r\n\r\n").unwrap();
+        client.read_response().map(|response| response.status).ok()
+    };
+    for address in ["2001:db8::1", "2001:db8:0:1::1", "2001:db8:0:ff::1"] {
+        assert_eq!(misbehave(address), Some(400), "{address}");
+    }
+    assert_eq!(status(&mut from(&saker, "2001:db8:0:2::9"), "/"), None);
+    assert_eq!(
+        status(&mut from(&saker, "2001:db8:0:100::9"), "/"),
+        Some(200)
+    );
+    for _ in 0..4 {
+        assert_eq!(misbehave("2001:db8:1::1"), Some(400));
+    }
+    assert_eq!(status(&mut from(&saker, "2001:db8:1::1"), "/"), Some(200));
+}
+
 #[test]
 fn a_bad_line_of_a_list_is_an_error_of_the_configuration() {
     let dir = folder("bad-list");
@@ -244,7 +308,7 @@ fn a_bad_line_of_a_list_is_an_error_of_the_configuration() {
         .unwrap();
     let text = configuration(
         "",
-        "[site.guard]\ndeny_files = [\"bad.txt\", \"missing.txt\"]",
+        "[site.access]\ndeny_files = [\"bad.txt\", \"missing.txt\"]",
     );
     dir.write(
         "saker.toml",
@@ -267,9 +331,9 @@ fn a_bad_line_of_a_list_is_an_error_of_the_configuration() {
 
 #[test]
 fn a_site_answers_whom_it_lets_in() {
-    let site = "[site.guard]\ndeny = [\"203.0.113.0/24\", \"2001:db8::/32\"]\nallow = [\"203.0.113.9\"]\n\
-                [[site.route]]\npath = \"/drop/*\"\n[site.route.guard]\ndenied = \"drop\"\n\
-                [[site.route]]\npath = \"/office/*\"\n[site.route.guard]\nallow = [\"192.0.2.0/24\"]\ndeny = []";
+    let site = "[site.access]\ndeny = [\"203.0.113.0/24\", \"2001:db8::/32\"]\nallow = [\"203.0.113.9\"]\n\
+                [[site.route]]\npath = \"/drop/*\"\n[site.route.access]\ndenied = \"drop\"\n\
+                [[site.route]]\npath = \"/office/*\"\n[site.route.access]\nallow = [\"192.0.2.0/24\"]\ndeny = []";
     let dir = folder("site-guard");
     ["drop", "office"].iter().for_each(|name| {
         dir.write(&format!("www/{name}/index.html"), "<p>x</p>")
@@ -310,7 +374,7 @@ fn a_site_answers_whom_it_lets_in() {
 
 #[test]
 fn requests_that_are_dropped_end_streams() {
-    let site = "[site.guard]\ndeny = [\"127.0.0.0/8\"]\ndenied = \"drop\"";
+    let site = "[site.access]\ndeny = [\"127.0.0.0/8\"]\ndenied = \"drop\"";
     let plain = operate::start_in(
         folder("drop-http2"),
         &operate::configuration("workers = 1", site),
@@ -329,7 +393,7 @@ fn requests_that_are_dropped_end_streams() {
 fn too_many_connections_for_too_long_are_a_ban() {
     let saker = start(
         folder("soft"),
-        "[limits]\nconnections_per_address = 4\n[guard]\nconnections_soft = 2\ngrace = \"1s\"\nban = \"1h\"\nexempt = [\"192.0.2.1\"]",
+        "[limits]\nconnections_per_address = 4\n[abuse]\nconnections_soft = 2\ngrace = \"1s\"\nban = \"1h\"\nexempt = [\"192.0.2.1\"]",
         "",
     );
     let mut open: Vec<Client> = (0..2).map(|_| from(&saker, "203.0.113.7")).collect();
@@ -365,7 +429,7 @@ fn too_many_connections_for_too_long_are_a_ban() {
 fn what_is_no_http_is_a_ban() {
     let saker = start(
         folder("bad-requests"),
-        "[guard]\nbad_requests = 3\ngrace = \"1h\"",
+        "[abuse]\nbad_requests = 3\ngrace = \"1h\"",
         "",
     );
     for _ in 0..4 {
@@ -381,7 +445,7 @@ fn what_is_no_http_is_a_ban() {
 fn requests_refused_too_often_are_a_ban() {
     let saker = start(
         folder("refused"),
-        "[guard]\nrefused_requests = 5\ngrace = \"1h\"",
+        "[abuse]\nrefused_requests = 5\ngrace = \"1h\"",
         "[site.throttle]\nrequests_static = { rate = \"1/m\", burst = 1 }\nover = \"503\"",
     );
     let mut client = from(&saker, "203.0.113.7");
@@ -417,7 +481,7 @@ fn so_many_at_a_time_downloads_among_them() {
     let saker = start(
         dir,
         "",
-        "[site.throttle]\nat_a_time_per_address = 2\nat_a_time_per_site = 3",
+        "[site.throttle]\nconcurrent_per_address = 2\nconcurrent_per_site = 3",
     );
     let download = |address: &str| {
         let mut client = from(&saker, address);
@@ -569,7 +633,7 @@ fn fail2ban_finds_the_addresses() {
     let saker = start(
         folder("fail2ban"),
         "",
-        "[site.throttle]\nrequests_static = { rate = \"1/m\", burst = 1 }\n[site.guard]\ndeny = [\"192.0.2.1\"]",
+        "[site.throttle]\nrequests_static = { rate = \"1/m\", burst = 1 }\n[site.access]\ndeny = [\"192.0.2.1\"]",
     );
     for address in ["203.0.113.7", "2001:db8::7"] {
         let mut client = from(&saker, address);

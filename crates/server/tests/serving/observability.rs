@@ -459,6 +459,34 @@ fn scrape(address: SocketAddr, head: &str) -> String {
 }
 
 #[test]
+fn metrics_are_for_those_who_may_read_them() {
+    for (allow, latencies, status) in [
+        ("[\"127.0.0.0/8\"]", false, "200"),
+        ("[\"192.0.2.0/24\"]", true, "403"),
+    ] {
+        let top = format!(
+            "[metrics]\naddress = \"127.0.0.1:0\"\nallow = {allow}\nlatencies = {latencies}\n\n"
+        );
+        let text = format!("{top}{}", configuration("workers = 1", ""));
+        let saker = start_in(folder("metrics-allow"), &text);
+        get(&saker, "/index.html", "");
+        let address = metrics_address(&saker);
+        let answer = scrape(address, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{answer}"
+        );
+        let has_requests = answer.contains("\nsaker_requests_total{protocol=\"http1\"} 1\n");
+        assert_eq!(has_requests, status == "200", "{answer}");
+        // No histograms where they are not wanted, nor for others.
+        assert!(
+            !answer.contains("saker_request_duration_seconds_count{"),
+            "{answer}"
+        );
+    }
+}
+
+#[test]
 fn metrics_over_tcp() {
     let top = "[metrics]\naddress = \"127.0.0.1:0\"\n\n";
     let site = "[[site.route]]\nname = \"img\"\npath = \"/img/*\"\nrespond = \"x\"\n";

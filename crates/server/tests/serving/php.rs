@@ -395,6 +395,39 @@ fn all_busy_means_waiting_and_then_503() {
     }
 }
 
+/// Scripts that run for too long end, processes are replaced after their requests, and idle ones
+/// go.
+#[test]
+fn processes_have_their_time_and_their_requests() {
+    for kind in PROGRAMS {
+        let php = format!(
+            "program = \"{kind}\"\nprocesses = 1\nrun_time = \"1s\"\nrequests = 2\nidle_timeout = \"1s\""
+        );
+        let saker = native(
+            &format!("php-limits-{kind}"),
+            &php,
+            &[
+                ("slow.php", "<?php while (true) { usleep(1000); }"),
+                ("pid.php", "<?php echo getmypid();"),
+            ],
+        );
+        let pids: Vec<String> = (0..6).map(|_| text(&saker, "/pid.php")).collect();
+        for pid in &pids {
+            let served = pids.iter().filter(|other| *other == pid).count();
+            assert!(served <= 2, "{kind}: {pids:?}");
+        }
+        // php-cgi has no such limit; its client alone is answered.
+        if kind == "php-cgi" {
+            continue;
+        }
+        assert!(get(&saker, "/slow.php").status >= 500, "{kind}");
+        wait_until("another process serves", || {
+            text(&saker, "/pid.php").parse::<u32>().is_ok()
+        });
+        saker.server.stop().unwrap();
+    }
+}
+
 #[test]
 fn standard_error_is_in_the_log() {
     for kind in PROGRAMS {
@@ -706,6 +739,14 @@ fn applications_are_told_of_the_cache() {
             "on,crawler,esi,combine|1|none",
             "{kind}"
         );
+        let saker = native_with(
+            &format!("php-untold-{kind}"),
+            kind,
+            "[site.cache]\nenabled = true\nannounce = []\n",
+            &[("index.php", TOLD)],
+        );
+        let untold = asked(&saker, "/index.php");
+        assert!(untold.starts_with("none|none|"), "{kind}: {untold}");
         let ht = |lines: &str| format!("<IfModule LiteSpeed>\n{lines}\n</IfModule>\n");
         let (on, off, none) = (ht("LiteMage on"), ht("LiteMage off"), ht("CacheEngine off"));
         let files = [

@@ -15,11 +15,16 @@ use crate::{operate, tls_site};
 use client::{Answer, Client, Protocol};
 use file::{Expectation, Request, Scenario};
 use origin::Origin;
-use saker_testkit::{Saker, TempDir};
+use saker_testkit::{
+    Saker, TempDir,
+    mmdb::{Data, database},
+    saker::adjustable_clock,
+};
 use std::{
     collections::BTreeMap,
     fs,
-    io::Read,
+    io::{Read, Write},
+    net::{Shutdown, TcpStream},
     path::{Path, PathBuf},
 };
 
@@ -72,7 +77,18 @@ fn run(path: &Path, protocol: Protocol) -> Vec<String> {
     for (path, content) in &scenario.files {
         dir.write(path, content).unwrap();
     }
+    if let Some((network, length, country, number)) = &scenario.place {
+        let place = Data::Map(&[
+            ("country", Data::Map(&[("iso_code", Data::Text(country))])),
+            ("autonomous_system_number", Data::Number(*number)),
+        ]);
+        dir.write("place.mmdb", database(*network, *length, &place))
+            .unwrap();
+    }
     let origin = Origin::listen(&dir, &scenario.origin);
+    if scenario.requests.iter().any(|request| request.later_s > 0) {
+        adjustable_clock(&dir).unwrap();
+    }
     let saker = start(dir, protocol, &scenario, origin.port);
     let mut client = Client::connect(saker.server.address(), protocol);
     let mut names = BTreeMap::from([(
@@ -86,6 +102,10 @@ fn run(path: &Path, protocol: Protocol) -> Vec<String> {
     for (number, request) in scenario.requests.iter().enumerate() {
         for (path, content) in &request.write {
             saker.dir.write(path, content).unwrap();
+        }
+        if request.later_s > 0 {
+            saker.advance_clock(request.later_s).unwrap();
+            wake(&saker);
         }
         let answer = client.ask(&with_names(request, &names));
         let found = differences(
@@ -119,6 +139,13 @@ fn start(dir: TempDir, protocol: Protocol, scenario: &Scenario, origin_port: u16
     };
     let origin_url = format!("http://127.0.0.1:{origin_port}");
     let site = format!("{}\n", scenario.site.replace("{origin_url}", &origin_url));
+    let global = scenario
+        .global
+        .replace("{origin_url}", &origin_url)
+        .replace(
+            "{origin_name}",
+            &origin_url.replace("127.0.0.1", "localhost"),
+        );
     let configuration = match protocol {
         Protocol::Http1 | Protocol::Http2 => operate::configuration("workers = 1", &site),
         Protocol::Http3 => {
@@ -127,8 +154,17 @@ fn start(dir: TempDir, protocol: Protocol, scenario: &Scenario, origin_port: u16
             text.replace("\n[site.tls]", &format!("{site}\n[site.tls]"))
         }
     };
-    let more = format!("{}\n{upstream}[[listener]]", scenario.global);
+    let more = format!("{global}\n{upstream}[[listener]]");
     operate::start_in(dir, &configuration.replace("[[listener]]", &more))
+}
+
+/// Makes the worker read its clock again, which it does when an event wakes it: the end of a
+/// connection that it waits for.
+fn wake(saker: &Saker) {
+    let mut stream = TcpStream::connect(saker.server.address()).unwrap();
+    stream.write_all(b"\r\nNONSENSE\r\n\r\n").unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let _ = stream.read_to_end(&mut Vec::new());
 }
 
 /// The request, with `{NAME}` replaced by what an earlier answer said.

@@ -364,6 +364,17 @@ fn a_deaf_program_makes_the_client_wait() {
 }
 
 #[test]
+fn over_http2_only_where_the_listener_allows_it() {
+    for (listener, is_allowed) in [("", true), ("http2_websockets = false\n", false)] {
+        let text = crate::operate::configuration("workers = 1", "");
+        let text = text.replace("[[site]]", &format!("http2 = true\n{listener}\n[[site]]"));
+        let saker = crate::operate::start("h2-websockets", &text);
+        let client = Http2::connect(saker.server.address()).greeted();
+        assert_eq!(client.machine.peer_allows_extended_connect(), is_allowed);
+    }
+}
+
+#[test]
 fn over_http2_only_where_it_is_allowed() {
     let front = start("tunnel-off", "H2WebSockets off");
     let mut client = Http2::connect(front.address).greeted();

@@ -78,7 +78,7 @@ fn pass(saker: &Saker, page: &str) -> String {
 #[test]
 fn work_is_asked_for_and_worth_a_pass() {
     let saker = start(&format!(
-        "{EASY}life = \"1h\"\n[[site.route]]\npath = \"/open/*\"\nchallenge = \"off\"\nrespond = \"open\"\n"
+        "{EASY}clearance_time = \"1h\"\n[[site.route]]\npath = \"/open/*\"\nchallenge = \"off\"\nrespond = \"open\"\n"
     ));
     let page = get(&saker, "/index.html", &[]);
     assert_eq!(
@@ -372,7 +372,7 @@ fn the_page_may_be_the_sites_own() {
 
 #[test]
 fn work_is_what_lists_and_limits_lead_to_where_that_is_wanted() {
-    let site = "[site.guard]\ndeny = [\"127.0.0.0/8\"]\ndenied = \"challenge\"\n[site.challenge]\ndifficulty = 8\n";
+    let site = "[site.access]\ndeny = [\"127.0.0.0/8\"]\ndenied = \"challenge\"\n[site.challenge]\ndifficulty = 8\n";
     let saker = http3_client::site::start_with(folder("visitors"), "", site);
     let port = saker.server.address().port();
     let curl = |version: &str, cookie: &str| {
@@ -571,7 +571,7 @@ fn robots_are_verified_by_name_and_back() {
     ];
     for (resolver, status) in rows {
         let saker = start(&format!(
-            "{EASY}[site.robots]\nliars = \"refuse\"\nresolver = \"{resolver}\"\nagents = [\"ExampleBot: googlebot.com\"]\n"
+            "{EASY}[site.bot_verification]\nunverified = \"refuse\"\nresolver = \"{resolver}\"\nagents = [\"ExampleBot: googlebot.com\"]\n"
         ));
         for agent in [GOOGLEBOT, "examplebot/1.0", GOOGLEBOT] {
             assert_eq!(
@@ -586,7 +586,7 @@ fn robots_are_verified_by_name_and_back() {
         );
     }
     let saker = start(&format!(
-        "{EASY}[site.robots]\nresolver = \"{}\"\n",
+        "{EASY}[site.bot_verification]\nresolver = \"{}\"\n",
         name_server("dsl-1.evil.test", here)
     ));
     assert_eq!(
@@ -600,7 +600,7 @@ fn robots_are_verified_by_name_and_back() {
 fn verified_robots_pass_limits() {
     let resolver = name_server("crawl-1.googlebot.com", Ipv4Addr::LOCALHOST);
     let saker = start(&format!(
-        "[site.throttle]\nrequests_static = {{ rate = \"1/m\", burst = 1 }}\n[site.robots]\nresolver = \"{resolver}\"\n"
+        "[site.throttle]\nrequests_static = {{ rate = \"1/m\", burst = 1 }}\n[site.bot_verification]\nresolver = \"{resolver}\"\n"
     ));
     let statuses = |agent: &str| -> Vec<u16> {
         (0..4)

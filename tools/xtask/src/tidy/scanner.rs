@@ -22,6 +22,24 @@ pub fn code_only(text: &str) -> String {
     String::from_utf8_lossy(&code).into_owned()
 }
 
+/// The literals of texts in `text`, with their quotes.
+pub fn texts(text: &str) -> impl Iterator<Item = &str> {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        while at < bytes.len() {
+            let begin = at;
+            let length = opaque_length(&bytes[at..], at > 0 && is_word(bytes[at - 1]));
+            at += length.max(1);
+            let is_text = length > 0 && !matches!(bytes[begin], b'/' | b'\'');
+            if let Some(found) = text.get(begin..at).filter(|_| is_text) {
+                return Some(found);
+            }
+        }
+        None
+    })
+}
+
 /// A function with a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {

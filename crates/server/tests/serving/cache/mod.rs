@@ -4,6 +4,7 @@
 //! Caveat: lifetimes are seconds of HTTP's clock, so some tests take seconds of real time.
 //! Out of scope: the rules as pure functions (crates/cache-rules), the store (crates/cache-store).
 
+mod cache_limits;
 mod cache_order;
 mod cache_parts;
 mod cache_warm;

@@ -3,7 +3,7 @@
 //! Called by: the runner of scenarios. Caveat: names of fields are kept in small letters.
 //! Out of scope: what keys mean to the server; `tests/scenarios/README.md` describes the format.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::Ipv4Addr};
 use toml::{Table, Value};
 
 type Pairs = Vec<(String, String)>;
@@ -12,6 +12,8 @@ type Pairs = Vec<(String, String)>;
 pub struct Scenario {
     /// Lines before the listener: tables such as `[limits]`.
     pub global: String,
+    /// Content of `place.mmdb`: network and its length, country, and autonomous system.
+    pub place: Option<([u8; 4], u32, String, u32)>,
     /// Lines in `[[site]]` and below it.
     pub site: String,
     pub files: Pairs,
@@ -36,6 +38,8 @@ pub struct Request {
     pub body: String,
     /// Files that change before it.
     pub write: Pairs,
+    /// Seconds by which the server's wall clock moves before it.
+    pub later_s: u64,
     /// Fields of the response, and the names under which later requests use them.
     pub keep: Pairs,
     pub expected: Expectation,
@@ -73,6 +77,7 @@ impl Scenario {
             match key.as_str() {
                 "about" => drop(string(key, value)?),
                 "global" => scenario.global = string(key, value)?,
+                "place" => scenario.place = Some(place(key, value)?),
                 "site" => scenario.site = string(key, value)?,
                 "files" => scenario.files = contents(key, value)?,
                 "origin" => {
@@ -124,6 +129,7 @@ impl Request {
             fields: Vec::new(),
             body: String::new(),
             write: Vec::new(),
+            later_s: 0,
             keep: Vec::new(),
             expected: Expectation::default(),
         };
@@ -136,6 +142,7 @@ impl Request {
                 "fields" => request.fields = fields(key, value)?,
                 "send" => request.body = content(key, value)?,
                 "write" => request.write = contents(key, value)?,
+                "later" => request.later_s = number(key, value)?,
                 "keep" => request.keep = fields(key, value)?,
                 "status" => expected.status = number(key, value)?,
                 "has" => expected.has = fields(key, value)?,
@@ -173,6 +180,24 @@ fn number<N: TryFrom<i64>>(key: &str, value: &Value) -> Result<N, String> {
         .as_integer()
         .and_then(|number| N::try_from(number).ok());
     number.ok_or(format!("`{key}`: a number is expected"))
+}
+
+/// `{ network = "203.0.113.0/24", country = "XA", asn = 64500 }`.
+fn place(key: &str, value: &Value) -> Result<([u8; 4], u32, String, u32), String> {
+    let table = table(key, value)?;
+    let of = |name: &str| table.get(name).ok_or(format!("`{key}`: missing `{name}`"));
+    let network = string(key, of("network")?)?;
+    let parsed = network
+        .split_once('/')
+        .and_then(|(address, length)| {
+            Some((
+                address.parse::<Ipv4Addr>().ok()?.octets(),
+                length.parse().ok()?,
+            ))
+        })
+        .ok_or(format!("`{key}`: invalid network `{network}`"))?;
+    let country = string(key, of("country")?)?;
+    Ok((parsed.0, parsed.1, country, number(key, of("asn")?)?))
 }
 
 fn strings(key: &str, value: &Value) -> Result<Vec<String>, String> {

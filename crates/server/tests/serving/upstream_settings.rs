@@ -1,0 +1,211 @@
+//! Keys of `[[upstream]]` about time and names: slow starts, health checks by status, names whose
+//! addresses change, and responses that wait in files for slow clients.
+//!
+//! Called by: `cargo test -p saker --test serving upstream_settings::`.
+//! Caveat: another `/etc/hosts` needs a mount namespace, which needs root.
+//! Out of scope: balancing (`balancing`), checks by content (`health`).
+
+#![allow(clippy::unwrap_used)] // The whole file is tests.
+
+use crate::operate::{self, wait_until};
+use crate::upgrades::backend;
+use saker_testkit::Saker;
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{BufRead, BufReader, Write},
+    net::{SocketAddr, TcpListener},
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicU16, AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+/// A server that says its name; requests for `/health` get the status.
+fn named(name: &'static str, health: &Arc<AtomicU16>) -> SocketAddr {
+    let health = Arc::clone(health);
+    backend(move |stream| {
+        let mut reader = BufReader::new(stream);
+        let (mut line, mut first) = (String::new(), String::new());
+        while reader.read_line(&mut line).is_ok_and(|length| length > 0) {
+            let text = std::mem::take(&mut line);
+            if first.is_empty() {
+                first = text;
+            } else if text == "\r\n" {
+                let status = match std::mem::take(&mut first).contains("/health") {
+                    true => health.load(Ordering::SeqCst),
+                    false => 200,
+                };
+                let answer = format!(
+                    "HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n{name}",
+                    name.len()
+                );
+                if reader.get_mut().write_all(answer.as_bytes()).is_err() {
+                    return;
+                }
+            }
+        }
+    })
+}
+
+fn configuration(upstream: &str) -> String {
+    let text = operate::configuration(
+        "workers = 1",
+        "[[site.route]]\npath = \"/*\"\nproxy = \"app\"\n",
+    );
+    format!("{text}[[upstream]]\nname = \"app\"\n{upstream}\n")
+}
+
+fn counts(saker: &Saker, number: usize) -> BTreeMap<String, usize> {
+    let mut client = saker.connect().unwrap();
+    (0..number).fold(BTreeMap::new(), |mut counts, _| {
+        *counts.entry(client.get("/").unwrap().text()).or_default() += 1;
+        counts
+    })
+}
+
+#[test]
+fn a_server_that_is_back_gets_its_share_slowly() {
+    let (ill, well) = (Arc::new(AtomicU16::new(200)), Arc::new(AtomicU16::new(200)));
+    let (one, two) = (named("one", &ill), named("two", &well));
+    let saker = operate::start(
+        "slow-start",
+        &configuration(&format!(
+            "servers = [\"http://{one}\", \"http://{two}\"]\nslow_start = \"1h\"\nhealth_path = \"/health\"\n\
+             health_interval = \"100ms\"\nhealth_timeout = \"10s\"\nhealth_statuses = [200, 503]\nhealth_rise = 1\nhealth_fall = 1"
+        )),
+    );
+    let has_one = || counts(&saker, 40).get("one").copied().unwrap_or_default();
+    assert_eq!(has_one(), 20, "servers of the beginning have their share");
+    // A status of the list is as good as another.
+    ill.store(503, Ordering::SeqCst);
+    assert_eq!(has_one(), 20);
+    ill.store(204, Ordering::SeqCst);
+    wait_until("one is away", || has_one() == 0);
+    ill.store(200, Ordering::SeqCst);
+    let mut share = 0;
+    wait_until("one is back", || {
+        share = has_one();
+        share > 0
+    });
+    assert!(share < 10, "{share} of 40 in the first of 3600 seconds");
+}
+
+/// A check that is not answered in time counts as failed.
+#[test]
+fn a_check_has_its_time() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let checks = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&checks);
+    thread::spawn(move || {
+        let mut kept = Vec::new();
+        for stream in silent.incoming().flatten() {
+            counted.fetch_add(1, Ordering::SeqCst);
+            kept.push(stream);
+        }
+    });
+    let two = named("two", &Arc::new(AtomicU16::new(200)));
+    let saker = operate::start(
+        "health-timeout",
+        &configuration(&format!(
+            "servers = [\"http://{address}\", \"http://{two}\"]\nhealth_path = \"/health\"\nhealth_interval = \"100ms\"\n\
+             health_timeout = \"100ms\"\nhealth_fall = 1"
+        )),
+    );
+    wait_until("the silent one is away", || {
+        let output = Command::new(operate::SAKER)
+            .args(["status", "--json", "--state-dir"])
+            .arg(saker.dir.join("state"))
+            .output()
+            .unwrap();
+        operate::stdout(&output).contains("\"state\": \"down\"")
+    });
+    assert_eq!(counts(&saker, 6), [("two".to_owned(), 6)].into());
+}
+
+#[test]
+fn names_are_looked_up_again() {
+    let possible = Command::new("unshare").args(["-m", "true"]).status();
+    if !possible.is_ok_and(|status| status.success()) {
+        println!("left out: mount namespaces are needed");
+        return;
+    }
+    let well = Arc::new(AtomicU16::new(200));
+    let one = named("one", &well);
+    // The same port of another address of this machine.
+    let other = TcpListener::bind(("127.0.0.2", one.port())).unwrap();
+    thread::spawn(move || {
+        for mut stream in other.incoming().flatten() {
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let mut line = String::new();
+            while reader.read_line(&mut line).is_ok_and(|length| length > 2) {
+                line.clear();
+            }
+            let _ = stream.write_all(
+                b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nother",
+            );
+        }
+    });
+    let dir = operate::folder("resolve-every");
+    let hosts = dir.write("hosts", "127.0.0.1 app.test\n").unwrap();
+    let mount = format!(
+        "mount --bind '{}' /etc/hosts && exec \"$@\"",
+        hosts.display()
+    );
+    let upstream = format!(
+        "servers = [\"http://app.test:{}\"]\nresolve_every = \"100ms\"\nkeep = 0",
+        one.port()
+    );
+    let saker = operate::native(&configuration(&upstream))
+        .wrapped(&["unshare", "-m", "sh", "-c", &mount, "sh"])
+        .start(dir);
+    let answer = || saker.connect().unwrap().get("/").unwrap().text();
+    assert_eq!(answer(), "one");
+    fs::write(&hosts, "127.0.0.2 app.test\n").unwrap();
+    wait_until("the new address is used", || answer() == "other");
+}
+
+/// Responses to slow clients are kept in memory and in a file, so that the server is free.
+#[test]
+fn responses_wait_in_files() {
+    const BYTES: usize = 32 << 20;
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&sent);
+    let address = backend(move |stream| {
+        let mut reader = BufReader::new(stream);
+        let mut line = String::new();
+        while reader.read_line(&mut line).is_ok_and(|length| length > 2) {
+            line.clear();
+        }
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {BYTES}\r\n\r\n");
+        reader.get_mut().write_all(head.as_bytes()).unwrap();
+        for _ in 0..BYTES >> 16 {
+            if reader.get_mut().write_all(&[b'x'; 1 << 16]).is_err() {
+                return;
+            }
+            counted.fetch_add(1 << 16, Ordering::SeqCst);
+        }
+    });
+    for (file, is_free) in [("\"64MB\"", true), ("0", false)] {
+        sent.store(0, Ordering::SeqCst);
+        let saker = operate::start(
+            "buffer-file",
+            &configuration(&format!(
+                "servers = [\"http://{address}\"]\nbuffer = \"64KiB\"\nbuffer_file = {file}"
+            )),
+        );
+        let (mut client, begun) = operate::begin_download(&saker, "/large", 1000);
+        if is_free {
+            wait_until("the server is free", || {
+                sent.load(Ordering::SeqCst) == BYTES
+            });
+        }
+        let before = sent.load(Ordering::SeqCst);
+        assert!(is_free || before < BYTES, "{before} bytes were taken");
+        let body = operate::rest_of_download(&mut client, begun, BYTES);
+        assert!(body.len() == BYTES && body.iter().all(|byte| *byte == b'x'));
+    }
+}
