@@ -234,21 +234,6 @@ pub const OLDER: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 pub const OLDER: &[c_long] = &[libc::SYS_renameat, libc::SYS_getrlimit, libc::SYS_setrlimit];
 
-/// For starting programs, and becoming their users.
-pub const PROGRAMS: &[c_long] = &[
-    libc::SYS_clone,
-    libc::SYS_clone3,
-    libc::SYS_execve,
-    libc::SYS_execveat,
-    libc::SYS_setpgid,
-    libc::SYS_setpriority,
-    libc::SYS_setsid,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_fork,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_vfork,
-];
-
 /// Names for the log. Other calls are shown by their number.
 const NAMES: &[(c_long, &str)] = &[
     (libc::SYS_add_key, "add_key"),

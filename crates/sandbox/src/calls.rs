@@ -5,7 +5,7 @@
 //! one. Of `clone`, only new threads are allowed; `clone3`, whose flags a filter cannot see, is
 //! answered as on a kernel without it.
 
-use crate::call_table::{ALLOWED, OLDER, PROGRAMS};
+use crate::call_table::{ALLOWED, OLDER};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, TargetArch, apply_filter_all_threads,
@@ -26,12 +26,10 @@ const FAMILIES: [i32; 4] = [
 ///
 /// # Errors
 /// The reason why nothing is restricted.
-pub fn restrict(starts_programs: bool) -> Result<(), String> {
+pub fn restrict() -> Result<(), String> {
     saker_net::refused_calls::listen().map_err(|error| format!("SIGSYS: {error}"))?;
-    if !starts_programs {
-        apply(without_clone3())?;
-    }
-    apply(allowed(starts_programs).map(|rules| (rules, SeccompAction::Trap, SeccompAction::Allow)))
+    apply(without_clone3())?;
+    apply(allowed().map(|rules| (rules, SeccompAction::Trap, SeccompAction::Allow)))
 }
 
 type Filter = Result<(Rules, SeccompAction, SeccompAction), seccompiler::BackendError>;
@@ -52,7 +50,7 @@ fn without_clone3() -> Filter {
     Ok((rules, SeccompAction::Allow, absent))
 }
 
-fn allowed(starts_programs: bool) -> Result<Rules, seccompiler::BackendError> {
+fn allowed() -> Result<Rules, seccompiler::BackendError> {
     let plain = ALLOWED.iter().chain(OLDER);
     let mut rules: Rules = plain.map(|call| (*call, Vec::new())).collect();
     let condition = |operator, value| {
@@ -64,10 +62,6 @@ fn allowed(starts_programs: bool) -> Result<Rules, seccompiler::BackendError> {
         libc::SYS_socket,
         FAMILIES.iter().map(family).collect::<Result<_, _>>()?,
     );
-    if starts_programs {
-        rules.extend(PROGRAMS.iter().map(|call| (*call, Vec::new())));
-        return Ok(rules);
-    }
     let thread = u64::from(libc::CLONE_THREAD.unsigned_abs());
     let is_thread = condition(SeccompCmpOp::MaskedEq(thread), thread)?;
     rules.insert(libc::SYS_clone, vec![is_thread]);
@@ -80,11 +74,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_need_their_calls_and_nothing_else_does() {
-        let (without, with) = (allowed(false).unwrap(), allowed(true).unwrap());
-        assert!(with.contains_key(&libc::SYS_execve) && !without.contains_key(&libc::SYS_execve));
-        assert!(with[&libc::SYS_clone].is_empty() && without[&libc::SYS_clone].len() == 1);
+    fn processes_and_their_neighbors_are_out_of_reach() {
+        let rules = allowed().unwrap();
+        assert_eq!(rules[&libc::SYS_clone].len(), 1, "threads alone");
         for never in [
+            libc::SYS_execve,
+            libc::SYS_execveat,
             libc::SYS_ptrace,
             libc::SYS_bpf,
             libc::SYS_io_uring_setup,
@@ -95,25 +90,15 @@ mod tests {
             libc::SYS_setuid,
             libc::SYS_keyctl,
         ] {
-            assert!(
-                !with.contains_key(&never) && !without.contains_key(&never),
-                "{never}"
-            );
+            assert!(!rules.contains_key(&never), "{never}");
         }
     }
 
     #[test]
-    fn both_filters_compile_for_this_processor() {
+    fn the_filter_compiles_for_this_processor() {
         let architecture: TargetArch = std::env::consts::ARCH.try_into().unwrap();
-        for starts_programs in [false, true] {
-            let rules = allowed(starts_programs).unwrap();
-            let filter = SeccompFilter::new(
-                rules,
-                SeccompAction::Trap,
-                SeccompAction::Allow,
-                architecture,
-            );
-            assert!(!BpfProgram::try_from(filter.unwrap()).unwrap().is_empty());
-        }
+        let (otherwise, matched) = (SeccompAction::Trap, SeccompAction::Allow);
+        let filter = SeccompFilter::new(allowed().unwrap(), otherwise, matched, architecture);
+        assert!(!BpfProgram::try_from(filter.unwrap()).unwrap().is_empty());
     }
 }

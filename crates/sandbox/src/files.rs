@@ -38,16 +38,18 @@ fn try_restrict(policy: &Policy) -> Result<RestrictionStatus, RulesetError> {
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(KNOWN))?
-        .handle_access(AccessNet::BindTcp)?
-        .scope(Scope::Signal)?
-        .create()?;
+        .scope(Scope::Signal)?;
+    if policy.ports.is_some() {
+        rules = rules.handle_access(AccessNet::BindTcp)?;
+    }
+    let mut rules = rules.create()?;
     for path in &policy.reads {
         rules = allow(rules, path, AccessFs::ReadFile | AccessFs::ReadDir)?;
     }
     for path in &policy.writes {
         rules = allow(rules, path, writing())?;
     }
-    for port in &policy.ports {
+    for port in policy.ports.iter().flatten() {
         rules = rules.add_rule(NetPort::new(*port, AccessNet::BindTcp))?;
     }
     rules.restrict_self()

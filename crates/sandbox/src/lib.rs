@@ -39,14 +39,17 @@ static REPORTED: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 pub fn enforce(policy: Policy) -> &'static InForce {
     IN_FORCE.get_or_init(|| {
         let policy = policy.settled();
-        let starts_programs = policy.own_programs.is_some();
-        let files = match policy.own_programs {
-            Some(reason) => Err(format!("this process starts programs: {reason}")),
-            None => files::restrict(&policy),
+        let (files, calls) = match policy.own_programs {
+            // They would inherit it, and could not do what programs do.
+            Some(reason) => {
+                let text = format!("this process starts programs: {reason}");
+                (Err(text.clone()), Err(text))
+            }
+            None => (files::restrict(&policy), calls::restrict()),
         };
-        let calls = calls::restrict(starts_programs);
         InForce {
-            restricts_ports: files.as_ref().is_ok_and(|abi| *abi >= files::PORTS_ABI),
+            restricts_ports: policy.ports.is_some()
+                && files.as_ref().is_ok_and(|abi| *abi >= files::PORTS_ABI),
             policy,
             files,
             calls,
@@ -79,7 +82,6 @@ impl InForce {
     pub fn lacks(&self, needed: &Policy) -> Vec<String> {
         let mut lacking = Vec::new();
         if let Some(reason) = needed.own_programs
-            && self.policy.own_programs.is_none()
             && (self.files.is_ok() || self.calls.is_ok())
         {
             lacking.push(format!("start programs ({reason})"));
@@ -97,8 +99,10 @@ impl InForce {
             .iter()
             .filter(|path| !self.policy.may_write(path));
         lacking.extend(writes.map(|path| format!("write {}", path.display())));
-        if self.restricts_ports {
-            let ports = needed.ports.difference(&self.policy.ports);
+        if let (true, Some(needed), Some(allowed)) =
+            (self.restricts_ports, &needed.ports, &self.policy.ports)
+        {
+            let ports = needed.difference(allowed);
             lacking.extend(ports.map(|port| format!("bind TCP port {port}")));
         }
         lacking

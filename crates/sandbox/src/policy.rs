@@ -16,8 +16,8 @@ pub struct Policy {
     pub reads: BTreeSet<PathBuf>,
     /// These are read as well.
     pub writes: BTreeSet<PathBuf>,
-    /// TCP ports that may be bound.
-    pub ports: BTreeSet<u16>,
+    /// TCP ports that may be bound; `None`: all.
+    pub ports: Option<BTreeSet<u16>>,
     /// The reason why this process starts programs itself, which would be confined like it.
     pub own_programs: Option<&'static str>,
 }

@@ -19,6 +19,7 @@ use saker_sandbox::{InForce, Policy};
 use saker_telemetry::{error_log, error_log::ErrorLogTarget, message};
 use serde_json::{Value, json};
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -74,6 +75,8 @@ pub fn enforce(read: &Read, broker: Option<&BrokerClient>) -> Result<(), String>
     }
     let mut allowed = needs(read, broker);
     system(&mut allowed);
+    // Even where a broker does: what this process may open as well costs no question.
+    opened_by_main(&read.model, &mut allowed);
     let in_force = saker_sandbox::enforce(allowed);
     let missing: Vec<&str> = reasons(in_force).collect();
     if mode == Sandbox::On && !missing.is_empty() {
@@ -86,9 +89,15 @@ pub fn enforce(read: &Read, broker: Option<&BrokerClient>) -> Result<(), String>
     Ok(())
 }
 
+/// Each once.
 fn reasons(in_force: &InForce) -> impl Iterator<Item = &str> {
-    let parts = [in_force.files.as_ref().err(), in_force.calls.as_ref().err()];
-    parts.into_iter().flatten().map(String::as_str)
+    let files = in_force.files.as_ref().err();
+    let calls = in_force
+        .calls
+        .as_ref()
+        .err()
+        .filter(|reason| Some(*reason) != files);
+    files.into_iter().chain(calls).map(String::as_str)
 }
 
 fn summary(in_force: &InForce) -> String {
@@ -168,7 +177,8 @@ impl Supervisor {
     }
 }
 
-/// Needs of a configuration, besides those that every server has ([`system`]).
+/// Needs of a configuration that this process has to meet itself, besides those that every server
+/// has ([`system`]).
 fn needs(read: &Read, broker: Option<&BrokerClient>) -> Policy {
     let (model, front_end) = (&read.model, read.front_end.as_ref());
     let mut policy = Policy {
@@ -176,16 +186,17 @@ fn needs(read: &Read, broker: Option<&BrokerClient>) -> Policy {
         ..Policy::default()
     };
     content(model, front_end.is_some(), &mut policy);
-    configuration(model, &mut policy);
+    used_by_requests(model, &mut policy);
     state(model, &mut policy);
-    // A broker binds what is not bound yet.
-    if !has_become_user(model) || broker.is_none() {
-        policy.ports.extend(ports(model));
-        let sockets = model.listeners.iter().filter_map(|one| match &one.address {
-            Address::Unix(path) => Some(path),
-            Address::Tcp(_) => None,
-        });
-        sockets.for_each(|path| policy.write_beside(path));
+    if broker.is_some() && has_become_user(model) {
+        // The broker binds what is not bound yet, and opens the rest.
+        policy.ports = Some(BTreeSet::new());
+        return policy;
+    }
+    opened_by_main(model, &mut policy);
+    // A reload may add some, unless the configuration insists on the sandbox.
+    if model.server.sandbox == Sandbox::On {
+        policy.ports = Some(ports(model).collect());
     }
     policy
 }
@@ -326,56 +337,18 @@ fn of_database(url: &DatabaseUrl, policy: &mut Policy) {
     }
 }
 
-/// The configuration's own files, and those that it names.
-fn configuration(model: &Model, policy: &mut Policy) {
-    let (files, directories) = model_paths::read_later(model);
-    let server = &model.server;
+/// Files that requests lead to besides content.
+fn used_by_requests(model: &Model, policy: &mut Policy) {
     let lists = model.address_lists.iter().map(|list| list.path());
     let databases = model.geo_databases.iter().map(|database| database.path());
-    let all = model
-        .sources
-        .iter()
-        .chain(&server.value_files)
-        .chain(&files)
-        .map(PathBuf::as_path);
-    all.chain(lists)
+    lists
         .chain(databases)
         .for_each(|file| policy.read_beside(file));
-    policy.reads.extend(directories);
-    let included = server
-        .includes
-        .iter()
-        .map(|(base, pattern)| base.join(pattern));
-    for pattern in included {
-        let is_plain = |part: &Path| {
-            !part
-                .as_os_str()
-                .as_encoded_bytes()
-                .iter()
-                .any(|byte| b"*?[".contains(byte))
-        };
-        policy.reads.extend(
-            pattern
-                .ancestors()
-                .skip(1)
-                .find(|part| is_plain(part))
-                .map(Path::to_path_buf),
-        );
-    }
     model
         .hosts
         .database
         .iter()
         .for_each(|url| of_database(url, policy));
-}
-
-/// What the server itself writes.
-fn state(model: &Model, policy: &mut Policy) {
-    let server = &model.server;
-    policy.writes.insert(server.state_dir.clone());
-    policy.writes.extend(model.cache.folder.clone());
-    policy.writes.extend(model.tls.acme.folder.clone());
-    model_paths::log_files(model).for_each(|file| policy.write_beside(file));
     for log in model.access_logs() {
         if let AccessLogTarget::ByHost(path) = &log.target {
             let has_host = |part: &&Path| part.to_string_lossy().contains('%');
@@ -383,10 +356,45 @@ fn state(model: &Model, policy: &mut Policy) {
             policy.write_beside(whole);
         }
     }
+}
+
+/// The configuration's own files, those that it names, logs, and sockets.
+fn opened_by_main(model: &Model, policy: &mut Policy) {
+    let (files, directories) = model_paths::read_later(model);
+    let server = &model.server;
+    let all = model
+        .sources
+        .iter()
+        .chain(&server.value_files)
+        .chain(&files);
+    all.for_each(|file| policy.read_beside(file));
+    policy.reads.extend(directories);
+    for (base, pattern) in &server.includes {
+        let pattern = base.join(pattern);
+        let is_plain = |part: &&Path| {
+            let bytes = part.as_os_str().as_encoded_bytes();
+            !bytes.iter().any(|byte| b"*?[".contains(byte))
+        };
+        let plain = pattern.ancestors().skip(1).find(is_plain);
+        policy.reads.extend(plain.map(Path::to_path_buf));
+    }
+    model_paths::log_files(model).for_each(|file| policy.write_beside(file));
     server
         .pid_file
         .iter()
         .for_each(|file| policy.write_beside(file));
+    for listener in &model.listeners {
+        if let Address::Unix(path) = &listener.address {
+            policy.write_beside(path);
+        }
+    }
+}
+
+/// What the server itself writes.
+fn state(model: &Model, policy: &mut Policy) {
+    policy.writes.insert(model.server.state_dir.clone());
+    policy.writes.extend(model.cache.folder.clone());
+    policy.writes.extend(model.tls.acme.folder.clone());
     let traces = model
         .listeners
         .iter()

@@ -319,7 +319,7 @@ fn a_server_that_starts_programs_says_so_or_does_not_start() {
     let saker = operate::start("sandbox-programs", &text("auto"));
     let page = saker_status(&saker);
     assert!(
-        page.contains("system calls by seccomp; this process starts programs: log programs"),
+        page.contains("nothing is confined; this process starts programs: log programs"),
         "{page}"
     );
     let saker = operate::start("sandbox-off", &text("off"));
