@@ -24,7 +24,7 @@ use std::{
         },
     },
     path::Path,
-    process::{ExitStatus, Stdio},
+    process::{Child, ExitStatus, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -58,18 +58,41 @@ impl Drop for Socket {
     }
 }
 
+/// The broker as a child of this process.
+#[derive(Debug)]
+pub struct BrokerProcess {
+    child: Child,
+    has_ended: Arc<AtomicBool>,
+    is_closed: Arc<AtomicBool>,
+}
+
+impl BrokerProcess {
+    /// Waits for its end on a thread of its own, which a sandbox confines if it is there first.
+    /// `at_end` is called if the broker ends before the server does.
+    pub fn watch(mut self, at_end: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let wait = move || {
+            let _ = self.child.wait();
+            self.has_ended.store(true, Ordering::Release);
+            if !self.is_closed.load(Ordering::Acquire) {
+                at_end();
+            }
+        };
+        std::thread::Builder::new()
+            .name("broker".into())
+            .spawn(wait)
+            .map(drop)
+    }
+}
+
 impl BrokerClient {
-    /// Starts a broker. To be called as root. `at_end` is called if it ends before the server does.
-    pub fn start(
-        grants: Vec<Grant>,
-        at_end: impl FnOnce() + Send + 'static,
-    ) -> io::Result<BrokerClient> {
+    /// Starts a broker. To be called as root, and followed by [`BrokerProcess::watch`].
+    pub fn start(grants: Vec<Grant>) -> io::Result<(BrokerClient, BrokerProcess)> {
         let (ours, theirs) = packets()?;
         // Descriptors that the server was started with are not for the broker, nor for its
         // programs.
         saker_net::process::close_at_exec();
         // A process group of its own: a terminal's signals are for the server.
-        let mut child = again(Role::Broker)
+        let child = again(Role::Broker)
             .stdin(theirs)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -80,16 +103,11 @@ impl BrokerClient {
             descriptor: ours,
             is_closed: Arc::default(),
         };
-        let (ended, is_closed) = (Arc::clone(&has_ended), Arc::clone(&socket.is_closed));
-        std::thread::Builder::new()
-            .name("broker".into())
-            .spawn(move || {
-                let _ = child.wait();
-                ended.store(true, Ordering::Release);
-                if !is_closed.load(Ordering::Acquire) {
-                    at_end();
-                }
-            })?;
+        let process = BrokerProcess {
+            child,
+            has_ended: Arc::clone(&has_ended),
+            is_closed: Arc::clone(&socket.is_closed),
+        };
         let own = grants.iter().find_map(|grant| match grant {
             Grant::Own { user, group } => Some(ProgramUser {
                 user: user.clone(),
@@ -103,7 +121,7 @@ impl BrokerClient {
             has_ended,
         };
         broker.ask(&Request::FirstGrants(grants), &[], READ_TIME_MAX)?;
-        Ok(broker)
+        Ok((broker, process))
     }
 
     /// Has the broker read the configuration again: its grants count beside those in force, until

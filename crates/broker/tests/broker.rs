@@ -87,7 +87,9 @@ fn shell(script: &str) -> SpawnRequest {
 }
 
 fn client(grants: Vec<Grant>) -> BrokerClient {
-    BrokerClient::start(grants, || ()).unwrap()
+    let (client, process) = BrokerClient::start(grants).unwrap();
+    process.watch(|| ()).unwrap();
+    client
 }
 
 fn start(broker: &BrokerClient, request: &SpawnRequest) -> (SpawnedChild, File) {

@@ -52,6 +52,8 @@ pub fn render(report: &Value, now_unix_s: u64) -> String {
     rows.extend(counters.page_cache().map(|line| ("page cache", line)));
     rows.extend(certificates(report, now_unix_s).map(|line| ("certificates", line)));
     rows.extend(upstreams(report).into_iter().map(|line| ("upstream", line)));
+    let sandbox = report["sandbox"]["summary"].as_str();
+    rows.extend(sandbox.map(|line| ("sandbox", line.to_owned())));
     rows.extend(counters.trouble().map(|line| ("attention", line)));
     let mut page = format!(
         "saker {}, pid {}, up {}\n\n",
@@ -393,6 +395,7 @@ resource cache  99.9 % hits (999 of 1,000), 0 entries, 0 B
             last_reload: Some(LastReload {
                 at_unix_s: 100,
                 error,
+                needs_new_server: false,
             }),
             ..report()
         };
@@ -406,6 +409,7 @@ resource cache  99.9 % hits (999 of 1,000), 0 entries, 0 B
         report.last_reload = Some(LastReload {
             at_unix_s: 100,
             error: None,
+            needs_new_server: false,
         });
         assert!(render(&report.to_json(), 101).contains("generation 3, reloaded 1 s ago\n"));
     }

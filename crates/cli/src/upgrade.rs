@@ -44,7 +44,12 @@ pub fn reload(reload: &Reload) -> ExitCode {
     daemon::ask(&reload.target, |state_dir| {
         match reload.upgrade && is_due(state_dir)? {
             true => replace(state_dir, None),
-            false => daemon::reload(state_dir),
+            false => match daemon::reload(state_dir) {
+                Err(ClientError::Configuration(_)) if is_outgrown(state_dir)? => {
+                    replace(state_dir, None)
+                }
+                done => done,
+            },
         }
     })
 }
@@ -52,6 +57,12 @@ pub fn reload(reload: &Reload) -> ExitCode {
 /// Returns true if the program file of the running server is another one by now.
 pub fn is_due(state_dir: &Path) -> Result<bool, ClientError> {
     Ok(client::origin(state_dir)?["is_replaced"] == true)
+}
+
+/// Returns true if the last reload was refused because the sandbox of the running server allows
+/// too little, which only a new server can change.
+fn is_outgrown(state_dir: &Path) -> Result<bool, ClientError> {
+    Ok(client::status(state_dir)?["last_reload"]["needs_new_server"] == true)
 }
 
 /// Starts the new server and waits until it serves.

@@ -29,6 +29,8 @@ pub struct StatusReport {
     pub counters: Vec<(String, u64)>,
     /// `None` before the first reload.
     pub last_reload: Option<LastReload>,
+    /// What confines the process.
+    pub sandbox: Value,
     /// Certificates without files: automatic ones, and that of the local authority.
     pub certificates: Vec<CertificateReport>,
     /// Page cache contents and request results per site; `None`: no page cache.
@@ -70,6 +72,8 @@ pub struct LastReload {
     pub at_unix_s: u64,
     /// Reason for a refused reload, with the old configuration left in force.
     pub error: Option<String>,
+    /// The configuration needs more than the sandbox of this server allows.
+    pub needs_new_server: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -120,6 +124,7 @@ impl StatusReport {
             "shutdown_timeout_ms": self.shutdown_timeout_ms,
             "counters": counters,
             "last_reload": self.last_reload.as_ref().map(LastReload::to_json),
+            "sandbox": self.sandbox,
             "certificates": self.certificates.iter().map(CertificateReport::to_json).collect::<Vec<_>>(),
             "page_cache": self.page_cache,
             "hosts": self.hosts,
@@ -181,7 +186,12 @@ impl CertificateReport {
 
 impl LastReload {
     fn to_json(&self) -> Value {
-        json!({ "ok": self.error.is_none(), "at_unix_s": self.at_unix_s, "error": self.error })
+        json!({
+            "ok": self.error.is_none(),
+            "at_unix_s": self.at_unix_s,
+            "error": self.error,
+            "needs_new_server": self.needs_new_server,
+        })
     }
 }
 

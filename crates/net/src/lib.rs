@@ -24,6 +24,7 @@ pub mod process;
 pub mod program;
 pub mod proxy_preface;
 pub mod readiness;
+pub mod refused_calls;
 pub mod socket_path;
 pub mod spawn_as;
 pub mod steering;

@@ -42,6 +42,9 @@ pub fn log_unavailable(exchange: &Exchange, relative: &[u8], error: ResolveError
         // As good as missing, unless the link policy is the reason.
         ResolveError::LinkDangling => &message::FILE_MISSING,
         _ if is_link_error(error) => &message::SYMLINK_REFUSED,
+        ResolveError::Denied if saker_sandbox::denies_reading(Path::new(&shown)) => {
+            &message::SANDBOX_REFUSED
+        }
         ResolveError::Io(_) | ResolveError::Descriptors => &message::FILE_READ_FAILED,
         _ => &message::ACCESS_DENIED,
     };

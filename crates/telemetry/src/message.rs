@@ -117,6 +117,10 @@ messages! {
     UPGRADE_FAILED "SK0117" "core" Error
         "an upgrade has failed; this server goes on as before"
         "See the lines above: the new server says what it lacked before it ended. Nothing was lost.";
+    SANDBOX "SK0118" "core" Info "confinement of this process"
+        "Nothing. `saker status` shows the same; `sandbox = \"on\"` in [server] refuses to start without it.";
+    SANDBOX_REFUSED "SK0119" "core" Error "the sandbox refused an operation"
+        "If the configuration should allow it, name the file or its directory there; otherwise find out what asked for it. `sandbox = \"off\"` in [server] turns the sandbox off.";
     // 02: configuration.
     RELOADED "SK0201" "config" Notice "configuration reloaded" "Nothing.";
     RELOAD_REFUSED "SK0202" "config" Error

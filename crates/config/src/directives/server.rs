@@ -7,7 +7,7 @@ use super::{fields::FIELD_VALUE, logs, trusted_proxies};
 use crate::{
     context::SERVER,
     kind::{Kind, Word},
-    model::{Affinity, Server, Workers},
+    model::{Affinity, Sandbox, Server, Workers},
     row::{Draft, Row, Rows},
     value::{Spanned, Value, ValueError},
 };
@@ -91,6 +91,19 @@ pub const ROWS: &[Row<Server>] = &[
                   primary group.",
         apache: Some("Group"),
         set: |server, given| server.group = Some(name_or_number(given)),
+        ..Row::BASE
+    },
+    Row {
+        name: "sandbox",
+        contexts: SERVER,
+        kind: Kind::Choice(&["auto", "on", "off"]),
+        default: Some("\"auto\""),
+        summary: "Confines the process to what its configuration needs: files and TCP ports by \
+                  Landlock, system calls by seccomp. `auto`: as far as the kernel and the \
+                  configuration allow; `saker status` shows what is in force. `on`: otherwise the \
+                  server does not start.",
+        since: "0.2",
+        set: |server, given| server.sandbox = sandbox(&given.text()),
         ..Row::BASE
     },
     Row {
@@ -206,6 +219,14 @@ fn workers(given: Spanned) -> Workers {
     match given.value {
         Value::Number(count) => Workers::Count(count as usize),
         _ => Workers::Auto,
+    }
+}
+
+fn sandbox(word: &str) -> Sandbox {
+    match word {
+        "on" => Sandbox::On,
+        "off" => Sandbox::Off,
+        _ => Sandbox::Auto,
     }
 }
 

@@ -71,7 +71,7 @@ pub use saker_matchers::{Matcher, PathPattern, Template};
 pub use saker_net::program::ProgramUser;
 pub use server::{
     AccessLog, AccessLogTarget, Affinity, ErrorLog, LogCondition, LogLevel, LogMatcher, NamedLog,
-    NamedSocket, Server, ShownRequests, Workers,
+    NamedSocket, Sandbox, Server, ShownRequests, Workers,
 };
 pub use settings::{CONDITIONALS_MAX, Conditional, SettingsChange};
 pub use settings::{

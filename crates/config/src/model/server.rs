@@ -27,6 +27,27 @@ pub enum Affinity {
     Cores(Vec<usize>),
 }
 
+/// Confinement of the process to what the configuration needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sandbox {
+    /// As far as the kernel and the configuration allow.
+    #[default]
+    Auto,
+    /// Otherwise the server does not start.
+    On,
+    Off,
+}
+
+impl Sandbox {
+    pub fn name(self) -> &'static str {
+        match self {
+            Sandbox::Auto => "auto",
+            Sandbox::On => "on",
+            Sandbox::Off => "off",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     Error,
@@ -153,6 +174,7 @@ pub struct Server {
     pub group: Option<String>,
     /// Their locations in the configuration.
     pub identity_origins: [Origin; 2],
+    pub sandbox: Sandbox,
     /// If several sites match a host name, the first one wins, as in Apache; otherwise the most
     /// specific.
     pub sites_in_order: bool,
@@ -216,6 +238,7 @@ impl Default for Server {
             user: None,
             group: None,
             identity_origins: [Origin::built_in(), Origin::built_in()],
+            sandbox: Sandbox::default(),
             sites_in_order: false,
             state_dir: PathBuf::from("/var/lib/saker"),
             control_users: Vec::new(),

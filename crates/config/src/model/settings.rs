@@ -398,6 +398,16 @@ impl Settings {
         test(self) || self.conditionals.iter().any(|one| test(&changed(one)))
     }
 
+    /// Visits the settings, and those that each of their conditional changes makes.
+    pub fn each(&self, visit: &mut dyn FnMut(&Settings)) {
+        visit(self);
+        for conditional in &self.conditionals {
+            let mut settings = self.clone();
+            conditional.change.apply(&mut settings);
+            visit(&settings);
+        }
+    }
+
     /// Returns true if [`Settings::visit_texts`] has anything to visit.
     pub fn has_texts(&self) -> bool {
         let edits = self.upstream_fields.len() + self.variables.len();

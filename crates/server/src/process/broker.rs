@@ -10,22 +10,18 @@
 //! Out of scope: servers that stay root and start nothing as another user; files that can be opened
 //! without a broker.
 
-use super::{log_programs, privileges};
+use super::{log_programs, model_paths, privileges};
 use saker_apache::Apache;
 use saker_broker::{Grant, Role, Transport};
-use saker_broker_client::BrokerClient;
+use saker_broker_client::{BrokerClient, BrokerProcess};
 use saker_cli::source::{Read, Source};
 use saker_config::{
     Model,
-    model::{AccessLogTarget, Address, PassphraseDialog, ProgramUser, Settings, Site},
+    model::{Address, ProgramUser, Settings, Site},
 };
 use saker_net::privileged::{self, Broker};
 use saker_pipeline::FrontEnd;
-use saker_telemetry::{
-    access_log::LogTarget,
-    error_log::{self, ErrorLogTarget},
-    message,
-};
+use saker_telemetry::{error_log, message};
 use std::{
     io::{self, Write},
     os::fd::AsFd,
@@ -68,7 +64,7 @@ fn write_grants(source: &Source) -> io::Result<()> {
 
 /// Starts the broker. `None`: the server keeps its rights and runs nothing as another user, or it
 /// has none to give up.
-pub fn start(read: &Read) -> Result<Option<Arc<BrokerClient>>, String> {
+pub fn start(read: &Read) -> Result<Option<(Arc<BrokerClient>, BrokerProcess)>, String> {
     if !rustix::process::geteuid().is_root() {
         if program_grants(&read.model, read.front_end.as_ref()).is_empty() {
             return Ok(None);
@@ -94,13 +90,20 @@ pub fn start(read: &Read) -> Result<Option<Arc<BrokerClient>>, String> {
     if grants.is_empty() {
         return Ok(None);
     }
-    let at_end = || error_log::log(&message::BROKER_ENDED, format_args!(""));
-    let broker = BrokerClient::start(grants, at_end)
+    let (broker, process) = BrokerClient::start(grants)
         .map_err(|error| format!("cannot start the privileged broker: {error}"))?;
     if changes_user {
         privileged::set_broker(Box::new(broker.clone()));
     }
-    Ok(Some(Arc::new(broker)))
+    Ok(Some((Arc::new(broker), process)))
+}
+
+/// Waits for the end of the broker, on a thread of its own.
+pub fn watch(process: BrokerProcess) -> Result<(), String> {
+    let at_end = || error_log::log(&message::BROKER_ENDED, format_args!(""));
+    process
+        .watch(at_end)
+        .map_err(|error| format!("cannot watch the privileged broker: {error}"))
 }
 
 /// Grants of the configuration that a reload is about to read: in force beside the old ones until
@@ -263,7 +266,7 @@ fn scripts(user: &ProgramUser, root: PathBuf) -> Grant {
 fn file_grants(model: &Model, is_apache: bool) -> Vec<Grant> {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mode = if is_apache { APACHE_LOG_MODE } else { LOG_MODE };
-    let mut all: Vec<Grant> = log_files(model)
+    let mut all: Vec<Grant> = model_paths::log_files(model)
         .map(|path| Grant::Log {
             path: absolute(path),
             mode,
@@ -277,7 +280,7 @@ fn file_grants(model: &Model, is_apache: bool) -> Vec<Grant> {
             .into_iter()
             .map(|path| Grant::Directory { path }),
     );
-    let (files, directories) = read_later(model);
+    let (files, directories) = model_paths::read_later(model);
     // Watched for new certificates.
     let folders = files.iter().filter_map(|file| file.parent());
     all.extend(folders.map(|path| Grant::Directory {
@@ -338,91 +341,4 @@ fn listener_grants(model: &Model) -> Vec<Grant> {
         transport: Transport::Udp,
     }));
     all
-}
-
-/// Logs of hosts are made later, by names that clients say, in a folder of the server's user.
-fn log_files(model: &Model) -> impl Iterator<Item = &Path> {
-    let access_logs = model.access_logs().filter_map(|log| match &log.target {
-        AccessLogTarget::File(path) => Some(path.as_path()),
-        AccessLogTarget::Stdout | AccessLogTarget::ByHost(_) | AccessLogTarget::Program(_) => None,
-    });
-    let error_logs = log_programs::error_log_targets(model).filter_map(|target| match target {
-        ErrorLogTarget::File(path) => Some(path.as_path()),
-        _ => None,
-    });
-    let forensic_logs =
-        model
-            .sites
-            .iter()
-            .filter_map(|site| match &site.forensic_log.as_ref()?.target {
-                LogTarget::File(path) => Some(path.as_path()),
-                _ => None,
-            });
-    let named = model.named_logs.iter().map(|log| log.path.as_path());
-    access_logs
-        .chain(error_logs)
-        .chain(forensic_logs)
-        .chain(named)
-}
-
-/// Files of the model that the server reads later; and directories, with their current content.
-fn read_later(model: &Model) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let mut paths: Vec<&PathBuf> = Vec::new();
-    for tls in model.sites.iter().map(|site| &site.tls) {
-        for files in &tls.certificates {
-            paths.extend([&files.certificate, &files.key]);
-            paths.extend(files.ocsp.iter().chain(&files.chain));
-            if let Some(PassphraseDialog::File(path)) =
-                files.passphrase.as_deref().map(|asked| &asked.dialog)
-            {
-                paths.push(path);
-            }
-        }
-        paths.extend(tls.client_ca.iter().chain(&tls.client_crl));
-        let checks = &tls.client_checks;
-        paths.extend(
-            [
-                &checks.ca_folder,
-                &checks.crl_folder,
-                &checks.hint_file,
-                &checks.hint_folder,
-            ]
-            .into_iter()
-            .flatten(),
-        );
-    }
-    let members = model
-        .upstreams
-        .iter()
-        .flat_map(|upstream| &upstream.members);
-    for tls in members.filter_map(|member| member.backend.tls.as_ref()) {
-        paths.extend(tls.authorities.iter().chain(&tls.revocation_lists));
-        paths.extend(&tls.passphrases);
-        paths.extend(
-            tls.identity
-                .iter()
-                .flat_map(|(certificate, key)| [certificate, key]),
-        );
-    }
-    paths.extend(&model.tls.ticket_keys);
-    paths.extend(
-        model
-            .tls
-            .acme
-            .directory_ca
-            .iter()
-            .chain(&model.hosts.database_file),
-    );
-    let (directories, mut files): (Vec<PathBuf>, Vec<PathBuf>) =
-        paths.into_iter().cloned().partition(|path| path.is_dir());
-    for directory in &directories {
-        files.extend(
-            std::fs::read_dir(directory)
-                .into_iter()
-                .flatten()
-                .flatten()
-                .map(|entry| entry.path()),
-        );
-    }
-    (files, directories)
 }

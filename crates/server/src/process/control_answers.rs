@@ -6,6 +6,7 @@
 use super::{
     bans, cache_control,
     metrics_endpoint::{MetricsSocket, MetricsSource},
+    sandbox,
     supervisor::Supervisor,
     upgrade, virtual_hosts, warming,
 };
@@ -114,6 +115,7 @@ impl Control for Supervisor {
             shutdown_timeout_ms: generation.model.server.shutdown_timeout_ms,
             counters: saker_control::counters(&self.snapshot()),
             last_reload: self.last_reload.borrow().clone(),
+            sandbox: sandbox::report(generation.model.server.sandbox),
             certificates: self.certificates(),
             page_cache: self.shared.store().map(|store| {
                 cache_control::sites(&generation.model, &store, &self.shared.site_stats)

@@ -9,6 +9,7 @@
 //! Out of scope: a change of user under `saker.toml`, where log programs have always run as the
 //! server's user.
 
+use super::model_paths;
 use saker_broker::{Grant, SpawnKind, SpawnRequest};
 use saker_broker_client::BrokerClient;
 use saker_config::{Model, model::AccessLogTarget};
@@ -39,7 +40,7 @@ pub fn grants(model: &Model) -> Vec<Grant> {
             AccessLogTarget::Program(command) => Some(command),
             _ => None,
         });
-    let of_errors = error_log_targets(model).filter_map(|target| match target {
+    let of_errors = model_paths::error_log_targets(model).filter_map(|target| match target {
         ErrorLogTarget::Program(command) => Some(command),
         _ => None,
     });
@@ -63,15 +64,6 @@ pub fn grants(model: &Model) -> Vec<Grant> {
     all.sort();
     all.dedup();
     all
-}
-
-/// The server's, then those of sites.
-pub fn error_log_targets(model: &Model) -> impl Iterator<Item = &ErrorLogTarget> {
-    let of_sites = model
-        .sites
-        .iter()
-        .filter_map(|site| site.error_log.as_ref()?.target.as_ref());
-    std::iter::once(&model.server.error_log.target).chain(of_sites)
 }
 
 /// Installs the broker as the first choice for starting log programs.

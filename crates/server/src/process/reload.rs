@@ -45,11 +45,13 @@ impl Supervisor {
     /// everything as it is and says why.
     pub fn reload_now(&self) -> Result<ReloadReport, String> {
         notify("RELOADING=1");
+        self.outgrown.set(false);
         let result = self.try_reload();
         let at_unix_s = saker_net::clock::realtime_s().unsigned_abs();
         *self.last_reload.borrow_mut() = Some(LastReload {
             at_unix_s,
             error: result.as_ref().err().cloned(),
+            needs_new_server: self.outgrown.get(),
         });
         match &result {
             Ok(report) => {
@@ -102,7 +104,8 @@ impl Supervisor {
 
     /// Everything that can fail.
     fn candidate(&self, ungranted: Option<String>) -> Result<Candidate, String> {
-        let mut read = self.source.read()?;
+        let mut read = self.source.read().map_err(|text| self.note_unread(text))?;
+        self.check_sandbox(&read)?;
         let old = Arc::clone(&self.generation.borrow());
         let has_store = self.shared.store().is_some();
         read.warnings
@@ -274,6 +277,7 @@ fn fixed_until_restart(
         ("server.affinity", old.affinity != new.affinity),
         ("server.user", old.user != new.user),
         ("server.group", old.group != new.group),
+        ("server.sandbox", old.sandbox != new.sandbox),
         ("server.state_dir", old.state_dir != new.state_dir),
         (
             "server.error_log",

@@ -15,7 +15,7 @@ use super::{
     metrics_endpoint::{self, MetricsSocket},
     page_cache,
     pid_file::PidFile,
-    privileges, signals,
+    privileges, sandbox, signals,
     succession::Predecessor,
     supervisor::{ExclusiveResources, Supervisor},
     systemd, upgrade,
@@ -155,7 +155,7 @@ type ControlSocket = (UnixListener, Rc<RefCell<saker_control::Peers>>);
 fn acquire(read: &Read) -> Result<Acquired, Failure> {
     let server = &read.model.server;
     // Before there are keys in memory, and while we are root.
-    let broker = broker::start(read).map_err(Failure::Start)?;
+    let (broker, process) = broker::start(read).map_err(Failure::Start)?.unzip();
     broker.iter().for_each(log_programs::start_by);
     let (lock, predecessor, mut inherited) = lock_state(server).map_err(Failure::Start)?;
     let tag = inherited.as_ref().and_then(|inherited| inherited.tag);
@@ -199,6 +199,11 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
     };
     let control_socket = inherited_control.or_else(bind_control);
     privileges::drop(&read.model, &lock, &peers).map_err(Failure::Start)?;
+    // Before there are other threads, which inherit it.
+    sandbox::enforce(read, broker.as_deref()).map_err(Failure::Start)?;
+    process
+        .map_or(Ok(()), broker::watch)
+        .map_err(Failure::Start)?;
     let peers = Rc::new(RefCell::new(peers));
     Ok(Acquired {
         broker,
@@ -314,6 +319,7 @@ fn serve(
             () = supervisor.look_after_abuse() => {}
             () = supervisor.watch_configuration() => {}
             () = systemd::keep_alive() => {}
+            () = sandbox::report_refused_calls() => {}
             () = metrics_endpoint::serve(metrics) => {}
             () = supervisor.follow_predecessor(shared) => {}
             () = signals.obey(&supervisor) => {}

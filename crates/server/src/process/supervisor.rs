@@ -76,6 +76,8 @@ pub struct Supervisor {
     pub(super) workers: Workers,
     pub(super) listeners: RefCell<Listeners>,
     pub(super) last_reload: RefCell<Option<LastReload>>,
+    /// The last configuration needs more than the sandbox allows.
+    pub(super) outgrown: Cell<bool>,
     pub(super) acme: Acme,
     /// Users of the control socket, if there is one.
     pub(super) peers: Rc<RefCell<Peers>>,
@@ -145,6 +147,7 @@ impl Supervisor {
             workers,
             listeners: RefCell::new(listeners),
             last_reload: RefCell::new(None),
+            outgrown: Cell::new(false),
             acme,
             peers,
             ban_file: RefCell::new(ban_file),

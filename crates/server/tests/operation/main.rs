@@ -31,6 +31,7 @@ mod logs;
 mod newcomer;
 mod preflight;
 mod reload;
+mod sandbox;
 mod signals;
 mod start;
 mod stop;

@@ -36,18 +36,18 @@ fn upgrades() -> usize {
 }
 
 /// State directory of a server whose successors are no children of the test: stopped at the end.
-struct State(PathBuf);
+pub struct State(pub PathBuf);
 
 impl State {
-    fn of(saker: &Saker) -> State {
+    pub fn of(saker: &Saker) -> State {
         State(saker.dir.join("state"))
     }
 
-    fn status(&self) -> Value {
+    pub fn status(&self) -> Value {
         operate::ask(&self.0, "status").expect("a status")
     }
 
-    fn pid(&self) -> u64 {
+    pub fn pid(&self) -> u64 {
         self.status()["pid"].as_u64().expect("a number")
     }
 

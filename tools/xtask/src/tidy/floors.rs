@@ -14,6 +14,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-tls-verifier", 1),
     ("saker-identity", 1),
     ("saker-broker", 2),
+    ("saker-sandbox", 2),
     ("saker-broker-client", 3),
     ("saker-http1", 2),
     ("saker-http2", 2),

@@ -1,0 +1,411 @@
+//! The sandbox of the server's process: what its configuration needs is allowed, and nothing else.
+//!
+//! Called by: the start, as the last step with a single thread; reloads; status reports.
+//! Caveat: Landlock can't be widened. A reload that needs more is refused, and `saker reload` then
+//! has a new server take over, without loss ([`Supervisor::outgrown`]). Where there is a broker, it
+//! opens what the configuration names and starts programs, so nothing of that is allowed here.
+//! Out of scope: how the kernel is told (`saker_sandbox`).
+
+use super::{model_paths, privileges, supervisor::Supervisor};
+use saker_apache::Apache;
+use saker_broker_client::BrokerClient;
+use saker_cli::source::Read;
+use saker_config::{
+    Model,
+    model::{AccessLogTarget, Address, DatabaseUrl, Htaccess, Sandbox, Settings, SymlinkPolicy},
+};
+use saker_pipeline::FrontEnd;
+use saker_sandbox::{InForce, Policy};
+use saker_telemetry::{error_log, error_log::ErrorLogTarget, message};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// Interval of checks for refused system calls.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Read by the C library, and by the libraries that servers use: for names, time zones, modules,
+/// and the machine's size. Descriptors of other processes stay closed: Landlock forbids tracing.
+const SYSTEM_READ: [&str; 17] = [
+    "/usr",
+    "/lib",
+    "/lib64",
+    "/proc",
+    "/sys/devices/system",
+    "/sys/fs/cgroup",
+    "/run/systemd/resolve",
+    "/run/NetworkManager",
+    "/run/resolvconf",
+    "/run/connman",
+    "/var/lib/sss",
+    "/var/lib/extrausers",
+    "/nix/store",
+    "/gnu/store",
+    "/dev/urandom",
+    "/dev/random",
+    "/dev/zero",
+];
+/// Devices that libraries write to.
+const SYSTEM_WRITE: [&str; 4] = ["/dev/null", "/dev/full", "/dev/tty", "/dev/pts"];
+/// Parts of /etc that a server running as root does not read.
+const SECRET: [&str; 8] = [
+    "shadow",
+    "shadow-",
+    "gshadow",
+    "gshadow-",
+    "sudoers",
+    "sudoers.d",
+    "ssh",
+    "security",
+];
+/// Where libmodsecurity's rules have it write.
+const MODSECURITY_WRITE: [&str; 3] = ["/var/log", "/var/cache/modsecurity", "/var/lib/modsecurity"];
+
+/// Confines the process.
+///
+/// # Errors
+/// The reason why it can't be done, where the configuration insists.
+pub fn enforce(read: &Read, broker: Option<&BrokerClient>) -> Result<(), String> {
+    let mode = read.model.server.sandbox;
+    if mode == Sandbox::Off {
+        return Ok(());
+    }
+    let mut allowed = needs(read, broker);
+    system(&mut allowed);
+    // Even where a broker does: what this process may open as well costs no question.
+    opened_by_main(&read.model, &mut allowed);
+    let in_force = saker_sandbox::enforce(allowed);
+    let missing: Vec<&str> = reasons(in_force).collect();
+    if mode == Sandbox::On && !missing.is_empty() {
+        return Err(format!(
+            "the sandbox can't be put in force (`sandbox = \"on\"` in [server]): {}",
+            missing.join("; ")
+        ));
+    }
+    error_log::log(&message::SANDBOX, format_args!("{}", summary(in_force)));
+    Ok(())
+}
+
+/// Each once.
+fn reasons(in_force: &InForce) -> impl Iterator<Item = &str> {
+    let files = in_force.files.as_ref().err();
+    let calls = in_force
+        .calls
+        .as_ref()
+        .err()
+        .filter(|reason| Some(*reason) != files);
+    files.into_iter().chain(calls).map(String::as_str)
+}
+
+fn summary(in_force: &InForce) -> String {
+    let by = match (&in_force.files, in_force.restricts_ports) {
+        (Ok(_), true) => Some("files and ports by Landlock"),
+        (Ok(_), false) => Some("files by Landlock"),
+        (Err(_), _) => None,
+    };
+    let calls = in_force.calls.is_ok().then_some("system calls by seccomp");
+    let confined: Vec<&str> = by.into_iter().chain(calls).collect();
+    let mut text = match confined.is_empty() {
+        true => "nothing is confined".to_owned(),
+        false => confined.join(", "),
+    };
+    for reason in reasons(in_force) {
+        text += &format!("; {reason}");
+    }
+    text
+}
+
+/// The part of the status report.
+pub fn report(mode: Sandbox) -> Value {
+    let mode = mode.name();
+    let Some(in_force) = saker_sandbox::in_force() else {
+        return json!({ "mode": mode, "summary": "off (`sandbox` in [server])" });
+    };
+    let policy = in_force.policy();
+    let files = in_force.files.is_ok();
+    json!({
+        "mode": mode,
+        "summary": summary(in_force),
+        "landlock": in_force.files.as_ref().ok(),
+        "seccomp": in_force.calls.is_ok(),
+        "reasons": reasons(in_force).collect::<Vec<_>>(),
+        "reads": files.then_some(&policy.reads),
+        "writes": files.then_some(&policy.writes),
+        "ports": in_force.restricts_ports.then_some(&policy.ports),
+    })
+}
+
+/// Logs system calls that were refused, for as long as the server runs.
+pub async fn report_refused_calls() {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        for name in saker_sandbox::refused_calls() {
+            error_log::log(&message::SANDBOX_REFUSED, format_args!("{name}"));
+        }
+    }
+}
+
+impl Supervisor {
+    /// Refuses a configuration that needs more than is in force.
+    pub(super) fn check_sandbox(&self, read: &Read) -> Result<(), String> {
+        let Some(in_force) = saker_sandbox::in_force() else {
+            return Ok(());
+        };
+        let lacking = in_force.lacks(&needs(read, self.shared.broker.as_deref()));
+        if lacking.is_empty() {
+            return Ok(());
+        }
+        self.outgrown.set(true);
+        Err(format!(
+            "the sandbox in force allows too little for this configuration, which needs to {}; a new server can take over \
+             without loss (`saker reload` starts one, `saker upgrade` does)\n",
+            lacking.join(", ")
+        ))
+    }
+
+    /// A configuration that could not be read, perhaps because the sandbox does not let this
+    /// process read new parts of it.
+    pub(super) fn note_unread(&self, text: String) -> String {
+        let is_confined = saker_sandbox::in_force().is_some_and(|now| now.files.is_ok());
+        if is_confined && self.shared.broker.is_none() && text.contains("ermission denied") {
+            self.outgrown.set(true);
+        }
+        text
+    }
+}
+
+/// Needs of a configuration that this process has to meet itself, besides those that every server
+/// has ([`system`]).
+fn needs(read: &Read, broker: Option<&BrokerClient>) -> Policy {
+    let (model, front_end) = (&read.model, read.front_end.as_ref());
+    let mut policy = Policy {
+        own_programs: own_programs(model, front_end, broker),
+        ..Policy::default()
+    };
+    content(model, front_end.is_some(), &mut policy);
+    used_by_requests(model, &mut policy);
+    state(model, &mut policy);
+    if broker.is_some() && has_become_user(model) {
+        // The broker binds what is not bound yet, and opens the rest.
+        policy.ports = Some(BTreeSet::new());
+        return policy;
+    }
+    opened_by_main(model, &mut policy);
+    // A reload may add some, unless the configuration insists on the sandbox.
+    if model.server.sandbox == Sandbox::On {
+        policy.ports = Some(ports(model).collect());
+    }
+    policy
+}
+
+fn has_become_user(model: &Model) -> bool {
+    let now = rustix::process::geteuid();
+    let user = model.server.user.as_deref().and_then(privileges::uid_of);
+    !now.is_root() && user == Some(now.as_raw())
+}
+
+/// The reason why the process starts programs itself.
+fn own_programs(
+    model: &Model,
+    front_end: Option<&FrontEnd>,
+    broker: Option<&BrokerClient>,
+) -> Option<&'static str> {
+    let is_apache = front_end.is_some_and(|one| one.downcast_ref::<Apache>().is_some());
+    if is_apache {
+        return Some("Apache's maps, filters, and includes may name some");
+    }
+    let logs = model.access_logs().map(|log| &log.target);
+    let logs_to_program = logs
+        .into_iter()
+        .any(|target| matches!(target, AccessLogTarget::Program(_)))
+        || model_paths::error_log_targets(model)
+            .any(|target| matches!(target, ErrorLogTarget::Program(_)));
+    if logs_to_program {
+        return Some("log programs");
+    }
+    if model.tls.acme.dns_command.is_some() {
+        return Some("the command for DNS records of certificates");
+    }
+    if broker.is_some() && has_become_user(model) {
+        return None;
+    }
+    if !model.php_pools.all().is_empty() {
+        return Some("PHP, without a broker: start the server as root, with `user` in [server]");
+    }
+    let has_programs = |settings: &Settings| !settings.cgi.is_empty();
+    let any = model
+        .all_settings()
+        .any(|(_, settings)| settings.may(has_programs));
+    any.then_some("CGI, without a broker: start the server as root, with `user` in [server]")
+}
+
+/// Needs of every server, at its start.
+fn system(policy: &mut Policy) {
+    policy.reads.extend(SYSTEM_READ.map(PathBuf::from));
+    policy.writes.extend(SYSTEM_WRITE.map(PathBuf::from));
+    // Its files are replaced by renaming, so they can't be named one by one; permissions protect
+    // what is root's. For root itself, they don't.
+    if !rustix::process::geteuid().is_root() {
+        policy.reads.insert("/etc".into());
+    } else {
+        let entries = std::fs::read_dir("/etc").into_iter().flatten().flatten();
+        let harmless =
+            entries.filter(|entry| !SECRET.iter().any(|name| entry.file_name() == *name));
+        policy.reads.extend(harmless.map(|entry| entry.path()));
+    }
+    policy.writes.insert(std::env::temp_dir());
+    // Where standard output and errors go.
+    let streams = ["/proc/self/fd/1", "/proc/self/fd/2"].map(|name| std::fs::canonicalize(name));
+    let files = streams.into_iter().flatten().filter(|path| path.is_file());
+    policy.writes.extend(files);
+}
+
+/// Document roots, and what else is served as files.
+fn content(model: &Model, has_front_end: bool, policy: &mut Policy) {
+    let follows = |settings: &Settings| {
+        matches!(
+            settings.files.symlinks,
+            SymlinkPolicy::Follow | SymlinkPolicy::OwnerMatch
+        ) || settings.htaccess != Htaccess::Off
+    };
+    if has_front_end
+        || model
+            .all_settings()
+            .any(|(_, settings)| settings.may(follows))
+    {
+        policy.read_all_content();
+    }
+    for root in model
+        .sites
+        .iter()
+        .filter_map(|site| site.root.as_ref())
+        .chain(&model.hosts.roots)
+    {
+        policy.read_content(root);
+    }
+    for (site, settings) in model.all_settings() {
+        settings.each(&mut |settings| of_settings(site.root.as_deref(), settings, policy));
+    }
+}
+
+fn of_settings(site: Option<&Path>, settings: &Settings, policy: &mut Policy) {
+    let root = settings.root.as_ref().map(|root| &*root.folder);
+    root.into_iter().for_each(|root| policy.read_content(root));
+    let sent = settings.send_files.iter().flat_map(|files| &files.roots);
+    sent.for_each(|root| policy.read_content(root));
+    if let Some(root) = settings
+        .links
+        .signed
+        .as_ref()
+        .and_then(|signed| signed.root.as_ref())
+    {
+        policy.read_content(root);
+    }
+    if settings.user_directories.is_some() {
+        policy.reads.insert("/home".into());
+    }
+    if let Some(webdav) = settings.webdav_in_use() {
+        if let Some(root) = root.or(site) {
+            policy.write_content(root);
+        }
+        webdav
+            .lock_database
+            .iter()
+            .for_each(|file| policy.write_beside(file));
+    }
+    if let Some(rules) = &settings.modsecurity {
+        rules.files.iter().for_each(|file| policy.read_beside(file));
+        policy.writes.extend(MODSECURITY_WRITE.map(PathBuf::from));
+    }
+    let Some(auth) = &settings.auth else { return };
+    let files = auth.user_file.iter().chain(&auth.group_file);
+    files.for_each(|file| policy.read_beside(file));
+    auth.database
+        .iter()
+        .for_each(|url| of_database(url, policy));
+}
+
+/// SQLite writes a journal beside its file.
+fn of_database(url: &DatabaseUrl, policy: &mut Policy) {
+    if let Some(path) = url.0.strip_prefix("sqlite:") {
+        let path = path.trim_start_matches("//");
+        let file = path.split_once('?').map_or(path, |(file, _)| file);
+        policy.write_beside(Path::new(file));
+    }
+}
+
+/// Files that requests lead to besides content.
+fn used_by_requests(model: &Model, policy: &mut Policy) {
+    let lists = model.address_lists.iter().map(|list| list.path());
+    let databases = model.geo_databases.iter().map(|database| database.path());
+    lists
+        .chain(databases)
+        .for_each(|file| policy.read_beside(file));
+    model
+        .hosts
+        .database
+        .iter()
+        .for_each(|url| of_database(url, policy));
+    for log in model.access_logs() {
+        if let AccessLogTarget::ByHost(path) = &log.target {
+            let has_host = |part: &&Path| part.to_string_lossy().contains('%');
+            let whole = path.ancestors().take_while(has_host).last().unwrap_or(path);
+            policy.write_beside(whole);
+        }
+    }
+}
+
+/// The configuration's own files, those that it names, logs, and sockets.
+fn opened_by_main(model: &Model, policy: &mut Policy) {
+    let (files, directories) = model_paths::read_later(model);
+    let server = &model.server;
+    let all = model
+        .sources
+        .iter()
+        .chain(&server.value_files)
+        .chain(&files);
+    all.for_each(|file| policy.read_beside(file));
+    policy.reads.extend(directories);
+    for (base, pattern) in &server.includes {
+        let pattern = base.join(pattern);
+        let is_plain = |part: &&Path| {
+            let bytes = part.as_os_str().as_encoded_bytes();
+            !bytes.iter().any(|byte| b"*?[".contains(byte))
+        };
+        let plain = pattern.ancestors().skip(1).find(is_plain);
+        policy.reads.extend(plain.map(Path::to_path_buf));
+    }
+    model_paths::log_files(model).for_each(|file| policy.write_beside(file));
+    server
+        .pid_file
+        .iter()
+        .for_each(|file| policy.write_beside(file));
+    for listener in &model.listeners {
+        if let Address::Unix(path) = &listener.address {
+            policy.write_beside(path);
+        }
+    }
+}
+
+/// What the server itself writes.
+fn state(model: &Model, policy: &mut Policy) {
+    policy.writes.insert(model.server.state_dir.clone());
+    policy.writes.extend(model.cache.folder.clone());
+    policy.writes.extend(model.tls.acme.folder.clone());
+    let traces = model
+        .listeners
+        .iter()
+        .filter_map(|one| one.http3.as_ref()?.qlog.clone());
+    policy.writes.extend(traces);
+}
+
+fn ports(model: &Model) -> impl Iterator<Item = u16> {
+    let listeners = model.listeners.iter().filter_map(|one| match &one.address {
+        Address::Tcp(address) => Some(address.port()),
+        Address::Unix(_) => None,
+    });
+    listeners.chain(model.metrics.address.map(|address| address.port()))
+}
