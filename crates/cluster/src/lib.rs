@@ -29,5 +29,3 @@ pub use shared::Report;
 
 #[cfg(test)]
 mod memory_log;
-#[cfg(test)]
-mod tests;

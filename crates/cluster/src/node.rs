@@ -209,6 +209,11 @@ impl NodeQueue {
         Ok((NodeQueue(outbox), waiting.collect()))
     }
 
+    /// Random id of this server, which stays with the directory.
+    pub fn id(&self) -> u64 {
+        self.0.origin()
+    }
+
     /// The queue, for the store.
     pub fn outgoing(&self) -> Arc<dyn Outgoing> {
         Arc::clone(&self.0) as Arc<dyn Outgoing>
