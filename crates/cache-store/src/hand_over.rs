@@ -9,7 +9,7 @@
 
 use crate::{
     journal,
-    purges::JournalRecord,
+    purges::{JournalRecord, Purge},
     store::{Forward, Store},
 };
 use std::io;
@@ -33,12 +33,13 @@ impl Store {
     }
 
     /// Passes purges on. `false`: the store is this process' own.
-    pub(crate) fn forward_purges(&self, record: &JournalRecord) -> bool {
+    pub(crate) fn forward_purges(&self, number: u64, purges: &[Purge]) -> bool {
         let Some(forward) = self.forward.get() else {
             return false;
         };
         let mut message = vec![PURGES];
-        journal::encode(record, &mut message);
+        let purges = purges.to_vec();
+        journal::encode(&JournalRecord::Purged { number, purges }, &mut message);
         forward(message);
         true
     }

@@ -10,7 +10,7 @@
 
 use crate::{
     private_files,
-    purges::{Ban, JournalRecord, Purge, PurgeState, PurgeTimes, TagMark},
+    purges::{Ban, JournalRecord, Purge, PurgeState, PurgeTimes, RemotePurge, TagMark},
 };
 use std::{
     fs::{self, File},
@@ -207,19 +207,9 @@ pub(crate) fn encode(record: &JournalRecord, out: &mut Vec<u8>) {
         JournalRecord::Purged { number, purges } => {
             payload.push(b'P');
             payload.extend_from_slice(&number.to_le_bytes());
-            for purge in purges {
-                match purge {
-                    Purge::Tag { mark, is_soft } => {
-                        payload.push(if *is_soft { b's' } else { b'h' });
-                        payload.extend_from_slice(&mark.0.to_le_bytes());
-                    }
-                    Purge::Ban(text) => {
-                        payload.push(b'b');
-                        payload.extend_from_slice(&(text.len() as u32).to_le_bytes());
-                        payload.extend_from_slice(text);
-                    }
-                }
-            }
+            purges
+                .iter()
+                .for_each(|purge| encode_purge(purge, &mut payload));
         }
         JournalRecord::Mark(mark, times) => {
             payload.push(b'M');
@@ -237,6 +227,66 @@ pub(crate) fn encode(record: &JournalRecord, out: &mut Vec<u8>) {
     out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
     out.extend_from_slice(&xxh3_64(&payload).to_le_bytes());
     out.extend_from_slice(&payload);
+}
+
+/// Encodes a purge: in the journal, in messages to another process, and in records of a cluster's
+/// log.
+pub fn encode_purge(purge: &Purge, out: &mut Vec<u8>) {
+    let text = |text: &[u8], out: &mut Vec<u8>| {
+        out.extend_from_slice(&(text.len() as u32).to_le_bytes());
+        out.extend_from_slice(text);
+    };
+    match purge {
+        Purge::Tag { mark, is_soft } => {
+            out.push(if *is_soft { b's' } else { b'h' });
+            out.extend_from_slice(&mark.0.to_le_bytes());
+        }
+        Purge::Ban(ban) => {
+            out.push(b'b');
+            text(ban, out);
+        }
+        Purge::Remote(RemotePurge::Url {
+            scope,
+            url,
+            is_soft,
+            is_implied,
+        }) => {
+            out.push(b'u');
+            out.push(u8::from(*is_soft) | u8::from(*is_implied) << 1);
+            text(scope, out);
+            text(url, out);
+        }
+        Purge::Remote(RemotePurge::Implied(mark)) => {
+            out.push(b'i');
+            out.extend_from_slice(&mark.0.to_le_bytes());
+        }
+    }
+}
+
+/// Decodes a purge from the front of `rest`. `None`: it is none of ours, or cut.
+pub fn decode_purge(rest: &mut &[u8]) -> Option<Purge> {
+    let text = |rest: &mut &[u8]| {
+        let length = u32::from_le_bytes(take(rest, 4)?.try_into().ok()?);
+        take(rest, length as usize).map(Box::<[u8]>::from)
+    };
+    Some(match take(rest, 1)?.first()? {
+        kind @ (b'h' | b's') => Purge::Tag {
+            mark: TagMark(number(rest)?),
+            is_soft: *kind == b's',
+        },
+        b'b' => Purge::Ban(text(rest)?),
+        b'u' => {
+            let flags = *take(rest, 1)?.first().filter(|flags| **flags < 4)?;
+            Purge::Remote(RemotePurge::Url {
+                is_soft: flags & 1 != 0,
+                is_implied: flags & 2 != 0,
+                scope: text(rest)?,
+                url: text(rest)?,
+            })
+        }
+        b'i' => Purge::Remote(RemotePurge::Implied(TagMark(number(rest)?))),
+        _ => return None,
+    })
 }
 
 pub(crate) fn decode(bytes: &[u8], at: usize) -> Option<(JournalRecord, usize)> {
@@ -260,7 +310,7 @@ fn payload_record(payload: &[u8]) -> Option<JournalRecord> {
             let of = number(&mut rest)?;
             let mut purges = Vec::new();
             while !rest.is_empty() {
-                purges.push(purge(&mut rest)?);
+                purges.push(decode_purge(&mut rest)?);
             }
             JournalRecord::Purged { number: of, purges }
         }
@@ -275,24 +325,6 @@ fn payload_record(payload: &[u8]) -> Option<JournalRecord> {
             number: number(&mut rest)?,
             floor: number(&mut rest)?,
         },
-        _ => return None,
-    })
-}
-
-fn purge(rest: &mut &[u8]) -> Option<Purge> {
-    Some(match take(rest, 1)?.first()? {
-        b'h' => Purge::Tag {
-            mark: TagMark(number(rest)?),
-            is_soft: false,
-        },
-        b's' => Purge::Tag {
-            mark: TagMark(number(rest)?),
-            is_soft: true,
-        },
-        b'b' => {
-            let length = u32::from_le_bytes(take(rest, 4)?.try_into().ok()?);
-            Purge::Ban(take(rest, length as usize)?.into())
-        }
         _ => return None,
     })
 }

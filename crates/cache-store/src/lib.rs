@@ -34,11 +34,11 @@ pub use bounds::{Bounds, SiteUse, Totals};
 pub use cache_lock::{CacheLock, FetchPermit, LockOutcome};
 pub use entry::{Coding, Content, EntryHead, StoredEntry};
 pub use index::Superseded;
-pub use journal::forget;
+pub use journal::{decode_purge, encode_purge, forget};
 pub use key_hash::KeyHash;
 pub use probes::UnderWay;
-pub use purges::{Ban, Purge, TagMark, Validity};
-pub use store::{Forward, Store};
+pub use purges::{Ban, Purge, RemotePurge, TagMark, Validity};
+pub use store::{Forward, Outgoing, Store};
 pub use versions::Version;
 pub use writer::{Finished, Writer};
 

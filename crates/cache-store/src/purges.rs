@@ -11,7 +11,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        PoisonError, RwLock,
+        PoisonError, RwLock, RwLockReadGuard,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -67,6 +67,25 @@ pub enum Purge {
     Tag { mark: TagMark, is_soft: bool },
     /// Everything that an expression matches; the caller knows its grammar.
     Ban(Box<[u8]>),
+    /// For the other servers of a cluster; has no effect on this store.
+    Remote(RemotePurge),
+}
+
+/// A purge that each server of a cluster works out for itself, because it depends on the entries
+/// that the server has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RemotePurge {
+    /// A URL of a scope, with the URLs that share its page there.
+    Url {
+        scope: Box<[u8]>,
+        url: Box<[u8]>,
+        is_soft: bool,
+        /// Any client's request may have caused it; see [`RemotePurge::Implied`].
+        is_implied: bool,
+    },
+    /// A tag that any client's requests may purge: a server that cannot have it ignores the purge
+    /// ([`crate::Store::may_get`]).
+    Implied(TagMark),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,6 +116,8 @@ pub struct PurgeState {
     pub floor: u64,
     pub marks: HashMap<TagMark, PurgeTimes, foldhash::fast::FixedState>,
     pub bans: Vec<Ban>,
+    /// No entry may be used for now; not kept on disk.
+    pub is_suspended: bool,
 }
 
 impl Purges {
@@ -120,23 +141,38 @@ impl Purges {
         self.number.store(known.number, Ordering::Release);
     }
 
+    /// Suspends the use of all entries, or ends the suspension, with a number of its own: whoever
+    /// has seen an earlier one looks again.
+    pub fn set_suspended(&self, is_suspended: bool, record: &JournalRecord) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        known.is_suspended = is_suspended;
+        known.apply(record);
+        self.number.store(known.number, Ordering::Release);
+    }
+
+    pub fn is_suspended(&self) -> bool {
+        self.read().is_suspended
+    }
+
+    pub fn floor(&self) -> u64 {
+        self.read().floor
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, PurgeState> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub fn validity(
         &self,
         purge_seq: u64,
         marks: impl IntoIterator<Item = TagMark>,
         is_banned: impl FnMut(&Ban) -> bool,
     ) -> Validity {
-        self.known
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .validity(purge_seq, marks, is_banned)
+        self.read().validity(purge_seq, marks, is_banned)
     }
 
     pub fn known(&self) -> PurgeState {
-        self.known
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.read().clone()
     }
 }
 
@@ -170,6 +206,7 @@ impl PurgeState {
                 number,
                 text: text.clone(),
             }),
+            Purge::Remote(_) => {}
         }
     }
 
@@ -207,7 +244,8 @@ impl PurgeState {
         marks: impl IntoIterator<Item = TagMark>,
         mut is_banned: impl FnMut(&Ban) -> bool,
     ) -> Validity {
-        if purge_seq < self.floor
+        if self.is_suspended
+            || purge_seq < self.floor
             || self
                 .bans
                 .iter()

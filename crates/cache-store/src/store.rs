@@ -35,6 +35,14 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 /// Nanoseconds up to the year 2262; valid ids are less.
 const ID_FOUND_MAX: u64 = u64::MAX / 2;
 
+/// Learns of purges made here before they are in force, to pass them on to other servers.
+pub trait Outgoing: Send + Sync {
+    /// Writes purges down. Called in the order of the purges, by one thread at a time.
+    /// # Errors
+    /// The disk has not stored them. The purge is in force here anyway.
+    fn note(&self, purges: &[Purge]) -> io::Result<()>;
+}
+
 /// Passes a message on to the store's new owner.
 pub type Forward = Box<dyn Fn(Vec<u8>) + Send + Sync>;
 
@@ -53,6 +61,8 @@ pub struct Store {
     pub(crate) counts: Counts,
     /// Set when another process has the directory.
     pub(crate) forward: OnceLock<Forward>,
+    /// Set where other servers share the purges.
+    pub(crate) outgoing: OnceLock<Arc<dyn Outgoing>>,
 }
 
 #[derive(Default)]
@@ -294,7 +304,7 @@ impl Store {
         let validity = self.validity(purge_seq, marks.iter().copied(), |_| true);
         // A failure is logged, and the purge holds anyway.
         let number = self
-            .purge_with(journal, purges)
+            .purge_with(journal, purges, true)
             .unwrap_or_else(|_| self.purge_seq());
         (validity, number)
     }
@@ -304,33 +314,113 @@ impl Store {
     /// The disk has not stored it. The purge is in force anyway; the next process begins with an
     /// empty cache unless the disk stores it before.
     pub fn purge(&self, purges: Vec<Purge>) -> io::Result<u64> {
-        self.purge_with(self.journal(), purges)
+        self.purge_with(self.journal(), purges, true)
+    }
+
+    /// Like [`Store::purge`], for purges of another server: they are not passed on.
+    /// # Errors
+    /// As of [`Store::purge`].
+    pub fn purge_received(&self, purges: Vec<Purge>) -> io::Result<u64> {
+        self.purge_with(self.journal(), purges, false)
     }
 
     fn purge_with(
         &self,
         mut journal: MutexGuard<'_, Journal>,
-        purges: Vec<Purge>,
+        mut purges: Vec<Purge>,
+        is_own: bool,
     ) -> io::Result<u64> {
-        let number = self.purges.purge_seq() + 1;
+        let before = self.purges.purge_seq();
+        let number = before + 1;
+        let forwarded = self.forward_purges(number, &purges);
+        let noted = match self.outgoing.get() {
+            // First: what is in force here must reach the others, even if this process ends now.
+            Some(outgoing) if is_own && !forwarded => outgoing.note(&purges),
+            _ => Ok(()),
+        };
+        purges.retain(|purge| !matches!(purge, Purge::Remote(_)));
+        if purges.is_empty() {
+            return noted.map(|()| before);
+        }
         self.counts
             .purges
             .fetch_add(purges.len() as u64, Ordering::Relaxed);
         let record = JournalRecord::Purged { number, purges };
-        let outcome = match self.forward_purges(&record) {
+        let outcome = match forwarded {
             true => Ok(()),
             false => journal.append(&record),
         };
         self.purges.apply(&record);
         drop(journal);
         if let Err(error) = outcome {
-            error_log::log(
-                &message::CACHE_JOURNAL_FAILED,
-                format_args!("{}: {error}", self.root.display()),
-            );
+            self.report_journal(&error);
             return Err(error);
         }
-        Ok(number)
+        noted.map(|()| number)
+    }
+
+    fn report_journal(&self, error: &io::Error) {
+        error_log::log(
+            &message::CACHE_JOURNAL_FAILED,
+            format_args!("{}: {error}", self.root.display()),
+        );
+    }
+
+    /// Removes all entries made before now, and those being made.
+    /// # Errors
+    /// As of [`Store::purge`].
+    pub fn clear(&self) -> io::Result<u64> {
+        let mut journal = self.journal();
+        let number = self.purges.purge_seq() + 1;
+        let floor = number;
+        let record = JournalRecord::Floor { number, floor };
+        let outcome = match self.is_handed_over() {
+            true => Ok(()),
+            false => journal.append(&record),
+        };
+        self.purges.apply(&record);
+        drop(journal);
+        match outcome {
+            Ok(()) => Ok(number),
+            Err(error) => {
+                self.report_journal(&error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Shares the purges made here with other servers. A second call changes nothing.
+    pub fn share(&self, outgoing: Arc<dyn Outgoing>) {
+        let _ = self.outgoing.set(outgoing);
+    }
+
+    /// True if other servers share the purges made here.
+    pub fn is_shared(&self) -> bool {
+        self.outgoing.get().is_some()
+    }
+
+    /// Suspends the use of entries, or ends the suspension. Entries stay, and new ones are stored.
+    pub fn set_serving(&self, serves: bool) {
+        let mut journal = self.journal();
+        if self.purges.is_suspended() == !serves || self.is_handed_over() {
+            return;
+        }
+        // Entries carry the number, so no later purge may have it.
+        let record = JournalRecord::Floor {
+            number: self.purges.purge_seq() + 1,
+            floor: self.purges.floor(),
+        };
+        let outcome = journal.append(&record);
+        self.purges.set_suspended(!serves, &record);
+        drop(journal);
+        if let Err(error) = outcome {
+            self.report_journal(&error);
+        }
+    }
+
+    /// False while the use of entries is suspended.
+    pub fn is_serving(&self) -> bool {
+        !self.purges.is_suspended()
     }
 
     pub fn totals(&self) -> Totals {

@@ -64,6 +64,7 @@ pub enum Command {
     Bans(Bans),
     SignUrl(Box<SignUrl>),
     Hosts(Hosts),
+    Cluster(Cluster),
     /// Print the JSON Schema of saker.toml, for editors
     Schema,
     /// Print the reference of all saker.toml directives as Markdown
@@ -300,6 +301,10 @@ pub struct Purge {
     /// Mark pages stale instead of removing them: they are served while being refreshed
     #[arg(long)]
     pub soft: bool,
+    /// Wait until the purge is in force on all servers of the cluster that live, up to this time:
+    /// 5s (at most 60s); exit status 2 with the names of the others
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "10s", value_parser = crate::cluster::wait_time)]
+    pub wait: Option<u64>,
     #[command(flatten)]
     pub target: Target,
 }
@@ -466,6 +471,25 @@ pub enum CacheCommand {
     },
     Purge(Purge),
     Warm(Warm),
+}
+
+/// Inspect the cluster that shares purges of the page cache
+#[derive(Debug, Args)]
+pub struct Cluster {
+    #[command(subcommand)]
+    pub command: ClusterCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ClusterCommand {
+    /// Show the servers, and whether this one is in sync (exit status 2 if not)
+    Status {
+        /// Print as JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        target: Target,
+    },
 }
 
 /// Inspect and purge dynamic virtual hosts

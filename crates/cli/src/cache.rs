@@ -25,6 +25,7 @@ pub fn purge(purge: Purge) -> ExitCode {
         site,
         all,
         soft,
+        wait,
         target,
     } = purge;
     // A site alone is meant as a whole.
@@ -46,6 +47,7 @@ pub fn purge(purge: Purge) -> ExitCode {
         site,
         all,
         soft,
+        wait_ms: wait,
     });
     ask(&target, |state_dir| {
         let answer = client::cache(state_dir, &verb)?;
@@ -59,7 +61,11 @@ pub fn purge(purge: Purge) -> ExitCode {
             format!("{sites} sites")
         };
         let what = if soft { "made stale" } else { "purged" };
-        Ok(output::print(format!("{what} ({whose} looked at)\n")))
+        let printed = output::print(format!("{what} ({whose} looked at)\n"));
+        match answer.get("acknowledged") {
+            Some(acknowledged) => Ok(crate::cluster::acknowledged(acknowledged)),
+            None => Ok(printed),
+        }
     })
 }
 

@@ -12,6 +12,7 @@ mod arguments;
 mod bans;
 mod cache;
 mod check;
+mod cluster;
 mod convert_nginx;
 mod cost;
 mod daemon;
@@ -120,6 +121,7 @@ fn run(command: Command, program: Program) -> ExitCode {
         Command::Bans(shown) => bans::bans(&shown),
         Command::SignUrl(sign) => sign_url::sign_url(*sign),
         Command::Hosts(hosts) => hosts::hosts(hosts.command),
+        Command::Cluster(cluster) => cluster::cluster(&cluster.command),
         Command::Schema => documents::schema(),
         Command::Reference => documents::reference(),
         Command::Completions(completions) => documents::completions(completions.shell),

@@ -8,7 +8,7 @@ use crate::{
     diagnostic::{Diagnostic, Severity},
     directives::{map::MapDraft, site::SiteDraft},
     model::{
-        Acme, CacheStore, Hosts, Limits, Listener, MetricsEndpoint, Model, NamedLog, NamedSocket,
+        Acme, CacheStore, Cluster, Hosts, Limits, Listener, MetricsEndpoint, Model, NamedLog, NamedSocket,
         Php, PhpPools, Server, ServerGuard, ServerTls, Tracing, Upstream,
     },
     reader::table_in,
@@ -30,6 +30,7 @@ pub(crate) struct Configuration {
     pub acme: Option<(Acme, Location)>,
     pub php: Option<(Php, Location)>,
     pub cache: Option<(CacheStore, Location)>,
+    pub cluster: Option<(Cluster, Location)>,
     pub abuse: Option<(ServerGuard, Location)>,
     /// Files of addresses, each once.
     pub lists: Vec<Arc<AddressList>>,
@@ -103,6 +104,9 @@ impl Configuration {
             cache: self
                 .cache
                 .map_or_else(CacheStore::default, |(cache, _)| cache),
+            cluster: self
+                .cluster
+                .map_or_else(Cluster::default, |(cluster, _)| cluster),
             guard: self
                 .abuse
                 .map_or_else(ServerGuard::default, |(guard, _)| guard),

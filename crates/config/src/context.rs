@@ -53,6 +53,7 @@ pub const MIRROR: Contexts = Contexts(1 << 42);
 pub const METRICS: Contexts = Contexts(1 << 43);
 pub const TRACING: Contexts = Contexts(1 << 44);
 pub const ROTATE: Contexts = Contexts(1 << 45);
+pub const CLUSTER: Contexts = Contexts(1 << 46);
 
 impl Contexts {
     pub const fn or(self, other: Contexts) -> Contexts {
@@ -159,6 +160,13 @@ pub const CONTEXTS: &[ContextRow] = &[
         "cache_store",
         "[cache]",
         "Storage of the page cache, for all sites. At most once in all files together.",
+    ),
+    context(
+        CLUSTER,
+        "cluster",
+        "[cluster]",
+        "Servers that share the purges of their page caches, over a Redis or Valkey Stream \
+         (docs/cluster.md). At most once in all files together.",
     ),
     context(
         ABUSE,

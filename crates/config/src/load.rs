@@ -321,6 +321,7 @@ fn read_tables(
         acme acme;
         php draft.php;
         cache draft.cache;
+        cluster draft.cluster;
         abuse draft.abuse;
         dynamic_vhosts draft.dynamic_vhosts;
         metrics draft.metrics;

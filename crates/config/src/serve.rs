@@ -154,6 +154,7 @@ impl Model {
                 folder: options.cache_folder.clone(),
                 ..CacheStore::default()
             },
+            cluster: Default::default(),
             guard: ServerGuard::default(),
             address_lists: Vec::new(),
             geo_databases: Vec::new(),

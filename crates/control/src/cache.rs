@@ -11,6 +11,8 @@ use serde_json::{Map, Value, json};
 /// Entries in one answer.
 pub const LIST_MAX: usize = 10_000;
 const LIST_USUAL: usize = 1_000;
+/// Limit on the time that a purge waits for other servers.
+pub const WAIT_MS_MAX: u64 = 60_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CacheVerb {
@@ -34,6 +36,8 @@ pub struct PurgeOrder {
     pub all: bool,
     /// Stale from now on, instead of gone.
     pub soft: bool,
+    /// Wait for the servers of the cluster, up to this time.
+    pub wait_ms: Option<u64>,
 }
 
 impl CacheVerb {
@@ -82,6 +86,7 @@ impl PurgeOrder {
             ("site".to_owned(), json!(self.site)),
             ("all".to_owned(), json!(self.all)),
             ("soft".to_owned(), json!(self.soft)),
+            ("wait_ms".to_owned(), json!(self.wait_ms)),
         ]);
         Value::Object(request)
     }
@@ -102,6 +107,17 @@ fn list(request: &Value) -> Result<CacheVerb, String> {
     })
 }
 
+fn wait(request: &Value) -> Result<Option<u64>, String> {
+    match request.get("wait_ms") {
+        None | Some(Value::Null) => Ok(None),
+        Some(time) => time
+            .as_u64()
+            .filter(|time| *time <= WAIT_MS_MAX)
+            .map(Some)
+            .ok_or_else(|| format!("\"wait_ms\" must be a number up to {WAIT_MS_MAX}")),
+    }
+}
+
 fn purge(request: &Value) -> Result<PurgeOrder, String> {
     let order = PurgeOrder {
         urls: texts(request, "urls")?,
@@ -110,6 +126,7 @@ fn purge(request: &Value) -> Result<PurgeOrder, String> {
         site: text(request, "site")?,
         all: flag(request, "all")?,
         soft: flag(request, "soft")?,
+        wait_ms: wait(request)?,
     };
     let says_what = order.all
         || [&order.urls, &order.tags, &order.bans]

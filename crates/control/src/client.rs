@@ -111,6 +111,15 @@ pub fn hosts(state_dir: &Path, verb: &HostsVerb) -> Result<Value, ClientError> {
     ask(state_dir, &verb.to_json(), ANSWER_TIMEOUT)
 }
 
+/// State of the server in its cluster.
+pub fn cluster_status(state_dir: &Path) -> Result<Value, ClientError> {
+    ask(
+        state_dir,
+        &json!({ "verb": "cluster-status" }),
+        ANSWER_TIMEOUT,
+    )
+}
+
 pub fn reopen_logs(state_dir: &Path) -> Result<(), ClientError> {
     ask(state_dir, &json!({ "verb": "reopen-logs" }), ANSWER_TIMEOUT).map(drop)
 }

@@ -73,6 +73,9 @@ pub trait Control {
     /// Answers a dynamic virtual host command; the error is a sentence for the client.
     fn hosts(&self, verb: &HostsVerb) -> Result<Value, String>;
 
+    /// State of this server in its cluster; the error is a sentence for the client.
+    fn cluster_status(&self) -> Result<Value, String>;
+
     /// Answers a page cache command; the error is a sentence for the client.
     fn cache<'c>(&'c self, verb: &'c CacheVerb) -> LocalFuture<'c, Result<Value, String>>;
 }

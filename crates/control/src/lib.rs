@@ -25,7 +25,7 @@ pub mod upgrade;
 mod warm;
 
 pub use bans::{BanVerb, LIST_MAX as BAN_LIST_MAX};
-pub use cache::{CacheVerb, PurgeOrder};
+pub use cache::{CacheVerb, PurgeOrder, WAIT_MS_MAX};
 pub use client::ClientError;
 pub use handler::{Control, Offer};
 pub use hosts::HostsVerb;

@@ -41,6 +41,8 @@ pub enum Verb {
     Cache(CacheVerb),
     Bans(BanVerb),
     Hosts(HostsVerb),
+    /// State of this server in its cluster.
+    ClusterStatus,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +166,7 @@ fn parse_scrape(line: &[u8]) -> Request {
     }
 }
 
-const KNOWN: &str = "status, metrics, reload, reopen-logs, stop, hand-over, upgrade, origin, purge, cache-stat, cache-list, cache-show, cache-warm, ban, unban, bans, hosts-stat, hosts-purge";
+const KNOWN: &str = "status, metrics, reload, reopen-logs, stop, hand-over, upgrade, origin, purge, cache-stat, cache-list, cache-show, cache-warm, ban, unban, bans, hosts-stat, hosts-purge, cluster-status";
 
 fn parse_verb(line: &[u8]) -> Result<Verb, String> {
     let request: Value =
@@ -181,6 +183,7 @@ fn parse_verb(line: &[u8]) -> Result<Verb, String> {
         "hand-over" => Ok(Verb::HandOver),
         "upgrade" => Ok(Verb::Upgrade),
         "origin" => Ok(Verb::Origin),
+        "cluster-status" => Ok(Verb::ClusterStatus),
         "stop" => match request.get("graceful") {
             None => Ok(Verb::Stop { graceful: true }),
             Some(Value::Bool(graceful)) => Ok(Verb::Stop {
@@ -221,6 +224,10 @@ mod tests {
                 Request::Verb(Verb::Reload),
             ),
             (r#"{"verb":"reopen-logs"}"#, Request::Verb(Verb::ReopenLogs)),
+            (
+                r#"{"verb":"cluster-status"}"#,
+                Request::Verb(Verb::ClusterStatus),
+            ),
             (
                 r#"{"verb":"cache-stat"}"#,
                 Request::Verb(Verb::Cache(CacheVerb::Stat)),

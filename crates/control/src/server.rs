@@ -188,6 +188,10 @@ impl ControlExchange {
                 .control
                 .hosts(verb)
                 .unwrap_or_else(|error| protocol::refusal(&error)),
+            Verb::ClusterStatus => self
+                .control
+                .cluster_status()
+                .unwrap_or_else(|error| protocol::refusal(&error)),
             Verb::Cache(verb) => self
                 .control
                 .cache(verb)

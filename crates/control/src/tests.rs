@@ -115,6 +115,10 @@ impl Control for Fake {
         Ok(serde_json::json!({ "ok": true, "count": 0 }))
     }
 
+    fn cluster_status(&self) -> Result<serde_json::Value, String> {
+        Err("this server is in no cluster".into())
+    }
+
     fn hosts(&self, _: &HostsVerb) -> Result<serde_json::Value, String> {
         Err("no hosts".into())
     }

@@ -5,7 +5,7 @@
 //! Caveat: what lies below a collection is banned by its path, whatever its query.
 //! Out of scope: unsafe requests to upstreams (`purge`).
 
-use crate::{bans, cache::PageCache, key::KeyBase, purge, tags::mark, url_tags::url_tags};
+use crate::{bans, cache::PageCache, key::KeyBase, purge, shared_purges::implied_by_url};
 use saker_cache_rules::lscache::query::KeyEdits;
 use saker_cache_store::Purge;
 use saker_http::{Status, escape};
@@ -26,16 +26,7 @@ pub fn invalidate(cache: &PageCache, exchange: &mut Exchange, status: Status) {
         let mut target = Vec::new();
         escape::uri_path(&changed.path, &mut target);
         let url = base.url_of(exchange, &target, &edits);
-        let tags = url_tags(&cache.store, &url);
-        let marks = tags.iter().map(|tag| mark(&base.scope, tag));
-        purges.extend(
-            marks
-                .filter(|mark| cache.store.may_get(*mark))
-                .map(|mark| Purge::Tag {
-                    mark,
-                    is_soft: false,
-                }),
-        );
+        purges.extend(implied_by_url(&cache.store, &base.scope, &url));
         if changed.is_tree {
             purges.extend(below(&base.scope, &target));
         }

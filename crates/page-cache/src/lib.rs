@@ -50,6 +50,7 @@ pub mod request;
 mod result_fields;
 mod search_variance;
 mod settings;
+pub mod shared_purges;
 pub mod stats;
 mod store_response;
 mod storing_body;

@@ -8,8 +8,8 @@ use crate::{
     bans::{self, PurgeRequest},
     cache::PageCache,
     request::CacheRequest,
+    shared_purges as shared,
     tags::mark,
-    url_tags::url_tags,
 };
 use saker_cache_rules::{
     ban::{self, MagentoPurge},
@@ -64,12 +64,11 @@ fn meant(
     let tags = match &purge.target {
         Target::All => vec![names::ALL.to_vec()],
         Target::Tag(tag) => vec![names::tag(tag)],
-        Target::Url(target) => url_tags(
-            &cache.store,
-            &request
-                .key_base
-                .url_of(exchange, target, &request.rewrite_env.edits),
-        ),
+        Target::Url(target) => {
+            let edits = &request.rewrite_env.edits;
+            let url = request.key_base.url_of(exchange, target, edits);
+            return shared::of_url(&cache.store, &scope, &url, is_soft);
+        }
         // By prefix: checked entry by entry.
         Target::TagPrefix(prefix) => return vec![bans::by_prefix(&scope, prefix)],
     };
@@ -116,11 +115,10 @@ pub fn of_request(
             .private_scope()
             .filter(|_| flushes_private(method, &control))
         {
-            let mark = mark(&scope, names::ALL);
-            purges.extend(cache.store.may_get(mark).then_some(Purge::Tag {
-                mark,
-                is_soft: false,
-            }));
+            purges.extend(shared::implied_by_tag(
+                &cache.store,
+                mark(&scope, names::ALL),
+            ));
         }
     }
     purges
@@ -151,18 +149,12 @@ fn invalidated(
         response.status,
         response.fields(),
     );
-    let tags = targets.iter().flat_map(|target| {
-        let edits = &request.rewrite_env.edits;
-        url_tags(
-            &cache.store,
-            &request.key_base.url_of(exchange, target, edits),
-        )
-    });
-    tags.map(|tag| mark(&request.key_base.scope, &tag))
-        .filter(|mark| cache.store.may_get(*mark))
-        .map(|mark| Purge::Tag {
-            mark,
-            is_soft: false,
+    let edits = &request.rewrite_env.edits;
+    targets
+        .iter()
+        .flat_map(|target| {
+            let url = request.key_base.url_of(exchange, target, edits);
+            shared::implied_by_url(&cache.store, &request.key_base.scope, &url)
         })
         .collect()
 }
@@ -276,11 +268,12 @@ fn asked(cache: &PageCache, request: &CacheRequest, exchange: &Exchange) -> Purg
         .collect();
     if !request.is_at(view.target(), path) {
         // The URL as in keys, which may leave out parts of the query.
-        let tags = url_tags(&cache.store, &request.url());
-        meant.extend(tags.iter().map(|tag| Purge::Tag {
-            mark: mark(scope, tag),
+        meant.extend(shared::of_url(
+            &cache.store,
+            scope,
+            &request.url(),
             is_soft,
-        }));
+        ));
     }
     Ok((meant, String::from_utf8_lossy(view.target()).into_owned()))
 }

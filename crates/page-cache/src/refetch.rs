@@ -26,6 +26,10 @@ const AT_A_TIME: usize = 2;
 const WAITING_MAX: usize = 100_000;
 
 pub fn tick(cache: &Rc<PageCache>) {
+    if !cache.store.is_serving() {
+        // Pages that are suspended were not purged.
+        return;
+    }
     let purge_seq = cache.store.purge_seq();
     if cache.again.seen.replace(purge_seq) == purge_seq {
         return;

@@ -86,6 +86,8 @@ pub struct PageCache {
     pub store: Arc<Store>,
     pub folder: Box<Path>,
     pub lock: File,
+    /// The cluster that shares its purges.
+    pub cluster: Option<Arc<saker_cluster::Node>>,
 }
 
 /// Descriptors that are neither connections nor files that are kept open: listeners, logs, the
@@ -124,6 +126,15 @@ impl Shared {
             .read()
             .unwrap_or_else(PoisonError::into_inner);
         cache.as_ref().map(|cache| Arc::clone(&cache.store))
+    }
+
+    /// This server in its cluster.
+    pub fn cluster(&self) -> Option<Arc<saker_cluster::Node>> {
+        let cache = self
+            .page_cache
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        cache.as_ref().and_then(|cache| cache.cluster.clone())
     }
 
     /// Puts another store in use, or none; workers see it with their next generation. Returns the

@@ -389,6 +389,30 @@ messages! {
         "Nothing, if intended; the line names the rule.";
     NGINX_PASSWORDS_UNREADABLE "SK1501" "nginx" Error "cannot read a file of passwords; access denied"
         "Check the path of auth_basic_user_file and its permissions.";
+    // 16: the cluster.
+    CLUSTER_AWAY "SK1601" "cluster" Error
+        "the cluster's log does not answer; requests go on, and purges made here wait on the disk"
+        "Check that the engine runs, and `url` of [cluster]. Entries of the page cache are used for `max_staleness`.";
+    CLUSTER_BACK "SK1602" "cluster" Notice "the cluster's log answers again" "Nothing.";
+    CLUSTER_CLEARED "SK1603" "cluster" Warn
+        "purges of other servers may be missing; the page cache was cleared"
+        "Read the line. If servers were away for long, raise `retention` of [cluster]; if the engine loses its data, let it keep them.";
+    CLUSTER_STALE "SK1604" "cluster" Warn
+        "cut off from the cluster for too long; entries of the page cache are not used until it is in sync"
+        "Check the engine and the network.";
+    CLUSTER_IN_SYNC "SK1605" "cluster" Notice
+        "in sync with the cluster; entries of the page cache are used" "Nothing.";
+    CLUSTER_RECORD_SKIPPED "SK1606" "cluster" Warn "skipped a record of the cluster's log"
+        "Find out what else writes to the stream; give the servers credentials of their own. During an upgrade, newer servers may write what older ones do not understand.";
+    CLUSTER_QUEUE_FAILED "SK1607" "cluster" Error
+        "cannot write a purge to the queue for the cluster; a purge of everything will stand in for it"
+        "Free space on the disk of the page cache.";
+    CLUSTER_QUEUE_FULL "SK1608" "cluster" Error
+        "the queue of purges for the cluster is full; a purge of everything stands in for it"
+        "Check why the engine does not answer.";
+    CLUSTER_SAME_ID "SK1609" "cluster" Warn
+        "another server has the id of this one, which takes a new id"
+        "Do not copy `cluster.*` files of the page cache's directory from one server to another.";
 }
 
 /// The table as Markdown, for the reference pages.

@@ -136,6 +136,10 @@ metrics! {
     PageCacheWaits Counter "page_cache_waits_total" "" "requests" "Requests that waited for another request to fetch the same page.";
     PageCacheStores Counter "page_cache_stores_total" "" "responses" "Responses stored in the page cache.";
     PageCacheRefreshes Counter "page_cache_refreshes_total" "" "requests" "Background fetches that refresh stale pages.";
+    ClusterSent Counter "cluster_records_total" "direction=\"sent\"" "records" "Records of purges shared with other servers, by direction.";
+    ClusterReceived Counter "cluster_records_total" "direction=\"received\"" "records" "Records of purges shared with other servers, by direction.";
+    ClusterReconnects Counter "cluster_reconnects_total" "" "connections" "Connections to the cluster's log after the first.";
+    ClusterClears Counter "cluster_cache_clears_total" "" "events" "Times the page cache was cleared because purges of other servers might be missing.";
     ThrottleDelayed Counter "throttle_total" "outcome=\"delayed\"" "requests" "Requests over a rate limit, by outcome.";
     ThrottleRefused Counter "throttle_total" "outcome=\"refused\"" "requests" "Requests over a rate limit, by outcome.";
     CompressionDone Counter "compression_total" "result=\"compressed\"" "responses"

@@ -4,6 +4,7 @@
 
 mod auth;
 mod auth_sources;
+mod cluster;
 mod dynamic_vhosts;
 mod routes;
 mod tls;
@@ -32,6 +33,7 @@ pub(crate) fn whole(configuration: &mut Configuration, top: &Location) {
     auth::complete(configuration);
     program_users(configuration);
     dynamic_vhosts::whole(configuration);
+    cluster::whole(configuration);
     tls::whole(configuration);
 }
 

@@ -8,7 +8,7 @@ use crate::{
     context::{ACME, DYNAMIC_VHOSTS, FILE, LIMITS, LISTENER, PHP, SERVER, SITE, TLS, UPSTREAM},
     kind::Kind,
     model::{
-        CacheStore, Hosts, Limits, MetricsEndpoint, Php, Server, ServerGuard, ServerTls, Tracing,
+        CacheStore, Cluster, Hosts, Limits, MetricsEndpoint, Php, Server, ServerGuard, ServerTls, Tracing,
     },
     row::{self, Draft, Row, Rows},
     source::Location,
@@ -24,6 +24,7 @@ pub struct FileDraft {
     pub acme: AcmeDraft,
     pub php: Php,
     pub cache: CacheStore,
+    pub cluster: Cluster,
     pub abuse: ServerGuard,
     pub dynamic_vhosts: Hosts,
     pub metrics: MetricsEndpoint,
@@ -46,6 +47,7 @@ impl Draft for FileDraft {
         let given = self.acme.set(key, given)?;
         let given = self.php.set(key, given)?;
         let given = self.cache.set(key, given)?;
+        let given = self.cluster.set(key, given)?;
         let given = self.abuse.set(key, given)?;
         let given = self.metrics.set(key, given)?;
         let given = self.tracing.set(key, given)?;

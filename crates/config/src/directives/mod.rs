@@ -17,6 +17,7 @@ pub(crate) mod cache_http;
 mod cache_row;
 pub(crate) mod cache_use;
 pub(crate) mod challenge;
+pub(crate) mod cluster;
 pub(crate) mod compression;
 pub(crate) mod content;
 pub(crate) mod dynamic_vhosts;
@@ -109,6 +110,7 @@ static DIRECTIVES: LazyLock<Vec<Directive>> = LazyLock::new(|| {
     all.extend(directives(upstream_server::ROWS));
     all.extend(directives(compression::ROWS));
     all.extend(directives(cache::ROWS));
+    all.extend(directives(cluster::ROWS));
     all.extend(directives(cache_use::SETTINGS_ROWS));
     all.extend(directives(cache_use::USE_ROWS));
     all.extend(directives(cache_http::HTTP_ROWS));

@@ -12,6 +12,7 @@ mod auth;
 mod authorize;
 mod bot_protection;
 mod cache;
+mod cluster;
 mod content;
 mod dynamic_vhosts;
 mod health;
@@ -50,6 +51,7 @@ pub use auth::{
 pub use authorize::Authorize;
 pub use bot_protection::{CHALLENGE_PLACE, Challenge, LoginAction, Logins, Robots, Visitors};
 pub use cache::{CacheOffer, CacheStore, CacheUse};
+pub use cluster::{Cluster, ClusterUrl};
 pub use content::ContentRules;
 pub use dynamic_vhosts::{ByHost, DatabaseKind, DatabaseUrl, Hosts};
 pub use health::{HealthAnswer, HealthCheck, HealthJudge, HealthMethod, MemberState};
@@ -106,6 +108,7 @@ pub struct Model {
     pub limits: Limits,
     pub tls: ServerTls,
     pub cache: CacheStore,
+    pub cluster: Cluster,
     pub guard: ServerGuard,
     /// Files of addresses used by access rules, each once.
     pub address_lists: Vec<Arc<AddressList>>,

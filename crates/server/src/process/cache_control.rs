@@ -19,6 +19,7 @@ use saker_http::{escape, host::canonical_host, path};
 use saker_page_cache::{
     bans, key,
     record::Record,
+    shared_purges,
     stats::{Stat, WorkerStats},
     tags::{self, PRIVATE},
     url_tags::url_tags,
@@ -249,10 +250,9 @@ fn purge(order: &PurgeOrder, model: &Model, store: &Store) -> Result<Value, Stri
     }
     for url in &order.urls {
         for asked in asked(url, model, order.site.as_deref())? {
-            purges.extend(asked.tags(store).iter().map(|tag| Purge::Tag {
-                mark: TagMark::new(&asked.scope, tag),
-                is_soft: order.soft,
-            }));
+            for url in &asked.urls {
+                purges.extend(shared_purges::of_url(store, &asked.scope, url, order.soft));
+            }
         }
     }
     let number = store.purge(purges).map_err(|error| {

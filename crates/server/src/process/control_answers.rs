@@ -4,7 +4,7 @@
 //! Out of scope: who may ask (`saker_control`), and what commands print (`saker_cli`).
 
 use super::{
-    bans, cache_control,
+    bans, cache_control, cluster,
     metrics_endpoint::{MetricsSocket, MetricsSource},
     sandbox,
     supervisor::Supervisor,
@@ -12,7 +12,7 @@ use super::{
 };
 use saker_config::model::MetricsEndpoint;
 use saker_control::{
-    BanVerb, CacheVerb, CertificateReport, Control, HostsVerb, Offer, ReloadReport, StatusReport,
+    BanVerb, CacheVerb, CertificateReport, Control, HostsVerb, Offer, PurgeOrder, ReloadReport, StatusReport,
     UpstreamReport,
 };
 use saker_pipeline::LocalFuture;
@@ -82,6 +82,7 @@ impl MetricsSource for Supervisor {
             .into_iter()
             .chain(expiry)
             .chain(virtual_hosts::gauges(&self.generation.borrow()))
+            .chain(cluster::gauges(self.shared.cluster()))
             .collect();
         let latencies = has_latencies.then_some(&*self.shared.latencies);
         exposition(&self.snapshot(), &gauges, latencies, format)
@@ -238,7 +239,22 @@ impl Control for Supervisor {
             return Box::pin(std::future::ready(answer));
         }
         Box::pin(async move {
-            cache_control::answer(verb, &generation.model, store, &self.shared.site_stats).await
+            let model = &generation.model;
+            let mut answer =
+                cache_control::answer(verb, model, store, &self.shared.site_stats).await?;
+            if let CacheVerb::Purge(PurgeOrder {
+                wait_ms: Some(wait_ms),
+                ..
+            }) = verb
+            {
+                answer["acknowledged"] = cluster::wait(self.shared.cluster(), *wait_ms).await?;
+            }
+            Ok(answer)
         })
+    }
+
+    fn cluster_status(&self) -> Result<serde_json::Value, String> {
+        let is_configured = self.generation.borrow().model.cluster.url.is_some();
+        cluster::status(self.shared.cluster(), is_configured)
     }
 }

@@ -10,6 +10,7 @@ mod acme;
 mod bans;
 mod broker;
 mod cache_control;
+mod cluster;
 mod configuration_watch;
 mod control_answers;
 mod document_roots;

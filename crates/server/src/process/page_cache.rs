@@ -6,7 +6,10 @@
 //! elsewhere root may have to ([`hand_over`]), and existing directories are left to the
 //! administrator. If the directory is unusable, the server runs uncached and logs it.
 
-use super::hand_on::{hand_on, is_guard};
+use super::{
+    cluster,
+    hand_on::{hand_on, is_guard},
+};
 use saker_cache_store::{Bounds, Store};
 use saker_config::{Model, model::CacheStore};
 use saker_serving::shared::{PageCache, Shared};
@@ -97,7 +100,11 @@ pub fn open(model: &Model, shared: &Shared) {
         return;
     }
     let folder = folder(model);
-    match open_in(&folder, bounds(&model.cache)) {
+    let opened = open_in(&folder, bounds(&model.cache)).and_then(|mut cache| {
+        cache.cluster = cluster::join(&model.cluster, &cache, &shared.main_counters)?;
+        Ok(cache)
+    });
+    match opened {
         Ok(cache) => drop(shared.replace_page_cache(Some(cache))),
         Err(error) => error_log::log(
             &message::CACHE_OFF,
@@ -148,6 +155,7 @@ fn open_in(folder: &Path, bounds: Bounds) -> io::Result<PageCache> {
         store: Store::open(folder, bounds)?,
         folder: folder.into(),
         lock,
+        cluster: None,
     })
 }
 
@@ -187,6 +195,7 @@ pub fn fixed_until_restart(old: &Model, new: &Model) -> impl Iterator<Item = &'s
             "cache.entry_size",
             before.entry_bytes_max != after.entry_bytes_max,
         ),
+        ("cluster", old.cluster != new.cluster),
         (
             "cache.reserve",
             before.disk_reserve_bytes != after.disk_reserve_bytes,

@@ -477,6 +477,9 @@ impl Supervisor {
         while !self.successor.is_told() && Instant::now() < told_by {
             tokio::time::sleep(STOP_POLL).await;
         }
+        if let Some(node) = self.shared.cluster() {
+            node.stop();
+        }
         if !finished && !self.at_once.get() {
             error_log::log(
                 &message::SHUTDOWN_TIMED_OUT,

@@ -157,6 +157,10 @@ impl Supervisor {
         let (forward, forwarding) = Forwarding::new();
         self.successor.set_forwarding(Some(forwarding));
         if let Some(cache) = self.shared.replace_page_cache(None) {
+            // First: the successor sends what waits, from the same queue.
+            if let Some(node) = &cache.cluster {
+                node.stop();
+            }
             cache.store.hand_over(forward);
             self.renew_services();
         }

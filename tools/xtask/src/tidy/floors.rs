@@ -36,6 +36,8 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-apache-syntax", 3),
     ("saker-nginx-syntax", 3),
     ("saker-rate-limits", 3),
+    ("saker-cluster", 3),
+    ("saker-cluster-redis", 4),
     ("saker-acme", 4),
     ("saker-cache-rules", 4),
     ("saker-php", 4),

@@ -1,0 +1,31 @@
+//! Purges of the page cache, shared by many servers over an ordered log.
+//!
+//! Called by: the server process, which opens a [`Node`] with the page cache and starts it.
+//! Each purge is written to the [`outbox`], is in force here, and goes to the log; the purges of the
+//! others are read from the log in its order. A server that cannot be sure that it has read all of
+//! them clears its cache.
+//! Caveat: the log is an engine that other software may write to, lose or replace. Records carry a
+//! version, a checksum, and the number of the server's purge; a position in the log is a record
+//! with its hash ([`position`]), so another log is never taken for this one.
+//! Out of scope: the engines ([`Engine`] has one crate each), and what purges mean for entries.
+
+mod follow;
+mod log;
+mod members;
+mod node;
+mod outbox;
+mod position;
+mod publish;
+mod record;
+mod replica;
+mod shared;
+
+pub use log::{Engine, Entry, EntryId, Log, LogError};
+pub use members::{MemberReport, MemberState};
+pub use members::is_name;
+pub use node::{Acknowledged, Node, NodeOptions, NodeQueue};
+pub use replica::Target;
+pub use shared::Report;
+
+#[cfg(test)]
+mod memory_log;

@@ -1,0 +1,289 @@
+//! `[cluster]`: the engine over which servers share purges, and this server's name.
+//!
+//! Called by: `file`.
+//! Out of scope: the password in `password_file` (`check/cluster`).
+
+use crate::{
+    context::{CLUSTER, FILE},
+    kind::{Kind, Word},
+    model::{Cluster, ClusterUrl},
+    row::{Draft, Row, Rows},
+    value::{Value, ValueError},
+};
+use saker_http::query::form_decoded;
+
+/// Bytes of a node's name.
+const NAME_BYTES_MAX: usize = 64;
+
+static URL: Word = Word {
+    expects: "the URL of a Redis or Valkey server, such as \"redis://10.0.0.5:6379\"",
+    pattern: "^rediss?://",
+    read: |text| read_url(text).map(|url| Value::parsed(Some(url))),
+};
+
+static NAME: Word = Word {
+    expects: "a name of up to 64 letters, digits, \"-\", \".\", and \"_\"",
+    pattern: "^[A-Za-z0-9._-]{1,64}$",
+    read: |text| match is_name(text) {
+        true => Ok(Value::Text(text.to_owned())),
+        false => Err(ValueError::plain(None)),
+    },
+};
+
+static PREFIX: Word = Word {
+    expects: "a prefix of up to 64 letters, digits, \"-\", \".\", \"_\", and \":\"",
+    pattern: "^[A-Za-z0-9._:-]{1,64}$",
+    read: |text| match is_name(&text.replace(':', "-")) {
+        true => Ok(Value::Text(text.to_owned())),
+        false => Err(ValueError::plain(None)),
+    },
+};
+
+impl Draft for Cluster {
+    fn rows() -> Rows<Self> {
+        &[ROWS]
+    }
+}
+
+pub const ROWS: &[Row<Cluster>] = &[
+    Row {
+        name: "cluster",
+        contexts: FILE,
+        kind: Kind::Section(CLUSTER),
+        summary: "Servers that share the purges of their page caches.",
+        since: "0.2",
+        ..Row::BASE
+    },
+    Row {
+        name: "url",
+        contexts: CLUSTER,
+        kind: Kind::Word(&URL),
+        required: true,
+        example: Some("\"redis://10.0.0.5:6379\""),
+        summary: "The Redis or Valkey server that keeps the log of purges: \
+                  `redis://user:password@host:port/database`, or `rediss://` for TLS, where the \
+                  server's certificate is verified. Without a port: 6379. Changes of [cluster] take \
+                  effect at the next start.",
+        since: "0.2",
+        aliases: &["redis", "address", "endpoint"],
+        set: |cluster, given| {
+            cluster.origin = given.origin();
+            cluster.url = given.parsed();
+        },
+        ..Row::BASE
+    },
+    Row {
+        name: "password_file",
+        contexts: CLUSTER,
+        kind: Kind::Path,
+        example: Some("\"/etc/saker/redis-password\""),
+        summary: "File with the password in its first line, instead of one in `url`; root alone may \
+                  be able to read it.",
+        since: "0.2",
+        set: |cluster, given| cluster.password_file = Some(given.path()),
+        ..Row::BASE
+    },
+    Row {
+        name: "ca_file",
+        contexts: CLUSTER,
+        kind: Kind::Path,
+        example: Some("\"/etc/saker/redis-ca.pem\""),
+        summary: "Certificates (PEM) of the authorities that may have issued the certificate of a \
+                  `rediss://` server. Default: those that the system trusts.",
+        since: "0.2",
+        set: |cluster, given| cluster.ca_file = Some(given.path()),
+        ..Row::BASE
+    },
+    Row {
+        name: "node",
+        contexts: CLUSTER,
+        kind: Kind::Word(&NAME),
+        default: Some("\"auto\""),
+        example: Some("\"web-1\""),
+        summary: "Name of this server in `saker cluster status` and `saker purge --wait`. `auto`: \
+                  the host name, with the begin of the server's id.",
+        since: "0.2",
+        aliases: &["name", "node_name"],
+        set: |cluster, given| cluster.node = given.text(),
+        ..Row::BASE
+    },
+    Row {
+        name: "stream",
+        contexts: CLUSTER,
+        kind: Kind::Word(&PREFIX),
+        default: Some("\"saker\""),
+        example: Some("\"shop\""),
+        summary: "Begin of the names of the keys, `saker:purges` and `saker:nodes`. Servers with the \
+                  same sites use the same; others must not.",
+        since: "0.2",
+        aliases: &["prefix", "key_prefix"],
+        set: |cluster, given| cluster.stream = given.text(),
+        ..Row::BASE
+    },
+    Row {
+        name: "max_staleness",
+        contexts: CLUSTER,
+        kind: Kind::Duration {
+            min_ms: 5_000,
+            max_ms: 366 * 86_400_000,
+        },
+        default: Some("\"30s\""),
+        summary: "How long a server that cannot reach the log uses its page cache. Then it fetches \
+                  each page until it has read what it missed.",
+        since: "0.2",
+        set: |cluster, given| cluster.max_staleness_ms = given.number(),
+        ..Row::BASE
+    },
+    Row {
+        name: "retention",
+        contexts: CLUSTER,
+        kind: Kind::Integer {
+            min: 1_000,
+            max: 100_000_000,
+        },
+        default: Some("100000"),
+        unit: Some("records"),
+        summary: "Purges that the log keeps, approximately. A server that was away for more of them \
+                  clears its page cache.",
+        since: "0.2",
+        aliases: &["maxlen"],
+        set: |cluster, given| cluster.retention = given.number(),
+        ..Row::BASE
+    },
+];
+
+fn is_name(text: &str) -> bool {
+    (1..=NAME_BYTES_MAX).contains(&text.len())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+}
+
+fn read_url(text: &str) -> Result<ClusterUrl, ValueError> {
+    let (is_tls, rest) = match text.split_once("://") {
+        Some(("redis" | "valkey", rest)) => (false, rest),
+        Some(("rediss" | "valkeys", rest)) => (true, rest),
+        Some((scheme, _)) => {
+            return Err(ValueError::with_help(
+                format!("unsupported engine `{scheme}`"),
+                "supported: redis:// and rediss:// (Redis and Valkey)",
+            ));
+        }
+        None => return Err(ValueError::plain(Some(format!("write \"redis://{text}\"")))),
+    };
+    if rest.contains(['?', '#']) || !rest.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(ValueError::new(
+            "spaces, \"?\", and \"#\" are not allowed; in a password, write them as %20, %3F, and %23",
+        ));
+    }
+    let (authority, database) = match rest.split_once('/') {
+        Some((authority, "")) => (authority, "0"),
+        Some((authority, database)) => (authority, database),
+        None => (rest, "0"),
+    };
+    let (credentials, place) = authority
+        .rsplit_once('@')
+        .map_or((None, authority), |(credentials, place)| {
+            (Some(credentials), place)
+        });
+    let (user, password) = match credentials.map(|both| both.split_once(':').unwrap_or((both, ""))) {
+        Some((user, password)) => (decoded(user)?, decoded(password)?),
+        None => (None, None),
+    };
+    let (host, port) = place_of(place)?;
+    let database = database
+        .parse()
+        .map_err(|_| ValueError::new("the path must be the number of a database"))?;
+    Ok(ClusterUrl {
+        is_tls,
+        user,
+        password,
+        host,
+        port,
+        database,
+    })
+}
+
+fn place_of(place: &str) -> Result<(String, u16), ValueError> {
+    let (host, port) = match place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, port)) => (host, port.strip_prefix(':')),
+        None => place
+            .split_once(':')
+            .map_or((place, None), |(host, port)| (host, Some(port))),
+    };
+    let port = match port {
+        None => Some(6379),
+        Some(port) => port.parse().ok().filter(|port| *port > 0),
+    };
+    let is_host = !host.is_empty()
+        && host
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte));
+    match port {
+        Some(port) if is_host => Ok((host.to_owned(), port)),
+        _ => Err(ValueError::new("the host or the port is not valid")),
+    }
+}
+
+fn decoded(text: &str) -> Result<Option<String>, ValueError> {
+    // A plus stands for itself in URLs.
+    let text = text.replace('+', "%2B");
+    let decoded = String::from_utf8(form_decoded(text.as_bytes()).into_owned())
+        .map_err(|_| ValueError::new("the credentials are not UTF-8"))?;
+    Ok((!decoded.is_empty()).then_some(decoded))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(user: &str, password: &str, host: &str, port: u16, database: u32) -> ClusterUrl {
+        let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        ClusterUrl {
+            is_tls: false,
+            user: given(user),
+            password: given(password),
+            host: host.into(),
+            port,
+            database,
+        }
+    }
+
+    #[test]
+    fn urls() {
+        for (text, expected) in [
+            ("redis://a", url("", "", "a", 6379, 0)),
+            ("valkey://a:1/", url("", "", "a", 1, 0)),
+            ("redis://[::1]:7/3", url("", "", "::1", 7, 3)),
+            ("redis://:p%40ss%2F@a", url("", "p@ss/", "a", 6379, 0)),
+            ("redis://bob:p@s+s@a", url("bob", "p@s+s", "a", 6379, 0)),
+        ] {
+            assert_eq!(read_url(text), Ok(expected), "{text}");
+        }
+        assert!(read_url("rediss://a").is_ok_and(|url| url.is_tls));
+        for bad in [
+            "",
+            "a:6379",
+            "nats://a",
+            "postgres://a",
+            "redis+unix:///run/redis.sock",
+            "redis://",
+            "redis://a:0",
+            "redis://a:x",
+            "redis://a:70000",
+            "redis://a/x",
+            "redis://a?x=1",
+            "redis://a b",
+            "redis://[::1",
+            "redis://:%ff@a",
+        ] {
+            assert!(read_url(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn no_password_is_shown() {
+        let url = url("bob", "s3cret", "a", 1, 2);
+        assert_eq!(format!("{url} {url:?}"), "redis://a:1/2 redis://a:1/2");
+    }
+}

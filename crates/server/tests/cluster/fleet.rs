@@ -1,0 +1,197 @@
+//! Servers of one site in a cluster, in front of one origin.
+
+use crate::{origin::Origin, redis_server::RedisServer};
+use saker_testkit::{
+    Client, Saker, ServerProcess, TempDir, free_port, saker::Builder, wait_until_or,
+};
+use serde_json::Value;
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::Path,
+    process::{Command, Output},
+    sync::Arc,
+};
+
+const SAKER: &str = env!("CARGO_BIN_EXE_saker");
+pub const HOST: &str = "shop.example";
+
+pub struct Fleet {
+    pub origin: Arc<Origin>,
+    pub nodes: Vec<Node>,
+    _dir: TempDir,
+}
+
+pub struct Node {
+    pub dir: TempDir,
+    saker: Builder,
+    process: Option<ServerProcess>,
+}
+
+impl Fleet {
+    pub fn start(redis: &RedisServer, count: u8) -> Fleet {
+        let url = format!("url = \"redis://127.0.0.1:{}\"", redis.port);
+        Fleet::start_with(&format!("{url}\nmax_staleness = \"60s\""), count)
+    }
+
+    /// With these lines in `[cluster]`.
+    pub fn start_with(cluster: &str, count: u8) -> Fleet {
+        let fleet = Fleet::start_unsynced(cluster, count);
+        fleet.nodes.iter().for_each(Node::wait_until_in_sync);
+        fleet
+    }
+
+    /// One server that cannot reach the engine.
+    pub fn start_apart(cluster: &str) -> Fleet {
+        Fleet::start_unsynced(cluster, 1)
+    }
+
+    fn start_unsynced(cluster: &str, count: u8) -> Fleet {
+        let dir = TempDir::new("cluster-origin").unwrap();
+        let socket = dir.join("origin.sock");
+        let origin = Origin::listen(&socket);
+        let port = free_port().unwrap();
+        let nodes = (1..=count).map(|number| {
+            let address = SocketAddr::from((Ipv4Addr::new(127, 0, 0, number), port));
+            Node::start(address, number, cluster, &socket)
+        });
+        Fleet {
+            nodes: nodes.collect(),
+            origin,
+            _dir: dir,
+        }
+    }
+
+    /// Every server has the page of the present generation in its cache.
+    pub fn fill(&self, target: &str) {
+        for node in &self.nodes {
+            node.get(target);
+            let asked = self.origin.asked(target);
+            node.get(target);
+            assert_eq!(self.origin.asked(target), asked, "{target} was cached");
+        }
+    }
+
+    /// Waits until every server has a page of that generation.
+    #[track_caller]
+    pub fn wait_for_generation(&self, target: &str, generation: u64) {
+        for (index, node) in self.nodes.iter().enumerate() {
+            wait_until_or(
+                || node.generation(target) == generation,
+                || format!("generation {generation} of {target} at {index}:\n{}", node.log()),
+            );
+        }
+    }
+}
+
+impl Node {
+    fn start(address: SocketAddr, number: u8, cluster: &str, socket: &Path) -> Node {
+        let dir = TempDir::new("cluster-node").unwrap();
+        let configuration = format!(
+            "[server]\nworkers = 2\nstate_dir = \"{{dir}}/state\"\nshutdown_timeout = \"1s\"\n\
+             [cluster]\n{cluster}\nnode = \"web-{number}\"\n\
+             [cache]\nreserve = 0\npurge_from = [\"127.0.0.0/8\"]\n\
+             [[listener]]\naddress = \"{{address}}\"\n\
+             [[upstream]]\nname = \"app\"\nservers = [\"http+unix:{}\"]\n\
+             [[site]]\nnames = [\"{HOST}\"]\n[[site.route]]\npath = \"/*\"\nproxy = \"app\"\npreserve_host = true\n\
+             [site.cache]\nenabled = true\nobey = [\"http\", \"lscache\"]\ngrace = \"0s\"\n",
+            socket.display()
+        );
+        let saker = Saker::native(SAKER, &configuration).at(address);
+        let process = Some(saker.start_in(&dir));
+        Node {
+            dir,
+            saker,
+            process,
+        }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.process.as_ref().unwrap().address()
+    }
+
+    pub fn log(&self) -> String {
+        self.process.as_ref().map_or(String::new(), ServerProcess::stderr)
+    }
+
+    pub fn has_logged(&self, id: &str) -> bool {
+        self.log().contains(id)
+    }
+
+    pub fn kill(&mut self) {
+        self.process.take().unwrap().kill().unwrap();
+    }
+
+    pub fn stop(&mut self) {
+        assert!(self.process.take().unwrap().stop().unwrap().success());
+    }
+
+    pub fn start_again(&mut self) {
+        self.process = Some(self.saker.start_in(&self.dir));
+    }
+
+    /// Replaces the process by `saker upgrade`; the new one is no child of the test.
+    pub fn upgrade(&mut self) {
+        let output = self.command(&["upgrade"]);
+        assert!(output.status.success(), "{output:?}\n{}", self.log());
+    }
+
+    pub fn request(&self, method: &str, target: &str, fields: &[(&str, &str)]) -> String {
+        let mut client = Client::connect(self.address()).unwrap();
+        let mut all = format!("{method} {target} HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n");
+        if method == "POST" {
+            all.push_str("Content-Length: 0\r\n");
+        }
+        for (name, value) in fields {
+            all.push_str(&format!("{name}: {value}\r\n"));
+        }
+        client.send(all + "\r\n").unwrap();
+        let response = client.read_response().unwrap();
+        assert_eq!(response.status, 200, "{method} {target}: {}", response.text());
+        response.text()
+    }
+
+    pub fn get(&self, target: &str) -> String {
+        self.request("GET", target, &[])
+    }
+
+    pub fn generation(&self, target: &str) -> u64 {
+        generation(&self.get(target))
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Output {
+        let state = self.dir.join("state");
+        Command::new(SAKER)
+            .args(arguments)
+            .arg("--state-dir")
+            .arg(state)
+            .output()
+            .unwrap()
+    }
+
+    #[track_caller]
+    pub fn purge(&self, arguments: &[&str]) -> String {
+        let output = self.command(&[&["purge"], arguments].concat());
+        assert!(output.status.success(), "{output:?}\n{}", self.log());
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    pub fn status(&self) -> Value {
+        let output = self.command(&["cluster", "status", "--json"]);
+        serde_json::from_slice(&output.stdout).unwrap_or_default()
+    }
+
+    #[track_caller]
+    pub fn wait_until_in_sync(&self) {
+        wait_until_or(
+            || self.status()["is_in_sync"] == true && self.status()["is_connected"] == true,
+            || format!("in sync: {}\n{}", self.status(), self.log()),
+        );
+    }
+}
+
+pub fn generation(page: &str) -> u64 {
+    page.strip_prefix("g=")
+        .and_then(|rest| rest.split(' ').next())
+        .and_then(|number| number.parse().ok())
+        .unwrap_or_else(|| panic!("no generation in {page:?}"))
+}

@@ -1,0 +1,122 @@
+//! Other software writes to the keys.
+
+use crate::{fleet::Fleet, redis_server::RedisServer};
+use saker_testkit::wait_until_or;
+
+/// Purges still work, after whatever was written.
+fn purges_work(fleet: &Fleet) {
+    fleet.nodes.iter().for_each(|node| node.wait_until_in_sync());
+    fleet.fill("/a");
+    let changed = fleet.origin.change();
+    fleet.nodes[0].purge(&["--tag", "a", "--wait"]);
+    fleet.wait_for_generation("/a", changed);
+}
+
+fn wait_until_cleared(fleet: &Fleet, clears: u64) {
+    for node in &fleet.nodes {
+        wait_until_or(
+            || node.status()["cache_clears"].as_u64() > Some(clears),
+            || format!("{}\n{}", node.status(), node.log()),
+        );
+    }
+}
+
+fn clears(fleet: &Fleet) -> u64 {
+    let of = |node: &crate::fleet::Node| node.status()["cache_clears"].as_u64().unwrap();
+    fleet.nodes.iter().map(of).max().unwrap()
+}
+
+#[test]
+fn records_of_others_are_skipped_and_clear_the_cache() {
+    let redis = RedisServer::start();
+    let fleet = Fleet::start(&redis, 2);
+    let key = "saker:purges";
+    let whole = redis.command(&["XREVRANGE", key, "+", "-", "COUNT", "1"]);
+    assert!(!whole.is_empty());
+    let mut version = vec![9];
+    version.extend_from_slice(&[0; 40]);
+    for bytes in [&b""[..], b"\x01", b"garbage", &version, &vec![b'x'; 200_000]] {
+        let before = clears(&fleet);
+        redis.command_with(&["XADD", key, "*", "r"], bytes);
+        wait_until_cleared(&fleet, before);
+        purges_work(&fleet);
+    }
+    let before = clears(&fleet);
+    redis.command(&["XADD", key, "*", "user", "bob", "action", "login"]);
+    wait_until_cleared(&fleet, before);
+    purges_work(&fleet);
+    assert!(fleet.nodes.iter().all(|node| node.has_logged("SK1606")));
+}
+
+#[test]
+fn a_record_that_is_too_long_to_read_is_passed() {
+    let redis = RedisServer::start();
+    let fleet = Fleet::start(&redis, 2);
+    let before = clears(&fleet);
+    redis.command_with(&["XADD", "saker:purges", "*", "r"], &vec![b'x'; 20 << 20]);
+    wait_until_cleared(&fleet, before);
+    purges_work(&fleet);
+}
+
+#[test]
+fn a_stream_that_goes_or_changes_its_type() {
+    let redis = RedisServer::start();
+    let fleet = Fleet::start(&redis, 2);
+    for words in [
+        &["DEL", "saker:purges"][..],
+        &["FLUSHALL"],
+        &["XTRIM", "saker:purges", "MAXLEN", "0"],
+    ] {
+        let before = clears(&fleet);
+        redis.command(words);
+        wait_until_cleared(&fleet, before);
+        purges_work(&fleet);
+    }
+    redis.command(&["SET", "saker:purges", "text"]);
+    for node in &fleet.nodes {
+        wait_until_or(
+            || node.status()["error"].as_str().is_some_and(|why| why.contains("WRONGTYPE")),
+            || node.status().to_string(),
+        );
+    }
+    fleet.nodes[0].get("/a");
+    let before = clears(&fleet);
+    redis.command(&["DEL", "saker:purges"]);
+    wait_until_cleared(&fleet, before);
+    purges_work(&fleet);
+}
+
+#[test]
+fn states_of_others_are_no_servers() {
+    let redis = RedisServer::start();
+    let fleet = Fleet::start(&redis, 2);
+    redis.command(&["HSET", "saker:nodes", "x", "1 a b c 1 1-1 1 1 serving"]);
+    redis.command(&["HSET", "saker:nodes", "ff", "1 a \u{1b}[2J c 1 1-1 1 1 serving"]);
+    redis.command(&["HSET", "saker:nodes", "fe", ""]);
+    purges_work(&fleet);
+    let status = fleet.nodes[0].status();
+    assert_eq!(status["nodes"].as_array().unwrap().len(), 2, "{status}");
+}
+
+/// A directory was copied from one server to another.
+#[test]
+fn two_servers_with_one_id_part_ways() {
+    let redis = RedisServer::start();
+    let mut fleet = Fleet::start(&redis, 2);
+    fleet.nodes[1].stop();
+    for file in ["cluster.queue", "cluster.position", "cluster.complete"] {
+        let from = fleet.nodes[0].dir.join("state/cache").join(file);
+        let to = fleet.nodes[1].dir.join("state/cache").join(file);
+        std::fs::copy(from, to).unwrap();
+    }
+    fleet.nodes[1].start_again();
+    wait_until_or(
+        || fleet.nodes.iter().any(|node| node.has_logged("SK1609")),
+        || fleet.nodes[0].log() + &fleet.nodes[1].log(),
+    );
+    wait_until_or(
+        || fleet.nodes[0].status()["id"] != fleet.nodes[1].status()["id"],
+        || fleet.nodes[0].status().to_string(),
+    );
+    purges_work(&fleet);
+}
