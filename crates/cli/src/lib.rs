@@ -16,7 +16,9 @@ mod convert_nginx;
 mod cost;
 mod daemon;
 mod dispatch_trace;
+mod console;
 mod documents;
+pub mod examine;
 mod exit_status;
 mod expand;
 mod explain;
@@ -119,6 +121,7 @@ fn run(command: Command, program: Program) -> ExitCode {
         Command::Unban(unban) => bans::unban(unban),
         Command::Bans(shown) => bans::bans(&shown),
         Command::SignUrl(sign) => sign_url::sign_url(*sign),
+        Command::Console(asked) => console::console(&asked),
         Command::Hosts(hosts) => hosts::hosts(hosts.command),
         Command::Schema => documents::schema(),
         Command::Reference => documents::reference(),

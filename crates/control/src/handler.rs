@@ -73,6 +73,10 @@ pub trait Control {
     /// Answers a dynamic virtual host command; the error is a sentence for the client.
     fn hosts(&self, verb: &HostsVerb) -> Result<Value, String>;
 
+    /// Makes a link for logging in to the console, and opens the console if it is not; the error is
+    /// a sentence for the client.
+    fn console_link(&self) -> Result<Value, String>;
+
     /// Answers a page cache command; the error is a sentence for the client.
     fn cache<'c>(&'c self, verb: &'c CacheVerb) -> LocalFuture<'c, Result<Value, String>>;
 }

@@ -41,6 +41,8 @@ pub enum Verb {
     Cache(CacheVerb),
     Bans(BanVerb),
     Hosts(HostsVerb),
+    /// A link for logging in to the console, which is opened if it is not.
+    Console,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +166,7 @@ fn parse_scrape(line: &[u8]) -> Request {
     }
 }
 
-const KNOWN: &str = "status, metrics, reload, reopen-logs, stop, hand-over, upgrade, origin, purge, cache-stat, cache-list, cache-show, cache-warm, ban, unban, bans, hosts-stat, hosts-purge";
+const KNOWN: &str = "status, metrics, reload, reopen-logs, stop, hand-over, upgrade, origin, console, purge, purge-count, cache-stat, cache-list, cache-show, cache-warm, ban, unban, bans, hosts-stat, hosts-purge";
 
 fn parse_verb(line: &[u8]) -> Result<Verb, String> {
     let request: Value =
@@ -178,6 +180,7 @@ fn parse_verb(line: &[u8]) -> Result<Verb, String> {
         "metrics" => Ok(Verb::Metrics),
         "reload" => Ok(Verb::Reload),
         "reopen-logs" => Ok(Verb::ReopenLogs),
+        "console" => Ok(Verb::Console),
         "hand-over" => Ok(Verb::HandOver),
         "upgrade" => Ok(Verb::Upgrade),
         "origin" => Ok(Verb::Origin),

@@ -20,6 +20,7 @@ pub mod h2;
 pub mod h3;
 mod io;
 pub mod latencies;
+pub mod tail_logger;
 pub mod listener;
 mod log_conditions;
 pub mod log_files;

@@ -9,7 +9,7 @@
 
 use saker_config::{
     HostTable, Model,
-    model::{Address, Automatic, Listener, SiteName},
+    model::{Address, Automatic, Listener, ListenerTls, SiteName},
 };
 use saker_files::{ChangeToken, Watcher};
 use saker_net::privileged;
@@ -75,7 +75,13 @@ impl TlsState {
                 ),
             ))
         };
-        let acceptors = model.listeners.iter().filter_map(acceptor).collect();
+        let mut acceptors: HashMap<_, _> = model.listeners.iter().filter_map(acceptor).collect();
+        let console = model.console.address.filter(|_| model.console.tls);
+        acceptors.extend(console.and_then(|address| {
+            let mut listener = Listener::new(Address::Tcp(address), model.console.origin.clone());
+            (listener.tls, listener.http2) = (Some(ListenerTls::default()), false);
+            acceptor(&listener)
+        }));
         Ok((
             TlsState {
                 identities,

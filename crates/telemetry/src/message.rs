@@ -383,6 +383,17 @@ messages! {
         "Nothing, if intended; the line names the rule.";
     NGINX_PASSWORDS_UNREADABLE "SK1501" "nginx" Error "cannot read a file of passwords; access denied"
         "Check the path of auth_basic_user_file and its permissions.";
+
+    CONSOLE_LOGIN "SK1600" "console" Notice "log-in to the console" "Nothing.";
+    CONSOLE_LOGIN_REFUSED "SK1601" "console" Warn "log-in to the console refused"
+        "If these repeat, block the address, or choose an address for [console] that fewer clients can reach.";
+    CONSOLE_CHANGE "SK1602" "console" Notice "changed through the console" "Nothing.";
+    CONSOLE_AUDIT_FAILED "SK1603" "console" Error "cannot write the console's audit log; the change was refused"
+        "Free space on the disk of the state directory, or correct its permissions.";
+    CONSOLE_ROLLED_BACK "SK1604" "console" Warn "the configuration was not confirmed in time; the previous one is back"
+        "Apply the change again, and confirm it in the console.";
+    CONSOLE_ROLL_BACK_FAILED "SK1605" "console" Error "cannot put the previous configuration back"
+        "Restore the file from the state directory (`console/history`), and reload.";
 }
 
 /// The table as Markdown, for the reference pages.

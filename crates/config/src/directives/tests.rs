@@ -47,6 +47,7 @@ fn file_with(context: Contexts, key: &str, value: &str) -> String {
         context::ROUTE => parts[3] = block("[[site.route]]", &[("path", "\"/\"")]),
         context::WHEN => parts[3] = block("[[site.when]]", &[("match", "{ method = \"GET\" }")]),
         context::METRICS => parts[0] = block("[metrics]", &[("address", "\"127.0.0.1:9145\"")]),
+        context::CONSOLE => parts[0] = block("[console]", &[("address", "\"127.0.0.1:7080\"")]),
         context::TRACING => parts[0] = block("[tracing]", &[("endpoint", "\"http://a\"")]),
         context::MIRROR => {
             let mirror = inline("mirror", &[("to", "\"http://a\"")]);

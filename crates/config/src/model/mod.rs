@@ -12,6 +12,7 @@ mod auth;
 mod authorize;
 mod bot_protection;
 mod cache;
+mod console;
 mod content;
 mod dynamic_vhosts;
 mod health;
@@ -50,6 +51,7 @@ pub use auth::{
 pub use authorize::Authorize;
 pub use bot_protection::{CHALLENGE_PLACE, Challenge, LoginAction, Logins, Robots, Visitors};
 pub use cache::{CacheOffer, CacheStore, CacheUse};
+pub use console::Console;
 pub use content::ContentRules;
 pub use dynamic_vhosts::{ByHost, DatabaseKind, DatabaseUrl, Hosts};
 pub use health::{HealthAnswer, HealthCheck, HealthJudge, HealthMethod, MemberState};
@@ -113,6 +115,7 @@ pub struct Model {
     pub geo_databases: Vec<Arc<GeoDatabase>>,
     pub metrics: MetricsEndpoint,
     pub tracing: Arc<Tracing>,
+    pub console: Console,
     pub php: Php,
     pub hosts: Hosts,
     /// The PHP pools, once PHP has been looked for.

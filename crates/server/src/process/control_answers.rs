@@ -5,13 +5,13 @@
 
 use super::{
     bans, cache_control,
-    metrics_endpoint::{MetricsSocket, MetricsSource},
+    metrics_endpoint::MetricsSource,
     supervisor::Supervisor,
     upgrade, virtual_hosts, warming,
 };
 use saker_config::model::MetricsEndpoint;
 use saker_control::{
-    BanVerb, CacheVerb, CertificateReport, Control, HostsVerb, Offer, ReloadReport, StatusReport,
+    BanVerb, CacheVerb, CertificateReport, Control, EndpointSocket, HostsVerb, Offer, ReloadReport, StatusReport,
     UpstreamReport,
 };
 use saker_pipeline::LocalFuture;
@@ -33,7 +33,7 @@ impl Supervisor {
         installed.into_iter().map(report).collect()
     }
 
-    fn snapshot(&self) -> Snapshot {
+    pub(super) fn snapshot(&self) -> Snapshot {
         let mut all = self.shared.counters.clone();
         all.push(Arc::clone(&self.shared.main_counters));
         Counters::sum(&all)
@@ -41,7 +41,7 @@ impl Supervisor {
 }
 
 impl MetricsSource for Supervisor {
-    fn socket(&self) -> &MetricsSocket {
+    fn socket(&self) -> &EndpointSocket {
         &self.metrics
     }
 
@@ -214,6 +214,10 @@ impl Control for Supervisor {
         );
         self.workers.tell_all(|| Command::LookAtBans);
         answer
+    }
+
+    fn console_link(&self) -> Result<serde_json::Value, String> {
+        self.make_console_link()
     }
 
     fn hosts(&self, verb: &HostsVerb) -> Result<serde_json::Value, String> {

@@ -11,6 +11,7 @@ mod bans;
 mod broker;
 mod cache_control;
 mod configuration_watch;
+mod console;
 mod control_answers;
 mod document_roots;
 mod error_log_settings;
