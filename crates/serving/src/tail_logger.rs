@@ -55,9 +55,10 @@ fn line(record: &Record<'_>) -> Line {
         at_ms: record.start_s * 1000 + i64::from(record.start_us / 1000),
         client: text(record.client_text),
         method: head.map_or_else(String::new, |head| text(head.method_token())),
-        host: match record.host.is_empty() {
-            true => field("host"),
-            false => text(record.host),
+        // With its port, so that the URL can be asked about.
+        host: match field("host") {
+            host if host.is_empty() => text(record.host),
+            host => host,
         },
         target: match head {
             Some(head) => text(head.target()),
