@@ -204,6 +204,7 @@ pub fn load_replacing(
 fn with_features(loaded: saker_config::Loaded) -> Result<saker_config::Loaded, Diagnostics> {
     let mut problems = saker_dynamic_vhosts::problems(&loaded.model.hosts);
     problems.extend(saker_apache::native_problems(&loaded.model));
+    problems.extend(saker_console::problems(&loaded.model));
     match problems.is_empty() {
         true => Ok(loaded),
         false => Err(Diagnostics(

@@ -42,6 +42,7 @@ pub async fn answer(backend: &Rc<dyn Backend>, request: &Request, admitted: &Adm
 async fn public(backend: &Rc<dyn Backend>, request: &Request, action: Action) -> Response {
     match action {
         Action::Style => assets::STYLE.answer(request),
+        Action::Icon => assets::ICON.answer(request),
         Action::Script => assets::SCRIPT.answer(request),
         Action::ChartScript => assets::CHART_SCRIPT.answer(request),
         Action::ChartStyle => assets::CHART_STYLE.answer(request),

@@ -26,6 +26,7 @@ const SCRIPT_TYPE: &str = "text/javascript; charset=utf-8";
 const STYLE_TYPE: &str = "text/css; charset=utf-8";
 
 pub static STYLE: Asset = asset(STYLE_TYPE, include_str!("../assets/console.css"));
+pub static ICON: Asset = asset("image/svg+xml", include_str!("../assets/icon.svg"));
 pub static SCRIPT: Asset = asset(SCRIPT_TYPE, include_str!("../assets/console.js"));
 pub static CHART_SCRIPT: Asset = asset(SCRIPT_TYPE, include_str!("../assets/uplot/uPlot.iife.min.js"));
 pub static CHART_STYLE: Asset = asset(STYLE_TYPE, include_str!("../assets/uplot/uPlot.min.css"));
@@ -62,7 +63,7 @@ mod tests {
 
     #[test]
     fn all_assets_together_are_small() {
-        let all = [&STYLE, &SCRIPT, &CHART_SCRIPT, &CHART_STYLE];
+        let all = [&STYLE, &ICON, &SCRIPT, &CHART_SCRIPT, &CHART_STYLE];
         let bytes: usize = all.iter().map(|asset| asset.compressed().len()).sum();
         assert!(bytes > 1_000 && bytes < 100_000, "{bytes} bytes");
     }

@@ -37,3 +37,17 @@ pub use backend::{Backend, CheckedConfiguration, Finding, Question, TraceLine};
 pub use serve::serve;
 pub use state::ConsoleState;
 pub use users::{Change, Role, UsersError, change_users, new_token, new_totp};
+use saker_config::{Diagnostic, Model};
+
+/// Errors that only the whole configuration shows.
+pub fn problems(model: &Model) -> Option<Diagnostic> {
+    let has_tls = model.listeners.iter().any(|listener| listener.tls.is_some());
+    if !model.console.tls || model.console.address.is_none() || has_tls {
+        return None;
+    }
+    let origin = model.console.origin.clone();
+    let message = "the console has no certificate: it uses those of the first listener with TLS";
+    let mut problem = Diagnostic::without_source(origin, message.to_owned());
+    problem.help = Some("add a [[listener]] with `tls = true`".to_owned());
+    Some(problem)
+}

@@ -9,7 +9,7 @@
 
 use saker_config::{
     HostTable, Model,
-    model::{Address, Automatic, Listener, ListenerTls, SiteName},
+    model::{Address, Automatic, Listener, SiteName},
 };
 use saker_files::{ChangeToken, Watcher};
 use saker_net::privileged;
@@ -77,10 +77,12 @@ impl TlsState {
         };
         let mut acceptors: HashMap<_, _> = model.listeners.iter().filter_map(acceptor).collect();
         let console = model.console.address.filter(|_| model.console.tls);
-        acceptors.extend(console.and_then(|address| {
-            let mut listener = Listener::new(Address::Tcp(address), model.console.origin.clone());
-            (listener.tls, listener.http2) = (Some(ListenerTls::default()), false);
-            acceptor(&listener)
+        // The console shows what the first listener with TLS shows, over HTTP/1.1.
+        let first = model.listeners.iter().find(|one| one.tls.is_some());
+        acceptors.extend(console.zip(first).map(|(address, first)| {
+            let (identities, tickets) = (Arc::clone(&identities), Arc::clone(&tickets));
+            let acceptor = Acceptor::new(identities, first, tickets, &[HTTP1]);
+            (Address::Tcp(address), acceptor)
         }));
         Ok((
             TlsState {

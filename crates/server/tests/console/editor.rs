@@ -44,11 +44,11 @@ impl Edited {
 
     /// With an answer of its own.
     fn changed(&self) -> String {
-        format!("{}\n[[site.route]]\npath = \"/new\"\nrespond = {{ status = 299 }}\n", self.text)
+        format!("{}\n[[site.route]]\npath = \"/new\"\nrespond = \"new\"\n", self.text)
     }
 
     fn serves_new(&self) -> bool {
-        self.fixture.saker.connect().unwrap().get("/new").unwrap().status == 299
+        self.fixture.saker.connect().unwrap().get("/new").unwrap().text() == "new"
     }
 }
 
@@ -117,7 +117,7 @@ fn a_confirmed_change_stays_and_an_unconfirmed_one_is_undone() {
     let edited = Edited::of(edited.fixture);
     assert!(edited.serves_new());
     // Another one, which nobody confirms.
-    let (status, _) = edited.apply(&format!("{MARKER}{}", edited.text.replace("299", "298")));
+    let (status, _) = edited.apply(&format!("{MARKER}{}", edited.text.replace("\"new\"", "\"newer\"")));
     assert_eq!(status, 200);
     assert!(edited.on_disk().starts_with(MARKER));
     edited.fixture.saker.advance_clock(61).unwrap();
@@ -161,13 +161,15 @@ fn a_crash_leaves_a_whole_file_and_the_change_is_undone_after_it() {
     let edited = Edited::start("editor-crash");
     assert_eq!(edited.apply(&edited.changed()).0, 200);
     let (before, changed) = (edited.text.clone(), edited.changed());
-    let Saker { mut server, dir, .. } = edited.fixture.saker;
+    let address = edited.fixture.saker.server.address();
+    let Saker { mut server, dir } = edited.fixture.saker;
     server.kill().unwrap();
     let now = fs::read_to_string(dir.join("saker.toml")).unwrap();
     assert_eq!(now, changed);
     // Nobody confirms it after the start either.
     let console = edited.fixture.console;
-    let restarted = native(&text(console, &Keys::default())).existing_file("saker.toml").start_in(&dir);
+    let again = native(&text(console, &Keys::default()));
+    let restarted = again.existing_file("saker.toml").at(address).start_in(&dir);
     wait_until("the console is back", || Client::connect(console).is_ok());
     saker_testkit::saker::advance_clock(&dir, 61).unwrap();
     wait_until_or(

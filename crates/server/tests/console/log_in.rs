@@ -111,7 +111,7 @@ fn under_tls_the_cookie_is_bound_to_the_host() {
     tls_site::certificate(&dir, "site", "localhost");
     let keys = Keys {
         console: "tls = true",
-        site: "[site.tls]\ncertificate = \"{dir}/site.pem\"\nkey = \"{dir}/site.key\"",
+        site: "[site.tls]\ncertificate = \"{dir}/site.pem\"\nkey = \"{dir}/site.key\"\n[[listener]]\naddress = \"127.0.0.1:0\"\ntls = true",
         ..Keys::default()
     };
     let fixture = Fixture::start_in(dir, &keys);
