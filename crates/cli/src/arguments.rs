@@ -4,12 +4,14 @@
 //! Caveat: names of commands and options are a contract with scripts, unit files and benchmarks.
 //! Out of scope: what a command does.
 
+mod console;
 mod editing;
 mod release;
 
 use crate::address;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
+pub use console::{Console, ConsoleCommand, TokenCommand, UserCommand, UsersPlace};
 pub use editing::{Config, Convert, Fmt, Init, Trust};
 pub use release::{Takeover, TakeoverFrom, Upgrade, Version};
 use saker_config::model::{Acme, Address};
@@ -65,6 +67,7 @@ pub enum Command {
     SignUrl(Box<SignUrl>),
     Hosts(Hosts),
     Cluster(Cluster),
+    Console(Console),
     /// Print the JSON Schema of saker.toml, for editors
     Schema,
     /// Print the reference of all saker.toml directives as Markdown

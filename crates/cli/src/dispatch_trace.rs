@@ -118,6 +118,7 @@ fn services(
         cache: CacheAccess::Explain,
         traces: &Arc::default(),
         latencies: &Arc::default(),
+        tail: &Arc::default(),
         log_files: None,
     })
 }

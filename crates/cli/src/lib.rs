@@ -13,11 +13,13 @@ mod bans;
 mod cache;
 mod check;
 mod cluster;
+mod console;
 mod convert_nginx;
 mod cost;
 mod daemon;
 mod dispatch_trace;
 mod documents;
+pub mod examine;
 mod exit_status;
 mod expand;
 mod explain;
@@ -120,6 +122,7 @@ fn run(command: Command, program: Program) -> ExitCode {
         Command::Unban(unban) => bans::unban(unban),
         Command::Bans(shown) => bans::bans(&shown),
         Command::SignUrl(sign) => sign_url::sign_url(*sign),
+        Command::Console(asked) => console::console(&asked),
         Command::Hosts(hosts) => hosts::hosts(hosts.command),
         Command::Cluster(cluster) => cluster::cluster(&cluster.command),
         Command::Schema => documents::schema(),

@@ -4,7 +4,7 @@
 
 use saker_ap_expr::{Pattern, PatternOptions};
 use saker_apache::Loaded;
-use saker_apache_syntax::{OnDiskPrivileged, Setup, read_envvars};
+use saker_apache_syntax::{Files as ApacheFiles, OnDiskPrivileged, Setup, read_envvars};
 use saker_config::{
     Diagnostic, Diagnostics, Model, ServeOptions, Severity,
     model::{PhpProgram, Workers},
@@ -187,9 +187,24 @@ pub fn on_one_line(rendered: &str) -> String {
 
 /// Reads `saker.toml`, and lets the crates above the reader check their parts.
 pub fn load_native(path: &Path) -> Result<saker_config::Loaded, Diagnostics> {
-    let loaded = saker_config::load(path)?;
+    with_features(saker_config::load(path)?)
+}
+
+/// The same with another text for one of its files.
+pub fn load_replacing(
+    path: &Path,
+    changed: Option<(&Path, &str)>,
+) -> Result<saker_config::Loaded, Diagnostics> {
+    match changed {
+        Some((file, text)) => with_features(saker_config::load_replacing(path, file, text)?),
+        None => load_native(path),
+    }
+}
+
+fn with_features(loaded: saker_config::Loaded) -> Result<saker_config::Loaded, Diagnostics> {
     let mut problems = saker_dynamic_vhosts::problems(&loaded.model.hosts);
     problems.extend(saker_apache::native_problems(&loaded.model));
+    problems.extend(saker_console::problems(&loaded.model));
     match problems.is_empty() {
         true => Ok(loaded),
         false => Err(Diagnostics(
@@ -208,8 +223,18 @@ pub fn load_apache(input: &ApacheInput) -> Loaded {
 pub fn load_apache_keeping_places(input: &ApacheInput, keeps_places: bool) -> Loaded {
     let (mut setup, file) = apache_setup(input);
     setup.keeps_places = keeps_places;
-    let mut loaded = saker_apache::load(&setup, &OnDiskPrivileged);
-    loaded.model.server.state_dir = apache_state::of_configuration(&file);
+    apache_of((&setup, &file), &OnDiskPrivileged)
+}
+
+/// Reads it from other files than those of the disk.
+pub fn load_apache_from(input: &ApacheInput, files: &dyn ApacheFiles) -> Loaded {
+    let (setup, file) = apache_setup(input);
+    apache_of((&setup, &file), files)
+}
+
+fn apache_of((setup, file): (&Setup, &Path), files: &dyn ApacheFiles) -> Loaded {
+    let mut loaded = saker_apache::load(setup, files);
+    loaded.model.server.state_dir = apache_state::of_configuration(file);
     loaded
 }
 
@@ -241,6 +266,14 @@ pub const NGINX_PREFIX: &str = "/usr/share/nginx";
 
 /// Reads nginx's configuration.
 pub fn load_nginx(input: &NginxInput) -> saker_nginx::Loaded {
+    load_nginx_from(input, &saker_nginx::OnDisk)
+}
+
+/// Reads it from other files than those of the disk.
+pub fn load_nginx_from(
+    input: &NginxInput,
+    files: &dyn saker_nginx_syntax::Files,
+) -> saker_nginx::Loaded {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let file = absolute(&input.file);
     let folder = file.parent().unwrap_or(Path::new("/"));
@@ -256,7 +289,7 @@ pub fn load_nginx(input: &NginxInput) -> saker_nginx::Loaded {
         error_log: input.error_log.clone(),
         is_root: crate::preflight::is_root(),
     };
-    let mut loaded = saker_nginx::load(&setup, &saker_nginx::OnDisk);
+    let mut loaded = saker_nginx::load(&setup, files);
     loaded.model.server.state_dir = apache_state::of_configuration(&file);
     loaded
 }

@@ -8,8 +8,8 @@ use crate::{
     diagnostic::{Diagnostic, Severity},
     directives::{map::MapDraft, site::SiteDraft},
     model::{
-        Acme, CacheStore, Cluster, Hosts, Limits, Listener, MetricsEndpoint, Model, NamedLog, NamedSocket,
-        Php, PhpPools, Server, ServerGuard, ServerTls, Tracing, Upstream,
+        Acme, CacheStore, Cluster, Console, Hosts, Limits, Listener, MetricsEndpoint, Model,
+        NamedLog, NamedSocket, Php, PhpPools, Server, ServerGuard, ServerTls, Tracing, Upstream,
     },
     reader::table_in,
     source::{Location, Source},
@@ -37,6 +37,7 @@ pub(crate) struct Configuration {
     pub dynamic_vhosts: Option<(Hosts, Location)>,
     pub metrics: Option<(MetricsEndpoint, Location)>,
     pub tracing: Option<(Tracing, Location)>,
+    pub console: Option<(Console, Location)>,
     /// Maps by name.
     pub maps: Vec<(String, MapDraft, Location)>,
     /// The texts of the files.
@@ -118,6 +119,9 @@ impl Configuration {
             metrics: self
                 .metrics
                 .map_or_else(MetricsEndpoint::default, |(metrics, _)| metrics),
+            console: self
+                .console
+                .map_or_else(Console::default, |(console, _)| console),
             tracing: Arc::new(
                 self.tracing
                     .map_or_else(Tracing::default, |(tracing, _)| tracing),

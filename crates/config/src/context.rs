@@ -54,6 +54,7 @@ pub const METRICS: Contexts = Contexts(1 << 43);
 pub const TRACING: Contexts = Contexts(1 << 44);
 pub const ROTATE: Contexts = Contexts(1 << 45);
 pub const CLUSTER: Contexts = Contexts(1 << 46);
+pub const CONSOLE: Contexts = Contexts(1 << 47);
 
 impl Contexts {
     pub const fn or(self, other: Contexts) -> Contexts {
@@ -189,6 +190,13 @@ pub const CONTEXTS: &[ContextRow] = &[
         "metrics",
         "[metrics]",
         "Metrics over TCP, for Prometheus and other collectors. At most once in all files together.",
+    ),
+    context(
+        CONSOLE,
+        "console",
+        "[console]",
+        "The console: pages and an API for operators. At most once in all files together; without \
+         it, `saker console` opens one on this machine.",
     ),
     context(
         TRACING,

@@ -45,7 +45,7 @@ pub use expand::{Expanded, expand, expand_text};
 pub use format::format;
 pub use host_table::HostTable;
 pub use include::expand as included_files;
-pub use load::{Loaded, load, parse};
+pub use load::{Loaded, load, load_replacing, parse};
 pub use model::Model;
 pub use preset::{PRESETS, Preset};
 pub use reference::{KeyUse, key_uses, reference_markdown};

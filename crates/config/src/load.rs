@@ -44,6 +44,32 @@ pub fn load(path: &Path) -> Result<Loaded, Diagnostics> {
     load_with_texts(path).map(|(loaded, _)| loaded)
 }
 
+/// Reads a file and what it includes like [`load`], with another text for one of the files: a
+/// change that is checked before it is written.
+pub fn load_replacing(path: &Path, changed: &Path, text: &str) -> Result<Loaded, Diagnostics> {
+    let name = path.display().to_string();
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let base = absolute.parent().unwrap_or(Path::new("/"));
+    let loader = Loader {
+        replaced: Some((canonical(changed), text.to_owned())),
+        ..Loader::default()
+    };
+    match loader.read(path) {
+        Ok(own) => loader.run(own, &name, base, path).map(|(loaded, _)| loaded),
+        Err(reason) => Err(unreadable(&name, &reason)),
+    }
+}
+
+fn unreadable(name: &str, reason: &str) -> Diagnostics {
+    let origin = Origin {
+        file: name.into(),
+        line: 0,
+        column: 0,
+    };
+    let message = format!("cannot read this file: {reason}");
+    Diagnostics(vec![Diagnostic::without_source(origin, message)])
+}
+
 /// Reads a file and what it includes, and keeps the texts in the order in which they were read.
 pub(crate) fn load_with_texts(path: &Path) -> Result<(Loaded, Vec<Arc<Source>>), Diagnostics> {
     let name = path.display().to_string();
@@ -53,21 +79,11 @@ pub(crate) fn load_with_texts(path: &Path) -> Result<(Loaded, Vec<Arc<Source>>),
     match read_file(path) {
         Ok(text) => {
             let base = absolute.parent().unwrap_or(Path::new("/"));
-            let (mut loaded, texts) = Loader::run(text, &name, base, path)?;
+            let (mut loaded, texts) = Loader::default().run(text, &name, base, path)?;
             loaded.model.server.read_at = read_at;
             Ok((loaded, texts))
         }
-        Err(reason) => {
-            let origin = Origin {
-                file: name.as_str().into(),
-                line: 0,
-                column: 0,
-            };
-            Err(Diagnostics(vec![Diagnostic::without_source(
-                origin,
-                format!("cannot read this file: {reason}"),
-            )]))
-        }
+        Err(reason) => Err(unreadable(&name, &reason)),
     }
 }
 
@@ -83,7 +99,7 @@ pub(crate) fn parse_with_texts(
     base: &Path,
 ) -> Result<(Loaded, Vec<Arc<Source>>), Diagnostics> {
     let file = Path::new(file_name).file_name().unwrap_or_default();
-    Loader::run(text.to_owned(), file_name, base, &base.join(file))
+    Loader::default().run(text.to_owned(), file_name, base, &base.join(file))
 }
 
 /// Reads files into a configuration.
@@ -94,18 +110,20 @@ struct Loader {
     canonical: Vec<PathBuf>,
     /// Those of `canonical` whose includes are being read.
     open: Vec<PathBuf>,
+    /// A file, by its resolved path, that is not read from the disk, and its text.
+    replaced: Option<(PathBuf, String)>,
 }
 
 impl Loader {
     fn run(
+        mut self,
         text: String,
         name: &str,
         base: &Path,
         path: &Path,
     ) -> Result<(Loaded, Vec<Arc<Source>>), Diagnostics> {
-        let mut loader = Loader::default();
-        let top = loader.file(text, name, base, path);
-        let mut configuration = loader.configuration;
+        let top = self.file(text, name, base, path);
+        let mut configuration = self.configuration;
         resolve::all(&mut configuration);
         check::whole(&mut configuration, &top);
         let mut diagnostics = std::mem::take(&mut configuration.diagnostics);
@@ -119,6 +137,13 @@ impl Loader {
             warnings: diagnostics,
         };
         Ok((loaded, texts))
+    }
+
+    fn read(&self, path: &Path) -> Result<String, String> {
+        match &self.replaced {
+            Some((replaced, text)) if *replaced == canonical(path) => Ok(text.clone()),
+            _ => read_file(path),
+        }
     }
 
     /// Reads one file and its includes. Returns the location of its start.
@@ -242,7 +267,7 @@ impl Loader {
                 Some("include each file once".into()),
             );
         } else {
-            match read_file(&path) {
+            match self.read(&path) {
                 Ok(text) => {
                     self.file(text, &name, path.parent().unwrap_or(Path::new("")), &path);
                 }
@@ -325,6 +350,7 @@ fn read_tables(
         abuse draft.abuse;
         dynamic_vhosts draft.dynamic_vhosts;
         metrics draft.metrics;
+        console draft.console;
         tracing draft.tracing;
     }
 }

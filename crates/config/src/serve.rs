@@ -159,6 +159,7 @@ impl Model {
             address_lists: Vec::new(),
             geo_databases: Vec::new(),
             metrics: Default::default(),
+            console: Default::default(),
             tracing: Arc::default(),
             php_pools: PhpPools::default(),
             php_sets: Vec::new(),

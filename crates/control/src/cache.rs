@@ -17,9 +17,16 @@ pub const WAIT_MS_MAX: u64 = 60_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CacheVerb {
     Stat,
-    List { site: Option<String>, max: usize },
-    Show { url: String },
+    List {
+        site: Option<String>,
+        max: usize,
+    },
+    Show {
+        url: String,
+    },
     Purge(PurgeOrder),
+    /// Counts the entries that a purge would concern, and changes nothing.
+    Count(PurgeOrder),
     Warm(WarmVerb),
 }
 
@@ -52,6 +59,7 @@ impl CacheVerb {
                 Err(why) => Err(why),
             },
             "purge" => purge(request).map(CacheVerb::Purge),
+            "purge-count" => purge(request).and_then(countable).map(CacheVerb::Count),
             _ => return WarmVerb::parse(verb, request).map(|verb| verb.map(CacheVerb::Warm)),
         })
     }
@@ -63,15 +71,16 @@ impl CacheVerb {
                 json!({ "verb": "cache-list", "site": site, "max": max })
             }
             CacheVerb::Show { url } => json!({ "verb": "cache-show", "url": url }),
-            CacheVerb::Purge(order) => order.to_json(),
+            CacheVerb::Purge(order) => order.to_json("purge"),
+            CacheVerb::Count(order) => order.to_json("purge-count"),
             CacheVerb::Warm(verb) => verb.to_json(),
         }
     }
 }
 
 impl PurgeOrder {
-    fn to_json(&self) -> Value {
-        let mut request = Map::from_iter([("verb".to_owned(), Value::from("purge"))]);
+    fn to_json(&self, verb: &str) -> Value {
+        let mut request = Map::from_iter([("verb".to_owned(), Value::from(verb))]);
         let lists = [
             ("urls", &self.urls),
             ("tags", &self.tags),
@@ -139,6 +148,14 @@ fn purge(request: &Value) -> Result<PurgeOrder, String> {
                 .into(),
         ),
         (true, false) => Ok(order),
+    }
+}
+
+/// Expressions are tested when an entry is requested.
+fn countable(order: PurgeOrder) -> Result<PurgeOrder, String> {
+    match order.bans.is_empty() {
+        true => Ok(order),
+        false => Err("pages that match \"bans\" cannot be counted: they are tested one by one, when requested".into()),
     }
 }
 

@@ -120,6 +120,11 @@ pub fn cluster_status(state_dir: &Path) -> Result<Value, ClientError> {
     )
 }
 
+/// Asks for a link for logging in to the console.
+pub fn console_link(state_dir: &Path) -> Result<Value, ClientError> {
+    ask(state_dir, &json!({ "verb": "console" }), ANSWER_TIMEOUT)
+}
+
 pub fn reopen_logs(state_dir: &Path) -> Result<(), ClientError> {
     ask(state_dir, &json!({ "verb": "reopen-logs" }), ANSWER_TIMEOUT).map(drop)
 }

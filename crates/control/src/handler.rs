@@ -76,6 +76,10 @@ pub trait Control {
     /// State of this server in its cluster; the error is a sentence for the client.
     fn cluster_status(&self) -> Result<Value, String>;
 
+    /// Makes a link for logging in to the console, and opens the console if it is not; the error is
+    /// a sentence for the client.
+    fn console_link(&self) -> Result<Value, String>;
+
     /// Answers a page cache command; the error is a sentence for the client.
     fn cache<'c>(&'c self, verb: &'c CacheVerb) -> LocalFuture<'c, Result<Value, String>>;
 }

@@ -43,6 +43,8 @@ pub enum Verb {
     Hosts(HostsVerb),
     /// State of this server in its cluster.
     ClusterStatus,
+    /// A link for logging in to the console, which is opened if it is not.
+    Console,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,7 +168,7 @@ fn parse_scrape(line: &[u8]) -> Request {
     }
 }
 
-const KNOWN: &str = "status, metrics, reload, reopen-logs, stop, hand-over, upgrade, origin, purge, cache-stat, cache-list, cache-show, cache-warm, ban, unban, bans, hosts-stat, hosts-purge, cluster-status";
+const KNOWN: &str = "status, metrics, reload, reopen-logs, stop, hand-over, upgrade, origin, console, purge, purge-count, cache-stat, cache-list, cache-show, cache-warm, ban, unban, bans, hosts-stat, hosts-purge, cluster-status";
 
 fn parse_verb(line: &[u8]) -> Result<Verb, String> {
     let request: Value =
@@ -180,6 +182,7 @@ fn parse_verb(line: &[u8]) -> Result<Verb, String> {
         "metrics" => Ok(Verb::Metrics),
         "reload" => Ok(Verb::Reload),
         "reopen-logs" => Ok(Verb::ReopenLogs),
+        "console" => Ok(Verb::Console),
         "hand-over" => Ok(Verb::HandOver),
         "upgrade" => Ok(Verb::Upgrade),
         "origin" => Ok(Verb::Origin),

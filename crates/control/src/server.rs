@@ -184,6 +184,10 @@ impl ControlExchange {
                 .control
                 .bans(verb)
                 .unwrap_or_else(|error| protocol::refusal(&error)),
+            Verb::Console => self
+                .control
+                .console_link()
+                .unwrap_or_else(|error| protocol::refusal(&error)),
             Verb::Hosts(verb) => self
                 .control
                 .hosts(verb)

@@ -87,6 +87,10 @@ impl Control for Fake {
         "saker_requests_total 7\n".into()
     }
 
+    fn console_link(&self) -> Result<Value, String> {
+        Err("there is no console".into())
+    }
+
     fn reload(&self) -> LocalFuture<'_, Result<ReloadReport, String>> {
         Box::pin(async {
             assert!(!self.inside.replace(true), "two reloads at once");

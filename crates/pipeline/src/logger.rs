@@ -10,7 +10,7 @@
 use crate::{Client, Exchange, LogFacts, Response};
 use saker_config::model::{CanonicalPort, Site, SiteName};
 use saker_telemetry::access_log::{Needs, Record};
-use std::{rc::Rc, sync::Arc};
+use std::{cell::Cell, rc::Rc, sync::Arc};
 
 /// A request whose response has ended.
 pub struct FinishedRequest<'a> {
@@ -58,6 +58,9 @@ pub struct Loggers {
     of_responses: Vec<Rc<dyn Logger>>,
     /// By index of the site; `None`: no logger logs it.
     sites: Vec<Option<LoggedSite>>,
+    /// The same with the loggers that only run while an operator watches.
+    watched_sites: Vec<Option<LoggedSite>>,
+    is_watched: Cell<bool>,
 }
 
 /// A site that is logged, and the facts about it that records have.
@@ -70,23 +73,45 @@ pub struct LoggedSite {
 }
 
 impl Loggers {
-    /// Asks each logger what it needs of each site.
-    pub fn new(sites: &[Arc<Site>], all: Vec<Rc<dyn Logger>>) -> Loggers {
+    /// Asks each logger what it needs of each site. `watchers` are asked too, and run only while
+    /// [`Loggers::watch`] says so.
+    pub fn new(
+        sites: &[Arc<Site>],
+        all: Vec<Rc<dyn Logger>>,
+        watchers: Vec<Rc<dyn Logger>>,
+    ) -> Loggers {
         let of_responses = all.iter().filter(|logger| logger.wants_responses());
+        let logged = |loggers: &[Rc<dyn Logger>]| {
+            let sites = sites.iter().enumerate();
+            sites
+                .map(|(index, site)| LoggedSite::new(index, site, loggers))
+                .collect()
+        };
+        let with_watchers: Vec<_> = all.iter().chain(&watchers).cloned().collect();
         Loggers {
             of_responses: of_responses.cloned().collect(),
-            sites: sites
-                .iter()
-                .enumerate()
-                .map(|(index, site)| LoggedSite::new(index, site, &all))
-                .collect(),
+            sites: logged(&all),
+            watched_sites: match watchers.is_empty() {
+                true => Vec::new(),
+                false => logged(&with_watchers),
+            },
+            is_watched: Cell::new(false),
             all,
         }
     }
 
     /// Returns a site that is logged; `None`: no logger logs it.
     pub fn site(&self, site: usize) -> Option<&LoggedSite> {
-        self.sites.get(site)?.as_ref()
+        let sites = match self.is_watched.get() {
+            false => &self.sites,
+            true => &self.watched_sites,
+        };
+        sites.get(site)?.as_ref()
+    }
+
+    /// Switches the watchers on or off, from the next request on.
+    pub fn watch(&self, is_on: bool) {
+        self.is_watched.set(is_on && !self.watched_sites.is_empty());
     }
 
     /// See [`Logger::response`].
@@ -213,7 +238,8 @@ mod tests {
             named("first", &[0, 1], duration),
             named("second", &[1], notes),
         ];
-        let loggers = Loggers::new(&sites, all);
+        let watchers = vec![named("watcher", &[1, 2], duration)];
+        let loggers = Loggers::new(&sites, all, watchers);
         assert!(loggers.site(2).is_none() && loggers.site(3).is_none());
         let record = Record {
             status: 404,
@@ -233,6 +259,16 @@ mod tests {
                 client: &client,
             });
         }
+        loggers.watch(true);
+        let watched = loggers.site(2).expect("watched");
+        watched.finished(&FinishedRequest {
+            site: 2,
+            record: &record,
+            facts: None,
+            client: &client,
+        });
+        loggers.watch(false);
+        assert!(loggers.site(2).is_none());
         loggers.flush();
         assert_eq!(
             *seen.borrow(),
@@ -240,6 +276,7 @@ mod tests {
                 "first 0 404",
                 "first 1 404",
                 "second 1 404",
+                "watcher 2 404",
                 "first flush",
                 "second flush"
             ]

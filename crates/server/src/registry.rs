@@ -18,6 +18,7 @@ use saker_dav::WebDavFiles;
 use saker_files::{BufferFiles, Watcher};
 use saker_gateway::{DocumentFetcher, ForwardAuth, Gateway};
 use saker_handlers::{CgiFiles, FieldFilter, FixedAnswers, PhpFiles, RequestFieldFilter};
+use saker_live::tail::Tail;
 use saker_modsecurity::ModSecurityInspector;
 use saker_native::{HtaccessRules, IdentityFilter, NativeRules};
 use saker_net::jobs::{self, JobKind};
@@ -34,6 +35,7 @@ use saker_serving::{
     log_files::LogFiles,
     reverse_dns::ReverseDns,
     services::{CacheAccess, CommonParts, ServiceParts},
+    tail_logger::TailLogger,
     trace_logger::TraceLogger,
 };
 use saker_static_files::StaticFiles;
@@ -60,6 +62,7 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         cache,
         traces,
         latencies,
+        tail,
         log_files,
     } = parts;
     let CommonParts {
@@ -98,7 +101,7 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         rules,
         loggers: Rc::new(loggers(
             &generation,
-            (latencies, traces),
+            (latencies, traces, tail),
             log_files,
             &counters,
         )),
@@ -377,7 +380,7 @@ fn filters(
 /// The loggers, in the order in which they see a request.
 fn loggers(
     generation: &Arc<Generation>,
-    (latencies, traces): (&Arc<Latencies>, &Arc<TraceQueue>),
+    (latencies, traces, tail): (&Arc<Latencies>, &Arc<TraceQueue>, &Arc<Tail>),
     log_files: Option<&LogFiles>,
     counters: &Arc<Counters>,
 ) -> Loggers {
@@ -395,5 +398,9 @@ fn loggers(
             loggers.push(Rc::new(TraceLogger::new(traces, generation, counters)));
         }
     }
-    Loggers::new(&generation.model.sites, loggers)
+    let watchers: Vec<Rc<dyn Logger>> = match log_files {
+        Some(_) => vec![Rc::new(TailLogger::new(tail))],
+        None => Vec::new(),
+    };
+    Loggers::new(&generation.model.sites, loggers, watchers)
 }

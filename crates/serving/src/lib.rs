@@ -33,6 +33,7 @@ pub mod reverse_dns;
 pub mod services;
 pub mod shared;
 pub mod stream;
+pub mod tail_logger;
 pub mod tls_state;
 pub mod trace_logger;
 pub mod transport;

@@ -13,6 +13,7 @@ use saker_apache::status::Figures;
 use saker_content::dictionary::DictionaryStore;
 use saker_files::Watcher;
 use saker_gateway::Gateway;
+use saker_live::tail::Tail;
 use saker_page_cache::Share;
 use saker_pipeline::{Generation, Services};
 use saker_stream_proxy::StreamRules;
@@ -37,6 +38,8 @@ pub struct ServiceParts<'a> {
     pub traces: &'a Arc<TraceQueue>,
     /// Histograms of latency.
     pub latencies: &'a Arc<Latencies>,
+    /// Requests that operators watch.
+    pub tail: &'a Arc<Tail>,
     /// Files of the logs; `None`: requests are not logged.
     pub log_files: Option<&'a LogFiles>,
 }

@@ -16,6 +16,7 @@ use saker_config::Model;
 use saker_content::dictionary::DictionaryStore;
 use saker_dynamic_vhosts::Hosts;
 use saker_files::{BufferFiles, Watcher};
+use saker_live::tail::Tail;
 use saker_page_cache::stats::WorkerStats;
 use saker_telemetry::{Counters, latency::Latencies, trace::TraceQueue};
 use std::{
@@ -44,6 +45,8 @@ pub struct Shared {
     pub traces: Arc<TraceQueue>,
     /// Histograms of latency, by site and route.
     pub latencies: Arc<Latencies>,
+    /// Requests that operators watch.
+    pub tail: Arc<Tail>,
     /// Written by the main thread alone.
     pub main_counters: Arc<Counters>,
     /// Secrets of QUIC, created on first use.

@@ -75,7 +75,15 @@ impl TlsState {
                 ),
             ))
         };
-        let acceptors = model.listeners.iter().filter_map(acceptor).collect();
+        let mut acceptors: HashMap<_, _> = model.listeners.iter().filter_map(acceptor).collect();
+        let console = model.console.address.filter(|_| model.console.tls);
+        // The console shows what the first listener with TLS shows, over HTTP/1.1.
+        let first = model.listeners.iter().find(|one| one.tls.is_some());
+        acceptors.extend(console.zip(first).map(|(address, first)| {
+            let (identities, tickets) = (Arc::clone(&identities), Arc::clone(&tickets));
+            let acceptor = Acceptor::new(identities, first, tickets, &[HTTP1]);
+            (Address::Tcp(address), acceptor)
+        }));
         Ok((
             TlsState {
                 identities,

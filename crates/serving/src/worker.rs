@@ -118,7 +118,9 @@ impl Worker {
         *self.streams.borrow_mut() =
             Streams::new(&generation, &self.shared, &self.deadlines, self.index);
         let gateway = gateway(&self.deadlines, &generation, &self.shared);
-        *self.services.borrow_mut() = services(&generation, &self.shared, gateway, self.index);
+        let services = services(&generation, &self.shared, gateway, self.index);
+        services.loggers.watch(self.shared.tail.is_watched());
+        *self.services.borrow_mut() = services;
     }
 
     /// The number of the common headers of responses over this listener.
@@ -243,6 +245,7 @@ fn services(
         cache,
         traces: &shared.traces,
         latencies: &shared.latencies,
+        tail: &shared.tail,
         log_files: Some(&shared.logs),
     })
 }

@@ -61,6 +61,8 @@ pub enum Command {
     Unlisten(Address),
     /// Warms the page cache, with so many concurrent requests.
     Warm(Arc<WarmJob>, usize),
+    /// An operator watches requests, or no longer does.
+    Watch(bool),
     /// Bans have changed: open connections check whether they are affected.
     LookAtBans,
     /// Close idle connections, let requests finish. New connections are still taken.
@@ -224,6 +226,7 @@ impl ThreadState {
                 .datagram_servers
                 .drain(..)
                 .for_each(|server| server.leave()),
+            Command::Watch(is_on) => worker.loggers().watch(is_on),
             Command::LookAtBans => worker.deadlines.wake_all(),
             Command::WindDown => {
                 worker.draining.set(Draining::Earlier);

@@ -63,6 +63,33 @@ impl Histogram {
         }
         self.sum_us.fetch_add(us, Ordering::Relaxed);
     }
+
+    /// Returns the number of observations by bucket.
+    pub fn counts(&self) -> BucketCounts {
+        std::array::from_fn(|at| self.buckets[at].load(Ordering::Relaxed))
+    }
+}
+
+/// Observations by bucket; the last one is for all beyond the bounds.
+pub type BucketCounts = [u64; BOUNDS.len() + 1];
+
+/// Estimates the latency, in microseconds, that this share of the observations does not exceed:
+/// the place within a bucket is interpolated. `None`: there are no observations.
+pub fn percentile(counts: &BucketCounts, share: f64) -> Option<f64> {
+    let total: u64 = counts.iter().sum();
+    let wanted = total as f64 * share;
+    let (mut below, mut lower) = (0.0, 0.0);
+    for (at, count) in counts.iter().enumerate() {
+        // Beyond the last bound, the bound is all that is known.
+        let upper = BOUNDS.get(at).map_or(lower, |(bound, _)| *bound as f64);
+        let (first, count) = (below, *count as f64);
+        below += count;
+        if count > 0.0 && below >= wanted {
+            return Some(lower + (upper - lower) * ((wanted - first) / count));
+        }
+        lower = upper;
+    }
+    None
 }
 
 /// All histograms of the process. They outlive reloads.
@@ -162,6 +189,20 @@ mod tests {
             text.contains("_sum{site=\"a\\\"b\",route=\"/x\\\\*\"} 60.002002"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn percentiles_are_interpolated_and_bounded() {
+        let histogram = Histogram::default();
+        assert_eq!(percentile(&histogram.counts(), 0.5), None);
+        (0..10).for_each(|_| histogram.observe(500));
+        (0..10).for_each(|_| histogram.observe(2_000));
+        let counts = histogram.counts();
+        assert_eq!(percentile(&counts, 0.25), Some(500.0));
+        assert_eq!(percentile(&counts, 0.5), Some(1_000.0));
+        assert_eq!(percentile(&counts, 1.0), Some(2_500.0));
+        histogram.observe(u64::MAX / 4);
+        assert_eq!(percentile(&histogram.counts(), 1.0), Some(30_000_000.0));
     }
 
     #[test]

@@ -413,6 +413,17 @@ messages! {
     CLUSTER_SAME_ID "SK1609" "cluster" Warn
         "another server has the id of this one, which takes a new id"
         "Do not copy `cluster.*` files of the page cache's directory from one server to another.";
+    // 17: the console.
+    CONSOLE_LOGIN "SK1700" "console" Notice "log-in to the console" "Nothing.";
+    CONSOLE_LOGIN_REFUSED "SK1701" "console" Warn "log-in to the console refused"
+        "If these repeat, block the address, or choose an address for [console] that fewer clients can reach.";
+    CONSOLE_CHANGE "SK1702" "console" Notice "changed through the console" "Nothing.";
+    CONSOLE_AUDIT_FAILED "SK1703" "console" Error "cannot write the console's audit log; the change was refused"
+        "Free space on the disk of the state directory, or correct its permissions.";
+    CONSOLE_ROLLED_BACK "SK1704" "console" Warn "the configuration was not confirmed in time; the previous one is back"
+        "Apply the change again, and confirm it in the console.";
+    CONSOLE_ROLL_BACK_FAILED "SK1705" "console" Error "cannot put the previous configuration back"
+        "Restore the file from the state directory (`console/history`), and reload.";
 }
 
 /// The table as Markdown, for the reference pages.

@@ -150,6 +150,8 @@ metrics! {
     ReloadsFailed Counter "reloads_total" "result=\"failed\"" "reloads" "Configuration reloads, by result.";
     CertificatesIssued Counter "automatic_certificates_total" "result=\"issued\"" "certificates" "Orders for automatic certificates, by result.";
     CertificatesFailed Counter "automatic_certificates_total" "result=\"failed\"" "certificates" "Orders for automatic certificates, by result.";
+    ConsoleLogins Counter "console_logins_total" "result=\"ok\"" "logins" "Log-ins to the console, by result.";
+    ConsoleLoginsRefused Counter "console_logins_total" "result=\"refused\"" "logins" "Log-ins to the console, by result.";
     Panics Counter "panics_total" "" "panics" "Panics; each is a bug to report.";
 }
 

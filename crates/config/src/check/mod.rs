@@ -17,7 +17,10 @@ use crate::{
     source::Location,
 };
 use saker_net::process::Identity;
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    net::SocketAddr,
+};
 
 /// Runs all checks. `top` is the start of the first file.
 pub(crate) fn whole(configuration: &mut Configuration, top: &Location) {
@@ -25,7 +28,8 @@ pub(crate) fn whole(configuration: &mut Configuration, top: &Location) {
         something_to_do(configuration, top);
     }
     listeners_once(configuration);
-    metrics_apart(configuration);
+    addresses_apart(configuration);
+    console_encrypted(configuration);
     site_listeners(configuration);
     names_once(configuration);
     routes::reachable(configuration);
@@ -88,30 +92,67 @@ fn something_to_do(configuration: &mut Configuration, top: &Location) {
     }
 }
 
-/// Metrics are not served where sites are: both would get a part of the connections.
-fn metrics_apart(configuration: &mut Configuration) {
-    let Some((metrics, at)) = &configuration.metrics else {
-        return;
-    };
-    let Some(own) = metrics.address.filter(|address| address.port() != 0) else {
-        return;
-    };
-    let is_same = |address: &Address| match address {
-        Address::Tcp(other) => {
-            let is_any = other.ip().is_unspecified() || own.ip().is_unspecified();
-            other.port() == own.port() && (is_any || other.ip() == own.ip())
+/// Metrics and the console are not served where sites are: both would get a part of the
+/// connections.
+fn addresses_apart(configuration: &mut Configuration) {
+    let metrics = configuration.metrics.as_ref();
+    let metrics = metrics.and_then(|(metrics, at)| Some(("[metrics]", metrics.address?, at, 9145)));
+    let console = configuration.console.as_ref();
+    let console = console.and_then(|(console, at)| Some(("[console]", console.address?, at, 7080)));
+    let mut complaints = Vec::new();
+    for (table, own, at, usual) in metrics.into_iter().chain(console) {
+        let mut listeners = configuration.listeners.iter();
+        let shared = listeners.find_map(|(listener, _)| match &listener.address {
+            Address::Tcp(other) if is_shared(own, *other) => Some(format!("the listener {other}")),
+            _ => None,
+        });
+        let with_metrics = metrics.filter(|_| table == "[console]");
+        let with_metrics = with_metrics.filter(|(_, other, ..)| is_shared(own, *other));
+        if let Some(other) = shared.or(with_metrics.map(|_| "[metrics]".to_owned())) {
+            let message = format!("the address of {table} is that of {other}");
+            complaints.push((
+                at.clone(),
+                message,
+                format!("choose another port, such as {usual}"),
+            ));
         }
-        Address::Unix(_) => false,
-    };
-    let mut listeners = configuration.listeners.iter();
-    if let Some((listener, _)) = listeners.find(|(listener, _)| is_same(&listener.address)) {
-        let message = format!(
-            "the address of [metrics] is that of the listener {}",
-            listener.address
-        );
-        let (at, help) = (at.clone(), "choose another port, such as 9145".to_owned());
+    }
+    for (at, message, help) in complaints {
         configuration.report(Severity::Error, &at, message, Some(help));
     }
+}
+
+/// Returns whether two sockets would get each other's connections.
+fn is_shared(one: SocketAddr, other: SocketAddr) -> bool {
+    let is_any = other.ip().is_unspecified() || one.ip().is_unspecified();
+    one.port() != 0 && other.port() == one.port() && (is_any || other.ip() == one.ip())
+}
+
+/// Passwords do not cross a network in plain text.
+fn console_encrypted(configuration: &mut Configuration) {
+    let Some((console, at)) = &configuration.console else {
+        return;
+    };
+    let Some(address) = console.address else {
+        return;
+    };
+    let (message, help) = if !console.tls && !address.ip().is_loopback() {
+        (
+            format!(
+                "other machines can reach the console on {address}, and its passwords would cross the network in plain text"
+            ),
+            "add `tls = true` to [console], or choose an address of this machine alone, such as \"127.0.0.1:7080\"",
+        )
+    } else if console.tls && !configuration.mentions.material {
+        (
+            "no site has a certificate for the console".to_owned(),
+            "add [site.tls] to a site, with certificate = \"chain.pem\" and key = \"key.pem\", or with automatic = true",
+        )
+    } else {
+        return;
+    };
+    let at = at.clone();
+    configuration.report(Severity::Error, &at, message, Some(help.into()));
 }
 
 /// Port 0 is any free port, and may be used many times.

@@ -8,7 +8,8 @@ use crate::{
     context::{ACME, DYNAMIC_VHOSTS, FILE, LIMITS, LISTENER, PHP, SERVER, SITE, TLS, UPSTREAM},
     kind::Kind,
     model::{
-        CacheStore, Cluster, Hosts, Limits, MetricsEndpoint, Php, Server, ServerGuard, ServerTls, Tracing,
+        CacheStore, Cluster, Console, Hosts, Limits, MetricsEndpoint, Php, Server, ServerGuard,
+        ServerTls, Tracing,
     },
     row::{self, Draft, Row, Rows},
     source::Location,
@@ -29,6 +30,7 @@ pub struct FileDraft {
     pub dynamic_vhosts: Hosts,
     pub metrics: MetricsEndpoint,
     pub tracing: Tracing,
+    pub console: Console,
     pub maps: Vec<(String, MapDraft, Location)>,
     /// Patterns as written.
     pub include: Vec<(String, Location)>,
@@ -51,6 +53,7 @@ impl Draft for FileDraft {
         let given = self.abuse.set(key, given)?;
         let given = self.metrics.set(key, given)?;
         let given = self.tracing.set(key, given)?;
+        let given = self.console.set(key, given)?;
         self.dynamic_vhosts.set(key, given)
     }
 

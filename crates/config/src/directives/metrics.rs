@@ -13,7 +13,7 @@ use crate::{
 };
 use std::net::SocketAddr;
 
-static ADDRESS: Word = Word {
+pub(super) static ADDRESS: Word = Word {
     expects: "an IP address with a port, such as \"127.0.0.1:9145\" or \"[::1]:9145\"",
     pattern: "^(\\[[0-9a-fA-F:.]+\\]|[0-9.]+):[0-9]+$",
     read: |text| match text.parse::<SocketAddr>() {

@@ -19,6 +19,7 @@ pub(crate) mod cache_use;
 pub(crate) mod challenge;
 pub(crate) mod cluster;
 pub(crate) mod compression;
+pub(crate) mod console;
 pub(crate) mod content;
 pub(crate) mod dynamic_vhosts;
 pub(crate) mod error_pages;
@@ -143,6 +144,7 @@ static DIRECTIVES: LazyLock<Vec<Directive>> = LazyLock::new(|| {
     all.extend(directives(logs::ACCESS_LOG_ROWS));
     all.extend(directives(rotation::ROWS));
     all.extend(directives(metrics::ROWS));
+    all.extend(directives(console::ROWS));
     all.extend(directives(tracing::ROWS));
     all
 });

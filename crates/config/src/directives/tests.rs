@@ -48,6 +48,7 @@ fn file_with(context: Contexts, key: &str, value: &str) -> String {
         context::WHEN => parts[3] = block("[[site.when]]", &[("match", "{ method = \"GET\" }")]),
         context::METRICS => parts[0] = block("[metrics]", &[("address", "\"127.0.0.1:9145\"")]),
         context::CLUSTER => parts[0] = block("[cluster]", &[("url", "\"rediss://a\"")]),
+        context::CONSOLE => parts[0] = block("[console]", &[("address", "\"127.0.0.1:7080\"")]),
         context::TRACING => parts[0] = block("[tracing]", &[("endpoint", "\"http://a\"")]),
         context::MIRROR => {
             let mirror = inline("mirror", &[("to", "\"http://a\"")]);

@@ -13,6 +13,7 @@ mod authorize;
 mod bot_protection;
 mod cache;
 mod cluster;
+mod console;
 mod content;
 mod dynamic_vhosts;
 mod health;
@@ -52,6 +53,7 @@ pub use authorize::Authorize;
 pub use bot_protection::{CHALLENGE_PLACE, Challenge, LoginAction, Logins, Robots, Visitors};
 pub use cache::{CacheOffer, CacheStore, CacheUse};
 pub use cluster::{Cluster, ClusterUrl};
+pub use console::Console;
 pub use content::ContentRules;
 pub use dynamic_vhosts::{ByHost, DatabaseKind, DatabaseUrl, Hosts};
 pub use health::{HealthAnswer, HealthCheck, HealthJudge, HealthMethod, MemberState};
@@ -116,6 +118,7 @@ pub struct Model {
     pub geo_databases: Vec<Arc<GeoDatabase>>,
     pub metrics: MetricsEndpoint,
     pub tracing: Arc<Tracing>,
+    pub console: Console,
     pub php: Php,
     pub hosts: Hosts,
     /// The PHP pools, once PHP has been looked for.

@@ -9,7 +9,7 @@ use saker_cache_rules::{
     names::{self, Shown},
     rules::Life,
 };
-use saker_cache_store::{Coding, EntryHead, Purge, Store, TagMark};
+use saker_cache_store::{Coding, EntryHead, Purge, Store, TagMark, Validity};
 use saker_config::{
     Model,
     model::{Address, Site, SiteName},
@@ -52,6 +52,20 @@ pub async fn answer(
         // The supervisor, which has the workers, answers it.
         CacheVerb::Warm(_) => Err("warm-ups are not for the store to make".into()),
         CacheVerb::Purge(order) => purge(order, model, &store),
+        CacheVerb::Count(order) => {
+            let scopes = order
+                .all
+                .then(|| scopes_of_order(order, model))
+                .transpose()?;
+            let marks: BTreeSet<TagMark> = purges(order, model, &store)?
+                .into_iter()
+                .filter_map(|purge| match purge {
+                    Purge::Tag { mark, .. } => Some(mark),
+                    Purge::Ban(_) | Purge::Remote(_) => None,
+                })
+                .collect();
+            aside(move || count(&store, &marks, scopes.as_deref())).await
+        }
         CacheVerb::List { site, max } => {
             let scopes = site
                 .as_deref()
@@ -229,12 +243,47 @@ fn now_ms() -> i64 {
 }
 
 fn purge(order: &PurgeOrder, model: &Model, store: &Store) -> Result<Value, String> {
-    let scopes = match order.site.as_deref() {
-        Some(site) => scopes_named(model, site)?,
-        None => scopes(model).map(|(scope, _)| scope).collect(),
-    };
+    let number = store.purge(purges(order, model, store)?).map_err(|error| {
+        format!("it holds, but could not be written down, and may not outlive a restart: {error}")
+    })?;
+    let scopes = scopes_of_order(order, model)?;
+    let sites: Vec<_> = scopes
+        .iter()
+        .map(|scope| String::from_utf8_lossy(scope))
+        .collect();
+    Ok(json!({ "ok": true, "number": number, "sites": sites }))
+}
+
+/// Counts the pages that have one of the marks, or belong to one of the scopes, and are not purged
+/// yet.
+fn count(store: &Store, marks: &BTreeSet<TagMark>, scopes: Option<&[Vec<u8>]>) -> Value {
+    let (mut pages, mut bytes, mut is_cut) = (0u64, 0u64, false);
+    let until = Instant::now() + LOOK_MAX;
+    store.for_each(|head, length| {
+        let own = tags::marks(head);
+        let is_concerned = scopes.is_some_and(|scopes| scopes.contains(&head.site))
+            || own.iter().any(|mark| marks.contains(mark));
+        let validity = || store.validity(head.purge_seq, own.iter().copied(), |_| false);
+        if is_concerned && is_page(head) && validity() != Validity::Gone {
+            pages += 1;
+            bytes += length;
+        }
+        is_cut = Instant::now() > until;
+        !is_cut
+    });
+    json!({ "ok": true, "pages": pages, "bytes": bytes, "is_cut": is_cut })
+}
+
+fn scopes_of_order(order: &PurgeOrder, model: &Model) -> Result<Vec<Vec<u8>>, String> {
+    match order.site.as_deref() {
+        Some(site) => scopes_named(model, site),
+        None => Ok(scopes(model).map(|(scope, _)| scope).collect()),
+    }
+}
+
+fn purges(order: &PurgeOrder, model: &Model, store: &Store) -> Result<Vec<Purge>, String> {
     let mut purges = Vec::new();
-    for scope in &scopes {
+    for scope in &scopes_of_order(order, model)? {
         for tag in &order.tags {
             purges.push(Purge::Tag {
                 mark: TagMark::new(scope, &names::tag(tag.as_bytes())),
@@ -255,14 +304,7 @@ fn purge(order: &PurgeOrder, model: &Model, store: &Store) -> Result<Value, Stri
             }
         }
     }
-    let number = store.purge(purges).map_err(|error| {
-        format!("it holds, but could not be written down, and may not outlive a restart: {error}")
-    })?;
-    let sites: Vec<_> = scopes
-        .iter()
-        .map(|scope| String::from_utf8_lossy(scope))
-        .collect();
-    Ok(json!({ "ok": true, "number": number, "sites": sites }))
+    Ok(purges)
 }
 
 /// Purges of everything: public entries go by their tag; private entries, which have only their

@@ -4,16 +4,13 @@
 //! Out of scope: who may ask (`saker_control`), and what commands print (`saker_cli`).
 
 use super::{
-    bans, cache_control, cluster,
-    metrics_endpoint::{MetricsSocket, MetricsSource},
-    sandbox,
-    supervisor::Supervisor,
+    bans, cache_control, cluster, metrics_endpoint::MetricsSource, sandbox, supervisor::Supervisor,
     upgrade, virtual_hosts, warming,
 };
 use saker_config::model::MetricsEndpoint;
 use saker_control::{
-    BanVerb, CacheVerb, CertificateReport, Control, HostsVerb, Offer, PurgeOrder, ReloadReport, StatusReport,
-    UpstreamReport,
+    BanVerb, CacheVerb, CertificateReport, Control, EndpointSocket, HostsVerb, Offer, PurgeOrder,
+    ReloadReport, StatusReport, UpstreamReport,
 };
 use saker_pipeline::LocalFuture;
 use saker_serving::worker_thread::Command;
@@ -34,7 +31,7 @@ impl Supervisor {
         installed.into_iter().map(report).collect()
     }
 
-    fn snapshot(&self) -> Snapshot {
+    pub(super) fn snapshot(&self) -> Snapshot {
         let mut all = self.shared.counters.clone();
         all.push(Arc::clone(&self.shared.main_counters));
         Counters::sum(&all)
@@ -42,7 +39,7 @@ impl Supervisor {
 }
 
 impl MetricsSource for Supervisor {
-    fn socket(&self) -> &MetricsSocket {
+    fn socket(&self) -> &EndpointSocket {
         &self.metrics
     }
 
@@ -217,6 +214,10 @@ impl Control for Supervisor {
         );
         self.workers.tell_all(|| Command::LookAtBans);
         answer
+    }
+
+    fn console_link(&self) -> Result<serde_json::Value, String> {
+        self.make_console_link()
     }
 
     fn hosts(&self, verb: &HostsVerb) -> Result<serde_json::Value, String> {

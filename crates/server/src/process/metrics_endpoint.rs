@@ -8,20 +8,19 @@
 
 use httparse::Status;
 use saker_config::model::MetricsEndpoint;
+use saker_control::EndpointSocket;
 use saker_http::host::parse_authority;
 use saker_telemetry::metrics::Exposition;
-use socket2::{Domain, Socket, Type};
 use std::{
-    cell::{Cell, RefCell},
+    cell::Cell,
     io,
-    net::{IpAddr, SocketAddr, TcpListener},
+    net::{IpAddr, SocketAddr},
     rc::Rc,
     time::Duration,
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
-    sync::Notify,
     task::LocalSet,
     time::timeout,
 };
@@ -32,78 +31,9 @@ const HEAD_BYTES_MAX: usize = 8 << 10;
 const FIELDS_MAX: usize = 64;
 /// Time for a request's head, and for taking the response.
 const TIME_MAX: Duration = Duration::from_secs(10);
-/// Pause after a failed accept: no descriptor may be left.
-const PAUSE: Duration = Duration::from_millis(100);
-const BACKLOG: i32 = 64;
-
-/// The socket of the endpoint, and the changes of it.
-#[derive(Default)]
-pub struct MetricsSocket {
-    bound: RefCell<Option<(SocketAddr, Rc<TcpListener>)>>,
-    changed: Notify,
-}
-
-/// A socket that a new configuration wants.
-pub enum Prepared {
-    /// The one that is bound already, or none.
-    Same,
-    New(Option<(SocketAddr, TcpListener)>),
-}
-
-impl MetricsSocket {
-    /// Binds the address if it is another one than before.
-    pub fn prepare(&self, endpoint: &MetricsEndpoint) -> Result<Prepared, String> {
-        let before = self.bound.borrow().as_ref().map(|(address, _)| *address);
-        if before == endpoint.address {
-            return Ok(Prepared::Same);
-        }
-        let Some(address) = endpoint.address else {
-            return Ok(Prepared::New(None));
-        };
-        let listener = bind(address).map_err(|error| {
-            format!(
-                "{}: cannot listen on {address} for [metrics]: {error}\n",
-                endpoint.origin
-            )
-        })?;
-        Ok(Prepared::New(Some((address, listener))))
-    }
-
-    pub fn put_in_force(&self, prepared: Prepared) {
-        if let Prepared::New(socket) = prepared {
-            let socket = socket.map(|(address, listener)| (address, Rc::new(listener)));
-            *self.bound.borrow_mut() = socket;
-            self.changed.notify_one();
-        }
-    }
-
-    /// The port that the kernel has chosen, for port 0.
-    pub fn local_address(&self) -> Option<SocketAddr> {
-        let bound = self.bound.borrow();
-        bound.as_ref()?.1.local_addr().ok()
-    }
-
-    /// Takes no more connections.
-    pub fn close(&self) {
-        *self.bound.borrow_mut() = None;
-        self.changed.notify_one();
-    }
-}
-
-/// A successor binds the address while this server still serves it.
-fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    socket.set_nonblocking(true)?;
-    Ok(socket.into())
-}
-
 /// The owner of the socket, which knows the metrics.
 pub trait MetricsSource {
-    fn socket(&self) -> &MetricsSocket;
+    fn socket(&self) -> &EndpointSocket;
 
     fn endpoint(&self) -> MetricsEndpoint;
 
@@ -118,36 +48,15 @@ pub async fn serve(source: Rc<dyn MetricsSource>) {
 async fn accept(source: &Rc<dyn MetricsSource>) {
     let open: Rc<Cell<usize>> = Rc::default();
     loop {
-        let socket = source.socket();
-        let bound = socket
-            .bound
-            .borrow()
-            .as_ref()
-            .map(|(_, one)| Rc::clone(one));
-        let listener = bound.and_then(|listener| listener.try_clone().ok());
-        let Some(listener) = listener.and_then(|one| tokio::net::TcpListener::from_std(one).ok())
-        else {
-            socket.changed.notified().await;
-            continue;
-        };
-        loop {
-            let accepted = tokio::select! {
-                () = socket.changed.notified() => break,
-                accepted = listener.accept() => accepted,
-            };
-            match accepted {
-                Ok((stream, client)) if open.get() < CONNECTIONS_MAX => {
-                    let counted = Counted::new(&open);
-                    let source = Rc::clone(source);
-                    tokio::task::spawn_local(async move {
-                        // A slow client is cut off.
-                        let _ = timeout(TIME_MAX, converse(stream, client, &*source)).await;
-                        drop(counted);
-                    });
-                }
-                Ok(_) => {}
-                Err(_) => tokio::time::sleep(PAUSE).await,
-            }
+        let (stream, client) = source.socket().accept().await;
+        if open.get() < CONNECTIONS_MAX {
+            let counted = Counted::new(&open);
+            let source = Rc::clone(source);
+            tokio::task::spawn_local(async move {
+                // A slow client is cut off.
+                let _ = timeout(TIME_MAX, converse(stream, client, &*source)).await;
+                drop(counted);
+            });
         }
     }
 }

@@ -12,6 +12,7 @@ mod broker;
 mod cache_control;
 mod cluster;
 mod configuration_watch;
+mod console;
 mod control_answers;
 mod document_roots;
 mod error_log_settings;

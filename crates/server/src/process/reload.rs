@@ -7,12 +7,12 @@
 //! Out of scope: settings that only a restart can change; the report lists them.
 
 use super::{
-    access_logs, acme::Prepared, broker, document_roots, error_log_settings, metrics_endpoint,
-    page_cache, supervisor::Supervisor, systemd::notify,
+    access_logs, acme::Prepared, broker, document_roots, error_log_settings, page_cache,
+    supervisor::Supervisor, systemd::notify,
 };
 use saker_cli::source::on_one_line;
 use saker_config::model::Address;
-use saker_control::{LastReload, Peers, ReloadReport};
+use saker_control::{LastReload, Peers, PreparedSocket, ReloadReport};
 use saker_pipeline::Generation;
 use saker_serving::{log_files, tls_state::TlsState, worker_thread::Command};
 use saker_telemetry::{Metric, error_log, message};
@@ -128,7 +128,11 @@ impl Supervisor {
         access_logs::open_logs(&generation, &self.shared)?;
         document_roots::report_missing(&generation.model);
         let acme = self.acme.prepare(&generation)?;
-        let metrics = self.metrics.prepare(&generation.model.metrics)?;
+        let (metrics, console) = (&generation.model.metrics, &generation.model.console);
+        let metrics = self
+            .metrics
+            .prepare(metrics.address, "[metrics]", &metrics.origin)?;
+        let console = self.console.prepare_socket(console)?;
         let mut listeners = self.listeners.borrow_mut();
         let (model, workers) = (&generation.model, self.workers.len());
         let added_datagrams = listeners.bind_datagrams(&model.datagrams, workers)?;
@@ -144,6 +148,7 @@ impl Supervisor {
             peers,
             acme,
             metrics,
+            console,
             added,
             added_datagrams,
             warnings: read.warnings,
@@ -157,11 +162,13 @@ impl Supervisor {
             peers,
             acme,
             metrics,
+            console,
             added,
             added_datagrams,
             warnings,
         } = candidate;
         self.metrics.put_in_force(metrics);
+        self.console.put_in_force(console);
         self.peers.replace(peers);
         if !self.follows.get() {
             page_cache::open(&generation.model, &self.shared);
@@ -257,7 +264,8 @@ struct Candidate {
     tls: Arc<TlsState>,
     peers: Peers,
     acme: Prepared,
-    metrics: metrics_endpoint::Prepared,
+    metrics: PreparedSocket,
+    console: PreparedSocket,
     /// Listeners that were not there before, bound already.
     added: Vec<Arc<Address>>,
     added_datagrams: Vec<Arc<Address>>,

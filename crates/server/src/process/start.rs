@@ -8,12 +8,10 @@
 use super::{
     access_logs,
     acme::{Acme, Prepared},
-    broker, document_roots, error_log_settings,
+    broker, console, document_roots, error_log_settings,
     inheritance::{self, Inherited, Task},
     listeners::Listeners,
-    log_programs,
-    metrics_endpoint::{self, MetricsSocket},
-    page_cache,
+    log_programs, metrics_endpoint, page_cache,
     pid_file::PidFile,
     privileges, sandbox, signals,
     succession::Predecessor,
@@ -25,8 +23,8 @@ use crate::registry;
 use saker_abuse::ClientLimits;
 use saker_broker_client::BrokerClient;
 use saker_cli::source::{self, Read, Source, on_one_line};
-use saker_config::{HostTable, Model, model};
-use saker_control::{Lock, StateDir, StateDirError};
+use saker_config::{HostTable, Model, model, model::Origin};
+use saker_control::{EndpointSocket, Lock, StateDir, StateDirError};
 use saker_files::{BufferFiles, WatchError, Watcher};
 use saker_pipeline::Generation;
 use saker_rate_limits::AddressTable;
@@ -39,6 +37,7 @@ use saker_serving::{
 use saker_telemetry::{Counters, Metric, error_log, message};
 use std::{
     cell::RefCell,
+    net::SocketAddr,
     os::unix::net::UnixListener,
     process::ExitCode,
     rc::Rc,
@@ -177,11 +176,16 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
         .iter()
         .for_each(|warning| error_log::log(&message::CONFIG_WARNING, format_args!("{warning}")));
     // Its port may be a low one.
-    let metrics = MetricsSocket::default();
-    let socket = metrics
-        .prepare(&read.model.metrics)
-        .map_err(Failure::Start)?;
-    metrics.put_in_force(socket);
+    let metrics = endpoint(
+        read.model.metrics.address,
+        "[metrics]",
+        &read.model.metrics.origin,
+    )?;
+    let console_socket = endpoint(
+        read.model.console.address,
+        "[console]",
+        &read.model.console.origin,
+    )?;
     let pid_file = match inherited_pid_file {
         Some(file) => Some(file),
         None => PidFile::make(server).map_err(Failure::Start)?,
@@ -219,8 +223,23 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
             pid_file,
             peers,
             metrics,
+            console: console_socket,
         },
     })
+}
+
+/// Binds the socket of an endpoint for operators.
+fn endpoint(
+    address: Option<SocketAddr>,
+    table: &str,
+    origin: &Origin,
+) -> Result<EndpointSocket, Failure> {
+    let socket = EndpointSocket::default();
+    let prepared = socket
+        .prepare(address, table, origin)
+        .map_err(Failure::Start)?;
+    socket.put_in_force(prepared);
+    Ok(socket)
 }
 
 /// Starts the workers, as the user that the server has become.
@@ -321,6 +340,8 @@ fn serve(
             () = systemd::keep_alive() => {}
             () = sandbox::report_refused_calls() => {}
             () = metrics_endpoint::serve(metrics) => {}
+            () = saker_console::serve(console::backend(&supervisor)) => {}
+            () = supervisor.sample() => {}
             () = supervisor.follow_predecessor(shared) => {}
             () = signals.obey(&supervisor) => {}
         }
@@ -418,6 +439,7 @@ fn shared(
         site_stats: (0..workers).map(|_| Arc::default()).collect(),
         traces: Arc::default(),
         latencies: Arc::default(),
+        tail: Arc::default(),
         main_counters: Counters::new(),
         connections: Default::default(),
         sessions: Default::default(),

@@ -9,8 +9,8 @@ use super::{
     abuse_keys::KeyFile,
     acme::{Acme, Prepared},
     bans::{self, BanFile},
+    console::ConsoleParts,
     listeners::Listeners,
-    metrics_endpoint::MetricsSocket,
     ocsp_stapling, page_cache,
     pid_file::PidFile,
     startup_summary::{self, Shown},
@@ -21,7 +21,7 @@ use super::{
 };
 use saker_cli::source::Source;
 use saker_config::model::{Address, Listener};
-use saker_control::{LastReload, Lock, Peers};
+use saker_control::{EndpointSocket, LastReload, Lock, Peers};
 use saker_gateway::{HealthChecks, TraceExport};
 use saker_net::BoundSocket;
 use saker_page_cache::warm::WarmJobs;
@@ -65,7 +65,8 @@ pub struct ExclusiveResources {
     pub lock: Lock,
     pub pid_file: Option<PidFile>,
     pub peers: Rc<RefCell<Peers>>,
-    pub metrics: MetricsSocket,
+    pub metrics: EndpointSocket,
+    pub console: EndpointSocket,
 }
 
 pub struct Supervisor {
@@ -102,7 +103,8 @@ pub struct Supervisor {
     pub(super) successor: Successor,
     /// A predecessor still has the page cache and UDP ports.
     pub(super) follows: Cell<bool>,
-    pub(super) metrics: MetricsSocket,
+    pub(super) metrics: EndpointSocket,
+    pub(super) console: ConsoleParts,
 }
 
 impl Supervisor {
@@ -121,6 +123,7 @@ impl Supervisor {
             pid_file,
             peers,
             metrics,
+            console,
         } = held;
         let ban_file = BanFile::open(
             &generation.model.server.state_dir,
@@ -165,6 +168,7 @@ impl Supervisor {
             successor: Successor::default(),
             follows: Cell::new(follows),
             metrics,
+            console: ConsoleParts::new(console),
         }
     }
 
@@ -284,6 +288,9 @@ impl Supervisor {
         }
         if let Some(address) = self.metrics.local_address() {
             error_log::log(&message::LISTENING, format_args!("{address} (metrics)"));
+        }
+        if let Some(address) = self.console.socket.local_address() {
+            error_log::log(&message::LISTENING, format_args!("{address} (console)"));
         }
         self.greet();
         let elapsed = self.shared.started.elapsed();
@@ -468,6 +475,7 @@ impl Supervisor {
                 .await;
         }
         self.metrics.close();
+        self.console.socket.close();
         // Open Unix sockets would keep clients waiting in a queue that is not served.
         drop(self.listeners.borrow_mut().remove_all_but(&[]));
         self.workers.refuse().await;

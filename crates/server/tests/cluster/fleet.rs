@@ -77,7 +77,12 @@ impl Fleet {
         for (index, node) in self.nodes.iter().enumerate() {
             wait_until_or(
                 || node.generation(target) == generation,
-                || format!("generation {generation} of {target} at {index}:\n{}", node.log()),
+                || {
+                    format!(
+                        "generation {generation} of {target} at {index}:\n{}",
+                        node.log()
+                    )
+                },
             );
         }
     }
@@ -110,7 +115,9 @@ impl Node {
     }
 
     pub fn log(&self) -> String {
-        self.process.as_ref().map_or(String::new(), ServerProcess::stderr)
+        self.process
+            .as_ref()
+            .map_or(String::new(), ServerProcess::stderr)
     }
 
     pub fn has_logged(&self, id: &str) -> bool {
@@ -137,7 +144,8 @@ impl Node {
 
     pub fn request(&self, method: &str, target: &str, fields: &[(&str, &str)]) -> String {
         let mut client = Client::connect(self.address()).unwrap();
-        let mut all = format!("{method} {target} HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n");
+        let mut all =
+            format!("{method} {target} HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n");
         if method == "POST" {
             all.push_str("Content-Length: 0\r\n");
         }
@@ -146,7 +154,12 @@ impl Node {
         }
         client.send(all + "\r\n").unwrap();
         let response = client.read_response().unwrap();
-        assert_eq!(response.status, 200, "{method} {target}: {}", response.text());
+        assert_eq!(
+            response.status,
+            200,
+            "{method} {target}: {}",
+            response.text()
+        );
         response.text()
     }
 

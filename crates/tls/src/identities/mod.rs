@@ -176,6 +176,19 @@ impl Identities {
             .collect()
     }
 
+    /// Names and expiry of all certificates, configured and installed.
+    pub fn all(&self) -> Vec<Installed> {
+        let loaded = self.loaded();
+        let configured = loaded.certificates.values().map(|one| Installed {
+            names: match one.facts.dns_names.is_empty() {
+                true => vec![one.name()],
+                false => one.facts.dns_names.clone(),
+            },
+            not_after: one.facts.not_after,
+        });
+        configured.chain(self.run_time.all()).collect()
+    }
+
     /// Earliest expiry of all certificates, in seconds since 1970.
     pub fn first_expiry(&self) -> Option<i64> {
         let loaded = self

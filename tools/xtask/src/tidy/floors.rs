@@ -21,6 +21,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-http3", 2),
     ("saker-cgi", 2),
     ("saker-config", 2),
+    ("saker-live", 2),
     ("saker-ap-expr", 1),
     ("saker-matchers", 2),
     ("saker-cache-store", 2),
@@ -61,6 +62,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-nginx", 7),
     ("saker-control", 8),
     ("saker-serving", 8),
+    ("saker-console", 8),
     ("saker-cli", 8),
     ("saker", 9),
 ];
@@ -75,6 +77,8 @@ const NEIGHBOURS: &[(&str, &str)] = &[
     ("saker-http-mux", "saker-http"),
     ("saker-apache", "saker-apache-model"),
     ("saker-config", "saker-matchers"),
+    ("saker-console", "saker-control"),
+    ("saker-cli", "saker-console"),
     ("saker-cli", "saker-control"),
     ("saker-cli", "saker-serving"),
 ];

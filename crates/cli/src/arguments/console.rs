@@ -1,0 +1,91 @@
+//! Arguments of `saker console`.
+//!
+//! Called by: the command line.
+
+use super::Target;
+use clap::{Args, Subcommand, ValueHint};
+use saker_console::Role;
+use std::path::PathBuf;
+
+/// Print a link for logging in to the console, which is opened if it is not
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  saker console                                    a link, good once and for five minutes
+  saker console user add ada --role operator       a user; the password is read from the terminal
+  saker console user add ada --totp < password     with one-time codes of an authenticator app
+  saker console token add ci --role viewer         a token for the API, printed once
+
+Roles: viewer (sees everything but the configuration), operator (purges pages, too),
+administrator (changes the configuration, too).")]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Console {
+    #[command(subcommand)]
+    pub command: Option<ConsoleCommand>,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ConsoleCommand {
+    /// Add, change or remove users
+    #[command(subcommand)]
+    User(UserCommand),
+    /// Add or remove tokens for the API
+    #[command(subcommand)]
+    Token(TokenCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum UserCommand {
+    /// Add a user, or give one a new role and password; the password is read from the terminal, or
+    /// from standard input
+    Add {
+        name: String,
+        #[arg(long, default_value = "viewer", value_parser = role)]
+        role: Role,
+        /// Demand one-time codes of an authenticator app; prints the secret for it
+        #[arg(long)]
+        totp: bool,
+        #[command(flatten)]
+        place: UsersPlace,
+    },
+    /// Remove a user, and end the sessions
+    Remove {
+        name: String,
+        #[command(flatten)]
+        place: UsersPlace,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum TokenCommand {
+    /// Make a token, or replace the one of this name; prints it once
+    Add {
+        name: String,
+        #[arg(long, default_value = "viewer", value_parser = role)]
+        role: Role,
+        #[command(flatten)]
+        place: UsersPlace,
+    },
+    /// Remove a token
+    Remove {
+        name: String,
+        #[command(flatten)]
+        place: UsersPlace,
+    },
+}
+
+/// The users file.
+#[derive(Debug, Args)]
+pub struct UsersPlace {
+    /// Users file [default: from the configuration; console-users in the state directory]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: Option<PathBuf>,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+fn role(text: &str) -> Result<Role, String> {
+    text.parse()
+}

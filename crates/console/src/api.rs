@@ -1,0 +1,322 @@
+//! The API: JSON in and out.
+//!
+//! Called by: `actions`, for routes below `/api/v1`; pages and event streams, for the same data.
+//! Caveat: every answer is an object with `ok`; capabilities are those of the control socket, and
+//! answer in its words.
+//! Out of scope: rights, which the gate has checked.
+
+use crate::{
+    Backend, CheckedConfiguration, Question, audit, editor,
+    exchange::{Form, Request, Response},
+    openapi,
+    routes::Action,
+    sessions::Identity,
+};
+use saker_control::{BanVerb, CacheVerb, PurgeOrder};
+use saker_live::history::Range;
+use serde_json::{Value, json};
+use std::net::IpAddr;
+
+/// Entries of one answer.
+pub const ENTRIES_MAX: usize = 500;
+/// Lines of the audit log in one answer.
+pub const AUDIT_MAX: usize = 200;
+
+/// Failure of a request, with its status.
+type Failed = (u16, String);
+
+/// Answers a route of the API.
+pub async fn answer(
+    backend: &dyn Backend,
+    request: &Request,
+    (action, identity): (Action, &Identity),
+) -> Response {
+    let answered = match request.head.view().method_token() {
+        b"POST" => change(backend, request, (action, identity)).await,
+        _ => look(backend, &request.query, action).await,
+    };
+    match answered {
+        Ok(value) => Response::json(200, &value),
+        Err((status, error)) => Response::error(status, &error),
+    }
+}
+
+async fn look(backend: &dyn Backend, query: &Form, action: Action) -> Result<Value, Failed> {
+    Ok(match action {
+        Action::Status => backend.control().status().to_json(),
+        Action::Live => {
+            let range = match query.get("range") {
+                "" | "15m" => Range::Minutes15,
+                "24h" => Range::Hours24,
+                other => return Err((400, format!("invalid range `{other}` (15m or 24h)"))),
+            };
+            let mut live = backend.history().borrow().to_json(range);
+            live["ok"] = true.into();
+            live
+        }
+        Action::Explain => explain(backend, question(query)?).await?,
+        Action::CacheStatistics => cache(backend, &CacheVerb::Stat).await?,
+        Action::CacheEntries => cache(backend, &entries(query)).await?,
+        Action::Bans => backend
+            .control()
+            .bans(&BanVerb::List)
+            .map_err(|error| (500, error))?,
+        Action::Certificates => json!({ "ok": true, "certificates": certificates(backend) }),
+        Action::Configuration => configuration(backend, query.get("file"))?,
+        Action::Audit => {
+            json!({ "ok": true, "entries": audit::last(&backend.state_dir(), AUDIT_MAX) })
+        }
+        Action::OpenApi => openapi::document(),
+        // Of pages and changes.
+        _ => return Err((404, "there is no such answer".into())),
+    })
+}
+
+async fn change(
+    backend: &dyn Backend,
+    request: &Request,
+    (action, identity): (Action, &Identity),
+) -> Result<Value, Failed> {
+    let body: Value = serde_json::from_slice(&request.body)
+        .map_err(|error| (400, format!("the content is not JSON: {error}")))?;
+    let who = (identity, request.client);
+    let text = |name: &str| {
+        let given = body.get(name).and_then(Value::as_str);
+        given.ok_or_else(|| (400, format!("\"{name}\" must be a string")))
+    };
+    let conflict = |error| (409, error);
+    Ok(match action {
+        Action::Purge => {
+            let is_dry = match body.get("dry_run") {
+                None => false,
+                Some(Value::Bool(is_dry)) => *is_dry,
+                Some(_) => return Err((400, "\"dry_run\" must be true or false".into())),
+            };
+            purge(backend, who, order(&body)?, is_dry).await?
+        }
+        Action::Check => {
+            let proposed = editor::propose(backend, text("file")?, text("text")?).await;
+            let proposal = proposed.map_err(|error| (400, error))?;
+            checked(&proposal.checked)
+        }
+        Action::Apply => {
+            let change = (text("file")?, text("text")?, text("base")?);
+            let pending = editor::apply(backend, who, change)
+                .await
+                .map_err(conflict)?;
+            json!({ "ok": true, "id": pending.version.id, "confirm_until": pending.until_s })
+        }
+        Action::Confirm => {
+            editor::confirm(backend, who, text("id")?)
+                .await
+                .map_err(conflict)?;
+            json!({ "ok": true })
+        }
+        Action::RollBack => {
+            editor::roll_back(backend, who, text("id")?)
+                .await
+                .map_err(conflict)?;
+            json!({ "ok": true })
+        }
+        _ => return Err((404, "there is no such change".into())),
+    })
+}
+
+/// Health of everything around the server, for the page and its event stream.
+pub fn health(backend: &dyn Backend) -> Value {
+    let status = backend.control().status().to_json();
+    let bans = backend.control().bans(&BanVerb::List).unwrap_or_default();
+    let bans = bans
+        .get("bans")
+        .and_then(Value::as_array)
+        .map_or(0, Vec::len);
+    json!({
+        "version": status["version"],
+        "uptime_s": status["uptime_s"],
+        "generation": status["generation"],
+        "configuration": status["configuration"],
+        "workers": status["workers"],
+        "sites": status["sites"],
+        "listeners": status["listeners"],
+        "last_reload": status["last_reload"],
+        "upstreams": status["upstreams"],
+        "page_cache": status["page_cache"],
+        "certificates": certificates(backend),
+        "bans": bans,
+        "now": saker_net::clock::realtime_s(),
+    })
+}
+
+fn certificates(backend: &dyn Backend) -> Value {
+    let now_s = saker_net::clock::realtime_s();
+    let certificates = backend.certificates();
+    let shown = certificates.iter().map(|one| {
+        let not_after = i64::try_from(one.not_after_unix_s).unwrap_or(i64::MAX);
+        json!({
+            "names": one.names,
+            "not_after_unix_s": one.not_after_unix_s,
+            "days_left": not_after.saturating_sub(now_s).div_euclid(86_400),
+        })
+    });
+    shown.collect()
+}
+
+async fn explain(backend: &dyn Backend, question: Question) -> Result<Value, Failed> {
+    let steps = backend
+        .explain(question)
+        .await
+        .map_err(|error| (400, error))?;
+    let steps = steps
+        .iter()
+        .map(|step| json!({ "phase": step.phase, "text": step.text, "place": step.place }));
+    Ok(json!({ "ok": true, "steps": steps.collect::<Value>() }))
+}
+
+/// The question that a query asks.
+pub fn question(query: &Form) -> Result<Question, Failed> {
+    let url = query.get("url");
+    if url.is_empty() {
+        return Err((400, "`url` is missing".into()));
+    }
+    let mut headers = Vec::new();
+    for line in query.all("header").filter(|line| !line.trim().is_empty()) {
+        let field = line
+            .split_once(':')
+            .map(|(name, value)| (name.trim(), value.trim()));
+        let is_name = |name: &str| {
+            !name.is_empty()
+                && name
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+        };
+        match field {
+            Some((name, value)) if is_name(name) && !value.contains(|c: char| c.is_control()) => {
+                headers.push((name.to_owned(), value.to_owned()));
+            }
+            _ => {
+                return Err((
+                    400,
+                    format!("invalid header `{line}` (expected Name: value)"),
+                ));
+            }
+        }
+    }
+    let method = match query.get("method") {
+        "" => "GET",
+        method => method,
+    };
+    let is_method = method.len() <= 32 && method.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let is_url = url.len() <= 8192 && !url.contains(|c: char| c.is_control() || c == ' ');
+    match is_method && is_url {
+        true => Ok(Question {
+            method: method.to_owned(),
+            url: url.to_owned(),
+            headers,
+        }),
+        false => Err((400, "invalid method or URL".into())),
+    }
+}
+
+fn entries(query: &Form) -> CacheVerb {
+    let site = Some(query.get("site")).filter(|site| !site.is_empty());
+    match query.get("url") {
+        "" => CacheVerb::List {
+            site: site.map(str::to_owned),
+            max: ENTRIES_MAX,
+        },
+        url => CacheVerb::Show {
+            url: url.to_owned(),
+        },
+    }
+}
+
+/// Sends a verb that changes nothing to the page cache.
+pub async fn cache(backend: &dyn Backend, verb: &CacheVerb) -> Result<Value, Failed> {
+    backend
+        .control()
+        .cache(verb)
+        .await
+        .map_err(|error| (400, error))
+}
+
+/// The order that a JSON object describes, in the words of the control socket.
+fn order(body: &Value) -> Result<PurgeOrder, Failed> {
+    match CacheVerb::parse("purge", body) {
+        Some(Ok(CacheVerb::Purge(order))) => Ok(order),
+        Some(Err(error)) => Err((400, error)),
+        _ => Err((400, "not an order to purge".into())),
+    }
+}
+
+/// Counts pages, or purges them.
+pub async fn purge(
+    backend: &dyn Backend,
+    who: (&Identity, IpAddr),
+    order: PurgeOrder,
+    is_dry: bool,
+) -> Result<Value, Failed> {
+    if is_dry {
+        return cache(backend, &CacheVerb::Count(order)).await;
+    }
+    let verb = CacheVerb::Purge(order);
+    audit::write(&backend.state_dir(), who, "purge", verb.to_json())
+        .map_err(|error| (500, error))?;
+    cache(backend, &verb).await
+}
+
+fn configuration(backend: &dyn Backend, file: &str) -> Result<Value, Failed> {
+    let files = editor::files(backend);
+    let name = match (file, files.first()) {
+        ("", Some(first)) => first.clone(),
+        ("", None) => return Ok(json!({ "ok": true, "files": files })),
+        (file, _) => file.to_owned(),
+    };
+    let open = editor::open(backend, &name).map_err(|error| (404, error))?;
+    let pending = backend.state().editor.pending();
+    Ok(json!({
+        "ok": true,
+        "files": files,
+        "file": open.name,
+        "text": open.text,
+        "digest": open.digest,
+        "pending": pending.map(|pending| json!({ "id": pending.version.id, "confirm_until": pending.until_s })),
+    }))
+}
+
+fn checked(checked: &CheckedConfiguration) -> Value {
+    let findings = checked.findings.iter().map(|one| {
+        json!({
+            "severity": one.severity, "file": one.file, "line": one.line,
+            "message": one.message, "help": one.help,
+        })
+    });
+    json!({
+        "ok": true,
+        "has_errors": checked.has_errors(),
+        "diagnostics": findings.collect::<Value>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions() {
+        let ask = |query: &str| question(&Form::parse(query.as_bytes()));
+        let asked = ask("url=/a&method=HEAD&header=Accept:+x&header=").expect("asked");
+        assert_eq!((asked.method.as_str(), asked.url.as_str()), ("HEAD", "/a"));
+        assert_eq!(asked.headers, [("Accept".to_owned(), "x".to_owned())]);
+        for wrong in [
+            "",
+            "url=/a&header=x",
+            "url=/a&header=a%0D%0Ab:+c",
+            "url=/a&header=a:+b%0D%0Ac:d",
+            "url=/a+b",
+            "url=/a%0Ab",
+            "url=/&method=G%20T",
+        ] {
+            assert!(ask(wrong).is_err(), "{wrong}");
+        }
+    }
+}

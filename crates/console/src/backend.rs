@@ -1,0 +1,102 @@
+//! The server, as seen by the console.
+//!
+//! Called by: actions and event streams; the process supervisor implements it.
+//! Caveat: everything runs on the main thread; what takes long returns a future that waits for
+//! another thread.
+
+use crate::ConsoleState;
+use saker_config::model::Console;
+use saker_control::{CertificateReport, Control, EndpointSocket};
+use saker_live::{history::History, tail::Tail};
+use saker_pipeline::LocalFuture;
+use saker_tls::Acceptor;
+use std::{
+    cell::RefCell,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// A request to explain.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Question {
+    pub method: String,
+    /// Absolute, or a path.
+    pub url: String,
+    pub headers: Vec<(String, String)>,
+}
+
+/// A step of dispatch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceLine {
+    pub phase: String,
+    pub text: String,
+    /// File and line of the rule, or empty.
+    pub place: String,
+}
+
+/// A diagnostic about a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// `error`, `warning`, or `note`.
+    pub severity: &'static str,
+    pub file: String,
+    /// 0: no place in a file.
+    pub line: u32,
+    pub message: String,
+    pub help: String,
+}
+
+/// Everything that `saker check` has to say about a configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckedConfiguration {
+    pub findings: Vec<Finding>,
+}
+
+impl CheckedConfiguration {
+    pub fn has_errors(&self) -> bool {
+        self.findings.iter().any(|one| one.severity == "error")
+    }
+}
+
+/// The server, as seen by the console.
+pub trait Backend {
+    /// Capabilities that it has in common with the control socket.
+    fn control(&self) -> &dyn Control;
+
+    fn state(&self) -> &ConsoleState;
+
+    fn socket(&self) -> &EndpointSocket;
+
+    /// `[console]` of the configuration in force.
+    fn settings(&self) -> Console;
+
+    fn state_dir(&self) -> PathBuf;
+
+    /// The acceptor for TLS; `None`: the console is plain.
+    fn acceptor(&self) -> Option<Acceptor>;
+
+    fn tail(&self) -> &Arc<Tail>;
+
+    /// Tells the workers whether requests are watched, if that has changed.
+    fn tell_watched(&self);
+
+    fn history(&self) -> &RefCell<History>;
+
+    /// All certificates, those in files too.
+    fn certificates(&self) -> Vec<CertificateReport>;
+
+    /// Counts a log-in.
+    fn count_log_in(&self, is_ok: bool);
+
+    /// Dispatches a request that is never sent.
+    fn explain(&self, question: Question) -> LocalFuture<'_, Result<Vec<TraceLine>, String>>;
+
+    /// Files of the configuration in force, which can be edited.
+    fn configuration_files(&self) -> Vec<PathBuf>;
+
+    /// Checks the configuration with another text for one of its files.
+    fn check(
+        &self,
+        changed: Option<(&Path, &str)>,
+    ) -> LocalFuture<'_, Result<CheckedConfiguration, String>>;
+}

@@ -1,0 +1,56 @@
+//! The console: pages and an API for operators of a running server.
+//!
+//! Called by: the process, which implements [`Backend`] and runs [`serve`]; commands, which write
+//! the users file.
+//! Caveat: it runs on the main thread, apart from the sites: its own small HTTP/1.1 server, so that
+//! it answers while workers are busy, and no site's rules, limits, or bans stand in its way. One
+//! table lists all routes, and one gate stands before them.
+//! Out of scope: the capabilities themselves; the control socket and the console call the same
+//! functions ([`saker_control::Control`]).
+
+mod actions;
+mod api;
+mod assets;
+mod audit;
+mod backend;
+mod connection;
+mod cookie;
+mod diff;
+mod editor;
+mod events;
+mod exchange;
+mod gate;
+mod history_files;
+mod log_in;
+mod openapi;
+mod pages;
+mod password;
+mod reading;
+mod routes;
+mod serve;
+mod sessions;
+mod state;
+mod totp;
+mod users;
+
+pub use backend::{Backend, CheckedConfiguration, Finding, Question, TraceLine};
+use saker_config::{Diagnostic, Model};
+pub use serve::serve;
+pub use state::ConsoleState;
+pub use users::{Change, Role, UsersError, change_users, new_token, new_totp};
+
+/// Errors that only the whole configuration shows.
+pub fn problems(model: &Model) -> Option<Diagnostic> {
+    let has_tls = model
+        .listeners
+        .iter()
+        .any(|listener| listener.tls.is_some());
+    if !model.console.tls || model.console.address.is_none() || has_tls {
+        return None;
+    }
+    let origin = model.console.origin.clone();
+    let message = "the console has no certificate: it uses those of the first listener with TLS";
+    let mut problem = Diagnostic::without_source(origin, message.to_owned());
+    problem.help = Some("add a [[listener]] with `tls = true`".to_owned());
+    Some(problem)
+}

@@ -1,0 +1,162 @@
+//! Limits on attempts to log in.
+//!
+//! Called by: log-in, before a password is looked at.
+//! Caveat: an address that fails waits longer each time, and all addresses together have a few
+//! attempts per second, so that many of them gain nothing. Nobody can lock a user out: limits are
+//! by address, and the link of `saker console` has none.
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv6Addr},
+};
+
+/// Failures of an address before it has to wait.
+pub const FAILURES_FREE: u32 = 5;
+/// First wait; it doubles with each further failure.
+pub const WAIT_S: i64 = 30;
+pub const WAIT_MAX_S: i64 = 3_600;
+/// Attempts of all addresses together.
+pub const ATTEMPTS_PER_SECOND: i64 = 2;
+pub const ATTEMPTS_AT_ONCE: i64 = 20;
+/// Time after which failures are forgotten.
+const FORGET_S: i64 = 24 * 3_600;
+const ADDRESSES_MAX: usize = 4096;
+
+#[derive(Debug, Default)]
+pub struct LogInLimits {
+    by_address: HashMap<IpAddr, Failures>,
+    /// Time, in seconds, at which all attempts so far are paid off, times the rate.
+    paid_off: i64,
+}
+
+#[derive(Debug)]
+struct Failures {
+    count: u32,
+    until_s: i64,
+    last_s: i64,
+}
+
+impl LogInLimits {
+    /// Admits an attempt, or returns the seconds to wait.
+    pub fn admit(&mut self, client: IpAddr, now_s: i64) -> Result<(), i64> {
+        if let Some(failures) = self.by_address.get(&network(client))
+            && failures.until_s > now_s
+        {
+            return Err(failures.until_s - now_s);
+        }
+        let now = now_s * ATTEMPTS_PER_SECOND;
+        let paid_off = self.paid_off.max(now);
+        if paid_off - now >= ATTEMPTS_AT_ONCE {
+            return Err(1);
+        }
+        self.paid_off = paid_off + 1;
+        Ok(())
+    }
+
+    pub fn failed(&mut self, client: IpAddr, now_s: i64) {
+        self.by_address
+            .retain(|_, failures| now_s - failures.last_s < FORGET_S);
+        if self.by_address.len() >= ADDRESSES_MAX {
+            let oldest = self
+                .by_address
+                .iter()
+                .min_by_key(|(_, failures)| failures.last_s);
+            let oldest = oldest.map(|(address, _)| *address);
+            oldest.map(|address| self.by_address.remove(&address));
+        }
+        let failures = self.by_address.entry(network(client)).or_insert(Failures {
+            count: 0,
+            until_s: 0,
+            last_s: now_s,
+        });
+        failures.count += 1;
+        failures.last_s = now_s;
+        if let Some(beyond) = failures.count.checked_sub(FAILURES_FREE) {
+            let wait_s = WAIT_S.saturating_mul(1 << beyond.min(20));
+            failures.until_s = now_s + wait_s.min(WAIT_MAX_S);
+        }
+    }
+
+    pub fn succeeded(&mut self, client: IpAddr) {
+        self.by_address.remove(&network(client));
+    }
+}
+
+/// A client of IPv6 has a network of addresses.
+fn network(client: IpAddr) -> IpAddr {
+    match client.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(
+            address.to_bits() & !u128::from(u64::MAX),
+        )),
+        address => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
+    #[test]
+    fn an_address_waits_longer_each_time() {
+        let mut limits = LogInLimits::default();
+        let (client, other) = (address("192.0.2.1"), address("192.0.2.2"));
+        for attempt in 0..FAILURES_FREE {
+            assert_eq!(
+                limits.admit(client, i64::from(attempt)),
+                Ok(()),
+                "{attempt}"
+            );
+            limits.failed(client, 10);
+        }
+        assert_eq!(limits.admit(client, 10), Err(WAIT_S));
+        assert_eq!(limits.admit(other, 10), Ok(()));
+        assert_eq!(limits.admit(client, 10 + WAIT_S), Ok(()));
+        limits.failed(client, 10 + WAIT_S);
+        assert_eq!(limits.admit(client, 10 + WAIT_S), Err(2 * WAIT_S));
+        for _ in 0..100 {
+            limits.failed(client, 100);
+        }
+        assert_eq!(limits.admit(client, 100), Err(WAIT_MAX_S));
+        limits.succeeded(client);
+        assert_eq!(limits.admit(client, 100), Ok(()));
+    }
+
+    #[test]
+    fn addresses_of_one_network_wait_together() {
+        let mut limits = LogInLimits::default();
+        for last in 0..FAILURES_FREE {
+            limits.failed(address(&format!("2001:db8::{last}")), 0);
+        }
+        assert!(limits.admit(address("2001:db8::ffff"), 0).is_err());
+        assert!(limits.admit(address("2001:db8:0:1::1"), 0).is_ok());
+    }
+
+    #[test]
+    fn all_addresses_together_have_a_rate() {
+        let mut limits = LogInLimits::default();
+        let mut admitted = |now_s| {
+            (0..100u8)
+                .filter(|last| {
+                    limits
+                        .admit(address(&format!("192.0.2.{last}")), now_s)
+                        .is_ok()
+                })
+                .count()
+        };
+        assert_eq!(admitted(100), ATTEMPTS_AT_ONCE as usize);
+        assert_eq!(admitted(101), ATTEMPTS_PER_SECOND as usize);
+    }
+
+    #[test]
+    fn addresses_are_bounded() {
+        let mut limits = LogInLimits::default();
+        for number in 0..ADDRESSES_MAX as u32 + 10 {
+            limits.failed(IpAddr::V4(number.into()), i64::from(number));
+        }
+        assert_eq!(limits.by_address.len(), ADDRESSES_MAX);
+    }
+}

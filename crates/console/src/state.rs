@@ -1,0 +1,119 @@
+//! State of the console: users, sessions, limits, event streams, and the change in progress.
+//!
+//! Called by: the supervisor, which owns it; everything in this crate.
+//! Caveat: it lives on the main thread, so its parts are cells, and none is borrowed across an
+//! `await`.
+
+use crate::{
+    editor::Editor,
+    log_in::LogInLimits,
+    sessions::{By, Identity, Sessions},
+    users::Users,
+};
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    path::Path,
+    rc::Rc,
+    sync::Arc,
+};
+use tokio::sync::Semaphore;
+
+/// Event streams at a time.
+pub const STREAMS_MAX: usize = 16;
+/// Passwords that are verified at a time; each takes memory.
+const VERIFICATIONS_MAX: usize = 1;
+
+pub struct ConsoleState {
+    pub(crate) users: RefCell<Users>,
+    pub(crate) sessions: RefCell<Sessions>,
+    pub(crate) limits: RefCell<LogInLimits>,
+    /// Interval of the last one-time password, by user.
+    pub(crate) used_codes: RefCell<HashMap<String, i64>>,
+    pub(crate) verifications: Arc<Semaphore>,
+    pub(crate) editor: Editor,
+    streams: Rc<Cell<usize>>,
+}
+
+impl Default for ConsoleState {
+    fn default() -> ConsoleState {
+        ConsoleState {
+            users: RefCell::default(),
+            sessions: RefCell::default(),
+            limits: RefCell::default(),
+            used_codes: RefCell::default(),
+            verifications: Arc::new(Semaphore::new(VERIFICATIONS_MAX)),
+            editor: Editor::default(),
+            streams: Rc::default(),
+        }
+    }
+}
+
+impl ConsoleState {
+    /// Makes a token for a link; `None`: the system gives no random bytes.
+    pub fn make_link(&self, now_s: i64) -> Option<String> {
+        self.sessions.borrow_mut().make_link(now_s)
+    }
+
+    /// Reads the users file again if it has changed. After an error there are no users; log-in
+    /// reports it.
+    pub(crate) fn refresh_users(&self, path: &Path) -> Result<(), String> {
+        let refreshed = self.users.borrow_mut().refresh(path);
+        refreshed.map_err(|error| error.to_string())
+    }
+
+    pub(crate) fn token_identity(&self, token: &str) -> Option<Identity> {
+        let users = self.users.borrow();
+        users.token(token).map(|account| Identity {
+            name: account.name.clone(),
+            role: account.role,
+            by: By::Token,
+        })
+    }
+
+    pub(crate) fn session_identity(&self, token: &str, now_s: i64) -> Option<Identity> {
+        let mut sessions = self.sessions.borrow_mut();
+        sessions.identity(token, &self.users.borrow(), now_s)
+    }
+
+    /// A place for an event stream; `None`: there are too many.
+    pub(crate) fn enter_stream(&self) -> Option<Counted> {
+        Counted::enter(&self.streams, STREAMS_MAX)
+    }
+}
+
+/// One of a bounded number, until it is dropped.
+pub(crate) struct Counted(Rc<Cell<usize>>);
+
+impl Counted {
+    pub fn enter(count: &Rc<Cell<usize>>, max: usize) -> Option<Counted> {
+        if count.get() >= max {
+            return None;
+        }
+        count.set(count.get() + 1);
+        Some(Counted(Rc::clone(count)))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.set(self.0.get().saturating_sub(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_are_bounded() {
+        let state = ConsoleState::default();
+        let mut open: Vec<_> = (0..STREAMS_MAX)
+            .filter_map(|_| state.enter_stream())
+            .collect();
+        assert_eq!(open.len(), STREAMS_MAX);
+        assert!(state.enter_stream().is_none());
+        open.pop();
+        assert!(state.enter_stream().is_some());
+    }
+}

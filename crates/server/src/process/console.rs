@@ -1,0 +1,278 @@
+//! The console's view of the server: its capabilities, its socket, and its samples.
+//!
+//! Called by: the supervisor, which owns it; the control socket, for links; the console.
+//! Caveat: nothing is sampled, and no request is watched, while there is no console.
+//! Out of scope: pages, sessions, and rights (`saker_console`).
+
+use super::supervisor::Supervisor;
+use saker_cli::{examine, source::Source};
+use saker_config::model::Console;
+use saker_console::{Backend, CheckedConfiguration, ConsoleState, Finding, Question, TraceLine};
+use saker_control::{CertificateReport, Control, EndpointSocket, PreparedSocket};
+use saker_live::{
+    history::History,
+    process::ProcessFacts,
+    sampler::{Reading, Sampler},
+    tail::Tail,
+};
+use saker_pipeline::LocalFuture;
+use saker_serving::worker_thread::Command;
+use saker_telemetry::{Metric, error_log, message};
+use saker_tls::Acceptor;
+use serde_json::{Value, json};
+use std::{
+    cell::{Cell, RefCell},
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
+use tokio::time::{MissedTickBehavior, interval};
+
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
+/// The conventional port.
+const PORT: u16 = 7080;
+
+/// The parts of the console that the supervisor owns.
+pub struct ConsoleParts {
+    pub socket: EndpointSocket,
+    state: ConsoleState,
+    history: RefCell<History>,
+    /// Set if the workers were told to watch.
+    is_watched: Cell<bool>,
+    /// Set if `saker console` has opened it, not the configuration.
+    is_opened: Cell<bool>,
+}
+
+impl ConsoleParts {
+    pub fn new(socket: EndpointSocket) -> ConsoleParts {
+        ConsoleParts {
+            socket,
+            state: ConsoleState::default(),
+            history: RefCell::default(),
+            is_watched: Cell::new(false),
+            is_opened: Cell::new(false),
+        }
+    }
+
+    /// Binds the address of a new configuration. A console that a command has opened stays, unless
+    /// the configuration names another.
+    pub fn prepare_socket(&self, console: &Console) -> Result<PreparedSocket, String> {
+        match console.address {
+            None if self.is_opened.get() => Ok(PreparedSocket::Same),
+            address => self.socket.prepare(address, "[console]", &console.origin),
+        }
+    }
+
+    pub fn put_in_force(&self, prepared: PreparedSocket) {
+        if matches!(prepared, PreparedSocket::New(_)) {
+            self.is_opened.set(false);
+        }
+        self.socket.put_in_force(prepared);
+    }
+
+    /// Opens a console on this machine: at the conventional port, or at any.
+    fn open(&self, console: &Console) -> Result<(), String> {
+        let prepare = |port| {
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+            self.socket
+                .prepare(Some(address), "the console", &console.origin)
+        };
+        let prepared = match std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, PORT)) {
+            Ok(free) => {
+                drop(free);
+                prepare(PORT).or_else(|_| prepare(0))
+            }
+            Err(_) => prepare(0),
+        }?;
+        self.socket.put_in_force(prepared);
+        self.is_opened.set(true);
+        Ok(())
+    }
+}
+
+impl Supervisor {
+    /// Makes a link for logging in, and opens the console if there is none.
+    pub(super) fn make_console_link(&self) -> Result<Value, String> {
+        if self.is_stopping() {
+            return Err("the server is stopping".into());
+        }
+        let settings = self.settings();
+        let is_new = self.console.socket.address().is_none();
+        if is_new {
+            self.console.open(&settings)?;
+        }
+        let address = self
+            .console
+            .socket
+            .local_address()
+            .ok_or("the console has no address")?;
+        if is_new {
+            error_log::log(&message::LISTENING, format_args!("{address} (console)"));
+        }
+        let token = self.console.state.make_link(saker_net::clock::realtime_s());
+        let token = token.ok_or("the system gives no random bytes")?;
+        let scheme = if self.acceptor().is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        let authority = match settings.names.first() {
+            Some(name) => format!("{name}:{}", address.port()),
+            None if address.ip().is_unspecified() => format!("localhost:{}", address.port()),
+            None => address.to_string(),
+        };
+        Ok(json!({
+            "ok": true,
+            "url": format!("{scheme}://{authority}/link?token={token}"),
+            "address": address.to_string(),
+            "is_new": is_new,
+        }))
+    }
+
+    /// Takes a sample each second while there is a console.
+    pub async fn sample(&self) {
+        let mut ticks = interval(SAMPLE_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut sampler = Sampler::default();
+        loop {
+            ticks.tick().await;
+            if self.console.socket.address().is_none() {
+                continue;
+            }
+            self.tell_watched();
+            let sample = sampler.sample(Reading {
+                monotonic_ms: self.shared.started.elapsed().as_millis() as u64,
+                at_s: saker_net::clock::realtime_s(),
+                counters: self.snapshot(),
+                latencies: self.shared.tail.latencies(),
+                process: ProcessFacts::read(),
+            });
+            if let Some(sample) = sample {
+                self.console.history.borrow_mut().add(sample);
+            }
+        }
+    }
+}
+
+impl Backend for Supervisor {
+    fn control(&self) -> &dyn Control {
+        self
+    }
+
+    fn state(&self) -> &ConsoleState {
+        &self.console.state
+    }
+
+    fn socket(&self) -> &EndpointSocket {
+        &self.console.socket
+    }
+
+    fn settings(&self) -> Console {
+        self.generation.borrow().model.console.clone()
+    }
+
+    fn state_dir(&self) -> PathBuf {
+        self.generation.borrow().model.server.state_dir.clone()
+    }
+
+    fn acceptor(&self) -> Option<Acceptor> {
+        let address = self.settings().address?;
+        let address = saker_config::model::Address::Tcp(address);
+        self.tls.borrow().acceptor(&address).cloned()
+    }
+
+    fn tail(&self) -> &Arc<Tail> {
+        &self.shared.tail
+    }
+
+    fn tell_watched(&self) {
+        let is_watched = self.shared.tail.is_watched();
+        if self.console.is_watched.replace(is_watched) != is_watched {
+            self.workers.tell_all(|| Command::Watch(is_watched));
+        }
+    }
+
+    fn history(&self) -> &RefCell<History> {
+        &self.console.history
+    }
+
+    fn certificates(&self) -> Vec<CertificateReport> {
+        let all = self.tls.borrow().identities.all().into_iter();
+        let report = |one: saker_tls::Installed| CertificateReport {
+            names: one.names,
+            not_after_unix_s: u64::try_from(one.not_after).unwrap_or(0),
+        };
+        all.map(report).collect()
+    }
+
+    fn count_log_in(&self, is_ok: bool) {
+        self.shared.main_counters.increment(match is_ok {
+            true => Metric::ConsoleLogins,
+            false => Metric::ConsoleLoginsRefused,
+        });
+    }
+
+    fn explain(&self, question: Question) -> LocalFuture<'_, Result<Vec<TraceLine>, String>> {
+        let (source, make_services) = (self.source.clone(), self.shared.make_services);
+        Box::pin(aside(move || {
+            let (method, url) = (question.method.as_str(), question.url.as_str());
+            let steps = examine::explain(&source, make_services, (method, url, &question.headers))?;
+            let line = |step: saker_pipeline::TraceStep| TraceLine {
+                phase: step.phase.to_owned(),
+                text: step.text,
+                place: step
+                    .origin
+                    .map_or_else(String::new, |origin| origin.to_string()),
+            };
+            Ok(steps.into_iter().map(line).collect())
+        }))
+    }
+
+    fn configuration_files(&self) -> Vec<PathBuf> {
+        let sources = self.generation.borrow().model.sources.clone();
+        match &self.source {
+            Source::Directory(_) => Vec::new(),
+            Source::Nginx { input, .. } if sources.is_empty() => vec![input.file.clone()],
+            _ => sources,
+        }
+    }
+
+    fn check(
+        &self,
+        changed: Option<(&Path, &str)>,
+    ) -> LocalFuture<'_, Result<CheckedConfiguration, String>> {
+        let source = self.source.clone();
+        let changed = changed.map(|(path, text)| (path.to_owned(), text.to_owned()));
+        Box::pin(aside(move || {
+            let changed = changed
+                .as_ref()
+                .map(|(path, text)| (path.as_path(), text.as_str()));
+            let found = examine::check(&source, changed);
+            let findings = found.into_iter().map(|one| Finding {
+                severity: examine::severity(&one),
+                file: one.origin.file.to_string(),
+                line: one.origin.line,
+                message: one.message,
+                help: one.help.unwrap_or_default(),
+            });
+            Ok(CheckedConfiguration {
+                findings: findings.collect(),
+            })
+        }))
+    }
+}
+
+/// Runs work that reads files on another thread.
+async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| error.to_string())?
+}
+
+/// The supervisor as the console's backend.
+pub fn backend(supervisor: &Rc<Supervisor>) -> Rc<dyn Backend> {
+    Rc::clone(supervisor) as Rc<dyn Backend>
+}
