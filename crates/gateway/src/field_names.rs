@@ -78,7 +78,7 @@ fn allowed(
     if authorized.is_empty()
         && identity.is_empty()
         && !hides_credentials
-        && view.fields().all(|(name, _)| is_plain(name))
+        && view.names_are_plain()
     {
         return None;
     }

@@ -120,7 +120,7 @@ impl KnownScripts {
     const KEPT_MAX: usize = 4096;
 
     fn was_there(&self, filename: &[u8]) -> bool {
-        let (mut known, now_ms) = (self.0.borrow_mut(), clock::monotonic_ms());
+        let (mut known, now_ms) = (self.0.borrow_mut(), clock::turn_ms());
         if known
             .get(filename)
             .is_some_and(|until_ms| now_ms < *until_ms)

@@ -15,6 +15,7 @@ use saker_http::{FieldSpan, HeadView, Method, Status, Version};
 
 use crate::framing::{self, BodyFraming};
 use crate::octets;
+use crate::plain;
 use crate::response::{append_decimal, append_field, is_framing_field};
 
 /// Field lines that fit on the stack; the limit may be higher, and heads with more are parsed once
@@ -282,13 +283,14 @@ impl Default for ResponseIndex {
 }
 
 impl ResponseIndex {
-    /// Remembers the next line if it is one of those.
-    fn mark(&mut self, name: &str) {
+    /// Adds a line, and remembers it if it is one of those. `bytes` are the head's.
+    pub(crate) fn push(&mut self, bytes: &[u8], field: FieldSpan) {
+        let name = field.name.of(bytes);
         let (marks, at) = (&mut self.marks, self.fields.len());
         match name.len() {
-            10 => marks.has_connection |= name.eq_ignore_ascii_case("connection"),
-            17 => marks.has_transfer_encoding |= name.eq_ignore_ascii_case("transfer-encoding"),
-            14 if name.eq_ignore_ascii_case("content-length") => {
+            10 => marks.has_connection |= name.eq_ignore_ascii_case(b"connection"),
+            17 => marks.has_transfer_encoding |= name.eq_ignore_ascii_case(b"transfer-encoding"),
+            14 if name.eq_ignore_ascii_case(b"content-length") => {
                 if marks.length_count == 0 {
                     marks.length_at = at;
                 }
@@ -296,6 +298,14 @@ impl ResponseIndex {
             }
             _ => {}
         }
+        self.fields.push(field);
+    }
+
+    /// Forgets the last response and keeps the memory.
+    fn clear(&mut self, is_lenient: bool) {
+        self.fields.clear();
+        self.marks = Marks::default();
+        self.is_lenient = is_lenient;
     }
 }
 
@@ -414,7 +424,7 @@ impl ResponseFault {
 }
 
 /// Parses the response head at the start of `bytes`, interim ones as well; fills `index` if it is
-/// complete.
+/// complete. A plain, whole head is done with in one quick pass.
 pub fn parse_response(
     bytes: &[u8],
     limits: &ResponseLimits,
@@ -422,20 +432,22 @@ pub fn parse_response(
 ) -> Result<ParsedResponse, ResponseFault> {
     let head_bytes_max = limits.head_bytes_max.min(1 << 30);
     let window = bytes.get(..head_bytes_max + 1).unwrap_or(bytes);
-    index.fields.clear();
-    index.marks = Marks::default();
+    index.clear(false);
     if window.first().is_some_and(|first| *first != b'H') {
         return Err(ResponseFault::BadStatusLine);
     }
-    index.is_lenient = false;
-    let mut parsed = parse_window(window, limits, index);
+    let mut parsed = match plain::parse_response(window, limits, index) {
+        Some(head_bytes) => Ok(ParsedResponse::Complete { head_bytes }),
+        None => {
+            index.clear(false);
+            parse_window(window, limits, index)
+        }
+    };
     if matches!(
         parsed,
         Err(ResponseFault::BadLineEnd | ResponseFault::BadField)
     ) {
-        index.is_lenient = true;
-        index.fields.clear();
-        index.marks = Marks::default();
+        index.clear(true);
         parsed = parse_window(window, limits, index);
     }
     match parsed? {
@@ -506,11 +518,8 @@ fn parse_with<'a>(
         } else if !octets::follows_crlf(bytes, name) {
             return Err(ResponseFault::BadLineEnd);
         }
-        index.mark(header.name);
-        index.fields.push(FieldSpan {
-            name,
-            value: octets::span_in(bytes, header.value),
-        });
+        let value = octets::span_in(bytes, header.value);
+        index.push(bytes, FieldSpan { name, value });
     }
     Ok(ParsedResponse::Complete { head_bytes })
 }

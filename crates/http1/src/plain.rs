@@ -1,21 +1,24 @@
-//! The quick parser of request heads: whole heads without a fault, in one pass over their bytes.
+//! The quick parser of heads: whole heads without a fault, in one pass over their bytes.
 //!
-//! [`crate::request`] asks it first. It accepts a part of what [`crate::strict`] accepts,
-//! understands the same by it (a test compares the two), and gives up at the first thing that is
-//! rare, incomplete or wrong: which of them it is, and what the client gets to hear, is not its
-//! business. The difficulty is speed: targets and values, the long parts of a head, are looked at
+//! [`crate::request`] asks it first, and [`crate::client`] for responses. It accepts a part of what
+//! [`crate::strict`] (for responses: httparse) accepts, understands the same by it (tests compare
+//! them), and gives up at the first thing that is rare, incomplete or wrong: which of them it is,
+//! and who gets to hear what, is not its business. The difficulty is speed: heads are looked at
 //! eight bytes at a time.
 
-use saker_http::{FieldSpan, HeadIndex, Method, Span, Version};
+use saker_http::{FieldSpan, HeadIndex, Method, Span, Status, Version, field_name::plain_length};
 
+use crate::client::{ResponseIndex, ResponseLimits};
 use crate::limits::{METHOD_BYTES_MAX, RequestLimits};
 use crate::octets;
 
 /// Parses the head at the start of `bytes` into a cleared `index`; returns its length. `None`: look
 /// closer. `bytes` reach at most one byte beyond the limit on heads.
 pub(crate) fn parse(bytes: &[u8], limits: &RequestLimits, index: &mut HeadIndex) -> Option<usize> {
-    let mut cursor = Cursor { bytes, at: 0 };
+    let mut cursor = Cursor::new(bytes);
     request_line(&mut cursor, limits, index)?;
+    // Those of names only.
+    cursor.has_odd_tokens = false;
     let mut lines_left = limits.header_count_cap();
     while !cursor.skip(b"\r\n") {
         lines_left = lines_left.checked_sub(1)?;
@@ -25,7 +28,48 @@ pub(crate) fn parse(bytes: &[u8], limits: &RequestLimits, index: &mut HeadIndex)
         }
         index.push(bytes, field);
     }
+    index.note_plain_names(!cursor.has_odd_tokens);
     (cursor.at <= limits.head_bytes_cap()).then_some(cursor.at)
+}
+
+/// Parses the response head at the start of `bytes` into an empty `index`; returns its length.
+/// `None`: look closer.
+pub(crate) fn parse_response(
+    bytes: &[u8],
+    limits: &ResponseLimits,
+    index: &mut ResponseIndex,
+) -> Option<usize> {
+    let mut cursor = Cursor::new(bytes);
+    status_line(&mut cursor, index)?;
+    let mut lines_left = limits.header_count_max;
+    while !cursor.skip(b"\r\n") {
+        lines_left = lines_left.checked_sub(1)?;
+        let field = field_line(&mut cursor)?;
+        index.push(bytes, field);
+    }
+    Some(cursor.at)
+}
+
+/// RFC 9112 section 4.
+fn status_line(cursor: &mut Cursor<'_>, index: &mut ResponseIndex) -> Option<()> {
+    index.version = match () {
+        () if cursor.skip(b"HTTP/1.1 ") => Version::Http11,
+        () if cursor.skip(b"HTTP/1.0 ") => Version::Http10,
+        () => return None,
+    };
+    let digits: &[u8; 3] = cursor.rest().first_chunk()?;
+    if !digits.iter().all(u8::is_ascii_digit) || digits[0] == b'0' {
+        return None;
+    }
+    let code = digits
+        .iter()
+        .fold(0, |code, digit| code * 10 + u16::from(digit - b'0'));
+    index.status = Status(code);
+    cursor.at += digits.len();
+    if cursor.skip(b" ") {
+        cursor.run::<VALUE_MIN>();
+    }
+    cursor.skip(b"\r\n").then_some(())
 }
 
 /// RFC 9112 section 3.
@@ -92,9 +136,19 @@ const HIGH_BITS: u64 = u64::from_le_bytes([0x80; 8]);
 struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
+    /// A token had more than letters, digits and hyphens.
+    has_odd_tokens: bool,
 }
 
 impl<'a> Cursor<'a> {
+    fn new(bytes: &'a [u8]) -> Cursor<'a> {
+        Cursor {
+            bytes,
+            at: 0,
+            has_odd_tokens: false,
+        }
+    }
+
     fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()
     }
@@ -111,8 +165,14 @@ impl<'a> Cursor<'a> {
 
     /// `None` where there is none.
     fn token(&mut self) -> Option<Span> {
-        let len = octets::run_length(self.rest(), &octets::TOKEN);
-        (len > 0).then(|| self.span(len))
+        let rest = self.rest();
+        let plain = plain_length(rest);
+        let odd = match rest.get(plain) {
+            Some(b':' | b' ') | None => 0,
+            Some(_) => octets::run_length(&rest[plain..], &octets::TOKEN),
+        };
+        self.has_odd_tokens |= odd > 0;
+        (plain + odd > 0).then(|| self.span(plain + odd))
     }
 
     /// The run of bytes from `MIN` up, 0x7f not among them.

@@ -163,7 +163,7 @@ impl Connection {
             head,
             body,
             site,
-            saker_net::clock::realtime_s(),
+            saker_net::clock::turn_s(),
         );
         if takes_interim {
             exchange.upstream.interim = Some(self.io.clone());
