@@ -14,7 +14,7 @@ use crate::{
     field_name::is_plain,
     method,
 };
-use std::ops::Range;
+use std::{cell::RefCell, ops::Range};
 
 /// Part of the head's bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -506,16 +506,55 @@ impl<'a> HeadView<'a> {
     }
 
     pub fn to_owned(self) -> RequestHead {
+        let (mut bytes, mut fields) = spare_memory();
+        bytes.extend_from_slice(self.bytes);
+        fields.extend_from_slice(&self.index.fields);
         RequestHead {
-            bytes: self.bytes.to_vec(),
-            index: self.index.clone(),
+            bytes,
+            index: HeadIndex {
+                fields,
+                ..*self.index
+            },
             is_edited: false,
             is_settled: false,
         }
     }
 }
 
-/// An owned request head, for a request that has to wait.
+/// Memory of the bytes and of the lines of a head.
+type Memory = (Vec<u8>, Vec<FieldSpan>);
+
+thread_local! {
+    /// Memory of heads that were dropped.
+    static SPARE: RefCell<Vec<Memory>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Heads whose memory a thread keeps, and bytes of one above which it is not worth keeping.
+const SPARE_COUNT_MAX: usize = 16;
+const SPARE_BYTES_MAX: usize = 8 << 10;
+
+fn spare_memory() -> Memory {
+    // While the thread exits, there is none.
+    let spare = SPARE.try_with(|spare| spare.borrow_mut().pop());
+    spare.ok().flatten().unwrap_or_default()
+}
+
+fn keep_memory((mut bytes, mut fields): Memory) {
+    if !(1..=SPARE_BYTES_MAX).contains(&bytes.capacity())
+        || fields.capacity() * size_of::<FieldSpan>() > SPARE_BYTES_MAX
+    {
+        return;
+    }
+    (bytes.clear(), fields.clear());
+    let _ = SPARE.try_with(|spare| {
+        let mut spare = spare.borrow_mut();
+        if spare.len() < SPARE_COUNT_MAX {
+            spare.push((bytes, fields));
+        }
+    });
+}
+
+/// An owned request head, for a request that has to wait. Its memory is used again.
 #[derive(Clone, Debug)]
 pub struct RequestHead {
     bytes: Vec<u8>,
@@ -523,6 +562,13 @@ pub struct RequestHead {
     is_edited: bool,
     /// The Host field is the effective host; see [`crate::effective_host`].
     pub(crate) is_settled: bool,
+}
+
+impl Drop for RequestHead {
+    fn drop(&mut self) {
+        let fields = std::mem::take(&mut self.index.fields);
+        keep_memory((std::mem::take(&mut self.bytes), fields));
+    }
 }
 
 impl RequestHead {

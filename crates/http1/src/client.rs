@@ -11,7 +11,7 @@
 
 use std::mem::MaybeUninit;
 
-use saker_http::{FieldSpan, HeadView, Method, Status, Version};
+use saker_http::{FieldSpan, HeadView, Method, Status, Version, chars::is_token};
 
 use crate::framing::{self, BodyFraming};
 use crate::octets;
@@ -198,7 +198,7 @@ fn append_end(framing: BodyFraming, connection: ClientConnection, out: &mut Vec<
 /// Nothing that could end the line early may come out of a rewritten target or a configured name.
 fn check_line(line: RequestLine<'_>) -> Result<(), UnsendableRequest> {
     let whole_run = |bytes: &[u8], class| octets::run_length(bytes, class) == bytes.len();
-    if !octets::is_token(line.method) {
+    if !is_token(line.method) {
         return Err(UnsendableRequest::Method);
     }
     if line.target.is_empty() || !whole_run(line.target, &octets::TARGET) {

@@ -9,30 +9,24 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::cell::Cell;
 
 thread_local! {
-    /// Monotonic nanoseconds, and seconds since 1970, at the beginning of the event loop's turn; 0
+    /// Monotonic milliseconds and seconds since 1970 at the beginning of the event loop's turn; 0
     /// before the first.
     static TURN: Cell<(u64, i64)> = const { Cell::new((0, 0)) };
 }
 
-/// Notes the time for [`turn_ns`], [`turn_ms`] and [`turn_s`]. To be called whenever the event loop of this
+/// Notes the time for [`turn_ms`] and [`turn_s`]. To be called whenever the event loop of this
 /// thread wakes up, and a few times a second by a thread that never sleeps.
 pub fn begin_turn() {
-    TURN.set((monotonic_ns(), realtime_s()));
-}
-
-/// Nanoseconds since boot when this thread's event loop last woke up: [`monotonic_ns`] without
-/// asking.
-pub fn turn_ns() -> u64 {
-    if TURN.get().0 == 0 {
-        begin_turn();
-    }
-    TURN.get().0
+    TURN.set((monotonic_ms(), realtime_s()));
 }
 
 /// Milliseconds since boot when this thread's event loop last woke up: [`monotonic_ms`] without
 /// asking.
 pub fn turn_ms() -> u64 {
-    turn_ns() / 1_000_000
+    if TURN.get().0 == 0 {
+        begin_turn();
+    }
+    TURN.get().0
 }
 
 /// Seconds since 1970 when this thread's event loop last woke up: [`realtime_s`] without asking.

@@ -8,6 +8,7 @@
 use crate::{
     AccessState, CacheState, Client, Environment, Extensions, LimitState, LogState, NoBody,
     RequestBody, RequestBudget, RoutingState, TraceStep, UpstreamState, script_log::FailedScript,
+    spare::SharedParts,
 };
 use saker_ap_expr::{Dependencies, Predicate, RequestPart, RequestTest};
 use saker_config::model::{Action, Origin, Site};
@@ -51,6 +52,7 @@ impl Exchange {
         site: Arc<Site>,
         now: i64,
     ) -> Exchange {
+        let shared = SharedParts::take();
         Exchange {
             client,
             head,
@@ -62,10 +64,10 @@ impl Exchange {
             environment: Environment::default(),
             extensions: Extensions::default(),
             routing: RoutingState::new(site),
-            upstream: UpstreamState::default(),
+            upstream: UpstreamState::new(shared.outlives_client),
             access: AccessState::default(),
             limits: LimitState::default(),
-            log: LogState::default(),
+            log: LogState::new(shared.log_id),
             cache: CacheState::default(),
             budget: OnceCell::new(),
         }

@@ -22,7 +22,7 @@ const SHOWN_BYTES: usize = 63;
 
 impl Busy {
     pub fn begin(session: &Session, view: HeadView<'_>) -> Busy {
-        let (worker, began_ns) = (Rc::clone(&session.worker), saker_net::clock::turn_ns());
+        let (worker, began_ns) = (Rc::clone(&session.worker), saker_net::clock::monotonic_ns());
         worker.counters.add(Metric::RequestsOpen, 1);
         let shown = worker
             .services
