@@ -86,7 +86,7 @@ impl IdleLimit {
     }
 
     pub fn push(&self) {
-        self.deadline.arm(clock::turn_ms() + self.timeout_ms);
+        self.deadline.arm(clock::monotonic_ms() + self.timeout_ms);
     }
 
     pub fn end(&self) {
@@ -95,7 +95,7 @@ impl IdleLimit {
 
     /// Wakes `cx` after that time, whatever comes.
     pub fn look_again(&self, cx: &Context<'_>, after_ms: u64) {
-        self.deadline.arm(clock::turn_ms() + after_ms);
+        self.deadline.arm(clock::monotonic_ms() + after_ms);
         self.deadline.register(cx);
     }
 

@@ -205,7 +205,10 @@ impl Gateway {
             Ok(heard) => self.answer(exchange, &call, heard).await,
             Err(refusal) => Handled::Answered(refusal),
         };
-        self.spare_scripts.keep(call.script.take());
+        // Only native routes take them again.
+        if call.manner.terms.is_some() {
+            self.spare_scripts.keep(call.script.take());
+        }
         handled
     }
 

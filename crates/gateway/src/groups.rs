@@ -39,7 +39,7 @@ impl Groups {
                 .collect();
             Rc::new(Group::new(Arc::clone(upstream), pools))
         });
-        group.last_used_ms.set(clock::turn_ms());
+        group.last_used_ms.set(clock::monotonic_ms());
         Rc::clone(group)
     }
 

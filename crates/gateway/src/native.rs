@@ -125,7 +125,7 @@ impl KnownScripts {
     const KEPT_MAX: usize = 4096;
 
     fn was_there(&self, filename: &[u8]) -> bool {
-        let (mut known, now_ms) = (self.0.borrow_mut(), clock::turn_ms());
+        let (mut known, now_ms) = (self.0.borrow_mut(), clock::monotonic_ms());
         if known
             .get(filename)
             .is_some_and(|until_ms| now_ms < *until_ms)
@@ -180,7 +180,7 @@ fn with_query(mut target: Vec<u8>, exchange: &Exchange) -> Vec<u8> {
 pub struct SpareScripts(RefCell<Vec<Box<Script>>>);
 
 impl SpareScripts {
-    const KEPT_MAX: usize = 32;
+    const KEPT_MAX: usize = 16;
 
     fn take(&self) -> Box<Script> {
         self.0.borrow_mut().pop().unwrap_or_default()

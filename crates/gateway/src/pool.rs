@@ -290,7 +290,7 @@ impl Pool {
     fn put_back(self: &Rc<Self>, transport: Transport, epoch: u32) {
         self.idle.borrow_mut().push(Idle {
             transport,
-            since_ms: clock::turn_ms(),
+            since_ms: clock::monotonic_ms(),
             epoch,
         });
         self.queue.call();

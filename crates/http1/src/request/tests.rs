@@ -234,7 +234,10 @@ fn odd_names_are_known_either_way_and_forgotten() {
         ("\r\nGET / HTTP/1.1\r\nAbcdefgh: 1\r\n\r\n", true),
         // What is nominated goes, and the rest is looked at anew.
         ("GET / HTTP/1.1\r\nX_A: 1\r\nConnection: x_a\r\n\r\n", true),
-        ("GET / HTTP/1.1\r\nX_A: 1\r\nB: 1\r\nConnection: b\r\n\r\n", false),
+        (
+            "GET / HTTP/1.1\r\nX_A: 1\r\nB: 1\r\nConnection: b\r\n\r\n",
+            false,
+        ),
     ] {
         parse_request(head.as_bytes(), &RequestLimits::default(), &mut index).unwrap();
         let view = HeadView::new(head.as_bytes(), &index);

@@ -199,8 +199,7 @@ fn configuration(secure: &str) -> String {
          tls = true\n\n[[upstream]]\nname = \"origin\"\nservers = [\"http+unix:{{dir}}/origin.sock\"]\n\n[[upstream]]\nname = \"program\"\n\
          servers = [\"fcgi+unix:{{dir}}/program.sock\"]\n\n[[site]]\nnames = [\"*\"]\nroot = \"{{dir}}/www\"\ncache = true\n{tls}"
     );
-    let route =
-        |path, to| format!("\n[[site.route]]\npath = \"{path}\"\nproxy = \"{to}\"\n");
+    let route = |path, to| format!("\n[[site.route]]\npath = \"{path}\"\nproxy = \"{to}\"\n");
     let routes = route("/proxied", "origin") + &route("/program", "program");
     text += &(route("/kept", "origin") + &routes);
     let throttle = "[site.throttle]\nout_per_connection = \"1GB/s\"\nout_per_address = \"1GB/s\"\nrequests_static = \"100000/s\"\n";

@@ -34,7 +34,6 @@ use std::{
 pub fn with_gateway<F: Future<Output = ()>>(workers: usize, test: impl FnOnce(Rc<Gateway>) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .on_thread_unpark(clock::begin_turn) // As workers do.
         .build_local(Default::default())
         .unwrap();
     runtime.block_on(async {
