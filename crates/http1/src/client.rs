@@ -284,7 +284,7 @@ impl Default for ResponseIndex {
 
 impl ResponseIndex {
     /// Adds a line, and remembers it if it is one of those. `bytes` are the head's.
-    pub(crate) fn push(&mut self, bytes: &[u8], field: FieldSpan) {
+    fn push(&mut self, bytes: &[u8], field: FieldSpan) {
         let name = field.name.of(bytes);
         let (marks, at) = (&mut self.marks, self.fields.len());
         match name.len() {
@@ -436,7 +436,7 @@ pub fn parse_response(
     if window.first().is_some_and(|first| *first != b'H') {
         return Err(ResponseFault::BadStatusLine);
     }
-    let mut parsed = match plain::parse_response(window, limits, index) {
+    let mut parsed = match parse_plain(window, limits, index) {
         Some(head_bytes) => Ok(ParsedResponse::Complete { head_bytes }),
         None => {
             index.clear(false);
@@ -459,6 +459,42 @@ pub fn parse_response(
         }
         parsed => Ok(parsed),
     }
+}
+
+/// Parses the response head at the start of `bytes` into an empty `index`; returns its length.
+/// `None`: look closer.
+fn parse_plain(bytes: &[u8], limits: &ResponseLimits, index: &mut ResponseIndex) -> Option<usize> {
+    let mut cursor = plain::Cursor::new(bytes);
+    status_line(&mut cursor, index)?;
+    let mut lines_left = limits.header_count_max;
+    while !cursor.skip(b"\r\n") {
+        lines_left = lines_left.checked_sub(1)?;
+        let field = plain::field_line(&mut cursor)?;
+        index.push(bytes, field);
+    }
+    Some(cursor.at)
+}
+
+/// RFC 9112 section 4.
+fn status_line(cursor: &mut plain::Cursor<'_>, index: &mut ResponseIndex) -> Option<()> {
+    index.version = match () {
+        () if cursor.skip(b"HTTP/1.1 ") => Version::Http11,
+        () if cursor.skip(b"HTTP/1.0 ") => Version::Http10,
+        () => return None,
+    };
+    let digits: &[u8; 3] = cursor.rest().first_chunk()?;
+    if !digits.iter().all(u8::is_ascii_digit) || digits[0] == b'0' {
+        return None;
+    }
+    let code = digits
+        .iter()
+        .fold(0, |code, digit| code * 10 + u16::from(digit - b'0'));
+    index.status = Status(code);
+    cursor.at += digits.len();
+    if cursor.skip(b" ") {
+        cursor.run::<{ plain::VALUE_MIN }>();
+    }
+    cursor.skip(b"\r\n").then_some(())
 }
 
 fn parse_window(

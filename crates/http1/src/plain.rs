@@ -1,14 +1,13 @@
 //! The quick parser of heads: whole heads without a fault, in one pass over their bytes.
 //!
-//! [`crate::request`] asks it first, and [`crate::client`] for responses. It accepts a part of what
+//! [`crate::request`] asks it first, and [`crate::client`] reads responses with its cursor. It accepts a part of what
 //! [`crate::strict`] (for responses: httparse) accepts, understands the same by it (tests compare
 //! them), and gives up at the first thing that is rare, incomplete or wrong: which of them it is,
 //! and who gets to hear what, is not its business. The difficulty is speed: heads are looked at
 //! eight bytes at a time.
 
-use saker_http::{FieldSpan, HeadIndex, Method, Span, Status, Version, field_name::plain_length};
+use saker_http::{FieldSpan, HeadIndex, Method, Span, Version, field_name::plain_length};
 
-use crate::client::{ResponseIndex, ResponseLimits};
 use crate::limits::{METHOD_BYTES_MAX, RequestLimits};
 use crate::octets;
 
@@ -30,46 +29,6 @@ pub(crate) fn parse(bytes: &[u8], limits: &RequestLimits, index: &mut HeadIndex)
     }
     index.note_plain_names(!cursor.has_odd_tokens);
     (cursor.at <= limits.head_bytes_cap()).then_some(cursor.at)
-}
-
-/// Parses the response head at the start of `bytes` into an empty `index`; returns its length.
-/// `None`: look closer.
-pub(crate) fn parse_response(
-    bytes: &[u8],
-    limits: &ResponseLimits,
-    index: &mut ResponseIndex,
-) -> Option<usize> {
-    let mut cursor = Cursor::new(bytes);
-    status_line(&mut cursor, index)?;
-    let mut lines_left = limits.header_count_max;
-    while !cursor.skip(b"\r\n") {
-        lines_left = lines_left.checked_sub(1)?;
-        let field = field_line(&mut cursor)?;
-        index.push(bytes, field);
-    }
-    Some(cursor.at)
-}
-
-/// RFC 9112 section 4.
-fn status_line(cursor: &mut Cursor<'_>, index: &mut ResponseIndex) -> Option<()> {
-    index.version = match () {
-        () if cursor.skip(b"HTTP/1.1 ") => Version::Http11,
-        () if cursor.skip(b"HTTP/1.0 ") => Version::Http10,
-        () => return None,
-    };
-    let digits: &[u8; 3] = cursor.rest().first_chunk()?;
-    if !digits.iter().all(u8::is_ascii_digit) || digits[0] == b'0' {
-        return None;
-    }
-    let code = digits
-        .iter()
-        .fold(0, |code, digit| code * 10 + u16::from(digit - b'0'));
-    index.status = Status(code);
-    cursor.at += digits.len();
-    if cursor.skip(b" ") {
-        cursor.run::<VALUE_MIN>();
-    }
-    cursor.skip(b"\r\n").then_some(())
 }
 
 /// RFC 9112 section 3.
@@ -98,7 +57,7 @@ fn request_line(
 }
 
 /// RFC 9112 section 5.
-fn field_line(cursor: &mut Cursor<'_>) -> Option<FieldSpan> {
+pub(crate) fn field_line(cursor: &mut Cursor<'_>) -> Option<FieldSpan> {
     let name = cursor.token()?;
     if !cursor.skip(b":") {
         return None;
@@ -127,21 +86,21 @@ fn field_line(cursor: &mut Cursor<'_>) -> Option<FieldSpan> {
 /// may not.
 const TARGET_MIN: u8 = b'!';
 /// The same of field values, tabs aside.
-const VALUE_MIN: u8 = b' ';
+pub(crate) const VALUE_MIN: u8 = b' ';
 
 const ONES: u64 = u64::from_le_bytes([0x01; 8]);
 const HIGH_BITS: u64 = u64::from_le_bytes([0x80; 8]);
 
 /// A place in the head. Its bytes are at most 1 GiB, so 32-bit spans hold.
-struct Cursor<'a> {
+pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
-    at: usize,
+    pub(crate) at: usize,
     /// A token had more than letters, digits and hyphens.
     has_odd_tokens: bool,
 }
 
 impl<'a> Cursor<'a> {
-    fn new(bytes: &'a [u8]) -> Cursor<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Cursor<'a> {
         Cursor {
             bytes,
             at: 0,
@@ -149,7 +108,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn rest(&self) -> &'a [u8] {
+    pub(crate) fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()
     }
 
@@ -157,7 +116,7 @@ impl<'a> Cursor<'a> {
         self.bytes.get(self.at).copied()
     }
 
-    fn skip<const N: usize>(&mut self, text: &[u8; N]) -> bool {
+    pub(crate) fn skip<const N: usize>(&mut self, text: &[u8; N]) -> bool {
         let is_next = self.rest().first_chunk() == Some(text);
         self.at += if is_next { N } else { 0 };
         is_next
@@ -176,7 +135,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The run of bytes from `MIN` up, 0x7f not among them.
-    fn run<const MIN: u8>(&mut self) -> Span {
+    pub(crate) fn run<const MIN: u8>(&mut self) -> Span {
         self.span(run_length::<MIN>(self.rest()))
     }
 

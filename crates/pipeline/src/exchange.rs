@@ -73,6 +73,16 @@ impl Exchange {
         }
     }
 
+    /// Drops the exchange, whose memory serves another one.
+    pub fn recycle(self) {
+        let parts = SharedParts {
+            outlives_client: Rc::clone(&self.upstream.outlives_client),
+            log_id: Rc::clone(&self.log.id),
+        };
+        drop(self);
+        parts.keep();
+    }
+
     /// Creates a request with the same outcome of the phases, for a copy of its upstream request
     /// that no client waits for. It has no content.
     pub fn upstream_copy(&self, head: RequestHead) -> Exchange {

@@ -1,12 +1,11 @@
 //! Small shared memory of exchanges, used again from request to request.
 //!
-//! Called by: [`Exchange::new`], which takes it, and drivers, which end an exchange with
-//! [`Exchange::recycle`].
+//! Called by: [`Exchange::new`](crate::Exchange::new), which takes it, and
+//! [`Exchange::recycle`](crate::Exchange::recycle), which gives it back.
 //! Caveat: only what nobody else refers to is used again: a task that outlives its request keeps
 //! the flag and the id that it has. An id that a log line has used is never used again.
 //! Out of scope: heads and read buffers, which have spares of their own.
 
-use crate::Exchange;
 use saker_telemetry::error_log::LogId;
 use std::{
     cell::{Cell, RefCell},
@@ -35,6 +34,20 @@ impl SharedParts {
         spare.ok().flatten().unwrap_or_default()
     }
 
+    /// Keeps the parts for another exchange, if nobody has them any more.
+    pub fn keep(self) {
+        if !self.is_unused() {
+            return;
+        }
+        self.outlives_client.set(false);
+        let _ = SPARE.try_with(|spare| {
+            let mut spare = spare.borrow_mut();
+            if spare.len() < SPARE_COUNT_MAX {
+                spare.push(self);
+            }
+        });
+    }
+
     fn is_unused(&self) -> bool {
         Rc::strong_count(&self.outlives_client) == 1
             && Rc::strong_count(&self.log_id) == 1
@@ -42,63 +55,34 @@ impl SharedParts {
     }
 }
 
-impl Exchange {
-    /// Drops the exchange, whose memory serves another one.
-    pub fn recycle(self) {
-        let parts = SharedParts {
-            outlives_client: Rc::clone(&self.upstream.outlives_client),
-            log_id: Rc::clone(&self.log.id),
-        };
-        drop(self);
-        if !parts.is_unused() {
-            return;
-        }
-        parts.outlives_client.set(false);
-        let _ = SPARE.try_with(|spare| {
-            let mut spare = spare.borrow_mut();
-            if spare.len() < SPARE_COUNT_MAX {
-                spare.push(parts);
-            }
-        });
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Client, NoBody};
-    use saker_config::model::{Address, Origin, Site};
-    use saker_http::{RequestHead, Version};
-    use std::sync::Arc;
-
-    fn exchange() -> Exchange {
-        let address = ([127, 0, 0, 1], 80).into();
-        let listener = Arc::new(Address::Tcp(address));
-        Exchange::new(
-            Rc::new(Client::new(address, address, listener, false)),
-            RequestHead::build("GET", "/", Version::Http11, &[]),
-            Box::new(NoBody),
-            Arc::new(Site::new(Origin::built_in())),
-            0,
-        )
-    }
 
     #[test]
     fn what_others_hold_is_left_to_them() {
-        let first = exchange();
-        let flag = Rc::as_ptr(&first.upstream.outlives_client);
-        first.upstream.outlives_client.set(true);
-        first.recycle();
-        let second = exchange();
-        assert_eq!(Rc::as_ptr(&second.upstream.outlives_client), flag);
-        assert!(!second.upstream.outlives_client.get());
-        let held = Rc::clone(&second.upstream.outlives_client);
-        second.recycle();
-        let third = exchange();
-        assert_ne!(Rc::as_ptr(&third.upstream.outlives_client), flag);
-        let id = Rc::clone(&third.log.id);
-        third.recycle();
-        assert!(!Rc::ptr_eq(&exchange().log.id, &id), "somebody holds it");
-        drop(held);
+        let first = SharedParts::take();
+        let flag = Rc::as_ptr(&first.outlives_client);
+        first.outlives_client.set(true);
+        first.keep();
+        let second = SharedParts::take();
+        assert_eq!(Rc::as_ptr(&second.outlives_client), flag);
+        assert!(!second.outlives_client.get(), "that of another request");
+        let held = Rc::clone(&second.outlives_client);
+        second.keep();
+        let third = SharedParts::take();
+        assert_ne!(Rc::as_ptr(&third.outlives_client), Rc::as_ptr(&held));
+        let id = Rc::clone(&third.log_id);
+        third.keep();
+        assert!(!Rc::ptr_eq(&SharedParts::take().log_id, &id));
+    }
+
+    #[test]
+    fn so_many_are_kept_and_no_more() {
+        let all: Vec<SharedParts> = (0..SPARE_COUNT_MAX + 3)
+            .map(|_| SharedParts::take())
+            .collect();
+        all.into_iter().for_each(SharedParts::keep);
+        assert_eq!(SPARE.with_borrow(Vec::len), SPARE_COUNT_MAX);
     }
 }

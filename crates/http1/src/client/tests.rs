@@ -393,7 +393,7 @@ fn the_quick_pass_understands_what_the_thorough_one_does() {
                 }
                 quick.clear(false);
                 thorough.clear(false);
-                let by_quick = plain::parse_response(&changed, &limits, &mut quick);
+                let by_quick = parse_plain(&changed, &limits, &mut quick);
                 let Some(by_quick) = said(by_quick, &quick) else {
                     continue;
                 };
@@ -422,10 +422,7 @@ fn the_quick_pass_knows_the_limit_of_lines() {
     };
     let mut index = ResponseIndex::default();
     let two = b"HTTP/1.1 200 OK\r\nA: b\r\nC: d\r\n\r\n";
-    assert_eq!(
-        plain::parse_response(two, &limits, &mut index),
-        Some(two.len())
-    );
+    assert_eq!(parse_plain(two, &limits, &mut index), Some(two.len()));
     let three = b"HTTP/1.1 200 OK\r\nA: b\r\nC: d\r\nE: f\r\n\r\n";
     assert_eq!(
         parse_response(three, &limits, &mut index),
