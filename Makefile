@@ -14,13 +14,14 @@ FUZZ_SECONDS ?= 600
 SOAK_REQUESTS ?= 200000
 FUZZ_TARGETS ?=
 
-.PHONY: help run build demo test test-fast soak check tidy bench lab table fuzz docs deb image dist packed clean
+.PHONY: help run build release demo test test-fast soak check tidy bench lab table fuzz docs deb image dist packed clean
 
 help:
 	@echo "make run     build Saker, make the demo site, serve it on http://$(ADDRESS)/ and https://$(TLS_ADDRESS)/"
 	@echo "make test    formatting, lints, house rules, all tests"
 	@echo "make test-fast   tests that need no Debian packages, in two minutes after a build"
 	@echo "make check   formatting, lints, house rules"
+	@echo "make release build Saker for what the lab's workloads run (profile-guided optimization): twice as long as a release build, and measured in between"
 	@echo "make soak    SOAK_REQUESTS ($(SOAK_REQUESTS)) through the gateway, a tenth of them with a fault; what is left behind; the adversarial suite with as many targets"
 	@echo "make bench   Saker beside nginx, lighttpd and h2o; BENCH='--quick --only small' passes options on"
 	@echo "make lab     the published comparisons, under an hour, as a page: lab/index.html; QUICK=1 in five minutes; LAB='--only b3-' passes options on"
@@ -33,6 +34,11 @@ help:
 
 build:
 	$(CARGO) build --release -p saker -p xtask
+
+release:
+	tools/install-test-programs --bench
+	$(CARGO) build $(TOOLS) --release -p saker-bench
+	CARGO="$(CARGO)" CARGO_TARGET_DIR="$(TARGET_DIR)" tools/build-with-profile
 
 demo:
 	$(CARGO) run -q --release -p xtask -- demo demo/site

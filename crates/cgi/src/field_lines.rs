@@ -6,26 +6,38 @@ use std::borrow::Cow;
 
 /// Names that stand in a head more than once, and a few others: a name is looked for among all
 /// others only if it may be one of them.
-pub struct Repeated([u64; WORDS]);
+pub struct Repeated {
+    places: [u64; WORDS],
+    /// Mostly not.
+    has_any: bool,
+}
 
 /// So many bits that the twenty different names of a browser seldom share one.
 const WORDS: usize = 16;
 
 impl Repeated {
     pub fn in_head(head: HeadView<'_>) -> Repeated {
-        let (mut once, mut more) = ([0; WORDS], [0; WORDS]);
+        let (mut once, mut more, mut has_any) = ([0; WORDS], [0; WORDS], false);
         for (name, _) in head.fields() {
             let (word, bit) = place(name);
-            more[word] |= once[word] & bit;
+            let again = once[word] & bit;
+            more[word] |= again;
+            has_any |= again != 0;
             once[word] |= bit;
         }
-        Repeated(more)
+        Repeated {
+            places: more,
+            has_any,
+        }
     }
 
     /// True if there may be another line of that name.
     pub fn may_have(&self, name: &[u8]) -> bool {
-        let (word, bit) = place(name);
-        self.0[word] & bit != 0
+        let is_place_of_more = || {
+            let (word, bit) = place(name);
+            self.places[word] & bit != 0
+        };
+        self.has_any && is_place_of_more()
     }
 }
 

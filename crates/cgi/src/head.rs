@@ -160,8 +160,6 @@ impl Length {
 
 /// RFC 9110 section 5.5: visible characters, blanks and obs-text.
 fn is_value(value: &[u8]) -> bool {
-    // Without an early way out, so that the compiler can look at many bytes at once.
-    value.iter().fold(true, |is_clean, byte| {
-        is_clean & ((*byte >= b' ' && *byte != 0x7f) || *byte == b'\t')
-    })
+    let is_clean = |byte: &u8| (*byte >= b' ' && *byte != 0x7f) || *byte == b'\t';
+    !chars::has_control(value) || value.iter().all(is_clean)
 }

@@ -105,15 +105,24 @@ struct Target<'v> {
 }
 
 impl Target<'_> {
-    fn set(&mut self, name: &[u8], value: &[u8]) {
-        self.variables.set_among(self.among, name, value);
+    #[inline]
+    fn set<const N: usize>(&mut self, name: &[u8; N], value: &[u8]) {
+        // Mostly the configuration has set none.
+        match self.among {
+            0 => self.variables.push_named(name, value),
+            among => self.variables.set_among(among, name, value),
+        }
     }
 
-    fn set_if(&mut self, name: &[u8], value: Option<&[u8]>) {
+    fn set_field(&mut self, name: &[u8], value: &[u8]) {
+        self.variables.set_field_among(self.among, name, value);
+    }
+
+    fn set_if<const N: usize>(&mut self, name: &[u8; N], value: Option<&[u8]>) {
         value.into_iter().for_each(|value| self.set(name, value));
     }
 
-    fn set_number(&mut self, name: &[u8], number: u64) {
+    fn set_number<const N: usize>(&mut self, name: &[u8; N], number: u64) {
         let mut digits = [0; 20];
         self.set(name, decimal(number, &mut digits));
     }
@@ -123,7 +132,6 @@ impl Target<'_> {
 /// hyphens are left out, since two of them could become one (unless it is said that none do); Proxy
 /// too (httpoxy); passwords, unless the configuration wants it.
 fn fields(facts: &Facts<'_>, to: &mut Target<'_>) {
-    let mut variable = [0; NAME_BYTES_MAX + 5];
     let repeated = Repeated::in_head(facts.head);
     for (at, (name, first)) in facts.head.fields().enumerate() {
         let is = |known: &str| is_alike(name, known.as_bytes());
@@ -140,8 +148,8 @@ fn fields(facts: &Facts<'_>, to: &mut Target<'_>) {
         };
         if name.eq_ignore_ascii_case(b"Content-Type") {
             to.set(b"CONTENT_TYPE", &value);
-        } else if let Some(variable) = field_variable(name, &mut variable) {
-            to.set(variable, &value);
+        } else if name.len() <= NAME_BYTES_MAX {
+            to.set_field(name, &value);
         }
     }
     facts
@@ -149,28 +157,6 @@ fn fields(facts: &Facts<'_>, to: &mut Target<'_>) {
         .into_iter()
         .for_each(|length| to.set_number(b"CONTENT_LENGTH", length));
 }
-
-fn field_variable<'v>(name: &[u8], variable: &'v mut [u8; NAME_BYTES_MAX + 5]) -> Option<&'v [u8]> {
-    let place = variable.get_mut(..name.len() + 5)?;
-    place[..5].copy_from_slice(b"HTTP_");
-    for (byte, place) in name.iter().zip(&mut place[5..]) {
-        *place = IN_VARIABLES[usize::from(*byte)];
-    }
-    Some(place)
-}
-
-/// Each byte as a variable's name shows it.
-static IN_VARIABLES: [u8; 256] = {
-    let mut table = [b'_'; 256];
-    let mut byte = 0;
-    while byte < 128 {
-        if (byte as u8).is_ascii_alphanumeric() {
-            table[byte] = (byte as u8).to_ascii_uppercase();
-        }
-        byte += 1;
-    }
-    table
-};
 
 fn common(facts: &Facts<'_>, to: &mut Target<'_>) {
     to.set_if(b"PATH", facts.search_path);

@@ -7,6 +7,8 @@
 //! Out of scope: uniqueness. [`Variables::push`] does not look; [`Variables::set`] does, for those
 //! who need it.
 
+use saker_http::field_name::push_variable;
+
 /// Position of a variable's name and value. The variable begins with its name; the value need not
 /// follow the name directly.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +47,39 @@ impl Variables {
         self.bytes.extend_from_slice(value);
     }
 
+    /// The same for a name of known length, whose bytes need no loop.
+    pub(crate) fn push_named<const N: usize>(&mut self, name: &[u8; N], value: &[u8]) {
+        self.begin(N, value.len());
+        self.bytes.extend_from_slice(name);
+        self.bytes.extend_from_slice(value);
+    }
+
+    /// A field of the request: `HTTP_` and its name in capitals (RFC 3875 section 4.1.18). Replaces
+    /// one of the first `among` variables, as [`Variables::set_among`].
+    pub(crate) fn set_field_among(&mut self, among: usize, name: &[u8], value: &[u8]) {
+        self.begin(FIELD_PREFIX.len() + name.len(), value.len());
+        self.bytes.extend_from_slice(FIELD_PREFIX);
+        push_variable(name, &mut self.bytes);
+        self.bytes.extend_from_slice(value);
+        if among > 0 {
+            self.fold_last(among);
+        }
+    }
+
+    /// The last variable becomes the value of the one of its name among the first.
+    fn fold_last(&mut self, among: usize) {
+        let Some((last, before)) = self.entries.split_last() else {
+            return;
+        };
+        let (name, value) = (self.part(last.name), last.value);
+        let mut same = before.iter().take(among);
+        if let Some(at) = same.position(|entry| self.part(entry.name) == name) {
+            self.entries.pop();
+            self.entries[at].value = value;
+            self.is_edited = true;
+        }
+    }
+
     /// The same, name and value given in parts.
     pub fn push_parts(&mut self, name: &[&[u8]], value: &[&[u8]]) {
         let length = |parts: &[&[u8]]| parts.iter().map(|part| part.len()).sum();
@@ -55,6 +90,7 @@ impl Variables {
     }
 
     /// Appends the lengths, and the entry of the name and value that the caller appends next.
+    #[inline]
     fn begin(&mut self, name: usize, value: usize) {
         self.bytes.reserve(name + value + 2 * LENGTH_BYTES_MAX);
         match (name, value) {
@@ -142,6 +178,8 @@ impl PartialEq for Variables {
 
 impl Eq for Variables {}
 
+/// In front of fields of the request.
+const FIELD_PREFIX: &[u8; 5] = b"HTTP_";
 /// Bytes of the longer form of a length.
 const LENGTH_BYTES_MAX: usize = 4;
 
@@ -215,6 +253,18 @@ mod tests {
         assert_eq!(some.pairs(), None);
         some.clear();
         assert_eq!(some.pairs(), Some(&b""[..]));
+    }
+
+    #[test]
+    fn fields_replace_what_stands_among_the_first() {
+        let mut some = of(&[("HTTP_A_B", "1"), ("X", "2"), ("HTTP_C", "3")]);
+        some.set_field_among(2, b"a-b", b"4");
+        some.set_field_among(2, b"c", b"5");
+        assert_eq!(text(&some), "HTTP_A_B=4;X=2;HTTP_C=3;HTTP_C=5;");
+        assert_eq!(some.pairs(), None);
+        let mut none = Variables::new();
+        none.set_field_among(0, b"X-Long-Enough", b"");
+        assert_eq!(none.pairs(), Some(&b"\x12\0HTTP_X_LONG_ENOUGH"[..]));
     }
 
     #[test]

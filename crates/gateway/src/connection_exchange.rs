@@ -35,7 +35,6 @@ const IN_PLACE_BYTES_MIN: usize = 8 << 10;
 /// interim responses, content of the request).
 const STEPS_MAX: usize = 8;
 /// Parameters of one exchange.
-#[derive(Clone)]
 pub struct Terms {
     /// Connections that are kept when they are idle.
     pub kept_max: usize,
@@ -118,7 +117,7 @@ impl ConnectionExchange {
             timeout_ms: terms.timeout_ms,
             is_pinged: terms.ping_ms.is_some(),
             context: context.clone(),
-            log: LogLines::new(terms.client.clone(), Source::Server),
+            log: LogLines::new(terms.client, Source::Server),
             hints: Hints::default(),
         }))
     }

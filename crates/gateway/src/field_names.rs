@@ -76,10 +76,7 @@ fn allowed(
         underscores.is_some_and(|said| is_dropped(view, name, said))
             || hides_credentials && is_credential(name)
     };
-    if authorized.is_empty()
-        && identity.is_empty()
-        && !hides_credentials
-        && view.fields().all(|(name, _)| is_plain(name))
+    if authorized.is_empty() && identity.is_empty() && !hides_credentials && view.names_are_plain()
     {
         return None;
     }

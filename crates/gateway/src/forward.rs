@@ -8,6 +8,7 @@ use saker_config::model::{BackendAddress, Member};
 use saker_http::{HeadView, KnownField, Version, field_name::is_alike};
 use saker_http1::client::NameSet;
 use saker_pipeline::{Exchange, Forwarding, ProxyOptions, UpstreamRequest, Via, template};
+use smallvec::SmallVec;
 use std::borrow::Cow;
 
 /// A field line that we say.
@@ -16,12 +17,15 @@ pub struct Line<'a> {
     pub value: Cow<'a, [u8]>,
 }
 
+/// Most requests need no memory for theirs.
+pub type Lines<'a> = SmallVec<[Line<'a>; LINES]>;
+
 /// The line and the fields that are ours to say.
 pub struct Address<'a> {
     pub target: &'a [u8],
     pub host: Cow<'a, [u8]>,
     /// Behind the client's own fields; a name that is here is not taken from those, in no spelling.
-    pub lines: Vec<Line<'a>>,
+    pub lines: Lines<'a>,
     /// Via of the client's stays behind (ProxyVia Block).
     pub blocks_via: bool,
     /// Protocols that the client asks to change to, and may.
@@ -119,8 +123,8 @@ const LINES: usize = 6;
 
 /// Returns the forwarding fields: the request's target and the client (mod_proxy's
 /// ProxyAddHeaders), appended to those of earlier proxies.
-pub fn lines<'a>(exchange: &'a Exchange, call: &'a UpstreamRequest) -> Vec<Line<'a>> {
-    let (mut lines, manner) = (Vec::with_capacity(LINES), &*call.manner);
+pub fn lines<'a>(exchange: &'a Exchange, call: &'a UpstreamRequest) -> Lines<'a> {
+    let (mut lines, manner) = (Lines::new(), &*call.manner);
     let head = exchange.head.view();
     // Most requests come from clients: none of these is there.
     let is_forwarded = head.fields().any(|(name, _)| may_be_of_proxy(name));

@@ -79,6 +79,7 @@ pub struct Gateway {
     programs: Programs,
     known_scripts: native::KnownScripts,
     last_options: native::LastOptions,
+    spare_scripts: native::SpareScripts,
     mirrors: Mirrors,
     counters: Arc<Counters>,
     /// For tasks that outlive a request.
@@ -107,6 +108,7 @@ impl Gateway {
             programs: Programs::new(workers, spawner),
             known_scripts: native::KnownScripts::default(),
             last_options: native::LastOptions::default(),
+            spare_scripts: native::SpareScripts::default(),
             mirrors: Mirrors::default(),
             counters: Arc::default(),
             own: Weak::new(),
@@ -173,7 +175,7 @@ impl Gateway {
         }
     }
 
-    async fn carry_out(&self, exchange: &mut Exchange, call: Box<UpstreamRequest>) -> Handled {
+    async fn carry_out(&self, exchange: &mut Exchange, mut call: Box<UpstreamRequest>) -> Handled {
         let trace = exchange.log.request_trace.clone();
         let begun_ns = trace.as_ref().map(|_| clock::realtime_precise_ns());
         let heard = match &call.to {
@@ -199,10 +201,15 @@ impl Gateway {
             };
             traces::upstream(trace, begun_ns, status, name);
         }
-        match heard {
+        let handled = match heard {
             Ok(heard) => self.answer(exchange, &call, heard).await,
             Err(refusal) => Handled::Answered(refusal),
+        };
+        // Only native routes take them again.
+        if call.manner.terms.is_some() {
+            self.spare_scripts.keep(call.script.take());
         }
+        handled
     }
 
     /// Starts a program and hears the head of its response.
@@ -485,7 +492,7 @@ impl Forwarder for Gateway {
     }
 
     fn route(&self, exchange: &mut Exchange) -> Option<Box<UpstreamRequest>> {
-        native::call(exchange, &self.last_options).map(Box::new)
+        native::call(exchange, &self.last_options, &self.spare_scripts).map(Box::new)
     }
 
     fn forward<'a>(

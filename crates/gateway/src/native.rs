@@ -8,7 +8,7 @@ use saker_config::model::{Action, Protocol, Proxy, Upstream};
 use saker_http::escape;
 use saker_net::clock;
 use saker_pipeline::{
-    CallNames, Exchange, Mapped, ProxyOptions, Script, Trust, UpstreamRequest, UpstreamTarget,
+    CallNames, Exchange, ProxyOptions, Script, Trust, UpstreamRequest, UpstreamTarget,
 };
 use std::{
     cell::RefCell, collections::HashMap, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path,
@@ -49,7 +49,11 @@ impl LastOptions {
 }
 
 /// The call of the route that matches, if it has one.
-pub fn call(exchange: &Exchange, last_options: &LastOptions) -> Option<UpstreamRequest> {
+pub fn call(
+    exchange: &Exchange,
+    last_options: &LastOptions,
+    spare_scripts: &SpareScripts,
+) -> Option<UpstreamRequest> {
     let route = exchange
         .routing
         .route
@@ -71,9 +75,10 @@ pub fn call(exchange: &Exchange, last_options: &LastOptions) -> Option<UpstreamR
     );
     let paths = upstream_path::of(exchange, route, proxy);
     let script = speaks_to_programs.then(|| {
-        let mut script = told(exchange, &proxy.upstream);
+        let mut script = spare_scripts.take();
+        tell(exchange, &proxy.upstream, &mut script);
         upstream_path::mount(&mut script, &paths.public_prefix);
-        Box::new(script)
+        script
     });
     Some(UpstreamRequest {
         to: UpstreamTarget::Upstream(Arc::clone(&proxy.upstream)),
@@ -170,9 +175,36 @@ fn with_query(mut target: Vec<u8>, exchange: &Exchange) -> Vec<u8> {
     target
 }
 
-/// Applications behind uwsgi and SCGI have no files: all of the path is theirs (PEP 3333).
+/// Parameters of programs that requests are done with, for their memory.
+#[derive(Default)]
+pub struct SpareScripts(RefCell<Vec<Box<Script>>>);
+
+impl SpareScripts {
+    const KEPT_MAX: usize = 16;
+
+    fn take(&self) -> Box<Script> {
+        self.0.borrow_mut().pop().unwrap_or_default()
+    }
+
+    pub fn keep(&self, script: Option<Box<Script>>) {
+        let mut spare = self.0.borrow_mut();
+        if let Some(script) = script.filter(|_| spare.len() < SpareScripts::KEPT_MAX) {
+            spare.push(script);
+        }
+    }
+}
+
+/// Returns what the program of an upstream is told.
 pub fn told(exchange: &Exchange, upstream: &Upstream) -> Script {
-    let mut script = script(exchange);
+    let mut script = Script::default();
+    tell(exchange, upstream, &mut script);
+    script
+}
+
+/// Applications behind uwsgi and SCGI have no files: all of the path is theirs (PEP 3333). Takes
+/// over the memory of `script`, and nothing else of it.
+fn tell(exchange: &Exchange, upstream: &Upstream, script: &mut Script) {
+    *script = script_with(exchange, std::mem::take(script));
     if upstream
         .members
         .first()
@@ -183,43 +215,53 @@ pub fn told(exchange: &Exchange, upstream: &Upstream) -> Script {
             (b"PATH_INFO".to_vec(), exchange.path.clone()),
         ];
     }
-    script
 }
 
 /// The file below the root that has the path's name.
-fn script(exchange: &Exchange) -> Script {
+fn script_with(exchange: &Exchange, memory: Script) -> Script {
     let mapped = exchange.routing.mapped.as_ref();
     let site_root = exchange.routing.site.root.as_deref();
-    let document_root = mapped
-        .map(|mapped| &*mapped.root)
-        .or(site_root)
-        .map(|root| root.as_os_str().as_bytes().to_vec())
-        .unwrap_or_default();
-    let filename = mapped.map_or_else(
-        || {
-            let root = document_root.strip_suffix(b"/").unwrap_or(&document_root);
-            [root, &exchange.path].concat()
-        },
-        Mapped::filename,
-    );
+    let root = mapped.map(|mapped| &*mapped.root).or(site_root);
+    let root = root.map_or(&b""[..], |root| root.as_os_str().as_bytes());
+    let filename = match mapped {
+        Some(mapped) => mapped.filename(),
+        None => {
+            let mut filename = refilled(memory.filename, root.strip_suffix(b"/").unwrap_or(root));
+            filename.extend_from_slice(&exchange.path);
+            filename
+        }
+    };
     Script {
         filename,
-        document_root,
+        document_root: refilled(memory.document_root, root),
         // As for servers over HTTP: what the application makes of credentials is its own affair.
         passes_authorization: true,
-        ..about_server(exchange)
+        ..about_server_with(exchange, memory.path, memory.server_name)
     }
 }
 
 /// Returns the script data common to all requests.
 pub fn about_server(exchange: &Exchange) -> Script {
+    about_server_with(exchange, Vec::new(), Vec::new())
+}
+
+fn about_server_with(exchange: &Exchange, path: Vec<u8>, name: Vec<u8>) -> Script {
     Script {
-        path: exchange.path.clone(),
-        server_name: server_name(exchange).into_bytes(),
+        path: refilled(path, &exchange.path),
+        server_name: match std::str::from_utf8(&exchange.host) {
+            Ok(host) if !host.is_empty() => refilled(name, host.as_bytes()),
+            _ => server_name(exchange).into_bytes(),
+        },
         server_port: exchange.client.local.port(),
         server_software: b"Saker"[..].into(),
         ..Script::default()
     }
+}
+
+fn refilled(mut memory: Vec<u8>, text: &[u8]) -> Vec<u8> {
+    memory.clear();
+    memory.extend_from_slice(text);
+    memory
 }
 
 pub fn server_name(exchange: &Exchange) -> String {

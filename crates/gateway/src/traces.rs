@@ -224,7 +224,7 @@ async fn attempt(tracing: &Tracing, member: &Member, content: Vec<u8>) -> Result
     let address = Address {
         target: tracing.target.as_bytes(),
         host: forward::authority(member),
-        lines: Vec::new(),
+        lines: forward::Lines::new(),
         blocks_via: false,
         upgrade: None,
     };

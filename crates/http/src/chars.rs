@@ -2,6 +2,8 @@
 //!
 //! Asked for every byte of every request head, so each class is a bit in one table.
 
+use crate::field_name::plain_length;
+
 /// `tchar` of RFC 9110 section 5.6.2.
 const TOKEN: u8 = 1;
 /// `pchar` of RFC 3986 section 3.3 without the percent sign, and the slash: what stays as it is in
@@ -22,10 +24,11 @@ pub fn is_token_char(byte: u8) -> bool {
     CLASSES[usize::from(byte)] & TOKEN != 0
 }
 
-/// A non-empty token.
+/// A non-empty token. Almost all are plain, which is quickly seen.
 #[inline]
 pub fn is_token(bytes: &[u8]) -> bool {
-    !bytes.is_empty() && bytes.iter().all(|byte| is_token_char(*byte))
+    let rest = &bytes[plain_length(bytes)..];
+    !bytes.is_empty() && rest.iter().all(|byte| is_token_char(*byte))
 }
 
 /// May stand unescaped in the path of a URI (RFC 3986 section 3.3).
@@ -53,6 +56,30 @@ pub fn is_entity_tag_char(byte: u8) -> bool {
 #[inline]
 pub fn is_host_char(byte: u8) -> bool {
     CLASSES[usize::from(byte)] & HOST != 0
+}
+
+/// True if there is a control character other than those of obs-text: below space, or DEL. Looks at
+/// eight bytes at a time.
+#[inline]
+pub fn has_control(text: &[u8]) -> bool {
+    let (words, tail) = text.as_chunks();
+    let is_control = |byte: &u8| *byte < b' ' || *byte == 0x7f;
+    words
+        .iter()
+        .any(|word| has_control_in(u64::from_le_bytes(*word)))
+        || tail.iter().any(is_control)
+}
+
+/// Not exact about which bytes they are: subtractions borrow from the bytes above, but only where
+/// there is one below.
+#[inline]
+fn has_control_in(word: u64) -> bool {
+    const ONES: u64 = u64::from_le_bytes([0x01; 8]);
+    const HIGH_BITS: u64 = u64::from_le_bytes([0x80; 8]);
+    let below_space = word.wrapping_sub(ONES * b' ' as u64) & !word;
+    let delete = word ^ (ONES * 0x7f);
+    let is_delete = delete.wrapping_sub(ONES) & !delete;
+    (below_space | is_delete) & HIGH_BITS != 0
 }
 
 /// Without optional white space around it (RFC 9110 section 5.6.3): space and tab, no more.
@@ -145,6 +172,21 @@ mod tests {
             class(|byte| !is_entity_tag_char(byte)),
             [&controls[..], b"\"\x7f"].concat()
         );
+    }
+
+    #[test]
+    fn controls_are_found_at_each_place() {
+        for byte in 0..=255u8 {
+            let is_control = byte < b' ' || byte == 0x7f;
+            for (length, at) in (0..20).flat_map(|length| (0..length).map(move |at| (length, at))) {
+                for other in [b' ', b'~', 0x80, 0xff] {
+                    let mut text = vec![other; length];
+                    text[at] = byte;
+                    assert_eq!(has_control(&text), is_control, "{byte:#x} at {at}: {other}");
+                }
+            }
+        }
+        assert!(!has_control(b""));
     }
 
     #[test]

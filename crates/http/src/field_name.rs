@@ -33,8 +33,71 @@ pub fn is_alike_any(name: &[u8], names: &[&str]) -> bool {
 /// by case.
 #[inline]
 pub fn is_plain(name: &[u8]) -> bool {
-    name.iter()
-        .all(|byte| FOLDED[usize::from(*byte)] != b'_' || *byte == b'-')
+    plain_length(name) == name.len()
+}
+
+/// Length of the run of letters, digits and hyphens at the start; eight bytes at a time.
+#[inline]
+pub fn plain_length(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(word) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
+        let odd = odd_bytes(u64::from_le_bytes(*word));
+        if odd != 0 {
+            return at + odd.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    let tail = bytes.get(at..).unwrap_or_default();
+    let is_odd = |byte: &u8| FOLDED[usize::from(*byte)] == b'_' && *byte != b'-';
+    at + tail.iter().position(is_odd).unwrap_or(tail.len())
+}
+
+/// Appends the name as a variable of a program shows it: letters in capitals, digits, `_` for the
+/// rest (RFC 3875 section 4.1.18); eight bytes at a time.
+#[inline]
+pub fn push_variable(name: &[u8], out: &mut Vec<u8>) {
+    let (words, tail) = name.as_chunks();
+    for word in words {
+        let shown = in_variable(u64::from_le_bytes(*word));
+        out.extend_from_slice(&shown.to_le_bytes());
+    }
+    let mut word = [0; 8];
+    word[..tail.len()].copy_from_slice(tail);
+    let shown = in_variable(u64::from_le_bytes(word)).to_le_bytes();
+    out.extend_from_slice(&shown[..tail.len()]);
+}
+
+const ONES: u64 = u64::from_le_bytes([0x01; 8]);
+const HIGH_BITS: u64 = u64::from_le_bytes([0x80; 8]);
+
+/// High bits of the bytes from `FIRST` to `LAST`, all of which have seven bits. Exact: sums of seven
+/// bits stay within their bytes.
+#[inline]
+fn within<const FIRST: u8, const LAST: u8>(bytes: u64) -> u64 {
+    let from_first = bytes + ONES * (0x80 - FIRST as u64);
+    let behind_last = bytes + ONES * (0x7f - LAST as u64);
+    from_first & !behind_last
+}
+
+/// The high bit of each byte that is neither letter nor digit nor hyphen.
+#[inline]
+fn odd_bytes(word: u64) -> u64 {
+    let low = word & !HIGH_BITS;
+    let plain = within::<b'a', b'z'>(low | ONES * 0x20)
+        | within::<b'0', b'9'>(low)
+        | within::<b'-', b'-'>(low);
+    (!plain | word) & HIGH_BITS
+}
+
+/// Each byte as a variable's name shows it.
+#[inline]
+fn in_variable(word: u64) -> u64 {
+    let low = word & !HIGH_BITS;
+    let small = within::<b'a', b'z'>(low) & !word & HIGH_BITS;
+    let other = (within::<b'A', b'Z'>(low) | within::<b'0', b'9'>(low)) & !word & HIGH_BITS;
+    let kept = ((small | other) >> 7) * 0xff;
+    let capitals = word ^ (small >> 2);
+    (capitals & kept) | (ONES * b'_' as u64 & !kept)
 }
 
 const fn folded() -> [u8; 256] {
@@ -52,6 +115,38 @@ const fn folded() -> [u8; 256] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn variables_show_each_byte_at_each_place() {
+        for byte in 0..=255u8 {
+            let want = match byte.is_ascii_alphanumeric() {
+                true => byte.to_ascii_uppercase(),
+                false => b'_',
+            };
+            for (length, at) in (0..20).flat_map(|length| (0..length).map(move |at| (length, at))) {
+                let mut name = vec![b'x'; length];
+                let mut shown = vec![b'X'; length];
+                (name[at], shown[at]) = (byte, want);
+                let mut out = b"HTTP_".to_vec();
+                push_variable(&name, &mut out);
+                assert_eq!(out, [b"HTTP_", &shown[..]].concat(), "{byte:#x} at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_plain_run_ends_at_the_same_byte_in_words_and_one_by_one() {
+        for byte in 0..=255u8 {
+            let is_plain_byte = byte.is_ascii_alphanumeric() || byte == b'-';
+            for (length, at) in (0..20).flat_map(|length| (0..length).map(move |at| (length, at))) {
+                let mut bytes = [b'a', b'Z', b'-', b'9', b'z', b'A', b'0'].repeat(3);
+                bytes.truncate(length);
+                bytes[at] = byte;
+                let want = if is_plain_byte { length } else { at };
+                assert_eq!(plain_length(&bytes), want, "{byte:#x} at {at} of {length}");
+            }
+        }
+    }
 
     #[test]
     fn names_that_become_one_variable_are_alike() {

@@ -6,6 +6,7 @@
 //! dropped.
 //! Out of scope: request fields (`head`), which are spans into the bytes that arrived.
 
+use crate::chars::has_control;
 use std::{borrow::Cow, fmt};
 
 /// A field value. Static where it can be.
@@ -242,11 +243,8 @@ fn ends_line(byte: u8) -> bool {
     matches!(byte, b'\r' | b'\n' | 0)
 }
 
-/// Without an early way out, so that the compiler can look at many bytes at once.
 fn has_line_end(value: &[u8]) -> bool {
-    value
-        .iter()
-        .fold(false, |found, byte| found | ends_line(*byte))
+    has_control(value) && value.iter().any(|byte| ends_line(*byte))
 }
 
 /// The same lines in the same order, wherever their text lies.

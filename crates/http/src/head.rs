@@ -11,9 +11,10 @@
 use crate::{
     Method, Version,
     cookies::{Cookie, cookies},
+    field_name::is_plain,
     method,
 };
-use std::ops::Range;
+use std::{cell::RefCell, ops::Range};
 
 /// Part of the head's bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -142,6 +143,8 @@ pub struct HeadIndex {
     count: [u8; KnownField::COUNT],
     /// Bytes behind the head as received, which replace some of it.
     replaced_bytes: u32,
+    /// Known to have no name with more than letters, digits and hyphens.
+    has_plain_names: bool,
 }
 
 impl Default for HeadIndex {
@@ -155,6 +158,7 @@ impl Default for HeadIndex {
             first: [0; KnownField::COUNT],
             count: [0; KnownField::COUNT],
             replaced_bytes: 0,
+            has_plain_names: false,
         }
     }
 }
@@ -166,6 +170,13 @@ impl HeadIndex {
         self.first = [0; KnownField::COUNT];
         self.count = [0; KnownField::COUNT];
         self.replaced_bytes = 0;
+        self.has_plain_names = false;
+    }
+
+    /// Says of all lines added so far whether their names are known to be of letters, digits and
+    /// hyphens only. To be said behind the last line.
+    pub fn note_plain_names(&mut self, are_plain: bool) {
+        self.has_plain_names = are_plain;
     }
 
     /// Adds a field line. `bytes` are the head's bytes that the spans point into.
@@ -177,6 +188,7 @@ impl HeadIndex {
     /// with the name.
     #[inline]
     pub fn push_classified(&mut self, field: FieldSpan, known: Option<KnownField>) {
+        self.has_plain_names = false;
         self.fields.push(field);
         if let Some(known) = known {
             let slot = known as usize;
@@ -417,6 +429,17 @@ impl<'a> HeadView<'a> {
             .find_map(|cookie| cookie.value)
     }
 
+    /// Returns true if all names are of letters, digits and hyphens only: no two of them become one
+    /// variable of a program, except by case.
+    pub fn names_are_plain(self) -> bool {
+        self.index.has_plain_names
+            || self
+                .index
+                .fields
+                .iter()
+                .all(|field| is_plain(field.name.of(self.bytes)))
+    }
+
     /// All field lines in order, names as sent.
     pub fn fields(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         self.index
@@ -483,16 +506,55 @@ impl<'a> HeadView<'a> {
     }
 
     pub fn to_owned(self) -> RequestHead {
+        let (mut bytes, mut fields) = spare_memory();
+        bytes.extend_from_slice(self.bytes);
+        fields.extend_from_slice(&self.index.fields);
         RequestHead {
-            bytes: self.bytes.to_vec(),
-            index: self.index.clone(),
+            bytes,
+            index: HeadIndex {
+                fields,
+                ..*self.index
+            },
             is_edited: false,
             is_settled: false,
         }
     }
 }
 
-/// An owned request head, for a request that has to wait.
+/// Memory of the bytes and of the lines of a head.
+type Memory = (Vec<u8>, Vec<FieldSpan>);
+
+thread_local! {
+    /// Memory of heads that were dropped.
+    static SPARE: RefCell<Vec<Memory>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Heads whose memory a thread keeps, and bytes of one above which it is not worth keeping.
+const SPARE_COUNT_MAX: usize = 16;
+const SPARE_BYTES_MAX: usize = 8 << 10;
+
+fn spare_memory() -> Memory {
+    // While the thread exits, there is none.
+    let spare = SPARE.try_with(|spare| spare.borrow_mut().pop());
+    spare.ok().flatten().unwrap_or_default()
+}
+
+fn keep_memory((mut bytes, mut fields): Memory) {
+    if !(1..=SPARE_BYTES_MAX).contains(&bytes.capacity())
+        || fields.capacity() * size_of::<FieldSpan>() > SPARE_BYTES_MAX
+    {
+        return;
+    }
+    (bytes.clear(), fields.clear());
+    let _ = SPARE.try_with(|spare| {
+        let mut spare = spare.borrow_mut();
+        if spare.len() < SPARE_COUNT_MAX {
+            spare.push((bytes, fields));
+        }
+    });
+}
+
+/// An owned request head, for a request that has to wait. Its memory is used again.
 #[derive(Clone, Debug)]
 pub struct RequestHead {
     bytes: Vec<u8>,
@@ -500,6 +562,13 @@ pub struct RequestHead {
     is_edited: bool,
     /// The Host field is the effective host; see [`crate::effective_host`].
     pub(crate) is_settled: bool,
+}
+
+impl Drop for RequestHead {
+    fn drop(&mut self) {
+        let fields = std::mem::take(&mut self.index.fields);
+        keep_memory((std::mem::take(&mut self.bytes), fields));
+    }
 }
 
 impl RequestHead {

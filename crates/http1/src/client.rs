@@ -11,10 +11,11 @@
 
 use std::mem::MaybeUninit;
 
-use saker_http::{FieldSpan, HeadView, Method, Span, Status, Version};
+use saker_http::{FieldSpan, HeadView, Method, Span, Status, Version, chars::is_token};
 
 use crate::framing::{self, BodyFraming};
 use crate::octets;
+use crate::plain;
 use crate::response::{append_decimal, append_field, is_framing_field};
 
 /// Field lines that fit on the stack; the limit may be higher, and heads with more are parsed once
@@ -197,7 +198,7 @@ fn append_end(framing: BodyFraming, connection: ClientConnection, out: &mut Vec<
 /// Nothing that could end the line early may come out of a rewritten target or a configured name.
 fn check_line(line: RequestLine<'_>) -> Result<(), UnsendableRequest> {
     let whole_run = |bytes: &[u8], class| octets::run_length(bytes, class) == bytes.len();
-    if !octets::is_token(line.method) {
+    if !is_token(line.method) {
         return Err(UnsendableRequest::Method);
     }
     if line.target.is_empty() || !whole_run(line.target, &octets::TARGET) {
@@ -285,13 +286,14 @@ impl Default for ResponseIndex {
 }
 
 impl ResponseIndex {
-    /// Remembers the next line if it is one of those.
-    fn mark(&mut self, name: &str) {
+    /// Adds a line, and remembers it if it is one of those. `bytes` are the head's.
+    fn push(&mut self, bytes: &[u8], field: FieldSpan) {
+        let name = field.name.of(bytes);
         let (marks, at) = (&mut self.marks, self.fields.len());
         match name.len() {
-            10 => marks.has_connection |= name.eq_ignore_ascii_case("connection"),
-            17 => marks.has_transfer_encoding |= name.eq_ignore_ascii_case("transfer-encoding"),
-            14 if name.eq_ignore_ascii_case("content-length") => {
+            10 => marks.has_connection |= name.eq_ignore_ascii_case(b"connection"),
+            17 => marks.has_transfer_encoding |= name.eq_ignore_ascii_case(b"transfer-encoding"),
+            14 if name.eq_ignore_ascii_case(b"content-length") => {
                 if marks.length_count == 0 {
                     marks.length_at = at;
                 }
@@ -299,6 +301,15 @@ impl ResponseIndex {
             }
             _ => {}
         }
+        self.fields.push(field);
+    }
+
+    /// Forgets the last response and keeps the memory.
+    fn clear(&mut self, is_lenient: bool) {
+        self.fields.clear();
+        self.marks = Marks::default();
+        self.reason = Span::default();
+        self.is_lenient = is_lenient;
     }
 }
 
@@ -422,7 +433,7 @@ impl ResponseFault {
 }
 
 /// Parses the response head at the start of `bytes`, interim ones as well; fills `index` if it is
-/// complete.
+/// complete. A plain, whole head is done with in one quick pass.
 pub fn parse_response(
     bytes: &[u8],
     limits: &ResponseLimits,
@@ -430,21 +441,22 @@ pub fn parse_response(
 ) -> Result<ParsedResponse, ResponseFault> {
     let head_bytes_max = limits.head_bytes_max.min(1 << 30);
     let window = bytes.get(..head_bytes_max + 1).unwrap_or(bytes);
-    index.fields.clear();
-    index.marks = Marks::default();
-    index.reason = Span::default();
+    index.clear(false);
     if window.first().is_some_and(|first| *first != b'H') {
         return Err(ResponseFault::BadStatusLine);
     }
-    index.is_lenient = false;
-    let mut parsed = parse_window(window, limits, index);
+    let mut parsed = match parse_plain(window, limits, index) {
+        Some(head_bytes) => Ok(ParsedResponse::Complete { head_bytes }),
+        None => {
+            index.clear(false);
+            parse_window(window, limits, index)
+        }
+    };
     if matches!(
         parsed,
         Err(ResponseFault::BadLineEnd | ResponseFault::BadField)
     ) {
-        index.is_lenient = true;
-        index.fields.clear();
-        index.marks = Marks::default();
+        index.clear(true);
         parsed = parse_window(window, limits, index);
     }
     match parsed? {
@@ -456,6 +468,42 @@ pub fn parse_response(
         }
         parsed => Ok(parsed),
     }
+}
+
+/// Parses the response head at the start of `bytes` into an empty `index`; returns its length.
+/// `None`: look closer.
+fn parse_plain(bytes: &[u8], limits: &ResponseLimits, index: &mut ResponseIndex) -> Option<usize> {
+    let mut cursor = plain::Cursor::new(bytes);
+    status_line(&mut cursor, index)?;
+    let mut lines_left = limits.header_count_max;
+    while !cursor.skip(b"\r\n") {
+        lines_left = lines_left.checked_sub(1)?;
+        let field = plain::field_line(&mut cursor)?;
+        index.push(bytes, field);
+    }
+    Some(cursor.at)
+}
+
+/// RFC 9112 section 4.
+fn status_line(cursor: &mut plain::Cursor<'_>, index: &mut ResponseIndex) -> Option<()> {
+    index.version = match () {
+        () if cursor.skip(b"HTTP/1.1 ") => Version::Http11,
+        () if cursor.skip(b"HTTP/1.0 ") => Version::Http10,
+        () => return None,
+    };
+    let digits: &[u8; 3] = cursor.rest().first_chunk()?;
+    if !digits.iter().all(u8::is_ascii_digit) || digits[0] == b'0' {
+        return None;
+    }
+    let code = digits
+        .iter()
+        .fold(0, |code, digit| code * 10 + u16::from(digit - b'0'));
+    index.status = Status(code);
+    cursor.at += digits.len();
+    if cursor.skip(b" ") {
+        cursor.run::<{ plain::VALUE_MIN }>();
+    }
+    cursor.skip(b"\r\n").then_some(())
 }
 
 fn parse_window(
@@ -519,11 +567,8 @@ fn parse_with<'a>(
         } else if !octets::follows_crlf(bytes, name) {
             return Err(ResponseFault::BadLineEnd);
         }
-        index.mark(header.name);
-        index.fields.push(FieldSpan {
-            name,
-            value: octets::span_in(bytes, header.value),
-        });
+        let value = octets::span_in(bytes, header.value);
+        index.push(bytes, FieldSpan { name, value });
     }
     Ok(ParsedResponse::Complete { head_bytes })
 }

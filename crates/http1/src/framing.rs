@@ -187,7 +187,7 @@ pub(crate) fn check_chunked<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Result
 /// A coding that may stand before `chunked`: a token that is neither `chunked` nor the `identity`
 /// of old.
 fn is_foreign_coding(coding: &[u8]) -> bool {
-    octets::is_token(coding)
+    saker_http::chars::is_token(coding)
         && !coding.eq_ignore_ascii_case(b"chunked")
         && !coding.eq_ignore_ascii_case(b"identity")
 }

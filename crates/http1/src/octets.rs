@@ -31,10 +31,6 @@ pub(crate) fn run_length(bytes: &[u8], class: &Class) -> usize {
         .unwrap_or(bytes.len())
 }
 
-pub(crate) fn is_token(bytes: &[u8]) -> bool {
-    !bytes.is_empty() && run_length(bytes, &TOKEN) == bytes.len()
-}
-
 /// Optional white space (RFC 9110 section 5.6.3): unlike `trim_ascii`, form feed and line ends are
 /// not part of it.
 pub(crate) fn is_ows(byte: u8) -> bool {

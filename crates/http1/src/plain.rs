@@ -1,12 +1,12 @@
-//! The quick parser of request heads: whole heads without a fault, in one pass over their bytes.
+//! The quick parser of heads: whole heads without a fault, in one pass over their bytes.
 //!
-//! [`crate::request`] asks it first. It accepts a part of what [`crate::strict`] accepts,
-//! understands the same by it (a test compares the two), and gives up at the first thing that is
-//! rare, incomplete or wrong: which of them it is, and what the client gets to hear, is not its
-//! business. The difficulty is speed: targets and values, the long parts of a head, are looked at
+//! [`crate::request`] asks it first, and [`crate::client`] reads responses with its cursor. It accepts a part of what
+//! [`crate::strict`] (for responses: httparse) accepts, understands the same by it (tests compare
+//! them), and gives up at the first thing that is rare, incomplete or wrong: which of them it is,
+//! and who gets to hear what, is not its business. The difficulty is speed: heads are looked at
 //! eight bytes at a time.
 
-use saker_http::{FieldSpan, HeadIndex, Method, Span, Version};
+use saker_http::{FieldSpan, HeadIndex, Method, Span, Version, field_name::plain_length};
 
 use crate::limits::{METHOD_BYTES_MAX, RequestLimits};
 use crate::octets;
@@ -14,8 +14,10 @@ use crate::octets;
 /// Parses the head at the start of `bytes` into a cleared `index`; returns its length. `None`: look
 /// closer. `bytes` reach at most one byte beyond the limit on heads.
 pub(crate) fn parse(bytes: &[u8], limits: &RequestLimits, index: &mut HeadIndex) -> Option<usize> {
-    let mut cursor = Cursor { bytes, at: 0 };
+    let mut cursor = Cursor::new(bytes);
     request_line(&mut cursor, limits, index)?;
+    // Those of names only.
+    cursor.has_odd_tokens = false;
     let mut lines_left = limits.header_count_cap();
     while !cursor.skip(b"\r\n") {
         lines_left = lines_left.checked_sub(1)?;
@@ -25,6 +27,7 @@ pub(crate) fn parse(bytes: &[u8], limits: &RequestLimits, index: &mut HeadIndex)
         }
         index.push(bytes, field);
     }
+    index.note_plain_names(!cursor.has_odd_tokens);
     (cursor.at <= limits.head_bytes_cap()).then_some(cursor.at)
 }
 
@@ -54,7 +57,7 @@ fn request_line(
 }
 
 /// RFC 9112 section 5.
-fn field_line(cursor: &mut Cursor<'_>) -> Option<FieldSpan> {
+pub(crate) fn field_line(cursor: &mut Cursor<'_>) -> Option<FieldSpan> {
     let name = cursor.token()?;
     if !cursor.skip(b":") {
         return None;
@@ -83,19 +86,29 @@ fn field_line(cursor: &mut Cursor<'_>) -> Option<FieldSpan> {
 /// may not.
 const TARGET_MIN: u8 = b'!';
 /// The same of field values, tabs aside.
-const VALUE_MIN: u8 = b' ';
+pub(crate) const VALUE_MIN: u8 = b' ';
 
 const ONES: u64 = u64::from_le_bytes([0x01; 8]);
 const HIGH_BITS: u64 = u64::from_le_bytes([0x80; 8]);
 
 /// A place in the head. Its bytes are at most 1 GiB, so 32-bit spans hold.
-struct Cursor<'a> {
+pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
-    at: usize,
+    pub(crate) at: usize,
+    /// A token had more than letters, digits and hyphens.
+    has_odd_tokens: bool,
 }
 
 impl<'a> Cursor<'a> {
-    fn rest(&self) -> &'a [u8] {
+    pub(crate) fn new(bytes: &'a [u8]) -> Cursor<'a> {
+        Cursor {
+            bytes,
+            at: 0,
+            has_odd_tokens: false,
+        }
+    }
+
+    pub(crate) fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()
     }
 
@@ -103,7 +116,7 @@ impl<'a> Cursor<'a> {
         self.bytes.get(self.at).copied()
     }
 
-    fn skip<const N: usize>(&mut self, text: &[u8; N]) -> bool {
+    pub(crate) fn skip<const N: usize>(&mut self, text: &[u8; N]) -> bool {
         let is_next = self.rest().first_chunk() == Some(text);
         self.at += if is_next { N } else { 0 };
         is_next
@@ -111,12 +124,18 @@ impl<'a> Cursor<'a> {
 
     /// `None` where there is none.
     fn token(&mut self) -> Option<Span> {
-        let len = octets::run_length(self.rest(), &octets::TOKEN);
-        (len > 0).then(|| self.span(len))
+        let rest = self.rest();
+        let plain = plain_length(rest);
+        let odd = match rest.get(plain) {
+            Some(b':' | b' ') | None => 0,
+            Some(_) => octets::run_length(&rest[plain..], &octets::TOKEN),
+        };
+        self.has_odd_tokens |= odd > 0;
+        (plain + odd > 0).then(|| self.span(plain + odd))
     }
 
     /// The run of bytes from `MIN` up, 0x7f not among them.
-    fn run<const MIN: u8>(&mut self) -> Span {
+    pub(crate) fn run<const MIN: u8>(&mut self) -> Span {
         self.span(run_length::<MIN>(self.rest()))
     }
 

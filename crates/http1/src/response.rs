@@ -8,7 +8,10 @@
 //! break in a value would end the line, so controls become spaces, and a name that is no token
 //! loses its whole line.
 
-use saker_http::{Fields, Status};
+use saker_http::{
+    Fields, Status,
+    chars::{has_control, is_token},
+};
 
 use crate::octets;
 
@@ -85,9 +88,10 @@ pub fn encode_informational(status: Status, fields: &Fields, out: &mut Vec<u8>) 
 /// One field line. Controls in the value become spaces (RFC 9110 section 5.5); a name that is no
 /// token is left out with its value.
 pub(crate) fn append_field(name: &str, value: &[u8], out: &mut Vec<u8>) {
-    if !octets::is_token(name.as_bytes()) {
+    if !is_token(name.as_bytes()) {
         return;
     }
+    out.reserve(name.len() + value.len() + b": \r\n".len());
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b": ");
     append_value(value, out);
@@ -95,11 +99,7 @@ pub(crate) fn append_field(name: &str, value: &[u8], out: &mut Vec<u8>) {
 }
 
 fn append_value(value: &[u8], out: &mut Vec<u8>) {
-    // Without an early way out, so that the compiler can look at many bytes at once.
-    let unclean = value.iter().fold(false, |unclean, byte| {
-        unclean | (*byte < b' ') | (*byte == 0x7f)
-    });
-    if unclean {
+    if has_control(value) {
         out.extend(value.iter().map(|byte| {
             if octets::FIELD_VALUE[usize::from(*byte)] {
                 *byte

@@ -8,7 +8,7 @@
 use crate::{
     AccessState, CacheState, Client, Environment, Extensions, LimitState, LogState, NoBody,
     RequestBody, RequestBudget, RoutingState, TraceStep, UpstreamState, WholeBody,
-    script_log::FailedScript,
+    script_log::FailedScript, spare::SharedParts,
 };
 use saker_ap_expr::{Dependencies, Predicate, RequestPart, RequestTest};
 use saker_config::model::{Action, Origin, Site};
@@ -52,6 +52,7 @@ impl Exchange {
         site: Arc<Site>,
         now: i64,
     ) -> Exchange {
+        let shared = SharedParts::take();
         Exchange {
             client,
             head,
@@ -63,13 +64,23 @@ impl Exchange {
             environment: Environment::default(),
             extensions: Extensions::default(),
             routing: RoutingState::new(site),
-            upstream: UpstreamState::default(),
+            upstream: UpstreamState::new(shared.outlives_client),
             access: AccessState::default(),
             limits: LimitState::default(),
-            log: LogState::default(),
+            log: LogState::new(shared.log_id),
             cache: CacheState::default(),
             budget: OnceCell::new(),
         }
+    }
+
+    /// Drops the exchange, whose memory serves another one.
+    pub fn recycle(self) {
+        let parts = SharedParts {
+            outlives_client: Rc::clone(&self.upstream.outlives_client),
+            log_id: Rc::clone(&self.log.id),
+        };
+        drop(self);
+        parts.keep();
     }
 
     /// Creates a request with the same outcome of the phases, for a copy of its upstream request

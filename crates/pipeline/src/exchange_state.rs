@@ -149,7 +149,6 @@ impl RoutingState {
 }
 
 /// The upstream request and its outcome.
-#[derive(Default)]
 pub struct UpstreamState {
     /// The upstream request to carry out, chosen by rules or by a handler.
     pub call: Option<Box<UpstreamRequest>>,
@@ -172,6 +171,20 @@ pub struct UpstreamState {
     pub own_head: Option<Box<RequestHead>>,
     /// The content that upstreams get in place of the request's (`proxy_set_body`).
     pub own_content: Option<Chunk>,
+}
+
+impl UpstreamState {
+    pub(crate) fn new(outlives_client: Rc<Cell<bool>>) -> UpstreamState {
+        UpstreamState {
+            call: None,
+            outlives_client,
+            interim: None,
+            is_answered_by_program: false,
+            is_replaced: false,
+            internal_redirect: None,
+            balance_key: None,
+        }
+    }
 }
 
 /// Details about an authenticated user.
@@ -218,7 +231,6 @@ pub struct LimitState {
 }
 
 /// Facts for logs, and the trace of `saker explain`.
-#[derive(Default)]
 pub struct LogState {
     /// The request's id, once a text has used it (see `template::request_id`).
     pub request_id: OnceCell<Vec<u8>>,
@@ -240,6 +252,23 @@ pub struct LogState {
     pub id: Rc<LogId>,
     /// Lines that belong to the outcome ([`crate::Exchange::log_outcome`]).
     pub outcome_lines: RefCell<Vec<OutcomeLine>>,
+}
+
+impl LogState {
+    pub(crate) fn new(id: Rc<LogId>) -> LogState {
+        LogState {
+            request_id: OnceCell::new(),
+            request_trace: None,
+            notes: Environment::default(),
+            original: None,
+            stands_in_for: None,
+            error_document: None,
+            rules: LogRules::default(),
+            trace: None,
+            id,
+            outcome_lines: RefCell::default(),
+        }
+    }
 }
 
 /// Dependencies of the outcome, and data for the route cache.

@@ -115,6 +115,11 @@ impl Generation {
         !exempt.is_empty() && exempt.contains(address)
     }
 
+    /// The same for a client, whose address is only looked at where any is exempt.
+    pub fn exempts(&self, client: &Client) -> bool {
+        !self.model.guard.exempt.is_empty() && self.is_exempt(client.ip())
+    }
+
     /// Returns the limits of requests for the site.
     pub fn site_limits(&self, index: usize) -> &Limits {
         self.model

@@ -48,6 +48,7 @@ pub mod route_cache;
 pub mod rules;
 pub mod script_log;
 pub mod services;
+mod spare;
 pub mod template;
 pub mod texts;
 pub mod traits;

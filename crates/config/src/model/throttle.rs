@@ -89,9 +89,17 @@ impl Throttle {
     /// Default of the maximum time in the queue.
     pub const QUEUE_MS: u64 = 10_000;
 
-    /// No limits.
+    /// No limits. Asked for each request that is dispatched.
     pub fn is_idle(&self) -> bool {
-        *self == Throttle::default()
+        let limits_requests = self.static_requests.is_some()
+            || self.dynamic_requests.is_some()
+            || self.site_requests.is_some()
+            || !self.by_key.is_empty();
+        !limits_requests
+            && !self.limits_out()
+            && !self.limits_in()
+            && !self.counts()
+            && !self.counts_dynamic()
     }
 
     /// Returns whether concurrent requests are limited.
@@ -110,5 +118,10 @@ impl Throttle {
             || self.out_address.is_some()
             || self.out_site.is_some()
             || self.out_response.is_some()
+    }
+
+    /// Returns whether any limit on received bytes is set.
+    pub fn limits_in(&self) -> bool {
+        self.in_connection.is_some() || self.in_address.is_some() || self.in_site.is_some()
     }
 }

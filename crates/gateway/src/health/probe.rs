@@ -78,7 +78,7 @@ async fn attempt(
     let address = Address {
         target: check.target.as_bytes(),
         host: forward::authority(member),
-        lines: Vec::new(),
+        lines: forward::Lines::new(),
         blocks_via: false,
         upgrade: None,
     };

@@ -11,7 +11,7 @@ fn begun(method: &str, fields: &[(&str, &str)], length: Option<u64>) -> (Http1Di
     let address = Address {
         target: b"/a?b",
         host: b"app:8080".into(),
-        lines,
+        lines: lines.into(),
         blocks_via: false,
         upgrade: None,
     };

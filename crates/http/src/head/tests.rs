@@ -96,9 +96,7 @@ fn a_cleared_index_knows_nothing() {
 /// An index with these fields, and what is left of them.
 fn left(fields: &[(&str, &str)]) -> Vec<String> {
     let head = RequestHead::build("GET", "/", Version::Http11, fields);
-    let RequestHead {
-        bytes, mut index, ..
-    } = head;
+    let (bytes, mut index) = (head.bytes.clone(), head.index.clone());
     index.remove_nominated(&bytes);
     let view = HeadView::new(&bytes, &index);
     let known = [
@@ -193,9 +191,7 @@ fn known_fields_move_up_when_one_before_them_goes() {
             ("Cookie", "c=d"),
         ],
     );
-    let RequestHead {
-        bytes, mut index, ..
-    } = head;
+    let (bytes, mut index) = (head.bytes.clone(), head.index.clone());
     index.remove_nominated(&bytes);
     let view = HeadView::new(&bytes, &index);
     assert_eq!(
@@ -209,4 +205,33 @@ fn known_fields_move_up_when_one_before_them_goes() {
         ),
         (None, 2)
     );
+}
+
+#[test]
+fn memory_of_a_dropped_head_serves_the_next() {
+    let first = b"GET /first HTTP/1.1\r\nHost: a\r\nX: 1\r\n\r\n";
+    let mut index = HeadIndex::default();
+    let span = |start, len| Span { start, len };
+    let line = FieldSpan {
+        name: span(21, 4),
+        value: span(27, 1),
+    };
+    index.push(first, line);
+    let head = HeadView::new(first, &index).to_owned();
+    let place = head.bytes.as_ptr();
+    drop(head);
+    index.clear();
+    let second = HeadView::new(b"POST /", &index).to_owned();
+    assert_eq!(second.bytes.as_ptr(), place);
+    assert_eq!(
+        (second.view().bytes(), second.view().fields().count()),
+        (&b"POST /"[..], 0)
+    );
+    let third = second.clone();
+    drop(second);
+    assert_eq!(third.view().bytes(), b"POST /");
+    // What is long is not kept.
+    let long = vec![b'x'; SPARE_BYTES_MAX + 1];
+    drop(HeadView::new(&long, &index).to_owned());
+    SPARE.with_borrow(|spare| assert!(spare.iter().all(|one| one.0.capacity() <= SPARE_BYTES_MAX)));
 }

@@ -366,3 +366,66 @@ fn a_set_of_names_has_them_in_every_case() {
     more.insert(b"User-Agent");
     assert!(more.may_have(b"USER-AGENT") && more.may_have(b"Te"));
 }
+
+/// Everything that a parser says of a head.
+fn said(parsed: Option<usize>, index: &ResponseIndex) -> Option<(usize, String)> {
+    parsed.map(|head_bytes| (head_bytes, format!("{index:?}")))
+}
+
+#[test]
+fn the_quick_pass_understands_what_the_thorough_one_does() {
+    let heads = [
+        &b"HTTP/1.1 200 OK\r\nServer: a\r\nContent-Length: 10\r\nConnection: keep-alive\r\nX_Y.z: \tb c\t \r\n\r\nrest"[..],
+        b"HTTP/1.0 404 Not Here\r\nTransfer-Encoding: chunked\r\nA:\r\n\r\n",
+        b"HTTP/1.1 101\r\nUpgrade:x\r\n\r\n",
+    ];
+    let bytes = b"\0\t\n\r !-:0129AZ_az~\x7f\x80\xff";
+    let (mut quick, mut thorough) = (ResponseIndex::default(), ResponseIndex::default());
+    let limits = ResponseLimits::default();
+    let mut taken = 0;
+    for head in heads {
+        for (at, byte) in (0..head.len()).flat_map(|at| bytes.iter().map(move |byte| (at, *byte))) {
+            for is_inserted in [false, true] {
+                let mut changed = head.to_vec();
+                match is_inserted {
+                    true => changed.insert(at, byte),
+                    false => changed[at] = byte,
+                }
+                quick.clear(false);
+                thorough.clear(false);
+                let by_quick = parse_plain(&changed, &limits, &mut quick);
+                let Some(by_quick) = said(by_quick, &quick) else {
+                    continue;
+                };
+                taken += 1;
+                let by_thorough = match parse_window(&changed, &limits, &mut thorough) {
+                    Ok(ParsedResponse::Complete { head_bytes }) => Some(head_bytes),
+                    _ => None,
+                };
+                assert_eq!(
+                    Some(by_quick),
+                    said(by_thorough, &thorough),
+                    "{}",
+                    changed.escape_ascii()
+                );
+            }
+        }
+    }
+    assert!(taken > 1000, "{taken}");
+}
+
+#[test]
+fn the_quick_pass_knows_the_limit_of_lines() {
+    let limits = ResponseLimits {
+        header_count_max: 2,
+        ..ResponseLimits::default()
+    };
+    let mut index = ResponseIndex::default();
+    let two = b"HTTP/1.1 200 OK\r\nA: b\r\nC: d\r\n\r\n";
+    assert_eq!(parse_plain(two, &limits, &mut index), Some(two.len()));
+    let three = b"HTTP/1.1 200 OK\r\nA: b\r\nC: d\r\nE: f\r\n\r\n";
+    assert_eq!(
+        parse_response(three, &limits, &mut index),
+        Err(ResponseFault::TooManyFields)
+    );
+}

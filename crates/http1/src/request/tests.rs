@@ -1,6 +1,6 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
-use saker_http::{HeadIndex, HeadView, Method, Version};
+use saker_http::{FieldSpan, HeadIndex, HeadView, Method, Span, Version};
 
 use super::*;
 use crate::reject::RejectReason;
@@ -222,12 +222,47 @@ fn nominated_fields_are_not_in_the_index_either_way() {
     }
 }
 
+#[test]
+fn odd_names_are_known_either_way_and_forgotten() {
+    let mut index = HeadIndex::default();
+    for (head, are_plain) in [
+        ("GET / HTTP/1.1\r\nHost: a_b\r\nX-Plain-9: 1\r\n\r\n", true),
+        ("GET / HTTP/1.1\r\nHost: a\r\nX_User: 1\r\n\r\n", false),
+        ("M_X / HTTP/1.1\r\nHost: a\r\n\r\n", true),
+        ("GET / HTTP/1.1\r\nA.: 1\r\nHost: a\r\n\r\n", false),
+        ("\r\nGET / HTTP/1.1\r\nAbcdefgh~: 1\r\n\r\n", false),
+        ("\r\nGET / HTTP/1.1\r\nAbcdefgh: 1\r\n\r\n", true),
+        // What is nominated goes, and the rest is looked at anew.
+        ("GET / HTTP/1.1\r\nX_A: 1\r\nConnection: x_a\r\n\r\n", true),
+        (
+            "GET / HTTP/1.1\r\nX_A: 1\r\nB: 1\r\nConnection: b\r\n\r\n",
+            false,
+        ),
+    ] {
+        parse_request(head.as_bytes(), &RequestLimits::default(), &mut index).unwrap();
+        let view = HeadView::new(head.as_bytes(), &index);
+        assert_eq!(view.names_are_plain(), are_plain, "{head}");
+    }
+    let head = b"GET / HTTP/1.1\r\nHost: a\r\n\r\nX_A1";
+    parse_request(head, &RequestLimits::default(), &mut index).unwrap();
+    let span = |start, len| Span { start, len };
+    let late = FieldSpan {
+        name: span(27, 3),
+        value: span(30, 1),
+    };
+    index.push(head, late);
+    let view = HeadView::new(head, &index);
+    assert_eq!(view.first("x_a"), Some(&b"1"[..]));
+    assert!(!view.names_are_plain(), "added behind the others");
+}
+
 /// Lines that heads are made of; the last ones are faulty, or fine for one of the two ways only.
 const LINES: &[&str] = &[
     "Host: a\r\n",
     "A: \t b c \t\r\n",
     "B:\r\n",
     "C: caf\u{e9} \r\n",
+    "X_odd.name~1: f\r\n",
     "E: long enough for two words \t\u{7f}\r\n",
     "D: e\n",
     "F:\n",
@@ -247,7 +282,7 @@ proptest! {
     fn both_ways_agree(
         empty in 0..2usize,
         first in proptest::sample::select(vec!["GET / HTTP/1.1\r\n", "P /\u{e9} HTTP/1.0\r\n", "GET / HTTP/1.1\n", "GET  / HTTP/1.1\r\n"]),
-        lines in vec(prop_oneof![4 => 0..4usize, 1 => 0..LINES.len()], 0..4),
+        lines in vec(prop_oneof![4 => 0..5usize, 1 => 0..LINES.len()], 0..4),
         rest in "[ -~]{0,8}",
     ) {
         let lines: String = lines.iter().map(|at| LINES[*at]).collect();

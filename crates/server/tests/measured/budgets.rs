@@ -1,4 +1,5 @@
-//! Budgets of a request on the hot paths, in system calls and in instructions (`budgets.txt`).
+//! Budgets of a request on the hot paths, in system calls, instructions, and allocations
+//! (`budgets.txt`).
 //!
 //! Neither depends on the machine's mood. System calls are the worker's, by strace; waits for
 //! events are left out, since how many requests share one is chance. Instructions are the whole
@@ -38,6 +39,8 @@ const TRIES: usize = 4;
 /// A call more for each request is more than this; batches of log lines and acknowledgements that
 /// chance makes more or fewer are less.
 const SPARE_CALLS: f64 = 0.7;
+/// The same for allocations: one more for each request is more than this.
+const SPARE_ALLOCATIONS: f64 = 0.6;
 /// A request that costs less than this share of its budget must get a lower one; the budget would
 /// guard nothing.
 const WORTH_GUARDING: f64 = 0.6;
@@ -69,7 +72,7 @@ const SMALL_BYTES: usize = 285;
 const PAGE_BYTES: usize = 1000;
 
 /// In the order of the table.
-const ASKED: [Asked; 10] = [
+const ASKED: [Asked; 12] = [
     small("static-h1", Over::Http1, "a"),
     small("static-h2", Over::Http2, "a"),
     small("static-h3", Over::Http3, "a"),
@@ -80,6 +83,15 @@ const ASKED: [Asked; 10] = [
     page("cache-hit", "/kept"),
     page("fastcgi", "/program"),
     page("proxy", "/proxied"),
+    // In a site without a page cache.
+    Asked {
+        host: "plain",
+        ..page("fastcgi-plain", "/program")
+    },
+    Asked {
+        host: "plain",
+        ..page("proxy-plain", "/proxied")
+    },
 ];
 
 const fn small(name: &'static str, over: Over, host: &'static str) -> Asked {
@@ -187,21 +199,15 @@ fn configuration(secure: &str) -> String {
          tls = true\n\n[[upstream]]\nname = \"origin\"\nservers = [\"http+unix:{{dir}}/origin.sock\"]\n\n[[upstream]]\nname = \"program\"\n\
          servers = [\"fcgi+unix:{{dir}}/program.sock\"]\n\n[[site]]\nnames = [\"*\"]\nroot = \"{{dir}}/www\"\ncache = true\n{tls}"
     );
-    for (path, upstream) in [
-        ("/kept", "origin"),
-        ("/proxied", "origin"),
-        ("/program", "program"),
-    ] {
-        let _ = write!(
-            text,
-            "\n[[site.route]]\npath = \"{path}\"\nproxy = \"{upstream}\"\n"
-        );
-    }
+    let route = |path, to| format!("\n[[site.route]]\npath = \"{path}\"\nproxy = \"{to}\"\n");
+    let routes = route("/proxied", "origin") + &route("/program", "program");
+    text += &(route("/kept", "origin") + &routes);
     let throttle = "[site.throttle]\nout_per_connection = \"1GB/s\"\nout_per_address = \"1GB/s\"\nrequests_static = \"100000/s\"\n";
     for (name, line, table) in [
         ("logged", "access_log = \"{dir}/access.log\"\n", ""),
         ("throttled", "", throttle),
         ("conditions", "", UNUSED_CONDITIONS),
+        ("plain", "", routes.as_str()),
     ] {
         let _ = write!(
             text,
@@ -277,6 +283,8 @@ struct Budget {
     system_calls: f64,
     instructions: f64,
     spare_percent: f64,
+    /// `None`: not counted, because what happens by time allocates, too.
+    allocations: Option<f64>,
 }
 
 impl Budget {
@@ -308,6 +316,7 @@ fn budget(name: &str) -> Budget {
         system_calls,
         instructions,
         spare_percent,
+        allocations: figure(4),
     }
 }
 
@@ -393,15 +402,29 @@ fn instructions() {
     let callgrind = Callgrind::new();
     let mut site = Site::start(|dir, text| callgrind.of(operate::native(text)).start(dir));
     callgrind.begin(&site.saker);
-    let mut spent = Vec::new();
+    let (mut spent, mut allocated) = (Vec::new(), Vec::new());
     for asked in &ASKED {
+        let mut allocations = f64::INFINITY;
         spent.push((
             asked.name,
             fewest(budget(asked.name).instructions_at_most(), || {
-                instructions_for_a_request(&mut site, asked, &callgrind)
+                let counts = counts_for_a_request(&mut site, asked, &callgrind);
+                allocations = allocations.min(counts.1);
+                counts.0
             }),
         ));
+        if budget(asked.name).allocations.is_some() {
+            allocated.push((asked.name, allocations));
+        }
     }
+    are_within(&allocated, "allocations", |budget| {
+        let allocations = budget.allocations.unwrap_or(0.0);
+        [
+            allocations - SPARE_ALLOCATIONS,
+            allocations,
+            allocations + SPARE_ALLOCATIONS,
+        ]
+    });
     are_within(&spent, "instructions", |budget| {
         [
             budget.instructions * WORTH_GUARDING,
@@ -411,9 +434,11 @@ fn instructions() {
     });
 }
 
-fn instructions_for_a_request(site: &mut Site, asked: &Asked, callgrind: &Callgrind) -> f64 {
+/// Instructions and allocations.
+fn counts_for_a_request(site: &mut Site, asked: &Asked, callgrind: &Callgrind) -> (f64, f64) {
     (0..BEFORE).for_each(|_| site.ask(asked));
     let saker = Rc::clone(&site.saker);
-    let count = callgrind.of_process(&saker, || (0..COUNTED).for_each(|_| site.ask(asked)));
-    count as f64 / COUNTED as f64
+    let counts = callgrind.of_process(&saker, || (0..COUNTED).for_each(|_| site.ask(asked)));
+    let of_one = |count: u64| count as f64 / COUNTED as f64;
+    (of_one(counts.instructions), of_one(counts.allocations))
 }

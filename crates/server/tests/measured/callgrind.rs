@@ -1,5 +1,5 @@
-//! Instructions of a running server, counted by callgrind between two dumps: starts, stops, and
-//! connections fall out.
+//! Instructions and allocations of a running server, counted by callgrind between two dumps: starts,
+//! stops, and connections fall out.
 //!
 //! Called by: `budgets` and `route_costs`.
 //! Caveat: what a thread does by time (tickers) falls into whatever is counted, so callers take the
@@ -8,10 +8,18 @@
 
 use saker_testkit::{Saker, TempDir, require, saker::Builder};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     process::{Command, Output},
 };
+
+/// What was counted between two dumps.
+#[derive(Clone, Copy, Default)]
+pub struct Counts {
+    pub instructions: u64,
+    /// Calls for memory, new or longer.
+    pub allocations: u64,
+}
 
 /// Counts of one server.
 pub struct Callgrind {
@@ -45,24 +53,30 @@ impl Callgrind {
         control(saker, &["-i", "on"]);
     }
 
-    /// Instructions of all threads while `work` runs.
-    pub fn of_process(&self, saker: &Saker, work: impl FnOnce()) -> u64 {
-        self.by_thread(saker, work).values().sum()
+    /// Instructions and allocations of all threads while `work` runs.
+    pub fn of_process(&self, saker: &Saker, work: impl FnOnce()) -> Counts {
+        let mut sum = Counts::default();
+        for counts in self.by_thread(saker, work).values() {
+            sum.instructions += counts.instructions;
+            sum.allocations += counts.allocations;
+        }
+        sum
     }
 
     /// Instructions of the thread that has most of them while `work` runs: the worker's.
     pub fn of_worker(&self, saker: &Saker, work: impl FnOnce()) -> u64 {
         let counts = self.by_thread(saker, work);
-        *counts.values().max().expect("a thread")
+        let instructions = counts.values().map(|counts| counts.instructions);
+        instructions.max().expect("a thread")
     }
 
-    fn by_thread(&self, saker: &Saker, work: impl FnOnce()) -> BTreeMap<u32, u64> {
+    fn by_thread(&self, saker: &Saker, work: impl FnOnce()) -> BTreeMap<u32, Counts> {
         // What was counted so far goes into one dump, what comes now into the next.
         control(saker, &["-d"]);
         work();
         control(saker, &["-d"]);
         // `count.PART-THREAD`
-        let mut last: (u32, BTreeMap<u32, u64>) = (0, BTreeMap::new());
+        let mut last: (u32, BTreeMap<u32, Counts>) = (0, BTreeMap::new());
         for entry in fs::read_dir(&self.dumps).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -76,8 +90,12 @@ impl Callgrind {
             if part > last.0 {
                 last = (part, BTreeMap::new());
             }
-            last.1
-                .insert(thread, total(&fs::read_to_string(&path).unwrap()));
+            let dump = fs::read_to_string(&path).unwrap();
+            let counts = Counts {
+                instructions: total(&dump),
+                allocations: allocations(&dump),
+            };
+            last.1.insert(thread, counts);
         }
         assert!(!last.1.is_empty(), "no dump in {}", self.dumps.display());
         last.1
@@ -87,6 +105,35 @@ impl Callgrind {
 fn total(dump: &str) -> u64 {
     let line = dump.lines().find_map(|line| line.strip_prefix("totals: "));
     line.and_then(|sum| sum.trim().parse().ok()).unwrap_or(0)
+}
+
+/// A name is written where it is first mentioned, and its number from then on.
+fn allocations(dump: &str) -> u64 {
+    const NAMES: [&str; 5] = [
+        "malloc",
+        "calloc",
+        "realloc",
+        "posix_memalign",
+        "aligned_alloc",
+    ];
+    let (mut numbers, mut is_called, mut sum) = (BTreeSet::new(), false, 0);
+    for (key, value) in dump.lines().filter_map(|line| line.split_once('=')) {
+        match key {
+            "fn" | "cfn" => {
+                let (number, name) = value.split_once(' ').unwrap_or((value, ""));
+                if NAMES.contains(&name) {
+                    numbers.insert(number);
+                }
+                is_called = key == "cfn" && numbers.contains(number);
+            }
+            "calls" if is_called => {
+                let count = value.split(' ').next().and_then(|count| count.parse().ok());
+                sum += count.unwrap_or(0);
+            }
+            _ => {}
+        }
+    }
+    sum
 }
 
 fn control(saker: &Saker, words: &[&str]) {

@@ -38,11 +38,8 @@ impl Connection {
         let view = request.head.view();
         let expectation = expectation(view);
         let limits = request_limits(self.session.limits(&services.generation));
-        let state = Rc::new(RefCell::new(BodyState::new(
-            request.framing,
-            expectation == Expectation::Continue,
-            &limits,
-        )));
+        let awaits_continue = expectation == Expectation::Continue;
+        let state = BodyState::new(request.framing, awaits_continue, &limits).shared();
         // The exchange may get another head on its way, or end before the request's content does.
         let stays_alive = keep_alive(view);
         let unread = (!state.borrow().is_end()).then(|| request.head.clone());
@@ -92,10 +89,12 @@ impl Connection {
         };
         let reply = self.reply(&exchange, response, terms, &state);
         let _counted = std::mem::take(&mut exchange.limits.counted);
-        drop(exchange);
+        exchange.recycle();
         self.unseen_input = true;
         let then = self.send_rest(reply, &mut busy).await;
-        self.after(then, &state, unread.as_ref()).await
+        let next = self.after(then, &state, unread.as_ref()).await;
+        BodyState::recycle(state);
+        next
     }
 
     /// Sends what is left of a response. A tunnel takes `busy`.
@@ -163,7 +162,7 @@ impl Connection {
             head,
             body,
             site,
-            saker_net::clock::realtime_s(),
+            saker_net::clock::turn_s(),
         );
         if takes_interim {
             exchange.upstream.interim = Some(self.io.clone());

@@ -172,7 +172,7 @@ impl Connection {
         let view = exchange.head.view();
         let framing = framing_of(&response, view);
         let stays = terms.stays && framing != ResponseFraming::UntilClose;
-        let now = saker_net::clock::realtime_s();
+        let now = saker_net::clock::turn_s();
         let connection = match (&response.head, &response.tunnel) {
             (ResponseHead::Built(_), Some(_)) if response.status == Status::SWITCHING_PROTOCOLS => {
                 ConnectionLine::Upgrade

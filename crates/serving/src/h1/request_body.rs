@@ -47,7 +47,38 @@ enum Framing {
     End,
 }
 
+/// States that a thread keeps.
+const SPARE_COUNT_MAX: usize = 32;
+
+thread_local! {
+    static SPARE: RefCell<Vec<Rc<RefCell<BodyState>>>> = const { RefCell::new(Vec::new()) };
+}
+
 impl BodyState {
+    /// Shares the state, in memory that an earlier request has used.
+    pub fn shared(self) -> Rc<RefCell<BodyState>> {
+        match SPARE.with_borrow_mut(Vec::pop) {
+            Some(spare) => {
+                spare.replace(self);
+                spare
+            }
+            None => Rc::new(RefCell::new(self)),
+        }
+    }
+
+    /// Keeps the memory for another request, unless a reader still has it or it has more of its
+    /// own.
+    pub fn recycle(state: Rc<RefCell<BodyState>>) {
+        if Rc::strong_count(&state) > 1 || state.borrow().has_memory() {
+            return;
+        }
+        SPARE.with_borrow_mut(|spare| {
+            if spare.len() < SPARE_COUNT_MAX {
+                spare.push(state);
+            }
+        });
+    }
+
     /// `limits`: of the connection's heads; trailers are under them, too.
     pub fn new(framing: BodyFraming, expects_continue: bool, limits: &RequestLimits) -> BodyState {
         let (framing, declared) = match framing {
@@ -70,6 +101,13 @@ impl BodyState {
             pace: None,
             held: false,
         }
+    }
+
+    fn has_memory(&self) -> bool {
+        self.pace.is_some()
+            || self.trailers.is_some()
+            || self.trailers_to_log.is_some()
+            || matches!(self.framing, Framing::Chunked(_))
     }
 
     /// Limits the rest of the body.

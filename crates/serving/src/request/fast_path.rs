@@ -82,6 +82,7 @@ pub fn look_up<'r>(
     }
     let throttled = match route.throttled {
         true => session.throttle(
+            generation,
             &route.settings,
             route.site_index,
             response.body.length().unwrap_or(0),

@@ -326,7 +326,12 @@ pub fn charge_at_once(
         .as_ref()
         .map(HostAccounts::out_bytes)
         .or_else(of_all);
-    let of_response = Account::new();
+    // The account of the response alone begins and ends with it.
+    if let Some(rate) = &throttle.out_response
+        && !bandwidth::takes_whole(&Account::new(), rate, bytes, now_ns)
+    {
+        return false;
+    }
     let pairs = [
         (
             &throttle.out_connection,
@@ -334,7 +339,6 @@ pub fn charge_at_once(
         ),
         (&throttle.out_address, address),
         (&throttle.out_site, of_site),
-        (&throttle.out_response, Some(&of_response)),
     ];
     for (rate, account) in &pairs {
         if let (Some(rate), Some(account)) = (rate, account)

@@ -152,45 +152,34 @@ impl Session {
         self.held_policy.is_good_for(&self.client, generation, site)
     }
 
-    /// Asks the limits of a site for a response of known length. Costs one comparison where none is
-    /// set.
-    pub fn throttle(&mut self, settings: &Settings, site: usize, bytes: u64) -> Throttled {
-        if settings
-            .guard
-            .as_ref()
-            .is_some_and(|guard| !guard.admittance.admits(self.client.ip()))
+    /// Asks the limits of a site for a response of known length. A limit that does not bite costs
+    /// a division and a few comparisons.
+    pub fn throttle(
+        &mut self,
+        generation: &Generation,
+        settings: &Settings,
+        site: usize,
+        bytes: u64,
+    ) -> Throttled {
+        if let Some(guard) = &settings.guard
+            && !guard.admittance.admits(self.client.ip())
         {
             return Throttled::Dispatch;
         }
         let throttle = &settings.throttle;
-        if throttle.is_idle() {
-            return Throttled::No;
-        }
         if throttle.counts() || throttle.site_requests.is_some() || !throttle.by_key.is_empty() {
             return Throttled::Dispatch;
         }
-        if self
-            .worker
-            .services
-            .borrow()
-            .generation
-            .is_exempt(self.client.ip())
-        {
-            return self.paced(settings, site, bytes);
-        }
+        // One time for all accounts of the request.
         let now_ns = saker_net::clock::monotonic_ns();
-        if let (Some(rate), Some(account)) = (&throttle.static_requests, &self.client.account) {
+        if let (Some(rate), Some(account)) = (&throttle.static_requests, &self.client.account)
+            && !generation.exempts(&self.client)
+        {
             let admission = requests::admit(&account.static_requests, rate, now_ns);
             if admission != Admission::Pass {
                 return Throttled::Held(admission);
             }
         }
-        self.paced(settings, site, bytes)
-    }
-
-    fn paced(&mut self, settings: &Settings, site: usize, bytes: u64) -> Throttled {
-        let throttle = &settings.throttle;
-        let now_ns = saker_net::clock::monotonic_ns();
         if !throttle.limits_out()
             || pace::charge_at_once(throttle, self.accounts(), site, bytes, now_ns)
         {
@@ -209,7 +198,12 @@ impl Session {
         settings: &Settings,
         site: usize,
     ) -> Option<Box<Pace>> {
-        if settings.throttle.is_idle() {
+        // Most sites have no limits, and need no accounts for that.
+        let is_limited = match direction {
+            Direction::Out => settings.throttle.limits_out(),
+            Direction::In => settings.throttle.limits_in(),
+        };
+        if !is_limited {
             return None;
         }
         Pace::new(direction, &settings.throttle, self.accounts(), site)
