@@ -67,7 +67,11 @@ fn page(answer: &Value) -> String {
     let nodes = answer.get("nodes").and_then(Value::as_array);
     for node in nodes.into_iter().flatten() {
         let number = |name: &str| node.get(name).and_then(Value::as_u64).unwrap_or(0);
-        let mark = if is(node, "is_this") { " (this one)" } else { "" };
+        let mark = if is(node, "is_this") {
+            " (this one)"
+        } else {
+            ""
+        };
         let _ = writeln!(
             page,
             "{:<8} {:<7} {:>6}  {:<7}  {:<7}  {:<21}  {}{mark}",
@@ -98,7 +102,10 @@ pub fn wait_time(text: &str) -> Result<u64, String> {
 pub fn acknowledged(answer: &Value) -> ExitCode {
     let names = |name: &str| -> Vec<&str> {
         let all = answer.get(name).and_then(Value::as_array);
-        all.into_iter().flatten().filter_map(Value::as_str).collect()
+        all.into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect()
     };
     if !is(answer, "is_sent") {
         return output::cannot(

@@ -268,12 +268,7 @@ fn asked(cache: &PageCache, request: &CacheRequest, exchange: &Exchange) -> Purg
         .collect();
     if !request.is_at(view.target(), path) {
         // The URL as in keys, which may leave out parts of the query.
-        meant.extend(shared::of_url(
-            &cache.store,
-            scope,
-            &request.url(),
-            is_soft,
-        ));
+        meant.extend(shared::of_url(&cache.store, scope, &request.url(), is_soft));
     }
     Ok((meant, String::from_utf8_lossy(view.target()).into_owned()))
 }

@@ -34,7 +34,10 @@ fn complaints(cluster: &mut Cluster) -> Vec<Complaint> {
                 match password.is_empty() {
                     true => all.push((
                         Severity::Error,
-                        format!("`password_file` {}: its first line is empty", path.display()),
+                        format!(
+                            "`password_file` {}: its first line is empty",
+                            path.display()
+                        ),
                         None,
                     )),
                     false => url.password = Some(password.to_owned()),

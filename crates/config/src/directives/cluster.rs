@@ -186,7 +186,8 @@ fn read_url(text: &str) -> Result<ClusterUrl, ValueError> {
         .map_or((None, authority), |(credentials, place)| {
             (Some(credentials), place)
         });
-    let (user, password) = match credentials.map(|both| both.split_once(':').unwrap_or((both, ""))) {
+    let (user, password) = match credentials.map(|both| both.split_once(':').unwrap_or((both, "")))
+    {
         Some((user, password)) => (decoded(user)?, decoded(password)?),
         None => (None, None),
     };
@@ -205,7 +206,10 @@ fn read_url(text: &str) -> Result<ClusterUrl, ValueError> {
 }
 
 fn place_of(place: &str) -> Result<(String, u16), ValueError> {
-    let (host, port) = match place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+    let (host, port) = match place
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once(']'))
+    {
         Some((host, port)) => (host, port.strip_prefix(':')),
         None => place
             .split_once(':')

@@ -11,8 +11,8 @@ use super::{
 };
 use saker_config::model::MetricsEndpoint;
 use saker_control::{
-    BanVerb, CacheVerb, CertificateReport, Control, HostsVerb, Offer, PurgeOrder, ReloadReport, StatusReport,
-    UpstreamReport,
+    BanVerb, CacheVerb, CertificateReport, Control, HostsVerb, Offer, PurgeOrder, ReloadReport,
+    StatusReport, UpstreamReport,
 };
 use saker_pipeline::LocalFuture;
 use saker_serving::worker_thread::Command;

@@ -5,7 +5,10 @@ use saker_testkit::wait_until_or;
 
 /// Purges still work, after whatever was written.
 fn purges_work(fleet: &Fleet) {
-    fleet.nodes.iter().for_each(|node| node.wait_until_in_sync());
+    fleet
+        .nodes
+        .iter()
+        .for_each(|node| node.wait_until_in_sync());
     fleet.fill("/a");
     let changed = fleet.origin.change();
     fleet.nodes[0].purge(&["--tag", "a", "--wait"]);
@@ -35,7 +38,13 @@ fn records_of_others_are_skipped_and_clear_the_cache() {
     assert!(!whole.is_empty());
     let mut version = vec![9];
     version.extend_from_slice(&[0; 40]);
-    for bytes in [&b""[..], b"\x01", b"garbage", &version, &vec![b'x'; 200_000]] {
+    for bytes in [
+        &b""[..],
+        b"\x01",
+        b"garbage",
+        &version,
+        &vec![b'x'; 200_000],
+    ] {
         let before = clears(&fleet);
         redis.command_with(&["XADD", key, "*", "r"], bytes);
         wait_until_cleared(&fleet, before);
@@ -75,7 +84,11 @@ fn a_stream_that_goes_or_changes_its_type() {
     redis.command(&["SET", "saker:purges", "text"]);
     for node in &fleet.nodes {
         wait_until_or(
-            || node.status()["error"].as_str().is_some_and(|why| why.contains("WRONGTYPE")),
+            || {
+                node.status()["error"]
+                    .as_str()
+                    .is_some_and(|why| why.contains("WRONGTYPE"))
+            },
             || node.status().to_string(),
         );
     }
@@ -91,7 +104,12 @@ fn states_of_others_are_no_servers() {
     let redis = RedisServer::start();
     let fleet = Fleet::start(&redis, 2);
     redis.command(&["HSET", "saker:nodes", "x", "1 a b c 1 1-1 1 1 serving"]);
-    redis.command(&["HSET", "saker:nodes", "ff", "1 a \u{1b}[2J c 1 1-1 1 1 serving"]);
+    redis.command(&[
+        "HSET",
+        "saker:nodes",
+        "ff",
+        "1 a \u{1b}[2J c 1 1-1 1 1 serving",
+    ]);
     redis.command(&["HSET", "saker:nodes", "fe", ""]);
     purges_work(&fleet);
     let status = fleet.nodes[0].status();

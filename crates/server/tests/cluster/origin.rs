@@ -70,11 +70,12 @@ impl Origin {
 
     fn answer(&self, request: &Request) -> String {
         if request.method != "GET" {
-            let purge = request
-                .purge
-                .as_ref()
-                .map_or(String::new(), |what| format!("X-LiteSpeed-Purge: {what}\r\n"));
-            return format!("HTTP/1.1 200 OK\r\nCache-Control: no-store\r\n{purge}Content-Length: 0\r\n\r\n");
+            let purge = request.purge.as_ref().map_or(String::new(), |what| {
+                format!("X-LiteSpeed-Purge: {what}\r\n")
+            });
+            return format!(
+                "HTTP/1.1 200 OK\r\nCache-Control: no-store\r\n{purge}Content-Length: 0\r\n\r\n"
+            );
         }
         let target = &request.target;
         let mut world = self.world.lock().unwrap();
@@ -86,8 +87,12 @@ impl Origin {
         drop(world);
         let word = target.split(['/', '?']).nth(1).unwrap_or_default();
         let fields = match word {
-            "private" => "X-LiteSpeed-Cache-Control: private,max-age=600\r\nX-LiteSpeed-Tag: mine\r\n",
-            "varied" => "Cache-Control: public, max-age=600\r\nNo-Vary-Search: params=(\"utm\")\r\n",
+            "private" => {
+                "X-LiteSpeed-Cache-Control: private,max-age=600\r\nX-LiteSpeed-Tag: mine\r\n"
+            }
+            "varied" => {
+                "Cache-Control: public, max-age=600\r\nNo-Vary-Search: params=(\"utm\")\r\n"
+            }
             _ => "Cache-Control: public, max-age=600\r\n",
         };
         format!(
@@ -107,7 +112,10 @@ struct Request {
 impl Request {
     fn read(reader: &mut BufReader<UnixStream>) -> Option<Request> {
         let mut line = String::new();
-        reader.read_line(&mut line).ok().filter(|count| *count > 0)?;
+        reader
+            .read_line(&mut line)
+            .ok()
+            .filter(|count| *count > 0)?;
         let mut words = line.split(' ').map(str::to_owned);
         let mut request = Request {
             method: words.next()?,

@@ -17,11 +17,18 @@ fn a_killed_server_has_no_stale_page_when_it_is_back() {
         other.purge(&["--tag", "a"]);
         wait_until("the log has it", || other.status()["queue_records"] == 0);
         fleet.nodes[at].start_again();
-        assert_eq!(fleet.nodes[at].generation("/a"), changed, "the very first answer");
+        assert_eq!(
+            fleet.nodes[at].generation("/a"),
+            changed,
+            "the very first answer"
+        );
         fleet.wait_for_generation("/a", changed);
     }
     // What was not purged is still used, by a server that has caught up.
-    fleet.nodes.iter().for_each(|node| node.wait_until_in_sync());
+    fleet
+        .nodes
+        .iter()
+        .for_each(|node| node.wait_until_in_sync());
     let asked = fleet.origin.asked("/b");
     assert!(fleet.nodes.iter().all(|node| node.generation("/b") == 0));
     assert_eq!(fleet.origin.asked("/b"), asked);
@@ -30,7 +37,10 @@ fn a_killed_server_has_no_stale_page_when_it_is_back() {
 #[test]
 fn a_server_that_was_away_for_longer_than_the_log_clears_its_cache() {
     let redis = RedisServer::start();
-    let cluster = format!("url = \"redis://127.0.0.1:{}\"\nretention = 1000", redis.port);
+    let cluster = format!(
+        "url = \"redis://127.0.0.1:{}\"\nretention = 1000",
+        redis.port
+    );
     let mut fleet = Fleet::start_with(&cluster, 2);
     fleet.fill("/a");
     fleet.nodes[1].kill();
@@ -38,7 +48,10 @@ fn a_server_that_was_away_for_longer_than_the_log_clears_its_cache() {
     fleet.nodes[0].purge(&["--tag", "a"]);
     // Redis trims whole nodes of its tree, of a hundred entries.
     let read = last_read(&fleet);
-    while !redis.command(&["XRANGE", "saker:purges", &read, &read]).is_empty() {
+    while !redis
+        .command(&["XRANGE", "saker:purges", &read, &read])
+        .is_empty()
+    {
         for _ in 0..40 {
             fleet.nodes[0].request("POST", "/save", &[("X-Purge", "tag=x")]);
         }
@@ -63,13 +76,20 @@ fn last_read(fleet: &Fleet) -> String {
 #[test]
 fn a_paused_engine_fails_no_request_and_loses_no_purge() {
     let redis = RedisServer::start();
-    let url = format!("url = \"redis://127.0.0.1:{}\"\nmax_staleness = \"5s\"", redis.port);
+    let url = format!(
+        "url = \"redis://127.0.0.1:{}\"\nmax_staleness = \"5s\"",
+        redis.port
+    );
     let fleet = Fleet::start_with(&url, 3);
     fleet.fill("/a");
     redis.pause();
     let changed = fleet.origin.change();
     fleet.nodes[0].purge(&["--tag", "a"]);
-    assert_eq!(fleet.nodes[0].generation("/a"), changed, "it is in force here");
+    assert_eq!(
+        fleet.nodes[0].generation("/a"),
+        changed,
+        "it is in force here"
+    );
     let asked = fleet.origin.asked("/a");
     fleet.nodes[1].get("/a");
     assert_eq!(fleet.origin.asked("/a"), asked, "used for max_staleness");
@@ -95,7 +115,12 @@ fn a_paused_engine_fails_no_request_and_loses_no_purge() {
     fleet.nodes[2].purge(&["--tag", "a", "--wait"]);
     fleet.wait_for_generation("/a", changed);
     // Read again, or sent twice, and in force once: nothing was cleared after the start.
-    assert!(fleet.nodes.iter().all(|node| node.status()["cache_clears"] == 1));
+    assert!(
+        fleet
+            .nodes
+            .iter()
+            .all(|node| node.status()["cache_clears"] == 1)
+    );
 }
 
 #[test]
@@ -113,11 +138,20 @@ fn purges_made_while_the_engine_is_dead_outlive_the_server() {
     assert_eq!(fleet.nodes[0].status()["queue_records"], 2);
     let asked = fleet.origin.asked("/a");
     fleet.nodes[0].get("/a");
-    assert!(fleet.origin.asked("/a") > asked, "nothing is used before it has caught up");
-    assert!(fleet.nodes[1].generation("/a") < changed, "within max_staleness");
+    assert!(
+        fleet.origin.asked("/a") > asked,
+        "nothing is used before it has caught up"
+    );
+    assert!(
+        fleet.nodes[1].generation("/a") < changed,
+        "within max_staleness"
+    );
     redis.start_again();
     fleet.wait_for_generation("/a", changed);
-    fleet.nodes.iter().for_each(|node| node.wait_until_in_sync());
+    fleet
+        .nodes
+        .iter()
+        .for_each(|node| node.wait_until_in_sync());
 }
 
 #[test]
@@ -157,12 +191,19 @@ fn an_upgrade_goes_on() {
     assert_eq!(fleet.nodes[0].status()["queue_records"], 1);
     redis.start_again();
     fleet.wait_for_generation("/a", changed);
-    fleet.nodes.iter().for_each(|node| node.wait_until_in_sync());
+    fleet
+        .nodes
+        .iter()
+        .for_each(|node| node.wait_until_in_sync());
     fleet.fill("/a");
     let changed = fleet.origin.change();
     fleet.nodes[0].upgrade();
     fleet.nodes[0].wait_until_in_sync();
-    assert_eq!(fleet.nodes[0].status()["cache_clears"], 0, "it knew its place");
+    assert_eq!(
+        fleet.nodes[0].status()["cache_clears"],
+        0,
+        "it knew its place"
+    );
     for at in [1, 0] {
         fleet.nodes[at].purge(&["--tag", "a", "--wait"]);
     }
@@ -179,12 +220,18 @@ fn a_server_that_stops_has_sent_its_purges() {
     let changed = fleet.origin.change();
     fleet.nodes[0].purge(&["--tag", "a"]);
     fleet.nodes[0].stop();
-    wait_until("the other has it", || fleet.nodes[1].generation("/a") == changed);
+    wait_until("the other has it", || {
+        fleet.nodes[1].generation("/a") == changed
+    });
     fleet.nodes[0].start_again();
     fleet.nodes[0].wait_until_in_sync();
     let asked = fleet.origin.asked("/b");
     fleet.nodes[0].get("/b");
     fleet.nodes[0].get("/b");
     assert_eq!(fleet.origin.asked("/b"), asked + 1);
-    assert_eq!(fleet.nodes[0].status()["cache_clears"], 0, "it knew its place");
+    assert_eq!(
+        fleet.nodes[0].status()["cache_clears"],
+        0,
+        "it knew its place"
+    );
 }

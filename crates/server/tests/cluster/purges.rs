@@ -1,7 +1,7 @@
 //! Purges of every kind, made at any server, on all servers.
 
 use crate::{
-    fleet::{Fleet, HOST, generation},
+    fleet::{Fleet, HOST, generation, request},
     redis_server::RedisServer,
 };
 use saker_testkit::wait_until;
@@ -16,12 +16,18 @@ use std::{
 type Purge = (&'static str, fn(&Fleet, usize));
 
 const KINDS: &[Purge] = &[
-    ("a tag", |fleet, at| drop(fleet.nodes[at].purge(&["--tag", "a"]))),
+    ("a tag", |fleet, at| {
+        drop(fleet.nodes[at].purge(&["--tag", "a"]))
+    }),
     ("a URL", |fleet, at| {
         drop(fleet.nodes[at].purge(&[&format!("http://{HOST}/a")]))
     }),
-    ("a site", |fleet, at| drop(fleet.nodes[at].purge(&["--site", HOST]))),
-    ("everything", |fleet, at| drop(fleet.nodes[at].purge(&["--all"]))),
+    ("a site", |fleet, at| {
+        drop(fleet.nodes[at].purge(&["--site", HOST]))
+    }),
+    ("everything", |fleet, at| {
+        drop(fleet.nodes[at].purge(&["--all"]))
+    }),
     ("a ban", |fleet, at| {
         drop(fleet.nodes[at].purge(&["--ban", "req.url ~ ^/a$"]))
     }),
@@ -37,15 +43,21 @@ const KINDS: &[Purge] = &[
     ("a response, a URL", |fleet, at| {
         drop(fleet.nodes[at].request("POST", "/save", &[("X-Purge", "/a")]))
     }),
-    ("PURGE", |fleet, at| drop(fleet.nodes[at].request("PURGE", "/a", &[]))),
+    ("PURGE", |fleet, at| {
+        drop(fleet.nodes[at].request("PURGE", "/a", &[]))
+    }),
     ("PURGE, tags", |fleet, at| {
         drop(fleet.nodes[at].request("PURGE", "/", &[("Surrogate-Key", "x a")]))
     }),
     ("BAN", |fleet, at| {
         drop(fleet.nodes[at].request("BAN", "/", &[("X-Ban", "req.url ~ ^/a$")]))
     }),
-    ("REFRESH", |fleet, at| drop(fleet.nodes[at].request("REFRESH", "/a", &[]))),
-    ("a POST to it", |fleet, at| drop(fleet.nodes[at].request("POST", "/a", &[]))),
+    ("REFRESH", |fleet, at| {
+        drop(fleet.nodes[at].request("REFRESH", "/a", &[]))
+    }),
+    ("a POST to it", |fleet, at| {
+        drop(fleet.nodes[at].request("POST", "/a", &[]))
+    }),
 ];
 
 #[test]
@@ -55,11 +67,19 @@ fn every_kind_of_purge_reaches_all_servers() {
     for (round, (what, purge)) in KINDS.iter().enumerate() {
         fleet.fill("/a");
         let changed = fleet.origin.change();
-        assert!(fleet.nodes.iter().all(|node| node.generation("/a") < changed));
+        assert!(
+            fleet
+                .nodes
+                .iter()
+                .all(|node| node.generation("/a") < changed)
+        );
         let begun = Instant::now();
         purge(&fleet, round % 5);
         fleet.wait_for_generation("/a", changed);
-        println!("{what}: on 5 servers, asked one by one, after {:?}", begun.elapsed());
+        println!(
+            "{what}: on 5 servers, asked one by one, after {:?}",
+            begun.elapsed()
+        );
     }
     assert!(fleet.nodes.iter().all(|node| !node.has_logged("SK1606")));
 }
@@ -81,23 +101,38 @@ fn whoever_waits_knows_that_all_have_it() {
     }
     let status = fleet.nodes[0].status();
     let nodes = status["nodes"].as_array().unwrap();
-    assert_eq!((nodes.len(), status["sent"].as_u64()), (5, Some(4)), "{status}");
+    assert_eq!(
+        (nodes.len(), status["sent"].as_u64()),
+        (5, Some(4)),
+        "{status}"
+    );
     for node in nodes {
-        assert_eq!((&node["version"], &node["is_in_sync"]), (&env!("CARGO_PKG_VERSION").into(), &true.into()));
+        assert_eq!(
+            (&node["version"], &node["is_in_sync"]),
+            (&env!("CARGO_PKG_VERSION").into(), &true.into())
+        );
     }
     let page = fleet.nodes[0].command(&["cluster", "status"]);
     let page = String::from_utf8_lossy(&page.stdout).into_owned();
-    assert!(page.contains("web-1 (this one)\n") && page.contains("alive    yes"), "{page}");
+    assert!(
+        page.contains("web-1 (this one)\n") && page.contains("alive    yes"),
+        "{page}"
+    );
     // One that was killed is missed by name, and counts as gone after a while.
     fleet.nodes[4].kill();
     let output = fleet.nodes[0].command(&["purge", "--tag", "a", "--wait=1s"]);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2));
-    assert!(error.contains("not acknowledged in time by web-5"), "{error}");
+    assert!(
+        error.contains("not acknowledged in time by web-5"),
+        "{error}"
+    );
     wait_until("web-5 is gone", || {
         let status = fleet.nodes[0].status();
         let nodes = status["nodes"].as_array().unwrap();
-        nodes.iter().any(|node| node["name"] == "web-5" && node["state"] == "gone")
+        nodes
+            .iter()
+            .any(|node| node["name"] == "web-5" && node["state"] == "gone")
     });
     fleet.nodes[0].purge(&["--tag", "a", "--wait"]);
     // One that stops says so.
@@ -117,9 +152,12 @@ fn a_page_that_is_being_made_does_not_survive_the_purge() {
         fleet.origin.hold(&target);
         let asked = fleet.origin.asked(&target);
         let (first, second) = (&fleet.nodes[0], &fleet.nodes[1]);
+        let address = second.address();
         thread::scope(|scope| {
-            let old = scope.spawn(|| second.generation(&target));
-            wait_until("the page is being made", || fleet.origin.asked(&target) > asked);
+            let old = scope.spawn(|| generation(&request(address, "GET", &target, &[])));
+            wait_until("the page is being made", || {
+                fleet.origin.asked(&target) > asked
+            });
             let changed = fleet.origin.change();
             match kind {
                 "tag" => drop(first.purge(&["--tag", "held"])),
@@ -166,7 +204,11 @@ fn a_url_reaches_the_pages_that_share_it() {
     second.get("/varied?utm=1");
     let asked = fleet.origin.asked("/varied?utm=2");
     second.get("/varied?utm=2");
-    assert_eq!(fleet.origin.asked("/varied?utm=2"), asked, "one page is for both");
+    assert_eq!(
+        fleet.origin.asked("/varied?utm=2"),
+        asked,
+        "one page is for both"
+    );
     for purge in ["PURGE", "POST"] {
         let changed = fleet.origin.change();
         first.request(purge, "/varied?utm=3", &[]);
@@ -183,7 +225,8 @@ fn private_pages_go_by_their_session() {
         "PHPSESSID=0123456789abcdef0001",
         "PHPSESSID=0123456789abcdef0002",
     ];
-    let get = |session: &str| generation(&second.request("GET", "/private/cart", &[("Cookie", session)]));
+    let get =
+        |session: &str| generation(&second.request("GET", "/private/cart", &[("Cookie", session)]));
     let old = get(alice);
     assert_eq!(get(bob), old);
     for fields in [
@@ -242,5 +285,8 @@ fn metrics_tell() {
     ] {
         assert!(sender.contains(line), "{line} in\n{sender}");
     }
-    assert!(receiver.contains("saker_cluster_records_total{direction=\"received\"} 1\n"), "{receiver}");
+    assert!(
+        receiver.contains("saker_cluster_records_total{direction=\"received\"} 1\n"),
+        "{receiver}"
+    );
 }

@@ -1,6 +1,5 @@
 //! A Redis server of the test's own, without persistence.
 
-
 use saker_testkit::{ServerProcess, Signal, TempDir, free_port};
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -39,7 +38,11 @@ impl RedisServer {
             .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
             .args(["--enable-debug-command", "no", "--dir"])
             .arg(&*self.dir);
-        if !self.arguments.iter().any(|argument| argument == "--tls-port") {
+        if !self
+            .arguments
+            .iter()
+            .any(|argument| argument == "--tls-port")
+        {
             command.args(["--port", &self.port.to_string()]);
         }
         command.args(&self.arguments);
@@ -71,7 +74,14 @@ impl RedisServer {
     pub fn command_with(&self, words: &[&str], last: &[u8]) -> String {
         let path = self.dir.write("argument", last).unwrap();
         let input = std::fs::File::open(path).unwrap();
-        said(self.cli().arg("-x").args(words).stdin(input).output().unwrap())
+        said(
+            self.cli()
+                .arg("-x")
+                .args(words)
+                .stdin(input)
+                .output()
+                .unwrap(),
+        )
     }
 
     fn cli(&self) -> Command {

@@ -26,7 +26,13 @@ fn tls_with_a_password_from_a_file() {
     let path = |name: &str| dir.join(name).display().to_string();
     let arguments = |_: &TempDir| {
         let words = [
-            "--port", "0", "--tls-auth-clients", "no", "--requirepass", "s3cret/+", "--tls-port",
+            "--port",
+            "0",
+            "--tls-auth-clients",
+            "no",
+            "--requirepass",
+            "s3cret/+",
+            "--tls-port",
         ];
         let files = [
             "--tls-cert-file".to_owned(),
@@ -43,23 +49,39 @@ fn tls_with_a_password_from_a_file() {
     };
     let _redis = RedisServer::start_at(port, arguments);
     dir.write("password", "s3cret/+\n").unwrap();
-    let url = format!("url = \"rediss://127.0.0.1:{port}/1\"\nca_file = \"{}\"", path("ca.pem"));
-    let fleet = Fleet::start_with(&format!("{url}\npassword_file = \"{}\"", path("password")), 2);
+    let url = format!(
+        "url = \"rediss://127.0.0.1:{port}/1\"\nca_file = \"{}\"",
+        path("ca.pem")
+    );
+    let fleet = Fleet::start_with(
+        &format!("{url}\npassword_file = \"{}\"", path("password")),
+        2,
+    );
     fleet.fill("/a");
     let changed = fleet.origin.change();
     fleet.nodes[0].purge(&["--tag", "a", "--wait"]);
     fleet.wait_for_generation("/a", changed);
     let status = fleet.nodes[0].command(&["cluster", "status"]);
     let shown = String::from_utf8_lossy(&status.stdout).into_owned();
-    assert!(shown.contains(&format!("rediss://127.0.0.1:{port}/1")) && !shown.contains("s3cret"), "{shown}");
+    assert!(
+        shown.contains(&format!("rediss://127.0.0.1:{port}/1")) && !shown.contains("s3cret"),
+        "{shown}"
+    );
     // Refused, and said, and requests go on.
     let wrong_password = url.replace("rediss://", "rediss://:wrong@");
     let other_authority = format!("url = \"rediss://:s3cret%2F+@127.0.0.1:{port}\"");
-    for (cluster, why) in [(wrong_password, "WRONGPASS"), (other_authority, "certificate")] {
+    for (cluster, why) in [
+        (wrong_password, "WRONGPASS"),
+        (other_authority, "certificate"),
+    ] {
         let outsider = Fleet::start_apart(&cluster);
         let node = &outsider.nodes[0];
         wait_until_or(
-            || node.status()["error"].as_str().is_some_and(|error| error.contains(why)),
+            || {
+                node.status()["error"]
+                    .as_str()
+                    .is_some_and(|error| error.contains(why))
+            },
             || node.status().to_string(),
         );
         node.get("/a");
