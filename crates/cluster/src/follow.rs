@@ -191,11 +191,7 @@ impl<E: Engine> Follower<E> {
     }
 
     /// Reads the log to its end. Returns true if there was something.
-    async fn catch_up(
-        &self,
-        log: &mut E::Log,
-        progress: &mut Progress,
-    ) -> Result<bool, LogError> {
+    async fn catch_up(&self, log: &mut E::Log, progress: &mut Progress) -> Result<bool, LogError> {
         if std::mem::take(&mut progress.skips) {
             self.append_place(log).await?;
             self.jump(log, progress, "a record is too long").await?;

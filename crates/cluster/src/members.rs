@@ -52,7 +52,11 @@ impl fmt::Display for Announcement {
             self.position,
             self.sent,
             self.waiting,
-            if self.is_serving { "serving" } else { "waiting" },
+            if self.is_serving {
+                "serving"
+            } else {
+                "waiting"
+            },
         )
     }
 }
@@ -60,7 +64,11 @@ impl fmt::Display for Announcement {
 impl Announcement {
     pub fn parse(text: &str) -> Option<Announcement> {
         let mut words = text.split(' ');
-        words.next()?.parse::<u32>().ok().filter(|version| *version >= 1)?;
+        words
+            .next()?
+            .parse::<u32>()
+            .ok()
+            .filter(|version| *version >= 1)?;
         Some(Announcement {
             run: u64::from_str_radix(words.next()?, 16).ok()?,
             name: word(words.next()?)?,
@@ -149,8 +157,7 @@ impl Members {
             }
         }
         self.0.retain(|id, _| known.contains(id));
-        let is_forgotten =
-            |member: &Member| now.duration_since(member.changed) > FORGOTTEN_AFTER;
+        let is_forgotten = |member: &Member| now.duration_since(member.changed) > FORGOTTEN_AFTER;
         self.0
             .iter()
             .filter(|(_, member)| is_forgotten(member))

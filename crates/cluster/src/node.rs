@@ -202,10 +202,12 @@ impl NodeQueue {
     /// The queue cannot be opened. Purges could be lost, so the page cache must not be used.
     pub fn open(folder: &Path) -> io::Result<(NodeQueue, Vec<Option<Vec<Purge>>>)> {
         let (outbox, waiting) = Outbox::open(folder, QUEUE_BYTES_MAX)?;
-        let waiting = waiting.into_iter().map(|Record { purges, .. }| match purges {
-            Purges::These(purges) => Some(purges),
-            Purges::Everything => None,
-        });
+        let waiting = waiting
+            .into_iter()
+            .map(|Record { purges, .. }| match purges {
+                Purges::These(purges) => Some(purges),
+                Purges::Everything => None,
+            });
         Ok((NodeQueue(outbox), waiting.collect()))
     }
 
@@ -248,10 +250,7 @@ async fn say_goodbye<E: Engine>(publisher: &Publisher<E>) -> Option<()> {
 }
 
 /// Answers those who wait for acknowledgments.
-async fn acknowledge<E: Engine>(
-    mut waits: mpsc::UnboundedReceiver<Wait>,
-    follower: &Follower<E>,
-) {
+async fn acknowledge<E: Engine>(mut waits: mpsc::UnboundedReceiver<Wait>, follower: &Follower<E>) {
     while let Some(wait) = waits.recv().await {
         let (engine, shared) = (Arc::clone(&follower.engine), Arc::clone(&follower.shared));
         let own = follower.outbox.origin();

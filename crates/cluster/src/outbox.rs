@@ -465,7 +465,11 @@ mod tests {
             Purges::Everything
         );
         outbox.sent(&before).unwrap();
-        assert_eq!(outbox.waiting().0, 1, "the earlier batch counts for nothing");
+        assert_eq!(
+            outbox.waiting().0,
+            1,
+            "the earlier batch counts for nothing"
+        );
         let (outbox, waiting) = open(&dir);
         assert_eq!((waiting, outbox.last_seq()), (vec![4], 4));
     }

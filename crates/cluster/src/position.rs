@@ -160,11 +160,7 @@ mod tests {
     fn another_record_at_the_same_place_is_another_place() {
         let position = Position::at(&entry(5, Some(b"x")));
         assert!(position.is(&entry(5, Some(b"x"))));
-        for other in [
-            entry(5, Some(b"y")),
-            entry(5, None),
-            entry(6, Some(b"x")),
-        ] {
+        for other in [entry(5, Some(b"y")), entry(5, None), entry(6, Some(b"x"))] {
             assert!(!position.is(&other), "{other:?}");
         }
     }

@@ -83,9 +83,7 @@ impl<E: Engine> Publisher<E> {
 }
 
 /// Bounds the wait for an answer.
-pub async fn in_time<T>(
-    answer: impl Future<Output = Result<T, LogError>>,
-) -> Result<T, LogError> {
+pub async fn in_time<T>(answer: impl Future<Output = Result<T, LogError>>) -> Result<T, LogError> {
     match timeout(ANSWER_TIMEOUT, answer).await {
         Ok(answer) => answer,
         Err(_) => Err(LogError::Failed(format!(

@@ -192,10 +192,7 @@ mod tests {
         }
         assert_eq!(all, tags);
         // A kind and a length of four bytes come before the text.
-        for (bytes, is_whole) in [
-            (PURGES_BYTES_MAX - 5, true),
-            (PURGES_BYTES_MAX - 4, false),
-        ] {
+        for (bytes, is_whole) in [(PURGES_BYTES_MAX - 5, true), (PURGES_BYTES_MAX - 4, false)] {
             let ban = Purge::Ban(vec![b'x'; bytes].into());
             let one = super::records(1, 1, &[ban.clone(), ban.clone()]);
             let first = Record::decode(&one[0]).unwrap().purges;

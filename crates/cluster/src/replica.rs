@@ -188,7 +188,11 @@ mod tests {
         assert_eq!((outcome.doubts.len(), outcome.skipped.len()), (1, 2));
         assert!(outcome.doubts[0].contains("purges 5 to 5"));
         assert!(!outcome.is_id_taken);
-        assert!(replica.take(&[entry(6, Some((OWN, 1)))], OWN, 0).is_id_taken);
+        assert!(
+            replica
+                .take(&[entry(6, Some((OWN, 1)))], OWN, 0)
+                .is_id_taken
+        );
         let everything = Record {
             origin: 7,
             seq: 7,
@@ -204,11 +208,19 @@ mod tests {
     #[test]
     fn what_was_sent_has_to_come() {
         let mut replica = replica();
-        assert_eq!(replica.missing(7, 3), None, "sent before this server joined");
+        assert_eq!(
+            replica.missing(7, 3),
+            None,
+            "sent before this server joined"
+        );
         assert_eq!(replica.missing(7, 3), None);
         replica.take(&[entry(2, Some((7, 4)))], OWN, 0);
         assert_eq!(replica.missing(7, 4), None);
-        assert!(replica.missing(7, 6).is_some_and(|why| why.contains("5 to 6")));
+        assert!(
+            replica
+                .missing(7, 6)
+                .is_some_and(|why| why.contains("5 to 6"))
+        );
         assert_eq!(replica.missing(7, 6), None, "once");
     }
 }

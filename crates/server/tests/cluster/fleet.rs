@@ -143,24 +143,7 @@ impl Node {
     }
 
     pub fn request(&self, method: &str, target: &str, fields: &[(&str, &str)]) -> String {
-        let mut client = Client::connect(self.address()).unwrap();
-        let mut all =
-            format!("{method} {target} HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n");
-        if method == "POST" {
-            all.push_str("Content-Length: 0\r\n");
-        }
-        for (name, value) in fields {
-            all.push_str(&format!("{name}: {value}\r\n"));
-        }
-        client.send(all + "\r\n").unwrap();
-        let response = client.read_response().unwrap();
-        assert_eq!(
-            response.status,
-            200,
-            "{method} {target}: {}",
-            response.text()
-        );
-        response.text()
+        request(self.address(), method, target, fields)
     }
 
     pub fn get(&self, target: &str) -> String {
@@ -207,4 +190,25 @@ pub fn generation(page: &str) -> u64 {
         .and_then(|rest| rest.split(' ').next())
         .and_then(|number| number.parse().ok())
         .unwrap_or_else(|| panic!("no generation in {page:?}"))
+}
+
+/// Sends a request on a connection of its own; returns the content of the response.
+pub fn request(address: SocketAddr, method: &str, target: &str, fields: &[(&str, &str)]) -> String {
+    let mut client = Client::connect(address).unwrap();
+    let mut all = format!("{method} {target} HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n");
+    if method == "POST" {
+        all.push_str("Content-Length: 0\r\n");
+    }
+    for (name, value) in fields {
+        all.push_str(&format!("{name}: {value}\r\n"));
+    }
+    client.send(all + "\r\n").unwrap();
+    let response = client.read_response().unwrap();
+    assert_eq!(
+        response.status,
+        200,
+        "{method} {target}: {}",
+        response.text()
+    );
+    response.text()
 }

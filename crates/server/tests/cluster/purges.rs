@@ -1,7 +1,7 @@
 //! Purges of every kind, made at any server, on all servers.
 
 use crate::{
-    fleet::{Fleet, HOST, generation},
+    fleet::{Fleet, HOST, generation, request},
     redis_server::RedisServer,
 };
 use saker_testkit::wait_until;
@@ -152,8 +152,9 @@ fn a_page_that_is_being_made_does_not_survive_the_purge() {
         fleet.origin.hold(&target);
         let asked = fleet.origin.asked(&target);
         let (first, second) = (&fleet.nodes[0], &fleet.nodes[1]);
+        let address = second.address();
         thread::scope(|scope| {
-            let old = scope.spawn(|| second.generation(&target));
+            let old = scope.spawn(|| generation(&request(address, "GET", &target, &[])));
             wait_until("the page is being made", || {
                 fleet.origin.asked(&target) > asked
             });
