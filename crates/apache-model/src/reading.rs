@@ -1,6 +1,5 @@
 //! The place of a directive while it is read: context of setters besides the text.
 
-use crate::modules::access::fcgi;
 use saker_ap_expr::ExpressionOptions;
 use saker_apache_syntax::{Node, Tree};
 use saker_auth::{Methods, settings::FcgiDuty};
@@ -67,7 +66,7 @@ impl ProviderNames {
             String::from_utf8_lossy(word).into_owned()
         };
         let name: Box<str> = text(1).into();
-        let duty = fcgi::duty(&text(0));
+        let duty = FcgiDuty::named(&text(0));
         if matches!(duty, Some(FcgiDuty::Users | FcgiDuty::Both)) {
             self.authn.push(name.clone());
         }

@@ -35,7 +35,7 @@ const QUESTIONS_MAX: usize = 20;
 const ASKING_MAX: usize = 256;
 /// Time for a whole answer.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
-/// Bytes of an answer, most of which nobody reads.
+/// Bytes of an answer, most of which are dropped.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// Bytes that are kept for the error log.
 const LOG_BYTES_MAX: usize = 8 << 10;
@@ -49,7 +49,7 @@ enum Place {
     Known(FcgiAnswer),
 }
 
-/// What came, and what goes to the error log.
+/// An answer, and text for the error log.
 type Heard = Result<(FcgiWord, Vec<u8>), String>;
 
 /// Questions of one request, with their answers.
@@ -232,7 +232,7 @@ async fn converse(address: (&str, u16), head: &RequestHead, variables: &Variable
     }
 }
 
-/// What has come so far.
+/// The part of an answer that has come so far.
 #[derive(Default)]
 struct Listener {
     head: Option<ResponseHead>,

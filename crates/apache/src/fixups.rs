@@ -47,6 +47,17 @@ pub fn fixups(
         return verdict;
     }
     modules::session::describe(exchange);
+    of_file(rules, exchange, host, watcher, local)
+}
+
+/// The fixups of a request, unless another server answers it.
+fn of_file(
+    rules: &ApacheRules,
+    exchange: &mut Exchange,
+    host: &Arc<Host>,
+    watcher: &Watcher,
+    local: Arc<DirConfig>,
+) -> Verdict {
     if is_proxied(exchange) {
         return proxied(rules, exchange, host, watcher, &local);
     }

@@ -2,7 +2,7 @@
 //!
 //! Called by: `decide`, if a rule needs a user.
 
-use crate::{basic, context::AuthContext, credentials::Authenticated, digest, fcgi, form};
+use crate::{basic, context::AuthContext, credentials::Authenticated, digest, fcgi_scheme, form};
 use saker_ap_expr::Dependency;
 use saker_http::Status;
 
@@ -10,7 +10,7 @@ use saker_http::Status;
 pub fn authenticate(context: &mut AuthContext<'_>) -> Authenticated {
     if context.settings.authentication.fcgi.is_some() {
         context.request.depends_on(Dependency::RequestFields);
-        if let Some(outcome) = fcgi::authenticate(context) {
+        if let Some(outcome) = fcgi_scheme::authenticate(context) {
             return outcome;
         }
     }

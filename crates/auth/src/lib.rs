@@ -21,6 +21,8 @@ mod decide;
 mod digest;
 mod directories;
 mod fcgi;
+mod fcgi_question;
+mod fcgi_scheme;
 pub mod form;
 mod groups;
 mod host_rules;
@@ -39,7 +41,8 @@ pub use decide::{Access, decide};
 pub use directories::{
     Directories, DirectoryAnswer, DirectoryAsked, DirectoryUser, EntryQuestion, LogIn,
 };
-pub use fcgi::{FcgiAnswer, FcgiQuestion, FcgiWord, requirement as fcgi_requirement};
+pub use fcgi::requirement as fcgi_requirement;
+pub use fcgi_question::{FcgiAnswer, FcgiQuestion, FcgiWord};
 pub use ldap::without_marks;
 pub use passwords::{check as check_password, is_same as is_same_text};
 pub use records::{RecordFiles, Records};

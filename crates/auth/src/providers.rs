@@ -82,7 +82,11 @@ pub fn check_password(
             Ok(LogIn::Unknown) => PasswordCheck::UnknownUser,
             Err(error) => error.into(),
         },
-        Provider::Fcgi(authorizer) => fcgi::check_password(context, authorizer, user, password),
+        Provider::Fcgi(authorizer) => match fcgi::lets_in(context, authorizer, user, password) {
+            Ok(true) => PasswordCheck::Granted,
+            Ok(false) => PasswordCheck::Denied,
+            Err(error) => error.into(),
+        },
         Provider::Cache => PasswordCheck::UnknownUser,
         Provider::Anonymous => anonymous(&context.settings.authentication, user, password),
         Provider::Alias(name) => {

@@ -6,7 +6,7 @@
 
 use crate::{
     directories::{DirectoryAnswer, DirectoryUser, EntryQuestion},
-    fcgi::{FcgiAnswer, FcgiQuestion},
+    fcgi_question::{FcgiAnswer, FcgiQuestion},
     session::SharedSession,
     settings::LdapSettings,
 };

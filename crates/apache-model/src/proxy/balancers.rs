@@ -2,7 +2,7 @@
 //!
 //! Called by: `workers`, which makes them and finds them; the handler `balancer-manager`.
 //! Caveat: an upstream in use is never written to: a change puts a new one in its place, whose members
-//! keep their state. Whoever remembers an upstream looks at [`changes`] before using it again.
+//! keep their state. Code that remembers an upstream looks at [`changes`] before using it again.
 //! Out of scope: what may be changed by whom (the handler).
 
 use saker_config::model::{Member, Upstream};

@@ -205,7 +205,7 @@ impl Workers {
             .find(|balancer| *balancer.name == *name)
     }
 
-    /// A further member of a balancer, which is not used before somebody says so. The error is for
+    /// A further member of a balancer, which is disabled at first. The error is for
     /// the log.
     pub fn further_member(&self, balancer: &Balancer, text: &str) -> Result<Member, String> {
         let url = worker_url::parse(text)?;

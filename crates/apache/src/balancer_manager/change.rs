@@ -3,7 +3,7 @@
 //! Called by: `balancer_manager`, once the form has proved where it comes from.
 //! Caveat: a value that is out of its range changes nothing, as in Apache.
 
-use crate::balancer_manager::{Parameters, Selected};
+use crate::balancer_manager::view::{Parameters, Selected};
 use saker_apache_model::{
     host::Host,
     proxy::{balancers::url, parameters::method},

@@ -8,50 +8,25 @@
 
 mod change;
 mod page;
+mod view;
 mod xml;
 
-use crate::{kept_content, origin, signature, verdict::Verdict};
+use crate::{
+    balancer_manager::view::{Parameters, Selected, View},
+    kept_content, origin, signature,
+    verdict::Verdict,
+};
 use saker_apache_model::{
     host::Host,
-    proxy::balancers::{Balancer, Nonce, url},
+    proxy::balancers::{Nonce, url},
 };
-use saker_http::{
-    Method, Status, escape,
-    query::{form_decoded, parameters},
-};
+use saker_http::{Method, Status};
 use saker_pipeline::{Body, Chunk, Exchange, Response};
 use std::sync::Arc;
 
 /// Size limit of a form.
 const FORM_BYTES_MAX: u64 = 8 << 10;
 const FORM: &[u8] = b"application/x-www-form-urlencoded";
-
-/// Parameters of a request by name; the last of a name counts.
-struct Parameters(Vec<(Vec<u8>, String)>);
-
-impl Parameters {
-    fn read(text: &[u8]) -> Parameters {
-        let decoded = |text: &[u8]| String::from_utf8_lossy(&form_decoded(text)).into_owned();
-        let all = parameters(text).map(|one| {
-            let name = form_decoded(one.name).into_owned();
-            (name, decoded(one.value.unwrap_or_default()))
-        });
-        Parameters(all.collect())
-    }
-
-    fn get(&self, name: &str) -> Option<&str> {
-        let mut known = self.0.iter().rev();
-        let (_, value) = known.find(|(own, _)| own == name.as_bytes())?;
-        Some(value)
-    }
-}
-
-/// The balancer, and perhaps the member, that a request is about.
-struct Selected {
-    balancer: Arc<Balancer>,
-    /// By its URL.
-    member: Option<String>,
-}
 
 /// The answer to a GET or POST.
 pub fn answer(exchange: &mut Exchange, host: &Host) -> Verdict {
@@ -99,17 +74,6 @@ pub fn answer(exchange: &mut Exchange, host: &Host) -> Verdict {
     fields.set("Content-Type", kind.as_bytes().to_vec());
     response.body = Body::Memory(Chunk::from(content.into_bytes()));
     Verdict::Answer(response)
-}
-
-/// What a page shows.
-struct View<'v> {
-    software: String,
-    name: String,
-    /// The manager's own path, and its URL.
-    path: String,
-    action: String,
-    host: &'v Host,
-    selected: Option<Selected>,
 }
 
 fn is_form(exchange: &Exchange) -> bool {
@@ -160,31 +124,4 @@ fn selected(host: &Host, parameters: &Parameters) -> Option<Selected> {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn escaped(text: &str) -> String {
-    let mut out = Vec::with_capacity(text.len());
-    escape::html(text.as_bytes(), &mut out);
-    String::from_utf8_lossy(&out).into_owned()
-}
-
-/// The name of a balancer without its scheme.
-fn short_name(balancer: &Balancer) -> &str {
-    balancer
-        .name
-        .strip_prefix("balancer://")
-        .unwrap_or(&balancer.name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_of_a_name_counts() {
-        let parameters = Parameters::read(b"b=one&w=http%3A%2F%2Fa&b=t+o&x");
-        assert_eq!(parameters.get("b"), Some("t o"));
-        assert_eq!(parameters.get("w"), Some("http://a"));
-        assert_eq!((parameters.get("x"), parameters.get("y")), (Some(""), None));
-    }
 }

@@ -6,7 +6,7 @@
 //! Caveat: names and URLs are those of configurations and administrators; all are escaped.
 
 use crate::{
-    balancer_manager::{Selected, View, escaped, short_name},
+    balancer_manager::view::{Selected, View, escaped, short_name},
     listing::page::short_size,
 };
 use saker_apache_model::proxy::{

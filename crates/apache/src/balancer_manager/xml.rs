@@ -4,8 +4,8 @@
 //! Out of scope: settings that only Apache's own pools of connections have.
 
 use crate::balancer_manager::{
-    View, escaped,
     page::{attempts, factor, method_name, on_off, status},
+    view::{View, escaped},
 };
 use saker_apache_model::proxy::balancers::{Balancer, Nonce, url};
 use saker_config::model::{BackendAddress, Member};

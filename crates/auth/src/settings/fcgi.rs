@@ -7,7 +7,7 @@
 use saker_ap_expr::StringExpression;
 use std::sync::Arc;
 
-/// What an authorizer decides.
+/// The decisions of an authorizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FcgiDuty {
     /// Users and passwords.
@@ -16,6 +16,18 @@ pub enum FcgiDuty {
     Requirements,
     /// Both, at once.
     Both,
+}
+
+impl FcgiDuty {
+    /// The duty by Apache's name of it.
+    pub fn named(kind: &str) -> Option<FcgiDuty> {
+        Some(match kind.to_ascii_lowercase().as_str() {
+            "authn" => FcgiDuty::Users,
+            "authz" => FcgiDuty::Requirements,
+            "authnz" => FcgiDuty::Both,
+            _ => return None,
+        })
+    }
 }
 
 /// An authorizer.

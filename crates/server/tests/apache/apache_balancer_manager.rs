@@ -117,7 +117,7 @@ impl Site {
         format!("http://127.0.0.1:{}", self.ports[at])
     }
 
-    /// Who answers ten requests.
+    /// Names of the servers that answer ten requests.
     fn answers(&self, target: &str, cookie: &str) -> Vec<String> {
         let fields = [("Cookie", cookie)];
         let mut all: Vec<String> = (0..10)

@@ -23,7 +23,7 @@ pub(super) fn define(node: &Node, auth: &mut Auth, _: &mut Reading<'_>) -> Resul
     let [kind, name, address] = words.as_slice() else {
         return Err("AuthnzFcgiDefineProvider: a type, a name and an address are needed".into());
     };
-    let duty = duty(kind).ok_or("Invalid provider type")?;
+    let duty = FcgiDuty::named(kind).ok_or("Invalid provider type")?;
     let server = address
         .strip_prefix("fcgi://")
         .map(|rest| rest.split('/').next().unwrap_or_default());
@@ -58,17 +58,7 @@ pub(super) fn define(node: &Node, auth: &mut Auth, _: &mut Reading<'_>) -> Resul
     Ok(())
 }
 
-/// The duty by its word. Names of providers are found by it before they are defined.
-pub fn duty(kind: &str) -> Option<FcgiDuty> {
-    Some(match kind.to_ascii_lowercase().as_str() {
-        "authn" => FcgiDuty::Users,
-        "authz" => FcgiDuty::Requirements,
-        "authnz" => FcgiDuty::Both,
-        _ => return None,
-    })
-}
-
-/// A provider, and how its word is taken.
+/// A provider, and how its decision is taken.
 pub(super) fn check(node: &Node, auth: &mut Auth, reading: &mut Reading<'_>) -> Result<(), String> {
     let words = texts(node);
     let (name, options) = words.split_first().ok_or("a provider is needed")?;

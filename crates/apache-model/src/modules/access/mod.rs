@@ -8,7 +8,7 @@ pub mod authn;
 pub mod authz;
 pub mod compat;
 pub mod directives;
-pub mod fcgi;
+mod fcgi;
 mod form;
 mod ldap;
 pub mod require;
