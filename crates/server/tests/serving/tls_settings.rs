@@ -118,7 +118,7 @@ fn revoked_certificates_are_refused() {
     }
 }
 
-/// Of the only certificate, and of one of several.
+/// Staples for the only certificate, and for each of several.
 #[test]
 fn responses_of_files_are_stapled() {
     let dir = folder("tls-ocsp");

@@ -234,9 +234,12 @@ fn is_path(c: char) -> bool {
 /// The texts of Rust code, without the placeholders of formats.
 fn literals(code: &str) -> Vec<String> {
     let texts = scanner::texts(code);
-    let plain = texts.map(|text| match text.strip_prefix('"') {
-        Some(inside) => unescaped(inside.trim_end_matches('"')),
-        None => text.trim_matches(['b', 'r', '#', '"']).to_owned(),
+    let plain = texts.filter_map(|text| {
+        let inside = text.get(text.find('"')? + 1..text.rfind('"')?)?;
+        Some(match text.starts_with('"') {
+            true => unescaped(inside),
+            false => inside.to_owned(),
+        })
     });
     plain.map(|text| without_placeholders(&text)).collect()
 }
