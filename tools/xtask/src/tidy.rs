@@ -5,6 +5,7 @@ mod exceptions;
 mod finding;
 mod floors;
 mod language;
+mod links;
 mod locks;
 mod modules;
 mod rows;
@@ -64,6 +65,7 @@ pub fn check(root: &Path, pages: &[Page]) -> Vec<Finding> {
         }
     }
     language::judge(&owed, &mut exceptions, &mut findings);
+    links::check(root, &files, &mut findings);
     rows::check(&files, &test_files, &mut findings);
     locks::check(
         &text(root, "Cargo.lock"),
