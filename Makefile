@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 600
 SOAK_REQUESTS ?= 200000
 FUZZ_TARGETS ?=
 
-.PHONY: help run build release demo test test-fast soak check tidy bench lab table fuzz docs deb image dist packed clean
+.PHONY: help run build release demo test test-fast soak check tidy bench lab table fuzz docs deb rpm image dist packed clean
 
 help:
 	@echo "make run     build Saker, make the demo site, serve it on http://$(ADDRESS)/ and https://$(TLS_ADDRESS)/"
@@ -29,6 +29,7 @@ help:
 	@echo "make fuzz    every fuzz target for FUZZ_SECONDS ($(FUZZ_SECONDS)); FUZZ_TARGETS='range target' for some"
 	@echo "make docs    the reference pages"
 	@echo "make deb     Debian packages of a release build: $(TARGET_DIR)/dist"
+	@echo "make rpm     the RPM package of a release build"
 	@echo "make image   the container image, as an OCI archive"
 	@echo "make dist    all artifacts of a release: packages, tarball, image, bill of materials, checksums"
 
@@ -97,6 +98,9 @@ packed:
 
 deb: packed
 	$(CARGO) run -q -p xtask -- package deb
+
+rpm: packed
+	$(CARGO) run -q -p xtask -- package rpm
 
 image: packed
 	$(CARGO) run -q -p xtask -- package image

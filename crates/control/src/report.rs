@@ -29,7 +29,7 @@ pub struct StatusReport {
     pub counters: Vec<(String, u64)>,
     /// `None` before the first reload.
     pub last_reload: Option<LastReload>,
-    /// What confines the process.
+    /// The confinement of the process.
     pub sandbox: Value,
     /// Certificates without files: automatic ones, and that of the local authority.
     pub certificates: Vec<CertificateReport>,

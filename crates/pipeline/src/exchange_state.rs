@@ -183,6 +183,8 @@ impl UpstreamState {
             is_replaced: false,
             internal_redirect: None,
             balance_key: None,
+            own_head: None,
+            own_content: None,
         }
     }
 }

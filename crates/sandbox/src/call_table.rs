@@ -7,7 +7,7 @@
 
 use libc::c_long;
 
-/// What a server, its libraries, and the C library call.
+/// Calls of a server, its libraries, and the C library.
 pub const ALLOWED: &[c_long] = &[
     // Reading, writing, and waiting.
     libc::SYS_close,

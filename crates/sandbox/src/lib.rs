@@ -19,7 +19,7 @@ use std::{
     sync::{Mutex, OnceLock, PoisonError},
 };
 
-/// What confines this process, or the reasons why parts of it do not.
+/// The confinement of this process, or the reasons why parts of it are missing.
 #[derive(Clone, Debug)]
 pub struct InForce {
     policy: Policy,
@@ -57,7 +57,7 @@ pub fn enforce(policy: Policy) -> &'static InForce {
     })
 }
 
-/// What is in force; `None`: nothing.
+/// The confinement in force, if there is any.
 pub fn in_force() -> Option<&'static InForce> {
     IN_FORCE.get()
 }
@@ -78,7 +78,7 @@ pub fn refused_calls() -> Vec<String> {
 }
 
 impl InForce {
-    /// What a configuration needs and this process may not do.
+    /// Operations that a configuration needs and this process may not do.
     pub fn lacks(&self, needed: &Policy) -> Vec<String> {
         let mut lacking = Vec::new();
         if let Some(reason) = needed.own_programs

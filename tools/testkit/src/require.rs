@@ -24,6 +24,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("fail2ban-regex", "fail2ban"),
     ("ffprobe", "ffmpeg"),
     ("haproxy", "haproxy"),
+    ("gdb", "gdb"),
     ("h2load", "nghttp2-client"),
     ("h2o", "h2o"),
     (
@@ -53,6 +54,7 @@ const PACKAGES: &[(&str, &str)] = &[
         "golang-go, then: tools/install-test-programs",
     ),
     ("setpriv", "util-linux"),
+    ("rpm", "rpm"),
     ("siege", "siege"),
     ("systemd-analyze", "systemd"),
     ("strace", "strace"),

@@ -18,7 +18,7 @@ cargo xtask demo [DIR]        make the demo site (demo/site)
 cargo xtask bench-files DIR   make the files that the benches serve
 cargo xtask docs              write the pages that are made from tables anew
 cargo xtask package [PART...] [--binary FILE] [--out DIR] [--version V] [--quick]
-                              package a binary: deb, tarball, image, sbom (without parts: all)
+                              package a binary: deb, rpm, tarball, image, sbom (without parts: all)
 ";
 
 /// Pages that are generated from tables.

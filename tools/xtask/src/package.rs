@@ -1,10 +1,10 @@
-//! `cargo xtask package`: Debian packages, the tarball, the container image, and what a release
+//! `cargo xtask package`: Debian packages, the RPM package, the tarball, the container image, and what a release
 //! says about itself.
 //!
-//! Called by: `make deb`, `make image`, and `make dist`; the tests of the packages, with a debug
+//! Called by: `make deb`, `make rpm`, `make image`, and `make dist`; the tests of the packages, with a debug
 //! binary.
-//! Caveat: needs dpkg-deb and binutils, no debhelper: what a package holds is one table
-//! ([`contents`]), and the scripts are in `contrib/debian`. The same binary at the same commit gives
+//! Caveat: needs dpkg-deb, rpmbuild, and binutils, no debhelper: what a package holds is one table
+//! ([`contents`]), and the scripts are in `contrib/debian` and `contrib/rpm`. The same binary at the same commit gives
 //! the same bytes.
 //! Out of scope: building the binary; publishing.
 
@@ -14,6 +14,7 @@ mod deb;
 mod image;
 mod options;
 mod release;
+mod rpm;
 mod tree;
 
 use options::{Options, wrong};
@@ -24,7 +25,7 @@ use std::{
 };
 
 /// The parts of a release that can be asked for.
-const PARTS: [&str; 4] = ["deb", "tarball", "image", "sbom"];
+const PARTS: [&str; 5] = ["deb", "rpm", "tarball", "image", "sbom"];
 
 /// `cargo xtask package PART... [--binary FILE] [--out DIR] [--version V] [--quick]`.
 pub fn package(root: &Path, words: &[&str]) -> io::Result<()> {
@@ -33,6 +34,9 @@ pub fn package(root: &Path, words: &[&str]) -> io::Result<()> {
     let all = |part: &str| parts.is_empty() || parts.iter().any(|asked| asked == part);
     if all("deb") {
         deb::write(&options)?;
+    }
+    if all("rpm") {
+        rpm::write(&options)?;
     }
     if all("tarball") {
         release::tarball(&options)?;

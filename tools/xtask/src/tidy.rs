@@ -6,6 +6,7 @@ mod finding;
 mod floors;
 mod keys;
 mod language;
+mod links;
 mod locks;
 mod modules;
 mod rows;
@@ -65,6 +66,7 @@ pub fn check(root: &Path, pages: &[Page]) -> Vec<Finding> {
         }
     }
     language::judge(&owed, &mut exceptions, &mut findings);
+    links::check(root, &files, &mut findings);
     rows::check(&files, &test_files, &mut findings);
     keys::check(&files, &saker_config::key_uses(), &mut findings);
     locks::check(

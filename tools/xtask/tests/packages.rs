@@ -220,6 +220,79 @@ fn lintian_finds_no_error() {
 }
 
 #[test]
+fn the_rpm_package_has_what_the_debian_one_has() {
+    require("rpm").unwrap();
+    let dir = TempDir::new("package-rpm").unwrap();
+    package(&["rpm", "deb"], "9.8.7", &dir);
+    let machine = env::consts::ARCH;
+    let file = dir.join(format!("saker-9.8.7-1.{machine}.rpm"));
+    let ask = |option: &str| run(Command::new("rpm").args(["-qp", option]).arg(&file));
+    let facts = ask("--info");
+    for fact in [
+        "Version     : 9.8.7",
+        "License     : Apache-2.0 OR MIT",
+        "Build Host  : localhost",
+    ] {
+        assert!(facts.contains(fact), "{fact}: {facts}");
+    }
+    let (requires, scripts) = (ask("--requires"), ask("--scripts"));
+    assert!(
+        requires.contains("glibc >= 2.") && requires.contains("libgcc"),
+        "{requires}"
+    );
+    assert!(!requires.contains("libc.so"), "{requires}");
+    for part in [
+        "useradd --system",
+        "systemctl reload saker.service",
+        "disable --now",
+    ] {
+        assert!(scripts.contains(part), "{part}: {scripts}");
+    }
+    assert!(ask("--configfiles").contains("/etc/saker/saker.toml\n"));
+
+    let (unpacked, debian) = (dir.join("unpacked"), dir.join("debian"));
+    fs::create_dir(&unpacked).unwrap();
+    let unpack = "rpm2cpio \"$0\" | cpio --quiet -idm";
+    run(Command::new("sh")
+        .args(["-c", unpack])
+        .arg(&file)
+        .current_dir(&unpacked));
+    run(Command::new("dpkg-deb")
+        .arg("-x")
+        .arg(deb(&dir, "saker"))
+        .arg(&debian));
+    let same = |path: &str, there: &str| {
+        assert_eq!(
+            fs::read(unpacked.join(path)).unwrap(),
+            fs::read(debian.join(there)).unwrap(),
+            "{path}"
+        );
+    };
+    same("usr/bin/saker", "usr/bin/saker");
+    same("etc/saker/saker.toml", "etc/saker/saker.toml");
+    same(
+        "usr/lib/systemd/system/saker.service",
+        "lib/systemd/system/saker.service",
+    );
+    assert!(unpacked.join("etc/saker/sites-enabled").is_dir());
+    assert!(!unpacked.join("etc/apparmor.d").exists());
+    let said = run(Command::new(unpacked.join("usr/bin/saker")).args(["version", "--json"]));
+    assert!(said.contains("\"version\""), "{said}");
+    for (name, _) in [("pre", 0), ("post", 1), ("preun", 0), ("postun", 0)] {
+        let script = repository().join("contrib/rpm").join(name);
+        run(Command::new("sh").arg("-n").arg(script));
+    }
+    // The same commit and binary, the same bytes.
+    let again = TempDir::new("package-rpm-again").unwrap();
+    package(&["rpm"], "9.8.7", &again);
+    let second = again.join(file.file_name().unwrap());
+    assert!(
+        fs::read(&file).unwrap() == fs::read(second).unwrap(),
+        "not reproducible"
+    );
+}
+
+#[test]
 fn the_unit_is_hardened() {
     let unit = repository().join("contrib/debian/saker.service");
     // The threshold is ten times the score.

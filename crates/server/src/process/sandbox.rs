@@ -61,7 +61,7 @@ const SECRET: [&str; 8] = [
     "ssh",
     "security",
 ];
-/// Where libmodsecurity's rules have it write.
+/// Directories that libmodsecurity's rules have it write to.
 const MODSECURITY_WRITE: [&str; 3] = ["/var/log", "/var/cache/modsecurity", "/var/lib/modsecurity"];
 
 /// Confines the process.
@@ -257,7 +257,7 @@ fn system(policy: &mut Policy) {
         policy.reads.extend(harmless.map(|entry| entry.path()));
     }
     policy.writes.insert(std::env::temp_dir());
-    // Where standard output and errors go.
+    // Files of standard output and errors.
     let streams = ["/proc/self/fd/1", "/proc/self/fd/2"].map(|name| std::fs::canonicalize(name));
     let files = streams.into_iter().flatten().filter(|path| path.is_file());
     policy.writes.extend(files);
@@ -390,7 +390,7 @@ fn opened_by_main(model: &Model, policy: &mut Policy) {
     }
 }
 
-/// What the server itself writes.
+/// Directories that the server itself writes to.
 fn state(model: &Model, policy: &mut Policy) {
     policy.writes.insert(model.server.state_dir.clone());
     policy.writes.extend(model.cache.folder.clone());

@@ -269,7 +269,7 @@ fn a_reload_that_needs_more_has_a_new_server_take_over() {
     assert_ne!(state.pid(), first);
     assert_eq!(host(saker.server.address(), "other.example"), "other");
 
-    // What is in force already needs none.
+    // A configuration that is allowed already needs none.
     let second = state.pid();
     rewrite(&saker, &two.replace("other.example", "next.example"));
     assert!(reload(&saker).status.success());

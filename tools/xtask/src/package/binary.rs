@@ -1,6 +1,6 @@
 //! The binary of a package: stripped, its debug symbols apart, and the libraries that it needs.
 //!
-//! Called by: `deb` and `image`.
+//! Called by: `deb`, `rpm`, and `image`.
 //! Caveat: a library that is not in the list below has to be put there, with its package.
 
 use super::options::{run, wrong};
@@ -79,7 +79,7 @@ pub fn needed(binary: &Path) -> io::Result<Vec<String>> {
     Ok(names.collect())
 }
 
-fn newest_glibc(binary: &Path) -> io::Result<(u32, u32)> {
+pub fn newest_glibc(binary: &Path) -> io::Result<(u32, u32)> {
     let versions = run(Command::new("readelf").arg("-VW").arg(binary))?;
     let text = String::from_utf8_lossy(&versions).into_owned();
     let found = text.split("GLIBC_").skip(1).filter_map(|rest| {

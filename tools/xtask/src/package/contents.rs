@@ -12,6 +12,7 @@ pub struct Entry {
 }
 
 /// Source of an entry.
+#[derive(Clone, Copy)]
 pub enum From {
     /// A file of this repository.
     Repository(&'static str),
@@ -30,7 +31,7 @@ pub enum From {
     DebianChangelog,
 }
 
-use From::*;
+use self::From::*;
 
 const fn entry(path: &'static str, from: From) -> Entry {
     Entry {
