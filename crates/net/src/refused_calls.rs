@@ -99,7 +99,9 @@ mod tests {
 
     #[test]
     fn numbers_are_remembered_until_they_are_taken() {
-        [0, 63, 64, 101, 1023, 1024, -1, i64::MAX].map(remember);
+        for number in [0, 63, 64, 101, 1023, 1024, -1, i64::MAX] {
+            remember(number);
+        }
         assert_eq!(take().collect::<Vec<_>>(), [0, 63, 64, 101, 1023]);
         assert_eq!(take().count(), 0);
         assert_eq!(result_of(59), -1);
