@@ -69,6 +69,7 @@ impl LimitsDraft {
             Some(false) => 1,
             _ => self.keep_alive_requests_max.unwrap_or(100),
         };
+        limits.fields_are_bad_requests = true;
         limits.header_count_max = self
             .request_fields_max
             .filter(|count| *count > 0)

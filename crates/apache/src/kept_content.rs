@@ -28,7 +28,7 @@ pub fn keep(exchange: &mut Exchange, local: &DirConfig) -> Option<Verdict> {
         return None;
     }
     match read(exchange, bytes_max) {
-        Err(verdict) => Some(verdict),
+        Err(verdict) => Some(*verdict),
         Ok(content) => {
             if !content.is_empty() {
                 exchange.depends_on_request();
@@ -44,7 +44,7 @@ pub fn keep(exchange: &mut Exchange, local: &DirConfig) -> Option<Verdict> {
 ///
 /// # Errors
 /// The verdict in its place: to wait, or why there is none.
-pub fn read(exchange: &mut Exchange, bytes_max: u64) -> Result<Rc<[u8]>, Verdict> {
+pub fn read(exchange: &mut Exchange, bytes_max: u64) -> Result<Rc<[u8]>, Box<Verdict>> {
     let reading = match peek(exchange).and_then(|own| own.keeps_content.clone()) {
         Some(reading) => reading,
         None => {
@@ -54,7 +54,7 @@ pub fn read(exchange: &mut Exchange, bytes_max: u64) -> Result<Rc<[u8]>, Verdict
                 .is_some_and(|bytes| bytes > bytes_max)
             {
                 exchange.depends_on_request();
-                return Err(refused(Status::CONTENT_TOO_LARGE));
+                return Err(Box::new(refused(Status::CONTENT_TOO_LARGE)));
             }
             let body = std::mem::replace(&mut exchange.body, Box::new(NoBody));
             let reading = Rc::new(RefCell::new(ReadForm::begin(body)));
@@ -64,10 +64,10 @@ pub fn read(exchange: &mut Exchange, bytes_max: u64) -> Result<Rc<[u8]>, Verdict
     };
     let outcome = reading.borrow().outcome().cloned();
     match outcome {
-        Some(outcome) => outcome.map_err(refused),
-        None => Err(Verdict::Wait(Box::pin(poll_fn(move |cx| {
+        Some(outcome) => outcome.map_err(|status| Box::new(refused(status))),
+        None => Err(Box::new(Verdict::Wait(Box::pin(poll_fn(move |cx| {
             reading.borrow_mut().poll(bytes_max, cx)
-        })))),
+        }))))),
     }
 }
 

@@ -37,7 +37,7 @@ pub fn answer(exchange: &mut Exchange, host: &Host) -> Verdict {
         }
         Method::Post if is_form(exchange) => match kept_content::read(exchange, FORM_BYTES_MAX) {
             Ok(content) => Parameters::read(&content),
-            Err(verdict) => return verdict,
+            Err(verdict) => return *verdict,
         },
         Method::Post => Parameters(Vec::new()),
         _ => {

@@ -22,6 +22,8 @@ pub struct Limits {
     pub request_line_bytes_max: u64,
     /// One field line of HTTP/1. 431. 0: limited by the header size only.
     pub field_bytes_max: u64,
+    /// Fields beyond the limits are a bad request over HTTP/1 (400 in place of 431), as in Apache.
+    pub fields_are_bad_requests: bool,
     /// 0: no limit. 413.
     pub body_bytes_max: u64,
     /// Disk space for buffering between slow clients and backends, in total, and of the responses
@@ -72,6 +74,7 @@ impl Default for Limits {
             header_count_max: 100,
             request_line_bytes_max: 0,
             field_bytes_max: 0,
+            fields_are_bad_requests: false,
             body_bytes_max: 1 << 30,
             buffer_file_bytes_max: 2 << 30,
             buffer_file_bytes_per_address_max: 64 << 20,

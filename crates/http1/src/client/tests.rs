@@ -300,6 +300,16 @@ fn content_is_framed_in_the_order_of_the_standard() {
         (
             Method::Get,
             with("Content-Length: 5\r\nContent-Length: 5"),
+            Ok((ResponseBody::Length(5), true)),
+        ),
+        (
+            Method::Get,
+            with("Content-Length: 5\r\nContent-Length: 05"),
+            Err(ResponseFault::SeveralLengths),
+        ),
+        (
+            Method::Get,
+            with("Content-Length: 5\r\nContent-Length: 5\r\nContent-Length: 6"),
             Err(ResponseFault::SeveralLengths),
         ),
         (

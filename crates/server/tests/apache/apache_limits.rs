@@ -120,12 +120,12 @@ fn sizes() {
     );
     let many: Vec<String> = (0..8).map(|number| format!("X{number}: 1")).collect();
     for (how, host, expected) in [
-        ("http1", "a.test", "414 431 431 200"),
-        ("http1", "b.test", "414 431 431 200"),
+        ("http1", "a.test", "414 400 400 200"),
+        ("http1", "b.test", "414 400 400 200"),
         ("http2", "a.test", "414 431 431 200"),
         ("http2", "b.test", "414 431 431 200"),
-        ("http1 tls", "a.test", "414 431 431 200"),
-        ("http1 tls", "b.test", "414 431 431 200"),
+        ("http1 tls", "a.test", "414 400 400 200"),
+        ("http1 tls", "b.test", "414 400 400 200"),
         ("http2 tls", "a.test", "414 431 431 200"),
         ("http2 tls", "b.test", "404 200 200 200"),
     ] {

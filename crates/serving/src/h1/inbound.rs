@@ -271,10 +271,21 @@ pub fn refuse(session: &mut Session, reject: Reject, bytes: &[u8], out: &mut Vec
     worker.counters.increment(Metric::RequestsRejected);
     rejected::log(session, reject.reason, log::request_line(bytes));
     session.note_bad_request();
-    refuse_with(session, reject.status, bytes, out);
+    let status = status_of(session, reject.status);
+    refuse_with(session, status, bytes, out);
     Next::Close {
         cause: Cause::Rejected,
     }
+}
+
+/// The status as the configuration's own server has it.
+fn status_of(session: &Session, status: Status) -> Status {
+    let services = session.worker.services.borrow();
+    let limits = session.limits(&services.generation);
+    if status == Status::REQUEST_HEADER_FIELDS_TOO_LARGE && limits.fields_are_bad_requests {
+        return Status::BAD_REQUEST;
+    }
+    status
 }
 
 /// The response of [`refuse`] and of a head that came too slowly.
