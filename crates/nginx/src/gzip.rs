@@ -101,6 +101,6 @@ fn suits(request: &mut Request<'_>, fields: &Fields) -> bool {
             .iter()
             .any(|(name, word)| conf.proxies(*word) && control.contains(name));
     }
-    !(conf.proxies(Proxied::NoLastModified) && fields.has("Last-Modified"))
-        && !(conf.proxies(Proxied::NoEtag) && fields.has("ETag"))
+    let has = |word, name| conf.proxies(word) && fields.has(name);
+    !has(Proxied::NoLastModified, "Last-Modified") && !has(Proxied::NoEtag, "ETag")
 }
