@@ -57,7 +57,7 @@ pub fn prepare(request: &mut Request<'_>) {
     if let Some(rate) = limit_rate(request, &location) {
         request.exchange.routing.settings = rate;
     }
-    gzip::apply(request);
+    gzip::apply(request, preview);
     let is_plain = headers.added.is_none()
         && headers.expires.is_none()
         && headers.set.is_none()
@@ -176,10 +176,11 @@ fn evaluate(request: &mut Request<'_>) -> Additions {
     additions
 }
 
-/// Adds the fields that the location gives to its files, for decisions about them.
-pub fn preview(request: &mut Request<'_>, fields: &mut Fields) {
-    let now = request.exchange.now;
-    evaluate(request).apply(Status::OK, now, None, fields);
+/// Returns the fields that the location adds to its files, for decisions about them.
+fn preview(request: &mut Request<'_>) -> Fields {
+    let (mut fields, now) = (Fields::new(), request.exchange.now);
+    evaluate(request).apply(Status::OK, now, None, &mut fields);
+    fields
 }
 
 impl Additions {
