@@ -47,6 +47,7 @@ use saker_telemetry::{Counters, error_log, message};
 use std::{
     cell::RefCell,
     future::poll_fn,
+    num::NonZeroU64,
     rc::{Rc, Weak},
     sync::Arc,
     task::{Context, Poll},
@@ -400,24 +401,41 @@ impl Gateway {
         }
         let is_unbuffered = is_unbuffered.unwrap_or(call.manner.is_unbuffered);
         let bounds = if is_unbuffered { UNBUFFERED } else { bounds };
-        let read_rate = call.manner.read_rate;
-        let length_wanted = length.filter(|_| has_content);
-        let read = match read_rate.filter(|_| has_content) {
-            None => ahead(&mut upstream, length_wanted),
+        let relay = Relay {
+            bounds,
+            name,
+            length,
+            has_content,
+            read_rate: call.manner.read_rate,
+        };
+        response.body = self.body(exchange, upstream, relay, busy).await;
+        Handled::Answered(response)
+    }
+
+    /// The content of a response: in memory if it is here already, else as it comes.
+    async fn body(
+        &self,
+        exchange: &Exchange,
+        mut upstream: UpstreamExchange,
+        relay: Relay,
+        busy: Option<Busy>,
+    ) -> Body {
+        let (length, has_content) = (relay.length, relay.has_content);
+        let read = match relay.read_rate.filter(|_| has_content) {
+            None => ahead(&mut upstream, length.filter(|_| has_content)),
             Some(_) => Err(Box::default()),
         };
-        response.body = match read {
+        match read {
             Ok(whole) if has_content => Body::Memory(whole),
             Ok(_) => Body::Stream(Box::new(Unsent(length))),
             Err(ahead) => {
                 let (room, client) = (self.room(exchange), exchange.log_context());
-                let mut pump = Pump::new(upstream, bounds, room, client, name);
-                pump.limit_rate(read_rate);
+                let mut pump = Pump::new(upstream, relay.bounds, room, client, relay.name);
+                pump.limit_rate(relay.read_rate);
                 let body = RelayedBody::new(pump, *ahead, length, Box::new(busy));
                 relayed(exchange, body).await
             }
-        };
-        Handled::Answered(response)
+        }
     }
 
     /// Returns the account for files buffered for this exchange's client.
@@ -571,6 +589,15 @@ async fn relayed(exchange: &Exchange, mut body: RelayedBody) -> Body {
         body.detach(outlives_client);
     }
     Body::Stream(Box::new(body))
+}
+
+/// Terms for the content of a response.
+struct Relay {
+    bounds: Bounds,
+    name: Rc<str>,
+    length: Option<u64>,
+    has_content: bool,
+    read_rate: Option<NonZeroU64>,
 }
 
 /// A response body that is still coming, with its places at the upstream.

@@ -220,21 +220,7 @@ impl<'r> HttpReader<'r> {
                 self.reading.variables.define(&name, source);
                 Ok(())
             }
-            "charset_map" => {
-                let map = charset::charset_map(directive, self.reading.report)?;
-                let known = &mut self.http.tables.charsets;
-                if known
-                    .iter()
-                    .any(|one| one.conversion(&map.from, &map.to).is_some())
-                {
-                    return Err(format!(
-                        "duplicate \"charset_map\" between \"{}\" and \"{}\"",
-                        map.from, map.to
-                    ));
-                }
-                known.push(Arc::new(map));
-                Ok(())
-            }
+            "charset_map" => self.charset_map(directive),
             "limit_req_zone" | "limit_conn_zone" => {
                 let number = self.http.zones.len();
                 let zone = zone(directive, &mut self.reading, number)?;
@@ -269,6 +255,22 @@ impl<'r> HttpReader<'r> {
             _ if is_realip(name) => self.http.real_ip.set(directive),
             _ => apply(directive, &mut self.http.conf, &mut self.reading),
         }
+    }
+
+    fn charset_map(&mut self, directive: &Directive) -> Result<(), String> {
+        let map = charset::charset_map(directive, self.reading.report)?;
+        let known = &mut self.http.tables.charsets;
+        if known
+            .iter()
+            .any(|one| one.conversion(&map.from, &map.to).is_some())
+        {
+            return Err(format!(
+                "duplicate \"charset_map\" between \"{}\" and \"{}\"",
+                map.from, map.to
+            ));
+        }
+        known.push(Arc::new(map));
+        Ok(())
     }
 
     fn upstream(&mut self, directive: &Directive) -> Result<(), String> {

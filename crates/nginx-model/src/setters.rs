@@ -7,7 +7,7 @@ use crate::{
     conf::LocationConf,
     modules::{
         access, autoindex, browser, compression, core, filters, gzip_conditions, handlers, headers,
-        limits, log, secure_link, upstream_rewrites, upstream_setters,
+        limits, log, secure_link, upstream_conf::Gateway, upstream_rewrites, upstream_setters,
     },
     reading::{Reading, Setters},
 };
@@ -20,6 +20,10 @@ pub fn apply(
     reading: &mut Reading<'_>,
 ) -> Option<Result<(), String>> {
     let name = directive.name();
+    if let Some(setter) = find(upstream_rewrites::SETTERS, name) {
+        let proxy = conf.upstreams.of_mut(Gateway::Proxy);
+        return Some(setter(directive, &mut proxy.rewrites, reading));
+    }
     macro_rules! modules {
         ($($setters:expr, $part:ident;)*) => {
             $(if let Some(setter) = find($setters, name) {
@@ -41,7 +45,6 @@ pub fn apply(
         limits::SETTERS, limits;
         log::SETTERS, log;
         secure_link::SETTERS, secure_link;
-        upstream_rewrites::SETTERS, upstreams;
         upstream_setters::PROXY, upstreams;
         upstream_setters::FASTCGI, upstreams;
         upstream_setters::UWSGI, upstreams;

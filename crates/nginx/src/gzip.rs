@@ -10,10 +10,14 @@ use saker_http::{Fields, Version, date::parse_date};
 use saker_nginx_model::modules::gzip_conditions::Proxied;
 use std::sync::Arc;
 
+/// Returns the fields that the location adds to its files.
+pub type Added = fn(&mut Request<'_>) -> Fields;
+
 /// Takes gzip from the settings of a request whose response may not be compressed with it.
-pub fn apply(request: &mut Request<'_>) {
+/// `added`: returns the fields that the location adds.
+pub fn apply(request: &mut Request<'_>, added: Added) {
     let codings = &request.exchange.routing.settings.compression.codings;
-    if !codings.contains(&CompressionCoding::Gzip) || is_for_request(request) {
+    if !codings.contains(&CompressionCoding::Gzip) || is_for_request(request, added) {
         return;
     }
     switch_off(request);
@@ -27,7 +31,7 @@ fn switch_off(request: &mut Request<'_>) {
     request.exchange.routing.settings = Arc::new(settings);
 }
 
-fn is_for_request(request: &mut Request<'_>) -> bool {
+fn is_for_request(request: &mut Request<'_>, added: Added) -> bool {
     let location = Arc::clone(&request.state.location);
     let conf = &location.conf.gzip;
     let version = request.exchange.head.view().version();
@@ -54,8 +58,7 @@ fn is_for_request(request: &mut Request<'_>) -> bool {
     if request.state.location.conf.upstreams.pass.is_some() {
         return true;
     }
-    let mut fields = Fields::new();
-    crate::response::preview(request, &mut fields);
+    let mut fields = added(request);
     let core = &location.conf.core;
     if !fields.has("Last-Modified") {
         fields.set("Last-Modified", &b"-"[..]);
@@ -101,6 +104,6 @@ fn suits(request: &mut Request<'_>, fields: &Fields) -> bool {
             .iter()
             .any(|(name, word)| conf.proxies(*word) && control.contains(name));
     }
-    !(conf.proxies(Proxied::NoLastModified) && fields.has("Last-Modified"))
-        && !(conf.proxies(Proxied::NoEtag) && fields.has("ETag"))
+    let has = |word, name| conf.proxies(word) && fields.has(name);
+    !has(Proxied::NoLastModified, "Last-Modified") && !has(Proxied::NoEtag, "ETag")
 }

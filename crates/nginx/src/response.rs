@@ -57,7 +57,7 @@ pub fn prepare(request: &mut Request<'_>) {
     if let Some(rate) = limit_rate(request, &location) {
         request.exchange.routing.settings = rate;
     }
-    gzip::apply(request);
+    gzip::apply(request, preview);
     let is_plain = headers.added.is_none()
         && headers.expires.is_none()
         && headers.set.is_none()
@@ -76,7 +76,16 @@ pub fn prepare(request: &mut Request<'_>) {
     }
     // Variables that an answer sets have no value yet.
     request.state.wants_response = location.conf.access.auth_request_set.is_some();
-    let additions = evaluate(request);
+    // As in nginx, the fields are evaluated when there is a response: variables and captures keep the
+    // values that they have now.
+    let values = request.state.values.clone();
+    let captures = request.state.captures.clone();
+    let mut additions = evaluate(request);
+    (request.state.values, request.state.captures) = (values, captures);
+    let status = request.state.error_status;
+    if status.is_some_and(|status| !ADDED_TO.contains(&status)) {
+        additions.keep_always();
+    }
     if request.state.wants_response {
         // The filter edits the head, a ready one, too.
         request.exchange.cache.head_edits = None;
@@ -146,7 +155,7 @@ fn evaluate(request: &mut Request<'_>) -> Additions {
     }
     for header in headers.added.as_deref().unwrap_or_default() {
         let value = request.text(&header.value);
-        if !value.is_empty() {
+        if !value.is_empty() || is_validator(&header.name) {
             let value = pages::field_value(&value).into();
             additions
                 .added
@@ -167,13 +176,20 @@ fn evaluate(request: &mut Request<'_>) -> Additions {
     additions
 }
 
-/// Adds the fields that the location gives to its files, for decisions about them.
-pub fn preview(request: &mut Request<'_>, fields: &mut Fields) {
-    let now = request.exchange.now;
-    evaluate(request).apply(Status::OK, now, None, fields);
+/// Returns the fields that the location adds to its files, for decisions about them.
+fn preview(request: &mut Request<'_>) -> Fields {
+    let (mut fields, now) = (Fields::new(), request.exchange.now);
+    evaluate(request).apply(Status::OK, now, None, &mut fields);
+    fields
 }
 
 impl Additions {
+    /// Leaves those out that errors do not get.
+    fn keep_always(&mut self) {
+        self.expires = None;
+        self.added.retain(|(_, _, is_always)| *is_always);
+    }
+
     fn apply(&self, status: Status, now: i64, modified_s: Option<i64>, fields: &mut Fields) {
         let is_added_to = ADDED_TO.contains(&status.0);
         if is_added_to && let Some(expires) = &self.expires {
@@ -203,15 +219,19 @@ impl Additions {
     }
 }
 
-/// `Last-Modified` and `ETag` are replaced, as by nginx; framing fields belong to the driver.
+/// `Last-Modified` and `ETag` are replaced, or removed by an empty value, as by nginx; framing fields
+/// belong to the driver.
 fn add(name: &str, value: &[u8], fields: &mut Fields) {
     match name {
         _ if is_framing(name) => {}
-        _ if name.eq_ignore_ascii_case("last-modified") || name.eq_ignore_ascii_case("etag") => {
-            fields.set(name.to_owned(), value.to_vec());
-        }
+        _ if is_validator(name) && value.is_empty() => drop(fields.remove(name)),
+        _ if is_validator(name) => fields.set(name.to_owned(), value.to_vec()),
         _ => fields.append(name.to_owned(), value.to_vec()),
     }
+}
+
+fn is_validator(name: &str) -> bool {
+    name.eq_ignore_ascii_case("last-modified") || name.eq_ignore_ascii_case("etag")
 }
 
 fn is_framing(name: &str) -> bool {

@@ -341,7 +341,6 @@ fn backend_tls(conf: &UpstreamConf, url: &PassUrl<'_>, conf_prefix: &Path) -> Ba
         // Older protocols are spoken as the oldest that there is, as in `ssl_protocols`.
         without_tls12: !["TLSv1", "TLSv1.1", "TLSv1.2"].iter().any(|name| has(name)),
         without_tls13: !has("TLSv1.3"),
-        ..BackendTls::default()
     }
 }
 

@@ -7,7 +7,6 @@
 
 use crate::{
     inherit::inherit,
-    modules::upstream_conf::{Gateway, UpstreamsConf},
     reading::{Reading, Setters},
     text::Text,
     values::{Regex, invalid},
@@ -81,22 +80,16 @@ impl RewritesConf {
     }
 }
 
-pub const SETTERS: Setters<UpstreamsConf> = &[
+pub const SETTERS: Setters<RewritesConf> = &[
     ("proxy_redirect", redirect),
     ("proxy_cookie_domain", |d, conf, reading| {
-        let list = &mut own(conf).cookie_domains;
-        replacement(d, list, reading, true)
+        replacement(d, &mut conf.cookie_domains, reading, true)
     }),
     ("proxy_cookie_path", |d, conf, reading| {
-        let list = &mut own(conf).cookie_paths;
-        replacement(d, list, reading, false)
+        replacement(d, &mut conf.cookie_paths, reading, false)
     }),
     ("proxy_cookie_flags", cookie_flags),
 ];
-
-fn own(conf: &mut UpstreamsConf) -> &mut RewritesConf {
-    &mut conf.of_mut(Gateway::Proxy).rewrites
-}
 
 fn push<T: Clone>(list: &mut Option<Arc<[T]>>, one: T) {
     let before = list.take().unwrap_or_default();
@@ -117,7 +110,7 @@ fn wanted(text: &str, is_caseless: bool, reading: &mut Reading<'_>) -> Result<Wa
 
 fn redirect(
     directive: &Directive,
-    conf: &mut UpstreamsConf,
+    conf: &mut RewritesConf,
     reading: &mut Reading<'_>,
 ) -> Result<(), String> {
     let (from, to) = (directive.argument(0), directive.argument(1));
@@ -130,7 +123,7 @@ fn redirect(
             to: reading.text(to)?,
         }),
     };
-    push(&mut own(conf).redirects, one);
+    push(&mut conf.redirects, one);
     Ok(())
 }
 
@@ -172,10 +165,10 @@ const FLAGS: [&str; 8] = [
 
 fn cookie_flags(
     directive: &Directive,
-    conf: &mut UpstreamsConf,
+    conf: &mut RewritesConf,
     reading: &mut Reading<'_>,
 ) -> Result<(), String> {
-    let list = &mut own(conf).cookie_flags;
+    let list = &mut conf.cookie_flags;
     let name = directive.argument(0);
     if name == "off" && directive.arguments.len() == 1 {
         *list = Some(Arc::default());

@@ -299,7 +299,6 @@ fn members(conf: &StreamConf, conf_prefix: &Path) -> Members {
             name: name.map(Into::into),
             without_tls12: !["TLSv1", "TLSv1.1", "TLSv1.2"].iter().any(|name| has(name)),
             without_tls13: !has("TLSv1.3"),
-            ..BackendTls::default()
         }),
         takes_name: name.is_none(),
     }

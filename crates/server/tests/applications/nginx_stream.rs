@@ -547,3 +547,19 @@ fn nginx_stream_reloads_and_stops() {
         state.is_empty() || state.contains(") Z ")
     });
 }
+
+#[test]
+fn nginx_stream_leaves_from_an_address() {
+    let pair = Pair::start(
+        "nginx-stream-bind",
+        &[],
+        "server { listen {ip}:{p}; proxy_pass {ip}:{q}; proxy_bind 127.0.0.9; }\n\
+         server { listen {ip}:{q}; return $remote_addr; }",
+    );
+    let told = pair.both(|address| {
+        let mut text = String::new();
+        connect(address).read_to_string(&mut text).unwrap();
+        text
+    });
+    assert_eq!(told, "127.0.0.9");
+}
