@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 600
 SOAK_REQUESTS ?= 200000
 FUZZ_TARGETS ?=
 
-.PHONY: help run build release demo test test-fast soak check tidy bench lab table fuzz docs deb rpm image dist packed clean
+.PHONY: help run build release demo test test-fast soak check tidy bench lab table fuzz docs site deb rpm image dist packed clean
 
 help:
 	@echo "make run     build Saker, make the demo site, serve it on http://$(ADDRESS)/ and https://$(TLS_ADDRESS)/"
@@ -28,6 +28,7 @@ help:
 	@echo "make table   the README's table, from the last whole run of the lab"
 	@echo "make fuzz    every fuzz target for FUZZ_SECONDS ($(FUZZ_SECONDS)); FUZZ_TARGETS='range target' for some"
 	@echo "make docs    the reference pages"
+	@echo "make site    the documentation as a site with a search (mdBook): $(TARGET_DIR)/site/docs"
 	@echo "make deb     Debian packages of a release build: $(TARGET_DIR)/dist"
 	@echo "make rpm     the RPM package of a release build"
 	@echo "make image   the container image, as an OCI archive"
@@ -90,6 +91,16 @@ fuzz:
 
 docs:
 	$(CARGO) run -q -p xtask -- docs
+
+# Beside the site lies what its pages link to outside of docs/.
+site: docs
+	command -v mdbook >/dev/null || $(CARGO) install mdbook --version 0.5.4 --locked --no-default-features --features search
+	mdbook build docs -d "$(abspath $(TARGET_DIR))/site/docs"
+	cp "$(TARGET_DIR)/site/docs/index.html" "$(TARGET_DIR)/site/docs/README.html"
+	mkdir -p "$(TARGET_DIR)/site/fuzz" && cp -r contrib "$(TARGET_DIR)/site/"
+	for page in ARCHITECTURE SECURITY fuzz/README; do \
+		{ echo '<!doctype html><meta charset="utf-8"><pre>'; sed 's/&/\&amp;/g; s/</\&lt;/g' "$$page.md"; } >"$(TARGET_DIR)/site/$$page.html"; done
+	@echo "$(TARGET_DIR)/site/docs/index.html"
 
 # Without the paths of this machine in it: the same source gives the same bytes elsewhere.
 packed:

@@ -8,8 +8,11 @@
 use super::finding::{File, Finding};
 use std::{collections::BTreeMap, path::Path};
 
+const SUMMARY: &str = "docs/SUMMARY.md";
+
 /// Checks all documents.
 pub fn check(root: &Path, files: &[File], findings: &mut Vec<Finding>) {
+    contents(files, findings);
     let documents = files.iter().filter(|file| file.path.ends_with(".md"));
     let anchors: BTreeMap<&str, Vec<String>> = documents
         .clone()
@@ -24,13 +27,30 @@ pub fn check(root: &Path, files: &[File], findings: &mut Vec<Finding>) {
             };
             let known = anchors.get(target.as_str());
             let what = match known {
-                _ if !root.join(&target).exists() => format!("link to `{link}`: no such file"),
+                None if !root.join(&target).exists() => format!("link to `{link}`: no such file"),
                 Some(known) if !anchor.is_empty() && !known.iter().any(|one| one == anchor) => {
                     format!("link to `{link}`: no such heading")
                 }
                 _ => continue,
             };
             findings.push(Finding::new(&file.path, line, what));
+        }
+    }
+}
+
+/// The table of contents of the site (mdBook) has every page.
+fn contents(files: &[File], findings: &mut Vec<Finding>) {
+    let Some(summary) = files.iter().find(|file| file.path == SUMMARY) else {
+        return;
+    };
+    let listed: Vec<String> = links(&summary.text)
+        .map(|(_, link)| beside(SUMMARY, link))
+        .collect();
+    for page in files {
+        let is_page = page.path.starts_with("docs/") && page.path.ends_with(".md");
+        if is_page && page.path != SUMMARY && !listed.contains(&page.path) {
+            let what = format!("is missing in {SUMMARY}");
+            findings.push(Finding::new(&page.path, 0, what));
         }
     }
 }
@@ -130,6 +150,19 @@ mod tests {
             found[0].contains("none.md") && found[1].contains("#none"),
             "{found:?}"
         );
+        let page = |path: &str, text: &str| File {
+            path: path.into(),
+            text: text.into(),
+        };
+        let pages = [
+            page(SUMMARY, "- [A](a.md)\n"),
+            page("docs/a.md", ""),
+            page("docs/b.md", ""),
+        ];
+        let mut findings = Vec::new();
+        contents(&pages, &mut findings);
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert_eq!(findings[0].file, "docs/b.md");
         assert_eq!(beside("docs/a.md", "../contrib/./x"), "contrib/x");
     }
 }
