@@ -58,7 +58,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Bounded<S> {
             .0
             .store(left.saturating_sub(bytes), Ordering::Relaxed);
         match bytes > 0 && bytes >= left {
-            true => Poll::Ready(Err(io::ErrorKind::FileTooLarge.into())),
+            true => {
+                // An error comes without bytes.
+                buffer.set_filled(before);
+                Poll::Ready(Err(io::ErrorKind::FileTooLarge.into()))
+            }
             false => read,
         }
     }

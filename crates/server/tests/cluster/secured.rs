@@ -71,7 +71,7 @@ fn tls_with_a_password_from_a_file() {
     let wrong_password = url.replace("rediss://", "rediss://:wrong@");
     let other_authority = format!("url = \"rediss://:s3cret%2F+@127.0.0.1:{port}\"");
     for (cluster, why) in [
-        (wrong_password, "WRONGPASS"),
+        (wrong_password, "AuthenticationFailed"),
         (other_authority, "certificate"),
     ] {
         let outsider = Fleet::start_apart(&cluster);
