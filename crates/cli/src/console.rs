@@ -35,9 +35,14 @@ pub fn console(asked: &Console) -> ExitCode {
 fn link(asked: &Console) -> ExitCode {
     ask(&asked.target, |state_dir| {
         let answer = client::console_link(state_dir)?;
-        let url = answer.get("url").and_then(Value::as_str).unwrap_or_default();
+        let url = answer
+            .get("url")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         let opened = match answer.get("is_new") {
-            Some(Value::Bool(true)) => " The console stays open on this machine until the server ends.",
+            Some(Value::Bool(true)) => {
+                " The console stays open on this machine until the server ends."
+            }
             _ => "",
         };
         Ok(output::print(format!(
@@ -104,9 +109,8 @@ fn token(command: &TokenCommand) -> ExitCode {
 }
 
 fn changed(place: &UsersPlace, change: &Change, text: &str) -> ExitCode {
-    let changed = users_file(place).and_then(|path| {
-        change_users(&path, change).map_err(|error| error.to_string())
-    });
+    let changed = users_file(place)
+        .and_then(|path| change_users(&path, change).map_err(|error| error.to_string()));
     changed.map_or_else(cannot, |()| output::print(text))
 }
 

@@ -7,9 +7,7 @@
 use crate::{
     check,
     dispatch_trace::{self, Question},
-    source::{
-        Source, load_apache_from, load_nginx_from, load_replacing, settle_php,
-    },
+    source::{Source, load_apache_from, load_nginx_from, load_replacing, settle_php},
 };
 use saker_apache_syntax::{FileKind, Files as ApacheFiles, OnDiskPrivileged};
 use saker_config::{Diagnostic, Model, Severity};
@@ -17,7 +15,11 @@ use saker_nginx::OnDisk;
 use saker_nginx_syntax::Files as NginxFiles;
 use saker_pipeline::TraceStep;
 use saker_serving::services::MakeServices;
-use std::{ffi::OsString, io, path::{Path, PathBuf}};
+use std::{
+    ffi::OsString,
+    io,
+    path::{Path, PathBuf},
+};
 
 /// Dispatches a request (method, URL, and fields) that is never sent.
 pub fn explain(
@@ -66,9 +68,10 @@ type Loaded = Result<(Model, Vec<Diagnostic>), Vec<Diagnostic>>;
 fn load(source: &Source, changed: Option<(&Path, &str)>) -> Loaded {
     let overlay = Overlay::new(changed);
     match source {
-        Source::Directory(options) => {
-            Ok((Model::for_directory(saker_config::ServeOptions::clone(options)), Vec::new()))
-        }
+        Source::Directory(options) => Ok((
+            Model::for_directory(saker_config::ServeOptions::clone(options)),
+            Vec::new(),
+        )),
         Source::File { path, .. } => {
             let loaded = load_replacing(path, changed).map_err(|found| found.0)?;
             Ok((loaded.model, loaded.warnings))
@@ -111,7 +114,8 @@ fn resolved(path: &Path) -> PathBuf {
 
 impl ApacheFiles for Overlay {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        self.replaced(path).map_or_else(|| OnDiskPrivileged.read(path), Ok)
+        self.replaced(path)
+            .map_or_else(|| OnDiskPrivileged.read(path), Ok)
     }
 
     fn kind(&self, path: &Path) -> Option<FileKind> {
@@ -125,7 +129,8 @@ impl ApacheFiles for Overlay {
 
 impl NginxFiles for Overlay {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        self.replaced(path).map_or_else(|| NginxFiles::read(&OnDisk, path), Ok)
+        self.replaced(path)
+            .map_or_else(|| NginxFiles::read(&OnDisk, path), Ok)
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {

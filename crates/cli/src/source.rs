@@ -270,7 +270,10 @@ pub fn load_nginx(input: &NginxInput) -> saker_nginx::Loaded {
 }
 
 /// Reads it from other files than those of the disk.
-pub fn load_nginx_from(input: &NginxInput, files: &dyn saker_nginx_syntax::Files) -> saker_nginx::Loaded {
+pub fn load_nginx_from(
+    input: &NginxInput,
+    files: &dyn saker_nginx_syntax::Files,
+) -> saker_nginx::Loaded {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let file = absolute(&input.file);
     let folder = file.parent().unwrap_or(Path::new("/"));

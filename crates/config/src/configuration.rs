@@ -8,8 +8,8 @@ use crate::{
     diagnostic::{Diagnostic, Severity},
     directives::{map::MapDraft, site::SiteDraft},
     model::{
-        Acme, CacheStore, Console, Hosts, Limits, Listener, MetricsEndpoint, Model, NamedLog, NamedSocket,
-        Php, PhpPools, Server, ServerGuard, ServerTls, Tracing, Upstream,
+        Acme, CacheStore, Console, Hosts, Limits, Listener, MetricsEndpoint, Model, NamedLog,
+        NamedSocket, Php, PhpPools, Server, ServerGuard, ServerTls, Tracing, Upstream,
     },
     reader::table_in,
     source::{Location, Source},

@@ -12,7 +12,6 @@ use crate::{
     pages::{self, Notice, Shell},
     password,
     routes::Action,
-    serve::users_file,
     sessions::{By, Identity},
     totp,
     users::{Role, Secret},
@@ -55,23 +54,38 @@ async fn public(backend: &Rc<dyn Backend>, request: &Request, action: Action) ->
 
 /// Logs in with a password.
 async fn log_in(backend: &Rc<dyn Backend>, request: &Request) -> Response {
-    let (form, state, now_s) = (request.form(), backend.state(), saker_net::clock::realtime_s());
-    let refused = |status, text: &str| pages::log_in(status, Some(text), state.users.borrow().is_empty());
+    let (form, state, now_s) = (
+        request.form(),
+        backend.state(),
+        saker_net::clock::realtime_s(),
+    );
+    let refused =
+        |status, text: &str| pages::log_in(status, Some(text), state.users.borrow().is_empty());
     if let Err(wait_s) = state.limits.borrow_mut().admit(request.client, now_s) {
         let text = format!("There were too many attempts. Try again in {wait_s} s.");
         return refused(429, &text).with("Retry-After", wait_s.to_string());
     }
-    if let Err(error) = state.refresh_users(&users_file(&**backend)) {
+    if let Err(error) = state.refresh_users(&backend.users_file()) {
         let facts = format_args!("the users file cannot be read: {error}");
         error_log::log(&message::CONSOLE_LOGIN_REFUSED, facts);
-        return refused(500, "The users file cannot be read; the error log says why.");
+        return refused(
+            500,
+            "The users file cannot be read; the error log says why.",
+        );
     }
     // Counted before the outcome is known: attempts at the same time gain nothing.
     state.limits.borrow_mut().failed(request.client, now_s);
     let name = form.get("name").to_owned();
     let account = state.users.borrow().user(&name).cloned();
-    if !is_password_right(backend, form.get("password"), account.as_ref().map(|one| &one.secret)).await
-        || !account.as_ref().is_some_and(|account| is_code_right(&**backend, account, &form))
+    if !is_password_right(
+        backend,
+        form.get("password"),
+        account.as_ref().map(|one| &one.secret),
+    )
+    .await
+        || !account
+            .as_ref()
+            .is_some_and(|account| is_code_right(&**backend, account, &form))
     {
         backend.count_log_in(false);
         let shown: String = name.chars().take(NAME_SHOWN).collect();
@@ -112,7 +126,10 @@ async fn is_password_right(
 
 /// Uses the code up; users without a secret need none.
 fn is_code_right(backend: &dyn Backend, account: &crate::users::Account, form: &Form) -> bool {
-    let Secret::Password { totp: Some(secret), .. } = &account.secret else {
+    let Secret::Password {
+        totp: Some(secret), ..
+    } = &account.secret
+    else {
         return true;
     };
     let mut used = backend.state().used_codes.borrow_mut();
@@ -127,7 +144,11 @@ fn is_code_right(backend: &dyn Backend, account: &crate::users::Account, form: &
 
 fn use_link(backend: &dyn Backend, request: &Request) -> Response {
     let (form, now_s) = (request.form(), saker_net::clock::realtime_s());
-    let is_good = backend.state().sessions.borrow_mut().use_link(form.get("token"), now_s);
+    let is_good = backend
+        .state()
+        .sessions
+        .borrow_mut()
+        .use_link(form.get("token"), now_s);
     if !is_good {
         backend.count_log_in(false);
         let facts = format_args!("link from {}", request.client);
@@ -159,12 +180,20 @@ fn begin(
         return Response::error(500, &error);
     }
     let now_s = saker_net::clock::realtime_s();
-    let begun = state.sessions.borrow_mut().begin(&identity.name, identity.role, stamp, now_s);
+    let begun = state
+        .sessions
+        .borrow_mut()
+        .begin(&identity.name, identity.role, stamp, now_s);
     let Some(token) = begun else {
         return Response::error(500, "the system gives no random bytes");
     };
     backend.count_log_in(true);
-    let facts = format_args!("{} ({}) from {}", identity.name, identity.role.name(), request.client);
+    let facts = format_args!(
+        "{} ({}) from {}",
+        identity.name,
+        identity.role.name(),
+        request.client
+    );
     error_log::log(&message::CONSOLE_LOGIN, facts);
     Response::see_other("/").with("Set-Cookie", cookie::set(&token, request.is_secure))
 }
@@ -221,7 +250,15 @@ async fn cache(backend: &dyn Backend, shell: Shell, query: &Form) -> Response {
             };
             Some(api::cache(backend, &CacheVerb::Count(order)).await)
         }
-        (url, _) => Some(api::cache(backend, &CacheVerb::Show { url: url.to_owned() }).await),
+        (url, _) => Some(
+            api::cache(
+                backend,
+                &CacheVerb::Show {
+                    url: url.to_owned(),
+                },
+            )
+            .await,
+        ),
     };
     let text = |result: Result<Value, (u16, String)>| result.map_err(|(_, error)| error);
     pages::cache(shell, query, (text(statistics), found.map(text)), None)
@@ -246,7 +283,9 @@ async fn purge(
         soft: form.get("soft") == "yes",
         ..PurgeOrder::default()
     };
-    let statistics = api::cache(backend, &CacheVerb::Stat).await.map_err(|(_, error)| error);
+    let statistics = api::cache(backend, &CacheVerb::Stat)
+        .await
+        .map_err(|(_, error)| error);
     if order.urls.is_empty() && order.tags.is_empty() && !order.all {
         let notice = Notice::wrong("Name a URL or a tag, or choose all pages.");
         return pages::cache(shell, &form, (statistics, None), Some(notice));
@@ -283,10 +322,17 @@ fn configuration(backend: &dyn Backend, shell: Shell, query: &Form) -> Response 
 async fn propose(backend: &dyn Backend, shell: Shell, form: &Form) -> Response {
     let (files, name) = (editor::files(backend), form.get("file"));
     let text = normalized(form.get("text"));
-    let open = editor::open(backend, name).map(|open| editor::OpenFile { text: text.clone(), ..open });
+    let open = editor::open(backend, name).map(|open| editor::OpenFile {
+        text: text.clone(),
+        ..open
+    });
     match editor::propose(backend, name, &text).await {
-        Ok(proposal) => pages::proposal(shell, backend, (&files, open), (form.get("base"), proposal)),
-        Err(error) => pages::configuration(shell, backend, (&files, open), Some(Notice::wrong(&error))),
+        Ok(proposal) => {
+            pages::proposal(shell, backend, (&files, open), (form.get("base"), proposal))
+        }
+        Err(error) => {
+            pages::configuration(shell, backend, (&files, open), Some(Notice::wrong(&error)))
+        }
     }
 }
 
@@ -303,12 +349,12 @@ async fn change(
             let change = (form.get("file"), text.as_str(), form.get("base"));
             editor::apply(backend, who, change).await.map(|_| "")
         }
-        Action::ConfirmForm => {
-            editor::confirm(backend, who, form.get("id")).await.map(|()| "The change is kept.")
-        }
-        _ => {
-            editor::roll_back(backend, who, form.get("id")).await.map(|()| "The change is undone.")
-        }
+        Action::ConfirmForm => editor::confirm(backend, who, form.get("id"))
+            .await
+            .map(|()| "The change is kept."),
+        _ => editor::roll_back(backend, who, form.get("id"))
+            .await
+            .map(|()| "The change is undone."),
     };
     let notice = match &changed {
         Ok("") => None,
@@ -317,7 +363,11 @@ async fn change(
     };
     let files = editor::files(backend);
     let first = files.first().map_or("", String::as_str);
-    let name = if form.get("file").is_empty() { first } else { form.get("file") };
+    let name = if form.get("file").is_empty() {
+        first
+    } else {
+        form.get("file")
+    };
     let mut open = editor::open(backend, name);
     // A text that was refused is not lost.
     if let (Err(_), Ok(open), true) = (&changed, &mut open, action == Action::ApplyForm) {

@@ -57,7 +57,10 @@ async fn look(backend: &dyn Backend, query: &Form, action: Action) -> Result<Val
         Action::Explain => explain(backend, question(query)?).await?,
         Action::CacheStatistics => cache(backend, &CacheVerb::Stat).await?,
         Action::CacheEntries => cache(backend, &entries(query)).await?,
-        Action::Bans => backend.control().bans(&BanVerb::List).map_err(|error| (500, error))?,
+        Action::Bans => backend
+            .control()
+            .bans(&BanVerb::List)
+            .map_err(|error| (500, error))?,
         Action::Certificates => json!({ "ok": true, "certificates": certificates(backend) }),
         Action::Configuration => configuration(backend, query.get("file"))?,
         Action::Audit => {
@@ -98,15 +101,21 @@ async fn change(
         }
         Action::Apply => {
             let change = (text("file")?, text("text")?, text("base")?);
-            let pending = editor::apply(backend, who, change).await.map_err(conflict)?;
+            let pending = editor::apply(backend, who, change)
+                .await
+                .map_err(conflict)?;
             json!({ "ok": true, "id": pending.version.id, "confirm_until": pending.until_s })
         }
         Action::Confirm => {
-            editor::confirm(backend, who, text("id")?).await.map_err(conflict)?;
+            editor::confirm(backend, who, text("id")?)
+                .await
+                .map_err(conflict)?;
             json!({ "ok": true })
         }
         Action::RollBack => {
-            editor::roll_back(backend, who, text("id")?).await.map_err(conflict)?;
+            editor::roll_back(backend, who, text("id")?)
+                .await
+                .map_err(conflict)?;
             json!({ "ok": true })
         }
         _ => return Err((404, "there is no such change".into())),
@@ -117,7 +126,10 @@ async fn change(
 pub fn health(backend: &dyn Backend) -> Value {
     let status = backend.control().status().to_json();
     let bans = backend.control().bans(&BanVerb::List).unwrap_or_default();
-    let bans = bans.get("bans").and_then(Value::as_array).map_or(0, Vec::len);
+    let bans = bans
+        .get("bans")
+        .and_then(Value::as_array)
+        .map_or(0, Vec::len);
     json!({
         "version": status["version"],
         "uptime_s": status["uptime_s"],
@@ -150,10 +162,13 @@ fn certificates(backend: &dyn Backend) -> Value {
 }
 
 async fn explain(backend: &dyn Backend, question: Question) -> Result<Value, Failed> {
-    let steps = backend.explain(question).await.map_err(|error| (400, error))?;
-    let steps = steps.iter().map(|step| {
-        json!({ "phase": step.phase, "text": step.text, "place": step.place })
-    });
+    let steps = backend
+        .explain(question)
+        .await
+        .map_err(|error| (400, error))?;
+    let steps = steps
+        .iter()
+        .map(|step| json!({ "phase": step.phase, "text": step.text, "place": step.place }));
     Ok(json!({ "ok": true, "steps": steps.collect::<Value>() }))
 }
 
@@ -165,15 +180,25 @@ pub fn question(query: &Form) -> Result<Question, Failed> {
     }
     let mut headers = Vec::new();
     for line in query.all("header").filter(|line| !line.trim().is_empty()) {
-        let field = line.split_once(':').map(|(name, value)| (name.trim(), value.trim()));
+        let field = line
+            .split_once(':')
+            .map(|(name, value)| (name.trim(), value.trim()));
         let is_name = |name: &str| {
-            !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+            !name.is_empty()
+                && name
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
         };
         match field {
             Some((name, value)) if is_name(name) && !value.contains(|c: char| c.is_control()) => {
                 headers.push((name.to_owned(), value.to_owned()));
             }
-            _ => return Err((400, format!("invalid header `{line}` (expected Name: value)"))),
+            _ => {
+                return Err((
+                    400,
+                    format!("invalid header `{line}` (expected Name: value)"),
+                ));
+            }
         }
     }
     let method = match query.get("method") {
@@ -199,13 +224,19 @@ fn entries(query: &Form) -> CacheVerb {
             site: site.map(str::to_owned),
             max: ENTRIES_MAX,
         },
-        url => CacheVerb::Show { url: url.to_owned() },
+        url => CacheVerb::Show {
+            url: url.to_owned(),
+        },
     }
 }
 
 /// Sends a verb that changes nothing to the page cache.
 pub async fn cache(backend: &dyn Backend, verb: &CacheVerb) -> Result<Value, Failed> {
-    backend.control().cache(verb).await.map_err(|error| (400, error))
+    backend
+        .control()
+        .cache(verb)
+        .await
+        .map_err(|error| (400, error))
 }
 
 /// The order that a JSON object describes, in the words of the control socket.

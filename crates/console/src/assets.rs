@@ -28,7 +28,10 @@ const STYLE_TYPE: &str = "text/css; charset=utf-8";
 pub static STYLE: Asset = asset(STYLE_TYPE, include_str!("../assets/console.css"));
 pub static ICON: Asset = asset("image/svg+xml", include_str!("../assets/icon.svg"));
 pub static SCRIPT: Asset = asset(SCRIPT_TYPE, include_str!("../assets/console.js"));
-pub static CHART_SCRIPT: Asset = asset(SCRIPT_TYPE, include_str!("../assets/uplot/uPlot.iife.min.js"));
+pub static CHART_SCRIPT: Asset = asset(
+    SCRIPT_TYPE,
+    include_str!("../assets/uplot/uPlot.iife.min.js"),
+);
 pub static CHART_STYLE: Asset = asset(STYLE_TYPE, include_str!("../assets/uplot/uPlot.min.css"));
 
 impl Asset {

@@ -74,5 +74,8 @@ pub fn last(state_dir: &Path, max: usize) -> Vec<Value> {
     };
     let text = read().unwrap_or_default();
     let lines = text.lines().rev();
-    lines.filter_map(|line| serde_json::from_str(line).ok()).take(max).collect()
+    lines
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .take(max)
+        .collect()
 }

@@ -17,7 +17,10 @@ fn name(is_secure: bool) -> &'static str {
 pub fn set(token: &str, is_secure: bool) -> String {
     let secure = if is_secure { "; Secure" } else { "" };
     let age = if token.is_empty() { "; Max-Age=0" } else { "" };
-    format!("{}={token}; Path=/; HttpOnly; SameSite=Strict{secure}{age}", name(is_secure))
+    format!(
+        "{}={token}; Path=/; HttpOnly; SameSite=Strict{secure}{age}",
+        name(is_secure)
+    )
 }
 
 /// The token of the request; two cookies of the name are none, because one of them was planted.
@@ -32,5 +35,8 @@ pub fn token(request: &Request) -> Option<&str> {
             (pair[..at].trim_ascii() == wanted).then(|| pair[at + 1..].trim_ascii())
         });
     let (token, other) = (found.next()?, found.next());
-    other.is_none().then_some(token).and_then(|token| std::str::from_utf8(token).ok())
+    other
+        .is_none()
+        .then_some(token)
+        .and_then(|token| std::str::from_utf8(token).ok())
 }

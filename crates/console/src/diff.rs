@@ -62,7 +62,12 @@ pub fn diff(before: &str, after: &str) -> Vec<DiffLine> {
     if old_middle.is_empty() && new_middle.is_empty() {
         return Vec::new();
     }
-    let same = |lines: &[&str]| lines.iter().map(|line| DiffLine::new(Mark::Same, line)).collect::<Vec<_>>();
+    let same = |lines: &[&str]| {
+        lines
+            .iter()
+            .map(|line| DiffLine::new(Mark::Same, line))
+            .collect::<Vec<_>>()
+    };
     let mut all = same(&old[..start]);
     all.extend(middle(old_middle, new_middle));
     all.extend(same(&old[old.len() - end..]));
@@ -70,8 +75,18 @@ pub fn diff(before: &str, after: &str) -> Vec<DiffLine> {
 }
 
 fn middle(old: &[&str], new: &[&str]) -> Vec<DiffLine> {
-    let removed = |lines: &[&str]| lines.iter().map(|line| DiffLine::new(Mark::Removed, line)).collect::<Vec<_>>();
-    let added = |lines: &[&str]| lines.iter().map(|line| DiffLine::new(Mark::Added, line)).collect::<Vec<_>>();
+    let removed = |lines: &[&str]| {
+        lines
+            .iter()
+            .map(|line| DiffLine::new(Mark::Removed, line))
+            .collect::<Vec<_>>()
+    };
+    let added = |lines: &[&str]| {
+        lines
+            .iter()
+            .map(|line| DiffLine::new(Mark::Added, line))
+            .collect::<Vec<_>>()
+    };
     if (old.len() + 1).saturating_mul(new.len() + 1) > CELLS_MAX {
         return [removed(old), added(new)].concat();
     }
@@ -131,7 +146,10 @@ mod tests {
 
     fn text(before: &str, after: &str) -> String {
         let lines = diff(before, after);
-        lines.iter().map(|line| format!("{}{}\n", line.sign(), line.text)).collect()
+        lines
+            .iter()
+            .map(|line| format!("{}{}\n", line.sign(), line.text))
+            .collect()
     }
 
     #[test]
@@ -143,12 +161,19 @@ mod tests {
         assert_eq!(text("a\na\n", "a\n"), " a\n-a\n");
         let before: String = (0..20).map(|number| format!("{number}\n")).collect();
         let after = before.replace("10\n", "ten\n");
-        assert_eq!(text(&before, &after), "… \n 7\n 8\n 9\n-10\n+ten\n 11\n 12\n 13\n…\n".replace("… ", "…"));
+        assert_eq!(
+            text(&before, &after),
+            "… \n 7\n 8\n 9\n-10\n+ten\n 11\n 12\n 13\n…\n".replace("… ", "…")
+        );
     }
 
     #[test]
     fn work_is_bounded() {
-        let lines = |mark: &str| (0..3_000).map(|number| format!("{mark}{number}\n")).collect::<String>();
+        let lines = |mark: &str| {
+            (0..3_000)
+                .map(|number| format!("{mark}{number}\n"))
+                .collect::<String>()
+        };
         let lines = diff(&lines("a"), &lines("b"));
         assert_eq!(lines.len(), 6_000);
     }

@@ -14,19 +14,18 @@ use crate::{
     history_files::{
         self, Version, clear_pending, digest_of, keep, new_id, replace, set_pending, text_of,
     },
+    pending_change::{Editor, Pending},
     sessions::Identity,
 };
 use saker_telemetry::{error_log, message};
 use serde_json::json;
 use std::{
-    cell::RefCell,
     fs, io,
     net::IpAddr,
     path::{Path, PathBuf},
     rc::Rc,
     time::Duration,
 };
-use tokio::sync::Mutex;
 
 /// Time for confirming an applied change.
 pub const CONFIRM_TIME_S: i64 = 60;
@@ -36,21 +35,6 @@ pub const FILE_BYTES_MAX: u64 = 1 << 20;
 const LOOK: Duration = Duration::from_secs(1);
 /// Marks a private key in PEM format, whatever its kind.
 const KEY_MARK: &str = "PRIVATE KEY-----";
-
-/// The change in progress.
-#[derive(Default)]
-pub struct Editor {
-    pending: RefCell<Option<Pending>>,
-    /// One change at a time.
-    busy: Mutex<()>,
-}
-
-/// An applied change that waits for its confirmation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pending {
-    pub version: Version,
-    pub until_s: i64,
-}
 
 /// A file that is open in the editor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,16 +51,13 @@ pub struct Proposal {
     pub diff: Vec<DiffLine>,
 }
 
-impl Editor {
-    pub fn pending(&self) -> Option<Pending> {
-        self.pending.borrow().clone()
-    }
-}
-
 /// Names of the files that can be opened.
 pub fn files(backend: &dyn Backend) -> Vec<String> {
     let files = backend.configuration_files();
-    files.iter().map(|file| file.display().to_string()).collect()
+    files
+        .iter()
+        .map(|file| file.display().to_string())
+        .collect()
 }
 
 /// Opens a file by its name in [`files`].
@@ -102,10 +83,17 @@ fn read(path: &Path) -> Result<String, String> {
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(failed(io::ErrorKind::FileTooLarge.into()));
     }
-    let text = String::from_utf8(bytes)
-        .map_err(|_| format!("{} is not UTF-8 text; edit it on the machine", path.display()))?;
+    let text = String::from_utf8(bytes).map_err(|_| {
+        format!(
+            "{} is not UTF-8 text; edit it on the machine",
+            path.display()
+        )
+    })?;
     match text.contains(KEY_MARK) {
-        true => Err(format!("{} contains a private key, which is never shown", path.display())),
+        true => Err(format!(
+            "{} contains a private key, which is never shown",
+            path.display()
+        )),
         false => Ok(text),
     }
 }
@@ -172,7 +160,9 @@ pub async fn apply(
     let until_s = now_s + CONFIRM_TIME_S;
     let failed = |error: io::Error| {
         clear_pending(&state_dir);
-        format!("cannot write {name}: {error} (the server's user must be able to write the file and its directory)")
+        format!(
+            "cannot write {name}: {error} (the server's user must be able to write the file and its directory)"
+        )
     };
     keep(&state_dir, &version, &before).map_err(failed)?;
     set_pending(&state_dir, &version.id, until_s).map_err(failed)?;
@@ -181,8 +171,12 @@ pub async fn apply(
         let restored = replace(&target, &before, Some(&like));
         clear_pending(&state_dir);
         return Err(match restored {
-            Ok(()) => format!("the server did not take the configuration, and the file is as before: {diagnostics}"),
-            Err(error) => format!("the server did not take the configuration, and {name} cannot be written: {error}"),
+            Ok(()) => format!(
+                "the server did not take the configuration, and the file is as before: {diagnostics}"
+            ),
+            Err(error) => format!(
+                "the server did not take the configuration, and {name} cannot be written: {error}"
+            ),
         });
     }
     let pending = Pending { version, until_s };
@@ -199,7 +193,12 @@ pub async fn confirm(
     let editor = &backend.state().editor;
     let _alone = editor.busy.lock().await;
     waiting(editor, id)?;
-    audit::write(&backend.state_dir(), who, "confirm configuration", json!({ "id": id }))?;
+    audit::write(
+        &backend.state_dir(),
+        who,
+        "confirm configuration",
+        json!({ "id": id }),
+    )?;
     *editor.pending.borrow_mut() = None;
     clear_pending(&backend.state_dir());
     Ok(())
@@ -214,7 +213,12 @@ pub async fn roll_back(
     let editor = &backend.state().editor;
     let _alone = editor.busy.lock().await;
     let pending = waiting(editor, id)?;
-    audit::write(&backend.state_dir(), who, "roll back configuration", json!({ "id": id }))?;
+    audit::write(
+        &backend.state_dir(),
+        who,
+        "roll back configuration",
+        json!({ "id": id }),
+    )?;
     undo(backend, &pending).await
 }
 
@@ -255,13 +259,22 @@ pub async fn watch(backend: Rc<dyn Backend>) {
     loop {
         let editor = &backend.state().editor;
         let now_s = saker_net::clock::realtime_s();
-        if editor.pending().is_some_and(|pending| now_s >= pending.until_s) {
+        if editor
+            .pending()
+            .is_some_and(|pending| now_s >= pending.until_s)
+        {
             let _alone = editor.busy.lock().await;
             // It may have been confirmed meanwhile.
             if let Some(pending) = editor.pending() {
-                let facts = format!("{} ({})", pending.version.file.display(), pending.version.id);
+                let facts = format!(
+                    "{} ({})",
+                    pending.version.file.display(),
+                    pending.version.id
+                );
                 match undo(&*backend, &pending).await {
-                    Ok(()) => error_log::log(&message::CONSOLE_ROLLED_BACK, format_args!("{facts}")),
+                    Ok(()) => {
+                        error_log::log(&message::CONSOLE_ROLLED_BACK, format_args!("{facts}"))
+                    }
                     Err(error) => error_log::log(
                         &message::CONSOLE_ROLL_BACK_FAILED,
                         format_args!("{facts}: {error}"),

@@ -11,7 +11,6 @@ use crate::{
     exchange::{Form, Request, Response},
     gate,
     routes::{Action, Route},
-    serve::users_file,
     sessions::Identity,
 };
 use saker_live::tail::{Filter, Watching};
@@ -74,7 +73,7 @@ async fn run(
             _ = ticks.tick() => {}
         }
         // Log-in tells about errors; there are no users then.
-        let _ = backend.state().refresh_users(&users_file(&**backend));
+        let _ = backend.state().refresh_users(&backend.users_file());
         let now_s = saker_net::clock::realtime_s();
         if !gate::is_still_admitted(request, identity, backend.state(), now_s) {
             return Ok(());
@@ -91,7 +90,11 @@ async fn run(
 }
 
 fn live(backend: &dyn Backend, has_slow: bool) -> Value {
-    let sample = backend.history().borrow().latest().map(|sample| sample.to_json());
+    let sample = backend
+        .history()
+        .borrow()
+        .latest()
+        .map(|sample| sample.to_json());
     let health = has_slow.then(|| api::health(backend));
     json!({ "sample": sample, "health": health })
 }
@@ -108,14 +111,24 @@ pub fn filter(query: &Form) -> Filter {
         host: query.get("host").to_owned(),
         path: query.get("path").to_owned(),
         client: query.get("client").to_owned(),
-        status: query.get("status").parse().ok().filter(|status| *status > 0),
-        duration_us_min: query.get("duration_ms").parse::<u64>().unwrap_or(0).saturating_mul(1000),
+        status: query
+            .get("status")
+            .parse()
+            .ok()
+            .filter(|status| *status > 0),
+        duration_us_min: query
+            .get("duration_ms")
+            .parse::<u64>()
+            .unwrap_or(0)
+            .saturating_mul(1000),
         cache: query.get("cache").to_owned(),
     }
 }
 
 async fn send_whole(connection: &mut Connection, response: &Response) -> io::Result<()> {
-    let mut bytes = response.head(Some(response.content.len()), false).into_bytes();
+    let mut bytes = response
+        .head(Some(response.content.len()), false)
+        .into_bytes();
     bytes.extend_from_slice(&response.content);
     timeout(SEND_TIME_MAX, connection.send(&bytes)).await?
 }

@@ -72,7 +72,7 @@ pub struct Response {
     pub content_type: &'static str,
     pub fields: Vec<(&'static str, String)>,
     pub content: Vec<u8>,
-    /// May be stored by browsers: it is the same for everybody, and its URL changes with it.
+    /// May be stored by browsers: it is the same for all clients, and its URL changes with it.
     pub is_asset: bool,
 }
 
@@ -157,15 +157,24 @@ mod tests {
     fn values_cannot_split_a_response() {
         let response = Response::see_other("/a\r\nSet-Cookie: x=1");
         let head = response.head(Some(0), true);
-        assert!(!head.contains("Set-Cookie") && head.ends_with("\r\n\r\n"), "{head}");
-        assert!(head.contains("script-src 'self'; style-src 'self'"), "{head}");
+        assert!(
+            !head.contains("Set-Cookie") && head.ends_with("\r\n\r\n"),
+            "{head}"
+        );
+        assert!(
+            head.contains("script-src 'self'; style-src 'self'"),
+            "{head}"
+        );
         assert!(!head.contains("unsafe-inline"), "{head}");
     }
 
     #[test]
     fn forms() {
         let form = Form::parse(b"a=1&b=%3Cx%3E+y&a=2");
-        assert_eq!((form.get("a"), form.get("b"), form.get("c")), ("1", "<x> y", ""));
+        assert_eq!(
+            (form.get("a"), form.get("b"), form.get("c")),
+            ("1", "<x> y", "")
+        );
         assert_eq!(form.all("a").collect::<Vec<_>>(), ["1", "2"]);
     }
 }

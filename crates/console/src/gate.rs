@@ -94,21 +94,33 @@ fn allowed_host<'r>(request: &'r Request, console: &Console) -> Option<&'r str> 
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let is_own = bare.parse::<IpAddr>().is_ok()
         || host.eq_ignore_ascii_case("localhost")
-        || console.names.iter().any(|name| name.eq_ignore_ascii_case(host));
+        || console
+            .names
+            .iter()
+            .any(|name| name.eq_ignore_ascii_case(host));
     is_own.then_some(authority)
 }
 
 /// Returns whether no other site has a part in the request (Fetch Metadata, and RFC 6454 for
 /// clients without it).
 fn is_from_console(request: &Request, kind: Kind, host: &str) -> bool {
-    let fields = ["sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest", "origin"];
+    let fields = [
+        "sec-fetch-site",
+        "sec-fetch-mode",
+        "sec-fetch-dest",
+        "origin",
+    ];
     let [Ok(site), Ok(mode), Ok(dest), Ok(origin)] = fields.map(|name| request.only_field(name))
     else {
         return false;
     };
     let is_own = |origin: &str| {
         let own = origin.strip_prefix("https://");
-        let own = own.or_else(|| origin.strip_prefix("http://").filter(|_| !request.is_secure));
+        let own = own.or_else(|| {
+            origin
+                .strip_prefix("http://")
+                .filter(|_| !request.is_secure)
+        });
         own.is_some_and(|own| own.eq_ignore_ascii_case(host))
     };
     let method = request.head.view().method_token();

@@ -12,7 +12,9 @@ use serde_json::{Value, json};
 use std::{
     fs, io,
     io::Write as _,
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    os::unix::fs::{
+        DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+    },
     path::{Path, PathBuf},
 };
 
@@ -53,7 +55,10 @@ impl Version {
 /// Hexadecimal SHA-256 of a text.
 pub fn digest_of(text: &str) -> String {
     let hash = digest(&SHA256, text.as_bytes());
-    hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    hash.as_ref()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// A new id: its order is that of time.
@@ -105,15 +110,23 @@ pub fn versions(state_dir: &Path) -> Vec<Version> {
 
 /// The text of a version, by an id that [`versions`] lists.
 pub fn text_of(state_dir: &Path, id: &str) -> Option<(Version, String)> {
-    let version = versions(state_dir).into_iter().find(|version| version.id == id)?;
-    let path = state_dir.join("console/history").join(format!("{}.text", version.id));
+    let version = versions(state_dir)
+        .into_iter()
+        .find(|version| version.id == id)?;
+    let path = state_dir
+        .join("console/history")
+        .join(format!("{}.text", version.id));
     Some((version, fs::read_to_string(path).ok()?))
 }
 
 /// Notes the change that waits for its confirmation, until that time.
 pub fn set_pending(state_dir: &Path, id: &str, until_s: i64) -> io::Result<()> {
     let path = audit::folder(state_dir)?.join("pending.json");
-    replace(&path, &format!("{}\n", json!({ "id": id, "until": until_s })), None)
+    replace(
+        &path,
+        &format!("{}\n", json!({ "id": id, "until": until_s })),
+        None,
+    )
 }
 
 pub fn clear_pending(state_dir: &Path) {
@@ -166,7 +179,8 @@ mod tests {
 
     #[test]
     fn versions_are_kept_in_order_and_bounded() {
-        let state_dir = std::env::temp_dir().join(format!("console-history-{}", std::process::id()));
+        let state_dir =
+            std::env::temp_dir().join(format!("console-history-{}", std::process::id()));
         let _ = fs::remove_dir_all(&state_dir);
         fs::create_dir(&state_dir).expect("a folder");
         let version = |at_s| Version {
@@ -181,10 +195,18 @@ mod tests {
         }
         let all = versions(&state_dir);
         assert_eq!(all.len(), VERSIONS_MAX);
-        assert_eq!((all[0].at_s, all[VERSIONS_MAX - 1].at_s), (VERSIONS_MAX as i64 + 1, 2));
+        assert_eq!(
+            (all[0].at_s, all[VERSIONS_MAX - 1].at_s),
+            (VERSIONS_MAX as i64 + 1, 2)
+        );
         let (_, text) = text_of(&state_dir, &all[0].id).expect("there");
         assert_eq!(text, format!("text {}", VERSIONS_MAX + 1));
-        for id in ["", "../pending", "../../saker", &format!("../history/{}", all[0].id)] {
+        for id in [
+            "",
+            "../pending",
+            "../../saker",
+            &format!("../history/{}", all[0].id),
+        ] {
             assert_eq!(text_of(&state_dir, id), None, "{id}");
         }
         assert_eq!(pending(&state_dir), None);
@@ -192,7 +214,9 @@ mod tests {
         assert_eq!(pending(&state_dir), Some((all[0].clone(), 99)));
         clear_pending(&state_dir);
         assert_eq!(pending(&state_dir), None);
-        let mode = fs::metadata(state_dir.join("console/history")).expect("there").mode();
+        let mode = fs::metadata(state_dir.join("console/history"))
+            .expect("there")
+            .mode();
         assert_eq!(mode & 0o777, 0o700);
         let _ = fs::remove_dir_all(state_dir);
     }

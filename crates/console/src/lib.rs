@@ -25,6 +25,7 @@ mod log_in;
 mod openapi;
 mod pages;
 mod password;
+mod pending_change;
 mod reading;
 mod routes;
 mod serve;
@@ -34,14 +35,17 @@ mod totp;
 mod users;
 
 pub use backend::{Backend, CheckedConfiguration, Finding, Question, TraceLine};
+use saker_config::{Diagnostic, Model};
 pub use serve::serve;
 pub use state::ConsoleState;
 pub use users::{Change, Role, UsersError, change_users, new_token, new_totp};
-use saker_config::{Diagnostic, Model};
 
 /// Errors that only the whole configuration shows.
 pub fn problems(model: &Model) -> Option<Diagnostic> {
-    let has_tls = model.listeners.iter().any(|listener| listener.tls.is_some());
+    let has_tls = model
+        .listeners
+        .iter()
+        .any(|listener| listener.tls.is_some());
     if !model.console.tls || model.console.address.is_none() || has_tls {
         return None;
     }

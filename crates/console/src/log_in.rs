@@ -2,7 +2,7 @@
 //!
 //! Called by: log-in, before a password is looked at.
 //! Caveat: an address that fails waits longer each time, and all addresses together have a few
-//! attempts per second, so that many of them gain nothing. Nobody can lock a user out: limits are
+//! attempts per second, so that many of them gain nothing. No client can lock a user out: limits are
 //! by address, and the link of `saker console` has none.
 
 use std::{
@@ -54,9 +54,13 @@ impl LogInLimits {
     }
 
     pub fn failed(&mut self, client: IpAddr, now_s: i64) {
-        self.by_address.retain(|_, failures| now_s - failures.last_s < FORGET_S);
+        self.by_address
+            .retain(|_, failures| now_s - failures.last_s < FORGET_S);
         if self.by_address.len() >= ADDRESSES_MAX {
-            let oldest = self.by_address.iter().min_by_key(|(_, failures)| failures.last_s);
+            let oldest = self
+                .by_address
+                .iter()
+                .min_by_key(|(_, failures)| failures.last_s);
             let oldest = oldest.map(|(address, _)| *address);
             oldest.map(|address| self.by_address.remove(&address));
         }
@@ -81,9 +85,9 @@ impl LogInLimits {
 /// A client of IPv6 has a network of addresses.
 fn network(client: IpAddr) -> IpAddr {
     match client.to_canonical() {
-        IpAddr::V6(address) => {
-            IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)))
-        }
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(
+            address.to_bits() & !u128::from(u64::MAX),
+        )),
         address => address,
     }
 }
@@ -101,7 +105,11 @@ mod tests {
         let mut limits = LogInLimits::default();
         let (client, other) = (address("192.0.2.1"), address("192.0.2.2"));
         for attempt in 0..FAILURES_FREE {
-            assert_eq!(limits.admit(client, i64::from(attempt)), Ok(()), "{attempt}");
+            assert_eq!(
+                limits.admit(client, i64::from(attempt)),
+                Ok(()),
+                "{attempt}"
+            );
             limits.failed(client, 10);
         }
         assert_eq!(limits.admit(client, 10), Err(WAIT_S));
@@ -131,7 +139,13 @@ mod tests {
     fn all_addresses_together_have_a_rate() {
         let mut limits = LogInLimits::default();
         let mut admitted = |now_s| {
-            (0..100u8).filter(|last| limits.admit(address(&format!("192.0.2.{last}")), now_s).is_ok()).count()
+            (0..100u8)
+                .filter(|last| {
+                    limits
+                        .admit(address(&format!("192.0.2.{last}")), now_s)
+                        .is_ok()
+                })
+                .count()
         };
         assert_eq!(admitted(100), ATTEMPTS_AT_ONCE as usize);
         assert_eq!(admitted(101), ATTEMPTS_PER_SECOND as usize);

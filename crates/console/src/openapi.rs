@@ -8,7 +8,10 @@ use serde_json::{Map, Value, json};
 
 pub fn document() -> Value {
     let mut paths = Map::new();
-    for route in ROUTES.iter().filter(|route| matches!(route.kind, Kind::Api | Kind::Events)) {
+    for route in ROUTES
+        .iter()
+        .filter(|route| matches!(route.kind, Kind::Api | Kind::Events))
+    {
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
         path[route.method.to_ascii_lowercase()] = operation(route);
     }
@@ -95,7 +98,10 @@ mod tests {
     #[test]
     fn every_route_of_the_api_is_described() {
         let document = document();
-        for route in ROUTES.iter().filter(|route| route.path.starts_with("/api/")) {
+        for route in ROUTES
+            .iter()
+            .filter(|route| route.path.starts_with("/api/"))
+        {
             let own = &document["paths"][route.path][route.method.to_ascii_lowercase()];
             assert_eq!(own["summary"], route.summary, "{}", route.path);
         }

@@ -8,9 +8,10 @@
 use crate::{
     Backend, Finding, TraceLine,
     diff::DiffLine,
-    editor::{OpenFile, Pending, Proposal},
+    editor::{OpenFile, Proposal},
     exchange::{Form, Response},
     history_files::{self, Version},
+    pending_change::Pending,
     sessions::Identity,
     users::Role,
 };
@@ -156,7 +157,9 @@ pub fn requests(shell: Shell, query: &Form) -> Response {
         ("duration_ms", "At least ms"),
         ("cache", "Cache"),
     ];
-    let filter = filter.map(|(name, label)| (name, label, query.get(name))).to_vec();
+    let filter = filter
+        .map(|(name, label)| (name, label, query.get(name)))
+        .to_vec();
     respond(200, &RequestsPage { shell, filter })
 }
 
@@ -176,9 +179,16 @@ pub fn why(shell: Shell, query: &Form, steps: Result<Vec<TraceLine>, String>) ->
         Ok(steps) => (steps, None),
         Err(error) => (Vec::new(), Some(error)),
     };
-    let mut headers: Vec<&str> = query.all("header").filter(|line| !line.is_empty()).collect();
+    let mut headers: Vec<&str> = query
+        .all("header")
+        .filter(|line| !line.is_empty())
+        .collect();
     headers.push("");
-    let method = if query.get("method").is_empty() { "GET" } else { query.get("method") };
+    let method = if query.get("method").is_empty() {
+        "GET"
+    } else {
+        query.get("method")
+    };
     let status = if error.is_some() { 400 } else { 200 };
     let page = WhyPage {
         shell,
@@ -243,10 +253,12 @@ pub fn cache(
         Ok(statistics) => (Some(statistics), None),
         Err(error) => (None, Some(error)),
     };
-    let sites = statistics.as_ref().map_or_else(Vec::new, |all| list(&all["sites"]));
+    let sites = statistics
+        .as_ref()
+        .map_or_else(Vec::new, |all| list(&all["sites"]));
     let total = statistics.as_ref().map(|all| {
         format!(
-            "{} pages, {} of {}",
+            "Pages: {}, {} of {}",
             all["entries"],
             bytes(all["bytes"].as_u64()),
             bytes(all["bytes_max"].as_u64())
@@ -262,7 +274,10 @@ pub fn cache(
         total,
         sites: sites.iter().map(|site| site_row(site)).collect(),
         is_looked_up,
-        entries: list(&found["entries"]).iter().map(|entry| entry_card(entry)).collect(),
+        entries: list(&found["entries"])
+            .iter()
+            .map(|entry| entry_card(entry))
+            .collect(),
         counted: found["pages"].as_u64(),
     };
     respond(200, &page)
@@ -310,8 +325,19 @@ fn entry_card(entry: &Value) -> EntryCard {
             ("Age", duration("age_s")),
             ("Fresh for", duration("fresh_for_s")),
             ("Kept for", duration("kept_for_s")),
-            ("Private", if entry["is_private"] == true { "yes" } else { "no" }.to_owned()),
-            ("Purged", entry["standing"].as_str().unwrap_or_default().to_owned()),
+            (
+                "Private",
+                if entry["is_private"] == true {
+                    "yes"
+                } else {
+                    "no"
+                }
+                .to_owned(),
+            ),
+            (
+                "Purged",
+                entry["standing"].as_str().unwrap_or_default().to_owned(),
+            ),
             ("Codings", texts(&entry["codings"]).join(", ")),
             ("Key", texts(&entry["key"]).join(" · ")),
         ],
@@ -442,7 +468,9 @@ fn configuration_page(
     };
     let status = if error.is_some() { 404 } else { 200 };
     let versions = history_files::versions(&backend.state_dir());
-    let own_digest = open.as_ref().map_or_else(String::new, |open| open.digest.clone());
+    let own_digest = open
+        .as_ref()
+        .map_or_else(String::new, |open| open.digest.clone());
     let page = ConfigurationPage {
         shell,
         files,
@@ -450,7 +478,11 @@ fn configuration_page(
         open,
         notice: notice.or(error),
         waiting: backend.state().editor.pending().map(Waiting::new),
-        versions: versions.into_iter().take(VERSIONS_SHOWN).map(VersionRow::new).collect(),
+        versions: versions
+            .into_iter()
+            .take(VERSIONS_SHOWN)
+            .map(VersionRow::new)
+            .collect(),
         proposal,
     };
     respond(status, &page)
@@ -569,11 +601,19 @@ mod tests {
         let pages = [
             log_in(200, Some(hostile), true),
             link(200, hostile, Some(hostile)),
-            now(shell(), &serde_json::json!({ "version": hostile, "configuration": hostile, "listeners": [hostile] })),
+            now(
+                shell(),
+                &serde_json::json!({ "version": hostile, "configuration": hostile, "listeners": [hostile] }),
+            ),
             requests(shell(), &query),
             why(shell(), &query, Ok(vec![line])),
             why(shell(), &query, Err(hostile.into())),
-            cache(shell(), &query, (Ok(statistics), Some(Ok(entry))), Some(Notice::wrong(hostile))),
+            cache(
+                shell(),
+                &query,
+                (Ok(statistics), Some(Ok(entry))),
+                Some(Notice::wrong(hostile)),
+            ),
             cache(shell(), &query, (Err(hostile.into()), None), None),
             cache_count(shell(), &query, 3),
             audit(shell(), &[audited]),
@@ -583,7 +623,11 @@ mod tests {
             assert!(html.contains("</html>"), "{html}");
             // The only scripts are the console's own files.
             let scripts = html.matches("<script").count();
-            assert_eq!(scripts, html.matches("<script src=\"/assets/").count(), "{html}");
+            assert_eq!(
+                scripts,
+                html.matches("<script src=\"/assets/").count(),
+                "{html}"
+            );
             assert!(!html.contains("'&<") && !html.contains(" style="), "{html}");
         }
     }

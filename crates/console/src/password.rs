@@ -13,14 +13,16 @@ pub const PASSWORD_BYTES_MAX: usize = 1024;
 
 /// A hash that no password has, which takes as long as a real one: unknown users are not told
 /// apart.
-const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$c2FrZXItY29uc29sZQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+const NOBODY: &str =
+    "$argon2id$v=19$m=19456,t=2,p=1$c2FrZXItY29uc29sZQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
 pub fn hash(password: &str) -> Result<String, String> {
     let mut salt = [0; 16];
     aws_lc_rs::rand::fill(&mut salt).map_err(|_| "the system gives no random bytes")?;
     let salt = SaltString::encode_b64(&salt).map_err(|error| error.to_string())?;
     let hash = Argon2::default().hash_password(password.as_bytes(), &salt);
-    hash.map(|hash| hash.to_string()).map_err(|error| error.to_string())
+    hash.map(|hash| hash.to_string())
+        .map_err(|error| error.to_string())
 }
 
 /// `hash`: `None` for an unknown user.
@@ -30,7 +32,9 @@ pub fn verify(password: &str, hash: Option<&str>) -> bool {
         return false;
     };
     let is_right = password.len() <= PASSWORD_BYTES_MAX
-        && Argon2::default().verify_password(password.as_bytes(), &parsed).is_ok();
+        && Argon2::default()
+            .verify_password(password.as_bytes(), &parsed)
+            .is_ok();
     is_right && is_known
 }
 

@@ -68,8 +68,7 @@ pub async fn read_head(
     let bytes: Vec<u8> = connection.received.drain(..head_bytes).collect();
     let head = saker_http::RequestHead::new(bytes.into_boxed_slice(), index);
     let view = head.view();
-    let framing =
-        check_request(view).map_err(|reject| ReadError::Refused(reject.status.0))?;
+    let framing = check_request(view).map_err(|reject| ReadError::Refused(reject.status.0))?;
     let length = match framing {
         BodyFraming::None => 0,
         BodyFraming::Length(length) => length,

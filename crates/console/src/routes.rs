@@ -10,7 +10,7 @@ use crate::users::Role;
 /// Clients that a route admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Everybody who can connect.
+    /// All that can connect.
     Public,
     /// Those with this role, or a higher one.
     Role(Role),
@@ -123,11 +123,7 @@ const fn route(
     }
 }
 
-const fn api(
-    route: Route,
-    summary: &'static str,
-    parameters: &'static [Parameter],
-) -> Route {
+const fn api(route: Route, summary: &'static str, parameters: &'static [Parameter]) -> Route {
     Route {
         summary,
         parameters,
@@ -156,22 +152,47 @@ const fn value(
     }
 }
 
-const RANGE: &[Parameter] = &[value("range", "string", false, "`15m` (by the second) or `24h` (by the minute)")];
+const RANGE: &[Parameter] = &[value(
+    "range",
+    "string",
+    false,
+    "`15m` (by the second) or `24h` (by the minute)",
+)];
 const FILTER: &[Parameter] = &[
-    value("host", "string", false, "Part of the requested host or of the site's name"),
+    value(
+        "host",
+        "string",
+        false,
+        "Part of the requested host or of the site's name",
+    ),
     value("path", "string", false, "Part of the path or query"),
     value("client", "string", false, "Beginning of the client address"),
     value("status", "integer", false, "Status, or its first digit"),
     value("duration_ms", "integer", false, "Shortest duration"),
-    value("cache", "string", false, "Part of what the response says about the cache"),
+    value(
+        "cache",
+        "string",
+        false,
+        "Part of what the response says about the cache",
+    ),
 ];
 const QUESTION: &[Parameter] = &[
     value("url", "string", true, "URL, or path for the default site"),
     value("method", "string", false, "Method; default GET"),
-    value("header", "strings", false, "Request field, as `Name: value`"),
+    value(
+        "header",
+        "strings",
+        false,
+        "Request field, as `Name: value`",
+    ),
 ];
 const ENTRIES: &[Parameter] = &[
-    value("url", "string", false, "URL, or path of all sites; shows its variants"),
+    value(
+        "url",
+        "string",
+        false,
+        "URL, or path of all sites; shows its variants",
+    ),
     value("site", "string", false, "Without `url`: pages of this site"),
 ];
 const ORDER: &[Parameter] = &[
@@ -180,10 +201,20 @@ const ORDER: &[Parameter] = &[
     value("bans", "strings", false, "Expressions, as Varnish's bans"),
     value("site", "string", false, "Host name of the site"),
     value("all", "boolean", false, "Everything"),
-    value("soft", "boolean", false, "Make pages stale instead of removing them"),
+    value(
+        "soft",
+        "boolean",
+        false,
+        "Make pages stale instead of removing them",
+    ),
     value("dry_run", "boolean", false, "Only count the pages"),
 ];
-const FILE: &[Parameter] = &[value("file", "string", false, "File of the configuration; default: the first")];
+const FILE: &[Parameter] = &[value(
+    "file",
+    "string",
+    false,
+    "File of the configuration; default: the first",
+)];
 const PROPOSAL: &[Parameter] = &[
     value("file", "string", true, "File of the configuration"),
     value("text", "string", true, "Its new text"),
@@ -191,7 +222,12 @@ const PROPOSAL: &[Parameter] = &[
 const APPLICATION: &[Parameter] = &[
     value("file", "string", true, "File of the configuration"),
     value("text", "string", true, "Its new text"),
-    value("base", "string", true, "`digest` of the text that was edited"),
+    value(
+        "base",
+        "string",
+        true,
+        "`digest` of the text that was edited",
+    ),
 ];
 const CHANGE: &[Parameter] = &[value("id", "string", true, "Id of the applied change")];
 
@@ -215,11 +251,41 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/requests/why", VIEWER, Page, A::WhyPage),
     route("GET", "/cache", VIEWER, Page, A::CachePage),
     route("POST", "/cache/purge", OPERATOR, Page, A::PurgeForm),
-    route("GET", "/configuration", ADMINISTRATOR, Page, A::ConfigurationPage),
-    large(route("POST", "/configuration/propose", ADMINISTRATOR, Page, A::ProposeForm)),
-    large(route("POST", "/configuration/apply", ADMINISTRATOR, Page, A::ApplyForm)),
-    route("POST", "/configuration/confirm", ADMINISTRATOR, Page, A::ConfirmForm),
-    route("POST", "/configuration/roll-back", ADMINISTRATOR, Page, A::RollBackForm),
+    route(
+        "GET",
+        "/configuration",
+        ADMINISTRATOR,
+        Page,
+        A::ConfigurationPage,
+    ),
+    large(route(
+        "POST",
+        "/configuration/propose",
+        ADMINISTRATOR,
+        Page,
+        A::ProposeForm,
+    )),
+    large(route(
+        "POST",
+        "/configuration/apply",
+        ADMINISTRATOR,
+        Page,
+        A::ApplyForm,
+    )),
+    route(
+        "POST",
+        "/configuration/confirm",
+        ADMINISTRATOR,
+        Page,
+        A::ConfirmForm,
+    ),
+    route(
+        "POST",
+        "/configuration/roll-back",
+        ADMINISTRATOR,
+        Page,
+        A::RollBackForm,
+    ),
     route("GET", "/audit", ADMINISTRATOR, Page, A::AuditPage),
     api(
         route("GET", "/api/v1/status", VIEWER, Api, A::Status),
@@ -237,7 +303,13 @@ pub const ROUTES: &[Route] = &[
         &[],
     ),
     api(
-        route("GET", "/api/v1/requests/events", VIEWER, Events, A::RequestEvents),
+        route(
+            "GET",
+            "/api/v1/requests/events",
+            VIEWER,
+            Events,
+            A::RequestEvents,
+        ),
         "Requests as they finish, as server-sent events.",
         FILTER,
     ),
@@ -272,27 +344,57 @@ pub const ROUTES: &[Route] = &[
         &[],
     ),
     api(
-        route("GET", "/api/v1/configuration", ADMINISTRATOR, Api, A::Configuration),
+        route(
+            "GET",
+            "/api/v1/configuration",
+            ADMINISTRATOR,
+            Api,
+            A::Configuration,
+        ),
         "Files of the configuration, and the text of one of them.",
         FILE,
     ),
     large(api(
-        route("POST", "/api/v1/configuration/check", ADMINISTRATOR, Api, A::Check),
+        route(
+            "POST",
+            "/api/v1/configuration/check",
+            ADMINISTRATOR,
+            Api,
+            A::Check,
+        ),
         "Checks the configuration with another text for one of its files.",
         PROPOSAL,
     )),
     large(api(
-        route("POST", "/api/v1/configuration/apply", ADMINISTRATOR, Api, A::Apply),
+        route(
+            "POST",
+            "/api/v1/configuration/apply",
+            ADMINISTRATOR,
+            Api,
+            A::Apply,
+        ),
         "Writes a file and reloads. The change is undone unless it is confirmed in time.",
         APPLICATION,
     )),
     api(
-        route("POST", "/api/v1/configuration/confirm", ADMINISTRATOR, Api, A::Confirm),
+        route(
+            "POST",
+            "/api/v1/configuration/confirm",
+            ADMINISTRATOR,
+            Api,
+            A::Confirm,
+        ),
         "Keeps the applied change.",
         CHANGE,
     ),
     api(
-        route("POST", "/api/v1/configuration/roll-back", ADMINISTRATOR, Api, A::RollBack),
+        route(
+            "POST",
+            "/api/v1/configuration/roll-back",
+            ADMINISTRATOR,
+            Api,
+            A::RollBack,
+        ),
         "Undoes the applied change at once.",
         CHANGE,
     ),
@@ -351,7 +453,15 @@ mod tests {
     fn paths_have_one_spelling() {
         let is_found = |method: &[u8], path| matches!(find(method, path), Found::Route(_));
         assert!(is_found(b"GET", "/") && is_found(b"HEAD", "/") && is_found(b"GET", "/login"));
-        for path in ["", "//", "/login/", "/LOGIN", "/%6Cogin", "/./login", "/assets/../login"] {
+        for path in [
+            "",
+            "//",
+            "/login/",
+            "/LOGIN",
+            "/%6Cogin",
+            "/./login",
+            "/assets/../login",
+        ] {
             assert_eq!(find(b"GET", path), Found::Nothing, "{path}");
         }
         assert_eq!(find(b"POST", "/"), Found::WrongMethod);

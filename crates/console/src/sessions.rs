@@ -22,7 +22,7 @@ pub const LINK_LIFETIME_S: i64 = 300;
 pub const LINKS_MAX: usize = 8;
 const TOKEN_BYTES: usize = 32;
 
-/// Somebody who has passed the gate.
+/// User or token that has passed the gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     pub name: String,
@@ -40,7 +40,7 @@ pub enum By {
 struct Session {
     name: String,
     role: Role,
-    /// Of the line in the users file; `None`: by a link.
+    /// Stamp of the line in the users file; `None`: by a link.
     stamp: Option<[u8; 32]>,
     began_s: i64,
     used_s: i64,
@@ -80,7 +80,10 @@ impl Sessions {
         let token = self.new_token()?;
         self.sessions.retain(|_, session| session.is_alive(now_s));
         if self.sessions.len() >= SESSIONS_MAX {
-            let oldest = self.sessions.iter().min_by_key(|(_, session)| session.used_s);
+            let oldest = self
+                .sessions
+                .iter()
+                .min_by_key(|(_, session)| session.used_s);
             let oldest = oldest.map(|(hash, _)| *hash);
             oldest.map(|hash| self.sessions.remove(&hash));
         }
@@ -148,7 +151,8 @@ impl Sessions {
             oldest.map(|hash| self.links.remove(&hash));
         }
         let token = self.new_token()?;
-        self.links.insert(sha256(token.as_bytes()), now_s + LINK_LIFETIME_S);
+        self.links
+            .insert(sha256(token.as_bytes()), now_s + LINK_LIFETIME_S);
         Some(token)
     }
 
@@ -188,12 +192,19 @@ mod tests {
     #[test]
     fn sessions_end() {
         let (mut sessions, users) = (Sessions::default(), Users::default());
-        let mut begin = |now_s| sessions.begin("local", Role::Administrator, None, now_s).expect("begun");
+        let mut begin = |now_s| {
+            sessions
+                .begin("local", Role::Administrator, None, now_s)
+                .expect("begun")
+        };
         let (idle, busy, ended) = (begin(0), begin(0), begin(0));
         assert_ne!(idle, busy);
         let mut is_alive = |token: &str, now_s| sessions.identity(token, &users, now_s).is_some();
         assert!(is_alive(&idle, IDLE_S - 1));
-        assert!(!is_alive(&idle, 2 * IDLE_S - 1), "a whole hour without a request");
+        assert!(
+            !is_alive(&idle, 2 * IDLE_S - 1),
+            "a whole hour without a request"
+        );
         assert!(!is_alive(&idle, 0), "and it stays ended");
         for now_s in (0..LIFETIME_S).step_by(600) {
             assert!(is_alive(&busy, now_s), "{now_s}");
@@ -206,10 +217,19 @@ mod tests {
     #[test]
     fn only_tokens_of_this_process_count() {
         let (mut sessions, users) = (Sessions::default(), Users::default());
-        let token = sessions.begin("local", Role::Viewer, None, 0).expect("begun");
+        let token = sessions
+            .begin("local", Role::Viewer, None, 0)
+            .expect("begun");
         let (id, tag) = token.split_once('.').expect("signed");
         let mut other = Sessions::default();
-        for forged in ["", ".", id, &format!("{id}."), &format!("{id}.{}", &tag[1..]), &format!("a{id}.{tag}")] {
+        for forged in [
+            "",
+            ".",
+            id,
+            &format!("{id}."),
+            &format!("{id}.{}", &tag[1..]),
+            &format!("a{id}.{tag}"),
+        ] {
             assert!(sessions.identity(forged, &users, 0).is_none(), "{forged}");
         }
         assert!(other.identity(&token, &users, 0).is_none());
@@ -219,7 +239,9 @@ mod tests {
     #[test]
     fn a_user_that_is_gone_has_no_session() {
         let (mut sessions, users) = (Sessions::default(), Users::default());
-        let token = sessions.begin("ada", Role::Viewer, Some([1; 32]), 0).expect("begun");
+        let token = sessions
+            .begin("ada", Role::Viewer, Some([1; 32]), 0)
+            .expect("begun");
         assert!(sessions.identity(&token, &users, 0).is_none());
     }
 
@@ -232,7 +254,9 @@ mod tests {
         assert!(!sessions.use_link(&link, 0), "used");
         let late = sessions.make_link(0).expect("made");
         assert!(!sessions.use_link(&late, LINK_LIFETIME_S));
-        let all: Vec<_> = (0..=LINKS_MAX as i64).filter_map(|now_s| sessions.make_link(now_s)).collect();
+        let all: Vec<_> = (0..=LINKS_MAX as i64)
+            .filter_map(|now_s| sessions.make_link(now_s))
+            .collect();
         assert!(!sessions.use_link(&all[0], 1), "there is room for fewer");
         assert!(sessions.use_link(&all[LINKS_MAX], 1));
     }

@@ -5,8 +5,8 @@
 //! `await`.
 
 use crate::{
-    editor::Editor,
     log_in::LogInLimits,
+    pending_change::Editor,
     sessions::{By, Identity, Sessions},
     users::Users,
 };
@@ -108,7 +108,9 @@ mod tests {
     #[test]
     fn streams_are_bounded() {
         let state = ConsoleState::default();
-        let mut open: Vec<_> = (0..STREAMS_MAX).filter_map(|_| state.enter_stream()).collect();
+        let mut open: Vec<_> = (0..STREAMS_MAX)
+            .filter_map(|_| state.enter_stream())
+            .collect();
         assert_eq!(open.len(), STREAMS_MAX);
         assert!(state.enter_stream().is_none());
         open.pop();

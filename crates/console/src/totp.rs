@@ -23,10 +23,8 @@ pub fn verify(secret: &[u8], code: &str, now_s: i64, last: Option<i64>) -> Optio
     // RFC 6238 section 5.2: at most one interval for the delay.
     [now - 1, now, now + 1].into_iter().find(|interval| {
         let own = format!("{:06}", at(secret, *interval));
-        let is_right = aws_lc_rs::constant_time::verify_slices_are_equal(
-            own.as_bytes(),
-            code.as_bytes(),
-        );
+        let is_right =
+            aws_lc_rs::constant_time::verify_slices_are_equal(own.as_bytes(), code.as_bytes());
         is_right.is_ok() && last.is_none_or(|last| *interval > last)
     })
 }
@@ -60,7 +58,9 @@ pub fn encode(secret: &[u8]) -> String {
 pub fn decode(text: &str) -> Option<Vec<u8>> {
     let (mut secret, mut bits, mut count) = (Vec::new(), 0u32, 0);
     for byte in text.trim_end_matches('=').bytes() {
-        let value = BASE32.iter().position(|own| *own == byte.to_ascii_uppercase())?;
+        let value = BASE32
+            .iter()
+            .position(|own| *own == byte.to_ascii_uppercase())?;
         bits = bits << 5 | value as u32;
         count += 5;
         if count >= 8 {

@@ -2,7 +2,7 @@
 //!
 //! Called by: log-in and the gate, which read it; `saker console user` and `token`, which write it.
 //! Caveat: it is read again when it changes, and a user or token that is gone, or changed, loses
-//! its sessions with it. A file with an error admits nobody.
+//! its sessions with it. A file with an error admits no user.
 //! Out of scope: verifying passwords (`password`).
 
 use crate::{password, totp};
@@ -101,7 +101,7 @@ pub enum UsersError {
     Io(PathBuf, io::Error),
     /// Line and what is wrong with it.
     Invalid(PathBuf, usize, String),
-    /// What can't be changed.
+    /// A change that makes no sense.
     Refused(String),
 }
 
@@ -129,10 +129,15 @@ pub struct Users {
 type Stamp = (u64, u64, Option<SystemTime>, i64);
 
 impl Users {
-    /// Reads the file if it has changed. A missing one is empty; after an error there is nobody.
+    /// Reads the file if it has changed. A missing one is empty; after an error there are no users.
     pub fn refresh(&mut self, path: &Path) -> Result<(), UsersError> {
         let stamp = match fs::metadata(path) {
-            Ok(found) => (found.ino(), found.len(), found.modified().ok(), found.ctime_nsec()),
+            Ok(found) => (
+                found.ino(),
+                found.len(),
+                found.modified().ok(),
+                found.ctime_nsec(),
+            ),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 *self = Users::default();
                 return Ok(());
@@ -142,7 +147,11 @@ impl Users {
                 return Err(UsersError::Io(path.to_owned(), error));
             }
         };
-        if self.read.as_ref().is_some_and(|read| read.0 == path && read.1 == stamp) {
+        if self
+            .read
+            .as_ref()
+            .is_some_and(|read| read.0 == path && read.1 == stamp)
+        {
             return Ok(());
         }
         *self = Users::default();
@@ -195,7 +204,9 @@ pub fn change_users(path: &Path, change: &Change) -> Result<(), UsersError> {
         .collect();
     text.extend(line.map(|line| line + "\n"));
     parse(path, &text)?;
-    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let folder = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     let temporary = path.with_extension(format!("new-{}", std::process::id()));
     let write = || -> io::Result<()> {
@@ -315,7 +326,9 @@ fn account(line: &str) -> Result<Account, String> {
         _ => return Err("a line has a kind, a name, a role, and a secret".into()),
     };
     let is_name = name.len() <= NAME_BYTES_MAX
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-@+".contains(&byte));
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"._-@+".contains(&byte));
     if !is_name {
         return Err(format!(
             "invalid name `{name}` (1 to {NAME_BYTES_MAX} letters, digits, or characters of ._-@+)"
@@ -342,7 +355,9 @@ fn password_of(hash: &str, totp: Option<&str>) -> Result<Secret, String> {
     }
     let totp = totp.map(|text| {
         let secret = text.strip_prefix("totp=").and_then(totp::decode);
-        secret.filter(|secret| !secret.is_empty()).ok_or("invalid secret (expected totp=BASE32)")
+        secret
+            .filter(|secret| !secret.is_empty())
+            .ok_or("invalid secret (expected totp=BASE32)")
     });
     Ok(Secret::Password {
         hash: hash.to_owned(),
@@ -397,8 +412,13 @@ mod tests {
         users.refresh(&path).expect("read");
         let ada = users.user("ada").expect("there").clone();
         assert_eq!(ada.role, Role::Operator);
-        assert!(matches!(&ada.secret, Secret::Password { totp: Some(secret), .. } if secret == b"foobar"));
-        assert_eq!(users.token(&token).map(|account| account.role), Some(Role::Viewer));
+        assert!(
+            matches!(&ada.secret, Secret::Password { totp: Some(secret), .. } if secret == b"foobar")
+        );
+        assert_eq!(
+            users.token(&token).map(|account| account.role),
+            Some(Role::Viewer)
+        );
         assert!(users.token("saker_x").is_none() && users.user("eve").is_none());
         change_users(&path, &user("two")).expect("replaced");
         users.refresh(&path).expect("read");

@@ -15,8 +15,13 @@ const LIST_USUAL: usize = 1_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CacheVerb {
     Stat,
-    List { site: Option<String>, max: usize },
-    Show { url: String },
+    List {
+        site: Option<String>,
+        max: usize,
+    },
+    Show {
+        url: String,
+    },
     Purge(PurgeOrder),
     /// Counts the entries that a purge would concern, and changes nothing.
     Count(PurgeOrder),

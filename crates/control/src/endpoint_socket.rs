@@ -57,8 +57,9 @@ impl EndpointSocket {
         let Some(address) = address else {
             return Ok(PreparedSocket::New(None));
         };
-        let listener = bind(address)
-            .map_err(|error| format!("{origin}: cannot listen on {address} for {table}: {error}\n"))?;
+        let listener = bind(address).map_err(|error| {
+            format!("{origin}: cannot listen on {address} for {table}: {error}\n")
+        })?;
         Ok(PreparedSocket::New(Some((address, listener))))
     }
 
@@ -114,7 +115,9 @@ impl EndpointSocket {
         let bound = bound.as_mut()?;
         if bound.accepting.is_none() {
             let listener = bound.listener.try_clone().ok()?;
-            bound.accepting = tokio::net::TcpListener::from_std(listener).ok().map(Rc::new);
+            bound.accepting = tokio::net::TcpListener::from_std(listener)
+                .ok()
+                .map(Rc::new);
         }
         bound.accepting.clone()
     }

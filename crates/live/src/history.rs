@@ -96,7 +96,7 @@ pub enum Range {
     Hours24,
 }
 
-/// What is remembered of the past.
+/// Samples of the past.
 #[derive(Debug, Default)]
 pub struct History {
     seconds: VecDeque<Sample>,
@@ -148,7 +148,9 @@ fn push(samples: &mut VecDeque<Sample>, sample: Sample, max: usize) {
 }
 
 fn mean(samples: &[Sample]) -> Sample {
-    let at_s = samples.first().map_or(0, |first| first.at_s.div_euclid(60) * 60);
+    let at_s = samples
+        .first()
+        .map_or(0, |first| first.at_s.div_euclid(60) * 60);
     let mut result = Sample::new(at_s);
     for at in 0..COUNT {
         let known = samples.iter().map(|sample| sample.values[at]);

@@ -25,7 +25,9 @@ fn parse(stat: &str, status: &str) -> Option<ProcessFacts> {
     let mut behind_name = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     let user: u64 = behind_name.nth(11)?.parse().ok()?;
     let system: u64 = behind_name.next()?.parse().ok()?;
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let resident = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kilobytes: u64 = resident.trim().trim_end_matches(" kB").parse().ok()?;
     Some(ProcessFacts {
         cpu_ticks: user + system,

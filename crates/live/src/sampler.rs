@@ -16,7 +16,7 @@ use saker_telemetry::{
 /// Everything that a sample is made from.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// Of a clock that never goes back.
+    /// Milliseconds of a clock that never goes back.
     pub monotonic_ms: u64,
     /// Seconds since 1970.
     pub at_s: i64,
@@ -58,9 +58,8 @@ impl Sampler {
         for (field, metric) in GAUGES {
             sample.set(*field, reading.counters.value(*metric) as f64);
         }
-        let latencies: BucketCounts = std::array::from_fn(|at| {
-            reading.latencies[at].saturating_sub(before.latencies[at])
-        });
+        let latencies: BucketCounts =
+            std::array::from_fn(|at| reading.latencies[at].saturating_sub(before.latencies[at]));
         for (field, share) in PERCENTILES {
             if let Some(us) = percentile(&latencies, *share) {
                 sample.set(*field, us / 1000.0);

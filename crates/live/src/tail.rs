@@ -77,7 +77,10 @@ pub struct Filter {
 impl Filter {
     pub fn admits(&self, line: &Line) -> bool {
         let has = |text: &str, part: &str| {
-            part.is_empty() || text.to_ascii_lowercase().contains(&part.to_ascii_lowercase())
+            part.is_empty()
+                || text
+                    .to_ascii_lowercase()
+                    .contains(&part.to_ascii_lowercase())
         };
         let status = self.status.is_none_or(|status| match status {
             class @ 1..=9 => line.status / 100 == class,
@@ -259,17 +262,50 @@ mod tests {
         let admits = |filter: Filter| filter.admits(&line("/Shop?a=1", 404));
         let base = Filter::default;
         assert!(admits(base()));
-        assert!(admits(Filter { status: Some(404), ..base() }));
-        assert!(admits(Filter { status: Some(4), ..base() }));
-        assert!(!admits(Filter { status: Some(5), ..base() }));
-        assert!(admits(Filter { path: "shop".into(), ..base() }));
-        assert!(!admits(Filter { path: "cart".into(), ..base() }));
-        assert!(admits(Filter { client: "192.0.".into(), ..base() }));
-        assert!(!admits(Filter { client: "0.2".into(), ..base() }));
-        assert!(admits(Filter { host: "SHOP.example".into(), ..base() }));
-        assert!(admits(Filter { duration_us_min: 500, ..base() }));
-        assert!(!admits(Filter { duration_us_min: 501, ..base() }));
-        assert!(!admits(Filter { cache: "hit".into(), ..base() }));
+        assert!(admits(Filter {
+            status: Some(404),
+            ..base()
+        }));
+        assert!(admits(Filter {
+            status: Some(4),
+            ..base()
+        }));
+        assert!(!admits(Filter {
+            status: Some(5),
+            ..base()
+        }));
+        assert!(admits(Filter {
+            path: "shop".into(),
+            ..base()
+        }));
+        assert!(!admits(Filter {
+            path: "cart".into(),
+            ..base()
+        }));
+        assert!(admits(Filter {
+            client: "192.0.".into(),
+            ..base()
+        }));
+        assert!(!admits(Filter {
+            client: "0.2".into(),
+            ..base()
+        }));
+        assert!(admits(Filter {
+            host: "SHOP.example".into(),
+            ..base()
+        }));
+        assert!(admits(Filter {
+            duration_us_min: 500,
+            ..base()
+        }));
+        assert!(!admits(Filter {
+            duration_us_min: 501,
+            ..base()
+        }));
+        assert!(!admits(Filter {
+            cache: "hit".into(),
+            ..base()
+        }));
     }
 
     #[test]

@@ -44,11 +44,14 @@ impl Logger for TailLogger {
 fn line(record: &Record<'_>) -> Line {
     let field = |name: &'static str| {
         let head = record.head.as_ref();
-        head.and_then(|head| head.first(name)).map_or_else(String::new, text)
+        head.and_then(|head| head.first(name))
+            .map_or_else(String::new, text)
     };
     let cache = CACHE_FIELDS.iter().find_map(|name| {
         let mut lines = record.response_fields?.iter();
-        lines.find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| text(value))
+        lines
+            .find(|(own, _)| own.eq_ignore_ascii_case(name))
+            .map(|(_, value)| text(value))
     });
     let head = record.head.as_ref();
     Line {

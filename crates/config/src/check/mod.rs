@@ -108,7 +108,11 @@ fn addresses_apart(configuration: &mut Configuration) {
         let with_metrics = with_metrics.filter(|(_, other, ..)| is_shared(own, *other));
         if let Some(other) = shared.or(with_metrics.map(|_| "[metrics]".to_owned())) {
             let message = format!("the address of {table} is that of {other}");
-            complaints.push((at.clone(), message, format!("choose another port, such as {usual}")));
+            complaints.push((
+                at.clone(),
+                message,
+                format!("choose another port, such as {usual}"),
+            ));
         }
     }
     for (at, message, help) in complaints {
@@ -132,7 +136,9 @@ fn console_encrypted(configuration: &mut Configuration) {
     };
     let (message, help) = if !console.tls && !address.ip().is_loopback() {
         (
-            format!("other machines can reach the console on {address}, and its passwords would cross the network in plain text"),
+            format!(
+                "other machines can reach the console on {address}, and its passwords would cross the network in plain text"
+            ),
             "add `tls = true` to [console], or choose an address of this machine alone, such as \"127.0.0.1:7080\"",
         )
     } else if console.tls && !configuration.mentions.material {

@@ -8,7 +8,8 @@ use crate::{
     context::{ACME, FILE, LIMITS, LISTENER, PHP, SERVER, SITE, TLS, UPSTREAM},
     kind::Kind,
     model::{
-        CacheStore, Console, Hosts, Limits, MetricsEndpoint, Php, Server, ServerGuard, ServerTls, Tracing,
+        CacheStore, Console, Hosts, Limits, MetricsEndpoint, Php, Server, ServerGuard, ServerTls,
+        Tracing,
     },
     row::{self, Draft, Row, Rows},
     source::Location,

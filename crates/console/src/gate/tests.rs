@@ -130,7 +130,11 @@ fn each_role_has_its_routes_and_no_others() {
                 false if route.method == "POST" => 403,
                 false => 303,
             };
-            assert_eq!(status, expected, "token {role:?} {} {}", route.method, route.path);
+            assert_eq!(
+                status, expected,
+                "token {role:?} {} {}",
+                route.method, route.path
+            );
         }
     }
     let cookie = ("Cookie", fixture.cookies[&Role::Viewer].as_str());
@@ -138,17 +142,41 @@ fn each_role_has_its_routes_and_no_others() {
     assert_eq!(fixture.status("POST", "/", &[OWN, cookie]), 405);
     // A wrong token is not made good by a cookie.
     let wrong = ("Authorization", "Bearer saker_x");
-    assert_eq!(fixture.status("GET", "/api/v1/status", &[OWN, cookie, wrong]), 401);
+    assert_eq!(
+        fixture.status("GET", "/api/v1/status", &[OWN, cookie, wrong]),
+        401
+    );
 }
 
 #[test]
 fn foreign_hosts_are_refused_before_anything_else() {
     let fixture = Fixture::new("gate-hosts");
     let cookie = ("Cookie", fixture.cookies[&Role::Administrator].as_str());
-    for host in ["127.0.0.1", "127.0.0.1:7080", "[::1]:7080", "localhost:7080", "LOCALHOST", "console.example.org", "Console.Example.org:7080"] {
-        assert_eq!(fixture.status("GET", "/", &[OWN, cookie, ("Host", host)]), 0, "{host}");
+    for host in [
+        "127.0.0.1",
+        "127.0.0.1:7080",
+        "[::1]:7080",
+        "localhost:7080",
+        "LOCALHOST",
+        "console.example.org",
+        "Console.Example.org:7080",
+    ] {
+        assert_eq!(
+            fixture.status("GET", "/", &[OWN, cookie, ("Host", host)]),
+            0,
+            "{host}"
+        );
     }
-    for host in ["", "evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "console.example.org.", "console.example.org.evil.example", "evil.example:7080", "user@127.0.0.1"] {
+    for host in [
+        "",
+        "evil.example",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example",
+        "console.example.org.",
+        "console.example.org.evil.example",
+        "evil.example:7080",
+        "user@127.0.0.1",
+    ] {
         for route in ROUTES {
             let status = fixture.status(route.method, route.path, &[OWN, cookie, ("Host", host)]);
             assert_eq!(status, 421, "{host} {}", route.path);
@@ -169,7 +197,12 @@ fn foreign_sites_change_nothing_and_read_nothing() {
             all.extend_from_slice(fields);
             fixture.status("POST", route.path, &all)
         };
-        assert_eq!((status(&[own]), status(&[OWN]), status(&[OWN, own])), (0, 0, 0), "{}", route.path);
+        assert_eq!(
+            (status(&[own]), status(&[OWN]), status(&[OWN, own])),
+            (0, 0, 0),
+            "{}",
+            route.path
+        );
         for foreign in [
             &[][..],
             &[("Origin", "null")],
@@ -188,19 +221,36 @@ fn foreign_sites_change_nothing_and_read_nothing() {
             assert_eq!(status(foreign), 403, "{} {foreign:?}", route.path);
         }
     }
-    let navigates = [("Sec-Fetch-Mode", "navigate"), ("Sec-Fetch-Dest", "document")];
+    let navigates = [
+        ("Sec-Fetch-Mode", "navigate"),
+        ("Sec-Fetch-Dest", "document"),
+    ];
     for site in ["cross-site", "same-site"] {
         let site = ("Sec-Fetch-Site", site);
-        assert_eq!(fixture.status("GET", "/", &[cookie, site, navigates[0], navigates[1]]), 0);
+        assert_eq!(
+            fixture.status("GET", "/", &[cookie, site, navigates[0], navigates[1]]),
+            0
+        );
         let framed = [cookie, site, navigates[0], ("Sec-Fetch-Dest", "iframe")];
         assert_eq!(fixture.status("GET", "/", &framed), 403);
         assert_eq!(fixture.status("GET", "/", &[cookie, site]), 403);
-        for path in ["/api/v1/status", "/api/v1/live/events", "/assets/console.js"] {
+        for path in [
+            "/api/v1/status",
+            "/api/v1/live/events",
+            "/assets/console.js",
+        ] {
             let fields = [cookie, site, navigates[0], navigates[1]];
             assert_eq!(fixture.status("GET", path, &fields), 403, "{path}");
         }
     }
-    assert_eq!(fixture.status("GET", "/api/v1/status", &[cookie, ("Origin", "http://evil.example")]), 403);
+    assert_eq!(
+        fixture.status(
+            "GET",
+            "/api/v1/status",
+            &[cookie, ("Origin", "http://evil.example")]
+        ),
+        403
+    );
     assert_eq!(fixture.status("GET", "/api/v1/status", &[cookie]), 0);
 }
 
@@ -211,7 +261,14 @@ fn planted_cookies_beside_the_own_one_are_none() {
     let both = format!("{own}; saker-console=planted");
     assert_eq!(fixture.status("GET", "/", &[OWN, ("Cookie", own)]), 0);
     assert_eq!(fixture.status("GET", "/", &[OWN, ("Cookie", &both)]), 303);
-    assert_eq!(fixture.status("GET", "/", &[OWN, ("Cookie", own), ("Cookie", "saker-console=x")]), 303);
+    assert_eq!(
+        fixture.status(
+            "GET",
+            "/",
+            &[OWN, ("Cookie", own), ("Cookie", "saker-console=x")]
+        ),
+        303
+    );
     let other = format!("theme=dark; {own}; a");
     assert_eq!(fixture.status("GET", "/", &[OWN, ("Cookie", &other)]), 0);
 }

@@ -52,7 +52,10 @@ pub async fn answer(
         CacheVerb::Warm(_) => Err("warm-ups are not for the store to make".into()),
         CacheVerb::Purge(order) => purge(order, model, &store),
         CacheVerb::Count(order) => {
-            let scopes = order.all.then(|| scopes_of_order(order, model)).transpose()?;
+            let scopes = order
+                .all
+                .then(|| scopes_of_order(order, model))
+                .transpose()?;
             let marks: BTreeSet<TagMark> = purges(order, model, &store)?
                 .into_iter()
                 .filter_map(|purge| match purge {
@@ -239,11 +242,9 @@ fn now_ms() -> i64 {
 }
 
 fn purge(order: &PurgeOrder, model: &Model, store: &Store) -> Result<Value, String> {
-    let number = store
-        .purge(purges(order, model, store)?)
-        .map_err(|error| {
-            format!("it holds, but could not be written down, and may not outlive a restart: {error}")
-        })?;
+    let number = store.purge(purges(order, model, store)?).map_err(|error| {
+        format!("it holds, but could not be written down, and may not outlive a restart: {error}")
+    })?;
     let scopes = scopes_of_order(order, model)?;
     let sites: Vec<_> = scopes
         .iter()

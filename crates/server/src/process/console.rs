@@ -7,10 +7,8 @@
 use super::supervisor::Supervisor;
 use saker_cli::{examine, source::Source};
 use saker_config::model::Console;
-use saker_console::{
-    Backend, CheckedConfiguration, ConsoleState, Finding, Question, TraceLine,
-};
-use saker_control::{CertificateReport, Control, EndpointSocket, PreparedSocket};
+use saker_console::{Backend, CheckedConfiguration, ConsoleState, Finding, Question, TraceLine};
+use saker_control::{CertificateReport, Control, EndpointSocket};
 use saker_live::{
     history::History,
     process::ProcessFacts,
@@ -23,8 +21,7 @@ use saker_telemetry::{Metric, error_log, message};
 use saker_tls::Acceptor;
 use serde_json::{Value, json};
 use std::{
-    cell::{Cell, RefCell},
-    net::{Ipv4Addr, SocketAddr},
+    cell::RefCell,
     path::{Path, PathBuf},
     rc::Rc,
     sync::Arc,
@@ -33,66 +30,6 @@ use std::{
 use tokio::time::{MissedTickBehavior, interval};
 
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
-/// The conventional port.
-const PORT: u16 = 7080;
-
-/// The parts of the console that the supervisor owns.
-pub struct ConsoleParts {
-    pub socket: EndpointSocket,
-    state: ConsoleState,
-    history: RefCell<History>,
-    /// Set if the workers were told to watch.
-    is_watched: Cell<bool>,
-    /// Set if `saker console` has opened it, not the configuration.
-    is_opened: Cell<bool>,
-}
-
-impl ConsoleParts {
-    pub fn new(socket: EndpointSocket) -> ConsoleParts {
-        ConsoleParts {
-            socket,
-            state: ConsoleState::default(),
-            history: RefCell::default(),
-            is_watched: Cell::new(false),
-            is_opened: Cell::new(false),
-        }
-    }
-
-    /// Binds the address of a new configuration. A console that a command has opened stays, unless
-    /// the configuration names another.
-    pub fn prepare_socket(&self, console: &Console) -> Result<PreparedSocket, String> {
-        match console.address {
-            None if self.is_opened.get() => Ok(PreparedSocket::Same),
-            address => self.socket.prepare(address, "[console]", &console.origin),
-        }
-    }
-
-    pub fn put_in_force(&self, prepared: PreparedSocket) {
-        if matches!(prepared, PreparedSocket::New(_)) {
-            self.is_opened.set(false);
-        }
-        self.socket.put_in_force(prepared);
-    }
-
-    /// Opens a console on this machine: at the conventional port, or at any.
-    fn open(&self, console: &Console) -> Result<(), String> {
-        let prepare = |port| {
-            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-            self.socket.prepare(Some(address), "the console", &console.origin)
-        };
-        let prepared = match std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, PORT)) {
-            Ok(free) => {
-                drop(free);
-                prepare(PORT).or_else(|_| prepare(0))
-            }
-            Err(_) => prepare(0),
-        }?;
-        self.socket.put_in_force(prepared);
-        self.is_opened.set(true);
-        Ok(())
-    }
-}
-
 impl Supervisor {
     /// Makes a link for logging in, and opens the console if there is none.
     pub(super) fn make_console_link(&self) -> Result<Value, String> {
@@ -104,13 +41,21 @@ impl Supervisor {
         if is_new {
             self.console.open(&settings)?;
         }
-        let address = self.console.socket.local_address().ok_or("the console has no address")?;
+        let address = self
+            .console
+            .socket
+            .local_address()
+            .ok_or("the console has no address")?;
         if is_new {
             error_log::log(&message::LISTENING, format_args!("{address} (console)"));
         }
         let token = self.console.state.make_link(saker_net::clock::realtime_s());
         let token = token.ok_or("the system gives no random bytes")?;
-        let scheme = if self.acceptor().is_some() { "https" } else { "http" };
+        let scheme = if self.acceptor().is_some() {
+            "https"
+        } else {
+            "http"
+        };
         let authority = match settings.names.first() {
             Some(name) => format!("{name}:{}", address.port()),
             None if address.ip().is_unspecified() => format!("localhost:{}", address.port()),
@@ -215,7 +160,9 @@ impl Backend for Supervisor {
             let line = |step: saker_pipeline::TraceStep| TraceLine {
                 phase: step.phase.to_owned(),
                 text: step.text,
-                place: step.origin.map_or_else(String::new, |origin| origin.to_string()),
+                place: step
+                    .origin
+                    .map_or_else(String::new, |origin| origin.to_string()),
             };
             Ok(steps.into_iter().map(line).collect())
         }))
@@ -237,7 +184,9 @@ impl Backend for Supervisor {
         let source = self.source.clone();
         let changed = changed.map(|(path, text)| (path.to_owned(), text.to_owned()));
         Box::pin(aside(move || {
-            let changed = changed.as_ref().map(|(path, text)| (path.as_path(), text.as_str()));
+            let changed = changed
+                .as_ref()
+                .map(|(path, text)| (path.as_path(), text.as_str()));
             let found = examine::check(&source, changed);
             let findings = found.into_iter().map(|one| Finding {
                 severity: examine::severity(&one),

@@ -4,15 +4,13 @@
 //! Out of scope: who may ask (`saker_control`), and what commands print (`saker_cli`).
 
 use super::{
-    bans, cache_control,
-    metrics_endpoint::MetricsSource,
-    supervisor::Supervisor,
-    upgrade, virtual_hosts, warming,
+    bans, cache_control, metrics_endpoint::MetricsSource, supervisor::Supervisor, upgrade,
+    virtual_hosts, warming,
 };
 use saker_config::model::MetricsEndpoint;
 use saker_control::{
-    BanVerb, CacheVerb, CertificateReport, Control, EndpointSocket, HostsVerb, Offer, ReloadReport, StatusReport,
-    UpstreamReport,
+    BanVerb, CacheVerb, CertificateReport, Control, EndpointSocket, HostsVerb, Offer, ReloadReport,
+    StatusReport, UpstreamReport,
 };
 use saker_pipeline::LocalFuture;
 use saker_serving::worker_thread::Command;

@@ -12,6 +12,7 @@ mod broker;
 mod cache_control;
 mod configuration_watch;
 mod console;
+mod console_parts;
 mod control_answers;
 mod document_roots;
 mod error_log_settings;

@@ -7,8 +7,8 @@
 //! Out of scope: settings that only a restart can change; the report lists them.
 
 use super::{
-    access_logs, acme::Prepared, broker, document_roots, error_log_settings,
-    page_cache, supervisor::Supervisor, systemd::notify,
+    access_logs, acme::Prepared, broker, document_roots, error_log_settings, page_cache,
+    supervisor::Supervisor, systemd::notify,
 };
 use saker_cli::source::on_one_line;
 use saker_config::model::Address;

@@ -11,9 +11,7 @@ use super::{
     broker, console, document_roots, error_log_settings,
     inheritance::{self, Inherited, Task},
     listeners::Listeners,
-    log_programs,
-    metrics_endpoint,
-    page_cache,
+    log_programs, metrics_endpoint, page_cache,
     pid_file::PidFile,
     privileges, signals,
     succession::Predecessor,
@@ -178,8 +176,7 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
         .iter()
         .for_each(|warning| error_log::log(&message::CONFIG_WARNING, format_args!("{warning}")));
     // Its port may be a low one.
-    let metrics = endpoint(read.model.metrics.address, "[metrics]", &read.model.metrics.origin)?;
-    let console_socket = endpoint(read.model.console.address, "[console]", &read.model.console.origin)?;
+    let (metrics, console_socket) = endpoints(&read.model)?;
     let pid_file = match inherited_pid_file {
         Some(file) => Some(file),
         None => PidFile::make(server).map_err(Failure::Start)?,
@@ -217,6 +214,15 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
     })
 }
 
+/// Binds the sockets of metrics and of the console.
+fn endpoints(model: &Model) -> Result<(EndpointSocket, EndpointSocket), Failure> {
+    let (metrics, console) = (&model.metrics, &model.console);
+    Ok((
+        endpoint(metrics.address, "[metrics]", &metrics.origin)?,
+        endpoint(console.address, "[console]", &console.origin)?,
+    ))
+}
+
 /// Binds the socket of an endpoint for operators.
 fn endpoint(
     address: Option<SocketAddr>,
@@ -224,7 +230,9 @@ fn endpoint(
     origin: &Origin,
 ) -> Result<EndpointSocket, Failure> {
     let socket = EndpointSocket::default();
-    let prepared = socket.prepare(address, table, origin).map_err(Failure::Start)?;
+    let prepared = socket
+        .prepare(address, table, origin)
+        .map_err(Failure::Start)?;
     socket.put_in_force(prepared);
     Ok(socket)
 }

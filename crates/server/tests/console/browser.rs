@@ -37,17 +37,35 @@ impl Browser {
     pub fn start() -> Browser {
         let profile = TempDir::new("chromium").unwrap();
         let (commands, answers) = (profile.join("commands"), profile.join("answers"));
-        let made = Command::new("mkfifo").args([&commands, &answers]).status().unwrap();
+        let made = Command::new("mkfifo")
+            .args([&commands, &answers])
+            .status()
+            .unwrap();
         assert!(made.success());
         let child = Command::new("bash")
             .args(["-c", "exec \"$0\" \"${@:3}\" 3<\"$1\" 4>\"$2\""])
             .arg(require("chromium").unwrap())
             .args([&commands, &answers])
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"])
-            .args(["--disable-background-networking", "--disable-component-update"])
-            .args(["--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars"])
+            .args([
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--no-first-run",
+            ])
+            .args([
+                "--disable-background-networking",
+                "--disable-component-update",
+            ])
+            .args([
+                "--disable-sync",
+                "--disable-dev-shm-usage",
+                "--hide-scrollbars",
+            ])
             .arg("--remote-debugging-pipe")
-            .arg(format!("--user-data-dir={}", profile.join("data").to_string_lossy()))
+            .arg(format!(
+                "--user-data-dir={}",
+                profile.join("data").to_string_lossy()
+            ))
             .arg("about:blank")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -91,7 +109,9 @@ impl Browser {
         if !self.session.is_empty() {
             message["sessionId"] = self.session.as_str().into();
         }
-        self.commands.write_all(format!("{message}\0").as_bytes()).unwrap();
+        self.commands
+            .write_all(format!("{message}\0").as_bytes())
+            .unwrap();
         let until = Instant::now() + PATIENCE;
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -109,7 +129,9 @@ impl Browser {
         let parameters = &message["params"];
         let is_problem = match message["method"].as_str() {
             Some("Runtime.exceptionThrown") => true,
-            Some("Runtime.consoleAPICalled") => parameters["type"] == "error" || parameters["type"] == "assert",
+            Some("Runtime.consoleAPICalled") => {
+                parameters["type"] == "error" || parameters["type"] == "assert"
+            }
             Some("Log.entryAdded") => parameters["entry"]["level"] == "error",
             Some("Page.javascriptDialogOpening") => {
                 panic!("a page has run a script of a client: {message}")
@@ -128,18 +150,28 @@ impl Browser {
     }
 
     pub fn evaluate(&mut self, expression: &str) -> Value {
-        let parameters = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
+        let parameters =
+            json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         let result = self.call("Runtime.evaluate", parameters);
-        assert!(result["exceptionDetails"].is_null(), "{expression}: {result}");
+        assert!(
+            result["exceptionDetails"].is_null(),
+            "{expression}: {result}"
+        );
         result["result"]["value"].clone()
     }
 
     /// Evaluates until it is true. A page that is going away gives no value.
     pub fn wait_for(&mut self, condition: &str) {
         let until = Instant::now() + PATIENCE;
-        let guarded = format!("(() => {{ try {{ return Boolean({condition}); }} catch (error) {{ return false; }} }})()");
+        let guarded = format!(
+            "(() => {{ try {{ return Boolean({condition}); }} catch (error) {{ return false; }} }})()"
+        );
         while self.evaluate(&guarded) != true {
-            assert!(Instant::now() < until, "{condition} at {}", self.evaluate("location.href + document.body.innerText"));
+            assert!(
+                Instant::now() < until,
+                "{condition} at {}",
+                self.evaluate("location.href + document.body.innerText")
+            );
             thread::yield_now();
         }
     }
@@ -151,18 +183,35 @@ impl Browser {
 
     /// Width of the window, and whether the user prefers dark pages.
     pub fn look(&mut self, width: u32, is_dark: bool) {
-        let size = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600 });
+        let size =
+            json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600 });
         self.call("Emulation.setDeviceMetricsOverride", size);
         let scheme = if is_dark { "dark" } else { "light" };
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
-        self.call("Emulation.setEmulatedMedia", json!({ "features": features }));
+        self.call(
+            "Emulation.setEmulatedMedia",
+            json!({ "features": features }),
+        );
     }
 
     pub fn screenshot(&mut self, path: &Path) {
-        let taken = self.call("Page.captureScreenshot", json!({ "captureBeyondViewport": true }));
+        let taken = self.call(
+            "Page.captureScreenshot",
+            json!({ "captureBeyondViewport": true }),
+        );
         let text = taken["data"].as_str().unwrap().to_owned();
-        let mut decoder = Command::new("base64").arg("-d").stdin(Stdio::piped()).stdout(File::create(path).unwrap()).spawn().unwrap();
-        decoder.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let mut decoder = Command::new("base64")
+            .arg("-d")
+            .stdin(Stdio::piped())
+            .stdout(File::create(path).unwrap())
+            .spawn()
+            .unwrap();
+        decoder
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(text.as_bytes())
+            .unwrap();
         assert!(decoder.wait().unwrap().success());
     }
 }

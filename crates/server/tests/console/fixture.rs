@@ -3,7 +3,11 @@
 use crate::operate::{SAKER, folder, native, saker, stdout};
 use saker_testkit::{Client, PATIENCE, Response, Saker, TempDir, free_port, wait_until_or};
 use serde_json::Value;
-use std::{io::Write as _, net::{Ipv4Addr, SocketAddr}, process::{Command, Stdio}};
+use std::{
+    io::Write as _,
+    net::{Ipv4Addr, SocketAddr},
+    process::{Command, Stdio},
+};
 
 /// A server with a console on a port of its own.
 pub struct Fixture {
@@ -57,7 +61,12 @@ impl Fixture {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(input.as_bytes())
+            .unwrap();
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{words:?}");
         String::from_utf8(output.stdout).unwrap()
@@ -65,18 +74,28 @@ impl Fixture {
 
     /// A token with this role.
     pub fn token(&self, role: &str) -> String {
-        self.command(&["token", "add", role, "--role", role], "").trim().to_owned()
+        self.command(&["token", "add", role, "--role", role], "")
+            .trim()
+            .to_owned()
     }
 
     pub fn add_user(&self, name: &str, role: &str, password: &str) {
-        self.command(&["user", "add", name, "--role", role], &format!("{password}\n"));
+        self.command(
+            &["user", "add", name, "--role", role],
+            &format!("{password}\n"),
+        );
     }
 
     /// The token of a new link.
     pub fn link(&self) -> String {
         let output = saker(["console", "--state-dir", &self.state_dir()]);
         let text = stdout(&output);
-        let (_, token) = text.lines().next().unwrap().split_once("/link?token=").unwrap();
+        let (_, token) = text
+            .lines()
+            .next()
+            .unwrap()
+            .split_once("/link?token=")
+            .unwrap();
         token.to_owned()
     }
 
@@ -122,8 +141,17 @@ impl Fixture {
     }
 
     pub fn api(&self, token: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
-        let body = if body.is_null() { String::new() } else { body.to_string() };
-        let response = self.ask(method, path, &[format!("Authorization: Bearer {token}")], &body);
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
+        };
+        let response = self.ask(
+            method,
+            path,
+            &[format!("Authorization: Bearer {token}")],
+            &body,
+        );
         let answer = serde_json::from_slice(&response.body).unwrap_or_default();
         (response.status, answer)
     }
@@ -131,7 +159,11 @@ impl Fixture {
 
 /// The configuration of a server with a console.
 pub fn text(console: SocketAddr, keys: &Keys<'_>) -> String {
-    let Keys { server, console: own, site } = keys;
+    let Keys {
+        server,
+        console: own,
+        site,
+    } = keys;
     format!(
         "[server]\nstate_dir = \"{{dir}}/state\"\nworkers = 1\n{server}\n\n\
          [console]\naddress = \"{console}\"\n{own}\n\n[[listener]]\naddress = \"{{address}}\"\n\n\

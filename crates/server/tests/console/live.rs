@@ -18,7 +18,9 @@ impl Origin {
     pub fn start(fields: &str) -> Origin {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
-        let response = format!("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n{fields}\r\nok\n");
+        let response = format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n{fields}\r\nok\n"
+        );
         thread::spawn(move || {
             for mut stream in listener.incoming().flatten() {
                 let mut head = [0; 4096];
@@ -40,9 +42,15 @@ impl Events {
     pub fn open(fixture: &Fixture, token: &str, path: &str) -> Events {
         let mut client = Client::connect(fixture.console).unwrap();
         client.set_timeout(PATIENCE).unwrap();
-        let head = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\n\r\n", fixture.console);
+        let head = format!(
+            "GET {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\n\r\n",
+            fixture.console
+        );
         client.send(head).unwrap();
-        Events { client, text: String::new() }
+        Events {
+            client,
+            text: String::new(),
+        }
     }
 
     /// Reads until the text is there.
@@ -68,25 +76,48 @@ fn figures_follow_the_traffic() {
     events.wait_for("text/event-stream");
     events.wait_for("\"uptime_s\":");
     let mut client = fixture.saker.connect().unwrap();
-    let live = || fixture.api(&token, "GET", "/api/v1/live?range=15m", &Value::Null).1;
+    let live = || {
+        fixture
+            .api(&token, "GET", "/api/v1/live?range=15m", &Value::Null)
+            .1
+    };
     let has = |live: &Value, series: &str| {
         let values = live["series"][series].as_array().unwrap();
-        values.iter().any(|value| value.as_f64().is_some_and(|value| value > 0.0))
+        values
+            .iter()
+            .any(|value| value.as_f64().is_some_and(|value| value > 0.0))
     };
     wait_until_or(
         || {
             client.get("/").unwrap();
             client.get("/missing").unwrap();
             let live = live();
-            ["requests", "http1", "status_2xx", "status_4xx", "memory_bytes", "bytes_out"]
-                .iter()
-                .all(|series| has(&live, series))
+            [
+                "requests",
+                "http1",
+                "status_2xx",
+                "status_4xx",
+                "memory_bytes",
+                "bytes_out",
+            ]
+            .iter()
+            .all(|series| has(&live, series))
                 && has(&live, "latency_p99_ms")
         },
         || live().to_string(),
     );
-    assert_eq!(fixture.api(&token, "GET", "/api/v1/live?range=1y", &Value::Null).0, 400);
-    assert_eq!(fixture.api(&token, "GET", "/api/v1/live?range=24h", &Value::Null).0, 200);
+    assert_eq!(
+        fixture
+            .api(&token, "GET", "/api/v1/live?range=1y", &Value::Null)
+            .0,
+        400
+    );
+    assert_eq!(
+        fixture
+            .api(&token, "GET", "/api/v1/live?range=24h", &Value::Null)
+            .0,
+        200
+    );
 }
 
 #[test]
@@ -94,7 +125,11 @@ fn requests_appear_as_they_finish_and_are_filtered() {
     let fixture = Fixture::start("console-tail", "");
     let token = fixture.token("viewer");
     let mut all = Events::open(&fixture, &token, "/api/v1/requests/events");
-    let mut missing = Events::open(&fixture, &token, "/api/v1/requests/events?status=404&path=gone");
+    let mut missing = Events::open(
+        &fixture,
+        &token,
+        "/api/v1/requests/events?status=404&path=gone",
+    );
     // The loggers run from the first event on, or a moment later.
     all.wait_for("\"missed\":0");
     missing.wait_for("\"missed\":0");
@@ -105,10 +140,22 @@ fn requests_appear_as_they_finish_and_are_filtered() {
     all.wait_for("/gone?x=%3Cscript%3E");
     missing.wait_for("/gone?x=%3Cscript%3E");
     assert!(all.text().contains("/also-missing"), "{}", all.text());
-    assert!(!missing.text().contains("/also-missing") && !missing.text().contains("first"), "{}", missing.text());
+    assert!(
+        !missing.text().contains("/also-missing") && !missing.text().contains("first"),
+        "{}",
+        missing.text()
+    );
     // An administrator's browser and a tool ask why.
-    let (status, why) = fixture.api(&token, "GET", "/api/v1/explain?url=/gone&method=HEAD", &Value::Null);
-    assert!(status == 200 && why["steps"].to_string().contains("404"), "{why}");
+    let (status, why) = fixture.api(
+        &token,
+        "GET",
+        "/api/v1/explain?url=/gone&method=HEAD",
+        &Value::Null,
+    );
+    assert!(
+        status == 200 && why["steps"].to_string().contains("404"),
+        "{why}"
+    );
 }
 
 #[test]
@@ -122,9 +169,15 @@ fn event_streams_are_bounded_and_end_with_their_credentials() {
         events.wait_for("\r\n\r\n");
     }
     let (status, answer) = fixture.api(&token, "GET", "/api/v1/live/events", &Value::Null);
-    assert!(status == 503 && answer["error"].as_str().unwrap().contains("too many"), "{answer}");
+    assert!(
+        status == 503 && answer["error"].as_str().unwrap().contains("too many"),
+        "{answer}"
+    );
     // Pages still answer.
-    assert_eq!(fixture.api(&token, "GET", "/api/v1/status", &Value::Null).0, 200);
+    assert_eq!(
+        fixture.api(&token, "GET", "/api/v1/status", &Value::Null).0,
+        200
+    );
     drop(open.split_off(1));
     wait_until_or(
         || {
@@ -135,5 +188,8 @@ fn event_streams_are_bounded_and_end_with_their_credentials() {
         || "no place came free".into(),
     );
     fixture.command(&["token", "remove", "viewer"], "");
-    open[0].client.read_to_close(PATIENCE).expect("the token is gone");
+    open[0]
+        .client
+        .read_to_close(PATIENCE)
+        .expect("the token is gone");
 }

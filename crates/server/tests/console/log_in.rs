@@ -14,19 +14,36 @@ fn a_link_logs_in_once() {
     let token = fixture.link();
     // Looking at the page does not use it up: programs that preview links do.
     let page = fixture.page(&format!("/link?token={token}"), "");
-    assert!(page.status == 200 && page.text().contains(&token), "{}", page.text());
+    assert!(
+        page.status == 200 && page.text().contains(&token),
+        "{}",
+        page.text()
+    );
     let used = fixture.submit("/link", "", &format!("token={token}"));
     assert_eq!((used.status, used.field("location")), (303, Some("/")));
     let set = used.field("set-cookie").unwrap();
-    assert!(set.contains("HttpOnly; SameSite=Strict") && !set.contains("Secure"), "{set}");
+    assert!(
+        set.contains("HttpOnly; SameSite=Strict") && !set.contains("Secure"),
+        "{set}"
+    );
     assert_eq!(fixture.page("/", &cookie_of(&used)).status, 200);
     let again = fixture.submit("/link", "", &format!("token={token}"));
     assert!(again.status == 403 && again.field("set-cookie").is_none());
     // Not from another site, and the link is not spent by the attempt.
     let other = fixture.link();
     let fields = ["Sec-Fetch-Site: cross-site".to_owned()];
-    assert_eq!(fixture.ask("POST", "/link", &fields, &format!("token={other}")).status, 403);
-    assert_eq!(fixture.submit("/link", "", &format!("token={other}")).status, 303);
+    assert_eq!(
+        fixture
+            .ask("POST", "/link", &fields, &format!("token={other}"))
+            .status,
+        403
+    );
+    assert_eq!(
+        fixture
+            .submit("/link", "", &format!("token={other}"))
+            .status,
+        303
+    );
 }
 
 #[test]
@@ -37,7 +54,12 @@ fn links_and_sessions_grow_old() {
     let cookie = fixture.administrator();
     let token = fixture.link();
     fixture.saker.advance_clock(301).unwrap();
-    assert_eq!(fixture.submit("/link", "", &format!("token={token}")).status, 403);
+    assert_eq!(
+        fixture
+            .submit("/link", "", &format!("token={token}"))
+            .status,
+        403
+    );
     assert_eq!(fixture.page("/", &cookie).status, 200);
     fixture.saker.advance_clock(3_601).unwrap();
     assert_eq!(fixture.page("/", &cookie).status, 303);
@@ -62,15 +84,26 @@ fn passwords_roles_and_the_end_of_sessions() {
     assert_eq!(fixture.page("/configuration", &first).status, 403);
     let second = cookie_of(&log_in("correct horse", &first));
     assert_ne!(first, second);
-    assert_eq!(fixture.page("/", &first).status, 303, "the one before has ended");
+    assert_eq!(
+        fixture.page("/", &first).status,
+        303,
+        "the one before has ended"
+    );
     assert_eq!(fixture.submit("/logout", &second, "").status, 303);
     assert_eq!(fixture.page("/", &second).status, 303);
     let third = cookie_of(&log_in("correct horse", ""));
     assert_eq!(fixture.page("/", &third).status, 200);
     fixture.add_user("ada", "viewer", "another one");
-    assert_eq!(fixture.page("/", &third).status, 303, "a new role and password end sessions");
+    assert_eq!(
+        fixture.page("/", &third).status,
+        303,
+        "a new role and password end sessions"
+    );
     let stderr = fixture.saker.server.stderr();
-    assert!(stderr.contains("SK1600") && stderr.contains("SK1601"), "{stderr}");
+    assert!(
+        stderr.contains("SK1600") && stderr.contains("SK1601"),
+        "{stderr}"
+    );
     assert!(!stderr.contains("correct horse"), "{stderr}");
 }
 
@@ -81,25 +114,50 @@ fn guesses_are_limited() {
     let log_in = |form: &str| fixture.submit("/login", "", form).status;
     // Unknown users count, too.
     let all: Vec<u16> = (0..6)
-        .map(|guess| log_in(&format!("name={}&password=x{guess}", ["ada", "eve"][guess % 2])))
+        .map(|guess| {
+            log_in(&format!(
+                "name={}&password=x{guess}",
+                ["ada", "eve"][guess % 2]
+            ))
+        })
         .collect();
     assert_eq!(all, [403, 403, 403, 403, 403, 429]);
-    assert_eq!(log_in("name=ada&password=right"), 429, "the right one has to wait");
-    assert_eq!(fixture.submit("/link", "", &format!("token={}", fixture.link())).status, 303);
+    assert_eq!(
+        log_in("name=ada&password=right"),
+        429,
+        "the right one has to wait"
+    );
+    assert_eq!(
+        fixture
+            .submit("/link", "", &format!("token={}", fixture.link()))
+            .status,
+        303
+    );
 }
 
 #[test]
 fn one_time_codes() {
     let fixture = Fixture::start("console-codes", "");
     let said = fixture.command(&["user", "add", "ada", "--totp"], "right\n");
-    let secret = said.lines().find_map(|line| line.split("this once: ").nth(1)).unwrap();
+    let secret = said
+        .lines()
+        .find_map(|line| line.split("this once: ").nth(1))
+        .unwrap();
     let oath = Command::new("python3")
         .args(["-c", "import sys,base64,hmac,struct,time\nk=base64.b32decode(sys.argv[1]); h=hmac.new(k,struct.pack('>Q',int(time.time())//30),'sha1').digest(); o=h[19]&15; print('%06d'%((struct.unpack('>I',h[o:o+4])[0]&0x7fffffff)%1000000))", secret])
         .output()
         .unwrap();
     let code = String::from_utf8(oath.stdout).unwrap().trim().to_owned();
     assert_eq!(code.len(), 6);
-    let log_in = |code: &str| fixture.submit("/login", "", &format!("name=ada&password=right&code={code}")).status;
+    let log_in = |code: &str| {
+        fixture
+            .submit(
+                "/login",
+                "",
+                &format!("name=ada&password=right&code={code}"),
+            )
+            .status
+    };
     assert_eq!(log_in(""), 403);
     assert_eq!(log_in(&code), 303);
     assert_eq!(log_in(&code), 403, "a code works once");
@@ -125,7 +183,10 @@ fn under_tls_the_cookie_is_bound_to_the_host() {
     };
     let port = fixture.console.port();
     let page = curl(&[&format!("https://localhost:{port}/login")]);
-    assert!(page.starts_with("HTTP/1.1 200") && page.contains("Content-Security-Policy"), "{page}");
+    assert!(
+        page.starts_with("HTTP/1.1 200") && page.contains("Content-Security-Policy"),
+        "{page}"
+    );
     let form = format!("token={}", fixture.link());
     let origin = format!("Origin: https://localhost:{port}");
     let url = format!("https://localhost:{port}/link");
@@ -133,10 +194,15 @@ fn under_tls_the_cookie_is_bound_to_the_host() {
     let refused = curl(&["-H", &in_plain, "-d", &form, &url]);
     assert!(refused.starts_with("HTTP/1.1 403"), "{refused}");
     let done = curl(&["-H", &origin, "-d", &form, &url]);
-    assert!(done.contains("Set-Cookie: __Host-saker-console=") && done.contains("; Secure"), "{done}");
+    assert!(
+        done.contains("Set-Cookie: __Host-saker-console=") && done.contains("; Secure"),
+        "{done}"
+    );
     // Plain HTTP on the port is no console.
     let mut client = Client::connect(fixture.console).unwrap();
-    client.send("GET /login HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    client
+        .send("GET /login HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .unwrap();
     let answer = client.read_to_close(PATIENCE).unwrap();
     assert!(!String::from_utf8_lossy(&answer).contains("Log in"));
 }
@@ -144,15 +210,33 @@ fn under_tls_the_cookie_is_bound_to_the_host() {
 #[test]
 fn the_command_opens_a_console_where_none_is_configured() {
     let dir = folder("console-opened");
-    let saker_server = crate::operate::start_in(dir, &crate::operate::configuration("workers = 1", ""));
-    let state_dir = saker_server.dir.join("state").to_string_lossy().into_owned();
+    let saker_server =
+        crate::operate::start_in(dir, &crate::operate::configuration("workers = 1", ""));
+    let state_dir = saker_server
+        .dir
+        .join("state")
+        .to_string_lossy()
+        .into_owned();
     let ask = || saker(["console", "--state-dir", &state_dir]);
     let (first, second) = (ask(), ask());
-    let url = |output: &std::process::Output| crate::operate::stdout(output).lines().next().unwrap().to_owned();
+    let url = |output: &std::process::Output| {
+        crate::operate::stdout(output)
+            .lines()
+            .next()
+            .unwrap()
+            .to_owned()
+    };
     let base = |url: &str| url.split("/link").next().unwrap().to_owned();
-    assert!(url(&first).starts_with("http://127.0.0.1:"), "{}", stderr(&first));
+    assert!(
+        url(&first).starts_with("http://127.0.0.1:"),
+        "{}",
+        stderr(&first)
+    );
     assert_eq!(base(&url(&first)), base(&url(&second)));
-    let address = base(&url(&first)).trim_start_matches("http://").parse().unwrap();
+    let address = base(&url(&first))
+        .trim_start_matches("http://")
+        .parse()
+        .unwrap();
     wait_until("the console is open", || Client::connect(address).is_ok());
     let mut client = Client::connect(address).unwrap();
     let page = client.request("GET", "/login", &[]).unwrap();

