@@ -54,11 +54,7 @@ async fn public(backend: &Rc<dyn Backend>, request: &Request, action: Action) ->
 
 /// Logs in with a password.
 async fn log_in(backend: &Rc<dyn Backend>, request: &Request) -> Response {
-    let (form, state, now_s) = (
-        request.form(),
-        backend.state(),
-        saker_net::clock::realtime_s(),
-    );
+    let (form, state, now_s) = (request.form(), backend.state(), monotonic_s());
     let refused =
         |status, text: &str| pages::log_in(status, Some(text), state.users.borrow().is_empty());
     if let Err(wait_s) = state.limits.borrow_mut().admit(request.client, now_s) {
@@ -103,6 +99,11 @@ async fn log_in(backend: &Rc<dyn Backend>, request: &Request) -> Response {
         by: By::Session,
     };
     begin(&**backend, request, &identity, Some(account.stamp))
+}
+
+/// Seconds of a clock that is never set back: limits must not last longer for it.
+fn monotonic_s() -> i64 {
+    i64::try_from(saker_net::clock::monotonic_ms() / 1000).unwrap_or(i64::MAX)
 }
 
 /// One at a time, on another thread: a verification takes memory and time.

@@ -94,6 +94,18 @@ impl Supervisor {
     }
 }
 
+impl Supervisor {
+    /// Runs work that reads files on another thread.
+    async fn aside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, String> + Send + 'static,
+    ) -> Result<T, String> {
+        let _permit = self.console.state.look().await;
+        let done = tokio::task::spawn_blocking(work).await;
+        done.map_err(|error| error.to_string())?
+    }
+}
+
 impl Backend for Supervisor {
     fn control(&self) -> &dyn Control {
         self
@@ -154,7 +166,7 @@ impl Backend for Supervisor {
 
     fn explain(&self, question: Question) -> LocalFuture<'_, Result<Vec<TraceLine>, String>> {
         let (source, make_services) = (self.source.clone(), self.shared.make_services);
-        Box::pin(aside(move || {
+        Box::pin(self.aside(move || {
             let (method, url) = (question.method.as_str(), question.url.as_str());
             let steps = examine::explain(&source, make_services, (method, url, &question.headers))?;
             let line = |step: saker_pipeline::TraceStep| TraceLine {
@@ -183,7 +195,7 @@ impl Backend for Supervisor {
     ) -> LocalFuture<'_, Result<CheckedConfiguration, String>> {
         let source = self.source.clone();
         let changed = changed.map(|(path, text)| (path.to_owned(), text.to_owned()));
-        Box::pin(aside(move || {
+        Box::pin(self.aside(move || {
             let changed = changed
                 .as_ref()
                 .map(|(path, text)| (path.as_path(), text.as_str()));
@@ -200,14 +212,6 @@ impl Backend for Supervisor {
             })
         }))
     }
-}
-
-/// Runs work that reads files on another thread.
-async fn aside<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, String> + Send + 'static,
-) -> Result<T, String> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| error.to_string())?
 }
 
 /// The supervisor as the console's backend.
