@@ -12,7 +12,6 @@ use crate::{
     pages::{self, Notice, Shell},
     password,
     routes::Action,
-    serve::users_file,
     sessions::{By, Identity},
     totp,
     users::{Role, Secret},
@@ -55,18 +54,14 @@ async fn public(backend: &Rc<dyn Backend>, request: &Request, action: Action) ->
 
 /// Logs in with a password.
 async fn log_in(backend: &Rc<dyn Backend>, request: &Request) -> Response {
-    let (form, state, now_s) = (
-        request.form(),
-        backend.state(),
-        saker_net::clock::realtime_s(),
-    );
+    let (form, state, now_s) = (request.form(), backend.state(), monotonic_s());
     let refused =
         |status, text: &str| pages::log_in(status, Some(text), state.users.borrow().is_empty());
     if let Err(wait_s) = state.limits.borrow_mut().admit(request.client, now_s) {
         let text = format!("There were too many attempts. Try again in {wait_s} s.");
         return refused(429, &text).with("Retry-After", wait_s.to_string());
     }
-    if let Err(error) = state.refresh_users(&users_file(&**backend)) {
+    if let Err(error) = state.refresh_users(&backend.users_file()) {
         let facts = format_args!("the users file cannot be read: {error}");
         error_log::log(&message::CONSOLE_LOGIN_REFUSED, facts);
         return refused(
@@ -104,6 +99,11 @@ async fn log_in(backend: &Rc<dyn Backend>, request: &Request) -> Response {
         by: By::Session,
     };
     begin(&**backend, request, &identity, Some(account.stamp))
+}
+
+/// Seconds of a clock that is never set back: limits must not last longer for it.
+fn monotonic_s() -> i64 {
+    i64::try_from(saker_net::clock::monotonic_ms() / 1000).unwrap_or(i64::MAX)
 }
 
 /// One at a time, on another thread: a verification takes memory and time.

@@ -232,6 +232,7 @@ fn entries(query: &Form) -> CacheVerb {
 
 /// Sends a verb that changes nothing to the page cache.
 pub async fn cache(backend: &dyn Backend, verb: &CacheVerb) -> Result<Value, Failed> {
+    let _permit = backend.state().look().await;
     backend
         .control()
         .cache(verb)

@@ -47,7 +47,8 @@ pub fn write(
         format!("the audit log cannot be written: {error}")
     })?;
     if action != "log-in" {
-        let facts = format_args!("{action} by {} from {client}: {detail}", identity.name);
+        // The detail may have secrets of the configuration in it.
+        let facts = format_args!("{action} by {} from {client}", identity.name);
         error_log::log(&message::CONSOLE_CHANGE, facts);
     }
     Ok(())

@@ -72,6 +72,12 @@ pub trait Backend {
 
     fn state_dir(&self) -> PathBuf;
 
+    /// The file with users and tokens.
+    fn users_file(&self) -> PathBuf {
+        let users = self.settings().users;
+        users.unwrap_or_else(|| self.state_dir().join("console-users"))
+    }
+
     /// The acceptor for TLS; `None`: the console is plain.
     fn acceptor(&self) -> Option<Acceptor>;
 

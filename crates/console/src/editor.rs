@@ -14,19 +14,18 @@ use crate::{
     history_files::{
         self, Version, clear_pending, digest_of, keep, new_id, replace, set_pending, text_of,
     },
+    pending_change::{Editor, Pending},
     sessions::Identity,
 };
 use saker_telemetry::{error_log, message};
 use serde_json::json;
 use std::{
-    cell::RefCell,
     fs, io,
     net::IpAddr,
     path::{Path, PathBuf},
     rc::Rc,
     time::Duration,
 };
-use tokio::sync::Mutex;
 
 /// Time for confirming an applied change.
 pub const CONFIRM_TIME_S: i64 = 60;
@@ -36,21 +35,6 @@ pub const FILE_BYTES_MAX: u64 = 1 << 20;
 const LOOK: Duration = Duration::from_secs(1);
 /// Marks a private key in PEM format, whatever its kind.
 const KEY_MARK: &str = "PRIVATE KEY-----";
-
-/// The change in progress.
-#[derive(Default)]
-pub struct Editor {
-    pending: RefCell<Option<Pending>>,
-    /// One change at a time.
-    busy: Mutex<()>,
-}
-
-/// An applied change that waits for its confirmation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pending {
-    pub version: Version,
-    pub until_s: i64,
-}
 
 /// A file that is open in the editor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,12 +49,6 @@ pub struct OpenFile {
 pub struct Proposal {
     pub checked: CheckedConfiguration,
     pub diff: Vec<DiffLine>,
-}
-
-impl Editor {
-    pub fn pending(&self) -> Option<Pending> {
-        self.pending.borrow().clone()
-    }
 }
 
 /// Names of the files that can be opened.

@@ -11,7 +11,6 @@ use crate::{
     exchange::{Form, Request, Response},
     gate,
     routes::{Action, Route},
-    serve::users_file,
     sessions::Identity,
 };
 use saker_live::tail::{Filter, Watching};
@@ -74,7 +73,7 @@ async fn run(
             _ = ticks.tick() => {}
         }
         // Log-in tells about errors; there are no users then.
-        let _ = backend.state().refresh_users(&users_file(&**backend));
+        let _ = backend.state().refresh_users(&backend.users_file());
         let now_s = saker_net::clock::realtime_s();
         if !gate::is_still_admitted(request, identity, backend.state(), now_s) {
             return Ok(());

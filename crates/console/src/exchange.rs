@@ -72,7 +72,7 @@ pub struct Response {
     pub content_type: &'static str,
     pub fields: Vec<(&'static str, String)>,
     pub content: Vec<u8>,
-    /// May be stored by browsers: it is the same for everybody, and its URL changes with it.
+    /// May be stored by browsers: it is the same for all clients, and its URL changes with it.
     pub is_asset: bool,
 }
 

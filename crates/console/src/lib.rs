@@ -25,6 +25,7 @@ mod log_in;
 mod openapi;
 mod pages;
 mod password;
+mod pending_change;
 mod reading;
 mod routes;
 mod serve;

@@ -2,7 +2,7 @@
 //!
 //! Called by: log-in, before a password is looked at.
 //! Caveat: an address that fails waits longer each time, and all addresses together have a few
-//! attempts per second, so that many of them gain nothing. Nobody can lock a user out: limits are
+//! attempts per second, so that many of them gain nothing. No client can lock a user out: limits are
 //! by address, and the link of `saker console` has none.
 
 use std::{

@@ -8,9 +8,10 @@
 use crate::{
     Backend, Finding, TraceLine,
     diff::DiffLine,
-    editor::{OpenFile, Pending, Proposal},
+    editor::{OpenFile, Proposal},
     exchange::{Form, Response},
     history_files::{self, Version},
+    pending_change::Pending,
     sessions::Identity,
     users::Role,
 };
@@ -257,7 +258,7 @@ pub fn cache(
         .map_or_else(Vec::new, |all| list(&all["sites"]));
     let total = statistics.as_ref().map(|all| {
         format!(
-            "{} pages, {} of {}",
+            "Pages: {}, {} of {}",
             all["entries"],
             bytes(all["bytes"].as_u64()),
             bytes(all["bytes_max"].as_u64())

@@ -10,7 +10,7 @@ use crate::users::Role;
 /// Clients that a route admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Everybody who can connect.
+    /// All that can connect.
     Public,
     /// Those with this role, or a higher one.
     Role(Role),

@@ -50,7 +50,7 @@ async fn run(backend: Rc<dyn Backend>) {
         };
         let backend = Rc::clone(&backend);
         tokio::task::spawn_local(async move {
-            // The client is gone, or too slow; there is nobody to tell.
+            // The client is gone, or too slow; no one is left to tell.
             let _ = converse(&backend, stream, client).await;
             drop(place);
         });
@@ -121,7 +121,7 @@ async fn answer(
     mut read: ReadHead,
 ) -> io::Result<bool> {
     let console = backend.settings();
-    let users = users_file(&**backend);
+    let users = backend.users_file();
     let state = backend.state();
     // Log-in tells about errors; to the gate there are no users then.
     let _ = state.refresh_users(&users);
@@ -159,12 +159,6 @@ async fn answer(
     let response = actions::answer(backend, &read.request, &admitted).await;
     send(connection, &response, is_head, read.stays).await?;
     Ok(read.stays)
-}
-
-/// The file with users and tokens.
-pub fn users_file(backend: &dyn Backend) -> std::path::PathBuf {
-    let users = backend.settings().users;
-    users.unwrap_or_else(|| backend.state_dir().join("console-users"))
 }
 
 async fn send(

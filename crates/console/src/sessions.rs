@@ -22,7 +22,7 @@ pub const LINK_LIFETIME_S: i64 = 300;
 pub const LINKS_MAX: usize = 8;
 const TOKEN_BYTES: usize = 32;
 
-/// Somebody who has passed the gate.
+/// User or token that has passed the gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     pub name: String,
@@ -40,7 +40,7 @@ pub enum By {
 struct Session {
     name: String,
     role: Role,
-    /// Of the line in the users file; `None`: by a link.
+    /// Stamp of the line in the users file; `None`: by a link.
     stamp: Option<[u8; 32]>,
     began_s: i64,
     used_s: i64,

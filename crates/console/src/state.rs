@@ -5,8 +5,8 @@
 //! `await`.
 
 use crate::{
-    editor::Editor,
     log_in::LogInLimits,
+    pending_change::Editor,
     sessions::{By, Identity, Sessions},
     users::Users,
 };
@@ -17,12 +17,14 @@ use std::{
     rc::Rc,
     sync::Arc,
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Event streams at a time.
 pub const STREAMS_MAX: usize = 16;
 /// Passwords that are verified at a time; each takes memory.
 const VERIFICATIONS_MAX: usize = 1;
+/// Look-ups, checks, and explanations at a time: each reads many files.
+const LOOKS_MAX: usize = 2;
 
 pub struct ConsoleState {
     pub(crate) users: RefCell<Users>,
@@ -31,6 +33,7 @@ pub struct ConsoleState {
     /// Interval of the last one-time password, by user.
     pub(crate) used_codes: RefCell<HashMap<String, i64>>,
     pub(crate) verifications: Arc<Semaphore>,
+    looks: Arc<Semaphore>,
     pub(crate) editor: Editor,
     streams: Rc<Cell<usize>>,
 }
@@ -43,6 +46,7 @@ impl Default for ConsoleState {
             limits: RefCell::default(),
             used_codes: RefCell::default(),
             verifications: Arc::new(Semaphore::new(VERIFICATIONS_MAX)),
+            looks: Arc::new(Semaphore::new(LOOKS_MAX)),
             editor: Editor::default(),
             streams: Rc::default(),
         }
@@ -76,6 +80,11 @@ impl ConsoleState {
         sessions.identity(token, &self.users.borrow(), now_s)
     }
 
+    /// Waits for the permit to read many files.
+    pub async fn look(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.looks).acquire_owned().await.ok()
+    }
+
     /// A place for an event stream; `None`: there are too many.
     pub(crate) fn enter_stream(&self) -> Option<Counted> {
         Counted::enter(&self.streams, STREAMS_MAX)
@@ -104,6 +113,16 @@ impl Drop for Counted {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn looks_are_bounded() {
+        let state = ConsoleState::default();
+        let permits: Vec<_> = (0..LOOKS_MAX)
+            .map(|_| Arc::clone(&state.looks).try_acquire_owned())
+            .collect();
+        assert!(permits.iter().all(Result::is_ok));
+        assert!(Arc::clone(&state.looks).try_acquire_owned().is_err());
+    }
 
     #[test]
     fn streams_are_bounded() {

@@ -2,7 +2,7 @@
 //!
 //! Called by: log-in and the gate, which read it; `saker console user` and `token`, which write it.
 //! Caveat: it is read again when it changes, and a user or token that is gone, or changed, loses
-//! its sessions with it. A file with an error admits nobody.
+//! its sessions with it. A file with an error admits no user.
 //! Out of scope: verifying passwords (`password`).
 
 use crate::{password, totp};
@@ -101,7 +101,7 @@ pub enum UsersError {
     Io(PathBuf, io::Error),
     /// Line and what is wrong with it.
     Invalid(PathBuf, usize, String),
-    /// What can't be changed.
+    /// A change that makes no sense.
     Refused(String),
 }
 
@@ -129,7 +129,7 @@ pub struct Users {
 type Stamp = (u64, u64, Option<SystemTime>, i64);
 
 impl Users {
-    /// Reads the file if it has changed. A missing one is empty; after an error there is nobody.
+    /// Reads the file if it has changed. A missing one is empty; after an error there are no users.
     pub fn refresh(&mut self, path: &Path) -> Result<(), UsersError> {
         let stamp = match fs::metadata(path) {
             Ok(found) => (

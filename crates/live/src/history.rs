@@ -96,7 +96,7 @@ pub enum Range {
     Hours24,
 }
 
-/// What is remembered of the past.
+/// Samples of the past.
 #[derive(Debug, Default)]
 pub struct History {
     seconds: VecDeque<Sample>,

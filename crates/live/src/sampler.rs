@@ -16,7 +16,7 @@ use saker_telemetry::{
 /// Everything that a sample is made from.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// Of a clock that never goes back.
+    /// Milliseconds of a clock that never goes back.
     pub monotonic_ms: u64,
     /// Seconds since 1970.
     pub at_s: i64,

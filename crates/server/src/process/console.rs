@@ -8,7 +8,7 @@ use super::supervisor::Supervisor;
 use saker_cli::{examine, source::Source};
 use saker_config::model::Console;
 use saker_console::{Backend, CheckedConfiguration, ConsoleState, Finding, Question, TraceLine};
-use saker_control::{CertificateReport, Control, EndpointSocket, PreparedSocket};
+use saker_control::{CertificateReport, Control, EndpointSocket};
 use saker_live::{
     history::History,
     process::ProcessFacts,
@@ -21,8 +21,7 @@ use saker_telemetry::{Metric, error_log, message};
 use saker_tls::Acceptor;
 use serde_json::{Value, json};
 use std::{
-    cell::{Cell, RefCell},
-    net::{Ipv4Addr, SocketAddr},
+    cell::RefCell,
     path::{Path, PathBuf},
     rc::Rc,
     sync::Arc,
@@ -31,67 +30,6 @@ use std::{
 use tokio::time::{MissedTickBehavior, interval};
 
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
-/// The conventional port.
-const PORT: u16 = 7080;
-
-/// The parts of the console that the supervisor owns.
-pub struct ConsoleParts {
-    pub socket: EndpointSocket,
-    state: ConsoleState,
-    history: RefCell<History>,
-    /// Set if the workers were told to watch.
-    is_watched: Cell<bool>,
-    /// Set if `saker console` has opened it, not the configuration.
-    is_opened: Cell<bool>,
-}
-
-impl ConsoleParts {
-    pub fn new(socket: EndpointSocket) -> ConsoleParts {
-        ConsoleParts {
-            socket,
-            state: ConsoleState::default(),
-            history: RefCell::default(),
-            is_watched: Cell::new(false),
-            is_opened: Cell::new(false),
-        }
-    }
-
-    /// Binds the address of a new configuration. A console that a command has opened stays, unless
-    /// the configuration names another.
-    pub fn prepare_socket(&self, console: &Console) -> Result<PreparedSocket, String> {
-        match console.address {
-            None if self.is_opened.get() => Ok(PreparedSocket::Same),
-            address => self.socket.prepare(address, "[console]", &console.origin),
-        }
-    }
-
-    pub fn put_in_force(&self, prepared: PreparedSocket) {
-        if matches!(prepared, PreparedSocket::New(_)) {
-            self.is_opened.set(false);
-        }
-        self.socket.put_in_force(prepared);
-    }
-
-    /// Opens a console on this machine: at the conventional port, or at any.
-    fn open(&self, console: &Console) -> Result<(), String> {
-        let prepare = |port| {
-            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-            self.socket
-                .prepare(Some(address), "the console", &console.origin)
-        };
-        let prepared = match std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, PORT)) {
-            Ok(free) => {
-                drop(free);
-                prepare(PORT).or_else(|_| prepare(0))
-            }
-            Err(_) => prepare(0),
-        }?;
-        self.socket.put_in_force(prepared);
-        self.is_opened.set(true);
-        Ok(())
-    }
-}
-
 impl Supervisor {
     /// Makes a link for logging in, and opens the console if there is none.
     pub(super) fn make_console_link(&self) -> Result<Value, String> {
@@ -156,6 +94,18 @@ impl Supervisor {
     }
 }
 
+impl Supervisor {
+    /// Runs work that reads files on another thread.
+    async fn aside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, String> + Send + 'static,
+    ) -> Result<T, String> {
+        let _permit = self.console.state.look().await;
+        let done = tokio::task::spawn_blocking(work).await;
+        done.map_err(|error| error.to_string())?
+    }
+}
+
 impl Backend for Supervisor {
     fn control(&self) -> &dyn Control {
         self
@@ -216,7 +166,7 @@ impl Backend for Supervisor {
 
     fn explain(&self, question: Question) -> LocalFuture<'_, Result<Vec<TraceLine>, String>> {
         let (source, make_services) = (self.source.clone(), self.shared.make_services);
-        Box::pin(aside(move || {
+        Box::pin(self.aside(move || {
             let (method, url) = (question.method.as_str(), question.url.as_str());
             let steps = examine::explain(&source, make_services, (method, url, &question.headers))?;
             let line = |step: saker_pipeline::TraceStep| TraceLine {
@@ -245,7 +195,7 @@ impl Backend for Supervisor {
     ) -> LocalFuture<'_, Result<CheckedConfiguration, String>> {
         let source = self.source.clone();
         let changed = changed.map(|(path, text)| (path.to_owned(), text.to_owned()));
-        Box::pin(aside(move || {
+        Box::pin(self.aside(move || {
             let changed = changed
                 .as_ref()
                 .map(|(path, text)| (path.as_path(), text.as_str()));
@@ -262,14 +212,6 @@ impl Backend for Supervisor {
             })
         }))
     }
-}
-
-/// Runs work that reads files on another thread.
-async fn aside<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, String> + Send + 'static,
-) -> Result<T, String> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| error.to_string())?
 }
 
 /// The supervisor as the console's backend.

@@ -13,6 +13,7 @@ mod cache_control;
 mod cluster;
 mod configuration_watch;
 mod console;
+mod console_parts;
 mod control_answers;
 mod document_roots;
 mod error_log_settings;

@@ -176,16 +176,7 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
         .iter()
         .for_each(|warning| error_log::log(&message::CONFIG_WARNING, format_args!("{warning}")));
     // Its port may be a low one.
-    let metrics = endpoint(
-        read.model.metrics.address,
-        "[metrics]",
-        &read.model.metrics.origin,
-    )?;
-    let console_socket = endpoint(
-        read.model.console.address,
-        "[console]",
-        &read.model.console.origin,
-    )?;
+    let (metrics, console_socket) = endpoints(&read.model)?;
     let pid_file = match inherited_pid_file {
         Some(file) => Some(file),
         None => PidFile::make(server).map_err(Failure::Start)?,
@@ -226,6 +217,15 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
             console: console_socket,
         },
     })
+}
+
+/// Binds the sockets of metrics and of the console.
+fn endpoints(model: &Model) -> Result<(EndpointSocket, EndpointSocket), Failure> {
+    let (metrics, console) = (&model.metrics, &model.console);
+    Ok((
+        endpoint(metrics.address, "[metrics]", &metrics.origin)?,
+        endpoint(console.address, "[console]", &console.origin)?,
+    ))
 }
 
 /// Binds the socket of an endpoint for operators.

@@ -9,7 +9,7 @@ use super::{
     abuse_keys::KeyFile,
     acme::{Acme, Prepared},
     bans::{self, BanFile},
-    console::ConsoleParts,
+    console_parts::ConsoleParts,
     listeners::Listeners,
     ocsp_stapling, page_cache,
     pid_file::PidFile,

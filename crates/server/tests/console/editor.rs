@@ -175,7 +175,7 @@ fn a_confirmed_change_stays_and_an_unconfirmed_one_is_undone() {
     edited.fixture.saker.advance_clock(120).unwrap();
     let edited = Edited::of(edited.fixture);
     assert!(edited.serves_new());
-    // Another one, which nobody confirms.
+    // Another one, which is not confirmed.
     let (status, _) = edited.apply(&format!(
         "{MARKER}{}",
         edited.text.replace("\"new\"", "\"newer\"")
@@ -266,7 +266,7 @@ fn a_crash_leaves_a_whole_file_and_the_change_is_undone_after_it() {
     server.kill().unwrap();
     let now = fs::read_to_string(dir.join("saker.toml")).unwrap();
     assert_eq!(now, changed);
-    // Nobody confirms it after the start either.
+    // It is not confirmed after the start either.
     let console = edited.fixture.console;
     let again = native(&text(console, &Keys::default()));
     let restarted = again.existing_file("saker.toml").at(address).start_in(&dir);

@@ -84,8 +84,8 @@ fn pages_fit_every_screen_without_errors() {
         ),
         (
             "cache",
-            "/cache?url=/page/1&site=localhost",
-            "document.querySelector('table')",
+            "/cache?url=http://localhost/page/1",
+            "document.querySelector('.card') && document.querySelector('table')",
         ),
         (
             "configuration",

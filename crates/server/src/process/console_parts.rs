@@ -1,0 +1,76 @@
+//! Parts of the console that the supervisor owns: its socket, its state, and its samples.
+//!
+//! Called by: the start, which binds the socket; reloads; `console`.
+//! Caveat: a console that `saker console` has opened stays when a configuration without one is put
+//! in force.
+//! Out of scope: the server's capabilities (`console`).
+
+use saker_config::model::Console;
+use saker_console::ConsoleState;
+use saker_control::{EndpointSocket, PreparedSocket};
+use saker_live::history::History;
+use std::{
+    cell::{Cell, RefCell},
+    net::{Ipv4Addr, SocketAddr},
+};
+
+/// The conventional port.
+const PORT: u16 = 7080;
+
+/// The parts of the console that the supervisor owns.
+pub struct ConsoleParts {
+    pub socket: EndpointSocket,
+    pub(super) state: ConsoleState,
+    pub(super) history: RefCell<History>,
+    /// Set if the workers were told to watch.
+    pub(super) is_watched: Cell<bool>,
+    /// Set if `saker console` has opened it, not the configuration.
+    is_opened: Cell<bool>,
+}
+
+impl ConsoleParts {
+    pub fn new(socket: EndpointSocket) -> ConsoleParts {
+        ConsoleParts {
+            socket,
+            state: ConsoleState::default(),
+            history: RefCell::default(),
+            is_watched: Cell::new(false),
+            is_opened: Cell::new(false),
+        }
+    }
+
+    /// Binds the address of a new configuration. A console that a command has opened stays, unless
+    /// the configuration names another.
+    pub fn prepare_socket(&self, console: &Console) -> Result<PreparedSocket, String> {
+        match console.address {
+            None if self.is_opened.get() => Ok(PreparedSocket::Same),
+            address => self.socket.prepare(address, "[console]", &console.origin),
+        }
+    }
+
+    pub fn put_in_force(&self, prepared: PreparedSocket) {
+        if matches!(prepared, PreparedSocket::New(_)) {
+            self.is_opened.set(false);
+        }
+        self.socket.put_in_force(prepared);
+    }
+
+    /// Opens a console on this machine: at the conventional port, or at any.
+    pub(super) fn open(&self, console: &Console) -> Result<(), String> {
+        let prepare = |port| {
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+            self.socket
+                .prepare(Some(address), "the console", &console.origin)
+        };
+        let prepared = match std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, PORT)) {
+            Ok(free) => {
+                drop(free);
+                prepare(PORT).or_else(|_| prepare(0))
+            }
+            Err(_) => prepare(0),
+        }?;
+        self.socket.put_in_force(prepared);
+        self.is_opened.set(true);
+        Ok(())
+    }
+}
