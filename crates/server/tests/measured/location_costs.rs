@@ -8,7 +8,7 @@
 
 use crate::operate;
 use saker_testkit::{Client, ServerProcess, TempDir, free_port, require};
-use std::{fmt::Write as _, net::SocketAddr, process::Command, time::Duration};
+use std::{fmt::Write as _, fs, net::SocketAddr, process::Command, time::Duration};
 
 const NOBODY: u32 = 65_534;
 const FEW: usize = 100;
@@ -43,7 +43,9 @@ fn instructions(locations: usize) -> usize {
             .arg(dir.join("state"))
             .arg("--nginx")
             .arg(file);
-        let server = ServerProcess::start(&mut command, address).unwrap();
+        let valgrind_said = || fs::read_to_string(dir.join("valgrind.txt")).unwrap_or_default();
+        let server = ServerProcess::start(&mut command, address)
+            .unwrap_or_else(|error| panic!("{error}{}", valgrind_said()));
         let mut client = Client::connect(address).unwrap();
         client.set_timeout(PATIENCE).unwrap();
         for _ in 0..requests {
@@ -54,7 +56,7 @@ fn instructions(locations: usize) -> usize {
         }
         drop(client);
         assert!(server.stop().unwrap().success());
-        let said = std::fs::read_to_string(dir.join("valgrind.txt")).unwrap();
+        let said = valgrind_said();
         let line = said
             .lines()
             .find_map(|line| line.split_once("Collected :"))
