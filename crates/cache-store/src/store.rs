@@ -402,7 +402,7 @@ impl Store {
     /// Suspends the use of entries, or ends the suspension. Entries stay, and new ones are stored.
     pub fn set_serving(&self, serves: bool) {
         let mut journal = self.journal();
-        if self.purges.is_suspended() == !serves || self.is_handed_over() {
+        if self.purges.is_suspended() != serves || self.is_handed_over() {
             return;
         }
         // Entries carry the number, so no later purge may have it.
