@@ -72,7 +72,7 @@ pub enum LocalAddress {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Store {
     Off,
-    /// Where the path of the request leads.
+    /// The file that the path of the request leads to.
     On,
     At(Text),
 }

@@ -3,7 +3,7 @@
 //! Called by: the reference page, which counts them apart.
 //! Caveat: by nginx's documentation; a name stands for all of its rows.
 
-/// Of the commercial subscription.
+/// Names of the commercial subscription.
 pub const COMMERCIAL: &[&str] = &[
     "auth_jwt",
     "fastcgi_cache_purge",
@@ -19,7 +19,7 @@ pub const COMMERCIAL: &[&str] = &[
     "uwsgi_cache_purge",
 ];
 
-/// Of modules that are released apart from nginx.
+/// Names of modules that are released apart from nginx.
 pub const APART: &[&str] = &[
     "acme_certificate",
     "acme_issuer",
@@ -44,7 +44,7 @@ pub const APART: &[&str] = &[
     "zstd_types",
 ];
 
-/// Of nginx before 1.31.
+/// Names of nginx before 1.31.
 pub const REMOVED: &[&str] = &["limit_zone", "ssl"];
 
 /// The module with the directives of `mail`.
