@@ -98,8 +98,8 @@ site: docs
 	mdbook build docs -d "$(abspath $(TARGET_DIR))/site/docs"
 	cp "$(TARGET_DIR)/site/docs/index.html" "$(TARGET_DIR)/site/docs/README.html"
 	mkdir -p "$(TARGET_DIR)/site/fuzz" && cp -r contrib "$(TARGET_DIR)/site/"
-	for page in ARCHITECTURE SECURITY fuzz/README; do \
-		{ echo '<!doctype html><meta charset="utf-8"><pre>'; sed 's/&/\&amp;/g; s/</\&lt;/g' "$$page.md"; } >"$(TARGET_DIR)/site/$$page.html"; done
+	for page in ARCHITECTURE.md SECURITY.md fuzz/README.md; do \
+		{ echo '<!doctype html><meta charset="utf-8"><pre>'; sed 's/&/\&amp;/g; s/</\&lt;/g' "$$page"; } >"$(TARGET_DIR)/site/$${page%.md}.html"; done
 	@echo "$(TARGET_DIR)/site/docs/index.html"
 
 # Without the paths of this machine in it: the same source gives the same bytes elsewhere.

@@ -33,7 +33,7 @@ pub fn listen() -> io::Result<()> {
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART | libc::SA_NODEFER;
     // SAFETY: sigaction(2) reads the struct that lives until after the call; the handler has the
     // three parameters that SA_SIGINFO stands for, and calls nothing but atomic operations. Test:
-    // sandbox::attacks of the server.
+    // a_worker_of_root_is_confined (server).
     match unsafe { libc::sigaction(libc::SIGSYS, &raw const action, std::ptr::null_mut()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -54,9 +54,8 @@ pub fn take() -> impl Iterator<Item = u32> {
 }
 
 fn remember(number: i64) {
-    if let Some(bits) = usize::try_from(number / 64)
-        .ok()
-        .and_then(|word| REFUSED.get(word))
+    if let Ok(number) = usize::try_from(number)
+        && let Some(bits) = REFUSED.get(number / 64)
     {
         bits.fetch_or(1 << (number % 64), Ordering::Relaxed);
     }
@@ -72,7 +71,7 @@ fn result_of(number: i64) -> i64 {
 
 extern "C" fn refuse(_: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel passes pointers to both to a handler with SA_SIGINFO, for as long as the
-    // handler runs, and nothing else has them. Test: sandbox::attacks of the server.
+    // handler runs, and nothing else has them. Test: a_worker_of_root_is_confined (server).
     let (info, context) = unsafe { (&*info, &mut *context.cast::<libc::ucontext_t>()) };
     if info.si_code != OF_SECCOMP {
         return;
