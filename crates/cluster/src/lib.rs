@@ -21,7 +21,6 @@ mod replica;
 mod shared;
 
 pub use log::{Engine, Entry, EntryId, Log, LogError};
-pub use members::is_name;
 pub use members::{MemberReport, MemberState};
 pub use node::{Acknowledged, Node, NodeOptions, NodeQueue};
 pub use replica::Target;
