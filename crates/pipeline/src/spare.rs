@@ -2,7 +2,7 @@
 //!
 //! Called by: [`Exchange::new`](crate::Exchange::new), which takes it, and
 //! [`Exchange::recycle`](crate::Exchange::recycle), which gives it back.
-//! Caveat: only what nobody else refers to is used again: a task that outlives its request keeps
+//! Caveat: only parts without another owner are used again: a task that outlives its request keeps
 //! the flag and the id that it has. An id that a log line has used is never used again.
 //! Out of scope: heads and read buffers, which have spares of their own.
 
@@ -34,7 +34,7 @@ impl SharedParts {
         spare.ok().flatten().unwrap_or_default()
     }
 
-    /// Keeps the parts for another exchange, if nobody has them any more.
+    /// Keeps the parts for another exchange, unless they have another owner.
     pub fn keep(self) {
         if !self.is_unused() {
             return;

@@ -283,7 +283,7 @@ struct Budget {
     system_calls: f64,
     instructions: f64,
     spare_percent: f64,
-    /// `None`: not counted, because what happens by time allocates, too.
+    /// `None`: not counted, because periodic work allocates, too.
     allocations: Option<f64>,
 }
 

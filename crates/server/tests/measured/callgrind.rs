@@ -13,7 +13,7 @@ use std::{
     process::{Command, Output},
 };
 
-/// What was counted between two dumps.
+/// Counts between two dumps.
 #[derive(Clone, Copy, Default)]
 pub struct Counts {
     pub instructions: u64,
