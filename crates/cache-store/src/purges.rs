@@ -141,8 +141,8 @@ impl Purges {
         self.number.store(known.number, Ordering::Release);
     }
 
-    /// Suspends the use of all entries, or ends the suspension, with a number of its own: whoever
-    /// has seen an earlier one looks again.
+    /// Suspends the use of all entries, or ends the suspension, with a number of its own: readers
+    /// that have seen an earlier one look again.
     pub fn set_suspended(&self, is_suspended: bool, record: &JournalRecord) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         known.is_suspended = is_suspended;

@@ -306,7 +306,7 @@ pub struct Purge {
     pub soft: bool,
     /// Wait until the purge is in force on all servers of the cluster that live, up to this time:
     /// 5s (at most 60s); exit status 2 with the names of the others
-    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "10s", value_parser = crate::cluster::wait_time)]
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "10s", value_parser = crate::wait_time::parse)]
     pub wait: Option<u64>,
     #[command(flatten)]
     pub target: Target,

@@ -10,7 +10,7 @@ use crate::{
     output,
     status_page::{bytes, duration, grouped},
 };
-use saker_control::{WAIT_MS_MAX, client};
+use saker_control::client;
 use serde_json::Value;
 use std::{fmt::Write as _, process::ExitCode};
 
@@ -87,17 +87,6 @@ fn page(answer: &Value) -> String {
     page
 }
 
-/// Parses the time of `--wait` into milliseconds.
-pub fn wait_time(text: &str) -> Result<u64, String> {
-    text.strip_suffix('s')
-        .unwrap_or(text)
-        .parse::<u64>()
-        .ok()
-        .and_then(|seconds| seconds.checked_mul(1000))
-        .filter(|ms| *ms <= WAIT_MS_MAX)
-        .ok_or_else(|| format!("a time of up to {}s, such as 5s", WAIT_MS_MAX / 1000))
-}
-
 /// Prints which servers have acknowledged a purge.
 pub fn acknowledged(answer: &Value) -> ExitCode {
     let names = |name: &str| -> Vec<&str> {
@@ -142,16 +131,6 @@ fn text<'v>(value: &'v Value, name: &str) -> &'v str {
 mod tests {
     use super::*;
     use serde_json::json;
-
-    #[test]
-    fn times() {
-        for (text, ms) in [("0", 0), ("5s", 5_000), ("60", 60_000)] {
-            assert_eq!(wait_time(text), Ok(ms));
-        }
-        for wrong in ["61", "1m", "-1", "", "99999999999999999999"] {
-            assert!(wait_time(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn pages() {

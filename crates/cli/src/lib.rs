@@ -135,3 +135,4 @@ fn run(command: Command, program: Program) -> ExitCode {
 
 #[cfg(test)]
 mod tests;
+mod wait_time;

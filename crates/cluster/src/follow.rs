@@ -9,7 +9,7 @@
 use crate::{
     log::{Engine, Entry, Log, LogError},
     members::{self, Announcement},
-    node::NodeOptions,
+    options::NodeOptions,
     outbox::Outbox,
     position::Position,
     publish::{PAUSE_MAX, PAUSE_MIN, in_time},

@@ -13,6 +13,7 @@ mod follow;
 mod log;
 mod members;
 mod node;
+mod options;
 mod outbox;
 mod position;
 mod publish;
@@ -22,6 +23,7 @@ mod shared;
 
 pub use log::{Engine, Entry, EntryId, Log, LogError};
 pub use members::{MemberReport, MemberState};
-pub use node::{Acknowledged, Node, NodeOptions, NodeQueue};
+pub use node::{Acknowledged, Node, NodeQueue};
+pub use options::NodeOptions;
 pub use replica::Target;
 pub use shared::Report;

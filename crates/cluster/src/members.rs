@@ -187,7 +187,7 @@ impl Members {
         self.0.iter().map(report).collect()
     }
 
-    /// What servers say they have sent.
+    /// Numbers of purges that servers say they have sent.
     pub fn sent(&self) -> Vec<(u64, u64)> {
         self.0
             .iter()

@@ -9,6 +9,7 @@ use crate::{
     follow::Follower,
     log::{Engine, EntryId, Log},
     members::{self, MemberReport, MemberState},
+    options::NodeOptions,
     outbox::{Outbox, QUEUE_BYTES_MAX},
     publish::{Publisher, in_time},
     record::{Purges, Record},
@@ -36,17 +37,6 @@ const ACKNOWLEDGED_LOOK: Duration = Duration::from_millis(20);
 
 /// Time for sending what waits when the server stops.
 const LAST_SEND: Duration = Duration::from_millis(500);
-
-#[derive(Clone, Debug)]
-pub struct NodeOptions {
-    /// The page cache's directory.
-    pub folder: PathBuf,
-    /// Empty: the server's id.
-    pub name: String,
-    pub version: String,
-    pub max_staleness: Duration,
-    pub started: Instant,
-}
 
 /// The outcome of waiting for a purge to be in force on all servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -249,7 +239,7 @@ async fn say_goodbye<E: Engine>(publisher: &Publisher<E>) -> Option<()> {
         .ok()
 }
 
-/// Answers those who wait for acknowledgments.
+/// Answers requests that wait for acknowledgments.
 async fn acknowledge<E: Engine>(mut waits: mpsc::UnboundedReceiver<Wait>, follower: &Follower<E>) {
     while let Some(wait) = waits.recv().await {
         let (engine, shared) = (Arc::clone(&follower.engine), Arc::clone(&follower.shared));

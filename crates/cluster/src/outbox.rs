@@ -44,7 +44,7 @@ struct Queue {
     folder: PathBuf,
     file: File,
     bytes_max: u64,
-    /// Where the next record is read, and where the next is written.
+    /// Positions at which the next record is read, and the next is written.
     begin: u64,
     end: u64,
     waiting: u64,

@@ -18,10 +18,10 @@ pub struct Shared(Mutex<Facts>);
 #[derive(Default)]
 pub struct Facts {
     pub is_connected: bool,
-    /// Why the engine was last unreachable.
+    /// Reason why the engine was last unreachable.
     pub error: Option<String>,
     pub reconnects: u64,
-    /// When this server last asked for what it then had read to the end.
+    /// Time of the latest look at the log that found nothing new.
     pub synced: Option<Instant>,
     pub is_serving: bool,
     pub position: EntryId,

@@ -177,6 +177,10 @@ fn with_query(mut target: Vec<u8>, exchange: &Exchange) -> Vec<u8> {
 
 /// Parameters of programs that requests are done with, for their memory.
 #[derive(Default)]
+#[allow(
+    clippy::vec_box,
+    reason = "requests hold them in boxes, which are kept as well"
+)]
 pub struct SpareScripts(RefCell<Vec<Box<Script>>>);
 
 impl SpareScripts {

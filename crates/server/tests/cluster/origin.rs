@@ -105,7 +105,7 @@ impl Origin {
 struct Request {
     method: String,
     target: String,
-    /// What a response to a POST is to purge.
+    /// Value of the purge field in a response to a POST.
     purge: Option<String>,
 }
 

@@ -65,7 +65,7 @@ impl RedisServer {
         process.signal(Signal::CONT).unwrap();
     }
 
-    /// What redis-cli prints for a command.
+    /// Output of redis-cli for a command.
     pub fn command(&self, words: &[&str]) -> String {
         said(self.cli().args(words).output().unwrap())
     }

@@ -50,7 +50,7 @@ fn tls_with_a_password_from_a_file() {
     let _redis = RedisServer::start_at(port, arguments);
     dir.write("password", "s3cret/+\n").unwrap();
     let url = format!(
-        "url = \"rediss://127.0.0.1:{port}/1\"\nca_file = \"{}\"",
+        "url = \"rediss://127.0.0.1:{port}/1\"\nstream = \"shop\"\nca_file = \"{}\"",
         path("ca.pem")
     );
     let fleet = Fleet::start_with(
