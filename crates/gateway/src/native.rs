@@ -177,6 +177,7 @@ fn with_query(mut target: Vec<u8>, exchange: &Exchange) -> Vec<u8> {
 
 /// Parameters of programs that requests are done with, for their memory.
 #[derive(Default)]
+#[allow(clippy::vec_box)] // Upstream requests have theirs boxed.
 pub struct SpareScripts(RefCell<Vec<Box<Script>>>);
 
 impl SpareScripts {

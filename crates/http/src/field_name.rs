@@ -83,7 +83,7 @@ fn within<const FIRST: u8, const LAST: u8>(bytes: u64) -> u64 {
 #[inline]
 fn odd_bytes(word: u64) -> u64 {
     let low = word & !HIGH_BITS;
-    let plain = within::<b'a', b'z'>(low | ONES * 0x20)
+    let plain = within::<b'a', b'z'>(low | (ONES * 0x20))
         | within::<b'0', b'9'>(low)
         | within::<b'-', b'-'>(low);
     (!plain | word) & HIGH_BITS
@@ -97,7 +97,7 @@ fn in_variable(word: u64) -> u64 {
     let other = (within::<b'A', b'Z'>(low) | within::<b'0', b'9'>(low)) & !word & HIGH_BITS;
     let kept = ((small | other) >> 7) * 0xff;
     let capitals = word ^ (small >> 2);
-    (capitals & kept) | (ONES * b'_' as u64 & !kept)
+    (capitals & kept) | ((ONES * b'_' as u64) & !kept)
 }
 
 const fn folded() -> [u8; 256] {

@@ -545,7 +545,8 @@ fn keep_memory((mut bytes, mut fields): Memory) {
     {
         return;
     }
-    (bytes.clear(), fields.clear());
+    bytes.clear();
+    fields.clear();
     let _ = SPARE.try_with(|spare| {
         let mut spare = spare.borrow_mut();
         if spare.len() < SPARE_COUNT_MAX {
