@@ -20,7 +20,7 @@ use saker_cache_store::{Outgoing, Purge};
 use saker_telemetry::Counters;
 use std::{
     io,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
