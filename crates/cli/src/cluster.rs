@@ -112,7 +112,7 @@ pub fn acknowledged(answer: &Value) -> ExitCode {
             )),
         };
     }
-    output::cannot(&format!(
+    output::cannot(format!(
         "not acknowledged in time by {}; in force on {} other servers",
         missing.join(", "),
         by.len()

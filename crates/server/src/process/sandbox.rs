@@ -258,7 +258,7 @@ fn system(policy: &mut Policy) {
     }
     policy.writes.insert(std::env::temp_dir());
     // Files of standard output and errors.
-    let streams = ["/proc/self/fd/1", "/proc/self/fd/2"].map(|name| std::fs::canonicalize(name));
+    let streams = ["/proc/self/fd/1", "/proc/self/fd/2"].map(std::fs::canonicalize);
     let files = streams.into_iter().flatten().filter(|path| path.is_file());
     policy.writes.extend(files);
 }

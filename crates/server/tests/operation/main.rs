@@ -20,9 +20,11 @@ mod tls_site;
 
 mod acme;
 mod broker;
+mod cluster;
 mod command_line;
 mod configuration_commands;
 mod configuration_watch;
+mod console;
 mod debian_root;
 mod docs_blocks;
 mod fail2ban;

@@ -1,7 +1,7 @@
 //! The configuration editor: what can be opened, what can be applied, and the way back.
 
 use crate::{
-    fixture::{Fixture, Keys, text},
+    console::fixture::{Fixture, Keys, text},
     operate::{SAKER, folder, native},
 };
 use saker_testkit::{Client, Saker, saker::adjustable_clock, wait_until, wait_until_or};

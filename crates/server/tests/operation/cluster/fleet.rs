@@ -1,6 +1,6 @@
 //! Servers of one site in a cluster, in front of one origin.
 
-use crate::{origin::Origin, redis_server::RedisServer};
+use super::{origin::Origin, redis_server::RedisServer};
 use saker_testkit::{
     Client, Saker, ServerProcess, TempDir, free_port, saker::Builder, wait_until_or,
 };

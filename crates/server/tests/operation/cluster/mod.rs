@@ -1,12 +1,10 @@
 //! Servers that share the purges of their page caches over a real Redis server.
 //!
-//! Called by: `cargo test -p saker --test cluster MODULE::`, one module per subject.
+//! Called by: `cargo test -p saker --test operation cluster::MODULE::`, one module per subject.
 //! Caveat: the servers of a test listen on one port of several loopback addresses, since keys of
 //! pages have the port of the listener. Pages carry the generation of the origin's content, so that
 //! a stale one is told byte for byte.
 //! Out of scope: the state machine on damaged records (crates/cluster).
-
-#![allow(clippy::unwrap_used, clippy::panic)] // The whole program is tests.
 
 mod fleet;
 mod hostile;

@@ -1,9 +1,9 @@
 //! Every page in a browser: light and dark, on a phone and on a wide screen, and with hostile text.
 
 use crate::{
-    browser::Browser,
-    fixture::{Fixture, Keys},
-    live::Origin,
+    console::browser::Browser,
+    console::fixture::{Fixture, Keys},
+    console::live::Origin,
     operate::folder,
     tls_site,
 };

@@ -1,6 +1,6 @@
 //! TLS and credentials.
 
-use crate::{fleet::Fleet, redis_server::RedisServer};
+use super::{fleet::Fleet, redis_server::RedisServer};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use saker_testkit::{TempDir, wait_until_or};
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! The page cache through the console: look-up, count, purge, and who may.
 
 use crate::{
-    fixture::{Fixture, Keys},
+    console::fixture::{Fixture, Keys},
     operate::folder,
 };
 use saker_testkit::wait_until;
@@ -13,8 +13,9 @@ const SITE: &str =
 
 #[test]
 fn pages_are_counted_before_they_are_purged() {
-    let origin =
-        crate::live::Origin::start("Cache-Control: public, max-age=600\r\nCache-Tag: news\r\n");
+    let origin = crate::console::live::Origin::start(
+        "Cache-Control: public, max-age=600\r\nCache-Tag: news\r\n",
+    );
     let site = SITE.replace("{origin}", &origin.address.to_string());
     let keys = Keys {
         site: &site,
@@ -57,7 +58,7 @@ fn pages_are_counted_before_they_are_purged() {
     assert!(audited.contains("<td>purge</td>"), "{audited}");
     fixture.add_user("eve", "viewer", "secret");
     let log_in = fixture.submit("/login", "", "name=eve&password=secret");
-    let eve = crate::fixture::cookie_of(&log_in);
+    let eve = crate::console::fixture::cookie_of(&log_in);
     let page = fixture.page("/cache", &eve);
     assert!(
         page.status == 200 && !page.text().contains("/cache/purge"),

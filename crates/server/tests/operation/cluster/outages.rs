@@ -1,6 +1,6 @@
 //! Servers and the engine that end, pause, and come back.
 
-use crate::{fleet::Fleet, redis_server::RedisServer};
+use super::{fleet::Fleet, redis_server::RedisServer};
 use saker_testkit::{wait_until, wait_until_or};
 
 #[test]

@@ -1,6 +1,6 @@
 //! Other software writes to the keys.
 
-use crate::{fleet::Fleet, redis_server::RedisServer};
+use super::{fleet::Fleet, redis_server::RedisServer};
 use saker_testkit::wait_until_or;
 
 /// Purges still work, after whatever was written.
@@ -25,7 +25,7 @@ fn wait_until_cleared(fleet: &Fleet, clears: u64) {
 }
 
 fn clears(fleet: &Fleet) -> u64 {
-    let of = |node: &crate::fleet::Node| node.status()["cache_clears"].as_u64().unwrap();
+    let of = |node: &super::fleet::Node| node.status()["cache_clears"].as_u64().unwrap();
     fleet.nodes.iter().map(of).max().unwrap()
 }
 

@@ -1,17 +1,10 @@
 //! The console of a running server: log-in, rights, pages in a browser, live views, and the
 //! configuration editor.
 //!
-//! Called by: `cargo test -p saker --test console MODULE::`, one module per subject.
+//! Called by: `cargo test -p saker --test operation console::MODULE::`, one module per subject.
 //! Caveat: pages are driven by Debian's Chromium; screenshots are kept in the target's `tmp`
 //! directory.
 //! Out of scope: every route with each role, which the unit tests of the crate try.
-
-#![allow(clippy::unwrap_used, clippy::panic)] // The whole program is tests.
-
-#[path = "../harness/operate.rs"]
-mod operate;
-#[path = "../harness/tls_site.rs"]
-mod tls_site;
 
 mod browser;
 mod editor;

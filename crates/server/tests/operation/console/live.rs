@@ -1,6 +1,6 @@
 //! Live views: figures, requests as they finish, and the bounds of event streams.
 
-use crate::fixture::Fixture;
+use crate::console::fixture::Fixture;
 use saker_testkit::{Client, PATIENCE, wait_until_or};
 use serde_json::Value;
 use std::{

@@ -1,6 +1,6 @@
 //! Purges of every kind, made at any server, on all servers.
 
-use crate::{
+use super::{
     fleet::{Fleet, HOST, generation, request},
     redis_server::RedisServer,
 };

@@ -1,7 +1,7 @@
 //! Logging in: links, passwords, one-time codes, limits, sessions, and TLS.
 
 use crate::{
-    fixture::{Fixture, Keys, cookie_of},
+    console::fixture::{Fixture, Keys, cookie_of},
     operate::{folder, saker, stderr},
     tls_site,
 };
