@@ -501,7 +501,17 @@ fn status_line(cursor: &mut plain::Cursor<'_>, index: &mut ResponseIndex) -> Opt
     index.status = Status(code);
     cursor.at += digits.len();
     if cursor.skip(b" ") {
+        let rest = cursor.rest();
+        let start = cursor.at;
         cursor.run::<{ plain::VALUE_MIN }>();
+        let reason = rest.get(..cursor.at - start)?;
+        // As httparse has it.
+        if reason.is_ascii() && !reason.is_empty() {
+            index.reason = Span {
+                start: start as u32,
+                len: reason.len() as u32,
+            };
+        }
     }
     cursor.skip(b"\r\n").then_some(())
 }

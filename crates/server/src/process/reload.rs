@@ -96,7 +96,9 @@ impl Supervisor {
         grants: broker::Prepared<'_>,
         ungranted: Option<String>,
     ) -> Result<ReloadReport, String> {
-        let mut candidate = self.candidate(ungranted)?;
+        let mut candidate = self
+            .candidate(ungranted)
+            .map_err(|text| self.note_unloaded(text))?;
         // From here on nothing fails.
         candidate.warnings.extend(grants.commit());
         Ok(self.put_in_force(candidate))
@@ -104,7 +106,7 @@ impl Supervisor {
 
     /// Everything that can fail.
     fn candidate(&self, ungranted: Option<String>) -> Result<Candidate, String> {
-        let mut read = self.source.read().map_err(|text| self.note_unread(text))?;
+        let mut read = self.source.read()?;
         self.check_sandbox(&read)?;
         let old = Arc::clone(&self.generation.borrow());
         let has_store = self.shared.store().is_some();

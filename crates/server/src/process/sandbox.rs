@@ -12,10 +12,14 @@ use saker_broker_client::BrokerClient;
 use saker_cli::source::Read;
 use saker_config::{
     Model,
-    model::{AccessLogTarget, Address, DatabaseUrl, Htaccess, Sandbox, Settings, SymlinkPolicy},
+    model::{
+        AccessLogTarget, Address, Automatic, DatabaseUrl, Htaccess, Sandbox, Settings, Site,
+        SymlinkPolicy,
+    },
 };
 use saker_pipeline::FrontEnd;
 use saker_sandbox::{InForce, Policy};
+use saker_serving::tls_state;
 use saker_telemetry::{error_log, error_log::ErrorLogTarget, message};
 use serde_json::{Value, json};
 use std::{
@@ -166,9 +170,9 @@ impl Supervisor {
         ))
     }
 
-    /// A configuration that could not be read, perhaps because the sandbox does not let this
+    /// A configuration that could not be loaded, perhaps because the sandbox does not let this
     /// process read new parts of it.
-    pub(super) fn note_unread(&self, text: String) -> String {
+    pub(super) fn note_unloaded(&self, text: String) -> String {
         let is_confined = saker_sandbox::in_force().is_some_and(|now| now.files.is_ok());
         if is_confined && self.shared.broker.is_none() && text.contains("ermission denied") {
             self.outgrown.set(true);
@@ -185,18 +189,22 @@ fn needs(read: &Read, broker: Option<&BrokerClient>) -> Policy {
         own_programs: own_programs(model, front_end, broker),
         ..Policy::default()
     };
+    if policy.own_programs.is_some() {
+        // Nothing is confined; of many sites, the rest would take its time.
+        return policy;
+    }
     content(model, front_end.is_some(), &mut policy);
     used_by_requests(model, &mut policy);
     state(model, &mut policy);
     if broker.is_some() && has_become_user(model) {
         // The broker binds what is not bound yet, and opens the rest.
-        policy.ports = Some(BTreeSet::new());
+        policy.ports = Some(leaving_ports(model).collect());
         return policy;
     }
     opened_by_main(model, &mut policy);
     // A reload may add some, unless the configuration insists on the sandbox.
     if model.server.sandbox == Sandbox::On {
-        policy.ports = Some(ports(model).collect());
+        policy.ports = Some(ports(model).chain(leaving_ports(model)).collect());
     }
     policy
 }
@@ -395,11 +403,26 @@ fn state(model: &Model, policy: &mut Policy) {
     policy.writes.insert(model.server.state_dir.clone());
     policy.writes.extend(model.cache.folder.clone());
     policy.writes.extend(model.tls.acme.folder.clone());
+    let is_local = |site: &Site| site.tls.automatic == Automatic::Local;
+    if model.sites.iter().any(is_local) {
+        policy.writes.insert(tls_state::authority_folder(model));
+    }
     let traces = model
         .listeners
         .iter()
         .filter_map(|one| one.http3.as_ref()?.qlog.clone());
     policy.writes.extend(traces);
+}
+
+/// Ports that connections to upstreams leave from. Any (0) is always allowed: `listen` without
+/// `bind` gets one anyway.
+fn leaving_ports(model: &Model) -> impl Iterator<Item = u16> {
+    let members = model
+        .upstreams
+        .iter()
+        .flat_map(|upstream| &upstream.members);
+    let local = members.filter_map(|member| Some(member.backend.local?.port()));
+    std::iter::once(0).chain(local)
 }
 
 fn ports(model: &Model) -> impl Iterator<Item = u16> {
