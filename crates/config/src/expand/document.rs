@@ -7,8 +7,8 @@
 use super::entry::{Entry, Item};
 use crate::{
     context::{
-        ABUSE, ACME, CACHE_STORE, Contexts, DYNAMIC_VHOSTS, FILE, LIMITS, LISTENER, PHP, REDIRECT,
-        ROUTE, SERVER, SITE, TLS, UPSTREAM,
+        ABUSE, ACME, CACHE_STORE, CLUSTER, CONSOLE, Contexts, DYNAMIC_VHOSTS, FILE, LIMITS,
+        LISTENER, METRICS, PHP, REDIRECT, ROUTE, SERVER, SITE, TLS, TRACING, UPSTREAM,
     },
     directives::catalog,
     kind::{Kind, TableKind},
@@ -31,6 +31,10 @@ const ONCE: &[(&str, Contexts)] = &[
     ("cache", CACHE_STORE),
     ("abuse", ABUSE),
     ("dynamic_vhosts", DYNAMIC_VHOSTS),
+    ("metrics", METRICS),
+    ("tracing", TRACING),
+    ("cluster", CLUSTER),
+    ("console", CONSOLE),
 ];
 
 /// Those of them that apply even if they are not written, and whose keys all have their defaults

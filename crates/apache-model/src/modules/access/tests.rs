@@ -185,11 +185,7 @@ fn valid_lines_have_no_diagnostics() {
 /// Unsupported rules deny, with a warning.
 #[test]
 fn unsupported_rules_deny_with_a_warning() {
-    for lines in [
-        "Require ldap-search x",
-        "SSLVerifyClient require",
-        "AuthBasicProvider fcgi",
-    ] {
+    for lines in ["Require ldap-search x", "SSLVerifyClient require"] {
         assert!(
             in_section(lines)
                 .first()
