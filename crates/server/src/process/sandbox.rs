@@ -13,7 +13,7 @@ use saker_cli::source::Read;
 use saker_config::{
     Model,
     model::{
-        AccessLogTarget, Address, Automatic, DatabaseUrl, Htaccess, Sandbox, Settings, Site,
+        AccessLogTarget, Address, Automatic, DatabaseUrl, Htaccess, Sandbox, Settings,
         SymlinkPolicy,
     },
 };
@@ -23,7 +23,6 @@ use saker_serving::tls_state;
 use saker_telemetry::{error_log, error_log::ErrorLogTarget, message};
 use serde_json::{Value, json};
 use std::{
-    collections::BTreeSet,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -403,8 +402,11 @@ fn state(model: &Model, policy: &mut Policy) {
     policy.writes.insert(model.server.state_dir.clone());
     policy.writes.extend(model.cache.folder.clone());
     policy.writes.extend(model.tls.acme.folder.clone());
-    let is_local = |site: &Site| site.tls.automatic == Automatic::Local;
-    if model.sites.iter().any(is_local) {
+    if model
+        .sites
+        .iter()
+        .any(|site| site.tls.automatic == Automatic::Local)
+    {
         policy.writes.insert(tls_state::authority_folder(model));
     }
     let traces = model
