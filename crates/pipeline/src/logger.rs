@@ -10,7 +10,11 @@
 use crate::{Client, Exchange, LogFacts, Response};
 use saker_config::model::{CanonicalPort, Site, SiteName};
 use saker_telemetry::access_log::{Needs, Record};
-use std::{cell::Cell, rc::Rc, sync::Arc};
+use std::{
+    cell::{Cell, OnceCell},
+    rc::Rc,
+    sync::Arc,
+};
 
 /// A request whose response has ended.
 pub struct FinishedRequest<'a> {
@@ -58,8 +62,9 @@ pub struct Loggers {
     of_responses: Vec<Rc<dyn Logger>>,
     /// By index of the site; `None`: no logger logs it.
     sites: Vec<Option<LoggedSite>>,
-    /// The same with the loggers that only run while an operator watches.
-    watched_sites: Vec<Option<LoggedSite>>,
+    /// The same with the loggers that only run while an operator watches; made when one does.
+    watched_sites: OnceCell<Vec<Option<LoggedSite>>>,
+    watchers: Vec<Rc<dyn Logger>>,
     is_watched: Cell<bool>,
 }
 
@@ -81,20 +86,11 @@ impl Loggers {
         watchers: Vec<Rc<dyn Logger>>,
     ) -> Loggers {
         let of_responses = all.iter().filter(|logger| logger.wants_responses());
-        let logged = |loggers: &[Rc<dyn Logger>]| {
-            let sites = sites.iter().enumerate();
-            sites
-                .map(|(index, site)| LoggedSite::new(index, site, loggers))
-                .collect()
-        };
-        let with_watchers: Vec<_> = all.iter().chain(&watchers).cloned().collect();
         Loggers {
             of_responses: of_responses.cloned().collect(),
-            sites: logged(&all),
-            watched_sites: match watchers.is_empty() {
-                true => Vec::new(),
-                false => logged(&with_watchers),
-            },
+            sites: logged_sites(sites, &all),
+            watched_sites: OnceCell::new(),
+            watchers,
             is_watched: Cell::new(false),
             all,
         }
@@ -104,14 +100,22 @@ impl Loggers {
     pub fn site(&self, site: usize) -> Option<&LoggedSite> {
         let sites = match self.is_watched.get() {
             false => &self.sites,
-            true => &self.watched_sites,
+            true => self.watched_sites.get()?,
         };
         sites.get(site)?.as_ref()
     }
 
-    /// Switches the watchers on or off, from the next request on.
-    pub fn watch(&self, is_on: bool) {
-        self.is_watched.set(is_on && !self.watched_sites.is_empty());
+    /// Switches the watchers on or off, from the next request on. `sites` are those that
+    /// [`Loggers::new`] had.
+    pub fn watch(&self, sites: &[Arc<Site>], is_on: bool) {
+        let is_on = is_on && !self.watchers.is_empty();
+        if is_on {
+            self.watched_sites.get_or_init(|| {
+                let all: Vec<_> = self.all.iter().chain(&self.watchers).cloned().collect();
+                logged_sites(sites, &all)
+            });
+        }
+        self.is_watched.set(is_on);
     }
 
     /// See [`Logger::response`].
@@ -127,6 +131,13 @@ impl Loggers {
             logger.flush();
         }
     }
+}
+
+fn logged_sites(sites: &[Arc<Site>], loggers: &[Rc<dyn Logger>]) -> Vec<Option<LoggedSite>> {
+    let sites = sites.iter().enumerate();
+    sites
+        .map(|(index, site)| LoggedSite::new(index, site, loggers))
+        .collect()
 }
 
 impl LoggedSite {
@@ -259,7 +270,7 @@ mod tests {
                 client: &client,
             });
         }
-        loggers.watch(true);
+        loggers.watch(&sites, true);
         let watched = loggers.site(2).expect("watched");
         watched.finished(&FinishedRequest {
             site: 2,
@@ -267,7 +278,7 @@ mod tests {
             facts: None,
             client: &client,
         });
-        loggers.watch(false);
+        loggers.watch(&sites, false);
         assert!(loggers.site(2).is_none());
         loggers.flush();
         assert_eq!(

@@ -119,8 +119,15 @@ impl Worker {
             Streams::new(&generation, &self.shared, &self.deadlines, self.index);
         let gateway = gateway(&self.deadlines, &generation, &self.shared);
         let services = services(&generation, &self.shared, gateway, self.index);
-        services.loggers.watch(self.shared.tail.is_watched());
         *self.services.borrow_mut() = services;
+        self.watch(self.shared.tail.is_watched());
+    }
+
+    /// Switches the loggers of operators that watch on or off.
+    pub(crate) fn watch(&self, is_on: bool) {
+        let services = self.services.borrow();
+        let sites = &services.generation.model.sites;
+        services.loggers.watch(sites, is_on);
     }
 
     /// The number of the common headers of responses over this listener.

@@ -226,7 +226,7 @@ impl ThreadState {
                 .datagram_servers
                 .drain(..)
                 .for_each(|server| server.leave()),
-            Command::Watch(is_on) => worker.loggers().watch(is_on),
+            Command::Watch(is_on) => worker.watch(is_on),
             Command::LookAtBans => worker.deadlines.wake_all(),
             Command::WindDown => {
                 worker.draining.set(Draining::Earlier);
