@@ -3,10 +3,10 @@
 //! [`crate::request`] asks it first, and [`crate::client`] reads responses with its cursor. It accepts a part of what
 //! [`crate::strict`] (for responses: httparse) accepts, understands the same by it (tests compare
 //! them), and gives up at the first thing that is rare, incomplete or wrong: which of them it is,
-//! and who gets to hear what, is not its business. The difficulty is speed: heads are looked at
-//! eight bytes at a time.
+//! and who gets to hear what, is not its business. The difficulty is speed: values and targets
+//! are looked at eight bytes at a time.
 
-use saker_http::{FieldSpan, HeadIndex, Method, Span, Version, field_name::plain_length};
+use saker_http::{FieldSpan, HeadIndex, Method, Span, Version};
 
 use crate::limits::{METHOD_BYTES_MAX, RequestLimits};
 use crate::octets;
@@ -124,14 +124,9 @@ impl<'a> Cursor<'a> {
 
     /// `None` where there is none.
     fn token(&mut self) -> Option<Span> {
-        let rest = self.rest();
-        let plain = plain_length(rest);
-        let odd = match rest.get(plain) {
-            Some(b':' | b' ') | None => 0,
-            Some(_) => octets::run_length(&rest[plain..], &octets::TOKEN),
-        };
-        self.has_odd_tokens |= odd > 0;
-        (plain + odd > 0).then(|| self.span(plain + odd))
+        let (len, is_odd) = octets::token_length(self.rest());
+        self.has_odd_tokens |= is_odd;
+        (len > 0).then(|| self.span(len))
     }
 
     /// The run of bytes from `MIN` up, 0x7f not among them.
