@@ -161,7 +161,8 @@ pub async fn apply(
     let failed = |error: io::Error| {
         clear_pending(&state_dir);
         format!(
-            "cannot write {name}: {error} (the server's user must be able to write the file and its directory)"
+            "cannot write {name}: {error} (the server's user must be able to write the file and its directory, and the sandbox allows it \
+             only with `address` in [console])"
         )
     };
     keep(&state_dir, &version, &before).map_err(failed)?;

@@ -8,7 +8,7 @@
 use crate::{
     draft::ServerDraft,
     finish::Finisher,
-    location::{Location, LocationTree, Op},
+    location::Location,
     log_rules::LogRules,
     modules::{
         cache::Zone,
@@ -426,34 +426,8 @@ fn logs_of(server: &Server, logs: &mut LogRules) -> Vec<usize> {
             }
         }
     };
-    visit(&server.outside, &mut add);
-    visit_tree(&server.locations, &mut add);
-    for location in server.named.values() {
-        visit(location, &mut add);
-    }
+    server.each_location(&mut add);
     numbers
-}
-
-fn visit_tree(tree: &LocationTree, seen: &mut dyn FnMut(&Location)) {
-    for location in tree.iter() {
-        visit(location, seen);
-    }
-}
-
-/// Calls a function for a location, its blocks, and the locations inside.
-fn visit(location: &Location, seen: &mut dyn FnMut(&Location)) {
-    seen(location);
-    visit_tree(&location.inner, seen);
-    if let Some((_, inner)) = &location.limit_except {
-        visit(inner, seen);
-    }
-    for op in &location.script {
-        if let Op::If(condition) = op
-            && let Some(inner) = &condition.location
-        {
-            visit(inner, seen);
-        }
-    }
 }
 
 fn access_log(

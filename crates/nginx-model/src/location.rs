@@ -10,7 +10,7 @@ use crate::{
     modules::{
         cache::CacheUse,
         rewrite::{Condition, Statement},
-        upstream_conf::Gateway,
+        upstream_conf::{Gateway, Store},
         upstream_rewrites::Rewrite,
     },
     text::Text,
@@ -98,6 +98,34 @@ impl Location {
     fn redirects_slash(&self) -> bool {
         self.name.ends_with('/') && self.conf.upstreams.pass.is_some()
     }
+
+    /// Visits the location, its blocks, and the locations inside.
+    pub fn each(&self, seen: &mut dyn FnMut(&Location)) {
+        seen(self);
+        self.inner.each(seen);
+        if let Some((_, inner)) = &self.limit_except {
+            inner.each(seen);
+        }
+        for op in &self.script {
+            if let Op::If(condition) = op
+                && let Some(inner) = &condition.location
+            {
+                inner.each(seen);
+            }
+        }
+    }
+
+    /// Returns true if requests may write files (`dav_methods`, `proxy_store` and its kin).
+    pub fn writes_files(&self) -> bool {
+        let methods = self.conf.handlers.dav_methods.as_deref();
+        let upstreams = &self.conf.upstreams;
+        let store = upstreams
+            .pass
+            .as_ref()
+            .and_then(|pass| upstreams.of(pass.gateway).store.as_ref());
+        methods.is_some_and(|methods| !methods.is_empty())
+            || store.is_some_and(|store| *store != Store::Off)
+    }
 }
 
 /// The locations of a server, or those inside of a location.
@@ -166,6 +194,11 @@ impl LocationTree {
         self.prefixes
             .get(index)
             .map_or(b"", |(location, _)| location.name.as_bytes())
+    }
+
+    /// Visits all locations, and those inside of them.
+    pub fn each(&self, seen: &mut dyn FnMut(&Location)) {
+        self.iter().for_each(|location| location.each(seen));
     }
 
     /// Returns true if nothing is in it.

@@ -34,6 +34,17 @@ pub struct Server {
     pub origin: Origin,
 }
 
+impl Server {
+    /// Visits the settings outside of locations, and all locations.
+    pub fn each_location(&self, seen: &mut dyn FnMut(&Location)) {
+        self.outside.each(seen);
+        self.locations.each(seen);
+        for location in self.named.values() {
+            location.each(seen);
+        }
+    }
+}
+
 /// An nginx configuration for requests.
 #[derive(Debug, Default)]
 pub struct Nginx {
@@ -61,6 +72,15 @@ pub trait NameMatcher {
 }
 
 impl Nginx {
+    /// Returns true if requests may write files somewhere.
+    pub fn writes_files(&self) -> bool {
+        self.servers.iter().any(|server| {
+            let mut writes = false;
+            server.each_location(&mut |location| writes |= location.writes_files());
+            writes
+        })
+    }
+
     /// Returns the variable of a name in lower case, for texts that are made at request time.
     pub fn variable(&self, name: &str) -> Option<Variable> {
         let named = self.variables.iter().position(|known| *known.name == *name);

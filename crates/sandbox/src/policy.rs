@@ -33,6 +33,8 @@ const SYSTEM: [&str; 8] = [
     "run",
     "sys",
 ];
+/// Directories of programs and libraries.
+const PROGRAMS: [&str; 7] = ["bin", "lib", "lib32", "lib64", "libx32", "sbin", "usr"];
 /// Directories whose subdirectories hold the applications.
 const NESTED: [&str; 6] = [
     "/var/lib",
@@ -96,6 +98,15 @@ impl Policy {
     /// Everything that is served as files: for configurations that follow links to anywhere.
     pub fn read_all_content(&mut self) {
         self.reads.extend(content_directories());
+    }
+
+    /// The same for writing, without the directories of programs and libraries.
+    pub fn write_all_content(&mut self) {
+        let all = content_directories().into_iter();
+        self.writes.extend(all.filter(|path| {
+            let name = path.file_name().unwrap_or_default();
+            !PROGRAMS.iter().any(|known| name == *known)
+        }));
     }
 
     /// The directory of a file, which may be replaced.

@@ -381,6 +381,7 @@ impl Builder {
             Mode::Serve => drop(command.arg("serve")),
         }
         command.args(self.arguments.iter().map(|argument| fill(argument)));
+        command.env("TMPDIR", dir.temporary_files()?);
         for (name, value) in &self.environment {
             command.env(name, fill(value));
         }

@@ -43,6 +43,17 @@ impl TempDir {
         Ok(path)
     }
 
+    /// A directory for the temporary files of a server in this folder (`TMPDIR`). Without it, the
+    /// folder itself would be among a server's temporary files, which its sandbox lets it write.
+    pub fn temporary_files(&self) -> io::Result<PathBuf> {
+        let path = self.path.join(".temp");
+        if !path.exists() {
+            fs::create_dir(&path)?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o1777))?;
+        }
+        Ok(path)
+    }
+
     /// A copy of `program` below the folder that can be run at once.
     ///
     /// Another process writes it: a child that another thread starts meanwhile would inherit this

@@ -193,6 +193,11 @@ fn needs(read: &Read, broker: Option<&BrokerClient>) -> Policy {
         return policy;
     }
     content(model, front_end.is_some(), &mut policy);
+    let nginx = front_end.and_then(|one| one.downcast_ref::<saker_nginx::FrontEnd>());
+    if nginx.is_some_and(|nginx| nginx.nginx.writes_files()) {
+        // Names of their directories may have variables.
+        policy.write_all_content();
+    }
     used_by_requests(model, &mut policy);
     state(model, &mut policy);
     if broker.is_some() && has_become_user(model) {
@@ -402,6 +407,11 @@ fn state(model: &Model, policy: &mut Policy) {
     policy.writes.insert(model.server.state_dir.clone());
     policy.writes.extend(model.cache.folder.clone());
     policy.writes.extend(model.tls.acme.folder.clone());
+    if model.console.address.is_some() {
+        // Its editor writes them, where this user may.
+        let sources = model.sources.iter();
+        sources.for_each(|source| policy.write_beside(source));
+    }
     if model
         .sites
         .iter()

@@ -130,6 +130,7 @@ fn start(dir: &TempDir, cases: &[Case], words: &Words) -> (ServerProcess, Server
     fs::write(&file, text).unwrap();
     let mut command = Command::new(operate::SAKER);
     command
+        .env("TMPDIR", dir.temporary_files().unwrap())
         .args(["run", "--workers", "1", "--nginx"])
         .arg(&file)
         .arg("--state-dir")

@@ -70,6 +70,7 @@ impl Pair {
                 }
                 false => {
                     let mut saker = Command::new(operate::SAKER);
+                    saker.env("TMPDIR", dir.temporary_files().unwrap());
                     saker.args(["run", "--workers", "1", "--state-dir"]);
                     saker.arg(own.join("state")).arg("--nginx");
                     saker

@@ -172,22 +172,13 @@ fn outside() -> TempDir {
     dir
 }
 
-fn temporary(dir: &TempDir) {
-    fs::create_dir_all(dir.join("temp")).unwrap();
-    fs::set_permissions(dir.join("temp"), fs::Permissions::from_mode(0o777)).unwrap();
-}
-
 #[test]
 fn a_worker_of_root_is_confined() {
     if !can_attack() {
         return;
     }
     let (dir, outside) = (folder("sandbox-root"), outside());
-    temporary(&dir);
-    let temp = dir.join("temp");
-    let saker = operate::native(&configuration("sandbox = \"on\"\nworkers = 1", ""))
-        .env("TMPDIR", temp)
-        .start(dir);
+    let saker = operate::native(&configuration("sandbox = \"on\"\nworkers = 1", "")).start(dir);
     fails(&saker, &outside.join("readable"));
 }
 
@@ -197,19 +188,17 @@ fn a_worker_beside_a_broker_is_confined_and_its_programs_are_not() {
         return;
     }
     let (dir, outside) = (folder("sandbox-user"), outside());
-    temporary(&dir);
     let script = format!(
         "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\ncat {}\ngrep Seccomp: /proc/self/status\n",
         outside.join("readable").display()
     );
     let program = dir.write("www/x.cgi", script).unwrap();
     fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
-    let temp = dir.join("temp");
     let text = configuration(
         "sandbox = \"on\"\nworkers = 1\nuser = \"nobody\"",
         "cgi = [\"*.cgi\"]",
     );
-    let saker = operate::native(&text).env("TMPDIR", temp).start(dir);
+    let saker = operate::native(&text).start(dir);
     let mut client = saker.connect().unwrap();
     client.set_timeout(PATIENCE).unwrap();
     let answer = client.get("/x.cgi").unwrap().text();
@@ -232,11 +221,9 @@ fn a_worker_beside_a_broker_is_confined_and_its_programs_are_not() {
 #[test]
 fn a_reload_that_needs_more_has_a_new_server_take_over() {
     let (dir, other) = (folder("sandbox-reload"), outside());
-    temporary(&dir);
     other.write("www/index.html", "other").unwrap();
-    let temp = dir.join("temp");
     let one = configuration("sandbox = \"on\"\nworkers = 1", "");
-    let saker = operate::native(&one).env("TMPDIR", temp).start(dir);
+    let saker = operate::native(&one).start(dir);
     let state = State::of(&saker);
     let first = state.pid();
     let status = state.status();
