@@ -13,8 +13,8 @@ use saker_cli::source::Read;
 use saker_config::{
     Model,
     model::{
-        AccessLogTarget, Address, Automatic, DatabaseUrl, Htaccess, Sandbox, Settings,
-        SymlinkPolicy,
+        AccessLogTarget, Address, AuthRules, Automatic, DatabaseUrl, Htaccess, LocatedPath,
+        Sandbox, Settings, SymlinkPolicy,
     },
 };
 use saker_pipeline::FrontEnd;
@@ -335,9 +335,36 @@ fn of_settings(site: Option<&Path>, settings: &Settings, policy: &mut Policy) {
     let Some(auth) = &settings.auth else { return };
     let files = auth.user_file.iter().chain(&auth.group_file);
     files.for_each(|file| policy.read_beside(file));
+    let of_identity = identity_files(auth);
+    of_identity.for_each(|file| policy.read_beside(file));
     auth.database
         .iter()
         .for_each(|url| of_database(url, policy));
+}
+
+/// Authorities, keys, and secrets of directories and of identity providers.
+fn identity_files(auth: &AuthRules) -> impl Iterator<Item = &Path> {
+    let ldap = auth.ldap.iter().flat_map(|ldap| {
+        let authority = ldap.ca_file.as_deref();
+        authority.into_iter().chain(located(&ldap.password_file))
+    });
+    let jwt = auth.jwt.iter().flat_map(|jwt| {
+        let authority = jwt.ca_file.as_deref().into_iter();
+        authority
+            .chain(located(&jwt.keys_file))
+            .chain(located(&jwt.secret_file))
+    });
+    let oidc = auth.oidc.iter().flat_map(|oidc| {
+        let authority = oidc.ca_file.as_deref().into_iter();
+        authority
+            .chain(located(&oidc.client_secret_file))
+            .chain(located(&oidc.key_file))
+    });
+    ldap.chain(jwt).chain(oidc)
+}
+
+fn located(file: &Option<LocatedPath>) -> Option<&Path> {
+    file.as_ref().map(|(path, _)| path.as_path())
 }
 
 /// SQLite writes a journal beside its file.
@@ -353,8 +380,11 @@ fn of_database(url: &DatabaseUrl, policy: &mut Policy) {
 fn used_by_requests(model: &Model, policy: &mut Policy) {
     let lists = model.address_lists.iter().map(|list| list.path());
     let databases = model.geo_databases.iter().map(|database| database.path());
+    let cluster = model.cluster.ca_file.iter();
+    let cluster = cluster.chain(&model.cluster.password_file);
     lists
         .chain(databases)
+        .chain(cluster.map(PathBuf::as_path))
         .for_each(|file| policy.read_beside(file));
     model
         .hosts

@@ -200,7 +200,8 @@ fn a_listener_that_cannot_be_had_refuses_the_whole() {
 
 #[test]
 fn listeners_come_and_go() {
-    let plain = configuration("workers = 2", "");
+    // With it, a new server would take over for a Unix socket in a directory that is not writable.
+    let plain = configuration("workers = 2\nsandbox = \"off\"", "");
     let saker = start("reload-listeners", &plain);
     let address = SocketAddr::from(([127, 0, 0, 1], saker_testkit::free_port().expect("port")));
     let unix = saker.dir.join("http.sock");
@@ -266,7 +267,9 @@ fn listeners_come_and_go() {
 
 #[test]
 fn what_needs_a_restart_is_said() {
-    let saker = start("reload-fixed", &configuration("workers = 1", ""));
+    // With it, a new server would take over for a log in another directory.
+    let fixed = configuration("workers = 1\nsandbox = \"off\"", "");
+    let saker = start("reload-fixed", &fixed);
     rewrite(
         &saker,
         &configuration(
