@@ -76,9 +76,7 @@ fn let_in(
         .or_else(|| check.default_user.as_deref().map(str::to_owned));
     let Some(user) = known else {
         let name = &authorizer.name;
-        context.log(format_args!(
-            "the authorizer {name} lets in nobody in particular"
-        ));
+        context.log(format_args!("the authorizer {name} authenticates no user"));
         return Authenticated::Refused(Status::INTERNAL_SERVER_ERROR, None);
     };
     context.request.set_user(&user);

@@ -153,7 +153,11 @@ fn the_page_shows_balancers_and_members() {
         assert!(page.contains(part), "{part}\n{page}");
     }
     let other = Site::start("manager-again");
-    assert_ne!(site.nonce("pair"), other.nonce("pair"), "nobody guesses it");
+    assert_ne!(
+        site.nonce("pair"),
+        other.nonce("pair"),
+        "nonces cannot be guessed"
+    );
     assert_eq!(site.ask("PUT", "/manager", &[], "").status, 405);
     site.answers("/pair", "");
     let (page, shown) = (site.page(), format!(">{}</a>", site.member(0)));
@@ -216,7 +220,7 @@ fn members_are_added_as_far_as_there_is_room() {
     );
     assert!(
         !site.answers("/pair", "").iter().any(|name| name == "three"),
-        "it waits for somebody to say so"
+        "it stays disabled until a form enables it"
     );
     let page = add(behind("four"));
     assert!(page.contains(is_full), "{page}");
