@@ -60,10 +60,10 @@ pub trait Logger {
 pub struct Loggers {
     all: Vec<Rc<dyn Logger>>,
     of_responses: Vec<Rc<dyn Logger>>,
-    /// By index of the site; `None`: no logger logs it.
-    sites: Vec<Option<LoggedSite>>,
+    /// By index of the site; `None`: no logger logs it. Boxed, because most of many sites are not.
+    sites: Vec<Option<Box<LoggedSite>>>,
     /// The same with the loggers that only run while an operator watches; made when one does.
-    watched_sites: OnceCell<Vec<Option<LoggedSite>>>,
+    watched_sites: OnceCell<Vec<Option<Box<LoggedSite>>>>,
     watchers: Vec<Rc<dyn Logger>>,
     is_watched: Cell<bool>,
 }
@@ -102,7 +102,7 @@ impl Loggers {
             false => &self.sites,
             true => self.watched_sites.get()?,
         };
-        sites.get(site)?.as_ref()
+        sites.get(site)?.as_deref()
     }
 
     /// Switches the watchers on or off, from the next request on. `sites` are those that
@@ -133,10 +133,10 @@ impl Loggers {
     }
 }
 
-fn logged_sites(sites: &[Arc<Site>], loggers: &[Rc<dyn Logger>]) -> Vec<Option<LoggedSite>> {
+fn logged_sites(sites: &[Arc<Site>], loggers: &[Rc<dyn Logger>]) -> Vec<Option<Box<LoggedSite>>> {
     let sites = sites.iter().enumerate();
     sites
-        .map(|(index, site)| LoggedSite::new(index, site, loggers))
+        .map(|(index, site)| LoggedSite::new(index, site, loggers).map(Box::new))
         .collect()
 }
 
