@@ -201,8 +201,8 @@ fn needs(read: &Read, broker: Option<&BrokerClient>) -> Policy {
     used_by_requests(model, &mut policy);
     state(model, &mut policy);
     if broker.is_some() && has_become_user(model) {
-        // The broker binds what is not bound yet, and opens the rest.
-        policy.ports = Some(leaving_ports(model).collect());
+        // The broker binds listeners that are not bound yet, and opens the rest.
+        policy.ports = Some(endpoint_ports(model).chain(leaving_ports(model)).collect());
         return policy;
     }
     opened_by_main(model, &mut policy);
@@ -472,5 +472,14 @@ fn ports(model: &Model) -> impl Iterator<Item = u16> {
         Address::Tcp(address) => Some(address.port()),
         Address::Unix(_) => None,
     });
-    listeners.chain(model.metrics.address.map(|address| address.port()))
+    listeners.chain(endpoint_ports(model))
+}
+
+/// Ports of metrics and of the console, which this process binds itself.
+fn endpoint_ports(model: &Model) -> impl Iterator<Item = u16> {
+    let addresses = [model.metrics.address, model.console.address];
+    addresses
+        .into_iter()
+        .flatten()
+        .map(|address| address.port())
 }

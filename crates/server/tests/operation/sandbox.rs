@@ -267,6 +267,30 @@ fn a_reload_that_needs_more_has_a_new_server_take_over() {
     assert_eq!(host(saker.server.address(), "next.example"), "other");
 }
 
+/// The broker binds listeners; these are bound by the confined process itself.
+#[test]
+fn metrics_and_the_console_come_by_reload() {
+    if !can_attack() {
+        return;
+    }
+    let one = configuration("workers = 1\nuser = \"nobody\"", "");
+    let saker = operate::start("sandbox-endpoints", &one);
+    let [metrics, console] = [(); 2].map(|()| saker_testkit::free_port().unwrap());
+    rewrite(
+        &saker,
+        &format!(
+            "{one}\n[metrics]\naddress = \"127.0.0.1:{metrics}\"\n\n[console]\naddress = \"127.0.0.1:{console}\"\n"
+        ),
+    );
+    let output = reload(&saker);
+    assert!(output.status.success(), "{}", operate::stderr(&output));
+    for port in [metrics, console] {
+        wait_until("it listens", || {
+            Client::connect(SocketAddr::from(([127, 0, 0, 1], port))).is_ok()
+        });
+    }
+}
+
 fn host(address: SocketAddr, name: &str) -> String {
     let mut client = Client::connect(address).unwrap();
     client.set_timeout(PATIENCE).unwrap();
