@@ -143,8 +143,6 @@ pub struct HeadIndex {
     count: [u8; KnownField::COUNT],
     /// Bytes behind the head as received, which replace some of it.
     replaced_bytes: u32,
-    /// Known to have no name with more than letters, digits and hyphens.
-    has_plain_names: bool,
 }
 
 impl Default for HeadIndex {
@@ -158,7 +156,6 @@ impl Default for HeadIndex {
             first: [0; KnownField::COUNT],
             count: [0; KnownField::COUNT],
             replaced_bytes: 0,
-            has_plain_names: false,
         }
     }
 }
@@ -170,13 +167,6 @@ impl HeadIndex {
         self.first = [0; KnownField::COUNT];
         self.count = [0; KnownField::COUNT];
         self.replaced_bytes = 0;
-        self.has_plain_names = false;
-    }
-
-    /// Says of all lines added so far whether their names are known to be of letters, digits and
-    /// hyphens only. To be said behind the last line.
-    pub fn note_plain_names(&mut self, are_plain: bool) {
-        self.has_plain_names = are_plain;
     }
 
     /// Adds a field line. `bytes` are the head's bytes that the spans point into.
@@ -188,7 +178,6 @@ impl HeadIndex {
     /// with the name.
     #[inline]
     pub fn push_classified(&mut self, field: FieldSpan, known: Option<KnownField>) {
-        self.has_plain_names = false;
         self.fields.push(field);
         if let Some(known) = known {
             let slot = known as usize;
@@ -432,12 +421,10 @@ impl<'a> HeadView<'a> {
     /// Returns true if all names are of letters, digits and hyphens only: no two of them become one
     /// variable of a program, except by case.
     pub fn names_are_plain(self) -> bool {
-        self.index.has_plain_names
-            || self
-                .index
-                .fields
-                .iter()
-                .all(|field| is_plain(field.name.of(self.bytes)))
+        self.index
+            .fields
+            .iter()
+            .all(|field| is_plain(field.name.of(self.bytes)))
     }
 
     /// All field lines in order, names as sent.

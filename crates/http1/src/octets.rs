@@ -31,41 +31,6 @@ pub(crate) fn run_length(bytes: &[u8], class: &Class) -> usize {
         .unwrap_or(bytes.len())
 }
 
-/// Bit of [`NAMES`] for each `tchar`, and for those besides letters, digits and hyphens.
-const TCHAR: u8 = 1;
-const ODD: u8 = 2;
-static NAMES: [u8; 256] = names();
-
-const fn names() -> [u8; 256] {
-    let mut names = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let one = byte as u8;
-        if class(Kind::Token)[byte] {
-            let is_plain = one.is_ascii_alphanumeric() || one == b'-';
-            names[byte] = if is_plain { TCHAR } else { TCHAR | ODD };
-        }
-        byte += 1;
-    }
-    names
-}
-
-/// Length of the token at the start; and true if it has more than letters, digits and hyphens.
-/// Names are short: byte by byte takes fewer instructions than words of eight.
-#[inline]
-pub(crate) fn token_length(bytes: &[u8]) -> (usize, bool) {
-    let (mut len, mut seen) = (0, 0);
-    for byte in bytes {
-        let class = NAMES[usize::from(*byte)];
-        if class == 0 {
-            break;
-        }
-        seen |= class;
-        len += 1;
-    }
-    (len, seen & ODD != 0)
-}
-
 /// Optional white space (RFC 9110 section 5.6.3): unlike `trim_ascii`, form feed and line ends are
 /// not part of it.
 pub(crate) fn is_ows(byte: u8) -> bool {

@@ -16,8 +16,6 @@ use crate::octets;
 pub(crate) fn parse(bytes: &[u8], limits: &RequestLimits, index: &mut HeadIndex) -> Option<usize> {
     let mut cursor = Cursor::new(bytes);
     request_line(&mut cursor, limits, index)?;
-    // Those of names only.
-    cursor.has_odd_tokens = false;
     let mut lines_left = limits.header_count_cap();
     while !cursor.skip(b"\r\n") {
         lines_left = lines_left.checked_sub(1)?;
@@ -27,7 +25,6 @@ pub(crate) fn parse(bytes: &[u8], limits: &RequestLimits, index: &mut HeadIndex)
         }
         index.push(bytes, field);
     }
-    index.note_plain_names(!cursor.has_odd_tokens);
     (cursor.at <= limits.head_bytes_cap()).then_some(cursor.at)
 }
 
@@ -97,17 +94,11 @@ const HIGH_BITS: u64 = u64::from_le_bytes([0x80; 8]);
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
     pub(crate) at: usize,
-    /// A token had more than letters, digits and hyphens.
-    has_odd_tokens: bool,
 }
 
 impl<'a> Cursor<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Cursor<'a> {
-        Cursor {
-            bytes,
-            at: 0,
-            has_odd_tokens: false,
-        }
+        Cursor { bytes, at: 0 }
     }
 
     pub(crate) fn rest(&self) -> &'a [u8] {
@@ -127,8 +118,7 @@ impl<'a> Cursor<'a> {
     /// `None` where there is none.
     #[inline(always)]
     fn token(&mut self) -> Option<Span> {
-        let (len, is_odd) = octets::token_length(self.rest());
-        self.has_odd_tokens |= is_odd;
+        let len = octets::run_length(self.rest(), &octets::TOKEN);
         (len > 0).then(|| self.span(len))
     }
 

@@ -8,7 +8,7 @@
 //! another: no bare LF (section 2.2 allows it), one SP only in the request line (section 3), no
 //! obsolete folding (section 5.2), one empty line at most before a request.
 
-use saker_http::{FieldSpan, HeadIndex, HeadView, Method, Span, Version};
+use saker_http::{FieldSpan, HeadIndex, Method, Span, Version};
 
 use crate::limits::{METHOD_BYTES_MAX, RequestLimits};
 use crate::octets::{self, Class};
@@ -82,8 +82,6 @@ fn head(
         }
         index.push(cursor.bytes, field);
     }
-    let are_plain = HeadView::new(cursor.bytes, index).names_are_plain();
-    index.note_plain_names(are_plain);
     Ok(())
 }
 
