@@ -44,13 +44,20 @@ impl Callgrind {
             "--instr-atstart=no",
             "--separate-threads=yes",
             "--fair-sched=yes",
+            &self.pipes(),
             &out,
         ])
     }
 
+    /// Where valgrind is asked for dumps. Its own choice is below `TMPDIR`, where the server's
+    /// is another one than `callgrind_control`'s.
+    fn pipes(&self) -> String {
+        format!("--vgdb-prefix={}", self.dumps.join("pipes").display())
+    }
+
     /// From now on instructions are counted.
     pub fn begin(&self, saker: &Saker) {
-        control(saker, &["-i", "on"]);
+        self.control(saker, &["-i", "on"]);
     }
 
     /// Instructions and allocations of all threads while `work` runs.
@@ -72,9 +79,9 @@ impl Callgrind {
 
     fn by_thread(&self, saker: &Saker, work: impl FnOnce()) -> BTreeMap<u32, Counts> {
         // What was counted so far goes into one dump, what comes now into the next.
-        control(saker, &["-d"]);
+        self.control(saker, &["-d"]);
         work();
-        control(saker, &["-d"]);
+        self.control(saker, &["-d"]);
         // `count.PART-THREAD`
         let mut last: (u32, BTreeMap<u32, Counts>) = (0, BTreeMap::new());
         for entry in fs::read_dir(&self.dumps).unwrap() {
@@ -99,6 +106,17 @@ impl Callgrind {
         }
         assert!(!last.1.is_empty(), "no dump in {}", self.dumps.display());
         last.1
+    }
+
+    fn control(&self, saker: &Saker, words: &[&str]) {
+        let output: Output = Command::new(require("callgrind_control").unwrap())
+            .arg(self.pipes())
+            .args(words)
+            .arg(saker.server.pid().to_string())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains("OK"), "{output:?}");
     }
 }
 
@@ -134,14 +152,4 @@ fn allocations(dump: &str) -> u64 {
         }
     }
     sum
-}
-
-fn control(saker: &Saker, words: &[&str]) {
-    let output: Output = Command::new(require("callgrind_control").unwrap())
-        .args(words)
-        .arg(saker.server.pid().to_string())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(said.contains("OK"), "{output:?}");
 }
