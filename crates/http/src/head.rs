@@ -11,7 +11,7 @@
 use crate::{
     Method, Version,
     cookies::{Cookie, cookies},
-    field_name::is_plain,
+    field_name::{Known, is_plain},
     method,
 };
 use std::{cell::RefCell, ops::Range};
@@ -50,6 +50,8 @@ macro_rules! known_fields {
         pub enum KnownField { $($name,)* }
 
         const KNOWN: &[(&str, KnownField)] = &[$(($text, KnownField::$name),)*];
+
+        static NAMES: [Known; KNOWN.len()] = [$(Known::new($text),)*];
     };
 }
 
@@ -83,8 +85,8 @@ impl KnownField {
     /// access to [`SLOT`], one comparison.
     pub fn classify(name: &[u8]) -> Option<KnownField> {
         let (first, last) = (*name.first()?, *name.last()?);
-        let (text, known) = KNOWN.get(usize::from(SLOT[slot(name.len(), first, last)]))?;
-        text.as_bytes().eq_ignore_ascii_case(name).then_some(*known)
+        let row = usize::from(SLOT[slot(name.len(), first, last)]);
+        NAMES.get(row)?.is(name).then(|| KNOWN[row].1)
     }
 
     pub fn name(self) -> &'static str {
