@@ -196,7 +196,7 @@ impl HeadIndex {
     /// of these.
     #[inline]
     pub fn remove_nominated(&mut self, bytes: &[u8]) {
-        if self.has(KnownField::Connection) {
+        if !HeadView::new(bytes, self).asks_only_to_stay() {
             self.remove_listed(bytes);
         }
     }
@@ -406,6 +406,18 @@ impl<'a> HeadView<'a> {
         self.known(known)
             .into_iter()
             .chain(further.map(move |field| field.value.of(self.bytes)))
+    }
+
+    /// True if there is no Connection field, or one that says `keep-alive` and nothing else: it
+    /// closes nothing and names no field. So it is with almost all requests.
+    #[inline]
+    pub fn asks_only_to_stay(self) -> bool {
+        const KEEP_ALIVE: Known = Known::new("keep-alive");
+        match self.known_count(KnownField::Connection) {
+            0 => true,
+            1 => (self.known(KnownField::Connection)).is_some_and(|value| KEEP_ALIVE.is(value)),
+            _ => false,
+        }
     }
 
     /// The cookies of all `Cookie` fields, in order.
