@@ -17,8 +17,8 @@ use crate::framing::{self, BodyFraming};
 use crate::octets;
 use crate::plain;
 use crate::response::{
-    CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE, append_decimal, append_field,
-    is_framing_field,
+    CONNECTION, CONTENT_LENGTH, KEEP_ALIVE, TRANSFER_ENCODING, UPGRADE, append_decimal,
+    append_field, is_framing_field,
 };
 
 /// Field lines that fit on the stack; the limit may be higher, and heads with more are parsed once
@@ -270,7 +270,9 @@ pub struct ResponseIndex {
 /// Lines that decide how the response is read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Marks {
-    has_connection: bool,
+    connection_count: u32,
+    /// The last Connection.
+    connection_at: usize,
     has_transfer_encoding: bool,
     length_count: u32,
     /// The first Content-Length.
@@ -296,7 +298,10 @@ impl ResponseIndex {
         let name = field.name.of(bytes);
         let (marks, at) = (&mut self.marks, self.fields.len());
         match name.len() {
-            10 => marks.has_connection |= CONNECTION.is(name),
+            10 if CONNECTION.is(name) => {
+                marks.connection_count += 1;
+                marks.connection_at = at;
+            }
             17 => marks.has_transfer_encoding |= TRANSFER_ENCODING.is(name),
             14 if CONTENT_LENGTH.is(name) => {
                 if marks.length_count == 0 {
@@ -359,9 +364,19 @@ impl<'a> ResponseView<'a> {
         lengths.sum::<u32>() as usize
     }
 
-    /// True if there is a Connection line.
-    pub fn has_connection(self) -> bool {
-        self.index.marks.has_connection
+    /// True if there is no Connection line, or one that says `keep-alive` and nothing else: it
+    /// closes nothing and names no field.
+    pub fn asks_only_to_stay(self) -> bool {
+        let marks = self.index.marks;
+        let value = || {
+            let field = self.index.fields.get(marks.connection_at)?;
+            Some(field.value.of(self.bytes))
+        };
+        match marks.connection_count {
+            0 => true,
+            1 => value().is_some_and(|value| KEEP_ALIVE.is(value)),
+            _ => false,
+        }
     }
 
     /// The value of the first Content-Length line.
@@ -666,8 +681,10 @@ pub fn response_keep_alive(head: ResponseView<'_>, body: ResponseBody) -> bool {
     if matches!(body, ResponseBody::UntilClose | ResponseBody::Tunnel) || head.index.is_lenient {
         return false;
     }
-    let says =
-        |option: &[u8]| head.has_connection() && framing::list_has(head.all("connection"), option);
+    if head.version() == Version::Http11 && head.asks_only_to_stay() {
+        return true;
+    }
+    let says = |option: &[u8]| framing::list_has(head.all("connection"), option);
     !says(b"close") && (head.version() == Version::Http11 || says(b"keep-alive"))
 }
 

@@ -126,7 +126,7 @@ pub(crate) fn is_framing_field(name: &[u8]) -> bool {
 }
 
 pub(crate) const CONNECTION: Known = Known::new("connection");
-const KEEP_ALIVE: Known = Known::new("keep-alive");
+pub(crate) const KEEP_ALIVE: Known = Known::new("keep-alive");
 pub(crate) const CONTENT_LENGTH: Known = Known::new("content-length");
 const PROXY_CONNECTION: Known = Known::new("proxy-connection");
 pub(crate) const TRANSFER_ENCODING: Known = Known::new("transfer-encoding");
