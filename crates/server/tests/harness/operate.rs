@@ -142,36 +142,13 @@ pub fn lines(path: &Path) -> Vec<String> {
 
 /// A response that comes in pieces: the head is read, the body is not yet.
 pub fn begin_download(saker: &Saker, target: &str, first_bytes: usize) -> (Client, Vec<u8>) {
-    begin(
-        saker.connect().expect("connected"),
-        target,
-        first_bytes,
-        || saker.server.stderr(),
-    )
-}
-
-/// The same at another listener of the server.
-pub fn begin_download_at(
-    address: SocketAddr,
-    target: &str,
-    first_bytes: usize,
-) -> (Client, Vec<u8>) {
-    let client = Client::connect(address).expect("connected");
-    begin(client, target, first_bytes, String::new)
-}
-
-fn begin(
-    mut client: Client,
-    target: &str,
-    first_bytes: usize,
-    said: impl Fn() -> String,
-) -> (Client, Vec<u8>) {
+    let mut client = saker.connect().expect("connected");
     client
         .send(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
         .expect("sent");
     let start = client
         .read_bytes(first_bytes)
-        .unwrap_or_else(|error| panic!("{error}; the server said:\n{}", said()));
+        .unwrap_or_else(|error| panic!("{error}; the server said:\n{}", saker.server.stderr()));
     assert!(
         start.starts_with(b"HTTP/1.1 200 OK\r\n"),
         "{}",
