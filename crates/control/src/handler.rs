@@ -20,6 +20,15 @@ pub struct Offer {
     pub descriptors: Vec<OwnedFd>,
 }
 
+/// A message of a server that finishes its requests to its successor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Forwarded {
+    /// A message about the page cache, as the store reads it.
+    Store(Vec<u8>),
+    /// Figures counted since the successor has got the state.
+    Figures(Vec<u8>),
+}
+
 /// The server, as seen by the control socket.
 pub trait Control {
     fn status(&self) -> StatusReport;
@@ -62,8 +71,8 @@ pub trait Control {
     /// The successor has ended before it served: this server has everything as before.
     fn withdraw(&self) -> LocalFuture<'_, ()>;
 
-    /// The next message about the page cache for the successor.
-    fn forwarded(&self) -> LocalFuture<'_, Vec<u8>>;
+    /// The next message for the successor.
+    fn forwarded(&self) -> LocalFuture<'_, Forwarded>;
 
     fn reopen_logs(&self) -> Result<(), String>;
 

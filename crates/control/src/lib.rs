@@ -23,13 +23,14 @@ mod report;
 mod server;
 pub mod state_dir;
 pub mod upgrade;
+pub mod upgrade_state;
 mod warm;
 
 pub use bans::{BanVerb, LIST_MAX as BAN_LIST_MAX};
 pub use cache::{CacheVerb, PurgeOrder, WAIT_MS_MAX};
 pub use client::ClientError;
 pub use endpoint_socket::{EndpointSocket, PreparedSocket};
-pub use handler::{Control, Offer};
+pub use handler::{Control, Forwarded, Offer};
 pub use hosts::HostsVerb;
 pub use peers::Peers;
 pub use protocol::{CLOSED, LISTENING, READY, RELEASED};

@@ -17,6 +17,8 @@ pub const READY: &str = "ready\n";
 pub const RELEASED: &str = "released\n";
 /// Begins a line with a message about the page cache, in hexadecimal digits.
 pub const STORE: &str = "store ";
+/// Begins a line with figures that the predecessor has counted since, likewise.
+pub const FIGURES: &str = "figures ";
 /// Accompanies descriptors.
 pub const DESCRIPTORS: u8 = b'F';
 

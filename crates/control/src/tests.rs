@@ -64,7 +64,7 @@ impl Control for Fake {
         Box::pin(std::future::ready(()))
     }
 
-    fn forwarded(&self) -> LocalFuture<'_, Vec<u8>> {
+    fn forwarded(&self) -> LocalFuture<'_, Forwarded> {
         Box::pin(std::future::pending())
     }
 

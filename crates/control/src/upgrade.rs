@@ -8,8 +8,8 @@
 
 use crate::{
     client::{self, ClientError},
-    handler::Offer,
-    protocol::{self, CLOSED, DESCRIPTORS, LISTENING, READY, RELEASED, STORE},
+    handler::{Forwarded, Offer},
+    protocol::{self, CLOSED, DESCRIPTORS, FIGURES, LISTENING, READY, RELEASED, STORE},
     server::{ControlExchange, WRITE_TIMEOUT},
 };
 use saker_net::wire;
@@ -94,7 +94,7 @@ impl ControlExchange {
         matches!(told, Ok(Ok(()))) && is_said(stream, LISTENING, LISTEN_TIMEOUT).await
     }
 
-    /// Passes on what this server still learns about the page cache.
+    /// Passes on what this server still learns about the page cache, and what it still counts.
     async fn accompany(&self, mut stream: UnixStream) {
         let mut closed = self.control.listeners_closed();
         let mut is_closed = false;
@@ -104,7 +104,7 @@ impl ControlExchange {
                     is_closed = true;
                     CLOSED.to_owned()
                 }
-                message = self.control.forwarded() => store_line(&message),
+                message = self.control.forwarded() => forwarded_line(&message),
             };
             // A successor that is gone has no use for it; a slow one gets it late.
             let _ = stream.write_all(line.as_bytes()).await;
@@ -118,9 +118,12 @@ async fn is_said(stream: &mut UnixStream, word: &str, patience: Duration) -> boo
     matches!(read, Ok(Ok(_))) && said == word.as_bytes()
 }
 
-fn store_line(message: &[u8]) -> String {
-    let mut line = STORE.to_owned();
-    for byte in message {
+fn forwarded_line(message: &Forwarded) -> String {
+    let (mut line, bytes) = match message {
+        Forwarded::Store(bytes) => (STORE.to_owned(), bytes),
+        Forwarded::Figures(bytes) => (FIGURES.to_owned(), bytes),
+    };
+    for byte in bytes {
         // Writing to a String never fails.
         let _ = write!(line, "{byte:02x}");
     }
@@ -128,11 +131,18 @@ fn store_line(message: &[u8]) -> String {
     line
 }
 
-/// A line of the predecessor. `None`: it is about something else.
-pub fn store_message(line: &str) -> Option<Vec<u8>> {
-    let digits = line.trim_end().strip_prefix(STORE)?.as_bytes();
+/// The message of a predecessor's line. `None`: it is about something else.
+pub fn forwarded(line: &str) -> Option<Forwarded> {
+    let line = line.trim_end();
+    match line.strip_prefix(STORE) {
+        Some(digits) => Some(Forwarded::Store(bytes_of(digits)?)),
+        None => Some(Forwarded::Figures(bytes_of(line.strip_prefix(FIGURES)?)?)),
+    }
+}
+
+fn bytes_of(digits: &str) -> Option<Vec<u8>> {
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    digits.chunks(2).map(byte).collect()
+    digits.as_bytes().chunks(2).map(byte).collect()
 }
 
 /// Returns true in a process that `saker upgrade` has started, whatever its task.
@@ -166,14 +176,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_about_the_store() {
-        let message = [0, 15, 255, b'\n'];
-        let line = store_line(&message);
-        assert_eq!(line, "store 000fff0a\n");
-        assert_eq!(store_message(&line).unwrap(), message);
-        assert_eq!(store_message(CLOSED), None);
-        for odd in ["store 0g", "store \u{e4}"] {
-            assert_eq!(store_message(odd), None, "{odd}");
+    fn messages_to_the_successor() {
+        let bytes = vec![0, 15, 255, b'\n'];
+        for (message, want) in [
+            (Forwarded::Store(bytes.clone()), "store 000fff0a\n"),
+            (Forwarded::Figures(bytes), "figures 000fff0a\n"),
+        ] {
+            assert_eq!(forwarded_line(&message), want);
+            assert_eq!(forwarded(want), Some(message));
+        }
+        for odd in [CLOSED, "store 0g", "store \u{e4}", "figures 0g", ""] {
+            assert_eq!(forwarded(odd), None, "{odd}");
         }
     }
 }

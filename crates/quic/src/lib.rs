@@ -38,7 +38,7 @@ pub use crypto::{
 pub use endpoint::{Admission, Endpoint, Settled};
 pub use id::{Id, Place};
 pub use qlog::{Recorder, Recording};
-pub use secrets::Secrets;
+pub use secrets::{Secrets, TokenState};
 pub use settings::{Congestion, Settings};
 pub use sink::Sink;
 

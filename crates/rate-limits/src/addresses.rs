@@ -24,6 +24,17 @@ const SHARDS: usize = 16;
 /// Default prefix length of one client.
 const IPV6_PREFIX: u8 = 64;
 
+/// Accounts of an address.
+pub const ACCOUNTS: usize = 6;
+
+/// What one address has to pay off, in nanoseconds by account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Debts {
+    /// The address, or the network that stands for it, IPv4 as mapped into IPv6.
+    pub key: u128,
+    pub ns: [u64; ACCOUNTS],
+}
+
 /// Open connections and usage of one client address, or of one IPv6 /64.
 #[derive(Debug, Default)]
 pub struct AddressState {
@@ -93,18 +104,21 @@ impl AddressState {
         self.connections.load(Relaxed)
     }
 
-    /// Nothing to pay off, on any account.
-    fn is_at_rest(&self, now_ns: u64) -> bool {
-        let rates = [
+    fn accounts(&self) -> [&Account; ACCOUNTS] {
+        [
             &self.static_requests,
             &self.dynamic_requests,
             &self.bad_requests,
             &self.refused_requests,
-        ];
-        let accounts = rates.into_iter().chain([&self.out_bytes, &self.in_bytes]);
-        accounts
-            .into_iter()
-            .all(|account| account.is_at_rest(now_ns))
+            &self.out_bytes,
+            &self.in_bytes,
+        ]
+    }
+
+    /// Nothing to pay off, on any account.
+    fn is_at_rest(&self, now_ns: u64) -> bool {
+        let accounts = self.accounts();
+        accounts.iter().all(|account| account.is_at_rest(now_ns))
     }
 }
 
@@ -189,7 +203,32 @@ impl AddressTable {
     /// Returns the state of an address; creates it if necessary, and returns the shared one if the
     /// table is full.
     pub fn state(&self, address: IpAddr) -> Arc<AddressState> {
-        let key = key_of(address, self.ipv6_prefix.load(Relaxed));
+        self.state_of(key_of(address, self.ipv6_prefix.load(Relaxed)))
+    }
+
+    /// Returns what addresses have to pay off, for the process that takes over.
+    pub fn debts(&self, now_ns: u64) -> Vec<Debts> {
+        let mut all = Vec::new();
+        for shard in &self.shards {
+            let shard = lock(shard);
+            let owing = shard.iter().filter(|(_, state)| !state.is_at_rest(now_ns));
+            all.extend(owing.map(|(key, state)| Debts {
+                key: *key,
+                ns: state.accounts().map(|account| account.debt_ns(now_ns)),
+            }));
+        }
+        all
+    }
+
+    /// Charges what an address had to pay off in the process before.
+    pub fn continue_debts(&self, debts: &Debts, now_ns: u64) {
+        let state = self.state_of(debts.key);
+        for (account, debt_ns) in state.accounts().into_iter().zip(debts.ns) {
+            account.charge(now_ns, debt_ns, |_| (debt_ns > 0, ()));
+        }
+    }
+
+    fn state_of(&self, key: Key) -> Arc<AddressState> {
         let mut shard = self.shard(key);
         if let Some(state) = shard.get(&key) {
             return Arc::clone(state);

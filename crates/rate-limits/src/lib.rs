@@ -17,7 +17,7 @@ pub mod requests;
 mod scale;
 mod sites;
 
-pub use addresses::{AddressState, AddressTable, ConnectionGuard, Counted};
+pub use addresses::{ACCOUNTS, AddressState, AddressTable, ConnectionGuard, Counted, Debts};
 pub use bandwidth::Paced;
 pub use places::{Place, Places};
 pub use requests::Admission;

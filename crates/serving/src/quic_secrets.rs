@@ -2,7 +2,7 @@
 //!
 //! Called by: `shared`, which makes them when first needed; endpoints.
 
-use saker_quic::Secrets;
+use saker_quic::{Secrets, TokenState};
 use saker_tls::EarlySessions;
 
 /// QUIC state of the process: shared by all workers, and kept across reloads.
@@ -20,10 +20,15 @@ impl QuicShared {
         })
     }
 
-    /// Beside a process that has this tag: packets must not be led to it by chance.
-    pub fn beside(tag: u16) -> Option<QuicShared> {
+    /// Beside a process that has this tag: packets must not be led to it by chance. `tokens`: those
+    /// of that process.
+    pub fn beside(tag: u16, tokens: Option<TokenState>) -> Option<QuicShared> {
         let mut shared = QuicShared::new()?;
         shared.secrets.tag = tag.wrapping_add(1);
+        if let Some(tokens) = tokens {
+            // More used ones than are remembered can only come from a broken process.
+            let _ = shared.secrets.continue_tokens(tokens);
+        }
         Some(shared)
     }
 }

@@ -116,6 +116,33 @@ impl Latencies {
         Arc::clone(all.entry(key).or_default())
     }
 
+    /// Returns all histograms: site, route, and numbers, the sum in microseconds last.
+    pub fn all(&self) -> Vec<(Box<str>, Box<str>, Vec<u64>)> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let figures = |histogram: &Histogram| {
+            let mut figures = histogram.counts().to_vec();
+            figures.push(histogram.sum_us.load(Ordering::Relaxed));
+            figures
+        };
+        all.iter()
+            .map(|((site, route), histogram)| (site.clone(), route.clone(), figures(histogram)))
+            .collect()
+    }
+
+    /// Adds what another process has observed. Numbers of other buckets are not added.
+    pub fn add(&self, site: &str, route: &str, figures: &[u64]) {
+        let Some((sum_us, counts)) = figures.split_last() else {
+            return;
+        };
+        if counts.len() == BOUNDS.len() + 1 {
+            let histogram = self.histogram(site, route);
+            for (bucket, count) in histogram.buckets.iter().zip(counts) {
+                bucket.fetch_add(*count, Ordering::Relaxed);
+            }
+            histogram.sum_us.fetch_add(*sum_us, Ordering::Relaxed);
+        }
+    }
+
     /// Appends all histograms.
     pub fn write(&self, exposition: Exposition, out: &mut String) {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -156,6 +183,21 @@ fn label(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_process_goes_on() {
+        let (before, after) = (Latencies::default(), Latencies::default());
+        before.histogram("a", "/x").observe(3000);
+        after.histogram("a", "/x").observe(4000);
+        for (site, route, figures) in before.all() {
+            after.add(&site, &route, &figures);
+            after.add(&site, &route, &figures[1..]);
+            after.add(&site, &route, &[]);
+        }
+        let all = after.all();
+        assert_eq!((all.len(), all[0].2.last()), (1, Some(&7000)));
+        assert_eq!(after.histogram("a", "/x").counts()[2], 2);
+    }
 
     #[test]
     fn buckets_are_cumulative_and_bounds_inclusive() {

@@ -121,6 +121,9 @@ messages! {
         "Nothing. `saker status` shows the same; `sandbox = \"on\"` in [server] refuses to start without it.";
     SANDBOX_REFUSED "SK0119" "core" Error "the sandbox refused an operation"
         "If the configuration should allow it, name the file or its directory there; otherwise find out what asked for it. `sandbox = \"off\"` in [server] turns the sandbox off.";
+    UPGRADE_STATE_LOST "SK0120" "core" Warn
+        "part of the state of the server before this one could not be taken over"
+        "Nothing, if the versions are far apart: tickets, counters, or limits begin anew, as after a restart. Otherwise report it.";
     // 02: configuration.
     RELOADED "SK0201" "config" Notice "configuration reloaded" "Nothing.";
     RELOAD_REFUSED "SK0202" "config" Error

@@ -162,6 +162,14 @@ impl Metric {
         &ROWS[self as usize]
     }
 
+    /// Returns the counter with that name and label; gauges have none that another process could
+    /// go on with.
+    pub fn counter(name: &str, label: &str) -> Option<Metric> {
+        let is_it = |row: &&Row| row.name == name && row.label == label;
+        let row = ROWS.iter().find(is_it)?;
+        (row.kind == Kind::Counter).then_some(row.metric)
+    }
+
     /// The counter for a response's class; codes outside 100 to 599 count as 5xx.
     pub fn for_status(status: u16) -> Metric {
         match status / 100 {

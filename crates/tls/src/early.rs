@@ -13,24 +13,22 @@
 use crate::policy::PolicyDigest;
 use rustls::{
     ServerConfig,
-    server::{ProducesTickets, ServerSessionMemoryCache, StoresServerSessions},
+    server::{ProducesTickets, StoresServerSessions},
 };
-use std::{fmt, sync::Arc};
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 /// At some 500 bytes each.
 const SESSIONS_MAX: usize = 8192;
 /// The only other value that QUIC knows than none (RFC 9001 section 4.6.1).
 const EARLY_BYTES_MAX: u32 = u32::MAX;
 
-/// Sessions of the process that permit early data; reloads hand them on.
-#[derive(Clone)]
-pub struct EarlySessions(Arc<dyn StoresServerSessions>);
-
-impl Default for EarlySessions {
-    fn default() -> Self {
-        EarlySessions(ServerSessionMemoryCache::new(SESSIONS_MAX))
-    }
-}
+/// Sessions of the process that permit early data; reloads hand them on, and so do upgrades.
+#[derive(Clone, Default)]
+pub struct EarlySessions(Arc<SessionStore>);
 
 impl fmt::Debug for EarlySessions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -39,11 +37,87 @@ impl fmt::Debug for EarlySessions {
 }
 
 impl EarlySessions {
+    /// Takes all sessions out, the oldest first, for the process that takes over. They are good in
+    /// one process only, or early data could be shown to both.
+    pub fn take_all(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut known = self.0.lock();
+        let order = std::mem::take(&mut known.order);
+        let mut sessions = std::mem::take(&mut known.sessions);
+        let taken = order.into_iter().filter_map(|key| {
+            let session = sessions.remove(&key)?;
+            Some((key, session))
+        });
+        taken.collect()
+    }
+
+    /// Goes on with the sessions of the process before, the oldest first.
+    pub fn continue_with(&self, sessions: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) {
+        sessions.into_iter().for_each(|(key, session)| {
+            self.0.put(key, session);
+        });
+    }
+
     /// `promises`: all that clients remember of us with a session, in whatever form.
     pub(crate) fn apply(&self, policy: PolicyDigest, promises: &[u8], config: &mut ServerConfig) {
-        config.session_storage = Arc::new(OfTerms::new(&self.0, policy, promises));
+        let sessions = Arc::clone(&self.0) as Arc<dyn StoresServerSessions>;
+        config.session_storage = Arc::new(OfTerms::new(&sessions, policy, promises));
         config.ticketer = Arc::new(NoTickets);
         config.max_early_data_size = EARLY_BYTES_MAX;
+    }
+}
+
+/// Bounded; the oldest makes room.
+#[derive(Default)]
+struct SessionStore(Mutex<KnownSessions>);
+
+#[derive(Default)]
+struct KnownSessions {
+    sessions: HashMap<Vec<u8>, Vec<u8>>,
+    /// Keys by age, also of sessions that have been taken out.
+    order: VecDeque<Vec<u8>>,
+}
+
+impl SessionStore {
+    fn lock(&self) -> MutexGuard<'_, KnownSessions> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for SessionStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionStore").finish_non_exhaustive()
+    }
+}
+
+impl StoresServerSessions for SessionStore {
+    fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
+        let mut known = self.lock();
+        let KnownSessions { sessions, order } = &mut *known;
+        if sessions.insert(key.clone(), value).is_none() {
+            order.push_back(key);
+        }
+        while sessions.len() > SESSIONS_MAX {
+            let Some(oldest) = order.pop_front() else {
+                break;
+            };
+            sessions.remove(&oldest);
+        }
+        if order.len() > 2 * SESSIONS_MAX {
+            order.retain(|key| sessions.contains_key(key));
+        }
+        true
+    }
+
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.lock().sessions.get(key).cloned()
+    }
+
+    fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.lock().sessions.remove(key)
+    }
+
+    fn can_cache(&self) -> bool {
+        true
     }
 }
 
@@ -116,8 +190,8 @@ mod tests {
     #[test]
     fn a_session_is_good_once_and_for_its_terms_alone() {
         let sessions = EarlySessions::default();
-        let of =
-            |byte, promises: &[u8]| OfTerms::new(&sessions.0, PolicyDigest::of(&[byte]), promises);
+        let store = Arc::clone(&sessions.0) as Arc<dyn StoresServerSessions>;
+        let of = |byte, promises: &[u8]| OfTerms::new(&store, PolicyDigest::of(&[byte]), promises);
         let one = of(1, b"128 streams");
         assert!(one.can_cache() && one.put(b"key".to_vec(), b"session".to_vec()));
         assert_eq!(of(2, b"128 streams").take(b"key"), None);
@@ -133,5 +207,35 @@ mod tests {
         );
         assert_eq!(one.take(b"key").as_deref(), Some(&b"session"[..]));
         assert_eq!(one.take(b"key"), None);
+    }
+
+    fn session(number: usize) -> (Vec<u8>, Vec<u8>) {
+        (number.to_be_bytes().to_vec(), b"session".to_vec())
+    }
+
+    #[test]
+    fn the_oldest_makes_room() {
+        let sessions = EarlySessions::default();
+        sessions.continue_with((0..=SESSIONS_MAX).map(session));
+        assert_eq!(sessions.0.get(&session(0).0), None);
+        assert!(sessions.0.get(&session(1).0).is_some());
+        // Those that were taken out are forgotten, too.
+        for number in 0..5 * SESSIONS_MAX {
+            sessions.continue_with([session(number)]);
+            sessions.0.take(&session(number).0);
+        }
+        assert!(sessions.0.lock().order.len() <= 2 * SESSIONS_MAX);
+    }
+
+    #[test]
+    fn sessions_are_good_in_one_process_only() {
+        let (before, after) = (EarlySessions::default(), EarlySessions::default());
+        before.continue_with((0..3).map(session));
+        assert!(before.0.take(&session(1).0).is_some());
+        let taken = before.take_all();
+        assert_eq!(taken, [session(0), session(2)]);
+        assert_eq!(before.0.take(&session(0).0), None);
+        after.continue_with(taken);
+        assert!(after.0.take(&session(0).0).is_some() && after.0.take(&session(1).0).is_none());
     }
 }

@@ -54,7 +54,7 @@ pub use policy::PolicyDigest;
 pub use preread::{HelloFacts, Preread, preread};
 pub use quic::{QuicAnswer, QuicConfigurations};
 pub use session::{Agreed, INPUT_BYTES_MAX, Received, ServerSession, SessionInfo, State, Version};
-pub use tickets::Tickets;
+pub use tickets::{OwnKeys, Tickets};
 pub use x509::NameForm;
 
 /// The protocol name of ACME's challenge over TLS (RFC 8737 section 6.2).

@@ -24,6 +24,10 @@ use std::{
 };
 
 const NAME_BYTES: usize = 16;
+/// Of own keys: the name and the secret.
+const SECRET_BYTES: usize = 48;
+/// Own keys: the newest, and the one before.
+const OWN_KEYS_MAX: usize = 2;
 /// RFC 8446 section 4.6.1: seven days at most.
 const LIFETIME_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Lifetime of tickets whose keys come from files.
@@ -46,6 +50,15 @@ struct Keys {
 struct Key {
     name: [u8; NAME_BYTES],
     sealing: LessSafeKey,
+    /// `None`: the key is from a file, which other processes read by themselves.
+    own: Option<[u8; SECRET_BYTES]>,
+}
+
+/// Own keys, as the process that takes over goes on with them.
+pub struct OwnKeys {
+    /// The newest first.
+    pub secrets: Vec<Vec<u8>>,
+    pub rotate_in: Duration,
 }
 
 impl Tickets {
@@ -122,6 +135,36 @@ impl Tickets {
                 .unwrap_or_else(PoisonError::into_inner)
                 .rotate(self.rotation, Instant::now());
         }
+    }
+
+    /// Returns the own keys for the process that takes over. `None`: keys are from files.
+    pub fn own_keys(&self) -> Option<OwnKeys> {
+        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+        let rotate_in = keys.rotate_at?.saturating_duration_since(Instant::now());
+        let secrets = keys.all.iter().filter_map(|key| key.own);
+        Some(OwnKeys {
+            secrets: secrets.map(|secret| secret.to_vec()).collect(),
+            rotate_in,
+        })
+    }
+
+    /// Goes on with the own keys of the process before, so that its tickets are good here. Returns
+    /// false if they can't be used, or if the configuration names files; nothing changes then.
+    pub fn continue_with(&self, before: &OwnKeys) -> bool {
+        let is_possible = self.files.is_empty()
+            && (1..=OWN_KEYS_MAX).contains(&before.secrets.len())
+            && before.secrets.iter().all(|one| one.len() == SECRET_BYTES);
+        let own = |secret: &Vec<u8>| Key::from_own(secret).map(Arc::new);
+        let Some(all) = is_possible
+            .then(|| before.secrets.iter().map(own).collect::<Option<Vec<_>>>())
+            .flatten()
+        else {
+            return false;
+        };
+        let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+        keys.all = all;
+        keys.rotate_at = Instant::now().checked_add(before.rotate_in.min(self.rotation));
+        true
     }
 
     fn continued(&self, rotation: Duration) -> Option<Tickets> {
@@ -210,16 +253,16 @@ impl Keys {
     fn rotate(&mut self, rotation: Duration, now: Instant) {
         if let Some(key) = own_key() {
             self.all.insert(0, key);
-            self.all.truncate(2);
+            self.all.truncate(OWN_KEYS_MAX);
         }
         self.rotate_at = now.checked_add(rotation);
     }
 }
 
 fn own_key() -> Option<Arc<Key>> {
-    let mut secret = [0; 48];
+    let mut secret = [0; SECRET_BYTES];
     rand::fill(&mut secret).ok()?;
-    Key::from_secret(&secret).map(Arc::new)
+    Key::from_own(&secret).map(Arc::new)
 }
 
 /// 32 bytes out of HKDF.
@@ -232,6 +275,14 @@ impl KeyType for KeyBytes {
 }
 
 impl Key {
+    fn from_own(secret: &[u8]) -> Option<Key> {
+        let own = secret.try_into().ok()?;
+        Some(Key {
+            own: Some(own),
+            ..Key::from_secret(secret)?
+        })
+    }
+
     /// The first bytes are the key's public name.
     fn from_secret(secret: &[u8]) -> Option<Key> {
         let (name, secret) = secret.split_first_chunk::<NAME_BYTES>()?;
@@ -245,6 +296,7 @@ impl Key {
         Some(Key {
             name: *name,
             sealing: LessSafeKey::new(UnboundKey::new(&AES_256_GCM_SIV, &key).ok()?),
+            own: None,
         })
     }
 }
@@ -269,7 +321,7 @@ fn read_key(file: &Path) -> Result<Key, LoadProblem> {
         )
         .with_help(format!("make one: openssl rand -out {shown} 80"))
     })?;
-    if secret.len() != 48 && secret.len() != 80 {
+    if secret.len() != SECRET_BYTES && secret.len() != 80 {
         let problem = format!(
             "the session ticket key {shown} has {} bytes, not 48 or 80",
             secret.len()

@@ -153,6 +153,22 @@ impl MemberState {
         }
     }
 
+    /// Goes on with what another process knew of the member: requests, failures, and bytes sent
+    /// and received.
+    pub fn continue_with(&self, is_down: bool, counts: [u64; 4]) {
+        let known = &self.0;
+        known.is_down.fetch_or(is_down, Ordering::Relaxed);
+        let cells = [
+            &known.requests,
+            &known.failures,
+            &known.sent_bytes,
+            &known.received_bytes,
+        ];
+        for (cell, count) in cells.into_iter().zip(counts) {
+            cell.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
     /// Records a successful check.
     pub fn pass_check(&self, now_ms: u64) {
         self.0.passed_ms.store(now_ms, Ordering::Relaxed);

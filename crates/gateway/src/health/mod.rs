@@ -109,9 +109,11 @@ fn begin(plan: Vec<Member>, before: &HashMap<Key, Rc<Patient>>) -> HashMap<Key, 
         );
         let standing = member.state.clone();
         let count = patients.len() as u64;
+        // Of a server before this one, at most.
+        let was_down = standing.is_down();
         let known = before.get(&key);
         let patient = patients.entry(key).or_insert_with(|| {
-            let (is_down, others) = known.map_or((false, 0), |known| {
+            let (is_down, others) = known.map_or((was_down, 0), |known| {
                 (known.is_down.get(), known.others.get())
             });
             let patient = Rc::new(Patient {

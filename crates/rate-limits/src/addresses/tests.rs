@@ -140,3 +140,32 @@ fn all_cores_at_once_never_go_over_a_bound() {
     assert_eq!(table.len(), 0);
     assert_eq!(table.overflow.connections(), 0);
 }
+
+#[test]
+fn what_is_owed_goes_on_in_another_process() {
+    let (before, after) = (AddressTable::new(10), AddressTable::new(1));
+    let rate = RequestRate {
+        per_1000_s: 1000,
+        burst: 0,
+        excess: Excess::Refuse,
+    };
+    for address in ["192.0.2.1", "2001:db8::1"] {
+        admit(&before.state(ip(address)).static_requests, &rate, START);
+    }
+    before.state(ip("192.0.2.2"));
+    // Another clock.
+    let (debts, later) = (before.debts(START), 5);
+    assert_eq!(debts.len(), 2, "who owes nothing is forgotten");
+    debts
+        .iter()
+        .for_each(|debts| after.continue_debts(debts, later));
+    for address in ["192.0.2.1", "2001:db8::ffff"] {
+        let state = after.state(ip(address));
+        assert!(matches!(
+            admit(&state.static_requests, &rate, later),
+            Admission::Refuse { .. }
+        ));
+        assert!(state.dynamic_requests.is_at_rest(later));
+    }
+    assert_eq!(after.len(), 1, "more share one state");
+}

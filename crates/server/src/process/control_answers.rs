@@ -9,8 +9,8 @@ use super::{
 };
 use saker_config::model::MetricsEndpoint;
 use saker_control::{
-    BanVerb, CacheVerb, CertificateReport, Control, EndpointSocket, HostsVerb, Offer, PurgeOrder,
-    ReloadReport, StatusReport, UpstreamReport,
+    BanVerb, CacheVerb, CertificateReport, Control, EndpointSocket, Forwarded, HostsVerb, Offer,
+    PurgeOrder, ReloadReport, StatusReport, UpstreamReport,
 };
 use saker_pipeline::LocalFuture;
 use saker_serving::worker_thread::Command;
@@ -197,7 +197,7 @@ impl Control for Supervisor {
         Box::pin(self.take_back())
     }
 
-    fn forwarded(&self) -> LocalFuture<'_, Vec<u8>> {
+    fn forwarded(&self) -> LocalFuture<'_, Forwarded> {
         Box::pin(self.successor.forwarded())
     }
 

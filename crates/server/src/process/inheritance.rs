@@ -65,6 +65,9 @@ pub struct Inherited {
     datagrams: HashMap<String, Vec<BoundUdp>>,
     /// The mark in connection ids of that server; `None`: it has none.
     pub tag: Option<u16>,
+    /// File with the state of that server, once it has let go; `None`: it is of a version that hands
+    /// none on.
+    state: Option<OwnedFd>,
 }
 
 /// UDP sockets that the other server goes on to receive from.
@@ -126,6 +129,10 @@ impl Inherited {
             let sockets = adopt_all(take(&one["sockets"])?)?;
             datagrams.insert(one["address"].as_str()?.to_owned(), sockets);
         }
+        let state = match answer["state"].as_u64() {
+            Some(_) => take(&answer["state"])?.pop(),
+            None => None,
+        };
         Some(Inherited {
             stream,
             pid,
@@ -141,6 +148,7 @@ impl Inherited {
             tag: answer["tag"]
                 .as_u64()
                 .and_then(|tag| u16::try_from(tag).ok()),
+            state,
         })
     }
 
@@ -196,6 +204,11 @@ impl Inherited {
             Ok(()) if said == *RELEASED.as_bytes() => Ok(()),
             _ => Err("the running server has broken off the upgrade".into()),
         }
+    }
+
+    /// State of that server, after it has let go.
+    pub fn take_state(&mut self) -> Option<OwnedFd> {
+        self.state.take()
     }
 
     /// From here on that server finishes its requests, and ends.

@@ -117,6 +117,10 @@ impl Listeners {
         self.inherited.as_ref()
     }
 
+    pub fn inherited_mut(&mut self) -> Option<&mut Inherited> {
+        self.inherited.as_mut()
+    }
+
     /// Adds what a successor takes over to an answer: addresses with the numbers of their sockets,
     /// and the sockets in the same order.
     pub fn offer(&self, answer: &mut Value, descriptors: &mut Vec<OwnedFd>) -> io::Result<()> {

@@ -30,7 +30,6 @@ use saker_pipeline::Generation;
 use saker_rate_limits::AddressTable;
 use saker_serving::{
     log_files::LogFiles,
-    quic_secrets::QuicShared,
     shared::{OpenRequests, Shared},
     tls_state::TlsState,
 };
@@ -126,7 +125,6 @@ fn try_run(source: Source) -> Result<(), Failure> {
         let _inside = runtime.enter();
         supervisor.begin_acme(prepared);
         supervisor.begin_php();
-        supervisor.begin_health();
     }
     saker_net::process::give_back_freed_memory();
     let outcome = serve(&runtime, signals, supervisor, control_socket).map_err(Failure::Start);
@@ -141,8 +139,6 @@ struct Acquired {
     hosts: Arc<HostTable>,
     tls: Arc<TlsState>,
     workers: usize,
-    /// Mark in connection ids of a running server that shares UDP ports.
-    tag: Option<u16>,
     descriptors_max: u64,
     held: ExclusiveResources,
     control_socket: Option<ControlSocket>,
@@ -157,7 +153,6 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
     let (broker, process) = broker::start(read).map_err(Failure::Start)?.unzip();
     broker.iter().for_each(log_programs::start_by);
     let (lock, predecessor, mut inherited) = lock_state(server).map_err(Failure::Start)?;
-    let tag = inherited.as_ref().and_then(|inherited| inherited.tag);
     let inherited_control = inherited.as_mut().and_then(Inherited::take_control);
     let inherited_pid_file = inherited.as_mut().and_then(|inherited| {
         let path = server.pid_file.as_deref()?;
@@ -205,7 +200,6 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
         hosts,
         tls: Arc::new(tls),
         workers,
-        tag,
         descriptors_max,
         control_socket: control_socket.map(|socket| (socket, Rc::clone(&peers))),
         held: ExclusiveResources {
@@ -254,15 +248,11 @@ fn supervise(
         hosts,
         tls,
         workers,
-        tag,
         descriptors_max,
         held,
         ..
     } = acquired;
     let shared = shared(workers, started, descriptors_max, broker).map_err(Failure::Start)?;
-    if let Some(tag) = tag {
-        shared.quic.get_or_init(|| QuicShared::beside(tag));
-    }
     PANIC_COUNTERS.get_or_init(|| Arc::clone(&shared.main_counters));
     let core_of = workers::placement(&read.model.server.affinity);
     let known_hosts = shared.known_hosts(&read.model).map_err(Failure::Start)?;
@@ -299,6 +289,8 @@ fn serve(
     runtime.block_on(async {
         let shared = supervisor.shared_sockets();
         supervisor.take_from_running().await?;
+        // After what an earlier server knew of upstreams.
+        supervisor.begin_health();
         supervisor.listen_all();
         supervisor.succeed_running();
         saker_cli::apache::detach::let_go();

@@ -11,15 +11,16 @@
 //! predecessor's end, and then begins with an empty cache, since it has missed purges.
 //! Out of scope: starting the successor, which is up to the service manager or the administrator.
 
+use super::upgrade_state::HandedState;
 use saker_cache_store::{Forward, Store};
 use saker_config::model::Address;
-use saker_control::{CLOSED, LISTENING, client};
+use saker_control::{CLOSED, Forwarded, LISTENING, client};
 use saker_net::{BoundSocket, steering};
 use serde_json::Value;
 use std::{
     cell::{Cell, RefCell},
     io::{self, Write},
-    os::unix::net::UnixStream,
+    os::{fd::OwnedFd, unix::net::UnixStream},
     path::Path,
     rc::Rc,
     sync::{
@@ -32,7 +33,7 @@ use tokio::{
     io::AsyncReadExt,
     sync::{
         Notify,
-        mpsc::{UnboundedReceiver, unbounded_channel},
+        mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
     },
 };
 
@@ -121,11 +122,16 @@ pub struct Successor {
     /// It serves from the same sockets.
     upgraded: Cell<bool>,
     forwarding: RefCell<Option<Rc<Forwarding>>>,
+    /// File that the state is written to when the successor could serve.
+    offered_state: RefCell<Option<OwnedFd>>,
+    /// State that it has got.
+    handed_state: RefCell<Option<HandedState>>,
 }
 
-/// Messages about the page cache, on their way to the server that has it now.
+/// Messages on their way to the server that has the page cache now.
 pub struct Forwarding {
-    messages: tokio::sync::Mutex<UnboundedReceiver<Vec<u8>>>,
+    sender: UnboundedSender<Forwarded>,
+    messages: tokio::sync::Mutex<UnboundedReceiver<Forwarded>>,
     /// Sent, and not yet on their way.
     waiting: Arc<AtomicUsize>,
     /// Messages that were taken and are being written.
@@ -142,16 +148,18 @@ impl Forwarding {
             Arc::<OnceLock<Arc<Store>>>::default(),
         );
         let (counted, kept) = (Arc::clone(&waiting), Arc::clone(&own));
+        let told = UnboundedSender::clone(&sender);
         let forward = Box::new(move |message: Vec<u8>| match kept.get() {
             // A failure has been reported, and the purge holds.
             Some(store) => drop(store.apply(&message)),
             None => {
                 counted.fetch_add(1, Ordering::Relaxed);
                 // The receiver lives as long as the server.
-                let _ = sender.send(message);
+                let _ = told.send(Forwarded::Store(message));
             }
         });
         let forwarding = Forwarding {
+            sender,
             messages: tokio::sync::Mutex::new(receiver),
             waiting,
             taken: Cell::new(0),
@@ -160,8 +168,14 @@ impl Forwarding {
         (forward, forwarding)
     }
 
+    fn tell(&self, message: Forwarded) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        // The receiver is here.
+        let _ = self.sender.send(message);
+    }
+
     /// The next message; the one before is on its way.
-    async fn next(&self) -> Vec<u8> {
+    async fn next(&self) -> Forwarded {
         self.waiting
             .fetch_sub(self.taken.replace(0), Ordering::Relaxed);
         match self.messages.lock().await.recv().await {
@@ -179,7 +193,9 @@ impl Forwarding {
         let _ = self.own.set(Arc::clone(&store));
         if let Ok(mut messages) = self.messages.try_lock() {
             while let Ok(message) = messages.try_recv() {
-                let _ = store.apply(&message);
+                if let Forwarded::Store(message) = message {
+                    let _ = store.apply(&message);
+                }
             }
         }
     }
@@ -241,8 +257,32 @@ impl Successor {
         self.forwarding.borrow_mut().take()
     }
 
-    /// The next message about the page cache for the successor.
-    pub async fn forwarded(&self) -> Vec<u8> {
+    /// Tells the server that serves from the same sockets.
+    pub fn tell(&self, message: Forwarded) {
+        self.forwarding
+            .borrow()
+            .iter()
+            .for_each(|forwarding| forwarding.tell(message.clone()));
+    }
+
+    pub fn set_offered_state(&self, file: Option<OwnedFd>) {
+        *self.offered_state.borrow_mut() = file;
+    }
+
+    pub fn take_offered_state(&self) -> Option<OwnedFd> {
+        self.offered_state.borrow_mut().take()
+    }
+
+    pub fn set_handed_state(&self, state: Option<HandedState>) {
+        *self.handed_state.borrow_mut() = state;
+    }
+
+    pub fn take_handed_state(&self) -> Option<HandedState> {
+        self.handed_state.borrow_mut().take()
+    }
+
+    /// The next message for the successor.
+    pub async fn forwarded(&self) -> Forwarded {
         let forwarding = self.forwarding.borrow().clone();
         match forwarding {
             Some(forwarding) => forwarding.next().await,

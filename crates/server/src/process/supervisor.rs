@@ -481,6 +481,7 @@ impl Supervisor {
         self.workers.refuse().await;
         self.successor.set_listeners_closed();
         let finished = self.workers.end(&self.shared, until, &self.at_once).await;
+        self.tell_figures();
         let told_by = Instant::now() + TELL_TIME;
         while !self.successor.is_told() && Instant::now() < told_by {
             tokio::time::sleep(STOP_POLL).await;

@@ -11,7 +11,7 @@ use super::{
     bans::BanFile, inheritance::Inherited, page_cache, succession::Forwarding,
     supervisor::Supervisor, systemd::notify,
 };
-use saker_control::{Offer, upgrade};
+use saker_control::{Forwarded, Offer, upgrade, upgrade_state};
 use saker_serving::worker_thread::Command;
 use saker_telemetry::{error_log, message};
 use serde_json::{Value, json};
@@ -99,7 +99,7 @@ pub fn origin() -> Value {
 impl Supervisor {
     /// Descriptors: the control socket comes first, and is added by its owner; then the lock,
     /// the standard streams, the PidFile, listeners, systemd's sockets, UDP sockets of
-    /// HTTP/3, and those of streams.
+    /// HTTP/3, those of streams, and the file that will hold the state.
     pub(super) fn make_offer(&self) -> Result<Offer, String> {
         if self.is_stopping() {
             return Err("the server is stopping".into());
@@ -137,6 +137,10 @@ impl Supervisor {
         listeners
             .offer(&mut answer, &mut descriptors)
             .map_err(failed)?;
+        let state = upgrade_state::create().map_err(failed)?;
+        descriptors.push(duplicate(&state)?);
+        answer["state"] = json!(1);
+        self.successor.set_offered_state(Some(state));
         self.successor.set_offered(true);
         Ok(Offer {
             answer,
@@ -154,6 +158,7 @@ impl Supervisor {
             .ban_file
             .borrow_mut()
             .keep(&self.shared.abuse.bans, saker_net::clock::realtime_s());
+        self.hand_over_state();
         let (forward, forwarding) = Forwarding::new();
         self.successor.set_forwarding(Some(forwarding));
         if let Some(cache) = self.shared.replace_page_cache(None) {
@@ -195,6 +200,7 @@ impl Supervisor {
     /// The successor has ended before it served.
     pub(super) async fn take_back(&self) {
         error_log::log(&message::UPGRADE_FAILED, format_args!(""));
+        self.take_back_state();
         if let Some(forwarding) = self.successor.take_forwarding() {
             let generation = Arc::clone(&self.generation.borrow());
             page_cache::open_released(&generation.model, &self.shared).await;
@@ -210,10 +216,14 @@ impl Supervisor {
     /// # Errors
     /// The running server goes on.
     pub async fn take_from_running(&self) -> Result<(), String> {
-        match self.listeners.borrow().inherited() {
-            Some(inherited) => inherited.request_release()?,
+        let (state, tag) = match self.listeners.borrow_mut().inherited_mut() {
+            Some(inherited) => {
+                inherited.request_release()?;
+                (inherited.take_state(), inherited.tag)
+            }
             None => return Ok(()),
-        }
+        };
+        self.continue_state(state, tag);
         let generation = Arc::clone(&self.generation.borrow());
         *self.ban_file.borrow_mut() = BanFile::open(
             &generation.model.server.state_dir,
@@ -249,11 +259,13 @@ impl Supervisor {
         if let Ok(stream) = stream {
             let mut lines = BufReader::new(stream).lines();
             while let Ok(Some(line)) = lines.next_line().await {
-                if let (Some(message), Some(store)) =
-                    (upgrade::store_message(&line), self.shared.store())
-                {
-                    // A failure has been reported, and the purge holds.
-                    let _ = store.apply(&message);
+                match (upgrade::forwarded(&line), self.shared.store()) {
+                    (Some(Forwarded::Store(message)), Some(store)) => {
+                        // A failure has been reported, and the purge holds.
+                        let _ = store.apply(&message);
+                    }
+                    (Some(Forwarded::Figures(figures)), _) => self.add_figures(&figures),
+                    _ => {}
                 }
             }
         }

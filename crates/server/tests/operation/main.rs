@@ -17,6 +17,8 @@ mod operate;
 mod origin;
 #[path = "../harness/tls_site.rs"]
 mod tls_site;
+#[path = "../harness/upgrades.rs"]
+mod upgrades;
 
 mod acme;
 mod broker;
@@ -41,5 +43,7 @@ mod takeover;
 mod trust;
 mod units;
 mod upgrade;
+mod upgrade_load;
+mod upgrade_state;
 mod users;
 mod vcl;

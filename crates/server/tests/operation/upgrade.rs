@@ -27,7 +27,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-const LARGE: usize = 24 << 20;
+pub const LARGE: usize = 24 << 20;
 
 /// Upgrades in a row; `SAKER_UPGRADES` asks for more.
 fn upgrades() -> usize {
@@ -51,7 +51,7 @@ impl State {
         self.status()["pid"].as_u64().expect("a number")
     }
 
-    fn upgrade(&self, more: &[&str]) -> Output {
+    pub fn upgrade(&self, more: &[&str]) -> Output {
         let folder = self.0.to_string_lossy().into_owned();
         let words = ["upgrade", "--state-dir", &folder];
         operate::saker(words.iter().chain(more))
@@ -69,19 +69,19 @@ impl Drop for State {
     }
 }
 
-fn text(output: &Output) -> String {
+pub fn text(output: &Output) -> String {
     format!("{}{}", operate::stdout(output), operate::stderr(output))
 }
 
 /// Requests without an end, each of which has to be answered right.
-struct Load {
+pub struct Load {
     end: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
     threads: Vec<JoinHandle<Result<(), String>>>,
 }
 
 impl Load {
-    fn start(clients: Vec<Box<dyn FnMut() -> Result<(), String> + Send>>) -> Load {
+    pub fn start(clients: Vec<Box<dyn FnMut() -> Result<(), String> + Send>>) -> Load {
         let (end, answered) = (
             Arc::new(AtomicBool::new(false)),
             Arc::new(AtomicU64::new(0)),
@@ -103,7 +103,7 @@ impl Load {
         }
     }
 
-    fn goes_on(&self) {
+    pub fn goes_on(&self) {
         let before = self.answered.load(Ordering::Relaxed);
         wait_until("requests are answered", || {
             self.answered.load(Ordering::Relaxed) > before + 20
@@ -111,7 +111,7 @@ impl Load {
         });
     }
 
-    fn finish(self) -> Result<u64, String> {
+    pub fn finish(self) -> Result<u64, String> {
         self.end.store(true, Ordering::Relaxed);
         for thread in self.threads {
             thread.join().map_err(|_| "a client panicked")??;
@@ -121,7 +121,7 @@ impl Load {
 }
 
 /// A connection per request.
-fn knocking(address: SocketAddr) -> Box<dyn FnMut() -> Result<(), String> + Send> {
+pub fn knocking(address: SocketAddr) -> Box<dyn FnMut() -> Result<(), String> + Send> {
     Box::new(move || {
         let mut client = Client::connect(address).map_err(|error| format!("connect: {error}"))?;
         client
@@ -135,7 +135,7 @@ fn knocking(address: SocketAddr) -> Box<dyn FnMut() -> Result<(), String> + Send
 }
 
 /// One connection for as many requests as it takes.
-fn keeping(address: SocketAddr) -> Box<dyn FnMut() -> Result<(), String> + Send> {
+pub fn keeping(address: SocketAddr) -> Box<dyn FnMut() -> Result<(), String> + Send> {
     let mut open: Option<Client> = None;
     Box::new(move || {
         for is_new in [open.is_none(), true] {
@@ -161,11 +161,11 @@ fn keeping(address: SocketAddr) -> Box<dyn FnMut() -> Result<(), String> + Send>
 }
 
 /// RFC 9114 section 8.1: the server has not looked at the request.
-const REQUEST_REJECTED: Option<u64> = Some(0x010b);
+pub const REQUEST_REJECTED: Option<u64> = Some(0x010b);
 
 /// An HTTP/3 connection per request. Where the server says that it has not seen a request, or ends
 /// the connection before it has (GOAWAY, H3_NO_ERROR), it is made again (RFC 9114 section 5.2).
-fn over_http3(
+pub fn over_http3(
     client: http3_client::Client,
     address: SocketAddr,
 ) -> Box<dyn FnMut() -> Result<(), String> + Send> {
@@ -446,7 +446,7 @@ fn a_successor_that_fails_changes_nothing() {
 }
 
 /// A successor that says this much, and then ends.
-fn break_off_at(state_dir: &Path, stage: usize) {
+pub fn break_off_at(state_dir: &Path, stage: usize) {
     let stream = UnixStream::connect(state_dir.join("control.sock")).expect("connected");
     (&stream)
         .write_all(b"{\"verb\":\"upgrade\"}\n")

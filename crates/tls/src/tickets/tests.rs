@@ -83,3 +83,47 @@ fn keys_change_by_time() {
     tickets.newest(made + rotation * 2);
     assert!(tickets.named(&first).is_none() && tickets.named(&second).is_some());
 }
+
+#[test]
+fn the_process_that_takes_over_goes_on_with_own_keys() {
+    let before = Tickets::own(Duration::from_secs(3600));
+    let old = before.seal(&digest(1), b"old", NOW).unwrap();
+    before.rotate();
+    let ticket = before.seal(&digest(1), b"session", NOW).unwrap();
+    let keys = before.own_keys().unwrap();
+    assert_eq!(keys.secrets.len(), 2);
+    assert!(keys.rotate_in <= Duration::from_secs(3600));
+    let after = Tickets::own(Duration::from_secs(3600));
+    assert!(after.continue_with(&keys));
+    for (ticket, plain) in [(&old, &b"old"[..]), (&ticket, b"session")] {
+        assert_eq!(
+            after.open(&digest(1), ticket, NOW, None).as_deref(),
+            Some(plain)
+        );
+    }
+    assert_eq!(after.open(&digest(2), &ticket, NOW, None), None);
+    let own = after.seal(&digest(1), b"new", NOW).unwrap();
+    let odd = |secrets: Vec<Vec<u8>>| OwnKeys {
+        secrets,
+        rotate_in: Duration::MAX,
+    };
+    let good = keys.secrets[0].clone();
+    for secrets in [vec![], vec![vec![0; 47]], vec![vec![0; 80]], vec![good; 3]] {
+        assert!(!after.continue_with(&odd(secrets)));
+    }
+    assert!(after.open(&digest(1), &own, NOW, None).is_some());
+}
+
+#[test]
+fn keys_from_files_stay_where_they_are() {
+    let dir = saker_testkit::TempDir::private("unit").unwrap();
+    let file = dir.write("ticket.key", [7; 48]).unwrap();
+    let settings = ServerTls {
+        ticket_keys: vec![file],
+        ..ServerTls::default()
+    };
+    let (tickets, problems) = Tickets::load(&settings, None);
+    assert!(problems.is_empty() && tickets.own_keys().is_none());
+    let own = Tickets::own(Duration::from_secs(60)).own_keys().unwrap();
+    assert!(!tickets.continue_with(&own));
+}
