@@ -31,6 +31,7 @@ pub(crate) fn whole(configuration: &mut Configuration, top: &Location) {
     listeners_once(configuration);
     addresses_apart(configuration);
     streams::addresses_apart(configuration);
+    streams::certified(configuration);
     console_encrypted(configuration);
     site_listeners(configuration);
     names_once(configuration);

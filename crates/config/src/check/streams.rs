@@ -1,4 +1,5 @@
-//! Addresses that a stream shares with something else.
+//! Addresses that a stream shares with something else, and TLS that ends where nothing has a
+//! certificate.
 //!
 //! Called by: `check::whole`.
 //! Caveat: TCP and UDP ports are apart; a listener with HTTP/3 has both.
@@ -40,6 +41,22 @@ pub(super) fn addresses_apart(configuration: &mut Configuration) {
     }
     for (at, message, help) in complaints {
         configuration.report(Severity::Error, &at, message, Some(help));
+    }
+}
+
+/// Reports TLS that ends here where nothing has a certificate. Those of sites are used by name.
+pub(super) fn certified(configuration: &mut Configuration) {
+    if configuration.mentions.material || configuration.has_syntax_errors {
+        return;
+    }
+    let streams = configuration.streams.iter();
+    let bare = streams.filter(|stream| !stream.has_certificate);
+    let bare: Vec<Location> = bare.filter_map(|stream| stream.tls_at.clone()).collect();
+    for at in bare {
+        let help = "add certificate = \"chain.pem\" and key = \"key.pem\", or remove [stream.tls] to \
+                    pass TLS on as it comes";
+        let message = "[stream.tls] without `certificate`";
+        configuration.report(Severity::Error, &at, message.into(), Some(help.into()));
     }
 }
 

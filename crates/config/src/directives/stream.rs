@@ -55,6 +55,8 @@ pub struct StreamDraft {
     /// TLS that ends here, and where that is said.
     pub site_tls: Option<SiteTls>,
     pub tls_at: Option<Location>,
+    /// It has a certificate of its own, maybe a broken one.
+    pub has_certificate: bool,
 }
 
 /// Where sessions go.
@@ -574,6 +576,7 @@ impl StreamDraft {
             tls: SiteTlsDraft::default(),
             site_tls: None,
             tls_at: None,
+            has_certificate: false,
         }
     }
 }
@@ -588,18 +591,10 @@ pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, at: Location) -> StreamD
     }
     if let Some(tls) = table_in(table, "tls") {
         let tls_at = table.get("tls").map(|node| reader.at(node.span()));
-        stream.tls_at = tls_at.clone();
+        stream.tls_at = tls_at;
         stream.site_tls = Some(tls::finish(reader, &stream.tls, Some(tls)));
-        if stream.tls.material().is_none() && !reader.is_mentioned(tls, "certificate", STREAM_TLS) {
-            let tls_at = tls_at.unwrap_or_else(|| at.clone());
-            let help = "add certificate = \"chain.pem\" and key = \"key.pem\", or remove [stream.tls] \
-                        to pass TLS on as it comes";
-            reader.error(
-                &tls_at,
-                "[stream.tls] without `certificate`",
-                Some(help.into()),
-            );
-        }
+        stream.has_certificate =
+            stream.tls.material().is_some() || reader.is_mentioned(tls, "certificate", STREAM_TLS);
     }
     let has_way = reader.is_mentioned(table, "proxy", STREAM) || table.contains_key("route");
     if !has_way {

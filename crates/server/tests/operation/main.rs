@@ -37,6 +37,7 @@ mod sandbox;
 mod signals;
 mod start;
 mod stop;
+mod streams;
 mod takeover;
 mod trust;
 mod units;

@@ -189,6 +189,7 @@ impl Running {
                 match preread(&io.input) {
                     Preread::Incomplete => {}
                     Preread::Hello(facts) => return Poll::Ready(Ok(Some(facts))),
+                    Preread::TooLong => return Poll::Ready(Err(status::BAD_REQUEST)),
                     Preread::Other => return Poll::Ready(Ok(None)),
                 }
                 if io.input.len() >= server.hello_bytes_max {
