@@ -6,12 +6,13 @@
 
 use crate::{
     diagnostic::{Diagnostic, Severity},
-    directives::{map::MapDraft, site::SiteDraft},
+    directives::{map::MapDraft, site::SiteDraft, stream::StreamDraft},
     model::{
         Acme, CacheStore, Cluster, Console, Hosts, Limits, Listener, MetricsEndpoint, Model,
         NamedLog, NamedSocket, Php, PhpPools, Server, ServerGuard, ServerTls, Tracing, Upstream,
     },
     reader::table_in,
+    resolve::Streams,
     source::{Location, Source},
 };
 use saker_ipset::{AddressList, GeoDatabase};
@@ -45,6 +46,9 @@ pub(crate) struct Configuration {
     pub databases: Vec<Arc<GeoDatabase>>,
     pub listeners: Vec<(Listener, Location)>,
     pub sites: Vec<SiteDraft>,
+    pub streams: Vec<StreamDraft>,
+    /// What they add to the model.
+    pub made_streams: Streams,
     /// With their names; `None` for a broken one.
     pub upstreams: Vec<(String, Option<Upstream>, Location)>,
     /// The upstreams, including those that routes name by URL.
@@ -86,7 +90,8 @@ impl Configuration {
         let server = self
             .server
             .map_or_else(Server::default, |(server, _)| server);
-        Model {
+        let mut model = Model {
+            streams: Arc::default(),
             datagrams: Vec::new(),
             stream_logs: Vec::new(),
             server: Server {
@@ -138,7 +143,9 @@ impl Configuration {
             named_logs: self.named_logs,
             named_sockets: self.named_sockets,
             sources: self.sources,
-        }
+        };
+        self.made_streams.add_to(&mut model);
+        model
     }
 }
 

@@ -55,6 +55,12 @@ pub const TRACING: Contexts = Contexts(1 << 44);
 pub const ROTATE: Contexts = Contexts(1 << 45);
 pub const CLUSTER: Contexts = Contexts(1 << 46);
 pub const CONSOLE: Contexts = Contexts(1 << 47);
+pub const STREAM: Contexts = Contexts(1 << 48);
+pub const STREAM_TLS: Contexts = Contexts(1 << 49);
+pub const STREAM_ACCESS: Contexts = Contexts(1 << 50);
+pub const STREAM_ROUTE: Contexts = Contexts(1 << 51);
+pub const STREAM_SERVER: Contexts = Contexts(1 << 52);
+pub const STREAM_LOG: Contexts = Contexts(1 << 53);
 
 impl Contexts {
     pub const fn or(self, other: Contexts) -> Contexts {
@@ -275,6 +281,45 @@ pub const CONTEXTS: &[ContextRow] = &[
         "upstream_server",
         "{ address = \"...\", ... }",
         "A server of an upstream with its settings.",
+    ),
+    context(
+        STREAM,
+        "stream",
+        "[[stream]]",
+        "TCP connections and UDP datagrams that are passed on as they come: databases, mail, DNS, \
+         TLS that ends elsewhere (docs/streams.md).",
+    ),
+    context(
+        STREAM_ROUTE,
+        "stream_route",
+        "[[stream.route]]",
+        "A way of the sessions of a stream that meet all its conditions; the first such route \
+         decides.",
+    ),
+    context(
+        STREAM_TLS,
+        "stream_tls",
+        "[stream.tls]",
+        "TLS of a stream ends here, and servers get what is inside. Without this table, TLS is \
+         passed on as it comes.",
+    ),
+    context(
+        STREAM_ACCESS,
+        "stream_access",
+        "[stream.access]",
+        "Access control by client address: refused clients are disconnected.",
+    ),
+    context(
+        STREAM_SERVER,
+        "stream_server",
+        "{ address = \"10.0.0.2:6379\", ... }",
+        "A server of a stream, with its weight and role.",
+    ),
+    context(
+        STREAM_LOG,
+        "stream_log",
+        "{ path = \"stream.log\", ... }",
+        "An access log of a stream with its format.",
     ),
     context(
         REDIRECT,

@@ -8,7 +8,7 @@
 use crate::{
     check,
     configuration::Configuration,
-    context::{FILE, LISTENER, SITE, UPSTREAM},
+    context::{FILE, LISTENER, SITE, STREAM, UPSTREAM},
     diagnostic::{Diagnostic, Diagnostics, Severity},
     directives::{self, file::FileDraft},
     foreign_words, include,
@@ -305,6 +305,10 @@ fn read_sections(configuration: &mut Configuration, reader: &mut Reader<'_>, tab
         let upstream = directives::upstream::read(reader, upstream, &at);
         configuration.upstreams.extend(upstream);
     }
+    for (stream, at) in reader.sections(table, "stream", STREAM) {
+        let stream = directives::stream::read(reader, stream, at);
+        configuration.streams.push(stream);
+    }
     for (site, at) in reader.sections(table, "site", SITE) {
         let site = directives::site::read(reader, site, at);
         configuration.sites.push(site);
@@ -391,7 +395,7 @@ fn note_identity(
 fn note_sockets(source: &Arc<Source>, table: &DeTable<'_>, found: &mut Vec<NamedSocket>) {
     for (_, node) in table
         .iter()
-        .filter(|(key, _)| !["listener", "listeners"].contains(&key.get_ref().as_ref()))
+        .filter(|(key, _)| !["listener", "listeners", "listen"].contains(&key.get_ref().as_ref()))
     {
         note_sockets_in(source, node, found);
     }

@@ -136,6 +136,7 @@ impl Model {
         };
         server.state_dir = options.state_dir.clone().unwrap_or(server.state_dir);
         Model {
+            streams: Arc::default(),
             datagrams: Vec::new(),
             stream_logs: Vec::new(),
             server,

@@ -57,7 +57,7 @@ pub fn dialogue(
             Codec::Other(Box::new(Uwsgi::new(first, second)))
         }
         // No request is made for it.
-        Protocol::Bytes => return Err(Failure::Unspoken),
+        Protocol::Bytes | Protocol::Datagrams => return Err(Failure::Unspoken),
         Protocol::Memcached => Codec::Other(Box::new(Memcached::new())),
         Protocol::Lsapi => Codec::Other(Box::new(Lsapi::new())),
         Protocol::Ajp => Codec::Other(Box::new(Ajp::new(

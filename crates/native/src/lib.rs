@@ -15,12 +15,14 @@ mod identity;
 mod request_edits;
 mod rewriting;
 mod routes;
+mod stream;
 mod trusted_fields;
 mod user_directories;
 mod variable_fields;
 
 pub use htaccess::{HtaccessRules, settings_of};
 pub use identity::{IdentityFilter, SESSION_KEY_FILE};
+pub use stream::NativeStreamRules;
 
 use crate::variable_fields::Stage;
 use saker_files::Watcher;

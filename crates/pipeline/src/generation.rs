@@ -6,7 +6,7 @@ use saker_config::{
     model::{ClientCertificates, Limits, Origin, Site},
 };
 use saker_dynamic_vhosts::Hosts;
-use saker_rate_limits::SiteAccounts;
+use saker_rate_limits::{SessionCounts, SiteAccounts};
 use saker_tls::Identities;
 use std::{any::Any, net::IpAddr, sync::Arc};
 
@@ -29,6 +29,8 @@ pub struct Generation {
     pub limits_differ: bool,
     /// Rate-limit state of the sites, in the order of `model.sites`.
     pub site_accounts: Arc<[SiteAccounts]>,
+    /// Open sessions of the streams, in the order of `model.streams`.
+    pub session_counts: Vec<Arc<SessionCounts>>,
     /// Resolver of the hosts of sites with `lookup`.
     pub known_hosts: Option<Arc<Hosts>>,
     /// Sites derived from host names.
@@ -62,6 +64,7 @@ impl Generation {
             .iter()
             .map(|_| SiteAccounts::default())
             .collect();
+        let session_counts = model.streams.iter().map(|_| Arc::default()).collect();
         let limits_differ = model.sites.iter().any(|site| site.limits.is_some());
         let (derived, no_site) = (
             DerivedSites::new(model.hosts.entries_max),
@@ -80,6 +83,7 @@ impl Generation {
             throttles,
             limits_differ,
             site_accounts,
+            session_counts,
             known_hosts: None,
             derived,
             front_end: None,
@@ -89,6 +93,20 @@ impl Generation {
 
     pub fn with_known_hosts(mut self, known_hosts: Option<Arc<Hosts>>) -> Generation {
         self.known_hosts = known_hosts;
+        self
+    }
+
+    /// Goes on with the counts of open sessions of the streams that an earlier generation has by the
+    /// same names.
+    pub fn with_sessions_of(mut self, earlier: &Generation) -> Generation {
+        let names = self.model.streams.iter().map(|stream| &stream.name);
+        for (name, counts) in names.zip(&mut self.session_counts) {
+            let mut all = earlier.model.streams.iter();
+            let known = all.position(|stream| stream.name == *name);
+            if let Some(known) = known.and_then(|at| earlier.session_counts.get(at)) {
+                *counts = Arc::clone(known);
+            }
+        }
         self
     }
 

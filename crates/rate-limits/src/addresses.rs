@@ -22,7 +22,7 @@ use std::{
 /// Locks are held for one look-up, so few shards are enough for the cores of one machine.
 const SHARDS: usize = 16;
 /// Default prefix length of one client.
-const IPV6_PREFIX: u8 = 64;
+pub(crate) const IPV6_PREFIX: u8 = 64;
 
 /// Accounts of an address.
 pub const ACCOUNTS: usize = 6;
@@ -160,7 +160,7 @@ impl Drop for ConnectionGuard {
 /// The part of an address that stands for one client, IPv4 as mapped into IPv6.
 type Key = u128;
 
-fn key_of(address: IpAddr, ipv6_prefix: u8) -> Key {
+pub(crate) fn key_of(address: IpAddr, ipv6_prefix: u8) -> Key {
     match address.to_canonical() {
         IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
         IpAddr::V6(address) => {

@@ -15,6 +15,7 @@ pub mod bandwidth;
 pub mod places;
 pub mod requests;
 mod scale;
+mod sessions;
 mod sites;
 
 pub use addresses::{ACCOUNTS, AddressState, AddressTable, ConnectionGuard, Counted, Debts};
@@ -22,6 +23,7 @@ pub use bandwidth::Paced;
 pub use places::{Place, Places};
 pub use requests::Admission;
 pub use saker_config::model::Account;
+pub use sessions::SessionCounts;
 pub use sites::SiteAccounts;
 
 #[cfg(test)]

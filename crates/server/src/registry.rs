@@ -20,7 +20,7 @@ use saker_gateway::{DocumentFetcher, ForwardAuth, Gateway};
 use saker_handlers::{CgiFiles, FieldFilter, FixedAnswers, PhpFiles, RequestFieldFilter};
 use saker_live::tail::Tail;
 use saker_modsecurity::ModSecurityInspector;
-use saker_native::{HtaccessRules, IdentityFilter, NativeRules};
+use saker_native::{HtaccessRules, IdentityFilter, NativeRules, NativeStreamRules};
 use saker_net::jobs::{self, JobKind};
 use saker_nginx::{BodyFilter, Count, Filters, FrontEnd, NginxRules, ResponseFilter, ServerCounts};
 use saker_page_cache::{Explain, LookupHandler, PageCache, StoreFilter, keyed::KeyedForwarder};
@@ -149,6 +149,9 @@ fn nginx(generation: &Generation) -> Option<Arc<FrontEnd>> {
 
 /// The rules of a configuration's streams.
 pub fn stream_rules(generation: &Arc<Generation>) -> Option<Rc<dyn StreamRules>> {
+    if !generation.model.streams.is_empty() {
+        return Some(Rc::new(NativeStreamRules::new(Arc::clone(generation))));
+    }
     let front_end = nginx(generation)?;
     let rules = front_end.stream_rules()?;
     Some(Rc::new(rules))

@@ -15,10 +15,7 @@ use crate::{
 };
 use saker_config::model::{Address, StreamServer, Upstream};
 use saker_gateway::{Busy, Choice, StreamMember};
-use saker_net::{
-    Arrivals, BoundUdp, Departure, UdpSocket, clock,
-    proxy_preface::{self, PrefaceVersion},
-};
+use saker_net::{Arrivals, BoundUdp, Departure, UdpSocket, clock, proxy_preface};
 use saker_rate_limits::Counted;
 use saker_telemetry::{error_log, message};
 use std::{
@@ -334,10 +331,10 @@ impl Running {
     /// Passes datagrams on until the session is over.
     async fn relay(&mut self, context: &StreamContext, mut way: Way) {
         let limit = IdleLimit::new(&context.deadlines, self.session.server.idle_timeout_ms);
-        if self.session.server.sends_preface {
+        if let Some(version) = self.session.preface {
             let mut preface = Vec::new();
             let source = Some((self.session.client, self.session.local));
-            proxy_preface::encode(PrefaceVersion::V1, source, &mut preface);
+            proxy_preface::encode(version, source, &mut preface);
             let _ = way.socket.send(&preface).await;
         }
         let failure = poll_fn(|cx| self.poll(cx, &mut way, &limit, context)).await;

@@ -15,6 +15,7 @@ mod relay;
 mod rules;
 mod session;
 mod tcp;
+mod variables;
 
 pub use attempt::Attempt;
 pub use relay::{Relay, RelayEnd};

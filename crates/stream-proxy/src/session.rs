@@ -6,9 +6,9 @@
 use crate::attempt::Attempt;
 use saker_ap_expr::Spans;
 use saker_config::model::{Address, StreamServer};
-use saker_net::clock;
+use saker_net::{clock, proxy_preface::PrefaceVersion};
 use saker_tls::{HelloFacts, SessionInfo};
-use std::{net::SocketAddr, sync::Arc};
+use std::{borrow::Cow, net::SocketAddr, sync::Arc};
 
 /// The protocol below a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,8 @@ pub struct Session {
     pub bytes_received: u64,
     pub bytes_sent: u64,
     pub attempts: Vec<Attempt>,
+    /// The PROXY header that the connection to the target begins with; rules may choose it.
+    pub preface: Option<PrefaceVersion>,
     pub variables: SessionVariables,
 }
 
@@ -73,6 +75,7 @@ impl Session {
         local: SocketAddr,
     ) -> Session {
         Session {
+            preface: server.sends_preface,
             server,
             protocol,
             number,
@@ -95,6 +98,23 @@ impl Session {
     /// Returns true if the client has no address of its own.
     pub fn is_unix(&self) -> bool {
         matches!(*self.listener, Address::Unix(_)) && self.client == self.peer
+    }
+
+    /// Server name of the TLS handshake, in lowercase without a dot at its end, whether TLS ends
+    /// here or is passed on.
+    pub fn server_name(&self) -> Option<Cow<'_, str>> {
+        if let Some(tls) = &self.tls {
+            let name = tls.server_name.as_deref()?;
+            return Some(match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+                true => Cow::Owned(name.to_ascii_lowercase()),
+                false => Cow::Borrowed(name),
+            });
+        }
+        self.hello
+            .as_ref()?
+            .server_name
+            .as_deref()
+            .map(Cow::Borrowed)
     }
 
     /// Notes the end, unless there is another status already.

@@ -17,10 +17,7 @@ use crate::{
 };
 use saker_config::model::Upstream;
 use saker_gateway::{Choice, Failure, StreamConnection};
-use saker_net::{
-    clock,
-    proxy_preface::{self, PrefaceVersion},
-};
+use saker_net::{clock, proxy_preface};
 use saker_pipeline::Tunnel;
 use saker_telemetry::{error_log, message};
 use std::{
@@ -84,9 +81,9 @@ async fn connect(
 ) -> Option<StreamConnection> {
     let server = Arc::clone(&session.server);
     let mut preface = Vec::new();
-    if server.sends_preface {
+    if let Some(version) = session.preface {
         let source = (!session.is_unix()).then_some((session.client, session.local));
-        proxy_preface::encode(PrefaceVersion::V1, source, &mut preface);
+        proxy_preface::encode(version, source, &mut preface);
     }
     let until =
         (server.tries_ms > 0).then(|| Instant::now() + Duration::from_millis(server.tries_ms));
@@ -135,7 +132,9 @@ async fn connect(
         complain(session, &attempt.address, &failure);
         session.attempts.push(attempt);
         tried.push(member.number);
+        let further = session.attempts.len().saturating_sub(1);
         let has_more = tried.len() < upstream.members.len()
+            && upstream.attempts_max.is_none_or(|max| further < max)
             && (server.tries_max == 0 || (session.attempts.len() as u64) < server.tries_max)
             && until.is_none_or(|until| Instant::now() < until);
         if !server.retries || !has_more {

@@ -70,6 +70,12 @@ metrics! {
     RequestMicroseconds Counter "request_microseconds_total" "" "microseconds" "Time spent on requests that were not answered at once.";
     RequestsRejected Counter "requests_rejected_total" "" "requests"
         "Requests refused before dispatch because they were malformed or exceeded a limit.";
+    StreamSessionsTcp Counter "stream_sessions_total" "protocol=\"tcp\"" "sessions" "Sessions of streams that have ended: TCP connections, and clients over UDP.";
+    StreamSessionsUdp Counter "stream_sessions_total" "protocol=\"udp\"" "sessions" "Sessions of streams that have ended: TCP connections, and clients over UDP.";
+    StreamRefused Counter "stream_sessions_refused_total" "" "sessions" "Sessions of streams that an address rule, a limit, or the lack of a route refused.";
+    StreamUnreachable Counter "stream_sessions_unreachable_total" "" "sessions" "Sessions of streams for which no upstream took a connection, or whose upstream broke it.";
+    StreamBytesReceived Counter "stream_bytes_received_total" "" "bytes" "Bytes of clients of streams that were passed on.";
+    StreamBytesSent Counter "stream_bytes_sent_total" "" "bytes" "Bytes passed on to clients of streams.";
     Http2StreamsReset Counter "http2_streams_reset_total" "" "streams" "Streams that the client reset before its response was complete.";
     Http2ConnectionErrors Counter "http2_connection_errors_total" "" "connections"
         "HTTP/2 connections closed because of a client error.";

@@ -23,6 +23,8 @@ pub enum Preread {
     /// More bytes are needed to tell.
     Incomplete,
     Hello(HelloFacts),
+    /// A hello beyond [`HELLO_BYTES_MAX`](crate::client_hello::HELLO_BYTES_MAX).
+    TooLong,
     /// Something else than TLS, or a hello that cannot be read.
     Other,
 }
@@ -34,6 +36,7 @@ pub fn preread(input: &[u8]) -> Preread {
         Some(22) => match first_message(input) {
             Ok(body) => facts(&body).map_or(Preread::Other, Preread::Hello),
             Err(Peek::Incomplete) => Preread::Incomplete,
+            Err(Peek::TooLong) => Preread::TooLong,
             Err(_) => Preread::Other,
         },
         Some(_) => Preread::Other,

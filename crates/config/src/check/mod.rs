@@ -7,6 +7,7 @@ mod auth_sources;
 mod cluster;
 mod dynamic_vhosts;
 mod routes;
+mod streams;
 mod tls;
 
 use crate::{
@@ -29,6 +30,8 @@ pub(crate) fn whole(configuration: &mut Configuration, top: &Location) {
     }
     listeners_once(configuration);
     addresses_apart(configuration);
+    streams::addresses_apart(configuration);
+    streams::certified(configuration);
     console_encrypted(configuration);
     site_listeners(configuration);
     names_once(configuration);
@@ -72,6 +75,13 @@ fn complaint(user: &ProgramUser) -> Option<String> {
 }
 
 fn something_to_do(configuration: &mut Configuration, top: &Location) {
+    // Streams alone are something to do, too; and what one of both needs the other for is said.
+    let is_streams_only = !configuration.streams.is_empty()
+        && !configuration.has_listeners
+        && !configuration.has_sites;
+    if is_streams_only {
+        return;
+    }
     if !configuration.has_listeners {
         let help = "add [[listener]] with address = \":80\"";
         configuration.report(

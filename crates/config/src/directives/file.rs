@@ -5,7 +5,9 @@
 
 use super::{acme::AcmeDraft, map::MapDraft, matcher::IDENTIFIER};
 use crate::{
-    context::{ACME, DYNAMIC_VHOSTS, FILE, LIMITS, LISTENER, PHP, SERVER, SITE, TLS, UPSTREAM},
+    context::{
+        ACME, DYNAMIC_VHOSTS, FILE, LIMITS, LISTENER, PHP, SERVER, SITE, STREAM, TLS, UPSTREAM,
+    },
     kind::Kind,
     model::{
         CacheStore, Cluster, Console, Hosts, Limits, MetricsEndpoint, Php, Server, ServerGuard,
@@ -149,6 +151,15 @@ pub const ROWS: &[Row<FileDraft>] = &[
         summary: "Application servers and backends.",
         apache: Some("<Proxy balancer://...>, ProxySet"),
         aliases: &["upstreams", "backend"],
+        ..Row::BASE
+    },
+    Row {
+        name: "stream",
+        contexts: FILE,
+        kind: Kind::Sections(STREAM),
+        summary: "TCP connections and UDP datagrams that are passed on as they come.",
+        aliases: &["streams", "layer4", "tcp"],
+        since: "0.2",
         ..Row::BASE
     },
     Row {

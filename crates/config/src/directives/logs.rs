@@ -335,7 +335,7 @@ fn read_table(report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
 }
 
 /// `None` stands for `off`.
-fn target(value: Value) -> Option<AccessLogTarget> {
+pub(super) fn target(value: Value) -> Option<AccessLogTarget> {
     match value {
         Value::Path(path)
             if path

@@ -552,7 +552,7 @@ fn listeners(given: Spanned) -> Vec<(Address, Location)> {
 }
 
 /// Host names as in requests: letters, digits, `-`, `_` (in use, though not in RFC 1123) and dots.
-fn read_name(text: &str) -> Result<SiteName, ValueError> {
+pub(super) fn read_name(text: &str) -> Result<SiteName, ValueError> {
     let lower = text.to_ascii_lowercase();
     let name = lower.strip_suffix('.').unwrap_or(&lower);
     if name == "*" {

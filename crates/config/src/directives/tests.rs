@@ -82,6 +82,20 @@ fn file_with(context: Contexts, key: &str, value: &str) -> String {
                 lines(&[("address", "\"http://a\"")], given).join(", ")
             )
         }
+        context::STREAM_SERVER => {
+            parts[3] = format!(
+                "[[stream]]\nlisten = \"127.0.0.1:1\"\nproxy = [{{ {} }}]\n",
+                lines(&[("address", "\"10.0.0.1:1\"")], given).join(", ")
+            )
+        }
+        context::STREAM_LOG => {
+            let table = lines(&[("path", "\"a\"")], given).join(", ");
+            parts[3] = format!("[[stream]]\naccess_log = {{ {table} }}\n")
+        }
+        context::STREAM_ROUTE | context::STREAM_TLS | context::STREAM_ACCESS => {
+            let header = context.described().header;
+            parts[3] = format!("[[stream]]\n{}", block(header, none))
+        }
         context::ACCESS_LOG => parts[3] = inline("access_log", &[("path", "\"a\"")]),
         context::RATE => parts[3] = inline("throttle.out_per_site", &[("rate", "\"1B/s\"")]),
         context::REQUEST_RATE => {

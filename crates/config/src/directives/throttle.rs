@@ -39,7 +39,7 @@ static REQUESTS: Word = Word {
     },
 };
 
-static BARE_BANDWIDTH: Word = Word {
+pub(super) static BARE_BANDWIDTH: Word = Word {
     expects: "a bandwidth, such as \"1MB/s\"",
     pattern: "^[0-9]+ ?([kKmMgGtT][iI]?)?[bB] ?/s$",
     read: |text| {

@@ -7,7 +7,7 @@
 //! TLS layer checks them.
 
 use crate::{
-    context::{CERTIFICATE, SITE, SITE_TLS, TLS},
+    context::{CERTIFICATE, SITE, SITE_TLS, STREAM_TLS, TLS},
     kind::{Kind, TableKind, Word},
     model::{
         Automatic, CertificateFiles, CipherSuite, ClientCertificates, Group, ServerTls, SiteTls,
@@ -144,7 +144,7 @@ pub const SITE_TLS_ROWS: &[Row<SiteTlsDraft>] = &[
     },
     Row {
         name: "certificate",
-        contexts: SITE_TLS,
+        contexts: SITE_TLS.or(STREAM_TLS),
         kind: Kind::OneOf(&[Kind::Path, Kind::ListOf(&ONE_CERTIFICATE)]),
         example: Some("\"/etc/ssl/example.org.pem\""),
         summary: "Certificate chain (PEM, the site's own certificate first). For several, such as \
@@ -169,7 +169,7 @@ pub const SITE_TLS_ROWS: &[Row<SiteTlsDraft>] = &[
     },
     Row {
         name: "key",
-        contexts: SITE_TLS,
+        contexts: SITE_TLS.or(STREAM_TLS),
         kind: Kind::Path,
         example: Some("\"/etc/ssl/example.org.key\""),
         summary: "Private key (PEM) of the only certificate. Default: in the certificate file.",
@@ -187,7 +187,7 @@ pub const SITE_TLS_ROWS: &[Row<SiteTlsDraft>] = &[
     },
     Row {
         name: "ocsp",
-        contexts: SITE_TLS,
+        contexts: SITE_TLS.or(STREAM_TLS),
         kind: Kind::Path,
         example: Some("\"/var/lib/ocsp/example.org.der\""),
         summary: "OCSP response (DER) to staple to the only certificate.",
@@ -228,7 +228,7 @@ pub const SITE_TLS_ROWS: &[Row<SiteTlsDraft>] = &[
     },
     Row {
         name: "minimum_version",
-        contexts: SITE_TLS,
+        contexts: SITE_TLS.or(STREAM_TLS),
         kind: Kind::Choice(&["1.2", "1.3"]),
         default: Some("\"1.2\""),
         summary: "Minimum TLS version. Versions before 1.2 are not supported.",
@@ -251,7 +251,7 @@ pub const SITE_TLS_ROWS: &[Row<SiteTlsDraft>] = &[
     },
     Row {
         name: "ciphers",
-        contexts: SITE_TLS,
+        contexts: SITE_TLS.or(STREAM_TLS),
         kind: Kind::ListOf(&Kind::Word(&CIPHER)),
         default: Some("[]"),
         example: Some("[\"TLS_AES_256_GCM_SHA384\", \"ECDHE-ECDSA-AES256-GCM-SHA384\"]"),
@@ -267,7 +267,7 @@ pub const SITE_TLS_ROWS: &[Row<SiteTlsDraft>] = &[
     },
     Row {
         name: "groups",
-        contexts: SITE_TLS,
+        contexts: SITE_TLS.or(STREAM_TLS),
         kind: Kind::ListOf(&Kind::Word(&GROUP)),
         default: Some("[]"),
         example: Some("[\"X25519MLKEM768\", \"X25519\", \"P-256\"]"),
@@ -280,7 +280,7 @@ pub const SITE_TLS_ROWS: &[Row<SiteTlsDraft>] = &[
     },
     Row {
         name: "client_certificates",
-        contexts: SITE_TLS,
+        contexts: SITE_TLS.or(STREAM_TLS),
         kind: Kind::Choice(&["off", "optional", "required"]),
         default: Some("\"off\""),
         summary: "Request a certificate from clients? `optional`: a certificate is verified if \
@@ -302,7 +302,7 @@ pub const SITE_TLS_ROWS: &[Row<SiteTlsDraft>] = &[
     },
     Row {
         name: "client_ca",
-        contexts: SITE_TLS,
+        contexts: SITE_TLS.or(STREAM_TLS),
         kind: Kind::Path,
         example: Some("\"/etc/ssl/clients.pem\""),
         summary: "CA certificates (PEM) that client certificates are verified with.",
@@ -318,7 +318,7 @@ pub const SITE_TLS_ROWS: &[Row<SiteTlsDraft>] = &[
     },
     Row {
         name: "client_crl",
-        contexts: SITE_TLS,
+        contexts: SITE_TLS.or(STREAM_TLS),
         kind: Kind::OneOf(&[Kind::Path, Kind::ListOf(&Kind::Path)]),
         default: Some("[]"),
         example: Some("\"/etc/ssl/clients.crl\""),

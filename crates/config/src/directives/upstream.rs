@@ -6,7 +6,7 @@
 
 use super::{
     upstream_health::HealthDraft,
-    upstream_server::{ONE_SERVER, ParsedServer, read_server},
+    upstream_server::{ONE_SERVER, ParsedServer, is_bytes, read_server},
 };
 use crate::{
     context::UPSTREAM,
@@ -51,13 +51,19 @@ pub static PROXY: Word = Word {
     expects: "the URL of a server, such as \"http://127.0.0.1:3000\", or the name of an [[upstream]]",
     pattern: "",
     read: |text| match text.contains(':') {
-        true => read_server(text).map(|_| Value::Text(text.to_owned())),
+        true => match read_server(text)? {
+            server if is_bytes(&server) => Err(ValueError::with_help(
+                "requests need a protocol that has some, and a stream has none",
+                "write http://, https:// or another protocol of programs, or use [[stream]]",
+            )),
+            _ => Ok(Value::Text(text.to_owned())),
+        },
         false if is_name(text) => Ok(Value::Text(text.to_owned())),
         false => Err(ValueError::plain(None)),
     },
 };
 
-static NAME: Word = Word {
+pub(super) static NAME: Word = Word {
     expects: "a name of letters, digits, \"-\", \"_\" and \".\"",
     pattern: "^[A-Za-z0-9._-]+$",
     read: |text| {
@@ -390,9 +396,11 @@ pub fn read(
         }
         return Some((name, None, name_at));
     }
+    with_streams(reader, table, &draft);
     if let Some((_, at)) = &draft.preface {
         let has_other = draft.servers.iter().any(|server| {
-            server.backend.tls.is_some() || server.backend.protocol == Protocol::Http2
+            (server.backend.tls.is_some() && !is_bytes(server))
+                || server.backend.protocol == Protocol::Http2
         });
         if has_other {
             reader.error(
@@ -407,6 +415,46 @@ pub fn read(
     }
     let upstream = draft.upstream(&name);
     Some((name, Some(upstream), name_at))
+}
+
+/// Reports what streams cannot do with their servers.
+fn with_streams(reader: &mut Reader<'_>, table: &Table<'_>, draft: &UpstreamDraft) {
+    if !draft.servers.iter().any(is_bytes) {
+        return;
+    }
+    let at = |reader: &Reader<'_>, key: &str| {
+        let node = reader.node(table, key, UPSTREAM)?;
+        Some(reader.at(node.span()))
+    };
+    if let Some(at) = at(reader, "servers").filter(|_| !draft.servers.iter().all(is_bytes)) {
+        let message = "some servers are for streams, and others for requests";
+        let help = "write one [[upstream]] for tcp://, tls:// and udp://, and one for the others";
+        reader.error(&at, message, Some(help.into()));
+    }
+    let of_requests = [
+        "health_path",
+        "health_statuses",
+        "health_content",
+        "sticky_cookie",
+        "failures",
+        "internal_redirects",
+        "request_buffer",
+    ];
+    for key in of_requests {
+        if let Some(at) = at(reader, key) {
+            let message = format!("`{key}` is about requests, and servers of streams get none");
+            let help = match key.starts_with("health") {
+                true => "health_interval alone checks that a server accepts connections",
+                false => "remove it",
+            };
+            reader.error(&at, message, Some(help.into()));
+        }
+    }
+    let is_udp = |server: &ParsedServer| server.backend.protocol == Protocol::Datagrams;
+    if let Some(at) = at(reader, "health_interval").filter(|_| draft.servers.iter().any(is_udp)) {
+        let message = "servers over UDP accept no connection that could be checked";
+        reader.error(&at, message, Some("remove `health_interval`".into()));
+    }
 }
 
 impl UpstreamDraft {

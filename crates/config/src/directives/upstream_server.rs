@@ -5,7 +5,7 @@
 //! differs from none.
 
 use crate::{
-    context::UPSTREAM_SERVER,
+    context::{STREAM_SERVER, UPSTREAM_SERVER},
     diagnostic::quoted,
     kind::{Kind, TableKind, Word},
     model::{Backend, BackendAddress, BackendTls, Member, Protocol, Tuning},
@@ -25,6 +25,8 @@ pub struct ParsedServer {
     pub weight: u32,
     route: Option<String>,
     is_standby: bool,
+    /// Its address has no scheme: a stream uses it over the protocol of its listeners.
+    pub is_of_any_transport: bool,
 }
 
 #[derive(Debug, Default)]
@@ -47,6 +49,14 @@ static SERVER: Word = Word {
     read: |text| read_server(text).map(Value::parsed),
 };
 
+/// A server of a stream.
+pub static BYTES_SERVER: Word = Word {
+    expects: "an address, such as \"10.0.0.1:6379\", \"tls://db.example:5432\", \
+              \"udp://10.0.0.1:53\" or \"unix:/run/app.sock\"",
+    pattern: "",
+    read: |text| read_bytes_server(text).map(Value::parsed),
+};
+
 const SERVER_TABLE: Kind = Kind::Table(&TableKind {
     context: UPSTREAM_SERVER,
     read: read_server_table,
@@ -67,8 +77,22 @@ pub const ROWS: &[Row<ServerDraft>] = &[
         ..Row::BASE
     },
     Row {
+        name: "address",
+        contexts: STREAM_SERVER,
+        kind: Kind::Word(&BYTES_SERVER),
+        example: Some("\"10.0.0.2:6379\""),
+        required: true,
+        summary: "Address of the server.",
+        aliases: &["url", "server"],
+        since: "0.2",
+        set: |server, given| {
+            server.address = given.parsed_as();
+        },
+        ..Row::BASE
+    },
+    Row {
         name: "weight",
-        contexts: UPSTREAM_SERVER,
+        contexts: UPSTREAM_SERVER.or(STREAM_SERVER),
         kind: Kind::Integer {
             min: 1,
             max: 10_000,
@@ -91,7 +115,7 @@ pub const ROWS: &[Row<ServerDraft>] = &[
     },
     Row {
         name: "standby",
-        contexts: UPSTREAM_SERVER,
+        contexts: UPSTREAM_SERVER.or(STREAM_SERVER),
         kind: Kind::Boolean,
         default: Some("false"),
         summary: "Use only if no other server is available.",
@@ -103,6 +127,14 @@ pub const ROWS: &[Row<ServerDraft>] = &[
 ];
 
 impl ParsedServer {
+    /// Notes that the address was written without a scheme.
+    pub fn of_any_transport(self) -> ParsedServer {
+        ParsedServer {
+            is_of_any_transport: true,
+            ..self
+        }
+    }
+
     pub fn member(self, tuning: &Arc<Tuning>) -> Member {
         Member {
             tuning: Arc::clone(tuning),
@@ -116,7 +148,7 @@ impl ParsedServer {
     }
 }
 
-fn read_server_table(_report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
+pub(super) fn read_server_table(_report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
     let mut draft = ServerDraft::default();
     draft.fill(fields);
     let said = draft.address?;
@@ -138,7 +170,29 @@ pub fn read_server(text: &str) -> Result<ParsedServer, ValueError> {
         weight: 1,
         route: None,
         is_standby: false,
+        is_of_any_transport: false,
     })
+}
+
+/// Returns true if the server takes bytes or datagrams as they are: streams alone can use it.
+pub fn is_bytes(server: &ParsedServer) -> bool {
+    server.backend.protocol.is_of_streams()
+}
+
+/// A server that takes bytes or datagrams as they are.
+pub fn read_bytes_server(text: &str) -> Result<ParsedServer, ValueError> {
+    let parsed = match text.strip_prefix("unix:") {
+        Some(path) => read_server(&format!("tcp+unix:{path}")),
+        None if text.contains("://") || text.contains("+unix:") => read_server(text),
+        None => read_server(&format!("tcp://{text}")).map(ParsedServer::of_any_transport),
+    }?;
+    match is_bytes(&parsed) {
+        true => Ok(parsed),
+        false => Err(ValueError::with_help(
+            "a stream passes bytes on as they are, and does not speak this protocol",
+            "write tcp://, tls:// or udp://, or use `proxy` of a route of a site",
+        )),
+    }
 }
 
 /// Returns the backend, and the path to prepend to a request's.
@@ -149,6 +203,9 @@ fn read_backend(text: &str) -> Result<(Backend, &str), ValueError> {
             return Err(ValueError::new(
                 "the path of a socket must be absolute and at most 107 bytes long",
             ));
+        }
+        if protocol == Protocol::Datagrams {
+            return Err(ValueError::new("datagrams are sent to IP addresses only"));
         }
         return Ok((
             backend(protocol, BackendAddress::Unix(socket.into()), tls),
@@ -171,6 +228,18 @@ fn read_backend(text: &str) -> Result<(Backend, &str), ValueError> {
     }
     let address = BackendAddress::tcp(authority, protocol.default_port(tls))
         .ok_or_else(|| ValueError::new(format!("invalid host and port {}", quoted(authority))))?;
+    if protocol.is_of_streams() {
+        if matches!(&address, BackendAddress::Tcp { port: 0, .. }) {
+            let example = format!("{}:6379", authority.split(':').next().unwrap_or_default());
+            return Err(ValueError::with_help(
+                format!("no port in {}", quoted(authority)),
+                format!("write the port, as in {}", quoted(&example)),
+            ));
+        }
+        if !path.is_empty() {
+            return Err(ValueError::new("bytes have no path: write host and port"));
+        }
+    }
     Ok((backend(protocol, address, tls), path))
 }
 
@@ -183,15 +252,19 @@ fn backend(protocol: Protocol, address: BackendAddress, tls: bool) -> Backend {
 }
 
 fn protocol_of(scheme: &str) -> Result<(Protocol, bool), ValueError> {
-    let of_http2 = match scheme {
+    let of_others = match scheme {
         "grpc" => Some((Protocol::Http2, false)),
         "grpcs" => Some((Protocol::Http2, true)),
+        "tcp" => Some((Protocol::Bytes, false)),
+        "tls" => Some((Protocol::Bytes, true)),
+        "udp" => Some((Protocol::Datagrams, false)),
         _ => None,
     };
-    of_http2
+    of_others
         .or_else(|| Protocol::from_scheme(scheme))
         .ok_or_else(|| {
-            let known = "http, https, h2c, h2, grpc, grpcs, fcgi, scgi, uwsgi, lsapi and ajp";
+            let known = "http, https, h2c, h2, grpc, grpcs, fcgi, scgi, uwsgi, lsapi, ajp, and for streams \
+                         tcp, tls and udp";
             ValueError::with_help(
                 format!("unknown protocol {}", quoted(scheme)),
                 format!("known protocols are {known}"),
@@ -232,6 +305,13 @@ mod tests {
             ("http://a/?x", None),
             ("http+unix:relative", None),
             ("app", None),
+            ("tcp://a:6379", Some("tcp://a:6379 ")),
+            ("tls://a:6379", Some("tls://a:6379 ")),
+            ("udp://a:53", Some("udp://a:53 ")),
+            ("tcp+unix:/run/x", Some("tcp at unix:/run/x ")),
+            ("tcp://a", None),
+            ("tcp://a:1/x", None),
+            ("udp+unix:/run/x", None),
         ];
         for (text, want) in rows {
             assert_eq!(shown(text).as_deref(), want, "{text}");

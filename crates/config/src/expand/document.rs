@@ -8,7 +8,7 @@ use super::entry::{Entry, Item};
 use crate::{
     context::{
         ABUSE, ACME, CACHE_STORE, CLUSTER, CONSOLE, Contexts, DYNAMIC_VHOSTS, FILE, LIMITS,
-        LISTENER, METRICS, PHP, REDIRECT, ROUTE, SERVER, SITE, TLS, TRACING, UPSTREAM,
+        LISTENER, METRICS, PHP, REDIRECT, ROUTE, SERVER, SITE, STREAM, TLS, TRACING, UPSTREAM,
     },
     directives::catalog,
     kind::{Kind, TableKind},
@@ -65,6 +65,7 @@ pub(super) fn entries(texts: &[Arc<Source>]) -> Vec<Entry> {
     for (key, context) in [
         ("listener", LISTENER),
         ("upstream", UPSTREAM),
+        ("stream", STREAM),
         ("site", SITE),
     ] {
         let tables: Vec<_> = parsed
@@ -137,7 +138,8 @@ fn of_table(table: &Table<'_>, context: Contexts, source: &Arc<Source>) -> Vec<E
         {
             continue;
         }
-        if matches!(directive.name, "preset" | "route" | "redirect")
+        if context != STREAM
+            && matches!(directive.name, "preset" | "route" | "redirect")
             && matches!(directive.kind, Kind::Sections(_) | Kind::Choice(_))
         {
             continue;

@@ -23,12 +23,14 @@ mod link_protection;
 mod listener;
 mod media;
 mod modsecurity;
+mod native_stream;
 mod observability;
 mod php;
 mod proxy;
 mod request_edits;
 mod routes;
 mod server;
+mod session_variable;
 mod settings;
 mod site;
 mod site_name;
@@ -66,6 +68,9 @@ pub use link_protection::{
 pub use listener::{Address, Congestion, Http3, Listener};
 pub use media::{FlvStart, Media};
 pub use modsecurity::{ModSecurity, ModSecurityMode, RulesText};
+pub use native_stream::{
+    Stream, StreamLog, StreamLogFormat, StreamLogPart, StreamLogValue, StreamRoute, StreamTarget,
+};
 pub use observability::{MetricsEndpoint, TraceTrust, Tracing};
 pub use php::{Php, PhpKind, PhpPool, PhpPools, PhpProgram, PhpSet, PhpUse, PhpValue};
 pub use proxy::{Mirror, Proxy, ProxyTerms, RequestFieldAction, RequestFieldEdit};
@@ -77,6 +82,7 @@ pub use server::{
     AccessLog, AccessLogTarget, Affinity, ErrorLog, LogCondition, LogLevel, LogMatcher, NamedLog,
     NamedSocket, Sandbox, Server, ShownRequests, Workers,
 };
+pub use session_variable::SessionVariable;
 pub use settings::{CONDITIONALS_MAX, Conditional, SettingsChange};
 pub use settings::{
     CodedTags, Compression, CompressionCoding, EntityTagParts, ErrorPage, FieldEdit,
@@ -85,7 +91,7 @@ pub use settings::{
 };
 pub use site::{CanonicalPort, HttpsRedirect, Site};
 pub use site_name::SiteName;
-pub use stream::{DatagramListener, StreamServer};
+pub use stream::{DatagramListener, PrefaceFrom, StreamServer};
 pub use throttle::{Excess, KeyLimit, Rate, RequestRate, Throttle};
 pub use tls::{
     Acme, AcmeChallenge, AcmeDirectory, Automatic, CertificateFiles, CipherOrder, CipherSuite,
@@ -128,6 +134,8 @@ pub struct Model {
     pub listeners: Vec<Listener>,
     /// UDP addresses of stream servers.
     pub datagrams: Vec<DatagramListener>,
+    /// Streams of saker.toml, by the number of their servers.
+    pub streams: Arc<[Stream]>,
     /// Logs of streams, whose rules write the lines.
     pub stream_logs: Vec<AccessLog>,
     /// In the order of the file; the first catch-all, or else the first site, serves unknown hosts.

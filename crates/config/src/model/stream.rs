@@ -6,15 +6,19 @@
 //! Out of scope: where a session goes; the rules of a front end decide that for each one.
 
 use super::Origin;
-use std::{net::SocketAddr, sync::Arc};
+use saker_net::{Network, proxy_preface::PrefaceVersion};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
 /// Settings of the sessions of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamServer {
     /// The number by which the rules of the front end know it.
     pub number: usize,
-    /// Every connection begins with a PROXY header, from any peer.
-    pub takes_preface: bool,
+    /// Connections that begin with a PROXY header.
+    pub preface_from: PrefaceFrom,
     pub preface_timeout_ms: u64,
     /// Protocols of TLS sessions that end here (RFC 7301), in order of preference; empty: any.
     pub alpn: Vec<Vec<u8>>,
@@ -26,8 +30,8 @@ pub struct StreamServer {
     pub connect_timeout_ms: u64,
     /// Maximum time without a byte in either direction.
     pub idle_timeout_ms: u64,
-    /// Connections to targets begin with a PROXY header.
-    pub sends_preface: bool,
+    /// Connections to targets begin with a PROXY header, unless rules say otherwise.
+    pub sends_preface: Option<PrefaceVersion>,
     /// Bytes per second from and to the client; 0: no limit.
     pub upload_rate: u64,
     pub download_rate: u64,
@@ -47,6 +51,29 @@ pub struct StreamServer {
     pub origin: Origin,
 }
 
+/// The peers whose connections begin with a PROXY header. Such a header is never content.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PrefaceFrom {
+    #[default]
+    Nobody,
+    Everybody,
+    Networks(Vec<Network>),
+}
+
+impl PrefaceFrom {
+    /// Returns true if a peer's connections begin with it. `peer`: `None` on Unix sockets.
+    pub fn includes(&self, peer: Option<IpAddr>) -> bool {
+        match self {
+            PrefaceFrom::Nobody => false,
+            PrefaceFrom::Everybody => true,
+            PrefaceFrom::Networks(networks) => peer.is_some_and(|peer| {
+                let peer = peer.to_canonical();
+                networks.iter().any(|network| network.contains(peer))
+            }),
+        }
+    }
+}
+
 /// A UDP address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatagramListener {
@@ -59,7 +86,7 @@ impl StreamServer {
     pub fn new(number: usize, origin: Origin) -> StreamServer {
         StreamServer {
             number,
-            takes_preface: false,
+            preface_from: PrefaceFrom::Nobody,
             preface_timeout_ms: 30_000,
             alpn: Vec::new(),
             handshake_timeout_ms: 60_000,
@@ -68,7 +95,7 @@ impl StreamServer {
             hello_bytes_max: 16 << 10,
             connect_timeout_ms: 60_000,
             idle_timeout_ms: 600_000,
-            sends_preface: false,
+            sends_preface: None,
             upload_rate: 0,
             download_rate: 0,
             half_closes: false,

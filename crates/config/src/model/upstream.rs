@@ -27,8 +27,10 @@ pub enum Protocol {
     Uwsgi,
     Lsapi,
     Ajp,
-    /// Streams, which speak any protocol.
+    /// Streams over TCP, which speak any protocol.
     Bytes,
+    /// Streams over UDP.
+    Datagrams,
     Memcached,
 }
 
@@ -60,6 +62,7 @@ impl Protocol {
             Protocol::Lsapi => "lsapi",
             Protocol::Ajp => "ajp",
             Protocol::Bytes => ["tcp", "tls"][usize::from(tls)],
+            Protocol::Datagrams => "udp",
             Protocol::Memcached => "memcached",
         }
     }
@@ -74,16 +77,25 @@ impl Protocol {
             Protocol::Lsapi => 9000,
             Protocol::Ajp => 8009,
             // Addresses of streams have a port.
-            Protocol::Bytes => 0,
+            Protocol::Bytes | Protocol::Datagrams => 0,
             Protocol::Memcached => 11_211,
         }
+    }
+
+    /// Streams use it, and no request can.
+    pub fn is_of_streams(self) -> bool {
+        matches!(self, Protocol::Bytes | Protocol::Datagrams)
     }
 
     /// Programs get variables; HTTP servers get the request itself.
     pub fn takes_variables(self) -> bool {
         !matches!(
             self,
-            Protocol::Http1 | Protocol::Http2 | Protocol::Ajp | Protocol::Bytes
+            Protocol::Http1
+                | Protocol::Http2
+                | Protocol::Ajp
+                | Protocol::Bytes
+                | Protocol::Datagrams
         )
     }
 }

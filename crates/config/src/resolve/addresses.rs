@@ -10,6 +10,7 @@ use crate::{
     diagnostic::{Diagnostic, Severity},
     directives::site::SiteDraft,
     model::{AccessControl, AccessRules, Addresses, Matcher, Origin},
+    source::Location,
 };
 use saker_ipset::{AddressList, GeoDatabase, ListFault};
 use std::{
@@ -34,6 +35,15 @@ pub(super) fn resolve(configuration: &mut Configuration) {
         let missing = share_databases(site, &databases);
         configuration.diagnostics.extend(missing);
     }
+    for stream in &mut configuration.streams {
+        let rules = &mut stream.access;
+        let is_by_place = rules.allow.is_by_place() || rules.deny.is_by_place();
+        let missing = is_by_place && databases.is_empty();
+        configuration
+            .diagnostics
+            .extend(missing.then(|| no_database(&stream.at)));
+        rules.databases.clone_from(&databases);
+    }
     let mut lists = Lists::default();
     all_addresses(configuration).for_each(|addresses| lists.read(addresses));
     let sets = attach_sets(configuration, &mut lists, &databases);
@@ -53,12 +63,16 @@ fn share_databases(site: &mut SiteDraft, databases: &[Arc<GeoDatabase>]) -> Vec<
             || guard.admittance.allow.is_by_place()
             || guard.admittance.deny.is_by_place();
         if is_by_place && databases.is_empty() {
-            let message = "locating clients needs a database: `geoip` in [abuse] names none";
-            missing.push(Diagnostic::new(Severity::Error, &at, message.into(), None));
+            missing.push(no_database(&at));
         }
         guard.admittance.databases = databases.to_vec();
     }
     missing
+}
+
+fn no_database(at: &Location) -> Diagnostic {
+    let message = "locating clients needs a database: `geoip` in [abuse] names none";
+    Diagnostic::new(Severity::Error, at, message.into(), None)
 }
 
 /// Iterates over `[site.access]` of a site and of its routes.
@@ -77,15 +91,22 @@ fn all_addresses(configuration: &mut Configuration) -> impl Iterator<Item = &mut
         let AccessRules { allow, deny, .. } = &mut abuse.admittance;
         [allow, deny, &mut abuse.exempt]
     });
+    let streams = configuration.streams.iter_mut().flat_map(|stream| {
+        let AccessRules { allow, deny, .. } = &mut stream.access;
+        [allow, deny]
+    });
     let sites = configuration.sites.iter_mut().flat_map(guards);
     let proxies = configuration
         .server
         .iter_mut()
         .map(|(server, _)| &mut server.trusted_proxies.addresses);
-    server.chain(proxies).chain(sites.flat_map(|guard| {
-        let AccessRules { allow, deny, .. } = &mut guard.admittance;
-        [allow, deny]
-    }))
+    server
+        .chain(proxies)
+        .chain(streams)
+        .chain(sites.flat_map(|guard| {
+            let AccessRules { allow, deny, .. } = &mut guard.admittance;
+            [allow, deny]
+        }))
 }
 
 /// Gives the matchers of clients their lists and databases.
@@ -105,13 +126,7 @@ fn attach_sets(
             let all = set.files.iter().map(|path| lists.list(path)).collect();
             set.attach(all, databases.to_vec());
             if !set.countries.is_empty() && databases.is_empty() {
-                let message = "locating clients needs a database: `geoip` in [abuse] names none";
-                missing.push(Diagnostic::new(
-                    Severity::Error,
-                    &site.at,
-                    message.into(),
-                    None,
-                ));
+                missing.push(no_database(&site.at));
             }
         });
     }

@@ -5,9 +5,11 @@
 mod addresses;
 mod conditions;
 mod modsecurity;
+mod streams;
 mod templates;
 mod upstreams;
 
+pub(crate) use streams::Streams;
 pub use upstreams::fetched_from;
 
 use crate::configuration::Configuration;
@@ -17,4 +19,5 @@ pub(crate) fn all(configuration: &mut Configuration) {
     addresses::resolve(configuration);
     modsecurity::resolve(configuration);
     templates::resolve(configuration);
+    streams::resolve(configuration);
 }

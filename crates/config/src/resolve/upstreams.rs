@@ -36,6 +36,22 @@ pub(super) fn resolve(configuration: &mut Configuration) {
     let diagnostics = &mut configuration.diagnostics;
     let mut find = |said: &str, origin: &Origin| {
         if let Some(upstream) = known.get(said) {
+            let of_stream = upstream
+                .members
+                .iter()
+                .find(|member| member.backend.protocol.is_of_streams());
+            if let Some(member) = of_stream {
+                diagnostics.push(Diagnostic::without_source(
+                    origin.clone(),
+                    format!(
+                        "upstream {} is for streams: its server {} speaks no HTTP (write it with \
+                         http://, or name the upstream in [[stream]])",
+                        quoted(said),
+                        member.backend
+                    ),
+                ));
+                return None;
+            }
             return Some(Arc::clone(upstream));
         }
         let Some(upstream) = of_url(said) else {

@@ -24,10 +24,11 @@ use saker_config::{
     Model,
     model::{
         AccessLog, AccessLogTarget, Address, Backend, BackendAddress, BackendTls, DatagramListener,
-        Listener, Member, Origin, Protocol, Revocation, Site, SiteName, StreamServer, Tuning,
-        Upstream,
+        Listener, Member, Origin, PrefaceFrom, Protocol, Revocation, Site, SiteName, StreamServer,
+        Tuning, Upstream,
     },
 };
+use saker_net::proxy_preface::PrefaceVersion;
 use saker_nginx_syntax::Report;
 use std::{
     net::SocketAddr,
@@ -135,7 +136,10 @@ fn server(draft: &StreamDraft, listen: &StreamListen, number: usize) -> StreamSe
     let (conf, proxy) = (&draft.conf, &draft.conf.proxy);
     let own = StreamServer::new(number, draft.origin.clone());
     StreamServer {
-        takes_preface: listen.takes_preface,
+        preface_from: match listen.takes_preface {
+            true => PrefaceFrom::Everybody,
+            false => PrefaceFrom::Nobody,
+        },
         preface_timeout_ms: conf.preface_timeout_ms.unwrap_or(own.preface_timeout_ms),
         alpn: conf.alpn.clone().unwrap_or_default(),
         handshake_timeout_ms: conf
@@ -149,7 +153,7 @@ fn server(draft: &StreamDraft, listen: &StreamListen, number: usize) -> StreamSe
             .unwrap_or(own.hello_bytes_max),
         connect_timeout_ms: proxy.connect_timeout_ms.unwrap_or(own.connect_timeout_ms),
         idle_timeout_ms: proxy.timeout_ms.unwrap_or(own.idle_timeout_ms),
-        sends_preface: proxy.sends_preface == Some(true),
+        sends_preface: (proxy.sends_preface == Some(true)).then_some(PrefaceVersion::V1),
         upload_rate: proxy.upload_rate.unwrap_or(0),
         download_rate: proxy.download_rate.unwrap_or(0),
         half_closes: proxy.half_closes == Some(true),

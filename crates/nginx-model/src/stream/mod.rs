@@ -10,12 +10,11 @@
 mod conf;
 mod finish;
 mod read;
-mod variables;
 
 pub use conf::{StreamConf, StreamProxyConf};
 pub use finish::{Members, finish, upstream};
 pub use read::{ReadStream, StreamReader};
-pub use variables::SessionVariable;
+pub use saker_config::model::SessionVariable;
 
 use crate::{
     modules::{

@@ -13,8 +13,7 @@ use saker_nginx_model::{
     values::Regex,
     variables::{Builtin, Source, Variable},
 };
-use saker_stream_proxy::{Attempt, SessionProtocol};
-use std::{fmt::Write as _, net::IpAddr};
+use std::net::IpAddr;
 
 /// Tables whose sources are tables.
 const DEPTH_MAX: u8 = 16;
@@ -163,111 +162,22 @@ impl Evaluation<'_> {
         let session = &*self.session;
         let text = |text: &dyn std::fmt::Display| Some(text.to_string().into_bytes());
         match variable {
-            SessionVariable::BinaryRemoteAddr => Some(match session.is_unix() {
-                true => b"unix:".to_vec(),
-                false => match session.client.ip().to_canonical() {
-                    IpAddr::V4(address) => address.octets().to_vec(),
-                    IpAddr::V6(address) => address.octets().to_vec(),
-                },
-            }),
-            SessionVariable::RemoteAddr if session.is_unix() => text(&"unix:"),
-            SessionVariable::RemoteAddr => text(&session.client.ip().to_canonical()),
-            SessionVariable::RemotePort if session.is_unix() => text(&""),
-            SessionVariable::RemotePort => text(&session.client.port()),
-            SessionVariable::RealipRemoteAddr => text(&session.peer.ip().to_canonical()),
-            SessionVariable::RealipRemotePort => text(&session.peer.port()),
-            SessionVariable::ServerAddr => text(&session.local.ip().to_canonical()),
-            SessionVariable::ServerPort => text(&session.local.port()),
-            SessionVariable::Protocol => text(&match session.protocol {
-                SessionProtocol::Tcp => "TCP",
-                SessionProtocol::Udp => "UDP",
-            }),
-            SessionVariable::Connection => text(&session.number),
-            SessionVariable::BytesReceived => text(&session.bytes_received),
-            SessionVariable::BytesSent => text(&session.bytes_sent),
-            SessionVariable::Status => text(&format_args!("{:03}", session.status)),
-            SessionVariable::SessionTime => text(&seconds(session.age_ms())),
             SessionVariable::LimitConnStatus => session
                 .variables
                 .limit_status
                 .and_then(|status| text(&status)),
             SessionVariable::Hostname => Some(builtin::hostname()),
             SessionVariable::NginxVersion => text(&crate::VERSION),
-            SessionVariable::Pid => text(&std::process::id()),
-            SessionVariable::Msec => {
-                let ms = saker_net::clock::realtime_precise_ns() / 1_000_000;
-                text(&seconds(ms))
-            }
-            SessionVariable::TimeIso8601 => Some(builtin::time(Builtin::TimeIso8601, now_s())),
-            SessionVariable::TimeLocal => Some(builtin::time(Builtin::TimeLocal, now_s())),
-            _ => self.of_proxies(variable),
-        }
-    }
-
-    /// Returns values that proxies, TLS, and upstreams give.
-    fn of_proxies(&self, variable: SessionVariable) -> Option<Vec<u8>> {
-        let session = &*self.session;
-        let text = |text: &dyn std::fmt::Display| Some(text.to_string().into_bytes());
-        let (source, destination) = session.proxied.unzip();
-        match variable {
-            SessionVariable::ProxyProtocolAddr => text(&source?.ip()),
-            SessionVariable::ProxyProtocolPort => text(&source?.port()),
-            SessionVariable::ProxyProtocolServerAddr => text(&destination?.ip()),
-            SessionVariable::ProxyProtocolServerPort => text(&destination?.port()),
-            SessionVariable::SslPrereadServerName => {
-                text(session.hello.as_ref()?.server_name.as_ref()?)
-            }
-            SessionVariable::SslPrereadProtocol => text(&session.hello.as_ref()?.version?),
-            SessionVariable::SslPrereadAlpnProtocols => {
-                let protocols = &session.hello.as_ref()?.protocols;
-                (!protocols.is_empty()).then(|| protocols.join(&b','))
-            }
-            SessionVariable::SslProtocol => text(&session.tls.as_ref()?.version.name()),
-            SessionVariable::SslCipher => text(&session.tls.as_ref()?.cipher_openssl),
-            SessionVariable::SslCurve => text(&session.tls.as_ref()?.group?),
-            SessionVariable::SslServerName => text(session.tls.as_ref()?.server_name.as_ref()?),
-            SessionVariable::SslAlpnProtocol => session.tls.as_ref()?.alpn.clone(),
             SessionVariable::SslClientVerify => {
                 text(&crate::tls::client_verify(session.tls.as_ref()?))
             }
-            SessionVariable::SslSessionReused => {
-                let is_resumed = session.tls.as_ref()?.resumed;
-                text(&if is_resumed { "r" } else { "." })
-            }
-            SessionVariable::UpstreamAddr => self.attempts(|attempt| attempt.address.to_string()),
-            SessionVariable::UpstreamBytesSent => {
-                self.attempts(|attempt| attempt.bytes_sent.to_string())
-            }
-            SessionVariable::UpstreamBytesReceived => {
-                self.attempts(|attempt| attempt.bytes_received.to_string())
-            }
-            SessionVariable::UpstreamConnectTime => {
-                self.attempts(|attempt| attempt.connect_ms.map_or("-".to_owned(), seconds))
-            }
-            SessionVariable::UpstreamFirstByteTime => {
-                self.attempts(|attempt| attempt.first_byte_ms.map_or("-".to_owned(), seconds))
-            }
-            SessionVariable::UpstreamSessionTime => {
-                self.attempts(|attempt| seconds(attempt.session_ms))
-            }
-            _ => None,
+            SessionVariable::TimeIso8601 => Some(builtin::time(Builtin::TimeIso8601, now_s())),
+            SessionVariable::TimeLocal => Some(builtin::time(Builtin::TimeLocal, now_s())),
+            _ => session.value(variable),
         }
-    }
-
-    /// A value of each member that was tried.
-    fn attempts(&self, value: impl Fn(&Attempt) -> String) -> Option<Vec<u8>> {
-        let all: Vec<String> = self.session.attempts.iter().map(value).collect();
-        (!all.is_empty()).then(|| all.join(", ").into_bytes())
     }
 }
 
 fn now_s() -> i64 {
     saker_net::clock::realtime_s()
-}
-
-/// Seconds with milliseconds.
-fn seconds(ms: u64) -> String {
-    let mut text = String::new();
-    let _ = write!(text, "{}.{:03}", ms / 1000, ms % 1000);
-    text
 }

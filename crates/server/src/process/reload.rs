@@ -119,7 +119,8 @@ impl Supervisor {
         let known_hosts = self.shared.known_hosts(&read.model)?;
         let generation = Generation::new(old.number + 1, read.model)
             .with_front_end(read.front_end)
-            .with_known_hosts(known_hosts);
+            .with_known_hosts(known_hosts)
+            .with_sessions_of(&old);
         let (tls, warnings) = TlsState::build(
             &generation.model,
             &generation.hosts,

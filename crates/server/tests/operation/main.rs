@@ -39,6 +39,7 @@ mod sandbox;
 mod signals;
 mod start;
 mod stop;
+mod streams;
 mod takeover;
 mod trust;
 mod units;

@@ -63,6 +63,7 @@ mod quic;
 mod route_matchers;
 mod scenarios;
 mod sendfile;
+mod streams;
 mod testssl;
 mod throttle;
 mod tls;

@@ -13,7 +13,7 @@ use crate::{
     transport::{TlsStream, Transport},
     worker::Worker,
 };
-use saker_config::model::StreamServer;
+use saker_config::model::{Address, StreamServer};
 use saker_net::{RawStream, clock};
 use saker_pipeline::Client;
 use saker_stream_proxy::{Session, SessionProtocol, serve, status};
@@ -131,7 +131,9 @@ impl Running {
 
     /// Reads the PROXY header, where each connection begins with one.
     async fn read_preface(&mut self, io: &mut Io) -> Result<(), u16> {
-        if !self.session.server.takes_preface {
+        let is_unix = matches!(*self.session.listener, Address::Unix(_));
+        let peer = (!is_unix).then(|| self.session.peer.ip());
+        if !self.session.server.preface_from.includes(peer) {
             return Ok(());
         }
         let limit_ms = self.session.server.preface_timeout_ms;
@@ -187,6 +189,7 @@ impl Running {
                 match preread(&io.input) {
                     Preread::Incomplete => {}
                     Preread::Hello(facts) => return Poll::Ready(Ok(Some(facts))),
+                    Preread::TooLong => return Poll::Ready(Err(status::BAD_REQUEST)),
                     Preread::Other => return Poll::Ready(Ok(None)),
                 }
                 if io.input.len() >= server.hello_bytes_max {

@@ -14,7 +14,7 @@ pub use datagrams::listen;
 use crate::shared::Shared;
 use saker_net::Deadlines;
 use saker_pipeline::Generation;
-use saker_stream_proxy::{Session, StreamContext};
+use saker_stream_proxy::{Session, SessionProtocol, StreamContext, status};
 use saker_telemetry::{
     Counters, Metric,
     access_log::{Flushed, LogBuffer},
@@ -59,8 +59,9 @@ impl Streams {
         }))
     }
 
-    /// Writes the lines about a session that has ended.
+    /// Counts a session that has ended, and writes the lines about it.
     pub fn log(&self, session: &mut Session) {
+        self.count_session(session);
         let mut flushed = Flushed::default();
         self.context.rules.log(session, &mut |number, line| {
             if let Some(log) = self.logs.borrow_mut().get_mut(number) {
@@ -78,6 +79,21 @@ impl Streams {
             let done = log.flush();
             self.count(done);
         }
+    }
+
+    fn count_session(&self, session: &Session) {
+        let counters = &self.counters;
+        counters.increment(match session.protocol {
+            SessionProtocol::Tcp => Metric::StreamSessionsTcp,
+            SessionProtocol::Udp => Metric::StreamSessionsUdp,
+        });
+        match session.status {
+            status::FORBIDDEN | status::UNAVAILABLE => counters.increment(Metric::StreamRefused),
+            status::BAD_GATEWAY => counters.increment(Metric::StreamUnreachable),
+            _ => {}
+        }
+        counters.add(Metric::StreamBytesReceived, session.bytes_received);
+        counters.add(Metric::StreamBytesSent, session.bytes_sent);
     }
 
     fn count(&self, done: Flushed) {

@@ -1,7 +1,7 @@
-//! Names of the variables that a stream's session has.
+//! Names of the variables that a stream's session has, for texts and logs.
 //!
-//! Called by: `variables`, for texts of the block `stream`.
-//! Out of scope: values (`saker-nginx`).
+//! Called by: the front ends: nginx's texts of the block `stream`, and logs of `[[stream]]`.
+//! Out of scope: values (`saker-stream-proxy`).
 
 macro_rules! session_variables {
     ($($name:literal $variant:ident)*) => {

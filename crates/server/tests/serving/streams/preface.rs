@@ -1,0 +1,168 @@
+//! PROXY headers in streams: taken from trusted peers, and sent to servers.
+//!
+//! Called by: `mod`.
+//! Caveat: every peer is 127.0.0.1, so trust is tested with networks that hold it, and that don't.
+
+use super::{Streams, rest};
+use crate::operate;
+use saker_testkit::PATIENCE;
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    thread,
+};
+
+/// A server that sends back what it hears first, up to a line feed behind its `length`th byte.
+fn mirror(length: usize) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let mut heard = Vec::new();
+                let mut byte = [0; 1];
+                while stream.read_exact(&mut byte).is_ok() {
+                    heard.push(byte[0]);
+                    if heard.len() > length && byte[0] == b'\n' && heard.ends_with(b"end\n") {
+                        break;
+                    }
+                }
+                let _ = stream.write_all(&heard);
+            });
+        }
+    });
+    address
+}
+
+fn said(stream: &mut TcpStream, bytes: &[u8]) -> Vec<u8> {
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(bytes).unwrap();
+    stream.write_all(b"end\n").unwrap();
+    let mut heard = Vec::new();
+    stream.read_to_end(&mut heard).unwrap();
+    heard
+}
+
+#[test]
+fn headers_are_sent_in_both_versions() {
+    let server = mirror(0);
+    let streams = Streams::start(
+        "stream-preface-sent",
+        &format!(
+            "[[stream]]\nlisten = \"127.0.0.1:{{p}}\"\nproxy = \"{server}\"\nsend_proxy_protocol = \"v1\"\n\
+             [[stream]]\nlisten = \"127.0.0.1:{{q}}\"\nsend_proxy_protocol = \"v1\"\n\
+             [[stream.route]]\nclient = [\"127.0.0.0/8\"]\nproxy = \"{server}\"\nsend_proxy_protocol = \"v2\"\n\
+             [[upstream]]\nname = \"told\"\nservers = [\"tcp://{server}\"]\nsend_proxy_protocol = \"v1\"\n\
+             [[stream]]\nlisten = \"127.0.0.1:{{r}}\"\nproxy = \"told\"\n"
+        ),
+    );
+    for number in [0, 2] {
+        let mut stream = TcpStream::connect(streams.address(number)).unwrap();
+        let (from, to) = (stream.local_addr().unwrap(), streams.address(number));
+        let heard = said(&mut stream, b"text");
+        let line = format!(
+            "PROXY TCP4 127.0.0.1 127.0.0.1 {} {}\r\ntextend\n",
+            from.port(),
+            to.port()
+        );
+        assert_eq!(String::from_utf8_lossy(&heard), line);
+    }
+    let mut stream = TcpStream::connect(streams.address(1)).unwrap();
+    let (from, to) = (stream.local_addr().unwrap(), streams.address(1));
+    let heard = said(&mut stream, b"text");
+    let ports = [from.port().to_be_bytes(), to.port().to_be_bytes()].concat();
+    let expected = [
+        &b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\x7f\0\0\x01\x7f\0\0\x01"[..],
+        &ports,
+        b"textend\n",
+    ]
+    .concat();
+    assert_eq!(heard, expected);
+}
+
+#[test]
+fn headers_of_trusted_peers_name_the_client() {
+    let server = mirror(0);
+    let streams = Streams::start(
+        "stream-preface-taken",
+        &format!(
+            "[[stream]]\nlisten = \"127.0.0.1:{{p}}\"\nproxy = \"{server}\"\nsend_proxy_protocol = \"v1\"\n\
+             proxy_protocol_from = [\"127.0.0.1\"]\n\
+             access_log = {{ path = \"{{dir}}/stream.log\", format = \"$remote_addr $realip_remote_addr $proxy_protocol_port $status\" }}\n\
+             [stream.access]\ndeny = [\"192.0.2.66\", \"2001:db8:bad::/48\"]\n\
+             [[stream]]\nlisten = \"127.0.0.1:{{q}}\"\nproxy = \"{server}\"\nproxy_protocol_from = [\"192.0.2.0/24\"]\n"
+        ),
+    );
+    let v1 = |client: &str, family: &str| {
+        format!(
+            "PROXY {family} {client} {} 5000 443\r\n",
+            match family {
+                "TCP6" => "2001:db8::2",
+                _ => "203.0.113.1",
+            }
+        )
+    };
+    let mut v2 = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c".to_vec();
+    v2.extend([192, 0, 2, 7, 203, 0, 113, 1, 0x13, 0x88, 1, 0xbb]);
+    let heard = |bytes: &[u8]| {
+        let mut stream = TcpStream::connect(streams.address(0)).unwrap();
+        String::from_utf8(said(&mut stream, &[bytes, b"text"].concat())).unwrap()
+    };
+    let text = heard(v1("192.0.2.7", "TCP4").as_bytes());
+    assert!(
+        text.starts_with("PROXY TCP4 192.0.2.7 127.0.0.1 5000 "),
+        "{text}"
+    );
+    let text = heard(&v2);
+    assert!(
+        text.starts_with("PROXY TCP4 192.0.2.7 127.0.0.1 5000 "),
+        "{text}"
+    );
+    let text = heard(v1("2001:db8::1", "TCP6").as_bytes());
+    assert!(
+        text.starts_with("PROXY TCP6 2001:db8::1 ::ffff:7f00:1 5000 "),
+        "{text}"
+    );
+    // A proxy that does not know its client stands for itself.
+    let text = heard(b"PROXY UNKNOWN\r\n");
+    assert!(
+        text.starts_with("PROXY TCP4 127.0.0.1 127.0.0.1 "),
+        "{text}"
+    );
+    // Refused, in every spelling of the address.
+    for (client, family) in [
+        ("192.0.2.66", "TCP4"),
+        ("::ffff:192.0.2.66", "TCP6"),
+        ("2001:db8:bad::1", "TCP6"),
+    ] {
+        let mut stream = streams.connect();
+        stream.write_all(v1(client, family).as_bytes()).unwrap();
+        assert_eq!(rest(&mut stream), "", "{client}");
+    }
+    let lines = streams.lines("stream.log", 7);
+    assert_eq!(lines[0], "192.0.2.7 127.0.0.1 5000 200");
+    assert_eq!(lines[4], "192.0.2.66 127.0.0.1 5000 403");
+    assert_eq!(lines[5], "192.0.2.66 127.0.0.1 5000 403");
+    // What an untrusted peer says is content.
+    let mut stream = TcpStream::connect(streams.address(1)).unwrap();
+    let header = v1("192.0.2.7", "TCP4");
+    let heard = said(&mut stream, header.as_bytes());
+    assert_eq!(String::from_utf8_lossy(&heard), format!("{header}end\n"));
+}
+
+#[test]
+fn a_site_behind_a_stream_knows_its_client() {
+    let dir = operate::folder("stream-preface-site");
+    let streams = Streams::start_in(
+        dir,
+        "access_log = { path = \"{dir}/access.log\", format = \"%a\" }\n\
+         [[listener]]\naddress = \"127.0.0.1:{q}\"\nproxy_protocol_from = [\"127.0.0.1\"]\n\
+         [[stream]]\nlisten = \"127.0.0.1:{p}\"\nproxy = \"127.0.0.1:{q}\"\nproxy_protocol_from = [\"127.0.0.1\"]\nsend_proxy_protocol = \"v2\"\n",
+    );
+    let mut stream = streams.connect();
+    stream
+        .write_all(b"PROXY TCP4 192.0.2.7 203.0.113.1 5000 443\r\nGET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    assert!(rest(&mut stream).starts_with("HTTP/1.1 200 "));
+    assert_eq!(streams.lines("access.log", 1), ["192.0.2.7"]);
+}
