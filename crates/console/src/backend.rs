@@ -58,6 +58,23 @@ impl CheckedConfiguration {
     }
 }
 
+/// Language of the configuration in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// `saker.toml`, whose settings have forms.
+    Native,
+    /// Apache's or nginx's, or none: there are texts at most.
+    Other,
+}
+
+/// A log file that can be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogFile {
+    pub path: PathBuf,
+    /// Error log, or access log of these sites.
+    pub summary: String,
+}
+
 /// The server, as seen by the console.
 pub trait Backend {
     /// Capabilities that it has in common with the control socket.
@@ -96,6 +113,11 @@ pub trait Backend {
 
     /// Dispatches a request that is never sent.
     fn explain(&self, question: Question) -> LocalFuture<'_, Result<Vec<TraceLine>, String>>;
+
+    fn language(&self) -> Language;
+
+    /// Files that the server writes its logs to.
+    fn log_files(&self) -> Vec<LogFile>;
 
     /// Files of the configuration in force, which can be edited.
     fn configuration_files(&self) -> Vec<PathBuf>;

@@ -6,8 +6,10 @@
 
 use super::supervisor::Supervisor;
 use saker_cli::{examine, source::Source};
-use saker_config::model::Console;
-use saker_console::{Backend, CheckedConfiguration, ConsoleState, Finding, Question, TraceLine};
+use saker_config::model::{AccessLogTarget, Console};
+use saker_console::{
+    Backend, CheckedConfiguration, ConsoleState, Finding, Language, LogFile, Question, TraceLine,
+};
 use saker_control::{CertificateReport, Control, EndpointSocket};
 use saker_live::{
     history::History,
@@ -17,7 +19,7 @@ use saker_live::{
 };
 use saker_pipeline::LocalFuture;
 use saker_serving::worker_thread::Command;
-use saker_telemetry::{Metric, error_log, message};
+use saker_telemetry::{Metric, error_log, error_log::ErrorLogTarget, message};
 use saker_tls::Acceptor;
 use serde_json::{Value, json};
 use std::{
@@ -178,6 +180,39 @@ impl Backend for Supervisor {
             };
             Ok(steps.into_iter().map(line).collect())
         }))
+    }
+
+    fn language(&self) -> Language {
+        match &self.source {
+            Source::File { .. } => Language::Native,
+            _ => Language::Other,
+        }
+    }
+
+    fn log_files(&self) -> Vec<LogFile> {
+        let generation = self.generation.borrow();
+        let model = &generation.model;
+        let mut files = Vec::new();
+        if let ErrorLogTarget::File(path) = &model.server.error_log.target {
+            files.push(LogFile {
+                path: path.clone(),
+                summary: "error log".to_owned(),
+            });
+        }
+        for site in &model.sites {
+            for log in &site.access_logs {
+                let AccessLogTarget::File(path) = &log.target else {
+                    continue;
+                };
+                if files.iter().all(|file| file.path != *path) {
+                    files.push(LogFile {
+                        path: path.clone(),
+                        summary: "access log".to_owned(),
+                    });
+                }
+            }
+        }
+        files
     }
 
     fn configuration_files(&self) -> Vec<PathBuf> {
