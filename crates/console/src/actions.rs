@@ -14,7 +14,7 @@ use crate::{
     password,
     routes::Action,
     sessions::{By, Identity},
-    settings_pages, totp,
+    settings_pages, totp, upstream_pages,
     users::{Role, Secret},
     wizard_pages,
 };
@@ -238,6 +238,11 @@ async fn page(
             };
             let who = (identity, request.client);
             ban_pages::submit(backend, shell, who, (verb, &request.form()))
+        }
+        Action::UpstreamsPage => upstream_pages::upstreams(backend, shell, None),
+        Action::MemberForm | Action::PhpForm | Action::RenewForm => {
+            let who = (identity, request.client);
+            upstream_pages::submit(backend, shell, who, (action, &request.form()))
         }
         Action::ProposeForm => propose(backend, shell, &request.form()).await,
         Action::ApplyForm | Action::ConfirmForm | Action::RollBackForm => {

@@ -11,7 +11,7 @@ use crate::{
     log_files, openapi,
     routes::Action,
     sessions::Identity,
-    settings_pages,
+    settings_pages, upstream_pages,
 };
 use saker_config::form;
 use saker_control::{BanVerb, CacheVerb, PurgeOrder};
@@ -46,6 +46,11 @@ pub async fn answer(
 async fn look(backend: &dyn Backend, query: &Form, action: Action) -> Result<Value, Failed> {
     Ok(match action {
         Action::Status => backend.control().status().to_json(),
+        Action::Live if !query.get("seconds").is_empty() => {
+            let seconds = query.get("seconds").parse();
+            let seconds = seconds.map_err(|_| (400, "`seconds` is a number".to_owned()))?;
+            backend.control().live(seconds)
+        }
         Action::Live => {
             let range = match query.get("range") {
                 "" | "15m" => Range::Minutes15,
@@ -71,6 +76,11 @@ async fn look(backend: &dyn Backend, query: &Form, action: Action) -> Result<Val
             let form = form::form(&open.text, query.get("table")).map_err(|error| (404, error))?;
             settings_pages::to_json(&open, &form)
         }
+        Action::Upstreams => json!({
+            "ok": true,
+            "upstreams": backend.control().status().to_json()["upstreams"],
+            "php_pools": backend.php_pools(),
+        }),
         Action::Logs => {
             let files = backend.log_files().into_iter();
             let files = files
@@ -137,6 +147,9 @@ async fn change(
         }
         Action::Ban => ban_pages::change(backend, who, "ban", &body)?,
         Action::Unban => ban_pages::change(backend, who, "unban", &body)?,
+        Action::ChangeMember | Action::RestartPhp | Action::RenewCertificate => {
+            upstream_pages::change(backend, who, action, &body)?
+        }
         Action::ChangeSettings => {
             change_settings(backend, (text("file")?, text("table")?), &body["values"]).await?
         }

@@ -67,6 +67,19 @@ pub enum Language {
     Other,
 }
 
+/// A change of members of an upstream, until the server ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberChange {
+    /// Nothing is sent to it but requests of sessions that are bound to it.
+    Drain,
+    /// It is used again.
+    Resume,
+    /// Weight; `None`: the configuration's.
+    Weight(Option<u32>),
+    /// Kept connections are given up, and earlier failures are forgotten.
+    Reconnect,
+}
+
 /// A log file that can be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogFile {
@@ -107,6 +120,24 @@ pub trait Backend {
 
     /// All certificates, those in files too.
     fn certificates(&self) -> Vec<CertificateReport>;
+
+    /// Changes members of an upstream of the running server; a reload keeps that. Returns their
+    /// number.
+    fn change_members(
+        &self,
+        upstream: &str,
+        member: &str,
+        change: MemberChange,
+    ) -> Result<usize, String>;
+
+    /// Renews the automatic certificate of a name.
+    fn renew_certificate(&self, name: &str) -> Result<(), String>;
+
+    /// Names of the PHP pools.
+    fn php_pools(&self) -> Vec<String>;
+
+    /// Starts new programs of a PHP pool in place of those that run.
+    fn restart_php(&self, pool: &str) -> Result<(), String>;
 
     /// Counts a log-in.
     fn count_log_in(&self, is_ok: bool);

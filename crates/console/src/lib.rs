@@ -36,11 +36,14 @@ mod sessions;
 mod settings_pages;
 mod state;
 mod totp;
+mod upstream_pages;
 mod users;
 mod wizard_pages;
 mod wizards;
 
-pub use backend::{Backend, CheckedConfiguration, Finding, Language, LogFile, Question, TraceLine};
+pub use backend::{
+    Backend, CheckedConfiguration, Finding, Language, LogFile, MemberChange, Question, TraceLine,
+};
 use saker_config::{Diagnostic, Model};
 pub use serve::serve;
 pub use state::ConsoleState;

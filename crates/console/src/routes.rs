@@ -71,6 +71,10 @@ pub enum Action {
     BansPage,
     BanForm,
     UnbanForm,
+    UpstreamsPage,
+    MemberForm,
+    PhpForm,
+    RenewForm,
     AuditPage,
     Status,
     Live,
@@ -83,6 +87,10 @@ pub enum Action {
     Bans,
     Ban,
     Unban,
+    Upstreams,
+    ChangeMember,
+    RestartPhp,
+    RenewCertificate,
     Logs,
     LogText,
     Certificates,
@@ -169,12 +177,20 @@ const fn value(
     }
 }
 
-const RANGE: &[Parameter] = &[value(
-    "range",
-    "string",
-    false,
-    "`15m` (by the second) or `24h` (by the minute)",
-)];
+const RANGE: &[Parameter] = &[
+    value(
+        "range",
+        "string",
+        false,
+        "`15m` (by the second) or `24h` (by the minute)",
+    ),
+    value(
+        "seconds",
+        "integer",
+        false,
+        "So many of the last seconds, instead of a range",
+    ),
+];
 const FILTER: &[Parameter] = &[
     value(
         "host",
@@ -287,6 +303,24 @@ const BAN: &[Parameter] = &[
     value("seconds", "integer", false, "Duration; default: for good"),
     value("reason", "string", false, "Reason, for the list"),
 ];
+const MEMBER: &[Parameter] = &[
+    value("upstream", "string", true, "Name of the upstream"),
+    value("member", "string", true, "Address of the member"),
+    value(
+        "action",
+        "string",
+        true,
+        "`drain`, `resume`, `weight`, or `reconnect`",
+    ),
+    value(
+        "weight",
+        "integer",
+        false,
+        "For `weight`: 1 to 1000; default: the configuration's",
+    ),
+];
+const POOL: &[Parameter] = &[value("pool", "string", true, "Name of the PHP pool")];
+const NAME: &[Parameter] = &[value("name", "string", true, "Host name")];
 const LOG: &[Parameter] = &[value("file", "string", true, "Log file, by its path")];
 const CHANGE: &[Parameter] = &[value("id", "string", true, "Id of the applied change")];
 
@@ -385,6 +419,10 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/bans", VIEWER, Page, A::BansPage),
     route("POST", "/bans/ban", OPERATOR, Page, A::BanForm),
     route("POST", "/bans/unban", OPERATOR, Page, A::UnbanForm),
+    route("GET", "/upstreams", VIEWER, Page, A::UpstreamsPage),
+    route("POST", "/upstreams/member", OPERATOR, Page, A::MemberForm),
+    route("POST", "/upstreams/php", OPERATOR, Page, A::PhpForm),
+    route("POST", "/upstreams/renew", OPERATOR, Page, A::RenewForm),
     route("GET", "/audit", ADMINISTRATOR, Page, A::AuditPage),
     api(
         route("GET", "/api/v1/status", VIEWER, Api, A::Status),
@@ -446,6 +484,38 @@ pub const ROUTES: &[Route] = &[
         route("POST", "/api/v1/bans/unban", OPERATOR, Api, A::Unban),
         "Lifts bans.",
         BLOCKS,
+    ),
+    api(
+        route("GET", "/api/v1/upstreams", VIEWER, Api, A::Upstreams),
+        "Upstreams with the state of their members, and PHP pools.",
+        &[],
+    ),
+    api(
+        route(
+            "POST",
+            "/api/v1/upstreams/member",
+            OPERATOR,
+            Api,
+            A::ChangeMember,
+        ),
+        "Drains a member of an upstream, uses it again, weights it, or connects to it anew.",
+        MEMBER,
+    ),
+    api(
+        route("POST", "/api/v1/php/restart", OPERATOR, Api, A::RestartPhp),
+        "Starts new programs of a PHP pool; those that run finish their requests.",
+        POOL,
+    ),
+    api(
+        route(
+            "POST",
+            "/api/v1/certificates/renew",
+            OPERATOR,
+            Api,
+            A::RenewCertificate,
+        ),
+        "Renews an automatic certificate now.",
+        NAME,
     ),
     api(
         route("GET", "/api/v1/logs", OPERATOR, Api, A::Logs),

@@ -184,6 +184,8 @@ impl Supervisor {
     }
 
     pub(super) fn look_after(&self, generation: &Generation) {
+        let changes = self.console.members.borrow();
+        changes.apply(&generation.model.upstreams);
         if let Err(error) = self.health.borrow_mut().apply(&generation.model.upstreams) {
             error_log::log(
                 &message::CONFIG_WARNING,

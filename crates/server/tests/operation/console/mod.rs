@@ -9,7 +9,9 @@
 mod browser;
 mod editor;
 mod fixture;
+mod hostile_text;
 mod live;
 mod log_in;
 mod pages;
 mod purge;
+mod settings;
