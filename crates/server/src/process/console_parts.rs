@@ -34,10 +34,13 @@ pub struct ConsoleParts {
 }
 
 impl ConsoleParts {
-    pub fn new(socket: EndpointSocket) -> ConsoleParts {
+    /// `sessions`: of the server before an upgrade.
+    pub fn new(socket: EndpointSocket, sessions: &serde_json::Value) -> ConsoleParts {
+        let state = ConsoleState::default();
+        state.take_over(sessions);
         ConsoleParts {
             socket,
-            state: ConsoleState::default(),
+            state,
             history: RefCell::default(),
             members: RefCell::default(),
             top: RefCell::default(),
