@@ -32,6 +32,8 @@ const JOBS_MAX: usize = 4;
 const QUEUE_MAX: usize = 64;
 /// Clocks are set; no sleep is longer.
 const SLEEP_MAX: Duration = Duration::from_secs(600);
+/// Time in which a renewal that an operator has asked for is not put off by the authority.
+const RENEWAL_S: u64 = 3_600;
 /// Pause after a job that panicked.
 const GRIEF_S: u64 = 600;
 
@@ -40,6 +42,7 @@ const GRIEF_S: u64 = 600;
 pub struct Handle {
     plans: watch::Sender<Arc<Plan>>,
     questions: mpsc::Sender<Question>,
+    renewals: mpsc::Sender<String>,
 }
 
 struct Question {
@@ -56,6 +59,16 @@ impl Handle {
     /// True if some site has such a name on demand.
     pub fn is_on_demand(&self, name: &str) -> bool {
         self.plans.borrow().on_demand_name(name).is_some()
+    }
+
+    /// Renews the certificate of a name soon, whatever its age. Returns `false` if no automatic
+    /// certificate has the name, or too many renewals wait.
+    pub fn renew(&self, name: &str) -> bool {
+        let plan = self.plans.borrow();
+        let mut sets = plan.certificates.iter();
+        let is_known = sets.any(|names| names.iter().any(|own| own == name))
+            || plan.on_demand_name(name).is_some();
+        is_known && self.renewals.try_send(name.to_owned()).is_ok()
     }
 
     /// Waits until a certificate for the name is installed, or refused. Called by handshakes, which
@@ -77,6 +90,7 @@ pub struct Manager {
     context: Arc<Context>,
     plans: watch::Receiver<Arc<Plan>>,
     questions: mpsc::Receiver<Question>,
+    renewals: mpsc::Receiver<String>,
     entries: HashMap<String, Entry>,
     refusals: Refusals,
     jobs: JoinSet<Tended>,
@@ -126,9 +140,11 @@ impl Manager {
         });
         let (to_plans, plans) = watch::channel(Arc::new(plan));
         let (to_questions, questions) = mpsc::channel(QUEUE_MAX);
+        let (to_renewals, renewals) = mpsc::channel(QUEUE_MAX);
         let handle = Handle {
             plans: to_plans,
             questions: to_questions,
+            renewals: to_renewals,
         };
         let (entries, running, refusals, jobs) = (
             HashMap::new(),
@@ -140,6 +156,7 @@ impl Manager {
             context,
             plans,
             questions,
+            renewals,
             entries,
             refusals,
             jobs,
@@ -159,6 +176,7 @@ impl Manager {
                     Err(_) => return,
                 },
                 Some(question) = self.questions.recv() => self.ask(question),
+                Some(name) = self.renewals.recv() => self.renew(&name),
                 Some(done) = self.jobs.join_next_with_id() => self.done(done),
                 () = tokio::time::sleep(next) => {}
             }
@@ -315,6 +333,28 @@ impl Manager {
         entry.due = None;
         let work = tend::tend(self.context.clone(), entry.names.clone(), entry.on_demand);
         self.running.insert(self.jobs.spawn(work).id(), key);
+    }
+
+    /// Makes the renewal of the certificate with this name due, and its window known: the
+    /// authority is not asked whether it is time.
+    fn renew(&mut self, name: &str) {
+        let now = schedule::now();
+        let store = &self.context.store;
+        for entry in self.entries.values_mut() {
+            if !entry.names.iter().any(|own| own == name) || entry.is_running {
+                continue;
+            }
+            if let Some(mut record) = store.record(&entry.names) {
+                record.renew_at = Some(now);
+                record.check_at = now.saturating_add(RENEWAL_S);
+                if let Err(error) = store.save_record(&record) {
+                    let reason = format!("the certificate for {name} is not renewed: {error}");
+                    (self.context.events)(Event::State { reason });
+                    continue;
+                }
+            }
+            entry.due = Some(now);
+        }
     }
 
     fn ask(&mut self, Question { name, answer }: Question) {

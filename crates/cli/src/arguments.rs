@@ -11,7 +11,7 @@ mod release;
 use crate::address;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
-pub use console::{Console, ConsoleCommand, TokenCommand, UserCommand, UsersPlace};
+pub use console::{Console, ConsoleCommand, TokenCommand, Top, UserCommand, UsersPlace};
 pub use editing::{Config, Convert, Fmt, Init, Trust};
 pub use release::{Takeover, TakeoverFrom, Upgrade, Version};
 use saker_config::model::{Acme, Address};
@@ -68,6 +68,7 @@ pub enum Command {
     Hosts(Hosts),
     Cluster(Cluster),
     Console(Console),
+    Top(Top),
     /// Print the JSON Schema of saker.toml, for editors
     Schema,
     /// Print the reference of all saker.toml directives as Markdown
@@ -623,6 +624,16 @@ pub struct Target {
     /// Define NAME for <IfDefine>
     #[arg(short = 'D', value_name = "NAME", requires = "apache")]
     pub define: Vec<String>,
+    /// Console of a server on another machine: https://HOST:7080; its token is in the environment
+    /// variable SAKER_TOKEN, or in --token-file
+    #[arg(long, value_name = "URL", conflicts_with_all = ["state_dir", "config", "apache", "nginx"], value_hint = ValueHint::Url)]
+    pub remote: Option<String>,
+    /// File with the token for --remote
+    #[arg(long, value_name = "FILE", requires = "remote", value_hint = ValueHint::FilePath)]
+    pub token_file: Option<PathBuf>,
+    /// Certificate authority of the console at --remote in PEM format [default: the system's]
+    #[arg(long, value_name = "FILE", requires = "remote", value_hint = ValueHint::FilePath)]
+    pub remote_ca: Option<PathBuf>,
 }
 
 /// A value of `--http` or `--https`. Both take several values, so that the directory in `saker

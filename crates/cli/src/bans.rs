@@ -4,7 +4,7 @@
 
 use crate::{
     arguments::{Ban, Bans, Unban},
-    daemon::ask,
+    daemon::ask_server,
     output,
     status_page::duration,
 };
@@ -29,8 +29,8 @@ pub fn ban(ban: Ban) -> ExitCode {
         seconds,
         reason: reason.unwrap_or_default(),
     };
-    ask(&target, |state_dir| {
-        let answer = client::bans(state_dir, &verb)?;
+    ask_server(&target, |server| {
+        let answer = client::bans(server, &verb)?;
         Ok(output::print(format!(
             "banned {shown}: {}\n",
             count(&answer)
@@ -47,8 +47,8 @@ pub fn unban(unban: Unban) -> ExitCode {
     if blocks.is_empty() && !all {
         return crate::output::cannot("nothing to unban: give addresses, CIDR blocks, or --all");
     }
-    ask(&target, |state_dir| {
-        let answer = client::bans(state_dir, &BanVerb::Unban { blocks })?;
+    ask_server(&target, |server| {
+        let answer = client::bans(server, &BanVerb::Unban { blocks })?;
         Ok(output::print(format!(
             "bans lifted: {}\n{}",
             count(&answer),
@@ -58,8 +58,8 @@ pub fn unban(unban: Unban) -> ExitCode {
 }
 
 pub fn bans(bans: &Bans) -> ExitCode {
-    ask(&bans.target, |state_dir| {
-        let answer = client::bans(state_dir, &BanVerb::List)?;
+    ask_server(&bans.target, |server| {
+        let answer = client::bans(server, &BanVerb::List)?;
         Ok(output::print(if bans.json {
             format!("{answer:#}\n")
         } else {

@@ -5,7 +5,7 @@
 
 use crate::{
     arguments::{CacheCommand, Purge},
-    daemon::ask,
+    daemon::ask_server,
     exit_status::{CANNOT, OK},
     output,
     status_page::{bytes, duration, grouped},
@@ -49,8 +49,8 @@ pub fn purge(purge: Purge) -> ExitCode {
         soft,
         wait_ms: wait,
     });
-    ask(&target, |state_dir| {
-        let answer = client::cache(state_dir, &verb)?;
+    ask_server(&target, |server| {
+        let answer = client::cache(server, &verb)?;
         let sites = answer
             .get("sites")
             .and_then(Value::as_array)
@@ -92,8 +92,8 @@ fn show(
     json: bool,
     page: fn(&Value) -> String,
 ) -> ExitCode {
-    ask(target, |state_dir| {
-        let answer = client::cache(state_dir, verb)?;
+    ask_server(target, |server| {
+        let answer = client::cache(server, verb)?;
         let text = if json {
             format!("{answer:#}\n")
         } else {

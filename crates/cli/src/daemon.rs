@@ -7,27 +7,31 @@ use crate::{
     arguments::{ReopenLogs, Status, Stop, Target},
     exit_status::{CANNOT, CONFIGURATION_ERRORS, NOT_RUNNING},
     locations::{self, Absent},
-    output, status_page,
+    output,
+    remote::Remote,
+    status_page,
 };
-use saker_control::client::{self, ClientError};
+use saker_control::client::{self, Channel, ClientError};
 use serde_json::Value;
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+const NOT_REMOTE: &str = "this command is not available with --remote";
+
 pub fn status(status: &Status) -> ExitCode {
-    ask(&status.target, |state_dir| {
+    ask_server(&status.target, |server| {
         if status.healthy {
-            return client::status(state_dir).map(|report| health(&report));
+            return client::status(server).map(|report| health(&report));
         }
         match (status.prometheus, status.json) {
-            (true, _) => client::metrics(state_dir).map(output::print),
+            (true, _) => client::metrics(server.local()?).map(output::print),
             (_, true) => {
-                client::status(state_dir).map(|report| output::print(format!("{report:#}\n")))
+                client::status(server).map(|report| output::print(format!("{report:#}\n")))
             }
-            _ => client::status(state_dir)
+            _ => client::status(server)
                 .map(|report| output::print(status_page::render(&report, now_unix_s()))),
         }
     })
@@ -41,8 +45,8 @@ fn health(report: &Value) -> ExitCode {
 }
 
 /// Reloads, and shows warnings and the result.
-pub fn reload(state_dir: &Path) -> Result<ExitCode, ClientError> {
-    let report = client::reload(state_dir)?;
+pub fn reload(server: &(impl Channel + ?Sized)) -> Result<ExitCode, ClientError> {
+    let report = client::reload(server)?;
     for warning in report
         .get("warnings")
         .and_then(Value::as_array)
@@ -73,14 +77,70 @@ pub fn reopen_logs(reopen: &ReopenLogs) -> ExitCode {
     })
 }
 
+/// A server on this machine, or on another one.
+pub enum Server {
+    /// By its state directory.
+    Local(PathBuf),
+    Remote(Remote),
+}
+
+impl Server {
+    /// The state directory.
+    ///
+    /// # Errors
+    ///
+    /// The server is on another machine.
+    pub fn local(&self) -> Result<&Path, ClientError> {
+        match self {
+            Server::Local(state_dir) => Ok(state_dir),
+            Server::Remote(_) => Err(ClientError::Refused(NOT_REMOTE.to_owned())),
+        }
+    }
+}
+
+impl Channel for Server {
+    fn ask(&self, request: &Value, patience: Duration) -> Result<Value, ClientError> {
+        match self {
+            Server::Local(state_dir) => state_dir.as_path().ask(request, patience),
+            Server::Remote(remote) => remote.ask(request, patience),
+        }
+    }
+}
+
+/// Asks the server of a target, which may be on another machine.
+pub fn ask_server(
+    target: &Target,
+    question: impl FnOnce(&Server) -> Result<ExitCode, ClientError>,
+) -> ExitCode {
+    let Some(url) = &target.remote else {
+        return ask(target, |state_dir| {
+            question(&Server::Local(state_dir.to_owned()))
+        });
+    };
+    let (token, authority) = (target.token_file.as_deref(), target.remote_ca.as_deref());
+    let asked = match Remote::new(url, token, authority) {
+        Ok(remote) => question(&Server::Remote(remote)).map_err(|error| explain_failure(&error)),
+        Err(error) => Err((CANNOT, format!("saker: {error}\n"))),
+    };
+    finish(asked)
+}
+
+/// Asks a server on this machine.
 pub fn ask(
     target: &Target,
     question: impl FnOnce(&Path) -> Result<ExitCode, ClientError>,
 ) -> ExitCode {
+    if target.remote.is_some() {
+        return output::cannot(NOT_REMOTE);
+    }
     let asked = match locations::running_server(target) {
         Ok(state_dir) => question(&state_dir).map_err(|error| explain_failure(&error)),
         Err(absent) => Err(explain_absence(&absent)),
     };
+    finish(asked)
+}
+
+fn finish(asked: Result<ExitCode, (u8, String)>) -> ExitCode {
     asked.unwrap_or_else(|(status, text)| {
         output::error(text);
         ExitCode::from(status)

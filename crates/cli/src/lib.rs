@@ -32,11 +32,13 @@ mod output;
 mod php;
 mod preflight;
 mod program;
+mod remote;
 mod sign_url;
 pub mod source;
 mod start;
 mod status_page;
 mod takeover;
+mod top;
 mod trust;
 mod upgrade;
 mod vcl;
@@ -123,6 +125,7 @@ fn run(command: Command, program: Program) -> ExitCode {
         Command::Bans(shown) => bans::bans(&shown),
         Command::SignUrl(sign) => sign_url::sign_url(*sign),
         Command::Console(asked) => console::console(&asked),
+        Command::Top(asked) => top::top(&asked),
         Command::Hosts(hosts) => hosts::hosts(hosts.command),
         Command::Cluster(cluster) => cluster::cluster(&cluster.command),
         Command::Schema => documents::schema(),

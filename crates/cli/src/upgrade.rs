@@ -41,6 +41,9 @@ pub fn upgrade(upgrade: &Upgrade) -> ExitCode {
 
 /// Reloads the configuration; with `--upgrade`, replaces a server whose program file was replaced.
 pub fn reload(reload: &Reload) -> ExitCode {
+    if reload.target.remote.is_some() && !reload.upgrade {
+        return daemon::ask_server(&reload.target, daemon::reload);
+    }
     daemon::ask(&reload.target, |state_dir| {
         match reload.upgrade && is_due(state_dir)? {
             true => replace(state_dir, None),

@@ -5,16 +5,18 @@
 //! Out of scope: event streams (`events`).
 
 use crate::{
-    Backend, api, assets, audit, cookie,
+    Backend, api, assets, audit, ban_pages, cookie,
     editor::{self, normalized},
     exchange::{Form, Request, Response},
     gate::Admitted,
+    log_pages,
     pages::{self, Notice, Shell},
     password,
     routes::Action,
     sessions::{By, Identity},
-    totp,
+    settings_pages, totp, upstream_pages,
     users::{Role, Secret},
+    wizard_pages,
 };
 use saker_control::{CacheVerb, PurgeOrder};
 use saker_telemetry::{error_log, message};
@@ -220,6 +222,28 @@ async fn page(
         Action::AuditPage => {
             pages::audit(shell, &audit::last(&backend.state_dir(), api::AUDIT_MAX))
         }
+        Action::SettingsPage => settings_pages::settings(backend, shell, &request.query),
+        Action::SettingsForm => settings_pages::submit(backend, shell, &request.form()).await,
+        Action::WizardsPage => wizard_pages::wizards(backend, shell, &request.query),
+        Action::WizardPage => wizard_pages::wizard(backend, shell, &request.query),
+        Action::WizardForm => wizard_pages::submit(backend, shell, &request.form()).await,
+        Action::LogsPage => log_pages::logs(backend, shell, &request.query),
+        Action::MessagesPage => log_pages::messages(shell),
+        Action::BansPage => ban_pages::bans(backend, shell, None),
+        Action::BanForm | Action::UnbanForm => {
+            let verb = if action == Action::BanForm {
+                "ban"
+            } else {
+                "unban"
+            };
+            let who = (identity, request.client);
+            ban_pages::submit(backend, shell, who, (verb, &request.form()))
+        }
+        Action::UpstreamsPage => upstream_pages::upstreams(backend, shell, None),
+        Action::MemberForm | Action::PhpForm | Action::RenewForm => {
+            let who = (identity, request.client);
+            upstream_pages::submit(backend, shell, who, (action, &request.form()))
+        }
         Action::ProposeForm => propose(backend, shell, &request.form()).await,
         Action::ApplyForm | Action::ConfirmForm | Action::RollBackForm => {
             change(backend, shell, (request, identity), action).await
@@ -347,8 +371,17 @@ async fn change(
     let text = normalized(form.get("text"));
     let changed = match action {
         Action::ApplyForm => {
-            let change = (form.get("file"), text.as_str(), form.get("base"));
-            editor::apply(backend, who, change).await.map(|_| "")
+            let order = editor::Order {
+                file: form.get("file"),
+                text: &text,
+                base: form.get("base"),
+                // What is no number is refused as one that is too small.
+                confirm_time_s: match form.get("confirm_time_s") {
+                    "" => None,
+                    seconds => Some(seconds.parse().unwrap_or(0)),
+                },
+            };
+            editor::apply(backend, who, order).await.map(|_| "")
         }
         Action::ConfirmForm => editor::confirm(backend, who, form.get("id"))
             .await

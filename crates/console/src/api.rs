@@ -6,12 +6,14 @@
 //! Out of scope: rights, which the gate has checked.
 
 use crate::{
-    Backend, CheckedConfiguration, Question, audit, editor,
+    Backend, CheckedConfiguration, Question, audit, ban_pages, editor,
     exchange::{Form, Request, Response},
-    openapi,
+    log_files, openapi,
     routes::Action,
     sessions::Identity,
+    settings_pages, upstream_pages,
 };
+use saker_config::form;
 use saker_control::{BanVerb, CacheVerb, PurgeOrder};
 use saker_live::history::Range;
 use serde_json::{Value, json};
@@ -44,6 +46,11 @@ pub async fn answer(
 async fn look(backend: &dyn Backend, query: &Form, action: Action) -> Result<Value, Failed> {
     Ok(match action {
         Action::Status => backend.control().status().to_json(),
+        Action::Live if !query.get("seconds").is_empty() => {
+            let seconds = query.get("seconds").parse();
+            let seconds = seconds.map_err(|_| (400, "`seconds` is a number".to_owned()))?;
+            backend.control().live(seconds)
+        }
         Action::Live => {
             let range = match query.get("range") {
                 "" | "15m" => Range::Minutes15,
@@ -63,6 +70,27 @@ async fn look(backend: &dyn Backend, query: &Form, action: Action) -> Result<Val
             .map_err(|error| (500, error))?,
         Action::Certificates => json!({ "ok": true, "certificates": certificates(backend) }),
         Action::Configuration => configuration(backend, query.get("file"))?,
+        Action::Settings => {
+            let open = settings_pages::file_of(backend, query.get("file"));
+            let open = open.map_err(|error| (404, error))?;
+            let form = form::form(&open.text, query.get("table")).map_err(|error| (404, error))?;
+            settings_pages::to_json(&open, &form)
+        }
+        Action::Upstreams => json!({
+            "ok": true,
+            "upstreams": backend.control().status().to_json()["upstreams"],
+            "php_pools": backend.php_pools(),
+        }),
+        Action::Logs => {
+            let files = backend.log_files().into_iter();
+            let files = files
+                .map(|file| json!({ "file": log_files::shown(&file), "summary": file.summary }));
+            json!({ "ok": true, "files": files.collect::<Value>() })
+        }
+        Action::LogText => {
+            let lines = log_files::lines(backend, query.get("file"), "");
+            json!({ "ok": true, "lines": lines.map_err(|error| (404, error))? })
+        }
         Action::Audit => {
             json!({ "ok": true, "entries": audit::last(&backend.state_dir(), AUDIT_MAX) })
         }
@@ -100,11 +128,37 @@ async fn change(
             checked(&proposal.checked)
         }
         Action::Apply => {
-            let change = (text("file")?, text("text")?, text("base")?);
-            let pending = editor::apply(backend, who, change)
-                .await
-                .map_err(conflict)?;
+            let confirm_time_s = match body.get("confirm_time_s") {
+                None | Some(Value::Null) => None,
+                Some(seconds) => Some(
+                    seconds
+                        .as_i64()
+                        .ok_or_else(|| (400, "\"confirm_time_s\" must be a number".to_owned()))?,
+                ),
+            };
+            let order = editor::Order {
+                file: text("file")?,
+                text: text("text")?,
+                base: text("base")?,
+                confirm_time_s,
+            };
+            let pending = editor::apply(backend, who, order).await.map_err(conflict)?;
             json!({ "ok": true, "id": pending.version.id, "confirm_until": pending.until_s })
+        }
+        Action::Ban => ban_pages::change(backend, who, "ban", &body)?,
+        Action::Unban => ban_pages::change(backend, who, "unban", &body)?,
+        Action::ChangeMember | Action::RestartPhp | Action::RenewCertificate => {
+            upstream_pages::change(backend, who, action, &body)?
+        }
+        Action::ChangeSettings => {
+            change_settings(backend, (text("file")?, text("table")?), &body["values"]).await?
+        }
+        Action::Reload => {
+            audit::write(&backend.state_dir(), who, "reload", Value::Null)
+                .map_err(|error| (500, error))?;
+            let reloaded = backend.control().reload().await;
+            let report = reloaded.map_err(|error| (409, error))?;
+            report.to_json()
         }
         Action::Confirm => {
             editor::confirm(backend, who, text("id")?)
@@ -120,6 +174,30 @@ async fn change(
         }
         _ => return Err((404, "there is no such change".into())),
     })
+}
+
+/// The text of a file with other values, and its diagnostics.
+async fn change_settings(
+    backend: &dyn Backend,
+    (file, table): (&str, &str),
+    values: &Value,
+) -> Result<Value, Failed> {
+    let wrong = || (400, "\"values\" must be an object of strings".to_owned());
+    let values: Option<Vec<(&str, &str)>> = values
+        .as_object()
+        .ok_or_else(wrong)?
+        .iter()
+        .map(|(name, value)| Some((name.as_str(), value.as_str()?)))
+        .collect();
+    let open = settings_pages::file_of(backend, file).map_err(|error| (404, error))?;
+    let text = form::change(&open.text, table, &values.ok_or_else(wrong)?);
+    let text = text.map_err(|error| (400, error))?;
+    let proposed = editor::propose(backend, &open.name, &text).await;
+    let mut answer = checked(&proposed.map_err(|error| (400, error))?.checked);
+    answer["file"] = open.name.into();
+    answer["base"] = open.digest.into();
+    answer["text"] = text.into();
+    Ok(answer)
 }
 
 /// Health of everything around the server, for the page and its event stream.

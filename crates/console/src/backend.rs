@@ -58,6 +58,36 @@ impl CheckedConfiguration {
     }
 }
 
+/// Language of the configuration in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// `saker.toml`, whose settings have forms.
+    Native,
+    /// Apache's or nginx's, or none: there are texts at most.
+    Other,
+}
+
+/// A change of members of an upstream, until the server ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberChange {
+    /// Nothing is sent to it but requests of sessions that are bound to it.
+    Drain,
+    /// It is used again.
+    Resume,
+    /// Weight; `None`: the configuration's.
+    Weight(Option<u32>),
+    /// Kept connections are given up, and earlier failures are forgotten.
+    Reconnect,
+}
+
+/// A log file that can be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogFile {
+    pub path: PathBuf,
+    /// Error log, or access log of these sites.
+    pub summary: String,
+}
+
 /// The server, as seen by the console.
 pub trait Backend {
     /// Capabilities that it has in common with the control socket.
@@ -91,11 +121,34 @@ pub trait Backend {
     /// All certificates, those in files too.
     fn certificates(&self) -> Vec<CertificateReport>;
 
+    /// Changes members of an upstream of the running server; a reload keeps that. Returns their
+    /// number.
+    fn change_members(
+        &self,
+        upstream: &str,
+        member: &str,
+        change: MemberChange,
+    ) -> Result<usize, String>;
+
+    /// Renews the automatic certificate of a name.
+    fn renew_certificate(&self, name: &str) -> Result<(), String>;
+
+    /// Names of the PHP pools.
+    fn php_pools(&self) -> Vec<String>;
+
+    /// Starts new programs of a PHP pool in place of those that run.
+    fn restart_php(&self, pool: &str) -> Result<(), String>;
+
     /// Counts a log-in.
     fn count_log_in(&self, is_ok: bool);
 
     /// Dispatches a request that is never sent.
     fn explain(&self, question: Question) -> LocalFuture<'_, Result<Vec<TraceLine>, String>>;
+
+    fn language(&self) -> Language;
+
+    /// Files that the server writes its logs to.
+    fn log_files(&self) -> Vec<LogFile>;
 
     /// Files of the configuration in force, which can be edited.
     fn configuration_files(&self) -> Vec<PathBuf>;

@@ -27,8 +27,10 @@ use std::{
     time::Duration,
 };
 
-/// Time for confirming an applied change.
-pub const CONFIRM_TIME_S: i64 = 60;
+/// Shortest time for confirming an applied change.
+pub const CONFIRM_TIME_S_MIN: i64 = 10;
+/// Longest time for confirming an applied change.
+pub const CONFIRM_TIME_S_MAX: i64 = 3_600;
 /// Largest file that can be edited.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Interval of checks whether the time is over.
@@ -116,12 +118,37 @@ pub async fn propose(backend: &dyn Backend, name: &str, text: &str) -> Result<Pr
     })
 }
 
-/// Writes a file and reloads. `base`: digest of the text that was edited.
+/// A change to apply.
+#[derive(Clone, Copy, Debug)]
+pub struct Order<'o> {
+    pub file: &'o str,
+    pub text: &'o str,
+    /// Digest of the text that was edited.
+    pub base: &'o str,
+    /// Time for confirming it; `None`: as the configuration says.
+    pub confirm_time_s: Option<i64>,
+}
+
+/// Time for confirming a change that chooses none, in seconds.
+pub fn confirm_time_s(backend: &dyn Backend) -> i64 {
+    i64::try_from(backend.settings().confirm_time_ms / 1000).unwrap_or(CONFIRM_TIME_S_MAX)
+}
+
+/// Writes a file and reloads.
 pub async fn apply(
     backend: &dyn Backend,
     who: (&Identity, IpAddr),
-    (name, text, base): (&str, &str, &str),
+    order: Order<'_>,
 ) -> Result<Pending, String> {
+    let (name, text, base) = (order.file, order.text, order.base);
+    let confirm_s = order
+        .confirm_time_s
+        .unwrap_or_else(|| confirm_time_s(backend));
+    if !(CONFIRM_TIME_S_MIN..=CONFIRM_TIME_S_MAX).contains(&confirm_s) {
+        return Err(format!(
+            "the time for confirming must be {CONFIRM_TIME_S_MIN} to {CONFIRM_TIME_S_MAX} seconds"
+        ));
+    }
     let editor = &backend.state().editor;
     let _alone = editor.busy.lock().await;
     if editor.pending.borrow().is_some() {
@@ -157,7 +184,7 @@ pub async fn apply(
         .collect();
     let detail = json!({ "file": name, "id": version.id, "diff": lines.join("\n") });
     audit::write(&state_dir, who, "apply configuration", detail)?;
-    let until_s = now_s + CONFIRM_TIME_S;
+    let until_s = now_s + confirm_s;
     let failed = |error: io::Error| {
         clear_pending(&state_dir);
         format!(

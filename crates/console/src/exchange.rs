@@ -59,6 +59,13 @@ impl Form {
         found.map_or("", |(_, value)| value)
     }
 
+    /// Names and values, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     pub fn all<'f>(&'f self, name: &'f str) -> impl Iterator<Item = &'f str> {
         let own = self.0.iter().filter(move |(own, _)| own == name);
         own.map(|(_, value)| value.as_str())

@@ -13,6 +13,7 @@ mod api;
 mod assets;
 mod audit;
 mod backend;
+mod ban_pages;
 mod connection;
 mod cookie;
 mod diff;
@@ -21,7 +22,9 @@ mod events;
 mod exchange;
 mod gate;
 mod history_files;
+mod log_files;
 mod log_in;
+mod log_pages;
 mod openapi;
 mod pages;
 mod password;
@@ -30,11 +33,17 @@ mod reading;
 mod routes;
 mod serve;
 mod sessions;
+mod settings_pages;
 mod state;
 mod totp;
+mod upstream_pages;
 mod users;
+mod wizard_pages;
+mod wizards;
 
-pub use backend::{Backend, CheckedConfiguration, Finding, Question, TraceLine};
+pub use backend::{
+    Backend, CheckedConfiguration, Finding, Language, LogFile, MemberChange, Question, TraceLine,
+};
 use saker_config::{Diagnostic, Model};
 pub use serve::serve;
 pub use state::ConsoleState;

@@ -6,9 +6,9 @@
 //! Out of scope: live parts, which `assets/console.js` fills in.
 
 use crate::{
-    Backend, Finding, TraceLine,
+    Backend, Finding, Language, TraceLine,
     diff::DiffLine,
-    editor::{OpenFile, Proposal},
+    editor::{self, OpenFile, Proposal},
     exchange::{Form, Response},
     history_files::{self, Version},
     pending_change::Pending,
@@ -25,11 +25,11 @@ const VERSIONS_SHOWN: usize = 20;
 /// Parts that all pages have.
 #[derive(Clone)]
 pub struct Shell {
-    user: String,
-    role: &'static str,
-    is_operator: bool,
-    is_administrator: bool,
-    version: &'static str,
+    pub user: String,
+    pub role: &'static str,
+    pub is_operator: bool,
+    pub is_administrator: bool,
+    pub version: &'static str,
 }
 
 impl Shell {
@@ -47,8 +47,8 @@ impl Shell {
 /// The outcome of an action.
 #[derive(Clone)]
 pub struct Notice {
-    text: String,
-    is_good: bool,
+    pub text: String,
+    pub is_good: bool,
 }
 
 impl Notice {
@@ -67,7 +67,8 @@ impl Notice {
     }
 }
 
-fn respond(status: u16, page: &impl Template) -> Response {
+/// Renders a page.
+pub fn respond(status: u16, page: &impl Template) -> Response {
     match page.render() {
         Ok(html) => Response::html(status, html),
         Err(error) => Response::error(500, &error.to_string()),
@@ -421,6 +422,9 @@ struct ConfigurationPage<'p> {
     waiting: Option<Waiting>,
     versions: Vec<VersionRow>,
     proposal: Option<ProposalView>,
+    /// Time for confirming that the form begins with.
+    confirm_s: i64,
+    has_forms: bool,
 }
 
 struct ProposalView {
@@ -484,6 +488,8 @@ fn configuration_page(
             .map(VersionRow::new)
             .collect(),
         proposal,
+        confirm_s: editor::confirm_time_s(backend),
+        has_forms: backend.language() == Language::Native,
     };
     respond(status, &page)
 }

@@ -61,6 +61,20 @@ pub enum Action {
     ApplyForm,
     ConfirmForm,
     RollBackForm,
+    SettingsPage,
+    SettingsForm,
+    WizardsPage,
+    WizardPage,
+    WizardForm,
+    LogsPage,
+    MessagesPage,
+    BansPage,
+    BanForm,
+    UnbanForm,
+    UpstreamsPage,
+    MemberForm,
+    PhpForm,
+    RenewForm,
     AuditPage,
     Status,
     Live,
@@ -71,12 +85,23 @@ pub enum Action {
     CacheEntries,
     Purge,
     Bans,
+    Ban,
+    Unban,
+    Upstreams,
+    ChangeMember,
+    RestartPhp,
+    RenewCertificate,
+    Logs,
+    LogText,
     Certificates,
     Configuration,
     Check,
     Apply,
     Confirm,
     RollBack,
+    Settings,
+    ChangeSettings,
+    Reload,
     Audit,
     OpenApi,
 }
@@ -152,12 +177,20 @@ const fn value(
     }
 }
 
-const RANGE: &[Parameter] = &[value(
-    "range",
-    "string",
-    false,
-    "`15m` (by the second) or `24h` (by the minute)",
-)];
+const RANGE: &[Parameter] = &[
+    value(
+        "range",
+        "string",
+        false,
+        "`15m` (by the second) or `24h` (by the minute)",
+    ),
+    value(
+        "seconds",
+        "integer",
+        false,
+        "So many of the last seconds, instead of a range",
+    ),
+];
 const FILTER: &[Parameter] = &[
     value(
         "host",
@@ -228,7 +261,67 @@ const APPLICATION: &[Parameter] = &[
         true,
         "`digest` of the text that was edited",
     ),
+    value(
+        "confirm_time_s",
+        "integer",
+        false,
+        "Time for confirming, 10 to 3600; default: `confirm_time` in [console]",
+    ),
 ];
+const TABLE: &[Parameter] = &[
+    value(
+        "file",
+        "string",
+        false,
+        "File of the configuration; default: the first",
+    ),
+    value(
+        "table",
+        "string",
+        false,
+        "Table, as `site.0.tls`; default: the top of the file",
+    ),
+];
+const SETTINGS: &[Parameter] = &[
+    value("file", "string", true, "File of the configuration"),
+    value("table", "string", true, "Table, as `site.0.tls`"),
+    value(
+        "values",
+        "object",
+        true,
+        "Values by key, as text; an empty one removes its key",
+    ),
+];
+const BLOCKS: &[Parameter] = &[value(
+    "addresses",
+    "strings",
+    true,
+    "IP addresses and CIDR blocks",
+)];
+const BAN: &[Parameter] = &[
+    value("addresses", "strings", true, "IP addresses and CIDR blocks"),
+    value("seconds", "integer", false, "Duration; default: for good"),
+    value("reason", "string", false, "Reason, for the list"),
+];
+const MEMBER: &[Parameter] = &[
+    value("upstream", "string", true, "Name of the upstream"),
+    value("member", "string", true, "Address of the member"),
+    value(
+        "action",
+        "string",
+        true,
+        "`drain`, `resume`, `weight`, or `reconnect`",
+    ),
+    value(
+        "weight",
+        "integer",
+        false,
+        "For `weight`: 1 to 1000; default: the configuration's",
+    ),
+];
+const POOL: &[Parameter] = &[value("pool", "string", true, "Name of the PHP pool")];
+const NAME: &[Parameter] = &[value("name", "string", true, "Host name")];
+const LOG: &[Parameter] = &[value("file", "string", true, "Log file, by its path")];
 const CHANGE: &[Parameter] = &[value("id", "string", true, "Id of the applied change")];
 
 use Action as A;
@@ -286,6 +379,50 @@ pub const ROUTES: &[Route] = &[
         Page,
         A::RollBackForm,
     ),
+    route(
+        "GET",
+        "/configuration/settings",
+        ADMINISTRATOR,
+        Page,
+        A::SettingsPage,
+    ),
+    large(route(
+        "POST",
+        "/configuration/settings",
+        ADMINISTRATOR,
+        Page,
+        A::SettingsForm,
+    )),
+    route(
+        "GET",
+        "/configuration/wizards",
+        ADMINISTRATOR,
+        Page,
+        A::WizardsPage,
+    ),
+    route(
+        "GET",
+        "/configuration/wizard",
+        ADMINISTRATOR,
+        Page,
+        A::WizardPage,
+    ),
+    route(
+        "POST",
+        "/configuration/wizard",
+        ADMINISTRATOR,
+        Page,
+        A::WizardForm,
+    ),
+    route("GET", "/logs", OPERATOR, Page, A::LogsPage),
+    route("GET", "/messages", VIEWER, Page, A::MessagesPage),
+    route("GET", "/bans", VIEWER, Page, A::BansPage),
+    route("POST", "/bans/ban", OPERATOR, Page, A::BanForm),
+    route("POST", "/bans/unban", OPERATOR, Page, A::UnbanForm),
+    route("GET", "/upstreams", VIEWER, Page, A::UpstreamsPage),
+    route("POST", "/upstreams/member", OPERATOR, Page, A::MemberForm),
+    route("POST", "/upstreams/php", OPERATOR, Page, A::PhpForm),
+    route("POST", "/upstreams/renew", OPERATOR, Page, A::RenewForm),
     route("GET", "/audit", ADMINISTRATOR, Page, A::AuditPage),
     api(
         route("GET", "/api/v1/status", VIEWER, Api, A::Status),
@@ -337,6 +474,58 @@ pub const ROUTES: &[Route] = &[
         route("GET", "/api/v1/bans", VIEWER, Api, A::Bans),
         "Banned clients, with reasons and remaining times.",
         &[],
+    ),
+    api(
+        route("POST", "/api/v1/bans/ban", OPERATOR, Api, A::Ban),
+        "Bans clients.",
+        BAN,
+    ),
+    api(
+        route("POST", "/api/v1/bans/unban", OPERATOR, Api, A::Unban),
+        "Lifts bans.",
+        BLOCKS,
+    ),
+    api(
+        route("GET", "/api/v1/upstreams", VIEWER, Api, A::Upstreams),
+        "Upstreams with the state of their members, and PHP pools.",
+        &[],
+    ),
+    api(
+        route(
+            "POST",
+            "/api/v1/upstreams/member",
+            OPERATOR,
+            Api,
+            A::ChangeMember,
+        ),
+        "Drains a member of an upstream, uses it again, weights it, or connects to it anew.",
+        MEMBER,
+    ),
+    api(
+        route("POST", "/api/v1/php/restart", OPERATOR, Api, A::RestartPhp),
+        "Starts new programs of a PHP pool; those that run finish their requests.",
+        POOL,
+    ),
+    api(
+        route(
+            "POST",
+            "/api/v1/certificates/renew",
+            OPERATOR,
+            Api,
+            A::RenewCertificate,
+        ),
+        "Renews an automatic certificate now.",
+        NAME,
+    ),
+    api(
+        route("GET", "/api/v1/logs", OPERATOR, Api, A::Logs),
+        "Log files of the server and its sites.",
+        &[],
+    ),
+    api(
+        route("GET", "/api/v1/logs/text", OPERATOR, Api, A::LogText),
+        "The last lines of a log file.",
+        LOG,
     ),
     api(
         route("GET", "/api/v1/certificates", VIEWER, Api, A::Certificates),
@@ -397,6 +586,33 @@ pub const ROUTES: &[Route] = &[
         ),
         "Undoes the applied change at once.",
         CHANGE,
+    ),
+    api(
+        route(
+            "GET",
+            "/api/v1/configuration/settings",
+            ADMINISTRATOR,
+            Api,
+            A::Settings,
+        ),
+        "The settings of a table, each with its description, default, value, and origin.",
+        TABLE,
+    ),
+    large(api(
+        route(
+            "POST",
+            "/api/v1/configuration/settings",
+            ADMINISTRATOR,
+            Api,
+            A::ChangeSettings,
+        ),
+        "The text of a file with other values, and its diagnostics; nothing is written.",
+        SETTINGS,
+    )),
+    api(
+        route("POST", "/api/v1/reload", ADMINISTRATOR, Api, A::Reload),
+        "Loads the configuration again.",
+        &[],
     ),
     api(
         route("GET", "/api/v1/audit", ADMINISTRATOR, Api, A::Audit),

@@ -3,13 +3,14 @@
 //! Called by: the gate, and log-in; `saker console`, through the control socket, for links.
 //! Caveat: a token is random and signed with a key of this process; only hashes of tokens are
 //! kept, and a new token is made at each log-in, so that one planted before it is worth nothing.
-//! Sessions end with the process.
+//! Sessions go on over an upgrade, and end with the process otherwise.
 //! Out of scope: cookies (`cookie`), passwords (`users`).
 
 use crate::users::{Role, Users, sha256};
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
 use std::collections::HashMap;
 
 /// Time without a request after which a session ends.
@@ -37,6 +38,7 @@ pub enum By {
     Token,
 }
 
+#[derive(Debug, PartialEq, Eq)]
 struct Session {
     name: String,
     role: Role,
@@ -49,6 +51,8 @@ struct Session {
 /// All sessions and links.
 pub struct Sessions {
     key: hmac::Key,
+    /// The bytes of the key, for a successor.
+    secret: [u8; 32],
     /// By the hash of their tokens.
     sessions: HashMap<[u8; 32], Session>,
     /// Time of their end, by the hash of their tokens.
@@ -62,6 +66,7 @@ impl Default for Sessions {
         let _ = aws_lc_rs::rand::fill(&mut key);
         Sessions {
             key: hmac::Key::new(hmac::HMAC_SHA256, &key),
+            secret: key,
             sessions: HashMap::new(),
             links: HashMap::new(),
         }
@@ -138,6 +143,36 @@ impl Sessions {
         })
     }
 
+    /// Everything that the server after an upgrade needs to go on with the sessions: the key, and
+    /// hashes of tokens. Tokens cannot be made of it.
+    pub fn hand_over(&self) -> Value {
+        let encode = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+        let sessions = self.sessions.iter().map(|(hash, session)| {
+            json!({
+                "hash": encode(hash), "name": session.name, "role": session.role.name(),
+                "stamp": session.stamp.map(|stamp| encode(&stamp)),
+                "began_s": session.began_s, "used_s": session.used_s,
+            })
+        });
+        json!({ "key": encode(&self.secret), "sessions": sessions.collect::<Value>() })
+    }
+
+    /// Takes sessions over from the server before an upgrade. A value that is not understood takes
+    /// over nothing.
+    pub fn take_over(&mut self, offered: &Value) {
+        let Some(secret) = bytes(&offered["key"]) else {
+            return;
+        };
+        let offers = offered["sessions"].as_array().into_iter().flatten();
+        let sessions: Option<HashMap<[u8; 32], Session>> =
+            offers.take(SESSIONS_MAX).map(session).collect();
+        if let Some(sessions) = sessions {
+            self.key = hmac::Key::new(hmac::HMAC_SHA256, &secret);
+            self.secret = secret;
+            self.sessions = sessions;
+        }
+    }
+
     pub fn end(&mut self, token: &str) {
         self.sessions.remove(&sha256(token.as_bytes()));
     }
@@ -177,6 +212,26 @@ impl Sessions {
         let tag = URL_SAFE_NO_PAD.decode(tag).unwrap_or_default();
         hmac::verify(&self.key, id.as_bytes(), &tag).is_ok()
     }
+}
+
+fn bytes(value: &Value) -> Option<[u8; 32]> {
+    let decoded = URL_SAFE_NO_PAD.decode(value.as_str()?).ok()?;
+    decoded.try_into().ok()
+}
+
+fn session(offer: &Value) -> Option<([u8; 32], Session)> {
+    let stamp = match &offer["stamp"] {
+        Value::Null => None,
+        stamp => Some(bytes(stamp)?),
+    };
+    let session = Session {
+        name: offer["name"].as_str()?.to_owned(),
+        role: offer["role"].as_str()?.parse().ok()?,
+        stamp,
+        began_s: offer["began_s"].as_i64()?,
+        used_s: offer["used_s"].as_i64()?,
+    };
+    Some((bytes(&offer["hash"])?, session))
 }
 
 impl Session {
@@ -234,6 +289,37 @@ mod tests {
         }
         assert!(other.identity(&token, &users, 0).is_none());
         assert!(sessions.identity(&token, &users, 0).is_some());
+    }
+
+    #[test]
+    fn sessions_go_on_in_a_successor() {
+        let (mut sessions, users) = (Sessions::default(), Users::default());
+        let token = sessions
+            .begin("local", Role::Operator, None, 5)
+            .expect("begun");
+        sessions.begin("ada", Role::Viewer, Some([7; 32]), 6);
+        let offer = sessions.hand_over();
+        assert!(!offer.to_string().contains(&token[..20]), "{offer}");
+        let mut successor = Sessions::default();
+        successor.take_over(&offer);
+        assert_eq!(successor.sessions, sessions.sessions);
+        let identity = successor.identity(&token, &users, 7).expect("alive");
+        assert_eq!(
+            (identity.name.as_str(), identity.role),
+            ("local", Role::Operator)
+        );
+        for broken in [
+            Value::Null,
+            json!({ "key": "x" }),
+            json!({ "key": offer["key"], "sessions": [{ "hash": 1 }] }),
+        ] {
+            let mut other = Sessions::default();
+            other.take_over(&broken);
+            assert!(
+                other.sessions.is_empty() && other.secret != sessions.secret,
+                "{broken}"
+            );
+        }
     }
 
     #[test]

@@ -59,6 +59,17 @@ impl ConsoleState {
         self.sessions.borrow_mut().make_link(now_s)
     }
 
+    /// The sessions, for the server after an upgrade. It goes over the control socket, which only
+    /// the server's operator may use.
+    pub fn hand_over(&self) -> serde_json::Value {
+        self.sessions.borrow().hand_over()
+    }
+
+    /// Takes over the sessions of the server before an upgrade.
+    pub fn take_over(&self, offered: &serde_json::Value) {
+        self.sessions.borrow_mut().take_over(offered);
+    }
+
     /// Reads the users file again if it has changed. After an error there are no users; log-in
     /// reports it.
     pub(crate) fn refresh_users(&self, path: &Path) -> Result<(), String> {

@@ -78,9 +78,31 @@ impl fmt::Display for ClientError {
 
 impl std::error::Error for ClientError {}
 
+/// Way to a server: the control socket in a state directory, or another one.
+pub trait Channel {
+    /// Sends a verb of the control socket, and returns an answer that says `"ok": true`.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no such answer.
+    fn ask(&self, request: &Value, patience: Duration) -> Result<Value, ClientError>;
+}
+
+impl Channel for Path {
+    fn ask(&self, request: &Value, patience: Duration) -> Result<Value, ClientError> {
+        ask(self, request, patience)
+    }
+}
+
 /// The status report as JSON.
-pub fn status(state_dir: &Path) -> Result<Value, ClientError> {
-    ask(state_dir, &json!({ "verb": "status" }), ANSWER_TIMEOUT)
+pub fn status(server: &(impl Channel + ?Sized)) -> Result<Value, ClientError> {
+    server.ask(&json!({ "verb": "status" }), ANSWER_TIMEOUT)
+}
+
+/// Figures of the last seconds, in columns.
+pub fn live(server: &(impl Channel + ?Sized), seconds: u64) -> Result<Value, ClientError> {
+    let request = json!({ "verb": "live", "seconds": seconds });
+    server.ask(&request, ANSWER_TIMEOUT)
 }
 
 /// Prometheus text.
@@ -92,18 +114,18 @@ pub fn metrics(state_dir: &Path) -> Result<String, ClientError> {
 }
 
 /// The reload report as JSON.
-pub fn reload(state_dir: &Path) -> Result<Value, ClientError> {
-    ask(state_dir, &json!({ "verb": "reload" }), RELOAD_TIMEOUT)
+pub fn reload(server: &(impl Channel + ?Sized)) -> Result<Value, ClientError> {
+    server.ask(&json!({ "verb": "reload" }), RELOAD_TIMEOUT)
 }
 
 /// Sends a page cache command. Its answer may take reading many files.
-pub fn cache(state_dir: &Path, verb: &CacheVerb) -> Result<Value, ClientError> {
-    ask(state_dir, &verb.to_json(), RELOAD_TIMEOUT)
+pub fn cache(server: &(impl Channel + ?Sized), verb: &CacheVerb) -> Result<Value, ClientError> {
+    server.ask(&verb.to_json(), RELOAD_TIMEOUT)
 }
 
 /// Sends a ban command.
-pub fn bans(state_dir: &Path, verb: &BanVerb) -> Result<Value, ClientError> {
-    ask(state_dir, &verb.to_json(), ANSWER_TIMEOUT)
+pub fn bans(server: &(impl Channel + ?Sized), verb: &BanVerb) -> Result<Value, ClientError> {
+    server.ask(&verb.to_json(), ANSWER_TIMEOUT)
 }
 
 /// Sends a dynamic virtual host command.

@@ -85,6 +85,9 @@ pub trait Control {
     /// State of this server in its cluster; the error is a sentence for the client.
     fn cluster_status(&self) -> Result<Value, String>;
 
+    /// Figures of so many last seconds, in columns; the server samples for a while.
+    fn live(&self, seconds: usize) -> Value;
+
     /// Makes a link for logging in to the console, and opens the console if it is not; the error is
     /// a sentence for the client.
     fn console_link(&self) -> Result<Value, String>;

@@ -25,6 +25,9 @@ pub const DESCRIPTORS: u8 = b'F';
 /// A request line or head may have this many bytes.
 pub const REQUEST_BYTES_MAX: usize = 64 << 10;
 
+/// Seconds that are told unless others are asked for.
+const LIVE_S: usize = 60;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verb {
     Status,
@@ -45,6 +48,10 @@ pub enum Verb {
     Hosts(HostsVerb),
     /// State of this server in its cluster.
     ClusterStatus,
+    /// Figures of so many last seconds; the server samples for a while.
+    Live {
+        seconds: usize,
+    },
     /// A link for logging in to the console, which is opened if it is not.
     Console,
 }
@@ -170,7 +177,7 @@ fn parse_scrape(line: &[u8]) -> Request {
     }
 }
 
-const KNOWN: &str = "status, metrics, reload, reopen-logs, stop, hand-over, upgrade, origin, console, purge, purge-count, cache-stat, cache-list, cache-show, cache-warm, ban, unban, bans, hosts-stat, hosts-purge, cluster-status";
+const KNOWN: &str = "status, metrics, reload, reopen-logs, stop, hand-over, upgrade, origin, console, live, purge, purge-count, cache-stat, cache-list, cache-show, cache-warm, ban, unban, bans, hosts-stat, hosts-purge, cluster-status";
 
 fn parse_verb(line: &[u8]) -> Result<Verb, String> {
     let request: Value =
@@ -185,6 +192,13 @@ fn parse_verb(line: &[u8]) -> Result<Verb, String> {
         "reload" => Ok(Verb::Reload),
         "reopen-logs" => Ok(Verb::ReopenLogs),
         "console" => Ok(Verb::Console),
+        "live" => match request.get("seconds").map(Value::as_u64) {
+            None => Ok(Verb::Live { seconds: LIVE_S }),
+            Some(Some(seconds)) => Ok(Verb::Live {
+                seconds: usize::try_from(seconds).unwrap_or(usize::MAX),
+            }),
+            Some(None) => Err("\"seconds\" is a number".into()),
+        },
         "hand-over" => Ok(Verb::HandOver),
         "upgrade" => Ok(Verb::Upgrade),
         "origin" => Ok(Verb::Origin),
@@ -236,6 +250,18 @@ mod tests {
             (
                 r#"{"verb":"cache-stat"}"#,
                 Request::Verb(Verb::Cache(CacheVerb::Stat)),
+            ),
+            (
+                r#"{"verb":"live"}"#,
+                Request::Verb(Verb::Live { seconds: LIVE_S }),
+            ),
+            (
+                r#"{"verb":"live","seconds":5}"#,
+                Request::Verb(Verb::Live { seconds: 5 }),
+            ),
+            (
+                r#"{"verb":"live","seconds":-1}"#,
+                Request::Refused("\"seconds\" is a number".into()),
             ),
             (
                 r#"{"verb":"stop"}"#,

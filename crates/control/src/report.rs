@@ -53,6 +53,8 @@ pub struct MemberReport {
     /// `up`, `down` (by health checks), `draining` or `disabled`.
     pub state: &'static str,
     pub is_standby: bool,
+    /// In hundredths.
+    pub weight: u32,
     /// Requests in progress.
     pub busy: u32,
     pub requests: u64,
@@ -152,7 +154,7 @@ impl MemberReport {
         let state = match () {
             () if member.is_out() => "disabled",
             () if member.state.is_down() => "down",
-            () if member.is_draining => "draining",
+            () if member.drains() => "draining",
             () => "up",
         };
         let is_standby = member.is_standby || member.is_spare;
@@ -160,6 +162,7 @@ impl MemberReport {
             address: format!("{}{}", member.backend, member.path),
             state,
             is_standby,
+            weight: member.weight_now(),
             busy,
             requests,
             failures,
@@ -171,6 +174,7 @@ impl MemberReport {
             "address": self.address,
             "state": self.state,
             "standby": self.is_standby,
+            "weight": f64::from(self.weight) / 100.0,
             "busy": self.busy,
             "requests": self.requests,
             "failures": self.failures,

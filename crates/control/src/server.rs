@@ -184,6 +184,7 @@ impl ControlExchange {
                 .control
                 .bans(verb)
                 .unwrap_or_else(|error| protocol::refusal(&error)),
+            Verb::Live { seconds } => self.control.live(*seconds),
             Verb::Console => self
                 .control
                 .console_link()

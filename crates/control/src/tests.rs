@@ -87,6 +87,10 @@ impl Control for Fake {
         "saker_requests_total 7\n".into()
     }
 
+    fn live(&self, seconds: usize) -> Value {
+        serde_json::json!({ "ok": true, "at": vec![0; seconds] })
+    }
+
     fn console_link(&self) -> Result<Value, String> {
         Err("there is no console".into())
     }

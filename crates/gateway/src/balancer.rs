@@ -79,11 +79,9 @@ impl Group {
     pub fn choose(&self, choice: &Choice<'_>, tried: &[usize]) -> Result<usize, Failure> {
         if let ([_], []) = (self.pools.as_slice(), tried)
             && self.upstream.sticky.is_none()
-            && !self
-                .upstream
-                .members
-                .iter()
-                .any(|member| member.is_out() || member.state.is_down())
+            && !self.upstream.members.iter().any(|member| {
+                member.is_out() || member.state.is_down() || member.state.is_drained()
+            })
             && !self.upstream.breaks
         {
             return Ok(0);
@@ -132,9 +130,7 @@ impl Group {
     fn candidates(&self, tried: &[usize], now_ms: u64) -> Vec<usize> {
         let all = || self.upstream.members.iter().enumerate();
         let members = || {
-            all().filter(|(at, member)| {
-                !tried.contains(at) && !member.is_out() && !member.is_draining
-            })
+            all().filter(|(at, member)| !tried.contains(at) && !member.is_out() && !member.drains())
         };
         let is_well = |at: usize| self.is_well(at, now_ms);
         for is_standby in [false, true] {
@@ -175,12 +171,13 @@ impl Group {
         let Some(member) = self.upstream.members.get(at) else {
             return 1;
         };
-        let (whole, ramp_ms) = (u64::from(member.weight.max(1)), self.upstream.slow_start_ms);
+        let weight = member.weight_now().max(1);
+        let (whole, ramp_ms) = (u64::from(weight), self.upstream.slow_start_ms);
         match member.state.back_for_ms(now_ms) {
             Some(ms) if ms < ramp_ms => {
                 u32::try_from((whole * ms / ramp_ms).max(whole.div_ceil(100))).unwrap_or(1)
             }
-            _ => member.weight.max(1),
+            _ => weight,
         }
     }
 
@@ -222,7 +219,7 @@ impl Group {
         let members = || self.upstream.members.iter();
         let share = |member: &Member| match member.is_standby {
             true => 0,
-            false => u64::from(member.weight / 100).max(1),
+            false => u64::from(member.weight_now() / 100).max(1),
         };
         let weights: Vec<u64> = members().map(share).collect();
         let may_be = |at: usize| candidates.contains(&at);

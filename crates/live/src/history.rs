@@ -126,14 +126,20 @@ impl History {
 
     /// Columns of a range: times, and values by name.
     pub fn to_json(&self, range: Range) -> Value {
+        self.last_to_json(range, usize::MAX)
+    }
+
+    /// The last columns of a range, of at most that many samples.
+    pub fn last_to_json(&self, range: Range, max: usize) -> Value {
         let samples = match range {
             Range::Minutes15 => &self.seconds,
             Range::Hours24 => &self.minutes,
         };
-        let times: Vec<i64> = samples.iter().map(|sample| sample.at_s).collect();
+        let samples = samples.range(samples.len().saturating_sub(max)..);
+        let times: Vec<i64> = samples.clone().map(|sample| sample.at_s).collect();
         let mut columns = serde_json::Map::new();
         for (at, name) in NAMES.iter().enumerate() {
-            let column = samples.iter().map(|sample| number(sample.values[at]));
+            let column = samples.clone().map(|sample| number(sample.values[at]));
             columns.insert((*name).into(), column.collect());
         }
         json!({ "at": times, "series": columns })
@@ -190,6 +196,8 @@ mod tests {
         let seconds = history.to_json(Range::Minutes15);
         let minutes = history.to_json(Range::Hours24);
         assert_eq!(seconds["at"].as_array().map(Vec::len), Some(SECONDS_MAX));
+        let few = history.last_to_json(Range::Minutes15, 2);
+        assert_eq!(few["at"], json!([last - 1, last]));
         assert_eq!(minutes["at"].as_array().map(Vec::len), Some(MINUTES_MAX));
         assert_eq!(seconds["at"][SECONDS_MAX - 1], last);
         assert_eq!(minutes["at"][MINUTES_MAX - 1], last - 60);

@@ -92,6 +92,36 @@ impl Manager {
         }
     }
 
+    /// Starts new programs of the pools with this name, which take the place of those that run once
+    /// these have finished their requests. Returns the number of pools.
+    pub fn restart(&self, name: &str) -> usize {
+        let mut count = 0;
+        for handle in self.pools.values() {
+            let spec = match &*handle.orders.borrow() {
+                Order::Run(spec) | Order::Restart(spec) if &*spec.pool.name == name => {
+                    Arc::clone(spec)
+                }
+                _ => continue,
+            };
+            count += usize::from(handle.orders.send(Order::Restart(spec)).is_ok());
+        }
+        count
+    }
+
+    /// Names of the pools.
+    pub fn names(&self) -> Vec<String> {
+        let specs = self
+            .pools
+            .values()
+            .filter_map(|handle| match &*handle.orders.borrow() {
+                Order::Run(spec) | Order::Restart(spec) => Some(spec.pool.name.to_string()),
+                Order::Finish | Order::Stop => None,
+            });
+        let mut names: Vec<String> = specs.collect();
+        names.sort();
+        names
+    }
+
     /// Ends all of them, and what they have started. `removes_files`: unless a successor has put
     /// its own in their place.
     pub async fn stop(&mut self, removes_files: bool) {

@@ -52,6 +52,8 @@ const QUESTION_TIME_MAX: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub enum Order {
     Run(Arc<Spec>),
+    /// As `Run`, but PHP that runs gets a successor.
+    Restart(Arc<Spec>),
     /// Requests that run may end; then it is over.
     Finish,
     Stop,
@@ -114,7 +116,7 @@ impl Pool {
     /// `None`: it is over.
     fn spec(&mut self) -> Option<Arc<Spec>> {
         match &*self.orders.borrow_and_update() {
-            Order::Run(spec) => Some(Arc::clone(spec)),
+            Order::Run(spec) | Order::Restart(spec) => Some(Arc::clone(spec)),
             Order::Finish | Order::Stop => None,
         }
     }
@@ -139,7 +141,8 @@ impl Pool {
                 _ = self.orders.changed() => match self.spec() {
                     None => return self.take_leave(running),
                     Some(wanted) => {
-                        let is_same = wanted.is_same(&spec);
+                        let is_restart = matches!(&*self.orders.borrow(), Order::Restart(_));
+                        let is_same = !is_restart && wanted.is_same(&spec);
                         spec = wanted;
                         if !is_same {
                             running = self.replace(&spec, running).await;

@@ -26,6 +26,21 @@ pub struct Console {
     pub target: Target,
 }
 
+/// Show live figures of the running server: requests, latencies, cache, upstreams
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  saker top                                      the running server; q ends it
+  saker top --remote https://www.example.org:7080
+  saker top --once                               one view, for scripts")]
+pub struct Top {
+    /// Print one view and end
+    #[arg(long)]
+    pub once: bool,
+    #[command(flatten)]
+    pub target: Target,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum ConsoleCommand {
     /// Add, change or remove users

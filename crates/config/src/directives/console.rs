@@ -95,4 +95,18 @@ pub const ROWS: &[Row<Console>] = &[
         set: |console, given| console.users = Some(given.path()),
         ..Row::BASE
     },
+    Row {
+        name: "confirm_time",
+        contexts: CONSOLE,
+        kind: Kind::Duration {
+            min_ms: 10_000,
+            max_ms: 3_600_000,
+        },
+        default: Some("\"1m\""),
+        summary: "Time in which a change that the console has applied must be confirmed; otherwise \
+                  it is undone. The operator can choose another one with each change.",
+        since: "0.2",
+        set: |console, given| console.confirm_time_ms = given.number(),
+        ..Row::BASE
+    },
 ];

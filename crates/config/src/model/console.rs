@@ -16,6 +16,8 @@ pub struct Console {
     pub names: Vec<Box<str>>,
     /// File with users and tokens; `None`: `console-users` in the state directory.
     pub users: Option<PathBuf>,
+    /// Time for confirming an applied change.
+    pub confirm_time_ms: u64,
     pub origin: Origin,
 }
 
@@ -26,6 +28,7 @@ impl Default for Console {
             tls: false,
             names: Vec::new(),
             users: None,
+            confirm_time_ms: 60_000,
             origin: Origin::built_in(),
         }
     }

@@ -139,6 +139,10 @@ struct Known {
     failures: AtomicU64,
     sent_bytes: AtomicU64,
     received_bytes: AtomicU64,
+    /// Taken out of the choice by an operator.
+    is_drained: AtomicBool,
+    /// Weight by an operator, in hundredths; 0: the configuration's.
+    weight: AtomicU32,
 }
 
 impl MemberState {
@@ -188,6 +192,26 @@ impl MemberState {
     pub fn back_for_ms(&self, now_ms: u64) -> Option<u64> {
         let since = self.0.back_since_ms.load(Ordering::Relaxed);
         (since > 0).then(|| now_ms.saturating_sub(since))
+    }
+
+    /// Returns whether an operator of the running server drains the member: sessions that are
+    /// bound to it go on, and nothing else is sent to it.
+    pub fn is_drained(&self) -> bool {
+        self.0.is_drained.load(Ordering::Relaxed)
+    }
+
+    pub fn set_drained(&self, is_drained: bool) {
+        self.0.is_drained.store(is_drained, Ordering::Relaxed);
+    }
+
+    /// Weight by an operator of the running server, in hundredths.
+    pub fn weight(&self) -> Option<u32> {
+        Some(self.0.weight.load(Ordering::Relaxed)).filter(|weight| *weight > 0)
+    }
+
+    /// `None`: the configuration's.
+    pub fn set_weight(&self, weight: Option<u32>) {
+        self.0.weight.store(weight.unwrap_or(0), Ordering::Relaxed);
     }
 
     pub fn begin_request(&self) {

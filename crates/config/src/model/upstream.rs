@@ -419,6 +419,16 @@ impl Member {
         }
     }
 
+    /// Returns true if it gets nothing but requests of sessions that are bound to it.
+    pub fn drains(&self) -> bool {
+        self.is_draining || self.state.is_drained()
+    }
+
+    /// Weight in force, in hundredths.
+    pub fn weight_now(&self) -> u32 {
+        self.state.weight().unwrap_or(self.weight)
+    }
+
     /// Returns true if the configuration, or an administrator, has taken it out.
     pub fn is_out(&self) -> bool {
         self.is_disabled || self.is_stopped

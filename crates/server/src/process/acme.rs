@@ -81,6 +81,12 @@ impl Acme {
         Ok(Prepared::Begin(Box::new(manager), handle))
     }
 
+    /// Renews the certificate of a name soon. Returns `false` if there is none that is automatic.
+    pub fn renew(&self, name: &str) -> bool {
+        let handle = self.handle.borrow();
+        handle.as_ref().is_some_and(|handle| handle.renew(name))
+    }
+
     /// Must be called within the main thread's runtime.
     pub fn apply(&self, prepared: Prepared) {
         match (prepared, &mut *self.handle.borrow_mut()) {

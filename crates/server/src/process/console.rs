@@ -6,18 +6,21 @@
 
 use super::supervisor::Supervisor;
 use saker_cli::{examine, source::Source};
-use saker_config::model::Console;
-use saker_console::{Backend, CheckedConfiguration, ConsoleState, Finding, Question, TraceLine};
+use saker_config::model::{AccessLogTarget, Console};
+use saker_console::{
+    Backend, CheckedConfiguration, ConsoleState, Finding, Language, LogFile, MemberChange,
+    Question, TraceLine,
+};
 use saker_control::{CertificateReport, Control, EndpointSocket};
 use saker_live::{
-    history::History,
+    history::{History, Range},
     process::ProcessFacts,
     sampler::{Reading, Sampler},
     tail::Tail,
 };
 use saker_pipeline::LocalFuture;
 use saker_serving::worker_thread::Command;
-use saker_telemetry::{Metric, error_log, message};
+use saker_telemetry::{Metric, error_log, error_log::ErrorLogTarget, message};
 use saker_tls::Acceptor;
 use serde_json::{Value, json};
 use std::{
@@ -29,6 +32,8 @@ use std::{
 };
 use tokio::time::{MissedTickBehavior, interval};
 
+/// Time for which samples are taken after `saker top` has asked for them, in seconds.
+const TOP_TIME_S: i64 = 15;
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 impl Supervisor {
     /// Makes a link for logging in, and opens the console if there is none.
@@ -69,6 +74,23 @@ impl Supervisor {
         }))
     }
 
+    /// Figures of the last seconds for `saker top`, which keeps samples coming.
+    pub(super) fn live_seconds(&self, seconds: usize) -> Value {
+        let until_s = saker_net::clock::realtime_s() + TOP_TIME_S;
+        let mut top = self.console.top.borrow_mut();
+        let interest = match top.take() {
+            Some((_, interest)) => interest,
+            None => self.shared.tail.interest(),
+        };
+        *top = Some((until_s, interest));
+        drop(top);
+        self.tell_watched();
+        let history = self.console.history.borrow();
+        let mut live = history.last_to_json(Range::Minutes15, seconds);
+        live["ok"] = true.into();
+        live
+    }
+
     /// Takes a sample each second while there is a console.
     pub async fn sample(&self) {
         let mut ticks = interval(SAMPLE_INTERVAL);
@@ -76,7 +98,13 @@ impl Supervisor {
         let mut sampler = Sampler::default();
         loop {
             ticks.tick().await;
-            if self.console.socket.address().is_none() {
+            let now_s = saker_net::clock::realtime_s();
+            self.console
+                .top
+                .borrow_mut()
+                .take_if(|(until_s, _)| *until_s <= now_s);
+            let is_asked = self.console.top.borrow().is_some();
+            if self.console.socket.address().is_none() && !is_asked {
                 continue;
             }
             self.tell_watched();
@@ -157,6 +185,39 @@ impl Backend for Supervisor {
         all.map(report).collect()
     }
 
+    fn change_members(
+        &self,
+        upstream: &str,
+        member: &str,
+        change: MemberChange,
+    ) -> Result<usize, String> {
+        let mut changes = self.console.members.borrow_mut();
+        let generation = self.generation.borrow();
+        let upstreams = &generation.model.upstreams;
+        match changes.add(upstreams, (upstream, member), change) {
+            0 => Err("there is no such member of an upstream".to_owned()),
+            count => Ok(count),
+        }
+    }
+
+    fn renew_certificate(&self, name: &str) -> Result<(), String> {
+        match self.acme.renew(name) {
+            true => Ok(()),
+            false => Err("no automatic certificate has this name, or too many wait".to_owned()),
+        }
+    }
+
+    fn php_pools(&self) -> Vec<String> {
+        self.php.borrow().names()
+    }
+
+    fn restart_php(&self, pool: &str) -> Result<(), String> {
+        match self.php.borrow().restart(pool) {
+            0 => Err("there is no such PHP pool".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
     fn count_log_in(&self, is_ok: bool) {
         self.shared.main_counters.increment(match is_ok {
             true => Metric::ConsoleLogins,
@@ -178,6 +239,39 @@ impl Backend for Supervisor {
             };
             Ok(steps.into_iter().map(line).collect())
         }))
+    }
+
+    fn language(&self) -> Language {
+        match &self.source {
+            Source::File { .. } => Language::Native,
+            _ => Language::Other,
+        }
+    }
+
+    fn log_files(&self) -> Vec<LogFile> {
+        let generation = self.generation.borrow();
+        let model = &generation.model;
+        let mut files = Vec::new();
+        if let ErrorLogTarget::File(path) = &model.server.error_log.target {
+            files.push(LogFile {
+                path: path.clone(),
+                summary: "error log".to_owned(),
+            });
+        }
+        for site in &model.sites {
+            for log in &site.access_logs {
+                let AccessLogTarget::File(path) = &log.target else {
+                    continue;
+                };
+                if files.iter().all(|file| file.path != *path) {
+                    files.push(LogFile {
+                        path: path.clone(),
+                        summary: "access log".to_owned(),
+                    });
+                }
+            }
+        }
+        files
     }
 
     fn configuration_files(&self) -> Vec<PathBuf> {

@@ -5,10 +5,11 @@
 //! in force.
 //! Out of scope: the server's capabilities (`console`).
 
+use super::member_changes::MemberChanges;
 use saker_config::model::Console;
 use saker_console::ConsoleState;
 use saker_control::{EndpointSocket, PreparedSocket};
-use saker_live::history::History;
+use saker_live::{history::History, tail::Interest};
 use std::{
     cell::{Cell, RefCell},
     net::{Ipv4Addr, SocketAddr},
@@ -22,6 +23,10 @@ pub struct ConsoleParts {
     pub socket: EndpointSocket,
     pub(super) state: ConsoleState,
     pub(super) history: RefCell<History>,
+    /// Members of upstreams that an operator has changed.
+    pub(super) members: RefCell<MemberChanges>,
+    /// Time until which samples are taken for `saker top`, and what keeps latencies measured.
+    pub(super) top: RefCell<Option<(i64, Interest)>>,
     /// Set if the workers were told to watch.
     pub(super) is_watched: Cell<bool>,
     /// Set if `saker console` has opened it, not the configuration.
@@ -29,11 +34,16 @@ pub struct ConsoleParts {
 }
 
 impl ConsoleParts {
-    pub fn new(socket: EndpointSocket) -> ConsoleParts {
+    /// `sessions`: of the server before an upgrade.
+    pub fn new(socket: EndpointSocket, sessions: &serde_json::Value) -> ConsoleParts {
+        let state = ConsoleState::default();
+        state.take_over(sessions);
         ConsoleParts {
             socket,
-            state: ConsoleState::default(),
+            state,
             history: RefCell::default(),
+            members: RefCell::default(),
+            top: RefCell::default(),
             is_watched: Cell::new(false),
             is_opened: Cell::new(false),
         }

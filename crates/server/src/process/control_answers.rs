@@ -254,6 +254,10 @@ impl Control for Supervisor {
         })
     }
 
+    fn live(&self, seconds: usize) -> serde_json::Value {
+        self.live_seconds(seconds)
+    }
+
     fn cluster_status(&self) -> Result<serde_json::Value, String> {
         let is_configured = self.generation.borrow().model.cluster.url.is_some();
         cluster::status(self.shared.cluster(), is_configured)

@@ -63,6 +63,8 @@ pub struct Inherited {
     pub quic: Vec<InheritedQuic>,
     /// UDP sockets of streams, which both servers receive from until the other one leaves them.
     datagrams: HashMap<String, Vec<BoundUdp>>,
+    /// Sessions of its console.
+    pub console: Value,
     /// The mark in connection ids of that server; `None`: it has none.
     pub tag: Option<u16>,
     /// File with the state of that server, once it has let go; `None`: it is of a version that hands
@@ -145,6 +147,7 @@ impl Inherited {
             activated,
             quic,
             datagrams,
+            console: answer["console"].clone(),
             tag: answer["tag"]
                 .as_u64()
                 .and_then(|tag| u16::try_from(tag).ok()),

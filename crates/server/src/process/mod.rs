@@ -21,6 +21,7 @@ mod hand_on;
 mod inheritance;
 mod listeners;
 mod log_programs;
+mod member_changes;
 mod metrics_endpoint;
 mod model_paths;
 mod ocsp_stapling;

@@ -153,6 +153,7 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
     let (broker, process) = broker::start(read).map_err(Failure::Start)?.unzip();
     broker.iter().for_each(log_programs::start_by);
     let (lock, predecessor, mut inherited) = lock_state(server).map_err(Failure::Start)?;
+    let console_sessions = inherited.as_mut().map(|inherited| inherited.console.take());
     let inherited_control = inherited.as_mut().and_then(Inherited::take_control);
     let inherited_pid_file = inherited.as_mut().and_then(|inherited| {
         let path = server.pid_file.as_deref()?;
@@ -209,6 +210,7 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
             peers,
             metrics,
             console: console_socket,
+            console_sessions: console_sessions.unwrap_or_default(),
         },
     })
 }

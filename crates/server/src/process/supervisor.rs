@@ -67,6 +67,8 @@ pub struct ExclusiveResources {
     pub peers: Rc<RefCell<Peers>>,
     pub metrics: EndpointSocket,
     pub console: EndpointSocket,
+    /// Sessions of the console before an upgrade.
+    pub console_sessions: serde_json::Value,
 }
 
 pub struct Supervisor {
@@ -124,6 +126,7 @@ impl Supervisor {
             peers,
             metrics,
             console,
+            console_sessions,
         } = held;
         let ban_file = BanFile::open(
             &generation.model.server.state_dir,
@@ -168,7 +171,7 @@ impl Supervisor {
             successor: Successor::default(),
             follows: Cell::new(follows),
             metrics,
-            console: ConsoleParts::new(console),
+            console: ConsoleParts::new(console, &console_sessions),
         }
     }
 
@@ -184,6 +187,8 @@ impl Supervisor {
     }
 
     pub(super) fn look_after(&self, generation: &Generation) {
+        let changes = self.console.members.borrow();
+        changes.apply(&generation.model.upstreams);
         if let Err(error) = self.health.borrow_mut().apply(&generation.model.upstreams) {
             error_log::log(
                 &message::CONFIG_WARNING,

@@ -128,6 +128,7 @@ impl Supervisor {
             "ok": true,
             "pid": std::process::id(),
             "created": created,
+            "console": self.console.state.hand_over(),
             "tag": self.shared.quic.get().and_then(Option::as_ref).map(|quic| quic.secrets.tag),
         });
         if let Some(pid_file) = &*self.pid_file.borrow() {

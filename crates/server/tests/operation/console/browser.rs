@@ -23,6 +23,8 @@ pub struct Browser {
     last: u64,
     /// Errors of pages: of scripts, of the policy, and of the network.
     problems: Vec<String>,
+    /// The script of axe-core, once it has been read.
+    axe: String,
     _profile: TempDir,
 }
 
@@ -90,6 +92,7 @@ impl Browser {
             session: String::new(),
             last: 0,
             problems: Vec::new(),
+            axe: String::new(),
             _profile: profile,
         };
         let target = browser.call("Target.createTarget", json!({ "url": "about:blank" }));
@@ -192,6 +195,26 @@ impl Browser {
             "Emulation.setEmulatedMedia",
             json!({ "features": features }),
         );
+    }
+
+    /// Serious and critical findings of axe-core about the page.
+    pub fn serious_violations(&mut self) -> String {
+        if self.axe.is_empty() {
+            let output = Command::new(require("axe-core-source").unwrap())
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{output:?}");
+            self.axe = String::from_utf8(output.stdout).unwrap();
+        }
+        let source = format!("{}; 1", self.axe);
+        self.evaluate(&source);
+        let found = self.evaluate(
+            "axe.run(document, { resultTypes: ['violations'] }).then((result) => result.violations \
+             .filter((one) => ['serious', 'critical'].includes(one.impact)) \
+             .map((one) => `${one.id}: ${one.nodes.slice(0, 3).map((node) => node.html + ' ' + node.failureSummary).join(' | ')}`) \
+             .join('\\n'))",
+        );
+        found.as_str().unwrap().to_owned()
     }
 
     pub fn screenshot(&mut self, path: &Path) {

@@ -4,6 +4,7 @@ use crate::{
     console::fixture::{Fixture, Keys, cookie_of},
     operate::{folder, saker, stderr},
     tls_site,
+    upgrade::State,
 };
 use saker_testkit::{Client, PATIENCE, require, saker::adjustable_clock, wait_until};
 use std::process::Command;
@@ -241,4 +242,30 @@ fn the_command_opens_a_console_where_none_is_configured() {
     let mut client = Client::connect(address).unwrap();
     let page = client.request("GET", "/login", &[]).unwrap();
     assert_eq!(page.status, 200);
+}
+
+#[test]
+fn sessions_go_on_over_an_upgrade() {
+    let fixture = Fixture::start("console-upgrade", "");
+    fixture.add_user("ada", "operator", "correct horse");
+    let form = "name=ada&password=correct+horse";
+    let by_password = cookie_of(&fixture.submit("/login", "", form));
+    let by_link = fixture.administrator();
+    let state = State::of(&fixture.saker);
+    let before = state.pid();
+    let upgraded = saker(["upgrade", "--state-dir", &fixture.state_dir()]);
+    assert!(upgraded.status.success(), "{}", stderr(&upgraded));
+    wait_until("the successor serves", || state.pid() != before);
+    wait_until("its console answers", || {
+        Client::connect(fixture.console).is_ok() && fixture.page("/", &by_link).status == 200
+    });
+    assert_eq!(fixture.page("/", &by_password).status, 200);
+    assert_eq!(fixture.page("/configuration", &by_password).status, 403);
+    // They end as they would have ended.
+    fixture.command(&["user", "remove", "ada"], "");
+    wait_until("the user is gone", || {
+        fixture.page("/", &by_password).status == 303
+    });
+    fixture.submit("/logout", &by_link, "");
+    assert_eq!(fixture.page("/", &by_link).status, 303);
 }

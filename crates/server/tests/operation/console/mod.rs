@@ -6,10 +6,15 @@
 //! directory.
 //! Out of scope: every route with each role, which the unit tests of the crate try.
 
+mod actions;
 mod browser;
 mod editor;
 mod fixture;
+mod hostile_text;
+mod languages;
 mod live;
 mod log_in;
 mod pages;
 mod purge;
+mod remote;
+mod settings;

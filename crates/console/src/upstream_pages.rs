@@ -1,0 +1,194 @@
+//! The page of upstreams, PHP pools, and automatic certificates, and what operators do to them.
+//!
+//! Called by: `actions`, and the API, for orders.
+//! Caveat: nothing here is written to the configuration, and nothing is reloaded.
+//! Out of scope: the state of members (`saker_config::model::MemberState`).
+
+use crate::{
+    Backend, MemberChange, audit,
+    exchange::{Form, Response},
+    pages::{Notice, Shell, respond},
+    routes::Action,
+    sessions::Identity,
+};
+use askama::Template;
+use serde_json::{Value, json};
+use std::net::IpAddr;
+
+const WEIGHT_MAX: u32 = 1_000;
+
+/// A member of an upstream, as the page shows it.
+struct Member {
+    upstream: String,
+    address: String,
+    state: String,
+    weight: String,
+    busy: u64,
+    requests: u64,
+    failures: u64,
+    is_draining: bool,
+}
+
+/// A certificate, as the page shows it.
+struct Certificate {
+    names: String,
+    first: String,
+    days_left: i64,
+}
+
+#[derive(Template)]
+#[template(path = "upstreams.html")]
+struct UpstreamsPage {
+    shell: Shell,
+    notice: Option<Notice>,
+    members: Vec<Member>,
+    pools: Vec<String>,
+    certificates: Vec<Certificate>,
+}
+
+/// The page.
+pub fn upstreams(backend: &dyn Backend, shell: Shell, notice: Option<Notice>) -> Response {
+    let report = backend.control().status().to_json();
+    let text = |one: &Value, name: &str| one[name].as_str().unwrap_or_default().to_owned();
+    let count = |one: &Value, name: &str| one[name].as_u64().unwrap_or(0);
+    let mut members = Vec::new();
+    for upstream in report["upstreams"].as_array().into_iter().flatten() {
+        for one in upstream["members"].as_array().into_iter().flatten() {
+            let state = text(one, "state");
+            members.push(Member {
+                upstream: text(upstream, "name"),
+                address: text(one, "address"),
+                is_draining: state == "draining",
+                state,
+                weight: one["weight"].to_string(),
+                busy: count(one, "busy"),
+                requests: count(one, "requests"),
+                failures: count(one, "failures"),
+            });
+        }
+    }
+    let now_s = saker_net::clock::realtime_s();
+    let certificates = backend.certificates().into_iter().map(|one| {
+        let not_after = i64::try_from(one.not_after_unix_s).unwrap_or(i64::MAX);
+        Certificate {
+            first: one.names.first().cloned().unwrap_or_default(),
+            names: one.names.join(", "),
+            days_left: not_after.saturating_sub(now_s).div_euclid(86_400),
+        }
+    });
+    let page = UpstreamsPage {
+        shell,
+        notice,
+        members,
+        pools: backend.php_pools(),
+        certificates: certificates.collect(),
+    };
+    respond(200, &page)
+}
+
+/// Does what a form says.
+pub fn submit(
+    backend: &dyn Backend,
+    shell: Shell,
+    who: (&Identity, IpAddr),
+    (action, form): (Action, &Form),
+) -> Response {
+    let mut order: serde_json::Map<String, Value> = form
+        .iter()
+        .map(|(name, value)| (name.to_owned(), Value::from(value)))
+        .collect();
+    // Forms have no numbers. What is none is refused below.
+    if let Ok(weight) = form.get("weight").trim().parse::<u32>() {
+        order.insert("weight".to_owned(), weight.into());
+    } else if form.get("weight").trim().is_empty() {
+        order.remove("weight");
+    }
+    let notice = match change(backend, who, action, &Value::Object(order)) {
+        Ok(_) => Notice::good("It is done."),
+        Err((_, error)) => Notice::wrong(&error),
+    };
+    upstreams(backend, shell, Some(notice))
+}
+
+/// Does what an order says.
+pub fn change(
+    backend: &dyn Backend,
+    who: (&Identity, IpAddr),
+    action: Action,
+    order: &Value,
+) -> Result<Value, (u16, String)> {
+    let text = |name: &str| {
+        let given = order[name].as_str();
+        given.ok_or_else(|| (400, format!("\"{name}\" must be a string")))
+    };
+    let note = |action: &str, detail: Value| {
+        let noted = audit::write(&backend.state_dir(), who, action, detail);
+        noted.map_err(|error| (500, error))
+    };
+    let wrong = |error| (404, error);
+    match action {
+        Action::RestartPhp | Action::PhpForm => {
+            let pool = text("pool")?;
+            note("restart PHP", json!({ "pool": pool }))?;
+            backend.restart_php(pool).map_err(wrong)?;
+        }
+        Action::RenewCertificate | Action::RenewForm => {
+            let name = text("name")?;
+            note("renew certificate", json!({ "name": name }))?;
+            backend.renew_certificate(name).map_err(wrong)?;
+        }
+        _ => {
+            let change = member_change(text("action")?, &order["weight"])?;
+            let (upstream, member) = (text("upstream")?, text("member")?);
+            note("change upstream", order.clone())?;
+            let count = backend.change_members(upstream, member, change);
+            return Ok(json!({ "ok": true, "count": count.map_err(wrong)? }));
+        }
+    }
+    Ok(json!({ "ok": true }))
+}
+
+fn member_change(action: &str, weight: &Value) -> Result<MemberChange, (u16, String)> {
+    let wrong = |error: &str| Err((400, error.to_owned()));
+    match (action, weight) {
+        ("drain", _) => Ok(MemberChange::Drain),
+        ("resume", _) => Ok(MemberChange::Resume),
+        ("reconnect", _) => Ok(MemberChange::Reconnect),
+        ("weight", Value::Null) => Ok(MemberChange::Weight(None)),
+        ("weight", weight) => match weight.as_u64().and_then(|one| u32::try_from(one).ok()) {
+            Some(weight @ 1..=WEIGHT_MAX) => Ok(MemberChange::Weight(Some(weight))),
+            _ => wrong("\"weight\" must be a number from 1 to 1000"),
+        },
+        _ => wrong("\"action\" must be drain, resume, weight, or reconnect"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_of_members() {
+        let change = |action, weight: Value| member_change(action, &weight).ok();
+        assert_eq!(change("drain", Value::Null), Some(MemberChange::Drain));
+        assert_eq!(
+            change("weight", Value::Null),
+            Some(MemberChange::Weight(None))
+        );
+        assert_eq!(
+            change("weight", json!(1000)),
+            Some(MemberChange::Weight(Some(1000)))
+        );
+        for weight in [
+            json!(0),
+            json!(1001),
+            json!(-1),
+            json!("1"),
+            json!(1.5),
+            json!(u64::MAX),
+        ] {
+            assert_eq!(change("weight", weight), None);
+        }
+        assert_eq!(change("stop", Value::Null), None);
+    }
+}

@@ -1,0 +1,158 @@
+//! Text of clients that is hostile: two hundred payloads of cross-site scripting, on each page that
+//! shows log lines, URLs, header fields, or user agents.
+
+use crate::{
+    console::browser::Browser,
+    console::fixture::{Fixture, Keys},
+    console::live::Origin,
+    operate::folder,
+};
+use saker_testkit::{Client, PATIENCE};
+use serde_json::json;
+
+/// A payload per line: for HTML, attributes, URLs, scripts, styles, and templates.
+const PAYLOADS: &str = include_str!("payloads.txt");
+
+/// Defines `strange(document)`: elements and attributes that no page of the console has.
+const STRANGE: &str = r#"window.strange = (page) => [...page.querySelectorAll("*")].filter((one) => {
+  const name = one.tagName.toUpperCase();
+  if (["IMG", "SVG", "IFRAME", "FRAME", "FRAMESET", "MATH", "OBJECT", "EMBED", "BASE", "VIDEO", "AUDIO", "STYLE", "TEMPLATE",
+       "MARQUEE", "DIALOG", "APPLET", "PORTAL", "AREA", "X", "SLOT", "XMP", "PLAINTEXT", "NOSCRIPT"].includes(name)) return true;
+  if (name === "SCRIPT" && !(one.getAttribute("src") ?? "").startsWith("/assets/")) return true;
+  if (name === "LINK" && !(one.getAttribute("href") ?? "").startsWith("/assets/")) return true;
+  if (name === "META" && one.httpEquiv) return true;
+  return [...one.attributes].some((own) => own.name.startsWith("on") || own.name === "style" || own.name === "contenteditable"
+    || (["href", "src", "action", "formaction", "ping", "background", "xlink:href"].includes(own.name)
+        && !/^(\/(?![/\\])|#|$)/.test(own.value)));
+}).map((one) => one.outerHTML.slice(0, 200)); 1"#;
+
+fn start() -> (Fixture, Browser, String) {
+    let origin = Origin::start("Cache-Control: public, max-age=600\r\n");
+    let site = format!(
+        "cache = true\naccess_log = {{ path = \"{{dir}}/access.log\", format = \"combined\" }}\n[[site.route]]\npath = \"/page/*\"\nproxy = \"http://{}\"\n",
+        origin.address
+    );
+    let keys = Keys {
+        site: &site,
+        ..Keys::default()
+    };
+    let fixture = Fixture::start_in(folder("console-xss"), &keys);
+    let base = format!("http://{}", fixture.console);
+    let mut browser = Browser::start();
+    browser.open(&format!("{base}/link?token={}", fixture.link()));
+    browser.evaluate("document.querySelector('form').requestSubmit()");
+    browser.wait_for("location.pathname === '/' && document.readyState === 'complete'");
+    (fixture, browser, base)
+}
+
+/// Nothing strange is in the page that is open.
+fn assert_plain(browser: &mut Browser, place: &str) {
+    browser.evaluate(STRANGE);
+    let found = browser.evaluate("strange(document)");
+    assert_eq!(found, json!([]), "{place}");
+}
+
+fn send(fixture: &Fixture, target: &str, agent: &str, referrer: &str) {
+    let head = format!(
+        "GET {target} HTTP/1.1\r\nHost: localhost\r\nUser-Agent: {agent}\r\nReferer: {referrer}\r\nConnection: close\r\n\r\n"
+    );
+    let mut client = Client::connect(fixture.saker.server.address()).unwrap();
+    client.send(head).unwrap();
+    client.read_to_close(PATIENCE).unwrap();
+}
+
+#[test]
+fn text_of_requests_runs_nowhere() {
+    let payloads: Vec<&str> = PAYLOADS.lines().collect();
+    assert_eq!(payloads.len(), 200);
+    let (fixture, mut browser, base) = start();
+    browser.open(&format!("{base}/requests"));
+    browser.wait_for("document.body.dataset.live === 'yes'");
+    for (at, payload) in payloads.iter().enumerate() {
+        let in_target = payload.replace(' ', "%20");
+        let before = browser.evaluate("document.querySelectorAll('#tail tbody tr').length");
+        send(&fixture, &format!("/{in_target}"), "a", "b");
+        send(&fixture, &format!("/page/?q={in_target}"), payload, payload);
+        // No more lines than the page keeps.
+        if at % 50 == 49 {
+            let shown = "document.querySelectorAll('#tail tbody tr').length >= 100";
+            browser.wait_for(shown);
+            assert!(before.as_u64().unwrap() < 200);
+            assert_plain(&mut browser, "requests");
+            let links = browser.evaluate(
+                "[...document.querySelectorAll('#tail a')].map((a) => a.pathname + a.search)",
+            );
+            explanations_are_plain(&mut browser, &links);
+            browser.open(&format!("{base}/requests"));
+            browser.wait_for("document.body.dataset.live === 'yes'");
+        }
+    }
+    let problems = browser.problems();
+    // A request that cannot be explained is a 400, which browsers report.
+    let is_status = |note: &String| note.contains("status of 400");
+    assert!(problems.iter().all(is_status), "{problems:?}");
+    // The access log has all of them.
+    browser.open(&format!("{base}/logs"));
+    browser.wait_for("document.querySelectorAll('.log span').length >= 400");
+    assert_plain(&mut browser, "logs");
+    browser.open(&format!("{base}/logs?part=evil.example"));
+    browser.wait_for("document.querySelectorAll('.log span').length > 10");
+    assert_plain(&mut browser, "logs");
+    assert_eq!(browser.problems(), [""; 0]);
+}
+
+/// Reads the pages within the one that is open, which may do so.
+fn explanations_are_plain(browser: &mut Browser, links: &serde_json::Value) {
+    browser.evaluate(STRANGE);
+    browser.evaluate(&format!("window.links = {links}; 1"));
+    let found = browser.evaluate(
+        "(async () => { const found = []; let shown = 0; for (const link of links) { \
+         const page = await (await fetch(link)).text(); shown += page.includes('</html>'); \
+         found.push(...strange(new DOMParser().parseFromString(page, 'text/html'))); } \
+         return [shown === links.length && shown > 90, ...found]; })()",
+    );
+    assert_eq!(found, json!([true]));
+}
+
+#[test]
+fn text_of_operators_and_the_cache_runs_nowhere() {
+    let (fixture, mut browser, base) = start();
+    let token = fixture.token("administrator");
+    let payloads: Vec<&str> = PAYLOADS.lines().collect();
+    let encoded =
+        |text: &str| -> String { text.bytes().map(|byte| format!("%{byte:02X}")).collect() };
+    for (at, payload) in payloads.iter().enumerate() {
+        let ban = json!({ "addresses": [format!("198.51.100.{at}")], "reason": payload });
+        let (status, answer) = fixture.api(&token, "POST", "/api/v1/bans/ban", &ban);
+        assert_eq!(status, 200, "{answer}");
+    }
+    for path in ["/bans", "/audit"] {
+        browser.open(&format!("{base}{path}"));
+        browser.wait_for("document.querySelectorAll('tbody tr').length >= 200");
+        assert_plain(&mut browser, path);
+    }
+    // Pages of the cache by their URLs; forms that show again what was typed.
+    browser.open(&format!("{base}/cache"));
+    let mut links = Vec::new();
+    for payload in &payloads {
+        let page = format!("/page/{}", payload.replace(' ', "%20"));
+        send(&fixture, &page, "a", "b");
+        let one = encoded(payload);
+        links.push(format!("/cache?url={}", encoded(&page)));
+        links.push(format!("/cache?tag={one}&site={one}"));
+        links.push(format!(
+            "/requests?host={one}&path={one}&client={one}&cache={one}"
+        ));
+        links.push(format!("/requests/why?url={one}&method={one}&header={one}"));
+        links.push(format!("/logs?file={one}&part={one}"));
+        links.push(format!("/configuration?file={one}&version={one}"));
+        links.push(format!("/configuration/settings?file={one}&table={one}"));
+        links.push(format!("/configuration/settings?table={one}"));
+        links.push(format!("/configuration/wizard?kind={one}"));
+        links.push(format!(
+            "/configuration/wizard?kind=redirect&from={one}&to={one}&site={one}"
+        ));
+        links.push(format!("/link?token={one}"));
+    }
+    explanations_are_plain(&mut browser, &json!(links));
+}
