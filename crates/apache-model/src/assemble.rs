@@ -454,12 +454,16 @@ impl Shared {
         } else {
             &draft.dbd
         };
-        let terms = main.dbd.merge(own).terms()?;
+        let merged = main.dbd.merge(own);
+        let (terms, statements) = (merged.terms()?, merged.statements());
         let mut databases = self.databases.borrow_mut();
-        if let Some(known) = databases.iter().find(|known| known.is_of(&terms)) {
+        let known = databases
+            .iter()
+            .find(|known| known.is_of(&terms, statements));
+        if let Some(known) = known {
             return Some(Arc::clone(known));
         }
-        let new = Arc::new(Dbd::new(terms));
+        let new = Arc::new(Dbd::new(terms, statements.clone()));
         databases.push(Arc::clone(&new));
         Some(new)
     }

@@ -83,39 +83,12 @@ impl Asked {
     }
 
     fn begin(&self, dbd: &Dbd, question: Question) -> Result<usize, Answer<QueryAnswer>> {
-        let refused = |why: Box<str>| Answer::Known(Err(Rc::from(why)));
         let mut all = self.0.borrow_mut();
         if all.len() >= QUESTIONS_MAX {
-            return Err(refused("this request has asked too much already".into()));
+            let why = "this request has asked too much already";
+            return Err(Answer::Known(Err(Rc::from(why))));
         }
-        let under_way = dbd.begin().ok_or(Answer::Busy)?;
-        let (sender, receiver) = oneshot::channel();
-        let own = question.clone();
-        dbd.run(Box::new(move |database| {
-            Box::pin(async move {
-                let _under_way = under_way;
-                let parameters: Vec<&str> = own.parameters.iter().map(String::as_str).collect();
-                let found = match own.is_change {
-                    true => database
-                        .change(&own.query, &parameters)
-                        .await
-                        .map(|changed| QueryResult {
-                            changed,
-                            ..QueryResult::default()
-                        }),
-                    false => database
-                        .rows(&own.query, &parameters, ROWS_MAX)
-                        .await
-                        .map(|rows| QueryResult {
-                            rows,
-                            ..QueryResult::default()
-                        }),
-                };
-                // No receiver is left where the client has gone.
-                let _ = sender.send(found);
-            })
-        }))
-        .map_err(refused)?;
+        let receiver = send(dbd, question.clone())?;
         all.push((question, Place::Waiting(receiver)));
         Ok(all.len() - 1)
     }
@@ -138,6 +111,55 @@ impl Asked {
             Err(_) => Err("its thread has ended".into()),
         });
         Poll::Ready(())
+    }
+}
+
+/// Sends a question to the thread of the database.
+fn send(
+    dbd: &Dbd,
+    question: Question,
+) -> Result<oneshot::Receiver<Result<QueryResult, Failure>>, Answer<QueryAnswer>> {
+    let under_way = dbd.begin().ok_or(Answer::Busy)?;
+    let (sender, receiver) = oneshot::channel();
+    dbd.run(Box::new(move |database| {
+        Box::pin(async move {
+            let _under_way = under_way;
+            let parameters: Vec<&str> = question.parameters.iter().map(String::as_str).collect();
+            let found = match question.is_change {
+                true => database
+                    .change(&question.query, &parameters)
+                    .await
+                    .map(|changed| QueryResult {
+                        changed,
+                        ..QueryResult::default()
+                    }),
+                false => database
+                    .rows(&question.query, &parameters, ROWS_MAX)
+                    .await
+                    .map(|rows| QueryResult {
+                        rows,
+                        ..QueryResult::default()
+                    }),
+            };
+            // No receiver is left where the client has gone.
+            let _ = sender.send(found);
+        })
+    }))
+    .map_err(|why| Answer::Known(Err(Rc::from(why))))?;
+    Ok(receiver)
+}
+
+/// Changes the database, and waits for it. The number of rows that were changed.
+pub async fn change(dbd: &Dbd, query: &str, values: &[&str]) -> Result<u64, Rc<str>> {
+    let receiver = match send(dbd, Question::of(query, values, true)) {
+        Ok(receiver) => receiver,
+        Err(Answer::Known(Err(why))) => return Err(why),
+        Err(_) => return Err("too many questions wait for it".into()),
+    };
+    match receiver.await {
+        Ok(Ok(found)) => Ok(found.changed),
+        Ok(Err(failure)) => Err(failure.to_string().into()),
+        Err(_) => Err("its thread has ended".into()),
     }
 }
 

@@ -46,6 +46,9 @@ pub fn fixups(
     {
         return verdict;
     }
+    if let Some(pause) = modules::session::load_of_user(exchange, host, &local) {
+        return Verdict::Wait(pause);
+    }
     modules::session::describe(exchange);
     of_file(rules, exchange, host, watcher, local)
 }

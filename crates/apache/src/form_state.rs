@@ -4,10 +4,12 @@
 //! Caveat: a form is read once, whatever has to wait meanwhile.
 //! Out of scope: the work on both.
 
+use saker_apache_model::dbd::Dbd;
 use saker_auth::{ContentOutcome, session::SharedSession, settings::SessionSettings};
 use saker_http::Status;
 use saker_pipeline::{BodyError, RequestBody};
 use std::{
+    rc::Rc,
     sync::Arc,
     task::{Context, Poll},
 };
@@ -17,6 +19,18 @@ use std::{
 pub struct LoadedSession {
     pub settings: Arc<SessionSettings>,
     pub session: SharedSession,
+    /// Where a database keeps it.
+    pub place: Option<Rc<SessionPlace>>,
+}
+
+/// The place of a session in a database.
+#[derive(Debug)]
+pub struct SessionPlace {
+    pub dbd: Arc<Dbd>,
+    /// The key that it was loaded by.
+    pub key: Option<Box<str>>,
+    /// The key is the name of this user, and no cookie tells it.
+    pub user: Option<Box<str>>,
 }
 
 /// A handler of forms.

@@ -25,6 +25,8 @@ pub struct Session {
     /// Values were set or removed.
     is_changed: bool,
     is_saved: bool,
+    /// It is an earlier one, not a new one.
+    is_known: bool,
 }
 
 /// Lifetimes of sessions.
@@ -43,6 +45,7 @@ impl Session {
         let mut session = Session::default();
         if let Some(text) = text {
             session.read(text);
+            session.is_known = true;
             if session.expiry_us != 0 && session.expiry_us < now_us {
                 session = Session::default();
             }
@@ -69,6 +72,21 @@ impl Session {
                 self.insert(&name, &value);
             }
         }
+    }
+
+    /// Returns true if the session is one that was loaded, and has not ended.
+    pub fn is_known(&self) -> bool {
+        self.is_known
+    }
+
+    /// End in microseconds since 1970; 0: none.
+    pub fn expiry_us(&self) -> i64 {
+        self.expiry_us
+    }
+
+    /// Returns true if values were set or removed.
+    pub fn is_changed(&self) -> bool {
+        self.is_changed
     }
 
     /// Takes over the text that a program has sent.
@@ -238,7 +256,10 @@ mod tests {
         };
         assert_eq!(at(1_000_000_000 - 1).get(b"a"), None);
         assert_eq!(at(1_000_000_000).get(b"A"), Some(&b"1"[..]));
+        assert!(!at(1_000_000_000 - 1).is_known());
+        assert!(at(1_000_000_000).is_known());
         let new = Session::load(None, now_s, HOUR);
+        assert!(!new.is_known());
         assert_eq!(text(&new), "expiry=4600000000");
     }
 

@@ -45,6 +45,29 @@ pub async fn gather(body: &mut Body) -> Result<(), BodyError> {
     Ok(())
 }
 
+/// Returns the beginning of a body, which stays whole: all of it, or `bytes_max` bytes. Waits for them.
+///
+/// # Errors
+/// The stream's own error, while the response head can still be replaced.
+pub async fn beginning(body: &mut Body, bytes_max: usize) -> Result<Vec<u8>, BodyError> {
+    let mut stream = as_stream(std::mem::take(body));
+    let mut gathered = Vec::new();
+    while gathered.len() < bytes_max {
+        match poll_fn(|cx| stream.poll_chunk(cx)).await {
+            Some(Ok(chunk)) => gathered.extend_from_slice(chunk.bytes()),
+            Some(Err(error)) => return Err(error),
+            None => {
+                let begins = gathered.clone();
+                *body = Body::Memory(Chunk::from(gathered));
+                return Ok(begins);
+            }
+        }
+    }
+    let begins = gathered.get(..bytes_max).unwrap_or_default().to_vec();
+    *body = Body::Stream(Box::new(Resumed { gathered, stream }));
+    Ok(begins)
+}
+
 /// The gathered bytes, then the rest of the stream.
 struct Resumed {
     gathered: Vec<u8>,

@@ -32,7 +32,8 @@ pub fn numbered(query: &str) -> String {
 }
 
 /// Apache's way: `%s` and its like are parameters (apr_dbd_prepare), `%%` is a percent sign. The
-/// query with question marks instead, and how many there are.
+/// query with question marks instead, and how many there are. Parameters are sent as texts, so
+/// those for whole numbers are converted in the query: PostgreSQL compares no text with a number.
 pub fn from_printf(query: &str) -> (String, usize) {
     let (mut out, mut rest, mut count) = (String::with_capacity(query.len()), query, 0);
     while let Some((before, behind)) = rest.split_once('%') {
@@ -43,7 +44,15 @@ pub fn from_printf(query: &str) -> (String, usize) {
                 rest = behind.strip_prefix('%').unwrap_or(behind);
             }
             taken => {
-                out.push('?');
+                let is_whole = behind
+                    .get(..taken)
+                    .is_some_and(|text| text.ends_with(['d', 'i', 'u']));
+                // The one name of a type for 64 bits that all three databases have in casts.
+                out.push_str(if is_whole {
+                    "CAST(? AS DECIMAL(20))"
+                } else {
+                    "?"
+                });
                 count += 1;
                 rest = behind.get(taken..).unwrap_or_default();
             }
@@ -77,11 +86,11 @@ mod tests {
         for (query, expected, count) in [
             (
                 "SELECT a FROM b WHERE c = %s AND d = %lld",
-                "SELECT a FROM b WHERE c = ? AND d = ?",
+                "SELECT a FROM b WHERE c = ? AND d = CAST(? AS DECIMAL(20))",
                 2,
             ),
             ("a LIKE '%%' || %s || '%'", "a LIKE '%' || ? || '%'", 1),
-            ("%hhu%d%pDt%", "???%", 3),
+            ("%hhu%pDt%", "CAST(? AS DECIMAL(20))?%", 2),
             ("a % b", "a % b", 0),
             ("%l", "?", 1),
             ("ä%sö%é", "ä?ö%é", 1),

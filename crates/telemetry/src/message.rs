@@ -290,6 +290,8 @@ messages! {
         "The line names the problem; the page continues after the failed element.";
     EXTERNAL_FILTER "SK0813" "apache" Error "external filter failed"
         "Read the line, or the error output of the program.";
+    SESSION_DATABASE_FAILED "SK0814" "apache" Error "a session cannot be loaded from or saved to the database"
+        "The line names the statement and the reason. The request goes on without the session.";
     HANDLER_NOT_THERE "SK0820" "apache" Error "a file is mapped to an unknown handler"
         "Run `saker check`; until the handler exists, such files are answered with an error.";
     CONTENT_FILTER "SK0821" "apache" Error "a content filter failed"

@@ -2,8 +2,8 @@
 //!
 //! Nothing is connected, and no thread started, before the first question. Hosts that say the same
 //! share one database. Difficulty: merging is Apache's, setting by setting, but what connections
-//! begin with (DBDInitSQL) is added up. Absent on purpose: statements by their labels
-//! (DBDPrepareSQL), which no module here asks for; drivers besides mysql, pgsql and sqlite3.
+//! begin with (DBDInitSQL) is added up. Statements with labels (DBDPrepareSQL) are sessions'. Absent on purpose: drivers besides
+//! mysql, pgsql and sqlite3.
 
 mod parameters;
 
@@ -15,7 +15,7 @@ use parameters::Driver;
 use saker_apache_syntax::Node;
 use saker_database::{DbThread, Job, Terms};
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     path::Path,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
@@ -37,10 +37,15 @@ pub struct DbdDraft {
     parameters: Option<Box<str>>,
     keeps_connections: Option<bool>,
     init: Vec<String>,
+    /// By their labels; an empty one takes away the server's.
+    statements: Statements,
     connections_min: Option<u32>,
     connections_max: Option<u32>,
     idle_s: Option<u64>,
 }
+
+/// Queries by their labels.
+pub type Statements = BTreeMap<Box<str>, Box<str>>;
 
 pub const SETTERS: &[(&str, ServerSet<DbdDraft>)] = &[
     ("DBDriver", set_driver),
@@ -53,6 +58,15 @@ pub const SETTERS: &[(&str, ServerSet<DbdDraft>)] = &[
     }),
     ("DBDInitSQL", |node, dbd, _| {
         dbd.init.push(first(node));
+        Ok(())
+    }),
+    ("DBDPrepareSQL", |node, dbd, _| {
+        let words = texts(node);
+        let query = words.first().map(String::as_str).unwrap_or_default();
+        match words.get(1) {
+            Some(label) => dbd.statements.insert(label.as_str().into(), query.into()),
+            None => dbd.statements.insert(query.into(), "".into()),
+        };
         Ok(())
     }),
     ("DBDMin", |node, dbd, _| {
@@ -106,10 +120,20 @@ impl DbdDraft {
                 .cloned(),
             keeps_connections: over.keeps_connections.or(self.keeps_connections),
             init: self.init.iter().chain(&over.init).cloned().collect(),
+            statements: self
+                .statements
+                .iter()
+                .chain(&over.statements)
+                .map(|(label, query)| (label.clone(), query.clone()))
+                .collect(),
             connections_min: over.connections_min.or(self.connections_min),
             connections_max: over.connections_max.or(self.connections_max),
             idle_s: over.idle_s.or(self.idle_s),
         }
+    }
+
+    pub fn statements(&self) -> &Statements {
+        &self.statements
     }
 
     /// `None`: there is no database. With Apache's defaults where nothing is said.
@@ -132,6 +156,7 @@ impl DbdDraft {
 /// A database that is asked.
 pub struct Dbd {
     terms: Terms,
+    statements: Statements,
     /// The error: why there is no thread for it.
     desk: OnceLock<Result<DbThread, Box<str>>>,
     under_way: Arc<AtomicUsize>,
@@ -153,17 +178,24 @@ impl std::fmt::Debug for Dbd {
 }
 
 impl Dbd {
-    pub fn new(terms: Terms) -> Dbd {
+    pub fn new(terms: Terms, statements: Statements) -> Dbd {
         Dbd {
             terms,
+            statements,
             desk: OnceLock::new(),
             under_way: Arc::default(),
             kept: Mutex::default(),
         }
     }
 
-    pub fn is_of(&self, terms: &Terms) -> bool {
-        self.terms == *terms
+    pub fn is_of(&self, terms: &Terms, statements: &Statements) -> bool {
+        self.terms == *terms && self.statements == *statements
+    }
+
+    /// The query of a label.
+    pub fn statement(&self, label: &str) -> Option<&str> {
+        let query = self.statements.get(label)?;
+        Some(&**query).filter(|query| !query.is_empty())
     }
 
     fn desk(&self) -> Result<&DbThread, Box<str>> {
@@ -250,8 +282,24 @@ mod tests {
     }
 
     #[test]
+    fn statements_by_labels() {
+        let of = |all: &[(&str, &str)]| DbdDraft {
+            statements: all
+                .iter()
+                .map(|(label, query)| ((*label).into(), (*query).into()))
+                .collect(),
+            ..DbdDraft::default()
+        };
+        let server = of(&[("a", "SELECT 1"), ("b", "SELECT 2"), ("c", "SELECT 3")]);
+        let merged = server.merge(&of(&[("b", "SELECT 4"), ("c", "")]));
+        let dbd = Dbd::new(Terms::default(), merged.statements().clone());
+        let found = ["a", "b", "c", "d"].map(|label| dbd.statement(label));
+        assert_eq!(found, [Some("SELECT 1"), Some("SELECT 4"), None, None]);
+    }
+
+    #[test]
     fn what_is_kept_is_bounded() {
-        let dbd = Dbd::new(Terms::default());
+        let dbd = Dbd::new(Terms::default(), Statements::default());
         assert_eq!(dbd.kept("q", b"k"), None);
         for number in 0..KEPT_MAX + 10 {
             dbd.keep("q", number.to_string().as_bytes(), b"v");

@@ -3,17 +3,18 @@
 //! Called by: `dir_config`, whose table names the setters.
 //! Caveat: as in Apache, rules of an inner section come before those outside, each of the two in
 //! reverse order where both have some.
-//! Out of scope: rules with variables or conditions (flags `V` and `v`, a fourth argument), which are
-//! reported and left out.
+//! Variables and conditions of rules (flags `V` and `v`, a fourth argument) count with
+//! ProxyHTMLInterp only.
+//! Out of scope: variables in values of variables, which Apache looks for and clients could send.
 
 use crate::{
     arguments::{set_flag, texts},
     reading::{Reading, Set, said},
 };
-use saker_ap_expr::{Pattern, PatternOptions};
+use saker_ap_expr::{Dependencies, Evaluation, Expression, Facts, Pattern, PatternOptions};
 use saker_apache_syntax::Node;
 use saker_content_filters::proxy_html::{
-    Charsets, HtmlRules, LinkNames, UrlRule, UrlRuleFlags, encoding_named,
+    CharsetOut, Charsets, Encoding, HtmlRules, LinkNames, UrlRule, UrlRuleFlags, encoding_named,
 };
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ pub struct ProxyHtml(Option<Arc<HtmlSettings>>);
 #[derive(Clone, Debug, Default)]
 struct HtmlSettings {
     is_on: Option<bool>,
-    urls: Vec<Arc<UrlRule>>,
+    urls: Vec<Arc<MappedRule>>,
     links: Option<Arc<LinkNames>>,
     events: Option<Arc<Vec<Box<[u8]>>>>,
     is_extended: Option<bool>,
@@ -33,7 +34,25 @@ struct HtmlSettings {
     doctype: Option<Option<Arc<str>>>,
     /// Lower case, and slashes for backslashes.
     fixups: Option<(bool, bool)>,
-    charsets: Option<Charsets>,
+    default_charset: Option<(&'static Encoding, Box<str>)>,
+    charset_out: Option<CharsetOut>,
+    obeys_meta: Option<bool>,
+    interpolates: Option<bool>,
+}
+
+/// A rule, and what it is made of for each page.
+#[derive(Debug)]
+struct MappedRule {
+    /// Without variables. `None`: it makes sense only with them.
+    plain: Option<Arc<UrlRule>>,
+    from: Box<[u8]>,
+    to: Box<[u8]>,
+    /// `None`: the left side is a text.
+    pattern: Option<PatternOptions>,
+    flags: UrlRuleFlags,
+    has_variables_in_from: bool,
+    has_variables_in_to: bool,
+    condition: Option<Expression>,
 }
 
 impl ProxyHtml {
@@ -52,6 +71,13 @@ impl ProxyHtml {
         }),
         ("ProxyHTMLDoctype", set_doctype),
         ("ProxyHTMLFixups", set_fixups),
+        ("ProxyHTMLMeta", |node, html, _| {
+            set_flag(node, &mut html.own().obeys_meta)
+        }),
+        ("ProxyHTMLInterp", |node, html, _| {
+            set_flag(node, &mut html.own().interpolates)
+        }),
+        ("ProxyHTMLCharsetOut", set_charset_out),
         ("xml2EncDefault", set_default_charset),
     ];
 
@@ -71,14 +97,20 @@ impl ProxyHtml {
     }
 
     /// The rules for pages. `None`: without attributes that have addresses the filter does nothing.
-    pub fn rules(&self) -> Option<HtmlRules> {
-        self.0.as_ref()?.rules()
+    /// What conditions depend on is added to `seen`.
+    pub fn rules(&self, facts: &dyn Facts, seen: &mut Dependencies) -> Option<HtmlRules> {
+        self.0.as_ref()?.rules(facts, seen)
     }
 
     pub fn charsets(&self) -> Charsets {
-        let html = self.0.as_ref();
-        html.and_then(|html| html.charsets.clone())
-            .unwrap_or_default()
+        let mut charsets = Charsets::default();
+        if let Some(html) = &self.0 {
+            if let Some((encoding, name)) = &html.default_charset {
+                (charsets.default, charsets.default_name) = (encoding, name.clone());
+            }
+            charsets.out.clone_from(&html.charset_out);
+        }
+        charsets
     }
 }
 
@@ -98,14 +130,22 @@ impl HtmlSettings {
             strips_comments: over.strips_comments.or(self.strips_comments),
             doctype: said(&self.doctype, &over.doctype),
             fixups: over.fixups.or(self.fixups),
-            charsets: said(&self.charsets, &over.charsets),
+            default_charset: said(&self.default_charset, &over.default_charset),
+            charset_out: said(&self.charset_out, &over.charset_out),
+            obeys_meta: over.obeys_meta.or(self.obeys_meta),
+            interpolates: over.interpolates.or(self.interpolates),
         }
     }
 
-    fn rules(&self) -> Option<HtmlRules> {
+    fn rules(&self, facts: &dyn Facts, seen: &mut Dependencies) -> Option<HtmlRules> {
         let (lower_case, dos_paths) = self.fixups.unwrap_or_default();
+        let urls = self.urls.iter();
         Some(HtmlRules {
-            urls: self.urls.clone(),
+            urls: match self.interpolates == Some(true) {
+                true => urls.filter_map(|rule| rule.resolved(facts, seen)).collect(),
+                false => urls.filter_map(|rule| rule.plain.clone()).collect(),
+            },
+            obeys_meta: self.obeys_meta == Some(true),
             links: Arc::clone(self.links.as_ref()?),
             events: self.events.clone().unwrap_or_default(),
             is_extended: self.is_extended == Some(true),
@@ -125,6 +165,7 @@ fn add_rule(node: &Node, html: &mut ProxyHtml, reading: &mut Reading<'_>) -> Res
     let letters = words.get(2).map(Vec::as_slice).unwrap_or_default();
     let (mut flags, mut options, mut is_pattern) =
         (UrlRuleFlags::default(), PatternOptions::HTTPD, false);
+    let (mut has_variables_in_from, mut has_variables_in_to) = (false, false);
     for letter in letters {
         match letter {
             b'h' => flags.skips_links = true,
@@ -140,36 +181,122 @@ fn add_rule(node: &Node, html: &mut ProxyHtml, reading: &mut Reading<'_>) -> Res
             b'n' | b'x' | b's' => {}
             b'^' => flags.at_start = true,
             b'$' => flags.at_end = true,
-            b'V' | b'v' => {
-                reading.warn(
-                    node,
-                    "rules with variables are not supported: this one is left out",
-                );
-                return Ok(());
-            }
+            b'V' => has_variables_in_to = true,
+            b'v' => has_variables_in_from = true,
             _ => {}
         }
-    }
-    if words.len() > 3 {
-        reading.warn(
-            node,
-            "rules with conditions are not supported: this one is left out",
-        );
-        return Ok(());
     }
     if from.is_empty() {
         return Err("ProxyHTMLURLMap needs something to replace".into());
     }
-    let rule = match is_pattern {
-        true => {
-            let pattern = Pattern::compile(from, options)
-                .map_err(|_| "ProxyHTMLURLMap: the pattern can't be compiled".to_owned())?;
-            UrlRule::of_pattern(pattern, to, flags)
+    let condition = match words.get(3).filter(|text| !text.is_empty()) {
+        None => None,
+        Some(text) => {
+            let compiled = Expression::compile(&condition(text), reading.expression_options());
+            Some(compiled.map_err(|error| format!("ProxyHTMLURLMap: {}", error.message))?)
         }
-        false => UrlRule::of_text(from, to, flags),
     };
+    let mut rule = MappedRule {
+        plain: None,
+        from: from.as_slice().into(),
+        to: to.as_slice().into(),
+        pattern: is_pattern.then_some(options),
+        flags,
+        has_variables_in_from,
+        has_variables_in_to,
+        condition,
+    };
+    if !(is_pattern && has_variables_in_from) {
+        let made = rule.made(from, to);
+        rule.plain = Some(made.ok_or("ProxyHTMLURLMap: the pattern can't be compiled")?);
+    }
     html.own().urls.push(Arc::new(rule));
     Ok(())
+}
+
+/// Conditions in the words of old versions: `VAR`, `VAR=value`, and both with a `!` before them.
+fn condition(text: &[u8]) -> Vec<u8> {
+    let (is_not, rest) = match text.strip_prefix(b"!") {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    let is_word = |name: &[u8]| {
+        !name.is_empty()
+            && name
+                .iter()
+                .all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+    };
+    let (name, value) = match rest.iter().position(|byte| *byte == b'=') {
+        Some(at) => (rest.get(..at), rest.get(at + 1..)),
+        None => (Some(rest), None),
+    };
+    let Some(name) = name.filter(|name| is_word(name)) else {
+        return text.to_vec();
+    };
+    let name = [b"reqenv('", name, b"')"].concat();
+    let not: &[u8] = if is_not { b"!" } else { b"" };
+    match value {
+        None => [not, &name].concat(),
+        Some(value) if !value.is_empty() => [&name, not, b"='", value, b"'"].concat(),
+        Some(_) => text.to_vec(),
+    }
+}
+
+impl MappedRule {
+    fn made(&self, from: &[u8], to: &[u8]) -> Option<Arc<UrlRule>> {
+        Some(Arc::new(match self.pattern {
+            Some(options) => {
+                UrlRule::of_pattern(Pattern::compile(from, options).ok()?, to, self.flags)
+            }
+            None => UrlRule::of_text(from, to, self.flags),
+        }))
+    }
+
+    /// The rule for a page. `None`: its condition doesn't hold, or nothing is left to look for.
+    fn resolved(&self, facts: &dyn Facts, seen: &mut Dependencies) -> Option<Arc<UrlRule>> {
+        if let Some(condition) = &self.condition {
+            let mut evaluation = Evaluation::new(facts);
+            let holds = condition.evaluate(&mut evaluation);
+            seen.merge(&evaluation.dependencies);
+            if !holds.unwrap_or(false) {
+                return None;
+            }
+        }
+        if !self.has_variables_in_from && !self.has_variables_in_to {
+            return self.plain.clone();
+        }
+        let side = |text: &[u8], has_variables: bool| match has_variables {
+            true => interpolated(text, facts),
+            false => text.to_vec(),
+        };
+        let from = side(&self.from, self.has_variables_in_from);
+        let to = side(&self.to, self.has_variables_in_to);
+        (!from.is_empty()).then(|| self.made(&from, &to))?
+    }
+}
+
+/// A text with `${NAME}` and `${NAME|default}` replaced.
+fn interpolated(text: &[u8], facts: &dyn Facts) -> Vec<u8> {
+    let (mut out, mut rest) = (Vec::new(), text);
+    while let Some(at) = rest.windows(2).position(|piece| piece == b"${") {
+        let behind = rest.get(at + 2..).unwrap_or_default();
+        let Some(end) = behind.iter().position(|byte| *byte == b'}') else {
+            break;
+        };
+        out.extend_from_slice(rest.get(..at).unwrap_or_default());
+        let mut words = behind
+            .get(..end)
+            .unwrap_or_default()
+            .splitn(2, |byte| *byte == b'|');
+        let name = words.next().unwrap_or_default();
+        match facts.environment(name) {
+            Some(value) => out.extend_from_slice(&value),
+            None => out.extend_from_slice(words.next().unwrap_or_default()),
+        }
+        rest = behind.get(end + 1..).unwrap_or_default();
+    }
+    out.extend_from_slice(rest);
+    out
 }
 
 /// An element, and its attributes.
@@ -244,29 +371,64 @@ fn set_default_charset(
     let word = texts(node).into_iter().next().unwrap_or_default();
     let default = encoding_named(word.as_bytes())
         .ok_or_else(|| format!("Default charset not supported: {word}"))?;
-    html.own().charsets = Some(Charsets { default });
+    html.own().default_charset = Some((default, word.into()));
+    Ok(())
+}
+
+/// A charset, or `*` for that of the page.
+fn set_charset_out(node: &Node, html: &mut ProxyHtml, _: &mut Reading<'_>) -> Result<(), String> {
+    let word = texts(node).into_iter().next().unwrap_or_default();
+    html.own().charset_out = Some(match word.starts_with('*') {
+        true => CharsetOut::Own,
+        false => {
+            let encoding = encoding_named(word.as_bytes())
+                .ok_or_else(|| format!("ProxyHTMLCharsetOut: charset not supported: {word}"))?;
+            CharsetOut::Named(encoding, word.into())
+        }
+    });
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::borrow::Cow;
+
+    struct Variables(&'static [(&'static str, &'static str)]);
+
+    impl Facts for Variables {
+        fn environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+            let found = self.0.iter().find(|(known, _)| known.as_bytes() == name);
+            found.map(|(_, value)| Cow::Borrowed(value.as_bytes()))
+        }
+    }
+
+    fn rule(from: &str, to: &str) -> MappedRule {
+        let mut rule = MappedRule {
+            plain: None,
+            from: from.as_bytes().into(),
+            to: to.as_bytes().into(),
+            pattern: None,
+            flags: UrlRuleFlags::default(),
+            has_variables_in_from: false,
+            has_variables_in_to: false,
+            condition: None,
+        };
+        rule.plain = rule.made(from.as_bytes(), to.as_bytes());
+        rule
+    }
 
     #[test]
     fn inner_rules_come_first() {
         let of = |names: &[&str]| HtmlSettings {
-            urls: names
-                .iter()
-                .map(|name| {
-                    let flags = UrlRuleFlags::default();
-                    Arc::new(UrlRule::of_text(b"/", name.as_bytes(), flags))
-                })
-                .collect(),
+            urls: names.iter().map(|name| Arc::new(rule("/", name))).collect(),
             links: Some(Arc::default()),
             ..HtmlSettings::default()
         };
         let order = |html: HtmlSettings| -> Vec<String> {
-            let rules = html.rules().unwrap();
+            let rules = html
+                .rules(&Variables(&[]), &mut Dependencies::new())
+                .unwrap();
             let names = rules
                 .urls
                 .iter()
@@ -278,6 +440,52 @@ mod tests {
             ["d", "c", "b", "a"]
         );
         assert_eq!(order(of(&["a", "b"]).merge(&of(&[]))), ["a", "b"]);
-        assert!(ProxyHtml::default().rules().is_none());
+        assert!(
+            ProxyHtml::default()
+                .rules(&Variables(&[]), &mut Dependencies::new())
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn variables_in_rules() {
+        let variables = Variables(&[("A", "/a"), ("B", "${A}"), ("EMPTY", "")]);
+        for (text, expected) in [
+            ("${A}/x", "/a/x"),
+            ("${A|no}${NONE|yes}${NONE}", "/ayes"),
+            ("${B}", "${A}"),
+            ("${EMPTY|x}", ""),
+            ("${A", "${A"),
+            ("$A}", "$A}"),
+        ] {
+            let found = interpolated(text.as_bytes(), &variables);
+            assert_eq!(String::from_utf8(found).unwrap(), expected, "{text}");
+        }
+        let mut varied = rule("${A}", "${A}/to");
+        varied.has_variables_in_from = true;
+        varied.has_variables_in_to = true;
+        let resolved =
+            |rule: &MappedRule, facts: &Variables| rule.resolved(facts, &mut Dependencies::new());
+        let made = resolved(&varied, &variables).unwrap();
+        assert_eq!(&*made.to, b"/a/to");
+        assert!(resolved(&varied, &Variables(&[])).is_none());
+        varied.pattern = Some(PatternOptions::HTTPD);
+        assert!(resolved(&varied, &variables).is_some());
+        assert!(resolved(&varied, &Variables(&[("A", "(")])).is_none());
+    }
+
+    #[test]
+    fn conditions_in_old_words() {
+        for (text, expected) in [
+            ("A", "reqenv('A')"),
+            ("!A", "!reqenv('A')"),
+            ("A=b c", "reqenv('A')='b c'"),
+            ("!A=b", "reqenv('A')!='b'"),
+            ("%{HTTP_HOST} == 'a'", "%{HTTP_HOST} == 'a'"),
+            ("-n %{A}", "-n %{A}"),
+        ] {
+            let found = condition(text.as_bytes());
+            assert_eq!(String::from_utf8(found).unwrap(), expected, "{text}");
+        }
     }
 }

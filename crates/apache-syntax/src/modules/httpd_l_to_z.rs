@@ -298,7 +298,7 @@ pub(super) const MODULES: &[ModuleRow] = &[
         "mod_session_dbd.so",
         C,
         Loadable,
-        Missing,
+        Native,
     ),
     module(
         "setenvif_module",

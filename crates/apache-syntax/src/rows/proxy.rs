@@ -6,7 +6,7 @@ use crate::row::{
     Importance::{A, B, C},
     NOWHERE, Row, SERVER,
     Shape::{Each, EachWithFirst, Flag, One, OneOrTwo, OneToThree, Raw, Section, TwoOrThree},
-    Treatment::{self, Honored, Later, NoEffect, Unsupported},
+    Treatment::{self, Honored, Later, NoEffect},
     VIRTUAL_HOST, row,
 };
 
@@ -497,7 +497,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS.or(SERVER),
         NOWHERE,
-        Unsupported("browsers read `meta http-equiv` themselves; `Header` sets fields"),
+        Honored,
     ),
     row(
         "ProxyHTMLInterp",
@@ -507,7 +507,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS.or(SERVER),
         NOWHERE,
-        Unsupported("write the addresses into the rules; `Define` and macros can help"),
+        Honored,
     ),
     row(
         "ProxyHTMLExtended",
@@ -547,7 +547,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS.or(SERVER),
         NOWHERE,
-        Unsupported("pages are sent as UTF-8, which all clients read"),
+        Honored,
     ),
     row(
         "ProxyHTMLEnable",

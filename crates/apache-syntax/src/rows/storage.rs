@@ -23,9 +23,6 @@ const SESSION_DBD: &[&str] = &["session_dbd_module"];
 const OTHER_LOCKS: Treatment = NoEffect(
     "these locks are for repositories such as Subversion's; those of files are in DAVLockDB's",
 );
-const BY_LABEL: Treatment = NoEffect(
-    "rewrite maps, users and groups have queries of their own; nothing else here asks by a label",
-);
 const KEEPS_FEWEST: Treatment =
     NoEffect("connections beyond DBDMin end after DBDExptime without use");
 const NO_LDAP: Treatment = Unsupported(
@@ -33,8 +30,6 @@ const NO_LDAP: Treatment = Unsupported(
 );
 const LDAP_CACHE: Treatment =
     NoEffect("each worker remembers log-ins for a minute, and nothing else of a directory");
-const NO_SESSION_DATABASE: Treatment =
-    Unsupported("keep sessions in cookies: SessionCookieName and SessionCryptoPassphrase");
 
 pub(super) const ROWS: &[Row] = &[
     row("DAV", DAV, B, "d", One, ACCESS, NOWHERE, Honored),
@@ -91,7 +86,7 @@ pub(super) const ROWS: &[Row] = &[
         OneOrTwo,
         SERVER,
         NOWHERE,
-        BY_LABEL,
+        Honored,
     ),
     row("DBDInitSQL", DBD, B, "sv", One, SERVER, NOWHERE, Honored),
     row("DBDMin", DBD, B, "sv", One, SERVER, NOWHERE, Honored),
@@ -426,7 +421,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        NO_SESSION_DATABASE,
+        Honored,
     ),
     row(
         "SessionDBDInsertLabel",
@@ -436,7 +431,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        NO_SESSION_DATABASE,
+        Honored,
     ),
     row(
         "SessionDBDUpdateLabel",
@@ -446,7 +441,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        NO_SESSION_DATABASE,
+        Honored,
     ),
     row(
         "SessionDBDDeleteLabel",
@@ -456,7 +451,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        NO_SESSION_DATABASE,
+        Honored,
     ),
     row(
         "SessionDBDPerUser",
@@ -466,7 +461,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        NO_SESSION_DATABASE,
+        Honored,
     ),
     row(
         "SessionDBDCookieRemove",
@@ -476,7 +471,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        NO_SESSION_DATABASE,
+        Honored,
     ),
     row(
         "SessionDBDCookieName",
@@ -486,7 +481,7 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        NO_SESSION_DATABASE,
+        Honored,
     ),
     row(
         "SessionDBDCookieName2",
@@ -496,6 +491,6 @@ pub(super) const ROWS: &[Row] = &[
         Raw,
         AUTH_CONFIG.or(SERVER),
         NOWHERE,
-        NO_SESSION_DATABASE,
+        Unsupported("clients know no Set-Cookie2: use SessionDBDCookieName"),
     ),
 ];

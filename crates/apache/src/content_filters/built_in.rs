@@ -5,9 +5,11 @@
 
 use crate::{
     content_filters::filter::{ContentFilter, Passage},
+    facts::RequestFacts,
     modules::setenvif,
     state::{peek, state},
 };
+use saker_ap_expr::Dependencies;
 use saker_apache_model::{dir_config::DirConfig, host::Host};
 use saker_content_filters::{
     Stage, buffer, catalog, data_url, inflate, proxy_html, rate_limit, sed, substitute,
@@ -92,14 +94,26 @@ impl ContentFilter for ProxyHtml {
 
     /// Pages of this server are left alone.
     fn output<'f>(&'f self, passage: &'f mut Passage<'_>) -> LocalFuture<'f, Result<(), Status>> {
-        let is_proxied = peek(passage.exchange).is_some_and(|own| own.proxied.is_some());
+        let own = peek(passage.exchange).filter(|own| own.proxied.is_some());
         let html = &passage.local.proxy_html;
-        if let Some(rules) = html.rules().filter(|_| is_proxied) {
-            let charsets = html.charsets();
+        let mut seen = Dependencies::new();
+        let rules = own.and_then(|own| {
+            let (host, watcher) = (passage.host, passage.watcher);
+            let facts = RequestFacts::new(passage.exchange, own, host, watcher);
+            html.rules(&facts, &mut seen)
+        });
+        let vary = seen.vary().map(str::to_owned);
+        state(passage.exchange).vary.extend(vary);
+        let Some(rules) = rules else {
+            return Box::pin(ready(Ok(())));
+        };
+        let charsets = html.charsets();
+        Box::pin(async move {
             let budget = passage.exchange.budget();
-            proxy_html::apply(passage.response, rules, Some(&charsets), budget);
-        }
-        Box::pin(ready(Ok(())))
+            proxy_html::apply(passage.response, rules, Some(&charsets), budget)
+                .await
+                .map_err(|_| Status::BAD_GATEWAY)
+        })
     }
 }
 

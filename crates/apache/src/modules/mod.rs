@@ -12,6 +12,7 @@ pub mod geo;
 pub mod log_debug;
 pub mod remoteip;
 pub mod session;
+mod session_store;
 pub mod setenvif;
 pub mod speling;
 pub mod ssl;

@@ -26,7 +26,7 @@ pub use merge::Aliases;
 pub use methods::{Methods, as_numbered};
 pub use provider::Provider;
 pub use requirement::Requirement;
-pub use session::{SessionCookie, SessionSettings};
+pub use session::{SessionCookie, SessionDatabase, SessionSettings};
 
 use merge::{either, merged_aliases};
 use std::sync::Arc;

@@ -15,6 +15,52 @@ pub struct SessionCookie {
     pub attributes: Box<str>,
 }
 
+/// The database that keeps sessions, by the names of its statements (mod_session_dbd).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionDatabase {
+    /// The cookie with the key of a session.
+    pub cookie: Option<SessionCookie>,
+    /// Without a cookie the name of the user is the key.
+    pub is_per_user: Option<bool>,
+    /// Programs don't get the cookie; they do not unless this is false.
+    pub hides_cookie: Option<bool>,
+    /// Of values and the time in microseconds: key, time.
+    pub select: Box<str>,
+    /// Values, end, key.
+    pub insert: Box<str>,
+    /// Values, end, new key, key.
+    pub update: Box<str>,
+    /// Key.
+    pub delete: Box<str>,
+}
+
+impl Default for SessionDatabase {
+    fn default() -> SessionDatabase {
+        SessionDatabase {
+            cookie: None,
+            is_per_user: None,
+            hides_cookie: None,
+            select: "selectsession".into(),
+            insert: "insertsession".into(),
+            update: "updatesession".into(),
+            delete: "deletesession".into(),
+        }
+    }
+}
+
+impl SessionDatabase {
+    /// Names of statements are not inherited, as in Apache: a section that says anything about the
+    /// database has the usual ones unless it names others.
+    fn merge(&self, over: &SessionDatabase) -> SessionDatabase {
+        SessionDatabase {
+            cookie: either(&self.cookie, &over.cookie),
+            is_per_user: over.is_per_user.or(self.is_per_user),
+            hides_cookie: over.hides_cookie.or(self.hides_cookie),
+            ..over.clone()
+        }
+    }
+}
+
 /// Settings of sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionSettings {
@@ -31,6 +77,8 @@ pub struct SessionSettings {
     pub cookie: Option<SessionCookie>,
     /// Programs don't get the cookie.
     pub hides_cookie: Option<bool>,
+    /// Keeps sessions where no cookie does.
+    pub database: Option<SessionDatabase>,
     /// The cookie is sealed with the first of these keys.
     pub keys: Option<SealKeys>,
 }
@@ -50,6 +98,10 @@ impl SessionSettings {
             excluded: both(&self.excluded, &over.excluded),
             cookie: either(&self.cookie, &over.cookie),
             hides_cookie: over.hides_cookie.or(self.hides_cookie),
+            database: match (&self.database, &over.database) {
+                (Some(outer), Some(inner)) => Some(outer.merge(inner)),
+                (outer, inner) => inner.clone().or_else(|| outer.clone()),
+            },
             keys: either(&self.keys, &over.keys),
         }
     }
@@ -60,6 +112,11 @@ impl SessionSettings {
         self.is_on == Some(true)
             && (self.included.is_empty() || begins(&self.included))
             && !begins(&self.excluded)
+    }
+
+    /// The database, unless a cookie keeps the session itself.
+    pub fn database(&self) -> Option<&SessionDatabase> {
+        self.database.as_ref().filter(|_| self.cookie.is_none())
     }
 
     pub fn lifetime(&self) -> Lifetime {
@@ -95,5 +152,25 @@ mod tests {
             ..SessionSettings::default()
         };
         assert!(!merged.merge(&off).includes(b"/a"));
+    }
+
+    #[test]
+    fn statements_are_not_inherited() {
+        let of = |select: Option<&str>, is_per_user| SessionSettings {
+            database: Some(SessionDatabase {
+                select: select.unwrap_or("selectsession").into(),
+                is_per_user,
+                ..SessionDatabase::default()
+            }),
+            ..SessionSettings::default()
+        };
+        let outer = of(Some("mine"), Some(true));
+        let merged = outer.merge(&of(None, None)).database.unwrap();
+        assert_eq!(
+            (&*merged.select, merged.is_per_user),
+            ("selectsession", Some(true))
+        );
+        let kept = outer.merge(&SessionSettings::default()).database.unwrap();
+        assert_eq!(&*kept.select, "mine");
     }
 }

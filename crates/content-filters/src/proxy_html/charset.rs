@@ -4,18 +4,33 @@
 //! Caveat: the charset is that of a byte order mark, of `Content-Type`, or of the page's own words in
 //! its first [`LOOK_BYTES`] bytes, in this order; without any it is the configured one. What is
 //! malformed becomes U+FFFD.
-//! Out of scope: other charsets for the client.
+//! For the client a page can be encoded anew (ProxyHTMLCharsetOut): what the charset lacks becomes a
+//! reference like `&#8364;`, as browsers send forms.
+//! Out of scope: UTF-16 for the client, which browsers don't need.
 
-use encoding_rs::{CoderResult, Decoder, Encoding, WINDOWS_1252};
+use encoding_rs::{CoderResult, Decoder, Encoder, Encoding, WINDOWS_1252};
 
 /// Bytes in which a page may say its charset (HTML section 13.2.3.2).
-const LOOK_BYTES: usize = 1024;
+pub(super) const LOOK_BYTES: usize = 1024;
+
+/// The charset that a page is sent in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CharsetOut {
+    /// The one that it has come in.
+    Own,
+    /// The one of this name, which is told to clients as it is written.
+    Named(&'static Encoding, Box<str>),
+}
 
 /// Charsets of pages.
 #[derive(Clone, Debug)]
 pub struct Charsets {
     /// The charset of pages that don't say theirs.
     pub default: &'static Encoding,
+    /// Its name, as clients are told.
+    pub default_name: Box<str>,
+    /// `None`: UTF-8.
+    pub out: Option<CharsetOut>,
 }
 
 impl Default for Charsets {
@@ -23,6 +38,8 @@ impl Default for Charsets {
         // ISO-8859-1, as browsers read it.
         Charsets {
             default: WINDOWS_1252,
+            default_name: "ISO-8859-1".into(),
+            out: None,
         }
     }
 }
@@ -30,6 +47,60 @@ impl Default for Charsets {
 /// Returns the charset of a name.
 pub fn encoding_named(name: &[u8]) -> Option<&'static Encoding> {
     Encoding::for_label(name)
+}
+
+impl Charsets {
+    /// The charset for the client, and the name that it is told by. `None`: UTF-8.
+    pub fn of_client(
+        &self,
+        media_type: &[u8],
+        beginning: &[u8],
+    ) -> Option<(&'static Encoding, String)> {
+        let (encoding, name) = match self.out.as_ref()? {
+            CharsetOut::Named(encoding, name) => (*encoding, name.to_string()),
+            CharsetOut::Own => {
+                let label = match Encoding::for_bom(beginning) {
+                    Some(_) => Some(&b"utf-8"[..]),
+                    None => charset_in(media_type)
+                        .or_else(|| own_words(beginning.get(..LOOK_BYTES).unwrap_or(beginning))),
+                };
+                let said = label.and_then(|label| {
+                    let name = std::str::from_utf8(label).ok()?;
+                    Some((Encoding::for_label(label)?, name.to_owned()))
+                });
+                said.unwrap_or_else(|| (self.default, self.default_name.to_string()))
+            }
+        };
+        (encoding.output_encoding() == encoding).then_some((encoding, name))
+    }
+}
+
+/// A page that is encoded for the client.
+pub struct Encoded(Encoder);
+
+impl Encoded {
+    pub fn new(encoding: &'static Encoding) -> Encoded {
+        Encoded(encoding.new_encoder())
+    }
+
+    /// `text` is UTF-8, whole characters at a time.
+    pub fn push(&mut self, text: &str, is_last: bool, output: &mut Vec<u8>) {
+        let mut rest = text;
+        loop {
+            let start = output.len();
+            let room = self
+                .0
+                .max_buffer_length_from_utf8_if_no_unmappables(rest.len());
+            output.resize(start + room.unwrap_or(rest.len()).max(32), 0);
+            let to = output.get_mut(start..).unwrap_or_default();
+            let (result, read, written, _) = self.0.encode_from_utf8(rest, to, is_last);
+            output.truncate(start + written);
+            rest = rest.get(read..).unwrap_or_default();
+            if result == CoderResult::InputEmpty {
+                return;
+            }
+        }
+    }
 }
 
 /// The text of a page.

@@ -23,6 +23,8 @@ pub struct HtmlRules {
     pub strips_comments: bool,
     /// A document type that takes the place of the page's own, with its line end.
     pub doctype: Option<Arc<str>>,
+    /// `meta http-equiv` elements become fields of the response (ProxyHTMLMeta).
+    pub obeys_meta: bool,
     pub lower_case: bool,
     /// Backslashes in addresses become slashes.
     pub dos_paths: bool,

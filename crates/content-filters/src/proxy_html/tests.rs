@@ -35,6 +35,10 @@ fn filtered_in(rules: &HtmlRules, page: &[u8], piece_bytes: usize) -> Vec<u8> {
         markup: Some(Markup::default()),
         budget: Rc::default(),
         is_begun: false,
+        encoded: None,
+        unencoded: Vec::new(),
+        skipped: None,
+        taken: 0,
     };
     let mut output = Vec::new();
     for piece in page.chunks(piece_bytes) {
@@ -208,4 +212,107 @@ fn charsets() {
     );
     assert_eq!(of("text/html;charset=utf-8", b"a\xff"), "a\u{fffd}");
     assert_eq!(of("text/html;charset=no-such", b"\xe9"), "é");
+}
+
+/// A page through the whole filter; the media type of the response, and its content.
+fn answered(
+    rules: &HtmlRules,
+    charsets: &Charsets,
+    page: &[u8],
+    piece_bytes: usize,
+) -> (String, Vec<u8>) {
+    struct Pieces(std::collections::VecDeque<Vec<u8>>);
+    impl saker_pipeline::BodyStream for Pieces {
+        fn poll_chunk(
+            &mut self,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Result<saker_pipeline::Chunk, BodyError>>> {
+            std::task::Poll::Ready(self.0.pop_front().map(|piece| Ok(piece.into())))
+        }
+    }
+    let mut response = Response::new(saker_http::Status::OK);
+    response.fields_mut().set("Content-Type", &b"text/html"[..]);
+    let pieces = page.chunks(piece_bytes).map(<[u8]>::to_vec).collect();
+    response.body = saker_pipeline::Body::Stream(Box::new(Pieces(pieces)));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let budget = Rc::default();
+    let mut applied = Box::pin(apply(&mut response, rules.clone(), Some(charsets), &budget));
+    assert!(applied.as_mut().poll(&mut context).is_ready());
+    drop(applied);
+    let mut stream = crate::transform::as_stream(std::mem::take(&mut response.body));
+    let mut content = Vec::new();
+    while let std::task::Poll::Ready(Some(chunk)) = stream.poll_chunk(&mut context) {
+        content.extend_from_slice(chunk.unwrap().bytes());
+    }
+    let media_type = response.fields().first("Content-Type").unwrap().to_vec();
+    (String::from_utf8(media_type).unwrap(), content)
+}
+
+#[test]
+fn charsets_of_clients() {
+    let named = |name: &str| {
+        let encoding = encoding_named(name.as_bytes()).unwrap();
+        Some(CharsetOut::Named(encoding, name.into()))
+    };
+    let page = "<meta charset=windows-1252><a href=/x title=\u{e9}>\u{e9}</a>";
+    let latin: Vec<u8> = page.chars().map(|letter| letter as u8).collect();
+    let euro = "<a href=/x>\u{20ac}\u{e9}\u{3042}</a>".as_bytes();
+    for (out, page, media_type, expected) in [
+        (
+            None,
+            &latin[..],
+            "text/html;charset=utf-8",
+            page.replace("/x", "\"/app/x\"").into_bytes(),
+        ),
+        (
+            Some(CharsetOut::Own),
+            &latin[..],
+            "text/html;charset=windows-1252",
+            page.replace("/x", "\"/app/x\"")
+                .chars()
+                .map(|letter| letter as u8)
+                .collect(),
+        ),
+        (
+            named("iso-8859-15"),
+            &[&b"\xef\xbb\xbf"[..], euro].concat(),
+            "text/html;charset=iso-8859-15",
+            b"<a href=\"/app/x\">\xa4\xe9&#12354;</a>".to_vec(),
+        ),
+        (
+            named("utf-16le"),
+            &b"<a href=/x>y</a>"[..],
+            "text/html;charset=utf-8",
+            b"<a href=\"/app/x\">y</a>".to_vec(),
+        ),
+    ] {
+        let charsets = Charsets {
+            out,
+            ..Charsets::default()
+        };
+        for piece_bytes in [1, 3, 1000] {
+            let (told, content) = answered(&rules(), &charsets, page, piece_bytes);
+            assert_eq!(told, media_type);
+            assert_eq!(
+                String::from_utf8_lossy(&content),
+                String::from_utf8_lossy(&expected),
+                "{media_type} in pieces of {piece_bytes}"
+            );
+            assert_eq!(content, expected);
+        }
+    }
+}
+
+#[test]
+fn elements_about_types_are_left_out() {
+    let rules = HtmlRules {
+        obeys_meta: true,
+        ..rules()
+    };
+    let page =
+        b"<head><META http-equiv=content-type content='text/html; charset=koi8-r'><a href=/x>";
+    for piece_bytes in [1, 5, 1000] {
+        let (_, content) = answered(&rules, &Charsets::default(), page, piece_bytes);
+        assert_eq!(content, b"<head><a href=\"/app/x\">", "{piece_bytes}");
+    }
 }

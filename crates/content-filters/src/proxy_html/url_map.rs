@@ -3,7 +3,7 @@
 //! Called by: `attributes` and `proxy_html`.
 //! Caveat: of the rules for an address the first that matches counts; in scripts, each one replaces
 //! all it finds.
-//! Out of scope: variables in rules, and rules with conditions.
+//! Out of scope: variables in rules, and rules with conditions, which front ends resolve.
 
 use saker_ap_expr::{Pattern, Work, words::expand_groups};
 use std::borrow::Cow;

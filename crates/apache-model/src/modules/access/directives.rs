@@ -133,6 +133,25 @@ impl Auth {
         ("SessionCookieRemove", |node, auth, _| {
             session::set(node, auth, |session| &mut session.hides_cookie)
         }),
+        ("SessionDBDSelectLabel", |node, auth, _| {
+            session::set_label(node, auth, |database| &mut database.select)
+        }),
+        ("SessionDBDInsertLabel", |node, auth, _| {
+            session::set_label(node, auth, |database| &mut database.insert)
+        }),
+        ("SessionDBDUpdateLabel", |node, auth, _| {
+            session::set_label(node, auth, |database| &mut database.update)
+        }),
+        ("SessionDBDDeleteLabel", |node, auth, _| {
+            session::set_label(node, auth, |database| &mut database.delete)
+        }),
+        ("SessionDBDPerUser", |node, auth, _| {
+            session::set_of_database(node, auth, |database| &mut database.is_per_user)
+        }),
+        ("SessionDBDCookieName", session::set_key_cookie),
+        ("SessionDBDCookieRemove", |node, auth, _| {
+            session::set_of_database(node, auth, |database| &mut database.hides_cookie)
+        }),
         ("SessionCryptoPassphrase", session::set_passphrases),
         ("SessionCryptoPassphraseFile", session::set_passphrase_file),
         ("Require", authz::add_require),

@@ -1,4 +1,4 @@
-//! Setters of mod_session, mod_session_cookie and mod_session_crypto.
+//! Setters of mod_session, mod_session_cookie, mod_session_dbd and mod_session_crypto.
 //!
 //! Called by: `directives`.
 //! Caveat: cookies are sealed with AES-256-GCM under keys made of the passphrases. Cookies that Apache's mod_session_crypto has made can't be read: their clients have to
@@ -11,7 +11,7 @@ use crate::{
     reading::Reading,
 };
 use saker_apache_syntax::Node;
-use saker_auth::settings::{SessionCookie, SessionSettings};
+use saker_auth::settings::{SessionCookie, SessionDatabase, SessionSettings};
 use saker_identity::SealKeys;
 use saker_net::privileged;
 use std::sync::Arc;
@@ -60,8 +60,44 @@ pub(super) fn set_header(node: &Node, auth: &mut Auth, _: &mut Reading<'_>) -> R
     Ok(())
 }
 
-/// A name, and attributes for Set-Cookie.
+fn database(auth: &mut Auth) -> &mut SessionDatabase {
+    session(auth).database.get_or_insert_default()
+}
+
+/// The label of a statement (DBDPrepareSQL).
+pub(super) fn set_label(
+    node: &Node,
+    auth: &mut Auth,
+    slot: fn(&mut SessionDatabase) -> &mut Box<str>,
+) -> Result<(), String> {
+    *slot(database(auth)) = first(node).unwrap_or_default().into();
+    Ok(())
+}
+
+pub(super) fn set_of_database(
+    node: &Node,
+    auth: &mut Auth,
+    flag: fn(&mut SessionDatabase) -> &mut Option<bool>,
+) -> Result<(), String> {
+    set_flag(node, flag(database(auth)))
+}
+
+pub(super) fn set_key_cookie(
+    node: &Node,
+    auth: &mut Auth,
+    _: &mut Reading<'_>,
+) -> Result<(), String> {
+    database(auth).cookie = Some(cookie(node)?);
+    Ok(())
+}
+
 pub(super) fn set_cookie(node: &Node, auth: &mut Auth, _: &mut Reading<'_>) -> Result<(), String> {
+    session(auth).cookie = Some(cookie(node)?);
+    Ok(())
+}
+
+/// A name, and attributes for Set-Cookie.
+fn cookie(node: &Node) -> Result<SessionCookie, String> {
     let text = String::from_utf8_lossy(node.argument_text()).into_owned();
     let (name, attributes) = match text.split_once(char::is_whitespace) {
         Some((name, attributes)) => (name, attributes.trim()),
@@ -74,11 +110,15 @@ pub(super) fn set_cookie(node: &Node, auth: &mut Auth, _: &mut Reading<'_>) -> R
     if !is_name || attributes.contains(char::is_control) {
         return Err(format!("'{name}' is not a name of a cookie"));
     }
-    session(auth).cookie = Some(SessionCookie {
+    let attributes = match attributes {
+        // What mod_session_cookie sends (util_cookies.h).
+        "" => "HttpOnly;Secure;Version=1",
+        attributes => attributes,
+    };
+    Ok(SessionCookie {
         name: name.into(),
         attributes: attributes.into(),
-    });
-    Ok(())
+    })
 }
 
 pub(super) fn set_passphrases(

@@ -38,7 +38,9 @@ pub fn access(
     let Some(local) = state(exchange).local.clone() else {
         return Verdict::Pass;
     };
-    session::load(exchange, &local);
+    if let Some(pause) = session::load(exchange, host, &local) {
+        return Verdict::Wait(pause);
+    }
     let own = state(exchange).clone();
     if let Some(pause) = look_up(exchange, local.core.lookups) {
         return Verdict::Wait(pause);

@@ -3,7 +3,7 @@
 //!
 //! Started once for all topics. The query determines the response, whatever the protocol:
 //! `status=404`, `field=Name:value` (repeatable), `type=`, `chunked`, `close`, `cut`, `garbage`,
-//! `silent`, `bare-lf`, `folded`.
+//! `silent`, `bare-lf`, `folded`, `beyond` (more content than was announced), and before it `early`, `processing`.
 //! Caveat: values that can't be equal (ports, names of software) are left out.
 
 use saker_testkit::{PATIENCE, ServerProcess, TempDir, poll, require};
@@ -323,6 +323,19 @@ fn http_answer(
     if order.has("bare-lf") {
         stream.write_all(b"HTTP/1.1 200 OK\nX-Old: 1\nContent-Length: 2\n\nok")?;
         return Ok(false);
+    }
+    if order.has("beyond") {
+        stream
+            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok, and more than was said")?;
+        return Ok(false);
+    }
+    if order.has("early") {
+        stream.write_all(
+            b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\nX-Hint: 1\r\n\r\n",
+        )?;
+    }
+    if order.has("processing") {
+        stream.write_all(b"HTTP/1.1 102 Processing\r\n\r\n")?;
     }
     if order.has("folded") {
         stream.write_all(b"HTTP/1.1 200 OK\r\nX-Old: a\r\n  b\r\nContent-Length: 2\r\n\r\nok")?;

@@ -396,6 +396,18 @@ fn aged(path: std::path::PathBuf) -> io::Result<std::path::PathBuf> {
     Ok(path)
 }
 
+/// An interim response as a field of the one that follows, by which it is compared.
+fn as_field(response: &Response) -> (String, String) {
+    let mut fields: Vec<String> = response
+        .fields
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}"))
+        .collect();
+    fields.sort();
+    let text = format!("{} {}", response.status, fields.join("; "));
+    ("interim".into(), text)
+}
+
 fn exchange(
     client: &mut Client,
     address: SocketAddr,
@@ -435,14 +447,17 @@ fn exchange(
         false => text.push_str(body),
     }
     client.send(text)?;
+    let mut interim = Vec::new();
     loop {
-        let response = if request.method == "HEAD" {
+        let mut response = if request.method == "HEAD" {
             client.read_head_response()?
         } else {
             client.read_response()?
         };
         if response.status >= 200 {
+            response.fields.extend(interim);
             return Ok(response);
         }
+        interim.push(as_field(&response));
     }
 }
