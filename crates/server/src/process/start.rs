@@ -127,6 +127,7 @@ fn try_run(source: Source) -> Result<(), Failure> {
         supervisor.begin_acme(prepared);
         supervisor.begin_php();
         supervisor.begin_health();
+        supervisor.begin_cluster();
     }
     saker_net::process::give_back_freed_memory();
     let outcome = serve(&runtime, signals, supervisor, control_socket).map_err(Failure::Start);
