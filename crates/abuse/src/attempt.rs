@@ -8,11 +8,13 @@
 use crate::{
     SharedAbuseState,
     login::{self, Attempts, LoginScript},
+    shared_counts::{self, LoginTerms, site_hash},
 };
-use saker_config::model::Logins;
+use saker_config::model::{Logins, Site};
 use saker_http::Status;
 use saker_ipset::ClientNetwork;
 use saker_pipeline::Response;
+use saker_rate_limits::Limit;
 use std::{cell::Cell, rc::Rc, sync::Arc};
 
 const FAULT: &[u8] = b"faultCode";
@@ -29,6 +31,8 @@ pub struct Attempt {
 pub struct LoginAccount {
     shared: Arc<SharedAbuseState>,
     key: (ClientNetwork, usize),
+    /// The site's name between servers.
+    site: u64,
     rule: Arc<Logins>,
     began: i64,
     /// Charge in thousandths; `None`: the attempt succeeded, and nothing more is charged.
@@ -39,13 +43,15 @@ impl LoginAccount {
     /// The account of a client at a site, for a request that began at `began`.
     pub fn new(
         shared: &Arc<SharedAbuseState>,
-        key: (ClientNetwork, usize),
+        (network, site_index, site): (ClientNetwork, usize, &Site),
         rule: &Arc<Logins>,
         began: i64,
     ) -> LoginAccount {
+        let is_shared = shared.counts.get().is_some();
         LoginAccount {
             shared: Arc::clone(shared),
-            key,
+            key: (network, site_index),
+            site: is_shared.then(|| site_hash(site)).unwrap_or_default(),
             rule: Arc::clone(rule),
             began,
             charged: Rc::new(Cell::new(Some(0))),
@@ -66,6 +72,7 @@ impl LoginAccount {
             .change(self.key, Attempts::default, |known| {
                 known.charge(count, attempts, within_s, self.began)
             });
+        self.tell(Limit::Login, more);
         self.charged.set(Some(before.saturating_add(more)));
     }
 
@@ -76,7 +83,17 @@ impl LoginAccount {
                 .change(self.key, Attempts::default, |known| {
                     known.give_back(charged)
                 });
+            self.tell(Limit::LoginRefund, charged);
         }
+    }
+
+    fn tell(&self, limit: Limit, thousandths: u64) {
+        let terms = LoginTerms {
+            attempts: self.rule.attempts,
+            within_s: self.rule.within_s,
+        };
+        let account = (limit, self.key.0);
+        shared_counts::of_login(&self.shared, account, self.site, terms, thousandths);
     }
 }
 

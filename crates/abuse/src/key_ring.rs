@@ -8,7 +8,10 @@
 
 use crate::mac;
 use aws_lc_rs::rand;
-use std::sync::{PoisonError, RwLock};
+use std::{
+    fmt,
+    sync::{OnceLock, PoisonError, RwLock},
+};
 
 /// Time after which a new key signs; the previous one stays valid for as long again.
 const KEY_LIFE_S: i64 = 7 * 86_400;
@@ -22,21 +25,50 @@ struct Key {
     bytes: [u8; KEY_BYTES],
 }
 
+/// Makes the key of a period, the same on all servers of a cluster.
+pub type DeriveKey = dyn Fn(i64) -> [u8; KEY_BYTES] + Send + Sync;
+
 /// The server's keys, newest first; empty until one is needed.
-#[derive(Debug, Default)]
-pub struct KeyRing(RwLock<Vec<Key>>);
+#[derive(Default)]
+pub struct KeyRing {
+    keys: RwLock<Vec<Key>>,
+    /// Set where the servers of a cluster have the same keys.
+    derived: OnceLock<Box<DeriveKey>>,
+}
+
+impl fmt::Debug for KeyRing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyRing").finish_non_exhaustive()
+    }
+}
 
 impl KeyRing {
+    /// Takes the keys from `derive` from now on, instead of random ones; once.
+    pub fn derive(&self, derive: Box<DeriveKey>, now: i64) {
+        if self.derived.set(derive).is_ok() {
+            self.keys
+                .write()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clear();
+            self.refresh(now);
+        }
+    }
+
+    /// True if the keys are derived, and need not be saved.
+    pub fn is_derived(&self) -> bool {
+        self.derived.get().is_some()
+    }
+
     /// Loads the output of [`KeyRing::to_text`]; invalid lines are skipped.
     pub fn load(&self, text: &str) {
         let mut keys: Vec<Key> = text.lines().filter_map(read_key).collect();
         keys.sort_by_key(|key| std::cmp::Reverse(key.since));
         keys.truncate(KEYS_MAX);
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = keys;
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
     }
 
     pub fn to_text(&self) -> String {
-        let keys = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
         keys.iter()
             .map(|key| format!("{} {}\n", key.since, mac::hex(&key.bytes)))
             .collect()
@@ -49,14 +81,25 @@ impl KeyRing {
             keys.first()
                 .is_some_and(|key| (key.since..key.since.saturating_add(KEY_LIFE_S)).contains(&now))
         };
-        if is_good(&self.0.read().unwrap_or_else(PoisonError::into_inner)) {
+        if is_good(&self.keys.read().unwrap_or_else(PoisonError::into_inner)) {
+            return false;
+        }
+        if let Some(derive) = self.derived.get() {
+            let since = now - now.rem_euclid(KEY_LIFE_S);
+            // Clocks differ: another server may sign with the next one already.
+            let periods = [since, since - KEY_LIFE_S, since + KEY_LIFE_S];
+            let keys = periods.map(|since| Key {
+                since,
+                bytes: derive(since),
+            });
+            *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys.to_vec();
             return false;
         }
         let mut bytes = [0; KEY_BYTES];
         if rand::fill(&mut bytes).is_err() {
             return false;
         }
-        let mut keys = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
         if is_good(&keys) {
             return false;
         }
@@ -70,7 +113,7 @@ impl KeyRing {
     /// A pass for `purpose` until `until`. `None`: the system gives no random bytes for a key.
     pub fn sign(&self, purpose: &[u8], bound_to: &[u8], until: i64, now: i64) -> Option<String> {
         self.refresh(now);
-        let keys = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
         let code = code(keys.first()?, purpose, bound_to, until);
         Some(format!("{until:x}.{code}"))
     }
@@ -81,7 +124,7 @@ impl KeyRing {
         let time = i64::from_str_radix(until, 16)
             .ok()
             .filter(|time| format!("{time:x}") == until)?;
-        let keys = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
         let is_ours = keys.iter().any(|key| {
             mac::same(
                 code(key, purpose, bound_to, time).as_bytes(),
@@ -133,6 +176,39 @@ mod tests {
         assert_eq!(
             KeyRing::default().verify(pass.as_bytes(), b"trigger", b"10.0.0", NOW),
             None
+        );
+    }
+
+    #[test]
+    fn servers_with_one_secret_have_the_same_keys() {
+        let ring = |secret: u8, now| {
+            let keys = KeyRing::default();
+            keys.sign(b"a", b"", now + 60, now).unwrap();
+            keys.derive(
+                Box::new(move |since| [secret ^ since.to_be_bytes()[5]; KEY_BYTES]),
+                now,
+            );
+            keys
+        };
+        let change = NOW - NOW.rem_euclid(KEY_LIFE_S) + KEY_LIFE_S;
+        // Clocks that are minutes apart, on both sides of a change of the key.
+        for (signs, verifies) in [(change - 100, change + 100), (change + 100, change - 100)] {
+            let pass = ring(1, signs)
+                .sign(b"a", b"b", change + 600, signs)
+                .unwrap();
+            let verify =
+                |secret| ring(secret, verifies).verify(pass.as_bytes(), b"a", b"b", verifies);
+            assert_eq!(verify(1), Some(change + 600));
+            assert_eq!(verify(2), None);
+        }
+        let keys = ring(1, NOW);
+        assert!(!keys.refresh(change + 1), "nothing to save");
+        let pass = keys.sign(b"a", b"", change + 60, change + 1).unwrap();
+        let other = ring(1, change + 1);
+        assert!(
+            other
+                .verify(pass.as_bytes(), b"a", b"", change + 1)
+                .is_some()
         );
     }
 

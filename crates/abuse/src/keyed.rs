@@ -6,7 +6,7 @@
 //! the rule belongs beside limits by address.
 //! Out of scope: whether a key is valid, which the application knows.
 
-use crate::{Abuse, state::KeyHash};
+use crate::{Abuse, shared_counts, state::KeyHash};
 use saker_config::model::{KeyLimit, Throttle};
 use saker_matchers::MatchError;
 use saker_pipeline::{Exchange, texts};
@@ -58,7 +58,7 @@ pub fn admit(
             .change(key, Arc::<SiteAccounts>::default, |accounts| {
                 Arc::clone(accounts)
             });
-        count(exchange, limit, &accounts, (abuse.now_ns)())
+        count(exchange, limit, (key, &accounts), abuse)
     })
 }
 
@@ -71,6 +71,10 @@ fn key(
     let value = texts::text(&limit.key, exchange)?;
     if value.is_empty() {
         return Ok(None);
+    }
+    if let Some(counts) = abuse.shared.counts.get() {
+        let hash = counts.key_hash(&exchange.routing.site, &limit.said, &value);
+        return Ok(Some(hash));
     }
     let key = (
         abuse.generation.number,
@@ -85,11 +89,13 @@ fn key(
 fn count(
     exchange: &mut Exchange,
     limit: &KeyLimit,
-    accounts: &SiteAccounts,
-    now_ns: u64,
+    (key, accounts): (KeyHash, &SiteAccounts),
+    abuse: &Abuse,
 ) -> Option<(&'static str, u64)> {
     if let Some(rate) = &limit.requests {
-        match requests::admit(&accounts.requests, rate, now_ns) {
+        let admission = requests::admit(&accounts.requests, rate, (abuse.now_ns)());
+        shared_counts::of_key(&abuse.shared, key, rate, admission);
+        match admission {
             Admission::Refuse { retry_after_s } => return Some(("requests_by_key", retry_after_s)),
             Admission::Delay(wait_ns) => {
                 exchange.limits.admission = Some(longer(exchange.limits.admission, wait_ns));

@@ -29,6 +29,7 @@ mod login_attempts;
 pub mod mac;
 pub mod proof_of_work;
 pub mod remembered;
+mod shared_counts;
 pub mod signed;
 mod state;
 mod upstream_limits;
@@ -39,6 +40,7 @@ pub use bots::NameServer;
 pub use filters::{AbuseFields, LoginAttempts};
 pub use key_ring::KeyRing;
 pub use remembered::Remembered;
+pub use shared_counts::SharedCounts;
 pub use state::{ClientLimits, Confirmed, LoginTable, NameTable, SharedAbuseState};
 pub use violation::Violation;
 

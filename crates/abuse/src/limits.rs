@@ -8,12 +8,13 @@
 use crate::{
     Abuse, Violation, challenge, context,
     keyed::{self, longer},
+    shared_counts,
     upstream_limits::UpstreamLimits,
 };
 use saker_config::model::{Consequence, Throttle};
 use saker_ipset::place_of;
 use saker_pipeline::{Client, Exchange, Forwarding, Response, UpstreamGate};
-use saker_rate_limits::{Account, Admission, requests};
+use saker_rate_limits::{Account, Admission, Limit, requests};
 use std::{rc::Rc, sync::Arc};
 
 /// `Some`: the answer of a request that is refused.
@@ -218,11 +219,15 @@ fn rate(exchange: &Exchange, throttle: &Throttle, abuse: &Abuse) -> Option<Admis
         throttle.static_requests.as_ref()?,
         exchange.client.account.as_ref()?,
     );
-    Some(requests::admit(
-        &account.static_requests,
+    let admission = requests::admit(&account.static_requests, rate, (abuse.now_ns)());
+    shared_counts::of_address(
+        &abuse.shared,
+        &abuse.clients,
+        (Limit::Static, exchange.client.ip()),
         rate,
-        (abuse.now_ns)(),
-    ))
+        admission,
+    );
+    Some(admission)
 }
 
 /// The site's own limits, which all its clients share: the rule, and when to come again.
@@ -236,7 +241,9 @@ fn of_site(
         .site_accounts
         .get(exchange.routing.site_index)?;
     if let Some(rate) = &throttle.site_requests {
-        match requests::admit(&site.requests, rate, (abuse.now_ns)()) {
+        let admission = requests::admit(&site.requests, rate, (abuse.now_ns)());
+        shared_counts::of_site(&abuse.shared, &exchange.routing.site, rate, admission);
+        match admission {
             Admission::Refuse { retry_after_s } => {
                 return Some(("requests_per_site", retry_after_s));
             }
@@ -285,6 +292,7 @@ fn upstream_gate(
             generation: Arc::clone(&abuse.generation),
             clients: Arc::clone(&abuse.clients),
             shared: Arc::clone(&abuse.shared),
+            client: exchange.client.ip(),
             address: exchange.client.account.clone().filter(|_| !is_exempt),
             site_index: exchange.routing.site_index,
             sleep: abuse.sleep,

@@ -103,7 +103,8 @@ pub fn check(exchange: &mut Exchange, abuse: &Abuse, rule: &Arc<Logins>) -> Outc
     if is_over && let Some(refused) = refuse(exchange, abuse, rule, used) {
         return Outcome::Refused(refused);
     }
-    let account = LoginAccount::new(&abuse.shared, key, rule, exchange.now);
+    let whose = (key.0, key.1, &*exchange.routing.site);
+    let account = LoginAccount::new(&abuse.shared, whose, rule, exchange.now);
     account.charge(1);
     if door == LoginScript::XmlRpc {
         count_calls(exchange, &account);

@@ -5,12 +5,12 @@
 //! Caveat: everything is bounded, because an attacker may have any number of addresses.
 //! Out of scope: keeping bans and keys over a restart (`server`).
 
-use crate::{KeyRing, Remembered, evasive::Repeats, login::Attempts};
+use crate::{KeyRing, Remembered, SharedCounts, evasive::Repeats, login::Attempts};
 use saker_ipset::{Bans, ClientNetwork};
 use saker_rate_limits::{Account, AddressTable, SiteAccounts};
 use std::{
     net::{IpAddr, SocketAddr},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 /// Clients that have requested a page that comes before downloads.
@@ -73,6 +73,8 @@ pub struct SharedAbuseState {
     pub keyed: Remembered<KeyHash, Arc<SiteAccounts>>,
     /// Request rate used by holders of clearances.
     pub clearances: Remembered<Vec<u8>, Arc<Account>>,
+    /// Counts together with the other servers of a cluster that shares limits.
+    pub counts: OnceLock<Arc<SharedCounts>>,
 }
 
 impl Default for SharedAbuseState {
@@ -84,6 +86,7 @@ impl Default for SharedAbuseState {
             names: Remembered::new(NAMES_MAX),
             keyed: Remembered::new(KEYED_MAX),
             clearances: Remembered::new(CLEARANCES_MAX),
+            counts: OnceLock::new(),
         }
     }
 }

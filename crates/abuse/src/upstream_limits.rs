@@ -6,12 +6,15 @@
 //! request takes them in this order, so that none waits for a place while it holds the other's. Out
 //! of scope: static requests, which `limits` counts at once.
 
-use crate::{ClientLimits, SharedAbuseState, Violation, violation::enforce};
+use crate::{ClientLimits, SharedAbuseState, Violation, shared_counts, violation::enforce};
 use saker_config::model::{Consequence, Throttle};
 use saker_pipeline::{Exchange, Generation, LocalFuture, Response, UpstreamGate, UpstreamPermit};
-use saker_rate_limits::{AddressState, Admission, Counted, Place, Places, SiteAccounts, requests};
+use saker_rate_limits::{
+    AddressState, Admission, Counted, Limit, Place, Places, SiteAccounts, requests,
+};
 use std::{
     future::{Future, poll_fn},
+    net::IpAddr,
     pin::pin,
     sync::{Arc, atomic::Ordering::Relaxed},
     task::Poll,
@@ -23,6 +26,7 @@ pub struct UpstreamLimits {
     pub generation: Arc<Generation>,
     pub clients: Arc<ClientLimits>,
     pub shared: Arc<SharedAbuseState>,
+    pub client: IpAddr,
     /// The client's; `None`: the client is exempt.
     pub address: Option<Arc<AddressState>>,
     pub site_index: usize,
@@ -77,7 +81,15 @@ impl UpstreamLimits {
 
     async fn pass(&self, throttle: &Throttle) -> Result<UpstreamPermit, Shut> {
         if let (Some(rate), Some(address)) = (&throttle.dynamic_requests, &self.address) {
-            match requests::admit(&address.dynamic_requests, rate, (self.now_ns)()) {
+            let admission = requests::admit(&address.dynamic_requests, rate, (self.now_ns)());
+            shared_counts::of_address(
+                &self.shared,
+                &self.clients,
+                (Limit::Dynamic, self.client),
+                rate,
+                admission,
+            );
+            match admission {
                 Admission::Pass => {}
                 Admission::Delay(wait_ns) => (self.sleep)(Duration::from_nanos(wait_ns)).await,
                 Admission::Refuse { retry_after_s } => return Err(Shut::Rate(retry_after_s)),

@@ -32,6 +32,27 @@ pub fn cluster(command: &ClusterCommand) -> ExitCode {
 }
 
 fn page(answer: &Value) -> String {
+    let clients = answer.get("clients").map(clients).unwrap_or_default();
+    match answer.get("engine") {
+        None if !clients.is_empty() => format!("node      {}\n{clients}", text(answer, "node")),
+        _ => purges(answer, &clients),
+    }
+}
+
+fn clients(state: &Value) -> String {
+    let waiting = state.get("waiting").and_then(Value::as_u64);
+    let exchange = match (is(state, "is_connected"), text(state, "error")) {
+        (true, _) => "exchanged".to_owned(),
+        (false, "") => "connecting".to_owned(),
+        (false, error) => format!("not exchanged: {error}"),
+    };
+    format!(
+        "clients   {exchange}, {} bans wait\n",
+        grouped(waiting.unwrap_or(0))
+    )
+}
+
+fn purges(answer: &Value, clients: &str) -> String {
     let number = |name: &str| answer.get(name).and_then(Value::as_u64);
     let engine = match (is(answer, "is_connected"), text(answer, "error")) {
         (true, _) => "connected".to_owned(),
@@ -63,6 +84,7 @@ fn page(answer: &Value) -> String {
         let times = grouped(number("cache_clears").unwrap_or(0));
         let _ = writeln!(page, "cleared   {times} times, last: {why}");
     }
+    page.push_str(clients);
     page.push_str("\nstate    in sync  queue  heard    version  position               node\n");
     let nodes = answer.get("nodes").and_then(Value::as_array);
     for node in nodes.into_iter().flatten() {
@@ -157,5 +179,10 @@ mod tests {
             "{away}"
         );
         assert!(page(&Value::Null).contains("not caught up yet"));
+        let clients = json!({ "node": "web-1", "clients": { "error": "refused", "waiting": 2 } });
+        assert_eq!(
+            page(&clients),
+            "node      web-1\nclients   not exchanged: refused, 2 bans wait\n"
+        );
     }
 }

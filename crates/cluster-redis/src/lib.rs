@@ -1,22 +1,31 @@
-//! The cluster's log on a Redis or Valkey Stream.
+//! A cluster's state on a Redis or Valkey server.
 //!
 //! Called by: the server process, which hands a [`RedisEngine`] to `saker_cluster`.
-//! Records are entries of the stream `PREFIX:purges` with one field; the states of servers are in
-//! the hash `PREFIX:nodes`. Works with Redis 5 and later; commands: XADD, XRANGE, XREVRANGE, XREAD,
-//! HSET, HGETALL, HDEL.
+//! Purges are entries of the stream `PREFIX:purges` with one field; the states of servers are in
+//! the hash `PREFIX:nodes`, bans in `PREFIX:bans`, with feeds of their changes and of charges in
+//! `PREFIX:ban-feed` and `PREFIX:charges`; values and locks are the keys `PREFIX:state:NAME` and
+//! `PREFIX:lock:NAME`. Works with Redis 5 and later; commands: XADD, XRANGE, XREVRANGE, XREAD, HSET,
+//! HGETALL, HSCAN, HDEL, GET, SET, EVAL.
 //! Caveat: the size of an answer is bounded while it is received, because other software may write
 //! to the keys.
 //! Out of scope: Redis Cluster and Sentinel; the address is that of one primary server.
 
 mod bounded;
+mod connection;
+mod entries;
+mod redis_feeds;
 mod redis_log;
+mod redis_state;
 mod tls;
 
+pub use redis_feeds::RedisFeeds;
 pub use redis_log::RedisLog;
+pub use redis_state::RedisState;
 
+use connection::Connection;
 use redis::{AsyncConnectionConfig, RedisConnectionInfo, aio::MultiplexedConnection};
 use rustls::pki_types::ServerName;
-use saker_cluster::{Engine, LogError};
+use saker_cluster::{Engine, FeedsEngine, LogError, StateEngine};
 use std::{path::PathBuf, sync::Arc};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -48,6 +57,42 @@ impl Engine for RedisEngine {
 
     /// To be called within a `LocalSet`.
     async fn connect(&self) -> Result<RedisLog, LogError> {
+        Ok(RedisLog::new(self, self.open().await?))
+    }
+
+    fn shown(&self) -> String {
+        RedisEngine::shown(self)
+    }
+}
+
+impl FeedsEngine for RedisEngine {
+    type Feeds = RedisFeeds;
+
+    /// To be called within a `LocalSet`.
+    async fn connect_feeds(&self) -> Result<RedisFeeds, LogError> {
+        Ok(RedisFeeds::new(self, self.open().await?))
+    }
+
+    fn shown(&self) -> String {
+        RedisEngine::shown(self)
+    }
+}
+
+impl StateEngine for RedisEngine {
+    type State = RedisState;
+
+    /// To be called within a `LocalSet`.
+    async fn connect_state(&self) -> Result<RedisState, LogError> {
+        Ok(RedisState::new(self, self.open().await?))
+    }
+
+    fn shown(&self) -> String {
+        RedisEngine::shown(self)
+    }
+}
+
+impl RedisEngine {
+    async fn open(&self) -> Result<Connection, LogError> {
         let tcp = TcpStream::connect((self.host.as_str(), self.port))
             .await
             .map_err(failed)?;
@@ -64,6 +109,7 @@ impl Engine for RedisEngine {
         self.converse(stream).await
     }
 
+    /// The address, without credentials.
     fn shown(&self) -> String {
         let scheme = if self.is_tls { "rediss" } else { "redis" };
         let host = match self.host.contains(':') {
@@ -72,13 +118,11 @@ impl Engine for RedisEngine {
         };
         format!("{scheme}://{host}:{}/{}", self.port, self.database)
     }
-}
 
-impl RedisEngine {
     async fn converse(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    ) -> Result<RedisLog, LogError> {
+    ) -> Result<Connection, LogError> {
         let (stream, budget) = bounded::bound(stream);
         budget.refill();
         let mut info = RedisConnectionInfo::default()
@@ -95,7 +139,7 @@ impl RedisEngine {
         let handshake = MultiplexedConnection::new_with_config(&info, stream, config);
         let (connection, driver) = handshake.await.map_err(failed)?;
         let driver = Driver(spawn_local(driver).abort_handle());
-        Ok(RedisLog::new(self, connection, driver, budget))
+        Ok(Connection::new(connection, driver, budget))
     }
 }
 

@@ -1,6 +1,8 @@
-//! Purges of the page cache, shared by many servers over an ordered log.
+//! State that many servers share: purges of the page cache over an ordered log, bans, limits, and
+//! certificates.
 //!
-//! Called by: the server process, which opens a [`Node`] with the page cache and starts it.
+//! Called by: the server process, which opens a [`Node`] with the page cache and starts it, and a
+//! [`ClientNode`] for bans and limits (`clients`).
 //! Each purge is written to the [`outbox`], is in force here, and goes to the log; the purges of the
 //! others are read from the log in its order. A server that cannot be sure that it has read all of
 //! them clears its cache.
@@ -9,6 +11,7 @@
 //! with its hash ([`position`]), so another log is never taken for this one.
 //! Out of scope: the engines ([`Engine`] has one crate each), and what purges mean for entries.
 
+mod clients;
 mod follow;
 mod log;
 mod members;
@@ -19,11 +22,18 @@ mod position;
 mod publish;
 mod record;
 mod replica;
+mod secret;
 mod shared;
+mod state;
 
+pub use clients::{
+    ClientNode, ClientOptions, ClientReport, ClientTarget, Feed, Feeds, FeedsEngine,
+};
 pub use log::{Engine, Entry, EntryId, Log, LogError};
 pub use members::{MemberReport, MemberState};
 pub use node::{Acknowledged, Node, NodeQueue};
 pub use options::NodeOptions;
 pub use replica::Target;
+pub use secret::{SECRET_BYTES_MIN, Sealer, Secret, Signer};
 pub use shared::Report;
+pub use state::{FolderEngine, Held, Lock, SharedState, StateEngine, StateNode, Store};

@@ -10,9 +10,10 @@
 use crate::Block;
 use std::{
     collections::HashMap,
+    fmt,
     net::IpAddr,
     sync::{
-        PoisonError, RwLock,
+        Arc, OnceLock, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
@@ -62,14 +63,28 @@ struct Table {
     lengths: Vec<(bool, u8, usize)>,
 }
 
-#[derive(Debug)]
+/// Takes changes of the table that are made on this server, for the others of its cluster.
+pub trait BanObserver: Send + Sync {
+    /// `None`: the block is not banned any more, by a command.
+    fn changed(&self, block: Block, ban: Option<&Ban>);
+}
+
 pub struct Bans {
     table: RwLock<Table>,
+    observer: OnceLock<Arc<dyn BanObserver>>,
     /// Incremented with each change; an expiring ban counts as one.
     changes: AtomicU64,
     /// Number of bans, for callers that need not look into the table.
     count: AtomicU64,
     max: usize,
+}
+
+impl fmt::Debug for Bans {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bans")
+            .field("table", &self.table)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for Bans {
@@ -82,6 +97,7 @@ impl Bans {
     pub fn new(max: usize) -> Bans {
         Bans {
             table: RwLock::default(),
+            observer: OnceLock::new(),
             changes: AtomicU64::new(0),
             count: AtomicU64::new(0),
             max,
@@ -101,8 +117,22 @@ impl Bans {
         !self.is_empty() && self.read().find(address).any(|ban| !ban.is_over(now_s))
     }
 
+    /// Has changes made here observed from now on; once.
+    pub fn observe(&self, observer: Arc<dyn BanObserver>) {
+        let _ = self.observer.set(observer);
+    }
+
     /// Puts one in, in place of the one that this block has.
     pub fn insert(&self, ban: Ban, now_s: i64) -> Result<(), Full> {
+        self.insert_received(ban.clone(), now_s)?;
+        if let Some(observer) = self.observer.get() {
+            observer.changed(ban.block, Some(&ban));
+        }
+        Ok(())
+    }
+
+    /// The same for a ban that another server has made.
+    pub fn insert_received(&self, ban: Ban, now_s: i64) -> Result<(), Full> {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         if table.bans.len() >= self.max && !table.bans.contains_key(&ban.block) {
             table.forget_over(now_s);
@@ -115,8 +145,17 @@ impl Bans {
         Ok(())
     }
 
-    /// Takes out the ban of exactly that block. Whether there was one.
+    /// Takes out the ban of exactly that block. Returns true if there was one.
     pub fn remove(&self, block: Block) -> bool {
+        let is_there = self.remove_received(block);
+        if let Some(observer) = self.observer.get().filter(|_| is_there) {
+            observer.changed(block, None);
+        }
+        is_there
+    }
+
+    /// The same for a ban that was lifted on another server.
+    pub fn remove_received(&self, block: Block) -> bool {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let is_there = table.bans.contains_key(&block);
         if is_there {

@@ -34,6 +34,16 @@ impl ClientNetwork {
         bytes[1..].copy_from_slice(&self.0.to_be_bytes());
         bytes
     }
+
+    /// The client with this key. `None`: no client has it.
+    pub fn from_bytes([family, bits @ ..]: [u8; 9]) -> Option<ClientNetwork> {
+        let bits = u64::from_be_bytes(bits);
+        match family {
+            0 if bits <= u64::from(u32::MAX) => Some(ClientNetwork(bits, false)),
+            1 => Some(ClientNetwork(bits, true)),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -48,6 +58,12 @@ mod tests {
         assert_eq!(client("2001:db8::1"), client("2001:db8::2"));
         assert_ne!(client("192.0.2.1"), client("192.0.2.2"));
         assert_ne!(client("0.0.0.1"), client("0:0:0:1::"));
+        for known in [client("192.0.2.1"), client("2001:db8::1")] {
+            assert_eq!(ClientNetwork::from_bytes(known.bytes()), Some(known));
+        }
+        for bytes in [[2; 9], [0, 1, 0, 0, 0, 0, 0, 0, 0]] {
+            assert_eq!(ClientNetwork::from_bytes(bytes), None);
+        }
         assert_eq!(range("192.0.2.1"), range("192.0.2.254"));
         assert_ne!(range("192.0.2.1"), range("192.0.3.1"));
         assert_eq!(range("2001:db8:0:ff::1"), range("2001:db8:0:0::1"));

@@ -14,7 +14,7 @@ mod list;
 mod ranges;
 mod set;
 
-pub use bans::{BANS_MAX, Ban, Bans, Full};
+pub use bans::{BANS_MAX, Ban, BanObserver, Bans, Full};
 pub use block::Block;
 pub use client_network::ClientNetwork;
 pub use geo::{GeoDatabase, Place, Record, place_of};

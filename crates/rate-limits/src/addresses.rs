@@ -12,7 +12,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use std::{
     hash::BuildHasher,
-    net::IpAddr,
+    net::{IpAddr, Ipv6Addr},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
@@ -198,6 +198,16 @@ impl AddressTable {
     /// Sets the number of bits of an IPv6 address that stand for one client.
     pub fn set_ipv6_prefix(&self, bits: u8) {
         self.ipv6_prefix.store(bits, Relaxed);
+    }
+
+    /// Bits that stand for the address, on all servers with the same prefix length.
+    pub fn bits(&self, address: IpAddr) -> u128 {
+        key_of(address, self.ipv6_prefix.load(Relaxed))
+    }
+
+    /// The state of the address with these bits.
+    pub fn state_of_bits(&self, bits: u128) -> Arc<AddressState> {
+        self.state(IpAddr::V6(Ipv6Addr::from_bits(bits)))
     }
 
     /// Returns the state of an address; creates it if necessary, and returns the shared one if the

@@ -12,6 +12,7 @@
 
 pub mod addresses;
 pub mod bandwidth;
+pub mod deltas;
 pub mod places;
 pub mod requests;
 mod scale;
@@ -20,6 +21,7 @@ mod sites;
 
 pub use addresses::{ACCOUNTS, AddressState, AddressTable, ConnectionGuard, Counted, Debts};
 pub use bandwidth::Paced;
+pub use deltas::{AccountName, Limit, Unsent};
 pub use places::{Place, Places};
 pub use requests::Admission;
 pub use saker_config::model::Account;

@@ -14,6 +14,9 @@ use saker_config::model::{Excess, RequestRate};
 
 const NS_PER_MS: u64 = 1_000_000;
 
+/// Largest charge by another server at once: a day.
+const CHARGE_NS_MAX: u64 = 86_400 * NS_PER_S;
+
 /// The decision about one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
@@ -29,12 +32,22 @@ pub enum Admission {
 /// Charges one request, unless it is refused. `burst` requests may come at once beyond the one that
 /// is always let in at rest.
 pub fn admit(account: &Account, rate: &RequestRate, now_ns: u64) -> Admission {
-    let interval_ns = scale(1000, NS_PER_S, rate.per_1000_s);
+    let interval_ns = cost_ns(rate);
     let burst_ns = interval_ns.saturating_mul(rate.burst);
     account.charge(now_ns, interval_ns, |debt_ns| {
         let admission = decide(debt_ns.saturating_sub(burst_ns), rate.excess);
         (!matches!(admission, Admission::Refuse { .. }), admission)
     })
+}
+
+/// Cost of one request.
+pub fn cost_ns(rate: &RequestRate) -> u64 {
+    scale(1000, NS_PER_S, rate.per_1000_s)
+}
+
+/// Charges requests that another server has admitted, at the time at which it did.
+pub fn charge_at(account: &Account, at_ns: u64, cost_ns: u64) {
+    account.charge(at_ns, cost_ns.min(CHARGE_NS_MAX), |_| (true, ()));
 }
 
 /// `early_ns`: how long after now the request would fit.

@@ -418,6 +418,14 @@ messages! {
     CLUSTER_SAME_ID "SK1609" "cluster" Warn
         "another server has the id of this one, which takes a new id"
         "Do not copy `cluster.*` files of the page cache's directory from one server to another.";
+    CLUSTER_CLIENTS_AWAY "SK1610" "cluster" Error
+        "cannot exchange bans and limits with the other servers; limits count on this server alone, and bans are sent later"
+        "Check that the engine runs, and `url` of [cluster].";
+    CLUSTER_CLIENTS_BACK "SK1611" "cluster" Notice
+        "bans and limits are exchanged with the other servers again" "Nothing.";
+    CLUSTER_UNSIGNED "SK1612" "cluster" Warn
+        "refused a record about clients that no server with this secret has signed"
+        "Give all servers the same `secret_file`. If they have it, find out what else writes to the engine.";
     // 17: the console.
     CONSOLE_LOGIN "SK1700" "console" Notice "log-in to the console" "Nothing.";
     CONSOLE_LOGIN_REFUSED "SK1701" "console" Warn "log-in to the console refused"

@@ -145,6 +145,10 @@ metrics! {
     ClusterSent Counter "cluster_records_total" "direction=\"sent\"" "records" "Records of purges shared with other servers, by direction.";
     ClusterReceived Counter "cluster_records_total" "direction=\"received\"" "records" "Records of purges shared with other servers, by direction.";
     ClusterReconnects Counter "cluster_reconnects_total" "" "connections" "Connections to the cluster's log after the first.";
+    ClusterBansSent Counter "cluster_bans_total" "direction=\"sent\"" "changes" "Bans and ends of bans shared with other servers, by direction.";
+    ClusterBansReceived Counter "cluster_bans_total" "direction=\"received\"" "changes" "Bans and ends of bans shared with other servers, by direction.";
+    ClusterChargesSent Counter "cluster_charges_total" "direction=\"sent\"" "batches" "Batches of charges to limits shared with other servers, by direction.";
+    ClusterChargesReceived Counter "cluster_charges_total" "direction=\"received\"" "batches" "Batches of charges to limits shared with other servers, by direction.";
     ClusterClears Counter "cluster_cache_clears_total" "" "events" "Times the page cache was cleared because purges of other servers might be missing.";
     ThrottleDelayed Counter "throttle_total" "outcome=\"delayed\"" "requests" "Requests over a rate limit, by outcome.";
     ThrottleRefused Counter "throttle_total" "outcome=\"refused\"" "requests" "Requests over a rate limit, by outcome.";

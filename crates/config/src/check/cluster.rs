@@ -1,69 +1,129 @@
-//! Checks `[cluster]`, and reads the password from its file.
+//! Checks `[cluster]`, and reads the password and the secret from their files.
 //!
 //! Called by: `check::whole`.
+//! Out of scope: the engine, which may be down while a configuration is loaded.
 
-use crate::{configuration::Configuration, diagnostic::Severity, model::Cluster};
+use crate::{
+    configuration::Configuration,
+    diagnostic::Severity,
+    model::{Cluster, ClusterSecret},
+};
+use std::path::Path;
+
+/// Shorter secrets could be guessed.
+const SECRET_BYTES_MIN: usize = 32;
 
 pub(crate) fn whole(configuration: &mut Configuration) {
-    let Some((mut cluster, at)) = configuration.cluster.take() else {
+    let Some((mut cluster, section)) = configuration.cluster.take() else {
         return;
     };
-    for (severity, message, help) in complaints(&mut cluster) {
-        configuration.report(severity, &at, message, help.map(Into::into));
+    let mut all = engine(&mut cluster);
+    all.extend(shares(&mut cluster));
+    for Complaint { key, message, help } in all {
+        let at = cluster.places.of(key).unwrap_or(&section);
+        configuration.report(Severity::Error, at, message, help.map(Into::into));
     }
-    configuration.cluster = Some((cluster, at));
+    configuration.cluster = Some((cluster, section));
 }
 
-type Complaint = (Severity, String, Option<&'static str>);
+struct Complaint {
+    /// The key that it is about; the section, if it is not given.
+    key: &'static str,
+    message: String,
+    help: Option<&'static str>,
+}
 
-fn complaints(cluster: &mut Cluster) -> Vec<Complaint> {
+fn complaint(key: &'static str, message: impl Into<String>, help: &'static str) -> Complaint {
+    Complaint {
+        key,
+        message: message.into(),
+        help: (!help.is_empty()).then_some(help),
+    }
+}
+
+fn engine(cluster: &mut Cluster) -> Vec<Complaint> {
     let mut all = Vec::new();
-    // A missing or broken URL has been reported.
+    // A broken URL has been reported.
     let Some(url) = &mut cluster.url else {
         return all;
     };
     match &cluster.password_file {
-        Some(_) if url.password.is_some() => all.push((
-            Severity::Error,
-            "`url` has a password, and `password_file` is set".into(),
-            Some("keep one of them"),
+        Some(_) if url.password.is_some() => all.push(complaint(
+            "password_file",
+            "`url` has a password, and `password_file` is set",
+            "keep one of them",
         )),
-        Some(path) => match saker_net::privileged::read_to_string(path) {
-            Ok(text) => {
-                let password = text.lines().next().unwrap_or_default();
-                match password.is_empty() {
-                    true => all.push((
-                        Severity::Error,
-                        format!(
-                            "`password_file` {}: its first line is empty",
-                            path.display()
-                        ),
-                        None,
-                    )),
-                    false => url.password = Some(password.to_owned()),
-                }
-            }
-            Err(error) => all.push((
-                Severity::Error,
-                format!("`password_file` {}: {error}", path.display()),
-                None,
-            )),
+        Some(path) => match read("password_file", path) {
+            Ok(text) => url.password = Some(text.lines().next().unwrap_or_default().to_owned()),
+            Err(found) => all.push(found),
         },
         None => {}
     }
     if url.user.is_some() && url.password.is_none() && cluster.password_file.is_none() {
-        all.push((
-            Severity::Error,
-            "`url` has a user without a password".into(),
-            Some("write redis://user:password@host, or redis://:password@host without a user"),
+        all.push(complaint(
+            "url",
+            "`url` has a user without a password",
+            "write redis://user:password@host, or redis://:password@host without a user",
         ));
     }
     if cluster.ca_file.is_some() && !url.is_tls {
-        all.push((
-            Severity::Error,
-            "`ca_file` without TLS".into(),
-            Some("write rediss:// in `url`"),
+        all.push(complaint(
+            "ca_file",
+            "`ca_file` without TLS",
+            "write rediss:// in `url`",
         ));
     }
     all
+}
+
+fn shares(cluster: &mut Cluster) -> Vec<Complaint> {
+    let mut all = Vec::new();
+    let share = cluster.share;
+    let needs_url = share.purges || share.bans || share.limits;
+    let has_url = cluster.url.is_some() || cluster.places.of("url").is_some();
+    if !has_url && (needs_url || cluster.folder.is_none()) {
+        all.push(complaint(
+            "share",
+            "missing `url` in [cluster]",
+            "example: url = \"redis://10.0.0.5:6379\"",
+        ));
+    }
+    if cluster.folder.is_some() && !share.certificates {
+        all.push(complaint(
+            "folder",
+            "`folder` without certificates in `share`",
+            "example: share = [\"purges\", \"certificates\"]",
+        ));
+    }
+    match &cluster.secret_file {
+        None if share.needs_secret() => all.push(complaint(
+            "share",
+            "missing `secret_file` in [cluster]: all but purges are signed or encrypted",
+            "make one by: head -c 32 /dev/urandom | base64 > /etc/saker/cluster-secret",
+        )),
+        None => {}
+        Some(path) => match read("secret_file", path) {
+            Ok(text) if text.trim().len() < SECRET_BYTES_MIN => all.push(complaint(
+                "secret_file",
+                format!(
+                    "`secret_file` {}: the secret is shorter than {SECRET_BYTES_MIN} characters",
+                    path.display()
+                ),
+                "make one by: head -c 32 /dev/urandom | base64",
+            )),
+            Ok(text) => cluster.secret = Some(ClusterSecret(text.trim().as_bytes().into())),
+            Err(found) => all.push(found),
+        },
+    }
+    all
+}
+
+fn read(key: &'static str, path: &Path) -> Result<String, Complaint> {
+    let fail = |why: String| complaint(key, format!("`{key}` {}: {why}", path.display()), "");
+    let text =
+        saker_net::privileged::read_to_string(path).map_err(|error| fail(error.to_string()))?;
+    match text.lines().next().unwrap_or_default().is_empty() {
+        true => Err(fail("its first line is empty".into())),
+        false => Ok(text),
+    }
 }

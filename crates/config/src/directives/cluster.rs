@@ -1,12 +1,12 @@
-//! `[cluster]`: the engine over which servers share purges, and this server's name.
+//! `[cluster]`: the engine over which servers share state, and this server's name.
 //!
 //! Called by: `file`.
-//! Out of scope: the password in `password_file` (`check/cluster`).
+//! Out of scope: the password and the secret in files (`check/cluster`).
 
 use crate::{
     context::{CLUSTER, FILE},
     kind::{Kind, Word},
-    model::{Cluster, ClusterUrl},
+    model::{Cluster, ClusterUrl, Shares},
     row::{Draft, Row, Rows},
     value::{Value, ValueError},
 };
@@ -50,7 +50,7 @@ pub const ROWS: &[Row<Cluster>] = &[
         name: "cluster",
         contexts: FILE,
         kind: Kind::Section(CLUSTER),
-        summary: "Servers that share the purges of their page caches.",
+        summary: "Servers that share purges, bans, limits, or certificates.",
         since: "0.2",
         ..Row::BASE
     },
@@ -58,9 +58,8 @@ pub const ROWS: &[Row<Cluster>] = &[
         name: "url",
         contexts: CLUSTER,
         kind: Kind::Word(&URL),
-        required: true,
         example: Some("\"redis://10.0.0.5:6379\""),
-        summary: "The Redis or Valkey server that keeps the log of purges: \
+        summary: "The Redis or Valkey server over which the servers share their state: \
                   `redis://user:password@host:port/database`, or `rediss://` for TLS, where the \
                   server's certificate is verified. Without a port: 6379. Changes of [cluster] take \
                   effect at the next start.",
@@ -68,7 +67,72 @@ pub const ROWS: &[Row<Cluster>] = &[
         aliases: &["redis", "address", "endpoint"],
         set: |cluster, given| {
             cluster.origin = given.origin();
+            cluster.places.note("url", given.at.clone());
             cluster.url = given.parsed();
+        },
+        ..Row::BASE
+    },
+    Row {
+        name: "share",
+        contexts: CLUSTER,
+        kind: Kind::ListOf(&Kind::Choice(&[
+            "purges",
+            "bans",
+            "limits",
+            "passes",
+            "certificates",
+        ])),
+        default: Some("[\"purges\"]"),
+        example: Some("[\"purges\", \"bans\", \"limits\"]"),
+        summary: "What the servers share. `purges`: of the page cache. `bans`: of clients, at once. \
+                  `limits`: request rates, and attempts to log in, which all servers count together. \
+                  `passes`: the keys that sign cookies of challenges and downloads. \
+                  `certificates`: automatic certificates, ordered once for all servers. All but \
+                  purges need `secret_file`.",
+        since: "0.2",
+        aliases: &["shared", "features"],
+        set: |cluster, given| {
+            cluster.places.note("share", given.at.clone());
+            let words = given.texts();
+            let has = |word: &str| words.iter().any(|given| given == word);
+            cluster.share = Shares {
+                purges: has("purges"),
+                bans: has("bans"),
+                limits: has("limits"),
+                passes: has("passes"),
+                certificates: has("certificates"),
+            };
+        },
+        ..Row::BASE
+    },
+    Row {
+        name: "secret_file",
+        contexts: CLUSTER,
+        kind: Kind::Path,
+        example: Some("\"/etc/saker/cluster-secret\""),
+        summary: "File with a secret of at least 32 characters, the same on all servers: bans and \
+                  charges to limits are signed with it, and certificates are encrypted. Root alone \
+                  may be able to read it.",
+        since: "0.2",
+        aliases: &["secret", "key_file"],
+        set: |cluster, given| {
+            cluster.places.note("secret_file", given.at.clone());
+            cluster.secret_file = Some(given.path());
+        },
+        ..Row::BASE
+    },
+    Row {
+        name: "folder",
+        contexts: CLUSTER,
+        kind: Kind::Path,
+        example: Some("\"/mnt/shared/saker\""),
+        summary: "Directory that all servers have, such as one of NFS, in which certificates are \
+                  shared instead of in the engine of `url`.",
+        since: "0.2",
+        aliases: &["directory", "shared_folder"],
+        set: |cluster, given| {
+            cluster.places.note("folder", given.at.clone());
+            cluster.folder = Some(given.path());
         },
         ..Row::BASE
     },
@@ -80,7 +144,10 @@ pub const ROWS: &[Row<Cluster>] = &[
         summary: "File with the password in its first line, instead of one in `url`; root alone may \
                   be able to read it.",
         since: "0.2",
-        set: |cluster, given| cluster.password_file = Some(given.path()),
+        set: |cluster, given| {
+            cluster.places.note("password_file", given.at.clone());
+            cluster.password_file = Some(given.path());
+        },
         ..Row::BASE
     },
     Row {
@@ -91,7 +158,10 @@ pub const ROWS: &[Row<Cluster>] = &[
         summary: "Certificates (PEM) of the authorities that may have issued the certificate of a \
                   `rediss://` server. Default: those that the system trusts.",
         since: "0.2",
-        set: |cluster, given| cluster.ca_file = Some(given.path()),
+        set: |cluster, given| {
+            cluster.places.note("ca_file", given.at.clone());
+            cluster.ca_file = Some(given.path());
+        },
         ..Row::BASE
     },
     Row {
@@ -113,7 +183,7 @@ pub const ROWS: &[Row<Cluster>] = &[
         kind: Kind::Word(&PREFIX),
         default: Some("\"saker\""),
         example: Some("\"shop\""),
-        summary: "Begin of the names of the keys, `saker:purges` and `saker:nodes`. Servers with the \
+        summary: "Begin of the names of the keys, such as `saker:purges`. Servers with the \
                   same sites use the same; others must not.",
         since: "0.2",
         aliases: &["prefix", "key_prefix"],

@@ -1,11 +1,12 @@
-//! `[cluster]`: an engine over which servers share the purges of their page caches.
+//! `[cluster]`: an engine over which servers share purges, bans, limits, and certificates.
 //!
 //! Called by: the process, which connects to the engine.
-//! Caveat: the URL may contain a password, which is not shown.
+//! Caveat: the URL may contain a password, which is not shown; nor is the secret.
 //! Out of scope: the engine's protocol (`saker-cluster-redis`).
 
 use super::Origin;
-use std::{fmt, path::PathBuf};
+use crate::source::Location;
+use std::{fmt, path::PathBuf, sync::Arc};
 
 /// Address of the engine: `redis://user:password@host:port/database`.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -36,11 +37,80 @@ impl fmt::Debug for ClusterUrl {
     }
 }
 
+/// What the servers share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shares {
+    /// Purges of the page cache.
+    pub purges: bool,
+    /// Bans of clients.
+    pub bans: bool,
+    /// Request rates, and attempts to log in.
+    pub limits: bool,
+    /// Keys that sign the cookies of challenges and downloads.
+    pub passes: bool,
+    /// Automatic certificates, with their accounts and challenges.
+    pub certificates: bool,
+}
+
+impl Shares {
+    pub const NOTHING: Shares = Shares {
+        purges: false,
+        bans: false,
+        limits: false,
+        passes: false,
+        certificates: false,
+    };
+
+    /// True if something is signed or encrypted with the secret.
+    pub fn needs_secret(&self) -> bool {
+        self.bans || self.limits || self.passes || self.certificates
+    }
+}
+
+/// The content of `secret_file`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ClusterSecret(pub Arc<[u8]>);
+
+impl fmt::Debug for ClusterSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClusterSecret")
+    }
+}
+
+/// Places of keys, for diagnostics about several of them. All are equal: a configuration that was
+/// moved within its file is the same.
+#[derive(Clone, Debug, Default)]
+pub struct KeyPlaces(Vec<(&'static str, Location)>);
+
+impl PartialEq for KeyPlaces {
+    fn eq(&self, _: &KeyPlaces) -> bool {
+        true
+    }
+}
+
+impl Eq for KeyPlaces {}
+
+impl KeyPlaces {
+    pub(crate) fn note(&mut self, key: &'static str, at: Location) {
+        self.0.push((key, at));
+    }
+
+    pub(crate) fn of(&self, key: &str) -> Option<&Location> {
+        let mut all = self.0.iter();
+        all.find(|(known, _)| *known == key).map(|(_, at)| at)
+    }
+}
+
 /// `[cluster]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
-    /// `None`: this server is alone.
+    /// `None`: there is no engine; certificates may be shared in `folder`.
     pub url: Option<ClusterUrl>,
+    pub share: Shares,
+    pub secret_file: Option<PathBuf>,
+    pub secret: Option<ClusterSecret>,
+    /// A directory that all servers have, for certificates.
+    pub folder: Option<PathBuf>,
     pub password_file: Option<PathBuf>,
     pub ca_file: Option<PathBuf>,
     /// Name of this server; `auto`: the host's, with the begin of the server's id.
@@ -52,12 +122,27 @@ pub struct Cluster {
     /// Records that the log keeps.
     pub retention: u64,
     pub origin: Origin,
+    pub places: KeyPlaces,
+}
+
+impl Cluster {
+    /// True if the server shares anything with others.
+    pub fn is_configured(&self) -> bool {
+        self.url.is_some() || self.folder.is_some()
+    }
 }
 
 impl Default for Cluster {
     fn default() -> Cluster {
         Cluster {
             url: None,
+            share: Shares {
+                purges: true,
+                ..Shares::NOTHING
+            },
+            secret_file: None,
+            secret: None,
+            folder: None,
             password_file: None,
             ca_file: None,
             node: "auto".into(),
@@ -65,6 +150,7 @@ impl Default for Cluster {
             max_staleness_ms: 30_000,
             retention: 100_000,
             origin: Origin::built_in(),
+            places: KeyPlaces::default(),
         }
     }
 }

@@ -41,6 +41,10 @@ impl KeyFile {
                 || settings.visitors.challenge.is_some()
                 || settings.visitors.logins.is_some()
         });
+        if keys.is_derived() {
+            keys.refresh(now_s);
+            return;
+        }
         if !gives_passes {
             return;
         }

@@ -7,7 +7,9 @@
 //! Out of scope: replication (`saker_cluster`) and the engine (`saker_cluster_redis`).
 
 use saker_cache_store::{Purge, Store};
-use saker_cluster::{Acknowledged, MemberReport, Node, NodeOptions, NodeQueue, Target};
+use saker_cluster::{
+    Acknowledged, ClientReport, MemberReport, Node, NodeOptions, NodeQueue, Report, Target,
+};
 use saker_cluster_redis::RedisEngine;
 use saker_config::model::{Cluster, ClusterUrl};
 use saker_page_cache::shared_purges;
@@ -53,7 +55,7 @@ pub fn join(
     cache: &PageCache,
     counters: &Arc<Counters>,
 ) -> io::Result<Option<Arc<Node>>> {
-    let Some(url) = &cluster.url else {
+    let Some(url) = cluster.url.as_ref().filter(|_| cluster.share.purges) else {
         return Ok(None);
     };
     let store = &cache.store;
@@ -82,7 +84,7 @@ pub fn join(
         .map(|node| Some(Arc::new(node)))
 }
 
-fn engine(cluster: &Cluster, url: &ClusterUrl) -> RedisEngine {
+pub fn engine(cluster: &Cluster, url: &ClusterUrl) -> RedisEngine {
     RedisEngine {
         host: url.host.clone(),
         port: url.port,
@@ -103,22 +105,52 @@ fn automatic_name(id: u64) -> String {
     format!("{host}-{:08x}", id >> 32)
 }
 
-/// Answers `cluster-status`.
-pub fn status(node: Option<Arc<Node>>, is_configured: bool) -> Result<Value, String> {
-    let node = node.ok_or(match is_configured {
-        true => {
-            "there is no page cache whose purges could be shared: no site uses it, or it could not \
-             be opened (see the error log)"
+/// Answers `cluster-status`. `clients`: the exchange of bans and limits.
+pub fn status(
+    node: Option<Arc<Node>>,
+    clients: Option<ClientReport>,
+    cluster: &Cluster,
+) -> Result<Value, String> {
+    if !cluster.is_configured() {
+        return Err(
+            "this server is in no cluster: there is no [cluster] in its configuration".into(),
+        );
+    }
+    let mut status = match node {
+        Some(node) => of_purges(&node.report()),
+        None if cluster.share.purges => {
+            return Err(
+                "there is no page cache whose purges could be shared: no site uses it, or \
+                        it could not be opened (see the error log)"
+                    .into(),
+            );
         }
-        false => "this server is in no cluster: there is no [cluster] in its configuration",
-    })?;
-    let report = node.report();
+        // Servers that share no purges are in sync if the rest is.
+        None => json!({
+            "ok": true,
+            "node": cluster.node,
+            "is_connected": clients.as_ref().is_none_or(|clients| clients.is_connected),
+            "is_in_sync": clients.as_ref().is_none_or(|clients| clients.is_in_sync),
+        }),
+    };
+    if let Some(clients) = clients {
+        status["clients"] = json!({
+            "is_connected": clients.is_connected,
+            "is_in_sync": clients.is_in_sync,
+            "error": clients.error,
+            "waiting": clients.waiting,
+        });
+    }
+    Ok(status)
+}
+
+fn of_purges(report: &Report) -> Value {
     let members: Vec<Value> = report
         .members
         .iter()
         .map(|member| shown(member, report.id))
         .collect();
-    Ok(json!({
+    json!({
         "ok": true,
         "node": report.name,
         "id": format!("{:016x}", report.id),
@@ -136,7 +168,7 @@ pub fn status(node: Option<Arc<Node>>, is_configured: bool) -> Result<Value, Str
         "cache_clears": report.clears,
         "last_clear": report.last_clear,
         "nodes": members,
-    }))
+    })
 }
 
 fn shown(member: &MemberReport, own: u64) -> Value {

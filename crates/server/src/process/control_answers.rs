@@ -80,6 +80,7 @@ impl MetricsSource for Supervisor {
             .chain(expiry)
             .chain(virtual_hosts::gauges(&self.generation.borrow()))
             .chain(cluster::gauges(self.shared.cluster()))
+            .chain(self.cluster_clients.borrow().gauges())
             .collect();
         let latencies = has_latencies.then_some(&*self.shared.latencies);
         exposition(&self.snapshot(), &gauges, latencies, format)
@@ -259,7 +260,11 @@ impl Control for Supervisor {
     }
 
     fn cluster_status(&self) -> Result<serde_json::Value, String> {
-        let is_configured = self.generation.borrow().model.cluster.url.is_some();
-        cluster::status(self.shared.cluster(), is_configured)
+        let clients = self.cluster_clients.borrow().report();
+        cluster::status(
+            self.shared.cluster(),
+            clients,
+            &self.generation.borrow().model.cluster,
+        )
     }
 }

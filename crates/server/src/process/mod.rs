@@ -11,6 +11,7 @@ mod bans;
 mod broker;
 mod cache_control;
 mod cluster;
+mod cluster_clients;
 mod configuration_watch;
 mod console;
 mod console_parts;

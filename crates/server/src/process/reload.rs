@@ -204,6 +204,7 @@ impl Supervisor {
             sites: generation.model.sites.len() as u64,
             warnings,
         };
+        self.cluster_clients.borrow().set_generation(&generation);
         *self.generation.borrow_mut() = generation;
         report
     }

@@ -125,6 +125,7 @@ fn try_run(source: Source) -> Result<(), Failure> {
         let _inside = runtime.enter();
         supervisor.begin_acme(prepared);
         supervisor.begin_php();
+        supervisor.begin_cluster();
     }
     saker_net::process::give_back_freed_memory();
     let outcome = serve(&runtime, signals, supervisor, control_socket).map_err(Failure::Start);

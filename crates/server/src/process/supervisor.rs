@@ -9,6 +9,7 @@ use super::{
     abuse_keys::KeyFile,
     acme::{Acme, Prepared},
     bans::{self, BanFile},
+    cluster_clients::ClusterClients,
     console_parts::ConsoleParts,
     listeners::Listeners,
     ocsp_stapling, page_cache,
@@ -86,6 +87,7 @@ pub struct Supervisor {
     pub(super) peers: Rc<RefCell<Peers>>,
     pub(super) ban_file: RefCell<BanFile>,
     pub(super) key_file: RefCell<KeyFile>,
+    pub(super) cluster_clients: RefCell<ClusterClients>,
     pub(super) warm_ups: WarmJobs,
     pub(super) health: RefCell<HealthChecks>,
     pub(super) trace_export: RefCell<TraceExport>,
@@ -158,6 +160,7 @@ impl Supervisor {
             peers,
             ban_file: RefCell::new(ban_file),
             key_file: RefCell::new(key_file),
+            cluster_clients: RefCell::default(),
             warm_ups: WarmJobs::default(),
             health: RefCell::default(),
             trace_export: RefCell::new(trace_export),
@@ -178,6 +181,12 @@ impl Supervisor {
     /// Certificates are ordered from here on. To be called within the runtime.
     pub fn begin_acme(&self, prepared: Prepared) {
         self.acme.apply(prepared);
+    }
+
+    /// Bans and limits are shared with other servers from here on.
+    pub fn begin_cluster(&self) {
+        *self.cluster_clients.borrow_mut() =
+            ClusterClients::begin(&self.shared, &self.generation.borrow());
     }
 
     /// Servers are looked after from here on.

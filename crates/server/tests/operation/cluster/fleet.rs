@@ -2,7 +2,7 @@
 
 use super::{origin::Origin, redis_server::RedisServer};
 use saker_testkit::{
-    Client, Saker, ServerProcess, TempDir, free_port, saker::Builder, wait_until_or,
+    Client, Response, Saker, ServerProcess, TempDir, free_port, saker::Builder, wait_until_or,
 };
 use serde_json::Value;
 use std::{
@@ -14,6 +14,7 @@ use std::{
 
 const SAKER: &str = env!("CARGO_BIN_EXE_saker");
 pub const HOST: &str = "shop.example";
+const SECRET: &str = "a secret of all servers of this cluster";
 
 pub struct Fleet {
     pub origin: Arc<Origin>,
@@ -45,14 +46,29 @@ impl Fleet {
         Fleet::start_unsynced(cluster, 1)
     }
 
+    /// Servers that share what they know of clients; `site`: further lines of the site.
+    pub fn start_sharing(redis: &RedisServer, share: &str, site: &str, count: u8) -> Fleet {
+        let cluster = format!(
+            "url = \"redis://127.0.0.1:{}\"\nsecret_file = \"{{dir}}/secret\"\nshare = [{share}]",
+            redis.port
+        );
+        let fleet = Fleet::start_with_site(&cluster, site, count);
+        fleet.nodes.iter().for_each(Node::wait_until_in_sync);
+        fleet
+    }
+
     fn start_unsynced(cluster: &str, count: u8) -> Fleet {
+        Fleet::start_with_site(cluster, "", count)
+    }
+
+    fn start_with_site(cluster: &str, site: &str, count: u8) -> Fleet {
         let dir = TempDir::new("cluster-origin").unwrap();
         let socket = dir.join("origin.sock");
         let origin = Origin::listen(&socket);
         let port = free_port().unwrap();
         let nodes = (1..=count).map(|number| {
             let address = SocketAddr::from((Ipv4Addr::new(127, 0, 0, number), port));
-            Node::start(address, number, cluster, &socket)
+            Node::start(address, number, (cluster, site), &socket)
         });
         Fleet {
             nodes: nodes.collect(),
@@ -89,15 +105,21 @@ impl Fleet {
 }
 
 impl Node {
-    fn start(address: SocketAddr, number: u8, cluster: &str, socket: &Path) -> Node {
+    fn start(
+        address: SocketAddr,
+        number: u8,
+        (cluster, site): (&str, &str),
+        socket: &Path,
+    ) -> Node {
         let dir = TempDir::new("cluster-node").unwrap();
+        dir.write("secret", SECRET).unwrap();
         let configuration = format!(
-            "[server]\nworkers = 2\nstate_dir = \"{{dir}}/state\"\nshutdown_timeout = \"1s\"\n\
+            "[server]\nworkers = 2\ntrusted_proxies = [\"127.0.0.0/8\"]\nstate_dir = \"{{dir}}/state\"\nshutdown_timeout = \"1s\"\n\
              [cluster]\n{cluster}\nnode = \"web-{number}\"\n\
              [cache]\nreserve = 0\npurge_from = [\"127.0.0.0/8\"]\n\
              [[listener]]\naddress = \"{{address}}\"\n\
              [[upstream]]\nname = \"app\"\nservers = [\"http+unix:{}\"]\n\
-             [[site]]\nnames = [\"{HOST}\"]\n[[site.route]]\npath = \"/*\"\nproxy = \"app\"\npreserve_host = true\n\
+             [[site]]\nnames = [\"{HOST}\"]\n{site}[[site.route]]\npath = \"/*\"\nproxy = \"app\"\npreserve_host = true\n\
              [site.cache]\nenabled = true\nobey = [\"http\", \"lscache\"]\ngrace = \"0s\"\n",
             socket.display()
         );
@@ -144,6 +166,12 @@ impl Node {
 
     pub fn request(&self, method: &str, target: &str, fields: &[(&str, &str)]) -> String {
         request(self.address(), method, target, fields)
+    }
+
+    /// Status of the answer to a client that a proxy names.
+    pub fn status_for(&self, client: &str, target: &str, fields: &[(&str, &str)]) -> u16 {
+        let named = [&[("X-Forwarded-For", client)], fields].concat();
+        response(self.address(), "GET", target, &named).status
     }
 
     pub fn get(&self, target: &str) -> String {
@@ -194,6 +222,23 @@ pub fn generation(page: &str) -> u64 {
 
 /// Sends a request on a connection of its own; returns the content of the response.
 pub fn request(address: SocketAddr, method: &str, target: &str, fields: &[(&str, &str)]) -> String {
+    let response = response(address, method, target, fields);
+    assert_eq!(
+        response.status,
+        200,
+        "{method} {target}: {}",
+        response.text()
+    );
+    response.text()
+}
+
+/// The whole response.
+pub fn response(
+    address: SocketAddr,
+    method: &str,
+    target: &str,
+    fields: &[(&str, &str)],
+) -> Response {
     let mut client = Client::connect(address).unwrap();
     let mut all = format!("{method} {target} HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n");
     if method == "POST" {
@@ -203,12 +248,5 @@ pub fn request(address: SocketAddr, method: &str, target: &str, fields: &[(&str,
         all.push_str(&format!("{name}: {value}\r\n"));
     }
     client.send(all + "\r\n").unwrap();
-    let response = client.read_response().unwrap();
-    assert_eq!(
-        response.status,
-        200,
-        "{method} {target}: {}",
-        response.text()
-    );
-    response.text()
+    client.read_response().unwrap()
 }

@@ -1,0 +1,277 @@
+//! Bans, limits, log-ins, and passes that all servers of a cluster have in common.
+//!
+//! Caveat: clients are named by a trusted proxy, so that one machine has many. What counts are
+//! bursts; the rates below them give one request a minute back.
+
+use super::{
+    fleet::{Fleet, HOST, Node, response},
+    redis_server::RedisServer,
+};
+use aws_lc_rs::digest::{SHA256, digest};
+use saker_testkit::{wait_until, wait_until_or};
+
+const CLIENT: &str = "192.0.2.7";
+
+fn is_banned(node: &Node, client: &str) -> bool {
+    node.status_for(client, "/a", &[]) == 403
+}
+
+#[track_caller]
+fn wait_for(node: &Node, client: &str, banned: bool) {
+    wait_until_or(
+        || is_banned(node, client) == banned,
+        || {
+            format!(
+                "{client} banned: {banned}\n{}\n{}",
+                node.status(),
+                node.log()
+            )
+        },
+    );
+}
+
+fn ban(node: &Node, arguments: &[&str]) {
+    let output = node.command(arguments);
+    assert!(output.status.success(), "{output:?}\n{}", node.log());
+}
+
+#[test]
+fn a_ban_is_in_force_everywhere_and_so_is_its_end() {
+    let redis = RedisServer::start();
+    let fleet = Fleet::start_sharing(&redis, "\"bans\"", "", 5);
+    ban(&fleet.nodes[0], &["ban", CLIENT]);
+    for node in &fleet.nodes {
+        wait_for(node, CLIENT, true);
+        assert!(!is_banned(node, "192.0.2.8"));
+    }
+    ban(&fleet.nodes[3], &["unban", CLIENT]);
+    fleet
+        .nodes
+        .iter()
+        .for_each(|node| wait_for(node, CLIENT, false));
+    ban(&fleet.nodes[1], &["ban", "192.0.2.0/24", "--for", "1h"]);
+    fleet
+        .nodes
+        .iter()
+        .for_each(|node| wait_for(node, CLIENT, true));
+}
+
+#[test]
+fn a_ban_by_a_rule_is_in_force_everywhere() {
+    let redis = RedisServer::start();
+    let site = "[abuse]\nrefused_requests = 3\n\
+                [site.throttle]\nrequests_static = { rate = \"1/m\", burst = 1 }\n";
+    let fleet = Fleet::start_sharing(&redis, "\"bans\"", site, 2);
+    let refused = || fleet.nodes[0].status_for(CLIENT, "/a", &[]);
+    assert_eq!([refused(), refused()], [200, 200]);
+    // Three refusals are borne; the fourth is a ban.
+    (0..4).for_each(|_| assert_eq!(refused(), 429));
+    wait_for(&fleet.nodes[1], CLIENT, true);
+}
+
+#[test]
+fn servers_that_were_away_learn_of_bans() {
+    let redis = RedisServer::start();
+    let mut fleet = Fleet::start_sharing(&redis, "\"bans\"", "", 3);
+    ban(&fleet.nodes[0], &["ban", CLIENT]);
+    fleet
+        .nodes
+        .iter()
+        .for_each(|node| wait_for(node, CLIENT, true));
+    fleet.nodes[2].kill();
+    ban(&fleet.nodes[0], &["unban", CLIENT]);
+    ban(&fleet.nodes[1], &["ban", "192.0.2.9"]);
+    wait_for(&fleet.nodes[1], CLIENT, false);
+    wait_for(&fleet.nodes[0], "192.0.2.9", true);
+    fleet.nodes[2].start_again();
+    wait_for(&fleet.nodes[2], "192.0.2.9", true);
+    wait_for(&fleet.nodes[2], CLIENT, false);
+    // What it had saved as banned does not come back on the others.
+    assert!(!is_banned(&fleet.nodes[0], CLIENT));
+}
+
+#[test]
+fn bans_outlive_the_engine() {
+    let mut redis = RedisServer::start();
+    let fleet = Fleet::start_sharing(&redis, "\"bans\"", "", 2);
+    ban(&fleet.nodes[0], &["ban", CLIENT]);
+    wait_for(&fleet.nodes[1], CLIENT, true);
+    redis.kill();
+    wait_until("both have noticed", || {
+        fleet.nodes.iter().all(|node| node.has_logged("SK1610"))
+    });
+    ban(&fleet.nodes[0], &["ban", "192.0.2.9"]);
+    assert!(is_banned(&fleet.nodes[0], "192.0.2.9"), "at once, here");
+    assert!(!is_banned(&fleet.nodes[1], "192.0.2.9"));
+    redis.start_again();
+    wait_for(&fleet.nodes[1], "192.0.2.9", true);
+    wait_until("the new engine has both", || {
+        redis.command(&["HLEN", "saker:bans"]) == "2"
+    });
+    assert!(fleet.nodes.iter().all(|node| node.has_logged("SK1611")));
+}
+
+#[test]
+fn records_without_the_secret_are_refused() {
+    let redis = RedisServer::start();
+    let fleet = Fleet::start_sharing(&redis, "\"bans\", \"limits\"", "", 2);
+    ban(&fleet.nodes[0], &["ban", CLIENT]);
+    wait_for(&fleet.nodes[1], CLIENT, true);
+    let record = redis.command(&["HGET", "saker:bans", CLIENT]);
+    assert!(record.contains(CLIENT), "{record:?}");
+    // Another address in the same record, and a row under another name.
+    for forged in ["nonsense", &record.replace("192.0.2.7", "192.0.2.8")] {
+        redis.command(&["XADD", "saker:ban-feed", "*", "r", forged]);
+        redis.command(&["HSET", "saker:bans", "192.0.2.8", forged]);
+        redis.command(&["XADD", "saker:charges", "*", "r", forged]);
+    }
+    wait_until("it was refused", || fleet.nodes[1].has_logged("SK1612"));
+    ban(&fleet.nodes[0], &["ban", "192.0.2.9"]);
+    wait_for(&fleet.nodes[1], "192.0.2.9", true);
+    assert!(!is_banned(&fleet.nodes[1], "192.0.2.8"));
+}
+
+/// Sends requests until the server refuses; returns how many it answered.
+fn admitted(node: &Node, client: &str, fields: &[(&str, &str)]) -> usize {
+    (0..100)
+        .take_while(|_| node.status_for(client, "/a", fields) == 200)
+        .count()
+}
+
+#[test]
+fn a_limit_holds_for_all_servers_together() {
+    let redis = RedisServer::start();
+    let site = "[site.throttle]\nrequests_static = { rate = \"1/m\", burst = 19 }\n\
+                requests_by_key = { \"$http_x_key\" = { rate = \"1/m\", burst = 9 } }\n";
+    let fleet = Fleet::start_sharing(&redis, "\"limits\"", site, 5);
+    // Four at each; by then it is known everywhere that there were twenty.
+    for node in &fleet.nodes {
+        for _ in 0..4 {
+            assert_eq!(node.status_for(CLIENT, "/a", &[]), 200);
+        }
+    }
+    for node in &fleet.nodes {
+        wait_until("the others' requests are known", || {
+            node.status_for(CLIENT, "/a", &[]) == 429
+        });
+    }
+    assert_eq!(
+        admitted(&fleet.nodes[0], "192.0.2.8", &[]),
+        20,
+        "another client"
+    );
+    // Keys are counted whatever the address.
+    let key = [("X-Key", "one")];
+    assert_eq!(admitted(&fleet.nodes[1], "198.51.100.1", &key), 10);
+    for (node, client) in fleet.nodes.iter().zip(2..) {
+        let client = format!("198.51.100.{client}");
+        wait_until("the key is used up", || {
+            node.status_for(&client, "/a", &key) == 429
+        });
+    }
+    let stream = redis.command(&["XRANGE", "saker:charges", "-", "+"]);
+    assert!(!stream.is_empty() && !stream.contains("one"));
+}
+
+#[test]
+fn limits_of_sites_and_of_upstreams_hold_together() {
+    let redis = RedisServer::start();
+    let site = "[site.throttle]\nrequests_per_site = { rate = \"1/m\", burst = 39 }\n\
+                requests_dynamic = { rate = \"1/m\", burst = 5 }\n";
+    let fleet = Fleet::start_sharing(&redis, "\"limits\"", site, 2);
+    let [one, other] = &fleet.nodes[..] else {
+        unreachable!("two servers");
+    };
+    // Nothing of these is cached.
+    for number in 0..6 {
+        let target = format!("/save{number}");
+        assert_eq!(one.status_for(CLIENT, &target, &[("Cookie", "a=b")]), 200);
+    }
+    let upstream = |target: &str| other.status_for(CLIENT, target, &[]);
+    wait_until("the upstream's limit is used up", || {
+        upstream("/new") == 429
+    });
+    let clients = (1..).map(|number| format!("203.0.113.{number}"));
+    let refused = clients
+        .take(60)
+        .map(|client| one.status_for(&client, "/a", &[]))
+        .position(|status| status == 503);
+    assert!(refused.is_some_and(|at| at <= 34), "{refused:?}");
+    wait_until("the site's limit is used up", || {
+        other.status_for("203.0.113.200", "/a", &[]) == 503
+    });
+}
+
+#[test]
+fn guesses_of_passwords_count_together() {
+    let redis = RedisServer::start();
+    let site = "[site.logins]\naction = \"deny\"\nattempts = 6\nwithin = \"24h\"\n";
+    let fleet = Fleet::start_sharing(&redis, "\"limits\"", site, 3);
+    let guess = |node: &Node| {
+        let named = [("X-Forwarded-For", CLIENT)];
+        response(node.address(), "POST", "/wp-login.php", &named).status
+    };
+    for node in &fleet.nodes {
+        assert_eq!([guess(node), guess(node)], [200, 200]);
+    }
+    for node in &fleet.nodes {
+        wait_until("the others' guesses are known", || guess(node) == 403);
+    }
+}
+
+#[test]
+fn without_the_engine_each_server_counts() {
+    let mut redis = RedisServer::start();
+    let site = "[site.throttle]\nrequests_static = { rate = \"1/m\", burst = 4 }\n";
+    let fleet = Fleet::start_sharing(&redis, "\"limits\"", site, 2);
+    redis.kill();
+    wait_until("both have noticed", || {
+        fleet.nodes.iter().all(|node| node.has_logged("SK1610"))
+    });
+    for node in &fleet.nodes {
+        assert_eq!(admitted(node, CLIENT, &[]), 5);
+    }
+    redis.start_again();
+    fleet.nodes.iter().for_each(Node::wait_until_in_sync);
+    assert_eq!(admitted(&fleet.nodes[0], "192.0.2.8", &[]), 5);
+    wait_until("they count together again", || {
+        fleet.nodes[1].status_for("192.0.2.8", "/a", &[]) == 429
+    });
+}
+
+/// Solves the challenge as the page's script does.
+fn solve(page: &str) -> String {
+    let after = page.split("puzzle = \"").nth(1).unwrap();
+    let puzzle = after.split('"').next().unwrap();
+    let difficulty: u32 = puzzle.split('.').next().unwrap().parse().unwrap();
+    let zeros = |text: &str| {
+        let digest = digest(&SHA256, text.as_bytes());
+        u32::from_be_bytes(digest.as_ref()[..4].try_into().unwrap()).leading_zeros()
+    };
+    let solution = (0..)
+        .map(|number| format!("{puzzle}:{number}"))
+        .find(|text| zeros(text) >= difficulty)
+        .unwrap();
+    format!("saker_work={solution}")
+}
+
+#[test]
+fn a_challenge_is_solved_once_for_all_servers() {
+    let redis = RedisServer::start();
+    let site = "[site.challenge]\nwhen = \"always\"\ndifficulty = 8\n";
+    for (share, passes) in [("\"passes\"", true), ("\"bans\"", false)] {
+        let fleet = Fleet::start_sharing(&redis, share, site, 2);
+        let get = |at: usize, cookie: &str| {
+            let fields = [("Host", HOST), ("Cookie", cookie)];
+            response(fleet.nodes[at].address(), "GET", "/a", &fields[1..])
+        };
+        let page = get(0, "");
+        assert_ne!(page.status, 200);
+        let answer = get(0, &solve(&page.text()));
+        assert_eq!(answer.status, 200);
+        let cookie = answer.field_values("set-cookie").next().unwrap();
+        let pass = cookie.split(';').next().unwrap();
+        assert_eq!(get(0, pass).status, 200);
+        assert_eq!(get(1, pass).status == 200, passes, "{share}");
+    }
+}
