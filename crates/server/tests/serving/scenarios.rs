@@ -8,24 +8,30 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
 mod client;
+mod compare;
 mod file;
 mod origin;
+mod programs;
 
-use crate::{operate, tls_site};
-use client::{Answer, Client, Protocol};
-use file::{Expectation, Request, Scenario};
-use origin::Origin;
-use saker_testkit::{
-    Saker, TempDir,
-    mmdb::{Data, database},
-    saker::adjustable_clock,
-};
+use crate::{operate, tls_site, visitors::solve};
+use client::{Client, Protocol};
+use compare::{differences, replaced};
+use file::{Request, Scenario};
+use programs::Programs;
+use saker_testkit::{PATIENCE, Saker, TempDir, poll, saker::adjustable_clock};
 use std::{
     collections::BTreeMap,
     fs,
     io::{Read, Write},
     net::{Shutdown, TcpStream},
+    panic::catch_unwind,
     path::{Path, PathBuf},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
+    time::Duration,
 };
 
 #[test]
@@ -43,6 +49,9 @@ fn every_scenario_over_http3() {
     run_all(Protocol::Http3);
 }
 
+/// Files that run side by side for each protocol: most of their time goes by while a server starts.
+const AT_ONCE: usize = 3;
+
 fn run_all(protocol: Protocol) {
     let wanted = std::env::var("SAKER_SCENARIO").unwrap_or_default();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
@@ -50,16 +59,24 @@ fn run_all(protocol: Protocol) {
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|ending| ending == "toml"))
-        .filter(|path| {
-            path.file_stem()
-                .unwrap()
-                .to_string_lossy()
-                .contains(&wanted)
-        })
+        .filter(|path| name_of(path).contains(&wanted))
         .collect();
     files.sort();
     assert!(!files.is_empty(), "no scenario is named like {wanted:?}");
-    let complaints: Vec<String> = files.iter().flat_map(|path| run(path, protocol)).collect();
+    let (next, complaints) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some(path) = files.get(next.fetch_add(1, Relaxed)) {
+            let found = catch_unwind(|| run(path, protocol))
+                .unwrap_or_else(|_| vec![format!("{}: it panicked, see above", name_of(path))]);
+            complaints.lock().unwrap().extend(found);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(work);
+        }
+    });
+    let complaints = complaints.into_inner().unwrap();
     assert!(
         complaints.is_empty(),
         "over {protocol:?}:\n{}",
@@ -67,85 +84,128 @@ fn run_all(protocol: Protocol) {
     );
 }
 
+fn name_of(path: &Path) -> String {
+    path.file_stem().unwrap().to_string_lossy().into_owned()
+}
+
 /// Unmet expectations of a file.
 fn run(path: &Path, protocol: Protocol) -> Vec<String> {
-    let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+    let name = name_of(path);
     let scenario = Scenario::parse(&fs::read_to_string(path).unwrap())
         .unwrap_or_else(|complaint| panic!("{}: {complaint}", path.display()));
     let dir = TempDir::new(&format!("scenario-{name}")).unwrap();
-    fs::create_dir(dir.join("www")).unwrap();
-    for (path, content) in &scenario.files {
-        dir.write(path, content).unwrap();
-    }
-    if let Some((network, length, country, number)) = &scenario.place {
-        let place = Data::Map(&[
-            ("country", Data::Map(&[("iso_code", Data::Text(country))])),
-            ("autonomous_system_number", Data::Number(*number)),
-        ]);
-        dir.write("place.mmdb", database(*network, *length, &place))
-            .unwrap();
-    }
-    let origin = Origin::listen(&dir, &scenario.origin);
+    let programs = Programs::start(&dir, &scenario);
     if scenario.requests.iter().any(|request| request.later_s > 0) {
         adjustable_clock(&dir).unwrap();
     }
-    let saker = start(dir, protocol, &scenario, origin.port);
-    let mut client = Client::connect(saker.server.address(), protocol);
-    let mut names = BTreeMap::from([(
-        "origin".to_owned(),
-        match protocol {
-            Protocol::Http3 => "https://localhost".to_owned(),
-            Protocol::Http1 | Protocol::Http2 => "http://localhost".to_owned(),
-        },
-    )]);
-    let mut complaints = Vec::new();
-    for (number, request) in scenario.requests.iter().enumerate() {
-        for (path, content) in &request.write {
-            saker.dir.write(path, content).unwrap();
-        }
-        if request.later_s > 0 {
-            saker.advance_clock(request.later_s).unwrap();
-            wake(&saker);
-        }
-        let answer = client.ask(&with_names(request, &names));
-        let found = differences(
-            &request.expected,
-            &answer,
-            &names,
-            origin.asked(&request.target),
-        );
-        if !found.is_empty() {
-            let place = format!(
-                "{name}, request {} ({} {})",
-                number + 1,
-                request.method,
-                request.target
-            );
-            complaints.push(format!("{place}: {}\n  {answer:?}", found.join("; ")));
-        }
-        for (field, known_as) in &request.keep {
-            let value = answer.field(field).unwrap_or_default().to_owned();
-            names.insert(known_as.clone(), value);
-        }
-    }
-    complaints
+    let saker = start(dir, protocol, &scenario, &programs);
+    let origin_of_clients = match protocol {
+        Protocol::Http3 => "https://localhost",
+        Protocol::Http1 | Protocol::Http2 => "http://localhost",
+    };
+    let mut run = Run {
+        client: Client::connect(saker.server.address(), protocol),
+        saker,
+        programs,
+        names: BTreeMap::from([("origin".to_owned(), origin_of_clients.to_owned())]),
+    };
+    let is_sent = |request: &&Request| {
+        request.over.is_empty() || request.over.iter().any(|name| name == protocol.name())
+    };
+    let requests = scenario.requests.iter().enumerate();
+    let complaints =
+        requests
+            .filter(|(_, request)| is_sent(request))
+            .filter_map(|(number, request)| {
+                let complaint = run.request(request)?;
+                let (method, target) = (&request.method, &request.target);
+                let number = number + 1;
+                Some(format!(
+                    "{name}, request {number} ({method} {target}): {complaint}"
+                ))
+            });
+    complaints.collect()
 }
 
-fn start(dir: TempDir, protocol: Protocol, scenario: &Scenario, origin_port: u16) -> Saker {
+/// A scenario on its way.
+struct Run {
+    client: Client,
+    saker: Saker,
+    programs: Programs,
+    /// Values of earlier responses.
+    names: BTreeMap<String, String>,
+}
+
+impl Run {
+    /// Sends a request; the unmet expectations.
+    fn request(&mut self, request: &Request) -> Option<String> {
+        for (path, content) in &request.write {
+            self.saker.dir.write(path, content).unwrap();
+        }
+        if request.later_s > 0 {
+            self.saker.advance_clock(request.later_s).unwrap();
+            wake(&self.saker);
+        }
+        let sent = self.with_names(request);
+        if request.is_left {
+            let before = self.programs.origin.asked(&sent.target);
+            self.client.leave(&sent);
+            let has_come = || (self.programs.origin.asked(&sent.target) > before).then_some(());
+            return match poll(PATIENCE, has_come) {
+                Some(()) => None,
+                None => Some("it has not reached the server behind".to_owned()),
+            };
+        }
+        let mut last = None;
+        let patience = if request.polls {
+            PATIENCE
+        } else {
+            Duration::ZERO
+        };
+        poll(patience, || {
+            let answer = self.client.ask(&sent);
+            let found = differences(
+                &sent,
+                &answer,
+                &self.names,
+                &self.programs.origin,
+                &self.saker.dir,
+            );
+            let holds = found.is_empty();
+            last = Some((answer, found));
+            holds.then_some(())
+        });
+        let (answer, found) = last?;
+        for (field, known_as) in &request.keep {
+            let value = answer.field(field).unwrap_or_default().to_owned();
+            self.names.insert(known_as.clone(), value);
+        }
+        if let Some(known_as) = &request.solve {
+            let page = String::from_utf8_lossy(&answer.body);
+            self.names.insert(known_as.clone(), solve(&page));
+        }
+        (!found.is_empty()).then(|| format!("{}\n  {answer:?}", found.join("; ")))
+    }
+
+    /// The request, with `{NAME}` replaced by what an earlier answer said.
+    fn with_names(&self, request: &Request) -> Request {
+        let mut request = request.clone();
+        for (_, value) in &mut request.fields {
+            *value = replaced(value, &self.names);
+        }
+        request.target = replaced(&request.target, &self.names);
+        request
+    }
+}
+
+fn start(dir: TempDir, protocol: Protocol, scenario: &Scenario, programs: &Programs) -> Saker {
     let upstream = if scenario.origin.is_empty() {
         String::new()
     } else {
         "[[upstream]]\nname = \"app\"\nservers = [\"http+unix:{dir}/origin.sock\"]\n\n".to_owned()
     };
-    let origin_url = format!("http://127.0.0.1:{origin_port}");
-    let site = format!("{}\n", scenario.site.replace("{origin_url}", &origin_url));
-    let global = scenario
-        .global
-        .replace("{origin_url}", &origin_url)
-        .replace(
-            "{origin_name}",
-            &origin_url.replace("127.0.0.1", "localhost"),
-        );
+    let site = format!("{}\n", programs.filled_in(&scenario.site));
+    let global = programs.filled_in(&scenario.global);
     let configuration = match protocol {
         Protocol::Http1 | Protocol::Http2 => operate::configuration("workers = 1", &site),
         Protocol::Http3 => {
@@ -155,7 +215,7 @@ fn start(dir: TempDir, protocol: Protocol, scenario: &Scenario, origin_port: u16
         }
     };
     let more = format!("{global}\n{upstream}[[listener]]");
-    operate::start_in(dir, &configuration.replace("[[listener]]", &more))
+    operate::start_in(dir, &configuration.replacen("[[listener]]", &more, 1))
 }
 
 /// Makes the worker read its clock again, which it does when an event wakes it: the end of a
@@ -165,83 +225,4 @@ fn wake(saker: &Saker) {
     stream.write_all(b"\r\nNONSENSE\r\n\r\n").unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
     let _ = stream.read_to_end(&mut Vec::new());
-}
-
-/// The request, with `{NAME}` replaced by what an earlier answer said.
-fn with_names(request: &Request, names: &BTreeMap<String, String>) -> Request {
-    let mut request = request.clone();
-    for (_, value) in &mut request.fields {
-        *value = replaced(value, names);
-    }
-    request
-}
-
-fn replaced(text: &str, names: &BTreeMap<String, String>) -> String {
-    names.iter().fold(text.to_owned(), |text, (name, value)| {
-        text.replace(&format!("{{{name}}}"), value)
-    })
-}
-
-fn differences(
-    expected: &Expectation,
-    answer: &Answer,
-    names: &BTreeMap<String, String>,
-    asked: usize,
-) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut must = |holds: bool, what: String| {
-        if !holds {
-            found.push(what);
-        }
-    };
-    must(
-        answer.status == expected.status,
-        format!("status {}", expected.status),
-    );
-    for (name, value) in &expected.has {
-        let value = replaced(value, names);
-        let holds = match value.as_str() {
-            "*" => answer.field(name).is_some(),
-            value => answer.field(name) == Some(value),
-        };
-        must(holds, format!("{name}: {value}"));
-    }
-    for name in &expected.lacks {
-        must(answer.field(name).is_none(), format!("no {name}"));
-    }
-    let text = String::from_utf8_lossy(&answer.body);
-    if let Some(body) = &expected.body {
-        must(text == *body, format!("body {body:?}"));
-    }
-    for part in &expected.contains {
-        must(text.contains(part), format!("{part:?} in the body"));
-    }
-    if let Some(length) = expected.length {
-        must(answer.body.len() == length, format!("{length} bytes"));
-    }
-    if let Some(decoded) = &expected.decoded {
-        let got = decode(answer);
-        must(
-            got.as_deref() == Some(decoded),
-            format!("decoded, {decoded:?}; got {got:?}"),
-        );
-    }
-    if let Some(times) = expected.asked {
-        must(
-            asked == times,
-            format!("the server behind asked {times} times, not {asked}"),
-        );
-    }
-    found
-}
-
-fn decode(answer: &Answer) -> Option<String> {
-    let mut text = String::new();
-    match answer.field("content-encoding")? {
-        "gzip" => flate2::read::GzDecoder::new(&answer.body[..]).read_to_string(&mut text),
-        "br" => brotli::Decompressor::new(&answer.body[..], 4096).read_to_string(&mut text),
-        _ => return None,
-    }
-    .ok()?;
-    Some(text)
 }

@@ -33,8 +33,8 @@ fn get(saker: &Saker, target: &str, fields: &[(&str, &str)]) -> Response {
         .unwrap()
 }
 
-/// Solves the challenge as the page's script does.
-fn solve(page: &str) -> String {
+/// Solves the challenge as the page's script does: a cookie.
+pub fn solve(page: &str) -> String {
     let puzzle = page
         .split("puzzle = \"")
         .nth(1)

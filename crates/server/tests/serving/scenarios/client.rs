@@ -5,6 +5,7 @@
 
 use super::file::Request;
 use crate::{http3_client, upgrades::Http2};
+use saker_http2::StreamId;
 use std::net::SocketAddr;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +13,17 @@ pub enum Protocol {
     Http1,
     Http2,
     Http3,
+}
+
+impl Protocol {
+    /// Its name in `over`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Http1 => "http1",
+            Protocol::Http2 => "http2",
+            Protocol::Http3 => "http3",
+        }
+    }
 }
 
 pub struct Answer {
@@ -46,7 +58,8 @@ impl Answer {
 }
 
 pub enum Client {
-    Http1(SocketAddr),
+    /// With the connections whose responses nobody waits for.
+    Http1(SocketAddr, Vec<saker_testkit::Client>),
     Http2(Box<Http2>),
     Http3(Box<http3_client::Http3>),
 }
@@ -54,7 +67,7 @@ pub enum Client {
 impl Client {
     pub fn connect(address: SocketAddr, protocol: Protocol) -> Client {
         match protocol {
-            Protocol::Http1 => Client::Http1(address),
+            Protocol::Http1 => Client::Http1(address, Vec::new()),
             Protocol::Http2 => Client::Http2(Box::new(Http2::connect(address).greeted())),
             Protocol::Http3 => {
                 let client = http3_client::Client::default();
@@ -65,15 +78,23 @@ impl Client {
 
     pub fn ask(&mut self, request: &Request) -> Answer {
         match self {
-            Client::Http1(address) => over_http1(*address, request),
+            Client::Http1(address, _) => over_http1(*address, request),
             Client::Http2(client) => over_http2(client, request),
             Client::Http3(client) => over_http3(client, request),
         }
     }
+
+    /// Sends a request and leaves it open, without a look at the response.
+    pub fn leave(&mut self, request: &Request) {
+        match self {
+            Client::Http1(address, left) => left.push(send_http1(*address, request)),
+            Client::Http2(client) => drop(send_http2(client, request)),
+            Client::Http3(client) => drop(send_http3(client, request)),
+        }
+    }
 }
 
-/// On a connection of its own, since an error may close it.
-fn over_http1(address: SocketAddr, request: &Request) -> Answer {
+fn send_http1(address: SocketAddr, request: &Request) -> saker_testkit::Client {
     let mut client = saker_testkit::Client::connect(address).unwrap();
     let host = request.field("host").unwrap_or("localhost");
     let mut text = format!(
@@ -87,6 +108,12 @@ fn over_http1(address: SocketAddr, request: &Request) -> Answer {
         text.push_str(&format!("content-length: {}\r\n", request.body.len()));
     }
     client.send(format!("{text}\r\n{}", request.body)).unwrap();
+    client
+}
+
+/// On a connection of its own, since an error may close it.
+fn over_http1(address: SocketAddr, request: &Request) -> Answer {
+    let mut client = send_http1(address, request);
     let response = loop {
         let response = match request.method.as_str() {
             "HEAD" => client.read_head_response(),
@@ -104,13 +131,18 @@ fn over_http1(address: SocketAddr, request: &Request) -> Answer {
     }
 }
 
-fn over_http2(client: &mut Http2, request: &Request) -> Answer {
+fn send_http2(client: &mut Http2, request: &Request) -> StreamId {
     let pseudo = pseudo_fields(request, "http");
     let fields: Vec<(&str, &str)> = pseudo.into_iter().chain(plain_fields(request)).collect();
     let stream = client.open(&fields, request.body.is_empty());
     if !request.body.is_empty() {
         client.send(stream, request.body.as_bytes(), true);
     }
+    stream
+}
+
+fn over_http2(client: &mut Http2, request: &Request) -> Answer {
+    let stream = send_http2(client, request);
     let heard = client.until(stream, |heard| heard.has_ended || heard.reset.is_some());
     Answer {
         status: heard.status,
@@ -119,7 +151,7 @@ fn over_http2(client: &mut Http2, request: &Request) -> Answer {
     }
 }
 
-fn over_http3(client: &mut http3_client::Http3, request: &Request) -> Answer {
+fn send_http3(client: &mut http3_client::Http3, request: &Request) -> u64 {
     let fields: Vec<(&str, &str)> = plain_fields(request).collect();
     let stream = client.open_with(
         &pseudo_fields(request, "https"),
@@ -129,6 +161,11 @@ fn over_http3(client: &mut http3_client::Http3, request: &Request) -> Answer {
     if !request.body.is_empty() {
         client.send(stream, request.body.as_bytes(), true);
     }
+    stream
+}
+
+fn over_http3(client: &mut http3_client::Http3, request: &Request) -> Answer {
+    let stream = send_http3(client, request);
     let response = client.response(stream);
     Answer {
         status: response.status,

@@ -14,6 +14,10 @@ pub struct Scenario {
     pub global: String,
     /// Content of `place.mmdb`: network and its length, country, and autonomous system.
     pub place: Option<([u8; 4], u32, String, u32)>,
+    /// Statements that make `data.db`, an SQLite database.
+    pub database: String,
+    /// Entries of a directory (LDIF), below `dc=test`.
+    pub directory: String,
     /// Lines in `[[site]]` and below it.
     pub site: String,
     pub files: Pairs,
@@ -28,6 +32,10 @@ pub struct Reply {
     pub status: u16,
     pub fields: Pairs,
     pub body: String,
+    /// File with the body; 404 while it is not there.
+    pub file: Option<String>,
+    /// The request is read, and nothing comes back.
+    pub is_silent: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -40,6 +48,14 @@ pub struct Request {
     pub write: Pairs,
     /// Seconds by which the server's wall clock moves before it.
     pub later_s: u64,
+    /// Protocols that it is sent over: `http1`, `http2`, `http3`; empty: all.
+    pub over: Vec<String>,
+    /// It is sent again until the expectation is met.
+    pub polls: bool,
+    /// It stays open when the upstream has it; the response is not waited for.
+    pub is_left: bool,
+    /// Name for the cookie that solves the challenge of the response.
+    pub solve: Option<String>,
     /// Fields of the response, and the names under which later requests use them.
     pub keep: Pairs,
     pub expected: Expectation,
@@ -58,6 +74,12 @@ pub struct Expectation {
     pub decoded: Option<String>,
     /// Requests for this target that have reached the server behind.
     pub asked: Option<usize>,
+    /// `METHOD target body` of requests that have reached the server behind, or reach it soon.
+    pub received: Vec<String>,
+    /// Files, and a text that is in them, or is soon.
+    pub logged: Pairs,
+    /// Files, and a text that is not in them, after what is `logged`.
+    pub unlogged: Pairs,
 }
 
 impl Request {
@@ -78,6 +100,8 @@ impl Scenario {
                 "about" => drop(string(key, value)?),
                 "global" => scenario.global = string(key, value)?,
                 "place" => scenario.place = Some(place(key, value)?),
+                "database" => scenario.database = string(key, value)?,
+                "directory" => scenario.directory = string(key, value)?,
                 "site" => scenario.site = string(key, value)?,
                 "files" => scenario.files = contents(key, value)?,
                 "origin" => {
@@ -108,9 +132,13 @@ impl Reply {
             status: 200,
             fields: Vec::new(),
             body: String::new(),
+            file: None,
+            is_silent: false,
         };
         for (key, value) in table {
             match key.as_str() {
+                "file" => reply.file = Some(string(key, value)?),
+                "silent" => reply.is_silent = boolean(key, value)?,
                 "status" => reply.status = number(key, value)?,
                 "fields" => reply.fields = fields(key, value)?,
                 "body" => reply.body = content(key, value)?,
@@ -130,6 +158,10 @@ impl Request {
             body: String::new(),
             write: Vec::new(),
             later_s: 0,
+            over: Vec::new(),
+            polls: false,
+            is_left: false,
+            solve: None,
             keep: Vec::new(),
             expected: Expectation::default(),
         };
@@ -143,6 +175,10 @@ impl Request {
                 "send" => request.body = content(key, value)?,
                 "write" => request.write = contents(key, value)?,
                 "later" => request.later_s = number(key, value)?,
+                "over" => request.over = strings(key, value)?,
+                "poll" => request.polls = boolean(key, value)?,
+                "leave" => request.is_left = boolean(key, value)?,
+                "solve" => request.solve = Some(string(key, value)?),
                 "keep" => request.keep = fields(key, value)?,
                 "status" => expected.status = number(key, value)?,
                 "has" => expected.has = fields(key, value)?,
@@ -152,11 +188,14 @@ impl Request {
                 "length" => expected.length = Some(number(key, value)?),
                 "decoded" => expected.decoded = Some(content(key, value)?),
                 "asked" => expected.asked = Some(number(key, value)?),
+                "received" => expected.received = strings(key, value)?,
+                "logged" => expected.logged = contents(key, value)?,
+                "unlogged" => expected.unlogged = contents(key, value)?,
                 _ => return Err(format!("unknown key `{key}` in a request")),
             }
         }
-        if request.target.is_empty() || request.expected.status == 0 {
-            return Err("a request needs `get` or `target`, and `status`".into());
+        if request.target.is_empty() || (request.expected.status == 0) != request.is_left {
+            return Err("a request needs `get` or `target`, and either `status` or `leave`".into());
         }
         Ok(request)
     }
@@ -173,6 +212,12 @@ fn string(key: &str, value: &Value) -> Result<String, String> {
         .as_str()
         .ok_or(format!("`{key}`: a string is expected"));
     text.map(str::to_owned)
+}
+
+fn boolean(key: &str, value: &Value) -> Result<bool, String> {
+    value
+        .as_bool()
+        .ok_or(format!("`{key}`: true or false is expected"))
 }
 
 fn number<N: TryFrom<i64>>(key: &str, value: &Value) -> Result<N, String> {

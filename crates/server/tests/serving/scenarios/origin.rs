@@ -1,23 +1,39 @@
 //! The server behind in a scenario: fixed responses by path, over a Unix socket and a port.
 //!
-//! Called by: the runner of scenarios. Caveat: `{method}`, `{target}`, `{body}`, and `{NAME}` of a
-//! request field in a body are replaced; an unknown path is 404. Out of scope: faults, which the
-//! tests of `gateway` make.
+//! Called by: the runner of scenarios. Caveat: `{method}`, `{target}`, `{body}`, `{server}` (`socket`
+//! or `port`), `{proxy}` (the line of the PROXY protocol), and `{NAME}` of a request field in a body
+//! are replaced; an unknown path is 404. Out of scope: faults, which the tests of `gateway` make.
 
 use super::file::Reply;
 use std::{
     collections::BTreeMap,
+    fs,
     io::{Read, Write},
     net::TcpListener,
     os::unix::net::UnixListener,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex},
     thread,
 };
 
+/// A request as the upstream has it.
+struct Received {
+    method: String,
+    target: String,
+    body: String,
+}
+
+/// What both of its addresses know.
+struct Shared {
+    replies: BTreeMap<String, Reply>,
+    received: Mutex<Vec<Received>>,
+    /// Folder of the scenario, in which files of replies are.
+    folder: PathBuf,
+}
+
 #[derive(Default)]
 pub struct Origin {
-    asked: Arc<Mutex<Vec<String>>>,
+    shared: Option<Arc<Shared>>,
     /// The port, if there is anything to answer.
     pub port: u16,
 }
@@ -29,41 +45,56 @@ impl Origin {
         if replies.is_empty() {
             return origin;
         }
-        let replies = Arc::new(replies.clone());
+        let shared = Arc::new(Shared {
+            replies: replies.clone(),
+            received: Mutex::default(),
+            folder: dir.to_owned(),
+        });
         let listener = UnixListener::bind(dir.join("origin.sock")).unwrap();
-        origin.answer(move || Some(listener.accept().ok()?.0), &replies);
+        answer("socket", move || Some(listener.accept().ok()?.0), &shared);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         origin.port = listener.local_addr().unwrap().port();
-        origin.answer(move || Some(listener.accept().ok()?.0), &replies);
+        answer("port", move || Some(listener.accept().ok()?.0), &shared);
+        origin.shared = Some(shared);
         origin
-    }
-
-    fn answer<S: Read + Write + Send + 'static>(
-        &self,
-        accept: impl Fn() -> Option<S> + Send + 'static,
-        replies: &Arc<BTreeMap<String, Reply>>,
-    ) {
-        let (asked, replies) = (Arc::clone(&self.asked), Arc::clone(replies));
-        thread::spawn(move || {
-            while let Some(mut stream) = accept() {
-                let (asked, replies) = (Arc::clone(&asked), Arc::clone(&replies));
-                thread::spawn(move || while serve(&mut stream, &asked, &replies).is_some() {});
-            }
-        });
     }
 
     /// Requests for a target so far.
     pub fn asked(&self, target: &str) -> usize {
-        let asked = self.asked.lock().unwrap();
-        asked.iter().filter(|known| *known == target).count()
+        self.count(|received| received.target == target)
+    }
+
+    /// A request has come that is `METHOD target body`, without the space where there is no body.
+    pub fn has_received(&self, request: &str) -> bool {
+        let is_it = |received: &Received| {
+            let line = format!("{} {} {}", received.method, received.target, received.body);
+            line.trim_end() == request
+        };
+        self.count(is_it) > 0
+    }
+
+    fn count(&self, holds: impl Fn(&Received) -> bool) -> usize {
+        let Some(shared) = &self.shared else { return 0 };
+        let received = shared.received.lock().unwrap();
+        received.iter().filter(|one| holds(one)).count()
     }
 }
 
-fn serve(
-    stream: &mut (impl Read + Write),
-    asked: &Mutex<Vec<String>>,
-    replies: &BTreeMap<String, Reply>,
-) -> Option<()> {
+fn answer<S: Read + Write + Send + 'static>(
+    server: &'static str,
+    accept: impl Fn() -> Option<S> + Send + 'static,
+    shared: &Arc<Shared>,
+) {
+    let shared = Arc::clone(shared);
+    thread::spawn(move || {
+        while let Some(mut stream) = accept() {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || while serve(&mut stream, server, &shared).is_some() {});
+        }
+    });
+}
+
+fn serve(stream: &mut (impl Read + Write), server: &str, shared: &Shared) -> Option<()> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -71,7 +102,10 @@ fn serve(
         head.push(byte[0]);
     }
     let head = String::from_utf8_lossy(&head).into_owned();
-    let mut lines = head.lines();
+    let mut lines = head.lines().peekable();
+    let proxy = lines
+        .next_if(|line| line.starts_with("PROXY "))
+        .unwrap_or_default();
     let mut words = lines.next()?.split(' ');
     let (method, target) = (words.next()?, words.next()?);
     let fields: BTreeMap<String, &str> = lines
@@ -83,40 +117,75 @@ fn serve(
         .and_then(|length| length.parse().ok());
     let mut body = vec![0; length.unwrap_or(0)];
     stream.read_exact(&mut body).ok()?;
-    asked.lock().unwrap().push(target.to_owned());
+    let body = String::from_utf8_lossy(&body).into_owned();
+    shared.received.lock().unwrap().push(Received {
+        method: method.to_owned(),
+        target: target.to_owned(),
+        body: body.clone(),
+    });
     let path = target.split('?').next().unwrap_or_default();
-    let Some(reply) = replies.get(path) else {
+    let read = |name: &String| fs::read_to_string(shared.folder.join(name)).ok();
+    let found = shared.replies.get(path).and_then(|reply| {
+        let text = reply.file.as_ref().map_or(Some(reply.body.clone()), read);
+        Some((reply, text?))
+    });
+    let Some((reply, mut text)) = found else {
         return stream
             .write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
             .ok();
     };
+    if reply.is_silent {
+        // Until the server has enough of it.
+        let _ = stream.read(&mut [0]);
+        return None;
+    }
+    for (name, value) in [
+        ("method", method),
+        ("target", target),
+        ("body", &body),
+        ("server", server),
+        ("proxy", proxy),
+    ] {
+        text = text.replace(&format!("{{{name}}}"), value);
+    }
+    for (name, value) in &fields {
+        text = text.replace(&format!("{{{name}}}"), value);
+    }
     let is_same = reply.fields.iter().any(|(name, value)| {
         name == "etag"
             && fields
                 .get("if-none-match")
                 .is_some_and(|known| known == value)
     });
-    let mut text = reply
-        .body
-        .replace("{method}", method)
-        .replace("{target}", target)
-        .replace("{body}", &String::from_utf8_lossy(&body));
-    for (name, value) in &fields {
-        text = text.replace(&format!("{{{name}}}"), value);
-    }
     let (status, text) = if is_same {
         (304, String::new())
     } else {
         (reply.status, text)
     };
+    send(
+        stream,
+        reply,
+        status,
+        if method == "HEAD" { None } else { Some(&text) },
+        text.len(),
+    )
+}
+
+fn send(
+    stream: &mut impl Write,
+    reply: &Reply,
+    status: u16,
+    text: Option<&str>,
+    length: usize,
+) -> Option<()> {
     let mut answer = format!("HTTP/1.1 {status} Reply\r\n");
     for (name, value) in &reply.fields {
         answer.push_str(&format!("{name}: {value}\r\n"));
     }
     if status != 304 && status != 204 {
-        answer.push_str(&format!("Content-Length: {}\r\n", text.len()));
+        answer.push_str(&format!("Content-Length: {length}\r\n"));
     }
-    let text = if method == "HEAD" { "" } else { &text };
+    let text = text.unwrap_or_default();
     stream
         .write_all(format!("{answer}\r\n{text}").as_bytes())
         .ok()
