@@ -82,6 +82,7 @@ pub fn of_server(draft: &ErrorLogDraft, level: Option<&LogLevel>) -> ErrorLog {
         areas: level.map(LogLevel::of_areas).unwrap_or_default(),
         formats: draft.formats.clone(),
         speaks_httpd: true,
+        speaks_nginx: false,
     }
 }
 

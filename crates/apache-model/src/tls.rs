@@ -134,6 +134,7 @@ impl TlsDraft {
         let depth = self.client_depth_max(main);
         let checks = ClientChecks {
             ca_folder: or(&self.client_ca_folder, &main.client_ca_folder),
+            quiet_ca: None,
             crl_folder: or(&self.client_crl_folder, &main.client_crl_folder),
             hint_file: or(&self.hint_file, &main.hint_file),
             hint_folder: or(&self.hint_folder, &main.hint_folder),

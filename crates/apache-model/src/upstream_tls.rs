@@ -85,6 +85,7 @@ impl UpstreamTlsDraft {
             ciphers: cipher_lists::together(self.ciphers_12.as_deref(), self.ciphers_13.as_deref()),
             without_tls12: !versions.tls12,
             without_tls13: !versions.tls13,
+            ..BackendTls::default()
         })
     }
 }

@@ -4,7 +4,7 @@
 //! with 404. The key is a word of the protocol: the caller has escaped blanks and control
 //! characters, and what has some is refused.
 //!
-//! Absent on purpose: everything that writes, and the flags of values.
+//! Absent on purpose: everything that writes.
 
 use crate::{Broken, Dialogue, Event, Fault, ProgramRequest, Refused, ResponseHead};
 use saker_http::{Fields, Status};
@@ -12,6 +12,8 @@ use std::ops::Range;
 
 /// The variable with the key.
 pub const KEY: &[u8] = b"MEMCACHED_KEY";
+/// The field of the response with the flags of a value. It is for the caller alone.
+pub const FLAGS: &str = "X-Memcached-Flags";
 
 /// Bytes of the line before a value.
 const LINE_BYTES_MAX: usize = 1024;
@@ -55,34 +57,39 @@ impl Memcached {
         let used = end + 2;
         if line == b"END" {
             self.state = State::Ended;
-            return Ok((used, Some(Event::Head(head(Status::NOT_FOUND, 0)))));
+            return Ok((used, Some(Event::Head(head(Status::NOT_FOUND, 0, None)))));
         }
-        let length = self
-            .value_length(line)
+        let (flags, length) = self
+            .value(line)
             .ok_or_else(|| Broken::at(Fault::Malformed, line))?;
         self.state = match length {
             0 => State::End(0),
             length => State::Value(length),
         };
-        Ok((used, Some(Event::Head(head(Status::OK, length)))))
+        let head = head(Status::OK, length, Some(flags));
+        Ok((used, Some(Event::Head(head))))
     }
 
     /// `VALUE key flags bytes`
-    fn value_length(&self, line: &[u8]) -> Option<u64> {
+    fn value(&self, line: &[u8]) -> Option<(u32, u64)> {
         let line = std::str::from_utf8(line).ok()?;
         let mut words = line.split(' ');
         let is_value = words.next()? == "VALUE" && words.next()?.as_bytes() == self.key;
-        let _flags: u32 = words.next()?.parse().ok()?;
+        let flags = words.next()?.parse().ok()?;
         let length = words.next()?.parse().ok()?;
-        is_value.then_some(length)
+        is_value.then_some((flags, length))
     }
 }
 
-fn head(status: Status, length: u64) -> ResponseHead {
+fn head(status: Status, length: u64, flags: Option<u32>) -> ResponseHead {
+    let mut fields = Fields::new();
+    if let Some(flags) = flags.filter(|flags| *flags != 0) {
+        fields.set(FLAGS, flags.to_string().into_bytes());
+    }
     ResponseHead {
         status,
         reason: None,
-        fields: Fields::new(),
+        fields,
         length: Some(length),
         is_status_said: true,
         is_local_redirect: false,

@@ -51,7 +51,9 @@ impl Filter for Compress {
 async fn compress(exchange: &mut Exchange, response: &mut Response) -> bool {
     // From here on the response differs from client to client.
     exchange.depends_on_request();
-    response.fields_mut().add_token("Vary", "Accept-Encoding");
+    if exchange.routing.settings.compression.varies {
+        response.fields_mut().add_token("Vary", "Accept-Encoding");
+    }
     let Some(coding) = selected(exchange) else {
         return false;
     };

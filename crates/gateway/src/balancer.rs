@@ -41,10 +41,15 @@ impl<'a> Choice<'a> {
             client: exchange.client.ip(),
             target: exchange.head.view().target(),
             key: key.unwrap_or_default(),
-            route: upstream
-                .sticky
-                .as_ref()
-                .and_then(|sticky| route_of(exchange, sticky)),
+            route: exchange
+                .upstream
+                .route
+                .as_deref()
+                .map(Into::into)
+                .or_else(|| {
+                    let sticky = upstream.sticky.as_ref()?;
+                    route_of(exchange, sticky)
+                }),
         }
     }
 }

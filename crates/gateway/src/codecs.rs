@@ -4,7 +4,7 @@ use crate::{
     connect_dialogue::ConnectDialogue,
     failure::Failure,
     forward::{self, Address},
-    http1_dialogue::Http1Dialogue,
+    http1_dialogue::{Http1Dialogue, RequestTerms},
 };
 use saker_cgi::{
     Ajp, Dialogue, FastCgi, Lsapi, Memcached, ProgramRequest, Scgi, Uwsgi, fastcgi::Role,
@@ -72,8 +72,11 @@ pub fn dialogue(
                 upgrade,
                 ..address(exchange, call, member, target)
             };
-            let asks_first = asks_first(exchange, member, has_content);
-            let begun = Http1Dialogue::begin(address, request, asks_first, out);
+            let terms = RequestTerms {
+                asks_first: asks_first(exchange, member, has_content),
+                is_http10: tuning.is_http10,
+            };
+            let begun = Http1Dialogue::begin(address, request, terms, out);
             Codec::Http1(begun.map_err(Failure::Refused)?)
         }
         Protocol::Http2 => return Err(Failure::Unspoken),

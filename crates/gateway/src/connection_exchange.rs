@@ -12,7 +12,7 @@ use crate::{
     hints::Hints,
     input::Input,
     log_lines::{LogLines, Source},
-    pool::Connection,
+    pool::{Connection, KeptLimits},
     transport::Transport,
     tunnel::ProgramTunnel,
 };
@@ -37,7 +37,7 @@ const STEPS_MAX: usize = 8;
 /// Parameters of one exchange.
 pub struct Terms {
     /// Connections that are kept when they are idle.
-    pub kept_max: usize,
+    pub kept: KeptLimits,
     /// Without a byte in either direction.
     pub timeout_ms: u64,
     /// The same until the first word, where that is asked for before content goes.
@@ -50,7 +50,7 @@ impl Terms {
     /// For a connection that serves one request.
     pub fn once(timeout_ms: u64, client: RequestLogContext) -> Terms {
         Terms {
-            kept_max: 0,
+            kept: KeptLimits::default(),
             timeout_ms,
             ping_ms: None,
             client,
@@ -60,7 +60,7 @@ impl Terms {
 
 pub struct ConnectionExchange {
     connection: Option<Connection>,
-    kept_max: usize,
+    kept: KeptLimits,
     dialogue: Codec,
     out: Vec<u8>,
     sent: usize,
@@ -100,7 +100,7 @@ impl ConnectionExchange {
         }
         Ok(Box::new(ConnectionExchange {
             connection: Some(connection),
-            kept_max: terms.kept_max,
+            kept: terms.kept,
             dialogue,
             out,
             sent: 0,
@@ -285,7 +285,7 @@ impl ConnectionExchange {
         self.content = None;
         if let Some(mut connection) = self.connection.take() {
             match stays && is_quiet {
-                true => connection.give_back(self.kept_max),
+                true => connection.give_back(self.kept),
                 false => connection
                     .transport()
                     .into_iter()

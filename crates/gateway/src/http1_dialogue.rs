@@ -22,11 +22,23 @@ use crate::{
     forward::{Address, Line, is_of_connection, protocols},
 };
 
+/// The way a request is made.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RequestTerms {
+    /// Content is sent when the server has said that it is ready for it (RFC 9110 section 10.1.1),
+    /// and not after a refusal.
+    pub asks_first: bool,
+    /// In HTTP/1.0. Its content has a length.
+    pub is_http10: bool,
+}
+
 pub struct Http1Dialogue {
     method: Method,
     /// Protocols that the server was asked to change to.
     upgrade: Option<Vec<u8>>,
     is_chunked: bool,
+    /// The request was of HTTP/1.0.
+    is_last: bool,
     state: State,
     stays: bool,
     /// Trailers of the request.
@@ -52,14 +64,14 @@ enum State {
 }
 
 impl Http1Dialogue {
-    /// Appends the request's head. `asks_first`: content is told when the server has said that it
-    /// is ready for it (RFC 9110 section 10.1.1), and not after a refusal.
+    /// Appends the request's head.
     pub fn begin(
         mut address: Address<'_>,
         request: &ProgramRequest<'_>,
-        asks_first: bool,
+        terms: RequestTerms,
         out: &mut Vec<u8>,
     ) -> Result<Http1Dialogue, Refused> {
+        let asks_first = terms.asks_first && !terms.is_http10;
         if asks_first {
             address.lines.push(Line {
                 name: "Expect",
@@ -83,12 +95,15 @@ impl Http1Dialogue {
             .lines(KnownField::Trailer)
             .filter(|_| is_chunked)
             .map(|names| ("Trailer", names));
+        address.upgrade = address.upgrade.filter(|_| !terms.is_http10);
         let upgrade = address
             .upgrade
             .as_deref()
             .map(|protocols| ("Upgrade", protocols));
         let connection = if upgrade.is_some() {
             ClientConnection::Upgrade
+        } else if terms.is_http10 {
+            ClientConnection::Close10
         } else {
             ClientConnection::KeepAlive
         };
@@ -103,6 +118,7 @@ impl Http1Dialogue {
             method,
             upgrade: address.upgrade,
             is_chunked,
+            is_last: terms.is_http10,
             state: State::Head,
             stays: false,
             trailers: None,
@@ -136,7 +152,7 @@ impl Http1Dialogue {
         }
         let body = response_framing(self.method, view)
             .map_err(|fault| Broken::at(Fault::Malformed, fault.as_str().as_bytes()))?;
-        self.stays = response_keep_alive(view, body);
+        self.stays = response_keep_alive(view, body) && !self.is_last;
         let said = view
             .said_length()
             .and_then(|text| std::str::from_utf8(text).ok())

@@ -42,6 +42,51 @@ struct Idle {
     since_ms: u64,
     /// Epoch of the backend at connection time.
     epoch: u32,
+    use_so_far: ConnectionUse,
+}
+
+/// Requests on a connection, and when it began.
+#[derive(Clone, Copy, Debug)]
+struct ConnectionUse {
+    requests: u64,
+    since_ms: u64,
+}
+
+impl ConnectionUse {
+    fn begin() -> ConnectionUse {
+        ConnectionUse {
+            requests: 0,
+            since_ms: clock::monotonic_ms(),
+        }
+    }
+}
+
+/// Limits on connections that are kept for another request.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KeptLimits {
+    /// Idle ones.
+    pub idle_max: usize,
+    /// Requests on each; 0: no limit.
+    pub requests_max: u64,
+    /// 0: no limit.
+    pub age_ms_max: u64,
+}
+
+impl KeptLimits {
+    pub fn of(tuning: &Tuning) -> KeptLimits {
+        KeptLimits {
+            idle_max: tuning.kept_max,
+            requests_max: tuning.requests_per_connection_max,
+            age_ms_max: tuning.connection_age_ms_max,
+        }
+    }
+
+    /// Returns true if a connection that has served these requests may serve another.
+    fn allow(&self, used: ConnectionUse, now_ms: u64) -> bool {
+        let is_young =
+            self.age_ms_max == 0 || now_ms.saturating_sub(used.since_ms) < self.age_ms_max;
+        is_young && (self.requests_max == 0 || used.requests < self.requests_max)
+    }
 }
 
 pub struct Pool {
@@ -161,6 +206,7 @@ impl Pool {
                     is_reused: true,
                     is_given_back: false,
                     unanswered: None,
+                    use_so_far: last.use_so_far,
                 });
             }
             self.open.set(self.open.get() - 1);
@@ -236,6 +282,7 @@ impl Pool {
             is_given_back: false,
             unanswered: Some(self.unanswered.borrow_mut().add(clock::monotonic_ms())),
             counted_for: None,
+            use_so_far: ConnectionUse::begin(),
         }
     }
 
@@ -289,11 +336,12 @@ impl Pool {
         ClientTls::load(settings, host, protocols)
     }
 
-    fn put_back(self: &Rc<Self>, transport: Transport, epoch: u32) {
+    fn put_back(self: &Rc<Self>, transport: Transport, epoch: u32, use_so_far: ConnectionUse) {
         self.idle.borrow_mut().push(Idle {
             transport,
             since_ms: clock::monotonic_ms(),
             epoch,
+            use_so_far,
         });
         self.queue.call();
         if self.has_processes()
@@ -408,6 +456,7 @@ pub struct Connection {
     unanswered: Option<u64>,
     /// The member whose bytes are counted.
     counted_for: Option<MemberState>,
+    use_so_far: ConnectionUse,
 }
 
 impl Connection {
@@ -421,6 +470,7 @@ impl Connection {
             is_given_back: false,
             unanswered: None,
             counted_for: None,
+            use_so_far: ConnectionUse::begin(),
         }
     }
 
@@ -469,15 +519,18 @@ impl Connection {
     }
 
     /// For another request.
-    pub fn give_back(mut self, kept_max: usize) {
+    pub fn give_back(mut self, limits: KeptLimits) {
+        let mut used = self.use_so_far;
+        used.requests = used.requests.saturating_add(1);
         if let Some(pool) = self
             .pool
             .as_ref()
-            .filter(|pool| pool.idle_count() < kept_max && pool.may_keep(self.epoch))
+            .filter(|pool| pool.idle_count() < limits.idle_max && pool.may_keep(self.epoch))
+            .filter(|_| limits.allow(used, clock::monotonic_ms()))
             && let Some(transport) = self.transport.take()
         {
             self.is_given_back = true;
-            pool.put_back(transport, self.epoch);
+            pool.put_back(transport, self.epoch, used);
         }
     }
 }

@@ -16,14 +16,14 @@ use crate::{
     http2::{self, StreamExchange},
     native,
     ping::ping,
-    pool::{Connection, Pool},
+    pool::{Connection, KeptLimits, Pool},
     request_buffering::{RequestBuffering, buffer_request},
     spool::Bounds,
     upstream_exchange::UpstreamExchange,
     variables,
 };
-use saker_cgi::{ProgramRequest, ResponseHead, Variables, php::push_settings};
-use saker_config::model::{Member, Protocol};
+use saker_cgi::{Fault, ProgramRequest, ResponseHead, Variables, php::push_settings};
+use saker_config::model::{BackendAddress, Member, Protocol, Resends};
 use saker_http::{HeadView, Status};
 use saker_net::{clock, proxy_preface};
 use saker_pipeline::{Exchange, NoBody, RequestBody, UpstreamRequest};
@@ -60,23 +60,37 @@ impl Gateway {
                 return Err((Failure::NoMember, group.upstream.name.to_string()));
             };
             let busy = Busy::new(pool, member);
+            let attempts = &exchange.upstream.attempts;
+            attempts.begin(
+                || address_of(member),
+                member.route.as_deref(),
+                clock::monotonic_precise_ns(),
+            );
             let attempt = self.ask_member(exchange, call, member, pool, is_fresh, &mut content);
             let (failure, is_unheard) = match attempt.await {
-                Ok((head, upstream)) => {
+                Ok((head, mut upstream)) => {
+                    let now = clock::monotonic_precise_ns;
+                    exchange
+                        .upstream
+                        .attempts
+                        .end(head.status, head.length, now);
                     note(group, member, pool, head.status);
-                    return Ok(UpstreamResponse {
-                        head,
-                        upstream,
-                        name: Rc::clone(&pool.name),
-                        bounds: Bounds {
-                            memory_bytes: member.tuning.buffer_memory_bytes,
-                            disk_bytes: member.tuning.buffer_disk_bytes,
-                        },
-                        busy: Some(busy),
-                    });
+                    let is_retried = group.upstream.retried_statuses.contains(&head.status.0)
+                        && may_resend(exchange, group)
+                        && has_more(group, tried.len() + 1, begun_ms);
+                    if is_retried && let Some(kept) = upstream.take_content() {
+                        content = Some(kept);
+                        tried.push(at);
+                        log_next(exchange, pool, format_args!("status {}", head.status.0));
+                        continue;
+                    }
+                    return Ok(UpstreamResponse::of((member, pool), busy, head, upstream));
                 }
                 Err(failed) => failed,
             };
+            let now = clock::monotonic_precise_ns;
+            let attempts = &exchange.upstream.attempts;
+            attempts.end(status_of_attempt(&failure), None, now);
             // It ended between two requests; that says nothing about how the backend is.
             if is_unheard && !is_fresh {
                 again = Some(at);
@@ -86,20 +100,12 @@ impl Gateway {
                 fail(group, member, pool);
             }
             tried.push(at);
-            let attempts_max = group.upstream.attempts_max.unwrap_or(usize::MAX);
-            if content.is_none()
-                || !failure.is_before_request()
-                || tried.len() > attempts_max
-                || tried.len() >= group.pools.len()
-                || is_late(group, begun_ms)
-            {
+            let may_resend = failure.is_before_request()
+                || may_resend(exchange, group) && counts(&failure, group);
+            if content.is_none() || !may_resend || !has_more(group, tried.len(), begun_ms) {
                 return Err((failure, pool.backend.to_string()));
             }
-            error_log::log_about(
-                &message::PROGRAM_FAILED,
-                exchange,
-                format_args!("{}: {failure}, the next is asked", pool.backend),
-            );
+            log_next(exchange, pool, format_args!("{failure}"));
         }
     }
 
@@ -135,13 +141,17 @@ impl Gateway {
             }
         };
         let mut upstream = begun.map_err(|failure| (failure, false))?;
+        let attempts = &exchange.upstream.attempts;
+        attempts.connect(clock::monotonic_precise_ns);
         upstream.pass_hints(Hints::of(exchange));
         match poll_fn(|cx| upstream.poll_event(cx)).await {
-            Ok(UpstreamEvent::Head(head) | UpstreamEvent::Switched(head)) => Ok((head, upstream)),
-            Ok(_) => Err((
-                Failure::Broken(saker_cgi::Fault::Unswitchable.into()),
-                false,
-            )),
+            Ok(UpstreamEvent::Head(head) | UpstreamEvent::Switched(head)) => {
+                match is_too_large(member, &head) {
+                    false => Ok((head, upstream)),
+                    true => Err((Failure::Broken(Fault::HeadTooLarge.into()), false)),
+                }
+            }
+            Ok(_) => Err((Failure::Broken(Fault::Unswitchable.into()), false)),
             Err(failure) => {
                 *content = upstream.take_content();
                 let may_again = content.is_some()
@@ -309,7 +319,7 @@ impl Gateway {
             .ping_ms
             .filter(|_| codecs::asks_first(exchange, member, content_length != Some(0)));
         let terms = Terms {
-            kept_max: member.tuning.kept_max,
+            kept: KeptLimits::of(&member.tuning),
             timeout_ms,
             ping_ms,
             client: exchange.log_context(),
@@ -363,6 +373,78 @@ fn note(group: &Group, member: &Member, pool: &Pool, status: Status) {
 pub fn fail(group: &Group, member: &Member, pool: &Pool) {
     member.state.count_failure();
     pool.fail(group.upstream.failures_max, member.tuning.retry_ms);
+}
+
+impl UpstreamResponse {
+    fn of(
+        (member, pool): (&Member, &Rc<Pool>),
+        busy: Busy,
+        head: ResponseHead,
+        upstream: UpstreamExchange,
+    ) -> UpstreamResponse {
+        UpstreamResponse {
+            head,
+            upstream,
+            name: Rc::clone(&pool.name),
+            bounds: Bounds {
+                memory_bytes: member.tuning.buffer_memory_bytes,
+                disk_bytes: member.tuning.buffer_disk_bytes,
+            },
+            busy: Some(busy),
+        }
+    }
+}
+
+/// True if the fields of a head are more than the configuration allows.
+fn is_too_large(member: &Member, head: &ResponseHead) -> bool {
+    let bytes_max = member.tuning.response_head_bytes_max;
+    if bytes_max == 0 {
+        return false;
+    }
+    let fields = head.fields.iter();
+    let bytes: usize = fields
+        .map(|(name, value)| name.len() + value.len() + 4)
+        .sum();
+    bytes as u64 > bytes_max
+}
+
+/// The status that stands for a member's failure.
+fn status_of_attempt(failure: &Failure) -> Status {
+    match failure.status() {
+        Status::GATEWAY_TIMEOUT => Status::GATEWAY_TIMEOUT,
+        _ => Status::BAD_GATEWAY,
+    }
+}
+
+/// True if a request that a member may have carried out is sent to another one.
+fn may_resend(exchange: &Exchange, group: &Group) -> bool {
+    match group.upstream.resends {
+        Resends::None => false,
+        Resends::Idempotent => exchange.upstream_head().view().is_idempotent(),
+        Resends::All => true,
+    }
+}
+
+/// True if another member may be asked when `tried` have been.
+fn has_more(group: &Group, tried: usize, begun_ms: u64) -> bool {
+    let attempts_max = group.upstream.attempts_max.unwrap_or(usize::MAX);
+    tried <= attempts_max && tried < group.pools.len() && !is_late(group, begun_ms)
+}
+
+fn log_next(exchange: &Exchange, pool: &Pool, reason: std::fmt::Arguments<'_>) {
+    error_log::log_about(
+        &message::PROGRAM_FAILED,
+        exchange,
+        format_args!("{}: {reason}, the next is asked", pool.backend),
+    );
+}
+
+/// The address of a member, as variables show it.
+fn address_of(member: &Member) -> Rc<str> {
+    match &member.backend.address {
+        BackendAddress::Unix(path) => format!("unix:{}", path.display()).into(),
+        BackendAddress::Tcp { host, port } => format!("{host}:{port}").into(),
+    }
 }
 
 /// True if the time for further members is over.

@@ -13,7 +13,7 @@ use crate::{
     exchange_context::{ExchangeContext, UpstreamEvent},
     failure::Failure,
     forward::{self, Address},
-    http1_dialogue::Http1Dialogue,
+    http1_dialogue::{Http1Dialogue, RequestTerms},
     pool::Pool,
     upstream_exchange::UpstreamExchange,
 };
@@ -238,7 +238,7 @@ async fn attempt(tracing: &Tracing, member: &Member, content: Vec<u8>) -> Result
         settings: &[],
     };
     let mut out = context.out_buffer();
-    let dialogue = Http1Dialogue::begin(address, &request, false, &mut out);
+    let dialogue = Http1Dialogue::begin(address, &request, RequestTerms::default(), &mut out);
     let dialogue = dialogue.map_err(Failure::Refused)?;
     let terms = Terms::once(tracing.timeout_ms, RequestLogContext::without_request());
     let begun = ConnectionExchange::begin(

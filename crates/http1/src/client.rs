@@ -38,6 +38,8 @@ pub struct RequestLine<'a> {
 pub enum ClientConnection {
     KeepAlive,
     Close,
+    /// The same, with a request of HTTP/1.0.
+    Close10,
     /// Sends the caller's `Upgrade` line along; otherwise it is left out.
     Upgrade,
 }
@@ -59,7 +61,7 @@ pub fn encode_request_head<'a>(
     connection: ClientConnection,
     out: &mut Vec<u8>,
 ) -> Result<(), UnsendableRequest> {
-    append_line(line, out)?;
+    append_line(line, connection, out)?;
     append_fields(fields, connection, out);
     append_end(framing, connection, out);
     Ok(())
@@ -131,7 +133,7 @@ pub fn encode_forwarded_head<'a>(
         "proxy-connection",
         "transfer-encoding",
     ]);
-    append_line(line, out)?;
+    append_line(line, connection, out)?;
     let names = NameSet(left_out.names.0 | OWN.0);
     let mut run = 0..0;
     for (name, value, as_sent) in head.fields_as_sent() {
@@ -159,16 +161,17 @@ pub fn encode_forwarded_head<'a>(
     Ok(())
 }
 
-fn append_line(line: RequestLine<'_>, out: &mut Vec<u8>) -> Result<(), UnsendableRequest> {
+fn append_line(
+    line: RequestLine<'_>,
+    connection: ClientConnection,
+    out: &mut Vec<u8>,
+) -> Result<(), UnsendableRequest> {
     check_line(line)?;
-    for part in [
-        line.method,
-        b" ",
-        line.target,
-        b" HTTP/1.1\r\nHost: ",
-        line.host,
-        b"\r\n",
-    ] {
+    let version: &[u8] = match connection {
+        ClientConnection::Close10 => b" HTTP/1.0\r\nHost: ",
+        _ => b" HTTP/1.1\r\nHost: ",
+    };
+    for part in [line.method, b" ", line.target, version, line.host, b"\r\n"] {
         out.extend_from_slice(part);
     }
     Ok(())
@@ -191,7 +194,7 @@ fn append_fields<'a>(
 fn append_end(framing: BodyFraming, connection: ClientConnection, out: &mut Vec<u8>) {
     out.extend_from_slice(match connection {
         ClientConnection::KeepAlive => b"",
-        ClientConnection::Close => b"Connection: close\r\n",
+        ClientConnection::Close | ClientConnection::Close10 => b"Connection: close\r\n",
         ClientConnection::Upgrade => b"Connection: upgrade\r\n",
     });
     append_request_framing(framing, out);

@@ -6,6 +6,7 @@
 //! Out of scope: locations (`finish`).
 
 use crate::{
+    conf::LocationConf,
     draft::ServerDraft,
     finish::Finisher,
     location::Location,
@@ -19,7 +20,7 @@ use crate::{
     },
     process::Process,
     read_http::HttpDraft,
-    server::{Nginx, Server},
+    server::{KeepAlive, Nginx, Server},
     setup::Setup,
 };
 use saker_config::{
@@ -44,12 +45,13 @@ pub fn assemble(
 ) -> (Model, Nginx) {
     let mut model = Model {
         server: server_settings(process, setup, &http.conf.core),
-        limits: limits(&http.conf.core, process),
+        limits: limits(&http.conf, process),
         ..Model::default()
     };
     let mut nginx = Nginx {
         conf_prefix: finisher.conf_prefix.to_owned(),
         default_root: setup.prefix.join("html"),
+        keep_alive: KeepAlive::of(&http.conf),
         variables: std::mem::take(&mut http.variables.named),
         tables: std::mem::take(&mut http.tables),
         zones: std::mem::take(&mut http.zones),
@@ -65,6 +67,11 @@ pub fn assemble(
         if draft.listens.is_empty() {
             let port = if setup.is_root { 80 } else { 8000 };
             draft.listens.push(Listen::plain(port));
+        }
+    }
+    for path in drafts.iter().flat_map(|draft| &draft.tls.ticket_keys) {
+        if !model.tls.ticket_keys.contains(path) {
+            model.tls.ticket_keys.push(path.clone());
         }
     }
     let real_ip = common_real_ip(&drafts, finisher);
@@ -149,6 +156,7 @@ fn server_settings(process: &Process, setup: &Setup, core: &CoreConf) -> ServerS
             areas: Vec::new(),
             formats: ErrorLogFormats::default(),
             speaks_httpd: false,
+            speaks_nginx: true,
         },
         shutdown_timeout_ms: process
             .shutdown_timeout_ms
@@ -157,8 +165,10 @@ fn server_settings(process: &Process, setup: &Setup, core: &CoreConf) -> ServerS
     }
 }
 
-fn limits(core: &CoreConf, process: &Process) -> Limits {
+fn limits(conf: &LocationConf, process: &Process) -> Limits {
+    let core = &conf.core;
     let default = Limits::default();
+    let keep_alive = KeepAlive::of(conf);
     Limits {
         connections_max: process
             .connections
@@ -167,7 +177,11 @@ fn limits(core: &CoreConf, process: &Process) -> Limits {
                     .saturating_mul(process.workers.unwrap_or(1).max(1) as u64)
                     .max(512)
             }),
-        requests_per_connection_max: core.keepalive_requests.unwrap_or(1000),
+        requests_per_connection_max: match keep_alive.timeout_ms {
+            0 => 1,
+            _ => keep_alive.requests_max.max(1),
+        },
+        connection_age_ms_max: keep_alive.age_ms_max,
         head_bytes_max: core
             .large_header_bytes
             .map_or(default.head_bytes_max, |(number, bytes)| {
@@ -178,7 +192,11 @@ fn limits(core: &CoreConf, process: &Process) -> Limits {
         head_timeout_ms: core.client_header_timeout_ms.unwrap_or(60_000),
         body_timeout_ms: core.client_body_timeout_ms.unwrap_or(60_000),
         write_timeout_ms: core.send_timeout_ms.unwrap_or(60_000),
-        keep_alive_timeout_ms: core.keepalive_timeout_ms.unwrap_or(75_000),
+        // Without persistent connections, it is the time for the first request.
+        keep_alive_timeout_ms: match keep_alive.timeout_ms {
+            0 => 60_000,
+            timeout_ms => timeout_ms,
+        },
         http2_streams_max: core.http2_streams.unwrap_or(128),
         body_bytes_max: 0,
         ..default

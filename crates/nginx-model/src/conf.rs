@@ -9,6 +9,7 @@ use crate::modules::{
     access::AccessConf,
     autoindex::AutoindexConf,
     browser::BrowserConf,
+    clients::ClientsConf,
     compression::CompressionConf,
     core::{CoreConf, Handler},
     filters::FiltersConf,
@@ -28,6 +29,7 @@ pub struct LocationConf {
     pub access: AccessConf,
     pub autoindex: AutoindexConf,
     pub browser: BrowserConf,
+    pub clients: ClientsConf,
     pub compression: CompressionConf,
     pub filters: FiltersConf,
     pub gzip: GzipConditions,
@@ -47,6 +49,7 @@ impl LocationConf {
         self.access.inherit(&outer.access);
         self.autoindex.inherit(&outer.autoindex);
         self.browser.inherit(&outer.browser);
+        self.clients.inherit(&outer.clients);
         self.compression.inherit(&outer.compression);
         self.filters.inherit(&outer.filters);
         self.gzip.inherit(&outer.gzip);

@@ -10,7 +10,7 @@ use crate::{
     modules::{
         cache::{Zone, cache_use},
         upstream::{Group, UpstreamPool, make, split_url},
-        upstream_conf::{Gateway, Pass, UpstreamConf},
+        upstream_conf::{Gateway, HttpVersion, Pass, UpstreamConf},
         upstream_rewrites::{Redirect, Rewrite},
     },
     server::Server,
@@ -193,7 +193,10 @@ fn options(conf: &UpstreamConf, pass: &Pass) -> ProxyOptions {
     ProxyOptions {
         adds_forwarded: false,
         is_unbuffered: conf.is_buffered == Some(false),
-        spools_request: conf.buffers_request != Some(false) && pass.gateway != Gateway::Grpc,
+        // A request of HTTP/1.0 tells the length of its content.
+        spools_request: (conf.buffers_request != Some(false)
+            || conf.version == Some(HttpVersion::Http10))
+            && pass.gateway != Gateway::Grpc,
         outlives_client: conf.outlives_client == Some(true),
         read_rate: constant_rate(conf),
         follows_locations: false,

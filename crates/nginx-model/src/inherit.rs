@@ -1,4 +1,5 @@
-//! The rule of inheritance: what a level does not set comes from the outer one as a whole.
+//! The rule of inheritance: what a level does not set comes from the outer one as a whole; and
+//! setters of flags.
 //!
 //! Called by: the settings of modules.
 
@@ -11,3 +12,14 @@ macro_rules! inherit {
     };
 }
 pub(crate) use inherit;
+
+/// Setters of directives that take `on` or `off`.
+macro_rules! flags {
+    ($($name:literal $field:ident)*) => {
+        &[$(($name, |d, conf, _| {
+            conf.$field = Some($crate::values::flag(d)?);
+            Ok(())
+        })),*]
+    };
+}
+pub(crate) use flags;

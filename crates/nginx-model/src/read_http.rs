@@ -130,6 +130,7 @@ const REPEATED: &[&str] = &[
     "ssl_certificate",
     "ssl_certificate_key",
     "ssl_conf_command",
+    "ssl_session_ticket_key",
     "sub_filter",
     "sub_filter_types",
     "types",

@@ -4,6 +4,7 @@
 //! Out of scope: sites, listeners, and logs, which are in the model of the engine.
 
 use crate::{
+    conf::LocationConf,
     location::{Location, LocationTree},
     modules::{
         cache,
@@ -64,6 +65,28 @@ pub struct Nginx {
     pub conf_prefix: PathBuf,
     /// The document root without a `root`.
     pub default_root: PathBuf,
+    /// Keep-alive limits of all listeners, from which locations may differ.
+    pub keep_alive: KeepAlive,
+}
+
+/// Limits of persistent connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeepAlive {
+    /// 0: none is persistent.
+    pub timeout_ms: u64,
+    pub requests_max: u64,
+    pub age_ms_max: u64,
+}
+
+impl KeepAlive {
+    /// Returns the limits of a level.
+    pub fn of(conf: &LocationConf) -> KeepAlive {
+        KeepAlive {
+            timeout_ms: conf.core.keepalive_timeout_ms.unwrap_or(75_000),
+            requests_max: conf.core.keepalive_requests.unwrap_or(1000),
+            age_ms_max: conf.clients.keepalive_age_ms.unwrap_or(3_600_000),
+        }
+    }
 }
 
 /// Matches expressions of names.
@@ -108,6 +131,11 @@ impl Nginx {
             .iter()
             .find(|(regex, _)| matcher.matches(regex, host));
         Some(by_regex.map_or(servers.default, |(_, index)| *index))
+    }
+
+    /// Returns the default server of an address.
+    pub fn default_server(&self, listener: &Address, local: IpAddr) -> Option<usize> {
+        self.at(listener, local).map(|servers| servers.default)
     }
 
     /// Returns true if the local address of a connection decides about its servers.

@@ -6,8 +6,9 @@
 use crate::{
     conf::LocationConf,
     modules::{
-        access, autoindex, browser, compression, core, filters, gzip_conditions, handlers, headers,
-        limits, log, secure_link, upstream_conf::Gateway, upstream_rewrites, upstream_setters,
+        access, autoindex, browser, clients, compression, core, filters, gzip_conditions, handlers,
+        headers, limits, log, secure_link, upstream_conf::Gateway, upstream_rewrites,
+        upstream_setters,
     },
     reading::{Reading, Setters},
 };
@@ -24,6 +25,11 @@ pub fn apply(
         let proxy = conf.upstreams.of_mut(Gateway::Proxy);
         return Some(setter(directive, &mut proxy.rewrites, reading));
     }
+    if name == "keepalive_timeout"
+        && let Err(message) = clients::set_keepalive_field(directive, &mut conf.clients)
+    {
+        return Some(Err(message));
+    }
     macro_rules! modules {
         ($($setters:expr, $part:ident;)*) => {
             $(if let Some(setter) = find($setters, name) {
@@ -36,6 +42,8 @@ pub fn apply(
         access::SETTERS, access;
         autoindex::SETTERS, autoindex;
         browser::SETTERS, browser;
+        clients::FLAGS, clients;
+        clients::SETTERS, clients;
         compression::SETTERS, compression;
         filters::SETTERS, filters;
         filters::FLAGS, filters;
@@ -73,6 +81,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
         .chain(of(access::SETTERS))
         .chain(of(autoindex::SETTERS))
         .chain(of(browser::SETTERS))
+        .chain(of(clients::FLAGS))
+        .chain(of(clients::SETTERS))
         .chain(of(compression::SETTERS))
         .chain(of(filters::SETTERS))
         .chain(of(filters::FLAGS))
@@ -115,6 +125,8 @@ mod tests {
         "if",
         "ip_hash",
         "keepalive",
+        "keepalive_requests",
+        "keepalive_time",
         "keepalive_timeout",
         "least_conn",
         "limit_conn_zone",
@@ -137,6 +149,7 @@ mod tests {
         "set",
         "set_real_ip_from",
         "split_clients",
+        "sticky",
         "upstream",
         "user",
         "uwsgi_cache_path",

@@ -33,13 +33,16 @@ const GZIP_BYTES_MIN: u64 = 20;
 pub fn settings(conf: &LocationConf) -> Settings {
     let mut settings = Settings {
         files: files(&conf.core, &conf.compression, conf.upstreams.pass.is_none()),
-        compression: compression(&conf.compression),
+        compression: Compression {
+            varies: conf.clients.varies == Some(true),
+            ..compression(&conf.compression)
+        },
         body_bytes_max: Some(conf.core.client_max_body_size.unwrap_or(BODY_BYTES_MAX)),
         media: media(&conf.handlers),
         webdav: webdav(&conf.handlers),
         php: PhpUse::Off,
-        underscores: match conf.core.underscores {
-            Some(true) => Underscores::Pass,
+        underscores: match (conf.core.underscores, conf.clients.ignores_invalid_fields) {
+            (Some(true), _) | (_, Some(false)) => Underscores::Pass,
             _ => Underscores::Drop,
         },
         ..Settings::default()

@@ -21,6 +21,8 @@ pub enum Variable {
     SentField(Box<str>),
     /// `$upstream_http_NAME`
     UpstreamField(Box<str>),
+    /// `$upstream_cookie_NAME`
+    UpstreamCookie(Box<str>),
     /// A variable of a stream's session.
     Session(SessionVariable),
     /// A variable of the configuration, by its number.
@@ -108,6 +110,7 @@ builtins! {
     "server_name" ServerName
     "server_port" ServerPort
     "server_protocol" ServerProtocol
+    "slice_range" SliceRange
     "ssl_cipher" SslCipher
     "ssl_ciphers" SslCiphers
     "ssl_client_cert" SslClientCert
@@ -164,6 +167,9 @@ impl Variable {
         }
         if let Some(rest) = name.strip_prefix("arg_") {
             return Some(Variable::Argument(rest.into()));
+        }
+        if let Some(rest) = name.strip_prefix("upstream_cookie_") {
+            return Some(Variable::UpstreamCookie(rest.into()));
         }
         name.strip_prefix("cookie_")
             .map(|rest| Variable::Cookie(rest.into()))

@@ -31,11 +31,27 @@ and variables follow nginx's documentation; a suite compares the answers with th
 
 - Pages that the server makes for errors say `saker` where nginx's say `nginx`, and so does `Server`.
 - Entity tags have another form.
-- `Vary: Accept-Encoding` is sent wherever compression depends on the request.
 - A path that would leave an `alias` (`/img../x` below `alias /data/img/`) has no file.
-- Slashes are merged before locations are chosen, whatever `merge_slashes` says.
-- Invalid request fields are refused with 400; `Host` must be valid.
-- Upstreams get requests in HTTP/1.1, and their names are resolved again when they expire.
+- Request fields whose names are no tokens are refused with 400; `Host` must be valid. Names with other
+  characters than letters, digits, and hyphens stay away from upstreams, as `ignore_invalid_headers`
+  says; variables show them.
+- Upstreams get requests in HTTP/1.1 on connections that are kept, unless `proxy_http_version 1.0`,
+  `fastcgi_keep_conn off`, or `keepalive` say otherwise. Their names are resolved by the system, again
+  when they expire.
+- Without `*_buffer_size`, the head of a response may have 64 KiB (128 KiB from programs).
+- `*_next_upstream` sends a request with content to another member only if no member got any of it.
+- `$upstream_response_time` ends with the head of the response, `$upstream_response_length` is what
+  the head says, and addresses are those of the configuration.
+- `keepalive_*` and `chunked_transfer_encoding` are about HTTP/1; where a location differs from `http`,
+  it is evaluated for each request.
+- Keys of `ssl_session_ticket_key` open the tickets of all servers; a ticket is bound to its server's
+  policy all the same.
+- Lines of the error log have nginx's form, and its words where the same thing happens; there is a
+  limit of lines a second for each kind, and what it leaves out is counted.
+- `USR2` and `WINCH` have no effect: `saker upgrade` starts a new program that takes over from the
+  running one, without an interruption, and waits until it serves.
+- `merge_slashes` is that of the default server of the address.
+- `sticky learn` keeps its sessions until the next reload.
 - The addresses of proxies (`set_real_ip_from`, `real_ip_header`, `real_ip_recursive`) are the same in
   all servers that have them, and stand in http and server blocks; anything else is refused. Servers
   without them use those of the others.
@@ -57,7 +73,7 @@ buffer. `hash`, `hash … consistent`, and `ip_hash` lead a key to the member th
 - A member whose name has several addresses is one member, whose addresses are used in turn.
 - When all members have failed lately, they are tried all the same.
 - `$ssl_preread_server_name` is in lower case.
-- `proxy_ssl_name` has no variables; the name is always sent.
+- `proxy_ssl_name` has no variables.
 - A UDP session is counted as a connection. At most 64 datagrams of a client wait for their member.
 
 ## Caches
@@ -82,7 +98,11 @@ unless `*_ignore_headers` says so. `$upstream_cache_status` has nginx's words. W
 - `sub_filter`, `ssi`, and `add_before_body` leave content that is encoded as it is; `gunzip` decodes
   it before. Conditions of SSI may be nested. Includes are asked for one after the other.
 - Copies of `mirror` have at most 1 MiB of content; requests with more are copied without it.
-- Values of memcached have no ranges, and `memcached_gzip_flag` has no effect.
+- Values of memcached have no ranges.
+- `slice` asks for one part after the other. A part of another version than the first breaks the
+  response off.
+- `proxy_store` needs a directory, or `$document_root` or `$realpath_root`, before its first other
+  variable.
 - `dav_methods` and `proxy_store` write no file through a symbolic link out of the root; `dav_methods`
   asks the location of a destination for permission, and an upload without its directory gets 409.
 - Charsets have no variables. Content is converted after `sub_filter` and before SSI.

@@ -15,7 +15,10 @@ use saker_nginx_model::{
     modules::access::{AccessConf, AccessRule, Who},
 };
 use saker_pipeline::{Exchange, Response, Verdict};
-use saker_telemetry::{error_log, message};
+use saker_telemetry::{
+    error_log,
+    message::{self, Level},
+};
 use sha1::{Digest, Sha1};
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc, time::Duration};
 
@@ -124,8 +127,8 @@ fn by_address(request: &mut Request<'_>, conf: &AccessConf) -> Decision {
         if request.state.error_status.is_none() {
             request.exchange.keep_answer();
         }
-        let facts = format_args!("access forbidden by rule");
-        error_log::log_about(&message::NGINX_ACCESS_REFUSED, &*request.exchange, facts);
+        let text = "access forbidden by rule".to_owned();
+        request.log(&message::NGINX_ACCESS_REFUSED, Level::Error, text);
         return Decision::Refused(Response::new(Status::FORBIDDEN));
     }
     Decision::None
@@ -145,8 +148,8 @@ fn by_request(request: &mut Request<'_>, conf: &AccessConf) -> Result<Decision, 
         401 => Response::new(Status::UNAUTHORIZED),
         403 => Response::new(Status::FORBIDDEN),
         other => {
-            let facts = format_args!("auth request unexpected status: {other}");
-            error_log::log_about(&message::NGINX_ACCESS_REFUSED, &*request.exchange, facts);
+            let text = format!("auth request unexpected status: {other}");
+            request.log(&message::NGINX_ACCESS_REFUSED, Level::Error, text);
             Response::new(Status::INTERNAL_SERVER_ERROR)
         }
     };
@@ -181,6 +184,8 @@ fn by_user(
         Ok(Decision::Refused(response))
     };
     let Some((user, password)) = credentials(request) else {
+        let text = "no user/password was provided for basic authentication".to_owned();
+        request.log(&message::NGINX_ACCESS_REFUSED, Level::Info, text);
         return refused(request);
     };
     let path = Path::new(OsStr::from_bytes(&file));
@@ -197,7 +202,10 @@ fn by_user(
         }
     };
     let stored = records.get(user.as_slice()).and_then(|lines| lines.first());
+    let shown = String::from_utf8_lossy(&user).into_owned();
     let Some(stored) = stored else {
+        let text = format!("user \"{shown}\" was not found in \"{}\"", path.display());
+        request.log(&message::NGINX_ACCESS_REFUSED, Level::Error, text);
         return refused(request);
     };
     let stored = stored
@@ -210,7 +218,11 @@ fn by_user(
             request.exchange.access.user = Some(String::from_utf8_lossy(&user).into());
             Ok(Decision::Granted)
         }
-        Answer::Known(false) => refused(request),
+        Answer::Known(false) => {
+            let text = format!("user \"{shown}\": password mismatch");
+            request.log(&message::NGINX_ACCESS_REFUSED, Level::Error, text);
+            refused(request)
+        }
         Answer::Wait(pause) => Err(pause),
         Answer::Busy => Ok(Decision::Refused(Response::new(
             Status::SERVICE_UNAVAILABLE,

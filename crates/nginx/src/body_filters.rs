@@ -11,7 +11,7 @@
 use crate::{
     charset::{self, Converter},
     request::Request,
-    ssi,
+    slice, ssi,
     state::State,
     subrequest::{self, Filters},
 };
@@ -28,6 +28,9 @@ use saker_http::{
 use saker_nginx_model::{Text, modules::filters::Types};
 use saker_pipeline::{Body, BodyError, BodyStream, Exchange, Filter, LocalFuture, Response};
 use std::sync::Arc;
+
+/// Default of `subrequest_output_buffer_size`.
+const SUBREQUEST_BYTES_MAX: u64 = 4096;
 
 /// Content that decodes to more than this multiple of its size breaks off.
 const INFLATE: inflate::InflateLimits = inflate::InflateLimits {
@@ -82,6 +85,7 @@ struct Work {
 
 /// Applies the filters of the location.
 pub fn apply(filters: &Filters, exchange: &mut Exchange, response: &mut Response) {
+    slice::apply(filters, exchange, response);
     let is_changed = exchange.extensions.get::<Box<State>>();
     if !is_changed.is_some_and(|state| changes(state)) || response.tunnel.is_some() {
         return;
@@ -159,6 +163,11 @@ fn plan(request: &mut Request<'_>, response: &Response) -> Work {
         work.ssi = Some(ssi::Terms {
             silent: conf.ssi_silent == Some(true),
             value_bytes_max: conf.ssi_value_bytes.unwrap_or(256),
+            subrequest_bytes_max: location
+                .conf
+                .clients
+                .subrequest_bytes
+                .unwrap_or(SUBREQUEST_BYTES_MAX),
         });
         work.is_described = true;
         work.keeps_date &= conf.ssi_keeps_date == Some(true);

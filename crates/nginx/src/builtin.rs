@@ -141,6 +141,12 @@ impl Request<'_> {
             Builtin::RequestId => Some(self.request_id()),
             Builtin::RequestLength => text(&exchange.head.view().byte_count()),
             Builtin::ConnectionRequests => text(&client.requests.get()),
+            Builtin::Connection => text(&client.log_id.number()),
+            Builtin::ConnectionTime => {
+                let now_ms = saker_net::clock::monotonic_ms();
+                let ms = now_ms.saturating_sub(client.began_ms);
+                text(&format_args!("{}.{:03}", ms / 1000, ms % 1000))
+            }
             Builtin::Msec => {
                 let ms = saker_net::clock::realtime_precise_ns() / 1_000_000;
                 text(&format_args!("{}.{:03}", ms / 1000, ms % 1000))
@@ -150,14 +156,19 @@ impl Request<'_> {
             }
             Builtin::ProxyAddXForwardedFor => Some(self.forwarded_for()),
             Builtin::SecureLink | Builtin::SecureLinkExpires => self.secure_link(builtin),
-            Builtin::Status | Builtin::UpstreamStatus => {
+            Builtin::Status => {
                 let Some((status, _)) = &self.state.response else {
                     self.state.wants_response = true;
                     return None;
                 };
-                let is_upstream = exchange.upstream.is_answered_by_program;
-                (builtin == Builtin::Status || is_upstream).then(|| text(status))?
+                text(status)
             }
+            Builtin::UpstreamAddr
+            | Builtin::UpstreamStatus
+            | Builtin::UpstreamConnectTime
+            | Builtin::UpstreamHeaderTime
+            | Builtin::UpstreamResponseTime
+            | Builtin::UpstreamResponseLength => self.upstream_value(builtin),
             Builtin::LimitRate => self.state.limit_rate.as_ref().map(|rate| rate.to_vec()),
             Builtin::LimitReqStatus | Builtin::LimitConnStatus => {
                 let status = match builtin {
@@ -173,6 +184,7 @@ impl Request<'_> {
                 let result = exchange.extensions.get::<KeyedResult>()?;
                 Some(result.0.word().as_bytes().to_vec())
             }
+            Builtin::SliceRange => self.slice_range(),
             Builtin::Pipe => Some(b".".to_vec()),
             _ => None,
         }

@@ -105,7 +105,9 @@ pub fn plan(
         key,
         terms: Arc::clone(&cache.terms),
         is_bypassed,
-        has_ranges: !request.state.location.conf.filters.changes_content(),
+        is_part: request.state.slice.is_some(),
+        has_ranges: request.state.slice.is_none()
+            && !request.state.location.conf.filters.changes_content(),
         judge: Rc::clone(&caches.judge) as Rc<dyn StoreJudge>,
     });
     true

@@ -11,6 +11,7 @@ use saker_files::{Kind, ResolveError};
 use saker_http::{Method, Status};
 use saker_nginx_model::modules::core::{Fallback, Handler, TryFiles};
 use saker_pipeline::{Body, Chunk, Mapped, Response, Verdict};
+use saker_telemetry::message::{self, Level};
 use std::{
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
@@ -175,8 +176,34 @@ fn serve_files(request: &mut Request<'_>) -> Content {
         Ok(_) => answer(Status::NOT_FOUND),
         Err(error) => {
             keep(request);
+            log_failure(request, error, &mapped, "open()");
             answer(status_of(error))
         }
+    }
+}
+
+/// Logs that a file cannot be opened, in nginx's words.
+fn log_failure(request: &mut Request<'_>, error: ResolveError, mapped: &Mapped, call: &str) {
+    let name = || String::from_utf8_lossy(&mapped.filename()).into_owned();
+    match error {
+        ResolveError::NotFound | ResolveError::LinkDangling => request.log_missing(|| {
+            format!(
+                "{call} \"{}\" failed (2: No such file or directory)",
+                name()
+            )
+        }),
+        ResolveError::Denied => {
+            let text = format!("{call} \"{}\" failed (13: Permission denied)", name());
+            request.log(&message::NGINX_FILE_MISSING, Level::Error, text);
+        }
+        ResolveError::LinkDenied | ResolveError::LinkLoop => {
+            let text = format!(
+                "{call} \"{}\" failed (40: Too many levels of symbolic links)",
+                name()
+            );
+            request.log(&message::NGINX_FILE_MISSING, Level::Error, text);
+        }
+        ResolveError::Descriptors | ResolveError::Io(_) => {}
     }
 }
 
@@ -271,6 +298,13 @@ fn folder(request: &mut Request<'_>, mapped: Mapped) -> Content {
         Ok(_) => return answer(Status::NOT_FOUND),
         Err(error) => {
             keep(request);
+            if status_of(error) == Status::NOT_FOUND {
+                request.log_missing(|| {
+                    let name = [mapped.filename(), INDEX.into()].concat();
+                    let name = String::from_utf8_lossy(&name).into_owned();
+                    format!("\"{name}\" is not found (2: No such file or directory)")
+                });
+            }
             return answer(status_of(error));
         }
     }
@@ -280,6 +314,9 @@ fn folder(request: &mut Request<'_>, mapped: Mapped) -> Content {
         return Content::Listing(autoindex::Wanted::new(request, &mapped));
     }
     keep(request);
+    let name = String::from_utf8_lossy(&mapped.filename()).into_owned();
+    let text = format!("directory index of \"{name}\" is forbidden");
+    request.log(&message::NGINX_LISTING_REFUSED, Level::Error, text);
     answer(Status::FORBIDDEN)
 }
 

@@ -11,7 +11,11 @@ use crate::{
     state::State,
 };
 use saker_files::Watcher;
-use saker_http::{Method, Status};
+use saker_http::{
+    Method, Status,
+    path::{self, EncodedSlashes, Slashes},
+    target::{self, Target},
+};
 use saker_nginx_model::{Choice, Location, LocationKind, Nginx, values::Regex};
 use saker_pipeline::{Exchange, Generation, Holding, Response, Verdict};
 use std::sync::Arc;
@@ -39,6 +43,12 @@ pub fn begin(
         .server(&exchange.client.listener, local, &host, &mut matcher)
         .unwrap_or(exchange.routing.site_index);
     let server = nginx.servers.get(index)?;
+    // The path is read before the host is known: by the rule of the default server.
+    let default = nginx.default_server(&exchange.client.listener, local);
+    let default = default.and_then(|index| nginx.servers.get(index));
+    if default.is_some_and(|own| own.outside.conf.clients.merges_slashes == Some(false)) {
+        keep_slashes(exchange);
+    }
     if generation.holding(&exchange.client, index) != Holding::Held {
         exchange.depends_on_request();
         return Some(Response::new(Status::MISDIRECTED_REQUEST));
@@ -68,6 +78,25 @@ pub fn begin(
         });
     }
     None
+}
+
+/// Reads the path again, with its empty segments (`merge_slashes off`). Files are found without
+/// them.
+fn keep_slashes(exchange: &mut Exchange) {
+    let slashes = Slashes {
+        encoded: EncodedSlashes::Decode,
+        merge: false,
+    };
+    let view = exchange.head.view();
+    let Ok(Target::Origin { path, .. } | Target::Absolute { path, .. }) =
+        target::split(view.method(), view.target())
+    else {
+        return;
+    };
+    let mut decoded = Vec::with_capacity(path.len());
+    if path::normalize_with(path, slashes, &mut decoded).is_ok() {
+        exchange.path = decoded;
+    }
 }
 
 /// Runs the scripts and chooses the location.
@@ -121,6 +150,7 @@ fn search(request: &mut Request<'_>) -> Verdict {
                 request.exchange.trace("server_rewrite", None, || {
                     "rewrite or internal redirection cycle".into()
                 });
+                request.log_cycle("processing");
                 return answered(request, Response::new(Status::INTERNAL_SERVER_ERROR));
             }
         }

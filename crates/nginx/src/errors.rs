@@ -6,7 +6,7 @@
 //! `recursive_error_pages` says so.
 //! Out of scope: built-in pages (`pages`).
 
-use crate::{pages, request::Request};
+use crate::{clients, pages, request::Request};
 use saker_http::{Method, RequestHead, Status};
 use saker_nginx_model::modules::core::ErrorPage;
 use saker_pipeline::{Body, OriginalRequest, Response, Verdict};
@@ -35,6 +35,7 @@ pub fn redirect_path(request: &mut Request<'_>, path: Vec<u8>) -> Verdict {
         request.exchange.trace("fixups", None, || {
             "rewrite or internal redirection cycle".into()
         });
+        request.log_cycle("internally redirecting to");
         return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
     }
     remember(request);
@@ -95,6 +96,7 @@ pub fn error_page(request: &mut Request<'_>, response: &mut Response) -> bool {
     {
         return false;
     }
+    clients::depends_on_program(request, response.status);
     let location = Arc::clone(&request.state.location);
     let recursive = location.conf.core.recursive_error_pages == Some(true);
     if request.state.has_error_page && !recursive {

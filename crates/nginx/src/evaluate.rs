@@ -69,6 +69,12 @@ impl Request<'_> {
             // Those of streams stand in no text of `http`.
             Variable::Session(_) => None,
             Variable::SentField(name) => self.sent_field(name),
+            Variable::UpstreamCookie(name) => {
+                self.depends_on_request();
+                let is_upstream = self.exchange.upstream.is_answered_by_program;
+                let (_, fields) = self.state.response.as_ref().filter(|_| is_upstream)?;
+                cookie_set(fields, name)
+            }
             Variable::UpstreamField(name) => {
                 self.depends_on_request();
                 let is_upstream = self.exchange.upstream.is_answered_by_program;
@@ -153,7 +159,13 @@ impl Request<'_> {
         }
         self.state.depth += 1;
         let (value, is_kept) = match source {
-            Source::Unknown | Source::Slot => (None, false),
+            Source::Slot => {
+                if let Some(variable) = nginx.variables.get(number) {
+                    self.log_unset(&variable.name);
+                }
+                (None, false)
+            }
+            Source::Unknown => (None, false),
             Source::Map(at) => match nginx.tables.maps.get(*at) {
                 Some(map) => (self.map(map), !map.is_volatile),
                 None => (None, false),
@@ -260,6 +272,23 @@ impl Request<'_> {
         self.depends_on_value(RequestPart::Method, Some(&method));
         method
     }
+}
+
+/// The value of a cookie that a response sets.
+fn cookie_set(fields: &Fields, name: &str) -> Option<Vec<u8>> {
+    fields.iter().find_map(|(field, value)| {
+        if !field.eq_ignore_ascii_case("set-cookie") {
+            return None;
+        }
+        let (own, rest) = value.split_at_checked(name.len())?;
+        let rest = rest.strip_prefix(b"=")?;
+        let end = rest.iter().position(|byte| *byte == b';');
+        own.eq_ignore_ascii_case(name.as_bytes()).then(|| {
+            rest.get(..end.unwrap_or(rest.len()))
+                .unwrap_or_default()
+                .to_vec()
+        })
+    })
 }
 
 /// MurmurHash2 with the seed 0, which `split_clients` uses.

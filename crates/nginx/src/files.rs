@@ -34,7 +34,7 @@ fn path_of(bytes: &[u8]) -> PathBuf {
 pub fn map(request: &mut Request<'_>, path: &[u8]) -> Option<Mapped> {
     let location = std::sync::Arc::clone(&request.state.location);
     let relative = |rest: &[u8]| rest.strip_prefix(b"/").unwrap_or(rest).to_vec();
-    let mapped = match &location.conf.core.root {
+    let mut mapped = match &location.conf.core.root {
         None => Mapped {
             root: request.nginx.default_root.as_path().into(),
             relative: relative(path),
@@ -45,11 +45,22 @@ pub fn map(request: &mut Request<'_>, path: &[u8]) -> Option<Mapped> {
         },
         Some(root) => aliased(request, root, &location.kind, path),
     };
+    without_empty_segments(&mut mapped.relative);
     let leads_out = mapped
         .relative
         .split(|byte| *byte == b'/')
         .any(|segment| segment == b".." || segment.contains(&0));
     (!leads_out).then_some(mapped)
+}
+
+/// Paths keep their empty segments where `merge_slashes` is off.
+fn without_empty_segments(relative: &mut Vec<u8>) {
+    let mut before = b'/';
+    relative.retain(|byte| {
+        let is_kept = !(*byte == b'/' && before == b'/');
+        before = *byte;
+        is_kept
+    });
 }
 
 fn aliased(request: &mut Request<'_>, root: &Root, kind: &LocationKind, path: &[u8]) -> Mapped {

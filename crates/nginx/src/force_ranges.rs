@@ -8,7 +8,7 @@
 use crate::request::Request;
 use saker_content_filters::as_stream;
 use saker_http::{
-    KnownField, Method, Status,
+    Fields, KnownField, Method, Status,
     conditional::{Validators, range_applies},
     date::parse_date,
     entity_tag::EntityTag,
@@ -32,14 +32,7 @@ pub fn apply(request: &mut Request<'_>, response: &mut Response) {
     response.fields_mut().set("Accept-Ranges", &b"bytes"[..]);
     let view = request.exchange.head.view();
     let now = request.exchange.now;
-    let fields = response.fields();
-    let validators = Validators {
-        entity_tag: fields.first("ETag").and_then(EntityTag::parse),
-        last_modified: fields
-            .first("Last-Modified")
-            .and_then(|text| parse_date(text, now)),
-        now,
-    };
+    let validators = validators(response.fields(), now);
     let wanted = view
         .known(KnownField::Range)
         .filter(|_| view.method() == Method::Get && view.known_count(KnownField::Range) == 1)
@@ -59,12 +52,8 @@ pub fn apply(request: &mut Request<'_>, response: &mut Response) {
         RangeOutcome::One(range) => {
             let source = as_stream(std::mem::take(&mut response.body));
             response.status = Status::PARTIAL_CONTENT;
-            response.body = Body::Stream(Box::new(Part {
-                source,
-                skipped: range.first,
-                length: range.len(),
-                left: range.len(),
-            }));
+            let part = Part::new(source, range.first, range.len());
+            response.body = Body::Stream(Box::new(part));
             let value = format!("bytes {}-{}/{length}", range.first, range.last);
             let fields = response.fields_mut();
             fields.set("Content-Range", value.into_bytes());
@@ -73,13 +62,36 @@ pub fn apply(request: &mut Request<'_>, response: &mut Response) {
     }
 }
 
+/// What a response says about its version.
+pub fn validators(fields: &Fields, now: i64) -> Validators<'_> {
+    Validators {
+        entity_tag: fields.first("ETag").and_then(EntityTag::parse),
+        last_modified: fields
+            .first("Last-Modified")
+            .and_then(|text| parse_date(text, now)),
+        now,
+    }
+}
+
 /// A part of content.
-struct Part {
+pub struct Part {
     source: Box<dyn BodyStream>,
     /// Bytes before it that are yet to come.
     skipped: u64,
     length: u64,
     left: u64,
+}
+
+impl Part {
+    /// The bytes of a source behind the first `skipped`.
+    pub fn new(source: Box<dyn BodyStream>, skipped: u64, length: u64) -> Part {
+        Part {
+            source,
+            skipped,
+            length,
+            left: length,
+        }
+    }
 }
 
 impl BodyStream for Part {

@@ -9,6 +9,9 @@
 //! Out of scope: reading configurations (`saker_nginx_model`); files and upstreams, which the
 //! engine's handlers answer with.
 
+#[cfg(test)]
+extern crate self as saker_nginx;
+
 mod access;
 mod auth_request;
 mod autoindex;
@@ -17,6 +20,7 @@ mod browser;
 mod builtin;
 mod cache;
 mod charset;
+mod clients;
 mod content;
 mod dav;
 mod dispatch;
@@ -26,7 +30,11 @@ mod files;
 mod force_ranges;
 mod gzip;
 mod limits;
+mod log_lines;
 mod mirror;
+#[cfg(test)]
+#[allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+mod mutations;
 mod pages;
 mod proxy;
 mod random_index;
@@ -35,14 +43,17 @@ mod response;
 mod rules;
 mod script;
 mod secure_link;
+mod slice;
 mod ssi;
 mod state;
+mod sticky;
 mod store;
 mod stream;
 mod stub_status;
 mod subrequest;
 mod tls;
 mod upstream_rewrites;
+mod upstream_values;
 mod user_id;
 
 pub use body_filters::BodyFilter;

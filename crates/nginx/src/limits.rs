@@ -8,6 +8,7 @@ use crate::request::Request;
 use saker_http::Status;
 use saker_nginx_model::modules::limits::{RequestLimit, Zone};
 use saker_rate_limits::Counted;
+use saker_telemetry::message::{self, Level};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
@@ -37,8 +38,9 @@ pub struct Zones(Vec<Arc<ZoneTable>>);
 #[derive(Debug, PartialEq, Eq)]
 enum Bucket {
     Passes,
-    DelayedMs(u64),
-    Refused,
+    /// Milliseconds, and thousandths of requests beyond the rate.
+    DelayedMs(u64, u64),
+    Refused(u64),
 }
 
 impl Zones {
@@ -70,7 +72,7 @@ impl ZoneTable {
             (entry.excess + 1000).saturating_sub(drained)
         });
         if excess > limit.burst {
-            return Bucket::Refused;
+            return Bucket::Refused(excess);
         }
         if !only_looks {
             make_room(&mut entries, zone.entries_max);
@@ -80,7 +82,7 @@ impl ZoneTable {
         match limit.delay {
             Some(delay) if excess > delay => {
                 let ms = (excess - delay).saturating_mul(1000) / zone.per_1000_s.max(1);
-                Bucket::DelayedMs(ms)
+                Bucket::DelayedMs(ms, excess)
             }
             _ => Bucket::Passes,
         }
@@ -161,12 +163,19 @@ fn check_requests(
         for (limit, zone, table, key) in &keyed {
             match table.request(key, zone, limit, now_ms, only_looks) {
                 Bucket::Passes => {}
-                Bucket::DelayedMs(ms) => delay_ms = delay_ms.max(ms),
-                Bucket::Refused if is_dry => {
+                Bucket::DelayedMs(ms, excess) => {
+                    if !only_looks {
+                        log_delay(request, zone, excess);
+                    }
+                    delay_ms = delay_ms.max(ms);
+                }
+                Bucket::Refused(excess) if is_dry => {
+                    log_refusal(request, zone, excess);
                     request.state.limit_req_status = Some("REJECTED_DRY_RUN");
                     return Ok(None);
                 }
-                Bucket::Refused => {
+                Bucket::Refused(excess) => {
+                    log_refusal(request, zone, excess);
                     request.state.limit_req_status = Some("REJECTED");
                     let status = conf.requests_status.unwrap_or(503);
                     return Err(Status(status));
@@ -179,6 +188,55 @@ fn check_requests(
         request.state.limit_req_status = Some(if is_delayed { "DELAYED" } else { "PASSED" });
     }
     Ok(is_delayed.then(|| Duration::from_millis(delay_ms)))
+}
+
+/// An excess as nginx shows it.
+fn shown(excess: u64) -> String {
+    format!("{}.{:03}", excess / 1000, excess % 1000)
+}
+
+fn log_refusal(request: &mut Request<'_>, zone: &Zone, excess: u64) {
+    let conf = &request.state.location.conf;
+    let level = conf.clients.limit_req_level.unwrap_or(Level::Error);
+    let dry = dry_words(conf.limits.requests_dry_run);
+    let text = format!(
+        "limiting requests{dry}, excess: {} by zone \"{}\"",
+        shown(excess),
+        zone.name
+    );
+    request.log(&message::NGINX_LIMITED, level, text);
+}
+
+/// Delays are logged at a level less severe than refusals.
+fn log_delay(request: &mut Request<'_>, zone: &Zone, excess: u64) {
+    let conf = &request.state.location.conf;
+    let level = match conf.clients.limit_req_level.unwrap_or(Level::Error) {
+        Level::Error => Level::Warn,
+        Level::Warn => Level::Notice,
+        _ => Level::Info,
+    };
+    let dry = dry_words(conf.limits.requests_dry_run);
+    let text = format!(
+        "delaying request{dry}, excess: {}, by zone \"{}\"",
+        shown(excess),
+        zone.name
+    );
+    request.log(&message::NGINX_LIMITED, level, text);
+}
+
+fn dry_words(is_dry: Option<bool>) -> &'static str {
+    match is_dry {
+        Some(true) => ", dry run",
+        _ => "",
+    }
+}
+
+fn log_connections(request: &mut Request<'_>, zone: &Zone) {
+    let conf = &request.state.location.conf;
+    let level = conf.clients.limit_conn_level.unwrap_or(Level::Error);
+    let dry = dry_words(conf.limits.connections_dry_run);
+    let text = format!("limiting connections{dry} by zone \"{}\"", zone.name);
+    request.log(&message::NGINX_LIMITED, level, text);
 }
 
 fn check_connections(
@@ -198,10 +256,12 @@ fn check_connections(
             let leave = Counted::new(move || table.leave(&key));
             request.exchange.limits.counted.push(leave);
         } else if conf.connections_dry_run != Some(true) {
+            log_connections(request, &zone);
             request.state.limit_conn_status = Some("REJECTED");
             let status = conf.connections_status.unwrap_or(503);
             return Err(Status(status));
         } else {
+            log_connections(request, &zone);
             request.state.limit_conn_status = Some("REJECTED_DRY_RUN");
         }
     }
@@ -257,10 +317,10 @@ mod tests {
         let nodelay = limit(1, None);
         assert_eq!(ask(0, &nodelay), Bucket::Passes);
         assert_eq!(ask(0, &nodelay), Bucket::Passes);
-        assert_eq!(ask(0, &nodelay), Bucket::Refused);
+        assert_eq!(ask(0, &nodelay), Bucket::Refused(2000));
         assert_eq!(ask(1000, &nodelay), Bucket::Passes);
         let delayed = limit(5, Some(0));
-        assert_eq!(ask(1000, &delayed), Bucket::DelayedMs(2000));
+        assert_eq!(ask(1000, &delayed), Bucket::DelayedMs(2000, 2000));
     }
 
     #[test]

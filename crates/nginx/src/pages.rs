@@ -157,6 +157,13 @@ pub fn escape_url(text: &[u8]) -> Vec<u8> {
     })
 }
 
+/// Escapes a URL for an attribute of a page.
+pub fn escape_attribute(text: &[u8]) -> Vec<u8> {
+    escape(text, |byte| {
+        matches!(byte, b'"' | b'\'' | b'<' | b'>' | b' ' | 0..=31 | 127)
+    })
+}
+
 fn escape(text: &[u8], is_escaped: impl Fn(u8) -> bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     for byte in text {

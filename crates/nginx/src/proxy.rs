@@ -9,6 +9,7 @@ use crate::{
     cache::{self, Caches},
     files, pages,
     request::Request,
+    sticky,
 };
 use saker_cgi::memcached;
 use saker_config::model::{
@@ -56,6 +57,7 @@ pub fn forward(request: &mut Request<'_>, caches: &Caches) -> Verdict {
             )
         });
     ask_with(request, conf);
+    pass_hints(request);
     let is_http = matches!(proxied.gateway, Gateway::Proxy | Gateway::Grpc);
     let script = match is_http {
         true => {
@@ -81,6 +83,11 @@ pub fn forward(request: &mut Request<'_>, caches: &Caches) -> Verdict {
     request.state.is_forwarded = true;
     let groups = &request.nginx.groups;
     let group = groups.iter().find(|group| *group.name == *upstream.name);
+    request.state.upstream = Some(upstream.name.clone());
+    request.exchange.upstream.attempts.record();
+    if let Some(group) = group {
+        sticky::ask(request, group);
+    }
     if let Some(key) = group.and_then(|group| group.key.as_ref()) {
         let key = request.text(key);
         request.exchange.upstream.balance_key = Some(key.into());
@@ -95,6 +102,19 @@ pub fn forward(request: &mut Request<'_>, caches: &Caches) -> Verdict {
     match request.state.has_failed {
         true => Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR)),
         false => Verdict::Pass,
+    }
+}
+
+/// Early hints are passed on where a condition of `early_hints` holds.
+fn pass_hints(request: &mut Request<'_>) {
+    let location = Arc::clone(&request.state.location);
+    let conditions = location.conf.clients.early_hints.as_deref();
+    let is_passed = conditions.unwrap_or_default().iter().any(|condition| {
+        let value = request.text(condition);
+        Request::is_true(Some(&value))
+    });
+    if !is_passed {
+        request.exchange.upstream.interim = None;
     }
 }
 

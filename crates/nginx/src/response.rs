@@ -6,9 +6,10 @@
 //! Out of scope: compression, page cache.
 
 use crate::{
-    charset, dav, force_ranges, gzip, pages, request::Request, state::State, store,
-    upstream_rewrites, user_id,
+    charset, clients, dav, force_ranges, gzip, pages, request::Request, state::State, sticky,
+    store, upstream_rewrites, user_id,
 };
+use saker_cgi::memcached;
 use saker_content_filters::as_stream;
 use saker_files::Watcher;
 use saker_http::{Fields, Method, Status, date::format_date};
@@ -58,6 +59,7 @@ pub fn prepare(request: &mut Request<'_>) {
         request.exchange.routing.settings = rate;
     }
     gzip::apply(request, preview);
+    clients::prepare(request, &location);
     let is_plain = headers.added.is_none()
         && headers.expires.is_none()
         && headers.set.is_none()
@@ -148,7 +150,7 @@ fn evaluate(request: &mut Request<'_>) -> Additions {
     let location = Arc::clone(&request.state.location);
     let headers = &location.conf.headers;
     let mut additions = Additions::default();
-    if request.state.lacks_gzip {
+    if request.state.lacks_gzip && location.conf.clients.varies == Some(true) {
         // Others get the response compressed.
         let value = b"Accept-Encoding"[..].into();
         additions.added.push(("Vary".into(), value, true));
@@ -386,6 +388,9 @@ fn filter(request: &mut Request<'_>, response: &mut Response) {
         request.take_response(response.status.0, response.fields());
     }
     if !is_of_file {
+        // The page has the location as it was said.
+        let location = Arc::clone(&request.state.location);
+        clients::refresh(request, &location, response);
         edit_built(request, response);
     }
     user_id::apply(request, response);
@@ -401,6 +406,7 @@ fn edit_built(request: &mut Request<'_>, response: &mut Response) {
     if request.exchange.upstream.is_answered_by_program {
         hide_fields(&location, response);
         is_upstreams = upstream_rewrites::rewrite(request, &location, response.fields_mut());
+        sticky::answered(request, response);
     }
     let is_value = location.proxied.as_ref();
     if is_value.is_some_and(|proxied| proxied.gateway == Gateway::Memcached)
@@ -411,6 +417,17 @@ fn edit_built(request: &mut Request<'_>, response: &mut Response) {
         response
             .fields_mut()
             .set("Content-Type", media_type.into_bytes());
+        // Whatever memcached says, clients do not get it.
+        let flags = response.fields().first(memcached::FLAGS);
+        let flags = flags.and_then(|text| std::str::from_utf8(text).ok()?.parse::<u32>().ok());
+        response.fields_mut().remove(memcached::FLAGS);
+        let wanted = location.conf.upstreams.of(Gateway::Memcached).gzip_flag;
+        if flags
+            .zip(wanted)
+            .is_some_and(|(flags, wanted)| flags & wanted != 0)
+        {
+            response.fields_mut().set("Content-Encoding", &b"gzip"[..]);
+        }
     }
     if dav::takes(request) {
         dav::finish(request, response);

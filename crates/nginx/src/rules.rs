@@ -8,12 +8,14 @@ use crate::{
     access::{self, Access},
     auth_request,
     cache::{self, Caches, Judge},
+    clients,
     content::{self, Content},
     dispatch, errors,
     limits::{self, Zones},
     mirror::{self, Copies},
     pages, random_index,
     request::Request,
+    state::State,
     stream::{NginxStreamRules, StreamFrontEnd},
     stub_status::{self, Count},
     subrequest::Filters,
@@ -241,8 +243,12 @@ impl Rules for NginxRules {
         true
     }
 
-    fn own_page(&self, _: &Exchange, response: Response) -> Response {
-        pages::page(response)
+    fn own_page(&self, exchange: &Exchange, response: Response) -> Response {
+        let mut response = pages::page(response);
+        if let Some(state) = exchange.extensions.get::<Box<State>>() {
+            clients::pad(exchange, &state.location, &mut response);
+        }
+        response
     }
 
     fn redirects_error(&self, exchange: &mut Exchange, response: &mut Response) -> bool {

@@ -162,9 +162,13 @@ impl Request<'_> {
 
     fn rewrite(&mut self, rewrite: &Rewrite, has_changed: &mut bool) -> Step {
         let path = self.exchange.path.clone();
+        let shown = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+        let pattern = || shown(rewrite.regex.pattern.text());
         let Some(spans) = self.spans(&rewrite.regex, &path) else {
+            self.log_rewrite(|| format!("\"{}\" does not match \"{}\"", pattern(), shown(&path)));
             return Step::Next;
         };
+        self.log_rewrite(|| format!("\"{}\" matches \"{}\"", pattern(), shown(&path)));
         self.keep_captures(&rewrite.regex, &path, spans);
         self.state.is_internal = true;
         let is_redirect = matches!(rewrite.flag, Flag::Redirect(_));
@@ -182,6 +186,7 @@ impl Request<'_> {
                 target.push(b'?');
                 target.extend_from_slice(&query);
             }
+            self.log_rewrite(|| format!("rewritten redirect: \"{}\"", shown(&target)));
             let mut response = Response::new(Status(status));
             response
                 .fields_mut()
@@ -189,6 +194,14 @@ impl Request<'_> {
             self.exchange.keep_answer();
             return Step::Answer(response);
         }
+        self.log_rewrite(|| {
+            let args = query.as_deref().unwrap_or_default();
+            format!(
+                "rewritten data: \"{}\", args: \"{}\"",
+                shown(&target),
+                shown(args)
+            )
+        });
         if target.is_empty() {
             return Step::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
         }

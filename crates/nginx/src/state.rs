@@ -22,6 +22,15 @@ pub struct AuthAnswer {
     pub challenge: Option<Vec<u8>>,
 }
 
+/// A part of a response that an upstream is asked for (`slice`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    pub start: u64,
+    pub bytes: u64,
+    /// The request for the whole has asked for it.
+    pub is_next: bool,
+}
+
 /// The state of a request.
 #[derive(Clone)]
 pub struct State {
@@ -63,8 +72,12 @@ pub struct State {
     pub is_subrequest: bool,
     /// An upstream was asked.
     pub is_forwarded: bool,
+    /// The name of the upstream.
+    pub upstream: Option<Box<str>>,
     /// The response is not compressed with gzip, as it is for other requests.
     pub lacks_gzip: bool,
+    /// The slice that the request is for.
+    pub slice: Option<Slice>,
     /// A text could not be evaluated within its limits.
     pub has_failed: bool,
     /// Statuses for `$limit_req_status` and `$limit_conn_status`.
@@ -101,7 +114,9 @@ impl State {
             auth_answer: None,
             is_subrequest: false,
             is_forwarded: false,
+            upstream: None,
             lacks_gzip: false,
+            slice: None,
             has_failed: false,
             limit_req_status: None,
             limit_conn_status: None,

@@ -14,7 +14,11 @@ use saker_content_filters::{
 use saker_files::edit::{self, ReplacementFile};
 use saker_http::{Method, Status, date::parse_date};
 use saker_net::jobs::{self, JobKind};
-use saker_nginx_model::{Part, Text, modules::upstream_conf::Store};
+use saker_nginx_model::{
+    Part, Text,
+    modules::upstream_conf::Store,
+    variables::{Builtin, Variable},
+};
 use saker_pipeline::{Body, BodyError, BodyStream, Chunk, Response};
 use saker_telemetry::{error_log, message};
 use std::{
@@ -102,7 +106,19 @@ fn place(request: &mut Request<'_>, store: &Store) -> Option<(PathBuf, Vec<u8>)>
         }
         Store::At(text) => {
             let path = request.text(text);
-            let trusted = trusted_bytes(text);
+            let trusted = match begins_with_root(text) {
+                true => {
+                    let root = files::root(request);
+                    let root = root
+                        .as_os_str()
+                        .as_bytes()
+                        .strip_suffix(b"/")
+                        .map_or(root.as_os_str().len(), <[u8]>::len);
+                    // The rest begins with a slash.
+                    root + usize::from(path.get(root) == Some(&b'/'))
+                }
+                false => trusted_bytes(text),
+            };
             let (root, rest) = path.split_at_checked(trusted)?;
             (Path::new(OsStr::from_bytes(root)).to_owned(), rest.to_vec())
         }
@@ -111,6 +127,30 @@ fn place(request: &mut Request<'_>, store: &Store) -> Option<(PathBuf, Vec<u8>)>
     let mut parts = relative.split(|byte| *byte == b'/').peekable();
     let is_file = parts.peek().is_some() && parts.all(is_name) && !relative.contains(&0);
     (is_file && root.is_absolute()).then_some((root, relative))
+}
+
+/// True for `$document_root/…`, whose beginning the configuration names elsewhere.
+fn begins_with_root(text: &Text) -> bool {
+    let is_root = |variable: &Variable| {
+        matches!(
+            variable,
+            Variable::Builtin(Builtin::DocumentRoot | Builtin::RealpathRoot)
+        )
+    };
+    match &*text.parts {
+        [Part::Variable(variable), Part::Literal(next), ..] => {
+            is_root(variable) && next.starts_with(b"/")
+        }
+        [
+            Part::Variable(variable),
+            Part::Variable(Variable::Builtin(next)),
+            ..,
+        ] => {
+            // Paths begin with a slash.
+            is_root(variable) && matches!(next, Builtin::Uri | Builtin::DocumentUri)
+        }
+        _ => false,
+    }
 }
 
 /// The length of the directory that a text begins with before its first variable.
@@ -220,9 +260,9 @@ fn split(relative: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// Content whose length is known, although it is made.
-struct Stored {
-    made: Made,
-    length: Option<u64>,
+pub struct Stored {
+    pub made: Made,
+    pub length: Option<u64>,
 }
 
 impl BodyStream for Stored {

@@ -43,6 +43,11 @@ pub fn subrequest(exchange: &Exchange, path: Vec<u8>, query: Option<Vec<u8>>) ->
     if !exchange.may_nest(Inner::Include) {
         return None;
     }
+    inner(exchange, bare_head(exchange), path, query)
+}
+
+/// The head of the request, as a GET without content, conditions, and parts.
+pub fn bare_head(exchange: &Exchange) -> saker_http::RequestHead {
     let view = exchange.head.view();
     let target = String::from_utf8_lossy(view.target()).into_owned();
     let bare = saker_http::RequestHead::build("GET", &target, view.version(), &[]);
@@ -51,8 +56,7 @@ pub fn subrequest(exchange: &Exchange, path: Vec<u8>, query: Option<Vec<u8>>) ->
             .iter()
             .any(|out| out.as_bytes().eq_ignore_ascii_case(name))
     };
-    let head = bare.with_fields(view.fields().filter(|(name, _)| is_left(name)));
-    inner(exchange, head, path, query)
+    bare.with_fields(view.fields().filter(|(name, _)| is_left(name)))
 }
 
 /// Makes a request for a path with a head of its own.

@@ -490,7 +490,9 @@ impl EncodedBody {
         let mut fields = page.fields.clone();
         let settings = &options.settings;
         if page.may_be_coded(settings) {
-            fields.add_token("Vary", "Accept-Encoding");
+            if settings.compression.varies {
+                fields.add_token("Vary", "Accept-Encoding");
+            }
             if self.coding != Coding::Identity {
                 describe(&mut fields, self.coding, settings.compression.tags);
             }

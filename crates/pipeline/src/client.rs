@@ -63,6 +63,8 @@ pub struct Client {
     pub preface: Option<Rc<PrefaceAddresses>>,
     /// The id of error log lines about this connection.
     pub log_id: Rc<LogId>,
+    /// The time when the connection began, by the monotonic clock.
+    pub began_ms: u64,
     /// Number of requests on the connection so far, including this one.
     pub requests: Cell<u32>,
     /// Host name of the client by reverse DNS, if rules requested the lookup.
@@ -90,6 +92,7 @@ impl Client {
             forwarding: Forwarding::Unknown,
             preface: None,
             log_id,
+            began_ms: saker_net::clock::monotonic_ms(),
             requests: Cell::new(0),
             name: OnceCell::new(),
             text: OnceCell::new(),

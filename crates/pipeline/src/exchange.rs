@@ -102,6 +102,7 @@ impl Exchange {
         copy.limits.admission = Some(Admission::Pass);
         let (own, upstream) = (&self.upstream, &mut copy.upstream);
         upstream.balance_key.clone_from(&own.balance_key);
+        upstream.route.clone_from(&own.route);
         upstream.own_head.clone_from(&own.own_head);
         upstream.own_content.clone_from(&own.own_content);
         copy

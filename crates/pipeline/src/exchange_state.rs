@@ -6,7 +6,8 @@
 
 use crate::{
     AuthState, CachedRoute, Chunk, Environment, ErrorDocument, HeadEdits, Inspection,
-    InternalRedirect, LogRules, OriginalRequest, OutcomeLine, UpstreamRequest, budget::NESTING_MAX,
+    InternalRedirect, LogRules, OriginalRequest, OutcomeLine, UpstreamAttempts, UpstreamRequest,
+    budget::NESTING_MAX,
 };
 use saker_ap_expr::RequestTest;
 use saker_config::model::{Origin, Settings, Site};
@@ -166,6 +167,10 @@ pub struct UpstreamState {
     pub internal_redirect: Option<Box<InternalRedirect>>,
     /// The key that chooses a member of the upstream, where it balances by one.
     pub balance_key: Option<Box<[u8]>>,
+    /// The name of the member that the request's session belongs to, where rules tell.
+    pub route: Option<Box<[u8]>>,
+    /// The members that were asked.
+    pub attempts: UpstreamAttempts,
     /// The head that upstreams get in place of the request's (`proxy_method`,
     /// `proxy_pass_request_headers off`).
     pub own_head: Option<Box<RequestHead>>,
@@ -183,6 +188,8 @@ impl UpstreamState {
             is_replaced: false,
             internal_redirect: None,
             balance_key: None,
+            route: None,
+            attempts: UpstreamAttempts::default(),
             own_head: None,
             own_content: None,
         }
@@ -227,6 +234,14 @@ pub struct LimitState {
     pub is_user_admitted: bool,
     /// Drivers close the connection without a response.
     pub drops_connection: bool,
+    /// The connection serves no further request. HTTP/1 only.
+    pub closes_connection: bool,
+    /// The keep-alive timeout of the connection from here on. HTTP/1 only.
+    pub idle_timeout_ms: Option<u64>,
+    /// The value of `Keep-Alive: timeout` in the response. HTTP/1 only.
+    pub keep_alive_s: Option<u64>,
+    /// Content without a length ends with the connection, instead of in chunks. HTTP/1 only.
+    pub is_without_chunks: bool,
     /// The response is made of the request's content while it is sent, so drivers leave the content
     /// its limit.
     pub reflects_content: bool,

@@ -53,7 +53,8 @@ pub mod template;
 pub mod texts;
 pub mod traits;
 pub mod tunnel;
-pub mod upstream_request;
+pub mod upstream_attempts;
+mod upstream_request;
 pub mod variable_adjustment;
 
 pub use abuse::{AbuseControl, UpstreamGate, UpstreamPermit};
@@ -98,6 +99,7 @@ pub use traits::{
     Handled, Handler, Permission,
 };
 pub use tunnel::Tunnel;
+pub use upstream_attempts::{UpstreamAttempt, UpstreamAttempts};
 pub use upstream_request::{
     CallNames, ProcessManner, ProxyOptions, Reverse, Script, Trust, UpstreamRequest,
     UpstreamTarget, Via,

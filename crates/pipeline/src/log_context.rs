@@ -19,6 +19,9 @@ impl LogContext for Client {
     fn context_item(&self, asked: ContextItem<'_>) -> Option<Cow<'_, [u8]>> {
         match asked {
             ContextItem::Client => shown(self.address),
+            ContextItem::ConnectionNumber => {
+                Some(Cow::Owned(self.log_id.number().to_string().into_bytes()))
+            }
             ContextItem::Peer => shown(self.peer),
             ContextItem::Local => shown(self.local),
             ContextItem::KeptAlive => Some(Cow::Owned(
@@ -52,6 +55,7 @@ impl LogContext for Exchange {
                 self.environment.first(name.as_bytes()).map(Cow::Borrowed)
             }
             ContextItem::Note(name) => self.log.notes.first(name.as_bytes()).map(Cow::Borrowed),
+            ContextItem::RequestLine => Some(Cow::Borrowed(self.head.view().start_line())),
             ContextItem::SiteName => self.site_name().map(|name| Cow::Borrowed(name.as_bytes())),
             ContextItem::HostName if self.host.is_empty() || self.log.rules.is_canonical => {
                 self.context_item(ContextItem::SiteName)
@@ -97,9 +101,13 @@ impl RequestLogContext {
 
 impl LogContext for RequestLogContext {
     fn context_item(&self, asked: ContextItem<'_>) -> Option<Cow<'_, [u8]>> {
-        matches!(asked, ContextItem::Client)
-            .then(|| shown(self.client))
-            .flatten()
+        match asked {
+            ContextItem::Client => shown(self.client),
+            ContextItem::ConnectionNumber => Some(Cow::Owned(
+                self.connection.number().to_string().into_bytes(),
+            )),
+            _ => None,
+        }
     }
 
     fn connection(&self) -> Option<&LogId> {

@@ -6,6 +6,7 @@
 //! Out of scope: the facts that logs read (`log_facts`).
 
 use crate::Environment;
+use saker_telemetry::message::Level;
 use saker_telemetry::{
     error_log::{self, LogContext},
     httpd_message::HttpdMessage,
@@ -46,6 +47,8 @@ pub struct LogRules {
 pub enum OutcomeLine {
     Saker(&'static Message, Box<str>),
     Httpd(&'static HttpdMessage, Box<str>),
+    /// In nginx's words.
+    Nginx(&'static Message, Level, Box<str>),
 }
 
 impl OutcomeLine {
@@ -57,6 +60,9 @@ impl OutcomeLine {
             }
             OutcomeLine::Httpd(message, text) => {
                 error_log::log_httpd(message, None, context, format_args!("{text}"));
+            }
+            OutcomeLine::Nginx(message, level, text) => {
+                error_log::log_nginx(message, *level, context, format_args!("{text}"));
             }
         }
     }

@@ -26,7 +26,9 @@ impl OutcomeLines {
     /// Returns the approximate memory in use.
     pub fn memory_bytes(&self) -> usize {
         let text = |line: &OutcomeLine| match line {
-            OutcomeLine::Saker(_, text) | OutcomeLine::Httpd(_, text) => text.len(),
+            OutcomeLine::Saker(_, text)
+            | OutcomeLine::Httpd(_, text)
+            | OutcomeLine::Nginx(_, _, text) => text.len(),
         };
         size_of::<OutcomeLines>() + self.lines.iter().map(text).sum::<usize>()
     }
@@ -65,6 +67,7 @@ impl LogContext for Repeated<'_> {
                 lines.environment.first(name.as_bytes()).map(Cow::Borrowed)
             }
             ContextItem::Note(name) => lines.notes.first(name.as_bytes()).map(Cow::Borrowed),
+            ContextItem::RequestLine => Some(Cow::Borrowed(self.request.head.start_line())),
             ContextItem::SiteName => lines.site_name.as_deref().map(Cow::Borrowed),
             ContextItem::HostName => lines.host_name.as_deref().map(Cow::Borrowed),
             asked => self.request.client.context_item(asked),

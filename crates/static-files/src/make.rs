@@ -106,7 +106,7 @@ impl Maker {
             edits: edits.cloned(),
             content_type,
             cache_control: None,
-            varies: !offered.is_empty(),
+            varies: !offered.is_empty() && settings.compression.varies,
             built_s: now,
             boundaries: Rc::clone(&self.boundaries),
         };
@@ -177,7 +177,7 @@ impl Maker {
             edits: edits.cloned(),
             content_type: Some(derived.content_type.into_owned().into_bytes()),
             cache_control: derived.cache_control,
-            varies: !offered.is_empty(),
+            varies: !offered.is_empty() && settings.compression.varies,
             built_s: now,
             boundaries: Rc::clone(&self.boundaries),
         };

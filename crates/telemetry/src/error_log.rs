@@ -9,6 +9,7 @@
 
 mod format;
 mod log_context;
+mod nginx_line;
 mod render;
 mod site;
 mod target;
@@ -52,6 +53,8 @@ static AREAS: RwLock<Vec<(&str, Level)>> = RwLock::new(Vec::new());
 static FORMATS: RwLock<Option<Arc<Formats>>> = RwLock::new(None);
 /// True if lines that Apache would write are written in its words.
 static SPEAKS_HTTPD: AtomicBool = AtomicBool::new(false);
+/// True if lines have nginx's form.
+static SPEAKS_NGINX: AtomicBool = AtomicBool::new(false);
 /// Sites with flood gates of their own.
 static SITES: RwLock<Vec<Weak<SiteLog>>> = RwLock::new(Vec::new());
 /// True if some message may have been suppressed since [`tick`] looked.
@@ -123,6 +126,15 @@ pub fn set_httpd(speaks_httpd: bool) {
 
 pub fn speaks_httpd() -> bool {
     SPEAKS_HTTPD.load(Ordering::Relaxed)
+}
+
+/// nginx's form of lines, and its words where it has some: where the configuration is nginx's.
+pub fn set_nginx(speaks_nginx: bool) {
+    SPEAKS_NGINX.store(speaks_nginx, Ordering::Relaxed);
+}
+
+pub fn speaks_nginx() -> bool {
+    SPEAKS_NGINX.load(Ordering::Relaxed)
 }
 
 /// The shapes of lines from now on.
@@ -225,6 +237,36 @@ pub fn log_httpd(
     if passes(message.counts_as, context, now) {
         write(&httpd_line(message, errno, context, text, now), context);
     }
+}
+
+/// The same in the words of nginx, at a level that the configuration chooses.
+#[track_caller]
+pub fn log_nginx(
+    message: &'static Message,
+    level: Level,
+    context: &dyn LogContext,
+    text: fmt::Arguments<'_>,
+) {
+    if !is_wanted(message.area, level, context) {
+        return;
+    }
+    let now = now();
+    if !passes(message, context, now) {
+        return;
+    }
+    let written = |out: &mut Vec<u8>| _ = append_text(text, out);
+    let line = lines(&Occasion {
+        module: message.area,
+        level: level.as_str(),
+        level_number: level.number(),
+        context,
+        now,
+        place: Location::caller(),
+        message: &written,
+        errno: None,
+        adds_referer: false,
+    });
+    write(&line, context);
 }
 
 /// Reports messages suppressed in past seconds. Call each second; costs one load if there is
@@ -454,6 +496,9 @@ fn append_line(format: &Format, occasion: &Occasion<'_>, out: &mut Vec<u8>) {
 /// `[Sat Nov 21 09:12:12.123456 2026] [core:notice] [pid 123:tid w0] [client 1.2.3.4:5] SK0101:
 /// sentence: facts`
 fn append_default(occasion: &Occasion<'_>, out: &mut Vec<u8>) {
+    if speaks_nginx() {
+        return nginx_line::append(occasion, out);
+    }
     append_time(occasion.now, out);
     let thread = std::thread::current();
     // Writing to memory cannot fail; neither may the thread's name or the address break the line.

@@ -394,6 +394,20 @@ messages! {
         "Nothing, if intended; the line names the rule.";
     NGINX_PASSWORDS_UNREADABLE "SK1501" "nginx" Error "cannot read a file of passwords; access denied"
         "Check the path of auth_basic_user_file and its permissions.";
+    NGINX_FILE_MISSING "SK1502" "nginx" Error "a file is missing"
+        "Nothing, if clients ask for what never was; `log_not_found off` leaves the lines out.";
+    NGINX_LISTING_REFUSED "SK1503" "nginx" Error "a directory has no index file, and no listing"
+        "Nothing, if intended; `index` and `autoindex` say what directories show.";
+    NGINX_LIMITED "SK1504" "nginx" Error "a limit of requests or connections is reached"
+        "Nothing, if intended; `limit_req_log_level` and `limit_conn_log_level` choose the level.";
+    NGINX_REWRITE "SK1505" "nginx" Notice "a step of a rewriting"
+        "Nothing: `rewrite_log on` asks for it.";
+    NGINX_CYCLE "SK1506" "nginx" Error "rewriting or redirecting does not end"
+        "Look for locations that lead to each other, or for a fallback that is missing.";
+    NGINX_VARIABLE_UNSET "SK1507" "nginx" Warn "a variable has no value"
+        "Set it, or leave the lines out with `uninitialized_variable_warn off`.";
+    NGINX_SUBREQUEST_TOO_LARGE "SK1508" "nginx" Error "the content of a subrequest is too large for a variable"
+        "Raise subrequest_output_buffer_size.";
     // 16: the cluster.
     CLUSTER_AWAY "SK1601" "cluster" Error
         "the cluster's log does not answer; requests go on, and purges made here wait on the disk"

@@ -12,7 +12,7 @@ use crate::{
 };
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion,
-    client::WebPkiServerVerifier,
+    client::{Resumption, WebPkiServerVerifier},
     crypto::CryptoProvider,
     pki_types::{
         CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, pem::PemObject,
@@ -87,6 +87,10 @@ impl ClientTls {
             }
             None => builder.with_no_client_auth(),
         };
+        config.enable_sni = settings.sends_name;
+        if !settings.resumes {
+            config.resumption = Resumption::disabled();
+        }
         config.alpn_protocols = alpn.iter().map(|protocol| protocol.to_vec()).collect();
         Ok(ClientTls {
             config: Arc::new(config),

@@ -300,8 +300,11 @@ pub fn load(
         ClientCertificates::Asked => Lenience::Disregard,
         _ => Lenience::Strict,
     };
-    let authorities =
+    let mut authorities =
         loading.authorities(AUTHORITY, &site.client_ca, &site.client_checks.ca_folder)?;
+    let quiet = loading.authorities(AUTHORITY, &site.client_checks.quiet_ca, &None)?;
+    let told = authorities.clone();
+    authorities.extend(quiet);
     if authorities.is_empty() && lenience == Lenience::Strict {
         let problem =
             "client certificates are asked for, and no authority to check them against is named";
@@ -316,11 +319,7 @@ pub fn load(
         &site.client_checks.hint_file,
         &site.client_checks.hint_folder,
     )?;
-    let shown = if named.is_empty() {
-        &authorities
-    } else {
-        &named
-    };
+    let shown = if named.is_empty() { &told } else { &named };
     let names = |all: &[CertificateDer<'static>]| {
         all.iter()
             .filter_map(|one| Names::of(one))

@@ -14,6 +14,8 @@ pub struct Limits {
     pub requests_at_a_time_max: u64,
     /// 0: no limit. The last response has `Connection: close`.
     pub requests_per_connection_max: u64,
+    /// Age from which a connection serves no request but the one that finds it out; 0: no limit.
+    pub connection_age_ms_max: u64,
     /// Request line and fields together. 431 (414 if the request line alone is too long).
     pub head_bytes_max: u64,
     /// 431.
@@ -70,6 +72,7 @@ impl Default for Limits {
             connections_per_address_max: 0,
             requests_at_a_time_max: 0,
             requests_per_connection_max: 0,
+            connection_age_ms_max: 0,
             head_bytes_max: 32 << 10,
             header_count_max: 100,
             request_line_bytes_max: 0,

@@ -100,8 +100,8 @@ pub use tls::{
 };
 pub use trusted_proxies::TrustedProxies;
 pub use upstream::{
-    Activity, Backend, BackendAddress, BackendTls, Balance, Epoch, Member, Protocol, Sticky,
-    Through, Tuning, Upstream,
+    Activity, Backend, BackendAddress, BackendTls, Balance, Epoch, Member, Protocol, Resends,
+    Sticky, Through, Tuning, Upstream,
 };
 pub use user_directories::UserDirectories;
 pub use webdav::{ContentTypes, WebDav, has_name_of_webdav, is_reserved_by_webdav};

@@ -79,6 +79,8 @@ pub struct ErrorLog {
     pub formats: ErrorLogFormats,
     /// Set if messages that Apache has too are logged in Apache's words.
     pub speaks_httpd: bool,
+    /// Lines have nginx's form.
+    pub speaks_nginx: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -252,6 +254,7 @@ impl Default for Server {
                 areas: Vec::new(),
                 formats: ErrorLogFormats::default(),
                 speaks_httpd: false,
+                speaks_nginx: false,
             },
             trusted_proxies: TrustedProxies::default(),
             pid_file: None,

@@ -278,6 +278,9 @@ pub struct Compression {
     /// Compresses error pages too.
     pub errors: bool,
     pub tags: CodedTags,
+    /// Responses that depend on `Accept-Encoding` say so in `Vary`; off by nginx's configuration
+    /// only.
+    pub varies: bool,
     /// Files and stored pages are compressed with dictionaries that clients have (RFC 9842).
     pub dictionaries: bool,
 }
@@ -301,6 +304,7 @@ impl Default for Compression {
             even_if_larger: false,
             errors: true,
             tags: CodedTags::Level,
+            varies: true,
             dictionaries: false,
         }
     }

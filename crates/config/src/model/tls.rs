@@ -193,6 +193,8 @@ impl Default for Revocation {
 pub struct ClientChecks {
     /// Directories of CA certificates (by hash) and of revocation lists.
     pub ca_folder: Option<PathBuf>,
+    /// A file of further CA certificates, whose names are not sent to clients.
+    pub quiet_ca: Option<PathBuf>,
     pub crl_folder: Option<PathBuf>,
     /// CA names sent to clients; empty: those of the trusted CAs.
     pub hint_file: Option<PathBuf>,

@@ -152,6 +152,10 @@ pub struct BackendTls {
     pub ciphers: Vec<CipherSuite>,
     pub without_tls12: bool,
     pub without_tls13: bool,
+    /// The handshake names the server (RFC 6066 section 3).
+    pub sends_name: bool,
+    /// Later connections resume the session.
+    pub resumes: bool,
 }
 
 /// Verifies everything.
@@ -170,6 +174,8 @@ impl Default for BackendTls {
             ciphers: Vec::new(),
             without_tls12: false,
             without_tls13: false,
+            sends_name: true,
+            resumes: true,
         }
     }
 }
@@ -258,6 +264,14 @@ pub struct Tuning {
     pub kept_max: usize,
     /// Idle time after which a connection is closed.
     pub kept_ms: u64,
+    /// Requests that a connection serves; 0: no limit.
+    pub requests_per_connection_max: u64,
+    /// Age beyond which a connection serves no further request; 0: no limit.
+    pub connection_age_ms_max: u64,
+    /// Fields of a response's head; 0: as many as the protocol's reader takes.
+    pub response_head_bytes_max: u64,
+    /// HTTP/1: requests are sent in HTTP/1.0, on a connection of their own.
+    pub is_http10: bool,
     /// For managed php-fpm: processes are started when connections arrive, and several that arrive
     /// at once may count as one.
     pub forks_on_demand: bool,
@@ -300,6 +314,10 @@ impl Default for Tuning {
             // As many as a load needs: their idle time is what bounds them.
             kept_max: 1024,
             kept_ms: 30_000,
+            requests_per_connection_max: 0,
+            connection_age_ms_max: 0,
+            response_head_bytes_max: 0,
+            is_http10: false,
             forks_on_demand: false,
             connections_max: 0,
             queue_max: 1024,
@@ -473,6 +491,16 @@ pub struct Sticky {
     pub semicolon_delimits: bool,
 }
 
+/// Requests that are sent to another member although one may have carried them out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Resends {
+    #[default]
+    None,
+    /// Those whose method is idempotent (RFC 9110 section 9.2.2).
+    Idempotent,
+    All,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
     /// As written in the configuration.
@@ -488,6 +516,10 @@ pub struct Upstream {
     pub attempts_ms: Option<u64>,
     /// Statuses that count as failures of the member.
     pub failure_statuses: Vec<u16>,
+    /// Statuses with which another member is asked, if the request may be repeated.
+    pub retried_statuses: Vec<u16>,
+    /// Requests that may be repeated once a member has got them.
+    pub resends: Resends,
     /// A timeout counts as a failure too.
     pub fails_on_timeout: bool,
     /// Time to wait for a member if none is available.
@@ -513,6 +545,8 @@ impl Upstream {
             attempts_max: None,
             attempts_ms: None,
             failure_statuses: Vec::new(),
+            retried_statuses: Vec::new(),
+            resends: Resends::None,
             fails_on_timeout: true,
             wait_ms: 0,
             internal_redirects: None,

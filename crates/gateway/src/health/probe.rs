@@ -7,7 +7,7 @@ use crate::{
     exchange_context::{ExchangeContext, UpstreamEvent},
     failure::Failure,
     forward::{self, Address},
-    http1_dialogue::Http1Dialogue,
+    http1_dialogue::{Http1Dialogue, RequestTerms},
     http2::{self, StreamExchange},
     pool::Pool,
     upstream_exchange::UpstreamExchange,
@@ -110,7 +110,7 @@ async fn over_http1(
         // The check is this server's own, not a client's.
         proxy_preface::encode(version, None, &mut out);
     }
-    let dialogue = Http1Dialogue::begin(address, &request, false, &mut out);
+    let dialogue = Http1Dialogue::begin(address, &request, RequestTerms::default(), &mut out);
     let dialogue = dialogue.map_err(Failure::Refused)?;
     let terms = Terms::once(tuning.timeout_ms, RequestLogContext::without_request());
     let begun = ConnectionExchange::begin(

@@ -4,6 +4,15 @@ use saker_cgi::Variables;
 use saker_http::{RequestHead, Version};
 
 fn begun(method: &str, fields: &[(&str, &str)], length: Option<u64>) -> (Http1Dialogue, String) {
+    begun_with(method, fields, length, RequestTerms::default())
+}
+
+fn begun_with(
+    method: &str,
+    fields: &[(&str, &str)],
+    length: Option<u64>,
+    terms: RequestTerms,
+) -> (Http1Dialogue, String) {
     let lines = vec![Line {
         name: "X-Forwarded-For",
         value: b"192.0.2.1".into(),
@@ -24,8 +33,22 @@ fn begun(method: &str, fields: &[(&str, &str)], length: Option<u64>) -> (Http1Di
         settings: &[],
     };
     let mut out = Vec::new();
-    let dialogue = Http1Dialogue::begin(address, &request, false, &mut out).unwrap();
+    let dialogue = Http1Dialogue::begin(address, &request, terms, &mut out).unwrap();
     (dialogue, String::from_utf8(out).unwrap())
+}
+
+#[test]
+fn requests_of_http10_end_their_connection() {
+    let terms = RequestTerms {
+        asks_first: true,
+        is_http10: true,
+    };
+    let (mut dialogue, head) = begun_with("POST", &[("Upgrade", "x")], Some(3), terms);
+    assert!(head.starts_with("POST /a?b HTTP/1.0\r\nHost: app:8080\r\n"));
+    assert!(head.contains("Connection: close\r\n") && !head.contains("Expect"));
+    let response = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    dialogue.head(response).unwrap();
+    assert!(!dialogue.stays);
 }
 
 /// Returns the events received when the bytes arrive in pieces of this size and the connection then

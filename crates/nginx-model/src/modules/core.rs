@@ -288,15 +288,6 @@ pub const SETTERS: Setters<CoreConf> = &[
         conf.error_log = Some((d.argument(0).into(), level.into()));
         Ok(())
     }),
-    ("merge_slashes", |d, _, reading| {
-        if !flag(d)? {
-            let help = "slashes are merged before locations are chosen; write rules for paths with single slashes";
-            reading
-                .report
-                .warn(d, "`merge_slashes off` has no effect", Some(help.into()));
-        }
-        Ok(())
-    }),
     ("empty_gif", |_, conf, _| {
         conf.handler = Handler::EmptyGif;
         Ok(())

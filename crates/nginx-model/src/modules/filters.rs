@@ -6,10 +6,10 @@
 //! Out of scope: the filters (`saker-nginx`).
 
 use crate::{
-    inherit::inherit,
+    inherit::{flags, inherit},
     reading::{Reading, Setters},
     text::Text,
-    values::{flag, invalid, size_argument, time_ms},
+    values::{invalid, size_argument, time_ms},
 };
 use saker_nginx_syntax::Directive;
 use std::sync::Arc;
@@ -59,6 +59,8 @@ pub struct FiltersConf {
     pub ssi_value_bytes: Option<u64>,
     pub ssi_keeps_date: Option<bool>,
     pub gunzip: Option<bool>,
+    /// Bytes of a slice; 0: none.
+    pub slice_bytes: Option<u64>,
     pub user_id: Option<UserId>,
     pub user_id_name: Option<Box<str>>,
     pub user_id_domain: Option<Box<str>>,
@@ -74,7 +76,7 @@ impl FiltersConf {
     pub fn inherit(&mut self, outer: &FiltersConf) {
         inherit!(self, outer:
             substitutions sub_once sub_types sub_keeps_date before after addition_types ssi ssi_types
-            ssi_silent ssi_value_bytes ssi_keeps_date gunzip user_id user_id_name user_id_domain
+            ssi_silent ssi_value_bytes ssi_keeps_date gunzip slice_bytes user_id user_id_name user_id_domain
             user_id_path user_id_expires user_id_p3p user_id_flags user_id_service user_id_mark
         );
     }
@@ -89,15 +91,6 @@ impl FiltersConf {
     }
 }
 
-macro_rules! flags {
-    ($($name:literal $field:ident)*) => {
-        &[$(($name, |d, conf, _| {
-            conf.$field = Some(flag(d)?);
-            Ok(())
-        })),*]
-    };
-}
-
 pub const FLAGS: Setters<FiltersConf> = flags!(
     "sub_filter_once" sub_once
     "sub_filter_last_modified" sub_keeps_date
@@ -108,6 +101,10 @@ pub const FLAGS: Setters<FiltersConf> = flags!(
 );
 
 pub const SETTERS: Setters<FiltersConf> = &[
+    ("slice", |d, conf, _| {
+        conf.slice_bytes = Some(size_argument(d)?);
+        Ok(())
+    }),
     ("sub_filter", |d, conf, reading| {
         let text = reading.text(d.argument(0))?;
         if text.parts.is_empty() {

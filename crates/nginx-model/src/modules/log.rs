@@ -127,6 +127,18 @@ pub const COMBINED: &str = "$remote_addr - $remote_user [$time_local] \"$request
 /// # Errors
 /// nginx's message.
 pub fn log_format(directive: &Directive, reading: &mut Reading<'_>) -> Result<Format, String> {
+    let (text, escape) = format_text(directive, reading)?;
+    Ok(translate(&text, escape, directive.argument(0)))
+}
+
+/// Reads the text of a `log_format`, and the way in which its values are escaped.
+///
+/// # Errors
+/// nginx's message.
+pub fn format_text(
+    directive: &Directive,
+    reading: &mut Reading<'_>,
+) -> Result<(Text, Escape), String> {
     let mut escape = Escape::Default;
     let mut source = String::new();
     for word in directive.texts().skip(1) {
@@ -138,8 +150,7 @@ pub fn log_format(directive: &Directive, reading: &mut Reading<'_>) -> Result<Fo
             None => source.push_str(word),
         }
     }
-    let text = reading.text(&source)?;
-    Ok(translate(&text, escape, directive.argument(0)))
+    Ok((reading.text(&source)?, escape))
 }
 
 /// Translates a format.

@@ -25,6 +25,8 @@ pub struct TlsConf {
     pub keys: Vec<PathBuf>,
     pub protocols: Option<Vec<Box<str>>>,
     pub client_certificate: Option<PathBuf>,
+    pub trusted_certificate: Option<PathBuf>,
+    pub ticket_keys: Vec<PathBuf>,
     pub revoked: Option<PathBuf>,
     pub verify: Option<Box<str>>,
     pub verify_depth: Option<u32>,
@@ -73,6 +75,8 @@ impl TlsConf {
             "ssl_certificate_key" => self.keys.push(constant()?),
             "ssl_protocols" => self.protocols = Some(directive.texts().map(Into::into).collect()),
             "ssl_client_certificate" => self.client_certificate = Some(path()),
+            "ssl_trusted_certificate" => self.trusted_certificate = Some(path()),
+            "ssl_session_ticket_key" => self.ticket_keys.push(path()),
             "ssl_crl" => self.revoked = Some(path()),
             "ssl_verify_client" => match text {
                 "on" | "off" | "optional" | "optional_no_ca" => self.verify = Some(text.into()),
@@ -135,7 +139,10 @@ impl TlsConf {
                 })*
             };
         }
-        inherit!(protocols client_certificate revoked verify verify_depth has_tickets staples
+        if self.ticket_keys.is_empty() {
+            self.ticket_keys.clone_from(&outer.ticket_keys);
+        }
+        inherit!(protocols client_certificate trusted_certificate revoked verify verify_depth has_tickets staples
             responder stapled passphrases ciphers ciphers_13 groups prefers_own session_ms rejects
             is_on);
     }
@@ -186,6 +193,7 @@ impl TlsConf {
             client_crl: self.revoked.iter().cloned().collect(),
             client_checks: ClientChecks {
                 depth_max: self.verify_depth,
+                quiet_ca: self.trusted_certificate.clone(),
                 ..ClientChecks::default()
             },
             ciphers: self.suites(),

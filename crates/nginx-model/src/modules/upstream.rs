@@ -6,8 +6,9 @@
 
 use crate::{
     modules::{
+        sticky::{self, Sticky},
         tls,
-        upstream_conf::{Gateway, LocalAddress, UpstreamConf},
+        upstream_conf::{Gateway, HttpVersion, LocalAddress, UpstreamConf},
         upstream_setters::parse_local,
     },
     reading::Reading,
@@ -15,7 +16,8 @@ use crate::{
     values::{number_argument, time_argument, time_ms},
 };
 use saker_config::model::{
-    Backend, BackendAddress, BackendTls, Balance, Member, Protocol, Revocation, Tuning, Upstream,
+    Backend, BackendAddress, BackendTls, Balance, Member, Protocol, Resends, Revocation, Tuning,
+    Upstream,
 };
 use saker_nginx_syntax::Directive;
 use std::{path::Path, sync::Arc};
@@ -28,8 +30,12 @@ pub struct Group {
     pub balance: Balance,
     pub kept_max: Option<usize>,
     pub kept_ms: Option<u64>,
+    /// Requests and age of a kept connection.
+    pub kept_requests_max: Option<u64>,
+    pub kept_age_ms: Option<u64>,
     /// The key of a `hash`.
     pub key: Option<Text>,
+    pub sticky: Option<Sticky>,
 }
 
 /// A `server` of a group.
@@ -43,6 +49,10 @@ pub struct GroupServer {
     pub failures_max: u32,
     pub fail_timeout_ms: u64,
     pub connections_max: usize,
+    /// Its name in sessions, where it has one.
+    pub route: Option<Box<str>>,
+    /// It serves its sessions alone.
+    pub is_draining: bool,
 }
 
 impl GroupServer {
@@ -56,6 +66,16 @@ impl GroupServer {
             failures_max: 0,
             fail_timeout_ms: 10_000,
             connections_max: 0,
+            route: None,
+            is_draining: false,
+        }
+    }
+
+    /// The name of the member in sessions: the one that it has, or one made of its address.
+    pub fn session_route(&self) -> Box<str> {
+        match &self.route {
+            Some(route) => route.clone(),
+            None => sticky::route_of(&self.address).into(),
         }
     }
 
@@ -65,6 +85,7 @@ impl GroupServer {
         member.is_standby = self.is_backup;
         member.is_disabled = self.is_down;
         member.ignores_errors = self.failures_max == 0;
+        member.is_draining = self.is_draining;
     }
 }
 
@@ -101,10 +122,15 @@ pub fn group(directive: &Directive, reading: &mut Reading<'_>) -> Group {
                 Ok(())
             }
             "hash" => hash(inner, &mut group, reading),
+            "sticky" => sticky::read(inner, reading).map(|sticky| group.sticky = Some(sticky)),
             "keepalive" => number_argument(inner).map(|number| {
                 group.kept_max = usize::try_from(number).ok();
             }),
             "keepalive_timeout" => time_argument(inner).map(|ms| group.kept_ms = Some(ms)),
+            "keepalive_requests" => {
+                number_argument(inner).map(|number| group.kept_requests_max = Some(number))
+            }
+            "keepalive_time" => time_argument(inner).map(|ms| group.kept_age_ms = Some(ms)),
             _ => Ok(()),
         };
         if let Err(message) = outcome {
@@ -137,6 +163,8 @@ fn server(directive: &Directive) -> Result<GroupServer, String> {
         failures_max: 1,
         fail_timeout_ms: 10_000,
         connections_max: 0,
+        route: None,
+        is_draining: false,
     };
     for word in directive.texts().skip(1) {
         let invalid = || format!("invalid parameter \"{word}\"");
@@ -157,10 +185,12 @@ fn server(directive: &Directive) -> Result<GroupServer, String> {
             Some(("max_conns", text)) => {
                 server.connections_max = text.parse().map_err(|_| invalid())?;
             }
-            Some(("route" | "service" | "slow_start", _)) => {}
+            Some(("route", text)) => server.route = Some(text.into()),
+            Some(("service" | "slow_start", _)) => {}
             None if word == "backup" => server.is_backup = true,
             None if word == "down" => server.is_down = true,
-            None if matches!(word, "resolve" | "drain") => {}
+            None if word == "drain" => server.is_draining = true,
+            None if word == "resolve" => {}
             _ => return Err(invalid()),
         }
     }
@@ -208,8 +238,9 @@ pub fn split_url(gateway: Gateway, text: &str) -> PassUrl<'_> {
 }
 
 /// The protocol of a kind of upstream.
-fn protocol(gateway: Gateway) -> Protocol {
+fn protocol(gateway: Gateway, conf: &UpstreamConf) -> Protocol {
     match gateway {
+        Gateway::Proxy if conf.version == Some(HttpVersion::Http2) => Protocol::Http2,
         Gateway::Proxy => Protocol::Http1,
         Gateway::FastCgi => Protocol::FastCgi,
         Gateway::Uwsgi => Protocol::Uwsgi,
@@ -218,6 +249,9 @@ fn protocol(gateway: Gateway) -> Protocol {
         Gateway::Memcached => Protocol::Memcached,
     }
 }
+
+/// Content of a response that is always taken from an upstream at once.
+const BUFFER_BYTES_MIN: u64 = 8 << 10;
 
 /// Makes an upstream of an address or the name of a group. `None`: the address is invalid.
 pub fn make(
@@ -236,10 +270,9 @@ pub fn make(
     let group = named.unwrap_or(&single);
     let mut members = Vec::new();
     for server in &group.servers {
-        let mut backend = Backend::new(
-            protocol(gateway),
-            address(&server.address, protocol(gateway), url.is_tls)?,
-        );
+        let protocol = protocol(gateway, conf);
+        let address = address(&server.address, protocol, url.is_tls)?;
+        let mut backend = Backend::new(protocol, address);
         backend.tls = url.is_tls.then(|| backend_tls(conf, url, conf_prefix));
         backend.keeps_alive = conf.keeps_alive == Some(true);
         backend.local = match &conf.local {
@@ -255,6 +288,10 @@ pub fn make(
             connections_max: server.connections_max,
             retry_ms: server.fail_timeout_ms,
             modifiers: (conf.modifier1.unwrap_or(0), conf.modifier2.unwrap_or(0)),
+            is_http10: conf.version == Some(HttpVersion::Http10),
+            response_head_bytes_max: conf.head_bytes.unwrap_or(0),
+            requests_per_connection_max: group.kept_requests_max.unwrap_or(0),
+            connection_age_ms_max: group.kept_age_ms.unwrap_or(0),
             ..Tuning::default()
         };
         if let Some(kept_max) = group.kept_max {
@@ -263,9 +300,22 @@ pub fn make(
         if let Some(kept_ms) = group.kept_ms {
             tuning.kept_ms = kept_ms;
         }
+        if let Some((number, bytes)) = conf.buffers {
+            let bytes = number.saturating_mul(bytes).max(BUFFER_BYTES_MIN);
+            tuning.buffer_memory_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        }
+        if let Some(disk_bytes) = conf.disk_bytes {
+            tuning.buffer_disk_bytes = disk_bytes;
+        }
+        if conf.keeps_connections == Some(false) {
+            tuning.kept_max = 0;
+        }
         let mut member = Member::new(backend, tuning);
         server.describe(&mut member);
         member.authority = url.authority.into();
+        if group.sticky.is_some() {
+            member.route = Some(server.session_route());
+        }
         members.push(member);
     }
     let mut upstream = Upstream::new(&group.name, members);
@@ -279,10 +329,19 @@ fn retries(upstream: &mut Upstream, conf: &UpstreamConf) {
     let words = conf.next.as_deref().unwrap_or_default();
     let has = |word: &str| words.iter().any(|other| **other == *word);
     upstream.fails_on_timeout = words.is_empty() || has("timeout");
-    upstream.failure_statuses = words
+    upstream.retried_statuses = words
         .iter()
         .filter_map(|word| word.strip_prefix("http_")?.parse().ok())
         .collect();
+    // These are no failures of the server that says so.
+    let is_failure = |status: &u16| !matches!(status, 403 | 404);
+    let statuses = upstream.retried_statuses.iter().copied();
+    upstream.failure_statuses = statuses.filter(is_failure).collect();
+    upstream.resends = match (has("off"), has("non_idempotent")) {
+        (true, _) => Resends::None,
+        (false, true) => Resends::All,
+        (false, false) => Resends::Idempotent,
+    };
     upstream.attempts_ms = conf.next_timeout_ms.filter(|ms| *ms > 0);
     if has("off") {
         upstream.attempts_max = Some(0);
@@ -341,6 +400,8 @@ fn backend_tls(conf: &UpstreamConf, url: &PassUrl<'_>, conf_prefix: &Path) -> Ba
         // Older protocols are spoken as the oldest that there is, as in `ssl_protocols`.
         without_tls12: !["TLSv1", "TLSv1.1", "TLSv1.2"].iter().any(|name| has(name)),
         without_tls13: !has("TLSv1.3"),
+        sends_name: conf.tls_sends_name == Some(true),
+        resumes: conf.tls_resumes != Some(false),
     }
 }
 

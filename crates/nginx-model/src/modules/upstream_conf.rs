@@ -77,6 +77,14 @@ pub enum Store {
     At(Text),
 }
 
+/// `proxy_http_version`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HttpVersion {
+    Http10,
+    Http11,
+    Http2,
+}
+
 /// The request as upstreams get it.
 #[derive(Clone, Debug, Default)]
 pub struct RequestConf {
@@ -125,6 +133,19 @@ pub struct UpstreamConf {
     pub tls_ciphers: Option<Box<str>>,
     pub tls_ciphers_13: Option<Box<str>>,
     pub tls_passphrases: Option<Box<str>>,
+    pub tls_sends_name: Option<bool>,
+    pub tls_resumes: Option<bool>,
+    pub version: Option<HttpVersion>,
+    /// `fastcgi_keep_conn`
+    pub keeps_connections: Option<bool>,
+    /// Bytes of a response's head (`*_buffer_size`).
+    pub head_bytes: Option<u64>,
+    /// Number and size of buffers for content.
+    pub buffers: Option<(u64, u64)>,
+    /// Content that waits for the client on disk; 0: none.
+    pub disk_bytes: Option<u64>,
+    /// `memcached_gzip_flag`
+    pub gzip_flag: Option<u32>,
     pub cache: CacheConf,
 }
 
@@ -135,7 +156,8 @@ impl UpstreamConf {
             ignored intercepts_errors next tries_max buffers_request
             outlives_client next_timeout_ms local keeps_alive limit_rate forces_ranges modifier1 modifier2 store store_mode index split_path
             tls_certificate tls_key tls_name tls_authorities tls_revoked tls_verifies
-            tls_protocols tls_ciphers tls_ciphers_13 tls_passphrases
+            tls_protocols tls_ciphers tls_ciphers_13 tls_passphrases tls_sends_name tls_resumes
+            version keeps_connections gzip_flag head_bytes buffers disk_bytes
         );
         let (own, from) = (&mut self.request, &outer.request);
         inherit!(own, from: method content passes_content passes_fields);

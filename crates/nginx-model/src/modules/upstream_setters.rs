@@ -5,11 +5,15 @@
 use crate::{
     modules::{
         cache, tls,
-        upstream_conf::{Gateway, LocalAddress, Param, Pass, Store, UpstreamConf, UpstreamsConf},
+        upstream_conf::{
+            Gateway, HttpVersion, LocalAddress, Param, Pass, Store, UpstreamConf, UpstreamsConf,
+        },
     },
     reading::{Reading, Setters},
     text::{Part, Text},
-    values::{Regex, access_mode, flag, number_argument, time_argument},
+    values::{
+        Regex, access_mode, flag, invalid, number_argument, size, size_argument, time_argument,
+    },
     variables::{Builtin, Variable},
 };
 use saker_nginx_syntax::Directive;
@@ -43,6 +47,10 @@ macro_rules! setters {
             }),
             (concat!($prefix, "_next_upstream_timeout"), |d, conf, _| {
                 own(conf, Gateway::$gateway).next_timeout_ms = Some(time_argument(d)?);
+                Ok(())
+            }),
+            (concat!($prefix, "_buffer_size"), |d, conf, _| {
+                own(conf, Gateway::$gateway).head_bytes = Some(size_argument(d)?);
                 Ok(())
             }),
             (concat!($prefix, "_socket_keepalive"), |d, conf, _| {
@@ -88,6 +96,16 @@ macro_rules! cache_setters {
         &[
             (concat!($prefix, "_cache"), |d, conf, reading| {
                 cache::set_zone(d, &mut own(conf, Gateway::$gateway).cache, reading)
+            }),
+            (concat!($prefix, "_buffers"), |d, conf, _| {
+                let number = number_argument(d)?;
+                let bytes = size(d.argument(1)).ok_or_else(|| invalid(d, d.argument(1)))?;
+                own(conf, Gateway::$gateway).buffers = Some((number, bytes));
+                Ok(())
+            }),
+            (concat!($prefix, "_max_temp_file_size"), |d, conf, _| {
+                own(conf, Gateway::$gateway).disk_bytes = Some(size_argument(d)?);
+                Ok(())
             }),
             (concat!($prefix, "_cache_key"), |d, conf, reading| {
                 own(conf, Gateway::$gateway).cache.key = Some(reading.text(d.argument(0))?);
@@ -220,6 +238,8 @@ pub const PROXY: Setters<UpstreamsConf> = setters!("proxy" Proxy;
     flag_setter!("proxy_ignore_client_abort", Proxy outlives_client),
     flag_setter!("proxy_request_buffering", Proxy buffers_request),
     flag_setter!("proxy_ssl_verify", Proxy tls_verifies),
+    flag_setter!("proxy_ssl_server_name", Proxy tls_sends_name),
+    flag_setter!("proxy_ssl_session_reuse", Proxy tls_resumes),
     word_setter!("proxy_ssl_certificate", Proxy tls_certificate),
     word_setter!("proxy_ssl_certificate_key", Proxy tls_key),
     word_setter!("proxy_ssl_trusted_certificate", Proxy tls_authorities),
@@ -233,6 +253,15 @@ pub const PROXY: Setters<UpstreamsConf> = setters!("proxy" Proxy;
         command(d, conf.of_mut(Gateway::Proxy), reading)
     }),
     request_setter!("proxy_method", Proxy method),
+    ("proxy_http_version", |d, conf, _| {
+        own(conf, Gateway::Proxy).version = Some(match d.argument(0) {
+            "1.0" => HttpVersion::Http10,
+            "1.1" => HttpVersion::Http11,
+            "2" => HttpVersion::Http2,
+            other => return Err(invalid(d, other)),
+        });
+        Ok(())
+    }),
     ("proxy_set_body", |d, conf, reading| {
         conf.of_mut(Gateway::Proxy).request.content = content(d, reading)?;
         Ok(())
@@ -253,6 +282,7 @@ pub const PROXY: Setters<UpstreamsConf> = setters!("proxy" Proxy;
 
 pub const FASTCGI: Setters<UpstreamsConf> = setters!("fastcgi" FastCgi;
     flag_setter!("fastcgi_buffering", FastCgi is_buffered),
+    flag_setter!("fastcgi_keep_conn", FastCgi keeps_connections),
     flag_setter!("fastcgi_ignore_client_abort", FastCgi outlives_client),
     flag_setter!("fastcgi_request_buffering", FastCgi buffers_request),
     text_setter!("fastcgi_index", FastCgi index),
@@ -292,6 +322,8 @@ pub const UWSGI: Setters<UpstreamsConf> = setters!("uwsgi" Uwsgi;
         conf.of_mut(Gateway::Uwsgi).modifier2 = Some(byte(d)?);
         Ok(())
     }),
+    flag_setter!("uwsgi_ssl_server_name", Uwsgi tls_sends_name),
+    flag_setter!("uwsgi_ssl_session_reuse", Uwsgi tls_resumes),
     word_setter!("uwsgi_ssl_certificate", Uwsgi tls_certificate),
     word_setter!("uwsgi_ssl_certificate_key", Uwsgi tls_key),
     word_setter!("uwsgi_ssl_trusted_certificate", Uwsgi tls_authorities),
@@ -339,6 +371,8 @@ pub const SCGI: Setters<UpstreamsConf> = setters!("scgi" Scgi;
 
 pub const GRPC: Setters<UpstreamsConf> = setters!("grpc" Grpc;
     flag_setter!("grpc_ssl_verify", Grpc tls_verifies),
+    flag_setter!("grpc_ssl_server_name", Grpc tls_sends_name),
+    flag_setter!("grpc_ssl_session_reuse", Grpc tls_resumes),
     word_setter!("grpc_ssl_certificate", Grpc tls_certificate),
     word_setter!("grpc_ssl_certificate_key", Grpc tls_key),
     word_setter!("grpc_ssl_trusted_certificate", Grpc tls_authorities),
@@ -356,6 +390,15 @@ pub const GRPC: Setters<UpstreamsConf> = setters!("grpc" Grpc;
 pub const MEMCACHED: Setters<UpstreamsConf> = &[
     ("memcached_pass", |d, conf, reading| {
         pass(d, conf, reading, Gateway::Memcached)
+    }),
+    ("memcached_buffer_size", |d, conf, _| {
+        own(conf, Gateway::Memcached).head_bytes = Some(size_argument(d)?);
+        Ok(())
+    }),
+    ("memcached_gzip_flag", |d, conf, _| {
+        let flag = u32::try_from(number_argument(d)?).map_err(|_| invalid(d, d.argument(0)))?;
+        own(conf, Gateway::Memcached).gzip_flag = Some(flag);
+        Ok(())
     }),
     ("memcached_connect_timeout", |d, conf, _| {
         own(conf, Gateway::Memcached).connect_timeout_ms = Some(time_argument(d)?);

@@ -64,6 +64,8 @@ pub struct StreamProxyConf {
     pub tls_ciphers: Option<Box<str>>,
     pub tls_ciphers_13: Option<Box<str>>,
     pub tls_passphrases: Option<Box<str>>,
+    pub tls_sends_name: Option<bool>,
+    pub tls_resumes: Option<bool>,
 }
 
 impl StreamConf {
@@ -131,7 +133,7 @@ impl StreamProxyConf {
             connect_timeout_ms timeout_ms sends_preface half_closes upload_rate download_rate
             requests responses retries tries_max tries_ms keeps_alive local tls tls_verifies
             tls_authorities tls_revoked tls_certificate tls_key tls_name tls_protocols
-            tls_ciphers tls_ciphers_13 tls_passphrases
+            tls_ciphers tls_ciphers_13 tls_passphrases tls_sends_name tls_resumes
         );
     }
 
@@ -162,6 +164,8 @@ impl StreamProxyConf {
                 self.local = Some(local);
             }
             "proxy_ssl" => self.tls = Some(flag(directive)?),
+            "proxy_ssl_server_name" => self.tls_sends_name = Some(flag(directive)?),
+            "proxy_ssl_session_reuse" => self.tls_resumes = Some(flag(directive)?),
             "proxy_ssl_verify" => self.tls_verifies = Some(flag(directive)?),
             "proxy_ssl_trusted_certificate" => self.tls_authorities = Some(text()),
             "proxy_ssl_crl" => self.tls_revoked = Some(text()),

@@ -118,6 +118,11 @@ fn listeners(draft: &StreamDraft, number: usize, model: &mut Model, fail: &mut d
         return;
     }
     let tls = &draft.conf.tls;
+    for path in &tls.ticket_keys {
+        if !model.tls.ticket_keys.contains(path) {
+            model.tls.ticket_keys.push(path.clone());
+        }
+    }
     if tls.certificates.is_empty() {
         fail("no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive".to_owned());
     } else if tls.certificates.len() != tls.keys.len() {
@@ -303,6 +308,8 @@ fn members(conf: &StreamConf, conf_prefix: &Path) -> Members {
             name: name.map(Into::into),
             without_tls12: !["TLSv1", "TLSv1.1", "TLSv1.2"].iter().any(|name| has(name)),
             without_tls13: !has("TLSv1.3"),
+            sends_name: proxy.tls_sends_name == Some(true),
+            resumes: proxy.tls_resumes != Some(false),
         }),
         takes_name: name.is_none(),
     }

@@ -7,7 +7,7 @@ use super::conf::StreamConf;
 use crate::{
     modules::{
         limits::{Zone, zone},
-        log::Escape,
+        log::{Escape, format_text},
         maps::{self, Tables, variable_name},
         upstream::{Group, group},
     },
@@ -137,7 +137,7 @@ impl<'r> StreamReader<'r> {
                 read.zones.push(Arc::new(zone));
             }
             "log_format" => {
-                let format = log_format(directive, &mut self.reading)?;
+                let format = format_text(directive, &mut self.reading)?;
                 let name = directive.argument(0);
                 if read.formats.insert(name.into(), format).is_some() {
                     return Err(format!("duplicate \"log_format\" name \"{name}\""));
@@ -212,22 +212,6 @@ impl StreamDraft {
     fn has_target(&self) -> bool {
         self.returns.is_some() || self.proxy_pass.is_some()
     }
-}
-
-/// Reads a `log_format`, which is evaluated as a text when a session has ended.
-fn log_format(directive: &Directive, reading: &mut Reading<'_>) -> Result<(Text, Escape), String> {
-    let mut escape = Escape::Default;
-    let mut source = String::new();
-    for word in directive.texts().skip(1) {
-        match word.strip_prefix("escape=") {
-            Some("default") => escape = Escape::Default,
-            Some("json") => escape = Escape::Json,
-            Some("none") => escape = Escape::None,
-            Some(other) => return Err(format!("unknown log format escaping \"{other}\"")),
-            None => source.push_str(word),
-        }
-    }
-    Ok((reading.text(&source)?, escape))
 }
 
 /// Reads a `listen`, whose address has a port.

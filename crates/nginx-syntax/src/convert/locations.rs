@@ -6,7 +6,7 @@
 
 use super::{
     reported::{closed, closes, is_implied, left_out},
-    settings::Settings,
+    settings::{Settings, is_route_setting},
     text::{list_line, quoted, template},
 };
 use crate::{Report, tree::Directive};
@@ -230,15 +230,7 @@ impl<'t> Locations<'t> {
             "internal" => route.keys.push_str("internal = true\n"),
             // Without a log of its own, the site's.
             "access_log" | "log_not_found" => {}
-            "autoindex"
-            | "add_header"
-            | "expires"
-            | "error_page"
-            | "client_max_body_size"
-            | "allow"
-            | "deny"
-            | "auth_basic"
-            | "auth_basic_user_file" => {}
+            name if is_route_setting(name) => {}
             "proxy_read_timeout" => {
                 let _ = writeln!(route.keys, "proxy_timeout = {}", quoted(&unit(text)));
             }

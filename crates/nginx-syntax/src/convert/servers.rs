@@ -6,7 +6,7 @@
 use super::{
     locations::Locations,
     reported::{closed, closes, is_implied, left_out},
-    settings::Settings,
+    settings::{Settings, is_route_setting},
     text::{list_line, quoted},
 };
 use crate::{Report, tree::Directive};
@@ -247,20 +247,4 @@ impl Site {
         self.is_closed = true;
         closed(directive, report);
     }
-}
-
-/// Settings that sites and routes share.
-fn is_route_setting(name: &str) -> bool {
-    matches!(
-        name,
-        "autoindex"
-            | "add_header"
-            | "expires"
-            | "error_page"
-            | "client_max_body_size"
-            | "allow"
-            | "deny"
-            | "auth_basic"
-            | "auth_basic_user_file"
-    )
 }

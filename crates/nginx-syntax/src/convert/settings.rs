@@ -191,3 +191,19 @@ fn field_line(directive: &Directive, value: &str) -> String {
         _ => format!("{name} = {value}"),
     }
 }
+
+/// True for names of settings that sites and routes share.
+pub fn is_route_setting(name: &str) -> bool {
+    matches!(
+        name,
+        "autoindex"
+            | "add_header"
+            | "expires"
+            | "error_page"
+            | "client_max_body_size"
+            | "allow"
+            | "deny"
+            | "auth_basic"
+            | "auth_basic_user_file"
+    )
+}

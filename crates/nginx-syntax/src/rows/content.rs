@@ -18,7 +18,6 @@ const NO_XSLT: &str = "XML is sent as it is; let the application transform it";
 const NO_IMAGES: &str = "images are sent as they are; let the application transform them";
 const NO_PERL: &str = "there is no Perl interpreter; let an application behind FastCGI do it";
 const NO_MEDIA: &str = "playlists are not made; use `hls` of saker.toml";
-const NO_SLICE: &str = "ranges are asked for as clients ask for them";
 const NO_GEOIP: &str = "the variables are empty; use `geo`, or `locate` of saker.toml";
 const NO_ACME: &str = "no certificate is ordered; use `[site.tls] automatic` of saker.toml";
 const NO_TRACING: &str = "requests are not traced; use `[tracing]` of saker.toml";
@@ -55,13 +54,7 @@ pub const FILTERS: &[Row] = &[
     plain("gzip_proxied", HSL, 1, MANY, Honored),
     plain("gzip_static", HSL, 1, 1, Honored),
     plain("gzip_types", HSL, 1, MANY, Honored),
-    plain(
-        "gzip_vary",
-        HSL,
-        1,
-        1,
-        Accepted("`Vary` is always sent where it applies"),
-    ),
+    plain("gzip_vary", HSL, 1, 1, Honored),
     plain("gzip_window", HSL, 1, 1, Accepted(BUFFERS)),
     plain("image_filter", LOCATION, 1, 3, Unsupported(NO_IMAGES)),
     plain("image_filter_buffer", HSL, 1, 1, Unsupported(NO_IMAGES)),
@@ -105,7 +98,7 @@ pub const FILTERS: &[Row] = &[
         Refused("fields of clients would stay; use `proxy_set_header`"),
     ),
     plain("override_charset", HSLI, 1, 1, Honored),
-    plain("slice", HSL, 1, 1, Unsupported(NO_SLICE)),
+    plain("slice", HSL, 1, 1, Honored),
     plain("source_charset", HSLI, 1, 1, Honored),
     plain("ssi", HSLI, 1, 1, Honored),
     plain("ssi_last_modified", HSL, 1, 1, Honored),
@@ -354,7 +347,7 @@ pub const TLS: &[Row] = &[
     plain("ssl_protocols", HS, 1, MANY, Honored),
     plain("ssl_reject_handshake", HS, 1, 1, Honored),
     plain("ssl_session_cache", HS, 1, 2, Accepted(SESSIONS)),
-    plain("ssl_session_ticket_key", HS, 1, 1, Accepted(SESSIONS)),
+    plain("ssl_session_ticket_key", HS, 1, 1, Honored),
     plain("ssl_session_tickets", HS, 1, 1, Honored),
     plain("ssl_session_timeout", HS, 1, 1, Honored),
     plain("ssl_stapling", HS, 1, 1, Honored),
@@ -367,13 +360,7 @@ pub const TLS: &[Row] = &[
         1,
         Accepted("responses are always verified"),
     ),
-    plain(
-        "ssl_trusted_certificate",
-        HS,
-        1,
-        1,
-        Accepted("stapled responses are verified with the certificate's chain"),
-    ),
+    plain("ssl_trusted_certificate", HS, 1, 1, Honored),
     plain("ssl_verify_client", HS, 1, 1, Honored),
     plain("ssl_verify_depth", HS, 1, 1, Honored),
 ];

@@ -20,9 +20,9 @@ const SESSIONS: &str = "sessions are resumed";
 
 pub const PROXY: &[Row] = &[
     plain("proxy_bind", HSL, 1, 2, Honored),
-    plain("proxy_buffer_size", HSL, 1, 1, Accepted(BUFFERS)),
+    plain("proxy_buffer_size", HSL, 1, 1, Honored),
     plain("proxy_buffering", HSL, 1, 1, Honored),
-    plain("proxy_buffers", HSL, 2, 2, Accepted(BUFFERS)),
+    plain("proxy_buffers", HSL, 2, 2, Honored),
     plain("proxy_busy_buffers_size", HSL, 1, 1, Accepted(BUFFERS)),
     plain("proxy_cache", HSL, 1, 1, Honored),
     plain("proxy_cache_background_update", HSL, 1, 1, Honored),
@@ -43,7 +43,7 @@ pub const PROXY: &[Row] = &[
     plain("proxy_force_ranges", HSL, 1, 1, Honored),
     plain("proxy_ignore_client_abort", HSL, 1, 1, Honored),
     plain("proxy_limit_rate", HSL, 1, 1, Honored),
-    plain("proxy_max_temp_file_size", HSL, 1, 1, Accepted(TEMPORARY)),
+    plain("proxy_max_temp_file_size", HSL, 1, 1, Honored),
     plain("proxy_pass_request_body", HSL, 1, 1, Honored),
     plain("proxy_pass_request_headers", HSL, 1, 1, Honored),
     plain("proxy_request_buffering", HSL, 1, 1, Honored),
@@ -75,14 +75,8 @@ pub const PROXY: &[Row] = &[
     plain("proxy_ssl_name", HSL, 1, 1, Honored),
     plain("proxy_ssl_password_file", HSL, 1, 1, Honored),
     plain("proxy_ssl_protocols", HSL, 1, MANY, Honored),
-    plain(
-        "proxy_ssl_server_name",
-        HSL,
-        1,
-        1,
-        Accepted("the server name is always sent"),
-    ),
-    plain("proxy_ssl_session_reuse", HSL, 1, 1, Accepted(SESSIONS)),
+    plain("proxy_ssl_server_name", HSL, 1, 1, Honored),
+    plain("proxy_ssl_session_reuse", HSL, 1, 1, Honored),
     plain("proxy_ssl_trusted_certificate", HSL, 1, 1, Honored),
     plain("proxy_ssl_verify", HSL, 1, 1, Honored),
     plain(
@@ -110,13 +104,7 @@ pub const PROXY: &[Row] = &[
         1,
         Accepted("tables grow as needed"),
     ),
-    plain(
-        "proxy_http_version",
-        HSL,
-        1,
-        1,
-        Accepted("requests to upstreams are HTTP/1.1"),
-    ),
+    plain("proxy_http_version", HSL, 1, 1, Honored),
     plain("proxy_method", HSL, 1, 1, Honored),
     plain("proxy_redirect", HSL, 1, 2, Honored),
     plain("proxy_set_body", HSL, 1, 1, Honored),
@@ -126,9 +114,9 @@ pub const PROXY: &[Row] = &[
 
 pub const FASTCGI: &[Row] = &[
     plain("fastcgi_bind", HSL, 1, 2, Honored),
-    plain("fastcgi_buffer_size", HSL, 1, 1, Accepted(BUFFERS)),
+    plain("fastcgi_buffer_size", HSL, 1, 1, Honored),
     plain("fastcgi_buffering", HSL, 1, 1, Honored),
-    plain("fastcgi_buffers", HSL, 2, 2, Accepted(BUFFERS)),
+    plain("fastcgi_buffers", HSL, 2, 2, Honored),
     plain("fastcgi_busy_buffers_size", HSL, 1, 1, Accepted(BUFFERS)),
     plain("fastcgi_cache", HSL, 1, 1, Honored),
     plain("fastcgi_cache_background_update", HSL, 1, 1, Honored),
@@ -149,7 +137,7 @@ pub const FASTCGI: &[Row] = &[
     plain("fastcgi_force_ranges", HSL, 1, 1, Honored),
     plain("fastcgi_ignore_client_abort", HSL, 1, 1, Honored),
     plain("fastcgi_limit_rate", HSL, 1, 1, Honored),
-    plain("fastcgi_max_temp_file_size", HSL, 1, 1, Accepted(TEMPORARY)),
+    plain("fastcgi_max_temp_file_size", HSL, 1, 1, Honored),
     plain("fastcgi_pass_request_body", HSL, 1, 1, Honored),
     plain("fastcgi_pass_request_headers", HSL, 1, 1, Honored),
     plain("fastcgi_request_buffering", HSL, 1, 1, Honored),
@@ -185,13 +173,7 @@ pub const FASTCGI: &[Row] = &[
         Unsupported("messages of programs go to the error log"),
     ),
     plain("fastcgi_index", HSL, 1, 1, Honored),
-    plain(
-        "fastcgi_keep_conn",
-        HSL,
-        1,
-        1,
-        Accepted("connections are kept where the program allows it"),
-    ),
+    plain("fastcgi_keep_conn", HSL, 1, 1, Honored),
     plain("fastcgi_param", HSL, 2, 3, Honored),
     plain("fastcgi_send_lowat", HSL, 1, 1, Accepted(SOCKETS)),
     plain("fastcgi_split_path_info", LOCATION, 1, 1, Honored),
@@ -199,9 +181,9 @@ pub const FASTCGI: &[Row] = &[
 
 pub const UWSGI: &[Row] = &[
     plain("uwsgi_bind", HSL, 1, 2, Honored),
-    plain("uwsgi_buffer_size", HSL, 1, 1, Accepted(BUFFERS)),
+    plain("uwsgi_buffer_size", HSL, 1, 1, Honored),
     plain("uwsgi_buffering", HSL, 1, 1, Honored),
-    plain("uwsgi_buffers", HSL, 2, 2, Accepted(BUFFERS)),
+    plain("uwsgi_buffers", HSL, 2, 2, Honored),
     plain("uwsgi_busy_buffers_size", HSL, 1, 1, Accepted(BUFFERS)),
     plain("uwsgi_cache", HSL, 1, 1, Honored),
     plain("uwsgi_cache_background_update", HSL, 1, 1, Honored),
@@ -222,7 +204,7 @@ pub const UWSGI: &[Row] = &[
     plain("uwsgi_force_ranges", HSL, 1, 1, Honored),
     plain("uwsgi_ignore_client_abort", HSL, 1, 1, Honored),
     plain("uwsgi_limit_rate", HSL, 1, 1, Honored),
-    plain("uwsgi_max_temp_file_size", HSL, 1, 1, Accepted(TEMPORARY)),
+    plain("uwsgi_max_temp_file_size", HSL, 1, 1, Honored),
     plain("uwsgi_pass_request_body", HSL, 1, 1, Honored),
     plain("uwsgi_pass_request_headers", HSL, 1, 1, Honored),
     plain("uwsgi_request_buffering", HSL, 1, 1, Honored),
@@ -254,14 +236,8 @@ pub const UWSGI: &[Row] = &[
     plain("uwsgi_ssl_name", HSL, 1, 1, Honored),
     plain("uwsgi_ssl_password_file", HSL, 1, 1, Honored),
     plain("uwsgi_ssl_protocols", HSL, 1, MANY, Honored),
-    plain(
-        "uwsgi_ssl_server_name",
-        HSL,
-        1,
-        1,
-        Accepted("the server name is always sent"),
-    ),
-    plain("uwsgi_ssl_session_reuse", HSL, 1, 1, Accepted(SESSIONS)),
+    plain("uwsgi_ssl_server_name", HSL, 1, 1, Honored),
+    plain("uwsgi_ssl_session_reuse", HSL, 1, 1, Honored),
     plain("uwsgi_ssl_trusted_certificate", HSL, 1, 1, Honored),
     plain("uwsgi_ssl_verify", HSL, 1, 1, Honored),
     plain(
@@ -279,9 +255,9 @@ pub const UWSGI: &[Row] = &[
 
 pub const SCGI: &[Row] = &[
     plain("scgi_bind", HSL, 1, 2, Honored),
-    plain("scgi_buffer_size", HSL, 1, 1, Accepted(BUFFERS)),
+    plain("scgi_buffer_size", HSL, 1, 1, Honored),
     plain("scgi_buffering", HSL, 1, 1, Honored),
-    plain("scgi_buffers", HSL, 2, 2, Accepted(BUFFERS)),
+    plain("scgi_buffers", HSL, 2, 2, Honored),
     plain("scgi_busy_buffers_size", HSL, 1, 1, Accepted(BUFFERS)),
     plain("scgi_cache", HSL, 1, 1, Honored),
     plain("scgi_cache_background_update", HSL, 1, 1, Honored),
@@ -302,7 +278,7 @@ pub const SCGI: &[Row] = &[
     plain("scgi_force_ranges", HSL, 1, 1, Honored),
     plain("scgi_ignore_client_abort", HSL, 1, 1, Honored),
     plain("scgi_limit_rate", HSL, 1, 1, Honored),
-    plain("scgi_max_temp_file_size", HSL, 1, 1, Accepted(TEMPORARY)),
+    plain("scgi_max_temp_file_size", HSL, 1, 1, Honored),
     plain("scgi_pass_request_body", HSL, 1, 1, Honored),
     plain("scgi_pass_request_headers", HSL, 1, 1, Honored),
     plain("scgi_request_buffering", HSL, 1, 1, Honored),
@@ -329,7 +305,7 @@ pub const SCGI: &[Row] = &[
 
 pub const GRPC: &[Row] = &[
     plain("grpc_bind", HSL, 1, 2, Honored),
-    plain("grpc_buffer_size", HSL, 1, 1, Accepted(BUFFERS)),
+    plain("grpc_buffer_size", HSL, 1, 1, Honored),
     plain("grpc_connect_timeout", HSL, 1, 1, Honored),
     plain("grpc_hide_header", HSL, 1, 1, Honored),
     plain("grpc_pass_header", HSL, 1, 1, Honored),
@@ -353,14 +329,8 @@ pub const GRPC: &[Row] = &[
     plain("grpc_ssl_name", HSL, 1, 1, Honored),
     plain("grpc_ssl_password_file", HSL, 1, 1, Honored),
     plain("grpc_ssl_protocols", HSL, 1, MANY, Honored),
-    plain(
-        "grpc_ssl_server_name",
-        HSL,
-        1,
-        1,
-        Accepted("the server name is always sent"),
-    ),
-    plain("grpc_ssl_session_reuse", HSL, 1, 1, Accepted(SESSIONS)),
+    plain("grpc_ssl_server_name", HSL, 1, 1, Honored),
+    plain("grpc_ssl_session_reuse", HSL, 1, 1, Honored),
     plain("grpc_ssl_trusted_certificate", HSL, 1, 1, Honored),
     plain("grpc_ssl_verify", HSL, 1, 1, Honored),
     plain(
@@ -375,7 +345,7 @@ pub const GRPC: &[Row] = &[
 
 pub const MEMCACHED: &[Row] = &[
     plain("memcached_bind", HSL, 1, 2, Honored),
-    plain("memcached_buffer_size", HSL, 1, 1, Accepted(BUFFERS)),
+    plain("memcached_buffer_size", HSL, 1, 1, Honored),
     plain("memcached_connect_timeout", HSL, 1, 1, Honored),
     plain("memcached_next_upstream", HSL, 1, MANY, Honored),
     plain("memcached_next_upstream_timeout", HSL, 1, 1, Honored),
@@ -384,13 +354,7 @@ pub const MEMCACHED: &[Row] = &[
     plain("memcached_read_timeout", HSL, 1, 1, Honored),
     plain("memcached_send_timeout", HSL, 1, 1, Honored),
     plain("memcached_socket_keepalive", HSL, 1, 1, Honored),
-    plain(
-        "memcached_gzip_flag",
-        HSL,
-        1,
-        1,
-        Unsupported("values are sent without a content coding; store them plain"),
-    ),
+    plain("memcached_gzip_flag", HSL, 1, 1, Honored),
 ];
 
 pub const UPSTREAM: &[Row] = &[
@@ -399,20 +363,8 @@ pub const UPSTREAM: &[Row] = &[
     plain("hash", IN_UPSTREAM, 1, 2, Honored),
     plain("ip_hash", IN_UPSTREAM, 0, 0, Honored),
     plain("keepalive", IN_UPSTREAM, 1, 2, Honored),
-    plain(
-        "keepalive_requests",
-        IN_UPSTREAM,
-        1,
-        1,
-        Accepted("connections are kept until they are idle for too long"),
-    ),
-    plain(
-        "keepalive_time",
-        IN_UPSTREAM,
-        1,
-        1,
-        Accepted("connections are kept until they are idle for too long"),
-    ),
+    plain("keepalive_requests", IN_UPSTREAM, 1, 1, Honored),
+    plain("keepalive_time", IN_UPSTREAM, 1, 1, Honored),
     plain("keepalive_timeout", IN_UPSTREAM, 1, 1, Honored),
     plain("least_conn", IN_UPSTREAM, 0, 0, Honored),
     plain(
@@ -460,15 +412,7 @@ pub const UPSTREAM: &[Row] = &[
         1,
         Unsupported("the members are those of the configuration"),
     ),
-    plain(
-        "sticky",
-        IN_UPSTREAM,
-        1,
-        MANY,
-        Unsupported(
-            "sessions have no member of their own; use `sticky` of saker.toml, or `ip_hash`",
-        ),
-    ),
+    plain("sticky", IN_UPSTREAM, 1, MANY, Honored),
     plain(
         "sticky_cookie_insert",
         IN_UPSTREAM,

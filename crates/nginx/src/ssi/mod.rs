@@ -20,6 +20,10 @@ use saker_content_filters::{
 use saker_http::escape;
 use saker_pipeline::{Body, BodyError, BodyStream, Chunk, Exchange, LocalFuture, Response};
 use saker_ssi::{Element, Found, Scanner, formatted};
+use saker_telemetry::{
+    error_log,
+    message::{self, Level},
+};
 use std::collections::HashMap;
 use text::Values;
 
@@ -37,6 +41,8 @@ const VARIABLES_MAX: usize = 1000;
 pub struct Terms {
     pub silent: bool,
     pub value_bytes_max: u64,
+    /// `subrequest_output_buffer_size`
+    pub subrequest_bytes_max: u64,
 }
 
 /// An `if` that is open.
@@ -329,7 +335,7 @@ impl Page {
         };
         if let Some(name) = parameters.get(b"set") {
             let name = name.to_ascii_lowercase();
-            let value = self.read(response).await?;
+            let value = self.read_value(response).await?;
             return Ok(self.set_variable(name, value));
         }
         let is_failed = response.status.is_error() || response.body.length() == Some(0);
@@ -337,8 +343,9 @@ impl Page {
             return Ok(self.stub(stub, out).await);
         }
         if self.block.is_some() {
-            let content = self.read(response).await?;
-            self.send(content, out).await;
+            if let Some(content) = self.read(response, BLOCK_BYTES_MAX).await? {
+                self.send(content, out).await;
+            }
             return Ok(Ok(()));
         }
         out.pass_on(as_stream(response.body).as_mut()).await?;
@@ -353,27 +360,41 @@ impl Page {
         Ok(())
     }
 
-    /// Reads a response, as much of it as a value may have.
-    async fn read(&self, response: Response) -> Result<Vec<u8>, BodyError> {
-        let bytes_max = match self.block.is_some() {
-            true => BLOCK_BYTES_MAX,
-            false => usize::try_from(self.terms.value_bytes_max)
-                .unwrap_or(BLOCK_BYTES_MAX)
-                .clamp(4096, BLOCK_BYTES_MAX),
-        };
+    /// Reads a response. `None`: it is longer.
+    async fn read(
+        &self,
+        response: Response,
+        bytes_max: usize,
+    ) -> Result<Option<Vec<u8>>, BodyError> {
         let mut value = Vec::new();
         if matches!(response.body, Body::Empty) {
-            return Ok(value);
+            return Ok(Some(value));
         }
         let mut stream = as_stream(response.body);
         while let Some(chunk) = next(stream.as_mut()).await {
             value.extend_from_slice(chunk?.bytes());
-            if value.len() >= bytes_max {
-                value.truncate(bytes_max);
-                break;
+            if value.len() > bytes_max {
+                return Ok(None);
             }
         }
-        Ok(value)
+        Ok(Some(value))
+    }
+
+    /// Reads a response as a value. One that is too long has none.
+    async fn read_value(&self, response: Response) -> Result<Vec<u8>, BodyError> {
+        let bytes_max = usize::try_from(self.terms.subrequest_bytes_max)
+            .unwrap_or(BLOCK_BYTES_MAX)
+            .min(BLOCK_BYTES_MAX);
+        let value = self.read(response, bytes_max).await?;
+        if value.is_none() {
+            error_log::log_nginx(
+                &message::NGINX_SUBREQUEST_TOO_LARGE,
+                Level::Error,
+                &self.origin,
+                format_args!("too big subrequest response, it has more than {bytes_max} bytes"),
+            );
+        }
+        Ok(value.unwrap_or_default())
     }
 
     /// Evaluates an expression: a text, or two that are compared.

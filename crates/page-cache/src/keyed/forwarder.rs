@@ -290,7 +290,8 @@ impl KeyedRequest {
         if is_head && !terms.converts_head && !terms.keys_have_method {
             return refused("a response to HEAD has no content");
         }
-        if matches!(response.status.0, 206 | 304 | 416) {
+        let is_asked_for = self.plan.is_part && response.status == Status::PARTIAL_CONTENT;
+        if matches!(response.status.0, 206 | 304 | 416) && !is_asked_for {
             return refused("it answers a condition or a range, which was not asked about");
         }
         if manner.is_unbuffered {

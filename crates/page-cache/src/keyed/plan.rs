@@ -22,6 +22,8 @@ pub struct CachePlan {
     pub is_bypassed: bool,
     /// Ranges of pages are sent. False where filters change the content afterwards.
     pub has_ranges: bool,
+    /// The request is for a part of a response, which the key names.
+    pub is_part: bool,
     pub judge: Rc<dyn StoreJudge>,
 }
 

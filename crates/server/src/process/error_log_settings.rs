@@ -38,5 +38,6 @@ pub fn tune(model: &Model) {
     );
     error_log::set_formats(&log.formats);
     error_log::set_httpd(log.speaks_httpd);
+    error_log::set_nginx(log.speaks_nginx);
     error_log::set_level(log.level.into());
 }

@@ -62,6 +62,7 @@ pub fn read_later(model: &Model) -> (Vec<PathBuf>, Vec<PathBuf>) {
         paths.extend(
             [
                 &checks.ca_folder,
+                &checks.quiet_ca,
                 &checks.crl_folder,
                 &checks.hint_file,
                 &checks.hint_folder,

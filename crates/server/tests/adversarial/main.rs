@@ -29,6 +29,7 @@ mod hostile_files;
 mod http2_floods;
 mod http3_floods;
 mod login_guesses;
+mod nginx_caches;
 mod paths;
 mod privileges;
 mod request_limits;

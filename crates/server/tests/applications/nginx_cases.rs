@@ -154,6 +154,7 @@ fn nginx_cases_are_answered_as_by_nginx() {
         ("/empty", ""),
         ("/a%20b", "blank"),
         ("k:x", "of x"),
+        ("/zipped", "packed"),
     ];
     let memcached =
         servers::memcached(&values).unwrap_or_else(|error| panic!("memcached: {error}"));

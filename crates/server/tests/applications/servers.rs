@@ -317,7 +317,9 @@ pub fn memcached(values: &[(&str, &str)]) -> io::Result<ServerProcess> {
     })?;
     let mut stream = TcpStream::connect(server.address())?;
     for (key, value) in values {
-        write!(stream, "set {key} 0 0 {}\r\n{value}\r\n", value.len())?;
+        // The second bit says that the value is compressed.
+        let flags = if key.starts_with("/zipped") { 2 } else { 0 };
+        write!(stream, "set {key} {flags} 0 {}\r\n{value}\r\n", value.len())?;
         let mut stored = [0; 8];
         stream.read_exact(&mut stored)?;
     }

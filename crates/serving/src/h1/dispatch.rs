@@ -73,7 +73,11 @@ impl Connection {
         let goes_on = self
             .session
             .stays_at(&services.generation, exchange.routing.site_index);
+        if let Some(timeout_ms) = exchange.limits.idle_timeout_ms {
+            self.session.set_idle_timeout(timeout_ms);
+        }
         let stays = goes_on
+            && !exchange.limits.closes_connection
             && request.may_stay
             && stays_alive
             && state.borrow().is_cheap_to_drain(DRAIN_BYTES_MAX);

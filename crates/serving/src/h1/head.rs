@@ -12,6 +12,7 @@ pub struct Http1Head<'a> {
     /// The request.
     view: HeadView<'a>,
     connection: ConnectionLine,
+    is_without_chunks: bool,
     out: &'a mut Vec<u8>,
 }
 
@@ -24,7 +25,16 @@ impl<'a> Http1Head<'a> {
         Http1Head {
             view,
             connection,
+            is_without_chunks: false,
             out,
+        }
+    }
+
+    /// Content without a length ends with the connection.
+    pub fn without_chunks(self, is_without_chunks: bool) -> Http1Head<'a> {
+        Http1Head {
+            is_without_chunks,
+            ..self
         }
     }
 }
@@ -43,7 +53,7 @@ impl HeadSink for Http1Head<'_> {
 
     /// The length is part of the framing, which HTTP/1 decides by more than it.
     fn built(&mut self, response: &Response, _: Option<u64>, common: &mut CommonHeaders, now: i64) {
-        let framing = framing_of(response, self.view);
+        let framing = framing_of(response, self.view, self.is_without_chunks);
         append_built(response, common, framing, self.connection, now, self.out);
     }
 }
@@ -86,7 +96,11 @@ pub fn connection_of(version: Version, stays: bool) -> ConnectionLine {
 }
 
 /// RFC 9112 section 6.3, seen from the sender.
-pub fn framing_of(response: &Response, view: HeadView<'_>) -> ResponseFraming {
+pub fn framing_of(
+    response: &Response,
+    view: HeadView<'_>,
+    is_without_chunks: bool,
+) -> ResponseFraming {
     match response.body.length() {
         _ if response.status.forbids_content() => ResponseFraming::None,
         // RFC 9110 section 9.3.6: neither length nor coding.
@@ -94,9 +108,20 @@ pub fn framing_of(response: &Response, view: HeadView<'_>) -> ResponseFraming {
         Some(length) => ResponseFraming::Length(length),
         // RFC 9110 section 9.3.2: a HEAD response may leave out what only content would tell.
         None if view.method() == Method::Head => ResponseFraming::None,
-        None if view.version() == Version::Http10 => ResponseFraming::UntilClose,
+        None if view.version() == Version::Http10 || is_without_chunks => {
+            ResponseFraming::UntilClose
+        }
         None => ResponseFraming::Chunked,
     }
+}
+
+/// Adds the time for which an idle connection is kept to a head.
+pub fn append_keep_alive(connection: ConnectionLine, timeout_s: u64, head: &mut Vec<u8>) {
+    head.truncate(head.len().saturating_sub(2));
+    if connection == ConnectionLine::KeepAlive {
+        head.extend_from_slice(b"Connection: keep-alive\r\n");
+    }
+    head.extend_from_slice(format!("Keep-Alive: timeout={timeout_s}\r\n\r\n").as_bytes());
 }
 
 /// The `Connection` line of a response that does not change protocols.

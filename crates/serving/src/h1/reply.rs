@@ -7,7 +7,7 @@
 
 use super::{
     connection::Connection,
-    head::{Http1Head, connection_of, framing_of},
+    head::{Http1Head, append_keep_alive, connection_of, framing_of},
     inbound::INLINE_BYTES_MAX,
     outgoing::Outgoing,
     request_body::BodyState,
@@ -170,7 +170,8 @@ impl Connection {
         head: &mut Vec<u8>,
     ) -> Encoded {
         let view = exchange.head.view();
-        let framing = framing_of(&response, view);
+        let is_without_chunks = exchange.limits.is_without_chunks;
+        let framing = framing_of(&response, view, is_without_chunks);
         let stays = terms.stays && framing != ResponseFraming::UntilClose;
         let now = saker_net::clock::turn_s();
         let connection = match (&response.head, &response.tunnel) {
@@ -182,12 +183,17 @@ impl Connection {
             _ => connection_of(view.version(), stays),
         };
         response_head::encode(
-            &mut Http1Head::new(view, connection, head),
+            &mut Http1Head::new(view, connection, head).without_chunks(is_without_chunks),
             &response,
             response.body.length(),
             &mut self.session.common_headers(&response.head),
             now,
         );
+        if let Some(timeout_s) = exchange.limits.keep_alive_s.filter(|_| stays)
+            && response.tunnel.is_none()
+        {
+            append_keep_alive(connection, timeout_s, head);
+        }
         let log = self.pending(exchange, &response, stays, terms);
         let no_content = view.method() == Method::Head || response.status.forbids_content();
         let body = if no_content {

@@ -228,12 +228,7 @@ impl Session {
         self.worker.counters.increment(protocol);
         // Where hosts differ, the host of the HTTP/1 request decides (`stays_at`).
         let is_decided = protocol != Metric::RequestsHttp1 || !generation.limits_differ;
-        let requests_max = if is_decided {
-            self.limits(generation).requests_per_connection_max
-        } else {
-            0
-        };
-        let goes_on = requests_max == 0 || u64::from(self.requests) < requests_max;
+        let goes_on = !is_decided || self.may_go_on(self.limits(generation));
         match self.is_banned() {
             true => Begun::Banned,
             _ if self.held_policy.is_outdated(&self.client, generation) => Begun::Last,
@@ -371,8 +366,22 @@ impl Session {
         }
         let limits = generation.site_limits(site);
         self.idle_timeout_ms = Some(limits.keep_alive_timeout_ms);
-        limits.requests_per_connection_max == 0
-            || u64::from(self.requests) < limits.requests_per_connection_max
+        self.may_go_on(limits)
+    }
+
+    /// Returns true if limits on requests and age let the connection serve another request.
+    fn may_go_on(&self, limits: &Limits) -> bool {
+        let requests_max = limits.requests_per_connection_max;
+        let age_ms_max = limits.connection_age_ms_max;
+        let is_young = age_ms_max == 0
+            || saker_net::clock::monotonic_ms().saturating_sub(self.connection.began_ms)
+                < age_ms_max;
+        is_young && (requests_max == 0 || u64::from(self.requests) < requests_max)
+    }
+
+    /// Gives the connection a keep-alive timeout of its own.
+    pub fn set_idle_timeout(&mut self, timeout_ms: u64) {
+        self.idle_timeout_ms = Some(timeout_ms);
     }
 
     /// Limits on heads and on writing.

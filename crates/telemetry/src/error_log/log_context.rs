@@ -33,6 +33,10 @@ pub enum ContextItem<'a> {
     HostName,
     /// Number of earlier requests on the connection.
     KeptAlive,
+    /// The number of the connection in nginx's lines.
+    ConnectionNumber,
+    /// The first line of the request.
+    RequestLine,
 }
 
 /// The client, connection, request, and site that a message refers to.
@@ -102,12 +106,20 @@ impl LogContext for ConnectionContext<'_> {
 
 /// Eleven letters that no other connection or request has.
 #[derive(Clone, Debug, Default)]
-pub struct LogId(OnceCell<Box<str>>);
+pub struct LogId(OnceCell<Box<str>>, OnceCell<u64>);
 
 impl LogId {
     /// The id, if a message has been logged with it.
     pub fn text(&self) -> Option<&str> {
         self.0.get().map(|text| &**text)
+    }
+
+    /// The number in lines of nginx's form, from 1.
+    pub fn number(&self) -> u64 {
+        static NUMBER: AtomicU64 = AtomicU64::new(1);
+        *self
+            .1
+            .get_or_init(|| NUMBER.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Notes that a message is logged. Returns true for the first one.
