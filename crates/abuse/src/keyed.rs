@@ -3,12 +3,13 @@
 //! Called by: `limits`, once per client request, and once more for keys of the user.
 //! Caveat: clients choose their keys. What is kept per key has a fixed size, and there is a bound
 //! on keys; beyond it the least recently used ones begin anew. A made-up key escapes a limit, so
-//! the rule belongs beside limits by address.
+//! the rule belongs beside limits by address. Where a request has a parameter, a cookie, or a field twice,
+//! the first and the last value are charged, too: one of them is what the application takes.
 //! Out of scope: whether a key is valid, which the application knows.
 
 use crate::{Abuse, shared_counts, state::KeyHash};
 use saker_config::model::{KeyLimit, Throttle};
-use saker_matchers::MatchError;
+use saker_matchers::{MatchError, Repeated};
 use saker_pipeline::{Exchange, texts};
 use saker_rate_limits::{Admission, SiteAccounts, requests};
 use saker_telemetry::{error_log, message};
@@ -41,8 +42,8 @@ pub fn admit(
     let limits = throttle.by_key.iter();
     let mut due = limits.filter(|limit| limit.is_of_user() == of_user);
     due.find_map(|limit| {
-        let key = match key(exchange, limit, abuse) {
-            Ok(key) => key?,
+        let keys = match keys(exchange, limit, abuse) {
+            Ok(keys) => keys,
             Err(error) => {
                 error_log::log_about(
                     &message::REQUEST_GIVEN_UP,
@@ -52,29 +53,43 @@ pub fn admit(
                 return Some(("requests_by_key", 1));
             }
         };
-        let accounts = abuse
-            .shared
-            .keyed
-            .change(key, Arc::<SiteAccounts>::default, |accounts| {
-                Arc::clone(accounts)
-            });
-        count(exchange, limit, (key, &accounts), abuse)
+        let mut each = keys.into_iter().flatten();
+        each.find_map(|key| {
+            let accounts =
+                abuse
+                    .shared
+                    .keyed
+                    .change(key, Arc::<SiteAccounts>::default, |accounts| {
+                        Arc::clone(accounts)
+                    });
+            count(exchange, limit, (key, &accounts), abuse)
+        })
     })
 }
 
-/// `None`: the request has no value for it.
-fn key(
+/// The keys of a request, by all values of what it has twice, by the first, and by the last; `None`:
+/// it has no value, or one of the others.
+fn keys(
     exchange: &Exchange,
     limit: &KeyLimit,
     abuse: &Abuse,
-) -> Result<Option<KeyHash>, MatchError> {
-    let value = texts::text(&limit.key, exchange)?;
-    if value.is_empty() {
-        return Ok(None);
-    }
+) -> Result<[Option<KeyHash>; 3], MatchError> {
+    let usual = texts::text(&limit.key, exchange)?;
+    let first = texts::text_of_repeated(&limit.key, exchange, Repeated::First)?;
+    let last = texts::text_of_repeated(&limit.key, exchange, Repeated::Last)?;
+    let hash = |value: &[u8], is_new: bool| {
+        (is_new && !value.is_empty()).then(|| hash(exchange, limit, abuse, value))
+    };
+    Ok([
+        hash(&usual, true),
+        hash(&first, first != usual),
+        hash(&last, last != usual && last != first),
+    ])
+}
+
+fn hash(exchange: &Exchange, limit: &KeyLimit, abuse: &Abuse, value: &[u8]) -> KeyHash {
     if let Some(counts) = abuse.shared.counts.get() {
-        let hash = counts.key_hash(&exchange.routing.site, &limit.said, &value);
-        return Ok(Some(hash));
+        return counts.key_hash(&exchange.routing.site, &limit.said, value);
     }
     let key = (
         abuse.generation.number,
@@ -83,7 +98,7 @@ fn key(
         value,
     );
     let [one, other] = &*HASHERS;
-    Ok(Some([one.hash_one(&key), other.hash_one(&key)]))
+    [one.hash_one(&key), other.hash_one(&key)]
 }
 
 fn count(

@@ -211,7 +211,7 @@ Examples:
 
 No server needs to run: the request is dispatched by this command, and nothing is sent.")]
 pub struct Explain {
-    /// http://HOST/PATH, or just /PATH for the default site
+    /// http://HOST/PATH, just /PATH for the default site, or tcp://, tls:// or udp://HOST:PORT of a stream
     #[arg(value_hint = ValueHint::Url)]
     pub url: String,
     #[command(flatten)]

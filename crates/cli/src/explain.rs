@@ -7,7 +7,7 @@ use crate::source::{ApacheInput, NginxInput, load_apache_keeping_places, load_na
 use crate::{
     arguments, cache, check,
     exit_status::CONFIGURATION_ERRORS,
-    locations,
+    explain_stream, locations,
     output::{self, cannot},
     start,
 };
@@ -21,6 +21,12 @@ pub fn explain(explain: arguments::Explain, make_services: MakeServices) -> Exit
         Ok(configuration) => configuration,
         Err(status) => return status,
     };
+    if let Some(steps) = explain_stream::steps(&model, &explain.url) {
+        return match steps {
+            Ok(steps) => output::print(render(&steps)),
+            Err(message) => cannot(message),
+        };
+    }
     let mut steps = Vec::new();
     // Servers of `saker serve` have state directories of their own.
     let of_model = explain

@@ -23,6 +23,7 @@ pub mod examine;
 mod exit_status;
 mod expand;
 mod explain;
+mod explain_stream;
 mod fmt;
 mod hosts;
 mod init;

@@ -61,6 +61,7 @@ pub const STREAM_ACCESS: Contexts = Contexts(1 << 50);
 pub const STREAM_ROUTE: Contexts = Contexts(1 << 51);
 pub const STREAM_SERVER: Contexts = Contexts(1 << 52);
 pub const STREAM_LOG: Contexts = Contexts(1 << 53);
+pub const UPSTREAM_TLS: Contexts = Contexts(1 << 54);
 
 impl Contexts {
     pub const fn or(self, other: Contexts) -> Contexts {
@@ -281,6 +282,13 @@ pub const CONTEXTS: &[ContextRow] = &[
         "upstream_server",
         "{ address = \"...\", ... }",
         "A server of an upstream with its settings.",
+    ),
+    context(
+        UPSTREAM_TLS,
+        "upstream_tls",
+        "[upstream.tls]",
+        "TLS to the servers of an upstream. Without it, their certificates are verified with the \
+         authorities that the system trusts.",
     ),
     context(
         STREAM,

@@ -27,6 +27,11 @@ pub trait RequestFacts: Facts {
     /// Current query as sent, without the question mark.
     fn query(&self) -> Option<&[u8]>;
 
+    /// The first field of a name, or the last one.
+    fn one_request_field(&self, name: &[u8], _: Repeated) -> Option<Cow<'_, [u8]>> {
+        self.request_field(name)
+    }
+
     fn is_secure(&self) -> bool;
 
     /// The id of the request; empty if it has none.
@@ -45,6 +50,16 @@ pub trait RequestFacts: Facts {
 
     /// Kind of the file at a normalized path below the document root. Leaves change tokens.
     fn file_kind(&self, path: &[u8]) -> Option<FileKind>;
+}
+
+/// The value of a parameter, a cookie, or a field that a request has more than once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Repeated {
+    /// The first parameter or cookie, and all fields, joined.
+    #[default]
+    AsUsual,
+    First,
+    Last,
 }
 
 /// Kind of an existing file.
@@ -99,6 +114,7 @@ pub struct Evaluation<'f> {
     pub dependencies: Dependencies,
     /// Time (seconds since the epoch) until which results about the time hold.
     pub holds_until_s: Option<i64>,
+    pub(crate) repeated: Repeated,
     /// Depth of templates inside of templates.
     pub(crate) depth: u8,
 }
@@ -110,6 +126,7 @@ impl<'f> Evaluation<'f> {
             captures: Cow::Owned(Captures::default()),
             dependencies: Dependencies::new(),
             holds_until_s: None,
+            repeated: Repeated::AsUsual,
             depth: 0,
         }
     }
@@ -117,6 +134,13 @@ impl<'f> Evaluation<'f> {
     #[must_use]
     pub fn with_captures(mut self, captures: &'f Captures) -> Evaluation<'f> {
         self.captures = Cow::Borrowed(captures);
+        self
+    }
+
+    /// Takes other values of what the request has twice.
+    #[must_use]
+    pub fn with_repeated(mut self, repeated: Repeated) -> Evaluation<'f> {
+        self.repeated = repeated;
         self
     }
 

@@ -25,7 +25,7 @@ mod variable;
 mod variable_test;
 
 pub use client_set::ClientSet;
-pub use evaluation::{Captures, Evaluation, FileKind, MatchError, RequestFacts};
+pub use evaluation::{Captures, Evaluation, FileKind, MatchError, Repeated, RequestFacts};
 pub use matcher::{FileTest, Matcher};
 pub use parameters::{ParameterEdit, edit_parameters};
 pub use part_test::{PartTest, Source, ValueTest};

@@ -6,7 +6,7 @@
 //! Out of scope: names of the configuration (`vars`, maps, captures), which templates link.
 
 use crate::{
-    evaluation::Evaluation,
+    evaluation::{Evaluation, Repeated},
     parameters::{cookies, parameters},
     sink::Nature,
 };
@@ -165,10 +165,32 @@ impl Variable {
         }
     }
 
+    /// The same, of the last parameter or cookie of the name.
+    fn last_value_in<'t>(&self, text: Option<&'t [u8]>) -> Cow<'t, [u8]> {
+        let text = text.unwrap_or_default();
+        match self {
+            Variable::Argument(name) => parameters(text)
+                .filter(|(known, _)| **known == *name.as_bytes())
+                .last()
+                .map(|(_, value)| value)
+                .unwrap_or_default(),
+            Variable::Cookie(name) => cookies(text)
+                .filter(|(known, _)| *known == name.as_bytes())
+                .last()
+                .map_or(Cow::Borrowed(&[][..]), |(_, value)| Cow::Borrowed(value)),
+            _ => Cow::Borrowed(text),
+        }
+    }
+
     /// Returns the value without recording it.
     pub(crate) fn peek<'f>(&self, evaluation: &Evaluation<'f>) -> Cow<'f, [u8]> {
         let facts = evaluation.facts;
         let server = |variable| facts.variable(variable).unwrap_or_default();
+        let takes_last = evaluation.repeated == Repeated::Last;
+        let value_in = |text: Option<&'f [u8]>| match takes_last {
+            true => self.last_value_in(text),
+            false => self.value_in(text),
+        };
         match self {
             Variable::Host => Cow::Borrowed(facts.host()),
             Variable::Path => Cow::Borrowed(sent_path(facts.target()).0),
@@ -195,13 +217,26 @@ impl Variable {
             Variable::ServerAddress => server(ServerVariable::ServerAddr),
             Variable::ServerPort => server(ServerVariable::ServerPort),
             Variable::Protocol => Cow::Borrowed(facts.version().as_str().as_bytes()),
-            Variable::Field(name) => facts.request_field(name.as_bytes()).unwrap_or_default(),
+            Variable::Field(name) => {
+                let name = name.as_bytes();
+                let value = match evaluation.repeated {
+                    Repeated::AsUsual => facts.request_field(name),
+                    repeated => facts.one_request_field(name, repeated),
+                };
+                value.unwrap_or_default()
+            }
             Variable::Cookie(_) => match facts.request_field(b"cookie") {
-                Some(Cow::Borrowed(text)) => self.value_in(Some(text)),
-                Some(Cow::Owned(text)) => Cow::Owned(self.value_in(Some(&text)).into_owned()),
+                Some(Cow::Borrowed(text)) => value_in(Some(text)),
+                Some(Cow::Owned(text)) => Cow::Owned(
+                    match takes_last {
+                        true => self.last_value_in(Some(&text)),
+                        false => self.value_in(Some(&text)),
+                    }
+                    .into_owned(),
+                ),
                 None => Cow::Borrowed(&[]),
             },
-            Variable::Args | Variable::Argument(_) => self.value_in(facts.query()),
+            Variable::Args | Variable::Argument(_) => value_in(facts.query()),
         }
     }
 

@@ -13,7 +13,7 @@ use saker_ap_expr::{
 use saker_config::model::SymlinkPolicy;
 use saker_files::{ChangeToken, Kind, LinkPolicy, Metadata, Watcher, cached_stat};
 use saker_http::Version;
-use saker_matchers::{Captures, Evaluation, FileKind, RequestFacts};
+use saker_matchers::{Captures, Evaluation, FileKind, Repeated, RequestFacts};
 use saker_net::clock;
 use saker_telemetry::local_time::{Civil, TimeZone};
 use std::{borrow::Cow, cell::RefCell, net::IpAddr, path::Path};
@@ -230,6 +230,12 @@ impl Facts for ExchangeFacts<'_> {
 }
 
 impl RequestFacts for ExchangeFacts<'_> {
+    fn one_request_field(&self, name: &[u8], repeated: Repeated) -> Option<Cow<'_, [u8]>> {
+        let name = std::str::from_utf8(name).ok()?;
+        let is_last = repeated == Repeated::Last;
+        request_conditions::one_line(self.exchange.head.view(), name, is_last).map(Cow::Borrowed)
+    }
+
     fn host(&self) -> &[u8] {
         &self.exchange.host
     }

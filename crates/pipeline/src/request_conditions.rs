@@ -166,6 +166,15 @@ pub fn joined<'h>(head: HeadView<'h>, name: &str) -> Option<Cow<'h, [u8]>> {
     })
 }
 
+/// The first line of a field, or the last one.
+pub fn one_line<'h>(head: HeadView<'h>, name: &str, is_last: bool) -> Option<&'h [u8]> {
+    let mut lines = lines_of(head, name);
+    match is_last {
+        true => lines.last(),
+        false => lines.next(),
+    }
+}
+
 impl RequestConditions {
     /// Returns true if all tests have the recorded results. A test that takes too long counts as
     /// different.

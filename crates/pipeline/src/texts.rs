@@ -6,7 +6,9 @@
 //! Out of scope: texts whose outcome is cached with its dependencies (`ExchangeFacts`).
 
 use crate::{Exchange, ExchangeFacts};
-use saker_matchers::{Captures, Evaluation, FieldSink, MatchError, Sink, Template, TextSink};
+use saker_matchers::{
+    Captures, Evaluation, FieldSink, MatchError, Repeated, Sink, Template, TextSink,
+};
 
 /// Returns the value of a text as one line; variables without a value are empty.
 ///
@@ -28,6 +30,27 @@ pub fn value(template: &Template, exchange: &Exchange) -> Result<Vec<u8>, MatchE
 pub fn text(template: &Template, exchange: &Exchange) -> Result<Vec<u8>, MatchError> {
     let mut sink = TextSink::default();
     expand(template, exchange, &mut sink)?;
+    Ok(sink.0)
+}
+
+/// Returns the text with other values of what the request has twice: which of them an application
+/// takes is not known.
+///
+/// # Errors
+/// As for [`value`].
+pub fn text_of_repeated(
+    template: &Template,
+    exchange: &Exchange,
+    repeated: Repeated,
+) -> Result<Vec<u8>, MatchError> {
+    let captures = match template.uses_captures() {
+        true => exchange.captures(),
+        false => Captures::default(),
+    };
+    let facts = ExchangeFacts::new(exchange, None);
+    let mut sink = TextSink::default();
+    let evaluation = Evaluation::new(&facts).with_captures(&captures);
+    template.expand(&mut evaluation.with_repeated(repeated), &mut sink)?;
     Ok(sink.0)
 }
 

@@ -7,8 +7,10 @@ use super::files::MEDIA_TYPE;
 use crate::{
     context::{COMPRESSION, ROUTE, SITE},
     kind::Kind,
-    model::{CompressionCoding, Settings},
+    model::{Compression, CompressionCoding, Settings},
+    reader::{Reader, Table, table_in},
     row::Row,
+    units,
 };
 
 pub const ROWS: &[Row<Settings>] = &[
@@ -119,6 +121,23 @@ pub const ROWS: &[Row<Settings>] = &[
         ..Row::BASE
     },
 ];
+
+/// Reports limits between which no body is. `table`: of a site or route.
+pub fn check(reader: &mut Reader<'_>, table: &Table<'_>, compression: &Compression) {
+    let (min, max) = (compression.min_bytes, compression.max_bytes);
+    let Some(own) = table_in(table, "compression").filter(|_| min > max) else {
+        return;
+    };
+    let given = ["min", "max"].into_iter().find_map(|key| own.get(key));
+    if let Some(node) = given {
+        let (min, max) = (units::show_size(min), units::show_size(max));
+        let message = format!(
+            "`min` of compression, {min}, is above `max`, {max}: nothing would be compressed"
+        );
+        let help = "set `min` below `max`, or write codings = [] for no compression";
+        reader.error(&reader.at(node.span()), message, Some(help.into()));
+    }
+}
 
 fn coding(word: &str) -> CompressionCoding {
     match word {

@@ -65,6 +65,7 @@ pub(crate) mod upstream;
 pub(crate) mod upstream_fields;
 pub(crate) mod upstream_health;
 pub(crate) mod upstream_server;
+pub(crate) mod upstream_tls;
 pub(crate) mod user_directories;
 pub(crate) mod webdav;
 pub(crate) mod when;
@@ -112,6 +113,7 @@ static DIRECTIVES: LazyLock<Vec<Directive>> = LazyLock::new(|| {
     all.extend(directives(upstream::ROWS));
     all.extend(directives(upstream_health::ROWS));
     all.extend(directives(upstream_server::ROWS));
+    all.extend(directives(upstream_tls::ROWS));
     all.extend(directives(stream::ROWS));
     all.extend(directives(stream::WAY_ROWS));
     all.extend(directives(stream::ROUTE_ROWS));

@@ -83,6 +83,7 @@ pub fn read(
     }
     reader.fill(table, ROUTE, &header, &mut draft);
     check_path(reader, table, &draft, &header, ROUTE);
+    super::compression::check(reader, table, &draft.settings.compression);
     let own = super::when::read(reader, table, named);
     draft.settings.conditionals.extend(own);
     super::when::check_count(reader, draft.settings.conditionals.len(), &header);

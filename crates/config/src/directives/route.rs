@@ -63,6 +63,8 @@ pub struct RouteDraft {
     pub is_internal: bool,
     pub access_logs: Option<Vec<ReadAccessLog>>,
     pub settings: Settings,
+    /// Keys whose values are broken and reported; one that is unknown has no name.
+    pub unread: Vec<&'static str>,
 }
 
 impl Draft for RouteDraft {
@@ -82,6 +84,7 @@ impl Draft for RouteDraft {
     }
 
     fn note_unread(&mut self, key: Key) {
+        self.unread.push(key.name);
         self.settings.note_unread(key);
     }
 }

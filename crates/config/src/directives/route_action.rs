@@ -81,10 +81,18 @@ fn check_rewrite(reader: &mut Reader<'_>, draft: &RouteDraft) {
 
 /// Reports keys that have no effect without an action.
 fn check_dependents(reader: &mut Reader<'_>, draft: &RouteDraft) {
+    // A key that is broken or unknown is there, and reported.
+    let lacks = |key: &str| {
+        !draft
+            .unread
+            .iter()
+            .any(|name| *name == key || name.is_empty())
+    };
+    let has_text = draft.redirect.is_some() || draft.respond.is_some();
     if let Some((_, at)) = draft
         .status
         .as_ref()
-        .filter(|_| draft.redirect.is_none() && draft.respond.is_none())
+        .filter(|_| !has_text && lacks("redirect") && lacks("respond"))
     {
         reader.error(
             at,
@@ -92,11 +100,12 @@ fn check_dependents(reader: &mut Reader<'_>, draft: &RouteDraft) {
             Some("remove it: files have their own status".into()),
         );
     }
+    let is_proxied = draft.proxy.is_some() || !lacks("proxy");
     for (name, given) in [
         ("preserve_host", &draft.preserve_host),
         ("forwarded_proto", &draft.forwarded_proto),
     ] {
-        if let Some((_, at)) = given.as_ref().filter(|_| draft.proxy.is_none()) {
+        if let Some((_, at)) = given.as_ref().filter(|_| !is_proxied) {
             reader.error(
                 at,
                 format!("`{name}` without `proxy`"),
@@ -104,13 +113,13 @@ fn check_dependents(reader: &mut Reader<'_>, draft: &RouteDraft) {
             );
         }
     }
-    if draft.proxy.is_none() {
+    if !is_proxied {
         draft.terms.report_unused(reader);
     }
     if let Some((_, at)) = draft
         .content_type
         .as_ref()
-        .filter(|_| draft.respond.is_none())
+        .filter(|_| draft.respond.is_none() && lacks("respond"))
     {
         reader.error(
             at,

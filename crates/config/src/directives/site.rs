@@ -4,7 +4,7 @@
 //! with a copy of the site's settings.
 
 use super::{
-    listener,
+    compression, listener,
     logs::ReadAccessLog,
     map::{self, LocatedTemplate},
     matcher::{self, IDENTIFIER, MATCH_TABLE, MatchTree},
@@ -287,6 +287,7 @@ pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: Location) -> Sit
     }
     site.add_user_directories(&inherited);
     check(reader, table, &site);
+    compression::check(reader, table, &site.settings.compression);
     site.site_tls = tls::finish(reader, &site.tls, table_in(table, "tls"));
     site
 }

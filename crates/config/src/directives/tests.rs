@@ -92,6 +92,11 @@ fn file_with(context: Contexts, key: &str, value: &str) -> String {
             let table = lines(&[("path", "\"a\"")], given).join(", ");
             parts[3] = format!("[[stream]]\naccess_log = {{ {table} }}\n")
         }
+        context::UPSTREAM_TLS => {
+            let upstream = [("name", "\"a\""), ("servers", "[\"https://a\"]")];
+            let table = block("[upstream.tls]", none);
+            parts[3] = format!("{}{table}", block_of("[[upstream]]", &upstream));
+        }
         context::STREAM_ROUTE | context::STREAM_TLS | context::STREAM_ACCESS => {
             let header = context.described().header;
             parts[3] = format!("[[stream]]\n{}", block(header, none))

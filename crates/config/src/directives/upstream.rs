@@ -7,6 +7,7 @@
 use super::{
     upstream_health::HealthDraft,
     upstream_server::{ONE_SERVER, ParsedServer, is_bytes, read_server},
+    upstream_tls::UpstreamTlsDraft,
 };
 use crate::{
     context::UPSTREAM,
@@ -24,6 +25,7 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub struct UpstreamDraft {
     health: HealthDraft,
+    tls: UpstreamTlsDraft,
     name: Option<(String, Location)>,
     servers: Vec<ParsedServer>,
     balance: Balance,
@@ -42,7 +44,8 @@ impl Draft for UpstreamDraft {
 
     fn set(&mut self, key: Key, given: Spanned) -> Option<Spanned> {
         let given = row::set_own(self, key, given)?;
-        self.health.set(key, given)
+        let given = self.health.set(key, given)?;
+        self.tls.set(key, given)
     }
 }
 
@@ -396,6 +399,8 @@ pub fn read(
         }
         return Some((name, None, name_at));
     }
+    let tls = std::mem::take(&mut draft.tls);
+    tls.apply(reader, table, &mut draft.servers);
     with_streams(reader, table, &draft);
     if let Some((_, at)) = &draft.preface {
         let has_other = draft.servers.iter().any(|server| {

@@ -49,8 +49,8 @@ subjects!(CASES, "cases":
 );
 
 subjects!(CONVERSIONS, "conversions":
-    caddy_app caddy_php haproxy lighttpd litespeed magento_vcl nginx_proxy nginx_redirects
-    nginx_wordpress traefik
+    caddy_app caddy_php haproxy haproxy_tcp lighttpd litespeed magento_vcl nginx_proxy
+    nginx_redirects nginx_wordpress traefik traefik_tcp
 );
 
 subjects!(CONVERTED, "converted": magento);

@@ -163,9 +163,13 @@ fn saker_at(
     text: &str,
     address: SocketAddr,
 ) -> io::Result<ServerProcess> {
-    let text = format!(
-        "[server]\nworkers = 1\nstate_dir = \"{{dir}}/{name}-state\"\n\n[[listener]]\naddress = \"{{address}}\"\n\n{text}"
-    );
+    // A stream listens by itself.
+    let listener = match text.contains("[[stream]]") {
+        true => "",
+        false => "[[listener]]\naddress = \"{address}\"\n\n",
+    };
+    let text =
+        format!("[server]\nworkers = 1\nstate_dir = \"{{dir}}/{name}-state\"\n\n{listener}{text}");
     operate::native(&text)
         .file(format!("{name}.toml"))
         .at(address)

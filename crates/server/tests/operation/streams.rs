@@ -196,6 +196,33 @@ fn commands_know_streams() {
         keys["listen"].is_object() && keys["route"]["type"] == "array",
         "{keys}"
     );
+    let explain = |url: &str| operate::saker(["explain", "-c", &path, url]);
+    let shown = operate::stdout(&explain("tls://A.test:7001"));
+    assert!(
+        shown.contains("sni a.test matches") && shown.contains("to 10.0.0.2:443"),
+        "{shown}"
+    );
+    let shown = operate::stdout(&explain("tcp://127.0.0.1:7001"));
+    assert!(
+        shown.contains("sni a.test does not match") && shown.contains("to 10.0.0.1:6379"),
+        "{shown}"
+    );
+    for (url, why) in [
+        (
+            "udp://127.0.0.1:7001",
+            "no [[stream]] listens on 127.0.0.1:7001 (udp)",
+        ),
+        ("tcp://127.0.0.2:7001", "no [[stream]] listens"),
+        ("tcp://127.0.0.1", "no port"),
+    ] {
+        let output = explain(url);
+        assert!(!output.status.success(), "{url}");
+        assert!(
+            operate::stderr(&output).contains(why),
+            "{url}: {}",
+            operate::stderr(&output)
+        );
+    }
     assert!(operate::saker(["fmt", &path]).status.success());
     let formatted = fs::read_to_string(&path).unwrap();
     assert!(

@@ -270,3 +270,42 @@ fn paced_upload(throttle: &str) {
         "{throttle}: 150 kB at 100 kB/s took {took_s:.2} s"
     );
 }
+
+/// Which of two values an application takes is not known, so a limit by key holds for both.
+#[test]
+fn a_key_that_is_given_twice_escapes_no_limit() {
+    let saker = start(
+        "requests_by_key = { \"$arg_key\" = { rate = \"1/m\", burst = 1 }, \"$cookie_key\" = { rate = \"1/m\", burst = 1 }, \"$http_x_key\" = { rate = \"1/m\", burst = 1 } }",
+    );
+    let mut client = saker.connect().unwrap();
+    let mut status = |query: &str, fields: &str| {
+        let head = format!("GET /index.html{query} HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+        client.pipeline(&[head]).unwrap()[0].status
+    };
+    // Two are let pass, and the real key is first, last, or behind an empty one.
+    let mut by_query = |query: &str| status(query, "");
+    let statuses = ["?key=real", "?key=x1&key=real", "?key=x2&key=real"].map(&mut by_query);
+    assert_eq!(statuses, [200, 200, 429]);
+    let statuses = ["?key=real&key=x3", "?key=&key=real", "?key=x4"].map(&mut by_query);
+    assert_eq!(statuses, [429, 429, 200]);
+    let mut by_cookie = |cookie: &str| status("", &format!("Cookie: {cookie}\r\n"));
+    let statuses = [
+        "key=real",
+        "key=x1; key=real",
+        "key=x2; key=real",
+        "key=real; key=x3",
+        "key=x4",
+    ]
+    .map(&mut by_cookie);
+    assert_eq!(statuses, [200, 200, 429, 429, 200]);
+    let mut by_field = |fields: &str| status("", fields);
+    let statuses = [
+        "X-Key: real\r\n",
+        "X-Key: x1\r\nX-Key: real\r\n",
+        "X-Key: x2\r\nx-key: real\r\n",
+        "X-Key: real\r\nX-Key: x3\r\n",
+        "X-Key: x4\r\n",
+    ]
+    .map(&mut by_field);
+    assert_eq!(statuses, [200, 200, 429, 429, 200]);
+}

@@ -7,7 +7,7 @@
 use super::{Streams, connect, hello, named, rest};
 use crate::{
     operate,
-    tls_site::{certificate, openssl},
+    tls_site::{certificate, leaf_certificate, openssl},
 };
 use saker_testkit::{ServerProcess, TempDir, free_port, require};
 use std::{
@@ -19,7 +19,7 @@ use std::{
 
 /// `openssl s_server` that answers with a page.
 fn s_server(dir: &TempDir, name: &str) -> ServerProcess {
-    certificate(dir, name, &format!("{name}.test"));
+    leaf_certificate(dir, name, &format!("{name}.test"));
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap()));
     let mut command = Command::new(require("openssl").unwrap());
     command
@@ -242,4 +242,73 @@ fn tls_to_a_server_is_verified() {
     assert_eq!(rest(&mut stream), "", "an authority that nobody knows");
     assert_eq!(streams.lines("stream.log", 1), ["502"]);
     assert!(streams.saker.server.stderr().contains("SK0960"));
+}
+
+#[test]
+fn tls_to_servers_is_as_the_upstream_says() {
+    let dir = operate::folder("stream-tls-known");
+    let one = s_server(&dir, "one");
+    leaf_certificate(&dir, "client", "client.test");
+    let address = one.address();
+    let upstream = |name: &str, scheme: &str, tls: &str| {
+        format!(
+            "[[upstream]]\nname = \"{name}\"\nservers = [\"{scheme}://{address}\"]\n[upstream.tls]\n{tls}\n"
+        )
+    };
+    let ca = "ca_file = \"{dir}/one.pem\"\n";
+    let streams = Streams::start_in(
+        dir,
+        &[
+            "[[site.route]]\npath = \"/right\"\nproxy = \"right\"\n".to_owned(),
+            "[[site.route]]\npath = \"/wrong\"\nproxy = \"wrong\"\n".to_owned(),
+            upstream(
+                "right",
+                "https",
+                &format!(
+                    "{ca}server_name = \"one.test\"\ncertificate = \"{{dir}}/client.pem\"\nkey = \"{{dir}}/client.key\""
+                ),
+            ),
+            upstream("wrong", "https", &format!("{ca}server_name = \"two.test\"")),
+            upstream("known", "tls", ca),
+            upstream("other", "tls", &format!("{ca}server_name = \"two.test\"")),
+            upstream("blind", "tls", "verify = false\nserver_name = \"two.test\""),
+            "[[stream]]\nlisten = \"127.0.0.1:{p}\"\nproxy = \"known\"\n".to_owned(),
+            "[[stream]]\nlisten = \"127.0.0.1:{q}\"\nproxy = \"other\"\n".to_owned(),
+            "[[stream]]\nlisten = \"127.0.0.1:{r}\"\nproxy = \"blind\"\n".to_owned(),
+        ]
+        .concat(),
+    );
+    let heard = |number: usize| {
+        let mut stream = connect(streams.address(number));
+        let _ = stream.write_all(b"GET / HTTP/1.0\r\n\r\n");
+        rest(&mut stream)
+    };
+    assert!(heard(0).starts_with("HTTP/1.0 200 "));
+    assert_eq!(heard(1), "", "a certificate for another name");
+    assert!(heard(2).starts_with("HTTP/1.0 200 "));
+    let mut client = streams.saker.connect().unwrap();
+    assert_eq!(client.get("/right").unwrap().status, 200);
+    let mut client = streams.saker.connect().unwrap();
+    assert_eq!(client.get("/wrong").unwrap().status, 502);
+}
+
+#[test]
+fn a_site_lends_its_certificate_by_name() {
+    let a = named("a");
+    let dir = operate::folder("stream-tls-lent");
+    certificate(&dir, "site", "localhost");
+    let streams = Streams::start_in(
+        dir,
+        &format!(
+            "[site.tls]\ncertificate = \"{{dir}}/site.pem\"\nkey = \"{{dir}}/site.key\"\n\
+             [[listener]]\naddress = \"127.0.0.1:{{r}}\"\ntls = true\n\
+             [[stream]]\nlisten = \"127.0.0.1:{{p}}\"\nproxy = \"{a}\"\n[stream.tls]\nminimum_version = \"1.3\"\n"
+        ),
+    );
+    let authority = streams.saker.dir.join("site.pem");
+    let text = seen(streams.address(0), Some("localhost"), &authority);
+    assert!(
+        text.contains("CN = localhost") && text.contains("TLSv1.3"),
+        "{text}"
+    );
 }
