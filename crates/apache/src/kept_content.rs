@@ -75,25 +75,34 @@ fn refused(status: Status) -> Verdict {
     Verdict::Answer(Response::new(status))
 }
 
-/// Kept content, from its beginning.
-pub struct KeptContent(Option<Rc<[u8]>>);
+/// Content in memory, from its beginning.
+pub struct KeptContent {
+    /// `None` once it has been read.
+    content: Option<Rc<[u8]>>,
+    /// What was read ahead is still announced by it.
+    length: u64,
+}
 
 impl KeptContent {
     pub fn new(content: &Rc<[u8]>) -> KeptContent {
-        KeptContent(Some(Rc::clone(content)).filter(|content| !content.is_empty()))
+        KeptContent {
+            length: content.len() as u64,
+            content: Some(Rc::clone(content)).filter(|content| !content.is_empty()),
+        }
     }
 }
 
 impl RequestBody for KeptContent {
     fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
-        Poll::Ready(self.0.take().map(|content| Ok(content.to_vec().into())))
+        let content = self.content.take();
+        Poll::Ready(content.map(|content| Ok(content.to_vec().into())))
     }
 
     fn length(&self) -> Option<u64> {
-        Some(self.0.as_ref().map_or(0, |content| content.len() as u64))
+        Some(self.length)
     }
 
     fn is_end(&self) -> bool {
-        self.0.is_none()
+        self.content.is_none()
     }
 }

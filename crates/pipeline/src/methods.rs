@@ -32,8 +32,21 @@ pub fn answer(exchange: &Exchange) -> Option<Response> {
     }
 }
 
-/// Answers TRACE: the head as received (RFC 9110 section 9.3.8), without credentials.
+fn has_content(exchange: &Exchange) -> bool {
+    let view = exchange.head.view();
+    let is_empty = |length: &[u8]| length.iter().all(|byte| *byte == b'0');
+    view.first("transfer-encoding").is_some()
+        || view
+            .first("content-length")
+            .is_some_and(|length| !is_empty(length))
+}
+
+/// Answers TRACE: the head as received (RFC 9110 section 9.3.8), without credentials. Clients must not
+/// send content with it.
 pub fn trace_answer(exchange: &Exchange) -> Response {
+    if has_content(exchange) {
+        return Response::new(Status::CONTENT_TOO_LARGE);
+    }
     let view = exchange.head.view();
     let mut text = Vec::new();
     for part in [

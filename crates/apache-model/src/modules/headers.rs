@@ -11,6 +11,7 @@ use saker_ap_expr::{
 };
 use saker_apache_syntax::Node;
 use saker_config::model::Origin;
+use saker_http::chars::is_token;
 use std::sync::Arc;
 
 #[derive(Clone, Debug, Default)]
@@ -131,6 +132,9 @@ impl Headers {
     pub fn may_grow(&self) -> bool {
         const USUAL_BYTES: usize = 1024;
         let edits = self.success.iter().chain(&self.always);
+        if edits.clone().any(|edit| !edit.has_field_name()) {
+            return true;
+        }
         edits.fold(USUAL_BYTES, |bytes, edit| edit.action.grown(bytes))
             > EDITED_FIELDS_BYTES_MAX / 4
     }
@@ -188,6 +192,25 @@ impl Edit {
     pub fn is_early(&self) -> bool {
         matches!(self.condition, When::Early)
     }
+
+    /// Returns false if it sets a field whose name is none. Responses to which that happens are
+    /// answered with 500, as in Apache.
+    pub fn has_field_name(&self) -> bool {
+        !self.action.sets() || is_token(self.name.as_bytes())
+    }
+}
+
+impl Action {
+    fn sets(&self) -> bool {
+        matches!(
+            self,
+            Action::Set(_)
+                | Action::Add(_)
+                | Action::Append(_)
+                | Action::Merge(_)
+                | Action::SetIfEmpty(_)
+        )
+    }
 }
 
 fn set_header(node: &Node, headers: &mut Headers, reading: &mut Reading<'_>) -> Result<(), String> {
@@ -205,6 +228,13 @@ fn set_header(node: &Node, headers: &mut Headers, reading: &mut Reading<'_>) -> 
         origin: node.origin.clone(),
         ..edit(words, table, reading.expression_options())?
     });
+    if !edit.has_field_name() {
+        let text = format!(
+            "'{}' is no name of a field: responses with it are answered with 500",
+            edit.name
+        );
+        reading.warn(node, &text);
+    }
     warn_about(node, &edit, reading);
     match table {
         Table::Always => headers.always.push(edit),
@@ -223,6 +253,11 @@ fn set_request_header(
         Table::Request,
         reading.expression_options(),
     )?;
+    if !edit.has_field_name() {
+        let text = format!("'{}' is no name of a field: it is not set", edit.name);
+        reading.warn(node, &text);
+        return Ok(());
+    }
     headers.request.push(Arc::new(Edit {
         origin: node.origin.clone(),
         ..edit

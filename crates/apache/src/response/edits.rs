@@ -94,6 +94,11 @@ fn apply_unbounded(
     table: &mut Fields,
     context: &EditContext<'_>,
 ) -> Vec<(String, Vec<u8>)> {
+    if !edit.has_field_name() {
+        // No head that has been begun can say it: the response becomes an error.
+        context.work.make(usize::MAX);
+        return Vec::new();
+    }
     let name = || edit.name.to_string();
     let old = || table.first(&edit.name).map(<[u8]>::to_vec);
     match &edit.action {

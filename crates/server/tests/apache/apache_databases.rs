@@ -20,6 +20,7 @@ const STORED: &str = "{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=";
 
 fn folder(name: &str) -> TempDir {
     let dir = TempDir::new(name).unwrap();
+    dir.write("www/form", "in\n").unwrap();
     for page in ["one", "two", "none"] {
         dir.write(&format!("www/{page}.html"), format!("{page}\n"))
             .unwrap();
@@ -39,6 +40,10 @@ fn serve(dir: TempDir, conf: &str) -> Saker {
         "setenvif",
         "dbd",
         "authn_dbd",
+        "request",
+        "session",
+        "session_dbd",
+        "auth_form",
     ];
     let loaded: String = modules
         .iter()
@@ -80,7 +85,14 @@ const RULES: &str = "RewriteEngine On\n\
     AuthDBDUserPWQuery \"SELECT password, mail FROM users WHERE name = %s\"\n\
     AuthzDBDQuery \"SELECT team FROM teams WHERE name = %s\"\nRequire dbd-group staff\n</Location>\n\
     <Location /digest>\nAuthType Digest\nAuthName realm\nAuthDigestProvider dbd\n\
-    AuthDBDUserRealmQuery \"SELECT hash FROM realms WHERE name = %s AND realm = %s\"\nRequire valid-user\n</Location>\n";
+    AuthDBDUserRealmQuery \"SELECT hash FROM realms WHERE name = %s AND realm = %s\"\nRequire valid-user\n</Location>\n\
+    DBDPrepareSQL \"SELECT value FROM sessions WHERE id = %s AND (expiry = 0 OR expiry > %lld)\" selectsession\n\
+    DBDPrepareSQL \"DELETE FROM sessions WHERE id = %s\" deletesession\n\
+    DBDPrepareSQL \"INSERT INTO sessions (value, expiry, id) VALUES (%s, %lld, %s)\" insertsession\n\
+    DBDPrepareSQL \"UPDATE sessions SET value = %s, expiry = %lld, id = %s WHERE id = %s\" updatesession\n\
+    <Location /form>\nAuthType form\nAuthName realm\nAuthFormProvider dbd\n\
+    AuthDBDUserPWQuery \"SELECT password FROM users WHERE name = %s\"\n\
+    Session On\nSessionMaxAge 3600\nSessionDBDCookieName key path=/\nAuthFormLoginSuccessLocation /in\nRequire valid-user\n</Location>\n";
 
 fn tables() -> String {
     format!(
@@ -91,12 +103,50 @@ fn tables() -> String {
          CREATE TABLE teams (name VARCHAR(100), team VARCHAR(100));\n\
          INSERT INTO teams VALUES ('ann', 'friends'), ('ann', 'staff'), ('bob', 'friends');\n\
          CREATE TABLE realms (name VARCHAR(100), realm VARCHAR(100), hash VARCHAR(100));\n\
-         INSERT INTO realms VALUES ('ann', 'realm', '4f7d04b5b9899460e7638f8036f253f4');\n"
+         INSERT INTO realms VALUES ('ann', 'realm', '4f7d04b5b9899460e7638f8036f253f4');\n\
+         CREATE TABLE sessions (id VARCHAR(40), value TEXT, expiry BIGINT);\n"
     )
+}
+
+/// Status of a log-in by the form, and the cookie of its session.
+fn log_in(saker: &Saker, password: &str) -> (u16, Option<String>) {
+    let form = format!("httpd_username=ann&httpd_password={password}");
+    let mut client = saker.connect().unwrap();
+    let head = format!(
+        "POST /form HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{form}",
+        form.len()
+    );
+    client.send(head).unwrap();
+    let response = client.read_response().unwrap();
+    let cookie = response.field("set-cookie").map(|line| {
+        let cookie = line.split(';').next().unwrap_or_default();
+        cookie.to_owned()
+    });
+    (response.status, cookie)
+}
+
+/// Sessions of forms are rows, and are found by the cookie alone.
+fn check_sessions(saker: &Saker) {
+    let by = |cookie: &str| ask(saker, "/form", &[("Cookie", cookie)]).status;
+    let (status, cookie) = log_in(saker, "secret");
+    let cookie = cookie.unwrap_or_else(|| panic!("{status}: {}", error_log(saker)));
+    assert_eq!((status, by(&cookie)), (302, 200), "{}", error_log(saker));
+    // The key of a session that does not change stays.
+    assert_eq!(
+        (by(&cookie), by("key=none"), by("key=ann")),
+        (200, 401, 401)
+    );
+    let other = cookie.replace(['0', '1', '2', '3'], "f");
+    assert_eq!(by(&other), 401);
+    let (_, again) = log_in(saker, "secret");
+    assert_ne!(again, Some(cookie), "each log-in has a key of its own");
+    let (status, _) = log_in(saker, "wrong");
+    assert_eq!(status, 401);
 }
 
 /// Checks that hold for every database.
 fn check(saker: &Saker) {
+    check_sessions(saker);
     for _ in 0..2 {
         assert_eq!(
             got(saker, "/map/a"),
@@ -162,7 +212,7 @@ fn mariadb_that_comes_and_goes() {
     let mut database = Mariadb::start(&dir);
     // What is written outlives the process, which is killed below.
     assert!(database.ask(&format!(
-        "SET GLOBAL innodb_flush_log_at_trx_commit = 1; USE web; {}",
+        "SET GLOBAL innodb_flush_log_at_trx_commit = 1; USE web; {} GRANT INSERT, UPDATE, DELETE ON web.sessions TO saker@localhost;",
         tables()
     )));
     let conf = "DBDriver mysql\nDBDParams \"sock={dir}/mysql.sock,user=saker,pass=secret,dbname=web,connecttimeout=600\"\nDBDMax 4\nDBDInitSQL \"SET NAMES utf8mb4\"\n";

@@ -774,3 +774,72 @@ fn rules_of_an_apache_configuration() {
     assert!(!check("SecRuleEngine On\nSecHashEngine On\n").0);
     assert!(check("SecGuardianLog /x\nSecRuleEngine Off\nSecAction id:1,pass\n").0);
 }
+
+/// The request that a form of a log-in brings in its own place is inspected like one that came by
+/// itself, with the log-in and with a session.
+#[test]
+fn requests_of_forms_are_inspected() {
+    let dir = folder("modsecurity-forms");
+    // ann:secret
+    dir.write("users", "ann:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n")
+        .unwrap();
+    let form = [
+        "request",
+        "authn_core",
+        "authn_file",
+        "authz_user",
+        "session",
+        "session_cookie",
+        "auth_form",
+    ]
+    .map(|name| format!("LoadModule {name}_module modules/mod_{name}.so\n"));
+    let rules = "SecRuleEngine On\nSecRequestBodyAccess On\nSecRule ARGS:a bad id:1,phase:2,deny,status:406\n\
+                 SecRule REQUEST_BODY worse id:2,phase:2,deny,status:409\n";
+    let conf = format!(
+        "{APACHE}{}{rules}ProxyPass /echo http://{}/echo\n<Location /echo>\nAuthType form\nAuthName realm\nAuthFormProvider file\n\
+         AuthUserFile {{dir}}/users\nSession On\nSessionCookieName session path=/\nRequire valid-user\n</Location>\n",
+        form.concat(),
+        backend()
+    );
+    let saker = operate::apache(&conf).start(dir);
+    let log_in = |body: &str, password: &str| {
+        let content = format!(
+            "httpd_username=ann&httpd_password={password}&httpd_method=POST&httpd_mimetype={}&httpd_body={body}",
+            "application/x-www-form-urlencoded"
+        );
+        post(&saker, "/echo", FORM, content.as_bytes())
+    };
+    let good = log_in("a%3Dgood", "secret");
+    assert_eq!(
+        (good.status, good.text().as_str()),
+        (200, "a=good"),
+        "{}",
+        error_log(&saker)
+    );
+    for (body, password, status) in [
+        ("a%3Dbad", "secret", 406),
+        ("b%3Dworse", "secret", 409),
+        // Nothing is passed on, and nothing is told of it.
+        ("a%3Dbad", "wrong", 401),
+    ] {
+        assert_eq!(log_in(body, password).status, status, "{body}");
+    }
+    let cookie = good
+        .field("set-cookie")
+        .unwrap()
+        .split(';')
+        .next()
+        .unwrap()
+        .to_owned();
+    let by_session = |content: &str| {
+        let mut client = saker.connect().unwrap();
+        client
+            .send(format!(
+                "POST /echo HTTP/1.1\r\nHost: localhost\r\nCookie: {cookie}\r\nContent-Type: {FORM}\r\nContent-Length: {}\r\n\r\n{content}",
+                content.len()
+            ))
+            .unwrap();
+        client.read_response().unwrap().status
+    };
+    assert_eq!([by_session("a=good"), by_session("a=bad")], [200, 406]);
+}

@@ -7,18 +7,14 @@
 
 use crate::{
     form_state::ReadForm,
+    kept_content::KeptContent,
     state::{peek, state},
 };
 use saker_auth::{ContentOutcome, Replay};
 use saker_http::{Method, Status};
 use saker_net::blocking::Answer;
-use saker_pipeline::{BodyError, Chunk, Exchange, NoBody, RequestBody};
-use std::{
-    cell::RefCell,
-    future::poll_fn,
-    rc::Rc,
-    task::{Context, Poll},
-};
+use saker_pipeline::{Exchange, NoBody};
+use std::{cell::RefCell, future::poll_fn, rc::Rc};
 
 const FORM: &[u8] = b"application/x-www-form-urlencoded";
 
@@ -91,28 +87,10 @@ pub fn replay(exchange: &mut Exchange, replay: Replay) -> Result<bool, Status> {
         .head
         .with_method_and_fields(&method, fields.chain(more.into_iter().flatten()));
     exchange.head = head;
-    exchange.body = Box::new(ReplayedContent(Some(replay.content)));
+    exchange.body = Box::new(KeptContent::new(&replay.content.into()));
     Ok(own != method)
 }
 
 fn is_token(method: &[u8]) -> bool {
     !method.is_empty() && method.len() <= 32 && method.iter().all(u8::is_ascii_uppercase)
-}
-
-/// Content of a replayed request.
-struct ReplayedContent(Option<Vec<u8>>);
-
-impl RequestBody for ReplayedContent {
-    fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
-        let content = self.0.take().filter(|content| !content.is_empty());
-        Poll::Ready(content.map(|content| Ok(content.into())))
-    }
-
-    fn length(&self) -> Option<u64> {
-        Some(self.0.as_ref().map_or(0, |content| content.len() as u64))
-    }
-
-    fn is_end(&self) -> bool {
-        self.0.as_ref().is_none_or(Vec::is_empty)
-    }
 }
