@@ -3,8 +3,9 @@
 //!
 //! Called by: `lib`.
 
+use crate::nginx;
 use crate::program::RunServer;
-use crate::source::{ApacheInput, NginxInput, Source};
+use crate::source::{ApacheInput, NginxInput, Source, load_nginx};
 use crate::{
     address,
     arguments::{AccessLogArgument, ListenArgument, Run, Serve, Switch},
@@ -89,14 +90,18 @@ pub fn run(run: Run, run_server: RunServer) -> ExitCode {
                     php,
                 })
         }
-        None if run.input.nginx.is_some() && run.php.is_none() => Ok(Source::Nginx {
-            input: NginxInput {
+        None if run.input.nginx.is_some() && run.php.is_none() => {
+            let input = NginxInput {
                 file: run.input.nginx.unwrap_or_default(),
                 ..NginxInput::default()
-            },
-            workers,
-            state_dir,
-        }),
+            };
+            nginx::prepare(&load_nginx(&input).process);
+            Ok(Source::Nginx {
+                input,
+                workers,
+                state_dir,
+            })
+        }
         None if run.php.is_some() => {
             Err("--php goes with --apache; saker.toml has `program` in [php]".into())
         }

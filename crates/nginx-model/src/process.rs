@@ -2,7 +2,7 @@
 //!
 //! Called by: `load`, and the command line, which needs the process id's file.
 
-use crate::values::{flag, number_argument, time_argument};
+use crate::values::{flag, invalid, number_argument, size_argument, time_argument};
 use saker_nginx_syntax::{Directive, Report};
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,12 @@ pub struct Process {
     /// Target and level.
     pub error_log: Option<(String, String)>,
     pub shutdown_timeout_ms: Option<u64>,
+    /// Limits on open descriptors, and on core dumps.
+    pub descriptors_max: Option<u64>,
+    pub core_bytes_max: Option<u64>,
+    /// As for nice(1).
+    pub priority: Option<i32>,
+    pub directory: Option<PathBuf>,
 }
 
 impl Process {
@@ -68,6 +74,14 @@ impl Process {
                         .ok_or_else(|| "invalid value \"worker_processes\"".to_owned())?,
                 );
             }
+            "worker_rlimit_nofile" => self.descriptors_max = Some(number_argument(directive)?),
+            "worker_rlimit_core" => self.core_bytes_max = Some(size_argument(directive)?),
+            "worker_priority" => {
+                let priority = text.parse().ok().filter(|own| (-20..=20).contains(own));
+                self.priority = Some(priority.ok_or_else(|| invalid(directive, text))?);
+            }
+            "working_directory" => self.directory = Some(text.into()),
+            "use" if text != "epoll" => return Err(format!("invalid event type \"{text}\"")),
             "worker_connections" => self.connections = Some(number_argument(directive)?),
             "worker_shutdown_timeout" => {
                 self.shutdown_timeout_ms = Some(time_argument(directive)?);

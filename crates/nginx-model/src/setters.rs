@@ -151,11 +151,16 @@ mod tests {
         "split_clients",
         "sticky",
         "upstream",
+        "use",
         "user",
         "uwsgi_cache_path",
         "worker_connections",
+        "worker_priority",
         "worker_processes",
+        "worker_rlimit_core",
+        "worker_rlimit_nofile",
         "worker_shutdown_timeout",
+        "working_directory",
     ];
     /// Directives that `stream` reads itself, with a name that `http` does not have.
     const STREAM: &[&str] = &[

@@ -51,6 +51,7 @@ and variables follow nginx's documentation; a suite compares the answers with th
 - `USR2` and `WINCH` have no effect: `saker upgrade` starts a new program that takes over from the
   running one, without an interruption, and waits until it serves.
 - `merge_slashes` is that of the default server of the address.
+- Failures of a member are counted for each set of settings that upstreams are asked with.
 - `sticky learn` keeps its sessions until the next reload.
 - The addresses of proxies (`set_real_ip_from`, `real_ip_header`, `real_ip_recursive`) are the same in
   all servers that have them, and stand in http and server blocks; anything else is refused. Servers

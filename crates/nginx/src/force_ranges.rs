@@ -43,11 +43,14 @@ pub fn apply(request: &mut Request<'_>, response: &mut Response) {
     match resolve(value, length, ranges_max) {
         RangeOutcome::Whole | RangeOutcome::Many(_) => {}
         RangeOutcome::Unsatisfiable => {
-            *response = Response::new(Status::RANGE_NOT_SATISFIABLE);
+            response.status = Status::RANGE_NOT_SATISFIABLE;
+            response.body = Body::Empty;
             let value = format!("bytes */{length}");
-            response
-                .fields_mut()
-                .set("Content-Range", value.into_bytes());
+            let fields = response.fields_mut();
+            fields.set("Content-Range", value.into_bytes());
+            for name in ["Content-Type", "Content-Length", "Content-Encoding"] {
+                fields.remove(name);
+            }
         }
         RangeOutcome::One(range) => {
             let source = as_stream(std::mem::take(&mut response.body));

@@ -59,7 +59,7 @@ mod user_id;
 pub use body_filters::BodyFilter;
 pub use response::ResponseFilter;
 pub use rules::{FrontEnd, NginxRules};
-pub use saker_nginx_model::{Loaded, Setup, load};
+pub use saker_nginx_model::{Loaded, Process, Setup, load};
 pub use saker_nginx_syntax::{
     OnDisk,
     convert::{Conversion, convert},

@@ -114,6 +114,7 @@ pub fn apply(filters: &Filters, exchange: &mut Exchange, response: &mut Response
             (range.first, range.first.saturating_add(range.len()))
         }
         RangeOutcome::Whole | RangeOutcome::Many(_) => {
+            fields.set("Accept-Ranges", &b"bytes"[..]);
             response.status = Status::OK;
             (0, total)
         }

@@ -14,9 +14,11 @@ use crate::{
     source::{NGINX_PREFIX, NginxInput, Source, load_nginx},
 };
 use arguments::{Arguments, Signal};
-use rustix::process::{Pid, Signal as ProcessSignal, kill_process};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal as ProcessSignal, kill_process, setpriority_process, setrlimit,
+};
 use saker_config::{Diagnostic, Severity};
-use saker_nginx::{Loaded, VERSION};
+use saker_nginx::{Loaded, Process, VERSION};
 use std::{
     fs,
     io::Write,
@@ -69,7 +71,11 @@ fn show_version(arguments: &Arguments) {
         eprintln!(
             "TLS SNI support enabled\nconfigure arguments: --prefix={NGINX_PREFIX} --conf-path={FILE} \
              --with-http_ssl_module --with-http_v2_module --with-http_v3_module \
-             --with-http_realip_module --with-http_secure_link_module --with-http_gzip_static_module \
+             --with-http_addition_module --with-http_auth_request_module --with-http_dav_module \
+             --with-http_flv_module --with-http_gunzip_module --with-http_gzip_static_module \
+             --with-http_mp4_module --with-http_random_index_module --with-http_realip_module \
+             --with-http_secure_link_module --with-http_slice_module --with-http_stub_status_module \
+             --with-http_sub_module \
              --with-stream --with-stream_ssl_module --with-stream_ssl_preread_module \
              --with-stream_realip_module"
         );
@@ -218,6 +224,36 @@ fn signal(asked: Signal, loaded: &Loaded) -> ExitCode {
     }
 }
 
+/// Gives this process the limits of the configuration, before threads and privileges depend on them.
+/// What the system refuses is told, as nginx does, and the server starts.
+pub fn prepare(process: &Process) {
+    let limits = [
+        (Resource::Nofile, process.descriptors_max),
+        (Resource::Core, process.core_bytes_max),
+    ];
+    for (resource, limit) in limits {
+        let Some(limit) = limit else { continue };
+        let limit = Rlimit {
+            current: Some(limit),
+            maximum: Some(limit),
+        };
+        if let Err(error) = setrlimit(resource, limit) {
+            eprintln!("nginx: [alert] setrlimit({resource:?}) failed ({error})");
+        }
+    }
+    if let Some(priority) = process.priority
+        && let Err(error) = setpriority_process(None, priority)
+    {
+        eprintln!("nginx: [alert] setpriority({priority}) failed ({error})");
+    }
+    if let Some(directory) = &process.directory
+        && let Err(error) = std::env::set_current_dir(directory)
+    {
+        let shown = directory.display();
+        eprintln!("nginx: [alert] chdir(\"{shown}\") failed ({error})");
+    }
+}
+
 fn run(_: &Arguments, input: NginxInput, run_server: RunServer) -> ExitCode {
     let loaded = load_nginx(&input);
     if loaded.report.has_errors() {
@@ -225,6 +261,7 @@ fn run(_: &Arguments, input: NginxInput, run_server: RunServer) -> ExitCode {
         return ExitCode::FAILURE;
     }
     // The broker, and the process that reads its grants, are this program with these arguments.
+    prepare(&loaded.process);
     let in_foreground = !loaded.process.is_daemon || detach::is_detached();
     match in_foreground || saker_broker::role().is_some() {
         true => run_server(Source::Nginx {

@@ -331,7 +331,10 @@ fn retries(upstream: &mut Upstream, conf: &UpstreamConf) {
     upstream.fails_on_timeout = words.is_empty() || has("timeout");
     upstream.retried_statuses = words
         .iter()
-        .filter_map(|word| word.strip_prefix("http_")?.parse().ok())
+        .filter_map(|word| match &**word {
+            "not_found" => Some(404),
+            word => word.strip_prefix("http_")?.parse().ok(),
+        })
         .collect();
     // These are no failures of the server that says so.
     let is_failure = |status: &u16| !matches!(status, 403 | 404);

@@ -22,6 +22,7 @@ mod nginx_error_log;
 mod nginx_http;
 mod nginx_name;
 mod nginx_pair;
+mod nginx_programs;
 mod nginx_sticky;
 mod nginx_stream;
 mod requests;

@@ -7,7 +7,9 @@
 //! Out of scope: which responses count as the same (`compare`).
 
 use crate::{
-    here, operate,
+    here,
+    nginx_programs::{self, Protocol},
+    operate,
     requests::{self, Script},
     run::{Browser, differences, last_lines},
     servers::{self, Words},
@@ -33,6 +35,8 @@ struct Case {
     folders: Vec<String>,
     script: Script,
     port: u16,
+    /// For a server behind the first.
+    second_port: u16,
 }
 
 /// Reads the sections of a file: `== conf`, `== file PATH`, `== folder PATH`, `== requests`.
@@ -47,6 +51,7 @@ fn read(path: PathBuf) -> Case {
         folders: Vec::new(),
         script: Script::default(),
         port: free_port().unwrap(),
+        second_port: free_port().unwrap(),
     };
     let mut lines = text.lines().enumerate().peekable();
     while let Some((number, line)) = lines.next() {
@@ -98,6 +103,7 @@ fn configuration(dir: &TempDir, cases: &[Case], ip: Ipv4Addr, words: &Words) -> 
     for case in cases {
         let mut words = words.clone();
         words.add("address", SocketAddr::from((ip, case.port)));
+        words.add("address2", SocketAddr::from((ip, case.second_port)));
         words.add("ip", ip);
         words.add("port", case.port);
         words.add("case", &case.name);
@@ -159,6 +165,8 @@ fn nginx_cases_are_answered_as_by_nginx() {
     let memcached =
         servers::memcached(&values).unwrap_or_else(|error| panic!("memcached: {error}"));
     words.add("memcached", memcached.address());
+    words.add("scgi", nginx_programs::start(Protocol::Scgi));
+    words.add("uwsgi", nginx_programs::start(Protocol::Uwsgi));
     for case in &cases {
         fs::create_dir_all(dir.join(&case.name).join("www")).unwrap();
         for (name, content) in &case.files {
@@ -214,6 +222,6 @@ fn nginx_cases_are_many() {
     }
     let cases = cases();
     let requests: usize = cases.iter().map(|case| case.script.requests.len()).sum();
-    assert!(cases.len() >= 105, "{} cases", cases.len());
-    assert!(requests >= 2_000, "{requests} requests");
+    assert!(cases.len() >= 122, "{} cases", cases.len());
+    assert!(requests >= 2_200, "{requests} requests");
 }

@@ -3,8 +3,11 @@
 //! Called by: `cargo test -p saker --test applications nginx_http`.
 //! Out of scope: everything that a case file can say (`nginx_cases`).
 
-use crate::nginx_pair::Pair;
-use saker_testkit::{Client, require};
+use crate::{
+    nginx_pair::{self, Pair},
+    operate,
+};
+use saker_testkit::{Client, ServerProcess, TempDir, free_port, require};
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
@@ -78,8 +81,10 @@ fn nginx_http_knows_what_certificates_say() {
             .unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
-    let told = pair.both(|address| ask(address, "/", true));
+    // Two days are over one second after they began.
+    let told = pair.both(|address| ask(address, "/", true).replacen("|2|/CN=", "|1|/CN=", 1));
     assert!(told.starts_with("CN=stream.test|CN=stream.test|"), "{told}");
+    assert!(told.contains("|1|/CN="), "{told}");
     assert_eq!(pair.both(|address| ask(address, "/if", true)), "|204");
     let without = pair.both(|address| ask(address, "/", false));
     assert!(without.starts_with("|||||||||"), "{without}");
@@ -202,4 +207,98 @@ fn nginx_http_marks_requests_of_uwsgi() {
     };
     assert_eq!(told("/"), (5, 9, "ok".to_owned()));
     assert_eq!(told("/plain"), (0, 0, "ok".to_owned()));
+}
+
+/// Whether upstreams are told a name, and which certificates of clients are trusted.
+#[test]
+fn nginx_http_names_servers_and_trusts_quietly() {
+    let pair = Pair::start(
+        "nginx-http-names",
+        &[],
+        "== http\nserver { listen {ip}:{q} ssl; server_name named.test; ssl_certificate {shared}/cert.pem; ssl_certificate_key {shared}/key.pem; \
+         return 200 '[$ssl_server_name] $ssl_session_reused'; }\n\
+         server { listen {ip}:{r} ssl; ssl_certificate {shared}/cert.pem; ssl_certificate_key {shared}/key.pem; \
+         ssl_verify_client on; ssl_trusted_certificate {shared}/cert.pem; ssl_client_certificate {shared}/other.pem; return 200 '$ssl_client_verify'; }\n\
+         server { listen {ip}:{p}; proxy_ssl_name named.test; proxy_ssl_session_reuse off; \
+         location /quiet { proxy_pass https://{ip}:{q}; } \
+         location /named { proxy_pass https://{ip}:{q}; proxy_ssl_server_name on; } \
+         location /fresh { proxy_pass https://{ip}:{q}; proxy_http_version 1.0; } \
+         location /trusted { proxy_pass https://{ip}:{r}; proxy_ssl_certificate {shared}/cert.pem; proxy_ssl_certificate_key {shared}/key.pem; } \
+         location /stranger { proxy_pass https://{ip}:{r}; proxy_ssl_certificate {shared}/stranger.pem; proxy_ssl_certificate_key {shared}/stranger.key; } }",
+    );
+    let told = |path: &str| {
+        pair.both(|address| {
+            let mut client = Client::connect(address).unwrap();
+            let response = client.request("GET", path, &[]).unwrap();
+            // A page of an error names its server.
+            let text = match response.status {
+                200 => response.text(),
+                _ => String::new(),
+            };
+            (response.status, text)
+        })
+    };
+    assert_eq!(told("/quiet"), (200, "[] .".to_owned()));
+    assert_eq!(told("/named"), (200, "[named.test] .".to_owned()));
+    for _ in 0..3 {
+        assert_eq!(told("/fresh"), (200, "[] .".to_owned()));
+    }
+    assert_eq!(told("/trusted"), (200, "SUCCESS".to_owned()));
+    assert_eq!(told("/stranger").0, 400);
+}
+
+/// A session goes on at another server that has the same key of tickets.
+#[test]
+fn nginx_http_tickets_have_the_keys_of_files() {
+    let dir = TempDir::new("nginx-http-tickets").unwrap();
+    nginx_pair::certificate(&dir);
+    let other: Vec<u8> = (100..180).collect();
+    std::fs::write(dir.join("other-tickets"), other).unwrap();
+    let session = dir.join("session");
+    let ask = |server: &ServerProcess, flag: &str| {
+        let output = Command::new(require("bash").unwrap())
+            .arg("-c")
+            .arg(format!(
+                "printf 'GET / HTTP/1.0\\r\\n\\r\\n' | openssl s_client -tls1_2 -ign_eof -connect {} {flag} {}",
+                server.address(),
+                session.display()
+            ))
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains("[r]") || text.contains("[.]"), "{text}");
+        (text.contains("\nReused, "), text.contains("[r]"))
+    };
+    let first = alone(&dir, "first", "tickets");
+    assert_eq!(ask(&first, "-sess_out"), (false, false));
+    assert_eq!(
+        ask(&alone(&dir, "second", "tickets"), "-sess_in"),
+        (true, true)
+    );
+    let stranger = alone(&dir, "third", "other-tickets");
+    assert_eq!(ask(&stranger, "-sess_in"), (false, false));
+}
+
+/// A server of TLS with a file of keys for tickets.
+fn alone(dir: &TempDir, name: &str, tickets: &str) -> ServerProcess {
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
+    let user = match rustix::process::geteuid().is_root() {
+        true => "user www-data;\n",
+        false => "",
+    };
+    let text = format!(
+        "{user}pid {shared}/{name}.pid;\nevents {{ }}\nhttp {{ access_log off;\n\
+         ssl_certificate {shared}/cert.pem; ssl_certificate_key {shared}/key.pem; ssl_protocols TLSv1.2;\n\
+         server {{ listen {address} ssl; ssl_session_ticket_key {shared}/{tickets}; return 200 '[$ssl_session_reused]'; }} }}",
+        shared = dir.display(),
+    );
+    let file = dir.write(&format!("{name}.conf"), text).unwrap();
+    let mut saker = Command::new(operate::SAKER);
+    saker
+        .env("TMPDIR", dir.temporary_files().unwrap())
+        .args(["run", "--workers", "1", "--nginx"])
+        .arg(file)
+        .arg("--state-dir")
+        .arg(dir.join(format!("state-{name}")));
+    ServerProcess::start(&mut saker, address).unwrap()
 }

@@ -190,3 +190,49 @@ fn nginx_name_serves_debians_configuration() {
     assert!(site.run(&format!("-c {conf} -s stop")).status.success());
     wait_until("it is gone", || site.answer().is_none());
 }
+
+/// The limits of the process are those of the configuration.
+#[test]
+fn nginx_name_limits_its_process() {
+    let site = Site::new("nginx-name-limits");
+    let file = site.dir.join("nginx.conf");
+    let text = fs::read_to_string(&file).unwrap();
+    let limits = format!(
+        "worker_rlimit_nofile 1777;\nworker_rlimit_core 4k;\nworker_priority 5;\nworking_directory {};\n",
+        site.dir.display()
+    );
+    fs::write(
+        &file,
+        text.replace("events { }", &format!("{limits}events {{ use epoll; }}")),
+    )
+    .unwrap();
+    assert!(site.run("-c {conf}").status.success());
+    wait_until("the server answers", || site.answer().is_some());
+    let pid = fs::read_to_string(site.dir.join("nginx.pid")).unwrap();
+    let of_process = |name: &str| format!("/proc/{}/{name}", pid.trim());
+    let limits = fs::read_to_string(of_process("limits")).unwrap();
+    let line = |name: &str| {
+        let mut lines = limits.lines();
+        let line = lines.find(|line| line.starts_with(name)).unwrap();
+        line.split_ascii_whitespace()
+            .filter(|word| word.bytes().all(|byte| byte.is_ascii_digit()))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(line("Max open files"), ["1777", "1777"]);
+    assert_eq!(line("Max core file size"), ["4096", "4096"]);
+    let stat = fs::read_to_string(of_process("stat")).unwrap();
+    // Behind the name in parentheses, the nice value is the 17th.
+    let behind = stat.rsplit_once(')').unwrap().1;
+    assert_eq!(behind.split_ascii_whitespace().nth(16), Some("5"));
+    assert_eq!(fs::read_link(of_process("cwd")).unwrap(), *site.dir.path());
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replace("use epoll", "use kqueue")).unwrap();
+    let refused = site.run("-t -c {conf}");
+    assert!(
+        err(&refused).contains("invalid event type \"kqueue\""),
+        "{}",
+        err(&refused)
+    );
+    fs::write(&file, text).unwrap();
+}

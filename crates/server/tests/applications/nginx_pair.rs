@@ -111,25 +111,13 @@ impl Pair {
     }
 }
 
-fn certificate(dir: &TempDir) {
-    let made = Command::new(require("openssl").unwrap())
-        .args([
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:prime256v1",
-        ])
-        .args(["-nodes", "-days", "2", "-subj", "/CN=stream.test"])
-        .args(["-addext", "subjectAltName=DNS:stream.test"])
-        .args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"])
-        .arg(dir.join("key.pem"))
-        .arg("-out")
-        .arg(dir.join("cert.pem"))
-        .output()
-        .unwrap();
-    assert!(made.status.success(), "{made:?}");
+/// Certificates, keys, and the files that belong to them.
+pub fn certificate(dir: &TempDir) {
+    make_certificate(dir, "stream.test", ("key.pem", "cert.pem"));
+    make_certificate(dir, "stranger.test", ("stranger.key", "stranger.pem"));
+    make_certificate(dir, "other.test", ("other.key", "other.pem"));
+    let tickets: Vec<u8> = (0..80).collect();
+    fs::write(dir.join("tickets"), tickets).unwrap();
     // The same key under a passphrase, and a list of passphrases.
     let locked = Command::new(require("openssl").unwrap())
         .args(["pkey", "-aes256", "-passout", "pass:second", "-in"])
@@ -140,6 +128,28 @@ fn certificate(dir: &TempDir) {
         .unwrap();
     assert!(locked.status.success(), "{locked:?}");
     dir.write("passwords", "first\nsecond\n").unwrap();
+}
+
+/// A certificate by itself, with its key.
+fn make_certificate(dir: &TempDir, name: &str, (key, certificate): (&str, &str)) {
+    let made = Command::new(require("openssl").unwrap())
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+        ])
+        .args(["-nodes", "-days", "2", "-subj", &format!("/CN={name}")])
+        .args(["-addext", &format!("subjectAltName=DNS:{name}")])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"])
+        .arg(dir.join(key))
+        .arg("-out")
+        .arg(dir.join(certificate))
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
 }
 
 impl Drop for Pair {
