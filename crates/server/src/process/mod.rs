@@ -19,6 +19,7 @@ mod document_roots;
 mod error_log_settings;
 mod hand_on;
 mod inheritance;
+mod launcher;
 mod listeners;
 mod log_programs;
 mod metrics_endpoint;

@@ -1,8 +1,8 @@
 //! The sandbox of the server's process: what its configuration needs is allowed, and nothing else.
 //!
 //! Called by: the start, as the last step with a single thread; reloads; status reports.
-//! Caveat: Landlock can't be widened. A reload that needs more is refused, and `saker reload` then
-//! has a new server take over, without loss ([`Supervisor::outgrown`]). Where there is a broker, it
+//! Caveat: Landlock can't be widened. A reload that needs more is refused, and a new server takes
+//! over, without loss ([`Supervisor::outgrown`]; `launcher`, or `saker reload`). Where there is a broker, it
 //! opens what the configuration names and starts programs, so nothing of that is allowed here.
 //! Out of scope: how the kernel is told (`saker_sandbox`).
 
@@ -151,6 +151,17 @@ pub async fn report_refused_calls() {
     }
 }
 
+/// Returns true if the server will be confined once it has given up its rights.
+pub fn is_expected(read: &Read, broker: Option<&BrokerClient>) -> bool {
+    let model = &read.model;
+    let is_root = rustix::process::geteuid().is_root();
+    let user = model.server.user.as_deref().and_then(privileges::uid_of);
+    let becomes_user = is_root && user.is_some_and(|uid| uid != 0);
+    let has_broker = broker.is_some() && becomes_user;
+    model.server.sandbox != Sandbox::Off
+        && own_programs(model, read.front_end.as_ref(), has_broker).is_none()
+}
+
 impl Supervisor {
     /// Refuses a configuration that needs more than is in force.
     pub(super) fn check_sandbox(&self, read: &Read) -> Result<(), String> {
@@ -164,7 +175,7 @@ impl Supervisor {
         self.outgrown.set(true);
         Err(format!(
             "the sandbox in force allows too little for this configuration, which needs to {}; a new server can take over \
-             without loss (`saker reload` starts one, `saker upgrade` does)\n",
+             without loss (`saker reload`, a signal, or `watch = true` starts one)\n",
             lacking.join(", ")
         ))
     }
@@ -185,7 +196,7 @@ impl Supervisor {
 fn needs(read: &Read, broker: Option<&BrokerClient>) -> Policy {
     let (model, front_end) = (&read.model, read.front_end.as_ref());
     let mut policy = Policy {
-        own_programs: own_programs(model, front_end, broker),
+        own_programs: own_programs(model, front_end, broker.is_some() && has_become_user(model)),
         ..Policy::default()
     };
     if policy.own_programs.is_some() {
@@ -219,11 +230,12 @@ fn has_become_user(model: &Model) -> bool {
     !now.is_root() && user == Some(now.as_raw())
 }
 
-/// The reason why the process starts programs itself.
+/// The reason why the process starts programs itself. `has_broker`: programs of the server's user
+/// are started by the broker.
 fn own_programs(
     model: &Model,
     front_end: Option<&FrontEnd>,
-    broker: Option<&BrokerClient>,
+    has_broker: bool,
 ) -> Option<&'static str> {
     let is_apache = front_end.is_some_and(|one| one.downcast_ref::<Apache>().is_some());
     if is_apache {
@@ -241,7 +253,7 @@ fn own_programs(
     if model.tls.acme.dns_command.is_some() {
         return Some("the command for DNS records of certificates");
     }
-    if broker.is_some() && has_become_user(model) {
+    if has_broker {
         return None;
     }
     if !model.php_pools.all().is_empty() {

@@ -10,6 +10,7 @@ use super::{
     acme::{Acme, Prepared},
     bans::{self, BanFile},
     console_parts::ConsoleParts,
+    launcher::Launcher,
     listeners::Listeners,
     ocsp_stapling, page_cache,
     pid_file::PidFile,
@@ -67,6 +68,7 @@ pub struct ExclusiveResources {
     pub peers: Rc<RefCell<Peers>>,
     pub metrics: EndpointSocket,
     pub console: EndpointSocket,
+    pub launcher: Option<Launcher>,
 }
 
 pub struct Supervisor {
@@ -79,6 +81,8 @@ pub struct Supervisor {
     pub(super) last_reload: RefCell<Option<LastReload>>,
     /// The last configuration needs more than the sandbox allows.
     pub(super) outgrown: Cell<bool>,
+    /// Starts successors where this process is confined.
+    pub(super) launcher: Option<Launcher>,
     pub(super) acme: Acme,
     /// Users of the control socket, if there is one.
     pub(super) peers: Rc<RefCell<Peers>>,
@@ -124,6 +128,7 @@ impl Supervisor {
             peers,
             metrics,
             console,
+            launcher,
         } = held;
         let ban_file = BanFile::open(
             &generation.model.server.state_dir,
@@ -151,6 +156,7 @@ impl Supervisor {
             listeners: RefCell::new(listeners),
             last_reload: RefCell::new(None),
             outgrown: Cell::new(false),
+            launcher,
             acme,
             peers,
             ban_file: RefCell::new(ban_file),
