@@ -341,6 +341,10 @@ fn metrics_and_the_console_come_by_reload() {
     }
     let one = configuration("workers = 1\nuser = \"nobody\"", "");
     let saker = operate::start("sandbox-endpoints", &one);
+    // `saker console` opens one there.
+    let ports = operate::ask(&saker.dir.join("state"), "status").unwrap();
+    let ports = ports["sandbox"]["ports"].as_array().unwrap().clone();
+    assert!(ports.contains(&7080.into()), "{ports:?}");
     let [metrics, console] = [(); 2].map(|()| saker_testkit::free_port().unwrap());
     rewrite(
         &saker,
