@@ -33,10 +33,10 @@ pub use request::{Descriptor, Request};
 pub use serve::serve;
 pub use spawn_request::{SpawnKind, SpawnRequest, any_number, descriptor, matches};
 
-use std::{os::unix::process::CommandExt, process::Command};
+use std::{os::unix::process::CommandExt, path::Path, process::Command};
 
 /// Environment variable with the task of a process.
-const ROLE: &str = "SAKER_BROKER";
+pub const ROLE: &str = "SAKER_BROKER";
 /// Letter on a liveness channel, in addition to those of signals: the rest of the program's group
 /// may keep running.
 pub const RELEASE: u8 = b'r';
@@ -50,6 +50,8 @@ pub enum Role {
     Broker,
     /// To write all grants of the configuration, encoded, to standard output.
     Grants,
+    /// To start a successor whenever a byte comes in.
+    Launcher,
 }
 
 /// The role of this process; `None`: it is a process like any other.
@@ -57,25 +59,32 @@ pub fn role() -> Option<Role> {
     match std::env::var_os(ROLE)?.to_str()? {
         "serve" => Some(Role::Broker),
         "grants" => Some(Role::Grants),
+        "launch" => Some(Role::Launcher),
         _ => None,
     }
 }
 
 /// This program once more, with the same arguments.
 pub fn again(role: Role) -> Command {
+    let mut command = with_own_arguments(Path::new("/proc/self/exe"));
+    command.env(
+        ROLE,
+        match role {
+            Role::Broker => "serve",
+            Role::Grants => "grants",
+            Role::Launcher => "launch",
+        },
+    );
+    command
+}
+
+/// A program with the arguments of this one.
+pub fn with_own_arguments(program: &Path) -> Command {
     let mut words = std::env::args_os();
-    let mut command = Command::new("/proc/self/exe");
+    let mut command = Command::new(program);
     command
         .arg0(words.next().unwrap_or_else(|| "saker".into()))
         .args(words);
-    command.env(
-        ROLE,
-        if role == Role::Broker {
-            "serve"
-        } else {
-            "grants"
-        },
-    );
     command
 }
 

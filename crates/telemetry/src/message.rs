@@ -124,6 +124,9 @@ messages! {
     UPGRADE_STATE_LOST "SK0120" "core" Warn
         "part of the state of the server before this one could not be taken over"
         "Nothing, if the versions are far apart: tickets, counters, or limits begin anew, as after a restart. Otherwise report it.";
+    SUCCESSOR_LAUNCHED "SK0121" "core" Notice
+        "starting a new server, because the sandbox of this one allows too little for the configuration"
+        "Nothing: the new server takes over without loss, or says what it lacks.";
     // 02: configuration.
     RELOADED "SK0201" "config" Notice "configuration reloaded" "Nothing.";
     RELOAD_REFUSED "SK0202" "config" Error

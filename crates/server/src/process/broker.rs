@@ -10,7 +10,7 @@
 //! Out of scope: servers that stay root and start nothing as another user; files that can be opened
 //! without a broker.
 
-use super::{log_programs, model_paths, privileges};
+use super::{launcher, log_programs, model_paths, privileges};
 use saker_apache::Apache;
 use saker_broker::{Grant, Role, Transport};
 use saker_broker_client::{BrokerClient, BrokerProcess};
@@ -42,6 +42,7 @@ pub fn take_part(source: &Source) -> Option<ExitCode> {
             .try_clone_to_owned()
             .and_then(saker_broker::serve),
         Role::Grants => write_grants(source),
+        Role::Launcher => launcher::run(),
     };
     Some(if outcome.is_ok() {
         ExitCode::SUCCESS

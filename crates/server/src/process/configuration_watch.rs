@@ -188,8 +188,7 @@ impl Supervisor {
             let changed = changed(&seen, &now);
             seen = quiet(&watched, now).await;
             error_log::log(&message::CONFIG_FILE_CHANGED, format_args!("{changed}"));
-            // A refusal has been logged with all errors.
-            drop(self.reload_now());
+            self.reload_or_succeed();
         }
     }
 }

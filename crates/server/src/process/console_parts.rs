@@ -16,7 +16,7 @@ use std::{
 };
 
 /// The conventional port.
-const PORT: u16 = 7080;
+pub const PORT: u16 = 7080;
 
 /// The parts of the console that the supervisor owns.
 pub struct ConsoleParts {

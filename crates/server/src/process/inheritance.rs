@@ -220,6 +220,11 @@ impl Inherited {
         let _ = (&self.stream).write_all(LISTENING.as_bytes());
     }
 
+    /// Standard output and standard error of that server.
+    pub fn streams(&self) -> &[OwnedFd; 2] {
+        &self.streams
+    }
+
     /// Messages go from here on where those of the other server went.
     pub fn adopt_streams(&self) {
         let [out, error] = &self.streams;

@@ -20,6 +20,7 @@ mod document_roots;
 mod error_log_settings;
 mod hand_on;
 mod inheritance;
+mod launcher;
 mod listeners;
 mod log_programs;
 mod member_changes;

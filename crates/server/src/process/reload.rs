@@ -7,8 +7,8 @@
 //! Out of scope: settings that only a restart can change; the report lists them.
 
 use super::{
-    access_logs, acme::Prepared, broker, document_roots, error_log_settings, page_cache,
-    supervisor::Supervisor, systemd::notify,
+    access_logs, acme::Prepared, broker, document_roots, error_log_settings, launcher::Launcher,
+    page_cache, supervisor::Supervisor, systemd::notify,
 };
 use saker_cli::source::on_one_line;
 use saker_config::model::Address;
@@ -72,6 +72,14 @@ impl Supervisor {
         saker_net::process::give_back_freed_memory();
         notify("READY=1");
         result
+    }
+
+    /// Reloads; where the sandbox allows too little, a new server takes over.
+    pub fn reload_or_succeed(&self) {
+        // A refusal has been logged with all errors.
+        if self.reload_now().is_err() && self.outgrown.get() {
+            self.launcher.iter().for_each(Launcher::launch);
+        }
     }
 
     fn try_reload(&self) -> Result<ReloadReport, String> {

@@ -1,12 +1,12 @@
 //! The sandbox of the server's process: what its configuration needs is allowed, and nothing else.
 //!
 //! Called by: the start, as the last step with a single thread; reloads; status reports.
-//! Caveat: Landlock can't be widened. A reload that needs more is refused, and `saker reload` then
-//! has a new server take over, without loss ([`Supervisor::outgrown`]). Where there is a broker, it
+//! Caveat: Landlock can't be widened. A reload that needs more is refused, and a new server takes
+//! over, without loss ([`Supervisor::outgrown`]; `launcher`, or `saker reload`). Where there is a broker, it
 //! opens what the configuration names and starts programs, so nothing of that is allowed here.
 //! Out of scope: how the kernel is told (`saker_sandbox`).
 
-use super::{model_paths, privileges, supervisor::Supervisor};
+use super::{console_parts, model_paths, privileges, supervisor::Supervisor};
 use saker_apache::Apache;
 use saker_broker_client::BrokerClient;
 use saker_cli::source::Read;
@@ -14,7 +14,7 @@ use saker_config::{
     Model,
     model::{
         AccessLogTarget, Address, AuthRules, Automatic, DatabaseUrl, Htaccess, LocatedPath,
-        Sandbox, Settings, SymlinkPolicy,
+        Sandbox, Settings, SymlinkPolicy, UserDirectories,
     },
 };
 use saker_pipeline::FrontEnd;
@@ -64,6 +64,8 @@ const SECRET: [&str; 8] = [
     "ssh",
     "security",
 ];
+/// Users and their homes.
+const ACCOUNTS: &str = "/etc/passwd";
 /// Directories that libmodsecurity's rules have it write to.
 const MODSECURITY_WRITE: [&str; 3] = ["/var/log", "/var/cache/modsecurity", "/var/lib/modsecurity"];
 
@@ -151,6 +153,17 @@ pub async fn report_refused_calls() {
     }
 }
 
+/// Returns true if the server will be confined once it has given up its rights.
+pub fn is_expected(read: &Read, broker: Option<&BrokerClient>) -> bool {
+    let model = &read.model;
+    let is_root = rustix::process::geteuid().is_root();
+    let user = model.server.user.as_deref().and_then(privileges::uid_of);
+    let becomes_user = is_root && user.is_some_and(|uid| uid != 0);
+    let has_broker = broker.is_some() && becomes_user;
+    model.server.sandbox != Sandbox::Off
+        && own_programs(model, read.front_end.as_ref(), has_broker).is_none()
+}
+
 impl Supervisor {
     /// Refuses a configuration that needs more than is in force.
     pub(super) fn check_sandbox(&self, read: &Read) -> Result<(), String> {
@@ -164,7 +177,7 @@ impl Supervisor {
         self.outgrown.set(true);
         Err(format!(
             "the sandbox in force allows too little for this configuration, which needs to {}; a new server can take over \
-             without loss (`saker reload` starts one, `saker upgrade` does)\n",
+             without loss (`saker reload`, a signal, or `watch = true` starts one)\n",
             lacking.join(", ")
         ))
     }
@@ -185,7 +198,7 @@ impl Supervisor {
 fn needs(read: &Read, broker: Option<&BrokerClient>) -> Policy {
     let (model, front_end) = (&read.model, read.front_end.as_ref());
     let mut policy = Policy {
-        own_programs: own_programs(model, front_end, broker),
+        own_programs: own_programs(model, front_end, broker.is_some() && has_become_user(model)),
         ..Policy::default()
     };
     if policy.own_programs.is_some() {
@@ -219,11 +232,12 @@ fn has_become_user(model: &Model) -> bool {
     !now.is_root() && user == Some(now.as_raw())
 }
 
-/// The reason why the process starts programs itself.
+/// The reason why the process starts programs itself. `has_broker`: programs of the server's user
+/// are started by the broker.
 fn own_programs(
     model: &Model,
     front_end: Option<&FrontEnd>,
-    broker: Option<&BrokerClient>,
+    has_broker: bool,
 ) -> Option<&'static str> {
     let is_apache = front_end.is_some_and(|one| one.downcast_ref::<Apache>().is_some());
     if is_apache {
@@ -241,7 +255,7 @@ fn own_programs(
     if model.tls.acme.dns_command.is_some() {
         return Some("the command for DNS records of certificates");
     }
-    if broker.is_some() && has_become_user(model) {
+    if has_broker {
         return None;
     }
     if !model.php_pools.all().is_empty() {
@@ -316,8 +330,11 @@ fn of_settings(site: Option<&Path>, settings: &Settings, policy: &mut Policy) {
     {
         policy.read_content(root);
     }
-    if settings.user_directories.is_some() {
+    if let Some(rules) = &settings.user_directories {
+        // Homes of users that come later are there, mostly.
         policy.reads.insert("/home".into());
+        let accounts = std::fs::read_to_string(ACCOUNTS).unwrap_or_default();
+        homes(&accounts, rules).for_each(|home| policy.read_content(home));
     }
     if let Some(webdav) = settings.webdav_in_use() {
         if let Some(root) = root.or(site) {
@@ -340,6 +357,16 @@ fn of_settings(site: Option<&Path>, settings: &Settings, policy: &mut Policy) {
     auth.database
         .iter()
         .for_each(|url| of_database(url, policy));
+}
+
+/// Homes of the users that have pages.
+fn homes<'a>(accounts: &'a str, rules: &'a UserDirectories) -> impl Iterator<Item = &'a Path> {
+    accounts.lines().filter_map(|line| {
+        let mut fields = line.split(':');
+        let (name, uid) = (fields.next()?, fields.nth(1)?.parse().ok()?);
+        let home = Path::new(fields.nth(2)?);
+        (rules.allows(name, uid) && home.is_absolute()).then_some(home)
+    })
 }
 
 /// Authorities, keys, and secrets of directories and of identity providers.
@@ -475,11 +502,40 @@ fn ports(model: &Model) -> impl Iterator<Item = u16> {
     listeners.chain(endpoint_ports(model))
 }
 
-/// Ports of metrics and of the console, which this process binds itself.
+/// Ports of metrics and of the console, which this process binds itself. `saker console` may open
+/// one that no configuration names.
 fn endpoint_ports(model: &Model) -> impl Iterator<Item = u16> {
     let addresses = [model.metrics.address, model.console.address];
-    addresses
-        .into_iter()
-        .flatten()
+    let named = addresses.into_iter().flatten();
+    named
         .map(|address| address.port())
+        .chain(std::iter::once(console_parts::PORT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn homes_of_users_with_pages() {
+        let accounts = "root:x:0:0::/root:/bin/sh\nwww-data:x:33:33::/var/www:\n\
+                        ann:x:1000:1000:Ann:/srv/people/ann:/bin/sh\nbob:x:1001:1001::relative:\n\
+                        odd:x\neve:x:1002:1002::/home/eve:\n";
+        let of = |rules: &UserDirectories| -> Vec<PathBuf> {
+            homes(accounts, rules).map(Path::to_path_buf).collect()
+        };
+        let all = UserDirectories::default();
+        assert_eq!(
+            of(&all),
+            [Path::new("/srv/people/ann"), Path::new("/home/eve")]
+        );
+        let without = UserDirectories {
+            deny: vec!["ann".into()],
+            ..all
+        };
+        assert_eq!(of(&without), [Path::new("/home/eve")]);
+        let mut policy = Policy::default();
+        policy.read_content(Path::new("/srv/people/ann"));
+        assert!(policy.reads.contains(Path::new("/srv/people")));
+    }
 }

@@ -50,7 +50,7 @@ impl Signals {
 }
 
 fn begin_again(supervisor: &Supervisor) {
-    drop(supervisor.reload_now());
+    supervisor.reload_or_succeed();
     // After a refused reload, too: logrotate has moved the files away.
     if supervisor.is_apache() {
         drop(supervisor.reopen());

@@ -10,6 +10,7 @@ use super::{
     acme::{Acme, Prepared},
     broker, console, document_roots, error_log_settings,
     inheritance::{self, Inherited, Task},
+    launcher::Launcher,
     listeners::Listeners,
     log_programs, metrics_endpoint, page_cache,
     pid_file::PidFile,
@@ -190,6 +191,10 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
             .ok()
     };
     let control_socket = inherited_control.or_else(bind_control);
+    let launcher = sandbox::is_expected(read, broker.as_deref())
+        .then(|| Launcher::start(listeners.inherited().map(Inherited::streams)))
+        .transpose()
+        .map_err(|error| Failure::Start(format!("cannot start the launcher: {error}")))?;
     privileges::drop(&read.model, &lock, &peers).map_err(Failure::Start)?;
     // Before there are other threads, which inherit it.
     sandbox::enforce(read, broker.as_deref()).map_err(Failure::Start)?;
@@ -212,6 +217,7 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
             metrics,
             console: console_socket,
             console_sessions: console_sessions.unwrap_or_default(),
+            launcher,
         },
     })
 }

@@ -11,6 +11,7 @@ use super::{
     bans::{self, BanFile},
     cluster_clients::ClusterClients,
     console_parts::ConsoleParts,
+    launcher::Launcher,
     listeners::Listeners,
     ocsp_stapling, page_cache,
     pid_file::PidFile,
@@ -70,6 +71,7 @@ pub struct ExclusiveResources {
     pub console: EndpointSocket,
     /// Sessions of the console before an upgrade.
     pub console_sessions: serde_json::Value,
+    pub launcher: Option<Launcher>,
 }
 
 pub struct Supervisor {
@@ -82,6 +84,8 @@ pub struct Supervisor {
     pub(super) last_reload: RefCell<Option<LastReload>>,
     /// The last configuration needs more than the sandbox allows.
     pub(super) outgrown: Cell<bool>,
+    /// Starts successors where this process is confined.
+    pub(super) launcher: Option<Launcher>,
     pub(super) acme: Acme,
     /// Users of the control socket, if there is one.
     pub(super) peers: Rc<RefCell<Peers>>,
@@ -129,6 +133,7 @@ impl Supervisor {
             metrics,
             console,
             console_sessions,
+            launcher,
         } = held;
         let ban_file = BanFile::open(
             &generation.model.server.state_dir,
@@ -156,6 +161,7 @@ impl Supervisor {
             listeners: RefCell::new(listeners),
             last_reload: RefCell::new(None),
             outgrown: Cell::new(false),
+            launcher,
             acme,
             peers,
             ban_file: RefCell::new(ban_file),

@@ -5,6 +5,10 @@
 use saker_telemetry::{error_log, message};
 use std::time::Duration;
 
+/// Variables that systemd sets for one process alone.
+pub const OF_ONE_PROCESS: [&str; 4] =
+    ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "WATCHDOG_PID"];
+
 /// Tells systemd's watchdog (`WatchdogSec=`) that the main thread goes round, for as long as the
 /// server runs. Without a watchdog it never returns either.
 pub async fn keep_alive() {

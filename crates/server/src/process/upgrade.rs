@@ -8,8 +8,12 @@
 //! (`succession`).
 
 use super::{
-    bans::BanFile, inheritance::Inherited, page_cache, succession::Forwarding,
-    supervisor::Supervisor, systemd::notify,
+    bans::BanFile,
+    inheritance::Inherited,
+    page_cache,
+    succession::Forwarding,
+    supervisor::Supervisor,
+    systemd::{OF_ONE_PROCESS, notify},
 };
 use saker_control::{Forwarded, Offer, upgrade, upgrade_state};
 use saker_serving::worker_thread::Command;
@@ -26,15 +30,6 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 
 /// Interval of checks for the end of a process whose connection has ended.
 const END_POLL: Duration = Duration::from_millis(5);
-
-/// Set by systemd for one process alone.
-const OF_ONE_PROCESS: [&str; 5] = [
-    "LISTEN_PID",
-    "LISTEN_FDS",
-    "LISTEN_FDNAMES",
-    "WATCHDOG_PID",
-    upgrade::VARIABLE,
-];
 
 static PROGRAM: OnceLock<Option<Program>> = OnceLock::new();
 /// The user that started the server.
@@ -66,6 +61,11 @@ fn is_replaced(program: &Program) -> bool {
         .is_ok_and(|found| (found.dev(), found.ino()) != (program.device, program.inode))
 }
 
+/// Returns true if the variable is not for successors.
+fn is_of_one_process(name: &str) -> bool {
+    name == upgrade::VARIABLE || OF_ONE_PROCESS.contains(&name)
+}
+
 /// The command line and the environment of this process. Only those who may control the server get
 /// to see it.
 pub fn origin() -> Value {
@@ -76,7 +76,7 @@ pub fn origin() -> Value {
     let arguments: Option<Vec<String>> = env::args_os().map(text).collect();
     let environment = env::vars_os().filter_map(|(name, value)| {
         let name = text(name)?;
-        (!OF_ONE_PROCESS.contains(&name.as_str())).then_some((name, text(value)?))
+        (!is_of_one_process(&name)).then_some((name, text(value)?))
     });
     let environment: serde_json::Map<String, Value> = environment
         .map(|(name, value)| (name, Value::String(value)))

@@ -1,5 +1,5 @@
 //! The first day on a Debian machine, as root, with real ports: Apache's stock configuration and a
-//! native one, reloads, rotation, the way back to Apache.
+//! native one, reloads, rotation, the way back to Apache; and a takeover with WordPress.
 //!
 //! Each test runs on a machine of its own (`debian_root/machine.rs`). Ownership of files in
 //! `/var/log/apache2` is taken from Apache itself first: it must be the same afterwards.
@@ -10,6 +10,7 @@ mod apache;
 mod load;
 mod machine;
 mod native;
+mod wordpress;
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -28,5 +29,16 @@ fn a_native_configuration() {
     let _turn = saker_testkit::heavy();
     if is_root() {
         machine::on_its_own("debian_root::native::on_a_machine");
+    }
+}
+
+#[test]
+fn apache_with_wordpress_is_taken_over() {
+    let _turn = saker_testkit::heavy();
+    if is_root() {
+        println!(
+            "{}",
+            machine::on_its_own("debian_root::wordpress::on_a_machine")
+        );
     }
 }

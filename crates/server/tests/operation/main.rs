@@ -19,6 +19,8 @@ mod origin;
 mod tls_site;
 #[path = "../harness/upgrades.rs"]
 mod upgrades;
+#[path = "../harness/wordpress_site.rs"]
+mod wordpress_site;
 
 mod acme;
 mod broker;

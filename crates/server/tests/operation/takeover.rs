@@ -1,9 +1,9 @@
-//! `saker takeover`: Saker in the place of the real Apache, and Apache again where an answer
-//! differs.
+//! `saker takeover`: Saker in the place of the real Apache or nginx, and that server again where an
+//! answer differs.
 //!
 //! Caveat: systemd does not run where tests do, so both are started and stopped by commands.
 
-use crate::operate::{SAKER, folder, saker, stderr, stdout};
+use crate::operate::{self, SAKER, folder, saker, stderr, stdout};
 use saker_testkit::{
     TempDir,
     apache2::{load_modules, unprivileged_user},
@@ -11,56 +11,100 @@ use saker_testkit::{
 };
 use std::{
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Output},
 };
 
-/// Apache with a page, a redirect, and a folder that is refused.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Apache,
+    Nginx,
+}
+
+/// Apache or nginx with a page, a redirect, and a folder that is refused.
 struct Machine {
     dir: TempDir,
     port: u16,
-    apache: PathBuf,
+    kind: Kind,
+    program: PathBuf,
 }
 
 impl Machine {
-    fn start(name: &str) -> Machine {
+    fn start(name: &str, kind: Kind) -> Machine {
+        let program = match kind {
+            Kind::Apache => "apache2",
+            Kind::Nginx => "nginx",
+        };
         let machine = Machine {
             dir: folder(name),
             port: free_port().unwrap(),
-            apache: require("apache2").unwrap(),
+            kind,
+            program: require(program).unwrap(),
         };
-        let root = machine.dir.display();
         machine.dir.write("www/private/index.html", "no").unwrap();
-        let text = format!(
-            "{}\n{}ServerName localhost\nListen 127.0.0.1:{}\nPidFile {root}/apache.pid\nErrorLog {root}/error.log\nDocumentRoot {root}/www\n\
+        let text = match kind {
+            Kind::Apache => machine.apache(),
+            Kind::Nginx => machine.nginx(),
+        };
+        machine.dir.write("server.conf", text).unwrap();
+        shell(&machine.start_other());
+        machine
+    }
+
+    fn apache(&self) -> String {
+        let root = self.dir.display();
+        format!(
+            "{}\n{}ServerName localhost\nListen 127.0.0.1:{}\nPidFile {root}/other.pid\nErrorLog {root}/error.log\nDocumentRoot {root}/www\n\
              TypesConfig /dev/null\nAddType text/html .html\nDirectoryIndex index.html\n<Directory {root}/www>\nRequire all granted\n</Directory>\n\
              <Directory {root}/www/private>\nRequire all denied\n</Directory>\nRedirect permanent /old /new\n",
             load_modules(&["mpm_event", "authz_core", "dir", "alias", "mime"]),
             unprivileged_user(),
-            machine.port
-        );
-        machine.dir.write("httpd.conf", text).unwrap();
-        shell(&machine.start_apache());
-        machine
-    }
-
-    fn configuration(&self) -> String {
-        format!("{}/httpd.conf", self.dir.display())
-    }
-
-    fn start_apache(&self) -> String {
-        let apache = self.apache.display();
-        format!(
-            "{apache} -f {} -k start >/dev/null 2>&1",
-            self.configuration()
+            self.port
         )
     }
 
-    fn stop_apache(&self) -> String {
-        let (apache, dir) = (self.apache.display(), self.dir.display());
+    fn nginx(&self) -> String {
+        let root = self.dir.display();
+        let places: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+            .map(|name| format!("{name}_temp_path {root}/nginx-{name};\n"))
+            .concat();
         format!(
-            "{apache} -f {} -k stop; while [ -e {dir}/apache.pid ]; do sleep 0.01; done",
-            self.configuration()
+            "pid {root}/other.pid;\nerror_log {root}/error.log;\nevents {{}}\nhttp {{\n{places}access_log off;\ntypes {{ text/html html; }}\n\
+             server {{ listen 127.0.0.1:{}; server_name localhost; root {root}/www;\n\
+             location /private/ {{ deny all; }}\nlocation /old {{ return 301 /new; }}\n}}\n}}\n",
+            self.port
+        )
+    }
+
+    fn configuration(&self) -> String {
+        format!("{}/server.conf", self.dir.display())
+    }
+
+    /// The word of the command, and what it says.
+    fn names(&self) -> (&'static str, &'static str) {
+        match self.kind {
+            Kind::Apache => ("apache", "Apache"),
+            Kind::Nginx => ("nginx", "nginx"),
+        }
+    }
+
+    fn start_other(&self) -> String {
+        let (program, configuration) = (self.program.display(), self.configuration());
+        match self.kind {
+            Kind::Apache => format!("{program} -f {configuration} -k start >/dev/null 2>&1"),
+            Kind::Nginx => format!("{program} -c {configuration} >/dev/null 2>&1"),
+        }
+    }
+
+    fn stop_other(&self) -> String {
+        let (program, configuration) = (self.program.display(), self.configuration());
+        let stop = match self.kind {
+            Kind::Apache => format!("{program} -f {configuration} -k stop"),
+            Kind::Nginx => format!("{program} -c {configuration} -s stop 2>/dev/null"),
+        };
+        format!(
+            "{stop}; while [ -e {}/other.pid ]; do sleep 0.01; done",
+            self.dir.display()
         )
     }
 
@@ -71,8 +115,9 @@ impl Machine {
     fn start_saker(&self) -> String {
         let (configuration, state, dir) = (self.configuration(), self.state(), self.dir.display());
         format!(
-            "{SAKER} run --apache {configuration} --state-dir {state} >{dir}/saker.log 2>&1 & \
-             for attempt in $(seq 1000); do {SAKER} status --healthy --state-dir {state} 2>/dev/null && exit 0; sleep 0.02; done; exit 1"
+            "{SAKER} run --{} {configuration} --state-dir {state} >{dir}/saker.log 2>&1 & \
+             for attempt in $(seq 1000); do {SAKER} status --healthy --state-dir {state} 2>/dev/null && exit 0; sleep 0.02; done; exit 1",
+            self.names().0
         )
     }
 
@@ -85,13 +130,13 @@ impl Machine {
         let saker_start = format!("{before}{}", self.start_saker());
         let words = [
             "takeover",
-            "apache",
+            self.names().0,
             "--configuration",
             &self.configuration(),
             "--start",
-            &self.start_apache(),
+            &self.start_other(),
             "--stop",
-            &self.stop_apache(),
+            &self.stop_other(),
             "--saker-start",
             &saker_start,
             "--saker-stop",
@@ -130,7 +175,7 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        for command in [self.stop_saker(), self.stop_apache()] {
+        for command in [self.stop_saker(), self.stop_other()] {
             let _ = Command::new("timeout")
                 .args(["20", "sh", "-c", &command])
                 .output();
@@ -143,9 +188,16 @@ fn shell(command: &str) {
     assert!(output.status.success(), "{command}: {}", stderr(&output));
 }
 
-#[test]
-fn in_the_place_of_apache_with_the_same_answers() {
-    let machine = Machine::start("takeover");
+/// The beginning of the other server's field, which Saker's has not.
+fn is_other(machine: &Machine) -> bool {
+    machine.server().starts_with(match machine.kind {
+        Kind::Apache => "Apache/",
+        Kind::Nginx => "nginx/",
+    })
+}
+
+fn in_the_place_of(kind: Kind) {
+    let machine = Machine::start("takeover", kind);
     let urls: Vec<String> = ["/", "/old/page", "/private/", "/missing"]
         .map(|path| machine.url(path))
         .into();
@@ -158,7 +210,7 @@ fn in_the_place_of_apache_with_the_same_answers() {
         "{}",
         stdout(&dry)
     );
-    assert!(machine.server().contains("Apache"));
+    assert!(is_other(&machine), "{}", machine.server());
     let taken = machine.takeover("", &["--list", &list]);
     assert!(
         taken.status.success(),
@@ -166,41 +218,57 @@ fn in_the_place_of_apache_with_the_same_answers() {
         stdout(&taken),
         stderr(&taken)
     );
-    assert!(
-        stdout(&taken).contains("4 answers are the same"),
-        "{}",
-        stdout(&taken)
-    );
-    assert!(!machine.dir.join("apache.pid").exists() || !machine.server().contains("Apache/"));
-    shell(&format!(
-        "{SAKER} status --healthy --state-dir {}",
-        machine.state()
-    ));
+    let said = stdout(&taken);
+    assert!(said.contains("4 answers are the same"), "{said}");
+    print!("{said}");
+    let status = operate::ask(Path::new(&machine.state()), "status").unwrap();
+    let listeners = status["listeners"].to_string();
+    assert!(listeners.contains(&machine.port.to_string()), "{listeners}");
 }
 
 #[test]
-fn apache_again_where_an_answer_differs() {
-    let machine = Machine::start("takeover-back");
+fn in_the_place_of_apache_with_the_same_answers() {
+    in_the_place_of(Kind::Apache);
+}
+
+#[test]
+fn in_the_place_of_nginx_with_the_same_answers() {
+    in_the_place_of(Kind::Nginx);
+}
+
+fn that_server_again(kind: Kind) {
+    let machine = Machine::start("takeover-back", kind);
     let page = format!("{}/www/index.html", machine.dir.display());
     let refused = machine.takeover(&format!("echo other >{page}; "), &[]);
     assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
     let said = stderr(&refused);
+    let again = format!("{} serves again", machine.names().1);
     assert!(
-        said.contains("other content") && said.contains("Apache serves again"),
+        said.contains("other content") && said.contains(&again),
         "{said}"
     );
-    assert!(machine.server().contains("Apache"));
+    assert!(is_other(&machine));
     let status = saker(["status", "--healthy", "--state-dir", &machine.state()]);
     assert_eq!(status.status.code(), Some(3), "Saker is stopped");
     // A Saker that does not start at all.
     let refused = machine.takeover("exit 7; ", &[]);
     assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
-    assert!(machine.server().contains("Apache"));
+    assert!(is_other(&machine));
+}
+
+#[test]
+fn apache_again_where_an_answer_differs() {
+    that_server_again(Kind::Apache);
+}
+
+#[test]
+fn nginx_again_where_an_answer_differs() {
+    that_server_again(Kind::Nginx);
 }
 
 #[test]
 fn nothing_is_touched_with_a_wrong_configuration_or_without_a_server() {
-    let machine = Machine::start("takeover-wrong");
+    let machine = Machine::start("takeover-wrong", Kind::Apache);
     let configuration = machine.configuration();
     let text = fs::read_to_string(&configuration).unwrap();
     fs::write(&configuration, format!("{text}\nNonsense on\n")).unwrap();
@@ -209,7 +277,7 @@ fn nothing_is_touched_with_a_wrong_configuration_or_without_a_server() {
     assert!(stderr(&refused).contains("Nonsense"));
     fs::write(&configuration, text).unwrap();
     assert!(machine.server().contains("Apache"));
-    shell(&machine.stop_apache());
+    shell(&machine.stop_other());
     let refused = machine.takeover("", &[]);
     assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
     assert!(
