@@ -112,10 +112,7 @@ async fn change(
     let body: Value = serde_json::from_slice(&request.body)
         .map_err(|error| (400, format!("the content is not JSON: {error}")))?;
     let who = (identity, request.client);
-    let text = |name: &str| {
-        let given = body.get(name).and_then(Value::as_str);
-        given.ok_or_else(|| (400, format!("\"{name}\" must be a string")))
-    };
+    let text = |name: &str| text_of(&body, name);
     let conflict = |error| (409, error);
     Ok(match action {
         Action::Purge => {
@@ -132,21 +129,8 @@ async fn change(
             checked(&proposal.checked)
         }
         Action::Apply => {
-            let confirm_time_s = match body.get("confirm_time_s") {
-                None | Some(Value::Null) => None,
-                Some(seconds) => Some(
-                    seconds
-                        .as_i64()
-                        .ok_or_else(|| (400, "\"confirm_time_s\" must be a number".to_owned()))?,
-                ),
-            };
-            let order = editor::Order {
-                file: text("file")?,
-                text: text("text")?,
-                base: text("base")?,
-                confirm_time_s,
-            };
-            let pending = editor::apply(backend, who, order).await.map_err(conflict)?;
+            let pending = editor::apply(backend, who, application(&body)?).await;
+            let pending = pending.map_err(conflict)?;
             json!({ "ok": true, "id": pending.version.id, "confirm_until": pending.until_s })
         }
         Action::Ban => ban_pages::change(backend, who, "ban", &body)?,
@@ -177,6 +161,25 @@ async fn change(
             json!({ "ok": true })
         }
         _ => return Err((404, "there is no such change".into())),
+    })
+}
+
+fn text_of<'b>(body: &'b Value, name: &str) -> Result<&'b str, Failed> {
+    let given = body.get(name).and_then(Value::as_str);
+    given.ok_or_else(|| (400, format!("\"{name}\" must be a string")))
+}
+
+/// The change of the configuration that a JSON object describes.
+fn application(body: &Value) -> Result<editor::Order<'_>, Failed> {
+    let wrong = || (400, "\"confirm_time_s\" must be a number".to_owned());
+    Ok(editor::Order {
+        file: text_of(body, "file")?,
+        text: text_of(body, "text")?,
+        base: text_of(body, "base")?,
+        confirm_time_s: match body.get("confirm_time_s") {
+            None | Some(Value::Null) => None,
+            Some(seconds) => Some(seconds.as_i64().ok_or_else(wrong)?),
+        },
     })
 }
 

@@ -27,7 +27,7 @@ const VERSIONS_SHOWN: usize = 20;
 pub struct Shell {
     pub user: String,
     pub role: &'static str,
-    /// Of a site, and nothing else.
+    /// An owner of a site, and nothing else.
     pub is_owner: bool,
     pub is_operator: bool,
     pub is_administrator: bool,

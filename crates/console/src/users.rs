@@ -95,7 +95,7 @@ pub enum Change {
     SetUser {
         name: String,
         role: Role,
-        /// Of an owner.
+        /// The site of an owner.
         site: Option<String>,
         password: String,
         totp: Option<String>,
@@ -104,7 +104,7 @@ pub enum Change {
     SetToken {
         name: String,
         role: Role,
-        /// Of an owner.
+        /// The site of an owner.
         site: Option<String>,
         token: String,
     },

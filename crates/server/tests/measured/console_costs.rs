@@ -1,4 +1,4 @@
-//! Instructions of a request with a console that nobody has open, and with one that shows all
+//! Instructions of a request with a console that is not open, and with one that shows all
 //! graphs.
 //!
 //! Called by: `cargo test -p saker --test measured console_costs:: -- --nocapture`.
@@ -17,7 +17,7 @@ use std::{
 
 const COUNTED: usize = 400;
 const TRIES: usize = 5;
-/// Share of a request that a console may cost while nobody has it open, in thousandths.
+/// Share of a request that a console may cost while it is not open, in thousandths.
 const CLOSED_MAX: u64 = 5;
 const PATIENCE: Duration = Duration::from_secs(300);
 
