@@ -56,6 +56,7 @@ fn user(command: &UserCommand) -> ExitCode {
         UserCommand::Add {
             name,
             role,
+            site,
             totp,
             place,
         } => {
@@ -75,6 +76,7 @@ fn user(command: &UserCommand) -> ExitCode {
             let change = Change::SetUser {
                 name: name.clone(),
                 role: *role,
+                site: site.clone(),
                 password,
                 totp: secret,
             };
@@ -90,11 +92,17 @@ fn user(command: &UserCommand) -> ExitCode {
 
 fn token(command: &TokenCommand) -> ExitCode {
     match command {
-        TokenCommand::Add { name, role, place } => match new_token() {
+        TokenCommand::Add {
+            name,
+            role,
+            site,
+            place,
+        } => match new_token() {
             Ok(token) => {
                 let change = Change::SetToken {
                     name: name.clone(),
                     role: *role,
+                    site: site.clone(),
                     token: token.clone(),
                 };
                 changed(place, &change, &format!("{token}\n"))

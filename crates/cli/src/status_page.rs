@@ -478,6 +478,7 @@ resource cache  99.9 % hits (999 of 1,000), 0 entries, 0 B
     #[test]
     fn upstreams_that_have_been_asked_or_are_away() {
         let member = |address: &str, state, requests| MemberReport {
+            weight: 100,
             address: address.into(),
             state,
             is_standby: false,

@@ -3,7 +3,7 @@
 //! Called by: `lib`.
 //! Caveat: the terminal is put back on every way out; text of the server is shown without control
 //! characters. Where standard output is no terminal, one view is printed.
-//! Out of scope: sampling, which the server does while somebody looks.
+//! Out of scope: sampling, which the server does for as long as it is asked.
 
 use crate::{
     arguments::Top,

@@ -186,7 +186,8 @@
       const why = element("a", "Why");
       why.href = `/requests/why?${query}`;
       const last = element("td");
-      last.append(why);
+      // Owners have no right to ask.
+      if (document.body.dataset.owner === undefined) last.append(why);
       row.append(
         element("td", time), status, request, element("td", line.client),
         element("td", number(line.duration_us / 1000), "number"), element("td", String(line.bytes), "number"),

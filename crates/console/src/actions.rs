@@ -98,6 +98,7 @@ async fn log_in(backend: &Rc<dyn Backend>, request: &Request) -> Response {
     let identity = Identity {
         name: account.name,
         role: account.role,
+        site: account.site,
         by: By::Session,
     };
     begin(&**backend, request, &identity, Some(account.stamp))
@@ -162,6 +163,7 @@ fn use_link(backend: &dyn Backend, request: &Request) -> Response {
     let identity = Identity {
         name: LOCAL.into(),
         role: Role::Administrator,
+        site: None,
         by: By::Session,
     };
     begin(backend, request, &identity, None)
@@ -198,7 +200,11 @@ fn begin(
         request.client
     );
     error_log::log(&message::CONSOLE_LOGIN, facts);
-    Response::see_other("/").with("Set-Cookie", cookie::set(&token, request.is_secure))
+    let first = match identity.role {
+        Role::Owner => "/requests",
+        _ => "/",
+    };
+    Response::see_other(first).with("Set-Cookie", cookie::set(&token, request.is_secure))
 }
 
 async fn page(
@@ -217,7 +223,7 @@ async fn page(
         Action::NowPage => pages::now(shell, &api::health(backend)),
         Action::RequestsPage => pages::requests(shell, &request.query),
         Action::WhyPage => why(backend, shell, &request.query).await,
-        Action::CachePage => cache(backend, shell, &request.query).await,
+        Action::CachePage => cache(backend, shell, (identity, &request.query)).await,
         Action::PurgeForm => purge(backend, shell, (request, identity)).await,
         Action::AuditPage => {
             pages::audit(shell, &audit::last(&backend.state_dir(), api::AUDIT_MAX))
@@ -263,8 +269,12 @@ async fn why(backend: &dyn Backend, shell: Shell, query: &Form) -> Response {
     pages::why(shell, query, steps)
 }
 
-async fn cache(backend: &dyn Backend, shell: Shell, query: &Form) -> Response {
-    let statistics = api::cache(backend, &CacheVerb::Stat).await;
+async fn cache(
+    backend: &dyn Backend,
+    shell: Shell,
+    (identity, query): (&Identity, &Form),
+) -> Response {
+    let statistics = api::cache(backend, identity, CacheVerb::Stat).await;
     let (url, tag) = (query.get("url").trim(), query.get("tag").trim());
     let found = match (url, tag) {
         ("", "") => None,
@@ -273,12 +283,13 @@ async fn cache(backend: &dyn Backend, shell: Shell, query: &Form) -> Response {
                 tags: vec![tag.to_owned()],
                 ..PurgeOrder::default()
             };
-            Some(api::cache(backend, &CacheVerb::Count(order)).await)
+            Some(api::cache(backend, identity, CacheVerb::Count(order)).await)
         }
         (url, _) => Some(
             api::cache(
                 backend,
-                &CacheVerb::Show {
+                identity,
+                CacheVerb::Show {
                     url: url.to_owned(),
                 },
             )
@@ -308,7 +319,7 @@ async fn purge(
         soft: form.get("soft") == "yes",
         ..PurgeOrder::default()
     };
-    let statistics = api::cache(backend, &CacheVerb::Stat)
+    let statistics = api::cache(backend, identity, CacheVerb::Stat)
         .await
         .map_err(|(_, error)| error);
     if order.urls.is_empty() && order.tags.is_empty() && !order.all {

@@ -11,7 +11,7 @@ use crate::{
     log_files, openapi,
     routes::Action,
     sessions::Identity,
-    settings_pages, upstream_pages,
+    settings_pages, site_scope, upstream_pages,
 };
 use saker_config::form;
 use saker_control::{BanVerb, CacheVerb, PurgeOrder};
@@ -35,7 +35,7 @@ pub async fn answer(
 ) -> Response {
     let answered = match request.head.view().method_token() {
         b"POST" => change(backend, request, (action, identity)).await,
-        _ => look(backend, &request.query, action).await,
+        _ => look(backend, (identity, &request.query), action).await,
     };
     match answered {
         Ok(value) => Response::json(200, &value),
@@ -43,7 +43,11 @@ pub async fn answer(
     }
 }
 
-async fn look(backend: &dyn Backend, query: &Form, action: Action) -> Result<Value, Failed> {
+async fn look(
+    backend: &dyn Backend,
+    (identity, query): (&Identity, &Form),
+    action: Action,
+) -> Result<Value, Failed> {
     Ok(match action {
         Action::Status => backend.control().status().to_json(),
         Action::Live if !query.get("seconds").is_empty() => {
@@ -62,8 +66,8 @@ async fn look(backend: &dyn Backend, query: &Form, action: Action) -> Result<Val
             live
         }
         Action::Explain => explain(backend, question(query)?).await?,
-        Action::CacheStatistics => cache(backend, &CacheVerb::Stat).await?,
-        Action::CacheEntries => cache(backend, &entries(query)).await?,
+        Action::CacheStatistics => cache(backend, identity, CacheVerb::Stat).await?,
+        Action::CacheEntries => cache(backend, identity, entries(query)).await?,
         Action::Bans => backend
             .control()
             .bans(&BanVerb::List)
@@ -108,10 +112,7 @@ async fn change(
     let body: Value = serde_json::from_slice(&request.body)
         .map_err(|error| (400, format!("the content is not JSON: {error}")))?;
     let who = (identity, request.client);
-    let text = |name: &str| {
-        let given = body.get(name).and_then(Value::as_str);
-        given.ok_or_else(|| (400, format!("\"{name}\" must be a string")))
-    };
+    let text = |name: &str| text_of(&body, name);
     let conflict = |error| (409, error);
     Ok(match action {
         Action::Purge => {
@@ -128,21 +129,8 @@ async fn change(
             checked(&proposal.checked)
         }
         Action::Apply => {
-            let confirm_time_s = match body.get("confirm_time_s") {
-                None | Some(Value::Null) => None,
-                Some(seconds) => Some(
-                    seconds
-                        .as_i64()
-                        .ok_or_else(|| (400, "\"confirm_time_s\" must be a number".to_owned()))?,
-                ),
-            };
-            let order = editor::Order {
-                file: text("file")?,
-                text: text("text")?,
-                base: text("base")?,
-                confirm_time_s,
-            };
-            let pending = editor::apply(backend, who, order).await.map_err(conflict)?;
+            let pending = editor::apply(backend, who, application(&body)?).await;
+            let pending = pending.map_err(conflict)?;
             json!({ "ok": true, "id": pending.version.id, "confirm_until": pending.until_s })
         }
         Action::Ban => ban_pages::change(backend, who, "ban", &body)?,
@@ -173,6 +161,25 @@ async fn change(
             json!({ "ok": true })
         }
         _ => return Err((404, "there is no such change".into())),
+    })
+}
+
+fn text_of<'b>(body: &'b Value, name: &str) -> Result<&'b str, Failed> {
+    let given = body.get(name).and_then(Value::as_str);
+    given.ok_or_else(|| (400, format!("\"{name}\" must be a string")))
+}
+
+/// The change of the configuration that a JSON object describes.
+fn application(body: &Value) -> Result<editor::Order<'_>, Failed> {
+    let wrong = || (400, "\"confirm_time_s\" must be a number".to_owned());
+    Ok(editor::Order {
+        file: text_of(body, "file")?,
+        text: text_of(body, "text")?,
+        base: text_of(body, "base")?,
+        confirm_time_s: match body.get("confirm_time_s") {
+            None | Some(Value::Null) => None,
+            Some(seconds) => Some(seconds.as_i64().ok_or_else(wrong)?),
+        },
     })
 }
 
@@ -308,14 +315,17 @@ fn entries(query: &Form) -> CacheVerb {
     }
 }
 
-/// Sends a verb that changes nothing to the page cache.
-pub async fn cache(backend: &dyn Backend, verb: &CacheVerb) -> Result<Value, Failed> {
+/// Sends a verb to the page cache; of an owner, one that is about the own site.
+pub async fn cache(
+    backend: &dyn Backend,
+    identity: &Identity,
+    verb: CacheVerb,
+) -> Result<Value, Failed> {
+    let verb = site_scope::limited(identity, verb).map_err(|error| (403, error))?;
     let _permit = backend.state().look().await;
-    backend
-        .control()
-        .cache(verb)
-        .await
-        .map_err(|error| (400, error))
+    let answer = backend.control().cache(&verb).await;
+    let answer = answer.map_err(|error| (400, error))?;
+    Ok(site_scope::own(identity, answer))
 }
 
 /// The order that a JSON object describes, in the words of the control socket.
@@ -335,12 +345,13 @@ pub async fn purge(
     is_dry: bool,
 ) -> Result<Value, Failed> {
     if is_dry {
-        return cache(backend, &CacheVerb::Count(order)).await;
+        return cache(backend, who.0, CacheVerb::Count(order)).await;
     }
-    let verb = CacheVerb::Purge(order);
+    let verb = site_scope::limited(who.0, CacheVerb::Purge(order));
+    let verb = verb.map_err(|error| (403, error))?;
     audit::write(&backend.state_dir(), who, "purge", verb.to_json())
         .map_err(|error| (500, error))?;
-    cache(backend, &verb).await
+    cache(backend, who.0, verb).await
 }
 
 fn configuration(backend: &dyn Backend, file: &str) -> Result<Value, Failed> {

@@ -134,6 +134,17 @@ pub fn confirm_time_s(backend: &dyn Backend) -> i64 {
     i64::try_from(backend.settings().confirm_time_ms / 1000).unwrap_or(CONFIRM_TIME_S_MAX)
 }
 
+/// The chosen time for confirming a change, or the configuration's, in seconds.
+fn confirm_time(backend: &dyn Backend, chosen_s: Option<i64>) -> Result<i64, String> {
+    let confirm_s = chosen_s.unwrap_or_else(|| confirm_time_s(backend));
+    match (CONFIRM_TIME_S_MIN..=CONFIRM_TIME_S_MAX).contains(&confirm_s) {
+        true => Ok(confirm_s),
+        false => Err(format!(
+            "the time for confirming must be {CONFIRM_TIME_S_MIN} to {CONFIRM_TIME_S_MAX} seconds"
+        )),
+    }
+}
+
 /// Writes a file and reloads.
 pub async fn apply(
     backend: &dyn Backend,
@@ -141,14 +152,7 @@ pub async fn apply(
     order: Order<'_>,
 ) -> Result<Pending, String> {
     let (name, text, base) = (order.file, order.text, order.base);
-    let confirm_s = order
-        .confirm_time_s
-        .unwrap_or_else(|| confirm_time_s(backend));
-    if !(CONFIRM_TIME_S_MIN..=CONFIRM_TIME_S_MAX).contains(&confirm_s) {
-        return Err(format!(
-            "the time for confirming must be {CONFIRM_TIME_S_MIN} to {CONFIRM_TIME_S_MAX} seconds"
-        ));
-    }
+    let confirm_s = confirm_time(backend, order.confirm_time_s)?;
     let editor = &backend.state().editor;
     let _alone = editor.busy.lock().await;
     if editor.pending.borrow().is_some() {

@@ -12,6 +12,7 @@ use crate::{
     gate,
     routes::{Action, Route},
     sessions::Identity,
+    site_scope,
 };
 use saker_live::tail::{Filter, Watching};
 use serde_json::{Value, json};
@@ -36,7 +37,10 @@ pub async fn stream(
         return send_whole(connection, &busy()).await;
     };
     let source = match route.action {
-        Action::RequestEvents => match backend.tail().watch(filter(&request.query)) {
+        Action::RequestEvents => match backend
+            .tail()
+            .watch(site_scope::filter(identity, filter(&request.query)))
+        {
             Some(watching) => Source::Requests(watching),
             None => return send_whole(connection, &busy()).await,
         },
@@ -122,6 +126,7 @@ pub fn filter(query: &Form) -> Filter {
             .unwrap_or(0)
             .saturating_mul(1000),
         cache: query.get("cache").to_owned(),
+        site: None,
     }
 }
 

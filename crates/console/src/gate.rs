@@ -12,6 +12,7 @@ use crate::{
     routes::{self, Access, Found, Kind, Route},
     sessions::{By, Identity},
     state::ConsoleState,
+    users::Role,
 };
 use saker_config::model::Console;
 use saker_http::host::parse_authority;
@@ -69,7 +70,7 @@ pub fn admit(
         Found::Nothing => Err(refused(404, "there is no such page")),
         Found::WrongMethod => Err(refused(405, "the method is not allowed here")),
         Found::Route(route) => match route.access {
-            Access::Role(role) if identity.role < role => Err(refused(
+            access if !is_allowed(access, &identity) => Err(refused(
                 403,
                 "the role of this user or token does not suffice",
             )),
@@ -78,6 +79,17 @@ pub fn admit(
                 identity: Some(identity),
             }),
         },
+    }
+}
+
+fn is_allowed(access: Access, identity: &Identity) -> bool {
+    let is_owner = identity.role == Role::Owner;
+    match access {
+        Access::Public => true,
+        Access::Role(role) => identity.role >= role,
+        // An owner without a site owns nothing.
+        Access::Site(_) if is_owner => identity.site.is_some(),
+        Access::Site(role) => identity.role >= role,
     }
 }
 

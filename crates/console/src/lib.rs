@@ -34,6 +34,7 @@ mod routes;
 mod serve;
 mod sessions;
 mod settings_pages;
+mod site_scope;
 mod state;
 mod totp;
 mod upstream_pages;

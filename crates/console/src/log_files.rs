@@ -6,10 +6,12 @@
 //! Out of scope: logs that go to programs, to syslog, or to standard error.
 
 use crate::{Backend, LogFile};
+use rustix::fs::OFlags;
 use saker_telemetry::message;
 use std::{
     fs, io,
     io::{Read as _, Seek as _},
+    os::unix::fs::OpenOptionsExt as _,
 };
 
 /// Part of a file that is read.
@@ -32,8 +34,16 @@ pub fn lines(backend: &dyn Backend, path: &str, part: &str) -> Result<Vec<String
     let found = files.iter().find(|file| shown(file) == path);
     let file = found.ok_or("this is not a log file of the configuration")?;
     let text = tail(file).map_err(|error| format!("cannot read {path}: {error}"))?;
-    let lines = text.lines().rev().filter(|line| line.contains(part));
+    let lines = text.lines().rev().filter(|line| !is_of_key(line));
+    let lines = lines.filter(|line| line.contains(part));
     Ok(lines.take(LINES_MAX).map(str::to_owned).collect())
+}
+
+/// Returns true for a line that a file of a key may have, and no log: one without a space or a
+/// bracket.
+fn is_of_key(line: &str) -> bool {
+    let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte);
+    !line.is_empty() && line.trim_end().bytes().all(is_base64)
 }
 
 /// The path of a file as pages and the API name it.
@@ -42,7 +52,11 @@ pub fn shown(file: &LogFile) -> String {
 }
 
 fn tail(file: &LogFile) -> io::Result<String> {
-    let mut opened = fs::File::open(&file.path)?;
+    // A pipe without a writer must not hold the console up.
+    let mut opened = fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits() as i32)
+        .open(&file.path)?;
     let found = opened.metadata()?;
     if !found.is_file() {
         return Err(io::Error::other("not a regular file"));
@@ -88,6 +102,22 @@ pub fn segments(line: &str) -> Vec<Segment> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_of_keys_are_none_of_a_log() {
+        assert!(
+            is_of_key("MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg") && is_of_key("Zm9v=\r")
+        );
+        for line in [
+            "",
+            "127.0.0.1 - - GET",
+            "[notice] x",
+            "{\"a\":1}",
+            "-----BEGIN PRIVATE KEY-----",
+        ] {
+            assert!(!is_of_key(line), "{line}");
+        }
+    }
 
     #[test]
     fn ids_are_found() {

@@ -29,9 +29,10 @@ pub fn document() -> Value {
 }
 
 fn operation(route: &Route) -> Value {
-    let role = match route.access {
-        Access::Public => "everybody",
-        Access::Role(role) => role.name(),
+    let rights = match route.access {
+        Access::Public => "Everybody.".to_owned(),
+        Access::Role(role) => format!("Role: {} or higher.", role.name()),
+        Access::Site(role) => format!("Role: {} or higher; owner, for the own site.", role.name()),
     };
     let content = match route.kind {
         Kind::Events => json!({ "text/event-stream": { "schema": { "type": "string" } } }),
@@ -39,7 +40,7 @@ fn operation(route: &Route) -> Value {
     };
     let mut operation = json!({
         "summary": route.summary,
-        "description": format!("Role: {role} or higher."),
+        "description": rights,
         "responses": {
             "200": { "description": "Done.", "content": content },
             "400": { "description": "The request is wrong; `error` says why." },

@@ -27,6 +27,8 @@ const VERSIONS_SHOWN: usize = 20;
 pub struct Shell {
     pub user: String,
     pub role: &'static str,
+    /// An owner of a site, and nothing else.
+    pub is_owner: bool,
     pub is_operator: bool,
     pub is_administrator: bool,
     pub version: &'static str,
@@ -37,6 +39,7 @@ impl Shell {
         Shell {
             user: identity.name.clone(),
             role: identity.role.name(),
+            is_owner: identity.role == Role::Owner,
             is_operator: identity.role >= Role::Operator,
             is_administrator: identity.role >= Role::Administrator,
             version: env!("CARGO_PKG_VERSION"),
@@ -258,13 +261,12 @@ pub fn cache(
         .as_ref()
         .map_or_else(Vec::new, |all| list(&all["sites"]));
     let total = statistics.as_ref().map(|all| {
-        format!(
-            "Pages: {}, {} of {}",
-            all["entries"],
-            bytes(all["bytes"].as_u64()),
-            bytes(all["bytes_max"].as_u64())
-        )
+        all["bytes_max"].as_u64().map(|max| {
+            let used = bytes(all["bytes"].as_u64());
+            format!("Pages: {}, {used} of {}", all["entries"], bytes(Some(max)))
+        })
     });
+    let total = total.flatten();
     let page = CachePage {
         shell,
         url: query.get("url"),
@@ -585,6 +587,7 @@ mod tests {
         let identity = Identity {
             name: hostile.into(),
             role: Role::Administrator,
+            site: None,
             by: crate::sessions::By::Session,
         };
         let query = Form::parse(b"url=%22%3E%3Cscript%3E&method=%3Cscript%3E&header=%3Cscript%3E&tag=%3Cscript%3E&site=%27%3Cscript%3E&path=%3Cscript%3E&all=%3Cscript%3E&soft=%3Cscript%3E&host=%22%3Cscript%3E");

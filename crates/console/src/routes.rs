@@ -14,6 +14,8 @@ pub enum Access {
     Public,
     /// Those with this role, or a higher one.
     Role(Role),
+    /// These, and owners of a site: the answer is about their site alone.
+    Site(Role),
 }
 
 /// Form of the answer, on which the checks against foreign sites depend.
@@ -127,6 +129,9 @@ const LARGE: u64 = 4 << 20;
 const PUBLIC: Access = Access::Public;
 const VIEWER: Access = Access::Role(Role::Viewer);
 const OPERATOR: Access = Access::Role(Role::Operator);
+/// Owners, too, for what is of their site.
+const SITE_VIEWER: Access = Access::Site(Role::Viewer);
+const SITE_OPERATOR: Access = Access::Site(Role::Operator);
 const ADMINISTRATOR: Access = Access::Role(Role::Administrator);
 
 const fn route(
@@ -338,12 +343,12 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/assets/console.js", PUBLIC, Asset, A::Script),
     route("GET", "/assets/uplot.js", PUBLIC, Asset, A::ChartScript),
     route("GET", "/assets/uplot.css", PUBLIC, Asset, A::ChartStyle),
-    route("POST", "/logout", VIEWER, Page, A::LogOut),
+    route("POST", "/logout", SITE_VIEWER, Page, A::LogOut),
     route("GET", "/", VIEWER, Page, A::NowPage),
-    route("GET", "/requests", VIEWER, Page, A::RequestsPage),
+    route("GET", "/requests", SITE_VIEWER, Page, A::RequestsPage),
     route("GET", "/requests/why", VIEWER, Page, A::WhyPage),
-    route("GET", "/cache", VIEWER, Page, A::CachePage),
-    route("POST", "/cache/purge", OPERATOR, Page, A::PurgeForm),
+    route("GET", "/cache", SITE_VIEWER, Page, A::CachePage),
+    route("POST", "/cache/purge", SITE_OPERATOR, Page, A::PurgeForm),
     route(
         "GET",
         "/configuration",
@@ -443,7 +448,7 @@ pub const ROUTES: &[Route] = &[
         route(
             "GET",
             "/api/v1/requests/events",
-            VIEWER,
+            SITE_VIEWER,
             Events,
             A::RequestEvents,
         ),
@@ -456,17 +461,23 @@ pub const ROUTES: &[Route] = &[
         QUESTION,
     ),
     api(
-        route("GET", "/api/v1/cache", VIEWER, Api, A::CacheStatistics),
+        route("GET", "/api/v1/cache", SITE_VIEWER, Api, A::CacheStatistics),
         "Size and hit rates of the page cache, in total and by site.",
         &[],
     ),
     api(
-        route("GET", "/api/v1/cache/entries", VIEWER, Api, A::CacheEntries),
+        route(
+            "GET",
+            "/api/v1/cache/entries",
+            SITE_VIEWER,
+            Api,
+            A::CacheEntries,
+        ),
         "Entries of the page cache: the variants of a URL with all details, or a list.",
         ENTRIES,
     ),
     api(
-        route("POST", "/api/v1/cache/purge", OPERATOR, Api, A::Purge),
+        route("POST", "/api/v1/cache/purge", SITE_OPERATOR, Api, A::Purge),
         "Purges pages, or counts those that a purge would concern.",
         ORDER,
     ),

@@ -28,6 +28,8 @@ const TOKEN_BYTES: usize = 32;
 pub struct Identity {
     pub name: String,
     pub role: Role,
+    /// The site of an owner, who has no rights beyond it.
+    pub site: Option<String>,
     pub by: By,
 }
 
@@ -125,8 +127,8 @@ impl Sessions {
         }
         let hash = sha256(token.as_bytes());
         let session = self.sessions.get_mut(&hash)?;
+        let user = session.stamp.and_then(|_| users.user(&session.name));
         let is_same = session.stamp.is_none_or(|stamp| {
-            let user = users.user(&session.name);
             user.is_some_and(|user| user.stamp == stamp && user.role == session.role)
         });
         if !is_same || !session.is_alive(now_s) {
@@ -139,6 +141,7 @@ impl Sessions {
         Some(Identity {
             name: session.name.clone(),
             role: session.role,
+            site: user.and_then(|user| user.site.clone()),
             by: By::Session,
         })
     }

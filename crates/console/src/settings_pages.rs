@@ -231,6 +231,7 @@ mod tests {
         let identity = Identity {
             name: hostile.into(),
             role: Role::Administrator,
+            site: None,
             by: By::Session,
         };
         for path in ["", "site.0"] {

@@ -82,6 +82,7 @@ impl ConsoleState {
         users.token(token).map(|account| Identity {
             name: account.name.clone(),
             role: account.role,
+            site: account.site.clone(),
             by: By::Token,
         })
     }

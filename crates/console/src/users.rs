@@ -27,6 +27,8 @@ const TOKEN_PREFIX: &str = "saker_";
 /// Rights, from least to most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
+    /// Sees the requests of one site, and sees and purges its pages in the page cache.
+    Owner,
     /// Sees everything but the configuration.
     Viewer,
     /// Purges pages, too.
@@ -36,10 +38,16 @@ pub enum Role {
 }
 
 impl Role {
-    pub const ALL: [Role; 3] = [Role::Viewer, Role::Operator, Role::Administrator];
+    pub const ALL: [Role; 4] = [
+        Role::Owner,
+        Role::Viewer,
+        Role::Operator,
+        Role::Administrator,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
+            Role::Owner => "owner",
             Role::Viewer => "viewer",
             Role::Operator => "operator",
             Role::Administrator => "administrator",
@@ -52,7 +60,9 @@ impl FromStr for Role {
 
     fn from_str(text: &str) -> Result<Role, String> {
         let found = Role::ALL.into_iter().find(|role| role.name() == text);
-        found.ok_or_else(|| format!("invalid role `{text}` (viewer, operator or administrator)"))
+        found.ok_or_else(|| {
+            format!("invalid role `{text}` (owner, viewer, operator or administrator)")
+        })
     }
 }
 
@@ -61,6 +71,8 @@ impl FromStr for Role {
 pub struct Account {
     pub name: String,
     pub role: Role,
+    /// Name of the site of an owner.
+    pub site: Option<String>,
     pub secret: Secret,
     /// Changes with the line.
     pub stamp: [u8; 32],
@@ -83,6 +95,8 @@ pub enum Change {
     SetUser {
         name: String,
         role: Role,
+        /// The site of an owner.
+        site: Option<String>,
         password: String,
         totp: Option<String>,
     },
@@ -90,6 +104,8 @@ pub enum Change {
     SetToken {
         name: String,
         role: Role,
+        /// The site of an owner.
+        site: Option<String>,
         token: String,
     },
     RemoveUser(String),
@@ -237,6 +253,7 @@ fn line_of(change: &Change) -> Result<(&'static str, &str, Option<String>), User
         Change::SetUser {
             name,
             role,
+            site,
             password: plain,
             totp,
         } => {
@@ -247,21 +264,43 @@ fn line_of(change: &Change) -> Result<(&'static str, &str, Option<String>), User
                 )));
             }
             let hash = password::hash(plain).map_err(UsersError::Refused)?;
-            let mut line = format!("user {name} {} {hash}", role.name());
+            let mut line = format!("user {name} {} {hash}", role_word(*role, site.as_deref())?);
             if let Some(secret) = totp {
                 line.push_str(&format!(" totp={secret}"));
             }
             Ok(("user", name, Some(line)))
         }
-        Change::SetToken { name, role, token } => {
+        Change::SetToken {
+            name,
+            role,
+            site,
+            token,
+        } => {
+            let role = role_word(*role, site.as_deref())?;
             let hash = sha256(token.as_bytes());
             let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-            let line = format!("token {name} {} sha256:{hash}", role.name());
+            let line = format!("token {name} {role} sha256:{hash}");
             Ok(("token", name, Some(line)))
         }
         Change::RemoveUser(name) => Ok(("user", name, None)),
         Change::RemoveToken(name) => Ok(("token", name, None)),
     }
+}
+
+/// The role as a line has it: `owner:SITE`, or its name.
+fn role_word(role: Role, site: Option<&str>) -> Result<String, UsersError> {
+    let refused = |text: &str| Err(UsersError::Refused(text.to_owned()));
+    match (role, site) {
+        (Role::Owner, None) => refused("an owner needs a site"),
+        (Role::Owner, Some(site)) if !is_site(site) => refused("invalid name of a site"),
+        (Role::Owner, Some(site)) => Ok(format!("owner:{site}")),
+        (_, Some(_)) => refused("only an owner has a site"),
+        (role, None) => Ok(role.name().to_owned()),
+    }
+}
+
+fn is_site(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// A new token, to be shown once.
@@ -334,6 +373,14 @@ fn account(line: &str) -> Result<Account, String> {
             "invalid name `{name}` (1 to {NAME_BYTES_MAX} letters, digits, or characters of ._-@+)"
         ));
     }
+    let (role, site) = match role.split_once(':') {
+        Some(("owner", site)) if is_site(site) => (Role::Owner, Some(site.to_owned())),
+        Some(_) => return Err(format!("invalid role `{role}`")),
+        None => (role.parse()?, None),
+    };
+    if role == Role::Owner && site.is_none() {
+        return Err("an owner needs a site (owner:SITE)".into());
+    }
     let secret = match (kind, rest) {
         ("user", [hash]) => password_of(hash, None)?,
         ("user", [hash, totp]) => password_of(hash, Some(totp))?,
@@ -343,7 +390,8 @@ fn account(line: &str) -> Result<Account, String> {
     };
     Ok(Account {
         name: name.to_owned(),
-        role: role.parse()?,
+        role,
+        site,
         secret,
         stamp: sha256(line.as_bytes()),
     })
@@ -398,6 +446,7 @@ mod tests {
         let user = |password: &str| Change::SetUser {
             name: "ada".into(),
             role: Role::Operator,
+            site: None,
             password: password.into(),
             totp: Some("MZXW6YTBOI".into()),
         };
@@ -406,9 +455,28 @@ mod tests {
         let set = Change::SetToken {
             name: "ada".into(),
             role: Role::Viewer,
+            site: None,
             token: token.clone(),
         };
         change_users(&path, &set).expect("added");
+        let owned = |role, site: Option<&str>| Change::SetToken {
+            name: "owned".into(),
+            role,
+            site: site.map(str::to_owned),
+            token: "saker_owned".into(),
+        };
+        for (role, site) in [
+            (Role::Owner, None),
+            (Role::Owner, Some("")),
+            (Role::Owner, Some("a b")),
+            (Role::Viewer, Some("a.example")),
+        ] {
+            assert!(
+                change_users(&path, &owned(role, site)).is_err(),
+                "{role:?} {site:?}"
+            );
+        }
+        change_users(&path, &owned(Role::Owner, Some("a.example:1"))).expect("added");
         users.refresh(&path).expect("read");
         let ada = users.user("ada").expect("there").clone();
         assert_eq!(ada.role, Role::Operator);
@@ -418,6 +486,11 @@ mod tests {
         assert_eq!(
             users.token(&token).map(|account| account.role),
             Some(Role::Viewer)
+        );
+        let owner = users.token("saker_owned").expect("there");
+        assert_eq!(
+            (owner.role, owner.site.as_deref()),
+            (Role::Owner, Some("a.example:1"))
         );
         assert!(users.token("saker_x").is_none() && users.user("eve").is_none());
         change_users(&path, &user("two")).expect("replaced");
@@ -440,6 +513,9 @@ mod tests {
         for line in [
             "user ada".to_owned(),
             format!("user ada root {hash}"),
+            format!("user ada owner {hash}"),
+            format!("user ada owner: {hash}"),
+            format!("user ada viewer:a.example {hash}"),
             format!("user a/da viewer {hash}"),
             format!("user {} viewer {hash}", "a".repeat(NAME_BYTES_MAX + 1)),
             "user ada viewer secret".to_owned(),
@@ -456,6 +532,7 @@ mod tests {
         let name_with_line = Change::SetToken {
             name: "a\ntoken b".into(),
             role: Role::Viewer,
+            site: None,
             token: "t".into(),
         };
         let path = std::env::temp_dir().join("console-users-that-is-not-there");

@@ -94,6 +94,12 @@ impl Channel for Path {
     }
 }
 
+impl Channel for PathBuf {
+    fn ask(&self, request: &Value, patience: Duration) -> Result<Value, ClientError> {
+        ask(self, request, patience)
+    }
+}
+
 /// The status report as JSON.
 pub fn status(server: &(impl Channel + ?Sized)) -> Result<Value, ClientError> {
     server.ask(&json!({ "verb": "status" }), ANSWER_TIMEOUT)

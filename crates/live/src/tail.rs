@@ -72,6 +72,8 @@ pub struct Filter {
     pub duration_us_min: u64,
     /// Part of the cache outcome.
     pub cache: String,
+    /// Name of the only site whose requests are seen, whatever else the filter says.
+    pub site: Option<String>,
 }
 
 impl Filter {
@@ -86,7 +88,8 @@ impl Filter {
             class @ 1..=9 => line.status / 100 == class,
             status => line.status == status,
         });
-        status
+        self.site.as_ref().is_none_or(|site| *site == line.site)
+            && status
             && line.duration_us >= self.duration_us_min
             && line.client.starts_with(&self.client)
             && has(&line.target, &self.path)

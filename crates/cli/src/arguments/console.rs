@@ -16,8 +16,8 @@ Examples:
   saker console user add ada --totp < password     with one-time codes of an authenticator app
   saker console token add ci --role viewer         a token for the API, printed once
 
-Roles: viewer (sees everything but the configuration), operator (purges pages, too),
-administrator (changes the configuration, too).")]
+Roles: owner of a site (--site; sees its requests, sees and purges its cached pages), viewer (sees everything but the configuration), operator (purges pages,
+bans clients, drains upstreams, too), administrator (changes the configuration, too).")]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Console {
     #[command(subcommand)]
@@ -59,6 +59,9 @@ pub enum UserCommand {
         name: String,
         #[arg(long, default_value = "viewer", value_parser = role)]
         role: Role,
+        /// The site of an owner, by its first name
+        #[arg(long, value_name = "NAME", required_if_eq("role", "owner"))]
+        site: Option<String>,
         /// Demand one-time codes of an authenticator app; prints the secret for it
         #[arg(long)]
         totp: bool,
@@ -80,6 +83,9 @@ pub enum TokenCommand {
         name: String,
         #[arg(long, default_value = "viewer", value_parser = role)]
         role: Role,
+        /// The site of an owner, by its first name
+        #[arg(long, value_name = "NAME", required_if_eq("role", "owner"))]
+        site: Option<String>,
         #[command(flatten)]
         place: UsersPlace,
     },

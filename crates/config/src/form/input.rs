@@ -4,8 +4,10 @@
 //! Caveat: strings are shown without quotes where the kind takes nothing but strings; everything
 //! else is TOML.
 
-use super::Children;
-use crate::kind::{Kind, Shape};
+use crate::{
+    context::Contexts,
+    kind::{Kind, Shape},
+};
 use toml_edit::{Item, Value};
 
 /// The control that a form shows for a key.
@@ -41,6 +43,13 @@ impl Kind {
             _ => true,
         }
     }
+}
+
+/// The context of a key's tables.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Children {
+    pub one: Option<Contexts>,
+    pub listed: Option<Contexts>,
 }
 
 /// The tables with rows of their own that a value of this kind may be, or may list.

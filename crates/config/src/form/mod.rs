@@ -16,11 +16,7 @@ mod tests;
 pub use change::{add, append, change, quoted, quoted_list};
 pub use input::Input;
 
-use crate::{
-    context::{Contexts, FILE},
-    directives::catalog,
-    row::Directive,
-};
+use crate::{context::FILE, directives::catalog, row::Directive};
 use input::{children, shown};
 use path::{Steps, Visited, item_of, line_of, visit};
 use toml_edit::{Document, Item, TableLike};
@@ -226,11 +222,4 @@ pub fn places(text: &str, list: &str) -> Vec<Place> {
             label: table.label,
         })
         .collect()
-}
-
-/// The context of a key's tables.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Children {
-    pub one: Option<Contexts>,
-    pub listed: Option<Contexts>,
 }

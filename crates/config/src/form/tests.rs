@@ -103,10 +103,7 @@ fn tables_are_added_where_they_belong() {
         "{changed}"
     );
     assert!(after.contains("b.example"), "{changed}");
-    assert_eq!(
-        form(&changed, "site.0.tls").expect("a form").line.is_some(),
-        true
-    );
+    assert!(form(&changed, "site.0.tls").expect("a form").line.is_some());
     // In place of a value that is no table.
     let cache = form(TEXT, "site.0.cache").expect("a form");
     assert_eq!(cache.line, None);

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     exchange::Form,
     routes::ROUTES,
-    users::{Change, Role, change_users},
+    users::{Change, change_users},
 };
 use saker_http::{RequestHead, Version};
 use std::{collections::HashMap, path::PathBuf};
@@ -31,18 +31,37 @@ impl Fixture {
         let (state, path) = (ConsoleState::default(), folder.join("users"));
         let (mut cookies, mut tokens) = (HashMap::new(), HashMap::new());
         for role in Role::ALL {
-            let begun = state.sessions.borrow_mut().begin("local", role, None, 0);
-            cookies.insert(role, format!("saker-console={}", begun.expect("begun")));
             let token = format!("saker_{}", role.name());
             let change = Change::SetToken {
                 name: role.name().into(),
                 role,
+                site: (role == Role::Owner).then(|| "a.example".to_owned()),
                 token: token.clone(),
             };
             change_users(&path, &change).expect("written");
             tokens.insert(role, format!("Bearer {token}"));
+            let user = Change::SetUser {
+                name: role.name().into(),
+                role,
+                site: (role == Role::Owner).then(|| "a.example".to_owned()),
+                password: "x".into(),
+                totp: None,
+            };
+            change_users(&path, &user).expect("written");
         }
         state.refresh_users(&path).expect("read");
+        for role in Role::ALL {
+            let stamp = state
+                .users
+                .borrow()
+                .user(role.name())
+                .map(|user| user.stamp);
+            let begun = state
+                .sessions
+                .borrow_mut()
+                .begin(role.name(), role, stamp, 0);
+            cookies.insert(role, format!("saker-console={}", begun.expect("begun")));
+        }
         let console = Console {
             names: vec!["console.example.org".into()],
             ..Console::default()
@@ -88,8 +107,8 @@ fn no_route_is_open_without_credentials() {
         let is_api = route.path.starts_with("/api/");
         let expected = match route.access {
             Access::Public => 0,
-            Access::Role(_) if is_api => 401,
-            Access::Role(_) => 303,
+            _ if is_api => 401,
+            _ => 303,
         };
         assert_eq!(status, expected, "{} {}", route.method, route.path);
         closed += usize::from(expected != 0);
@@ -114,11 +133,14 @@ fn no_route_is_open_without_credentials() {
 fn each_role_has_its_routes_and_no_others() {
     let fixture = Fixture::new("gate-roles");
     for route in ROUTES {
-        let Access::Role(needed) = route.access else {
-            continue;
+        let (needed, is_of_sites) = match route.access {
+            Access::Public => continue,
+            Access::Role(needed) => (needed, false),
+            Access::Site(needed) => (needed, true),
         };
         for role in Role::ALL {
-            let expected = if role >= needed { 0 } else { 403 };
+            let is_right = role >= needed || is_of_sites && role == Role::Owner;
+            let expected = if is_right { 0 } else { 403 };
             let cookie = ("Cookie", fixture.cookies[&role].as_str());
             let status = fixture.status(route.method, route.path, &[OWN, cookie]);
             assert_eq!(status, expected, "{role:?} {} {}", route.method, route.path);
@@ -271,4 +293,39 @@ fn planted_cookies_beside_the_own_one_are_none() {
     );
     let other = format!("theme=dark; {own}; a");
     assert_eq!(fixture.status("GET", "/", &[OWN, ("Cookie", &other)]), 0);
+}
+
+#[test]
+fn owners_have_few_routes_and_a_site() {
+    let fixture = Fixture::new("gate-owners");
+    let own: Vec<&str> = ROUTES
+        .iter()
+        .filter(|route| matches!(route.access, Access::Site(_)))
+        .map(|route| route.path)
+        .collect();
+    assert_eq!(
+        own,
+        [
+            "/logout",
+            "/requests",
+            "/cache",
+            "/cache/purge",
+            "/api/v1/requests/events",
+            "/api/v1/cache",
+            "/api/v1/cache/entries",
+            "/api/v1/cache/purge"
+        ]
+    );
+    let token = fixture.tokens[&Role::Owner].trim_start_matches("Bearer ");
+    let identity = fixture.state.token_identity(token).expect("an identity");
+    assert_eq!(identity.site.as_deref(), Some("a.example"));
+    let cookie = fixture.cookies[&Role::Owner]
+        .split_once('=')
+        .expect("a cookie")
+        .1;
+    let identity = fixture
+        .state
+        .session_identity(cookie, 0)
+        .expect("an identity");
+    assert_eq!(identity.site.as_deref(), Some("a.example"));
 }

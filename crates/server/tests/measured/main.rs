@@ -16,6 +16,7 @@ mod tls_site;
 
 mod budgets;
 mod callgrind;
+mod console_costs;
 mod freshness;
 mod hit_costs;
 mod location_costs;

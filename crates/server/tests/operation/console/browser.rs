@@ -121,6 +121,12 @@ impl Browser {
             let message = self.messages.recv_timeout(left);
             let message = message.unwrap_or_else(|_| panic!("no answer to {method}"));
             if message["id"] == id {
+                // A page that is going away gives no value.
+                let error = message["error"]["message"].as_str().unwrap_or_default();
+                let is_leaving = error.contains("navigated") || error.contains("context");
+                if method == "Runtime.evaluate" && is_leaving {
+                    return Value::Null;
+                }
                 assert!(message["error"].is_null(), "{method}: {message}");
                 return message["result"].clone();
             }

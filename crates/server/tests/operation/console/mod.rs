@@ -14,6 +14,7 @@ mod hostile_text;
 mod languages;
 mod live;
 mod log_in;
+mod owner;
 mod pages;
 mod purge;
 mod remote;

@@ -19,7 +19,7 @@ const INACCESSIBLE: &str = r#"(() => {
   const found = [];
   for (const control of document.querySelectorAll("input:not([type=hidden]), textarea, button, a")) {
     if (control.hidden) continue;
-    const name = control.closest("label")?.innerText || control.innerText || control.getAttribute("aria-label");
+    const name = control.closest("label")?.textContent || control.textContent || control.getAttribute("aria-label") || (control.id && document.querySelector(`label[for="${control.id}"]`)?.textContent);
     if (!name?.trim()) found.push(`no name: ${control.outerHTML}`);
   }
   const parts = (color) => color.match(/[\d.]+/g).map(Number);
@@ -139,11 +139,7 @@ fn pages_fit_every_screen_without_errors() {
             "/logs",
             "document.querySelector('.log a[href^=\"/messages#SK\"]')",
         ),
-        (
-            "messages",
-            "/messages#SK0101",
-            "document.getElementById('SK0101')",
-        ),
+        ("messages", "/messages", "document.getElementById('SK0101')"),
         (
             "bans",
             "/bans",

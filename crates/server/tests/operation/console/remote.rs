@@ -3,9 +3,8 @@
 use crate::{
     console::fixture::{Fixture, Keys},
     operate::{SAKER, folder},
-    tls_site,
 };
-use saker_testkit::{require, wait_until};
+use saker_testkit::{TempDir, require, wait_until};
 use std::{
     fs,
     process::{Command, Output},
@@ -104,10 +103,37 @@ fn commands_work_over_the_api_with_the_rights_of_their_token() {
     assert!(text(&plain).contains("https"), "{}", text(&plain));
 }
 
+/// An authority of its own, and a certificate for `localhost`.
+fn issue(dir: &TempDir) {
+    let openssl = |words: &str| {
+        let output = Command::new(require("openssl").unwrap())
+            .args(words.split(' '))
+            .current_dir(dir.join("."))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{words}: {}", text(&output));
+    };
+    let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
+    openssl(&format!(
+        "req -x509 {key} -days 2 -keyout ca.key -out ca.pem -subj /CN=authority"
+    ));
+    openssl(&format!(
+        "req {key} -keyout site.key -out site.csr -subj /CN=localhost"
+    ));
+    dir.write(
+        "extensions",
+        "subjectAltName=DNS:localhost\nbasicConstraints=CA:FALSE\n",
+    )
+    .unwrap();
+    openssl(
+        "x509 -req -in site.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile extensions -out site.pem",
+    );
+}
+
 #[test]
 fn tokens_are_sent_to_consoles_that_are_trusted_only() {
     let dir = folder("console-remote-tls");
-    tls_site::certificate(&dir, "site", "localhost");
+    issue(&dir);
     let keys = Keys {
         console: "tls = true",
         site: "[site.tls]\ncertificate = \"{dir}/site.pem\"\nkey = \"{dir}/site.key\"\n[[listener]]\naddress = \"127.0.0.1:0\"\ntls = true",
@@ -116,7 +142,7 @@ fn tokens_are_sent_to_consoles_that_are_trusted_only() {
     let fixture = Fixture::start_in(dir, &keys);
     let token = fixture.token("viewer");
     let url = format!("https://localhost:{}", fixture.console.port());
-    let authority = fixture.saker.dir.join("site.pem");
+    let authority = fixture.saker.dir.join("ca.pem");
     let trusted = run(
         &[
             "status",
@@ -182,8 +208,8 @@ fn top_shows_the_traffic_without_a_console_and_puts_the_terminal_back() {
         "{seen}"
     );
     let settings = seen.rsplit("\u{1b}[?1049l").next().unwrap();
-    assert!(
-        settings.contains(" icanon") && settings.contains(" echo ") && settings.contains(" isig"),
-        "{settings}"
-    );
+    let words: Vec<&str> = settings.split_whitespace().collect();
+    for word in ["icanon", "echo", "isig"] {
+        assert!(words.contains(&word), "{word}: {settings}");
+    }
 }

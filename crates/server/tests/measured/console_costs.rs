@@ -1,0 +1,120 @@
+//! Instructions of a request with a console that is not open, and with one that shows all
+//! graphs.
+//!
+//! Called by: `cargo test -p saker --test measured console_costs:: -- --nocapture`.
+//! Caveat: the worker's instructions are counted. Samples are taken once a second by the main
+//! thread, whatever the load is.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
+
+use crate::{callgrind::Callgrind, operate};
+use saker_testkit::{Client, Saker, TempDir, free_port};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    process::Command,
+    time::Duration,
+};
+
+const COUNTED: usize = 400;
+const TRIES: usize = 5;
+/// Share of a request that a console may cost while it is not open, in thousandths.
+const CLOSED_MAX: u64 = 5;
+const PATIENCE: Duration = Duration::from_secs(300);
+
+struct Server {
+    callgrind: Callgrind,
+    saker: Saker,
+    client: Client,
+}
+
+impl Server {
+    fn start(name: &str, console: &str) -> Server {
+        let dir = TempDir::new(name).unwrap();
+        dir.write("www/small.html", "x".repeat(285)).unwrap();
+        let text = format!(
+            "[server]\nworkers = 1\nstate_dir = \"{{dir}}/state\"\n{console}\n[[listener]]\naddress = \"{{address}}\"\n\
+             [[site]]\nnames = [\"*\"]\nroot = \"{{dir}}/www\"\n"
+        );
+        let callgrind = Callgrind::new();
+        let saker = callgrind.of(operate::native(&text)).start(dir);
+        let mut client = saker.connect().unwrap();
+        client.set_timeout(PATIENCE).unwrap();
+        let mut server = Server {
+            callgrind,
+            saker,
+            client,
+        };
+        server.ask();
+        server.callgrind.begin(&server.saker);
+        server.ask();
+        server
+    }
+
+    fn ask(&mut self) {
+        ask(&mut self.client);
+    }
+
+    /// Instructions of a request.
+    fn count(&mut self) -> u64 {
+        let client = &mut self.client;
+        let (callgrind, saker) = (&self.callgrind, &self.saker);
+        let counts = (0..TRIES).map(|_| callgrind.of_worker(saker, || ask(client)));
+        counts.min().unwrap() / COUNTED as u64
+    }
+}
+
+fn ask(client: &mut Client) {
+    for _ in 0..COUNTED {
+        assert_eq!(client.get("/small.html").unwrap().status, 200);
+    }
+}
+
+/// An event stream of figures, as the page Now has it.
+fn open_stream(server: &Server, console: SocketAddr) -> Client {
+    let state_dir = server.saker.dir.join("state").display().to_string();
+    let output = Command::new(operate::SAKER)
+        .args(["console", "token", "add", "t", "--state-dir", &state_dir])
+        .output()
+        .unwrap();
+    let token = String::from_utf8(output.stdout).unwrap();
+    let mut stream = Client::connect(console).unwrap();
+    stream.set_timeout(PATIENCE).unwrap();
+    let head = format!(
+        "GET /api/v1/live/events HTTP/1.1\r\nHost: {console}\r\nAuthorization: Bearer {}\r\n\r\n",
+        token.trim()
+    );
+    stream.send(head).unwrap();
+    let mut seen = String::new();
+    while !seen.contains("\"requests\"") {
+        seen.push_str(&String::from_utf8_lossy(&stream.read_bytes(1).unwrap()));
+    }
+    stream
+}
+
+#[test]
+fn a_console_costs_requests_next_to_nothing() {
+    let _alone = crate::alone();
+    let without = Server::start("console-costs-none", "").count();
+    let console = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap()));
+    let mut server = Server::start(
+        "console-costs",
+        &format!("[console]\naddress = \"{console}\""),
+    );
+    let closed = server.count();
+    let stream = open_stream(&server, console);
+    server.ask();
+    let open = server.count();
+    drop(stream);
+    eprintln!(
+        "console: {without} instructions a request without one, {closed} closed, {open} open"
+    );
+    assert!(
+        closed <= without + without * CLOSED_MAX / 1000,
+        "{closed} instructions with a console, {without} without"
+    );
+    // Latencies are measured, which is a note per request and no line of a log.
+    assert!(
+        open <= without + without / 10,
+        "{open} instructions with an open console"
+    );
+}
