@@ -1,6 +1,6 @@
 //! The account at a directory: made once, kept in the state folder, found again.
 
-use crate::{client::Client, failure::Failure, store::Store};
+use crate::{client::Client, failure::Failure, store::Store, together::Together};
 use instant_acme::{Account, AccountCredentials, ExternalAccountKey, NewAccount};
 use saker_config::model::AcmeDirectory;
 use tokio::sync::Mutex;
@@ -13,8 +13,28 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// The account, which makes its requests by `client`.
+    /// The account, which makes its requests by `client`; that of all servers of a cluster.
     pub async fn account(
+        &self,
+        (store, together): (&Store, Option<&Together>),
+        directory: &AcmeDirectory,
+        email: Option<&str>,
+        client: &Client,
+    ) -> Result<Account, Failure> {
+        let Some(together) = together else {
+            return self.own(store, directory, email, client).await;
+        };
+        let held = together.pull_account(store, &directory.url).await;
+        let held = held.map_err(Failure::passing)?;
+        let account = self.own(store, directory, email, client).await;
+        if let Some(held) = held {
+            let pushed = together.push_account(store, &directory.url, held).await;
+            pushed.map_err(Failure::passing)?;
+        }
+        account
+    }
+
+    async fn own(
         &self,
         store: &Store,
         directory: &AcmeDirectory,

@@ -1,12 +1,16 @@
 //! Answers to challenges that authorities request, and the destination of issued certificates.
 
+use crate::together;
+use saker_cluster::SharedState;
 use std::{
     collections::HashMap,
+    pin::Pin,
     sync::{
-        PoisonError, RwLock,
+        Arc, OnceLock, PoisonError, RwLock,
         atomic::{AtomicUsize, Ordering},
     },
 };
+use tokio::sync::Semaphore;
 
 /// Path prefix that authorities request over plain HTTP (RFC 8555 section 8.3).
 pub const HTTP01_PREFIX: &str = "/.well-known/acme-challenge/";
@@ -14,12 +18,36 @@ pub const HTTP01_PREFIX: &str = "/.well-known/acme-challenge/";
 /// Longer tokens are never ours.
 const TOKEN_BYTES_MAX: usize = 256;
 
+/// Tokens that other servers of the cluster may know are of such lengths (RFC 8555 section 8.3: at
+/// least 128 bits in base64url).
+const SHARED_TOKEN_BYTES: std::ops::RangeInclusive<usize> = 22..=128;
+
+/// Looks at the cluster's engine at a time, so that clients cannot keep it busy.
+const LOOKS_MAX: usize = 8;
+
 /// Answers to HTTP-01, shared with all workers. There are some for a few seconds now and then; a
 /// look costs one load else.
 #[derive(Debug, Default)]
 pub struct Challenges {
     waiting: AtomicUsize,
     by_token: RwLock<HashMap<String, String>>,
+    /// The servers of a cluster that order certificates together.
+    shared: OnceLock<SharedChallenges>,
+}
+
+#[derive(Debug)]
+struct SharedChallenges {
+    state: SharedState,
+    looks: Arc<Semaphore>,
+}
+
+/// The answer to a request for a challenge.
+pub enum Challenge {
+    /// There is none.
+    Unknown,
+    Known(String),
+    /// Another server of the cluster may know it.
+    Look(Pin<Box<dyn Future<Output = Option<String>>>>),
 }
 
 impl Challenges {
@@ -34,6 +62,33 @@ impl Challenges {
             .unwrap_or_else(PoisonError::into_inner)
             .get(token)
             .cloned()
+    }
+
+    /// Answers challenges of the other servers from now on; once.
+    pub fn share(&self, state: SharedState) {
+        let looks = Arc::new(Semaphore::new(LOOKS_MAX));
+        let _ = self.shared.set(SharedChallenges { state, looks });
+    }
+
+    /// The answer for the path of a request, of this server or another one of its cluster.
+    pub fn find(&self, path: &[u8]) -> Challenge {
+        if let Some(found) = self.answer(path) {
+            return Challenge::Known(found);
+        }
+        let Some((shared, name)) = self.shared.get().zip(shared_name(path)) else {
+            return Challenge::Unknown;
+        };
+        match Arc::clone(&shared.looks).try_acquire_owned() {
+            Ok(look) => {
+                let state = shared.state.clone();
+                Challenge::Look(Box::pin(async move {
+                    let found = state.get(&name).await.ok().flatten();
+                    drop(look);
+                    found.and_then(|found| String::from_utf8(found).ok())
+                }))
+            }
+            Err(_) => Challenge::Unknown,
+        }
     }
 
     /// The same for the path of a request.
@@ -59,6 +114,15 @@ impl Challenges {
         by_token.remove(token);
         self.waiting.store(by_token.len(), Ordering::Release);
     }
+}
+
+/// Name of the answer between servers.
+fn shared_name(path: &[u8]) -> Option<String> {
+    let token = path.strip_prefix(HTTP01_PREFIX.as_bytes())?;
+    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
+    let is_valid = SHARED_TOKEN_BYTES.contains(&token.len()) && token.iter().all(is_token);
+    let token = std::str::from_utf8(token).ok().filter(|_| is_valid)?;
+    Some(together::challenge_name(token))
 }
 
 /// The server's certificates, as far as this crate changes them. Called on the main thread;

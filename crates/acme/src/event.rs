@@ -21,6 +21,10 @@ pub enum Event {
     Forbidden { name: String, reason: String },
     /// The state folder can't be read or written.
     State { reason: String },
+    /// A certificate that another server of the cluster has ordered is in use.
+    TakenOver { names: Vec<String> },
+    /// The cluster's engine cannot be used; the certificate is looked after later.
+    ClusterAway { names: Vec<String>, reason: String },
     /// A record in the zone may be left over.
     RecordLeft { record: String, reason: String },
 }
@@ -56,6 +60,8 @@ impl fmt::Display for Event {
             Event::DirectoryFailed { directory, reason } => write!(f, "{directory}: {reason}"),
             Event::Forbidden { name, reason } => write!(f, "{name}: {reason}"),
             Event::State { reason } => f.write_str(reason),
+            Event::TakenOver { names } => f.write_str(&names.join(", ")),
+            Event::ClusterAway { names, reason } => write!(f, "{}: {reason}", names.join(", ")),
             Event::RecordLeft { record, reason } => write!(f, "{record}: {reason}"),
         }
     }

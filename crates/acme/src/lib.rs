@@ -29,8 +29,9 @@ mod record;
 mod schedule;
 mod store;
 mod tend;
+mod together;
 
-pub use challenges::{Challenges, HTTP01_PREFIX, Installer};
+pub use challenges::{Challenge, Challenges, HTTP01_PREFIX, Installer};
 pub use client::Client;
 pub use event::Event;
 pub use manager::{Handle, Manager};

@@ -14,7 +14,9 @@ use crate::{
     schedule::{self, Pace},
     store::{self, Store},
     tend::{self, Context, Events, Tended},
+    together::Together,
 };
+use saker_cluster::SharedState;
 use std::{
     collections::{HashMap, HashSet},
     io,
@@ -126,6 +128,7 @@ impl Manager {
             installer,
             dns_command: plan.acme.dns_command.clone(),
             dns_words: plan.acme.dns_words,
+            together: None,
         };
         let pace = Arc::new(Mutex::new(Pace(store.order_times().into())));
         let events: Events = Arc::new(events);
@@ -137,6 +140,7 @@ impl Manager {
             places,
             pace,
             events,
+            together: None,
         });
         let (to_plans, plans) = watch::channel(Arc::new(plan));
         let (to_questions, questions) = mpsc::channel(QUEUE_MAX);
@@ -164,6 +168,17 @@ impl Manager {
         };
         manager.enter();
         Ok((manager, handle))
+    }
+
+    /// Orders together with the other servers of a cluster; to be called before [`Manager::run`].
+    pub fn sharing(mut self, state: SharedState) -> Manager {
+        // Nobody else has it before the first job.
+        if let Some(context) = Arc::get_mut(&mut self.context) {
+            let together = Together(state);
+            context.places.together = Some(together.clone());
+            context.together = Some(together);
+        }
+        self
     }
 
     /// Runs until all handles are dropped, or the future is.
@@ -209,6 +224,7 @@ impl Manager {
             places,
             pace,
             events,
+            together: old.together.clone(),
         });
         self.enter();
     }

@@ -13,12 +13,14 @@ use crate::{
     record::{OpenOrder, Record},
     schedule,
     store::{Bundle, Store},
+    together::{self, Together},
 };
 use instant_acme::{
     Account, AuthorizationHandle, AuthorizationStatus, CertificateIdentifier, Error, Identifier,
     NewOrder, Order, OrderStatus, RetryPolicy,
 };
 use rcgen::{CertificateParams, DistinguishedName, KeyPair, PKCS_ECDSA_P256_SHA256};
+use saker_cluster::Held;
 use saker_config::model::AcmeChallenge;
 use std::{net::IpAddr, time::Duration};
 
@@ -41,6 +43,8 @@ pub struct Terms<'a> {
     /// The certificate that this one takes the place of, where the same authority signed it.
     pub replaces: Option<&'a Facts>,
     pub events: &'a (dyn Fn(Event) + Send + Sync),
+    /// The cluster, and the lock that lets this server order for it.
+    pub together: Option<(&'a Together, &'a Held)>,
 }
 
 /// Orders a certificate for the record's names, or continues its open order. The record is saved on
@@ -135,6 +139,7 @@ async fn begin(
         .store
         .save_record(record)
         .map_err(|error| Failure::passing(format!("the order can't be kept: {error}")))?;
+    together::share_order(terms.together, terms.store, &record.names).await?;
     Ok((order, key))
 }
 

@@ -9,6 +9,7 @@ use crate::{
     challenges::{Challenges, Installer},
     dns::{self, Action, Helper},
     failure::Failure,
+    together::Together,
 };
 use instant_acme::{ChallengeType, KeyAuthorization};
 use rcgen::{
@@ -24,6 +25,8 @@ pub struct Places {
     pub installer: Arc<dyn Installer>,
     pub dns_command: Option<String>,
     pub dns_words: DnsWords,
+    /// The servers that answer challenges over HTTP, too.
+    pub together: Option<Together>,
 }
 
 pub struct Presented {
@@ -56,7 +59,15 @@ pub async fn present(
     let what = match way {
         AcmeChallenge::Http01 => {
             places.challenges.set(token, key.as_str());
-            What::Token(token.to_owned())
+            let presented = Presented {
+                places: places.clone(),
+                what: What::Token(token.to_owned()),
+            };
+            if let Some(together) = &places.together {
+                let lent = together.lend_challenge(token, key.as_str()).await;
+                lent.map_err(Failure::passing)?;
+            }
+            return Ok(presented);
         }
         AcmeChallenge::TlsAlpn01 => {
             let (certificate, own_key) = identifying(name, key.digest().as_ref())?;

@@ -112,14 +112,8 @@ impl Store {
     }
 
     fn account_file(&self, directory: &str) -> PathBuf {
-        let host = directory
-            .split_once("://")
-            .map_or(directory, |(_, rest)| rest)
-            .split('/')
-            .next()
-            .unwrap_or_default();
         self.accounts
-            .join(format!("{}-{}.json", plain(host), fingerprint(directory)))
+            .join(format!("{}.json", account_key(directory)))
     }
 
     fn file(&self, names: &[String], extension: &str) -> PathBuf {
@@ -141,6 +135,17 @@ impl Bundle {
             key: key.to_owned(),
         })
     }
+}
+
+/// File name stem for the account at a directory.
+pub fn account_key(directory: &str) -> String {
+    let host = directory
+        .split_once("://")
+        .map_or(directory, |(_, rest)| rest)
+        .split('/')
+        .next()
+        .unwrap_or_default();
+    format!("{}-{}", plain(host), fingerprint(directory))
 }
 
 /// File name stem for a set of names: the first name, followed by a fingerprint of all names if

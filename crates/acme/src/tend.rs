@@ -13,8 +13,10 @@ use crate::{
     record::Record,
     schedule::{self, Pace},
     store::{Bundle, Store},
+    together::{self, Together},
 };
 use instant_acme::Account;
+use saker_cluster::Held;
 use saker_config::model::{AcmeChallenge, AcmeDirectory};
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -42,6 +44,8 @@ pub struct Context {
     pub places: Places,
     pub pace: Arc<Mutex<Pace>>,
     pub events: Events,
+    /// The state of the cluster whose servers share certificates.
+    pub together: Option<Together>,
 }
 
 /// Result of a job.
@@ -53,18 +57,31 @@ pub struct Tended {
 }
 
 pub async fn tend(context: Arc<Context>, names: Vec<String>, on_demand: bool) -> Tended {
+    match &context.together {
+        Some(together) => together::tend(&context, together, &names, on_demand).await,
+        None => alone(&context, &names, on_demand, None).await,
+    }
+}
+
+/// Tends the names; no other server does. `held`: the lock of the cluster that sees to it.
+pub async fn alone(
+    context: &Context,
+    names: &[String],
+    on_demand: bool,
+    held: Option<(&Together, &Held)>,
+) -> Tended {
     let mut record = context
         .store
-        .record(&names)
-        .unwrap_or_else(|| Record::new(&names, on_demand));
+        .record(names)
+        .unwrap_or_else(|| Record::new(names, on_demand));
     record.on_demand = on_demand;
     let facts = context
         .store
-        .certificate(&names)
+        .certificate(names)
         .and_then(|bundle| certificate::facts(&bundle.chain));
     let now = schedule::now();
     if let Some(facts) = &facts {
-        check_window(&context, &mut record, facts, now).await;
+        check_window(context, &mut record, facts, now).await;
         let renew_at = record
             .renew_at
             .unwrap_or_else(|| schedule::renew_at(facts.not_before, facts.not_after, None, 0.0));
@@ -76,7 +93,7 @@ pub async fn tend(context: Arc<Context>, names: Vec<String>, on_demand: bool) ->
         }
     }
     let usable = facts.as_ref().is_some_and(|facts| now < facts.not_after);
-    let tended = order_one(&context, &mut record, facts.as_ref(), now).await;
+    let tended = order_one(context, &mut record, (facts.as_ref(), held), now).await;
     Tended {
         has_certificate: if usable {
             Ok(())
@@ -89,7 +106,7 @@ pub async fn tend(context: Arc<Context>, names: Vec<String>, on_demand: bool) ->
 
 /// Returns true if the certificate comes from a directory that is no longer configured: an operator
 /// who removes a staging directory wants its certificates replaced.
-fn is_of_another_directory(plan: &Plan, record: &Record) -> bool {
+pub fn is_of_another_directory(plan: &Plan, record: &Record) -> bool {
     let is_known = |url: &String| {
         plan.acme
             .directories
@@ -156,12 +173,10 @@ async fn window(
     ))
 }
 
-async fn order_one(
-    context: &Context,
-    record: &mut Record,
-    old: Option<&Facts>,
-    now: u64,
-) -> Tended {
+/// The certificate that is there, and the lock of the cluster.
+type Before<'a> = (Option<&'a Facts>, Option<(&'a Together, &'a Held)>);
+
+async fn order_one(context: &Context, record: &mut Record, before: Before<'_>, now: u64) -> Tended {
     if now < record.attempt_at {
         let reason = record
             .reason
@@ -182,7 +197,7 @@ async fn order_one(
             has_certificate: Err(Denied::Failed(reason.into())),
         };
     }
-    match any_directory(context, record, old).await {
+    match any_directory(context, record, before).await {
         Ok((bundle, directory)) => keep(context, record, &bundle, directory),
         Err(failure) => failed(context, record, failure),
     }
@@ -248,14 +263,14 @@ fn pace(context: &Context, record: &Record, now: u64) -> Result<(), u64> {
 async fn any_directory(
     context: &Context,
     record: &mut Record,
-    old: Option<&Facts>,
+    before: Before<'_>,
 ) -> Result<(Bundle, String), Failure> {
     let mut directories: Vec<&AcmeDirectory> = context.plan.acme.directories.iter().collect();
     let open_at = record.order.as_ref().map(|order| order.directory.clone());
     directories.sort_by_key(|directory| Some(&directory.url) != open_at.as_ref());
     let (mut last, count) = (Failure::passing("there is no directory"), directories.len());
     for (index, directory) in directories.into_iter().enumerate() {
-        match one_directory(context, record, old, directory).await {
+        match one_directory(context, record, before, directory).await {
             Ok(bundle) => return Ok((bundle, directory.url.clone())),
             Err(failure) => last = failure,
         }
@@ -272,11 +287,15 @@ async fn any_directory(
 async fn one_directory(
     context: &Context,
     record: &mut Record,
-    old: Option<&Facts>,
+    (old, held): Before<'_>,
     directory: &AcmeDirectory,
 ) -> Result<Bundle, Failure> {
     let client = context.client.fresh();
-    let ways = rotated(&context.plan.ways, record.failures);
+    let mut ways = rotated(&context.plan.ways, record.failures);
+    if held.is_some() {
+        // The authority may connect to another server, which knows nothing of this handshake.
+        ways.retain(|way| *way != AcmeChallenge::TlsAlpn01);
+    }
     let dns_wait = Duration::from_millis(context.plan.acme.dns_wait_ms);
     let terms = Terms {
         store: &context.store,
@@ -286,6 +305,7 @@ async fn one_directory(
         directory: &directory.url,
         replaces: old.filter(|_| record.directory.as_ref() == Some(&directory.url)),
         events: &*context.events,
+        together: held,
     };
     let outcome = tokio::time::timeout(
         ATTEMPT_TIME_MAX + dns_wait,
@@ -323,13 +343,19 @@ async fn attempts(
             outcome => return outcome,
         };
         if failure.retry == Retry::WithNewAccount {
-            context
-                .store
-                .forget_account(&directory.url)
-                .map_err(Failure::passing)?;
+            forget_account(context, directory).await?;
         }
     }
     attempt(context, directory, client, terms, record).await
+}
+
+async fn forget_account(context: &Context, directory: &AcmeDirectory) -> Result<(), Failure> {
+    let (store, url) = (&context.store, &directory.url);
+    if let (Some(together), Some(text)) = (&context.together, store.account(url)) {
+        let forgotten = together.forget_account(url, &text).await;
+        forgotten.map_err(Failure::passing)?;
+    }
+    store.forget_account(url).map_err(Failure::passing)
 }
 
 async fn attempt(
@@ -351,7 +377,7 @@ async fn account(
     context
         .accounts
         .account(
-            &context.store,
+            (&context.store, context.together.as_ref()),
             directory,
             context.plan.acme.email.as_deref(),
             client,

@@ -93,7 +93,7 @@ pub use request_conditions::Received;
 pub use response::{ReadyHead, Response, ResponseHead};
 pub use route_cache::{Bounds, Key, Outcome, RouteCache};
 pub use rules::{Rules, SiteRules, Step, TargetPolicy, Verdict};
-pub use services::{ContentHandlers, Services};
+pub use services::{ContentHandlers, FoundChallenge, Services};
 pub use traits::{
     Authorizer, ErrorDocumentCache, FetchRequest, FetchedDocument, Fetcher, Filter, Forwarder,
     Handled, Handler, Permission,

@@ -13,7 +13,16 @@ use saker_telemetry::Counters;
 use std::{rc::Rc, sync::Arc, time::Duration};
 
 /// Returns the key authorization for a challenge path.
-pub type FindChallenge = dyn Fn(&[u8]) -> Option<String>;
+pub type FindChallenge = dyn Fn(&[u8]) -> FoundChallenge;
+
+/// The key authorization of a challenge.
+pub enum FoundChallenge {
+    /// The site serves the path.
+    None,
+    Known(String),
+    /// Another server has to be asked.
+    Look(LocalFuture<'static, Option<String>>),
+}
 
 pub struct Services {
     pub generation: Arc<Generation>,
@@ -36,7 +45,7 @@ pub struct Services {
     /// depend on a runtime.
     pub sleep: fn(Duration) -> LocalFuture<'static, ()>,
     /// Looks up the key authorization of a pending ACME challenge by its path below
-    /// [`CHALLENGES`](crate::phases::CHALLENGES). `None`: the site serves the path.
+    /// [`CHALLENGES`](crate::phases::CHALLENGES).
     pub challenge: Box<FindChallenge>,
 }
 

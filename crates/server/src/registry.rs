@@ -7,6 +7,7 @@
 //! Out of scope: the handlers, filters, and loggers themselves.
 
 use saker_abuse::{Abuse, AbuseFields, ClientLimits, LoginAttempts, SharedAbuseState};
+use saker_acme::Challenge;
 use saker_apache::{
     Apache, ApacheRules, ContentFilters, Inside, ResponseRules, SaveSession, native_configuration,
     status::Figures,
@@ -25,8 +26,8 @@ use saker_net::jobs::{self, JobKind};
 use saker_nginx::{BodyFilter, Count, Filters, FrontEnd, NginxRules, ResponseFilter, ServerCounts};
 use saker_page_cache::{Explain, LookupHandler, PageCache, StoreFilter, keyed::KeyedForwarder};
 use saker_pipeline::{
-    ContentHandlers, ErrorDocumentCache, Filter, Generation, Handler, LocalFuture, Logger, Loggers,
-    Rules, Services, SiteRules,
+    ContentHandlers, ErrorDocumentCache, Filter, FoundChallenge, Generation, Handler, LocalFuture,
+    Logger, Loggers, Rules, Services, SiteRules,
 };
 use saker_serving::{
     access_logs::AccessLogs,
@@ -117,7 +118,11 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
             .map(|page_cache| Rc::new(StoreFilter(page_cache)) as Rc<dyn ErrorDocumentCache>),
         counters,
         sleep,
-        challenge: Box::new(move |path| challenges.answer(path)),
+        challenge: Box::new(move |path| match challenges.find(path) {
+            Challenge::Unknown => FoundChallenge::None,
+            Challenge::Known(found) => FoundChallenge::Known(found),
+            Challenge::Look(look) => FoundChallenge::Look(look),
+        }),
     }
 }
 

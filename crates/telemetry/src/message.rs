@@ -443,6 +443,11 @@ messages! {
     CLUSTER_UNSIGNED "SK1612" "cluster" Warn
         "refused a record about clients that no server with this secret has signed"
         "Give all servers the same `secret_file`. If they have it, find out what else writes to the engine.";
+    CLUSTER_CERTIFICATES_AWAY "SK1613" "cluster" Error
+        "the certificates of the cluster cannot be read or written; the ones that are there are used"
+        "Check that the engine or the folder of [cluster] can be used, and that all servers have the same `secret_file`.";
+    CLUSTER_CERTIFICATE "SK1614" "cluster" Notice
+        "in use: a certificate that another server of the cluster has ordered" "Nothing.";
     // 17: the console.
     CONSOLE_LOGIN "SK1700" "console" Notice "log-in to the console" "Nothing.";
     CONSOLE_LOGIN_REFUSED "SK1701" "console" Warn "log-in to the console refused"

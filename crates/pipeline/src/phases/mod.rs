@@ -39,7 +39,7 @@ pub const PHASES: &[Phase] = &[
     },
     Phase {
         name: "acme_challenge",
-        run: |exchange, services| acme_challenge::acme_challenge(exchange, services).into(),
+        run: acme_challenge::acme_challenge,
     },
     Phase {
         name: "select_host",

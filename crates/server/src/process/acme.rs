@@ -7,7 +7,10 @@
 //! question goes to the main thread, and the handshake polls until the answer is known.
 //! Out of scope: the protocol and its schedule (crate `acme`).
 
+use super::cluster;
 use saker_acme::{Challenges, Event, Handle, Installer, Manager, Plan};
+use saker_cluster::{FolderEngine, Secret, StateNode};
+use saker_config::model::Cluster;
 use saker_pipeline::Generation;
 use saker_serving::shared::Shared;
 use saker_telemetry::{Counters, Metric, error_log, message};
@@ -33,6 +36,8 @@ pub struct Acme {
     run_time: Arc<RunTime>,
     counters: Arc<Counters>,
     handle: RefCell<Option<Handle>>,
+    /// The state of the cluster whose servers share certificates.
+    state: RefCell<Option<StateNode>>,
 }
 
 /// Settings ready to be put into force by [`Acme::apply`].
@@ -53,6 +58,7 @@ impl Acme {
             run_time: Arc::clone(run_time),
             counters,
             handle: RefCell::new(None),
+            state: RefCell::new(None),
         }
     }
 
@@ -87,10 +93,42 @@ impl Acme {
         handle.as_ref().is_some_and(|handle| handle.renew(name))
     }
 
+    /// Orders certificates together with the other servers of the cluster, if it is to share them.
+    /// To be called once, before certificates are ordered.
+    pub fn share(&self, cluster: &Cluster) {
+        let secret = cluster
+            .secret
+            .as_ref()
+            .and_then(|secret| Secret::from_file(&secret.0));
+        let Some(secret) = secret.filter(|_| cluster.share.certificates) else {
+            return;
+        };
+        let started = match (&cluster.folder, &cluster.url) {
+            (Some(folder), _) => {
+                let folder = folder.clone();
+                StateNode::start(FolderEngine { folder }, &secret)
+            }
+            (None, Some(url)) => StateNode::start(cluster::engine(cluster, url), &secret),
+            (None, None) => return,
+        };
+        match started {
+            Ok(node) => {
+                self.challenges.share(node.state());
+                *self.state.borrow_mut() = Some(node);
+            }
+            Err(error) => error_log::log(&message::CERTIFICATE_STATE, format_args!("{error}")),
+        }
+    }
+
     /// Must be called within the main thread's runtime.
     pub fn apply(&self, prepared: Prepared) {
         match (prepared, &mut *self.handle.borrow_mut()) {
             (Prepared::Begin(manager, handle), slot) => {
+                let state = self.state.borrow();
+                let manager = match &*state {
+                    Some(node) => manager.sharing(node.state()),
+                    None => *manager,
+                };
                 tokio::spawn(manager.run());
                 let demand = Arc::new(Demand {
                     handle: handle.clone(),
@@ -121,6 +159,8 @@ fn hear(event: &Event, counters: &Counters) {
         Event::DirectoryFailed { .. } => &message::CERTIFICATE_AUTHORITY_FAILED,
         Event::Forbidden { .. } => &message::CERTIFICATE_FORBIDDEN,
         Event::State { .. } => &message::CERTIFICATE_STATE,
+        Event::TakenOver { .. } => &message::CLUSTER_CERTIFICATE,
+        Event::ClusterAway { .. } => &message::CLUSTER_CERTIFICATES_AWAY,
         Event::RecordLeft { .. } => &message::CERTIFICATE_RECORD_LEFT,
     };
     error_log::log(kind, format_args!("{event}"));

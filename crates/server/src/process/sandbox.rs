@@ -408,7 +408,12 @@ fn used_by_requests(model: &Model, policy: &mut Policy) {
     let lists = model.address_lists.iter().map(|list| list.path());
     let databases = model.geo_databases.iter().map(|database| database.path());
     let cluster = model.cluster.ca_file.iter();
-    let cluster = cluster.chain(&model.cluster.password_file);
+    let cluster = cluster
+        .chain(&model.cluster.password_file)
+        .chain(&model.cluster.secret_file);
+    if let Some(folder) = &model.cluster.folder {
+        policy.write_content(folder);
+    }
     lists
         .chain(databases)
         .chain(cluster.map(PathBuf::as_path))

@@ -186,6 +186,7 @@ impl Supervisor {
 
     /// Certificates are ordered from here on. To be called within the runtime.
     pub fn begin_acme(&self, prepared: Prepared) {
+        self.acme.share(&self.generation.borrow().model.cluster);
         self.acme.apply(prepared);
     }
 

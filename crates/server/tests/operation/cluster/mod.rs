@@ -6,6 +6,7 @@
 //! a stale one is told byte for byte.
 //! Out of scope: the state machine on damaged records (crates/cluster).
 
+mod certificates;
 mod clients;
 mod fleet;
 mod hostile;
