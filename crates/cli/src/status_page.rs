@@ -482,7 +482,6 @@ resource cache  99.9 % hits (999 of 1,000), 0 entries, 0 B
             address: address.into(),
             state,
             is_standby: false,
-            weight: 100,
             busy: 1,
             requests,
             failures: requests / 10,
