@@ -164,6 +164,37 @@ fn one_time_codes() {
 }
 
 #[test]
+fn names_and_the_file_of_users_are_those_of_the_configuration() {
+    let keys = Keys {
+        console: "names = [\"console.test\"]\nusers = \"{dir}/state/own-users\"",
+        ..Keys::default()
+    };
+    let fixture = Fixture::start_in(folder("console-names"), &keys);
+    let port = fixture.console.port();
+    for (host, status) in [
+        ("console.test", 200),
+        ("localhost", 200),
+        ("other.test", 421),
+        ("x.console.test", 421),
+    ] {
+        let line = format!("Host: {host}:{port}");
+        assert_eq!(
+            fixture.ask("GET", "/login", &[line], "").status,
+            status,
+            "{host}"
+        );
+    }
+    let token = fixture.token("viewer");
+    let file = |name: &str| fixture.saker.dir.join("state").join(name);
+    assert!(file("own-users").exists() && !file("console-users").exists());
+    let authorization = format!("Authorization: Bearer {token}");
+    let with = fixture
+        .ask("GET", "/api/v1/status", &[authorization], "")
+        .status;
+    assert_eq!(with, 200);
+}
+
+#[test]
 fn under_tls_the_cookie_is_bound_to_the_host() {
     let dir = folder("console-tls");
     tls_site::certificate(&dir, "site", "localhost");
