@@ -166,7 +166,7 @@ fn places(expected: &str) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// Where a line and a column, from 1, are in a text.
+/// Offset of a line and a column, from 1, in a text.
 fn offset(text: &str, line: usize, column: usize) -> usize {
     let before: usize = text
         .split_inclusive('\n')

@@ -518,7 +518,7 @@ pub const OUTSIDE: &[Outside] = &[
     ),
     row(
         "[site.auth.oidc]",
-        "client_secret_file logout emails unverified_emails user_claim session_lifetime key_file",
+        "client_secret_file emails unverified_emails user_claim session_lifetime key_file",
         "serving/identity/keys.rs::users_of_a_provider_by_their_address",
         "a provider",
     ),
@@ -683,5 +683,11 @@ pub const OUTSIDE: &[Outside] = &[
         "ca_file",
         "serving/identity/keys.rs::authorities_of_issuers_are_those_of_the_file",
         "a provider with TLS",
+    ),
+    row(
+        "[dynamic_vhosts]",
+        "connections",
+        "serving/hosts_outage.rs::known_hosts_last_as_long_as_is_set",
+        "the number of questions to a database",
     ),
 ];

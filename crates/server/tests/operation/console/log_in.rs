@@ -184,12 +184,21 @@ fn names_and_the_file_of_users_are_those_of_the_configuration() {
             "{host}"
         );
     }
-    let token = fixture.token("viewer");
-    let file = |name: &str| fixture.saker.dir.join("state").join(name);
-    assert!(file("own-users").exists() && !file("console-users").exists());
+    let file = fixture.saker.dir.join("state/own-users");
+    let file = file.to_string_lossy();
+    let words = [
+        "token",
+        "add",
+        "a",
+        "--role",
+        "administrator",
+        "--file",
+        &file,
+    ];
+    let token = fixture.command(&words, "").trim().to_owned();
     let authorization = format!("Authorization: Bearer {token}");
     let with = fixture
-        .ask("GET", "/api/v1/status", &[authorization], "")
+        .ask("GET", "/api/v1/configuration", &[authorization], "")
         .status;
     assert_eq!(with, 200);
 }

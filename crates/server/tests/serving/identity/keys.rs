@@ -177,7 +177,9 @@ fn groups_of_a_provider_by_their_claim() {
 fn authorities_of_issuers_are_those_of_the_file() {
     let issuer = Issuer::new("one");
     let keys = format!("{{\"keys\":[{}]}}", issuer.jwk());
-    let other = tls_site::start("identity-ca-issuer", "", "");
+    let dir = operate::folder("identity-ca-issuer");
+    tls_site::leaf_certificate(&dir, "site", "localhost");
+    let other = operate::start_in(dir, &tls_site::configuration("", ""));
     let url = format!("https://localhost:{}", other.server.address().port());
     let metadata = format!(
         "{{\"issuer\":\"{url}\",\"authorization_endpoint\":\"https://id.test/authorize\",\"token_endpoint\":\"{url}/token\",\

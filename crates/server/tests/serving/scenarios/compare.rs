@@ -68,7 +68,7 @@ pub fn differences(
     found
 }
 
-/// What is to be seen at the upstream and in files.
+/// Unmet expectations of the upstream and of files.
 fn behind(request: &Request, origin: &Origin, dir: &Path) -> Vec<String> {
     let expected = &request.expected;
     let mut found = Vec::new();

@@ -26,7 +26,7 @@ struct Received {
     body: String,
 }
 
-/// What both of its addresses know.
+/// State of both of its addresses.
 struct Shared {
     replies: BTreeMap<String, Reply>,
     received: Mutex<Vec<Received>>,

@@ -1,4 +1,4 @@
-//! What a scenario needs around its server: files, databases, a directory, and the server behind.
+//! Surroundings of the server of a scenario: files, databases, a directory, and the server behind.
 //!
 //! Called by: the runner of scenarios. Caveat: programs (sqlite3, slapd) start only for scenarios
 //! with `database` or `directory`. Out of scope: the server itself.
