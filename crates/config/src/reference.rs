@@ -5,6 +5,7 @@
 use crate::{
     context::{CONTEXTS, ContextRow},
     directives::catalog,
+    kind::Kind,
     row::Directive,
 };
 use std::fmt::Write as _;
@@ -36,6 +37,9 @@ pub fn reference_markdown() -> String {
 pub struct KeyUse {
     pub name: &'static str,
     pub tables: Vec<&'static str>,
+    /// The reference has a value for it, which a test of the rows reads: an example, the default, or
+    /// the table's own header.
+    pub has_example: bool,
 }
 
 /// Returns all keys, in the order of the catalog.
@@ -43,6 +47,8 @@ pub fn key_uses() -> Vec<KeyUse> {
     let keys = catalog().iter().map(|row| KeyUse {
         name: row.name,
         tables: row.contexts.each().map(|table| table.header).collect(),
+        has_example: row.example.or(row.default).is_some()
+            || matches!(row.kind, Kind::Section(_) | Kind::Sections(_)),
     });
     keys.collect()
 }

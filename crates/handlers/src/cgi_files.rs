@@ -131,11 +131,15 @@ fn call(exchange: &Exchange, relative: &[u8], path_info: &[u8]) -> UpstreamReque
         ..ProcessManner::default()
     };
     let script = script::told(exchange, relative, path_info);
+    let manner = ProxyOptions {
+        trust: script::trust(exchange),
+        ..ProxyOptions::default()
+    };
     UpstreamRequest {
         to: UpstreamTarget::Process(Arc::new(process)),
         target: exchange.head.view().target().to_vec(),
         script: Some(Box::new(script)),
-        manner: Arc::new(ProxyOptions::default()),
+        manner: Arc::new(manner),
         names: CallNames::default(),
     }
 }

@@ -11,8 +11,8 @@ use saker_config::model::{Action, PhpPools, PhpUse, Upstream};
 use saker_files::Watcher;
 use saker_http::Status;
 use saker_pipeline::{
-    CallNames, Exchange, Handled, Handler, LocalFuture, ProxyOptions, Response, Trust,
-    UpstreamRequest, UpstreamTarget,
+    CallNames, Exchange, Handled, Handler, LocalFuture, ProxyOptions, Response, UpstreamRequest,
+    UpstreamTarget,
 };
 use saker_static_files::{document_root, names, script};
 use saker_telemetry::{error_log, message};
@@ -150,14 +150,8 @@ impl Handler for PhpFiles {
 fn call(exchange: &Exchange, upstream: Arc<Upstream>, found: &Found) -> UpstreamRequest {
     let script = script::told(exchange, &found.relative, &found.path_info);
     let target = exchange.head.view().target().to_vec();
-    let trust = Trust {
-        accel: true,
-        litespeed: true,
-        files: exchange.routing.settings.send_files.clone(),
-        hides: true,
-    };
     let manner = Arc::new(ProxyOptions {
-        trust,
+        trust: script::trust(exchange),
         ..ProxyOptions::default()
     });
     UpstreamRequest {

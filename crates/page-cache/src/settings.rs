@@ -126,7 +126,6 @@ fn lscache(config: &CacheUse) -> LscacheSettings {
         enable_private: config.unasked_private,
         no_vary: config.no_vary,
         purge_path: config.purge_path.clone(),
-        vary_fields: config.vary_fields.clone(),
         identity_by_address: config.identity_by_address,
         check_public: config.public,
         check_private: config.private,

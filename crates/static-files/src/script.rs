@@ -8,7 +8,7 @@
 use crate::{document_root, file_errors, index::index_names, names};
 use saker_files::{Kind as FileKind, ResolveError, Watcher, cached_stat};
 use saker_http::Status;
-use saker_pipeline::{Exchange, Script};
+use saker_pipeline::{Exchange, Script, Trust};
 use std::{os::unix::ffi::OsStrExt, path::Path, sync::Arc};
 
 pub enum Kind {
@@ -27,6 +27,16 @@ pub fn ends(relative: &[u8]) -> impl Iterator<Item = usize> {
     slashes
         .chain([relative.len()])
         .filter(|end| relative.get(..*end).is_some_and(names::is_php))
+}
+
+/// Response fields of the site's own programs that may control this server.
+pub fn trust(exchange: &Exchange) -> Trust {
+    Trust {
+        accel: true,
+        litespeed: true,
+        files: exchange.routing.settings.send_files.clone(),
+        hides: true,
+    }
 }
 
 /// The kind of file at a path below the root.

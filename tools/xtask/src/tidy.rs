@@ -5,6 +5,7 @@ mod exceptions;
 mod finding;
 mod floors;
 mod keys;
+mod keys_outside;
 mod language;
 mod links;
 mod locks;

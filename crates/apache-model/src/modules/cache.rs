@@ -326,12 +326,7 @@ impl Said {
             apache_field: self.header == Some(true),
             apache_detail_field: self.detail_header == Some(true),
             ignored_fields: self.ignored_fields.clone().unwrap_or_default(),
-            vary_fields: self
-                .vary_fields
-                .iter()
-                .flatten()
-                .map(|name| name.to_ascii_lowercase())
-                .collect(),
+            key_fields: self.vary_fields.clone().unwrap_or_default(),
             ..CacheUse::default()
         };
         self.with_parameters(self.with_lives(defaults, verdict))

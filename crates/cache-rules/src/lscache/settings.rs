@@ -37,8 +37,6 @@ pub struct LscacheSettings {
     pub no_vary: bool,
     /// `purgeUri`.
     pub purge_path: Option<String>,
-    /// `reqHeaderVary`, in lower case.
-    pub vary_fields: Vec<String>,
     /// Session cookies in addition to the default ones ([`crate::cookie_names`]).
     pub session_cookies: Vec<String>,
     /// Cookies that count as not sent.
@@ -67,7 +65,6 @@ impl Default for LscacheSettings {
             off_urls: Vec::new(),
             no_vary: false,
             purge_path: None,
-            vary_fields: Vec::new(),
             session_cookies: Vec::new(),
             ignored_cookies: Vec::new(),
             identity_by_address: false,

@@ -122,7 +122,7 @@ pub const ROWS: &[Row<Settings>] = &[
             AUTH_JWT,
             "refresh",
             Kind::Duration {
-                min_ms: 60_000,
+                min_ms: 5_000,
                 max_ms: 7 * 86_400_000,
             },
             "Time after which the keys of `keys_url` are fetched again; if that fails, the previous ones \

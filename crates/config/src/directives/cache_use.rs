@@ -426,28 +426,15 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
     },
     Row {
         example: Some("[\"X-Tenant\"]"),
+        apache: Some("ReqHeaderVary"),
+        // Vary is obeyed for all fields: this key of earlier versions had no effect of its own.
+        deprecated: &["vary_headers"],
         ..list(
             "key_headers",
             FIELDS,
             "Request fields that are part of the key: requests with other values get other \
              entries, whatever `Vary` of the response says.",
             |cache, given| cache.key_fields = given.texts(),
-        )
-    },
-    Row {
-        example: Some("[\"X-Device\"]"),
-        apache: Some("ReqHeaderVary"),
-        ..list(
-            "vary_headers",
-            FIELDS,
-            "Additional request fields that Vary may name in LSCache responses.",
-            |cache, given| {
-                cache.vary_fields = given
-                    .texts()
-                    .into_iter()
-                    .map(|name| name.to_ascii_lowercase())
-                    .collect();
-            },
         )
     },
     Row {

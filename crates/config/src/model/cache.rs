@@ -133,8 +133,6 @@ pub struct CacheUse {
     pub ignored_cookies: Vec<String>,
     /// Cookies whose values are part of the key.
     pub vary_cookies: Vec<String>,
-    /// Additional request fields that Vary of an LSCache response may name, in lowercase.
-    pub vary_fields: Vec<String>,
     /// Request fields that are part of the key of every response.
     pub key_fields: Vec<String>,
     /// LSCache's vary string is not part of the key.
@@ -301,7 +299,6 @@ impl Default for CacheUse {
             session_cookies: None,
             ignored_cookies: Vec::new(),
             vary_cookies: Vec::new(),
-            vary_fields: Vec::new(),
             key_fields: Vec::new(),
             no_vary: false,
             identity_by_address: false,

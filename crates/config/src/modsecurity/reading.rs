@@ -13,6 +13,7 @@ use super::{
 use crate::{include, origin::Origin};
 use saker_net::{modsecurity::Part, privileged};
 use std::{
+    collections::BTreeMap,
     fs, mem,
     ops::Range,
     path::{Path, PathBuf},
@@ -118,6 +119,20 @@ pub struct Remark {
     pub message: String,
 }
 
+/// Directives of which the last one counts. Of several parts, the library takes the first that has
+/// a setting, so that the last ones go to the front.
+const SETTINGS: &[&str] = &[
+    "secruleengine",
+    "secrequestbodyaccess",
+    "secrequestbodylimit",
+    "secrequestbodynofileslimit",
+    "secrequestbodylimitaction",
+    "secresponsebodyaccess",
+    "secresponsebodylimit",
+    "secresponsebodylimitaction",
+    "secxmlexternalentity",
+];
+
 /// The rules read so far.
 #[derive(Debug, Default)]
 pub struct Reading {
@@ -128,6 +143,8 @@ pub struct Reading {
     text: String,
     text_began: usize,
     wants: Wants,
+    /// The last lines of [`SETTINGS`], by their names in lowercase, and their locations.
+    settings: BTreeMap<String, (String, Place)>,
     audit_log: AuditLog,
     remarks: Vec<Remark>,
 }
@@ -177,6 +194,18 @@ impl Reading {
 
     pub(super) fn into_parts(mut self) -> (Vec<Part>, Vec<Place>, Wants) {
         self.flush();
+        let first_part = self.parts.len();
+        let settings = mem::take(&mut self.settings).into_values();
+        // The library itself takes the last one of a part.
+        for (line, place) in settings.filter(|_| first_part > 1) {
+            self.text.push_str(&line);
+            self.text.push('\n');
+            self.lines.push(place);
+        }
+        self.flush();
+        // To the front.
+        let added = self.parts.len() - first_part;
+        self.parts.rotate_right(added);
         (self.parts, self.lines, self.wants)
     }
 
@@ -294,6 +323,11 @@ impl Reading {
 
     fn note(&mut self, line: &Logical<'_>, origin: &Origin) {
         self.wants.note(&line.name, line.arguments());
+        if SETTINGS.contains(&&*line.name) {
+            let place = (Arc::clone(&origin.file), origin.line);
+            let text = joined(line.text);
+            self.settings.insert(line.name.clone(), (text, place));
+        }
         self.audit_log.note(&line.name, line.arguments(), origin);
         if line.name == "secrule"
             && let Some(unknown) = unknown_operator(line.arguments())

@@ -79,8 +79,10 @@ fn what_it_does_not_reaches_it_as_text() {
     );
     assert_eq!(remarks[0].origin.line, 1);
     let (parts, lines, _) = reading.into_parts();
-    assert_eq!(parts[0], Part::File(folder.0.join("b.conf")));
-    let Part::Text(text) = &parts[1] else {
+    // Settings go to the front: the library takes the first part that has one.
+    assert_eq!(parts[0], Part::Text(b"\n\n\nSecRuleEngine On\n".to_vec()));
+    assert_eq!(parts[1], Part::File(folder.0.join("b.conf")));
+    let Part::Text(text) = &parts[2] else {
         panic!("{parts:?}")
     };
     let text = String::from_utf8_lossy(text);
@@ -89,7 +91,7 @@ fn what_it_does_not_reaches_it_as_text() {
         "{text}"
     );
     let stood: Vec<u32> = lines.iter().map(|(_, line)| *line).collect();
-    assert_eq!(stood, [2, 3, 5]);
+    assert_eq!(stood, [2, 3, 5, 5]);
     assert!(lines[0].0.ends_with("c.conf") && lines[2].0.ends_with("a.load"));
 }
 

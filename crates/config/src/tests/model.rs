@@ -471,8 +471,8 @@ fn the_cache_of_a_route_lies_over_its_sites() {
         Some(&["PHPSESSID".to_owned(), "wordpress_logged_in_*".to_owned()][..])
     );
     assert_eq!(
-        (long.vary_fields.as_slice(), long.entry_bytes_max),
-        (&["x-device".to_owned()][..], Some(2_000_000))
+        (long.key_fields.as_slice(), long.entry_bytes_max),
+        (&["X-Device".to_owned()][..], Some(2_000_000))
     );
     assert_eq!(
         long.offer,

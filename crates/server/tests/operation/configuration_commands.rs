@@ -214,10 +214,10 @@ fn pages_of_users() {
     let passwd = fs::read_to_string("/etc/passwd").unwrap();
     let users = format!(
         "{passwd}ann:x:51001:51001::{root}/home/ann:/bin/sh\nbob:x:51002:51002::{root}/home/bob:/bin/sh\n\
-         sys:x:551:551::{root}/home/sys:/bin/sh\ntoor:x:0:0::{root}/home/toor:/bin/sh\n"
+         sys:x:551:551::{root}/home/sys:/bin/sh\nown:x:552:552::{root}/home/own:/bin/sh\ntoor:x:0:0::{root}/home/toor:/bin/sh\n"
     );
     dir.write("passwd", users).unwrap();
-    for user in ["ann", "bob", "sys", "toor"] {
+    for user in ["ann", "bob", "own", "sys", "toor"] {
         let page = format!("home/{user}/public_html/a.txt");
         dir.write(&page, user).unwrap();
     }
@@ -239,13 +239,22 @@ fn pages_of_users() {
         return;
     }
     let site = "user_directories = { folder = \"public_html\" }\nphp = \"off\"";
-    let text = operate::configuration("workers = 1", site);
+    let few = "[[site]]\nnames = [\"few.test\"]\nroot = \"{dir}/www\"\n[site.user_directories]\nusers = [\"ann\", \"bob\", \"own\", \"toor\"]\ndeny = [\"bob\"]\nphp = \"off\"\n";
+    let text = format!("{}\n{few}", operate::configuration("workers = 1", site));
     let mount = format!("mount --bind '{root}/passwd' /etc/passwd && exec \"$@\"");
     let server = operate::native(&text)
         .wrapped(&["unshare", "-m", "sh", "-c", &mount, "sh"])
         .start(dir);
     let mut client = Client::connect(server.server.address()).unwrap();
     client.set_timeout(PATIENCE).unwrap();
+    // `users` has one of the system and root, and `deny` takes one away.
+    for (name, status) in [("ann", 200), ("bob", 404), ("own", 200), ("toor", 404)] {
+        let target = format!("/~{name}/a.txt");
+        let response = client
+            .request("GET", &target, &[("Host", "few.test")])
+            .unwrap();
+        assert_eq!(response.status, status, "{target}");
+    }
     for (target, status, body) in [
         ("/~ann/a.txt", 200, "ann"),
         ("/~ann/sub/", 200, "sub"),
@@ -258,6 +267,7 @@ fn pages_of_users() {
         ("/~ann/etc/passwd", 403, ""),
         ("/~bob/a.txt", 403, ""),
         ("/~sys/a.txt", 404, ""),
+        ("/~own/a.txt", 404, ""),
         ("/~toor/a.txt", 404, ""),
         ("/~root/", 404, ""),
         ("/~nobody-else/a.txt", 404, ""),

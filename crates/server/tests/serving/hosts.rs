@@ -548,6 +548,30 @@ fn entries_of_a_directory() {
     assert_eq!(figure(&saker, "failed"), 0);
 }
 
+/// Each of the table's sixteen parts keeps its share, one at least.
+#[test]
+fn few_hosts_are_kept() {
+    for (entries, kept) in [("", 64..=64), ("entries = 1", 1..=16)] {
+        let dir = folder("hosts-few");
+        page(&dir, "a", "<p>a</p>\n");
+        let root = dir.join("srv/a").display().to_string();
+        let database = Sqlite::start(&dir);
+        let rows: String = (0..64)
+            .map(|host| {
+                format!("INSERT INTO hosts (name, root) VALUES ('{host}.example', '{root}');")
+            })
+            .collect();
+        assert!(database.ask(&format!("{TABLE} {rows}")));
+        let more = format!("keep = \"1h\"\n{entries}");
+        let saker = start_in(dir, &looked_up(&database.url(), &more, ""));
+        for host in 0..64 {
+            assert_eq!(get(&saker, &format!("{host}.example")).status, 200);
+        }
+        let known = figure(&saker, "known");
+        assert!(kept.contains(&known), "{entries}: {known}");
+    }
+}
+
 /// Names that the database doesn't know: the site as it is, or another status.
 #[test]
 fn unknown_hosts_are_answered_as_is_set() {

@@ -79,9 +79,26 @@ fn known_hosts_last_as_long_as_is_set() {
         "{DURABLE} {TABLE} INSERT INTO hosts VALUES ('a.example', '{}')",
         root(&dir, "a")
     )));
-    let text = looked_up(&database.url(), &format!("{NEVER}\nkeep_stale = \"2s\""));
+    let more = format!("{NEVER}\nkeep_stale = \"2s\"\nconnections = 1");
+    let slow = format!("{QUERY} AND SLEEP(0.02) = 0");
+    let text = looked_up(&database.url(), &more).replace(QUERY, &slow);
     let saker = start_in(dir, &text);
     assert_eq!(status(&saker, "a.example"), 200);
+    // One connection for all questions, besides those of this test.
+    let rows: String = (0..8)
+        .map(|host| format!("INSERT INTO hosts SELECT '{host}.example', root FROM hosts LIMIT 1;"))
+        .collect();
+    assert!(database.ask(&format!("USE web; {rows}")));
+    thread::scope(|scope| {
+        for host in 0..8 {
+            let saker = &saker;
+            scope.spawn(move || assert_eq!(status(saker, &format!("{host}.example")), 200));
+        }
+    });
+    assert!(database.ask(
+        "SELECT IF(variable_value <= 2, 1, (SELECT 1 UNION SELECT 2)) \
+         FROM information_schema.global_status WHERE variable_name = 'MAX_USED_CONNECTIONS';"
+    ));
     database.end();
     wait_until("it is forgotten", || status(&saker, "a.example") == 503);
 }

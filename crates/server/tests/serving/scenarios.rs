@@ -17,7 +17,7 @@ use crate::{operate, tls_site, visitors::solve};
 use client::{Client, Protocol};
 use compare::{differences, replaced};
 use file::{Request, Scenario};
-use programs::Programs;
+use programs::{Programs, sqlite};
 use saker_testkit::{PATIENCE, Saker, TempDir, poll, saker::adjustable_clock};
 use std::{
     collections::BTreeMap,
@@ -142,6 +142,10 @@ impl Run {
         for (path, content) in &request.write {
             self.saker.dir.write(path, content).unwrap();
         }
+        sqlite(&self.saker.dir, &request.database);
+        for path in &request.remove {
+            fs::remove_file(self.saker.dir.join(path)).unwrap();
+        }
         if request.later_s > 0 {
             self.saker.advance_clock(request.later_s).unwrap();
             wake(&self.saker);
@@ -215,7 +219,8 @@ fn start(dir: TempDir, protocol: Protocol, scenario: &Scenario, programs: &Progr
         }
     };
     let more = format!("{global}\n{upstream}[[listener]]");
-    operate::start_in(dir, &configuration.replacen("[[listener]]", &more, 1))
+    let configuration = configuration.replacen("[[listener]]", &more, 1);
+    operate::start_in(dir, &format!("{}\n{configuration}", scenario.top))
 }
 
 /// Makes the worker read its clock again, which it does when an event wakes it: the end of a

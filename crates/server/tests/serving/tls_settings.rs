@@ -85,6 +85,15 @@ fn cipher_suites_are_those_of_the_list() {
 }
 
 #[test]
+fn groups_are_those_of_the_list() {
+    let saker = tls_site::start("tls-groups", "groups = [\"P-384\"]", "");
+    for (group, is_one) in [("P-384", true), ("P-256", false), ("X25519", false)] {
+        let said = visit(&saker, &["-tls1_3", "-groups", group]);
+        assert_eq!(said.contains("hello"), is_one, "{group}: {said}");
+    }
+}
+
+#[test]
 fn revoked_certificates_are_refused() {
     let dir = folder("tls-crl");
     certificate(&dir, "site", "localhost");

@@ -165,6 +165,46 @@ fn one_time_codes() {
 }
 
 #[test]
+fn names_and_the_file_of_users_are_those_of_the_configuration() {
+    let keys = Keys {
+        console: "names = [\"console.test\"]\nusers = \"{dir}/state/own-users\"",
+        ..Keys::default()
+    };
+    let fixture = Fixture::start_in(folder("console-names"), &keys);
+    let port = fixture.console.port();
+    for (host, status) in [
+        ("console.test", 200),
+        ("localhost", 200),
+        ("other.test", 421),
+        ("x.console.test", 421),
+    ] {
+        let line = format!("Host: {host}:{port}");
+        assert_eq!(
+            fixture.ask("GET", "/login", &[line], "").status,
+            status,
+            "{host}"
+        );
+    }
+    let file = fixture.saker.dir.join("state/own-users");
+    let file = file.to_string_lossy();
+    let words = [
+        "token",
+        "add",
+        "a",
+        "--role",
+        "administrator",
+        "--file",
+        &file,
+    ];
+    let token = fixture.command(&words, "").trim().to_owned();
+    let authorization = format!("Authorization: Bearer {token}");
+    let with = fixture
+        .ask("GET", "/api/v1/configuration", &[authorization], "")
+        .status;
+    assert_eq!(with, 200);
+}
+
+#[test]
 fn under_tls_the_cookie_is_bound_to_the_host() {
     let dir = folder("console-tls");
     tls_site::certificate(&dir, "site", "localhost");

@@ -146,7 +146,7 @@ fn native(mode: Mode, workers: usize, dir: &TempDir, socket: &str, cache: &str) 
          [cache]\nreserve = 0\n{cache}\n[[listener]]\naddress = \"{{address}}\"\nhttp2 = true\n\
          [[upstream]]\nname = \"app\"\nservers = [\"http+unix:{socket}\"]\n\
          [[site]]\nnames = [\"*\"]\n[[site.route]]\npath = \"/*\"\nproxy = \"app\"\npreserve_host = true\n\
-         [site.cache]\nenabled = true\nobey = {obeys}\nobey_client = true\ngrace = \"0s\"\nvary_headers = [\"X-Kind\"]\n",
+         [site.cache]\nenabled = true\nobey = {obeys}\nobey_client = true\ngrace = \"0s\"\nkey_headers = [\"X-Kind\"]\n",
         dir.display()
     )
 }

@@ -6,7 +6,7 @@
 //! Out of scope: forged tokens (scenarios `jwt` and `jwt_claims`).
 
 use super::{Browser, Issuer, PEOPLE, SCHEMA, ldap_site, log_in, operate, sign, stage, with_token};
-use crate::databases::Slapd;
+use crate::{databases::Slapd, tls_site};
 use jsonwebtoken::{Algorithm, EncodingKey};
 use std::{
     fs,
@@ -170,4 +170,45 @@ fn groups_of_a_provider_by_their_claim() {
     assert_eq!(bob.log_in(&format!("{url}/app/me"), "bob").status, 403);
     // The claim with the usual name is none.
     assert_eq!(ann.open(&format!("{url}/staff/a.txt"), &[]).status, 403);
+}
+
+/// Keys and metadata come over https: from a server whose certificate is of the authority alone.
+#[test]
+fn authorities_of_issuers_are_those_of_the_file() {
+    let issuer = Issuer::new("one");
+    let keys = format!("{{\"keys\":[{}]}}", issuer.jwk());
+    let dir = operate::folder("identity-ca-issuer");
+    tls_site::leaf_certificate(&dir, "site", "localhost");
+    let other = operate::start_in(dir, &tls_site::configuration("", ""));
+    let url = format!("https://localhost:{}", other.server.address().port());
+    let metadata = format!(
+        "{{\"issuer\":\"{url}\",\"authorization_endpoint\":\"https://id.test/authorize\",\"token_endpoint\":\"{url}/token\",\
+         \"jwks_uri\":\"{url}/keys\",\"response_types_supported\":[\"code\"],\"subject_types_supported\":[\"public\"],\
+         \"id_token_signing_alg_values_supported\":[\"ES256\"]}}"
+    );
+    let metadata_file = "www/.well-known/openid-configuration";
+    for (file, text) in [("www/keys", &keys), (metadata_file, &metadata)] {
+        other.dir.write(file, text).unwrap();
+    }
+    let authority = other.dir.join("site.pem").display().to_string();
+    for (line, status) in [
+        (format!("ca_file = \"{authority}\""), 200),
+        (String::new(), 503),
+    ] {
+        let jwt = format!(
+            "[site.auth.jwt]\nalgorithms = [\"ES256\"]\nkeys_url = \"{url}/keys\"\n{line}\n"
+        );
+        let saker = operate::start("identity-ca", &operate::configuration("workers = 1", &jwt));
+        assert_eq!(with_token(&saker, &issuer.token("ann")), status, "{line}");
+        let oidc = format!(
+            "[site.auth.oidc]\nissuer = \"{url}\"\nclient_id = \"shop\"\nallow_http = true\n{line}\n"
+        );
+        let saker = operate::start("identity-ca", &operate::configuration("workers = 1", &oidc));
+        let mut client = saker.connect().unwrap();
+        let answer = client
+            .request("GET", "/index.html", &[("Accept", "text/html")])
+            .unwrap();
+        let is_sent = answer.status == 302;
+        assert_eq!(is_sent, status == 200, "{line}: {}", saker.server.stderr());
+    }
 }

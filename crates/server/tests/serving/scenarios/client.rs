@@ -58,7 +58,7 @@ impl Answer {
 }
 
 pub enum Client {
-    /// With the connections whose responses nobody waits for.
+    /// With the connections of requests that are left open.
     Http1(SocketAddr, Vec<saker_testkit::Client>),
     Http2(Box<Http2>),
     Http3(Box<http3_client::Http3>),

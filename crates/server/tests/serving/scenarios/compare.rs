@@ -37,6 +37,9 @@ pub fn differences(
         let value = replaced(value, names);
         let holds = match value.as_str() {
             "*" => answer.field(name).is_some(),
+            value if value.len() > 2 && value.starts_with('*') && value.ends_with('*') => answer
+                .field(name)
+                .is_some_and(|got| got.contains(value.trim_matches('*'))),
             value => answer.field(name) == Some(value),
         };
         must(holds, format!("{name}: {value}"));
@@ -65,7 +68,7 @@ pub fn differences(
     found
 }
 
-/// What is to be seen at the upstream and in files.
+/// Unmet expectations of the upstream and of files.
 fn behind(request: &Request, origin: &Origin, dir: &Path) -> Vec<String> {
     let expected = &request.expected;
     let mut found = Vec::new();

@@ -18,9 +18,13 @@ pub struct Scenario {
     pub database: String,
     /// Entries of a directory (LDIF), below `dc=test`.
     pub directory: String,
+    /// Lines at the top of the file, before `[server]`.
+    pub top: String,
     /// Lines in `[[site]]` and below it.
     pub site: String,
     pub files: Pairs,
+    /// Symbolic links and their targets.
+    pub links: Pairs,
     /// By path.
     pub origin: BTreeMap<String, Reply>,
     pub requests: Vec<Request>,
@@ -32,7 +36,7 @@ pub struct Reply {
     pub status: u16,
     pub fields: Pairs,
     pub body: String,
-    /// File with the body; 404 while it is not there.
+    /// File with the body; 503 while it is not there.
     pub file: Option<String>,
     /// The request is read, and nothing comes back.
     pub is_silent: bool,
@@ -46,6 +50,10 @@ pub struct Request {
     pub body: String,
     /// Files that change before it.
     pub write: Pairs,
+    /// Files that go before it.
+    pub remove: Vec<String>,
+    /// Statements for `data.db` before it.
+    pub database: String,
     /// Seconds by which the server's wall clock moves before it.
     pub later_s: u64,
     /// Protocols that it is sent over: `http1`, `http2`, `http3`; empty: all.
@@ -64,7 +72,7 @@ pub struct Request {
 #[derive(Clone, Debug, Default)]
 pub struct Expectation {
     pub status: u16,
-    /// `*` stands for any value.
+    /// `*` stands for any value, and `*part*` for one with this part.
     pub has: Pairs,
     pub lacks: Vec<String>,
     pub body: Option<String>,
@@ -102,8 +110,10 @@ impl Scenario {
                 "place" => scenario.place = Some(place(key, value)?),
                 "database" => scenario.database = string(key, value)?,
                 "directory" => scenario.directory = string(key, value)?,
+                "top" => scenario.top = string(key, value)?,
                 "site" => scenario.site = string(key, value)?,
                 "files" => scenario.files = contents(key, value)?,
+                "links" => scenario.links = contents(key, value)?,
                 "origin" => {
                     for (path, reply) in self::table(key, value)? {
                         let reply = Reply::parse(self::table(path, reply)?)?;
@@ -157,6 +167,8 @@ impl Request {
             fields: Vec::new(),
             body: String::new(),
             write: Vec::new(),
+            remove: Vec::new(),
+            database: String::new(),
             later_s: 0,
             over: Vec::new(),
             polls: false,
@@ -174,6 +186,8 @@ impl Request {
                 "fields" => request.fields = fields(key, value)?,
                 "send" => request.body = content(key, value)?,
                 "write" => request.write = contents(key, value)?,
+                "remove" => request.remove = strings(key, value)?,
+                "database" => request.database = string(key, value)?,
                 "later" => request.later_s = number(key, value)?,
                 "over" => request.over = strings(key, value)?,
                 "poll" => request.polls = boolean(key, value)?,

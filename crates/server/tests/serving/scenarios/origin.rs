@@ -1,8 +1,8 @@
 //! The server behind in a scenario: fixed responses by path, over a Unix socket and a port.
 //!
 //! Called by: the runner of scenarios. Caveat: `{method}`, `{target}`, `{body}`, `{server}` (`socket`
-//! or `port`), `{proxy}` (the line of the PROXY protocol), and `{NAME}` of a request field in a body
-//! are replaced; an unknown path is 404. Out of scope: faults, which the tests of `gateway` make.
+//! or `port`), `{request}` (its number on the connection), `{proxy}` (the line of the PROXY protocol),
+//! and `{NAME}` of a request field in a body are replaced; an unknown path is 404. Out of scope: faults, which the tests of `gateway` make.
 
 use super::file::Reply;
 use std::{
@@ -16,6 +16,9 @@ use std::{
     thread,
 };
 
+const NOT_FOUND: &[u8] = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+const UNAVAILABLE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
+
 /// A request as the upstream has it.
 struct Received {
     method: String,
@@ -23,7 +26,7 @@ struct Received {
     body: String,
 }
 
-/// What both of its addresses know.
+/// State of both of its addresses.
 struct Shared {
     replies: BTreeMap<String, Reply>,
     received: Mutex<Vec<Received>>,
@@ -89,12 +92,23 @@ fn answer<S: Read + Write + Send + 'static>(
     thread::spawn(move || {
         while let Some(mut stream) = accept() {
             let shared = Arc::clone(&shared);
-            thread::spawn(move || while serve(&mut stream, server, &shared).is_some() {});
+            thread::spawn(move || {
+                let mut number = 1;
+                while serve(&mut stream, server, number, &shared).is_some() {
+                    number += 1;
+                }
+            });
         }
     });
 }
 
-fn serve(stream: &mut (impl Read + Write), server: &str, shared: &Shared) -> Option<()> {
+/// Answers a request, the nth of its connection.
+fn serve(
+    stream: &mut (impl Read + Write),
+    server: &str,
+    number: usize,
+    shared: &Shared,
+) -> Option<()> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -125,14 +139,12 @@ fn serve(stream: &mut (impl Read + Write), server: &str, shared: &Shared) -> Opt
     });
     let path = target.split('?').next().unwrap_or_default();
     let read = |name: &String| fs::read_to_string(shared.folder.join(name)).ok();
-    let found = shared.replies.get(path).and_then(|reply| {
-        let text = reply.file.as_ref().map_or(Some(reply.body.clone()), read);
-        Some((reply, text?))
-    });
-    let Some((reply, mut text)) = found else {
-        return stream
-            .write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
-            .ok();
+    let Some(reply) = shared.replies.get(path) else {
+        return stream.write_all(NOT_FOUND).ok();
+    };
+    let text = reply.file.as_ref().map_or(Some(reply.body.clone()), read);
+    let Some(mut text) = text else {
+        return stream.write_all(UNAVAILABLE).ok();
     };
     if reply.is_silent {
         // Until the server has enough of it.
@@ -145,6 +157,7 @@ fn serve(stream: &mut (impl Read + Write), server: &str, shared: &Shared) -> Opt
         ("body", &body),
         ("server", server),
         ("proxy", proxy),
+        ("request", &number.to_string()),
     ] {
         text = text.replace(&format!("{{{name}}}"), value);
     }
@@ -162,31 +175,21 @@ fn serve(stream: &mut (impl Read + Write), server: &str, shared: &Shared) -> Opt
     } else {
         (reply.status, text)
     };
-    send(
-        stream,
-        reply,
-        status,
-        if method == "HEAD" { None } else { Some(&text) },
-        text.len(),
-    )
+    let mut answer = head_of(reply, status, server, text.len());
+    if method != "HEAD" {
+        answer.push_str(&text);
+    }
+    stream.write_all(answer.as_bytes()).ok()
 }
 
-fn send(
-    stream: &mut impl Write,
-    reply: &Reply,
-    status: u16,
-    text: Option<&str>,
-    length: usize,
-) -> Option<()> {
+fn head_of(reply: &Reply, status: u16, server: &str, length: usize) -> String {
     let mut answer = format!("HTTP/1.1 {status} Reply\r\n");
     for (name, value) in &reply.fields {
+        let value = value.replace("{server}", server);
         answer.push_str(&format!("{name}: {value}\r\n"));
     }
     if status != 304 && status != 204 {
         answer.push_str(&format!("Content-Length: {length}\r\n"));
     }
-    let text = text.unwrap_or_default();
-    stream
-        .write_all(format!("{answer}\r\n{text}").as_bytes())
-        .ok()
+    answer + "\r\n"
 }

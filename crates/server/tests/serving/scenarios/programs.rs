@@ -1,4 +1,4 @@
-//! What a scenario needs around its server: files, databases, a directory, and the server behind.
+//! Surroundings of the server of a scenario: files, databases, a directory, and the server behind.
 //!
 //! Called by: the runner of scenarios. Caveat: programs (sqlite3, slapd) start only for scenarios
 //! with `database` or `directory`. Out of scope: the server itself.
@@ -10,7 +10,11 @@ use saker_testkit::{
     mmdb::{Data, database},
     require,
 };
-use std::{fs, os::unix::fs::PermissionsExt, process::Command};
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    process::Command,
+};
 
 const LDAP_SCHEMA: &str =
     "include /etc/ldap/schema/cosine.schema\ninclude /etc/ldap/schema/inetorgperson.schema";
@@ -25,10 +29,19 @@ impl Programs {
     pub fn start(dir: &TempDir, scenario: &Scenario) -> Programs {
         fs::create_dir(dir.join("www")).unwrap();
         for (path, content) in &scenario.files {
-            let file = dir.write(path, content).unwrap();
+            let content = match path.starts_with("www/") {
+                true => content.clone(),
+                false => content.replace("{dir}", &dir.to_string_lossy()),
+            };
+            let file = dir.write(path, &content).unwrap();
             if content.starts_with("#!") {
                 fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
             }
+        }
+        for (path, target) in &scenario.links {
+            let link = dir.join(path);
+            fs::create_dir_all(link.parent().unwrap()).unwrap();
+            symlink(target, link).unwrap();
         }
         if let Some((network, length, country, number)) = &scenario.place {
             let place = Data::Map(&[
@@ -38,15 +51,7 @@ impl Programs {
             dir.write("place.mmdb", database(*network, *length, &place))
                 .unwrap();
         }
-        if !scenario.database.is_empty() {
-            let status = Command::new(require("sqlite3").unwrap())
-                .arg("-bail")
-                .arg(dir.join("data.db"))
-                .arg(&scenario.database)
-                .status()
-                .unwrap();
-            assert!(status.success(), "sqlite3: {status}");
-        }
+        sqlite(dir, &scenario.database);
         let entries = &scenario.directory;
         Programs {
             origin: Origin::listen(dir, &scenario.origin),
@@ -65,4 +70,18 @@ impl Programs {
             None => text,
         }
     }
+}
+
+/// Carries out statements in `data.db`.
+pub fn sqlite(dir: &TempDir, statements: &str) {
+    if statements.is_empty() {
+        return;
+    }
+    let status = Command::new(require("sqlite3").unwrap())
+        .arg("-bail")
+        .arg(dir.join("data.db"))
+        .arg(statements)
+        .status()
+        .unwrap();
+    assert!(status.success(), "sqlite3: {status}");
 }
