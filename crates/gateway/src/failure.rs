@@ -54,8 +54,8 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Follows Apache (mod_proxy): 503 if no member was reachable, 504 if there was no response in
-    /// time, 502 for malformed responses.
+    /// 503 if no member was reachable, 504 if there was no response in time, 502 for malformed
+    /// responses.
     pub fn status(&self) -> Status {
         match self {
             Failure::Unprocessed
@@ -83,6 +83,15 @@ impl Failure {
             Failure::Client(BodyError::TimedOut) => Status::REQUEST_TIMEOUT,
             Failure::Client(_) => Status::BAD_REQUEST,
             Failure::LengthRequired => Status(411),
+        }
+    }
+
+    /// Apache's choices where a server answers over HTTP (mod_proxy_http).
+    pub fn status_by_apache(&self) -> Status {
+        match self {
+            Failure::ConnectTimeout => Status::SERVICE_UNAVAILABLE,
+            Failure::Timeout => Status::BAD_GATEWAY,
+            other => other.status(),
         }
     }
 

@@ -184,13 +184,13 @@ impl Gateway {
                 self.mirror(exchange, &call);
                 let group = self.group(upstream);
                 let heard = self.ask(exchange, &call, &group).await;
+                let by_apache = call.manner.has_apaches_statuses && call.script.is_none();
                 heard.map_err(|(failure, name)| {
-                    refusal(
-                        exchange,
-                        &failure,
-                        failure.status(),
-                        &format!("{name}: {failure}"),
-                    )
+                    let status = match by_apache {
+                        true => failure.status_by_apache(),
+                        false => failure.status(),
+                    };
+                    refusal(exchange, &failure, status, &format!("{name}: {failure}"))
                 })
             }
             UpstreamTarget::Process(manner) => Box::pin(self.run(exchange, &call, manner)).await,

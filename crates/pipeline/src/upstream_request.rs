@@ -124,6 +124,9 @@ pub struct ProxyOptions {
     pub follows_locations: bool,
     /// Allows protocol upgrades (`Upgrade`).
     pub upgrades: bool,
+    /// Answers in Apache's statuses if an HTTP upstream can't be reached in time (503) or says
+    /// nothing in time (502), where it is 504 otherwise.
+    pub has_apaches_statuses: bool,
     /// The name of this server in Via and X-Forwarded-Server.
     pub server_name: Box<str>,
     /// Response fields that control this server.
@@ -165,6 +168,7 @@ impl Default for ProxyOptions {
             reverse_cookie_domains: Vec::new(),
             follows_locations: true,
             upgrades: true,
+            has_apaches_statuses: false,
             server_name: "".into(),
             trust: Trust::default(),
             terms: None,

@@ -175,7 +175,7 @@ fn add_rule(node: &Node, html: &mut ProxyHtml, reading: &mut Reading<'_>) -> Res
             b'c' => flags.skips_scripts = true,
             b'C' => flags.skips_scripts = false,
             b'L' => flags.is_last = true,
-            b'l' => flags.is_last = false,
+            b'l' => flags.goes_on = true,
             b'R' => is_pattern = true,
             b'i' => options.caseless = true,
             b'n' | b'x' | b's' => {}

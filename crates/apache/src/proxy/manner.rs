@@ -56,6 +56,7 @@ pub fn manner(
         via: host.proxy.via,
         is_unbuffered: extras.flushes,
         upgrades: extras.upgrades,
+        has_apaches_statuses: !extras.is_program,
         follows_locations: !extras.is_literal,
         reverse: said
             .reversals

@@ -9,6 +9,7 @@
 //! Out of scope: UTF-16 for the client, which browsers don't need.
 
 use encoding_rs::{CoderResult, Decoder, Encoder, Encoding, WINDOWS_1252};
+use std::ops::Range;
 
 /// Bytes in which a page may say its charset (HTML section 13.2.3.2).
 pub(super) const LOOK_BYTES: usize = 1024;
@@ -174,8 +175,23 @@ impl Decoded {
     }
 }
 
+/// A media type with UTF-8 as its charset.
+pub(super) fn in_utf8(media_type: &[u8]) -> Vec<u8> {
+    let known = charset_span(media_type)
+        .and_then(|span| Some((media_type.get(..span.start)?, media_type.get(span.end..)?)));
+    match known {
+        Some((before, behind)) => [before, b"utf-8", behind].concat(),
+        None => [media_type, b";charset=utf-8"].concat(),
+    }
+}
+
 /// The charset that a media type or a page names: `charset=utf-8`.
 fn charset_in(text: &[u8]) -> Option<&[u8]> {
+    text.get(charset_span(text)?)
+}
+
+/// The place of its name.
+fn charset_span(text: &[u8]) -> Option<Range<usize>> {
     const WORD: &[u8] = b"charset";
     let at = text
         .windows(WORD.len())
@@ -190,7 +206,8 @@ fn charset_in(text: &[u8]) -> Option<&[u8]> {
         .iter()
         .take_while(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(byte))
         .count();
-    rest.get(..length).filter(|name| !name.is_empty())
+    let start = text.len() - rest.len();
+    (length > 0).then(|| start..start + length)
 }
 
 /// The charset that a page says it has, in a `meta` element or an XML declaration.
@@ -224,4 +241,28 @@ fn own_words(text: &[u8]) -> Option<&[u8]> {
         rest = tag.get(end..)?;
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn charsets_of_media_types() {
+        for (from, to) in [
+            ("text/plain", "text/plain;charset=utf-8"),
+            (
+                "text/plain; charset=ISO-8859-1",
+                "text/plain; charset=utf-8",
+            ),
+            (
+                "a/b+xml; Charset=\"koi8-r\"; x=y",
+                "a/b+xml; Charset=\"utf-8\"; x=y",
+            ),
+            ("text/plain; charset=", "text/plain; charset=;charset=utf-8"),
+        ] {
+            let made = in_utf8(from.as_bytes());
+            assert_eq!(String::from_utf8(made).unwrap(), to, "{from}");
+        }
+    }
 }

@@ -65,11 +65,10 @@ pub async fn apply(
         let value = format!("text/html;charset={name}").into_bytes();
         response.fields_mut().set("Content-Type", value);
     } else if decoded.is_some() {
-        let kind = media_type
-            .split(|byte| *byte == b';')
-            .next()
-            .unwrap_or_default();
-        let value = [kind.trim_ascii(), b";charset=utf-8"].concat();
+        let value = match is_html {
+            true => [kind_of(&media_type), b";charset=utf-8"].concat(),
+            false => charset::in_utf8(&media_type),
+        };
         response.fields_mut().set("Content-Type", value);
     }
     let page = Page {
@@ -87,21 +86,23 @@ pub async fn apply(
     Ok(())
 }
 
+fn kind_of(media_type: &[u8]) -> &[u8] {
+    let kind = media_type.split(|byte| *byte == b';').next();
+    kind.unwrap_or_default().trim_ascii()
+}
+
 fn is_html(media_type: &[u8]) -> bool {
-    let kind = media_type
-        .split(|byte| *byte == b';')
-        .next()
-        .unwrap_or_default();
-    let kind = kind.trim_ascii().to_ascii_lowercase();
+    let kind = kind_of(media_type).to_ascii_lowercase();
     kind == b"text/html" || kind == b"application/xhtml+xml"
 }
 
-/// Texts whose characters are decoded, whatever their markup is.
+/// Texts whose characters are decoded, whatever their markup is (RFC 7303 for XML).
 fn is_text(media_type: &[u8]) -> bool {
-    let kind = media_type.to_ascii_lowercase();
+    let kind = kind_of(media_type).to_ascii_lowercase();
     // Events are sent one by one, and are UTF-8.
     !kind.starts_with(b"text/event-stream") && kind.starts_with(b"text/")
-        || kind.windows(3).any(|piece| piece == b"xml")
+        || kind == b"application/xml"
+        || kind.ends_with(b"+xml")
 }
 
 /// A page on its way.

@@ -1,8 +1,8 @@
 //! Rules that replace addresses (ProxyHTMLURLMap).
 //!
 //! Called by: `attributes` and `proxy_html`.
-//! Caveat: of the rules for an address the first that matches counts; in scripts, each one replaces
-//! all it finds.
+//! Caveat: of the rules for an address the first that matches counts (the flag `l` of patterns goes
+//! on); in scripts, each one replaces all it finds.
 //! Out of scope: variables in rules, and rules with conditions, which front ends resolve.
 
 use saker_ap_expr::{Pattern, Work, words::expand_groups};
@@ -26,8 +26,10 @@ pub struct UrlRuleFlags {
     pub at_start: bool,
     /// Only at its end (`$`).
     pub at_end: bool,
-    /// Later rules don't see what this one has changed (`L`).
+    /// Later rules don't see what this one has changed in a script of an attribute (`L`).
     pub is_last: bool,
+    /// Later rules see an address that this pattern has changed (`l`).
+    pub goes_on: bool,
 }
 
 /// Text or a pattern, and what takes its place.
@@ -78,6 +80,24 @@ impl UrlRule {
         }
     }
 
+    /// The address that takes the place of one that this rule is for.
+    fn mapped(&self, work: &Work, url: &[u8]) -> Option<Vec<u8>> {
+        match &self.from {
+            UrlFrom::Text(from) => {
+                let start = url.get(..from.len())?;
+                let rest = url.get(from.len()..)?;
+                start
+                    .eq_ignore_ascii_case(from)
+                    .then(|| [&*self.to, rest].concat())
+            }
+            UrlFrom::Pattern(_) => {
+                let (start, end, to) = self.found(work, url, 0)?;
+                let mapped = [url.get(..start)?, &to, url.get(end..)?].concat();
+                (mapped.len() <= TEXT_BYTES_MAX).then_some(mapped)
+            }
+        }
+    }
+
     /// The next match behind `from`, and what takes its place.
     fn found(
         &self,
@@ -107,22 +127,18 @@ impl UrlRule {
 
 /// The address that takes the place of another one. `None`: no rule is for it.
 pub fn address(rules: &[impl AsRef<UrlRule>], work: &Work, url: &[u8]) -> Option<Vec<u8>> {
+    let mut changed: Option<Vec<u8>> = None;
     let rules = rules.iter().map(AsRef::as_ref);
-    rules
-        .filter(|rule| !rule.flags.skips_links)
-        .find_map(|rule| match &rule.from {
-            UrlFrom::Text(from) => {
-                let start = url.get(..from.len())?;
-                let rest = url.get(from.len()..)?;
-                start
-                    .eq_ignore_ascii_case(from)
-                    .then(|| [&*rule.to, rest].concat())
-            }
-            UrlFrom::Pattern(_) => {
-                let (start, end, to) = rule.found(work, url, 0)?;
-                Some([url.get(..start)?, &to, url.get(end..)?].concat())
-            }
-        })
+    for rule in rules.filter(|rule| !rule.flags.skips_links) {
+        let Some(new) = rule.mapped(work, changed.as_deref().unwrap_or(url)) else {
+            continue;
+        };
+        changed = Some(new);
+        if !rule.flags.goes_on || matches!(rule.from, UrlFrom::Text(_)) {
+            break;
+        }
+    }
+    changed
 }
 
 /// A script with all that the rules find replaced.
@@ -137,7 +153,8 @@ pub fn in_text(rules: &[impl AsRef<UrlRule>], work: &Work, text: Vec<u8>, place:
             continue;
         };
         text = changed;
-        if rule.flags.is_last {
+        // As Apache behaves; its manual says it of all places.
+        if rule.flags.is_last && place == Place::Event {
             break;
         }
     }
