@@ -5,11 +5,11 @@
 //! An input is a line for the request (a byte that chooses the path, then a field) and the inside of a
 //! server; behind a byte 0xff, that of a stream server. Configurations that are refused are not asked.
 
-use saker_config::model::{Address, Origin, StreamServer};
+use saker_config::model::{Address, Origin, Site, StreamServer};
 use saker_files::Watcher;
 use saker_http::{RequestHead, Status, Version};
 use saker_nginx::{FrontEnd, NginxRules, ServerCounts};
-use saker_nginx_model::{Setup, load};
+use saker_nginx_model::{Loaded, Setup, load};
 use saker_nginx_syntax::Files;
 use saker_pipeline::{Client, Exchange, Generation, NoBody, Response, Rules, Step, Verdict};
 use saker_stream_proxy::{Session, SessionProtocol, StreamRules};
@@ -49,9 +49,45 @@ impl Files for InMemory<'_> {
     }
 }
 
-/// Runs one input.
-pub fn run(data: &[u8]) {
+/// Runs one input. Returns true if its configuration was asked.
+pub fn run(data: &[u8]) -> bool {
     let (line, text) = data.split_at(data.iter().position(|byte| *byte == b'\n').unwrap_or(0));
+    let Some(loaded) = read(text) else {
+        return false;
+    };
+    let front_end = Arc::new(FrontEnd::new(loaded.nginx));
+    if let Some(rules) = front_end.stream_rules() {
+        ask_stream(&rules, line);
+    }
+    let site = loaded.model.sites.first().cloned();
+    let generation = Arc::new(Generation::new(1, loaded.model));
+    let Some(site) = site else {
+        return false;
+    };
+    let rules = NginxRules::new(
+        front_end,
+        generation,
+        Watcher::idle(),
+        Weak::new(),
+        Rc::new(ServerCounts::default),
+    );
+    let mut exchange = asked(line, site);
+    let response = answer(&rules, &mut exchange);
+    let head_bytes: usize = response
+        .fields()
+        .iter()
+        .map(|(name, value)| name.len() + value.len())
+        .sum();
+    assert!(head_bytes <= HEAD_BYTES_MAX, "{head_bytes} bytes of fields");
+    let ends_line = |byte: &u8| matches!(byte, b'\r' | b'\n' | 0);
+    for (_, value) in response.fields().iter() {
+        assert!(!value.iter().any(ends_line), "a field ends its line");
+    }
+    true
+}
+
+/// The configuration with the insides of its servers; `None`: it is refused.
+fn read(text: &[u8]) -> Option<Loaded> {
     let (server, stream) = match text.iter().position(|byte| *byte == 0xff) {
         Some(at) => (&text[..at], &text[at + 1..]),
         None => (text, &b"return $remote_addr;"[..]),
@@ -74,25 +110,11 @@ pub fn run(data: &[u8]) {
         is_root: false,
     };
     let loaded = load(&setup, &InMemory(&main));
-    if loaded.report.has_errors() {
-        return;
-    }
-    let front_end = Arc::new(FrontEnd::new(loaded.nginx));
-    if let Some(rules) = front_end.stream_rules() {
-        ask_stream(&rules, line);
-    }
-    let site = loaded.model.sites.first().cloned();
-    let generation = Arc::new(Generation::new(1, loaded.model));
-    let Some(site) = site else {
-        return;
-    };
-    let rules = NginxRules::new(
-        front_end,
-        generation,
-        Watcher::idle(),
-        Weak::new(),
-        Rc::new(ServerCounts::default),
-    );
+    (!loaded.report.has_errors()).then_some(loaded)
+}
+
+/// The request of a line.
+fn asked(line: &[u8], site: Arc<Site>) -> Exchange {
     let (choice, value) = line.split_first().unwrap_or((&0, b""));
     let value: String = value
         .iter()
@@ -113,17 +135,7 @@ pub fn run(data: &[u8]) {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     exchange.path = path.as_bytes().to_vec();
     exchange.query = (!query.is_empty()).then(|| query.as_bytes().to_vec());
-    let response = answer(&rules, &mut exchange);
-    let head_bytes: usize = response
-        .fields()
-        .iter()
-        .map(|(name, value)| name.len() + value.len())
-        .sum();
-    assert!(head_bytes <= HEAD_BYTES_MAX, "{head_bytes} bytes of fields");
-    let ends_line = |byte: &u8| matches!(byte, b'\r' | b'\n' | 0);
-    for (_, value) in response.fields().iter() {
-        assert!(!value.iter().any(ends_line), "a field ends its line");
-    }
+    exchange
 }
 
 /// The phases of the rules, with their redirects.

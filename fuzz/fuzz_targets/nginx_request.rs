@@ -12,4 +12,6 @@ use libfuzzer_sys::fuzz_target;
 #[path = "../bodies/nginx_request.rs"]
 mod body;
 
-fuzz_target!(|data: &[u8]| body::run(data));
+fuzz_target!(|data: &[u8]| {
+    body::run(data);
+});

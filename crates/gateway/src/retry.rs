@@ -60,23 +60,13 @@ impl Gateway {
                 return Err((Failure::NoMember, group.upstream.name.to_string()));
             };
             let busy = Busy::new(pool, member);
-            let attempts = &exchange.upstream.attempts;
-            attempts.begin(
-                || address_of(member),
-                member.route.as_deref(),
-                clock::monotonic_precise_ns(),
-            );
+            begin_attempt(exchange, member);
             let attempt = self.ask_member(exchange, call, member, pool, is_fresh, &mut content);
             let (failure, is_unheard) = match attempt.await {
                 Ok((head, mut upstream)) => {
-                    let now = clock::monotonic_precise_ns;
-                    exchange
-                        .upstream
-                        .attempts
-                        .end(head.status, head.length, now);
+                    end_attempt(exchange, head.status, head.length);
                     note(group, member, pool, head.status);
-                    let is_retried = group.upstream.retried_statuses.contains(&head.status.0)
-                        && may_resend(exchange, group)
+                    let is_retried = is_retried(exchange, group, head.status)
                         && has_more(group, tried.len() + 1, begun_ms);
                     if is_retried && let Some(kept) = upstream.take_content() {
                         content = Some(kept);
@@ -88,9 +78,7 @@ impl Gateway {
                 }
                 Err(failed) => failed,
             };
-            let now = clock::monotonic_precise_ns;
-            let attempts = &exchange.upstream.attempts;
-            attempts.end(status_of_attempt(&failure), None, now);
+            end_attempt(exchange, status_of_attempt(&failure), None);
             // It ended between two requests; that says nothing about how the backend is.
             if is_unheard && !is_fresh {
                 again = Some(at);
@@ -406,6 +394,24 @@ fn is_too_large(member: &Member, head: &ResponseHead) -> bool {
         .map(|(name, value)| name.len() + value.len() + 4)
         .sum();
     bytes as u64 > bytes_max
+}
+
+/// Notes for rules that a member is asked.
+fn begin_attempt(exchange: &Exchange, member: &Member) {
+    let attempts = &exchange.upstream.attempts;
+    let now = clock::monotonic_precise_ns;
+    attempts.begin(|| address_of(member), member.route.as_deref(), now);
+}
+
+/// Notes the status of the member's response, or of its failure.
+fn end_attempt(exchange: &Exchange, status: Status, length: Option<u64>) {
+    let attempts = &exchange.upstream.attempts;
+    attempts.end(status, length, clock::monotonic_precise_ns);
+}
+
+/// True if another member is asked after this status.
+fn is_retried(exchange: &Exchange, group: &Group, status: Status) -> bool {
+    group.upstream.retried_statuses.contains(&status.0) && may_resend(exchange, group)
 }
 
 /// The status that stands for a member's failure.

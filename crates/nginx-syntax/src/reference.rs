@@ -106,6 +106,8 @@ unless `*_ignore_headers` says so. `$upstream_cache_status` has nginx's words. W
   variable.
 - `dav_methods` and `proxy_store` write no file through a symbolic link out of the root; `dav_methods`
   asks the location of a destination for permission, and an upload without its directory gets 409.
+- Films begin with a key frame, whatever `mp4_start_key_frame` says; an edit list hides what lies before
+  the time that is asked for.
 - Charsets have no variables. Content is converted after `sub_filter` and before SSI.
 - `*_force_ranges` sends one range at a time; who asks for several gets the whole response.
 

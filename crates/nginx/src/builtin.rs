@@ -116,37 +116,8 @@ impl Request<'_> {
         }
         self.depends_on_request();
         let exchange = &*self.exchange;
-        let client = &exchange.client;
         let text = |text: &dyn std::fmt::Display| Some(text.to_string().into_bytes());
         match builtin {
-            Builtin::RemoteAddr => Some(self.remote_address()),
-            Builtin::BinaryRemoteAddr => Some(match client.ip() {
-                IpAddr::V4(address) => address.octets().to_vec(),
-                IpAddr::V6(address) => address.octets().to_vec(),
-            }),
-            Builtin::RealipRemoteAddr => text(&connection_peer(client).ip().to_canonical()),
-            Builtin::RealipRemotePort => text(&connection_peer(client).port()),
-            Builtin::ProxyProtocolAddr => text(&client.preface.as_ref()?.source.ip()),
-            Builtin::ProxyProtocolPort => text(&client.preface.as_ref()?.source.port()),
-            Builtin::ProxyProtocolServerAddr => text(&client.preface.as_ref()?.destination.ip()),
-            Builtin::ProxyProtocolServerPort => text(&client.preface.as_ref()?.destination.port()),
-            Builtin::RemotePort => text(&client.address.port()),
-            Builtin::RemoteUser => exchange
-                .access
-                .user
-                .as_ref()
-                .map(|user| user.as_bytes().to_vec()),
-            Builtin::ServerAddr => text(&client.local.ip().to_canonical()),
-            Builtin::Request => Some(exchange.head.view().start_line().to_vec()),
-            Builtin::RequestId => Some(self.request_id()),
-            Builtin::RequestLength => text(&exchange.head.view().byte_count()),
-            Builtin::ConnectionRequests => text(&client.requests.get()),
-            Builtin::Connection => text(&client.log_id.number()),
-            Builtin::ConnectionTime => {
-                let now_ms = saker_net::clock::monotonic_ms();
-                let ms = now_ms.saturating_sub(client.began_ms);
-                text(&format_args!("{}.{:03}", ms / 1000, ms % 1000))
-            }
             Builtin::Msec => {
                 let ms = saker_net::clock::realtime_precise_ns() / 1_000_000;
                 text(&format_args!("{}.{:03}", ms / 1000, ms % 1000))
@@ -186,6 +157,44 @@ impl Request<'_> {
             }
             Builtin::SliceRange => self.slice_range(),
             Builtin::Pipe => Some(b".".to_vec()),
+            _ => self.of_client(builtin),
+        }
+    }
+
+    /// Values about the client, its connection, and its request as a whole.
+    fn of_client(&mut self, builtin: Builtin) -> Option<Vec<u8>> {
+        let exchange = &*self.exchange;
+        let client = &exchange.client;
+        let text = |text: &dyn std::fmt::Display| Some(text.to_string().into_bytes());
+        match builtin {
+            Builtin::RemoteAddr => Some(self.remote_address()),
+            Builtin::BinaryRemoteAddr => Some(match client.ip() {
+                IpAddr::V4(address) => address.octets().to_vec(),
+                IpAddr::V6(address) => address.octets().to_vec(),
+            }),
+            Builtin::RealipRemoteAddr => text(&connection_peer(client).ip().to_canonical()),
+            Builtin::RealipRemotePort => text(&connection_peer(client).port()),
+            Builtin::ProxyProtocolAddr => text(&client.preface.as_ref()?.source.ip()),
+            Builtin::ProxyProtocolPort => text(&client.preface.as_ref()?.source.port()),
+            Builtin::ProxyProtocolServerAddr => text(&client.preface.as_ref()?.destination.ip()),
+            Builtin::ProxyProtocolServerPort => text(&client.preface.as_ref()?.destination.port()),
+            Builtin::RemotePort => text(&client.address.port()),
+            Builtin::RemoteUser => exchange
+                .access
+                .user
+                .as_ref()
+                .map(|user| user.as_bytes().to_vec()),
+            Builtin::ServerAddr => text(&client.local.ip().to_canonical()),
+            Builtin::Request => Some(exchange.head.view().start_line().to_vec()),
+            Builtin::RequestId => Some(self.request_id()),
+            Builtin::RequestLength => text(&exchange.head.view().byte_count()),
+            Builtin::ConnectionRequests => text(&client.requests.get()),
+            Builtin::Connection => text(&client.log_id.number()),
+            Builtin::ConnectionTime => {
+                let now_ms = saker_net::clock::monotonic_ms();
+                let ms = now_ms.saturating_sub(client.began_ms);
+                text(&format_args!("{}.{:03}", ms / 1000, ms % 1000))
+            }
             _ => None,
         }
     }

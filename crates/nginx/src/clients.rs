@@ -43,7 +43,7 @@ fn is_disabled(request: &mut Request<'_>, disabled: Option<KeepAliveDisabled>) -
         safari: false,
     });
     let is_post = request.exchange.head.view().method() == Method::Post;
-    if !disabled.safari && !(disabled.msie6 && is_post) {
+    if !(disabled.safari || disabled.msie6 && is_post) {
         return false;
     }
     request.depends_on_request();

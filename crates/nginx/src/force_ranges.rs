@@ -48,7 +48,12 @@ pub fn apply(request: &mut Request<'_>, response: &mut Response) {
             let value = format!("bytes */{length}");
             let fields = response.fields_mut();
             fields.set("Content-Range", value.into_bytes());
-            for name in ["Content-Type", "Content-Length", "Content-Encoding"] {
+            for name in [
+                "Content-Type",
+                "Content-Length",
+                "Content-Encoding",
+                "Last-Modified",
+            ] {
                 fields.remove(name);
             }
         }
@@ -65,7 +70,7 @@ pub fn apply(request: &mut Request<'_>, response: &mut Response) {
     }
 }
 
-/// What a response says about its version.
+/// The validators in the fields of a response.
 pub fn validators(fields: &Fields, now: i64) -> Validators<'_> {
     Validators {
         entity_tag: fields.first("ETag").and_then(EntityTag::parse),

@@ -88,12 +88,40 @@ fn seeds() -> Vec<Vec<u8>> {
             let text = fs::read_to_string(&path).ok()?;
             let (_, conf) = text.split_once("== conf\n")?;
             let conf = conf.split("\n== ").next()?;
-            let inside = conf.split_once("server {").map_or(conf, |(_, rest)| rest);
-            Some((path, format!("a\n{inside}").into_bytes()))
+            Some((path, seed(conf).into_bytes()))
         })
         .collect();
     seeds.sort();
     seeds.into_iter().map(|(_, seed)| seed).collect()
+}
+
+/// The inside of the last server, without what the bodies write around it, behind a line for the
+/// request.
+fn seed(conf: &str) -> String {
+    let inside = conf.rsplit_once("server {").map_or(conf, |(_, rest)| rest);
+    let inside = inside.trim_end().strip_suffix('}').unwrap_or(inside);
+    let around = ["listen ", "root {dir}", "server_name "];
+    let lines = inside.lines().filter(|line| {
+        let line = line.trim_start();
+        !around.iter().any(|start| line.starts_with(start))
+    });
+    let inside = lines.collect::<Vec<_>>().join("\n");
+    let words = [
+        ("{address}", "127.0.0.1:8080"),
+        ("{address2}", "127.0.0.1:8081"),
+        ("{dir}", "/e"),
+        ("{ip}", "127.0.0.1"),
+        ("{port}", "8080"),
+        ("{case}", "c"),
+        ("{php}", "127.0.0.1:9000"),
+        ("{memcached}", "127.0.0.1:11211"),
+        ("{scgi}", "127.0.0.1:9001"),
+        ("{uwsgi}", "127.0.0.1:9002"),
+    ];
+    let filled = words
+        .iter()
+        .fold(inside, |text, (word, value)| text.replace(word, value));
+    format!("a\n{filled}")
 }
 
 fn mutated(seeds: &[Vec<u8>], chance: &mut Chance) -> Vec<u8> {
@@ -132,21 +160,25 @@ fn mutated(seeds: &[Vec<u8>], chance: &mut Chance) -> Vec<u8> {
     input
 }
 
-fn run(seed: u64, body: fn(&[u8])) {
+/// Inputs of a seed, the first ones as they are.
+fn inputs(seed: u64) -> impl Iterator<Item = Vec<u8>> {
     let seeds = seeds();
     assert!(seeds.len() > 100);
     let mut chance = Chance(seed);
-    for _ in 0..RUNS {
-        body(&mutated(&seeds, &mut chance));
-    }
+    let mutated = (0..RUNS)
+        .map(|_| mutated(&seeds, &mut chance))
+        .collect::<Vec<_>>();
+    seeds.into_iter().chain(mutated)
 }
 
 #[test]
 fn mutated_configurations_are_read() {
-    run(0x5eed_0001, config::run);
+    inputs(0x5eed_0001).for_each(|input| config::run(&input));
 }
 
 #[test]
 fn mutated_configurations_answer() {
-    run(0x5eed_0002, request::run);
+    let asked = inputs(0x5eed_0002).filter(|input| request::run(input));
+    let count = asked.count();
+    assert!(count > 500, "{count} configurations were asked");
 }

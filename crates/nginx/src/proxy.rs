@@ -81,17 +81,7 @@ pub fn forward(request: &mut Request<'_>, caches: &Caches) -> Verdict {
         return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
     }
     request.state.is_forwarded = true;
-    let groups = &request.nginx.groups;
-    let group = groups.iter().find(|group| *group.name == *upstream.name);
-    request.state.upstream = Some(upstream.name.clone());
-    request.exchange.upstream.attempts.record();
-    if let Some(group) = group {
-        sticky::ask(request, group);
-    }
-    if let Some(key) = group.and_then(|group| group.key.as_ref()) {
-        let key = request.text(key);
-        request.exchange.upstream.balance_key = Some(key.into());
-    }
+    choose_by(request, &upstream.name);
     request.exchange.upstream.call = Some(Box::new(UpstreamRequest {
         to: UpstreamTarget::Upstream(upstream),
         target,
@@ -102,6 +92,22 @@ pub fn forward(request: &mut Request<'_>, caches: &Caches) -> Verdict {
     match request.state.has_failed {
         true => Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR)),
         false => Verdict::Pass,
+    }
+}
+
+/// Notes what the choice among the members depends on.
+fn choose_by(request: &mut Request<'_>, name: &str) {
+    let groups = &request.nginx.groups;
+    let group = groups.iter().find(|group| *group.name == *name);
+    request.state.upstream = Some(name.into());
+    request.exchange.upstream.attempts.record();
+    let Some(group) = group else {
+        return;
+    };
+    sticky::ask(request, group);
+    if let Some(key) = &group.key {
+        let key = request.text(key);
+        request.exchange.upstream.balance_key = Some(key.into());
     }
 }
 

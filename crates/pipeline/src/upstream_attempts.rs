@@ -36,12 +36,17 @@ impl UpstreamAttempts {
         self.all.get_mut().clear();
     }
 
-    pub fn begin(&self, address: impl FnOnce() -> Rc<str>, route: Option<&str>, now_ns: u64) {
+    pub fn begin(
+        &self,
+        address: impl FnOnce() -> Rc<str>,
+        route: Option<&str>,
+        now_ns: impl FnOnce() -> u64,
+    ) {
         if self.is_recorded {
             self.all.borrow_mut().push(UpstreamAttempt {
                 address: address(),
                 route: route.map(Into::into),
-                begun_ns: now_ns,
+                begun_ns: now_ns(),
                 connected_ns: None,
                 answered_ns: None,
                 status: None,

@@ -225,7 +225,7 @@ fn signal(asked: Signal, loaded: &Loaded) -> ExitCode {
 }
 
 /// Gives this process the limits of the configuration, before threads and privileges depend on them.
-/// What the system refuses is told, as nginx does, and the server starts.
+/// The server starts without a limit that the system refuses, as nginx does, and says so.
 pub fn prepare(process: &Process) {
     let limits = [
         (Resource::Nofile, process.descriptors_max),

@@ -74,6 +74,8 @@ pub const SETTERS: Setters<HandlersConf> = &[
         conf.dav_methods = Some(methods.into());
         Ok(())
     }),
+    // Films begin with a key frame anyway; an edit list hides what was not asked for.
+    ("mp4_start_key_frame", |d, _, _| flag(d).map(drop)),
     ("min_delete_depth", |d, conf, _| {
         conf.delete_depth_min = Some(number_argument(d)?);
         Ok(())

@@ -3,7 +3,7 @@
 //!
 //! Called by: `cargo test -p saker --test adversarial nginx_caches`.
 //! Caveat: the key of the configuration decides who meets; the attacks are on what a key says, on
-//! responses that are nobody else's, and on parts and methods of one resource.
+//! responses that belong to one client, and on parts and methods of one resource.
 
 use crate::{http3_client, operate, tls_site};
 use saker_testkit::{ServerProcess, TempDir, free_port, require};

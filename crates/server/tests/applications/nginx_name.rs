@@ -225,7 +225,7 @@ fn nginx_name_limits_its_process() {
     // Behind the name in parentheses, the nice value is the 17th.
     let behind = stat.rsplit_once(')').unwrap().1;
     assert_eq!(behind.split_ascii_whitespace().nth(16), Some("5"));
-    assert_eq!(fs::read_link(of_process("cwd")).unwrap(), *site.dir.path());
+    assert_eq!(&*fs::read_link(of_process("cwd")).unwrap(), &*site.dir);
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replace("use epoll", "use kqueue")).unwrap();
     let refused = site.run("-t -c {conf}");

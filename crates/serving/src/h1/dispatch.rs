@@ -70,14 +70,7 @@ impl Connection {
             request.framing == BodyFraming::None,
             &services,
         );
-        let goes_on = self
-            .session
-            .stays_at(&services.generation, exchange.routing.site_index);
-        if let Some(timeout_ms) = exchange.limits.idle_timeout_ms {
-            self.session.set_idle_timeout(timeout_ms);
-        }
-        let stays = goes_on
-            && !exchange.limits.closes_connection
+        let stays = self.stays_behind(&exchange, &services)
             && request.may_stay
             && stays_alive
             && state.borrow().is_cheap_to_drain(DRAIN_BYTES_MAX);
@@ -99,6 +92,18 @@ impl Connection {
         let next = self.after(then, &state, unread.as_ref()).await;
         BodyState::recycle(state);
         next
+    }
+
+    /// Returns true if the requested site lets the connection continue behind the response.
+    fn stays_behind(&mut self, exchange: &Exchange, services: &Services) -> bool {
+        let limits = &exchange.limits;
+        let stays = self
+            .session
+            .stays_at(&services.generation, exchange.routing.site_index);
+        if let Some(timeout_ms) = limits.idle_timeout_ms {
+            self.session.set_idle_timeout(timeout_ms);
+        }
+        stays && !limits.closes_connection
     }
 
     /// Sends what is left of a response. A tunnel takes `busy`.

@@ -65,7 +65,7 @@ fn append_time(occasion: &Occasion<'_>, out: &mut Vec<u8>) {
         (civil.second, b' '),
     ];
     for (number, behind) in parts {
-        append_padded(number.into(), 2, out);
+        append_padded(number, 2, out);
         out.push(behind);
     }
     out.pop();
