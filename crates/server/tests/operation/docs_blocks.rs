@@ -1,10 +1,10 @@
 //! Blocks of code in the documentation: `toml` is read, commands of `saker` are understood, and
 //! what a shell is to run is a shell's language.
 //!
-//! Caveat: blocks of `toml` are parts of configurations, so their keys are checked by other tests
-//! (the reference, `applications` for pairs of configurations); here their form is.
+//! Caveat: blocks of `toml` are parts of configurations: what they stand in is put in front of them,
+//! so that their keys are checked, too. Files and programs that they name are not there.
 
-use crate::operate::{SAKER, stderr};
+use crate::operate::{SAKER, folder, saker, stderr, stdout};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -73,6 +73,74 @@ fn every_block_of_toml_is_read() {
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     assert!(count > 50, "{count} blocks");
+}
+
+/// The block within what it stands in. `None`: it begins with keys of a table that it does not name.
+fn completed(block: &str) -> Option<String> {
+    let lines = || block.lines().map(str::trim);
+    let first = lines().find(|line| !line.is_empty() && !line.starts_with('#'))?;
+    if !first.starts_with('[') && !first.starts_with("include ") {
+        return None;
+    }
+    let mut whole = String::new();
+    if !block.contains("[[listener]]") {
+        whole += "[[listener]]\naddress = \"127.0.0.1:8080\"\n";
+    }
+    let inner = lines().position(|line| line.starts_with("[site.") || line.starts_with("[[site."));
+    let site = lines().position(|line| line.starts_with("[[site]]"));
+    if inner.is_some_and(|inner| site.is_none_or(|site| inner < site)) {
+        whole += "[[site]]\nnames = [\"*\"]\nroot = \"/var/www\"\n";
+    }
+    // What stands before all tables has to stay there.
+    Some(match first.starts_with('[') {
+        true => whole + block,
+        false => block.to_owned() + "\n" + &whole,
+    })
+}
+
+#[test]
+fn every_key_of_a_toml_block_is_known() {
+    let dir = folder("docs-blocks");
+    let (mut failures, mut count) = (Vec::new(), 0);
+    for block in blocks().iter().filter(|block| block.language == "toml") {
+        let Some(text) = completed(&block.text) else {
+            continue;
+        };
+        count += 1;
+        let file = dir.write("saker.toml", &text).unwrap();
+        let said = stderr(&saker(["check".as_ref(), file.as_os_str()]));
+        let unknown = said.lines().filter(|line| line.contains("error: unknown"));
+        failures.extend(unknown.map(|line| format!("{}: {line}\n{text}", block.page)));
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(count > 40, "{count} blocks");
+}
+
+/// The first page shows what `saker explain` says of its configuration.
+#[test]
+fn the_first_page_explains_as_the_server_does() {
+    let dir = folder("docs-readme");
+    let own = blocks();
+    let mut own = own.iter().filter(|block| block.page == "README.md");
+    let configuration = own.find(|block| block.language == "toml").unwrap();
+    dir.write("saker.toml", &configuration.text).unwrap();
+    let shown = own.next().unwrap();
+    let (command, lines) = shown.text.split_once('\n').unwrap();
+    let words = words(command.strip_prefix("$ saker ").unwrap()).unwrap();
+    let output = Command::new(SAKER)
+        .args(words)
+        .args(["-c", "saker.toml"])
+        .current_dir(&*dir)
+        .output()
+        .unwrap();
+    let said = stdout(&output);
+    for line in lines.lines() {
+        assert!(
+            said.lines().any(|one| one.starts_with(line)),
+            "{line}\n{said}{}",
+            stderr(&output)
+        );
+    }
 }
 
 #[test]
