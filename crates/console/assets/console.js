@@ -214,6 +214,47 @@
     }, 1000);
   }
 
+  // Passkeys: what the authenticator says goes into the form, as base64url.
+  const decode = (text) => Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (one) => one.charCodeAt(0));
+  const encode = (buffer) => btoa(String.fromCharCode(...new Uint8Array(buffer)))
+    .replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  const passkey = async (form) => {
+    const challenge = decode(form.dataset.challenge);
+    if (form.dataset.passkey === "get") {
+      return navigator.credentials.get({ publicKey: { challenge, userVerification: "required" } });
+    }
+    const name = form.dataset.user;
+    return navigator.credentials.create({ publicKey: {
+      challenge, rp: { name: "Saker" }, user: { id: new TextEncoder().encode(name), name, displayName: name },
+      pubKeyCredParams: [{ type: "public-key", alg: -7 }, { type: "public-key", alg: -8 }],
+      authenticatorSelection: { residentKey: "required", userVerification: "required" },
+    } });
+  };
+  for (const form of document.querySelectorAll("[data-passkey]")) {
+    form.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      try {
+        const { rawId, response } = await passkey(form);
+        const data = response.authenticatorData ?? response.getAuthenticatorData();
+        const values = {
+          id: encode(rawId), challenge: form.dataset.challenge, client_data: encode(response.clientDataJSON),
+          authenticator_data: encode(data), signature: response.signature ? encode(response.signature) : "",
+          public_key: response.getPublicKey ? encode(response.getPublicKey()) : "",
+        };
+        for (const [name, value] of Object.entries(values)) {
+          const input = element("input");
+          input.type = "hidden";
+          input.name = name;
+          input.value = value;
+          form.append(input);
+        }
+        form.submit();
+      } catch (error) {
+        form.querySelector("[role=status]").textContent = `The browser has no passkey: ${error.message}`;
+      }
+    });
+  }
+
   if (page === "now") addEventListener("DOMContentLoaded", now);
   if (page === "requests") requests();
 })();

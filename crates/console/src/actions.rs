@@ -11,11 +11,11 @@ use crate::{
     gate::Admitted,
     log_pages,
     pages::{self, Notice, Shell},
-    password,
+    passkey_pages, password,
     routes::Action,
     sessions::{By, Identity},
     settings_pages, totp, upstream_pages,
-    users::{Role, Secret},
+    users::{Account, Role, Secret},
     wizard_pages,
 };
 use saker_control::{CacheVerb, PurgeOrder};
@@ -50,15 +50,56 @@ async fn public(backend: &Rc<dyn Backend>, request: &Request, action: Action) ->
         Action::LogIn => log_in(backend, request).await,
         Action::LinkPage => pages::link(200, request.query.get("token"), None),
         Action::UseLink => use_link(&**backend, request),
-        _ => pages::log_in(200, None, backend.state().users.borrow().is_empty()),
+        Action::LogInByPasskey => log_in_by_passkey(&**backend, request),
+        _ => log_in_page(&**backend, 200, None),
     }
+}
+
+fn log_in_page(backend: &dyn Backend, status: u16, error: Option<&str>) -> Response {
+    let challenge = passkey_pages::challenge(backend);
+    let has_no_users = backend.state().users.borrow().is_empty();
+    pages::log_in(status, error, (has_no_users, &challenge))
+}
+
+/// Logs in with a passkey.
+fn log_in_by_passkey(backend: &dyn Backend, request: &Request) -> Response {
+    let (state, now_s) = (backend.state(), monotonic_s());
+    let admitted = state.limits.borrow_mut().admit(request.client, now_s);
+    if let Err(wait_s) = admitted {
+        let text = format!("There were too many attempts. Try again in {wait_s} s.");
+        let page = log_in_page(backend, 429, Some(&text));
+        return page.with("Retry-After", wait_s.to_string());
+    }
+    state.limits.borrow_mut().failed(request.client, now_s);
+    let account = match passkey_pages::log_in(backend, request) {
+        Ok(account) => account,
+        Err(error) => {
+            backend.count_log_in(false);
+            let facts = format_args!("passkey from {}: {error}", request.client);
+            error_log::log(&message::CONSOLE_LOGIN_REFUSED, facts);
+            return log_in_page(backend, 403, Some(&error));
+        }
+    };
+    state.limits.borrow_mut().succeeded(request.client);
+    begin_as(backend, request, account)
+}
+
+/// Begins a session of a user.
+fn begin_as(backend: &dyn Backend, request: &Request, account: Account) -> Response {
+    let identity = Identity {
+        name: account.name,
+        role: account.role,
+        site: account.site,
+        is_account: true,
+        by: By::Session,
+    };
+    begin(backend, request, &identity, Some(account.stamp))
 }
 
 /// Logs in with a password.
 async fn log_in(backend: &Rc<dyn Backend>, request: &Request) -> Response {
     let (form, state, now_s) = (request.form(), backend.state(), monotonic_s());
-    let refused =
-        |status, text: &str| pages::log_in(status, Some(text), state.users.borrow().is_empty());
+    let refused = |status, text: &str| log_in_page(&**backend, status, Some(text));
     if let Err(wait_s) = state.limits.borrow_mut().admit(request.client, now_s) {
         let text = format!("There were too many attempts. Try again in {wait_s} s.");
         return refused(429, &text).with("Retry-After", wait_s.to_string());
@@ -95,13 +136,7 @@ async fn log_in(backend: &Rc<dyn Backend>, request: &Request) -> Response {
     let Some(account) = account else {
         return refused(403, "The name, the password, or the code is wrong.");
     };
-    let identity = Identity {
-        name: account.name,
-        role: account.role,
-        site: account.site,
-        by: By::Session,
-    };
-    begin(&**backend, request, &identity, Some(account.stamp))
+    begin_as(&**backend, request, account)
 }
 
 /// Seconds of a clock that is never set back: limits must not last longer for it.
@@ -129,7 +164,7 @@ async fn is_password_right(
 }
 
 /// Uses the code up; users without a secret need none.
-fn is_code_right(backend: &dyn Backend, account: &crate::users::Account, form: &Form) -> bool {
+fn is_code_right(backend: &dyn Backend, account: &Account, form: &Form) -> bool {
     let Secret::Password {
         totp: Some(secret), ..
     } = &account.secret
@@ -164,6 +199,7 @@ fn use_link(backend: &dyn Backend, request: &Request) -> Response {
         name: LOCAL.into(),
         role: Role::Administrator,
         site: None,
+        is_account: false,
         by: By::Session,
     };
     begin(backend, request, &identity, None)
@@ -244,6 +280,11 @@ async fn page(
             };
             let who = (identity, request.client);
             ban_pages::submit(backend, shell, who, (verb, &request.form()))
+        }
+        Action::PasskeysPage => passkey_pages::page(backend, identity, shell, None),
+        Action::AddPasskey | Action::RemovePasskey => {
+            let is_new = action == Action::AddPasskey;
+            passkey_pages::change(backend, shell, (request, identity), is_new)
         }
         Action::UpstreamsPage => upstream_pages::upstreams(backend, shell, None),
         Action::MemberForm | Action::PhpForm | Action::RenewForm => {

@@ -84,9 +84,14 @@ struct LogInPage<'p> {
     version: &'static str,
     error: Option<&'p str>,
     has_no_users: bool,
+    challenge: &'p str,
 }
 
-pub fn log_in(status: u16, error: Option<&str>, has_no_users: bool) -> Response {
+pub fn log_in(
+    status: u16,
+    error: Option<&str>,
+    (has_no_users, challenge): (bool, &str),
+) -> Response {
     let version = env!("CARGO_PKG_VERSION");
     respond(
         status,
@@ -94,6 +99,7 @@ pub fn log_in(status: u16, error: Option<&str>, has_no_users: bool) -> Response 
             version,
             error,
             has_no_users,
+            challenge,
         },
     )
 }
@@ -529,7 +535,7 @@ pub fn audit(shell: Shell, entries: &[Value]) -> Response {
 }
 
 /// A time in UTC, as in RFC 3339.
-fn time(at_s: i64) -> String {
+pub fn time(at_s: i64) -> String {
     let (days, second) = (at_s.div_euclid(86_400), at_s.rem_euclid(86_400));
     // Days since 0000-03-01, in eras of 400 years.
     let days = days + 719_468;
@@ -588,6 +594,7 @@ mod tests {
             name: hostile.into(),
             role: Role::Administrator,
             site: None,
+            is_account: false,
             by: crate::sessions::By::Session,
         };
         let query = Form::parse(b"url=%22%3E%3Cscript%3E&method=%3Cscript%3E&header=%3Cscript%3E&tag=%3Cscript%3E&site=%27%3Cscript%3E&path=%3Cscript%3E&all=%3Cscript%3E&soft=%3Cscript%3E&host=%22%3Cscript%3E");
@@ -608,7 +615,7 @@ mod tests {
             "at": 0, "user": hostile, "role": hostile, "client": hostile, "action": hostile, "detail": { hostile: hostile },
         });
         let pages = [
-            log_in(200, Some(hostile), true),
+            log_in(200, Some(hostile), (true, hostile)),
             link(200, hostile, Some(hostile)),
             now(
                 shell(),

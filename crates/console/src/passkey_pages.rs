@@ -57,7 +57,9 @@ fn response(form: &Form) -> Option<passkeys::Response> {
 /// The account that a passkey proves.
 pub fn log_in(backend: &dyn Backend, request: &Request) -> Result<Account, String> {
     let form = request.form();
-    let (response, party) = response(&form).zip(party(request)).ok_or("invalid answer")?;
+    let (response, party) = response(&form)
+        .zip(party(request))
+        .ok_or("invalid answer")?;
     let challenge = form.get("challenge");
     let mut challenges = backend.state().challenges.borrow_mut();
     if !challenges.answer(challenge, LOG_IN, realtime_s()) {
@@ -109,7 +111,11 @@ pub fn page(
         added: time(one.added_s),
         is_valid: account.as_ref().is_some_and(|account| one.is_of(account)),
     });
-    let rows = if account.is_some() { rows.collect() } else { Vec::new() };
+    let rows = if account.is_some() {
+        rows.collect()
+    } else {
+        Vec::new()
+    };
     let challenge = account.and_then(|account| {
         let challenges = backend.state().challenges.borrow();
         challenges.make(&purpose_of_adding(&account.name), realtime_s())
@@ -156,7 +162,9 @@ fn add(
     account: &Account,
 ) -> Result<&'static str, String> {
     let form = request.form();
-    let (response, party) = response(&form).zip(party(request)).ok_or("invalid answer")?;
+    let (response, party) = response(&form)
+        .zip(party(request))
+        .ok_or("invalid answer")?;
     let (challenge, purpose) = (form.get("challenge"), purpose_of_adding(&account.name));
     let mut challenges = backend.state().challenges.borrow_mut();
     if !challenges.answer(challenge, &purpose, realtime_s()) {
@@ -166,7 +174,12 @@ fn add(
     let (key, counter) = passkeys::verify_new(&response, &party, challenge)?;
     let state_dir = backend.state_dir();
     let detail = json!({ "id": form.get("id") });
-    audit::write(&state_dir, (identity, request.client), "add passkey", detail)?;
+    audit::write(
+        &state_dir,
+        (identity, request.client),
+        "add passkey",
+        detail,
+    )?;
     let passkey = Passkey {
         id: response.id,
         user: account.name.clone(),
@@ -189,7 +202,12 @@ fn remove(
     let id = id.map_err(|_| "there is no such passkey")?;
     let state_dir = backend.state_dir();
     let detail = json!({ "id": form.get("id") });
-    audit::write(&state_dir, (identity, request.client), "remove passkey", detail)?;
+    audit::write(
+        &state_dir,
+        (identity, request.client),
+        "remove passkey",
+        detail,
+    )?;
     passkey_store::remove(&state_dir, &account.name, &id)?;
     Ok("The passkey is removed.")
 }

@@ -5,12 +5,7 @@
 //! another password or role, or is gone, even if one of this name comes again.
 //! Out of scope: verification (`passkeys`).
 
-use crate::{
-    audit,
-    history_files::replace,
-    passkeys::PublicKey,
-    users::Account,
-};
+use crate::{audit, history_files::replace, passkeys::PublicKey, users::Account};
 use aws_lc_rs::hmac;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
@@ -83,7 +78,10 @@ fn save(state_dir: &Path, passkeys: &[Passkey]) -> Result<(), String> {
 /// Adds a passkey, or replaces the one with its id.
 pub fn add(state_dir: &Path, passkey: Passkey) -> Result<(), String> {
     let mut all = load(state_dir);
-    if all.iter().any(|one| one.id == passkey.id && one.user != passkey.user) {
+    if all
+        .iter()
+        .any(|one| one.id == passkey.id && one.user != passkey.user)
+    {
         return Err("this passkey is another user's".to_owned());
     }
     all.retain(|one| one.id != passkey.id);
@@ -161,12 +159,15 @@ impl Challenges {
     /// Uses a challenge up. Returns whether it was made for the purpose, is not too old, and was
     /// not answered before.
     pub fn answer(&mut self, challenge: &str, purpose: &str, now_s: i64) -> bool {
-        let until_s = self.until(challenge, purpose).filter(|until_s| *until_s > now_s);
+        let until_s = self
+            .until(challenge, purpose)
+            .filter(|until_s| *until_s > now_s);
         self.answered.retain(|_, until_s| *until_s > now_s);
         match until_s {
-            Some(until_s) if self.answered.len() < ANSWERED_MAX => {
-                self.answered.insert(challenge.to_owned(), until_s).is_none()
-            }
+            Some(until_s) if self.answered.len() < ANSWERED_MAX => self
+                .answered
+                .insert(challenge.to_owned(), until_s)
+                .is_none(),
             _ => false,
         }
     }
@@ -190,7 +191,10 @@ mod tests {
         let mut challenges = Challenges::default();
         let one = challenges.make("log-in", 0).expect("made");
         assert!(!challenges.answer(&one, "add ada", 1));
-        assert!(!Challenges::default().answer(&one, "log-in", 1), "of another process");
+        assert!(
+            !Challenges::default().answer(&one, "log-in", 1),
+            "of another process"
+        );
         assert!(!challenges.answer(&format!("{one}A"), "log-in", 1));
         assert!(!challenges.answer("", "log-in", 1));
         assert!(challenges.answer(&one, "log-in", 1));

@@ -201,7 +201,9 @@ pub(crate) mod tests {
     }
 
     fn client_data(kind: &str, challenge: &str, origin: &str) -> Vec<u8> {
-        json!({ "type": kind, "challenge": challenge, "origin": origin }).to_string().into_bytes()
+        json!({ "type": kind, "challenge": challenge, "origin": origin })
+            .to_string()
+            .into_bytes()
     }
 
     fn data(id: &str, flags: u8, counter: u32, credential: &[u8]) -> Vec<u8> {
@@ -231,7 +233,8 @@ pub(crate) mod tests {
         let ed25519 = [&ED25519_PREFIX[..], &[7; 32]].concat();
         let p256 = [&P256_PREFIX[..], &[4; 65]].concat();
         for key in [&ed25519, &p256] {
-            let (key, counter) = verify_new(&created(0x45, key.clone()), &party(), "c").expect("good");
+            let (key, counter) =
+                verify_new(&created(0x45, key.clone()), &party(), "c").expect("good");
             assert_eq!(PublicKey::from_json(&key.to_json()), Some(key));
             assert_eq!(counter, 0);
         }
@@ -265,28 +268,53 @@ pub(crate) mod tests {
     #[test]
     fn assertions() {
         let random = SystemRandom::new();
-        let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random).expect("a key");
-        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, document.as_ref()).expect("a key");
+        let document =
+            EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random).expect("a key");
+        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, document.as_ref())
+            .expect("a key");
         let key = PublicKey::P256(pair.public_key().as_ref().to_vec());
         let sign = |origin: &str, id: &str, flags, counter| {
             let client_data = client_data("webauthn.get", "c", origin);
             let authenticator_data = data(id, flags, counter, &[]);
             let mut signed = authenticator_data.clone();
             signed.extend(sha256(&client_data));
-            let signature = pair.sign(&random, &signed).expect("signed").as_ref().to_vec();
-            Response { client_data, authenticator_data, signature, ..Response::default() }
+            let signature = pair
+                .sign(&random, &signed)
+                .expect("signed")
+                .as_ref()
+                .to_vec();
+            Response {
+                client_data,
+                authenticator_data,
+                signature,
+                ..Response::default()
+            }
         };
         let own = "https://localhost:7080";
-        let verify = |response: &Response, counter| verify_assertion(response, &party(), "c", (&key, counter));
+        let verify = |response: &Response, counter| {
+            verify_assertion(response, &party(), "c", (&key, counter))
+        };
         assert_eq!(verify(&sign(own, "localhost", 5, 3), 2), Ok(3));
         assert_eq!(verify(&sign(own, "localhost", 5, 0), 0), Ok(0));
         assert!(verify(&sign(own, "localhost", 5, 2), 2).is_err(), "a copy");
         assert!(verify(&sign(own, "localhost", 5, 0), 2).is_err(), "a copy");
-        assert!(verify(&sign(own, "localhost", 1, 3), 2).is_err(), "not verified");
-        assert!(verify(&sign(own, "evil.example", 5, 3), 2).is_err(), "another party");
-        assert!(verify(&sign("https://evil.example", "localhost", 5, 3), 2).is_err(), "another origin");
+        assert!(
+            verify(&sign(own, "localhost", 1, 3), 2).is_err(),
+            "not verified"
+        );
+        assert!(
+            verify(&sign(own, "evil.example", 5, 3), 2).is_err(),
+            "another party"
+        );
+        assert!(
+            verify(&sign("https://evil.example", "localhost", 5, 3), 2).is_err(),
+            "another origin"
+        );
         let good = sign(own, "localhost", 5, 3);
-        assert!(verify_assertion(&good, &party(), "d", (&key, 2)).is_err(), "another challenge");
+        assert!(
+            verify_assertion(&good, &party(), "d", (&key, 2)).is_err(),
+            "another challenge"
+        );
         let mut forged = good.clone();
         forged.authenticator_data[36] = 9;
         assert!(verify(&forged, 2).is_err());
@@ -298,7 +326,13 @@ pub(crate) mod tests {
         assert!(verify_assertion(&good, &party(), "c", (&other, 2)).is_err());
         let mut signed = good.authenticator_data.clone();
         signed.extend(sha256(&good.client_data));
-        let by_other = Response { signature: seed.sign(&signed).as_ref().to_vec(), ..good };
-        assert_eq!(verify_assertion(&by_other, &party(), "c", (&other, 2)), Ok(3));
+        let by_other = Response {
+            signature: seed.sign(&signed).as_ref().to_vec(),
+            ..good
+        };
+        assert_eq!(
+            verify_assertion(&by_other, &party(), "c", (&other, 2)),
+            Ok(3)
+        );
     }
 }

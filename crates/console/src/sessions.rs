@@ -30,6 +30,8 @@ pub struct Identity {
     pub role: Role,
     /// The site of an owner, who has no rights beyond it.
     pub site: Option<String>,
+    /// It has a line in the users file; a link has none, whatever its name is.
+    pub is_account: bool,
     pub by: By,
 }
 
@@ -141,6 +143,7 @@ impl Sessions {
         Some(Identity {
             name: session.name.clone(),
             role: session.role,
+            is_account: user.is_some(),
             site: user.and_then(|user| user.site.clone()),
             by: By::Session,
         })

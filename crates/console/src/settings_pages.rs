@@ -232,6 +232,7 @@ mod tests {
             name: hostile.into(),
             role: Role::Administrator,
             site: None,
+            is_account: false,
             by: By::Session,
         };
         for path in ["", "site.0"] {

@@ -97,6 +97,7 @@ mod tests {
             name: "ada".into(),
             role,
             site: site.map(str::to_owned),
+            is_account: true,
             by: By::Token,
         }
     }

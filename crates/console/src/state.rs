@@ -6,6 +6,7 @@
 
 use crate::{
     log_in::LogInLimits,
+    passkey_store::Challenges,
     pending_change::Editor,
     sessions::{By, Identity, Sessions},
     users::Users,
@@ -32,6 +33,8 @@ pub struct ConsoleState {
     pub(crate) limits: RefCell<LogInLimits>,
     /// Interval of the last one-time password, by user.
     pub(crate) used_codes: RefCell<HashMap<String, i64>>,
+    /// Challenges for passkeys.
+    pub(crate) challenges: RefCell<Challenges>,
     pub(crate) verifications: Arc<Semaphore>,
     looks: Arc<Semaphore>,
     pub(crate) editor: Editor,
@@ -45,6 +48,7 @@ impl Default for ConsoleState {
             sessions: RefCell::default(),
             limits: RefCell::default(),
             used_codes: RefCell::default(),
+            challenges: RefCell::default(),
             verifications: Arc::new(Semaphore::new(VERIFICATIONS_MAX)),
             looks: Arc::new(Semaphore::new(LOOKS_MAX)),
             editor: Editor::default(),
@@ -83,6 +87,7 @@ impl ConsoleState {
             name: account.name.clone(),
             role: account.role,
             site: account.site.clone(),
+            is_account: true,
             by: By::Token,
         })
     }

@@ -307,6 +307,9 @@ fn owners_have_few_routes_and_a_site() {
         own,
         [
             "/logout",
+            "/passkeys",
+            "/passkeys/add",
+            "/passkeys/remove",
             "/requests",
             "/cache",
             "/cache/purge",

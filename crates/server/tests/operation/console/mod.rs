@@ -16,6 +16,7 @@ mod live;
 mod log_in;
 mod owner;
 mod pages;
+mod passkeys;
 mod purge;
 mod remote;
 mod settings;

@@ -145,6 +145,12 @@ fn pages_fit_every_screen_without_errors() {
             "/bans",
             "document.querySelector('form[action=\"/bans/unban\"]')",
         ),
+        (
+            "upstreams",
+            "/upstreams",
+            "document.querySelector('form[action=\"/upstreams/member\"]')",
+        ),
+        ("passkeys", "/passkeys", "document.querySelector('h1')"),
         ("audit", "/audit", "document.querySelector('table')"),
     ];
     let reason = serde_json::json!({ "addresses": ["192.0.2.1"], "reason": "test" });
