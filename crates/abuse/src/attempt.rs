@@ -8,7 +8,8 @@
 use crate::{
     SharedAbuseState,
     login::{self, Attempts, LoginScript},
-    shared_counts::{self, LoginTerms, site_hash},
+    shared_counts::site_hash,
+    together::{self, LoginTerms},
 };
 use saker_config::model::{Logins, Site};
 use saker_http::Status;
@@ -93,7 +94,7 @@ impl LoginAccount {
             within_s: self.rule.within_s,
         };
         let account = (limit, self.key.0);
-        shared_counts::of_login(&self.shared, account, self.site, terms, thousandths);
+        together::of_login(&self.shared, account, self.site, terms, thousandths);
     }
 }
 

@@ -7,7 +7,7 @@
 //! the first and the last value are charged, too: one of them is what the application takes.
 //! Out of scope: whether a key is valid, which the application knows.
 
-use crate::{Abuse, shared_counts, state::KeyHash};
+use crate::{Abuse, state::KeyHash, together};
 use saker_config::model::{KeyLimit, Throttle};
 use saker_matchers::{MatchError, Repeated};
 use saker_pipeline::{Exchange, texts};
@@ -109,7 +109,7 @@ fn count(
 ) -> Option<(&'static str, u64)> {
     if let Some(rate) = &limit.requests {
         let admission = requests::admit(&accounts.requests, rate, (abuse.now_ns)());
-        shared_counts::of_key(&abuse.shared, key, rate, admission);
+        together::of_key(&abuse.shared, key, rate, admission);
         match admission {
             Admission::Refuse { retry_after_s } => return Some(("requests_by_key", retry_after_s)),
             Admission::Delay(wait_ns) => {

@@ -32,6 +32,7 @@ pub mod remembered;
 mod shared_counts;
 pub mod signed;
 mod state;
+mod together;
 mod upstream_limits;
 pub mod violation;
 pub mod xml_rpc;
@@ -42,6 +43,7 @@ pub use key_ring::KeyRing;
 pub use remembered::Remembered;
 pub use shared_counts::SharedCounts;
 pub use state::{ClientLimits, Confirmed, LoginTable, NameTable, SharedAbuseState};
+pub use together::receive_charges;
 pub use violation::Violation;
 
 use saker_pipeline::{Generation, LocalFuture};

@@ -8,7 +8,7 @@
 use crate::{
     Abuse, Violation, challenge, context,
     keyed::{self, longer},
-    shared_counts,
+    together,
     upstream_limits::UpstreamLimits,
 };
 use saker_config::model::{Consequence, Throttle};
@@ -220,7 +220,7 @@ fn rate(exchange: &Exchange, throttle: &Throttle, abuse: &Abuse) -> Option<Admis
         exchange.client.account.as_ref()?,
     );
     let admission = requests::admit(&account.static_requests, rate, (abuse.now_ns)());
-    shared_counts::of_address(
+    together::of_address(
         &abuse.shared,
         &abuse.clients,
         (Limit::Static, exchange.client.ip()),
@@ -242,7 +242,7 @@ fn of_site(
         .get(exchange.routing.site_index)?;
     if let Some(rate) = &throttle.site_requests {
         let admission = requests::admit(&site.requests, rate, (abuse.now_ns)());
-        shared_counts::of_site(&abuse.shared, &exchange.routing.site, rate, admission);
+        together::of_site(&abuse.shared, &exchange.routing.site, rate, admission);
         match admission {
             Admission::Refuse { retry_after_s } => {
                 return Some(("requests_per_site", retry_after_s));

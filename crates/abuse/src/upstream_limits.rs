@@ -6,7 +6,7 @@
 //! request takes them in this order, so that none waits for a place while it holds the other's. Out
 //! of scope: static requests, which `limits` counts at once.
 
-use crate::{ClientLimits, SharedAbuseState, Violation, shared_counts, violation::enforce};
+use crate::{ClientLimits, SharedAbuseState, Violation, together, violation::enforce};
 use saker_config::model::{Consequence, Throttle};
 use saker_pipeline::{Exchange, Generation, LocalFuture, Response, UpstreamGate, UpstreamPermit};
 use saker_rate_limits::{
@@ -82,7 +82,7 @@ impl UpstreamLimits {
     async fn pass(&self, throttle: &Throttle) -> Result<UpstreamPermit, Shut> {
         if let (Some(rate), Some(address)) = (&throttle.dynamic_requests, &self.address) {
             let admission = requests::admit(&address.dynamic_requests, rate, (self.now_ns)());
-            shared_counts::of_address(
+            together::of_address(
                 &self.shared,
                 &self.clients,
                 (Limit::Dynamic, self.client),

@@ -1,6 +1,6 @@
 //! The account at a directory: made once, kept in the state folder, found again.
 
-use crate::{client::Client, failure::Failure, store::Store, together::Together};
+use crate::{client::Client, failure::Failure, shared_values::SharedValues, store::Store};
 use instant_acme::{Account, AccountCredentials, ExternalAccountKey, NewAccount};
 use saker_config::model::AcmeDirectory;
 use tokio::sync::Mutex;
@@ -16,7 +16,7 @@ impl Accounts {
     /// The account, which makes its requests by `client`; that of all servers of a cluster.
     pub async fn account(
         &self,
-        (store, together): (&Store, Option<&Together>),
+        (store, together): (&Store, Option<&SharedValues>),
         directory: &AcmeDirectory,
         email: Option<&str>,
         client: &Client,

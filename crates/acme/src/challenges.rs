@@ -1,6 +1,6 @@
 //! Answers to challenges that authorities request, and the destination of issued certificates.
 
-use crate::together;
+use crate::shared_values;
 use saker_cluster::SharedState;
 use std::{
     collections::HashMap,
@@ -122,7 +122,7 @@ fn shared_name(path: &[u8]) -> Option<String> {
     let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
     let is_valid = SHARED_TOKEN_BYTES.contains(&token.len()) && token.iter().all(is_token);
     let token = std::str::from_utf8(token).ok().filter(|_| is_valid)?;
-    Some(together::challenge_name(token))
+    Some(shared_values::challenge_name(token))
 }
 
 /// The server's certificates, as far as this crate changes them. Called on the main thread;

@@ -27,6 +27,7 @@ mod plan;
 mod present;
 mod record;
 mod schedule;
+mod shared_values;
 mod store;
 mod tend;
 mod together;

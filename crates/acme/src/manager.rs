@@ -12,9 +12,10 @@ use crate::{
     plan::Plan,
     present::Places,
     schedule::{self, Pace},
+    shared_values::SharedValues,
     store::{self, Store},
-    tend::{self, Context, Events, Tended},
-    together::Together,
+    tend::{Context, Events, Tended},
+    together,
 };
 use saker_cluster::SharedState;
 use std::{
@@ -174,7 +175,7 @@ impl Manager {
     pub fn sharing(mut self, state: SharedState) -> Manager {
         // Nobody else has it before the first job.
         if let Some(context) = Arc::get_mut(&mut self.context) {
-            let together = Together(state);
+            let together = SharedValues(state);
             context.places.together = Some(together.clone());
             context.together = Some(together);
         }
@@ -347,7 +348,7 @@ impl Manager {
         };
         entry.is_running = true;
         entry.due = None;
-        let work = tend::tend(self.context.clone(), entry.names.clone(), entry.on_demand);
+        let work = together::tend(self.context.clone(), entry.names.clone(), entry.on_demand);
         self.running.insert(self.jobs.spawn(work).id(), key);
     }
 

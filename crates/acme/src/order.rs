@@ -12,8 +12,8 @@ use crate::{
     present::{self, Places, Presented},
     record::{OpenOrder, Record},
     schedule,
+    shared_values::{self, SharedValues},
     store::{Bundle, Store},
-    together::{self, Together},
 };
 use instant_acme::{
     Account, AuthorizationHandle, AuthorizationStatus, CertificateIdentifier, Error, Identifier,
@@ -44,7 +44,7 @@ pub struct Terms<'a> {
     pub replaces: Option<&'a Facts>,
     pub events: &'a (dyn Fn(Event) + Send + Sync),
     /// The cluster, and the lock that lets this server order for it.
-    pub together: Option<(&'a Together, &'a Held)>,
+    pub together: Option<(&'a SharedValues, &'a Held)>,
 }
 
 /// Orders a certificate for the record's names, or continues its open order. The record is saved on
@@ -139,7 +139,7 @@ async fn begin(
         .store
         .save_record(record)
         .map_err(|error| Failure::passing(format!("the order can't be kept: {error}")))?;
-    together::share_order(terms.together, terms.store, &record.names).await?;
+    shared_values::share_order(terms.together, terms.store, &record.names).await?;
     Ok((order, key))
 }
 

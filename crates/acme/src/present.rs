@@ -9,7 +9,7 @@ use crate::{
     challenges::{Challenges, Installer},
     dns::{self, Action, Helper},
     failure::Failure,
-    together::Together,
+    shared_values::SharedValues,
 };
 use instant_acme::{ChallengeType, KeyAuthorization};
 use rcgen::{
@@ -26,7 +26,7 @@ pub struct Places {
     pub dns_command: Option<String>,
     pub dns_words: DnsWords,
     /// The servers that answer challenges over HTTP, too.
-    pub together: Option<Together>,
+    pub together: Option<SharedValues>,
 }
 
 pub struct Presented {

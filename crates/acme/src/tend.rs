@@ -12,8 +12,8 @@ use crate::{
     present::Places,
     record::Record,
     schedule::{self, Pace},
+    shared_values::SharedValues,
     store::{Bundle, Store},
-    together::{self, Together},
 };
 use instant_acme::Account;
 use saker_cluster::Held;
@@ -45,7 +45,7 @@ pub struct Context {
     pub pace: Arc<Mutex<Pace>>,
     pub events: Events,
     /// The state of the cluster whose servers share certificates.
-    pub together: Option<Together>,
+    pub together: Option<SharedValues>,
 }
 
 /// Result of a job.
@@ -56,19 +56,12 @@ pub struct Tended {
     pub has_certificate: Result<(), Denied>,
 }
 
-pub async fn tend(context: Arc<Context>, names: Vec<String>, on_demand: bool) -> Tended {
-    match &context.together {
-        Some(together) => together::tend(&context, together, &names, on_demand).await,
-        None => alone(&context, &names, on_demand, None).await,
-    }
-}
-
 /// Tends the names; no other server does. `held`: the lock of the cluster that sees to it.
 pub async fn alone(
     context: &Context,
     names: &[String],
     on_demand: bool,
-    held: Option<(&Together, &Held)>,
+    held: Option<(&SharedValues, &Held)>,
 ) -> Tended {
     let mut record = context
         .store
@@ -174,7 +167,7 @@ async fn window(
 }
 
 /// The certificate that is there, and the lock of the cluster.
-type Before<'a> = (Option<&'a Facts>, Option<(&'a Together, &'a Held)>);
+type Before<'a> = (Option<&'a Facts>, Option<(&'a SharedValues, &'a Held)>);
 
 async fn order_one(context: &Context, record: &mut Record, before: Before<'_>, now: u64) -> Tended {
     if now < record.attempt_at {

@@ -3,9 +3,10 @@
 //! Called by: `redis_log` and `redis_feeds`.
 //! Out of scope: the time that an answer may take, which callers bound.
 
-use crate::{Driver, bounded::Budget, failed};
+use crate::bounded::Budget;
 use redis::{Cmd, FromRedisValue, Pipeline, aio::MultiplexedConnection};
 use saker_cluster::LogError;
+use tokio::task::AbortHandle;
 
 pub struct Connection {
     connection: MultiplexedConnection,
@@ -45,4 +46,23 @@ impl Connection {
             false => failed(error),
         }
     }
+}
+
+/// The task that reads and writes a connection; ends with it.
+pub struct Driver(AbortHandle);
+
+impl Driver {
+    pub fn new(task: AbortHandle) -> Driver {
+        Driver(task)
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+pub fn failed(error: impl std::fmt::Display) -> LogError {
+    LogError::Failed(error.to_string())
 }

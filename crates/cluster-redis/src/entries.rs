@@ -4,7 +4,7 @@
 //! Caveat: anything may be in the keys; what does not have the expected shape is an entry that is
 //! none of Saker's, or an error, never a panic.
 
-use crate::failed;
+use crate::connection::failed;
 use redis::Value;
 use saker_cluster::{Entry, EntryId, LogError};
 

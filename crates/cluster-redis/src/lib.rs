@@ -22,7 +22,7 @@ pub use redis_feeds::RedisFeeds;
 pub use redis_log::RedisLog;
 pub use redis_state::RedisState;
 
-use connection::Connection;
+use connection::{Connection, Driver, failed};
 use redis::{AsyncConnectionConfig, RedisConnectionInfo, aio::MultiplexedConnection};
 use rustls::pki_types::ServerName;
 use saker_cluster::{Engine, FeedsEngine, LogError, StateEngine};
@@ -30,7 +30,7 @@ use std::{path::PathBuf, sync::Arc};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
-    task::{AbortHandle, spawn_local},
+    task::spawn_local,
 };
 use tokio_rustls::TlsConnector;
 
@@ -138,22 +138,9 @@ impl RedisEngine {
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
         let handshake = MultiplexedConnection::new_with_config(&info, stream, config);
         let (connection, driver) = handshake.await.map_err(failed)?;
-        let driver = Driver(spawn_local(driver).abort_handle());
+        let driver = Driver::new(spawn_local(driver).abort_handle());
         Ok(Connection::new(connection, driver, budget))
     }
-}
-
-/// The task that reads and writes a connection; ends with it.
-struct Driver(AbortHandle);
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-fn failed(error: impl std::fmt::Display) -> LogError {
-    LogError::Failed(error.to_string())
 }
 
 #[cfg(test)]

@@ -6,9 +6,8 @@
 
 use crate::{
     RedisEngine,
-    connection::Connection,
+    connection::{Connection, failed},
     entries::{FIELD, entries},
-    failed,
 };
 use redis::{Value, cmd};
 use saker_cluster::{Entry, EntryId, Feed, Feeds, LogError};

@@ -5,9 +5,8 @@
 
 use crate::{
     RedisEngine,
-    connection::Connection,
+    connection::{Connection, failed},
     entries::{FIELD, entries},
-    failed,
 };
 use redis::{Value, cmd, pipe};
 use saker_cluster::{Entry, EntryId, Log, LogError};

@@ -7,7 +7,10 @@
 //! may be ordered twice.
 //! Out of scope: encryption.
 
-use crate::{RedisEngine, connection::Connection, failed};
+use crate::{
+    RedisEngine,
+    connection::{Connection, failed},
+};
 use redis::{Cmd, Value, cmd};
 use saker_cluster::{Lock, LogError, Store};
 

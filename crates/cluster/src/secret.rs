@@ -3,7 +3,7 @@
 //! Called by: the server process, which reads it from a file; `clients` and `certificates`, which
 //! sign and encrypt what they put on the engine.
 //! Caveat: keys for different purposes are independent of each other (HMAC-SHA256 of the purpose,
-//! as the expansion of HKDF, RFC 5869). Whoever has the secret is a server of the cluster.
+//! as the expansion of HKDF, RFC 5869). Software that has the secret counts as a server of the cluster.
 //! Out of scope: a change of the secret while servers run; all are restarted with the new one.
 
 use aws_lc_rs::{

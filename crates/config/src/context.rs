@@ -173,7 +173,7 @@ pub const CONTEXTS: &[ContextRow] = &[
         CLUSTER,
         "cluster",
         "[cluster]",
-        "Servers that share the purges of their page caches, over a Redis or Valkey Stream \
+        "Servers that share purges, bans, limits, and certificates, over Redis or Valkey \
          (docs/cluster.md). At most once in all files together.",
     ),
     context(

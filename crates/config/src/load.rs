@@ -335,6 +335,9 @@ fn read_tables(
             *origin = at.origin();
         }
     }
+    if let Some(at) = cluster_url(reader.source(), table) {
+        draft.cluster.places.note("url", at);
+    }
     macro_rules! once {
         ($($slot:ident $value:expr;)*) => {
             $({
@@ -357,6 +360,17 @@ fn read_tables(
         console draft.console;
         tracing draft.tracing;
     }
+}
+
+/// Place of the URL in [cluster], whatever is wrong with it.
+fn cluster_url(source: &Arc<Source>, table: &DeTable<'_>) -> Option<Location> {
+    let section = table.get("cluster")?.get_ref().as_table()?;
+    let names = ["url", "redis", "address", "endpoint"];
+    let node = names.iter().find_map(|name| section.get(*name))?;
+    Some(Location {
+        source: source.clone(),
+        span: node.span(),
+    })
 }
 
 /// Notes where [server] names its user and group. Returns its error log.

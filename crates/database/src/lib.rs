@@ -13,6 +13,7 @@ pub mod dbm;
 mod failure;
 mod ldap;
 mod ldap_tls;
+mod listen;
 mod placeholders;
 mod pool;
 mod row;
@@ -23,6 +24,7 @@ mod tls;
 
 pub use db_thread::{DbThread, Job};
 pub use failure::Failure;
+pub use listen::{Notifications, can_notify};
 pub use placeholders::from_printf;
 pub use row::{QueryResult, Row};
 pub use terms::{LdapTerms, Terms};

@@ -8,6 +8,7 @@
 //! the routes hold too, and which is extended when the database confirms the answer.
 
 mod answer;
+mod notifications;
 mod roots;
 mod table;
 
@@ -93,9 +94,18 @@ pub fn problems(settings: &Settings) -> Vec<Diagnostic> {
         .filter(|_| is_directory);
     let of_filter =
         of_filter.map(|failure| (&settings.query_origin, format!("`query`: {failure}")));
+    let of_channel = settings
+        .notify
+        .as_ref()
+        .filter(|_| !saker_database::can_notify(&database.0));
+    let of_channel = of_channel.map(|_| {
+        let why = "`notify`: only PostgreSQL databases announce changes";
+        (&settings.notify_origin, why.to_owned())
+    });
     of_url
         .into_iter()
         .chain(of_filter)
+        .chain(of_channel)
         .map(|(origin, message)| Diagnostic::without_source(origin.clone(), message))
         .collect()
 }
@@ -128,10 +138,17 @@ impl Hosts {
             asked: AtomicU64::new(0),
             failed: AtomicU64::new(0),
         };
+        let inner = Arc::new(inner);
+        if let Some(channel) = settings.notify.clone() {
+            let (hosts, url) = (Arc::downgrade(&inner), database.0.to_string());
+            desk.run(Box::new(move |_| {
+                Box::pin(notifications::follow(hosts, url, channel))
+            }));
+        }
         Ok(Hosts {
             settings: settings.clone(),
             desk,
-            inner: Arc::new(inner),
+            inner,
         })
     }
 
@@ -144,10 +161,12 @@ impl Hosts {
             own.database_origin.clone(),
             own.query_origin.clone(),
         );
+        let notify_origin = own.notify_origin.clone();
         *own == Settings {
             origin,
             database_origin,
             query_origin,
+            notify_origin,
             ..settings.clone()
         }
     }

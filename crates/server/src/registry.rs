@@ -118,11 +118,15 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
             .map(|page_cache| Rc::new(StoreFilter(page_cache)) as Rc<dyn ErrorDocumentCache>),
         counters,
         sleep,
-        challenge: Box::new(move |path| match challenges.find(path) {
-            Challenge::Unknown => FoundChallenge::None,
-            Challenge::Known(found) => FoundChallenge::Known(found),
-            Challenge::Look(look) => FoundChallenge::Look(look),
-        }),
+        challenge: Box::new(move |path| found_challenge(challenges.find(path))),
+    }
+}
+
+fn found_challenge(challenge: Challenge) -> FoundChallenge {
+    match challenge {
+        Challenge::Unknown => FoundChallenge::None,
+        Challenge::Known(found) => FoundChallenge::Known(found),
+        Challenge::Look(look) => FoundChallenge::Look(look),
     }
 }
 

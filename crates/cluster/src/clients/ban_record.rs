@@ -31,8 +31,8 @@ pub struct BanRecord {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BanChange {
     Banned(Ban),
-    /// Ended by a command. Remembered until this time, in milliseconds since the epoch: nobody has
-    /// the ban any more then.
+    /// Ended by a command. Remembered until this time, in milliseconds since the epoch: no
+    /// server has the ban any more then.
     Lifted {
         until_ms: u64,
     },

@@ -17,7 +17,7 @@ pub struct BanTable {
     rows: HashMap<Block, BanRecord>,
 }
 
-/// What a record of another server is, compared with what is known.
+/// A record of another server, compared with the known one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Merged {
     /// To be carried out here.

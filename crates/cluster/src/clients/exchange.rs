@@ -134,7 +134,7 @@ pub struct ExchangeParts<E> {
     pub run: u64,
 }
 
-/// What a connection knows of the feeds.
+/// Knowledge of one connection about the feeds.
 struct Reading {
     places: Places,
     /// Last number of charges by server, so that none is taken twice.

@@ -1,4 +1,4 @@
-//! What the servers of a cluster tell each other about clients: bans, and charges to limits.
+//! Bans and charges to limits, as the servers of a cluster tell each other.
 //!
 //! Called by: the server process, with its tables of clients, as far as `[cluster]` shares them.
 //! Bans are a table on the engine and a feed of its changes; charges are a feed alone, since they

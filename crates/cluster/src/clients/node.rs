@@ -18,7 +18,7 @@ use std::{
 };
 use tokio::{runtime, sync::oneshot, task::LocalSet};
 
-/// What is exchanged.
+/// Parts that are exchanged.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
     pub secret: Secret,

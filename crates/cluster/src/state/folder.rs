@@ -22,7 +22,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-/// Content of a lock that nobody holds.
+/// Content of a lock that is not held.
 const RELEASED: &[u8] = b"released";
 
 /// Listings, while other servers remove files that were listed.
@@ -37,8 +37,8 @@ pub struct FolderEngine {
     pub folder: PathBuf,
 }
 
-/// What was seen of a lock that another server holds.
-struct Seen {
+/// Last look at a lock that another server holds.
+struct LastLook {
     token: u64,
     content: Vec<u8>,
     since: Instant,
@@ -50,7 +50,7 @@ pub struct FolderState {
     /// Random; begins the names of unfinished files.
     id: u64,
     count: u64,
-    seen: HashMap<String, Seen>,
+    seen: HashMap<String, LastLook>,
 }
 
 impl StateEngine for FolderEngine {
@@ -159,7 +159,7 @@ impl FolderState {
             }
             _ => {
                 let since = now;
-                let seen = Seen {
+                let seen = LastLook {
                     token,
                     content,
                     since,

@@ -23,7 +23,7 @@ pub trait Store {
         token: u64,
     ) -> impl Future<Output = Result<bool, LogError>>;
 
-    /// Sets a value that nobody writes but this server, for a while.
+    /// Sets a value that no other server writes, for a while.
     fn lend(
         &mut self,
         name: &str,

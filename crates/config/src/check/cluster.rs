@@ -107,7 +107,7 @@ fn shares(cluster: &mut Cluster) -> Vec<Complaint> {
                 "secret_file",
                 format!(
                     "`secret_file` {}: the secret is shorter than {SECRET_BYTES_MIN} characters",
-                    path.display()
+                    file_name(path)
                 ),
                 "make one by: head -c 32 /dev/urandom | base64",
             )),
@@ -119,11 +119,16 @@ fn shares(cluster: &mut Cluster) -> Vec<Complaint> {
 }
 
 fn read(key: &'static str, path: &Path) -> Result<String, Complaint> {
-    let fail = |why: String| complaint(key, format!("`{key}` {}: {why}", path.display()), "");
+    let fail = |why: String| complaint(key, format!("`{key}` {}: {why}", file_name(path)), "");
     let text =
         saker_net::privileged::read_to_string(path).map_err(|error| fail(error.to_string()))?;
     match text.lines().next().unwrap_or_default().is_empty() {
         true => Err(fail("its first line is empty".into())),
         false => Ok(text),
     }
+}
+
+/// The diagnostic shows the whole path, as it is written.
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().display().to_string()
 }

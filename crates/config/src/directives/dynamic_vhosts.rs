@@ -24,6 +24,18 @@ pub(super) static DATABASE: Word = Word {
     },
 };
 
+static CHANNEL: Word = Word {
+    expects: "a name of up to 63 letters, digits, and \"_\"",
+    pattern: "^[A-Za-z0-9_]{1,63}$",
+    read: |text| {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        match (1..=63).contains(&text.len()) && text.bytes().all(is_plain) {
+            true => Ok(Value::Text(text.to_owned())),
+            false => Err(ValueError::plain(None)),
+        }
+    },
+};
+
 const COUNT: Kind = Kind::Integer {
     min: 1,
     max: 100_000_000,
@@ -201,6 +213,20 @@ pub const ROWS: &[Row<Hosts>] = &[
         "How long expired answers are used while the database is unavailable.",
         |hosts, given| hosts.stale_ms = given.number(),
     ),
+    Row {
+        example: Some("\"hosts\""),
+        aliases: &["listen", "channel"],
+        ..row(
+            "notify",
+            Kind::Word(&CHANNEL),
+            "Channel on which a PostgreSQL database announces changes (`NOTIFY hosts, \
+             'shop.example'`), which hold at once then. Without a name: any host may have changed.",
+            |hosts, given| {
+                hosts.notify_origin = given.origin();
+                hosts.notify = Some(given.text());
+            },
+        )
+    },
     Row {
         default: Some("100000"),
         unit: Some("hosts"),

@@ -86,12 +86,15 @@ pub struct Hosts {
     pub missing_max: usize,
     pub timeout_ms: u64,
     pub connections_max: u32,
+    /// Channel on which a PostgreSQL database announces changed hosts.
+    pub notify: Option<String>,
     /// Response for unknown names; `None`: the site as configured.
     pub unknown: Option<Status>,
     pub origin: Origin,
     /// Locations of `database` or `database_file`, and of `query`.
     pub database_origin: Origin,
     pub query_origin: Origin,
+    pub notify_origin: Origin,
 }
 
 impl Default for Hosts {
@@ -112,10 +115,12 @@ impl Default for Hosts {
             missing_max: 10_000,
             timeout_ms: 5_000,
             connections_max: 4,
+            notify: None,
             unknown: Some(Status::NOT_FOUND),
             origin: Origin::built_in(),
             database_origin: Origin::built_in(),
             query_origin: Origin::built_in(),
+            notify_origin: Origin::built_in(),
         }
     }
 }

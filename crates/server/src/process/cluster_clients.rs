@@ -166,7 +166,8 @@ impl ClientTarget for Tables {
                 saker_net::clock::monotonic_ns(),
                 saker_net::clock::realtime_s(),
             );
-            counts.receive(batch, age_ns, (&self.clients, &self.state), now);
+            let tables = (&*self.clients, &*self.state);
+            saker_abuse::receive_charges(counts, (batch, age_ns), tables, now);
         }
     }
 

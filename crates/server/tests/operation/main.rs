@@ -30,6 +30,7 @@ mod configuration_commands;
 mod configuration_watch;
 mod console;
 mod debian_root;
+mod deploy;
 mod docs_blocks;
 mod fail2ban;
 mod log_programs;

@@ -463,6 +463,50 @@ fn one_question_for_all_who_wait() {
     assert_eq!(get(&saker, "b.example").status, 404);
 }
 
+/// The database says which host has changed; answers hold for an hour otherwise.
+#[test]
+fn announced_changes_hold_at_once() {
+    let _turn = saker_testkit::heavy();
+    let dir = folder("hosts-notify");
+    page(&dir, "a", "<p>a</p>\n");
+    page(&dir, "b", "<p>b</p>\n");
+    let database = Postgres::start(&dir);
+    let root = |name: &str| dir.join("srv").join(name).display().to_string();
+    let moved = |name: &str| {
+        format!(
+            "UPDATE hosts SET root = '{}' WHERE name = 'a.example';",
+            root(name)
+        )
+    };
+    let (to_a, to_b) = (moved("a"), moved("b"));
+    assert!(database.ask(&format!(
+        "{TABLE} INSERT INTO hosts (name, root) VALUES ('a.example', '{}');",
+        root("a")
+    )));
+    let more = "keep = \"1h\"\nnotify = \"hosts\"";
+    let text = looked_up(&database.url(), more, "");
+    let saker = start_in(dir, &text);
+    let is = |page: &str| got(&saker, "a.example").1 == format!("<p>{page}</p>\n");
+    assert!(is("a"));
+    assert!(database.ask(&to_b));
+    wait_until("the change holds", || {
+        // Nothing is announced to a server that does not listen yet.
+        database.ask("NOTIFY hosts, 'A.example'") && is("b")
+    });
+    assert!(database.ask(&to_a));
+    assert!(is("b"), "not announced");
+    assert!(database.ask("NOTIFY hosts, 'other.example'"));
+    assert!(is("b"), "another host");
+    assert!(database.ask("NOTIFY hosts"));
+    wait_until("any host may have changed", || is("a"));
+    // What may have been announced while the connection was cut is not known.
+    let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'";
+    assert!(database.ask(&format!("{to_b} {cut}")));
+    wait_until("the answers are asked for again", || is("b"));
+    let said = saker.server.stderr();
+    assert!(said.contains("SK1304") && said.contains("SK1305"), "{said}");
+}
+
 /// Columns of any type stand beside those that mean something; of these, a type that has no text is
 /// refused.
 #[test]
@@ -669,6 +713,14 @@ fn what_is_wrong_is_said() {
         (
             "[dynamic_vhosts]\ndatabase = \"postgres://h/d?ssl-mode=REQUIRED\"\nquery = \"?\"\nroots = [\"/srv\"]\n",
             "saker.toml:2:12: error: the URL (postgres://h/d): unknown value",
+        ),
+        (
+            "[dynamic_vhosts]\ndatabase = \"mysql://h/d\"\nquery = \"?\"\nroots = [\"/srv\"]\nnotify = \"hosts\"\n",
+            "saker.toml:5:10: error: `notify`: only PostgreSQL",
+        ),
+        (
+            "[dynamic_vhosts]\ndatabase = \"postgres://h/d\"\nquery = \"?\"\nroots = [\"/srv\"]\nnotify = \"hosts; DROP\"\n",
+            "saker.toml:5:10: error: `notify` must be a name",
         ),
         (
             "[dynamic_vhosts]\nldap_base = \"o=x\"\ndatabase = \"ldap://x?sslmode=require\"\nquery = \"(cn=?)\"\nroots = [\"/srv\"]\n",
