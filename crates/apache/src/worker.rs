@@ -53,7 +53,7 @@ pub struct ApacheRules {
 
 /// Finds the settings of a native site, or of its route, for a subrequest. `None`: no file answers
 /// for its path.
-pub type NativeSettings = fn(&Exchange) -> Option<Arc<Settings>>;
+pub type NativeSettings = Box<dyn Fn(&mut Exchange) -> Option<Arc<Settings>>>;
 
 /// The phases of a request, handed in from above: subrequests run the same ones.
 pub struct Phases {

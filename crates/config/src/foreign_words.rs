@@ -60,7 +60,8 @@ const WORDS: &[ForeignWord] = &[
     word("https ssl letsencrypt acme", SITE, "tls", "tls = { automatic = true }"),
     word("ssl_engine ssl.engine https ssl", LISTENER, "tls", "address = \":443\"\ntls = true"),
     // Routes.
-    word("location LocationMatch handle handle_path route_path url-path PathPrefix Directory DirectoryMatch FilesMatch", ROUTE, "path", "path = \"/img/*\"\nlisting = true"),
+    word("handle_path", ROUTE, "path", "path = \"/api/*\"\nproxy = \"http://127.0.0.1:3000\"\nstrip_prefix = \"/api\""),
+    word("location LocationMatch handle route_path url-path PathPrefix Directory DirectoryMatch FilesMatch", ROUTE, "path", "path = \"/img/*\"\nlisting = true"),
     word("try_files FallbackResource try_file url.rewrite-if-not-file", ROUTE, "try_files", "path = \"/*\"\ntry_files = [\"$uri\", \"$uri/\", \"/index.php?$args\"]"),
     word("rewrite RewriteRule RewriteEngine RewriteCond RewriteBase uri url.rewrite-once url.rewrite url.rewrite-repeat replacePath replacePathRegex set-path", ROUTE, "rewrite", "path = \"/old/*\"\nrewrite = \"/new/$1\""),
     word("redir Redirect RedirectMatch RedirectPermanent url.redirect redirectRegex redirectScheme permanent http-request_redirect", ROUTE, "redirect", "path = \"/old/*\"\nredirect = \"/new/$1\"\nstatus = 301"),

@@ -7,7 +7,11 @@
 //! All`; the settings of the route or site lie below theirs.
 //! Out of scope: the rules themselves (`saker_apache`, handed in as `files`).
 
-use crate::{NativeRules, routes};
+use crate::{
+    NativeRules,
+    conditional_settings::{self, Variants},
+    routes,
+};
 use saker_config::model::{Action, Htaccess, Route, Settings};
 use saker_files::{Kind, LinkPolicy, ResolveError, Watcher, cached_stat};
 use saker_http::Status;
@@ -93,9 +97,20 @@ impl HtaccessRules {
     }
 }
 
+/// Returns the look-up of the settings of a subrequest's path, with the changes of its `when`
+/// tables. `None`: something else answers for the path, or a condition took too long.
+pub fn settings_of(watcher: Watcher) -> impl Fn(&mut Exchange) -> Option<Arc<Settings>> {
+    let variants = Variants::default();
+    move |exchange| {
+        exchange.routing.settings = unchanged_settings(exchange)?;
+        conditional_settings::apply(exchange, &watcher, &variants).ok()?;
+        Some(Arc::clone(&exchange.routing.settings))
+    }
+}
+
 /// The settings of the path of a subrequest: the site's, or those of the route that serves files
 /// there. `None`: something else answers for the path.
-pub fn settings_of(exchange: &Exchange) -> Option<Arc<Settings>> {
+fn unchanged_settings(exchange: &Exchange) -> Option<Arc<Settings>> {
     let site = &exchange.routing.site;
     let route = site
         .routes

@@ -10,7 +10,7 @@ use crate::{
     Body, Chunk, ErrorDocument, Exchange, Inner, NoBody, Response, ResponseHead, Services,
     cached_answer, phases,
 };
-use saker_config::model::ErrorPage;
+use saker_config::model::{Action, ErrorPage};
 use saker_http::{KnownField, Method, RequestHead, Status, escape};
 use saker_telemetry::{error_log, message};
 use std::{rc::Rc, sync::Arc};
@@ -137,6 +137,37 @@ fn own_page(exchange: &Exchange, services: &Services, response: Response) -> Res
         .own_page(exchange, response)
 }
 
+/// The request for a page, and the status that its route names itself.
+fn request_for_page(
+    exchange: &mut Exchange,
+    page: &ErrorPage,
+) -> Option<(Exchange, Option<Status>)> {
+    match page {
+        ErrorPage::Route(name) => {
+            let routes = &exchange.routing.site.routes;
+            let route = routes.named(name)?;
+            let own = match &routes.get(route)?.action {
+                Action::Respond { status, .. } => Some(*status),
+                _ => None,
+            };
+            let (path, query) = (exchange.path.clone(), exchange.query.clone());
+            let mut inner = page_exchange(exchange, path, query);
+            inner.routing.named_route = Some(route);
+            Some((inner, own))
+        }
+        ErrorPage::Path(path) => {
+            let (path, query) = path
+                .split_once('?')
+                .map_or((path.as_str(), None), |(path, query)| {
+                    (path, Some(query.as_bytes().to_vec()))
+                });
+            let inner = page_exchange(exchange, path.as_bytes().to_vec(), query);
+            Some((inner, None))
+        }
+        ErrorPage::Text(_) | ErrorPage::Redirect(_) => None,
+    }
+}
+
 /// Returns the page at a path, or of a route, of the same site. `None`: the page itself is an error.
 async fn internal_page(
     exchange: &mut Exchange,
@@ -147,24 +178,7 @@ async fn internal_page(
     exchange.trace("respond", None, || {
         format!("error document {page} for {}", status.0)
     });
-    let mut inner = match page {
-        ErrorPage::Route(name) => {
-            let route = exchange.routing.site.routes.named(name)?;
-            let (path, query) = (exchange.path.clone(), exchange.query.clone());
-            let mut inner = page_exchange(exchange, path, query);
-            inner.routing.named_route = Some(route);
-            inner
-        }
-        ErrorPage::Path(path) => {
-            let (path, query) = path
-                .split_once('?')
-                .map_or((path.as_str(), None), |(path, query)| {
-                    (path, Some(query.as_bytes().to_vec()))
-                });
-            page_exchange(exchange, path.as_bytes().to_vec(), query)
-        }
-        ErrorPage::Text(_) | ErrorPage::Redirect(_) => return None,
-    };
+    let (mut inner, named) = request_for_page(exchange, page)?;
     inner.log.stands_in_for = Some(status);
     let cache = services.error_document_cache.as_deref();
     if let Some(cache) = cache {
@@ -189,6 +203,7 @@ async fn internal_page(
     let rules = services.rules.of(exchange.routing.site_index);
     // If a program sets another status and a body, the page is sent with that status, as in Apache.
     if page.status != Status::OK
+        && Some(page.status) != named
         && (!rules.keeps_error_document_head() || matches!(page.body, Body::Empty))
     {
         return None;

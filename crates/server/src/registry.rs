@@ -286,7 +286,7 @@ impl ApacheParts {
             watcher.clone(),
             figures,
             generation.model.php_pools.clone(),
-            saker_native::settings_of,
+            Box::new(saker_native::settings_of(watcher.clone())),
         ));
         let content_filters = ContentFilters::new(
             Arc::clone(&apache),

@@ -113,6 +113,8 @@ fn the_example_loads() {
     for warning in &loaded.warnings {
         assert!(warning.message.starts_with("the root "), "{warning}");
     }
-    assert_eq!(loaded.model.listeners.len(), 7);
-    assert_eq!(loaded.model.sites.len(), 5);
+    // A stream that ends TLS is a site, too.
+    assert_eq!(loaded.model.listeners.len(), 8);
+    assert_eq!(loaded.model.sites.len(), 6);
+    assert_eq!(loaded.model.streams.len(), 2);
 }
