@@ -374,7 +374,11 @@ impl<'r> Reader<'r> {
                 quoted(text)
             ),
         };
-        let help = fault.help.or_else(|| self.example_of(kind));
+        let is_number = kind.accepts(Shape::Integer) && text.parse::<u64>().is_ok();
+        let help = fault
+            .help
+            .or_else(|| is_number.then(|| format!("write {text}, without quotes")))
+            .or_else(|| self.example_of(kind));
         self.error(at, message, help);
     }
 
@@ -584,10 +588,28 @@ fn type_help(kind: &Kind, value: &DeValue<'_>, written: &str) -> Option<String> 
             };
             Some(format!("write [{elements}]"))
         }
-        (Kind::OneOf(kinds), DeValue::Boolean(false)) => {
-            let has_off =
-                |kind: &Kind| matches!(kind, Kind::Choice(words) if words.contains(&"off"));
-            kinds.iter().any(has_off).then(|| "write \"off\"".into())
+        (kind, DeValue::Boolean(value)) => {
+            let word = if *value { "on" } else { "off" };
+            let has_word =
+                |kind: &Kind| matches!(kind, Kind::Choice(words) if words.contains(&word));
+            let is_known = match kind {
+                Kind::OneOf(kinds) => kinds.iter().any(has_word),
+                kind => has_word(kind),
+            };
+            let table = |kind: &Kind| match kind {
+                Kind::Table(table) => Some(table.context.described().header),
+                _ => None,
+            };
+            match kind {
+                _ if is_known => Some(format!("write \"{word}\"")),
+                // `true` for a feature that has a table.
+                Kind::OneOf(kinds) if *value => {
+                    let header = kinds.iter().find_map(table)?;
+                    let is_feature = header.starts_with("[site.") && header != "[site.route.match]";
+                    is_feature.then(|| format!("write {header}, with its keys below"))
+                }
+                _ => None,
+            }
         }
         _ => None,
     }
@@ -633,6 +655,7 @@ fn choose(words: &'static [&'static str], text: &str) -> Result<Value, ValueErro
         true => Ok(Value::Text(text.to_owned())),
         false => Err(ValueError::plain(
             suggest::nearest(text, words.iter().copied())
+                .or_else(|| suggest::part_of(text, words))
                 .map(|word| format!("did you mean {}?", quoted(word))),
         )),
     }

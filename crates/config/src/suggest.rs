@@ -16,6 +16,18 @@ pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) ->
         .map(|(_, candidate)| candidate)
 }
 
+/// Returns the only candidate that is a part of `word`, or that `word` is a part of: "warn" for
+/// "warning".
+pub(crate) fn part_of<'c>(word: &str, candidates: &[&'c str]) -> Option<&'c str> {
+    let is_part = |candidate: &&&str| {
+        let shorter = candidate.len().min(word.len());
+        shorter > 2 && (candidate.contains(word) || word.contains(**candidate))
+    };
+    let mut found = candidates.iter().filter(is_part);
+    let first = found.next()?;
+    found.next().is_none().then_some(*first)
+}
+
 /// Returns whether two words differ only in case and separators, like `KeepAlive-Timeout` and
 /// `keepalive_timeout`.
 pub fn same_word(a: &str, b: &str) -> bool {
@@ -80,6 +92,16 @@ mod tests {
         assert_eq!(nearest("Listners", words), Some("listeners"));
         assert_eq!(nearest("rot", words), Some("root"));
         assert_eq!(nearest("frobnicate", words), None);
+    }
+
+    #[test]
+    fn parts_of_one_word() {
+        let words = ["error", "warn", "nginx", "nginx-path"];
+        assert_eq!(part_of("warning", &words), Some("warn"));
+        assert_eq!(part_of("err", &words), Some("error"));
+        assert_eq!(part_of("nginx-secure-link", &words), Some("nginx"));
+        assert_eq!(part_of("ngin", &words), None);
+        assert_eq!(part_of("wa", &words), None);
     }
 
     #[test]

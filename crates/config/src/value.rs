@@ -185,6 +185,12 @@ impl Fields {
         self.written.iter().any(|written| written == name)
     }
 
+    /// Returns the location of a key's value; the table's, if there is none.
+    pub fn location(&self, name: &str) -> &Location {
+        let found = self.values.iter().find(|(key, _)| key.name == name);
+        found.map_or(&self.at, |(_, given)| &given.at)
+    }
+
     /// Returns the value of a key, if it passed its row's checks.
     pub fn value(&self, name: &str) -> Option<&Value> {
         let (_, found) = self.values.iter().find(|(key, _)| key.name == name)?;

@@ -91,7 +91,14 @@ pub const ACME_ROWS: &[Row<AcmeDraft>] = &[
                   `zerossl`, or the URL of an ACME directory. With a list, the next one is tried \
                   when one fails.",
         apache: Some("MDCertificateAuthority"),
-        aliases: &["acme_ca", "ca", "directories", "server", "directory_url"],
+        aliases: &[
+            "acme_ca",
+            "ca",
+            "directories",
+            "server",
+            "directory_url",
+            "staging",
+        ],
         set: set_directories,
         ..Row::BASE
     },

@@ -80,7 +80,7 @@ pub const CHALLENGE_ROWS: &[Row<ChallengeDraft>] = &[
         default: Some("\"1d\""),
         summary: "Lifetime of the clearance cookie: how long a client is not challenged again.",
         since: "0.2",
-        aliases: &["expire"],
+        aliases: &["expire", "clearance", "lifetime"],
         set: |draft, given| draft.rule.life_s = given.number() / 1000,
         ..Row::BASE
     },
@@ -129,7 +129,7 @@ fn read_challenge(report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
     }
     if !matches!(rule.status.0, 403 | 503) {
         report.error(
-            &fields.at,
+            fields.location("status"),
             format!("`status` must be 503 or 403, not {}", rule.status.0),
             None,
         );

@@ -133,7 +133,7 @@ pub const ROWS: &[Row<Hosts>] = &[
     },
     Row {
         example: Some("\"SELECT docroot AS root, php, suspended FROM hosts WHERE name = ?\""),
-        aliases: &["select", "filter"],
+        aliases: &["select", "filter", "sql"],
         ..row(
             "query",
             Kind::Text,

@@ -32,6 +32,7 @@ pub const ROWS: &[Row<Settings>] = &[
                   are enforced as their SecRuleEngine says, or if they don't set it; \"detect\": \
                   matches are only logged. For its cost see docs/modsecurity.md.",
         apache: Some("SecRuleEngine"),
+        aliases: &["waf", "mod_security"],
         since: "0.2",
         set: |settings, given| {
             let (origin, mode) = (given.origin(), mode(given));

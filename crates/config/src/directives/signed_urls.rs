@@ -331,7 +331,7 @@ fn read_signed(report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
     let expired = Status(draft.expired.unwrap_or(410));
     if !matches!(expired.0, 403 | 410) {
         report.error(
-            &fields.at,
+            fields.location("expired_status"),
             format!("`expired_status` must be 403 or 410, not {}", expired.0),
             None,
         );
