@@ -19,7 +19,7 @@ use std::{
 pub struct LoadedSession {
     pub settings: Arc<SessionSettings>,
     pub session: SharedSession,
-    /// Where a database keeps it.
+    /// Its place in a database, if one keeps it.
     pub place: Option<Rc<SessionPlace>>,
 }
 

@@ -79,7 +79,7 @@ fn refused(status: Status) -> Verdict {
 pub struct KeptContent {
     /// `None` once it has been read.
     content: Option<Rc<[u8]>>,
-    /// What was read ahead is still announced by it.
+    /// Bytes of the whole content, also after it has been read.
     length: u64,
 }
 

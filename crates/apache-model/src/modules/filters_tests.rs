@@ -1,45 +1,7 @@
 use super::*;
+use crate::modules::test_facts::OfEnvironment;
 use CompressionCoding::{Brotli, Gzip};
-use saker_ap_expr::{Facts, FileTest, LocalTime, Variable};
 use saker_pipeline::Environment;
-use std::{borrow::Cow, net::IpAddr};
-
-/// Facts of a request of which nothing is known but its environment.
-struct OfEnvironment<'e>(&'e Environment);
-
-impl Facts for OfEnvironment<'_> {
-    fn variable(&self, _: Variable) -> Option<Cow<'_, [u8]>> {
-        None
-    }
-
-    fn request_field(&self, _: &[u8]) -> Option<Cow<'_, [u8]>> {
-        None
-    }
-
-    fn environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
-        self.0.first(name).map(Cow::Borrowed)
-    }
-
-    fn client_address(&self) -> Option<IpAddr> {
-        None
-    }
-
-    fn local_time(&self) -> LocalTime {
-        LocalTime {
-            year: 1970,
-            month: 1,
-            day: 1,
-            hour: 0,
-            minute: 0,
-            second: 0,
-            weekday: 4,
-        }
-    }
-
-    fn file_test(&self, _: &[u8], _: FileTest) -> bool {
-        false
-    }
-}
 
 fn by_type(names: &[&str], types: &[&str]) -> Filters {
     let mut filters = Filters::default();

@@ -42,6 +42,8 @@ pub mod setenvif;
 pub mod speling;
 pub mod ssl;
 pub mod substitute;
+#[cfg(test)]
+mod test_facts;
 pub mod userdir;
 pub mod usertrack;
 pub mod vhost_alias;

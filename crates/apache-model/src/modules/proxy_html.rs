@@ -96,8 +96,8 @@ impl ProxyHtml {
         self.0.as_ref().is_some_and(|html| html.is_on == Some(true))
     }
 
-    /// The rules for pages. `None`: without attributes that have addresses the filter does nothing.
-    /// What conditions depend on is added to `seen`.
+    /// The rules for a page. `None`: without attributes that have addresses the filter does nothing.
+    /// Facts that conditions depend on are added to `seen`.
     pub fn rules(&self, facts: &dyn Facts, seen: &mut Dependencies) -> Option<HtmlRules> {
         self.0.as_ref()?.rules(facts, seen)
     }
@@ -192,7 +192,7 @@ fn add_rule(node: &Node, html: &mut ProxyHtml, reading: &mut Reading<'_>) -> Res
     let condition = match words.get(3).filter(|text| !text.is_empty()) {
         None => None,
         Some(text) => {
-            let compiled = Expression::compile(&condition(text), reading.expression_options());
+            let compiled = Expression::compile(condition(text), reading.expression_options());
             Some(compiled.map_err(|error| format!("ProxyHTMLURLMap: {}", error.message))?)
         }
     };
@@ -392,15 +392,15 @@ fn set_charset_out(node: &Node, html: &mut ProxyHtml, _: &mut Reading<'_>) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::borrow::Cow;
+    use crate::modules::test_facts::OfEnvironment;
+    use saker_pipeline::Environment;
 
-    struct Variables(&'static [(&'static str, &'static str)]);
-
-    impl Facts for Variables {
-        fn environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
-            let found = self.0.iter().find(|(known, _)| known.as_bytes() == name);
-            found.map(|(_, value)| Cow::Borrowed(value.as_bytes()))
+    fn environment(all: &[(&str, &str)]) -> Environment {
+        let mut environment = Environment::default();
+        for (name, value) in all {
+            environment.set(name.as_bytes(), value.as_bytes());
         }
+        environment
     }
 
     fn rule(from: &str, to: &str) -> MappedRule {
@@ -427,7 +427,10 @@ mod tests {
         };
         let order = |html: HtmlSettings| -> Vec<String> {
             let rules = html
-                .rules(&Variables(&[]), &mut Dependencies::new())
+                .rules(
+                    &OfEnvironment(&Environment::default()),
+                    &mut Dependencies::new(),
+                )
                 .unwrap();
             let names = rules
                 .urls
@@ -442,14 +445,18 @@ mod tests {
         assert_eq!(order(of(&["a", "b"]).merge(&of(&[]))), ["a", "b"]);
         assert!(
             ProxyHtml::default()
-                .rules(&Variables(&[]), &mut Dependencies::new())
+                .rules(
+                    &OfEnvironment(&Environment::default()),
+                    &mut Dependencies::new()
+                )
                 .is_none()
         );
     }
 
     #[test]
     fn variables_in_rules() {
-        let variables = Variables(&[("A", "/a"), ("B", "${A}"), ("EMPTY", "")]);
+        let known = environment(&[("A", "/a"), ("B", "${A}"), ("EMPTY", "")]);
+        let variables = OfEnvironment(&known);
         for (text, expected) in [
             ("${A}/x", "/a/x"),
             ("${A|no}${NONE|yes}${NONE}", "/ayes"),
@@ -464,14 +471,15 @@ mod tests {
         let mut varied = rule("${A}", "${A}/to");
         varied.has_variables_in_from = true;
         varied.has_variables_in_to = true;
-        let resolved =
-            |rule: &MappedRule, facts: &Variables| rule.resolved(facts, &mut Dependencies::new());
+        let resolved = |rule: &MappedRule, facts: &OfEnvironment<'_>| {
+            rule.resolved(facts, &mut Dependencies::new())
+        };
         let made = resolved(&varied, &variables).unwrap();
         assert_eq!(&*made.to, b"/a/to");
-        assert!(resolved(&varied, &Variables(&[])).is_none());
+        assert!(resolved(&varied, &OfEnvironment(&Environment::default())).is_none());
         varied.pattern = Some(PatternOptions::HTTPD);
         assert!(resolved(&varied, &variables).is_some());
-        assert!(resolved(&varied, &Variables(&[("A", "(")])).is_none());
+        assert!(resolved(&varied, &OfEnvironment(&environment(&[("A", "(")]))).is_none());
     }
 
     #[test]

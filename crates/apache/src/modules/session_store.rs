@@ -1,9 +1,9 @@
 //! Sessions in a database (mod_session_dbd): found by the key in a cookie or by the user's name.
 //!
 //! Called by: `session`, which loads and saves.
-//! Caveat: a session that changes gets a new key, so that a key that somebody has planted is worth nothing once
-//! the client has logged in. Keys of clients that are no UUID are not looked up: rows of users,
-//! which may stand in the same table, are nobody's to ask for.
+//! Caveat: a session that changes gets a new key, so a key that an attacker has planted in a client
+//! is worth nothing after the log-in. Keys from cookies that are no UUIDs are not looked up, because
+//! the rows of users may be in the same table.
 //! Out of scope: removing old rows, which Apache does not do either.
 
 use crate::{

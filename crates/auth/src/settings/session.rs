@@ -24,13 +24,13 @@ pub struct SessionDatabase {
     pub is_per_user: Option<bool>,
     /// Programs don't get the cookie; they do not unless this is false.
     pub hides_cookie: Option<bool>,
-    /// Of values and the time in microseconds: key, time.
+    /// Parameters: key, time in microseconds; gives the values.
     pub select: Box<str>,
-    /// Values, end, key.
+    /// Parameters: values, end, key.
     pub insert: Box<str>,
-    /// Values, end, new key, key.
+    /// Parameters: values, end, new key, key.
     pub update: Box<str>,
-    /// Key.
+    /// Parameter: key.
     pub delete: Box<str>,
 }
 

@@ -13,7 +13,7 @@ use std::ops::Range;
 pub const LOOK_BYTES: usize = 8 << 10;
 
 /// Fields that no page sets.
-const REFUSED: [&[u8]; 9] = [
+const REFUSED: [&[u8]; 10] = [
     b"connection",
     b"keep-alive",
     b"proxy-connection",
@@ -21,6 +21,7 @@ const REFUSED: [&[u8]; 9] = [
     b"trailer",
     b"transfer-encoding",
     b"upgrade",
+    b"set-cookie",
     b"set-cookie2",
     b"date",
 ];
@@ -138,6 +139,7 @@ mod tests {
             ("<meta http-equiv=refresh content='5>", None),
             ("<meta http-equiv=Transfer-Encoding content=chunked>", None),
             ("<meta http-equiv=Connection content=close>", None),
+            ("<meta http-equiv=Set-Cookie content=a=b>", None),
             ("<meta http-equiv=Content-Length content=5>", None),
             ("<meta http-equiv=a content='b\r\nc: d'>", None),
             ("<meta http-equiv='a b' content=c>", None),
