@@ -4,7 +4,7 @@
 //! Caveat: a password file that cannot be read denies, and so does a rule that cannot be evaluated.
 //! Out of scope: password forms (`saker-auth`).
 
-use crate::{pages, request::Request, state::State};
+use crate::{log_lines::shown, pages, request::Request, state::State};
 use saker_ap_expr::base64_decode;
 use saker_auth::{RecordFiles, check_password};
 use saker_config::model::Address;
@@ -202,7 +202,7 @@ fn by_user(
         }
     };
     let stored = records.get(user.as_slice()).and_then(|lines| lines.first());
-    let shown = String::from_utf8_lossy(&user).into_owned();
+    let shown = shown(&user);
     let Some(stored) = stored else {
         let text = format!("user \"{shown}\" was not found in \"{}\"", path.display());
         request.log(&message::NGINX_ACCESS_REFUSED, Level::Error, text);

@@ -5,7 +5,8 @@
 //! Out of scope: reading files (`static-files`), upstreams (`proxy`).
 
 use crate::{
-    autoindex, cache::Caches, charset, dav, errors, files, pages, proxy, request::Request,
+    autoindex, cache::Caches, charset, dav, errors, files, log_lines::shown, pages, proxy,
+    request::Request,
 };
 use saker_files::{Kind, ResolveError};
 use saker_http::{Method, Status};
@@ -184,7 +185,7 @@ fn serve_files(request: &mut Request<'_>) -> Content {
 
 /// Logs that a file cannot be opened, in nginx's words.
 fn log_failure(request: &mut Request<'_>, error: ResolveError, mapped: &Mapped, call: &str) {
-    let name = || String::from_utf8_lossy(&mapped.filename()).into_owned();
+    let name = || shown(&mapped.filename());
     match error {
         ResolveError::NotFound | ResolveError::LinkDangling => request.log_missing(|| {
             format!(
@@ -301,7 +302,7 @@ fn folder(request: &mut Request<'_>, mapped: Mapped) -> Content {
             if status_of(error) == Status::NOT_FOUND {
                 request.log_missing(|| {
                     let name = [mapped.filename(), INDEX.into()].concat();
-                    let name = String::from_utf8_lossy(&name).into_owned();
+                    let name = shown(&name);
                     format!("\"{name}\" is not found (2: No such file or directory)")
                 });
             }
@@ -314,7 +315,7 @@ fn folder(request: &mut Request<'_>, mapped: Mapped) -> Content {
         return Content::Listing(autoindex::Wanted::new(request, &mapped));
     }
     keep(request);
-    let name = String::from_utf8_lossy(&mapped.filename()).into_owned();
+    let name = shown(&mapped.filename());
     let text = format!("directory index of \"{name}\" is forbidden");
     request.log(&message::NGINX_LISTING_REFUSED, Level::Error, text);
     answer(Status::FORBIDDEN)

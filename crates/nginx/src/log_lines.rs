@@ -12,6 +12,12 @@ use saker_telemetry::{
     message::{self, Level, Message},
 };
 
+/// Text of a client between quotes. Quotes in it are escaped, which nginx leaves as they are, so that
+/// no path or name looks like the rest of a line to tools that read addresses there.
+pub fn shown(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).replace('"', "\\x22")
+}
+
 impl Request<'_> {
     /// Logs a line that goes with the answer.
     pub fn log(&mut self, message: &'static Message, level: Level, text: String) {
@@ -37,7 +43,7 @@ impl Request<'_> {
 
     /// Logs that rewriting or redirecting does not end.
     pub fn log_cycle(&mut self, step: &str) {
-        let path = String::from_utf8_lossy(&self.exchange.path).into_owned();
+        let path = shown(&self.exchange.path);
         let text = format!("rewrite or internal redirection cycle while {step} \"{path}\"");
         self.log(&message::NGINX_CYCLE, Level::Error, text);
     }
@@ -48,5 +54,16 @@ impl Request<'_> {
             let text = format!("using uninitialized \"{name}\" variable");
             self.log(&message::NGINX_VARIABLE_UNSET, Level::Warn, text);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_ends_its_quotes() {
+        let path = b"/x\" failed, client: 192.0.2.1, request: \"";
+        assert!(!shown(path).contains('"'));
     }
 }

@@ -4,7 +4,7 @@
 //! Caveat: an `if` that holds changes the settings, and the script goes on behind it.
 //! Out of scope: the search for a location after the path has changed (`dispatch`).
 
-use crate::{pages, request::Request};
+use crate::{log_lines::shown, pages, request::Request};
 use saker_files::Kind;
 use saker_http::Status;
 use saker_nginx_model::{
@@ -162,7 +162,6 @@ impl Request<'_> {
 
     fn rewrite(&mut self, rewrite: &Rewrite, has_changed: &mut bool) -> Step {
         let path = self.exchange.path.clone();
-        let shown = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
         let pattern = || shown(rewrite.regex.pattern.text());
         let Some(spans) = self.spans(&rewrite.regex, &path) else {
             self.log_rewrite(|| format!("\"{}\" does not match \"{}\"", pattern(), shown(&path)));
