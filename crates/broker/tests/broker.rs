@@ -28,7 +28,7 @@ fn main() {
                 &[grants("daemon"), vec![other_file()]].concat(),
             ))
             .unwrap(),
-        Some(Role::Launcher) => panic!("no launcher is started here"),
+        Some(Role::Launcher) => panic!("the server's own"),
         None if rustix_is_root() => {
             a_program_is_started_and_its_end_is_heard();
             signals_and_groups();

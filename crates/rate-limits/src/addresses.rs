@@ -27,7 +27,7 @@ pub(crate) const IPV6_PREFIX: u8 = 64;
 /// Accounts of an address.
 pub const ACCOUNTS: usize = 6;
 
-/// What one address has to pay off, in nanoseconds by account.
+/// Debts of one address, in nanoseconds by account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Debts {
     /// The address, or the network that stands for it, IPv4 as mapped into IPv6.

@@ -24,7 +24,7 @@ use std::{
 };
 
 const NAME_BYTES: usize = 16;
-/// Of own keys: the name and the secret.
+/// Length of an own key: the name and the secret.
 const SECRET_BYTES: usize = 48;
 /// Own keys: the newest, and the one before.
 const OWN_KEYS_MAX: usize = 2;

@@ -132,7 +132,7 @@ impl Supervisor {
 
     fn continue_figures(&self, figures: &Figures) {
         for ((name, label), value) in &figures.counters {
-            // One that this version does not have is nobody's.
+            // This version may not have it.
             if let Some(metric) = Metric::counter(name, label) {
                 let counters = &self.shared.main_counters;
                 counters.add_from_any_thread(metric, *value);

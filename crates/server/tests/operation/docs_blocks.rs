@@ -102,14 +102,20 @@ fn completed(block: &str) -> Option<String> {
 fn every_key_of_a_toml_block_is_known() {
     let dir = folder("docs-blocks");
     let (mut failures, mut count) = (Vec::new(), 0);
-    for block in blocks().iter().filter(|block| block.language == "toml") {
+    // Its example is of a key that is to be added.
+    let is_checked = |block: &&Block| block.language == "toml" && block.page != "contributing.md";
+    for block in blocks().iter().filter(is_checked) {
         let Some(text) = completed(&block.text) else {
             continue;
         };
         count += 1;
         let file = dir.write("saker.toml", &text).unwrap();
         let said = stderr(&saker(["check".as_ref(), file.as_os_str()]));
-        let unknown = said.lines().filter(|line| line.contains("error: unknown"));
+        let unknown = said.lines().filter(|line| {
+            ["error: unknown key", "error: unknown table"]
+                .iter()
+                .any(|error| line.contains(error))
+        });
         failures.extend(unknown.map(|line| format!("{}: {line}\n{text}", block.page)));
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));

@@ -253,7 +253,7 @@ fn what_lasts_goes_on_in_the_old_server() {
     println!("{answered} requests");
 }
 
-/// What does not end in time is cut: clients of WebSockets see an end.
+/// Connections that do not end in time are cut: clients of WebSockets see an end.
 #[test]
 fn what_does_not_end_in_time_is_closed() {
     let sockets = site::websockets();
