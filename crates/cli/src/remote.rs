@@ -94,6 +94,10 @@ impl Remote {
         let port = self.url.port_or_known_default().unwrap_or(443);
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         for address in (host.trim_matches(['[', ']']), port).to_socket_addrs()? {
+            // Whatever resolves the name: a token does not leave the machine in the clear.
+            if self.url.scheme() == "http" && !address.ip().is_loopback() {
+                continue;
+            }
             match TcpStream::connect_timeout(&address, CONNECT_TIME_MAX) {
                 Ok(stream) => {
                     stream.set_read_timeout(Some(patience))?;

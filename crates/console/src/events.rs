@@ -79,7 +79,8 @@ async fn run(
         // Log-in tells about errors; there are no users then.
         let _ = backend.state().refresh_users(&backend.users_file());
         let now_s = saker_net::clock::realtime_s();
-        if !gate::is_still_admitted(request, identity, backend.state(), now_s) {
+        let is_closed = backend.socket().address().is_none();
+        if is_closed || !gate::is_still_admitted(request, identity, backend.state(), now_s) {
             return Ok(());
         }
         let event = match source {

@@ -107,6 +107,10 @@ async fn converse(
                 break;
             }
         };
+        // A successor has taken over while the client was silent: it connects there.
+        if backend.socket().address().is_none() {
+            return Ok(());
+        }
         if !answer(backend, &mut connection, read).await? {
             break;
         }

@@ -119,6 +119,8 @@ pub struct Tail {
     watchers: Mutex<(u64, Vec<Watcher>)>,
     /// Parties that keep the loggers running: watchers, and pages that show latencies.
     interested: AtomicUsize,
+    /// Number of watchers, which is read without the lock.
+    watching: AtomicUsize,
     latencies: Histogram,
 }
 
@@ -126,6 +128,11 @@ impl Tail {
     /// Returns whether loggers have to run.
     pub fn is_watched(&self) -> bool {
         self.interested.load(Ordering::Relaxed) > 0
+    }
+
+    /// Returns whether an operator watches single requests, and not latencies alone.
+    pub fn has_watchers(&self) -> bool {
+        self.watching.load(Ordering::Relaxed) > 0
     }
 
     pub fn latencies(&self) -> BucketCounts {
@@ -152,6 +159,7 @@ impl Tail {
             lines: VecDeque::new(),
             missed: 0,
         });
+        self.watching.store(watchers.1.len(), Ordering::Relaxed);
         drop(watchers);
         Some(Watching {
             id,
@@ -159,9 +167,15 @@ impl Tail {
         })
     }
 
-    /// Takes in a finished request. The line is made only if a watcher may want it.
-    pub fn note(&self, duration_us: u64, line: impl FnOnce() -> Line) {
-        self.latencies.observe(duration_us);
+    /// Takes in a finished request. The line is made only if a watcher may want it. `duration_us`:
+    /// `None` if it was not measured, because the request began before loggers ran.
+    pub fn note(&self, duration_us: Option<u64>, line: impl FnOnce() -> Line) {
+        if let Some(duration_us) = duration_us {
+            self.latencies.observe(duration_us);
+        }
+        if !self.has_watchers() {
+            return;
+        }
         let mut watchers = self.lock();
         let has_room = |watcher: &Watcher| watcher.lines.len() < LINES_MAX;
         if !watchers.1.iter().any(has_room) {
@@ -216,6 +230,8 @@ impl Drop for Watching {
     fn drop(&mut self) {
         let mut watchers = self.interest.0.lock();
         watchers.1.retain(|watcher| watcher.id != self.id);
+        let count = watchers.1.len();
+        self.interest.0.watching.store(count, Ordering::Relaxed);
     }
 }
 
@@ -244,10 +260,17 @@ mod tests {
     fn lines_and_watchers_are_bounded() {
         let tail = Arc::new(Tail::default());
         assert!(!tail.is_watched());
+        let interest = tail.interest();
+        tail.note(Some(7), || {
+            unreachable!("no line is made for latencies alone")
+        });
+        tail.note(None, || unreachable!("nor for what was not measured"));
+        assert!(tail.is_watched() && !tail.has_watchers());
+        drop(interest);
         let watching = tail.watch(Filter::default()).expect("the first");
-        assert!(tail.is_watched());
+        assert!(tail.is_watched() && tail.has_watchers());
         for number in 0..LINES_MAX + 3 {
-            tail.note(1, || line(&format!("/{number}"), 200));
+            tail.note(Some(1), || line(&format!("/{number}"), 200));
         }
         let taken = watching.take();
         assert_eq!((taken.lines.len(), taken.missed), (LINES_MAX, 3));

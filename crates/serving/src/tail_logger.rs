@@ -32,9 +32,8 @@ impl Logger for TailLogger {
 
     fn finished(&self, request: &FinishedRequest<'_>) {
         let record = request.record;
-        let duration_us = record.duration_us.unwrap_or(0);
-        self.0.note(duration_us, || Line {
-            duration_us,
+        self.0.note(record.duration_us, || Line {
+            duration_us: record.duration_us.unwrap_or(0),
             is_secure: request.client.secure,
             ..line(record)
         });

@@ -13,7 +13,7 @@ use saker_console::{
 };
 use saker_control::{CertificateReport, Control, EndpointSocket};
 use saker_live::{
-    history::{History, Range},
+    history::{Field, History, Range},
     process::ProcessFacts,
     sampler::{Reading, Sampler},
     tail::Tail,
@@ -30,10 +30,13 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 
 /// Time for which samples are taken after `saker top` has asked for them, in seconds.
 const TOP_TIME_S: i64 = 15;
+/// Above that rate, latencies are measured during a part of each second only.
+const BUSY_REQUESTS_PER_S: f32 = 2_000.0;
+const MEASURED_TIME: Duration = Duration::from_millis(50);
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 impl Supervisor {
     /// Makes a link for logging in, and opens the console if there is none.
@@ -115,9 +118,19 @@ impl Supervisor {
                 latencies: self.shared.tail.latencies(),
                 process: ProcessFacts::read(),
             });
-            if let Some(sample) = sample {
-                self.console.history.borrow_mut().add(sample);
+            let Some(sample) = sample else {
+                continue;
+            };
+            let is_busy = sample.value(Field::Requests) > BUSY_REQUESTS_PER_S;
+            self.console.history.borrow_mut().add(sample);
+            // Of many requests a part is measured: enough for percentiles.
+            if is_busy {
+                self.console.is_busy.set(false);
+                self.tell_watched();
+                sleep(MEASURED_TIME).await;
             }
+            self.console.is_busy.set(is_busy);
+            self.tell_watched();
         }
     }
 }
@@ -166,7 +179,9 @@ impl Backend for Supervisor {
     }
 
     fn tell_watched(&self) {
-        let is_watched = self.shared.tail.is_watched();
+        let tail = &self.shared.tail;
+        let is_busy = self.console.is_busy.get();
+        let is_watched = tail.is_watched() && (tail.has_watchers() || !is_busy);
         if self.console.is_watched.replace(is_watched) != is_watched {
             self.workers.tell_all(|| Command::Watch(is_watched));
         }

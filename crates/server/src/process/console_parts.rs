@@ -27,6 +27,8 @@ pub struct ConsoleParts {
     pub(super) members: RefCell<MemberChanges>,
     /// Time until which samples are taken for `saker top`, and what keeps latencies measured.
     pub(super) top: RefCell<Option<(i64, Interest)>>,
+    /// Set while there are so many requests that latencies are not measured all the time.
+    pub(super) is_busy: Cell<bool>,
     /// Set if the workers were told to watch.
     pub(super) is_watched: Cell<bool>,
     /// Set if `saker console` has opened it, not the configuration.
@@ -44,6 +46,7 @@ impl ConsoleParts {
             history: RefCell::default(),
             members: RefCell::default(),
             top: RefCell::default(),
+            is_busy: Cell::new(false),
             is_watched: Cell::new(false),
             is_opened: Cell::new(false),
         }

@@ -192,6 +192,8 @@ impl Supervisor {
         self.listeners.borrow_mut().give_files();
         self.successor.set_asked();
         self.successor.set_upgraded();
+        // Sessions are the successor's now: what ends there must not live on here.
+        self.console.socket.close();
         // For a moment this server still takes connections whose first packets are on their way.
         self.successor.set_listening();
         self.workers.tell_all(|| Command::LeaveDatagrams);

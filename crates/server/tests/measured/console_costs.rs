@@ -112,9 +112,9 @@ fn a_console_costs_requests_next_to_nothing() {
         closed <= without + without * CLOSED_MAX / 1000,
         "{closed} instructions with a console, {without} without"
     );
-    // Latencies are measured, which is a note per request and no line of a log.
+    // Requests whose latency is measured; above 2,000 a second those of 50 ms are, a twentieth.
     assert!(
-        open <= without + without / 10,
+        open <= without + without / 4,
         "{open} instructions with an open console"
     );
 }

@@ -107,10 +107,10 @@ fn answers_are_good_once_and_links_have_no_passkeys() {
         );
     }
     // Failed attempts count as those with passwords do.
-    let last = (0..5)
+    let statuses: Vec<u16> = (0..5)
         .map(|_| fixture.submit("/login/passkey", "", "id=AA").status)
-        .last();
-    assert_eq!(last, Some(429));
+        .collect();
+    assert_eq!(statuses.last(), Some(&429), "{statuses:?}");
     assert_eq!(
         fixture
             .submit("/login", "", "name=local&password=correct")
