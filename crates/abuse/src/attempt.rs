@@ -52,7 +52,10 @@ impl LoginAccount {
         LoginAccount {
             shared: Arc::clone(shared),
             key: (network, site_index),
-            site: is_shared.then(|| site_hash(site)).unwrap_or_default(),
+            site: match is_shared {
+                true => site_hash(site),
+                false => 0,
+            },
             rule: Arc::clone(rule),
             began,
             charged: Rc::new(Cell::new(Some(0))),

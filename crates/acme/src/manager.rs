@@ -173,7 +173,7 @@ impl Manager {
 
     /// Orders together with the other servers of a cluster; to be called before [`Manager::run`].
     pub fn sharing(mut self, state: SharedState) -> Manager {
-        // Nobody else has it before the first job.
+        // It is not shared before the first job.
         if let Some(context) = Arc::get_mut(&mut self.context) {
             let together = SharedValues(state);
             context.places.together = Some(together.clone());

@@ -10,7 +10,7 @@ use crate::{
     entries::{FIELD, entries},
 };
 use redis::{Value, cmd};
-use saker_cluster::{Entry, EntryId, Feed, Feeds, LogError};
+use saker_cluster::{BanRow, Entry, EntryId, Feed, Feeds, LogError};
 
 /// Entries that a stream keeps, approximately.
 const LENGTH: u64 = 10_000;
@@ -104,7 +104,7 @@ impl Feeds for RedisFeeds {
         self.connection.ask::<Value>(&command).await.map(drop)
     }
 
-    async fn bans(&mut self, cursor: u64) -> Result<(u64, Vec<(String, Vec<u8>)>), LogError> {
+    async fn bans(&mut self, cursor: u64) -> Result<(u64, Vec<BanRow>), LogError> {
         let mut command = cmd("HSCAN");
         command.arg(&self.table).arg(cursor).arg("COUNT").arg(ROWS);
         let (next, flat): (u64, Vec<Vec<u8>>) = self.connection.ask(&command).await?;

@@ -27,7 +27,7 @@ mod shared;
 mod state;
 
 pub use clients::{
-    ClientNode, ClientOptions, ClientReport, ClientTarget, Feed, Feeds, FeedsEngine,
+    BanRow, ClientNode, ClientOptions, ClientReport, ClientTarget, Feed, Feeds, FeedsEngine,
 };
 pub use log::{Engine, Entry, EntryId, Log, LogError};
 pub use members::{MemberReport, MemberState};

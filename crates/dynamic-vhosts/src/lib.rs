@@ -54,7 +54,7 @@ struct Inner {
     query: Box<str>,
     parameters: usize,
     roots: Roots,
-    table: Table,
+    table: Arc<Table>,
     /// No query is sent before this time.
     away_until_ms: AtomicU64,
     /// Set once the failure has been logged.
@@ -132,7 +132,7 @@ impl Hosts {
             query: settings.query.as_str().into(),
             parameters: settings.query.matches('?').count(),
             roots: Roots::new(&settings.roots),
-            table: Table::new(settings),
+            table: Arc::new(Table::new(settings)),
             away_until_ms: AtomicU64::new(0),
             is_away: AtomicBool::new(false),
             asked: AtomicU64::new(0),
@@ -140,7 +140,7 @@ impl Hosts {
         };
         let inner = Arc::new(inner);
         if let Some(channel) = settings.notify.clone() {
-            let (hosts, url) = (Arc::downgrade(&inner), database.0.to_string());
+            let (hosts, url) = (Arc::downgrade(&inner.table), database.0.to_string());
             desk.run(Box::new(move |_| {
                 Box::pin(notifications::follow(hosts, url, channel))
             }));

@@ -1,11 +1,11 @@
 //! Changes of hosts that the database announces, so that they hold at once.
 //!
-//! Called by: [`Hosts`](crate::Hosts), as a task of the database's thread.
+//! Called by: `Hosts`, as a task of the database's thread.
 //! Caveat: announcements may be missed while there is no connection. Each connection therefore
 //! begins with forgetting all answers.
 //! Out of scope: the time for which answers hold otherwise (`table`).
 
-use crate::Inner;
+use crate::table::Table;
 use saker_database::Notifications;
 use saker_telemetry::{error_log, message};
 use std::{sync::Weak, time::Duration};
@@ -15,10 +15,10 @@ use tokio::time::sleep;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Forgets answers as the database announces changes; ends with the hosts.
-pub async fn follow(inner: Weak<Inner>, url: String, channel: String) {
+pub async fn follow(table: Weak<Table>, url: String, channel: String) {
     let mut is_away = false;
     loop {
-        let Err(failure) = listen(&inner, &url, &channel, &mut is_away).await else {
+        let Err(failure) = listen(&table, &url, &channel, &mut is_away).await else {
             return;
         };
         if !std::mem::replace(&mut is_away, true) {
@@ -33,28 +33,28 @@ pub async fn follow(inner: Weak<Inner>, url: String, channel: String) {
 
 /// Returns when the hosts are gone, or with the reason why the connection has ended.
 async fn listen(
-    inner: &Weak<Inner>,
+    table: &Weak<Table>,
     url: &str,
     channel: &str,
     is_away: &mut bool,
 ) -> Result<(), saker_database::Failure> {
     let mut notifications = Notifications::of(url, channel).await?;
-    let Some(hosts) = inner.upgrade() else {
+    let Some(answers) = table.upgrade() else {
         return Ok(());
     };
-    hosts.table.purge_all();
-    drop(hosts);
+    answers.purge_all();
+    drop(answers);
     if std::mem::take(is_away) {
         error_log::log(&message::HOSTS_NOTIFIED, format_args!("channel {channel}"));
     }
     loop {
         let text = notifications.next().await?;
-        let Some(hosts) = inner.upgrade() else {
+        let Some(answers) = table.upgrade() else {
             return Ok(());
         };
         match canonical(&text) {
-            Some(name) => drop(hosts.table.purge(&name)),
-            None => drop(hosts.table.purge_all()),
+            Some(name) => drop(answers.purge(&name)),
+            None => drop(answers.purge_all()),
         }
     }
 }

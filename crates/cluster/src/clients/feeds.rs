@@ -15,6 +15,9 @@ pub enum Feed {
     Charges,
 }
 
+/// Name and record of a row of the table of bans.
+pub type BanRow = (String, Vec<u8>);
+
 /// Places in both feeds.
 pub type Places = [EntryId; 2];
 
@@ -34,10 +37,7 @@ pub trait Feeds {
     fn send(&mut self, feed: Feed, record: &[u8]) -> impl Future<Output = Result<(), LogError>>;
 
     /// Returns a part of the table, and where the next one begins; 0: there is none.
-    fn bans(
-        &mut self,
-        cursor: u64,
-    ) -> impl Future<Output = Result<(u64, Vec<(String, Vec<u8>)>), LogError>>;
+    fn bans(&mut self, cursor: u64) -> impl Future<Output = Result<(u64, Vec<BanRow>), LogError>>;
 
     /// Sets a row of the table.
     fn keep_ban(&mut self, name: &str, record: &[u8])

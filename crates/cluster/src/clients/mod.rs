@@ -14,5 +14,5 @@ mod feeds;
 mod node;
 
 pub use exchange::ClientTarget;
-pub use feeds::{Feed, Feeds, FeedsEngine};
+pub use feeds::{BanRow, Feed, Feeds, FeedsEngine};
 pub use node::{ClientNode, ClientOptions, ClientReport};

@@ -37,7 +37,7 @@ impl fmt::Debug for ClusterUrl {
     }
 }
 
-/// What the servers share.
+/// Parts of their state that the servers share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
     /// Purges of the page cache.
