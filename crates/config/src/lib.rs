@@ -25,6 +25,7 @@ mod format;
 mod include;
 mod kind;
 mod load;
+mod made_streams;
 mod origin;
 mod preset;
 mod reader;
