@@ -98,7 +98,7 @@ fn hash(exchange: &Exchange, limit: &KeyLimit, abuse: &Abuse, value: &[u8]) -> K
         value,
     );
     let [one, other] = &*HASHERS;
-    [one.hash_one(&key), other.hash_one(&key)]
+    [one.hash_one(key), other.hash_one(key)]
 }
 
 fn count(

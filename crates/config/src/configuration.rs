@@ -7,12 +7,12 @@
 use crate::{
     diagnostic::{Diagnostic, Severity},
     directives::{map::MapDraft, site::SiteDraft, stream::StreamDraft},
+    made_streams::Streams,
     model::{
         Acme, CacheStore, Cluster, Console, Hosts, Limits, Listener, MetricsEndpoint, Model,
         NamedLog, NamedSocket, Php, PhpPools, Server, ServerGuard, ServerTls, Tracing, Upstream,
     },
     reader::table_in,
-    resolve::Streams,
     source::{Location, Source},
 };
 use saker_ipset::{AddressList, GeoDatabase};
@@ -47,7 +47,7 @@ pub(crate) struct Configuration {
     pub listeners: Vec<(Listener, Location)>,
     pub sites: Vec<SiteDraft>,
     pub streams: Vec<StreamDraft>,
-    /// What they add to the model.
+    /// Parts of the model that they add.
     pub made_streams: Streams,
     /// With their names; `None` for a broken one.
     pub upstreams: Vec<(String, Option<Upstream>, Location)>,

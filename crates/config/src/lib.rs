@@ -26,6 +26,7 @@ mod format;
 mod include;
 mod kind;
 mod load;
+mod made_streams;
 mod origin;
 mod preset;
 mod reader;

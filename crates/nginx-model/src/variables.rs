@@ -4,7 +4,7 @@
 //! Caveat: a variable of the configuration has a number; its value at request time is kept under it.
 //! Out of scope: values (`saker-nginx`).
 
-use crate::stream::SessionVariable;
+use saker_config::model::SessionVariable;
 use std::collections::HashMap;
 
 /// A variable that a text refers to.

@@ -18,10 +18,7 @@ use crate::{
     source::Location,
 };
 use saker_net::process::Identity;
-use std::{
-    collections::{HashMap, HashSet},
-    net::SocketAddr,
-};
+use std::collections::{HashMap, HashSet};
 
 /// Runs all checks. `top` is the start of the first file.
 pub(crate) fn whole(configuration: &mut Configuration, top: &Location) {
@@ -113,11 +110,13 @@ fn addresses_apart(configuration: &mut Configuration) {
     for (table, own, at, usual) in metrics.into_iter().chain(console) {
         let mut listeners = configuration.listeners.iter();
         let shared = listeners.find_map(|(listener, _)| match &listener.address {
-            Address::Tcp(other) if is_shared(own, *other) => Some(format!("the listener {other}")),
+            Address::Tcp(other) if streams::is_shared(own, *other) => {
+                Some(format!("the listener {other}"))
+            }
             _ => None,
         });
         let with_metrics = metrics.filter(|_| table == "[console]");
-        let with_metrics = with_metrics.filter(|(_, other, ..)| is_shared(own, *other));
+        let with_metrics = with_metrics.filter(|(_, other, ..)| streams::is_shared(own, *other));
         if let Some(other) = shared.or(with_metrics.map(|_| "[metrics]".to_owned())) {
             let message = format!("the address of {table} is that of {other}");
             complaints.push((
@@ -130,12 +129,6 @@ fn addresses_apart(configuration: &mut Configuration) {
     for (at, message, help) in complaints {
         configuration.report(Severity::Error, &at, message, Some(help));
     }
-}
-
-/// Returns whether two sockets would get each other's connections.
-fn is_shared(one: SocketAddr, other: SocketAddr) -> bool {
-    let is_any = other.ip().is_unspecified() || one.ip().is_unspecified();
-    one.port() != 0 && other.port() == one.port() && (is_any || other.ip() == one.ip())
 }
 
 /// Passwords do not cross a network in plain text.

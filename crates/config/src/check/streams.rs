@@ -4,7 +4,6 @@
 //! Called by: `check::whole`.
 //! Caveat: TCP and UDP ports are apart; a listener with HTTP/3 has both.
 
-use super::is_shared;
 use crate::{
     configuration::Configuration,
     diagnostic::Severity,
@@ -94,6 +93,12 @@ fn taken(configuration: &Configuration, address: &ListenAddress) -> Option<Strin
             .map(|_| table.to_owned())
     };
     endpoints.into_iter().find_map(taken_by)
+}
+
+/// Returns whether two sockets would get each other's connections.
+pub(super) fn is_shared(one: SocketAddr, other: SocketAddr) -> bool {
+    let is_any = other.ip().is_unspecified() || one.ip().is_unspecified();
+    one.port() != 0 && other.port() == one.port() && (is_any || other.ip() == one.ip())
 }
 
 fn is_any_port(address: &ListenAddress) -> bool {

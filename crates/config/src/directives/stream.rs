@@ -42,7 +42,7 @@ pub struct StreamDraft {
     pub half_closes: bool,
     pub upload_rate: u64,
     pub download_rate: u64,
-    /// Where one of the rates is given.
+    /// Place of one of the rates.
     pub rates_at: Option<Location>,
     pub sessions_max: u64,
     pub sessions_per_client_max: u64,
@@ -59,7 +59,7 @@ pub struct StreamDraft {
     pub has_certificate: bool,
 }
 
-/// Where sessions go.
+/// Target of sessions.
 #[derive(Debug, Default)]
 pub struct Way {
     pub target: Option<ReadTarget>,
@@ -72,7 +72,7 @@ pub struct RouteDraft {
     pub at: Location,
     pub names: Vec<SiteName>,
     pub protocols: Vec<Vec<u8>>,
-    /// Where names or protocols are given.
+    /// Place of names or protocols.
     pub hello_at: Option<Location>,
     pub clients: Vec<Network>,
     pub way: Way,

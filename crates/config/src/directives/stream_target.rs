@@ -22,7 +22,7 @@ pub enum ListenAddress {
     Datagrams(SocketAddr),
 }
 
-/// Where sessions go, before upstreams are looked up by their names.
+/// Target of sessions, before upstreams are looked up by their names.
 #[derive(Clone, Debug)]
 pub enum ReadTarget {
     Named(String, Location),

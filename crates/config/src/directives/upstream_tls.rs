@@ -93,8 +93,8 @@ pub const ROWS: &[Row<UpstreamTlsDraft>] = &[
         kind: Kind::Boolean,
         default: Some("true"),
         example: Some("false"),
-        summary: "Verify the certificates of the servers? Without it, whoever is on the way can read \
-                  and change everything.",
+        summary: "Verify the certificates of the servers? Without it, everything can be read and changed \
+                  on the way.",
         apache: Some("SSLProxyVerify"),
         aliases: &[
             "proxy_ssl_verify",

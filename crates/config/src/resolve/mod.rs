@@ -9,7 +9,6 @@ mod streams;
 mod templates;
 mod upstreams;
 
-pub(crate) use streams::Streams;
 pub use upstreams::fetched_from;
 
 use crate::configuration::Configuration;

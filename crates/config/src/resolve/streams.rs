@@ -13,10 +13,11 @@ use crate::{
         stream_target::{ListenAddress, ReadTarget},
         upstream_server::ParsedServer,
     },
+    made_streams::Streams,
     model::{
-        AccessLog, AccessLogTarget, Address, Balance, DatagramListener, Listener, Model,
-        PrefaceFrom, Protocol, Site, SiteName, Stream, StreamLog, StreamRoute, StreamServer,
-        StreamTarget, Tuning, Upstream,
+        AccessLog, AccessLogTarget, Balance, DatagramListener, Listener, PrefaceFrom, Protocol,
+        Site, SiteName, Stream, StreamLog, StreamRoute, StreamServer, StreamTarget, Tuning,
+        Upstream,
     },
     source::Location,
 };
@@ -26,16 +27,6 @@ use std::sync::Arc;
 /// Idle limit of a session over UDP.
 const UDP_IDLE_MS: u64 = 60_000;
 const TCP_IDLE_MS: u64 = 600_000;
-
-/// What streams add to the model.
-#[derive(Default)]
-pub(crate) struct Streams {
-    streams: Vec<Stream>,
-    listeners: Vec<Listener>,
-    datagrams: Vec<DatagramListener>,
-    sites: Vec<Arc<Site>>,
-    logs: Vec<AccessLog>,
-}
 
 /// Message and help about a place.
 type Complaint = (Location, String, String);
@@ -60,26 +51,6 @@ pub(super) fn resolve(configuration: &mut Configuration) {
         configuration.report(Severity::Error, &at, message, Some(help));
     }
     (configuration.streams, configuration.made_streams) = (drafts, made);
-}
-
-impl Streams {
-    /// Adds the streams to the model.
-    pub fn add_to(self, model: &mut Model) {
-        // A site that is on all listeners is on those of sites: a stream's certificates are its own.
-        if !self.sites.is_empty() {
-            let all = model.listeners.iter().map(|one| one.address.clone());
-            let all: Vec<Address> = all.collect();
-            for site in &mut model.sites {
-                if site.listeners.is_empty() {
-                    Arc::make_mut(site).listeners.clone_from(&all);
-                }
-            }
-        }
-        model.listeners.extend(self.listeners);
-        model.sites.extend(self.sites);
-        model.streams = self.streams.into();
-        (model.datagrams, model.stream_logs) = (self.datagrams, self.logs);
-    }
 }
 
 /// Makes the rules of a stream.

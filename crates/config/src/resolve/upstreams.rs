@@ -36,20 +36,8 @@ pub(super) fn resolve(configuration: &mut Configuration) {
     let diagnostics = &mut configuration.diagnostics;
     let mut find = |said: &str, origin: &Origin| {
         if let Some(upstream) = known.get(said) {
-            let of_stream = upstream
-                .members
-                .iter()
-                .find(|member| member.backend.protocol.is_of_streams());
-            if let Some(member) = of_stream {
-                diagnostics.push(Diagnostic::without_source(
-                    origin.clone(),
-                    format!(
-                        "upstream {} is for streams: its server {} speaks no HTTP (write it with \
-                         http://, or name the upstream in [[stream]])",
-                        quoted(said),
-                        member.backend
-                    ),
-                ));
+            if let Some(diagnostic) = for_streams(upstream, origin) {
+                diagnostics.push(diagnostic);
                 return None;
             }
             return Some(Arc::clone(upstream));
@@ -91,6 +79,19 @@ pub(super) fn resolve(configuration: &mut Configuration) {
         tracing.upstream = tracing.endpoint.as_deref().and_then(of_url);
     }
     configuration.resolved = all;
+}
+
+/// A complaint about an upstream that no request can be sent to.
+fn for_streams(upstream: &Upstream, origin: &Origin) -> Option<Diagnostic> {
+    let mut members = upstream.members.iter();
+    let member = members.find(|member| member.backend.protocol.is_of_streams())?;
+    let message = format!(
+        "upstream {} is for streams: its server {} speaks no HTTP (write it with http://, or name \
+         the upstream in [[stream]])",
+        quoted(&upstream.name),
+        member.backend
+    );
+    Some(Diagnostic::without_source(origin.clone(), message))
 }
 
 /// Resolves the upstream of `authorize`.

@@ -14,7 +14,6 @@ mod read;
 pub use conf::{StreamConf, StreamProxyConf};
 pub use finish::{Members, finish, upstream};
 pub use read::{ReadStream, StreamReader};
-pub use saker_config::model::SessionVariable;
 
 use crate::{
     modules::{

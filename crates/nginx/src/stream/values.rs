@@ -6,10 +6,10 @@
 
 use super::{Evaluation, lookup};
 use crate::{builtin, evaluate::murmur2};
+use saker_config::model::SessionVariable;
 use saker_nginx_model::{
     Part, Text,
     modules::maps::{Geo, Map, Split},
-    stream::SessionVariable,
     values::Regex,
     variables::{Builtin, Source, Variable},
 };

@@ -54,7 +54,7 @@ fn connect(address: SocketAddr) -> Option<TcpStream> {
     Some(stream)
 }
 
-/// The name of the server, which it says first; `None`: nobody is there.
+/// The name of the server, which it says first; `None`: there is none.
 fn name(stream: &mut TcpStream) -> Option<char> {
     let mut first = [0; 1];
     stream.read_exact(&mut first).ok()?;

@@ -46,7 +46,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-pipeline", 4),
     ("saker-abuse", 5),
     ("saker-modsecurity", 5),
-    ("saker-native", 5),
+    ("saker-native", 7),
     ("saker-vcl", 5),
     ("saker-content", 5),
     ("saker-page-cache", 6),

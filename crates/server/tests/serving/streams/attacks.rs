@@ -138,12 +138,15 @@ fn hellos_have_a_bound_and_names_one_form() {
 #[test]
 fn address_rules_hold_for_every_form_of_an_address() {
     let a = named("a");
-    let streams = Streams::start(
-        "stream-mapped",
+    let dir = crate::operate::folder("stream-mapped");
+    dir.write("bad.txt", "192.0.2.0/24\n127.0.0.0/8 # here\n")
+        .unwrap();
+    let streams = Streams::start_in(
+        dir,
         &format!(
             "[[stream]]\nlisten = \"[::]:{{p}}\"\nproxy = \"{a}\"\n\
              access_log = {{ path = \"{{dir}}/stream.log\", format = \"$remote_addr $status\" }}\n\
-             [stream.access]\ndeny = [\"127.0.0.0/8\"]\n\
+             [stream.access]\ndeny_files = [\"{{dir}}/bad.txt\"]\n\
              [[stream]]\nlisten = \"127.0.0.1:{{q}}\"\nproxy = \"{a}\"\n\
              [stream.access]\nallow = [\"192.0.2.0/24\"]\n\
              [[stream]]\nlisten = [\"127.0.0.1:{{r}}\", \"udp:127.0.0.1:{{r}}\", \"unix:{{dir}}/s.sock\"]\nproxy = \"{a}\"\n\

@@ -158,7 +158,7 @@ pub fn named_udp(name: &'static str) -> SocketAddr {
     address
 }
 
-/// An address at which nobody listens.
+/// An address without a listener.
 pub fn dead() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()))
 }

@@ -88,7 +88,7 @@ fn redis_through_a_stream() {
 #[test]
 fn weights_standbys_and_failures() {
     let (a, b, c) = (named("a"), named("b"), named("c"));
-    // A server that has failed is not used for a while, whoever tried it.
+    // A server that has failed is not used for a while, by any stream.
     let (gone, other) = (dead(), dead());
     let streams = Streams::start(
         "stream-weights",
@@ -318,7 +318,9 @@ fn a_silent_session_ends_and_a_slow_one_has_its_rate() {
         &format!(
             "[[stream]]\nlisten = \"127.0.0.1:{{p}}\"\nproxy = \"{a}\"\nidle_timeout = \"300ms\"\n\
              [[stream]]\nlisten = \"127.0.0.1:{{q}}\"\nproxy = \"{a}\"\nupload_rate = \"1KB/s\"\n\
-             access_log = {{ path = \"{{dir}}/stream.log\", format = \"$bytes_received $session_time\" }}\n"
+             access_log = {{ path = \"{{dir}}/stream.log\", format = \"$bytes_received $session_time\" }}\n\
+             [[stream]]\nlisten = \"127.0.0.1:{{r}}\"\nproxy = \"{a}\"\ndownload_rate = \"1KB/s\"\n\
+             access_log = {{ path = \"{{dir}}/down.log\", format = \"$session_time\" }}\n"
         ),
     );
     assert_eq!(rest(&mut streams.connect()), "a\n", "ends by itself");
@@ -331,6 +333,13 @@ fn a_silent_session_ends_and_a_slow_one_has_its_rate() {
     assert_eq!(bytes, "2500");
     // The first second's share passes at once; the rest takes its time.
     assert!(time.parse::<f64>().unwrap() >= 1.0, "{lines:?}");
+    // The echo has a rate of its own.
+    let mut stream = connect(streams.address(2));
+    stream.write_all(&[b'x'; 2500]).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(rest(&mut stream).len(), "a\n".len() + 2500 + "bye\n".len());
+    let lines = streams.lines("down.log", 1);
+    assert!(lines[0].parse::<f64>().unwrap() >= 1.0, "{lines:?}");
 }
 
 #[test]
@@ -350,7 +359,7 @@ fn a_server_that_is_ill_is_left_out() {
     assert!((0..4).all(|_| rest_with_end(&streams) == "a\nbye\n"));
 }
 
-/// What a client that says nothing hears.
+/// Everything that a client hears which says nothing.
 fn rest_with_end(streams: &Streams) -> String {
     let mut stream = streams.connect();
     let _ = stream.shutdown(Shutdown::Write);
