@@ -69,7 +69,12 @@ pub fn check(root: &Path, pages: &[Page]) -> Vec<Finding> {
     language::judge(&owed, &mut exceptions, &mut findings);
     links::check(root, &files, &mut findings);
     rows::check(&files, &test_files, &mut findings);
-    keys::check(&files, &saker_config::key_uses(), &mut findings);
+    keys::check(
+        &files,
+        &saker_config::key_uses(),
+        &text(root, keys::OUTSIDE),
+        &mut findings,
+    );
     locks::check(
         &text(root, "Cargo.lock"),
         &text(root, locks::TOOLS),

@@ -606,7 +606,7 @@ fn decode(body: &[u8]) -> Option<String> {
 fn traces_reach_a_collector() {
     let (app, collector) = (Recorder::start(), Recorder::start());
     let top = format!(
-        "[tracing]\nendpoint = \"{}\"\nservice = \"shop\"\ntrust = \"all\"\nheaders = {{ X-Key = \"k\" }}\n\n",
+        "[tracing]\nendpoint = \"{}\"\nservice = \"shop\"\ntrust = \"all\"\ntimeout = \"20s\"\nheaders = {{ X-Key = \"k\" }}\n\n",
         collector.url()
     );
     let site = format!(

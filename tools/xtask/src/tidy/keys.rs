@@ -3,13 +3,13 @@
 //!
 //! Called by: the tidy task.
 //! Caveat: the text of configurations is looked at, not what a server reads: `top`, `global`,
-//! `site`, and `[files]` of scenarios, and texts of Rust tests for keys of [`OUTSIDE`]. A table
+//! `site`, and `[files]` of scenarios, and texts of Rust tests for keys of the table [`OUTSIDE`]. A table
 //! whose name is not in the same text counts by its last name.
 //! Out of scope: the effect of a key, which its scenario or test shows.
 
 use super::{
     finding::{File, Finding},
-    keys_outside::{OUTSIDE, Outside},
+    keys_outside::{self, Outside},
     scanner,
 };
 use saker_config::KeyUse;
@@ -18,13 +18,14 @@ use std::collections::{HashMap, HashSet};
 const TESTS: &str = "crates/server/tests/";
 const SCENARIOS: &str = "crates/server/tests/scenarios/";
 const GOLDEN: &str = "tests/config/";
-const TABLE: &str = "tools/xtask/src/tidy/keys_outside.rs";
+/// Keys with a Rust test instead of a scenario.
+pub const OUTSIDE: &str = "tools/xtask/keys-outside.txt";
 /// Table of texts that begin in the middle of a configuration.
 const UNKNOWN: &str = "?";
 
 /// Reports keys without a scenario, a golden file, or an example.
-pub fn check(files: &[File], keys: &[KeyUse], findings: &mut Vec<Finding>) {
-    by_scenarios(files, keys, OUTSIDE, findings);
+pub fn check(files: &[File], keys: &[KeyUse], outside: &str, findings: &mut Vec<Finding>) {
+    by_scenarios(files, keys, &keys_outside::parse(outside), findings);
     by_golden_files(files, keys, findings);
     for key in keys.iter().filter(|key| !key.has_example) {
         let what = format!("{}: neither an example nor a default", shown(key));
@@ -37,7 +38,12 @@ fn shown(key: &KeyUse) -> String {
 }
 
 /// Every key is used by a scenario, or named with the Rust test that proves it.
-fn by_scenarios(files: &[File], keys: &[KeyUse], outside: &[Outside], findings: &mut Vec<Finding>) {
+fn by_scenarios(
+    files: &[File],
+    keys: &[KeyUse],
+    outside: &[Outside<'_>],
+    findings: &mut Vec<Finding>,
+) {
     let mut used = Used::default();
     let is_scenario =
         |file: &&File| file.path.starts_with(SCENARIOS) && file.path.ends_with(".toml");
@@ -56,11 +62,11 @@ fn by_scenarios(files: &[File], keys: &[KeyUse], outside: &[Outside], findings: 
     }
     let mut tests: HashMap<&str, Used> = HashMap::new();
     for key in keys {
-        let rows: Vec<&Outside> = outside.iter().filter(|row| row.names(key)).collect();
+        let rows: Vec<&Outside<'_>> = outside.iter().filter(|row| row.names(key)).collect();
         if used.has(key) {
             if !rows.is_empty() {
                 let what = format!("{}: a scenario uses it; remove it here", shown(key));
-                findings.push(Finding::new(TABLE, 0, what));
+                findings.push(Finding::new(OUTSIDE, 0, what));
             }
             continue;
         }
@@ -75,7 +81,7 @@ fn by_scenarios(files: &[File], keys: &[KeyUse], outside: &[Outside], findings: 
             let Some(file) = file.filter(|file| file.text.contains(&format!("fn {function}()")))
             else {
                 let what = format!("{}: there is no test {}", shown(key), row.test);
-                findings.push(Finding::new(TABLE, 0, what));
+                findings.push(Finding::new(OUTSIDE, 0, what));
                 continue;
             };
             let used = tests
@@ -83,7 +89,7 @@ fn by_scenarios(files: &[File], keys: &[KeyUse], outside: &[Outside], findings: 
                 .or_insert_with(|| of_rust(files, file));
             if !used.has(key) {
                 let what = format!("{}: {} does not use it", shown(key), path);
-                findings.push(Finding::new(TABLE, 0, what));
+                findings.push(Finding::new(OUTSIDE, 0, what));
             }
         }
     }
@@ -92,7 +98,7 @@ fn by_scenarios(files: &[File], keys: &[KeyUse], outside: &[Outside], findings: 
             let is_key = |key: &KeyUse| key.name == name && key.tables.contains(&row.table);
             if !keys.iter().any(is_key) {
                 let what = format!("`{name}` in {}: there is no such key", row.table);
-                findings.push(Finding::new(TABLE, 0, what));
+                findings.push(Finding::new(OUTSIDE, 0, what));
             }
         }
     }
@@ -533,7 +539,7 @@ mod tests {
             file(
                 "crates/server/tests/scenarios/b.toml",
                 "top = 'include = []'\nsite = 'cache = { ttl = 1 }'\nglobal = 'user = \"x\"'\n\
-                 other = 'no = 1'\n[files]\n\"a.toml\" = '[[site]]\nroot = 1'\n",
+                 other = 'no = 1'\n[files]\n\"a.toml\" = \"[[site]]\\nroot = 1\"\n",
             ),
         ];
         let keys = [
@@ -546,12 +552,7 @@ mod tests {
             key("ttl", "[site.cache]"),
             key("ttl", "[cache]"),
         ];
-        let outside = |table, keys, test| Outside {
-            table,
-            keys,
-            test,
-            reason: "",
-        };
+        let outside = |table, keys, test| Outside { table, keys, test };
         let outside = [
             outside("[server]", "workers", "serving/a.rs::t"),
             outside("[server]", "user gone", "serving/a.rs::t"),

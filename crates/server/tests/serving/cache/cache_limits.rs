@@ -44,3 +44,10 @@ fn a_site_has_its_disk_space() {
     hits(&origin);
     wait_until("few are kept", || hits(&origin) <= 4);
 }
+
+#[test]
+fn the_cache_has_its_disk_space() {
+    let origin = start("cache-size", "size = \"200KiB\"");
+    hits(&origin);
+    wait_until("few are kept", || hits(&origin) <= 4);
+}
