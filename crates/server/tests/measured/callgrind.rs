@@ -49,7 +49,7 @@ impl Callgrind {
         ])
     }
 
-    /// Where valgrind is asked for dumps. Its own choice is below `TMPDIR`, where the server's
+    /// Option with the place where valgrind is asked for dumps. Its own choice is below `TMPDIR`, where the server's
     /// is another one than `callgrind_control`'s.
     fn pipes(&self) -> String {
         format!("--vgdb-prefix={}", self.dumps.join("pipes").display())
