@@ -50,13 +50,13 @@ pub enum PublicKey {
     Ed25519(Vec<u8>),
 }
 
-/// What a browser sends, decoded.
+/// An answer of a browser, decoded.
 #[derive(Clone, Debug, Default)]
 pub struct Response {
     pub id: Vec<u8>,
     pub client_data: Vec<u8>,
     pub authenticator_data: Vec<u8>,
-    /// Of an assertion.
+    /// Signature of an assertion.
     pub signature: Vec<u8>,
     /// SubjectPublicKeyInfo of a new passkey.
     pub public_key: Vec<u8>,
