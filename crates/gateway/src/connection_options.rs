@@ -14,7 +14,7 @@ pub fn nominated(head: HeadView<'_>) -> impl Iterator<Item = &[u8]> {
 
 /// False if the options of Connection name no fields: for almost all requests.
 pub fn nominates(head: HeadView<'_>) -> bool {
-    head.has(KnownField::Connection) && nominated(head).any(names_field)
+    !head.asks_only_to_stay() && nominated(head).any(names_field)
 }
 
 /// True for an option of Connection that is the name of a field, which is then of the connection.

@@ -93,6 +93,13 @@ pub const OF_CONNECTION: NameSet = NameSet::of(&[
 pub fn is_of_connection(name: &[u8], nominated: &[&[u8]]) -> bool {
     // Proxy-Authorization is for the first that asks for it (RFC 9110 section 11.7.2), and we
     // don't.
+    OF_CONNECTION.may_have(name) && is_always_of_connection(name)
+        || nominated
+            .iter()
+            .any(|option| option.trim_ascii().eq_ignore_ascii_case(name))
+}
+
+fn is_always_of_connection(name: &[u8]) -> bool {
     let known: &[&[u8]] = match name.len() {
         2 => &[b"te"],
         // Reserved, and no field (RFC 9110 section 18.4).
@@ -104,9 +111,6 @@ pub fn is_of_connection(name: &[u8], nominated: &[&[u8]]) -> bool {
         _ => &[],
     };
     known.iter().any(|known| known.eq_ignore_ascii_case(name))
-        || nominated
-            .iter()
-            .any(|option| option.trim_ascii().eq_ignore_ascii_case(name))
 }
 
 /// False if the name is none of those that [`lines`] adds to. Lengths and first letters tell.

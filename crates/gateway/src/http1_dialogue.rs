@@ -277,7 +277,7 @@ impl Dialogue for Http1Dialogue {
 /// Fields that go on to the client, without those of the connection.
 fn head_of(view: ResponseView<'_>, length: Option<u64>) -> ResponseHead {
     let nominated = || view.all("connection").flat_map(protocols);
-    let nominates = view.has_connection() && nominated().any(names_field);
+    let nominates = !view.asks_only_to_stay() && nominated().any(names_field);
     let is_nominated =
         |name: &[u8]| nominates && nominated().any(|option| option.eq_ignore_ascii_case(name));
     let is_switch = view.status() == Status::SWITCHING_PROTOCOLS;

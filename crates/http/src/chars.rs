@@ -2,7 +2,7 @@
 //!
 //! Asked for every byte of every request head, so each class is a bit in one table.
 
-use crate::field_name::plain_length;
+use crate::{field_name::plain_length, scan};
 
 /// `tchar` of RFC 9110 section 5.6.2.
 const TOKEN: u8 = 1;
@@ -58,28 +58,10 @@ pub fn is_host_char(byte: u8) -> bool {
     CLASSES[usize::from(byte)] & HOST != 0
 }
 
-/// True if there is a control character other than those of obs-text: below space, or DEL. Looks at
-/// eight bytes at a time.
+/// True if there is a control character other than those of obs-text: below space, or DEL.
 #[inline]
 pub fn has_control(text: &[u8]) -> bool {
-    let (words, tail) = text.as_chunks();
-    let is_control = |byte: &u8| *byte < b' ' || *byte == 0x7f;
-    words
-        .iter()
-        .any(|word| has_control_in(u64::from_le_bytes(*word)))
-        || tail.iter().any(is_control)
-}
-
-/// Not exact about which bytes they are: subtractions borrow from the bytes above, but only where
-/// there is one below.
-#[inline]
-fn has_control_in(word: u64) -> bool {
-    const ONES: u64 = u64::from_le_bytes([0x01; 8]);
-    const HIGH_BITS: u64 = u64::from_le_bytes([0x80; 8]);
-    let below_space = word.wrapping_sub(ONES * b' ' as u64) & !word;
-    let delete = word ^ (ONES * 0x7f);
-    let is_delete = delete.wrapping_sub(ONES) & !delete;
-    (below_space | is_delete) & HIGH_BITS != 0
+    scan::run_length::<scan::From<b' '>>(text) != text.len()
 }
 
 /// Without optional white space around it (RFC 9110 section 5.6.3): space and tab, no more.

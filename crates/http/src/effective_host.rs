@@ -53,6 +53,27 @@ impl RequestHead {
     }
 }
 
+impl RequestHead {
+    /// The effective host in its canonical spelling, without the port, of a head whose host is
+    /// settled; `None` where there is none.
+    pub fn settled_host(&self) -> Option<&[u8]> {
+        let text = self.view().known(KnownField::Host)?;
+        match self.is_settled {
+            true => Some(host_of_canonical(text)),
+            false => Some(parse_authority(text)?.host),
+        }
+    }
+}
+
+/// The host of a valid authority.
+fn host_of_canonical(text: &[u8]) -> &[u8] {
+    let length = match text.first() {
+        Some(b'[') => memchr::memchr(b']', text).map(|at| at + 1),
+        _ => memchr::memchr(b':', text),
+    };
+    length.map_or(text, |length| &text[..length])
+}
+
 impl HeadView<'_> {
     /// An owned copy with its host settled, see [`RequestHead::settle_host`].
     ///

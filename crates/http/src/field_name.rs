@@ -8,6 +8,8 @@
 //! Caveat: semantics of HTTP itself use the exact name (RFC 9110 section 5.1), ignoring case.
 //! Nothing here allocates.
 
+use crate::scan;
+
 /// Each byte as a variable's name shows it: letters in lower case, digits, `_` for the rest.
 static FOLDED: [u8; 256] = folded();
 
@@ -36,20 +38,90 @@ pub fn is_plain(name: &[u8]) -> bool {
     plain_length(name) == name.len()
 }
 
-/// Length of the run of letters, digits and hyphens at the start; eight bytes at a time.
+/// A field name of letters and hyphens that names are compared with, in any case: eight bytes at a
+/// time.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    length: usize,
+    words: [u64; 3],
+    /// The bits by which small letters differ from capitals.
+    cases: [u64; 3],
+}
+
+impl Known {
+    /// `name` in small letters, of at most 24 bytes.
+    pub const fn new(name: &str) -> Known {
+        let name = name.as_bytes();
+        assert!(!name.is_empty() && name.len() <= 24);
+        let mut cases = [0; 24];
+        let mut at = 0;
+        while at < name.len() {
+            assert!(name[at] == b'-' || name[at].is_ascii_lowercase());
+            cases[at] = match name[at] {
+                b'-' => 0,
+                _ => 0x20,
+            };
+            at += 1;
+        }
+        Known {
+            length: name.len(),
+            words: words(name),
+            cases: words(cases.split_at(name.len()).0),
+        }
+    }
+
+    /// True if `name` is this one, in any case.
+    #[inline]
+    pub const fn is(&self, name: &[u8]) -> bool {
+        if name.len() != self.length {
+            return false;
+        }
+        let [first, last, middle] = words(name);
+        (first | self.cases[0]) == self.words[0]
+            && (last | self.cases[1]) == self.words[1]
+            && (middle | self.cases[2]) == self.words[2]
+    }
+}
+
+/// First, last, and middle bytes of at most 24; they overlap where there are fewer.
+#[inline]
+const fn words(name: &[u8]) -> [u64; 3] {
+    match name {
+        [] => [0; 3],
+        [one] => [*one as u64, 0, 0],
+        [one, other] => [*one as u64, *other as u64, 0],
+        [one, other, third] => [*one as u64, *other as u64, *third as u64],
+        _ => match (name.first_chunk(), name.last_chunk()) {
+            (Some(first), Some(last)) => {
+                let middle = match name.len() > 16 {
+                    true => name.split_at(8).1.first_chunk(),
+                    false => None,
+                };
+                let middle = match middle {
+                    Some(middle) => u64::from_le_bytes(*middle),
+                    None => 0,
+                };
+                [
+                    u64::from_le_bytes(*first),
+                    u64::from_le_bytes(*last),
+                    middle,
+                ]
+            }
+            _ => match (name.first_chunk(), name.last_chunk()) {
+                (Some(first), Some(last)) => {
+                    let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+                    [first as u64, last as u64, 0]
+                }
+                _ => [0; 3],
+            },
+        },
+    }
+}
+
+/// Length of the run of letters, digits and hyphens at the start.
 #[inline]
 pub fn plain_length(bytes: &[u8]) -> usize {
-    let mut at = 0;
-    while let Some(word) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
-        let odd = odd_bytes(u64::from_le_bytes(*word));
-        if odd != 0 {
-            return at + odd.trailing_zeros() as usize / 8;
-        }
-        at += 8;
-    }
-    let tail = bytes.get(at..).unwrap_or_default();
-    let is_odd = |byte: &u8| FOLDED[usize::from(*byte)] == b'_' && *byte != b'-';
-    at + tail.iter().position(is_odd).unwrap_or(tail.len())
+    scan::run_length::<scan::Plain>(bytes)
 }
 
 /// Appends the name as a variable of a program shows it: letters in capitals, digits, `_` for the
@@ -77,16 +149,6 @@ fn within<const FIRST: u8, const LAST: u8>(bytes: u64) -> u64 {
     let from_first = bytes + ONES * (0x80 - FIRST as u64);
     let behind_last = bytes + ONES * (0x7f - LAST as u64);
     from_first & !behind_last
-}
-
-/// The high bit of each byte that is neither letter nor digit nor hyphen.
-#[inline]
-fn odd_bytes(word: u64) -> u64 {
-    let low = word & !HIGH_BITS;
-    let plain = within::<b'a', b'z'>(low | (ONES * 0x20))
-        | within::<b'0', b'9'>(low)
-        | within::<b'-', b'-'>(low);
-    (!plain | word) & HIGH_BITS
 }
 
 /// Each byte as a variable's name shows it.
@@ -135,17 +197,23 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_run_ends_at_the_same_byte_in_words_and_one_by_one() {
-        for byte in 0..=255u8 {
-            let is_plain_byte = byte.is_ascii_alphanumeric() || byte == b'-';
-            for (length, at) in (0..20).flat_map(|length| (0..length).map(move |at| (length, at))) {
-                let mut bytes = [b'a', b'Z', b'-', b'9', b'z', b'A', b'0'].repeat(3);
-                bytes.truncate(length);
-                bytes[at] = byte;
-                let want = if is_plain_byte { length } else { at };
-                assert_eq!(plain_length(&bytes), want, "{byte:#x} at {at} of {length}");
+    fn known_names_are_found_in_any_case_and_nothing_else_is() {
+        let names = ["te", "age", "host", "range", "connection", "content-length"];
+        let long = ["if-unmodified-since", "x-litespeed-cache-contro"];
+        for name in names.into_iter().chain(long) {
+            let known = Known::new(name);
+            assert!(known.is(name.as_bytes()) && known.is(name.to_uppercase().as_bytes()));
+            for (at, byte) in (0..name.len()).flat_map(|at| (0..=255).map(move |byte| (at, byte))) {
+                let mut other = name.as_bytes().to_vec();
+                other[at] = byte;
+                let is_same = other.eq_ignore_ascii_case(name.as_bytes());
+                assert_eq!(known.is(&other), is_same, "{name} with {byte:#x} at {at}");
             }
+            assert!(
+                !known.is(&name.as_bytes()[1..]) && !known.is(&[name.as_bytes(), b"x"].concat())
+            );
         }
+        assert!(!Known::new("te").is(b""));
     }
 
     #[test]

@@ -11,7 +11,7 @@
 use crate::{
     Method, Version,
     cookies::{Cookie, cookies},
-    field_name::is_plain,
+    field_name::{Known, is_plain},
     method,
 };
 use std::{cell::RefCell, ops::Range};
@@ -50,6 +50,8 @@ macro_rules! known_fields {
         pub enum KnownField { $($name,)* }
 
         const KNOWN: &[(&str, KnownField)] = &[$(($text, KnownField::$name),)*];
+
+        static NAMES: [Known; KNOWN.len()] = [$(Known::new($text),)*];
     };
 }
 
@@ -83,8 +85,8 @@ impl KnownField {
     /// access to [`SLOT`], one comparison.
     pub fn classify(name: &[u8]) -> Option<KnownField> {
         let (first, last) = (*name.first()?, *name.last()?);
-        let (text, known) = KNOWN.get(usize::from(SLOT[slot(name.len(), first, last)]))?;
-        text.as_bytes().eq_ignore_ascii_case(name).then_some(*known)
+        let row = usize::from(SLOT[slot(name.len(), first, last)]);
+        NAMES.get(row)?.is(name).then(|| KNOWN[row].1)
     }
 
     pub fn name(self) -> &'static str {
@@ -194,7 +196,7 @@ impl HeadIndex {
     /// of these.
     #[inline]
     pub fn remove_nominated(&mut self, bytes: &[u8]) {
-        if self.has(KnownField::Connection) {
+        if !HeadView::new(bytes, self).asks_only_to_stay() {
             self.remove_listed(bytes);
         }
     }
@@ -404,6 +406,18 @@ impl<'a> HeadView<'a> {
         self.known(known)
             .into_iter()
             .chain(further.map(move |field| field.value.of(self.bytes)))
+    }
+
+    /// True if there is no Connection field, or one that says `keep-alive` and nothing else: it
+    /// closes nothing and names no field. So it is with almost all requests.
+    #[inline]
+    pub fn asks_only_to_stay(self) -> bool {
+        const KEEP_ALIVE: Known = Known::new("keep-alive");
+        match self.known_count(KnownField::Connection) {
+            0 => true,
+            1 => (self.known(KnownField::Connection)).is_some_and(|value| KEEP_ALIVE.is(value)),
+            _ => false,
+        }
     }
 
     /// The cookies of all `Cookie` fields, in order.

@@ -22,6 +22,7 @@ pub mod method;
 pub mod path;
 pub mod query;
 pub mod range;
+pub mod scan;
 pub mod status;
 pub mod target;
 pub mod version;

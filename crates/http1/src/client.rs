@@ -11,12 +11,15 @@
 
 use std::mem::MaybeUninit;
 
-use saker_http::{FieldSpan, HeadView, Method, Span, Status, Version, chars::is_token};
+use saker_http::{FieldSpan, HeadView, Method, Span, Status, Version, chars::is_token, scan};
 
 use crate::framing::{self, BodyFraming};
 use crate::octets;
 use crate::plain;
-use crate::response::{append_decimal, append_field, is_framing_field};
+use crate::response::{
+    CONNECTION, CONTENT_LENGTH, KEEP_ALIVE, TRANSFER_ENCODING, UPGRADE, append_decimal,
+    append_field, is_framing_field,
+};
 
 /// Field lines that fit on the stack; the limit may be higher, and heads with more are parsed once
 /// more.
@@ -197,14 +200,16 @@ fn append_end(framing: BodyFraming, connection: ClientConnection, out: &mut Vec<
 
 /// Nothing that could end the line early may come out of a rewritten target or a configured name.
 fn check_line(line: RequestLine<'_>) -> Result<(), UnsendableRequest> {
-    let whole_run = |bytes: &[u8], class| octets::run_length(bytes, class) == bytes.len();
+    /// Neither space nor control.
+    type Target = scan::From<b'!'>;
+    let whole_run = |bytes: &[u8]| scan::run_length::<Target>(bytes) == bytes.len();
     if !is_token(line.method) {
         return Err(UnsendableRequest::Method);
     }
-    if line.target.is_empty() || !whole_run(line.target, &octets::TARGET) {
+    if line.target.is_empty() || !whole_run(line.target) {
         return Err(UnsendableRequest::Target);
     }
-    if whole_run(line.host, &octets::TARGET) {
+    if whole_run(line.host) {
         Ok(())
     } else {
         Err(UnsendableRequest::Host)
@@ -215,7 +220,7 @@ fn is_own_field(name: &[u8], connection: ClientConnection) -> bool {
     match name.len() {
         2 => name.eq_ignore_ascii_case(b"te"),
         4 => name.eq_ignore_ascii_case(b"host"),
-        7 => connection != ClientConnection::Upgrade && name.eq_ignore_ascii_case(b"upgrade"),
+        7 => connection != ClientConnection::Upgrade && UPGRADE.is(name),
         _ => is_framing_field(name),
     }
 }
@@ -265,7 +270,9 @@ pub struct ResponseIndex {
 /// Lines that decide how the response is read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Marks {
-    has_connection: bool,
+    connection_count: u32,
+    /// The last Connection.
+    connection_at: usize,
     has_transfer_encoding: bool,
     length_count: u32,
     /// The first Content-Length.
@@ -291,9 +298,12 @@ impl ResponseIndex {
         let name = field.name.of(bytes);
         let (marks, at) = (&mut self.marks, self.fields.len());
         match name.len() {
-            10 => marks.has_connection |= name.eq_ignore_ascii_case(b"connection"),
-            17 => marks.has_transfer_encoding |= name.eq_ignore_ascii_case(b"transfer-encoding"),
-            14 if name.eq_ignore_ascii_case(b"content-length") => {
+            10 if CONNECTION.is(name) => {
+                marks.connection_count += 1;
+                marks.connection_at = at;
+            }
+            17 => marks.has_transfer_encoding |= TRANSFER_ENCODING.is(name),
+            14 if CONTENT_LENGTH.is(name) => {
                 if marks.length_count == 0 {
                     marks.length_at = at;
                 }
@@ -354,9 +364,19 @@ impl<'a> ResponseView<'a> {
         lengths.sum::<u32>() as usize
     }
 
-    /// True if there is a Connection line.
-    pub fn has_connection(self) -> bool {
-        self.index.marks.has_connection
+    /// True if there is no Connection line, or one that says `keep-alive` and nothing else: it
+    /// closes nothing and names no field.
+    pub fn asks_only_to_stay(self) -> bool {
+        let marks = self.index.marks;
+        let value = || {
+            let field = self.index.fields.get(marks.connection_at)?;
+            Some(field.value.of(self.bytes))
+        };
+        match marks.connection_count {
+            0 => true,
+            1 => value().is_some_and(|value| KEEP_ALIVE.is(value)),
+            _ => false,
+        }
     }
 
     /// The value of the first Content-Length line.
@@ -661,8 +681,10 @@ pub fn response_keep_alive(head: ResponseView<'_>, body: ResponseBody) -> bool {
     if matches!(body, ResponseBody::UntilClose | ResponseBody::Tunnel) || head.index.is_lenient {
         return false;
     }
-    let says =
-        |option: &[u8]| head.has_connection() && framing::list_has(head.all("connection"), option);
+    if head.version() == Version::Http11 && head.asks_only_to_stay() {
+        return true;
+    }
+    let says = |option: &[u8]| framing::list_has(head.all("connection"), option);
     !says(b"close") && (head.version() == Version::Http11 || says(b"keep-alive"))
 }
 

@@ -58,17 +58,18 @@ pub fn check_host(head: HeadView<'_>) -> Result<(), Reject> {
     }
 }
 
-/// An owned copy of a head that passed [`check_request`], whose Host field is the effective host
-/// and whose target has no authority.
-///
-/// # Errors
-/// None after [`check_request`]; it and [`saker_http::effective_host`] ask for the same.
-pub fn settled(head: HeadView<'_>) -> Result<RequestHead, Reject> {
-    head.to_request().map_err(|error| match error {
-        HostError::Target(_) => RejectReason::BadTarget.into(),
-        HostError::Malformed => RejectReason::BadHost.into(),
-        HostError::Several => RejectReason::SeveralHosts.into(),
-    })
+/// The framing that [`check_request`] has, and an owned copy of the head, whose Host field is the
+/// effective host and whose target has no authority. Host and target are read once.
+pub fn checked(head: HeadView<'_>) -> Result<(BodyFraming, RequestHead), Reject> {
+    if head.known_count(KnownField::Host) == 0 && head.version() == Version::Http11 {
+        return Err(RejectReason::MissingHost.into());
+    }
+    let settled = head.to_request().map_err(|error| match error {
+        HostError::Target(_) => RejectReason::BadTarget,
+        HostError::Malformed => RejectReason::BadHost,
+        HostError::Several => RejectReason::SeveralHosts,
+    })?;
+    Ok((request_framing(head)?, settled))
 }
 
 /// RFC 9112 section 3.2: a request-target that its method takes.
@@ -106,7 +107,7 @@ pub fn request_framing(head: HeadView<'_>) -> Result<BodyFraming, Reject> {
 /// RFC 9112 section 9.3: whether the connection may serve another request after this one.
 pub fn keep_alive(head: HeadView<'_>) -> bool {
     match head.version() {
-        Version::Http11 => !connection_option(head, b"close"),
+        Version::Http11 => head.asks_only_to_stay() || !connection_option(head, b"close"),
         Version::Http10 => {
             connection_option(head, b"keep-alive") && !connection_option(head, b"close")
         }

@@ -29,8 +29,8 @@ pub use chunked::{
     CHUNK_END, ChunkLimits, ChunkedDecoder, Decoded, encode_chunk_head, encode_last_chunk,
 };
 pub use framing::{
-    BodyFraming, Expectation, check_host, check_request, check_target, expectation, keep_alive,
-    request_framing, settled, upgrade,
+    BodyFraming, Expectation, check_host, check_request, check_target, checked, expectation,
+    keep_alive, request_framing, upgrade,
 };
 pub use reject::{Reject, RejectReason};
 pub use request::{METHOD_BYTES_MAX, Parsed, RequestLimits, parse_request};

@@ -3,10 +3,10 @@
 //! [`crate::request`] asks it first, and [`crate::client`] reads responses with its cursor. It accepts a part of what
 //! [`crate::strict`] (for responses: httparse) accepts, understands the same by it (tests compare
 //! them), and gives up at the first thing that is rare, incomplete or wrong: which of them it is,
-//! and who gets to hear what, is not its business. The difficulty is speed: values and targets
-//! are looked at eight bytes at a time.
+//! and who gets to hear what, is not its business. The difficulty is speed: names, values
+//! and targets are looked at sixteen bytes at a time.
 
-use saker_http::{FieldSpan, HeadIndex, Method, Span, Version};
+use saker_http::{FieldSpan, HeadIndex, Method, Span, Version, scan};
 
 use crate::limits::{METHOD_BYTES_MAX, RequestLimits};
 use crate::octets;
@@ -34,13 +34,12 @@ fn request_line(
     limits: &RequestLimits,
     index: &mut HeadIndex,
 ) -> Option<()> {
-    index.method_token = cursor.token()?;
+    index.method_token = cursor.token(b' ')?;
     index.method = Method::from_token(index.method_token.of(cursor.bytes));
-    index.target = if cursor.skip(b" ") {
-        cursor.run::<TARGET_MIN>()
-    } else {
-        return None;
-    };
+    cursor.at += 1;
+    let start = cursor.at;
+    cursor.run::<TARGET_MIN>();
+    index.target = cursor.since(start);
     index.version = match () {
         () if cursor.skip(b" HTTP/1.1\r\n") => Version::Http11,
         () if cursor.skip(b" HTTP/1.0\r\n") => Version::Http10,
@@ -57,26 +56,31 @@ fn request_line(
 /// fifth more instructions for parsing.
 #[inline(always)]
 pub(crate) fn field_line(cursor: &mut Cursor<'_>) -> Option<FieldSpan> {
-    let name = cursor.token()?;
-    if !cursor.skip(b":") {
-        return None;
-    }
-    while cursor.first().is_some_and(octets::is_ows) {
+    let name = cursor.token(b':')?;
+    cursor.at += 1;
+    while octets::is_ows(cursor.byte()) {
         cursor.at += 1;
     }
-    let mut value = cursor.run::<VALUE_MIN>();
-    while cursor.skip(b"\t") {
-        value.len += 1 + cursor.run::<VALUE_MIN>().len;
+    let start = cursor.at;
+    cursor.run::<VALUE_MIN>();
+    while cursor.byte() == b'\t' {
+        cursor.at += 1;
+        cursor.run::<VALUE_MIN>();
     }
-    while value
-        .of(cursor.bytes)
-        .last()
-        .is_some_and(|byte| octets::is_ows(*byte))
-    {
-        value.len -= 1;
-    }
+    let mut value = cursor.since(start);
     if !cursor.skip(b"\r\n") {
         return None;
+    }
+    let ends_in_ows = |value: Span| {
+        let last = (value.start + value.len).wrapping_sub(1) as usize;
+        value.len > 0
+            && cursor
+                .bytes
+                .get(last)
+                .is_some_and(|byte| octets::is_ows(*byte))
+    };
+    while ends_in_ows(value) {
+        value.len -= 1;
     }
     Some(FieldSpan { name, value })
 }
@@ -86,9 +90,6 @@ pub(crate) fn field_line(cursor: &mut Cursor<'_>) -> Option<FieldSpan> {
 const TARGET_MIN: u8 = b'!';
 /// The same of field values, tabs aside.
 pub(crate) const VALUE_MIN: u8 = b' ';
-
-const ONES: u64 = u64::from_le_bytes([0x01; 8]);
-const HIGH_BITS: u64 = u64::from_le_bytes([0x80; 8]);
 
 /// A place in the head. Its bytes are at most 1 GiB, so 32-bit spans hold.
 pub(crate) struct Cursor<'a> {
@@ -105,101 +106,42 @@ impl<'a> Cursor<'a> {
         self.bytes.get(self.at..).unwrap_or_default()
     }
 
-    fn first(&self) -> Option<u8> {
-        self.bytes.get(self.at).copied()
+    /// The byte here; 0 at the end, which is part of nothing.
+    #[inline(always)]
+    fn byte(&self) -> u8 {
+        self.bytes.get(self.at).copied().unwrap_or(0)
     }
 
+    #[inline(always)]
     pub(crate) fn skip<const N: usize>(&mut self, text: &[u8; N]) -> bool {
         let is_next = self.rest().first_chunk() == Some(text);
         self.at += if is_next { N } else { 0 };
         is_next
     }
 
-    /// `None` where there is none.
+    /// A token with `end` behind it, which stays; `None` where there is none. Almost all are plain.
     #[inline(always)]
-    fn token(&mut self) -> Option<Span> {
-        let len = octets::run_length(self.rest(), &octets::TOKEN);
-        (len > 0).then(|| self.span(len))
-    }
-
-    /// The run of bytes from `MIN` up, 0x7f not among them.
-    pub(crate) fn run<const MIN: u8>(&mut self) -> Span {
-        self.span(run_length::<MIN>(self.rest()))
-    }
-
-    fn span(&mut self, len: usize) -> Span {
-        let span = Span {
-            start: self.at as u32,
-            len: len as u32,
-        };
-        self.at += len;
-        span
-    }
-}
-
-fn run_length<const MIN: u8>(bytes: &[u8]) -> usize {
-    let (words, tail) = bytes.as_chunks();
-    for (at, word) in words.iter().enumerate() {
-        let stops = stops::<MIN>(u64::from_le_bytes(*word));
-        if stops != 0 {
-            return at * 8 + stops.trailing_zeros() as usize / 8;
+    fn token(&mut self, end: u8) -> Option<Span> {
+        let start = self.at;
+        self.at = scan::run_end::<scan::Plain>(self.bytes, start);
+        if self.byte() != end {
+            self.at += octets::run_length(self.rest(), &octets::TOKEN);
         }
-    }
-    let in_tail = tail.iter().position(|byte| *byte < MIN || *byte == 0x7f);
-    bytes.len() - tail.len() + in_tail.unwrap_or(tail.len())
-}
-
-/// The high bit of each byte that ends a run. Exact for the lowest of them only: a subtraction
-/// borrows from the bytes above.
-fn stops<const MIN: u8>(word: u64) -> u64 {
-    let below = word.wrapping_sub(ONES * MIN as u64) & !word;
-    let delete = word ^ (ONES * 0x7f);
-    (below | (delete.wrapping_sub(ONES) & !delete)) & HIGH_BITS
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_run_ends_at_the_same_byte_in_words_and_one_by_one() {
-        for byte in 0..=255u8 {
-            for (length, at) in (0..20).flat_map(|length| (0..length).map(move |at| (length, at))) {
-                let mut bytes = vec![0x80; length];
-                bytes[at] = byte;
-                let slow = |min| {
-                    bytes
-                        .iter()
-                        .position(|byte| *byte < min || *byte == 0x7f)
-                        .unwrap_or(length)
-                };
-                assert_eq!(
-                    run_length::<TARGET_MIN>(&bytes),
-                    slow(TARGET_MIN),
-                    "{byte:#x} at {at} of {length}"
-                );
-                assert_eq!(
-                    run_length::<VALUE_MIN>(&bytes),
-                    slow(VALUE_MIN),
-                    "{byte:#x} at {at} of {length}"
-                );
-            }
-        }
+        (self.at > start && self.byte() == end).then(|| self.since(start))
     }
 
-    #[test]
-    fn two_ends_in_one_word_are_told_apart() {
-        for (first, second) in [
-            (b'\r', b'\n'),
-            (0x7f, b' '),
-            (b' ', 0x7f),
-            (0, 0x7f),
-            (0x7f, 0),
-        ] {
-            assert_eq!(
-                run_length::<TARGET_MIN>(&[b'a', b'!', first, second, b'b', b'c', b'd', b'e']),
-                2
-            );
+    /// Goes behind the run of bytes from `MIN` up, 0x7f not among them.
+    #[inline(always)]
+    pub(crate) fn run<const MIN: u8>(&mut self) {
+        self.at = scan::run_end::<scan::From<MIN>>(self.bytes, self.at);
+    }
+
+    /// What lies between `start` and here.
+    #[inline(always)]
+    pub(crate) fn since(&self, start: usize) -> Span {
+        Span {
+            start: start as u32,
+            len: (self.at - start) as u32,
         }
     }
 }

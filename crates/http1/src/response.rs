@@ -11,6 +11,7 @@
 use saker_http::{
     Fields, Status,
     chars::{has_control, is_token},
+    field_name::Known,
 };
 
 use crate::octets;
@@ -59,12 +60,11 @@ pub fn encode_head(status: Status, fields: &Fields, extra: HeadExtra<'_>, out: &
     }
     let mut offers_upgrade = false;
     for (name, value) in fields.iter() {
-        if is_framing_field(name.as_bytes())
-            || (extra.date.is_some() && name.eq_ignore_ascii_case("date"))
-        {
+        let said_here = is_framing_field(name.as_bytes());
+        if said_here || (extra.date.is_some() && DATE.is(name.as_bytes())) {
             continue;
         }
-        offers_upgrade |= name.eq_ignore_ascii_case("upgrade");
+        offers_upgrade |= UPGRADE.is(name.as_bytes());
         append_field(name, value, out);
     }
     out.extend_from_slice(connection_line(extra, offers_upgrade));
@@ -114,18 +114,24 @@ fn append_value(value: &[u8], out: &mut Vec<u8>) {
 
 /// Fields that only the driver writes: framing, and what RFC 9110 section 7.6.1 calls
 /// connection-specific.
+#[inline]
 pub(crate) fn is_framing_field(name: &[u8]) -> bool {
-    let names: &[&[u8]] = match name.len() {
-        10 => &[b"connection", b"keep-alive"],
-        14 => &[b"content-length"],
-        16 => &[b"proxy-connection"],
-        17 => &[b"transfer-encoding"],
-        _ => &[],
-    };
-    names
-        .iter()
-        .any(|framing| framing.eq_ignore_ascii_case(name))
+    match name.len() {
+        10 => CONNECTION.is(name) || KEEP_ALIVE.is(name),
+        14 => CONTENT_LENGTH.is(name),
+        16 => PROXY_CONNECTION.is(name),
+        17 => TRANSFER_ENCODING.is(name),
+        _ => false,
+    }
 }
+
+pub(crate) const CONNECTION: Known = Known::new("connection");
+pub(crate) const KEEP_ALIVE: Known = Known::new("keep-alive");
+pub(crate) const CONTENT_LENGTH: Known = Known::new("content-length");
+const PROXY_CONNECTION: Known = Known::new("proxy-connection");
+pub(crate) const TRANSFER_ENCODING: Known = Known::new("transfer-encoding");
+const DATE: Known = Known::new("date");
+pub(crate) const UPGRADE: Known = Known::new("upgrade");
 
 fn append_status_line(status: Status, reason: Option<&[u8]>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"HTTP/1.1 ");

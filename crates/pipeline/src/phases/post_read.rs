@@ -11,8 +11,7 @@ use crate::{
     request_trace,
 };
 use saker_http::{
-    KnownField, Status,
-    host::{self, parse_authority},
+    Status,
     path::{self, EncodedSlashes, PathError, Slashes},
     target::{self, Target},
 };
@@ -100,10 +99,7 @@ fn read_target(exchange: &mut Exchange, has_rules: bool) -> Result<Option<Respon
         Err(PathError::Nul) if has_rules => return Err(Status::NOT_FOUND),
         outcome => outcome.map_err(status_of).map(|()| false)?,
     };
-    let authority = view.known(KnownField::Host).and_then(parse_authority);
-    let host = authority
-        .map(|authority| host::canonical_host(authority.host))
-        .unwrap_or_default();
+    let host = exchange.head.settled_host().unwrap_or_default().to_vec();
     let query = query.map(<[u8]>::to_vec);
     (
         exchange.host,

@@ -23,8 +23,8 @@ use crate::{
 };
 use saker_http::{HeadIndex, HeadView, KnownField, Method, Status};
 use saker_http1::{
-    Connection as ConnectionLine, Parsed, Reject, ResponseFraming, check_request, keep_alive,
-    parse_request, settled,
+    Connection as ConnectionLine, Parsed, Reject, ResponseFraming, checked, keep_alive,
+    parse_request,
 };
 use saker_pipeline::{Body, Generation, Response, respond};
 use saker_rate_limits::Admission;
@@ -158,7 +158,7 @@ fn by_preface(bytes: &[u8], at: usize) -> Option<Next> {
 fn by_upgrade(view: HeadView<'_>) -> Option<Beginning> {
     let settings = upgrade::h2c_settings(view)?;
     Some(Beginning::Upgrade {
-        request: Box::new(settled(view).ok()?),
+        request: Box::new(view.to_request().ok()?),
         settings,
     })
 }
@@ -173,7 +173,7 @@ fn dispatch(
     rest: usize,
     out: &mut Vec<u8>,
 ) -> Next {
-    match check_request(view).and_then(|framing| Ok((framing, settled(view)?))) {
+    match checked(view) {
         Ok((framing, head)) => Next::Dispatch {
             request: Box::new(DispatchRequest {
                 head,
