@@ -223,7 +223,11 @@ fn the_order_of_a_killed_server_is_continued() {
     wait_until_or(|| first.order().is_some(), || first.log());
     // Not only here: the engine has it as well.
     wait_until_or(
-        || redis.command(&["KEYS", "saker:state:certificate-*"]) != "",
+        || {
+            !redis
+                .command(&["KEYS", "saker:state:certificate-*"])
+                .is_empty()
+        },
         || first.log(),
     );
     let order = first.order();
