@@ -238,6 +238,11 @@ fn private_pages_go_by_their_session() {
         first.request("POST", "/private/add", fields);
         wait_until("Alice's page is new", || get(alice) == changed);
         assert_eq!(get(bob), old, "Bob's is not");
+        // The request has several purges; a late one must not meet the next round.
+        wait_until("all of them have come", || {
+            let sent = first.status();
+            sent["queue_records"] == 0 && sent["position"] == second.status()["position"]
+        });
     }
 }
 
