@@ -341,6 +341,8 @@ fn metrics_and_the_console_come_by_reload() {
     }
     let one = configuration("workers = 1\nuser = \"nobody\"", "");
     let saker = operate::start("sandbox-endpoints", &one);
+    // A new server takes over; it is stopped at the end.
+    let _state = State::of(&saker);
     // `saker console` opens one there.
     let ports = operate::ask(&saker.dir.join("state"), "status").unwrap();
     let ports = ports["sandbox"]["ports"].as_array().unwrap().clone();
