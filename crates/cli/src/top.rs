@@ -278,8 +278,8 @@ mod tests {
             page.starts_with("saker 1.0[2J  /etc/saker.toml  up 1 min 1 s  2 workers  3 sites\n"),
             "{page}"
         );
-        assert!(page.contains("requests/s        10.0  ▁▅█\n"), "{page}");
-        assert!(page.contains("cache hits/s         –  ▆█\n"), "{page}");
+        assert!(page.contains("requests/s         10.0  ▁▅█\n"), "{page}");
+        assert!(page.contains("cache hits/s          –  ▆█\n"), "{page}");
         assert!(
             page.contains("app") && page.contains("10.0.0.1:80") && page.contains("q: quit"),
             "{page}"
