@@ -136,7 +136,7 @@ impl<'a> Cursor<'a> {
         self.at = scan::run_end::<scan::From<MIN>>(self.bytes, self.at);
     }
 
-    /// What lies between `start` and here.
+    /// The span between `start` and here.
     #[inline(always)]
     pub(crate) fn since(&self, start: usize) -> Span {
         Span {

@@ -182,15 +182,7 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
     // The control socket belongs to the user that starts the server, and so does the right to use
     // it: processes of the user that the server becomes gain nothing by it.
     let peers = saker_control::Peers::new(&server.control_users).map_err(Failure::Start)?;
-    let bind_control = || {
-        let bound = lock.bind_control();
-        bound
-            .map_err(|error| {
-                error_log::log(&message::CONTROL_SOCKET_FAILED, format_args!("{error}"))
-            })
-            .ok()
-    };
-    let control_socket = inherited_control.or_else(bind_control);
+    let control_socket = inherited_control.or_else(|| bind_control(&lock));
     let launcher = sandbox::is_expected(read, broker.as_deref())
         .then(|| Launcher::start(listeners.inherited().map(Inherited::streams)))
         .transpose()
@@ -220,6 +212,14 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
             launcher,
         },
     })
+}
+
+/// `None`: the server can't be asked, which is logged.
+fn bind_control(lock: &Lock) -> Option<UnixListener> {
+    let bound = lock.bind_control();
+    bound
+        .map_err(|error| error_log::log(&message::CONTROL_SOCKET_FAILED, format_args!("{error}")))
+        .ok()
 }
 
 /// Binds the sockets of metrics and of the console.
