@@ -182,5 +182,5 @@ fn mutated_configurations_answer() {
     let count = inputs(&seeds, 0x5eed_0002)
         .filter(|input| request::run(input))
         .count();
-    assert!(count > 100, "{count} configurations were asked");
+    assert!(count > 50, "{count} configurations were asked");
 }

@@ -13,7 +13,7 @@ use saker_config::model::{AccessLogTarget, LogCondition, Site};
 use saker_pipeline::{FinishedRequest, Generation, Logger};
 use saker_telemetry::{
     Counters, Metric,
-    access_log::{Flushed, Format, LogBuffer, LogClock, Mask, Needs, Rotation},
+    access_log::{Flushed, Format, LogBuffer, LogClock, Mask, Needs},
     error_log, message,
 };
 use std::{cell::RefCell, io, rc::Rc, sync::Arc};
@@ -96,7 +96,7 @@ impl AccessLogs {
                     Some(at) => at,
                     None => {
                         let file = files.open(&log.target)?;
-                        file.set_rotation(rotation_of(generation, &log.target));
+                        file.set_rotation(generation.model.rotation_of(&log.target));
                         buffers.push(LogBuffer::new(file));
                         targets.push(log.target.clone());
                         targets.len() - 1
@@ -146,17 +146,6 @@ impl SiteLogs {
             .chain(places)
             .filter_map(|at| self.logs.get(at))
     }
-}
-
-/// The rotation of a file that several sites may share: the first that is configured.
-fn rotation_of(generation: &Generation, target: &AccessLogTarget) -> Option<Rotation> {
-    let logs = generation
-        .model
-        .sites
-        .iter()
-        .flat_map(|site| &site.access_logs);
-    logs.filter(|log| log.target == *target)
-        .find_map(|log| log.rotation)
 }
 
 impl Logger for AccessLogs {

@@ -372,13 +372,13 @@ messages! {
         "the database of virtual hosts does not answer; known hosts are still served"
         "Check that it runs, and `database` and `query` of [hosts].";
     HOSTS_BACK "SK1302" "hosts" Notice "the database of virtual hosts answers again" "Nothing.";
+    HOST_REFUSED "SK1303" "hosts" Error "a virtual host's row in the database is invalid"
+        "Fix the row as the line says, or `roots` of [hosts].";
     HOSTS_NOT_NOTIFIED "SK1304" "hosts" Warn
         "changes of virtual hosts are not announced by the database; answers are used for their time"
         "Check that the database runs, and `notify` of [dynamic_vhosts].";
     HOSTS_NOTIFIED "SK1305" "hosts" Notice
         "changes of virtual hosts are announced by the database again" "Nothing.";
-    HOST_REFUSED "SK1303" "hosts" Error "a virtual host's row in the database is invalid"
-        "Fix the row as the line says, or `roots` of [hosts].";
     // 14: identities that tokens and providers prove.
     TOKEN_KEYS_FAILED "SK1401" "identity" Error "cannot fetch the keys of a token issuer"
         "Check `keys_url` of [site.auth.jwt], and that the issuer runs; earlier keys stay in use.";

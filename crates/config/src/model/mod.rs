@@ -107,6 +107,7 @@ pub use user_directories::UserDirectories;
 pub use webdav::{ContentTypes, WebDav, has_name_of_webdav, is_reserved_by_webdav};
 
 use saker_ipset::{AddressList, GeoDatabase};
+use saker_telemetry::access_log::Rotation;
 use std::{path::PathBuf, sync::Arc};
 
 /// A complete configuration.
@@ -162,6 +163,12 @@ impl Model {
     pub fn access_logs(&self) -> impl Iterator<Item = &AccessLog> {
         let of_sites = self.sites.iter().flat_map(|site| &site.access_logs);
         of_sites.chain(&self.stream_logs)
+    }
+
+    /// The rotation of a log file, which several logs may share: the first that one of them has.
+    pub fn rotation_of(&self, target: &AccessLogTarget) -> Option<Rotation> {
+        let mut logs = self.access_logs().filter(|log| log.target == *target);
+        logs.find_map(|log| log.rotation)
     }
 
     /// Iterates over the settings of all sites and routes.

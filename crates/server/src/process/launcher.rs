@@ -14,6 +14,7 @@ use rustix::{
     process::{Pid, PidfdFlags, pidfd_open},
 };
 use saker_broker::Role;
+use saker_cli::apache::detach;
 use saker_control::upgrade::{TAKE_OVER, VARIABLE};
 use saker_telemetry::{error_log, message};
 use std::{
@@ -44,6 +45,10 @@ impl Launcher {
         let mut command = saker_broker::again(Role::Launcher);
         if let Some([out, error]) = streams {
             command.stdout(out.try_clone()?).stderr(error.try_clone()?);
+        } else if detach::is_detached() {
+            // Whoever started the server reads its errors to their end, which this process would
+            // put off.
+            command.stderr(Stdio::null());
         }
         command
             .stdin(OwnedFd::from(theirs))

@@ -41,7 +41,10 @@ impl Streams {
         let mut logs = Vec::new();
         for target in rules.log_targets() {
             match shared.logs.open(target) {
-                Ok(file) => logs.push(LogBuffer::new(file)),
+                Ok(file) => {
+                    file.set_rotation(generation.model.rotation_of(target));
+                    logs.push(LogBuffer::new(file));
+                }
                 // It was open when the configuration was put in force.
                 Err(error) => {
                     error_log::log(&message::LOG_WRITE_FAILED, format_args!("{error}"));

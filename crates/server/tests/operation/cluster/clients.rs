@@ -191,9 +191,10 @@ fn limits_of_sites_and_of_upstreams_hold_together() {
         let target = format!("/save{number}");
         assert_eq!(one.status_for(CLIENT, &target, &[("Cookie", "a=b")]), 200);
     }
-    let upstream = |target: &str| other.status_for(CLIENT, target, &[]);
+    let mut targets = (0..).map(|number| format!("/new{number}"));
     wait_until("the upstream's limit is used up", || {
-        upstream("/new") == 429
+        let target = targets.next().unwrap_or_default();
+        other.status_for(CLIENT, &target, &[("Cookie", "a=b")]) == 429
     });
     let clients = (1..).map(|number| format!("203.0.113.{number}"));
     let refused = clients

@@ -34,8 +34,8 @@ fn on_a_machine() {
     server.wait_until_ready(Path::new(STATE)).unwrap();
     assert_eq!(
         users_of(server.pid()),
-        [WWW_DATA, 0],
-        "the server, and its broker"
+        [WWW_DATA, 0, 0],
+        "the server, its broker, and the launcher"
     );
     let load = Load::start(80, 443, PAGE);
     for number in 1..=SITES {
