@@ -5,37 +5,55 @@
 //! Caveat: timeouts are short here; a test waits for an end, and measures no time.
 
 use super::{Streams, connect, hello, named, rest, talk};
+use crate::{operate, tls_site::certificate};
+use saker_testkit::PATIENCE;
 use std::{
     io::{Read, Write},
-    net::Shutdown,
+    net::{Shutdown, TcpStream},
 };
+
+/// Everything that comes until the end, which is long before the one of the default.
+fn early_rest(mut stream: TcpStream) -> String {
+    stream.set_read_timeout(Some(PATIENCE / 3)).unwrap();
+    rest(&mut stream)
+}
 
 #[test]
 fn slow_and_silent_clients_end() {
     let a = named("a");
-    let streams = Streams::start(
-        "stream-slow",
+    let dir = operate::folder("stream-slow");
+    certificate(&dir, "db", "db.test");
+    let streams = Streams::start_in(
+        dir,
         &format!(
             "[[stream]]\nlisten = \"127.0.0.1:{{p}}\"\nhandshake_timeout = \"400ms\"\n\
              access_log = {{ path = \"{{dir}}/stream.log\", format = \"$status $upstream_addr\" }}\n\
              [[stream.route]]\nsni = \"*\"\nproxy = \"{a}\"\n\
-             [[stream]]\nlisten = \"127.0.0.1:{{q}}\"\nproxy = \"{a}\"\nproxy_protocol_from = [\"127.0.0.1\"]\nhandshake_timeout = \"400ms\"\n"
+             [[stream]]\nlisten = \"127.0.0.1:{{q}}\"\nproxy = \"{a}\"\nproxy_protocol_from = [\"127.0.0.1\"]\nhandshake_timeout = \"400ms\"\n\
+             [[stream]]\nlisten = \"127.0.0.1:{{r}}\"\nproxy = \"{a}\"\nhandshake_timeout = \"400ms\"\n\
+             [stream.tls]\ncertificate = \"{{dir}}/db.pem\"\nkey = \"{{dir}}/db.key\"\n"
         ),
     );
     // No byte at all, and a hello that never ends.
-    assert_eq!(rest(&mut streams.connect()), "");
+    assert_eq!(early_rest(streams.connect()), "");
     let mut slow = streams.connect();
     slow.write_all(&hello(b"a.test", b"\x02h2", 0)[..40])
         .unwrap();
-    assert_eq!(rest(&mut slow), "");
+    assert_eq!(early_rest(slow), "");
     for line in streams.lines("stream.log", 2) {
         assert!(line.ends_with(" -"), "no server was bothered: {line}");
     }
     // Half of a PROXY header, and none.
     let mut half = connect(streams.address(1));
     half.write_all(b"PROXY TCP4 192.0.2.1 ").unwrap();
-    assert_eq!(rest(&mut half), "");
-    assert_eq!(rest(&mut connect(streams.address(1))), "");
+    assert_eq!(early_rest(half), "");
+    assert_eq!(early_rest(connect(streams.address(1))), "");
+    // No handshake, and half of one.
+    assert_eq!(early_rest(connect(streams.address(2))), "");
+    let mut half = connect(streams.address(2));
+    half.write_all(&hello(b"db.test", b"\x02h2", 0)[..40])
+        .unwrap();
+    assert_eq!(early_rest(half), "");
     // A client that is half gone does not take the place of others.
     let gone = streams.connect();
     gone.shutdown(Shutdown::Write).unwrap();
@@ -138,7 +156,7 @@ fn hellos_have_a_bound_and_names_one_form() {
 #[test]
 fn address_rules_hold_for_every_form_of_an_address() {
     let a = named("a");
-    let dir = crate::operate::folder("stream-mapped");
+    let dir = operate::folder("stream-mapped");
     dir.write("bad.txt", "192.0.2.0/24\n127.0.0.0/8 # here\n")
         .unwrap();
     let streams = Streams::start_in(
@@ -159,6 +177,9 @@ fn address_rules_hold_for_every_form_of_an_address() {
     let mut name = [0; 2];
     v6.read_exact(&mut name).unwrap();
     assert_eq!(&name, b"a\n");
+    // Such a socket sees it as ::ffff:127.0.0.1.
+    assert_eq!(rest(&mut streams.connect()), "", "in the file");
+    assert_eq!(streams.lines("stream.log", 1), ["127.0.0.1 403"]);
     assert_eq!(
         rest(&mut connect(streams.address(1))),
         "",

@@ -6,6 +6,7 @@
 //! Out of scope: reloads and upgrades (`operation`), and the engine's other settings, which nginx's
 //! `stream` shares (`applications nginx_stream`).
 
+mod access;
 mod attacks;
 mod preface;
 mod proxying;

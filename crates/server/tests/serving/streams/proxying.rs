@@ -7,8 +7,9 @@ use super::{Streams, connect, dead, named, named_udp, rest, talk};
 use saker_testkit::{PATIENCE, ServerProcess, TempDir, free_port, require, wait_until};
 use std::{
     collections::BTreeMap,
+    fs,
     io::{Read, Write},
-    net::{Ipv4Addr, Shutdown, SocketAddr, UdpSocket},
+    net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, UdpSocket},
     os::unix::net::UnixListener,
     process::Command,
     thread,
@@ -118,6 +119,60 @@ fn weights_standbys_and_failures() {
 }
 
 #[test]
+fn silent_servers_have_their_time_and_the_next_one_follows() {
+    let b = named("b");
+    // The kernel accepts the connections, and no handshake follows. With the default timeout for
+    // each, the client would wait for longer than its patience.
+    let silent = [(); 6].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let servers: Vec<String> = silent
+        .iter()
+        .map(|server| format!("\"tls://{}\"", server.local_addr().unwrap()))
+        .collect();
+    let streams = Streams::start(
+        "stream-connect-timeout",
+        &format!(
+            "[[stream]]\nlisten = \"127.0.0.1:{{p}}\"\nconnect_timeout = \"100ms\"\n\
+             proxy = [{}, {{ address = \"{b}\", standby = true }}]\n",
+            servers.join(", ")
+        ),
+    );
+    assert_eq!(talk(streams.address(0), "x"), "b\nx");
+}
+
+#[test]
+fn large_logs_are_rotated() {
+    let a = named("a");
+    let streams = Streams::start(
+        "stream-rotation",
+        &format!(
+            "[[stream]]\nlisten = \"127.0.0.1:{{p}}\"\nproxy = \"{a}\"\n\
+             access_log = {{ path = \"{{dir}}/stream.log\", format = \"$remote_addr {} end\", rotate = {{ size = \"1KiB\", keep = 1000 }} }}\n",
+            "x".repeat(200)
+        ),
+    );
+    let renamed = || {
+        let entries = fs::read_dir(&*streams.saker.dir).unwrap().flatten();
+        let mut paths = entries.map(|entry| entry.path());
+        paths.find(|path| {
+            let name = path.file_name().unwrap().to_string_lossy();
+            name.starts_with("stream.log.")
+        })
+    };
+    wait_until("a log is renamed", || {
+        rest_with_end(&streams);
+        renamed().is_some()
+    });
+    let text = fs::read_to_string(renamed().unwrap()).unwrap();
+    assert!(text.len() >= 1 << 10, "{text}");
+    for line in text.lines() {
+        assert!(
+            line.starts_with("127.0.0.1 x") && line.ends_with(" end"),
+            "{line}"
+        );
+    }
+}
+
+#[test]
 fn an_end_of_one_direction_is_passed_on() {
     let a = named("a");
     let streams = Streams::start(
@@ -208,6 +263,20 @@ fn datagrams_of_clients_stay_apart() {
 }
 
 #[test]
+fn a_session_over_udp_has_its_number_of_requests() {
+    let (a, b) = (named_udp("a"), named_udp("b"));
+    let streams = Streams::start(
+        "stream-udp-requests",
+        &format!(
+            "[[stream]]\nlisten = \"udp:127.0.0.1:{{p}}\"\nproxy = [\"{a}\", \"{b}\"]\nrequests = 2\n"
+        ),
+    );
+    let client = datagrams(streams.address(0));
+    let heard: Vec<String> = (0..4).map(|_| ask(&client, "n").unwrap()).collect();
+    assert_eq!(heard, ["a n", "a n", "b n", "b n"]);
+}
+
+#[test]
 fn dns_over_tcp_and_udp() {
     // An answer for every question: the header, the question, and one address.
     fn answer(question: &[u8]) -> Vec<u8> {
@@ -220,9 +289,9 @@ fn dns_over_tcp_and_udp() {
         let record = [0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 53];
         [&head, asked, &record].concat()
     }
-    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let address = udp.local_addr().unwrap();
-    let tcp = std::net::TcpListener::bind(address).unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
+    let udp = UdpSocket::bind(address).unwrap();
+    let tcp = TcpListener::bind(address).unwrap();
     thread::spawn(move || {
         let mut buffer = [0; 4096];
         while let Ok((bytes, from)) = udp.recv_from(&mut buffer) {

@@ -20,6 +20,11 @@ use std::{
 /// `openssl s_server` that answers with a page.
 fn s_server(dir: &TempDir, name: &str) -> ServerProcess {
     leaf_certificate(dir, name, &format!("{name}.test"));
+    s_server_with(dir, name, &[])
+}
+
+/// As [`s_server`], with a certificate that is there, and with options.
+fn s_server_with(dir: &TempDir, name: &str, options: &[&str]) -> ServerProcess {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap()));
     let mut command = Command::new(require("openssl").unwrap());
     command
@@ -34,6 +39,7 @@ fn s_server(dir: &TempDir, name: &str) -> ServerProcess {
         .arg(dir.join(format!("{name}.pem")))
         .arg("-key")
         .arg(dir.join(format!("{name}.key")))
+        .args(options)
         .stdin(Stdio::null());
     ServerProcess::start(&mut command, address).unwrap()
 }
@@ -249,25 +255,31 @@ fn tls_to_servers_is_as_the_upstream_says() {
     let dir = operate::folder("stream-tls-known");
     let one = s_server(&dir, "one");
     leaf_certificate(&dir, "client", "client.test");
-    let address = one.address();
-    let upstream = |name: &str, scheme: &str, tls: &str| {
+    // This one serves no client without its certificate.
+    let client = dir.join("client.pem").to_string_lossy().into_owned();
+    let demands = ["-Verify", "1", "-verify_return_error", "-CAfile", &client];
+    let strict = s_server_with(&dir, "one", &demands);
+    let of = |server: &ServerProcess, name: &str, scheme: &str, tls: &str| {
         format!(
-            "[[upstream]]\nname = \"{name}\"\nservers = [\"{scheme}://{address}\"]\n[upstream.tls]\n{tls}\n"
+            "[[upstream]]\nname = \"{name}\"\nservers = [\"{scheme}://{}\"]\n[upstream.tls]\n{tls}\n",
+            server.address()
         )
     };
+    let upstream = |name: &str, scheme: &str, tls: &str| of(&one, name, scheme, tls);
     let ca = "ca_file = \"{dir}/one.pem\"\n";
+    let with_name = format!("{ca}server_name = \"one.test\"\n");
+    let shown =
+        format!("{with_name}certificate = \"{{dir}}/client.pem\"\nkey = \"{{dir}}/client.key\"");
     let streams = Streams::start_in(
         dir,
         &[
             "[[site.route]]\npath = \"/right\"\nproxy = \"right\"\n".to_owned(),
             "[[site.route]]\npath = \"/wrong\"\nproxy = \"wrong\"\n".to_owned(),
-            upstream(
-                "right",
-                "https",
-                &format!(
-                    "{ca}server_name = \"one.test\"\ncertificate = \"{{dir}}/client.pem\"\nkey = \"{{dir}}/client.key\""
-                ),
-            ),
+            "[[site.route]]\npath = \"/shown\"\nproxy = \"shown\"\n".to_owned(),
+            "[[site.route]]\npath = \"/nobody\"\nproxy = \"nobody\"\n".to_owned(),
+            upstream("right", "https", &with_name),
+            of(&strict, "shown", "https", &shown),
+            of(&strict, "nobody", "https", &with_name),
             upstream("wrong", "https", &format!("{ca}server_name = \"two.test\"")),
             upstream("known", "tls", ca),
             upstream("other", "tls", &format!("{ca}server_name = \"two.test\"")),
@@ -286,10 +298,15 @@ fn tls_to_servers_is_as_the_upstream_says() {
     assert!(heard(0).starts_with("HTTP/1.0 200 "));
     assert_eq!(heard(1), "", "a certificate for another name");
     assert!(heard(2).starts_with("HTTP/1.0 200 "));
-    let mut client = streams.saker.connect().unwrap();
-    assert_eq!(client.get("/right").unwrap().status, 200);
-    let mut client = streams.saker.connect().unwrap();
-    assert_eq!(client.get("/wrong").unwrap().status, 502);
+    for (path, status) in [
+        ("/right", 200),
+        ("/wrong", 502),
+        ("/shown", 200),
+        ("/nobody", 502),
+    ] {
+        let mut client = streams.saker.connect().unwrap();
+        assert_eq!(client.get(path).unwrap().status, status, "{path}");
+    }
 }
 
 #[test]
