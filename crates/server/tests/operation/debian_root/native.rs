@@ -119,7 +119,11 @@ fn upgraded(mut before: ServerProcess) {
     let status = ask(Path::new(STATE), "status").unwrap();
     let pid = u32::try_from(status["pid"].as_u64().unwrap()).unwrap();
     assert_ne!(pid, before.pid());
-    assert_eq!(users_of(pid), [WWW_DATA, 0], "the server, and its broker");
+    assert_eq!(
+        users_of(pid),
+        [WWW_DATA, 0, 0],
+        "the server, its broker, and the launcher"
+    );
     assert_eq!(
         before
             .wait_for_exit(PATIENCE)
