@@ -46,8 +46,8 @@ impl Launcher {
         if let Some([out, error]) = streams {
             command.stdout(out.try_clone()?).stderr(error.try_clone()?);
         } else if detach::is_detached() {
-            // Whoever started the server reads its errors to their end, which this process would
-            // put off.
+            // The command that started the server reads its errors to their end, which must not
+            // wait for this process.
             command.stderr(Stdio::null());
         }
         command
