@@ -301,7 +301,10 @@ fn the_number_of_workers_may_change() {
         let load = Load::start((0..4).map(|_| knocking(address)).collect());
         let upgraded = state.upgrade(&[]);
         assert!(upgraded.status.success(), "{}", text(&upgraded));
-        assert_eq!(state.status()["workers"], workers);
+        // Both servers have the control socket for a moment.
+        wait_until("the new one answers", || {
+            state.status()["workers"] == workers
+        });
         load.goes_on();
         wait_until("it is alone", || state.status()["finishing_pid"].is_null());
         load.goes_on();
