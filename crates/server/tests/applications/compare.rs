@@ -219,7 +219,10 @@ fn without(text: &str, before: &str, behind: &str) -> String {
     result + rest
 }
 
-/// Replaces hexadecimal digits that look like tokens.
+/// Base64 of this length may have no digit.
+const BASE64_MIN: usize = 40;
+
+/// Replaces hexadecimal digits and Base64 that look like tokens.
 fn without_tokens(text: &str) -> String {
     let mut result = String::new();
     let mut word = String::new();
@@ -228,7 +231,10 @@ fn without_tokens(text: &str) -> String {
             word.push(c);
             continue;
         }
-        let is_token = word.len() >= 20 && word.bytes().any(|byte| byte.is_ascii_digit());
+        let has = |class: fn(&u8) -> bool| word.as_bytes().iter().any(class);
+        let is_base64 =
+            word.len() >= BASE64_MIN && has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
+        let is_token = word.len() >= 20 && (has(u8::is_ascii_digit) || is_base64);
         result.push_str(if is_token { "#" } else { &word });
         word.clear();
         if c != '\0' {
@@ -245,6 +251,10 @@ mod tests {
     #[test]
     fn tokens_are_left_out() {
         assert_eq!(without_tokens("a 0123456789abcdef0123 b"), "a # b");
+        assert_eq!(
+            without_tokens("'nonce-MGExOWJmZmNlNTFlNTIxMTYxNGNhOWEwNzAxMmIwMjc='"),
+            "'nonce-#='"
+        );
         assert_eq!(
             without_tokens("abcdefghijklmnopqrstuvwxyz 123"),
             "abcdefghijklmnopqrstuvwxyz 123"
