@@ -142,69 +142,97 @@ fn admitted(node: &Node, client: &str, fields: &[(&str, &str)]) -> usize {
         .count()
 }
 
+/// Uses up what `from` admits for one client, key, or whatever the number stands for, after another,
+/// until `to` refuses the first request that it gets for one of them: only the other server can have
+/// told it.
+fn wait_until_shared(what: &str, mut use_up: impl FnMut(u32), mut first: impl FnMut(u32) -> u16) {
+    let mut number = 0;
+    wait_until(what, || {
+        number += 1;
+        use_up(number);
+        // Each is asked for once, and later ones after a longer time.
+        number % 2 == 0 && first(number / 2) == 429
+    });
+}
+
+fn client(number: u32) -> String {
+    format!("198.51.{}.{}", number / 250, number % 250)
+}
+
 #[test]
 fn a_limit_holds_for_all_servers_together() {
     let redis = RedisServer::start();
     let site = "[site.throttle]\nrequests_static = { rate = \"1/m\", burst = 19 }\n\
                 requests_by_key = { \"$http_x_key\" = { rate = \"1/m\", burst = 9 } }\n";
     let fleet = Fleet::start_sharing(&redis, "\"limits\"", site, 5);
-    // Four at each; by then it is known everywhere that there were twenty.
-    for node in &fleet.nodes {
-        for _ in 0..4 {
-            assert_eq!(node.status_for(CLIENT, "/a", &[]), 200);
-        }
+    let from = &fleet.nodes[0];
+    for (node, part) in fleet.nodes[1..].iter().zip(1..) {
+        let of_part = |number| client(2000 * part + number);
+        wait_until_shared(
+            "requests of addresses are known",
+            |number| assert_eq!(admitted(from, &of_part(number), &[]), 20),
+            |number| node.status_for(&of_part(number), "/a", &[]),
+        );
+        // Keys are counted whatever the address.
+        let key = |number| format!("key-of-visitor {part} {number}");
+        wait_until_shared(
+            "requests with keys are known",
+            |number| {
+                let key = key(number);
+                let one = client(20_000 + 2000 * part + number);
+                assert_eq!(admitted(from, &one, &[("X-Key", &key)]), 10);
+            },
+            |number| {
+                let key = key(number);
+                let other = client(40_000 + 2000 * part + number);
+                node.status_for(&other, "/a", &[("X-Key", &key)])
+            },
+        );
     }
-    for node in &fleet.nodes {
-        wait_until("the others' requests are known", || {
-            node.status_for(CLIENT, "/a", &[]) == 429
-        });
-    }
-    assert_eq!(
-        admitted(&fleet.nodes[0], "192.0.2.8", &[]),
-        20,
-        "another client"
-    );
-    // Keys are counted whatever the address.
-    let key = [("X-Key", "one")];
-    assert_eq!(admitted(&fleet.nodes[1], "198.51.100.1", &key), 10);
-    for (node, client) in fleet.nodes.iter().zip(2..) {
-        let client = format!("198.51.100.{client}");
-        wait_until("the key is used up", || {
-            node.status_for(&client, "/a", &key) == 429
-        });
-    }
+    assert_eq!(admitted(from, "192.0.2.8", &[]), 20, "another client");
     let stream = redis.command(&["XRANGE", "saker:charges", "-", "+"]);
-    assert!(!stream.is_empty() && !stream.contains("one"));
+    assert!(!stream.is_empty() && !stream.contains("key-of-visitor"));
 }
 
 #[test]
-fn limits_of_sites_and_of_upstreams_hold_together() {
+fn limits_of_upstreams_hold_together() {
     let redis = RedisServer::start();
-    let site = "[site.throttle]\nrequests_per_site = { rate = \"1/m\", burst = 39 }\n\
-                requests_dynamic = { rate = \"1/m\", burst = 5 }\n";
+    let site = "[site.throttle]\nrequests_dynamic = { rate = \"1/m\", burst = 5 }\n";
     let fleet = Fleet::start_sharing(&redis, "\"limits\"", site, 2);
-    let [one, other] = &fleet.nodes[..] else {
-        unreachable!("two servers");
+    let mut target = (0..).map(|number| format!("/save{number}"));
+    let mut ask = |node: usize, number| {
+        // Nothing of these is cached.
+        let target = target.next().unwrap_or_default();
+        fleet.nodes[node].status_for(&client(number), &target, &[("Cookie", "a=b")])
     };
-    // Nothing of these is cached.
-    for number in 0..6 {
-        let target = format!("/save{number}");
-        assert_eq!(one.status_for(CLIENT, &target, &[("Cookie", "a=b")]), 200);
-    }
-    let mut targets = (0..).map(|number| format!("/new{number}"));
-    wait_until("the upstream's limit is used up", || {
-        let target = targets.next().unwrap_or_default();
-        other.status_for(CLIENT, &target, &[("Cookie", "a=b")]) == 429
+    let mut to = Vec::new();
+    let mut number = 0;
+    wait_until("requests to the upstream are known", || {
+        number += 1;
+        assert_eq!([(); 6].map(|()| ask(0, number)), [200; 6]);
+        to.push(number);
+        number % 2 == 0 && ask(1, to[number as usize / 2 - 1]) == 429
     });
-    let clients = (1..).map(|number| format!("203.0.113.{number}"));
-    let refused = clients
-        .take(60)
-        .map(|client| one.status_for(&client, "/a", &[]))
-        .position(|status| status == 503);
-    assert!(refused.is_some_and(|at| at <= 34), "{refused:?}");
+}
+
+#[test]
+fn limits_of_sites_hold_together() {
+    let redis = RedisServer::start();
+    let site = "[site.throttle]\nrequests_per_site = { rate = \"1/m\", burst = 399 }\n";
+    let fleet = Fleet::start_sharing(&redis, "\"limits\"", site, 2);
+    let asked = |node: &Node, number| node.status_for(&client(number), "/a", &[]);
+    let count = (0..450)
+        .take_while(|number| asked(&fleet.nodes[0], *number) == 200)
+        .count();
+    assert_eq!(count, 400);
+    let mut admitted = 0;
     wait_until("the site's limit is used up", || {
-        other.status_for("203.0.113.200", "/a", &[]) == 503
+        let is_refused = asked(&fleet.nodes[1], admitted) == 503;
+        admitted += u32::from(!is_refused);
+        is_refused
     });
+    // As many as at the first one would be its own limit.
+    assert!(admitted < 400, "{admitted}");
 }
 
 #[test]
