@@ -42,7 +42,7 @@ pub fn response(head: ResponseHead, call: &UpstreamRequest) -> Response {
         Status::OK
     };
     let mut response = Response::new(status);
-    response.reason = head.reason.map(|reason| (head.status, reason));
+    response.reason = head.reason.map(|reason| Box::new((head.status, reason)));
     response.head = saker_pipeline::ResponseHead::Built(fields);
     if response.status == Status::NO_CONTENT && !is_server {
         // Nothing has no type; what servers say goes on as they say it.
