@@ -9,7 +9,7 @@
 
 use crate::{Abuse, state::KeyHash, together};
 use saker_config::model::{KeyLimit, Throttle};
-use saker_matchers::{MatchError, Repeated};
+use saker_matchers::MatchError;
 use saker_pipeline::{Exchange, texts};
 use saker_rate_limits::{Admission, SiteAccounts, requests};
 use saker_telemetry::{error_log, message};
@@ -74,11 +74,12 @@ fn keys(
     limit: &KeyLimit,
     abuse: &Abuse,
 ) -> Result<[Option<KeyHash>; 3], MatchError> {
-    let usual = texts::text(&limit.key, exchange)?;
-    let first = texts::text_of_repeated(&limit.key, exchange, Repeated::First)?;
-    let last = texts::text_of_repeated(&limit.key, exchange, Repeated::Last)?;
+    let (usual, others) = texts::text_and_repeated(&limit.key, exchange)?;
     let hash = |value: &[u8], is_new: bool| {
         (is_new && !value.is_empty()).then(|| hash(exchange, limit, abuse, value))
+    };
+    let Some([first, last]) = others else {
+        return Ok([hash(&usual, true), None, None]);
     };
     Ok([
         hash(&usual, true),

@@ -16,6 +16,7 @@ use saker_http::{
     conditional::{self, Precondition, Validators},
     date::parse_date,
     entity_tag::EntityTag,
+    field_name::NameSet,
 };
 use saker_pipeline::{
     Exchange, Handled, InternalRedirect, Mapped, NoBody, Response, Script, Trust, UpstreamRequest,
@@ -27,6 +28,16 @@ use std::{
     path::Path,
     sync::Arc,
 };
+
+/// Fields that [`steer`] takes.
+const STEERING: NameSet = NameSet::of(&[
+    "x-accel-charset",
+    "x-accel-limit-rate",
+    "x-accel-buffering",
+    "x-litespeed-location",
+    "x-sendfile",
+    "x-accel-redirect",
+]);
 
 /// Fields that nginx keeps from an X-Accel-Redirect response, besides its type.
 const KEPT_BY_ACCEL: [&str; 5] = [
@@ -72,11 +83,7 @@ pub struct Steering {
 /// Takes from a head what is meant for this server, where the program is trusted.
 pub fn steer(head: &mut ResponseHead, trust: &Trust) -> Steering {
     let mut steering = Steering::default();
-    let is_ours = |name: &str| {
-        name.get(..2)
-            .is_some_and(|start| start.eq_ignore_ascii_case("x-"))
-    };
-    if !head.fields.iter().any(|(name, _)| is_ours(name)) {
+    if !head.fields.may_have(STEERING) {
         return steering;
     }
     let is_success = head.status == Status::OK;

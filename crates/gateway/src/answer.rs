@@ -22,10 +22,7 @@ use std::cell::Cell;
 pub fn response(head: ResponseHead, call: &UpstreamRequest) -> Response {
     let (manner, is_server) = (&*call.manner, call.script.is_none());
     let mut fields = head.fields;
-    if fields
-        .iter()
-        .any(|(name, _)| OF_CONNECTION.may_have(name.as_bytes()))
-    {
+    if fields.may_have(OF_CONNECTION) {
         remove_fields_of_connection(&mut fields, is_server);
     }
     remove_invalid_date(&mut fields);
@@ -45,7 +42,7 @@ pub fn response(head: ResponseHead, call: &UpstreamRequest) -> Response {
         Status::OK
     };
     let mut response = Response::new(status);
-    response.reason = head.reason.map(|reason| (head.status, reason));
+    response.reason = head.reason.map(|reason| Box::new((head.status, reason)));
     response.head = saker_pipeline::ResponseHead::Built(fields);
     if response.status == Status::NO_CONTENT && !is_server {
         // Nothing has no type; what servers say goes on as they say it.

@@ -5,8 +5,10 @@ use crate::{
     upstream_fields,
 };
 use saker_config::model::{BackendAddress, Member};
-use saker_http::{HeadView, KnownField, Version, field_name::is_alike};
-use saker_http1::client::NameSet;
+use saker_http::{
+    HeadView, KnownField, Version,
+    field_name::{NameSet, is_alike},
+};
 use saker_pipeline::{Exchange, Forwarding, ProxyOptions, UpstreamRequest, Via, template};
 use smallvec::SmallVec;
 use std::borrow::Cow;

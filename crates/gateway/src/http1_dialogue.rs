@@ -5,7 +5,7 @@
 //! by `http1`.
 
 use saker_cgi::{Broken, Dialogue, Event, Fault, ProgramRequest, Refused, ResponseHead};
-use saker_http::{Fields, KnownField, Method, Status};
+use saker_http::{FieldSpan, Fields, KnownField, Method, Status};
 use saker_http1::{
     BodyFraming, CHUNK_END, ChunkLimits, ChunkedDecoder, Decoded,
     client::{
@@ -144,7 +144,7 @@ impl Http1Dialogue {
             Ok(ParsedResponse::Complete { head_bytes }) => head_bytes,
             Err(fault) => return Err(Broken::at(Fault::Malformed, fault.as_str().as_bytes())),
         };
-        let view = ResponseView::new(input, index);
+        let view = ResponseView::new(input.get(..head_bytes).unwrap_or(input), index);
         let status = view.status();
         if status.is_informational() && status != Status::SWITCHING_PROTOCOLS {
             self.awaits_continue &= status != Status::CONTINUE;
@@ -297,26 +297,30 @@ fn head_of(view: ResponseView<'_>, length: Option<u64>) -> ResponseHead {
     let is_nominated =
         |name: &[u8]| nominates && nominated().any(|option| option.eq_ignore_ascii_case(name));
     let is_switch = view.status() == Status::SWITCHING_PROTOCOLS;
-    let mut fields = Fields::with_capacity(view.field_count() + 2, view.value_bytes());
-    for (name, value) in view.fields() {
+    let is_left_out = |name: &[u8]| {
         let is_kept = match name.len() {
             7 if is_switch => name.eq_ignore_ascii_case(b"upgrade"),
             7 => name.eq_ignore_ascii_case(b"trailer"),
-            14 if name.eq_ignore_ascii_case(b"content-length") => continue,
+            // The length is told as a number.
+            14 if name.eq_ignore_ascii_case(b"content-length") => return true,
             _ => false,
         };
-        if !is_kept && (is_of_connection(name, &[]) || is_nominated(name)) {
-            continue;
+        !is_kept && (is_of_connection(name, &[]) || is_nominated(name))
+    };
+    let (bytes, mut fields) = (view.bytes(), Fields::new());
+    // httparse lets tokens through alone.
+    match view.is_lenient() {
+        false => {
+            let goes = |line: &&FieldSpan| !is_left_out(line.name.of(bytes));
+            fields.append_received(bytes, view.spans().iter().filter(goes).copied());
         }
-        // httparse lets tokens through alone.
-        match view.is_lenient() && value.contains(&b'\n') {
-            // RFC 9112 section 5.2: the blanks at the beginning of the next line stay.
-            true => {
+        true => {
+            for (name, value) in view.fields().filter(|(name, _)| !is_left_out(name)) {
+                // RFC 9112 section 5.2: the blanks at the beginning of the next line stay.
                 let mut unfolded = value.to_vec();
                 unfolded.retain(|byte| !matches!(byte, b'\r' | b'\n'));
                 fields.append_token(name, &unfolded);
             }
-            false => fields.append_token(name, value),
         }
     }
     ResponseHead {

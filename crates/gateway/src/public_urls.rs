@@ -8,8 +8,7 @@
 
 use crate::forward;
 use saker_config::model::{BackendAddress, Member, ProxyTerms, Upstream};
-use saker_http::{Fields, KnownField};
-use saker_http1::client::NameSet;
+use saker_http::{Fields, KnownField, field_name::NameSet};
 use saker_pipeline::{Exchange, UpstreamRequest, UpstreamTarget};
 
 /// Prefixes of a route: what clients use, and what stands for it at the upstream.
@@ -28,8 +27,7 @@ pub fn rewrite(fields: &mut Fields, exchange: &Exchange, call: &UpstreamRequest)
     let (Some(terms), UpstreamTarget::Upstream(upstream)) = (&call.manner.terms, &call.to) else {
         return;
     };
-    let has_url = |(name, _): (&str, _)| WITH_URLS.may_have(name.as_bytes());
-    if !fields.iter().any(has_url) {
+    if !fields.may_have(WITH_URLS) {
         return;
     }
     let prefixes = Prefixes {

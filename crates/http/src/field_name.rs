@@ -118,6 +118,58 @@ const fn words(name: &[u8]) -> [u64; 3] {
     }
 }
 
+/// Field names by their lengths and first letters, as a set of 64: most other names need no further
+/// look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NameSet(u64);
+
+impl NameSet {
+    pub const EMPTY: NameSet = NameSet(0);
+
+    pub const fn of(names: &[&str]) -> NameSet {
+        let (mut set, mut at) = (0, 0);
+        while at < names.len() {
+            set |= bit(names[at].as_bytes());
+            at += 1;
+        }
+        NameSet(set)
+    }
+
+    #[inline]
+    pub fn insert(&mut self, name: &[u8]) {
+        self.0 |= bit(name);
+    }
+
+    /// False if the name is none of the set, in any case.
+    #[inline]
+    pub const fn may_have(self, name: &[u8]) -> bool {
+        self.0 & bit(name) != 0
+    }
+
+    /// False if no name is in both sets.
+    #[inline]
+    pub const fn shares(self, other: NameSet) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// The names of both sets.
+    #[inline]
+    pub const fn or(self, other: NameSet) -> NameSet {
+        NameSet(self.0 | other.0)
+    }
+}
+
+/// The factors were searched for so that few of the names that browsers send share a bit with one
+/// that is not forwarded.
+#[inline]
+const fn bit(name: &[u8]) -> u64 {
+    let first = match name {
+        [first, ..] => (*first | 0x20) as usize,
+        [] => 0,
+    };
+    1 << ((name.len() + first * 35) % 64)
+}
+
 /// Length of the run of letters, digits and hyphens at the start.
 #[inline]
 pub fn plain_length(bytes: &[u8]) -> usize {

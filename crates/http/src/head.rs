@@ -41,6 +41,19 @@ impl FieldSpan {
     pub fn byte_count(&self) -> usize {
         self.name.len as usize + b": ".len() + self.value.len as usize
     }
+
+    /// The range of the line in `bytes` if it stands there as it would be written: name, colon, one
+    /// space, value, line end.
+    #[inline]
+    pub fn as_written(&self, bytes: &[u8]) -> Option<Range<usize>> {
+        let start = self.name.start as usize;
+        let colon = start + self.name.len as usize;
+        let end = (self.value.start + self.value.len) as usize;
+        let is_as_written = self.value.start as usize == colon + 2
+            && bytes.get(colon..colon + 2) == Some(b": ")
+            && bytes.get(end..end + 2) == Some(b"\r\n");
+        is_as_written.then_some(start..end + 2)
+    }
 }
 
 macro_rules! known_fields {
@@ -145,6 +158,8 @@ pub struct HeadIndex {
     count: [u8; KnownField::COUNT],
     /// Bytes behind the head as received, which replace some of it.
     replaced_bytes: u32,
+    /// A parser has seen that all names are plain; false where none has looked.
+    names_are_plain: bool,
 }
 
 impl Default for HeadIndex {
@@ -158,6 +173,7 @@ impl Default for HeadIndex {
             first: [0; KnownField::COUNT],
             count: [0; KnownField::COUNT],
             replaced_bytes: 0,
+            names_are_plain: false,
         }
     }
 }
@@ -169,6 +185,13 @@ impl HeadIndex {
         self.first = [0; KnownField::COUNT];
         self.count = [0; KnownField::COUNT];
         self.replaced_bytes = 0;
+        self.names_are_plain = false;
+    }
+
+    /// Remembers that the names of all lines so far are of letters, digits, and hyphens only, so that
+    /// they need no second look.
+    pub fn mark_names_plain(&mut self) {
+        self.names_are_plain = true;
     }
 
     /// Adds a field line. `bytes` are the head's bytes that the spans point into.
@@ -180,6 +203,7 @@ impl HeadIndex {
     /// with the name.
     #[inline]
     pub fn push_classified(&mut self, field: FieldSpan, known: Option<KnownField>) {
+        self.names_are_plain = false;
         self.fields.push(field);
         if let Some(known) = known {
             let slot = known as usize;
@@ -435,10 +459,12 @@ impl<'a> HeadView<'a> {
     /// Returns true if all names are of letters, digits and hyphens only: no two of them become one
     /// variable of a program, except by case.
     pub fn names_are_plain(self) -> bool {
-        self.index
-            .fields
-            .iter()
-            .all(|field| is_plain(field.name.of(self.bytes)))
+        let all_are = || {
+            let mut fields = self.index.fields.iter();
+            fields.all(|field| is_plain(field.name.of(self.bytes)))
+        };
+        debug_assert!(!self.index.names_are_plain || all_are());
+        self.index.names_are_plain || all_are()
     }
 
     /// All field lines in order, names as sent.
@@ -456,13 +482,7 @@ impl<'a> HeadView<'a> {
     ) -> impl Iterator<Item = (&'a [u8], &'a [u8], Option<Range<usize>>)> {
         self.index.fields.iter().map(move |field| {
             let (name, value) = (field.name.of(self.bytes), field.value.of(self.bytes));
-            let start = field.name.start as usize;
-            let colon = start + name.len();
-            let end = field.value.start as usize + value.len();
-            let is_as_written = field.value.start as usize == colon + 2
-                && self.bytes.get(colon..colon + 2) == Some(b": ")
-                && self.bytes.get(end..end + 2) == Some(b"\r\n");
-            (name, value, is_as_written.then_some(start..end + 2))
+            (name, value, field.as_written(self.bytes))
         })
     }
 
@@ -689,6 +709,7 @@ impl RequestHead {
             count: [0; KnownField::COUNT],
             ..self.index
         };
+        let mut are_plain = self.index.names_are_plain;
         for field in &self.index.fields {
             let name = field.name.of(&self.bytes);
             if is_left(name) {
@@ -701,8 +722,10 @@ impl RequestHead {
                 value: append(&mut bytes, value),
             };
             index.replaced_bytes += field.name.len + field.value.len;
+            are_plain &= is_plain(name);
             index.push_classified(field, KnownField::classify(name));
         }
+        index.names_are_plain = are_plain;
         RequestHead {
             bytes,
             index,

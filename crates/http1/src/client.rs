@@ -11,7 +11,9 @@
 
 use std::mem::MaybeUninit;
 
-use saker_http::{FieldSpan, HeadView, Method, Span, Status, Version, chars::is_token, scan};
+use saker_http::{
+    FieldSpan, HeadView, Method, Span, Status, Version, chars::is_token, field_name::NameSet, scan,
+};
 
 use crate::framing::{self, BodyFraming};
 use crate::octets;
@@ -67,43 +69,6 @@ pub fn encode_request_head<'a>(
     Ok(())
 }
 
-/// Field names by their lengths and first letters, as a set of 64: most other names need no further
-/// look.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NameSet(u64);
-
-impl NameSet {
-    pub const fn of(names: &[&str]) -> NameSet {
-        let (mut set, mut at) = (0, 0);
-        while at < names.len() {
-            set |= bit(names[at].as_bytes());
-            at += 1;
-        }
-        NameSet(set)
-    }
-
-    pub fn insert(&mut self, name: &[u8]) {
-        self.0 |= bit(name);
-    }
-
-    /// False if the name is none of the set, in any case.
-    #[inline]
-    pub fn may_have(self, name: &[u8]) -> bool {
-        self.0 & bit(name) != 0
-    }
-}
-
-/// The factors were searched for so that few of the names that browsers send share a bit with one
-/// that is not forwarded.
-#[inline]
-const fn bit(name: &[u8]) -> u64 {
-    let first = match name {
-        [first, ..] => (*first | 0x20) as usize,
-        [] => 0,
-    };
-    1 << ((name.len() + first * 35) % 64)
-}
-
 /// Names that are not sent as they come, for whatever reason.
 pub struct LeftOut<F> {
     /// No name that is not in the set is left out.
@@ -134,7 +99,7 @@ pub fn encode_forwarded_head<'a>(
         "transfer-encoding",
     ]);
     append_line(line, connection, out)?;
-    let names = NameSet(left_out.names.0 | OWN.0);
+    let names = left_out.names.or(OWN);
     let mut run = 0..0;
     for (name, value, as_sent) in head.fields_as_sent() {
         if names.may_have(name) && (is_own_field(name, connection) || (left_out.is_left_out)(name))
@@ -387,6 +352,16 @@ impl<'a> ResponseView<'a> {
         let marks = self.index.marks;
         let field = self.index.fields.get(marks.length_at)?;
         (marks.length_count > 0).then(|| field.value.of(self.bytes))
+    }
+
+    /// The places of all field lines in the head's bytes.
+    pub fn spans(self) -> &'a [FieldSpan] {
+        &self.index.fields
+    }
+
+    /// The bytes that `spans` lie in.
+    pub fn bytes(self) -> &'a [u8] {
+        self.bytes
     }
 
     /// All field lines in order, names as sent.

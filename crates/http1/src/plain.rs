@@ -25,6 +25,9 @@ pub(crate) fn parse(bytes: &[u8], limits: &RequestLimits, index: &mut HeadIndex)
         }
         index.push(bytes, field);
     }
+    if cursor.tokens_are_plain {
+        index.mark_names_plain();
+    }
     (cursor.at <= limits.head_bytes_cap()).then_some(cursor.at)
 }
 
@@ -95,11 +98,17 @@ pub(crate) const VALUE_MIN: u8 = b' ';
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
     pub(crate) at: usize,
+    /// All tokens so far are of letters, digits, and hyphens.
+    tokens_are_plain: bool,
 }
 
 impl<'a> Cursor<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Cursor<'a> {
-        Cursor { bytes, at: 0 }
+        Cursor {
+            bytes,
+            at: 0,
+            tokens_are_plain: true,
+        }
     }
 
     pub(crate) fn rest(&self) -> &'a [u8] {
@@ -125,6 +134,7 @@ impl<'a> Cursor<'a> {
         let start = self.at;
         self.at = scan::run_end::<scan::Plain>(self.bytes, start);
         if self.byte() != end {
+            self.tokens_are_plain = false;
             self.at += octets::run_length(self.rest(), &octets::TOKEN);
         }
         (self.at > start && self.byte() == end).then(|| self.since(start))

@@ -11,7 +11,7 @@
 use saker_http::{
     Fields, Status,
     chars::{has_control, is_token},
-    field_name::Known,
+    field_name::{Known, NameSet},
 };
 
 use crate::octets;
@@ -50,7 +50,8 @@ pub enum ResponseFraming {
     UntilClose,
 }
 
-/// Appends status line, fields and the empty line.
+/// Appends status line, fields and the empty line. Lines that stay as they were received are copied
+/// as they are, neighbors in one piece.
 pub fn encode_head(status: Status, fields: &Fields, extra: HeadExtra<'_>, out: &mut Vec<u8>) {
     append_status_line(status, extra.reason, out);
     if let Some(date) = extra.date {
@@ -59,14 +60,28 @@ pub fn encode_head(status: Status, fields: &Fields, extra: HeadExtra<'_>, out: &
         out.extend_from_slice(b"\r\n");
     }
     let mut offers_upgrade = false;
-    for (name, value) in fields.iter() {
-        let said_here = is_framing_field(name.as_bytes());
-        if said_here || (extra.date.is_some() && DATE.is(name.as_bytes())) {
+    let said_here = |name: &[u8]| {
+        FRAMING.may_have(name) && is_framing_field(name) || extra.date.is_some() && DATE.is(name)
+    };
+    let mut run = 0..0;
+    for (name, value, range) in fields.iter_received() {
+        if said_here(name.as_bytes()) {
             continue;
         }
         offers_upgrade |= UPGRADE.is(name.as_bytes());
-        append_field(name, value, out);
+        match range {
+            Some(range) if range.start == run.end => run.end = range.end,
+            Some(range) => {
+                out.extend_from_slice(&fields.received()[run]);
+                run = range;
+            }
+            None => {
+                out.extend_from_slice(&fields.received()[std::mem::take(&mut run)]);
+                append_field(name, value, out);
+            }
+        }
     }
+    out.extend_from_slice(&fields.received()[run]);
     out.extend_from_slice(connection_line(extra, offers_upgrade));
     append_framing(status, extra.framing, out);
     out.extend_from_slice(b"\r\n");
@@ -124,6 +139,15 @@ pub(crate) fn is_framing_field(name: &[u8]) -> bool {
         _ => false,
     }
 }
+
+/// The names of [`is_framing_field`].
+const FRAMING: NameSet = NameSet::of(&[
+    "connection",
+    "keep-alive",
+    "content-length",
+    "proxy-connection",
+    "transfer-encoding",
+]);
 
 pub(crate) const CONNECTION: Known = Known::new("connection");
 pub(crate) const KEEP_ALIVE: Known = Known::new("keep-alive");

@@ -10,7 +10,7 @@ use saker_ap_expr::{
     Dependencies, Dependency, Facts, LimitReached, Pattern, Predicate, RequestPart, RequestTest,
 };
 use saker_http::Version;
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, cell::Cell, fmt};
 
 /// Facts about one request, in the forms that trust decisions use: the effective host, the decoded
 /// path, the client address after trusted proxies.
@@ -58,6 +58,9 @@ pub enum Repeated {
     /// The first parameter or cookie, and all fields, joined.
     #[default]
     AsUsual,
+    /// As usual, and the evaluation tells whether others would do as well
+    /// ([`Evaluation::has_repeated`]).
+    Watched,
     First,
     Last,
 }
@@ -115,6 +118,8 @@ pub struct Evaluation<'f> {
     /// Time (seconds since the epoch) until which results about the time hold.
     pub holds_until_s: Option<i64>,
     pub(crate) repeated: Repeated,
+    /// See [`Evaluation::has_repeated`].
+    pub(crate) has_repeated: Cell<bool>,
     /// Depth of templates inside of templates.
     pub(crate) depth: u8,
 }
@@ -127,6 +132,7 @@ impl<'f> Evaluation<'f> {
             dependencies: Dependencies::new(),
             holds_until_s: None,
             repeated: Repeated::AsUsual,
+            has_repeated: Cell::new(false),
             depth: 0,
         }
     }
@@ -142,6 +148,12 @@ impl<'f> Evaluation<'f> {
     pub fn with_repeated(mut self, repeated: Repeated) -> Evaluation<'f> {
         self.repeated = repeated;
         self
+    }
+
+    /// False if a [`Repeated::Watched`] evaluation has read nothing that the request has twice, so
+    /// that one by the first or the last value would come to the same.
+    pub fn has_repeated(&self) -> bool {
+        self.has_repeated.get()
     }
 
     /// Runs a pattern at the request's expense.

@@ -15,6 +15,7 @@ use std::{borrow::Cow, collections::HashMap, net::IpAddr, sync::Arc};
 struct Table {
     fields: Vec<(&'static str, &'static str)>,
     has_no_query: bool,
+    query: Option<&'static str>,
     is_edited: bool,
     work: Work,
 }
@@ -95,7 +96,8 @@ impl RequestFacts for Table {
     }
 
     fn query(&self) -> Option<&[u8]> {
-        (!self.has_no_query).then_some(b"x=1&y=%26")
+        let query = self.query.unwrap_or("x=1&y=%26");
+        (!self.has_no_query).then_some(query.as_bytes())
     }
 
     fn is_secure(&self) -> bool {
@@ -410,5 +412,41 @@ fn a_failure_is_not_a_mismatch() {
     ] {
         let mut evaluation = Evaluation::new(&table);
         assert!(matcher.matches(&mut evaluation).is_err(), "{matcher}");
+    }
+}
+
+/// Columns: text, cookies, whether something in it is there twice.
+#[test]
+fn a_watched_evaluation_tells_what_is_there_twice() {
+    for (text, query, cookies, is_twice) in [
+        ("$arg_key", "key=1&a=2", "", false),
+        ("$arg_key", "key=1&key=1", "", true),
+        ("$arg_key", "a=1&k%65y=1&b=2&key=2", "", true),
+        ("$arg_a", "key=1&key=2", "", false),
+        ("$cookie_key", "", "a=1; key=2", false),
+        ("$cookie_key", "", "key=1; a=1; key=2", true),
+        ("x$arg_a$cookie_key", "a=1&a=2", "key=1", true),
+        ("$args", "key=1&key=2", "", false),
+        ("$host", "key=1&key=2", "key=1; key=2", false),
+    ] {
+        let table = Table {
+            fields: vec![("cookie", cookies)],
+            query: Some(query),
+            ..Table::default()
+        };
+        let template = linked(text);
+        let value = |repeated| {
+            let mut evaluation = Evaluation::new(&table).with_repeated(repeated);
+            let mut sink = TextSink::default();
+            template.expand(&mut evaluation, &mut sink).unwrap();
+            (sink.0, evaluation.has_repeated())
+        };
+        let (usual, has_repeated) = value(Repeated::Watched);
+        assert_eq!(has_repeated, is_twice, "{text} {query} {cookies}");
+        assert_eq!(value(Repeated::AsUsual), (usual.clone(), false));
+        if !is_twice {
+            let others = [Repeated::First, Repeated::Last].map(|one| value(one).0);
+            assert_eq!(others, [usual.clone(), usual], "{text} {query} {cookies}");
+        }
     }
 }

@@ -165,7 +165,22 @@ impl Variable {
         }
     }
 
-    /// The same, of the last parameter or cookie of the name.
+    /// True if the text has another parameter or cookie of the name behind the first one.
+    fn is_repeated_in(&self, text: &[u8]) -> bool {
+        match self {
+            Variable::Argument(name) => {
+                let all = parameters(text).filter(|(known, _)| **known == *name.as_bytes());
+                all.take(2).count() > 1
+            }
+            Variable::Cookie(name) => {
+                let all = cookies(text).filter(|(known, _)| *known == name.as_bytes());
+                all.take(2).count() > 1
+            }
+            _ => false,
+        }
+    }
+
+    /// The same as [`Variable::value_in`], of the last parameter or cookie of the name.
     fn last_value_in<'t>(&self, text: Option<&'t [u8]>) -> Cow<'t, [u8]> {
         let text = text.unwrap_or_default();
         match self {
@@ -187,6 +202,11 @@ impl Variable {
         let facts = evaluation.facts;
         let server = |variable| facts.variable(variable).unwrap_or_default();
         let takes_last = evaluation.repeated == Repeated::Last;
+        let watch = |is_repeated: &dyn Fn() -> bool| {
+            if evaluation.repeated == Repeated::Watched && is_repeated() {
+                evaluation.has_repeated.set(true);
+            }
+        };
         let value_in = |text: Option<&'f [u8]>| match takes_last {
             true => self.last_value_in(text),
             false => self.value_in(text),
@@ -220,23 +240,32 @@ impl Variable {
             Variable::Field(name) => {
                 let name = name.as_bytes();
                 let value = match evaluation.repeated {
-                    Repeated::AsUsual => facts.request_field(name),
+                    Repeated::AsUsual | Repeated::Watched => facts.request_field(name),
                     repeated => facts.one_request_field(name, repeated),
                 };
+                // Lines that are joined are no longer borrowed.
+                watch(&|| matches!(value, Some(Cow::Owned(_))));
                 value.unwrap_or_default()
             }
             Variable::Cookie(_) => match facts.request_field(b"cookie") {
-                Some(Cow::Borrowed(text)) => value_in(Some(text)),
-                Some(Cow::Owned(text)) => Cow::Owned(
+                Some(Cow::Borrowed(text)) => {
+                    watch(&|| self.is_repeated_in(text));
+                    value_in(Some(text))
+                }
+                Some(Cow::Owned(text)) => Cow::Owned({
+                    watch(&|| self.is_repeated_in(&text));
                     match takes_last {
                         true => self.last_value_in(Some(&text)),
                         false => self.value_in(Some(&text)),
                     }
-                    .into_owned(),
-                ),
+                    .into_owned()
+                }),
                 None => Cow::Borrowed(&[]),
             },
-            Variable::Args | Variable::Argument(_) => value_in(facts.query()),
+            Variable::Args | Variable::Argument(_) => {
+                watch(&|| self.is_repeated_in(facts.query().unwrap_or_default()));
+                value_in(facts.query())
+            }
         }
     }
 

@@ -154,7 +154,7 @@ impl Page {
             key,
             id,
             status,
-            fields,
+            mut fields,
             by,
             is_private,
             is_template,
@@ -166,6 +166,7 @@ impl Page {
             content,
             boundaries,
         } = parts;
+        fields.shrink();
         Page {
             key,
             id,

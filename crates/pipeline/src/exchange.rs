@@ -45,6 +45,7 @@ pub struct Exchange {
 
 impl Exchange {
     /// Creates an exchange in its initial state, before the first phase.
+    #[inline]
     pub fn new(
         client: Rc<Client>,
         head: RequestHead,
@@ -73,13 +74,16 @@ impl Exchange {
         }
     }
 
-    /// Drops the exchange, whose memory serves another one.
-    pub fn recycle(self) {
-        let parts = SharedParts {
-            outlives_client: Rc::clone(&self.upstream.outlives_client),
-            log_id: Rc::clone(&self.log.id),
+    /// Drops the exchange where it lies, and lets its memory serve another one.
+    pub fn recycle(place: &mut Option<Exchange>) {
+        let Some(exchange) = place else {
+            return;
         };
-        drop(self);
+        let parts = SharedParts {
+            outlives_client: Rc::clone(&exchange.upstream.outlives_client),
+            log_id: Rc::clone(&exchange.log.id),
+        };
+        *place = None;
         parts.keep();
     }
 

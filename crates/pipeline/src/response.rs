@@ -27,7 +27,8 @@ pub struct ReadyHead {
 }
 
 impl ReadyHead {
-    pub fn new(status: Status, fields: Fields) -> ReadyHead {
+    pub fn new(status: Status, mut fields: Fields) -> ReadyHead {
+        fields.shrink();
         let mut http1 = Vec::with_capacity(256);
         http1
             .extend_from_slice(format!("HTTP/1.1 {} {}\r\n", status.0, status.reason()).as_bytes());
@@ -64,7 +65,7 @@ pub struct Response {
     pub head: ResponseHead,
     pub body: Body,
     /// The reason phrase of a program or upstream, and the status that it belongs to.
-    pub reason: Option<(Status, Box<[u8]>)>,
+    pub reason: Option<Box<(Status, Box<[u8]>)>>,
     /// The other end of the connection after a 101 response (RFC 9110 section 15.2.2).
     pub tunnel: Option<Box<dyn Tunnel>>,
 }
@@ -103,7 +104,7 @@ impl Response {
     /// The reason phrase for HTTP/1 clients, where the registered one does not do: it does not
     /// outlive a change of the status.
     pub fn reason(&self) -> Option<&[u8]> {
-        let (status, text) = self.reason.as_ref()?;
+        let (status, text) = self.reason.as_deref()?;
         (*status == self.status).then_some(text)
     }
 
@@ -122,6 +123,26 @@ impl Response {
         match &self.head {
             ResponseHead::Built(fields) => fields,
             ResponseHead::Ready(ready) => &ready.fields,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Handled, Step};
+
+    /// What is longer is moved by a call, and each request moves dozens of these.
+    const MOVED_BYTES_MAX: usize = 128;
+
+    #[test]
+    fn responses_are_small_enough_to_be_moved_in_place() {
+        for bytes in [
+            size_of::<Response>(),
+            size_of::<Handled>(),
+            size_of::<Step<'_>>(),
+        ] {
+            assert!(bytes <= MOVED_BYTES_MAX, "{bytes}");
         }
     }
 }

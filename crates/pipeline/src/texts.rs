@@ -23,35 +23,35 @@ pub fn value(template: &Template, exchange: &Exchange) -> Result<Vec<u8>, MatchE
     Ok(sink.finish())
 }
 
-/// Returns the value of a text as it is, for comparisons.
+/// Returns the value of a text as it is, for comparisons, and behind it those of the first and the
+/// last value of what the request has twice, if there is such: which of them an application takes
+/// is not known. Most requests have nothing twice, and the text is evaluated once.
 ///
 /// # Errors
 /// As for [`value`].
-pub fn text(template: &Template, exchange: &Exchange) -> Result<Vec<u8>, MatchError> {
-    let mut sink = TextSink::default();
-    expand(template, exchange, &mut sink)?;
-    Ok(sink.0)
-}
-
-/// Returns the text with other values of what the request has twice: which of them an application
-/// takes is not known.
-///
-/// # Errors
-/// As for [`value`].
-pub fn text_of_repeated(
+pub fn text_and_repeated(
     template: &Template,
     exchange: &Exchange,
-    repeated: Repeated,
-) -> Result<Vec<u8>, MatchError> {
+) -> Result<(Vec<u8>, Option<[Vec<u8>; 2]>), MatchError> {
     let captures = match template.uses_captures() {
         true => exchange.captures(),
         false => Captures::default(),
     };
     let facts = ExchangeFacts::new(exchange, None);
-    let mut sink = TextSink::default();
-    let evaluation = Evaluation::new(&facts).with_captures(&captures);
-    template.expand(&mut evaluation.with_repeated(repeated), &mut sink)?;
-    Ok(sink.0)
+    let evaluate = |repeated| {
+        let mut sink = TextSink::default();
+        let evaluation = Evaluation::new(&facts).with_captures(&captures);
+        let mut evaluation = evaluation.with_repeated(repeated);
+        template.expand(&mut evaluation, &mut sink)?;
+        Ok::<_, MatchError>((sink.0, evaluation.has_repeated()))
+    };
+    let (usual, has_repeated) = evaluate(Repeated::Watched)?;
+    if !has_repeated {
+        return Ok((usual, None));
+    }
+    let (first, _) = evaluate(Repeated::First)?;
+    let (last, _) = evaluate(Repeated::Last)?;
+    Ok((usual, Some([first, last])))
 }
 
 fn expand(template: &Template, exchange: &Exchange, sink: &mut dyn Sink) -> Result<(), MatchError> {

@@ -65,6 +65,7 @@ pub fn wait_ns(account: &Account, rate: Rate, now_ns: u64) -> Option<u64> {
 
 /// True if a whole body of this size may be sent in one piece now. Charges nothing; if it is short
 /// and the account nearly idle, as is usual, it also avoids the division.
+#[inline]
 pub fn takes_whole(account: &Account, rate: &Rate, bytes: u64, now_ns: u64) -> bool {
     if rate.after_bytes > 0 {
         return bytes <= rate.after_bytes;
@@ -74,6 +75,7 @@ pub fn takes_whole(account: &Account, rate: &Rate, bytes: u64, now_ns: u64) -> b
 }
 
 /// Charges a whole body that [`takes_whole`] let go.
+#[inline]
 pub fn charge_whole(account: &Account, rate: &Rate, bytes: u64, now_ns: u64) {
     let counted = bytes.saturating_sub(rate.after_bytes);
     if counted > 0 {

@@ -31,6 +31,7 @@ pub enum Admission {
 
 /// Charges one request, unless it is refused. `burst` requests may come at once beyond the one that
 /// is always let in at rest.
+#[inline]
 pub fn admit(account: &Account, rate: &RequestRate, now_ns: u64) -> Admission {
     let interval_ns = cost_ns(rate);
     let burst_ns = interval_ns.saturating_mul(rate.burst);
@@ -41,6 +42,7 @@ pub fn admit(account: &Account, rate: &RequestRate, now_ns: u64) -> Admission {
 }
 
 /// Cost of one request.
+#[inline]
 pub fn cost_ns(rate: &RequestRate) -> u64 {
     scale(1000, NS_PER_S, rate.per_1000_s)
 }
@@ -51,6 +53,7 @@ pub fn charge_at(account: &Account, at_ns: u64, cost_ns: u64) {
 }
 
 /// `early_ns`: how long after now the request would fit.
+#[inline]
 fn decide(early_ns: u64, excess: Excess) -> Admission {
     let patience_ns = match excess {
         Excess::Refuse => 0,

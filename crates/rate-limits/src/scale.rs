@@ -8,6 +8,7 @@ pub const NS_PER_S: u64 = 1_000_000_000;
 
 /// `amount * factor / divisor`, rounded to the nearest, saturating; no 128-bit division where 64
 /// bits do. A divisor of 0 is taken as 1.
+#[inline]
 pub fn scale(amount: u64, factor: u64, divisor: u64) -> u64 {
     let divisor = divisor.max(1);
     match amount

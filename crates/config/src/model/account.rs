@@ -26,11 +26,13 @@ impl Account {
 
     /// Returns how far the account is ahead of `now_ns`. The clock is coarse and read on several
     /// cores, so it may seem to step back.
+    #[inline]
     pub fn debt_ns(&self, now_ns: u64) -> u64 {
         self.0.load(Relaxed).saturating_sub(now_ns)
     }
 
     /// Adds to the debt if `accept`, called with the current debt, agrees. Returns its result.
+    #[inline]
     pub fn charge<T>(
         &self,
         now_ns: u64,

@@ -103,6 +103,7 @@ impl Throttle {
     }
 
     /// Returns whether concurrent requests are limited.
+    #[inline]
     pub fn counts(&self) -> bool {
         self.at_a_time_address != 0 || self.at_a_time_site != 0
     }
@@ -113,6 +114,7 @@ impl Throttle {
     }
 
     /// Returns whether any limit on sent bytes is set.
+    #[inline]
     pub fn limits_out(&self) -> bool {
         self.out_connection.is_some()
             || self.out_address.is_some()

@@ -293,6 +293,13 @@ proptest! {
         match plain::parse(head.as_bytes(), &limits, &mut fast) {
             Some(head_bytes) => {
                 prop_assert_eq!(outcome, Ok(Parsed::Complete { head_bytes }));
+                let are_plain = |index| HeadView::new(head.as_bytes(), index).names_are_plain();
+                prop_assert_eq!(are_plain(&fast), are_plain(&thorough));
+                // The thorough way leaves that look to others.
+                if are_plain(&thorough) {
+                    fast.mark_names_plain();
+                    thorough.mark_names_plain();
+                }
                 prop_assert_eq!(format!("{fast:?}"), format!("{thorough:?}"));
             }
             // What is left to the thorough way and good after all begins with an empty line.

@@ -5,9 +5,9 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use saker_http::{Fields, HeadIndex, HeadView, Method, Status};
+use saker_http::{Fields, HeadIndex, HeadView, Method, Status, field_name::NameSet};
 use saker_http1::client::{
-    ClientConnection, LeftOut, NameSet, ParsedResponse, RequestLine, ResponseIndex, ResponseLimits,
+    ClientConnection, LeftOut, ParsedResponse, RequestLine, ResponseIndex, ResponseLimits,
     ResponseView, encode_forwarded_head, encode_request_head, parse_response, response_framing,
 };
 use saker_http1::{

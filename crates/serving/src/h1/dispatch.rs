@@ -43,14 +43,14 @@ impl Connection {
         // The exchange may get another head on its way, or end before the request's content does.
         let stays_alive = keep_alive(view);
         let unread = (!state.borrow().is_end()).then(|| request.head.clone());
-        let mut exchange = self.exchange(request.head, &services, &state);
+        // It is large, and moved once.
+        let mut place = Some(self.exchange(request.head, &services, &state));
+        let exchange = place.as_mut()?;
         exchange.limits.admission = request.admission;
-        let mut response = self
-            .answer(&mut exchange, &services, &state, expectation)
-            .await;
+        let mut response = self.answer(exchange, &services, &state, expectation).await;
         if exchange.limits.drops_connection {
             let terms = ReplyTerms::cut(began_ns, loggers);
-            let logged = self.sending(&exchange, response, terms);
+            let logged = self.sending(exchange, response, terms);
             logged.log_cut(&self.session);
             return Some(Step::Close(Cause::Refused));
         }
@@ -60,22 +60,22 @@ impl Connection {
             response.tunnel = None;
         }
         if let Some(cached) = self.session.cached_answer.take() {
-            cached.compare(&self.session.worker, &services, &exchange, &response);
+            cached.compare(&self.session.worker, &services, exchange, &response);
         }
-        let log_facts = log_facts(&loggers, &exchange);
+        let log_facts = log_facts(&loggers, exchange);
         remember(
             &self.session.worker,
-            &mut exchange,
+            exchange,
             log_facts.clone(),
             request.framing == BodyFraming::None,
             &services,
         );
-        let stays = self.stays_behind(&exchange, &services)
+        let stays = self.stays_behind(exchange, &services)
             && request.may_stay
             && stays_alive
             && state.borrow().is_cheap_to_drain(DRAIN_BYTES_MAX);
         if !exchange.limits.reflects_content {
-            let limit = phases::body_bytes_max(&exchange, &services);
+            let limit = phases::body_bytes_max(exchange, &services);
             state.borrow_mut().limit(drain_bytes_max(limit));
         }
         let terms = ReplyTerms {
@@ -84,9 +84,9 @@ impl Connection {
             loggers,
             log_facts,
         };
-        let reply = self.reply(&exchange, response, terms, &state);
+        let reply = self.reply(exchange, response, terms, &state);
         let _counted = std::mem::take(&mut exchange.limits.counted);
-        exchange.recycle();
+        Exchange::recycle(&mut place);
         self.unseen_input = true;
         let then = self.send_rest(reply, &mut busy).await;
         let next = self.after(then, &state, unread.as_ref()).await;
@@ -149,6 +149,7 @@ impl Connection {
         }
     }
 
+    #[inline(always)]
     fn exchange(
         &mut self,
         head: RequestHead,

@@ -319,39 +319,38 @@ pub fn charge_at_once(
     bytes: u64,
     now_ns: u64,
 ) -> bool {
-    let address = accounts.address.as_deref().map(|state| &state.out_bytes);
-    let of_all = || accounts.sites.get(site).map(|accounts| &accounts.out_bytes);
-    let of_site = throttle
-        .host
-        .as_ref()
-        .map(HostAccounts::out_bytes)
-        .or_else(of_all);
     // The account of the response alone begins and ends with it.
     if let Some(rate) = &throttle.out_response
         && !bandwidth::takes_whole(&Account::new(), rate, bytes, now_ns)
     {
         return false;
     }
-    let pairs = [
-        (
-            &throttle.out_connection,
-            Some(&accounts.connection.out_bytes),
-        ),
-        (&throttle.out_address, address),
-        (&throttle.out_site, of_site),
-    ];
-    for (rate, account) in &pairs {
-        if let (Some(rate), Some(account)) = (rate, account)
-            && !bandwidth::takes_whole(account, rate, bytes, now_ns)
-        {
-            return false;
-        }
+    let connection =
+        (throttle.out_connection.as_ref()).map(|rate| (rate, &accounts.connection.out_bytes));
+    let address = (throttle.out_address.as_ref())
+        .zip(accounts.address.as_deref())
+        .map(|(rate, state)| (rate, &state.out_bytes));
+    let of_site = throttle.out_site.as_ref().and_then(|rate| {
+        let account = match &throttle.host {
+            Some(host) => host.out_bytes(),
+            None => &accounts.sites.get(site)?.out_bytes,
+        };
+        Some((rate, account))
+    });
+    let takes = |limit: Option<(&Rate, &Account)>| {
+        limit.is_none_or(|(rate, account)| bandwidth::takes_whole(account, rate, bytes, now_ns))
+    };
+    if !(takes(connection) && takes(address) && takes(of_site)) {
+        return false;
     }
-    for (rate, account) in &pairs {
-        if let (Some(rate), Some(account)) = (rate, account) {
+    let charge = |limit: Option<(&Rate, &Account)>| {
+        if let Some((rate, account)) = limit {
             bandwidth::charge_whole(account, rate, bytes, now_ns);
         }
-    }
+    };
+    charge(connection);
+    charge(address);
+    charge(of_site);
     true
 }
 
