@@ -44,6 +44,7 @@ impl Plan {
             model
                 .listeners
                 .iter()
+                .filter(|listener| tls || listener.stream.is_none())
                 .any(|listener| listener.tls.is_some() == tls)
         };
         let is_possible = |way: &AcmeChallenge| match way {

@@ -12,6 +12,7 @@ use crate::{
     units,
     value::{Fields, Value, ValueError},
 };
+use toml::de::DeValue;
 
 /// The kind of a key's value.
 #[derive(Debug)]
@@ -89,6 +90,19 @@ pub(crate) enum Shape {
     List,
     Table,
     Other,
+}
+
+/// The type of a value.
+pub(crate) fn shape(value: &DeValue<'_>) -> Shape {
+    match value {
+        DeValue::Boolean(_) => Shape::Boolean,
+        DeValue::Integer(_) => Shape::Integer,
+        DeValue::String(_) => Shape::String,
+        DeValue::Array(_) => Shape::List,
+        DeValue::Table(_) => Shape::Table,
+        DeValue::Float(_) => Shape::Float,
+        DeValue::Datetime(_) => Shape::Other,
+    }
 }
 
 impl Kind {

@@ -40,6 +40,7 @@ mod source;
 mod suggest;
 mod unknown_key;
 mod value;
+mod value_help;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
 pub use directives::php::parse_use as parse_php_use;

@@ -10,12 +10,13 @@
 use crate::{
     context::{Contexts, FILE},
     diagnostic::quoted,
-    kind::{KeyKind, Kind, Shape, Word},
+    kind::{KeyKind, Kind, Shape, Word, shape},
     report::Report,
     row::{Catalog, Directive, Draft},
     source::{Location, Source},
     suggest, units, unknown_key,
     value::{Fields, Key, Spanned, Value, ValueError},
+    value_help,
 };
 use std::{collections::HashMap, ops::Range, sync::Arc};
 use toml::de::{DeArray, DeInteger, DeString, DeTable, DeValue};
@@ -149,11 +150,11 @@ impl<'r> Reader<'r> {
             }
             other => {
                 let message = format!("`{}` must be a table, not {}", key.get_ref(), found(other));
-                self.error(
-                    &at,
-                    message,
-                    Some(format!("its keys belong in {}", context.described().header)),
-                );
+                let header = context.described().header;
+                let subject = format!("`{}` {}", key.get_ref(), header);
+                let help = value_help::of_section(&subject, other)
+                    .unwrap_or_else(|| format!("its keys belong in {header}"));
+                self.error(&at, message, Some(help));
             }
         }
         None
@@ -281,7 +282,8 @@ impl<'r> Reader<'r> {
             kind.expects(),
             found(value)
         );
-        let help = type_help(kind, value, self.report.source.slice(at.span.clone()));
+        let written = self.report.source.slice(at.span.clone());
+        let help = value_help::of_type(&self.subject, kind, value, written);
         let help = help.or_else(|| self.example_of(kind));
         self.error(at, message, help);
     }
@@ -375,8 +377,8 @@ impl<'r> Reader<'r> {
             ),
         };
         let is_number = kind.accepts(Shape::Integer) && text.parse::<u64>().is_ok();
-        let help = fault
-            .help
+        let help = value_help::of_word(&self.subject, text)
+            .or(fault.help)
             .or_else(|| is_number.then(|| format!("write {text}, without quotes")))
             .or_else(|| self.example_of(kind));
         self.error(at, message, help);
@@ -532,19 +534,7 @@ fn is_hole(node: &Node<'_>) -> bool {
     node.span() == (0..0)
 }
 
-pub(crate) fn shape(value: &DeValue<'_>) -> Shape {
-    match value {
-        DeValue::Boolean(_) => Shape::Boolean,
-        DeValue::Integer(_) => Shape::Integer,
-        DeValue::String(_) => Shape::String,
-        DeValue::Array(_) => Shape::List,
-        DeValue::Table(_) => Shape::Table,
-        DeValue::Float(_) => Shape::Float,
-        DeValue::Datetime(_) => Shape::Other,
-    }
-}
-
-fn found(value: &DeValue<'_>) -> String {
+pub(crate) fn found(value: &DeValue<'_>) -> String {
     match value {
         DeValue::Boolean(value) => value.to_string(),
         DeValue::Integer(value) => format!("the number {value}"),
@@ -553,75 +543,6 @@ fn found(value: &DeValue<'_>) -> String {
         DeValue::Datetime(_) => "a date".into(),
         DeValue::Array(_) => "a list".into(),
         DeValue::Table(_) => "a table".into(),
-    }
-}
-
-fn type_help(kind: &Kind, value: &DeValue<'_>, written: &str) -> Option<String> {
-    match (kind, value) {
-        (Kind::Boolean, DeValue::String(text)) => match text.to_ascii_lowercase().as_str() {
-            "on" | "yes" | "true" => Some("write true, without quotes".into()),
-            "off" | "no" | "false" | "none" => Some("write false, without quotes".into()),
-            _ => None,
-        },
-        (Kind::Integer { .. }, DeValue::String(text)) if text.parse::<u64>().is_ok() => {
-            Some(format!("write {text}, without quotes"))
-        }
-        (Kind::Duration { .. }, DeValue::Integer(number)) => Some(format!(
-            "a duration needs a unit: write \"{number}s\" for seconds"
-        )),
-        (Kind::ListOf(element), scalar)
-            if element.accepts(shape(scalar)) && !written.contains('\n') =>
-        {
-            // Other servers separate values by blanks or commas.
-            let separators = |c: char| c == ',' || c.is_whitespace();
-            let elements = match scalar {
-                DeValue::String(text) if reads(element, text) && !text.contains(" /") => {
-                    quoted(text)
-                }
-                DeValue::String(text) => {
-                    let each = text.split(separators).filter(|part| !part.is_empty());
-                    let is_list =
-                        each.clone().count() > 1 && each.clone().all(|part| reads(element, part));
-                    is_list.then(|| each.map(quoted).collect::<Vec<_>>().join(", "))?
-                }
-                _ => written.to_owned(),
-            };
-            Some(format!("write [{elements}]"))
-        }
-        (kind, DeValue::Boolean(value)) => {
-            let word = if *value { "on" } else { "off" };
-            let has_word =
-                |kind: &Kind| matches!(kind, Kind::Choice(words) if words.contains(&word));
-            let is_known = match kind {
-                Kind::OneOf(kinds) => kinds.iter().any(has_word),
-                kind => has_word(kind),
-            };
-            let table = |kind: &Kind| match kind {
-                Kind::Table(table) => Some(table.context.described().header),
-                _ => None,
-            };
-            match kind {
-                _ if is_known => Some(format!("write \"{word}\"")),
-                // `true` for a feature that has a table.
-                Kind::OneOf(kinds) if *value => {
-                    let header = kinds.iter().find_map(table)?;
-                    let is_feature = header.starts_with("[site.") && header != "[site.route.match]";
-                    is_feature.then(|| format!("write {header}, with its keys below"))
-                }
-                _ => None,
-            }
-        }
-        _ => None,
-    }
-}
-
-/// Returns true if a text is a value of a kind, as far as its form says.
-fn reads(kind: &Kind, text: &str) -> bool {
-    match kind {
-        Kind::Word(word) => (word.read)(text).is_ok(),
-        Kind::Choice(words) => words.contains(&text),
-        Kind::OneOf(kinds) => kinds.iter().any(|kind| reads(kind, text)),
-        kind => kind.accepts(Shape::String),
     }
 }
 

@@ -141,7 +141,8 @@ impl Pool {
     }
 
     /// Takes an idle connection, makes one, or waits for one where there may be no more.
-    /// `is_fresh`: no kept one will do.
+    /// `is_fresh`: no kept one will do, as for upstreams that keep none: upstreams share the pool
+    /// of a server.
     pub async fn acquire(
         self: &Rc<Self>,
         tuning: &Tuning,
@@ -154,12 +155,13 @@ impl Pool {
             share(tuning.queue_max, workers),
         );
         let mut until = None;
+        let reuses = !is_fresh && tuning.kept_max > 0;
         if is_fresh && self.has_processes() {
             // Its process is free for the fresh one.
             self.drop_idle();
         }
         loop {
-            if !is_fresh && let Some(connection) = self.kept() {
+            if reuses && let Some(connection) = self.kept() {
                 return Ok(connection);
             }
             if most == 0 || self.open.get() < most || self.drop_idle() {
@@ -230,7 +232,10 @@ impl Pool {
         is_fresh: bool,
     ) -> Option<Result<Connection, Failure>> {
         self.note(tuning);
-        if !is_fresh && let Some(connection) = self.kept() {
+        if !is_fresh
+            && tuning.kept_max > 0
+            && let Some(connection) = self.kept()
+        {
             return Some(Ok(connection));
         }
         let makes_room = is_fresh && self.has_processes() && self.idle_count() > 0;

@@ -10,7 +10,7 @@ use crate::{
     Body, Chunk, ErrorDocument, Exchange, Inner, NoBody, Response, ResponseHead, Services,
     cached_answer, phases,
 };
-use saker_config::model::{Action, ErrorPage};
+use saker_config::model::{Action, ErrorPage, FieldEdit, Settings};
 use saker_http::{KnownField, Method, RequestHead, Status, escape};
 use saker_telemetry::{error_log, message};
 use std::{rc::Rc, sync::Arc};
@@ -178,6 +178,7 @@ async fn internal_page(
     exchange.trace("respond", None, || {
         format!("error document {page} for {}", status.0)
     });
+    let is_route = matches!(page, ErrorPage::Route(_));
     let (mut inner, named) = request_for_page(exchange, page)?;
     inner.log.stands_in_for = Some(status);
     let cache = services.error_document_cache.as_deref();
@@ -216,9 +217,41 @@ async fn internal_page(
             fields.remove(name);
         }
     }
+    if named.is_some() {
+        // A ready head has the edits of its route, which the filters apply to the error.
+        page.fields_mut().retain(|name| {
+            CONTENT_FIELDS
+                .iter()
+                .any(|kept| kept.eq_ignore_ascii_case(name))
+        });
+    }
+    if is_route {
+        adopt_edits(exchange, &inner);
+    }
     exchange.log.error_document = Some(Box::new(ErrorDocument::of(&inner)));
     rules.adopt_error_document(exchange, &mut inner);
     Some(page)
+}
+
+/// Adds the field edits of the page's route that the request does not have already, as those of the
+/// site. They are for the error, so no `always` is needed.
+fn adopt_edits(exchange: &mut Exchange, page: &Exchange) {
+    let own = &exchange.routing.settings.fields;
+    let is_new = |edit: &&FieldEdit| {
+        !own.iter()
+            .any(|known| known.origin == edit.origin && known.name == edit.name)
+    };
+    let edits = page.routing.settings.fields.iter().filter(is_new);
+    let for_errors = |edit: &FieldEdit| FieldEdit {
+        always: true,
+        ..edit.clone()
+    };
+    let new: Vec<FieldEdit> = edits.map(for_errors).collect();
+    if !new.is_empty() {
+        let mut settings = Settings::clone(&exchange.routing.settings);
+        settings.fields.extend(new);
+        exchange.routing.settings = Arc::new(settings);
+    }
 }
 
 /// Request fields about the content of the request, or about partial and cached responses, which do

@@ -284,7 +284,7 @@ async fn drive_handshake(
 
 /// Ends a TLS-ALPN-01 connection: the authority has seen the certificate, and no data follows (RFC
 /// 8737 section 3).
-async fn end_challenge(worker: &Rc<Worker>, tls: Box<TlsStream>) {
+pub async fn end_challenge(worker: &Rc<Worker>, tls: Box<TlsStream>) {
     worker.counters.increment(Metric::ClosedByServer);
     let mut io = Io::new(Transport::Tls(tls), Vec::new());
     io.linger(worker, LINGER, LINGER_BYTES_MAX).await;

@@ -77,8 +77,13 @@ impl TlsState {
         };
         let mut acceptors: HashMap<_, _> = model.listeners.iter().filter_map(acceptor).collect();
         let console = model.console.address.filter(|_| model.console.tls);
-        // The console shows what the first listener with TLS shows, over HTTP/1.1.
-        let first = model.listeners.iter().find(|one| one.tls.is_some());
+        // The console shows what the first listener of sites with TLS shows, over HTTP/1.1: a
+        // stream's certificates and client certificates are its own.
+        let mut of_sites = model.listeners.iter().filter(|one| one.stream.is_none());
+        let first = of_sites.find(|one| one.tls.is_some());
+        if first.is_none() && console.is_some() {
+            return Err("[console] has `tls`, but no listener of sites has\n".to_owned());
+        }
         acceptors.extend(console.zip(first).map(|(address, first)| {
             let (identities, tickets) = (Arc::clone(&identities), Arc::clone(&tickets));
             let acceptor = Acceptor::new(identities, first, tickets, &[HTTP1]);

@@ -119,7 +119,14 @@ fn shares(cluster: &mut Cluster) -> Vec<Complaint> {
 }
 
 fn read(key: &'static str, path: &Path) -> Result<String, Complaint> {
-    let fail = |why: String| complaint(key, format!("`{key}` {}: {why}", file_name(path)), "");
+    let help = match key {
+        "secret_file" => "make one by: head -c 32 /dev/urandom | base64 > FILE",
+        _ => "write the password into the first line of this file",
+    };
+    let fail = |why: String| {
+        let message = format!("cannot use `{key}` {}: {why}", file_name(path));
+        complaint(key, message, help)
+    };
     let text =
         saker_net::privileged::read_to_string(path).map_err(|error| fail(error.to_string()))?;
     match text.lines().next().unwrap_or_default().is_empty() {

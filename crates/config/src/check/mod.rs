@@ -146,6 +146,13 @@ fn console_encrypted(configuration: &mut Configuration) {
             ),
             "add `tls = true` to [console], or choose an address of this machine alone, such as \"127.0.0.1:7080\"",
         )
+    } else if console.tls && is_plain_only(configuration) {
+        (
+            "no [[listener]] has TLS, and the console shows the certificate of the first that has"
+                .to_owned(),
+            "add [[listener]] with address = \":443\" and tls = true, or tls = true to one that is \
+             there: those of [[stream]] are not for the console",
+        )
     } else if console.tls && !configuration.mentions.material {
         (
             "no site has a certificate for the console".to_owned(),
@@ -156,6 +163,14 @@ fn console_encrypted(configuration: &mut Configuration) {
     };
     let at = at.clone();
     configuration.report(Severity::Error, &at, message, Some(help.into()));
+}
+
+/// Returns true if there are listeners, none of which has or mentions TLS.
+fn is_plain_only(configuration: &Configuration) -> bool {
+    let mut listeners = configuration.listeners.iter();
+    !configuration.has_syntax_errors
+        && !configuration.mentions.tls_listener
+        && listeners.all(|(listener, _)| listener.tls.is_none())
 }
 
 /// Port 0 is any free port, and may be used many times.

@@ -52,8 +52,8 @@ pub(super) fn certified(configuration: &mut Configuration) {
     let bare = streams.filter(|stream| !stream.has_certificate);
     let bare: Vec<Location> = bare.filter_map(|stream| stream.tls_at.clone()).collect();
     for at in bare {
-        let help = "add certificate = \"chain.pem\" and key = \"key.pem\", or remove [stream.tls] to \
-                    pass TLS on as it comes";
+        let help = "add certificate = \"chain.pem\" and key = \"key.pem\", or automatic = true and \
+                    names = [\"db.example.org\"], or remove [stream.tls] to pass TLS on as it comes";
         let message = "[stream.tls] without `certificate`";
         configuration.report(Severity::Error, &at, message.into(), Some(help.into()));
     }

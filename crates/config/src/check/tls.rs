@@ -7,7 +7,7 @@
 use crate::{
     configuration::Configuration,
     diagnostic::Severity,
-    directives::site::SiteDraft,
+    directives::{site::SiteDraft, stream::StreamDraft, stream_target::ListenAddress},
     model::{Acme, AcmeChallenge, Address, Automatic, SiteName},
     source::Location,
 };
@@ -25,6 +25,12 @@ pub(super) fn whole(configuration: &mut Configuration) {
             .sites
             .iter()
             .flat_map(|site| site_alone(configuration, site)),
+    );
+    complaints.extend(
+        configuration
+            .streams
+            .iter()
+            .flat_map(|stream| of_stream(configuration, stream)),
     );
     for (severity, at, message, help) in complaints {
         configuration.report(severity, &at, message, Some(help.into()));
@@ -73,20 +79,52 @@ fn site_alone(configuration: &Configuration, site: &SiteDraft) -> Vec<Complaint>
     match &site.tls.automatic {
         Some((Automatic::On, at)) => complaints.extend(automatic(configuration, site, at)),
         Some((Automatic::OnDemand, at)) if !configuration.mentions.ask && !site.is_looked_up => {
-            let help = "add ask = \"http://...\" to [acme]: otherwise anyone could order \
-                        certificates until the authority's rate limit is reached";
-            complaints.push((
-                Severity::Error,
-                at.clone(),
-                "on-demand certificates require `ask`, which decides on names".into(),
-                help,
-            ));
+            complaints.push(without_rule(at));
         }
         _ => {}
     }
     match &site.tls.automatic {
         Some((Automatic::On | Automatic::OnDemand, at)) if complaints.is_empty() => {
             complaints.extend(out_of_reach(configuration, at))
+        }
+        _ => {}
+    }
+    complaints
+}
+
+fn without_rule(at: &Location) -> Complaint {
+    let help = "add ask = \"http://...\" to [acme]: otherwise anyone could order certificates \
+                until the authority's rate limit is reached";
+    let message = "on-demand certificates require `ask`, which decides on names";
+    (Severity::Error, at.clone(), message.into(), help)
+}
+
+/// Automatic certificates of a stream.
+fn of_stream(configuration: &Configuration, stream: &StreamDraft) -> Vec<Complaint> {
+    let names = stream.certificate_names.as_ref();
+    let names: Vec<(SiteName, Location)> = names
+        .map(|(names, at)| {
+            names
+                .iter()
+                .map(|name| (name.clone(), at.clone()))
+                .collect()
+        })
+        .unwrap_or_default();
+    let mut complaints = Vec::new();
+    match &stream.tls.automatic {
+        Some((Automatic::On, at)) => {
+            if let Some((_, at)) = names.iter().find(|(name, _)| *name == SiteName::Any) {
+                let help = "list names, such as [\"db.example.org\"]";
+                let message = "cannot order a certificate for \"*\"";
+                complaints.push((Severity::Error, at.clone(), message.into(), help));
+            }
+            complaints.extend(wildcards(configuration, &names));
+            if complaints.is_empty() {
+                complaints.extend(out_of_reach(configuration, at));
+            }
+        }
+        Some((Automatic::OnDemand, at)) if !configuration.mentions.ask => {
+            complaints.push(without_rule(at));
         }
         _ => {}
     }
@@ -131,22 +169,31 @@ fn out_of_reach(configuration: &Configuration, at: &Location) -> Option<Complain
         .acme
         .as_ref()
         .map_or(&usual.challenges, |(acme, _)| &acme.challenges);
+    let is_at = |address: &Address, port: u16| match address {
+        Address::Tcp(address) => address.port() == port,
+        Address::Unix(_) => true,
+    };
     let has_listener = |port: u16, tls: bool| {
         configuration
             .listeners
             .iter()
             .filter(|(listener, _)| listener.tls.is_some() == tls)
-            .any(|(listener, _)| match &listener.address {
-                Address::Tcp(address) => address.port() == port,
-                Address::Unix(_) => true,
-            })
+            .any(|(listener, _)| is_at(&listener.address, port))
     };
+    let streams = configuration.streams.iter();
+    let mut of_streams = streams
+        .filter(|stream| stream.tls_at.is_some())
+        .flat_map(|stream| &stream.listen);
+    let has_stream = of_streams.any(|(listen, _)| match listen {
+        ListenAddress::Stream(address) => is_at(address, 443),
+        ListenAddress::Datagrams(_) => false,
+    });
     let is_found = |way: &AcmeChallenge| match way {
         AcmeChallenge::Http01 => has_listener(80, false),
-        AcmeChallenge::TlsAlpn01 => has_listener(443, true),
+        AcmeChallenge::TlsAlpn01 => has_stream || has_listener(443, true),
         AcmeChallenge::Dns01 => true,
     };
-    if configuration.listeners.is_empty()
+    if configuration.listeners.is_empty() && configuration.streams.is_empty()
         || challenges.is_empty()
         || challenges.iter().any(is_found)
     {
@@ -184,6 +231,11 @@ fn automatic(configuration: &Configuration, site: &SiteDraft, at: &Location) -> 
             help,
         )];
     }
+    wildcards(configuration, names)
+}
+
+/// Wildcards that no challenge could be met for.
+fn wildcards(configuration: &Configuration, names: &[(SiteName, Location)]) -> Vec<Complaint> {
     let by_record = configuration
         .acme
         .as_ref()

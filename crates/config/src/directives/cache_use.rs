@@ -221,6 +221,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         example: Some("{ 301 = \"1h\", 404 = \"1m\" }"),
         summary: "Freshness lifetime of responses without cache directives by status, instead of \
                   `ttl` and `last_modified_percent`. 0: they are not fresh.",
+        aliases: &["cache_valid", "ttl_by_status", "valid_statuses"],
         since: "0.2",
         set: |cache, given| {
             for (status, one) in given.map() {
@@ -427,6 +428,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
     Row {
         example: Some("[\"X-Tenant\"]"),
         apache: Some("ReqHeaderVary"),
+        aliases: &["vary", "keys", "vary_by_headers"],
         // Vary is obeyed for all fields: this key of earlier versions had no effect of its own.
         deprecated: &["vary_headers"],
         ..list(
@@ -609,7 +611,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         example: Some("[\"10.0.0.0/8\"]"),
         summary: "Further client addresses that may purge the site's entries by request (PURGE, \
                   REFRESH, BAN), as Magento, Drupal and others do when set up for Varnish.",
-        aliases: &["purgers", "acl_purge"],
+        aliases: &["purge", "purgers", "acl_purge", "purge_allow"],
         set: |cache, given| cache.purgers = given.parsed_list(),
         ..BASE
     },
@@ -655,7 +657,11 @@ static STATUS: KeyKind = KeyKind {
     is_case_sensitive: false,
     read: |text| match text.parse::<u16>() {
         Ok(200..=599) => Ok(text.to_owned()),
-        _ => Err(ValueError::new("statuses are numbers from 200 to 599")),
+        Ok(_) => Err(ValueError::new("statuses are numbers from 200 to 599")),
+        Err(_) => Err(ValueError::with_help(
+            "statuses are numbers from 200 to 599",
+            "write one key for each status, such as 404 = \"1m\"; `ttl` is for all others",
+        )),
     },
 };
 

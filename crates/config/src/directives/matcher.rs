@@ -72,6 +72,36 @@ static TEST_TEXT: Word = Word {
     read: |text| read_test(text).map(Value::parsed),
 };
 
+/// A host that could never be met is refused: hosts have neither a scheme nor a port.
+static HOST_TEXT: Word = Word {
+    expects: TEST_TEXT.expects,
+    pattern: "",
+    read: |text| match bare_host(text) {
+        Some(host) => Err(ValueError::with_help(
+            "hosts are compared without scheme, port, and path",
+            format!("write {}", quoted(host)),
+        )),
+        None => read_test(text).map(Value::parsed),
+    },
+};
+
+/// The host of a text that is a URL, or has a port.
+fn bare_host(text: &str) -> Option<&str> {
+    if text.starts_with('~') {
+        return None;
+    }
+    let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let host = rest.split('/').next().unwrap_or_default();
+    let has_port = |(_, port): &(&str, &str)| {
+        !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let host = match host.rsplit_once(':').filter(has_port) {
+        Some((name, _)) if !name.contains(':') || name.ends_with(']') => name,
+        _ => host,
+    };
+    (host.len() < text.len() && !host.is_empty()).then_some(host)
+}
+
 /// A test of a value: present or absent, or one of several texts.
 const TEST: Kind = Kind::OneOf(&[
     Kind::Boolean,
@@ -230,8 +260,8 @@ pub const ROWS: &[Row<MatchDraft>] = &[
         name: "host",
         contexts: MATCHER,
         kind: Kind::OneOf(&[
-            Kind::Word(&TEST_TEXT),
-            Kind::ListOf(&Kind::Word(&TEST_TEXT)),
+            Kind::Word(&HOST_TEXT),
+            Kind::ListOf(&Kind::Word(&HOST_TEXT)),
         ]),
         example: Some("\"*.example.org\""),
         summary: "Host names: exact, with `*`, or `~` and a regular expression. Compared with the \
@@ -410,6 +440,7 @@ pub const ROWS: &[Row<MatchDraft>] = &[
         example: Some("\"08:00-18:00\""),
         summary: "Hours in the server's time zone; the end does not belong to them. Hours over \
                   midnight belong to the day on which they begin.",
+        aliases: &["time", "times", "time_of_day"],
         since: SINCE,
         set: |draft, given| {
             draft.time_at = Some(given.at.clone());
@@ -615,7 +646,12 @@ fn read_name(text: &str) -> Result<String, ValueError> {
 
 fn read_method(text: &str) -> Result<Value, ValueError> {
     if !chars::is_token(text.as_bytes()) {
-        return Err(ValueError::plain(None));
+        let each = text.split([',', ' ', '|']).filter(|part| !part.is_empty());
+        let each: Vec<String> = each
+            .map(|part| quoted(&part.to_ascii_uppercase()))
+            .collect();
+        let help = (each.len() > 1).then(|| format!("write [{}]", each.join(", ")));
+        return Err(ValueError::plain(help));
     }
     match text.bytes().any(|byte| byte.is_ascii_lowercase()) {
         true => Err(ValueError::with_help(
@@ -716,8 +752,12 @@ pub fn resolve(
             Some(matcher) => Matcher::Named(name.into(), Arc::new(matcher.clone())),
             None => {
                 let near = suggest::nearest(&name, named.keys().map(String::as_str));
+                let is_method = name.len() > 2 && name.bytes().all(|c| c.is_ascii_uppercase());
                 let help = near.map_or_else(
-                    || format!("add [site.matcher.{name}]"),
+                    || match is_method {
+                        true => format!("write match = {{ method = {} }}", quoted(&name)),
+                        false => format!("add [site.matcher.{name}]"),
+                    },
                     |near| format!("did you mean {}?", quoted(near)),
                 );
                 reader.error(at, format!("unknown matcher {}", quoted(&name)), Some(help));

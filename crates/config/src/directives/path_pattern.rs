@@ -59,6 +59,17 @@ fn read_pattern(text: &str) -> Result<PathPattern, ValueError> {
 /// Advice for a text that is no pattern: a regular expression, a URL, or a path without its slash.
 fn start_help(text: &str) -> String {
     let bare = text.trim_start_matches(['~', '*']).trim_start();
+    // nginx's `= /exact` and `^~ /prefix/`.
+    if let Some(path) = text.strip_prefix('=').map(str::trim_start)
+        && path.starts_with('/')
+    {
+        return format!("write {}", quoted(path));
+    }
+    if let Some(path) = text.strip_prefix("^~").map(str::trim_start)
+        && path.starts_with('/')
+    {
+        return format!("write {}", quoted(&format!("{path}*")));
+    }
     if text.starts_with(['^', '~']) || bare.ends_with('$') {
         return format!("a regular expression is for `path_regex` or `from_regex`: '{bare}'");
     }

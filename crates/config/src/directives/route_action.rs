@@ -139,7 +139,7 @@ pub(super) fn action(reader: &mut Reader<'_>, draft: &RouteDraft) -> Action {
     if let Some((body, _)) = &draft.respond {
         return response(reader, draft, body);
     }
-    if let Some((said, _)) = &draft.proxy {
+    if let Some((said, at)) = &draft.proxy {
         let is_on =
             |given: &Option<(bool, Location)>| given.as_ref().is_none_or(|(is_on, _)| *is_on);
         return Action::Proxy(upstream::proxy(
@@ -147,6 +147,7 @@ pub(super) fn action(reader: &mut Reader<'_>, draft: &RouteDraft) -> Action {
             is_on(&draft.preserve_host),
             is_on(&draft.forwarded_proto),
             draft.terms.terms.clone(),
+            at.origin(),
         ));
     }
     match draft.deny {

@@ -287,6 +287,10 @@ pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: Location) -> Sit
     }
     site.add_user_directories(&inherited);
     check(reader, table, &site);
+    if site.names.is_none() && reader.is_mentioned(table, "names", SITE) {
+        // Broken ones have been reported, and are not all names.
+        site.names = Some(Vec::new());
+    }
     compression::check(reader, table, &site.settings.compression);
     site.site_tls = tls::finish(reader, &site.tls, table_in(table, "tls"));
     site
@@ -328,10 +332,14 @@ fn check(reader: &mut Reader<'_>, table: &Table<'_>, site: &SiteDraft) {
         }
         Some((root, at)) if !root.is_dir() && !has_pattern(root) => {
             let written = reader.source().slice(at.span.clone()).to_owned();
+            let help = match written.trim_matches(['"', '\'']).starts_with('~') {
+                true => "write the whole path: \"~\" is a home directory in shells only",
+                false => "until it exists, requests get 404",
+            };
             reader.warning(
                 at,
                 format!("the root {written} is not a directory"),
-                Some("until it exists, requests get 404".into()),
+                Some(help.into()),
             );
         }
         None if !reader.is_mentioned(table, "root", SITE)
@@ -575,6 +583,13 @@ pub(super) fn read_name(text: &str) -> Result<SiteName, ValueError> {
 }
 
 fn host(name: &str) -> Result<(), ValueError> {
+    let help = "write \"*\" for all names";
+    match name {
+        "" => return Err(ValueError::plain(Some(help.into()))),
+        // nginx's name of a site for all others.
+        "_" => return Err(ValueError::with_help("no client asks for it", help)),
+        _ => {}
+    }
     if !name.is_ascii() {
         return Err(ValueError::with_help(
             "non-ASCII letters are not allowed",
@@ -598,6 +613,11 @@ fn host(name: &str) -> Result<(), ValueError> {
                 crate::diagnostic::quoted(host)
             ),
         ));
+    }
+    if let Some((_, rest)) = name.split_once("://") {
+        let host = rest.split('/').next().unwrap_or_default();
+        let help = format!("write {}", crate::diagnostic::quoted(host));
+        return Err(ValueError::with_help("a name is no URL", help));
     }
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     context::{STREAM, STREAM_ACCESS, STREAM_ROUTE, STREAM_TLS},
     kind::{Kind, Word},
-    model::{AccessRules, SiteName, SiteTls},
+    model::{AccessRules, Automatic, SiteName, SiteTls},
     reader::{Reader, Table, table_in},
     row::{self, Draft, Row, Rows},
     source::Location,
@@ -51,12 +51,14 @@ pub struct StreamDraft {
     pub logs: Vec<ReadStreamLog>,
     pub alpn: Vec<Vec<u8>>,
     pub access: AccessRules,
-    tls: SiteTlsDraft,
+    pub tls: SiteTlsDraft,
     /// TLS that ends here, and where that is said.
     pub site_tls: Option<SiteTls>,
     pub tls_at: Option<Location>,
     /// It has a certificate of its own, maybe a broken one.
     pub has_certificate: bool,
+    /// Names of automatic certificates.
+    pub certificate_names: Option<(Vec<SiteName>, Location)>,
 }
 
 /// Target of sessions.
@@ -361,7 +363,23 @@ pub const ROWS: &[Row<StreamDraft>] = &[
         contexts: STREAM,
         kind: Kind::Section(STREAM_TLS),
         summary: "TLS ends here.",
+        aliases: &["ssl"],
         since: "0.2",
+        ..Row::BASE
+    },
+    Row {
+        name: "names",
+        contexts: STREAM_TLS,
+        kind: Kind::ListOf(&Kind::Word(&SERVER_NAME)),
+        example: Some("[\"db.example.org\"]"),
+        summary: "Names that `automatic` orders certificates for. Clients may ask for others, and \
+                  get the certificate of the first.",
+        aliases: &["domains", "server_names", "hosts"],
+        since: "0.2",
+        set: |stream, given| {
+            let at = given.at.clone();
+            stream.certificate_names = Some((given.parsed_list(), at));
+        },
         ..Row::BASE
     },
     Row {
@@ -577,6 +595,7 @@ impl StreamDraft {
             site_tls: None,
             tls_at: None,
             has_certificate: false,
+            certificate_names: None,
         }
     }
 }
@@ -593,8 +612,16 @@ pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, at: Location) -> StreamD
         let tls_at = table.get("tls").map(|node| reader.at(node.span()));
         stream.tls_at = tls_at;
         stream.site_tls = Some(tls::finish(reader, &stream.tls, Some(tls)));
-        stream.has_certificate =
-            stream.tls.material().is_some() || reader.is_mentioned(tls, "certificate", STREAM_TLS);
+        let is_given = |reader: &Reader<'_>, key| reader.is_mentioned(tls, key, STREAM_TLS);
+        stream.has_certificate = stream.tls.material().is_some()
+            || is_given(reader, "certificate")
+            || is_given(reader, "automatic");
+        let named = stream.certificate_names.take();
+        stream.certificate_names = named.or_else(|| {
+            // Broken ones have been reported, and are not missing.
+            is_given(reader, "names").then(|| (Vec::new(), at.clone()))
+        });
+        check_names(reader, &stream);
     }
     let has_way = reader.is_mentioned(table, "proxy", STREAM) || table.contains_key("route");
     if !has_way {
@@ -602,6 +629,23 @@ pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, at: Location) -> StreamD
         reader.error(&at, "this stream leads nowhere", Some(help.into()));
     }
     stream
+}
+
+/// Reports names without automatic certificates, and the other way round.
+fn check_names(reader: &mut Reader<'_>, stream: &StreamDraft) {
+    let automatic = stream.tls.automatic.as_ref();
+    match (&stream.certificate_names, automatic) {
+        (None, Some((Automatic::On, at))) => {
+            let help = "add names = [\"db.example.org\"] to [stream.tls]";
+            reader.error(at, "`automatic` without `names`", Some(help.into()));
+        }
+        (Some((names, at)), None | Some((Automatic::Off, _))) if !names.is_empty() => {
+            let help =
+                "add automatic = true, or remove it: certificates of files have their own names";
+            reader.error(at, "`names` without `automatic`", Some(help.into()));
+        }
+        _ => {}
+    }
 }
 
 fn read_route(reader: &mut Reader<'_>, table: &Table<'_>, at: Location) -> RouteDraft {

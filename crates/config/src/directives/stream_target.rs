@@ -93,6 +93,16 @@ fn read_listen(text: &str) -> Result<Vec<ListenAddress>, ValueError> {
         let help = format!("write {}", quoted(&format!("{own}{plain}")));
         return Err(ValueError::plain(Some(help)));
     }
+    // A line of nginx or HAProxy.
+    if let Some((address, protocol)) = text
+        .split_once(' ')
+        .filter(|(_, protocol)| matches!(*protocol, "udp" | "tcp"))
+    {
+        let own = if protocol == "udp" { "udp:" } else { "" };
+        let port = if address.contains(':') { "" } else { ":" };
+        let help = format!("write {}", quoted(&format!("{own}{port}{address}")));
+        return Err(ValueError::plain(Some(help)));
+    }
     let over = |scheme: &str| {
         let rest = text.strip_prefix(scheme)?;
         Some(rest.strip_prefix("//").unwrap_or(rest))

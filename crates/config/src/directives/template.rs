@@ -52,11 +52,26 @@ pub fn template(text: &str) -> Result<Template, ValueError> {
     })
 }
 
+/// Advice for a target with spaces, which may be the arguments of another server's directive.
+fn space_help(text: &str) -> String {
+    let (to, last) = text.trim().rsplit_once(' ').unwrap_or((text, ""));
+    let status = match last.trim_end_matches(';') {
+        "permanent" | "301" => 301,
+        "redirect" | "temporary" | "temp" | "302" => 302,
+        "303" => 303,
+        "307" => 307,
+        "308" => 308,
+        _ => return "write %20 for a space".into(),
+    };
+    let to = quoted(to.trim());
+    format!("write redirect = {to}, and status = {status} beside it")
+}
+
 fn read_redirect_to(text: &str) -> Result<Template, ValueError> {
     if text.chars().any(|c| c.is_control() || c == ' ') {
         return Err(ValueError::with_help(
             "spaces and control characters are not allowed in a URL",
-            "write %20 for a space",
+            space_help(text),
         ));
     }
     let scheme = text.split_once(':').map(|(scheme, _)| scheme);

@@ -203,13 +203,13 @@ pub const SITE_TLS_ROWS: &[Row<SiteTlsDraft>] = &[
     },
     Row {
         name: "automatic",
-        contexts: SITE_TLS,
+        contexts: SITE_TLS.or(STREAM_TLS),
         kind: Kind::OneOf(&[Kind::Boolean, Kind::Choice(&["on-demand", "local"])]),
         default: Some("false"),
         example: Some("true"),
         summary: "Certificates without files. `true`: from the authority of `[acme]`, for all \
-                  names of the site, renewed in time; by setting it you agree to the authority's \
-                  terms of service. `on-demand`: the same, at the first handshake for a name, if \
+                  names of the site (of a stream: its `names`), renewed in time; by setting it you \
+                  agree to the authority's terms of service. `on-demand`: the same, at the first handshake for a name, if \
                   `ask` of `[acme]` allows it. `local`: signed by a CA of this machine, whose \
                   certificate is in `state_dir`.",
         apache: Some("MDomain, MDMember"),

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     context::UPSTREAM,
     kind::{Kind, Word},
-    model::{Balance, Member, Protocol, Proxy, ProxyTerms, Sticky, Tuning, Upstream},
+    model::{Balance, Member, Origin, Protocol, Proxy, ProxyTerms, Sticky, Tuning, Upstream},
     reader::{Reader, Table},
     row::{self, Draft, Row, Rows},
     source::Location,
@@ -248,7 +248,7 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
         unit: Some("milliseconds"),
         summary: "How long a failed server is not used while there is another.",
         apache: Some("retry of ProxyPass"),
-        aliases: &["fail_timeout", "retry"],
+        aliases: &["fail_timeout"],
         set: |upstream, given| upstream.tuning.retry_ms = given.number(),
         ..Row::BASE
     },
@@ -277,7 +277,7 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
         unit: Some("servers"),
         summary: "Maximum number of servers tried per request when connecting fails. Default: all.",
         apache: Some("maxattempts of ProxySet"),
-        aliases: &["tries"],
+        aliases: &["tries", "retry", "retries", "proxy_next_upstream_tries"],
         set: |upstream, given| upstream.attempts_max = Some(given.number() as usize - 1),
         ..Row::BASE
     },
@@ -527,12 +527,19 @@ fn is_name(text: &str) -> bool {
 }
 
 /// `proxy` of a route, before its upstream is resolved.
-pub fn proxy(said: String, preserves_host: bool, tells_scheme: bool, terms: ProxyTerms) -> Proxy {
+pub fn proxy(
+    said: String,
+    preserves_host: bool,
+    tells_scheme: bool,
+    terms: ProxyTerms,
+    origin: Origin,
+) -> Proxy {
     Proxy {
         upstream: Arc::new(Upstream::new(&said, Vec::new())),
         said: said.into(),
         preserves_host,
         tells_scheme,
         terms: Arc::new(terms),
+        origin,
     }
 }

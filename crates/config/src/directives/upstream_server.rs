@@ -215,7 +215,14 @@ fn read_backend(text: &str) -> Result<(Backend, &str), ValueError> {
     let (scheme, rest) = text.split_once("://").ok_or_else(|| {
         let help = match text.strip_prefix("unix:") {
             Some(path) => format!("write {}", quoted(&format!("http+unix:{path}"))),
-            None => format!("write {}", quoted(&format!("http://{text}"))),
+            None => match text.split_once(" weight=") {
+                // A server line of nginx.
+                Some((address, weight)) if weight.parse::<u32>().is_ok() => {
+                    let address = quoted(&format!("http://{address}"));
+                    format!("write {{ address = {address}, weight = {weight} }}")
+                }
+                _ => format!("write {}", quoted(&format!("http://{text}"))),
+            },
         };
         ValueError::plain((!text.is_empty()).then_some(help))
     })?;

@@ -11,9 +11,9 @@ use crate::{
         LISTENER, METRICS, PHP, REDIRECT, ROUTE, SERVER, SITE, STREAM, TLS, TRACING, UPSTREAM,
     },
     directives::catalog,
-    kind::{Kind, TableKind},
+    kind::{Kind, TableKind, shape},
     preset,
-    reader::{Node, Table, in_order, narrow, narrow_text, shape},
+    reader::{Node, Table, in_order, narrow, narrow_text},
     row::Directive,
     source::{Location, Source},
 };

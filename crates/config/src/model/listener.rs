@@ -58,6 +58,7 @@ fn address_help(text: &str) -> Option<String> {
     let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
     let is_port = port.parse::<u16>().is_ok();
     match host {
+        _ if text.is_empty() => None,
         _ if text.parse::<std::net::IpAddr>().is_ok() => {
             Some("missing port: write it after a colon, and IPv6 addresses in brackets".into())
         }

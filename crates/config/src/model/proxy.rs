@@ -18,6 +18,7 @@ pub struct Proxy {
     pub tells_scheme: bool,
     /// Shared by all requests of the route.
     pub terms: Arc<ProxyTerms>,
+    pub origin: Origin,
 }
 
 /// An upstream that gets copies of a route's requests. Its responses are discarded.

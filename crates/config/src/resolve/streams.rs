@@ -339,8 +339,11 @@ fn listeners(draft: &StreamDraft, stream: &Stream, number: usize, made: &mut Str
         }
     }
     if let Some(tls) = draft.site_tls.as_ref().filter(|_| !with_tls.is_empty()) {
+        // Certificates are ordered for its names; other names lead to it, too, as the only site.
+        let named = draft.certificate_names.as_ref();
+        let named = named.filter(|(names, _)| !names.is_empty());
         made.sites.push(Arc::new(Site {
-            names: vec![SiteName::Any],
+            names: named.map_or_else(|| vec![SiteName::Any], |(names, _)| names.clone()),
             listeners: with_tls,
             tls: Arc::new(tls.clone()),
             ..Site::new(draft.at.origin())

@@ -15,6 +15,9 @@ use std::{collections::HashMap, path::Path, sync::Arc};
 /// Longest silence of a server that a document is fetched from.
 const FETCH_TIMEOUT_MS: u64 = 10_000;
 
+/// Origin, message, and help.
+type Complaint = (Origin, String, String);
+
 /// Resolves the upstreams of all routes.
 pub(super) fn resolve(configuration: &mut Configuration) {
     let mut known: HashMap<String, Arc<Upstream>> = HashMap::new();
@@ -33,11 +36,12 @@ pub(super) fn resolve(configuration: &mut Configuration) {
     }
     let mut all: Vec<Arc<Upstream>> = known.values().map(Arc::clone).collect();
     all.sort_by(|one, other| one.name.cmp(&other.name));
-    let diagnostics = &mut configuration.diagnostics;
+    let mut complaints: Vec<Complaint> = Vec::new();
     let mut find = |said: &str, origin: &Origin| {
         if let Some(upstream) = known.get(said) {
-            if let Some(diagnostic) = for_streams(upstream, origin) {
-                diagnostics.push(diagnostic);
+            if let Some(message) = for_streams(upstream) {
+                let help = "write it with http://, or name the upstream in [[stream]]";
+                complaints.push((origin.clone(), message, help.to_owned()));
                 return None;
             }
             return Some(Arc::clone(upstream));
@@ -48,10 +52,8 @@ pub(super) fn resolve(configuration: &mut Configuration) {
                 || "add [[upstream]] with this name".to_owned(),
                 |name| format!("did you mean \"{name}\"?"),
             );
-            diagnostics.push(Diagnostic::without_source(
-                origin.clone(),
-                format!("unknown upstream {} ({help})", quoted(said)),
-            ));
+            let message = format!("unknown upstream {}", quoted(said));
+            complaints.push((origin.clone(), message, help));
             return None;
         };
         all.push(Arc::clone(&upstream));
@@ -65,7 +67,7 @@ pub(super) fn resolve(configuration: &mut Configuration) {
                 authorized(&mut Arc::make_mut(&mut route.settings).authorize, &mut find);
             }
             if let Action::Proxy(proxy) = &mut route.action
-                && let Some(upstream) = find(&proxy.said, &route.origin)
+                && let Some(upstream) = find(&proxy.said, &proxy.origin)
             {
                 proxy.upstream = upstream;
             }
@@ -79,19 +81,33 @@ pub(super) fn resolve(configuration: &mut Configuration) {
         tracing.upstream = tracing.endpoint.as_deref().and_then(of_url);
     }
     configuration.resolved = all;
+    for (origin, message, help) in complaints {
+        report(configuration, origin, message, help);
+    }
 }
 
-/// A complaint about an upstream that no request can be sent to.
-fn for_streams(upstream: &Upstream, origin: &Origin) -> Option<Diagnostic> {
+/// Reports an error about a value by its origin, with its line where the source is known.
+fn report(configuration: &mut Configuration, origin: Origin, message: String, help: String) {
+    let mut texts = configuration.texts.iter();
+    let source = texts.find(|source| source.name == origin.file);
+    match source.and_then(|source| source.locate(&origin)) {
+        Some(at) => configuration.report(Severity::Error, &at, message, Some(help)),
+        None => configuration.diagnostics.push(Diagnostic::without_source(
+            origin,
+            format!("{message} ({help})"),
+        )),
+    }
+}
+
+/// A message about an upstream that no request can be sent to.
+fn for_streams(upstream: &Upstream) -> Option<String> {
     let mut members = upstream.members.iter();
     let member = members.find(|member| member.backend.protocol.is_of_streams())?;
-    let message = format!(
-        "upstream {} is for streams: its server {} speaks no HTTP (write it with http://, or name \
-         the upstream in [[stream]])",
+    Some(format!(
+        "upstream {} is for streams: its server {} speaks no HTTP",
         quoted(&upstream.name),
         member.backend
-    );
-    Some(Diagnostic::without_source(origin.clone(), message))
+    ))
 }
 
 /// Resolves the upstream of `authorize`.

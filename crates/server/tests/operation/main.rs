@@ -23,6 +23,7 @@ mod upgrades;
 mod wordpress_site;
 
 mod acme;
+mod acme_streams;
 mod broker;
 mod cluster;
 mod command_line;

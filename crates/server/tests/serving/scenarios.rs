@@ -2,6 +2,8 @@
 //!
 //! Called by: `cargo test -p saker --test serving scenarios::`; `SAKER_SCENARIO=range` runs the
 //! files whose names contain that word. The format is described in `tests/scenarios/README.md`.
+//! With `SAKER_REMOVE_KEYS`, each file runs once for each of its keys, without that key, and has to
+//! fail (`docs/contributing.md`).
 //! Caveat: each file gets a fresh server per protocol; over HTTP/3 it is a server with TLS.
 //! Out of scope: timing, connections that break, anything that only one protocol has.
 
@@ -12,19 +14,21 @@ mod compare;
 mod file;
 mod origin;
 mod programs;
+mod removal;
 
 use crate::{operate, tls_site, visitors::solve};
 use client::{Client, Protocol};
 use compare::{differences, replaced};
 use file::{Request, Scenario};
 use programs::{Programs, sqlite};
+use removal::removals;
 use saker_testkit::{PATIENCE, Saker, TempDir, poll, saker::adjustable_clock};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::{Read, Write},
     net::{Shutdown, TcpStream},
-    panic::catch_unwind,
+    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::{
         Mutex,
@@ -52,7 +56,68 @@ fn every_scenario_over_http3() {
 /// Files that run side by side for each protocol: most of their time goes by while a server starts.
 const AT_ONCE: usize = 3;
 
+/// Time that a scenario without one of its keys has to meet what is polled for.
+const PATIENCE_WITHOUT_KEY: Duration = Duration::from_secs(5);
+
 fn run_all(protocol: Protocol) {
+    let unproven = Unproven::default();
+    let is_without_keys = std::env::var_os("SAKER_REMOVE_KEYS").is_some();
+    run_files(protocol, |path| match is_without_keys {
+        true => unproven.run(path, protocol),
+        false => run(path, protocol),
+    });
+    let found = unproven.0.into_inner().unwrap();
+    let of_none = |(key, of): (&String, &Uses)| {
+        let files: Vec<&str> = of.unproven.iter().map(String::as_str).collect();
+        (!of.is_proven).then(|| format!("{key}: nothing fails without it in {}", files.join(", ")))
+    };
+    let complaints: Vec<String> = found.iter().filter_map(of_none).collect();
+    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
+
+/// What became of the uses of a key when it was taken out.
+#[derive(Default)]
+struct Uses {
+    is_proven: bool,
+    /// Files that met their expectations without it.
+    unproven: BTreeSet<String>,
+}
+
+/// Keys that have been taken out of scenarios.
+#[derive(Default)]
+struct Unproven(Mutex<BTreeMap<String, Uses>>);
+
+impl Unproven {
+    /// Runs a file without each of its keys, but for those that another use has proven already.
+    fn run(&self, path: &Path, protocol: Protocol) -> Vec<String> {
+        let name = name_of(path);
+        let scenario = read(path);
+        let whole = run_scenario(&name, &scenario, protocol, PATIENCE_WITHOUT_KEY);
+        if !whole.is_empty() {
+            return whole;
+        }
+        for removal in removals(&scenario) {
+            let is_known = |uses: &Uses| uses.is_proven;
+            if (self.0.lock().unwrap().get(&removal.key)).is_some_and(is_known) {
+                continue;
+            }
+            let without = &removal.scenario;
+            let run = || run_scenario(&name, without, protocol, PATIENCE_WITHOUT_KEY);
+            // A configuration that is refused is a panic of the test.
+            let passes = catch_unwind(run).is_ok_and(|complaints| complaints.is_empty());
+            let mut all = self.0.lock().unwrap();
+            let uses = all.entry(removal.key).or_default();
+            match passes {
+                true => drop(uses.unproven.insert(name.clone())),
+                false => uses.is_proven = true,
+            }
+        }
+        Vec::new()
+    }
+}
+
+/// Runs files side by side; all complaints are reported together.
+fn run_files(protocol: Protocol, run: impl Fn(&Path) -> Vec<String> + Sync) {
     let wanted = std::env::var("SAKER_SCENARIO").unwrap_or_default();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
     let mut files: Vec<PathBuf> = fs::read_dir(folder)
@@ -66,7 +131,7 @@ fn run_all(protocol: Protocol) {
     let (next, complaints) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
         while let Some(path) = files.get(next.fetch_add(1, Relaxed)) {
-            let found = catch_unwind(|| run(path, protocol))
+            let found = catch_unwind(AssertUnwindSafe(|| run(path)))
                 .unwrap_or_else(|_| vec![format!("{}: it panicked, see above", name_of(path))]);
             complaints.lock().unwrap().extend(found);
         }
@@ -88,17 +153,29 @@ fn name_of(path: &Path) -> String {
     path.file_stem().unwrap().to_string_lossy().into_owned()
 }
 
+fn read(path: &Path) -> Scenario {
+    Scenario::parse(&fs::read_to_string(path).unwrap())
+        .unwrap_or_else(|complaint| panic!("{}: {complaint}", path.display()))
+}
+
 /// Unmet expectations of a file.
 fn run(path: &Path, protocol: Protocol) -> Vec<String> {
-    let name = name_of(path);
-    let scenario = Scenario::parse(&fs::read_to_string(path).unwrap())
-        .unwrap_or_else(|complaint| panic!("{}: {complaint}", path.display()));
+    run_scenario(&name_of(path), &read(path), protocol, PATIENCE)
+}
+
+/// Unmet expectations of a scenario; with little patience, the first one.
+fn run_scenario(
+    name: &str,
+    scenario: &Scenario,
+    protocol: Protocol,
+    patience: Duration,
+) -> Vec<String> {
     let dir = TempDir::new(&format!("scenario-{name}")).unwrap();
-    let programs = Programs::start(&dir, &scenario);
+    let programs = Programs::start(&dir, scenario);
     if scenario.requests.iter().any(|request| request.later_s > 0) {
         adjustable_clock(&dir).unwrap();
     }
-    let saker = start(dir, protocol, &scenario, &programs);
+    let saker = start(dir, protocol, scenario, &programs);
     let origin_of_clients = match protocol {
         Protocol::Http3 => "https://localhost",
         Protocol::Http1 | Protocol::Http2 => "http://localhost",
@@ -108,6 +185,7 @@ fn run(path: &Path, protocol: Protocol) -> Vec<String> {
         saker,
         programs,
         names: BTreeMap::from([("origin".to_owned(), origin_of_clients.to_owned())]),
+        patience,
     };
     let is_sent = |request: &&Request| {
         request.over.is_empty() || request.over.iter().any(|name| name == protocol.name())
@@ -124,7 +202,10 @@ fn run(path: &Path, protocol: Protocol) -> Vec<String> {
                     "{name}, request {number} ({method} {target}): {complaint}"
                 ))
             });
-    complaints.collect()
+    match patience < PATIENCE {
+        true => complaints.take(1).collect(),
+        false => complaints.collect(),
+    }
 }
 
 /// A scenario on its way.
@@ -134,6 +215,8 @@ struct Run {
     programs: Programs,
     /// Values of earlier responses.
     names: BTreeMap<String, String>,
+    /// For what is polled for.
+    patience: Duration,
 }
 
 impl Run {
@@ -155,14 +238,14 @@ impl Run {
             let before = self.programs.origin.asked(&sent.target);
             self.client.leave(&sent);
             let has_come = || (self.programs.origin.asked(&sent.target) > before).then_some(());
-            return match poll(PATIENCE, has_come) {
+            return match poll(self.patience, has_come) {
                 Some(()) => None,
                 None => Some("it has not reached the server behind".to_owned()),
             };
         }
         let mut last = None;
         let patience = if request.polls {
-            PATIENCE
+            self.patience
         } else {
             Duration::ZERO
         };
@@ -173,7 +256,7 @@ impl Run {
                 &answer,
                 &self.names,
                 &self.programs.origin,
-                &self.saker.dir,
+                (&self.saker.dir, self.patience),
             );
             let holds = found.is_empty();
             last = Some((answer, found));

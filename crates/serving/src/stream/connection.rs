@@ -165,6 +165,11 @@ impl Running {
         match accept::handshake_within(&self.worker, tls, limit_ms).await {
             HandshakeEnd::Done(tls) => {
                 self.session.tls = tls.info().cloned();
+                // An ACME challenge: none of the stream's demands have been met.
+                if tls.info().is_none_or(|info| info.policy.is_none()) {
+                    accept::end_challenge(&self.worker, tls).await;
+                    return None;
+                }
                 Some(Io::new(Transport::Tls(tls), Vec::new()))
             }
             end => {

@@ -4,8 +4,8 @@
 //! response is polled for. Out of scope: the format, which `file` reads.
 
 use super::{client::Answer, file::Request, origin::Origin};
-use saker_testkit::{PATIENCE, poll};
-use std::{collections::BTreeMap, fs, io::Read, path::Path};
+use saker_testkit::poll;
+use std::{collections::BTreeMap, fs, io::Read, path::Path, time::Duration};
 
 /// `{NAME}` in a text is replaced by what an earlier answer said.
 pub fn replaced(text: &str, names: &BTreeMap<String, String>) -> String {
@@ -20,7 +20,7 @@ pub fn differences(
     answer: &Answer,
     names: &BTreeMap<String, String>,
     origin: &Origin,
-    dir: &Path,
+    (dir, patience): (&Path, Duration),
 ) -> Vec<String> {
     let expected = &request.expected;
     let mut found = Vec::new();
@@ -64,15 +64,15 @@ pub fn differences(
             format!("decoded, {decoded:?}; got {got:?}"),
         );
     }
-    found.extend(behind(request, origin, dir));
+    found.extend(behind(request, origin, (dir, patience)));
     found
 }
 
 /// Unmet expectations of the upstream and of files.
-fn behind(request: &Request, origin: &Origin, dir: &Path) -> Vec<String> {
+fn behind(request: &Request, origin: &Origin, (dir, patience): (&Path, Duration)) -> Vec<String> {
     let expected = &request.expected;
     let mut found = Vec::new();
-    let happens = |holds: &dyn Fn() -> bool| poll(PATIENCE, || holds().then_some(())).is_some();
+    let happens = |holds: &dyn Fn() -> bool| poll(patience, || holds().then_some(())).is_some();
     if let Some(times) = expected.asked
         && !happens(&|| origin.asked(&request.target) >= times)
     {

@@ -8,7 +8,7 @@ use toml::{Table, Value};
 
 type Pairs = Vec<(String, String)>;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Scenario {
     /// Lines before the listener: tables such as `[limits]`.
     pub global: String,
